@@ -1,0 +1,148 @@
+#include "ir/kernel.h"
+
+#include <string.h>
+
+#include "ir/dtype.h"
+
+static bool is_reduce(int op) { return op == BTI_OP_sum || op == BTI_OP_prod || op == BTI_OP_max || op == BTI_OP_min; }
+
+/* How many of arg[] are instructions. */
+static int argument_count(const bti_instr *instr) {
+    switch (instr->op) {
+    case BTI_OP_leaf:
+    case BTI_OP_iota:
+    case BTI_OP_const: return 0;
+    default: return bti_op_info((bti_op)instr->op)->arity;
+    }
+}
+
+static unsigned reduced_axes(const bti_kernel *kernel) { return ((1u << kernel->reduced) - 1) << kernel->outer; }
+
+void bti_kernel_set_stages(bti_kernel *kernel) {
+    unsigned reduced = reduced_axes(kernel);
+    for (int i = 0; i < kernel->instr_count; i++) {
+        bti_instr *instr = &kernel->instrs[i];
+        bool row = reduced != 0;
+        int stage = 0;
+        if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota)
+            row = row && !(kernel->operands[instr->arg[0]].moves & reduced);
+        for (int a = 0; a < argument_count(instr); a++) {
+            const bti_instr *argument = &kernel->instrs[instr->arg[a]];
+            row = row && argument->level == BTI_ROW;
+            if (argument->stage > stage) stage = argument->stage;
+        }
+        if (is_reduce(instr->op)) row = true, stage++;
+        instr->level = row ? BTI_ROW : BTI_POINT;
+        instr->stage = (uint8_t)stage;
+    }
+}
+
+int bti_kernel_sweeps(const bti_kernel *kernel) {
+    int sweeps = 1;
+    for (int i = 0; i < kernel->instr_count; i++) /* a reduction of stage s is folded in sweep s - 1 */
+        if (is_reduce(kernel->instrs[i].op) && kernel->instrs[i].stage > sweeps) sweeps = kernel->instrs[i].stage;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
+        if (stored->level == BTI_POINT && stored->stage + 1 > sweeps) sweeps = stored->stage + 1;
+    }
+    return sweeps;
+}
+
+#define DEMAND(condition, text) \
+    if (!(condition)) return text
+
+static const char *verify_instr(const bti_kernel *kernel, int index) {
+    const bti_instr *instr = &kernel->instrs[index];
+    DEMAND(instr->op < BTI_OP_COUNT && instr->dtype < BT_DTYPE_COUNT, "an instruction's operation or dtype is none");
+    bool loads = instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota;
+    bool given = loads || instr->op == BTI_OP_const;
+    DEMAND(given || is_reduce(instr->op) || bti_op_info((bti_op)instr->op)->class == BTI_ELEMENTWISE,
+           "an instruction that no kernel has");
+    DEMAND(!loads || instr->arg[0] < kernel->input_count, "a load of no input");
+    DEMAND(instr->op != BTI_OP_const || instr->arg[0] < kernel->scalar_count, "a scalar that is not there");
+    DEMAND(instr->op != BTI_OP_leaf || kernel->operands[instr->arg[0]].dtype == instr->dtype,
+           "a load of another dtype");
+    DEMAND(!is_reduce(instr->op) || kernel->reduced, "a reduction in a map");
+    for (int a = 0; a < argument_count(instr); a++) DEMAND(instr->arg[a] < index, "an argument that comes later");
+    return NULL;
+}
+
+const char *bti_kernel_verify(const bti_kernel *kernel) {
+    DEMAND(bti_kernel_axes(kernel) <= BTI_MAX_RANK && bti_kernel_axes(kernel) > 0, "too many axes, or none");
+    DEMAND(kernel->inner <= 1 && (kernel->reduced || kernel->inner), "a nest of no form");
+    DEMAND(bti_kernel_operands(kernel) <= BTI_KERNEL_OPERANDS && kernel->instr_count <= BTI_KERNEL_INSTRS, "too large");
+    DEMAND(kernel->output_count > 0, "no output");
+    for (int i = 0; i < kernel->instr_count; i++) {
+        const char *wrong = verify_instr(kernel, i);
+        if (wrong) return wrong;
+    }
+    bti_kernel staged = *kernel;
+    bti_kernel_set_stages(&staged);
+    DEMAND(bti_kernel_equal(&staged, kernel), "stages that do not follow from the program");
+    unsigned all = (1u << bti_kernel_axes(kernel)) - 1;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        DEMAND(!(operand->moves & ~all), "an operand that moves along no axis of the nest");
+        DEMAND(!operand->unit || operand->moves >> (bti_kernel_axes(kernel) - 1), "unit steps of what stands still");
+        if (o < kernel->input_count) continue;
+        DEMAND(operand->value < kernel->instr_count, "an output of no value");
+        const bti_instr *stored = &kernel->instrs[operand->value];
+        DEMAND(stored->dtype == operand->dtype, "an output of another dtype");
+        DEMAND(operand->moves == (stored->level == BTI_POINT ? all : all & ~reduced_axes(kernel)),
+               "an output that does not move along the axes of its value");
+    }
+    if (kernel->inner && kernel->reduced)
+        for (int i = 0; i < kernel->instr_count; i++)
+            DEMAND(kernel->instrs[i].level == BTI_ROW || kernel->instrs[i].stage == 0, "columns of two sweeps");
+    return NULL;
+}
+
+void bti_kernel_text(bti_str *text, const bti_kernel *kernel) {
+    bti_str_addf(text, "nest %d outer, %d reduced, %d inner; %d scalars\n", kernel->outer, kernel->reduced,
+                 kernel->inner, kernel->scalar_count);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        bti_str_addf(text, "  %s %d: %s moves ", o < kernel->input_count ? "in " : "out", o,
+                     bt_dtype_name((bt_dtype)operand->dtype));
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+            bti_str_add(text, operand->moves >> axis & 1 ? "x" : "-");
+        if (operand->unit) bti_str_add(text, " unit");
+        if (o >= kernel->input_count) bti_str_addf(text, " = %%%d", operand->value);
+        bti_str_add(text, "\n");
+    }
+    for (int i = 0; i < kernel->instr_count; i++) {
+        const bti_instr *instr = &kernel->instrs[i];
+        const char *name = instr->op == BTI_OP_leaf ? "load" : bti_op_info((bti_op)instr->op)->name;
+        bti_str_addf(text, "  %%%d = %s %s", i, name, bt_dtype_name((bt_dtype)instr->dtype));
+        for (int a = 0; a < argument_count(instr); a++) bti_str_addf(text, " %%%d", instr->arg[a]);
+        if (argument_count(instr) == 0) bti_str_addf(text, " #%d", instr->arg[0]);
+        if (instr->op == BTI_OP_threefry) bti_str_addf(text, " word %d", instr->attr);
+        if (kernel->reduced)
+            bti_str_addf(text, "  %s, stage %d", instr->level == BTI_ROW ? "row" : "point", instr->stage);
+        bti_str_add(text, "\n");
+    }
+}
+
+/* The bytes up to the last used instruction say it all. */
+static size_t used_bytes(const bti_kernel *kernel) {
+    return offsetof(bti_kernel, instrs) + kernel->instr_count * sizeof *kernel->instrs;
+}
+
+uint64_t bti_kernel_hash(const bti_kernel *kernel) {
+    uint64_t hash = used_bytes(kernel);
+    size_t head = offsetof(bti_kernel, operands) + (size_t)bti_kernel_operands(kernel) * sizeof *kernel->operands;
+    const unsigned char *parts[2] = {(const unsigned char *)kernel, (const unsigned char *)kernel->instrs};
+    size_t bytes[2] = {head, kernel->instr_count * sizeof *kernel->instrs};
+    for (int p = 0; p < 2; p++)
+        for (size_t i = 0; i < bytes[p]; i += 8) {
+            uint64_t word = 0;
+            memcpy(&word, parts[p] + i, bytes[p] - i < 8 ? bytes[p] - i : 8);
+            hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+            hash ^= hash >> 29;
+        }
+    return hash;
+}
+
+bool bti_kernel_equal(const bti_kernel *a, const bti_kernel *b) {
+    return a->instr_count == b->instr_count && memcmp(a, b, used_bytes(a)) == 0;
+}

@@ -1,0 +1,104 @@
+/* A fused kernel: a small straight program that runs for every point of a nest of loops. Written by compile/, printed as
+ * text by render/, run by the drivers. It knows no sizes: extents, addresses, strides and scalars are given at the launch.
+ *
+ * The nest. Axes from the outermost: `outer` kept ones, `reduced` ones, `inner` (0 or 1) kept one. Three forms:
+ *     map      outer, -, inner = 1          every point for itself
+ *     rows     outer, reduced > 0, inner = 0   a row is what the reduced axes span; the last of them is the line
+ *     columns  outer, reduced > 0, inner = 1   the reduced axes are folded for each point of the line, the inner axis
+ * The last axis is the *line*: the axis that vectors run along.
+ *
+ * The program. Instructions in order; arguments are earlier ones. Each computes one value of `dtype` as scalar.def and
+ * ops.def say, rounded to the dtype at once, so that fusing changes no bit.
+ *     leaf      arg[0]: number of the input operand that is loaded
+ *     iota      arg[0]: number of the input operand whose "address" counts: address + sum of coordinate * stride (64 bits,
+ *               wrapping), converted to the dtype as a signed 64-bit integer is
+ *     const     arg[0]: number of the scalar; its 64 bits are an int64, uint64 or double by dtype, converted to the dtype
+ *     elementwise operations
+ *     sum prod max min    arg[0]: folded over the reduced axes, as below
+ *
+ * Levels and stages (nests with reduced axes only; in a map everything is POINT at stage 0). A ROW value is the same for all
+ * points of a row (in columns: for all that differ along reduced axes only): loads, iotas and scalars that do not move along
+ * reduced axes, reductions, and what is elementwise of ROW values. The rest is POINT. The stage of a value is the number of
+ * sweeps over the row that must be complete before it is known: a reduction's is its argument's + 1, any other's the greatest
+ * of its arguments' (0 for loads, iotas, scalars). A reduction is folded, and a POINT value stored, in sweep number
+ * stage-of-what-is-folded-or-stored (sweeps count from 0); POINT values are computed again in each sweep that needs them.
+ * Columns have one sweep: no POINT value of theirs has a stage above 0. ROW values of stage 0 may be used by POINT ones.
+ *
+ * Reductions. The order of folding is part of what a kernel means, so that all who run it give the same bits:
+ *     - Accumulators: sum and prod of floats in float64, of integers in the dtype (wrapping); max and min in the dtype.
+ *       Start: 0, 1, the least or greatest value of the dtype (-inf and inf; false and true).
+ *     - fold(a, x): a + x, a * x, maximum(a, x), minimum(a, x) of scalar.def (x converted to float64 first for sum, prod).
+ *     - rows: for each line of the row, in order; for each chunk of BTI_ROW_CHUNK points of the line (the last is shorter):
+ *       BTI_LANES lanes start anew; point i of the chunk is folded into lane i % BTI_LANES, in order; then for w = LANES/2,
+ *       LANES/4 ... 1: lane[k] = fold(lane[k], lane[k + w]) for k < w; lane[0] is the chunk's part.
+ *     - columns: for each line of the reduced axes (along the last reduced axis), for each chunk of BTI_COLUMN_CHUNK points
+ *       of it: an accumulator starts anew and folds the chunk's points in order; that is the chunk's part.
+ *     - The total starts anew and folds the parts in order; then it is rounded to the dtype.
+ * So a row may be computed by several cores, part by part. An empty reduction is the start value. */
+#ifndef BTI_IR_KERNEL_H
+#define BTI_IR_KERNEL_H
+
+#include "ir/op.h"
+#include "ir/shape.h"
+
+#define BTI_KERNEL_OPERANDS 64 /* inputs and outputs together */
+#define BTI_KERNEL_INSTRS 160
+#define BTI_LANES 32
+#define BTI_ROW_CHUNK 16384
+#define BTI_COLUMN_CHUNK 1024
+
+typedef enum bti_level { BTI_POINT, BTI_ROW } bti_level;
+
+typedef struct bti_instr {
+    uint8_t op;    /* bti_op */
+    uint8_t dtype; /* bt_dtype of the value */
+    uint8_t level; /* bti_level */
+    uint8_t stage;
+    uint8_t attr;    /* threefry: which word */
+    uint8_t unused;  /* 0, so that equal kernels have equal bytes */
+    uint16_t arg[4]; /* unused ones 0 */
+} bti_instr;
+
+/* Inputs first, then outputs. */
+typedef struct bti_kernel_operand {
+    uint8_t dtype;  /* of an index operand (read by iota): BT_I64 */
+    uint8_t moves;  /* bit a: its stride along axis a may differ from 0; else it is 0 */
+    uint8_t unit;   /* it moves along the line by one element */
+    uint8_t unused; /* 0 */
+    uint16_t value; /* of an output: the instruction stored there. A POINT value moves along all axes, a ROW value along
+                       the kept ones. Of an input: 0 */
+} bti_kernel_operand;
+
+typedef struct bti_kernel {
+    uint8_t outer, reduced, inner; /* numbers of axes; at most BTI_MAX_RANK together */
+    uint8_t stream;                /* outputs go around the cache (written by drivers, 0 elsewhere) */
+    uint16_t input_count, output_count, scalar_count, instr_count;
+    bti_kernel_operand operands[BTI_KERNEL_OPERANDS]; /* unused ones all 0 */
+    bti_instr instrs[BTI_KERNEL_INSTRS];              /* unused ones all 0 */
+} bti_kernel;
+
+static inline int bti_kernel_axes(const bti_kernel *kernel) { return kernel->outer + kernel->reduced + kernel->inner; }
+static inline int bti_kernel_operands(const bti_kernel *kernel) { return kernel->input_count + kernel->output_count; }
+/* Number of sweeps over a row: 1 for maps and columns. */
+int bti_kernel_sweeps(const bti_kernel *kernel);
+/* Sets level and stage of every instruction from op, arg and the operands' `moves`. */
+void bti_kernel_set_stages(bti_kernel *kernel);
+/* NULL, or what is wrong with it (a static text): for tests and debug builds. */
+const char *bti_kernel_verify(const bti_kernel *kernel);
+/* One line per operand and instruction; for explain, golden texts and messages. */
+void bti_kernel_text(bti_str *text, const bti_kernel *kernel);
+uint64_t bti_kernel_hash(const bti_kernel *kernel);
+bool bti_kernel_equal(const bti_kernel *a, const bti_kernel *b);
+
+/* A part of a nest to run: all of it, or a box cut from it by shrinking extents and moving addresses along. Extents are at
+ * least 1. An address is the driver's (for cpu: a pointer) of the operand's element [0, 0, ...]; of an index operand the
+ * number there. Strides count bytes (of an index operand: numbers), per axis of the nest; outputs do not overlap inputs,
+ * unless an output is the same as an input element for element (in place). */
+typedef struct bti_box {
+    int64_t extent[BTI_MAX_RANK];
+    const uint64_t *scalars;
+    uint64_t address[BTI_KERNEL_OPERANDS];
+    int64_t stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK];
+} bti_box;
+
+#endif
