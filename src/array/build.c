@@ -162,6 +162,12 @@ bt_array *bti_threefry(bt_array *k0, bt_array *k1, bt_array *c0, bt_array *c1, i
     return poison ? poison : record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, inputs, 4, &attr, 1);
 }
 
+bt_array *bti_random_words(bt_array *k0, bt_array *k1, bt_array *number, bt_array *count) {
+    bt_array *inputs[4] = {k0, k1, number, count};
+    bt_array *poison = bti_poisoned_by(inputs, 4);
+    return poison ? poison : record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, inputs, 4, NULL, 0);
+}
+
 bt_array *bti_stop(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;

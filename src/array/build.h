@@ -14,7 +14,8 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y);
 bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y); /* condition is cast to bool */
 bt_array *bti_cast(bt_array *x, bt_dtype dtype);                    /* x itself when it has that dtype */
 bt_array *bti_bitcast(bt_array *x, bt_dtype dtype);
-bt_array *bti_threefry(bt_array *k0, bt_array *k1, bt_array *c0, bt_array *c1, int word); /* uint32, broadcast */
+bt_array *bti_threefry(bt_array *k0, bt_array *k1, bt_array *c0, bt_array *c1, int word);   /* uint32, broadcast */
+bt_array *bti_random_words(bt_array *k0, bt_array *k1, bt_array *numbers, bt_array *count); /* the same */
 
 /* A scalar of a dtype, strong; of any value that a double holds, or of 64 bits as they are. On the default device. */
 bt_array *bti_scalar(double value, bt_dtype dtype);

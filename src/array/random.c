@@ -56,8 +56,7 @@ static words halved_blocks(bt_array *key, int64_t m) {
 
 /* W[0..m) of the original layout. */
 static bt_array *original_words(bt_array *key, int64_t m) {
-    words w = halved_blocks(key, m);
-    return bti_slice_part(bti_concat((bt_array *[]){w.a, w.b}, 2, 0), 0, 0, 1, m);
+    return bti_random_words(key_word(key, 0), key_word(key, 1), bti_iota(m, BT_U32), bti_size_scalar(m, BT_U32));
 }
 
 static bt_array *as_u64(words w) {
@@ -89,10 +88,10 @@ static bt_array *flat_bits(bt_array *key, int bits, int64_t n) {
         return bits == 32 ? mixed : low_bits(mixed, bits);
     }
     int64_t m = bti_size_ceil_div(bits == 64 ? bti_size_mul(n, 2) : n, bits < 32 ? 32 / bits : 1);
-    if (!bti_size_is_symbolic(m) && m > INT64_C(1) << 32)
+    if (!bti_size_is_symbolic(m) && m >= INT64_C(1) << 32)
         return bti_poisonf(
             BT_UNIMPLEMENTED,
-            "%lld elements need more than 2**32 words, which the original random layout does not number; set "
+            "%lld elements need 2**32 words or more, which the original random layout does not number; set "
             "the flag random_layout=partitionable, or draw in parts",
             (long long)n);
     if (bits == 64) return as_u64(halved_blocks(key, m)); /* m is even: h is n */

@@ -152,16 +152,20 @@ static uint32_t word_at(const bti_walk *walk, int operand, int64_t i) {
     return *(const uint32_t *)(const void *)(walk->at[operand] + i * walk->step[operand]);
 }
 
-static void threefry(const bti_work *work) {
+static void random_bits(const bti_work *work) {
     const bti_operand *out = &work->output, *in = work->inputs;
     bti_walk walk;
     for (bti_walk_start(&walk, out->rank, out->shape, 5, (const bti_operand *[]){out, in, in + 1, in + 2, in + 3});
          walk.more; bti_walk_next(&walk))
         for (int64_t i = 0; i < walk.length; i++) {
-            uint32_t words[2];
-            bti_threefry_block((uint32_t[]){word_at(&walk, 1, i), word_at(&walk, 2, i)},
-                               (uint32_t[]){word_at(&walk, 3, i), word_at(&walk, 4, i)}, words);
-            *(uint32_t *)(void *)(walk.at[0] + i * walk.step[0]) = words[work->attr[0]];
+            uint32_t key[2] = {word_at(&walk, 1, i), word_at(&walk, 2, i)}, words[2];
+            uint32_t z = word_at(&walk, 3, i), w = word_at(&walk, 4, i), *to = (void *)(walk.at[0] + i * walk.step[0]);
+            if (work->op == BTI_OP_random_word)
+                *to = bti_random_word(key, z, w);
+            else {
+                bti_threefry_block(key, (uint32_t[]){z, w}, words);
+                *to = words[work->attr[0]];
+            }
         }
 }
 
@@ -175,7 +179,8 @@ bt_status bti_interpret_elementwise(const bti_work *work) {
             cast(work);
         break;
     case BTI_OP_bitcast: bti_copy_operand(&work->output, work->inputs); break;
-    case BTI_OP_threefry: threefry(work); break;
+    case BTI_OP_threefry:
+    case BTI_OP_random_word: random_bits(work); break;
     default: return run(work);
     }
     return BT_OK;

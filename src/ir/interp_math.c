@@ -78,3 +78,10 @@ void bti_threefry_block(const uint32_t key[2], const uint32_t counter[2], uint32
     word[0] = a;
     word[1] = b;
 }
+
+uint32_t bti_random_word(const uint32_t key[2], uint32_t number, uint32_t count) {
+    uint32_t half = count / 2 + count % 2, i = number < half ? number : number - half, words[2];
+    uint32_t second = i < count - half ? half + i : 0; /* of an odd count the last block lacks its second counter */
+    bti_threefry_block(key, (uint32_t[]){i, second}, words);
+    return words[number >= half];
+}

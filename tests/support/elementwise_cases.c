@@ -275,7 +275,7 @@ static void run_bitcast(const row *of) {
 }
 
 /* JAX's own numbers. */
-static void run_threefry(const row *of) {
+static void run_random_word(const row *of) {
     (void)of;
     host keys = host_new(BT_U32, BT_SHAPE(2, 2)), uniform = host_new(BT_F32, BT_SHAPE(2, 3)),
          none = host_new(BT_U32, BT_SHAPE(0, 2));
@@ -283,15 +283,26 @@ static void run_threefry(const row *of) {
     const double drawn[] = {0.57450044f, 0.09968603f, 0.7419659f, 0.8941783f, 0.59656656f, 0.45325184f};
     memcpy(keys.at, split, sizeof split);
     memcpy(uniform.at, drawn, sizeof drawn);
-    if (case_begin("threefry/split"))
+    if (case_begin("random_word/split"))
         BT_SCOPE
             case_end(bt_split(bt_key(0), 2), &keys, 0);
-    if (case_begin("threefry/uniform"))
+    if (case_begin("random_word/uniform"))
         BT_SCOPE
             case_end(bt_uniform(bt_key(0), BT_F32, 2, 3), &uniform, 0);
-    if (case_begin("threefry/none"))
+    if (case_begin("random_word/none"))
         BT_SCOPE
             case_end(bt_bits(bt_key(0), BT_U32, 0, 2), &none, 0);
+}
+
+/* The first block of Random123's known answers for Threefry-2x32-20: key and counter 0. */
+static void run_threefry(const row *of) {
+    (void)of;
+    host folded = host_new(BT_U32, BT_SHAPE(2));
+    const double words[] = {0x6b200159, 0x99ba4efe};
+    memcpy(folded.at, words, sizeof words);
+    if (case_begin("threefry/fold_in"))
+        BT_SCOPE
+            case_end(bt_fold_in(bt_key(0), 0), &folded, 0);
 }
 
 #define UNARY(name) \
@@ -351,5 +362,6 @@ const cases elementwise_cases[] = {
     {"cast", run_cast},
     {"bitcast", run_bitcast},
     {"threefry", run_threefry},
+    {"random_word", run_random_word},
     {NULL, NULL},
 };
