@@ -6,7 +6,6 @@
 #include "device/registry.h"
 
 #define CHUNK_BYTES ((size_t)4 << 20) /* of copies over the host */
-#define PROGRAM_COUNT ((size_t)BTI_OP_COUNT * BT_DTYPE_COUNT)
 
 static atomic_bool forked;    /* in the child of a process with open devices */
 static atomic_int open_count; /* devices */
@@ -36,7 +35,7 @@ static bt_status open_locked(bt_device *device) {
     BTI_TRY(device->driver->open(device->facts.ordinal, &device->state));
     bt_status status = bti_memory_open(device);
     if (status == BT_OK) {
-        device->programs = bti_calloc(PROGRAM_COUNT, sizeof *device->programs);
+        device->programs = bti_programs_new();
         if (device->programs) {
             bti_flags_pass(BTI_BEFORE_OPEN);
             atomic_store(&opened_by, getpid());
@@ -71,11 +70,7 @@ bt_status bti_device_open(int id) {
 
 void bti_device_close(bt_device *device) {
     if (!atomic_load(&device->opened) || atomic_load(&forked)) return;
-    for (size_t i = 0; i < PROGRAM_COUNT; i++) {
-        void *program = atomic_load(&device->programs[i]);
-        if (program) device->driver->program_free(device->state, program);
-    }
-    bti_free((void *)device->programs);
+    bti_programs_delete(device);
     bti_pool_delete(device->pool);
     device->driver->close(device->state);
     device->programs = NULL;
@@ -162,30 +157,6 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 }
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
-
-bt_status bti_device_launch(int id, void *program, const bti_work *work) {
-    BTI_TRY(bti_device_open(id));
-    bt_device *device = bti_registry_at(id);
-    return device->driver->launch(device->state, program, work);
-}
-
-bt_status bti_device_program(int id, const bti_kernel *kernel, void **program) {
-    *program = NULL;
-    BTI_TRY(bti_device_open(id));
-    if ((unsigned)kernel->op >= BTI_OP_COUNT || (unsigned)kernel->dtype >= BT_DTYPE_COUNT)
-        return bti_fail(BT_INTERNAL, "no such kernel: operation %d, dtype %d", (int)kernel->op, (int)kernel->dtype);
-    bt_device *device = bti_registry_at(id);
-    _Atomic(void *) *cached = &device->programs[(size_t)kernel->op * BT_DTYPE_COUNT + (size_t)kernel->dtype];
-    *program = atomic_load_explicit(cached, memory_order_acquire);
-    if (*program) return BT_OK;
-    pthread_mutex_lock(&device->lock);
-    bt_status status = BT_OK;
-    *program = atomic_load(cached);
-    if (!*program) status = device->driver->program_load(device->state, kernel, program);
-    if (status == BT_OK) atomic_store_explicit(cached, *program, memory_order_release);
-    pthread_mutex_unlock(&device->lock);
-    return status;
-}
 
 bt_status bti_device_finish(int id) {
     bti_event event;

@@ -70,11 +70,21 @@ bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t b
 bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes);
 /* Between any two devices: within one, by the driver's peer copy, or over a host buffer in chunks. Counts the bytes. */
 bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, size_t bytes);
-bt_status bti_device_launch(int id, void *program, const bti_work *work);
-/* Programs are loaded once per device and kernel and kept until the device closes. UNIMPLEMENTED: it has no kernel. */
-bt_status bti_device_program(int id, const bti_kernel *kernel, void **program);
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
+
+/* --- programs ---------------------------------------------------------------------------------------------------------
+ * Loaded once per device and source, and kept while somebody holds them or room lasts. */
+typedef struct bti_program bti_program;
+/* UNIMPLEMENTED: the device has no such program. *program is yours to release. */
+bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program);
+bti_program *bti_program_retain(bti_program *program);
+void bti_program_release(bti_program *program); /* NULL is fine */
+/* Of a primitive, and of a fused kernel, on the program's device. */
+bt_status bti_program_launch(const bti_program *program, const bti_work *work);
+bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box);
+/* Programs of fused kernels that were loaded on the device so far, and those dropped for want of room. */
+void bti_device_count_programs(int id, uint64_t *loaded, uint64_t *dropped);
 
 /* For shutdown: closes every device, frees the registry; queues are gone by then. */
 void bti_device_shutdown(void);

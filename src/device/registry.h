@@ -21,8 +21,8 @@ struct bt_device {
     atomic_bool opened;   /* then the next three stay as they are */
     void *state;          /* the driver's */
     bti_pool *pool;
-    _Atomic(void *) *programs; /* by operation and dtype */
-    int growth;                /* the program's settings for this device: -1, 0: the flags' */
+    struct bti_programs *programs; /* program.c; under a lock of its own */
+    int growth;                    /* the program's settings for this device: -1, 0: the flags' */
     double fraction;
     size_t limit, preallocate;
     atomic_llong live_arrays;
@@ -52,6 +52,10 @@ void bti_log_lines(const char *lines);
 /* --- memory.c --- */
 /* Makes the device's pool by its settings; on failure nothing stays. Under the device's lock. */
 bt_status bti_memory_open(bt_device *device);
+
+/* --- program.c --- */
+struct bti_programs *bti_programs_new(void); /* NULL when memory is short */
+void bti_programs_delete(bt_device *device); /* every program; for the closing of the device */
 
 /* --- device.c --- */
 void bti_device_close(bt_device *device);

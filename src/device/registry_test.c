@@ -149,13 +149,14 @@ static void a_forked_child_is_told(void **state) {
 static void *ask(void *data) {
     bt_device *device;
     bti_block *block;
-    void *program;
-    bti_kernel kernel = {BTI_OP_add, BT_F32};
+    bti_program *program;
+    bti_program_source source = {.op = BTI_OP_add, .dtype = BT_F32};
     for (int i = 0; i < 50; i++) {
         if (bt_device_find(i % 2 ? "dev1" : "gpu:0", &device) != BT_OK) return data;
         int id = bti_device_id(device);
         if (bti_block_alloc(id, 1000, 0, false, &block) != BT_OK) return data;
-        if (bti_device_program(id, &kernel, &program) != BT_OK) return data;
+        if (bti_device_program(id, &source, &program) != BT_OK) return data;
+        bti_program_release(program);
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         if (bt_memory(device, &memory) != BT_OK || memory.used < 1000) return data;
         bti_block_free(block, 0);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "ir/functions.h"
 #include "ir/interp.h"
 
 typedef enum bti_granularity { BTI_KERNEL, BTI_GRAPH } bti_granularity;
@@ -27,10 +28,13 @@ typedef struct bti_device_facts {
     size_t memory_bytes;                    /* 0: unknown */
 } bti_device_facts;
 
-typedef struct bti_kernel {
+/* What a program is made from: a primitive that is run whole (launch), or a fused kernel (launch_kernel). */
+typedef struct bti_program_source {
     bti_op op;
-    bt_dtype dtype; /* of the output */
-} bti_kernel;
+    bt_dtype dtype;              /* of the output */
+    const bti_kernel *kernel;    /* NULL, or the fused kernel: op and dtype say nothing then */
+    bti_render_function *render; /* writes the kernel as text */
+} bti_program_source;
 
 typedef struct bti_event {
     uint64_t value; /* the driver's */
@@ -63,12 +67,13 @@ typedef struct bti_driver {
     /* Every byte becomes `byte`. */
     bt_status (*fill)(void *device, uint64_t address, int byte, size_t bytes);
 
-    /* Makes a kernel ready to launch (compiles it, finds it); *program is never NULL. UNIMPLEMENTED: this device has no
-     * kernel for it. */
-    bt_status (*program_load)(void *device, const bti_kernel *kernel, void **program);
-    void (*program_free)(void *device, void *program);
-    /* Runs or enqueues it; operands as in bti_work, addresses of this device. */
+    /* Makes a program ready to launch (compiles it, finds it); *program is never NULL. The source's kernel may go after.
+     * UNIMPLEMENTED: this device has no such program. */
+    bt_status (*program_load)(void *device, const bti_program_source *source, void **program);
+    void (*program_free)(void *device, const bti_program_source *source, void *program);
+    /* Runs or enqueues it; addresses are of this device. Of a primitive, and of a fused kernel. */
     bt_status (*launch)(void *device, void *program, const bti_work *work);
+    bt_status (*launch_kernel)(void *device, void *program, const bti_box *box);
 
     /* An event after everything launched so far on the device; waiting blocks the host; query never blocks. */
     bt_status (*record)(void *device, bti_event *event);

@@ -5,9 +5,9 @@
 #include "exec/queue.h"
 
 typedef struct bound_step {
-    void *program;       /* NULL: a copy between devices */
-    bti_work work;       /* operands bound to addresses */
-    bti_buffer **inputs; /* work.input_count of them */
+    bti_program *program; /* retained; NULL: a copy between devices */
+    bti_work work;        /* operands bound to addresses */
+    bti_buffer **inputs;  /* work.input_count of them */
     bti_buffer *output;
     uint64_t output_idle; /* of a copy: number on the output's queue after which its memory may be written */
     bti_place place;
@@ -16,7 +16,7 @@ typedef struct bound_step {
 /* One submitted plan. Holds its buffers until all its tasks have run. */
 typedef struct run {
     atomic_uint tasks;
-    size_t buffer_count;
+    size_t buffer_count, step_count;
     bti_buffer **buffers; /* one per storage */
     bound_step *steps;
     bti_operand *operands;
@@ -39,6 +39,7 @@ typedef BTI_VEC(run_task *) task_list;
 static void run_release(run *r) {
     if (atomic_fetch_sub_explicit(&r->tasks, 1, memory_order_acq_rel) != 1) return;
     for (size_t i = 0; i < r->buffer_count; i++) bti_buffer_release(r->buffers[i]);
+    for (size_t s = 0; s < r->step_count; s++) bti_program_release(r->steps[s].program);
     bti_free(r->buffers);
     bti_free(r->steps);
     bti_free(r->operands);
@@ -61,7 +62,7 @@ static void run_step(int device, bound_step *step) {
     int depth = bti_call_begin(NULL); /* what goes wrong is told of who enqueued it, not of who happens to wait */
     bti_place waiting = bti_call_set_place(step->place);
     if (step->program)
-        status = bti_device_launch(device, step->program, &step->work);
+        status = bti_program_launch(step->program, &step->work);
     else {
         bti_queue_wait(step->output->device, step->output_idle);
         status = bti_device_copy(step->output->device, step->output->address, device, step->work.inputs[0].address,
@@ -126,13 +127,14 @@ static run *run_new(const bti_plan *plan) {
     if (!r) return NULL;
     atomic_init(&r->tasks, 1);
     r->buffer_count = plan->storages.count;
+    r->step_count = plan->steps.count;
     r->buffers = bti_calloc(plan->storages.count, sizeof *r->buffers);
     r->steps = bti_calloc(plan->steps.count, sizeof *r->steps);
     r->operands = bti_calloc(plan->operands.count, sizeof *r->operands);
     r->inputs = bti_calloc(plan->operands.count, sizeof *r->inputs);
     r->attrs = bti_calloc(attrs, sizeof *r->attrs);
     if (r->buffers && r->steps && r->operands && r->inputs && r->attrs) return r;
-    r->buffer_count = 0;
+    r->buffer_count = r->step_count = 0;
     run_release(r);
     return NULL;
 }
@@ -167,8 +169,8 @@ static bt_status bind_step(run *r, const bti_plan *plan, size_t s, int64_t *attr
                              .attr = attr,
                              .attr_count = own_attr ? step->node->attr_count : 0};
     if (step->copy) return BT_OK;
-    bti_kernel kernel = {(bti_op)step->op, output->dtype};
-    return bti_device_program(step->device, &kernel, &bound->program);
+    bti_program_source source = {.op = (bti_op)step->op, .dtype = output->dtype};
+    return bti_device_program(step->device, &source, &bound->program);
 }
 
 /* --- memory in the plan's order, and the tasks --------------------------------------------------------------------- */

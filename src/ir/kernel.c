@@ -60,6 +60,8 @@ static const char *verify_instr(const bti_kernel *kernel, int index) {
            "an instruction that no kernel has");
     DEMAND(!loads || instr->arg[0] < kernel->input_count, "a load of no input");
     DEMAND(instr->op != BTI_OP_const || instr->arg[0] < kernel->scalar_count, "a scalar that is not there");
+    DEMAND(!loads || kernel->operands[instr->arg[0]].index == (instr->op == BTI_OP_iota),
+           "memory that counts, or an index that is loaded");
     DEMAND(instr->op != BTI_OP_leaf || kernel->operands[instr->arg[0]].dtype == instr->dtype,
            "a load of another dtype");
     DEMAND(!is_reduce(instr->op) || kernel->reduced, "a reduction in a map");

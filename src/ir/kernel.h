@@ -61,10 +61,10 @@ typedef struct bti_instr {
 
 /* Inputs first, then outputs. */
 typedef struct bti_kernel_operand {
-    uint8_t dtype;  /* of an index operand (read by iota): BT_I64 */
+    uint8_t dtype;  /* of an index operand: BT_I64 */
     uint8_t moves;  /* bit a: its stride along axis a may differ from 0; else it is 0 */
     uint8_t unit;   /* it moves along the line by one element */
-    uint8_t unused; /* 0 */
+    uint8_t index;  /* an index: read by iota, its address and strides are numbers, not memory */
     uint16_t value; /* of an output: the instruction stored there. A POINT value moves along all axes, a ROW value along
                        the kept ones. Of an input: 0 */
 } bti_kernel_operand;
@@ -79,6 +79,8 @@ typedef struct bti_kernel {
 
 static inline int bti_kernel_axes(const bti_kernel *kernel) { return kernel->outer + kernel->reduced + kernel->inner; }
 static inline int bti_kernel_operands(const bti_kernel *kernel) { return kernel->input_count + kernel->output_count; }
+/* Whether an operand is an index: read by iota, its address and strides are numbers. */
+static inline bool bti_kernel_counts(const bti_kernel *kernel, int operand) { return kernel->operands[operand].index; }
 /* Number of sweeps over a row: 1 for maps and columns. */
 int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */

@@ -1,10 +1,11 @@
-/* The CPU: its memory is this process's, its kernels are the interpreter's. */
+/* The CPU: its memory is this process's, its kernels are the engine's. */
 #include "drivers/cpu/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "drivers/cpu/engine.h"
 #include "drivers/driver.h"
 
 #define ASK_SYSTEM_FROM ((size_t)64 << 20) /* bytes; smaller allocations are not worth reading /proc for */
@@ -74,15 +75,23 @@ static bt_status fill(void *device, uint64_t address, int byte, size_t bytes) {
     return BT_OK;
 }
 
-static bt_status program_load(void *device, const bti_kernel *kernel, void **program) {
+static bt_status program_load(void *device, const bti_program_source *source, void **program) {
+    static char primitive;
     (void)device;
-    *program = (void *)(uintptr_t)(kernel->op + 1);
-    return BT_OK;
+    *program = &primitive;
+    return source->kernel ? bti_engine_load(source->kernel, source->render, (bti_engine_kernel **)program) : BT_OK;
 }
-static void program_free(void *device, void *program) { (void)device, (void)program; }
+static void program_free(void *device, const bti_program_source *source, void *program) {
+    (void)device;
+    if (source->kernel) bti_engine_free(program);
+}
 static bt_status launch(void *device, void *program, const bti_work *work) {
     (void)device, (void)program;
-    return bti_interpret(work);
+    return bti_engine_work(work);
+}
+static bt_status launch_kernel(void *device, void *program, const bti_box *box) {
+    (void)device;
+    return bti_engine_run(program, box);
 }
 
 /* Everything is done when its call returns. */
@@ -126,6 +135,7 @@ const bti_driver bti_driver_cpu = {
     .program_load = program_load,
     .program_free = program_free,
     .launch = launch,
+    .launch_kernel = launch_kernel,
     .record = record,
     .wait = wait_event,
     .query = query,

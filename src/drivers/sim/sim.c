@@ -2,9 +2,8 @@
  * the host faults, and use by another device is caught here. In debug builds (BTI_DEBUG) that aborts, as the fault of a
  * real device would end the program; in release builds it is INTERNAL.
  *
- * A launch computes on the thread that calls it. exec gives each device a queue with a thread of its own, so each
- * simulated device computes on one thread, and two at the same time on two; sim_threads=1 says that a faster engine
- * that may one day stand in for the interpreter must not borrow more. */
+ * Kernels are the CPU's. A launch computes on the thread that calls it and on cores that it borrows, as many as the flag
+ * sim_threads allows. */
 #include "drivers/sim/sim.h"
 
 #include <inttypes.h>
@@ -15,8 +14,10 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/cores.h"
 #include "base/flags.h"
 #include "base/vec.h"
+#include "drivers/cpu/engine.h"
 
 /* An address: bits 56..63 the tag (not canonical on x86-64), 48..55 the device's ordinal + 1, 0..47 where in it. */
 #define TAG UINT64_C(0xb5)
@@ -267,13 +268,17 @@ static bt_status fill(void *opened, uint64_t address, int byte, size_t bytes) {
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
-static bt_status program_load(void *opened, const bti_kernel *kernel, void **program) {
+static bt_status program_load(void *opened, const bti_program_source *source, void **program) {
+    static char primitive;
     sim_device *device = opened;
     FAULT("program_load");
-    *program = (void *)(uintptr_t)(kernel->op + 1);
-    return BT_OK;
+    *program = &primitive;
+    return source->kernel ? bti_engine_load(source->kernel, source->render, (bti_engine_kernel **)program) : BT_OK;
 }
-static void program_free(void *opened, void *program) { (void)opened, (void)program; }
+static void program_free(void *opened, const bti_program_source *source, void *program) {
+    (void)opened;
+    if (source->kernel) bti_engine_free(program);
+}
 
 /* The operand with a pointer in the place of its address; everything that its strides reach is checked. */
 static bt_status translate_operand(sim_device *device, const char *what, const bti_operand *operand, bti_operand *out) {
@@ -309,8 +314,43 @@ static bt_status launch(void *opened, void *program, const bti_work *work) {
     for (int i = 0; status == BT_OK && i < work->input_count; i++)
         status = translate_operand(device, what, &work->inputs[i], &inputs[i]);
     local.inputs = inputs;
-    if (status == BT_OK) status = bti_interpret(&local);
+    int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
+    if (status == BT_OK) status = bti_engine_work(&local);
+    bti_cores_limit(before);
     if (inputs != few) bti_free(inputs);
+    return status;
+}
+
+static bt_status translate_box(sim_device *device, const bti_kernel *kernel, const bti_box *box, bti_box *local) {
+    int axes = bti_kernel_axes(kernel);
+    memcpy(local->extent, box->extent, sizeof local->extent);
+    local->scalars = box->scalars;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        memcpy(local->stride[o], box->stride[o], sizeof local->stride[o]);
+        local->address[o] = box->address[o];
+        if (bti_kernel_counts(kernel, o)) continue;
+        int64_t low = 0, high = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        for (int axis = 0; axis < axes; axis++) {
+            int64_t reach;
+            if (__builtin_mul_overflow(box->extent[axis] - 1, box->stride[o][axis], &reach) ||
+                __builtin_add_overflow(*(reach < 0 ? &low : &high), reach, reach < 0 ? &low : &high))
+                return bti_fail(BT_INTERNAL, "a kernel: an operand's strides overflow");
+        }
+        char *host;
+        BTI_TRY(translate(device, "a kernel", box->address[o] + (uint64_t)low, (uint64_t)(high - low), &host));
+        local->address[o] = (uint64_t)(uintptr_t)host - (uint64_t)low;
+    }
+    return BT_OK;
+}
+
+static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
+    sim_device *device = opened;
+    FAULT("launch");
+    bti_box local;
+    BTI_TRY(translate_box(device, bti_engine_kernel_of(program), box, &local));
+    int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
+    bt_status status = bti_engine_run(program, &local);
+    bti_cores_limit(before);
     return status;
 }
 
@@ -365,6 +405,7 @@ const bti_driver bti_driver_sim = {
     .program_load = program_load,
     .program_free = program_free,
     .launch = launch,
+    .launch_kernel = launch_kernel,
     .record = record,
     .wait = wait_event,
     .query = query,

@@ -160,9 +160,9 @@ static void transfers_and_launches(void **state) {
     /* b = a[3::-1] + b[:4], through strides */
     bti_operand inputs[2] = {{a + 12, BT_F32, 1, {4}, {-1}}, {b, BT_F32, 1, {4}, {1}}};
     bti_operand output = {b, BT_F32, 1, {4}, {1}};
-    bti_kernel kernel = {BTI_OP_add, BT_F32};
+    bti_program_source source = {.op = BTI_OP_add, .dtype = BT_F32};
     void *program;
-    OK(SIM->program_load(gpu[0], &kernel, &program));
+    OK(SIM->program_load(gpu[0], &source, &program));
     assert_non_null(program);
     OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_add, 2, inputs, output, NULL, 0}));
     OK(SIM->peer_copy(gpu[1], c, gpu[0], b, 64));
