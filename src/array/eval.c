@@ -7,7 +7,6 @@
 #include "base/flags.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "compile/compile.h"
 #include "exec/exec.h"
 #include "ir/print.h"
 
@@ -58,8 +57,8 @@ static void log_placement(const bti_nodes *order) {
 static void log_copies(const bti_plan *plan) {
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
-        if (!step->copy || !step->reader->log_copies) continue;
-        const bti_value *sent = &plan->values.items[step->output];
+        if (step->kind != BTI_STEP_COPY || !step->reader->log_copies) continue;
+        const bti_value *sent = bti_plan_output(plan, step, 0);
         const bti_storage *to = &plan->storages.items[sent->storage];
         const bti_place *place = &step->reader->place;
         bti_str text = {0};
@@ -83,11 +82,16 @@ static void log_plan(const bti_plan *plan) {
     bti_str_free(&text);
 }
 
+bti_fusing bti_fusing_now(void) {
+    if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return BTI_PRIMITIVES;
+    return bti_flag_bool(BTI_FLAG_fuse) ? BTI_FUSED : BTI_SINGLE;
+}
+
 /* --- evaluation ----------------------------------------------------------------------------------------------------- */
 
 static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size_t count, bool behind) {
     bti_plan plan = {0};
-    bt_status status = bti_compile(order, wanted, count, &plan);
+    bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), &plan);
     bti_error *error = NULL;
     if (status == BT_OK) {
         if (bti_flag_bool(BTI_FLAG_log_device_placement)) log_placement(order);
@@ -96,9 +100,6 @@ static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size
         status = bti_exec_submit(&plan, behind, &error);
         bti_error_release(error); /* the thread's record has it */
     }
-    if (status == BT_OK)
-        for (size_t i = 0; i < plan.results.count; i++)
-            if (plan.results.items[i].node->forget) bti_node_forget(plan.results.items[i].node);
     bti_plan_free(&plan);
     return status;
 }
@@ -172,7 +173,8 @@ typedef BTI_VEC(bti_node *) held_nodes;
 
 static void add_held(bt_array *array, void *data) {
     bti_node *node = bti_node_of(array);
-    if (!node->symbolic && atomic_load(&node->state) == BTI_PENDING) (void)bti_vec_push((held_nodes *)data, node);
+    bool waits = !node->symbolic && node->input_count && atomic_load(&node->state) == BTI_PENDING;
+    if (waits) (void)bti_vec_push((held_nodes *)data, node);
 }
 
 void bti_eval_recorded(const bti_node *node) {

@@ -3,6 +3,7 @@
 #define BTI_ARRAY_EVAL_H
 
 #include "array/handle.h"
+#include "compile/compile.h"
 
 /* Computes the nodes and the pending sets of this thread's shared variables; `behind`: queue threads begin at once. The
  * status is that of planning and memory; on BT_OK each node is DONE or FAILED. */
@@ -13,6 +14,9 @@ bt_status bti_block_node(bti_node *node);
 bt_status bti_read_node(bti_node *node, void *data);
 /* The node's elements lie densely in its buffer, or in that of *dense (retained; NULL: itself). Computes and waits. */
 bt_status bti_dense_node(bti_node *node, bti_node **dense);
+
+/* How plans are made now, by the flags. */
+bti_fusing bti_fusing_now(void);
 
 /* A long-lived value: it forgets how it was made, now or when it is done. */
 void bti_forget_when_done(bti_node *node);

@@ -18,6 +18,7 @@ typedef enum bti_flag {
 /* Values of the flags that choose, in the order of their rows. */
 enum { BTI_PLACEMENT_BERTH, BTI_PLACEMENT_TENSORFLOW };
 enum { BTI_TRANSFERS_COPY, BTI_TRANSFERS_LOG, BTI_TRANSFERS_ERROR };
+enum { BTI_KERNELS_AUTO, BTI_KERNELS_COMPILED, BTI_KERNELS_BLOCKS, BTI_KERNELS_INTERPRETER };
 enum { BTI_RANDOM_ORIGINAL, BTI_RANDOM_PARTITIONABLE };
 
 typedef enum bti_flag_when { BTI_ANY_TIME, BTI_BEFORE_QUERY, BTI_BEFORE_OPEN } bti_flag_when;

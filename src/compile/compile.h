@@ -11,7 +11,12 @@ bt_status bti_reach(bti_node *const *wanted, size_t count, bti_nodes *order);
 
 /* The plan that computes them: values are numbered so that equal operations on one device are done once, views move nothing,
  * copies between devices are made once per value and destination and from the smallest form of it, storages end at their
- * last reader. Results: the nodes of `order` that are wanted or that the user holds. The caller holds the graph lock. */
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_plan *plan);
+ * last reader; elementwise work and the reductions around it become kernels; temporaries share an arena per device. Results: the nodes of `order` that are wanted or that the user holds. The caller holds the graph lock. */
+typedef enum bti_fusing {
+    BTI_FUSED,     /* as many operations in a kernel as go */
+    BTI_SINGLE,    /* a kernel for each */
+    BTI_PRIMITIVES /* no kernels: every operation is run whole, by the interpreter */
+} bti_fusing;
+bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing, bti_plan *plan);
 
 #endif

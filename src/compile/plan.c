@@ -1,5 +1,5 @@
+#include "compile/fuse.h"
 #include "compile/mark.h"
-#include "compile/planner.h"
 
 /* The value of a node planned before, or of one that is done already. */
 static int32_t value_of(bti_planner *planner, bti_node *node) {
@@ -19,6 +19,15 @@ static int32_t value_on(bti_planner *planner, bti_node *input, int device) {
     return bti_add_copy(planner, input, value_of(planner, input), device);
 }
 
+/* What is folded along several axes must lie so that neighbours among them are one axis. */
+static int32_t in_folding_order(bti_planner *planner, const bti_node *node, int32_t input) {
+    if (planner->failed) return 0;
+    const bti_value *value = bti_plan_value(planner, input);
+    bti_domain domain = {.rank = (uint8_t)value->rank, .reduced = (uint8_t)node->attr[0]};
+    for (int i = 0; i < value->rank; i++) domain.shape[i] = value->shape[i];
+    return bti_domain_folds(&domain, value->layout.stride) ? input : bti_add_dense(planner, node, input);
+}
+
 static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
     int32_t few[8], *inputs = few;
     if (node->input_count > 8) {
@@ -29,6 +38,7 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
         }
     }
     for (int i = 0; i < node->input_count; i++) inputs[i] = value_on(planner, node->inputs[i], node->device);
+    if (bti_op_info((bti_op)node->op)->class == BTI_REDUCE) inputs[0] = in_folding_order(planner, node, inputs[0]);
     int32_t value = bti_add_kernel(planner, node, (bti_op)node->op, node->device, (bt_dtype)node->dtype, node->rank,
                                    node->shape, inputs, node->input_count);
     if (inputs != few) bti_free(inputs);
@@ -45,39 +55,80 @@ static int32_t plan_node(bti_planner *planner, bti_node *node) {
     return class == BTI_MOVEMENT ? bti_add_movement(planner, node, value) : value;
 }
 
-/* Storages live from the step that writes them to the last that reads them; kept ones to the end. */
-static void find_lifetimes(bti_plan *plan) {
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        bti_storage *out = &plan->storages.items[plan->values.items[step->output].storage];
-        out->first_step = out->last_step = (int32_t)s;
-        for (int i = 0; i < step->input_count; i++) {
-            int32_t value = plan->operands.items[step->first_input + i];
-            plan->storages.items[plan->values.items[value].storage].last_step = (int32_t)s;
-        }
+/* Which steps become one kernel; then kernels in the place of steps. */
+static void fuse(bti_planner *planner, bool off) {
+    bti_plan *plan = planner->plan;
+    bti_fuser fuser = {.planner = planner, .plan = plan, .off = off};
+    fuser.members = bti_calloc(plan->steps.count, sizeof *fuser.members);
+    if (!fuser.members) {
+        planner->failed = true;
+        return;
     }
-    for (size_t r = 0; r < plan->results.count; r++)
-        plan->storages.items[plan->values.items[plan->results.items[r].value].storage].last_step =
-            (int32_t)plan->steps.count;
+    planner->known_used = 0;
+    bti_vec_free(&planner->known);
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        fuser.members[s] = (bti_member){.group = -1, .next = -1};
+        fuser.members[s].free = plan->steps.items[s].op == BTI_OP_const || plan->steps.items[s].op == BTI_OP_iota;
+    }
+    for (size_t r = 0; r < plan->results.count; r++) {
+        int32_t maker = bti_maker(&fuser, plan->results.items[r].value);
+        if (maker >= 0) fuser.members[maker].why = BTI_WHY_RESULT;
+    }
+    for (size_t s = 0; s < plan->steps.count && !fuser.failed; s++)
+        if (!fuser.members[s].free) bti_fuse_step(&fuser, (int32_t)s);
+    for (size_t s = 0; s < plan->steps.count && !fuser.failed; s++)
+        if (fuser.members[s].free && fuser.members[s].why) bti_fuse_free(&fuser, (int32_t)s);
+    if (!fuser.failed) bti_write_kernels(&fuser);
+    planner->failed = planner->failed || fuser.failed;
+    bti_vec_free(&fuser.groups);
+    bti_vec_free(&fuser.externals);
+    bti_free(fuser.members);
 }
 
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_plan *plan) {
+/* Constants that others were computed of while planning are made for nobody. */
+static void drop_unused(bti_planner *planner) {
+    bti_plan *plan = planner->plan;
+    bool *used = bti_calloc(plan->storages.count, sizeof *used);
+    size_t kept = 0;
+    if (!used) {
+        planner->failed = true;
+        return;
+    }
+    for (size_t s = 0; s < plan->steps.count; s++)
+        for (int i = 0; i < plan->steps.items[s].input_count; i++)
+            used[bti_plan_operand(plan, &plan->steps.items[s], i)->storage] = true;
+    for (size_t r = 0; r < plan->results.count; r++)
+        used[plan->values.items[plan->results.items[r].value].storage] = true;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        if (step->op != BTI_OP_const || used[bti_plan_output(plan, step, 0)->storage])
+            plan->steps.items[kept++] = *step;
+    }
+    plan->steps.count = kept;
+    bti_free(used);
+}
+
+bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing,
+                      bti_plan *plan) {
+    uint64_t is_wanted = bti_next_mark();
     bti_planner planner = {.plan = plan, .mark = bti_next_mark()};
-    for (size_t i = 0; i < count; i++) atomic_fetch_add(&wanted[i]->handles, 1); /* wanted as if held, meanwhile */
+    for (size_t i = 0; i < count; i++) wanted[i]->mark = is_wanted;
     for (size_t i = 0; i < order->count && !planner.failed; i++) {
         bti_node *node = order->items[i];
-        if (!atomic_load(&node->handles) && bti_made_of_nothing(node)) continue; /* made where it is read */
+        bool asked = node->mark == is_wanted;
+        if (!asked && bti_made_of_nothing(node)) continue; /* made where it is read */
         int32_t value = plan_node(&planner, node);
         node->mark = planner.mark;
         node->mark_index = value;
-        if (atomic_load(&node->handles) && !bti_vec_push(&plan->results, ((bti_plan_result){node, value})))
+        if ((asked || atomic_load(&node->handles)) && !bti_vec_push(&plan->results, ((bti_plan_result){node, value})))
             planner.failed = true;
     }
-    for (size_t i = 0; i < count; i++) atomic_fetch_sub(&wanted[i]->handles, 1);
+    if (!planner.failed && fusing != BTI_PRIMITIVES) fuse(&planner, fusing == BTI_SINGLE);
+    if (!planner.failed && fusing == BTI_PRIMITIVES) drop_unused(&planner);
+    if (!planner.failed && !bti_plan_storages(plan)) planner.failed = true;
     bti_vec_free(&planner.known);
     bti_vec_free(&planner.copied_from);
     if (planner.failed)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while planning %zu operations", order->count);
-    find_lifetimes(plan);
     return BT_OK;
 }

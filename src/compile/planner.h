@@ -7,7 +7,7 @@
 /* Known values by what they are: a kernel's step, or a value's copy on a device. */
 typedef struct bti_known {
     uint64_t hash;
-    int32_t step;  /* of a kernel: its step; -1: a copy */
+    int32_t step;  /* of an operation: its step; -1: a copy; -2: a fused kernel */
     int32_t from;  /* of a copy: the value copied */
     int32_t value; /* the result */
 } bti_known;
@@ -37,6 +37,12 @@ int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_
 /* A kernel's result: the one that is known already, else a new step. */
 int32_t bti_add_kernel(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                        const int64_t *shape, const int32_t *inputs, int input_count);
+/* A scalar whose 64 bits are an int64, uint64 or double by dtype. */
+int32_t bti_add_const(bti_planner *planner, const bti_node *node, int device, bt_dtype dtype, uint64_t bits);
+bool bti_is_const(bti_planner *planner, int32_t value, uint64_t *bits);
+/* simplify.c: true when the operation was replaced by others, or computed; *simple is then its value. */
+bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
+                  const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple);
 /* The value of a movement operation: a view where strides can say it. */
 int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t input);
 /* The value laid out densely, row-major. */
@@ -47,10 +53,14 @@ int32_t bti_add_remade(bti_planner *planner, const bti_node *node, int device);
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */
 int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device);
 
+/* memory.c: how long storages live, and where temporaries lie; false when memory is short. */
+bool bti_plan_storages(bti_plan *plan);
+
 /* known.c */
 int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,
                         uint64_t *hash);
 int32_t bti_find_copy(bti_planner *planner, int32_t value, int device, uint64_t *hash);
+int32_t bti_find_same(bti_planner *planner, const bti_kernel *kernel, uint64_t *hash);
 void bti_remember(bti_planner *planner, bti_known known);
 
 #endif

@@ -2,7 +2,8 @@
 #include "compile/planner.h"
 
 static int32_t add_storage(bti_planner *planner, const bti_node *node, int device, int64_t bytes) {
-    bti_storage storage = {.device = device, .bytes = bytes, .node = node, .first_step = -1, .last_step = -1};
+    bti_storage storage = {
+        .device = device, .bytes = bytes, .node = node, .first_step = -1, .last_step = -1, .offset = -1};
     if (!bti_vec_push(&planner->plan->storages, storage)) planner->failed = true;
     return (int32_t)planner->plan->storages.count - 1;
 }
@@ -30,9 +31,55 @@ int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_
     return bti_add_value(planner, NULL, 0, base.storage, base.dtype, rank, shape, layout);
 }
 
+static void add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output) {
+    bti_plan *plan = planner->plan;
+    step.first_operand = (int32_t)plan->operands.count;
+    step.output_count = 1;
+    if (!bti_vec_reserve(&plan->operands, (size_t)step.input_count + 1) || !bti_vec_reserve(&plan->steps, 1)) {
+        planner->failed = true;
+        return;
+    }
+    for (int i = 0; i < step.input_count; i++) plan->operands.items[plan->operands.count++] = inputs[i];
+    plan->operands.items[plan->operands.count++] = output;
+    plan->storages.items[bti_plan_value(planner, output)->storage].first_step = (int32_t)plan->steps.count;
+    plan->steps.items[plan->steps.count++] = step;
+}
+
+int32_t bti_add_const(bti_planner *planner, const bti_node *node, int device, bt_dtype dtype, uint64_t bits) {
+    if (planner->failed) return 0;
+    bti_plan *plan = planner->plan;
+    bti_value like = {.dtype = dtype};
+    bti_step step = {.op = BTI_OP_const, .device = device, .node = node, .first_scalar = (int32_t)plan->scalars.count};
+    uint64_t hash;
+    if (!bti_vec_push(&plan->scalars, bits)) {
+        planner->failed = true;
+        return 0;
+    }
+    int32_t known = bti_find_kernel(planner, &step, NULL, &like, &hash);
+    if (known >= 0) {
+        plan->scalars.count--;
+        return known;
+    }
+    int32_t output = bti_add_value(planner, node, device, -1, dtype, 0, NULL, NULL);
+    if (planner->failed) return 0;
+    bti_remember(planner, (bti_known){.hash = hash, .step = (int32_t)plan->steps.count, .value = output});
+    add_step(planner, step, NULL, output);
+    return output;
+}
+
+bool bti_is_const(bti_planner *planner, int32_t value, uint64_t *bits) {
+    const bti_plan *plan = planner->plan;
+    int32_t maker = plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
+    if (maker < 0 || plan->steps.items[maker].op != BTI_OP_const) return false;
+    *bits = plan->scalars.items[plan->steps.items[maker].first_scalar];
+    return true;
+}
+
 int32_t bti_add_kernel(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                        const int64_t *shape, const int32_t *inputs, int input_count) {
-    if (planner->failed) return 0;
+    int32_t simple;
+    if (planner->failed || bti_simplify(planner, node, op, device, dtype, rank, shape, inputs, input_count, &simple))
+        return planner->failed ? 0 : simple;
     bti_value like = {.dtype = dtype, .rank = rank};
     int64_t count = 1;
     for (int i = 0; i < rank; i++) like.shape[i] = shape[i], count *= shape[i];
@@ -41,18 +88,11 @@ int32_t bti_add_kernel(bti_planner *planner, const bti_node *node, bti_op op, in
     int32_t known = bti_find_kernel(planner, &step, inputs, &like, &hash);
     if (known >= 0) return known;
 
-    bti_plan *plan = planner->plan;
-    step.output = bti_add_value(planner, node, device, -1, dtype, rank, shape, NULL);
-    if (count == 0 || planner->failed) return step.output; /* nothing to compute */
-    step.first_input = (int32_t)plan->operands.count;
-    if (!bti_vec_reserve(&plan->operands, (size_t)input_count) || !bti_vec_reserve(&plan->steps, 1)) {
-        planner->failed = true;
-        return 0;
-    }
-    for (int i = 0; i < input_count; i++) plan->operands.items[plan->operands.count++] = inputs[i];
-    bti_remember(planner, (bti_known){.hash = hash, .step = (int32_t)plan->steps.count, .value = step.output});
-    plan->steps.items[plan->steps.count++] = step;
-    return step.output;
+    int32_t output = bti_add_value(planner, node, device, -1, dtype, rank, shape, NULL);
+    if (count == 0 || planner->failed) return output; /* nothing to compute */
+    bti_remember(planner, (bti_known){.hash = hash, .step = (int32_t)planner->plan->steps.count, .value = output});
+    add_step(planner, step, inputs, output);
+    return output;
 }
 
 int32_t bti_add_dense(bti_planner *planner, const bti_node *node, int32_t value) {
@@ -67,18 +107,16 @@ static int32_t send(bti_planner *planner, const bti_node *node, int32_t value, i
     int32_t dense = bti_add_dense(planner, node, value);
     if (planner->failed) return 0;
     const bti_value base = *bti_plan_value(planner, dense);
-    bti_plan *plan = planner->plan;
     int32_t arrived = bti_add_value(planner, node, device, -1, base.dtype, base.rank, base.shape, NULL);
-    if (planner->failed || plan->storages.items[bti_plan_value(planner, arrived)->storage].bytes == 0) return arrived;
-    bti_step step = {.op = BTI_OP_copy,
-                     .copy = true,
+    if (planner->failed) return 0;
+    if (planner->plan->storages.items[bti_plan_value(planner, arrived)->storage].bytes == 0) return arrived;
+    bti_step step = {.kind = BTI_STEP_COPY,
+                     .op = BTI_OP_copy,
                      .node = node,
                      .reader = planner->now,
                      .input_count = 1,
-                     .output = arrived,
-                     .device = bti_value_device(planner, dense),
-                     .first_input = (int32_t)plan->operands.count};
-    if (!bti_vec_push(&plan->operands, dense) || !bti_vec_push(&plan->steps, step)) planner->failed = true;
+                     .device = bti_value_device(planner, dense)};
+    add_step(planner, step, &dense, arrived);
     return arrived;
 }
 

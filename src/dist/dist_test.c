@@ -283,6 +283,9 @@ static void failed_steps(void **state) {
                     READS(bt_value(p[0]), 2);
                     READS(bt_value(p[1]), 0);
                 }
+            for (int i = 0; i < 2; i++)
+                BT_SCOPE(void) !bt_set(p[i], bt_value(p[i])); /* the first set after tells */
+            bt_error_clear();
         }
         BT_SCOPE
             READS(bt_train_step(s, model, optimizer, mean_output, NULL, x, y), 2);

@@ -41,7 +41,18 @@ bti_error *bti_buffer_error(bti_buffer *buffer);
  * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).
  * `behind`: a thread of each queue starts on it now; else it waits for whoever waits (bti_buffer_wait runs it). Under the
  * graph lock. */
-bt_status bti_exec_submit(const bti_plan *plan, bool behind, bti_error **error);
+bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error);
+
+/* The same in two parts, for what is run again: programs and operands made ready once, and each run. The plan's contents go
+ * over into `prepared` (on failure they are freed). Nodes that its steps name must live as long. */
+typedef struct bti_prepared bti_prepared;
+bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared);
+void bti_prepared_release(bti_prepared *prepared); /* NULL is fine; runs in flight go on */
+const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
+/* externals[storage] stands in the place of the plan's external storage (NULL: the plan's own); results[i]: the buffer of the
+ * plan's result i, yours to release. */
+bt_status bti_exec_run(bti_prepared *prepared, bti_buffer *const *externals, bti_buffer **results, bool behind,
+                       bti_error **error);
 /* Buffers that somebody holds. */
 uint64_t bti_buffers_alive(void);
 /* Waits for everything submitted. */

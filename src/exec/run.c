@@ -1,90 +1,87 @@
-/* From a plan to tasks on queues. First everything that can fail: memory in the plan's order, programs; then the tasks. */
+/* From a plan to tasks on queues. A plan is made ready once (programs, operands, tasks); each run of it reserves all memory,
+ * which is everything that can fail, and then submits the tasks. */
 #include <string.h>
 
 #include "exec/buffer.h"
+#include "exec/prepared.h"
 #include "exec/queue.h"
-
-typedef struct bound_step {
-    bti_program *program; /* retained; NULL: a copy between devices */
-    bti_work work;        /* operands bound to addresses */
-    bti_buffer **inputs;  /* work.input_count of them */
-    bti_buffer *output;
-    uint64_t output_idle; /* of a copy: number on the output's queue after which its memory may be written */
-    bti_place place;
-} bound_step;
-
-/* One submitted plan. Holds its buffers until all its tasks have run. */
-typedef struct run {
-    atomic_uint tasks;
-    size_t buffer_count, step_count;
-    bti_buffer **buffers; /* one per storage */
-    bound_step *steps;
-    bti_operand *operands;
-    bti_buffer **inputs;
-    int64_t *attrs;
-} run;
-
-/* Steps first..last-1 of a run on one device; or, with first == last, a wait for a copy that another device sends. */
-typedef struct run_task {
-    bti_task task;
-    run *run;
-    int device;
-    size_t first, last;
-    int wait_device;
-    uint64_t wait_number;
-} run_task;
-
-typedef BTI_VEC(run_task *) task_list;
-
-static void run_release(run *r) {
-    if (atomic_fetch_sub_explicit(&r->tasks, 1, memory_order_acq_rel) != 1) return;
-    for (size_t i = 0; i < r->buffer_count; i++) bti_buffer_release(r->buffers[i]);
-    for (size_t s = 0; s < r->step_count; s++) bti_program_release(r->steps[s].program);
-    bti_free(r->buffers);
-    bti_free(r->steps);
-    bti_free(r->operands);
-    bti_free(r->inputs);
-    bti_free(r->attrs);
-    bti_free(r);
-}
 
 /* --- running ------------------------------------------------------------------------------------------------------- */
 
-static void run_step(int device, bound_step *step) {
-    for (int i = 0; i < step->work.input_count; i++) {
-        bti_error *error = bti_buffer_error(step->inputs[i]);
+static bti_error *error_of(const bti_run *run, int32_t storage) {
+    if (storage < 0) return NULL;
+    return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : run->errors[storage];
+}
+
+static void fail_outputs(bti_run *run, const bti_step *step, bti_error *error) {
+    for (int o = 0; o < step->output_count; o++) {
+        int32_t storage = bti_plan_output(&run->of->plan, step, o)->storage;
+        if (run->buffers[storage])
+            bti_buffer_fail(run->buffers[storage], error);
+        else if (!run->errors[storage])
+            run->errors[storage] = bti_error_retain(error);
+    }
+}
+
+static uint64_t address_of(const bti_run *run, const bti_value *value) {
+    if (value->storage < 0) return (uint64_t)value->layout.offset;
+    return run->addresses[value->storage] + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
+}
+
+static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
+    const bti_plan *plan = &run->of->plan;
+    int axes = bti_kernel_axes(plan->kernels.items[step->kernel]);
+    const int64_t *number = plan->numbers.items + step->first_number;
+    bti_box box;
+    for (int axis = 0; axis < axes; axis++) box.extent[axis] = *number++;
+    box.scalars = plan->scalars.items + step->first_scalar;
+    for (int o = 0; o < step->input_count + step->output_count; o++) {
+        box.address[o] = address_of(run, bti_plan_operand(plan, step, o));
+        for (int axis = 0; axis < axes; axis++) box.stride[o][axis] = *number++;
+    }
+    return bti_program_launch_kernel(program, &box);
+}
+
+static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    bti_operand *operands = run->operands + ready->first_operand;
+    for (int o = 0; o <= step->input_count; o++)
+        operands[o].address = address_of(run, bti_plan_operand(&run->of->plan, step, o));
+    bti_work work = {
+        (bti_op)step->op, step->input_count, operands, operands[step->input_count], run->of->attrs + ready->first_attr,
+        ready->attr_count};
+    return bti_program_launch(ready->program, &work);
+}
+
+static bt_status copy(const bti_run *run, const bti_step *step) {
+    const bti_value *from = bti_plan_operand(&run->of->plan, step, 0), *to = bti_plan_output(&run->of->plan, step, 0);
+    const bti_storage *arrived = &run->of->plan.storages.items[to->storage];
+    bti_queue_wait(arrived->device, run->idle[to->storage]);
+    return bti_device_copy(arrived->device, address_of(run, to), step->device, address_of(run, from),
+                           (size_t)arrived->bytes);
+}
+
+static void run_step(bti_run *run, size_t s) {
+    const bti_step *step = &run->of->plan.steps.items[s];
+    const bti_ready_step *ready = &run->of->steps[s];
+    for (int i = 0; i < step->input_count; i++) {
+        bti_error *error = error_of(run, bti_plan_operand(&run->of->plan, step, i)->storage);
         if (error) {
-            bti_buffer_fail(step->output, error);
+            fail_outputs(run, step, error);
             return;
         }
     }
-    bt_status status;
     int depth = bti_call_begin(NULL); /* what goes wrong is told of who enqueued it, not of who happens to wait */
-    bti_place waiting = bti_call_set_place(step->place);
-    if (step->program)
-        status = bti_program_launch(step->program, &step->work);
-    else {
-        bti_queue_wait(step->output->device, step->output_idle);
-        status = bti_device_copy(step->output->device, step->output->address, device, step->work.inputs[0].address,
-                                 step->output->bytes);
-    }
+    bti_place waiting = bti_call_set_place(ready->place);
+    bt_status status = step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program)
+                       : step->kind == BTI_STEP_COPY ? copy(run, step)
+                                                     : launch_work(run, step, ready);
     bti_call_set_place(waiting);
     bti_call_end(depth);
     if (status == BT_OK) return;
     bti_error *error = bti_error_last();
-    if (!error) error = bti_error_at(step->place, status, "%s without a word", bt_status_name(status));
-    bti_buffer_fail(step->output, error);
+    if (!error) error = bti_error_at(ready->place, status, "%s without a word", bt_status_name(status));
+    fail_outputs(run, step, error);
     bti_error_release(error);
-}
-
-/* The device failed behind our back: nothing that it did can be trusted. */
-static void fail_steps(const run_task *task, bt_status status) {
-    for (size_t s = task->first; s < task->last; s++) {
-        const bound_step *step = &task->run->steps[s];
-        bti_error *error = bti_error_at(step->place, status, "%s", bt_error_text());
-        bti_buffer_fail(step->output, error);
-        bti_error_release(error);
-    }
 }
 
 static bt_status finish(int device) {
@@ -96,206 +93,186 @@ static bt_status finish(int device) {
     return status;
 }
 
-static void run_steps(bti_task *base) {
-    run_task *task = (run_task *)base;
+/* The device failed behind our back: nothing that it did can be trusted. */
+static void fail_steps(const bti_run_task *task, bt_status status) {
+    for (size_t s = task->of->first; s < task->of->last; s++) {
+        bti_error *error = bti_error_at(task->run->of->steps[s].place, status, "%s", bt_error_text());
+        fail_outputs(task->run, &task->run->of->plan.steps.items[s], error);
+        bti_error_release(error);
+    }
+}
+
+static void run_task(bti_task *base) {
+    bti_run_task *task = (bti_run_task *)base;
     bti_error *before = bti_error_last(); /* whoever runs this may be waiting for something else */
     bool quiet = bti_errors_quiet(false);
     bt_error_clear();
-    if (task->first == task->last)
-        bti_queue_wait(task->wait_device, task->wait_number);
+    if (task->of->first == task->of->last)
+        bti_queue_wait(task->of->wait_device, task->wait_number);
     else {
-        for (size_t s = task->first; s < task->last; s++) run_step(task->device, &task->run->steps[s]);
-        bt_status status = finish(task->device);
+        for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
+        bt_status status = finish(task->of->device);
         if (status != BT_OK) fail_steps(task, status);
     }
     bti_errors_quiet(quiet);
     bt_error_clear();
     (void)!bti_fail_with(before);
     bti_error_release(before);
-    run_release(task->run);
-    bti_free(task);
+    bti_run_done(task->run);
 }
 
-static void skip(bti_task *base) { bti_free((run_task *)base); }
+/* Of a run that could not reserve its memory: its numbers come true, with nothing to do. */
+static void skip_task(bti_task *base) { bti_run_done(((bti_run_task *)base)->run); }
 
-/* --- binding ------------------------------------------------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------------------------------------------------- */
 
-static run *run_new(const bti_plan *plan) {
-    size_t attrs = 0;
-    for (size_t s = 0; s < plan->steps.count; s++) attrs += (size_t)plan->steps.items[s].node->attr_count;
-    run *r = bti_calloc(1, sizeof *r);
-    if (!r) return NULL;
-    atomic_init(&r->tasks, 1);
-    r->buffer_count = plan->storages.count;
-    r->step_count = plan->steps.count;
-    r->buffers = bti_calloc(plan->storages.count, sizeof *r->buffers);
-    r->steps = bti_calloc(plan->steps.count, sizeof *r->steps);
-    r->operands = bti_calloc(plan->operands.count, sizeof *r->operands);
-    r->inputs = bti_calloc(plan->operands.count, sizeof *r->inputs);
-    r->attrs = bti_calloc(attrs, sizeof *r->attrs);
-    if (r->buffers && r->steps && r->operands && r->inputs && r->attrs) return r;
-    r->buffer_count = r->step_count = 0;
-    run_release(r);
-    return NULL;
+static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_error **error) {
+    *error = bti_out_of_memory(storage->device, bytes, storage->node, bt_error_text());
+    return bti_fail_with(*error);
 }
 
-static bti_operand bind(const run *r, const bti_value *value) {
-    const bti_buffer *buffer = r->buffers[value->storage];
-    bti_operand operand = {.dtype = value->dtype, .rank = value->rank};
-    operand.address = buffer->address + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
-    memcpy(operand.shape, value->shape, sizeof operand.shape);
-    memcpy(operand.stride, value->layout.stride, sizeof operand.stride);
-    return operand;
-}
-
-static bt_status bind_step(run *r, const bti_plan *plan, size_t s, int64_t *attr) {
-    const bti_step *step = &plan->steps.items[s];
-    const bti_value *output = &plan->values.items[step->output];
-    bound_step *bound = &r->steps[s];
-    bound->place = step->node->place;
-    bound->output = r->buffers[output->storage];
-    bound->inputs = r->inputs + step->first_input;
-    for (int i = 0; i < step->input_count; i++) {
-        const bti_value *input = &plan->values.items[plan->operands.items[step->first_input + i]];
-        bound->inputs[i] = r->buffers[input->storage];
-        r->operands[step->first_input + i] = bind(r, input);
-    }
-    bool own_attr = step->op == step->node->op;
-    if (own_attr) memcpy(attr, step->node->attr, (size_t)step->node->attr_count * sizeof *attr);
-    bound->work = (bti_work){.op = (bti_op)step->op,
-                             .input_count = step->input_count,
-                             .inputs = r->operands + step->first_input,
-                             .output = bind(r, output),
-                             .attr = attr,
-                             .attr_count = own_attr ? step->node->attr_count : 0};
-    if (step->copy) return BT_OK;
-    bti_program_source source = {.op = (bti_op)step->op, .dtype = output->dtype};
-    return bti_device_program(step->device, &source, &bound->program);
-}
-
-/* --- memory in the plan's order, and the tasks --------------------------------------------------------------------- */
-
-typedef struct binder {
-    const bti_plan *plan;
-    run *run;
-    task_list tasks;
-    uint64_t numbers[BTI_MAX_DEVICES]; /* that the queues will have given out by now */
-    bti_error *error;
-} binder;
-
-static bt_status reserve(binder *b, int32_t storage) {
-    const bti_storage *s = &b->plan->storages.items[storage];
-    bti_buffer **slot = &b->run->buffers[storage];
-    if (*slot) return BT_OK;
-    if (s->external) {
-        *slot = bti_buffer_retain(s->external);
-        return BT_OK;
-    }
-    *slot = bti_buffer_new(s->device, (size_t)s->bytes, s->node);
-    if (!*slot) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    bt_status status = bti_buffer_reserve(*slot, false);
-    if (status == BT_RESOURCE_EXHAUSTED) {
-        b->error = bti_out_of_memory(s->device, s->bytes, s->node, bt_error_text());
-        return bti_fail_with(b->error);
+static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
+    const bti_storage *storage = &run->of->plan.storages.items[s];
+    bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node);
+    if (!buffer) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    run->buffers[s] = buffer;
+    bt_status status = bti_buffer_reserve(buffer, false);
+    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(storage, storage->bytes, error);
+    if (status == BT_OK) {
+        run->addresses[s] = buffer->address;
+        run->idle[s] = buffer->block ? buffer->block->busy_until : 0;
     }
     return status;
 }
 
-/* Temporaries that this step reads last serve the next steps. */
-static void give_back(binder *b, size_t s, int32_t storage) {
-    const bti_storage *of = &b->plan->storages.items[storage];
-    if (!of->external && of->last_step == (int32_t)s)
-        bti_buffer_give_back(b->run->buffers[storage], b->numbers[of->device]);
+/* The largest of a device's temporaries names what the memory was for. */
+static const bti_storage *largest_temporary(const bti_plan *plan, int device) {
+    const bti_storage *largest = NULL;
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        const bti_storage *storage = &plan->storages.items[s];
+        if (storage->offset >= 0 && storage->device == device && (!largest || storage->bytes > largest->bytes))
+            largest = storage;
+    }
+    return largest;
 }
 
-static run_task *add_task(binder *b, int device, size_t first) {
-    run_task *task = bti_calloc(1, sizeof *task);
-    if (!task || !bti_vec_push(&b->tasks, task)) {
-        bti_free(task);
-        return NULL;
-    }
-    *task = (run_task){.task.run = run_steps, .run = b->run, .device = device, .first = first, .last = first};
-    b->numbers[device]++;
-    return task;
+static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
+    const bti_plan *plan = &run->of->plan;
+    if (!plan->arenas.items[device]) return BT_OK;
+    const bti_storage *largest = largest_temporary(plan, (int)device);
+    bti_buffer *arena = bti_buffer_new((int)device, (size_t)plan->arenas.items[device], largest->node);
+    if (!arena) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    run->arenas[device] = arena;
+    bt_status status = bti_buffer_reserve(arena, false);
+    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(largest, plan->arenas.items[device], error);
+    return status;
 }
 
-static bt_status add_step(binder *b, size_t s, int64_t *attr, run_task **open) {
-    const bti_step *step = &b->plan->steps.items[s];
-    int32_t out = b->plan->values.items[step->output].storage;
-    BTI_TRY(reserve(b, out));
-    for (int i = 0; i < step->input_count; i++)
-        BTI_TRY(reserve(b, b->plan->values.items[b->plan->operands.items[step->first_input + i]].storage));
-    BTI_TRY(bind_step(b->run, b->plan, s, attr));
-    if (!*open || (*open)->device != step->device) *open = add_task(b, step->device, s);
-    if (!*open) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    (*open)->last = s + 1;
-    if (step->copy) {
-        bti_buffer *arrived = b->run->buffers[out];
-        b->run->steps[s].output_idle = arrived->block->busy_until;
-        int sender = step->device;
-        run_task *wait = add_task(b, arrived->device, s);
-        if (!wait) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-        wait->wait_device = sender;
-        wait->wait_number = b->numbers[sender];
-        *open = NULL;
+static bt_status reserve(bti_run *run, bti_buffer *const *externals, bti_error **error) {
+    const bti_plan *plan = &run->of->plan;
+    for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        const bti_storage *storage = &plan->storages.items[s];
+        bool kept = storage->last_step == (int32_t)plan->steps.count;
+        if (storage->external) {
+            if (storage->last_step < 0) continue;
+            run->buffers[s] = bti_buffer_retain(externals ? externals[s] : storage->external);
+            run->addresses[s] = run->buffers[s]->address;
+        } else if (storage->offset >= 0)
+            run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
+        else if (kept || storage->arrived)
+            BTI_TRY(reserve_buffer(run, s, error));
     }
-    b->run->buffers[out]->ready = b->numbers[b->run->buffers[out]->device];
-    for (int i = 0; i < step->input_count; i++)
-        give_back(b, s, b->plan->values.items[b->plan->operands.items[step->first_input + i]].storage);
-    give_back(b, s, out);
     return BT_OK;
 }
 
-static bt_status bind_all(binder *b) {
-    for (int d = 0; d < BTI_MAX_DEVICES; d++) b->numbers[d] = bti_queue_submitted(d);
-    int64_t *attr = b->run->attrs;
-    run_task *open = NULL;
-    for (size_t s = 0; s < b->plan->steps.count; s++) {
-        BTI_TRY(add_step(b, s, attr, &open));
-        attr += b->plan->steps.items[s].node->attr_count;
-    }
-    for (size_t r = 0; r < b->plan->results.count; r++) /* results that no step makes: views, empty arrays */
-        BTI_TRY(reserve(b, b->plan->values.items[b->plan->results.items[r].value].storage));
-    return BT_OK;
-}
-
-static void publish(binder *b) {
-    for (size_t r = 0; r < b->plan->results.count; r++) {
-        const bti_plan_result *result = &b->plan->results.items[r];
-        const bti_value *value = &b->plan->values.items[result->value];
-        bti_buffer *buffer = b->run->buffers[value->storage];
-        if (!b->plan->storages.items[value->storage].external) bti_buffer_list(buffer);
-        result->node->buffer = bti_buffer_retain(buffer);
-        result->node->layout = value->layout;
-        atomic_store(&result->node->state, BTI_DONE);
+/* Temporaries serve whoever comes next on their queues. */
+static void give_back(bti_run *run, const uint64_t *numbers) {
+    const bti_plan *plan = &run->of->plan;
+    for (size_t d = 0; d < plan->arenas.count; d++)
+        if (run->arenas[d]) bti_buffer_give_back(run->arenas[d], numbers[d]);
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        const bti_storage *storage = &plan->storages.items[s];
+        if (storage->arrived && storage->last_step < (int32_t)plan->steps.count && run->buffers[s])
+            bti_buffer_give_back(run->buffers[s], numbers[storage->device]);
     }
 }
 
-static bool one_device(const task_list *tasks) {
-    for (size_t i = 1; i < tasks->count; i++)
-        if (tasks->items[i]->device != tasks->items[0]->device) return false;
+/* --- submitting ------------------------------------------------------------------------------------------------------ */
+
+static void number_tasks(bti_run *run, uint64_t *numbers) {
+    const bti_prepared *of = run->of;
+    uint64_t base[BTI_MAX_DEVICES];
+    for (int d = 0; d < BTI_MAX_DEVICES; d++) base[d] = numbers[d] = bti_queue_submitted(d);
+    for (size_t t = 0; t < of->tasks.count; t++) {
+        const bti_task_plan *task = &of->tasks.items[t];
+        run->tasks[t].wait_number = base[task->wait_device] + task->wait_number;
+        numbers[task->device]++;
+    }
+    for (size_t s = 0; s < of->plan.storages.count; s++) {
+        bti_buffer *buffer = run->buffers[s];
+        if (!buffer || of->plan.storages.items[s].external) continue;
+        buffer->ready = base[buffer->device] + of->ready[s];
+    }
+}
+
+static void submit(bti_run *run, void (*how)(bti_task *)) {
+    size_t count = run->of->tasks.count; /* the run may be gone when the last one is submitted */
+    for (size_t t = 0; t < count; t++) {
+        run->tasks[t].task.run = how;
+        bti_queue_submit(run->of->tasks.items[t].device, &run->tasks[t].task);
+    }
+}
+
+/* Little work is done sooner than another thread would begin. */
+static bool run_now(const bti_prepared *of, const uint64_t *numbers) {
+    int device = of->only_device;
+    if (device < 0 || !of->brief || bti_queue_completed(device) + of->tasks.count != numbers[device]) return false;
+    bti_queue_wait(device, numbers[device]);
     return true;
 }
 
-bt_status bti_exec_submit(const bti_plan *plan, bool behind, bti_error **error) {
-    binder b = {.plan = plan, .run = run_new(plan)};
-    bt_status status = b.run ? bind_all(&b) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    if (status == BT_OK) {
-        publish(&b);
-        behind = behind || !one_device(&b.tasks);
-        atomic_store(&b.run->tasks, (unsigned)b.tasks.count + 1);
-        for (size_t i = 0; i < b.tasks.count; i++) bti_queue_submit(b.tasks.items[i]->device, &b.tasks.items[i]->task);
-        if (behind) bti_exec_kick();
-    } else {
-        /* Memory given back meanwhile waits for their numbers: they come true, with nothing to do. */
-        for (size_t i = 0; i < b.tasks.count; i++) {
-            b.tasks.items[i]->task.run = skip;
-            bti_queue_submit(b.tasks.items[i]->device, &b.tasks.items[i]->task);
-        }
-        *error = b.error ? b.error : bti_error_last();
+bt_status bti_exec_run(bti_prepared *of, bti_buffer *const *externals, bti_buffer **results, bool behind,
+                       bti_error **error) {
+    *error = NULL;
+    bti_run *run = bti_run_begin(of);
+    if (!run) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    uint64_t numbers[BTI_MAX_DEVICES];
+    bt_status status = reserve(run, externals, error);
+    number_tasks(run, numbers);
+    for (size_t r = 0; r < of->plan.results.count && status == BT_OK; r++) {
+        int32_t storage = of->plan.values.items[of->plan.results.items[r].value].storage;
+        if (!of->plan.storages.items[storage].external) bti_buffer_list(run->buffers[storage]);
+        results[r] = bti_buffer_retain(run->buffers[storage]);
     }
-    if (b.run) run_release(b.run);
-    bti_vec_free(&b.tasks);
+    give_back(run, numbers);
+    submit(run, status == BT_OK ? run_task : skip_task);
+    if (status == BT_OK && (behind || of->only_device < 0) && of->tasks.count && !run_now(of, numbers)) bti_exec_kick();
+    if (status != BT_OK && !*error) *error = bti_error_last();
+    bti_run_done(run);
+    return status;
+}
+
+bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
+    bti_prepared *prepared;
+    bti_buffer *few[16], **buffers = few;
+    *error = NULL;
+    BTI_TRY(bti_exec_prepare(plan, &prepared));
+    const bti_plan *own = bti_prepared_plan(prepared);
+    if (own->results.count > 16 && !(buffers = bti_calloc(own->results.count, sizeof *buffers))) {
+        bti_prepared_release(prepared);
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    }
+    bt_status status = bti_exec_run(prepared, NULL, buffers, behind, error);
+    for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
+        bti_node *node = own->results.items[r].node;
+        node->buffer = buffers[r];
+        node->layout = own->values.items[own->results.items[r].value].layout;
+        atomic_store(&node->state, BTI_DONE);
+        if (node->forget) bti_node_forget(node);
+    }
+    if (buffers != few) bti_free(buffers);
+    bti_prepared_release(prepared);
     return status;
 }
 

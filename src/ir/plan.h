@@ -4,7 +4,23 @@
 #define BTI_IR_PLAN_H
 
 #include "base/vec.h"
+#include "ir/kernel.h"
 #include "ir/node.h"
+
+/* Why a value is in memory, rather than in the registers of a kernel that makes and uses it. */
+typedef enum bti_why {
+    BTI_WHY_NONE,   /* it is not */
+    BTI_WHY_RESULT, /* the program holds it */
+    BTI_WHY_WORK,   /* read by an operation that is run whole: matmul, take ... */
+    BTI_WHY_DEVICE, /* read on another device */
+    BTI_WHY_VIEW,   /* read in another order, or in part */
+    BTI_WHY_SHAPE,  /* read by a kernel over another shape */
+    BTI_WHY_AXES,   /* read by a kernel that folds other axes, or again after columns were folded */
+    BTI_WHY_LONG,   /* its row is too long to be gone over again */
+    BTI_WHY_ORDER,  /* its reader needs a third kernel in between */
+    BTI_WHY_FULL,   /* its kernel has no room for the reader */
+    BTI_WHY_OFF     /* fusing is off */
+} bti_why;
 
 /* One piece of memory. Several values may lie in it: views share their input's. */
 typedef struct bti_storage {
@@ -12,27 +28,43 @@ typedef struct bti_storage {
     int64_t bytes;
     const bti_node *node;          /* whose result it was made for: names it in reports */
     bti_buffer *external;          /* memory that exists already (borrowed from its node); else NULL */
-    int32_t first_step, last_step; /* first written, last read; last_step == step count: kept */
+    int32_t first_step, last_step; /* first written, last read; last_step == step count: kept. -1: never in memory */
+    int64_t offset;                /* of a temporary: where in the device's arena, bytes; else -1 */
+    uint8_t why;                   /* bti_why */
+    bool arrived;                  /* written by a copy from another device: memory of its own, not in the arena */
+    bool in_place;                 /* a temporary in the place of one that its kernel reads for the last time */
 } bti_storage;
 
 /* Where an operation's result lies. */
 typedef struct bti_value {
-    int32_t storage;
+    int32_t storage; /* -1: an index; layout gives its start and strides in numbers */
     bt_dtype dtype;
     int rank;
     int64_t shape[BTI_MAX_RANK];
     bti_layout layout;
 } bti_value;
 
+typedef enum bti_step_kind {
+    BTI_STEP_WORK,   /* one primitive, run whole */
+    BTI_STEP_KERNEL, /* a fused kernel */
+    BTI_STEP_COPY    /* bytes from a storage of one device to one of another */
+} bti_step_kind;
+
 typedef struct bti_step {
-    uint8_t op;             /* bti_op: the node's, or copy where a view is made dense */
-    bool copy;              /* bytes from a storage of one device to one of another; else a kernel */
+    uint8_t kind;           /* bti_step_kind */
+    uint8_t op;             /* of work: bti_op: the node's, or copy where a view is made dense */
     int device;             /* that runs it; of a copy: that sends */
-    const bti_node *node;   /* the operation, or what is copied */
+    const bti_node *node;   /* the operation (of a kernel: the last one), or what is copied */
     const bti_node *reader; /* of a copy: the operation that it was made for */
-    int32_t first_input;    /* into plan->operands: value numbers */
-    int32_t input_count;
-    int32_t output; /* value number */
+    int32_t first_operand;  /* into plan->operands: value numbers: inputs, then outputs */
+    int32_t input_count, output_count;
+    /* of a kernel: */
+    int32_t kernel; /* into plan->kernels */
+    int32_t
+        first_number; /* into plan->numbers: an extent per axis of the nest, then per operand a stride per axis (bytes; of
+                             an index: numbers) */
+    int32_t first_scalar;               /* into plan->scalars */
+    int32_t first_member, member_count; /* into plan->members: the operations fused */
 } bti_step;
 
 typedef struct bti_plan_result {
@@ -46,8 +78,23 @@ typedef struct bti_plan {
     BTI_VEC(int32_t) operands;
     BTI_VEC(bti_step) steps;
     BTI_VEC(bti_plan_result) results;
+    BTI_VEC(bti_kernel *) kernels; /* each once */
+    BTI_VEC(int64_t) numbers;
+    BTI_VEC(uint64_t) scalars;
+    BTI_VEC(const bti_node *) members;
+    BTI_VEC(int64_t) arenas; /* bytes of temporaries, by device; those past the end have none */
 } bti_plan;
 
+static inline const bti_value *bti_plan_operand(const bti_plan *plan, const bti_step *step, int operand) {
+    return &plan->values.items[plan->operands.items[step->first_operand + operand]];
+}
+static inline const bti_value *bti_plan_output(const bti_plan *plan, const bti_step *step, int output) {
+    return bti_plan_operand(plan, step, step->input_count + output);
+}
+
 void bti_plan_free(bti_plan *plan);
+
+/* The bytes that a run takes on each device for results and temporaries, beside what is there already; of the first `devices`. */
+void bti_plan_memory(const bti_plan *plan, int64_t *bytes, int devices);
 
 #endif

@@ -27,56 +27,81 @@ static void add_place(bti_str *text, bti_place place) {
     if (place.site.file) bti_str_addf(text, " at %s:%d", bti_site_file(place.site), place.site.line);
 }
 
+const char *bti_why_text(bti_why why) {
+    switch (why) {
+    case BTI_WHY_NONE: return "not in memory";
+    case BTI_WHY_RESULT: return "a result";
+    case BTI_WHY_WORK: return "an operation that is run whole made it or reads it";
+    case BTI_WHY_DEVICE: return "another device reads it";
+    case BTI_WHY_VIEW: return "it is read in another order or in part";
+    case BTI_WHY_SHAPE: return "a kernel over another shape reads it";
+    case BTI_WHY_AXES: return "a kernel that folds other axes, or whose columns are folded already, reads it";
+    case BTI_WHY_LONG: return "its rows are too long to be gone over again";
+    case BTI_WHY_ORDER: return "its reader waits for another kernel";
+    case BTI_WHY_FULL: return "its kernel had no room for the reader";
+    case BTI_WHY_OFF: return "fusing is off";
+    }
+    return "?";
+}
+
+/* The operations of a kernel, runs of one name counted: "mul, sub x2, exp". */
+static void add_members(bti_str *text, const bti_plan *plan, const bti_step *step) {
+    for (int m = 0; m < step->member_count;) {
+        const bti_node *node = plan->members.items[step->first_member + m];
+        int again = 1;
+        while (m + again < step->member_count && plan->members.items[step->first_member + m + again]->op == node->op)
+            again++;
+        bti_str_addf(text, "%s%s", m ? ", " : "", bti_op_info((bti_op)node->op)->name);
+        if (again > 1) bti_str_addf(text, " x%d", again);
+        m += again;
+    }
+}
+
 static void add_step(bti_str *text, const bti_plan *plan, size_t index, const char *(*device_name)(int)) {
     const bti_step *step = &plan->steps.items[index];
-    const bti_value *output = &plan->values.items[step->output];
+    const bti_value *output = bti_plan_output(plan, step, 0);
     const bti_storage *storage = &plan->storages.items[output->storage];
     bti_str_addf(text, "%4zu  ", index + 1);
-    if (step->copy) {
+    if (step->kind == BTI_STEP_COPY) {
         bti_str_addf(text, "copy        %s -> %s  ", device_name(step->device), device_name(storage->device));
         add_value(text, output);
         bti_str_addf(text, "  %lld bytes", (long long)storage->bytes);
-    } else {
-        bool dense = step->op == BTI_OP_copy && step->node->op != BTI_OP_copy;
-        bti_str_addf(text, "%-11s %s  ", dense ? "make dense" : bti_op_info((bti_op)step->op)->name,
-                     device_name(step->device));
-        add_value(text, output);
-        bti_str_addf(text, "  (%s)", bti_rule_text((bti_rule)step->node->rule));
+        add_place(text, step->node->place);
+        bti_str_add(text, "\n");
+        return;
     }
+    bool dense = step->op == BTI_OP_copy && step->node->op != BTI_OP_copy;
+    const char *name = step->kind == BTI_STEP_KERNEL ? "kernel"
+                       : dense                       ? "make dense"
+                                                     : bti_op_info((bti_op)step->op)->name;
+    bti_str_addf(text, "%-11s %s  ", name, device_name(step->device));
+    for (int o = 0; o < step->output_count; o++) {
+        if (o) bti_str_add(text, ", ");
+        add_value(text, bti_plan_output(plan, step, o));
+    }
+    bti_str_addf(text, "  (%s)", bti_rule_text((bti_rule)step->node->rule));
     add_place(text, step->node->place);
     bti_str_add(text, "\n");
-}
-
-/* The most bytes that the plan's own storages take at once on each device. */
-static void peak_bytes(const bti_plan *plan, int64_t *peak) {
-    int64_t now[DEVICES] = {0};
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        const bti_storage *made = &plan->storages.items[plan->values.items[step->output].storage];
-        now[made->device] += made->bytes;
-        if (now[made->device] > peak[made->device]) peak[made->device] = now[made->device];
-        if (made->last_step == (int32_t)s) now[made->device] -= made->bytes;
-        for (int i = 0; i < step->input_count; i++) {
-            int32_t storage = plan->values.items[plan->operands.items[step->first_input + i]].storage;
-            const bti_storage *read = &plan->storages.items[storage];
-            bool again = false; /* read twice by this step */
-            for (int k = 0; k < i && !again; k++)
-                again = plan->values.items[plan->operands.items[step->first_input + k]].storage == storage;
-            if (!read->external && !again && read->last_step == (int32_t)s) now[read->device] -= read->bytes;
-        }
+    if (step->kind != BTI_STEP_KERNEL) return;
+    bti_str_add(text, "        ");
+    add_members(text, plan, step);
+    for (int o = 0; o < step->output_count; o++) {
+        bti_why why = (bti_why)plan->storages.items[bti_plan_output(plan, step, o)->storage].why;
+        if (why != BTI_WHY_RESULT) bti_str_addf(text, "; stored: %s", bti_why_text(why));
     }
+    bti_str_add(text, "\n");
 }
 
 void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device)) {
     int kernels[DEVICES] = {0}, copies = 0;
     int64_t copied = 0, peak[DEVICES] = {0};
-    peak_bytes(plan, peak);
+    bti_plan_memory(plan, peak, DEVICES);
     for (size_t s = 0; s < plan->steps.count; s++) {
         add_step(text, plan, s, device_name);
         const bti_step *step = &plan->steps.items[s];
-        if (step->copy) {
+        if (step->kind == BTI_STEP_COPY) {
             copies++;
-            copied += plan->storages.items[plan->values.items[step->output].storage].bytes;
+            copied += plan->storages.items[bti_plan_output(plan, step, 0)->storage].bytes;
         } else
             kernels[step->device]++;
     }

@@ -2,7 +2,7 @@
 #include <berth/view.h>
 
 #include "array/function.h"
-#include "compile/compile.h"
+#include "array/eval.h"
 #include "device/device.h"
 #include "ir/print.h"
 
@@ -18,7 +18,7 @@ static char *explain_nodes(bti_node *const *nodes, size_t count) {
     for (size_t i = 0; i < order.count && status == BT_OK; i++)
         if (order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION, "a function's sizes are known at a call: bt_explain_function");
-    if (status == BT_OK) status = bti_compile(&order, nodes, count, &plan);
+    if (status == BT_OK) status = bti_compile(&order, nodes, count, bti_fusing_now(), &plan);
     if (status == BT_OK) {
         if (!plan.steps.count) bti_str_add(&text, "      nothing to compute\n");
         bti_plan_text(&text, &plan, device_name);

@@ -1,0 +1,86 @@
+/* What the parts of fusing share: which steps of a plan become one kernel. */
+#ifndef BTI_COMPILE_FUSE_H
+#define BTI_COMPILE_FUSE_H
+
+#include "compile/planner.h"
+
+/* The points that a kernel runs over: a shape, refined until the shapes of all its members are groupings of its axes. */
+typedef struct bti_domain {
+    uint8_t rank;
+    uint8_t reduced; /* mask of the axes that its reductions fold; 0: a map */
+    bool rows;       /* the line is reduced (rows), or kept (columns) */
+    bool again;      /* its rows may be gone over again */
+    int64_t shape[BTI_MAX_RANK];
+} bti_domain;
+
+/* A kernel in the making, or one step that is none. */
+typedef struct bti_group {
+    int32_t parent; /* itself; of one that was merged into another: that one */
+    int32_t depth;  /* greater than that of every group whose memory it reads */
+    int device;
+    bool kernel;                       /* others may join */
+    bool read;                         /* its memory is read by another group: its depth cannot change any more */
+    bool emitted;                      /* by write.c */
+    int32_t instrs, operands;          /* at most */
+    int32_t first_external;            /* into fuser->externals; -1: none */
+    int32_t first_member, last_member; /* steps, linked in order */
+    bti_domain domain;
+} bti_group;
+
+typedef struct bti_member {
+    int32_t group;        /* -1: a constant or an index: made in each kernel that uses it */
+    int32_t next;         /* step of the same group; -1: the last */
+    int32_t instr;        /* in the kernel being written */
+    uint8_t level, stage; /* bti_level; sweeps before it is known */
+    uint8_t why;          /* bti_why it is in memory */
+    bool free;            /* a constant or an index */
+} bti_member;
+
+typedef struct bti_external {
+    int32_t value, next;
+} bti_external;
+
+typedef struct bti_fuser {
+    bti_planner *planner;
+    bti_plan *plan;      /* as planned: one step per operation */
+    bti_member *members; /* one per step */
+    BTI_VEC(bti_group) groups;
+    BTI_VEC(bti_external) externals;
+    bool off, failed;
+} bti_fuser;
+
+static inline int32_t bti_maker(const bti_fuser *fuser, int32_t value) {
+    const bti_plan *plan = fuser->plan;
+    return plan->storages.items[plan->values.items[value].storage].first_step;
+}
+int32_t bti_group_of(bti_fuser *fuser, int32_t step); /* the root of its group; -1 */
+
+/* --- domain.c --- */
+int64_t bti_domain_count(const bti_domain *domain);
+int64_t bti_domain_kept(const bti_domain *domain); /* points along the kept axes */
+/* Splits axes until `shape` (of as many points, or of as many as are kept) is a grouping of them; false when that is not
+ * possible: the domain is then undefined. */
+bool bti_domain_refine(bti_domain *domain, int rank, const int64_t *shape, bti_level level);
+/* Makes it the domain of a reduction of `shape` over `axes`, which is a grouping of its axes; false if it has others. */
+bool bti_domain_reduce(bti_domain *domain, int rank, const int64_t *shape, uint64_t axes);
+/* Splits both until they are the same; false when they cannot be. */
+bool bti_domain_unite(bti_domain *domain, const bti_domain *other);
+/* The value's stride along each axis of the domain, elements. Its shape is a grouping of the axes (POINT) or of the kept
+ * ones (ROW: 0 along the others). False for a value whose points are in another order than its strides can say. */
+bool bti_domain_strides(const bti_domain *domain, const bti_value *value, bti_level level, int64_t *stride);
+/* Whether what has these strides can be read along the reduced axes as the order of folding demands: neighbours that are
+ * folded are one axis. */
+bool bti_domain_folds(const bti_domain *domain, const int64_t *stride);
+
+/* --- join.c --- */
+/* Puts a step into a group: that of one of its inputs, or one of its own. */
+void bti_fuse_step(bti_fuser *fuser, int32_t step);
+
+/* Makes what a constant or an index was needed in memory for. */
+void bti_fuse_free(bti_fuser *fuser, int32_t step);
+
+/* --- write.c --- */
+/* Puts kernels in the place of groups; the plan's steps are then the ones to run, in order. */
+void bti_write_kernels(bti_fuser *fuser);
+
+#endif

@@ -1,0 +1,194 @@
+/* How long storages live, and where temporaries lie: offsets in one arena per device, found before anything runs. */
+#include "compile/planner.h"
+
+#define ALIGN 64 /* bytes */
+
+/* Storages live from the step that writes them to the last that reads them; kept ones to the end. */
+static void find_lifetimes(bti_plan *plan) {
+    for (size_t s = 0; s < plan->storages.count; s++)
+        plan->storages.items[s].first_step = plan->storages.items[s].last_step = -1;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        for (int i = 0; i < step->input_count + step->output_count; i++) {
+            int32_t number = bti_plan_operand(plan, step, i)->storage;
+            if (number < 0) continue;
+            bti_storage *storage = &plan->storages.items[number];
+            if (i >= step->input_count) storage->first_step = (int32_t)s;
+            if (i >= step->input_count) storage->arrived = step->kind == BTI_STEP_COPY;
+            storage->last_step = (int32_t)s;
+        }
+    }
+    for (size_t r = 0; r < plan->results.count; r++)
+        plan->storages.items[plan->values.items[plan->results.items[r].value].storage].last_step =
+            (int32_t)plan->steps.count;
+}
+
+/* --- arenas --------------------------------------------------------------------------------------------------------- */
+
+typedef struct gap {
+    int64_t offset, bytes;
+} gap;
+
+/* Free parts of one device's arena, by offset; the arena ends at `end`. */
+typedef struct arena {
+    BTI_VEC(gap) gaps;
+    int64_t end;
+} arena;
+
+typedef BTI_VEC(arena) arena_list;
+
+static int64_t rounded(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+#define TRIED 64 /* gaps looked at for the best; then the end of the arena grows */
+
+static int64_t take(arena *a, int64_t bytes) {
+    size_t best = a->gaps.count;
+    for (size_t i = a->gaps.count, tried = 0; i-- > 0 && tried < TRIED; tried++)
+        if (a->gaps.items[i].bytes >= bytes &&
+            (best == a->gaps.count || a->gaps.items[i].bytes < a->gaps.items[best].bytes))
+            best = i;
+    if (best == a->gaps.count) {
+        gap *last = a->gaps.count ? &a->gaps.items[a->gaps.count - 1] : NULL;
+        int64_t offset = a->end;
+        if (last && last->offset + last->bytes == a->end) { /* what is free at the end counts */
+            offset = last->offset;
+            a->gaps.count--;
+        }
+        a->end = offset + bytes;
+        return offset;
+    }
+    gap *from = &a->gaps.items[best];
+    int64_t offset = from->offset;
+    from->offset += bytes;
+    from->bytes -= bytes;
+    if (!from->bytes) {
+        memmove(from, from + 1, (a->gaps.count - best - 1) * sizeof *from);
+        a->gaps.count--;
+    }
+    return offset;
+}
+
+static bool give(arena *a, int64_t offset, int64_t bytes) {
+    size_t low = 0, high = a->gaps.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (a->gaps.items[middle].offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    gap *before = low > 0 ? &a->gaps.items[low - 1] : NULL, *after = low < a->gaps.count ? &a->gaps.items[low] : NULL;
+    bool joins_before = before && before->offset + before->bytes == offset;
+    bool joins_after = after && offset + bytes == after->offset;
+    if (joins_before && joins_after) {
+        before->bytes += bytes + after->bytes;
+        memmove(after, after + 1, (a->gaps.count - low - 1) * sizeof *after);
+        a->gaps.count--;
+    } else if (joins_before)
+        before->bytes += bytes;
+    else if (joins_after)
+        after->offset = offset, after->bytes += bytes;
+    else {
+        if (!bti_vec_reserve(&a->gaps, 1)) return false;
+        memmove(a->gaps.items + low + 1, a->gaps.items + low, (a->gaps.count - low) * sizeof(gap));
+        a->gaps.items[low] = (gap){offset, bytes};
+        a->gaps.count++;
+    }
+    return true;
+}
+
+/* --- placing -------------------------------------------------------------------------------------------------------- */
+
+static bool is_temporary(const bti_plan *plan, const bti_storage *storage) {
+    return !storage->external && !storage->arrived && storage->bytes > 0 &&
+           storage->last_step < (int32_t)plan->steps.count;
+}
+
+/* A temporary that the kernel reads for the last time, and at each point only where it then writes: its place serves. */
+static int32_t find_in_place(const bti_plan *plan, size_t s, int output) {
+    const bti_step *step = &plan->steps.items[s];
+    if (step->kind != BTI_STEP_KERNEL) return -1;
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    int axes = bti_kernel_axes(kernel);
+    const int64_t *strides = plan->numbers.items + step->first_number + axes;
+    const bti_value *out = bti_plan_output(plan, step, output);
+    if (kernel->reduced) return -1;
+    for (int i = 0; i < step->input_count; i++) {
+        const bti_value *in = bti_plan_operand(plan, step, i);
+        if (in->storage < 0 || in->layout.offset || out->layout.offset) continue;
+        const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
+        if (!is_temporary(plan, from) || from->last_step != (int32_t)s || from->bytes != to->bytes || from->offset < 0)
+            continue;
+        if (memcmp(strides + i * axes, strides + (step->input_count + output) * axes, (size_t)axes * sizeof *strides))
+            continue;
+        bool once = true; /* read in no other way, and not given to another output */
+        for (int k = 0; k < step->input_count + step->output_count && once; k++) {
+            int32_t other = bti_plan_operand(plan, step, k)->storage;
+            once = k == i || other < 0 || k == step->input_count + output ||
+                   (other != in->storage && (k < step->input_count || !plan->storages.items[other].in_place ||
+                                             plan->storages.items[other].offset != from->offset));
+        }
+        if (once) return in->storage;
+    }
+    return -1;
+}
+
+static arena *arena_of(arena_list *arenas, int device) {
+    while (arenas->count <= (size_t)device)
+        if (!bti_vec_push(arenas, (arena){0})) return NULL;
+    return &arenas->items[device];
+}
+
+static bool place_outputs(bti_plan *plan, arena_list *arenas, size_t s) {
+    const bti_step *step = &plan->steps.items[s];
+    for (int o = 0; o < step->output_count; o++) {
+        bti_storage *out = &plan->storages.items[bti_plan_output(plan, step, o)->storage];
+        if (!is_temporary(plan, out)) continue;
+        int32_t given = find_in_place(plan, s, o);
+        if (given >= 0) {
+            out->offset = plan->storages.items[given].offset;
+            out->in_place = true;
+            continue;
+        }
+        arena *a = arena_of(arenas, out->device);
+        if (!a) return false;
+        out->offset = take(a, rounded(out->bytes));
+    }
+    return true;
+}
+
+/* What this step read last is free for the next one, unless an output took its place. */
+static bool free_inputs(bti_plan *plan, arena_list *arenas, size_t s) {
+    const bti_step *step = &plan->steps.items[s];
+    for (int i = 0; i < step->input_count + step->output_count; i++) {
+        int32_t number = bti_plan_operand(plan, step, i)->storage;
+        if (number < 0) continue;
+        const bti_storage *storage = &plan->storages.items[number];
+        if (!is_temporary(plan, storage) || storage->last_step != (int32_t)s) continue;
+        bool done = false; /* named twice by this step, or taken over */
+        for (int k = 0; k < step->input_count + step->output_count && !done; k++) {
+            int32_t other = bti_plan_operand(plan, step, k)->storage;
+            if (other < 0) continue;
+            done = k < i ? other == number : false;
+            done = done || (k >= step->input_count && other != number && plan->storages.items[other].in_place &&
+                            plan->storages.items[other].device == storage->device &&
+                            plan->storages.items[other].offset == storage->offset);
+        }
+        if (!done && !give(arena_of(arenas, storage->device), storage->offset, rounded(storage->bytes))) return false;
+    }
+    return true;
+}
+
+bool bti_plan_storages(bti_plan *plan) {
+    arena_list arenas = {0};
+    bool placed = true;
+    find_lifetimes(plan);
+    for (size_t s = 0; s < plan->steps.count && placed; s++)
+        placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s);
+    for (size_t d = 0; d < arenas.count; d++) {
+        placed = placed && bti_vec_push(&plan->arenas, arenas.items[d].end);
+        bti_vec_free(&arenas.items[d].gaps);
+    }
+    bti_vec_free(&arenas);
+    return placed;
+}

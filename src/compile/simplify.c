@@ -1,0 +1,152 @@
+/* Operations that are computed while planning, or done by cheaper ones that give the same. */
+#include <math.h>
+
+#include "compile/planner.h"
+#include "ir/dtype.h"
+#include "ir/interp.h"
+
+static uint64_t bits_of(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static double number_of(bt_dtype dtype, uint64_t bits) {
+    double x;
+    if (bti_dtype_is_float(dtype)) {
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+    return bti_dtype_is_signed(dtype) ? (double)(int64_t)bits : (double)bits;
+}
+
+static bti_operand scalar_at(uint64_t *memory, bt_dtype dtype) {
+    return (bti_operand){.address = (uint64_t)(uintptr_t)memory, .dtype = dtype};
+}
+
+/* --- of constants alone --------------------------------------------------------------------------------------------- */
+
+#define MOST_INPUTS 3
+
+static bool run(bti_op op, const bti_operand *inputs, int count, bti_operand output, uint64_t bits) {
+    int64_t attr = (int64_t)bits;
+    bti_work work = {op, count, inputs, output, &attr, 1};
+    return bti_interpret(&work) == BT_OK;
+}
+
+/* The bits of a scalar in memory as a constant has them. */
+static bool widen(bti_operand scalar, uint64_t *bits) {
+    bt_dtype wide = bti_dtype_is_float(scalar.dtype) ? BT_F64 : scalar.dtype == BT_U64 ? BT_U64 : BT_I64;
+    *bits = 0;
+    return run(BTI_OP_cast, &scalar, 1, scalar_at(bits, wide), 0);
+}
+
+/* Only what every engine computes to the same bit. */
+static bool folds(bti_op op, int input_count) {
+    const bti_op_row *info = bti_op_info(op);
+    return info->class == BTI_ELEMENTWISE && info->tolerance == 0 && input_count <= MOST_INPUTS && op != BTI_OP_bitcast;
+}
+
+static bool fold(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype,
+                 const int32_t *inputs, int input_count, int32_t *simple) {
+    uint64_t bits, memory[MOST_INPUTS] = {0}, result = 0;
+    bti_operand operands[MOST_INPUTS];
+    for (int i = 0; i < input_count; i++) {
+        if (!bti_is_const(planner, inputs[i], &bits)) return false;
+        operands[i] = scalar_at(&memory[i], bti_plan_value(planner, inputs[i])->dtype);
+        if (!run(BTI_OP_const, NULL, 0, operands[i], bits)) return false;
+    }
+    bti_operand output = scalar_at(&result, dtype);
+    if (!run(op, operands, input_count, output, 0) || !widen(output, &bits)) return false;
+    *simple = bti_add_const(planner, node, device, dtype, bits);
+    return true;
+}
+
+/* --- powers --------------------------------------------------------------------------------------------------------- */
+
+typedef struct shaped {
+    bti_planner *planner;
+    const bti_node *node;
+    int device;
+    bt_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} shaped;
+
+static int32_t add(const shaped *s, bti_op op, bt_dtype dtype, int count, const int32_t *inputs) {
+    return bti_add_kernel(s->planner, s->node, op, s->device, dtype, s->rank, s->shape, inputs, count);
+}
+
+static int32_t constant(const shaped *s, double x) {
+    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, bits_of(x));
+    bti_layout still = {0};
+    return s->planner->failed ? 0 : bti_add_view(s->planner, value, s->rank, s->shape, &still);
+}
+
+/* x**0.5 is the square root but for -0, which gives 0, and -inf, which gives inf. */
+static int32_t root(const shaped *s, int32_t x) {
+    int32_t zero = constant(s, 0), low = constant(s, -INFINITY), high = constant(s, INFINITY);
+    int32_t positive = add(s, BTI_OP_add, s->dtype, 2, (int32_t[]){add(s, BTI_OP_sqrt, s->dtype, 1, &x), zero});
+    int32_t is_low = add(s, BTI_OP_eq, BT_BOOL, 2, (int32_t[]){x, low});
+    return add(s, BTI_OP_where, s->dtype, 3, (int32_t[]){is_low, high, positive});
+}
+
+static bool power(const shaped *s, const int32_t *inputs, int32_t *simple) {
+    uint64_t bits;
+    int32_t x = inputs[0];
+    if (!bti_is_const(s->planner, inputs[1], &bits)) return false;
+    double y = number_of(s->dtype, bits);
+    bool is_float = bti_dtype_is_float(s->dtype), wide = s->dtype == BT_F32 || s->dtype == BT_F64;
+    if (y == 1)
+        *simple = x;
+    else if (y == 2 || (y == 3 && (wide || !is_float))) {
+        *simple = add(s, BTI_OP_mul, s->dtype, 2, (int32_t[]){x, x});
+        if (y == 3) *simple = add(s, BTI_OP_mul, s->dtype, 2, (int32_t[]){*simple, x});
+    } else if (y == -1 && is_float)
+        *simple = add(s, BTI_OP_div, s->dtype, 2, (int32_t[]){constant(s, 1), x});
+    else if (y == 0.5)
+        *simple = root(s, x);
+    else
+        return false;
+    return true;
+}
+
+/* --- reductions of one element, and of none ------------------------------------------------------------------------------------------ */
+
+static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *simple) {
+    if (op == BTI_OP_argmax || op == BTI_OP_argmin) return false;
+    const bti_value *in = bti_plan_value(s->planner, input);
+    bool empty = false, folds_points = false;
+    for (int i = 0; i < in->rank; i++) {
+        empty = empty || in->shape[i] == 0;
+        folds_points = folds_points || in->shape[i] != s->shape[i];
+    }
+    if (!folds_points && !empty) *simple = input; /* axes of one element */
+    if (!empty) return !folds_points;
+    if (op == BTI_OP_max || op == BTI_OP_min) return false;
+    uint64_t one = bti_dtype_is_float(s->dtype) ? bits_of(1) : 1;
+    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, op == BTI_OP_prod ? one : 0);
+    bti_layout still = {0};
+    *simple = s->planner->failed ? 0 : bti_add_view(s->planner, value, s->rank, s->shape, &still);
+    return true;
+}
+
+bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
+                  const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple) {
+    shaped s = {planner, node, device, dtype, rank, shape};
+    if (op == BTI_OP_const || op == BTI_OP_size) {
+        uint64_t bits = (uint64_t)node->attr[0];
+        if (op == BTI_OP_size && bti_dtype_is_float(dtype)) bits = bits_of((double)node->attr[0]);
+        *simple = bti_add_const(planner, node, device, dtype, bits);
+        return true;
+    }
+    if (op == BTI_OP_cast && bti_plan_value(planner, inputs[0])->dtype == dtype) {
+        *simple = inputs[0];
+        return true;
+    }
+    if (input_count && rank == 0 && folds(op, input_count) &&
+        fold(planner, node, op, device, dtype, inputs, input_count, simple))
+        return true;
+    if (op == BTI_OP_pow && power(&s, inputs, simple)) return true;
+    return bti_op_info(op)->class == BTI_REDUCE && trivial_fold(&s, op, inputs[0], simple);
+}

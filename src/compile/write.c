@@ -1,0 +1,414 @@
+/* From groups of steps to kernels: what each loads, computes and stores, the nest that it runs over, and the order in which
+ * they run. */
+#include "compile/fuse.h"
+
+typedef struct loaded {
+    int32_t value, instr;
+    bool index;
+    int64_t stride[BTI_MAX_RANK]; /* along the axes of the domain; bytes, of an index numbers */
+} loaded;
+
+typedef struct writer {
+    bti_fuser *fuser;
+    int32_t group;
+    const bti_domain *domain;
+    bti_kernel kernel;
+    int count;
+    loaded operands[BTI_KERNEL_OPERANDS];
+    uint64_t scalars[BTI_KERNEL_INSTRS];
+    int axes, outer, reduced;
+    int axis[BTI_MAX_RANK]; /* of the nest: the last domain axis of those that were merged */
+    int64_t extent[BTI_MAX_RANK];
+} writer;
+
+typedef struct written {
+    BTI_VEC(bti_step) steps;
+    BTI_VEC(int32_t) operands;
+} written;
+
+static bti_instr *add_instr(writer *w, int op, bt_dtype dtype) {
+    bti_instr *instr = &w->kernel.instrs[w->kernel.instr_count++];
+    *instr = (bti_instr){.op = (uint8_t)op, .dtype = (uint8_t)dtype};
+    return instr;
+}
+
+static const bti_value *value_at(const writer *w, int32_t value) { return &w->fuser->plan->values.items[value]; }
+
+static int32_t add_scalar(writer *w, bt_dtype dtype, uint64_t bits) {
+    for (int i = 0; i < w->kernel.instr_count; i++) {
+        const bti_instr *instr = &w->kernel.instrs[i];
+        if (instr->op == BTI_OP_const && instr->dtype == dtype && w->scalars[instr->arg[0]] == bits) return i;
+    }
+    w->scalars[w->kernel.scalar_count] = bits;
+    add_instr(w, BTI_OP_const, dtype)->arg[0] = w->kernel.scalar_count++;
+    return w->kernel.instr_count - 1;
+}
+
+static void find_strides(const writer *w, int32_t value, bti_level level, bool index, int64_t *stride) {
+    const bti_value *v = value_at(w, value);
+    bti_domain_strides(w->domain, v, level, stride);
+    for (int i = 0; i < w->domain->rank && !index; i++) stride[i] *= (int64_t)bt_dtype_size(v->dtype);
+}
+
+static int32_t add_load(writer *w, int32_t value, bti_level level, bool index) {
+    const bti_value *v = value_at(w, value);
+    loaded new = {.value = value, .index = index};
+    find_strides(w, value, level, index, new.stride);
+    for (int o = 0; o < w->count; o++) {
+        const loaded *old = &w->operands[o];
+        const bti_value *before = value_at(w, old->value);
+        if (before->storage == v->storage && before->dtype == v->dtype && before->layout.offset == v->layout.offset &&
+            !memcmp(old->stride, new.stride, sizeof new.stride))
+            return old->instr;
+    }
+    new.instr = w->kernel.instr_count;
+    w->kernel.operands[w->count] = (bti_kernel_operand){.dtype = index ? BT_I64 : (uint8_t)v->dtype, .index = index};
+    w->operands[w->count] = new;
+    add_instr(w, index ? BTI_OP_iota : BTI_OP_leaf, v->dtype)->arg[0] = (uint16_t)w->count++;
+    return new.instr;
+}
+
+/* The instruction that has this value. */
+static int32_t argument(writer *w, int32_t value, bti_level level) {
+    bti_fuser *fuser = w->fuser;
+    int32_t maker = bti_maker(fuser, value);
+    if (maker < 0) return add_load(w, value, level, false);
+    const bti_step *made = &fuser->plan->steps.items[maker];
+    if (fuser->members[maker].free && made->op == BTI_OP_const)
+        return add_scalar(w, value_at(w, value)->dtype, fuser->plan->scalars.items[made->first_scalar]);
+    if (fuser->members[maker].free) return add_load(w, value, level, true);
+    return bti_group_of(fuser, maker) == w->group ? fuser->members[maker].instr : add_load(w, value, level, false);
+}
+
+static void write_member(writer *w, int32_t number) {
+    bti_fuser *fuser = w->fuser;
+    const bti_step *step = &fuser->plan->steps.items[number];
+    bti_member *member = &fuser->members[number];
+    bti_level level = bti_op_info((bti_op)step->op)->class == BTI_REDUCE ? BTI_POINT : (bti_level)member->level;
+    const bti_value *made = bti_plan_output(fuser->plan, step, 0);
+    int32_t output = fuser->plan->operands.items[step->first_operand + step->input_count], args[4] = {0};
+    if (member->free) {
+        uint64_t bits = step->op == BTI_OP_const ? fuser->plan->scalars.items[step->first_scalar] : 0;
+        member->instr = step->op == BTI_OP_const ? add_scalar(w, made->dtype, bits) : add_load(w, output, level, true);
+        return;
+    }
+    for (int i = 0; i < step->input_count; i++)
+        args[i] = argument(w, fuser->plan->operands.items[step->first_operand + i], level);
+    if (step->op == BTI_OP_copy) { /* made dense: nothing is computed */
+        member->instr = args[0];
+        return;
+    }
+    member->instr = w->kernel.instr_count;
+    bti_instr *instr = add_instr(w, step->op, made->dtype);
+    for (int i = 0; i < step->input_count; i++) instr->arg[i] = (uint16_t)args[i];
+    if (step->op == BTI_OP_threefry) instr->attr = (uint8_t)step->node->attr[0];
+}
+
+static void write_outputs(writer *w) {
+    bti_fuser *fuser = w->fuser;
+    const bti_group *group = &fuser->groups.items[w->group];
+    w->kernel.input_count = (uint16_t)w->count;
+    for (int32_t m = group->first_member; m >= 0; m = fuser->members[m].next) {
+        if (!fuser->members[m].why) continue;
+        const bti_step *step = &fuser->plan->steps.items[m];
+        loaded out = {.value = fuser->plan->operands.items[step->first_operand + step->input_count]};
+        bt_dtype dtype = value_at(w, out.value)->dtype;
+        find_strides(w, out.value, (bti_level)fuser->members[m].level, false, out.stride);
+        w->kernel.operands[w->count] =
+            (bti_kernel_operand){.dtype = (uint8_t)dtype, .value = (uint16_t)fuser->members[m].instr};
+        w->operands[w->count++] = out;
+    }
+    w->kernel.output_count = (uint16_t)(w->count - w->kernel.input_count);
+}
+
+/* --- the nest ------------------------------------------------------------------------------------------------------- */
+
+static bool is_reduced(const writer *w, int axis) { return w->domain->reduced >> axis & 1; }
+
+static bool mergeable(const writer *w, int first, int second) {
+    for (int o = 0; o < w->count; o++)
+        if (w->operands[o].stride[first] != w->operands[o].stride[second] * w->domain->shape[second]) return false;
+    return true;
+}
+
+/* Adds the axes that are reduced, or those that are kept, as few as will do. Neighbours that are folded are one axis: so the
+ * order of folding depends on the shape alone. */
+static int add_axes(writer *w, bool reduced) {
+    int count = 0, previous = -1;
+    for (int axis = 0; axis < w->domain->rank; axis++) {
+        if (w->domain->shape[axis] == 1) continue;
+        if (is_reduced(w, axis) != reduced) {
+            if (reduced) previous = -1;
+            continue;
+        }
+        if (previous >= 0 && mergeable(w, previous, axis)) {
+            w->axis[w->axes - 1] = axis;
+            w->extent[w->axes - 1] *= w->domain->shape[axis];
+        } else {
+            w->axis[w->axes] = axis;
+            w->extent[w->axes++] = w->domain->shape[axis];
+            count++;
+        }
+        previous = axis;
+    }
+    return count;
+}
+
+static void write_nest(writer *w) {
+    w->axes = 0;
+    int kept = add_axes(w, false), reduced = w->domain->reduced ? add_axes(w, true) : 0;
+    bool inner = !reduced || !w->domain->rows;
+    if (inner && !kept) { /* one point */
+        w->axis[w->axes] = -1;
+        w->extent[w->axes++] = 1;
+        kept = 1;
+    }
+    if (inner && reduced) { /* the last kept axis goes to the end */
+        int axis = w->axis[kept - 1];
+        int64_t extent = w->extent[kept - 1];
+        memmove(w->axis + kept - 1, w->axis + kept, (size_t)reduced * sizeof *w->axis);
+        memmove(w->extent + kept - 1, w->extent + kept, (size_t)reduced * sizeof *w->extent);
+        w->axis[w->axes - 1] = axis;
+        w->extent[w->axes - 1] = extent;
+    }
+    w->kernel.outer = (uint8_t)(kept - inner);
+    w->kernel.reduced = (uint8_t)reduced;
+    w->kernel.inner = inner;
+}
+
+static int64_t stride_of(const writer *w, int operand, int nest_axis) {
+    const loaded *of = &w->operands[operand];
+    int axis = w->axis[nest_axis];
+    if (axis >= 0) return of->stride[axis];
+    return operand < w->kernel.input_count ? 0 : (int64_t)bt_dtype_size(value_at(w, of->value)->dtype);
+}
+
+static void write_access(writer *w) {
+    for (int o = 0; o < w->count; o++) {
+        bti_kernel_operand *operand = &w->kernel.operands[o];
+        for (int axis = 0; axis < w->axes; axis++)
+            if (stride_of(w, o, axis)) operand->moves |= (uint8_t)(1u << axis);
+        int64_t unit = operand->index ? 1 : (int64_t)bt_dtype_size((bt_dtype)operand->dtype);
+        operand->unit = w->axes && stride_of(w, o, w->axes - 1) == unit;
+    }
+}
+
+/* --- into the plan -------------------------------------------------------------------------------------------------- */
+
+static int32_t intern(bti_fuser *fuser, const bti_kernel *kernel) {
+    uint64_t hash;
+    int32_t known = bti_find_same(fuser->planner, kernel, &hash);
+    if (known >= 0) return known;
+    bti_kernel *own = bti_alloc(sizeof *own);
+    if (!own || !bti_vec_push(&fuser->plan->kernels, own)) {
+        bti_free(own);
+        fuser->failed = true;
+        return 0;
+    }
+    *own = *kernel;
+    known = (int32_t)fuser->plan->kernels.count - 1;
+    bti_remember(fuser->planner, (bti_known){.hash = hash, .step = -2, .value = known});
+    return known;
+}
+
+/* The value as an index: start and strides without memory. */
+static int32_t index_of(bti_plan *plan, int32_t value) {
+    bti_value index = plan->values.items[value];
+    index.storage = -1;
+    plan->values.items[plan->values.count++] = index;
+    return (int32_t)plan->values.count - 1;
+}
+
+static bool push_kernel(bti_fuser *fuser, written *out, const writer *w, bti_step step) {
+    bti_plan *plan = fuser->plan;
+    step.first_operand = (int32_t)out->operands.count;
+    step.first_number = (int32_t)plan->numbers.count;
+    step.first_scalar = (int32_t)plan->scalars.count;
+    if (!bti_vec_reserve(&out->operands, (size_t)w->count) || !bti_vec_reserve(&out->steps, 1) ||
+        !bti_vec_reserve(&plan->values, (size_t)w->count) ||
+        !bti_vec_reserve(&plan->numbers, (size_t)(w->axes * (w->count + 1))) ||
+        !bti_vec_reserve(&plan->scalars, w->kernel.scalar_count))
+        return false;
+    for (int o = 0; o < w->count; o++) {
+        int32_t value = w->operands[o].value;
+        out->operands.items[out->operands.count++] = w->operands[o].index ? index_of(plan, value) : value;
+    }
+    for (int axis = 0; axis < w->axes; axis++) plan->numbers.items[plan->numbers.count++] = w->extent[axis];
+    for (int o = 0; o < w->count; o++)
+        for (int axis = 0; axis < w->axes; axis++) plan->numbers.items[plan->numbers.count++] = stride_of(w, o, axis);
+    for (int i = 0; i < w->kernel.scalar_count; i++) plan->scalars.items[plan->scalars.count++] = w->scalars[i];
+    out->steps.items[out->steps.count++] = step;
+    return true;
+}
+
+static bool push_members(bti_fuser *fuser, const bti_group *group, bti_step *step) {
+    step->first_member = (int32_t)fuser->plan->members.count;
+    for (int32_t m = group->first_member; m >= 0; m = fuser->members[m].next) {
+        step->node = fuser->plan->steps.items[m].node;
+        if (!bti_vec_push(&fuser->plan->members, step->node)) return false;
+    }
+    step->member_count = (int32_t)fuser->plan->members.count - step->first_member;
+    return true;
+}
+
+static bool write_kernel(bti_fuser *fuser, written *out, int32_t number) {
+    const bti_group *group = &fuser->groups.items[number];
+    writer *w = bti_alloc(sizeof *w);
+    if (!w) return false;
+    w->fuser = fuser;
+    w->group = number;
+    w->domain = &group->domain;
+    w->count = 0;
+    memset(&w->kernel, 0, sizeof w->kernel);
+    for (int32_t m = group->first_member; m >= 0; m = fuser->members[m].next) write_member(w, m);
+    write_outputs(w);
+    write_nest(w);
+    write_access(w);
+    bti_kernel_set_stages(&w->kernel);
+    bti_step step = {.kind = BTI_STEP_KERNEL,
+                     .device = group->device,
+                     .kernel = intern(fuser, &w->kernel),
+                     .input_count = w->kernel.input_count,
+                     .output_count = w->kernel.output_count};
+    bool fine = !fuser->failed && push_members(fuser, group, &step) && push_kernel(fuser, out, w, step);
+    bti_free(w);
+    return fine;
+}
+
+static bool write_single(bti_fuser *fuser, written *out, const bti_group *group) {
+    bti_step step = fuser->plan->steps.items[group->first_member];
+    const int32_t *operands = fuser->plan->operands.items + step.first_operand;
+    int32_t count = step.input_count + step.output_count;
+    step.first_operand = (int32_t)out->operands.count;
+    if (!bti_vec_reserve(&out->operands, (size_t)count) || !bti_vec_push(&out->steps, step)) return false;
+    for (int32_t i = 0; i < count; i++) out->operands.items[out->operands.count++] = operands[i];
+    return true;
+}
+
+static bool write_group(bti_fuser *fuser, written *out, int32_t number) {
+    const bti_group *group = &fuser->groups.items[number];
+    bool stores = false;
+    for (int32_t m = group->first_member; m >= 0 && !stores; m = fuser->members[m].next) stores = fuser->members[m].why;
+    if (!group->kernel) return write_single(fuser, out, group);
+    return !stores || write_kernel(fuser, out, number);
+}
+
+/* --- groups that read or leave too much ------------------------------------------------------------------------------- */
+
+static int real_operands(bti_fuser *fuser, int32_t number) {
+    int32_t seen[BTI_KERNEL_OPERANDS];
+    int loads = 0, stores = 0;
+    for (int32_t m = fuser->groups.items[number].first_member; m >= 0; m = fuser->members[m].next) {
+        const bti_step *step = &fuser->plan->steps.items[m];
+        stores += fuser->members[m].why != BTI_WHY_NONE;
+        for (int i = 0; i < step->input_count; i++) {
+            int32_t value = fuser->plan->operands.items[step->first_operand + i], maker = bti_maker(fuser, value);
+            bool known = maker >= 0 && !fuser->members[maker].free && bti_group_of(fuser, maker) == number;
+            for (int k = 0; k < loads && !known; k++) known = seen[k] == value;
+            if (known) continue;
+            if (loads == BTI_KERNEL_OPERANDS) return loads + 1;
+            seen[loads++] = value;
+        }
+    }
+    return loads + stores;
+}
+
+/* The second half of its members becomes a group of its own, which reads what it needs of the first from memory. */
+static void halve(bti_fuser *fuser, int32_t number) {
+    int32_t count = 0, m, second = (int32_t)fuser->groups.count;
+    for (m = fuser->groups.items[number].first_member; m >= 0; m = fuser->members[m].next) count++;
+    bti_group rest = fuser->groups.items[number];
+    if (!bti_vec_push(&fuser->groups, rest)) {
+        fuser->failed = true;
+        return;
+    }
+    bti_group *group = &fuser->groups.items[number], *half = &fuser->groups.items[second];
+    half->parent = second;
+    m = group->first_member;
+    for (int32_t i = 1; i < count / 2; i++) m = fuser->members[m].next;
+    half->first_member = fuser->members[m].next;
+    fuser->members[m].next = -1;
+    group->last_member = m;
+    for (m = half->first_member; m >= 0; m = fuser->members[m].next) fuser->members[m].group = second;
+    for (m = half->first_member; m >= 0; m = fuser->members[m].next) {
+        const bti_step *step = &fuser->plan->steps.items[m];
+        for (int i = 0; i < step->input_count; i++) {
+            int32_t maker = bti_maker(fuser, fuser->plan->operands.items[step->first_operand + i]);
+            if (maker >= 0 && !fuser->members[maker].why && bti_group_of(fuser, maker) == number)
+                fuser->members[maker].why = BTI_WHY_FULL;
+        }
+    }
+}
+
+static void split_groups(bti_fuser *fuser) {
+    for (size_t g = 0; g < fuser->groups.count && !fuser->failed; g++) {
+        const bti_group *group = &fuser->groups.items[g];
+        if (group->parent != (int32_t)g || !group->kernel) continue;
+        while (!fuser->failed && fuser->groups.items[g].operands > BTI_KERNEL_OPERANDS &&
+               real_operands(fuser, (int32_t)g) > BTI_KERNEL_OPERANDS)
+            halve(fuser, (int32_t)g);
+    }
+}
+
+/* --- the order ------------------------------------------------------------------------------------------------------ */
+
+/* A group whose inputs are being written first. */
+typedef struct frame {
+    int32_t group, member, input;
+} frame;
+
+/* The next group that this one reads from and that is not written yet; -1. */
+static int32_t next_source(bti_fuser *fuser, frame *f) {
+    for (; f->member >= 0; f->member = fuser->members[f->member].next, f->input = 0) {
+        const bti_step *step = &fuser->plan->steps.items[f->member];
+        while (f->input < step->input_count) {
+            int32_t maker = bti_maker(fuser, fuser->plan->operands.items[step->first_operand + f->input++]);
+            int32_t group = maker >= 0 ? bti_group_of(fuser, maker) : -1;
+            if (group >= 0 && group != f->group && !fuser->groups.items[group].emitted) return group;
+        }
+    }
+    return -1;
+}
+
+static bool write_from(bti_fuser *fuser, written *out, int32_t group) {
+    BTI_VEC(frame) stack = {0};
+    bool fine = true;
+    if (fuser->groups.items[group].emitted) return true;
+    fine = bti_vec_push(&stack, ((frame){group, fuser->groups.items[group].first_member, 0}));
+    while (fine && stack.count) {
+        frame *top = &stack.items[stack.count - 1];
+        int32_t before = next_source(fuser, top);
+        if (before >= 0)
+            fine = bti_vec_push(&stack, ((frame){before, fuser->groups.items[before].first_member, 0}));
+        else {
+            fuser->groups.items[top->group].emitted = true;
+            fine = write_group(fuser, out, top->group);
+            stack.count--;
+        }
+    }
+    bti_vec_free(&stack);
+    return fine;
+}
+
+void bti_write_kernels(bti_fuser *fuser) {
+    written out = {0};
+    bti_plan *plan = fuser->plan;
+    split_groups(fuser);
+    for (size_t s = 0; s < plan->steps.count && !fuser->failed; s++) {
+        int32_t group = bti_group_of(fuser, (int32_t)s);
+        if (group < 0 || fuser->groups.items[group].last_member != (int32_t)s) continue;
+        if (!write_from(fuser, &out, group)) fuser->failed = true;
+    }
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        int32_t storage =
+            plan->values
+                .items[plan->operands.items[plan->steps.items[s].first_operand + plan->steps.items[s].input_count]]
+                .storage;
+        plan->storages.items[storage].why = fuser->members[s].why;
+    }
+    bti_vec_free(&plan->steps);
+    bti_vec_free(&plan->operands);
+    plan->steps.items = out.steps.items, plan->steps.count = out.steps.count, plan->steps.capacity = out.steps.capacity;
+    plan->operands.items = out.operands.items, plan->operands.count = out.operands.count;
+    plan->operands.capacity = out.operands.capacity;
+}

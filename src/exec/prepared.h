@@ -1,0 +1,67 @@
+/* A plan made ready to run, and the runs of it. */
+#ifndef BTI_EXEC_PREPARED_H
+#define BTI_EXEC_PREPARED_H
+
+#include <pthread.h>
+
+#include "exec/exec.h"
+#include "exec/queue.h"
+
+typedef struct bti_ready_step {
+    bti_program *program; /* retained; NULL: a copy between devices */
+    bti_place place;
+    size_t first_operand; /* of work: into the run's operands: inputs, then the output */
+    size_t first_attr;
+    int attr_count;
+} bti_ready_step;
+
+/* Steps first..last-1 on one device; or, with first == last, a wait for a copy that another device sends. */
+typedef struct bti_task_plan {
+    int device;
+    size_t first, last;
+    int wait_device;
+    uint64_t wait_number; /* on that device's queue, counted from the run's begin */
+} bti_task_plan;
+
+struct bti_prepared {
+    atomic_uint refs; /* its runs hold it */
+    bti_plan plan;
+    bti_ready_step *steps;
+    bti_operand *operands; /* of all work steps; without addresses */
+    size_t operand_count;
+    int64_t *attrs;
+    BTI_VEC(bti_task_plan) tasks;
+    uint64_t *ready; /* by storage: the task on its device's queue, counted from the run's begin, that fills it */
+    int only_device; /* where everything runs; -1: on several */
+    bool brief;      /* done sooner than another thread would begin */
+    pthread_mutex_t lock;
+    struct bti_run *idle; /* runs that are over, to be used again */
+};
+
+typedef struct bti_run bti_run;
+typedef struct bti_run_task {
+    bti_task task;
+    bti_run *run;
+    const bti_task_plan *of;
+    uint64_t wait_number;
+} bti_run_task;
+
+struct bti_run {
+    atomic_uint tasks_left; /* and one while it is being submitted */
+    bti_prepared *of;       /* retained while it runs */
+    bti_run *next;          /* idle */
+    uint64_t *addresses;    /* by storage */
+    uint64_t *idle;         /* by storage: of what arrives, the number after which its memory may be written */
+    bti_buffer **buffers;   /* by storage: what is given, kept or arrives */
+    bti_error **errors;     /* by storage: of temporaries */
+    bti_buffer **arenas;    /* by device */
+    bti_operand *operands;
+    bti_run_task *tasks;
+};
+
+/* A run with everything empty: a new one, or one that is over. NULL when memory is short. */
+bti_run *bti_run_begin(bti_prepared *of);
+/* One of its tasks, or its submitter, is done with it. */
+void bti_run_done(bti_run *run);
+
+#endif
