@@ -20,7 +20,7 @@ if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) {
     exit 77
 fi
 depends=()
-pkg-config --exists jansson && read -ra depends < <(pkg-config --cflags --libs jansson)
+read -ra depends < <(sed -n 's/^set(BERTH_PACKAGES \([^)]*\)).*/\1/p' CMakeLists.txt | xargs pkg-config --cflags --libs)
 
 # The library once, without fuzzer hooks in main; objects are made again when any header is newer.
 compile() {

@@ -1,0 +1,61 @@
+#include "drivers/cpu/target.h"
+
+#include <stdatomic.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#include "base/flags.h"
+#include "base/log.h"
+
+static const char *const names[] = {
+    [BTI_LLVM_SSE2] = "sse2", [BTI_LLVM_AVX2] = "avx2", [BTI_LLVM_AVX512] = "avx512", [BTI_LLVM_NEON] = "neon"};
+
+const char *bti_target_name(bti_target target) { return names[target]; }
+
+#ifdef __x86_64__
+static bool has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
+static bool has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+bool bti_cpu_has(bti_target target) {
+    __builtin_cpu_init();
+    return target == BTI_LLVM_SSE2 || (target == BTI_LLVM_AVX2 && has_avx2()) ||
+           (target == BTI_LLVM_AVX512 && has_avx512());
+}
+#elif defined __aarch64__
+bool bti_cpu_has(bti_target target) { return target == BTI_LLVM_NEON; }
+#else
+bool bti_cpu_has(bti_target target) {
+    (void)target;
+    return false;
+}
+#endif
+
+static bti_target widest(void) {
+    static const bti_target from_widest[] = {BTI_LLVM_AVX512, BTI_LLVM_AVX2, BTI_LLVM_NEON};
+    for (int i = 0; i < 3; i++)
+        if (bti_cpu_has(from_widest[i])) return from_widest[i];
+    return BTI_LLVM_SSE2;
+}
+
+bti_target bti_cpu_target(void) {
+    enum { AUTO, AVX512, AVX2, SSE2, NEON };
+    static const bti_target wishes[] = {
+        [AVX512] = BTI_LLVM_AVX512, [AVX2] = BTI_LLVM_AVX2, [SSE2] = BTI_LLVM_SSE2, [NEON] = BTI_LLVM_NEON};
+    static atomic_uint_fast64_t told; /* 1 + the flag's changes when it was told last */
+    int wish = bti_flag_choice(BTI_FLAG_vector);
+    if (wish != AUTO && bti_cpu_has(wishes[wish])) return wishes[wish];
+    bti_target has = widest();
+    uint64_t changes = bti_flag_changes(BTI_FLAG_vector) + 1;
+    if (wish != AUTO && atomic_exchange(&told, changes) != changes)
+        bti_log("the flag vector asks for %s, which this CPU does not have: kernels are compiled for %s",
+                names[wishes[wish]], names[has]);
+    return has;
+}
