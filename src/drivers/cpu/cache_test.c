@@ -1,0 +1,528 @@
+// timeout: 300
+#include "drivers/cpu/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <berth/flags.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+
+#define NOBODY 65534
+#define SKIPPED 77
+
+static const unsigned compiler[3] = {16, 0, 6};
+static char root[64], folder[80];
+
+static void set(const char *flag, const char *value) {
+    if (bt_set_flag(flag, value) != BT_OK) fail_msg("%s", bt_error_text());
+}
+
+static void run(const char *format, ...) {
+    char line[400];
+    va_list rest;
+    va_start(rest, format);
+    vsnprintf(line, sizeof line, format, rest);
+    va_end(rest);
+    if (system(line)) fail_msg("%s", line);
+}
+
+/* An empty place of its own; the cache is to be a folder in it that is not there yet. */
+static int start(void **state) {
+    snprintf(root, sizeof root, "/tmp/berth-cache-test-XXXXXX");
+    if (!mkdtemp(root) || chmod(root, 0755)) return -1;
+    snprintf(folder, sizeof folder, "%s/kernels", root);
+    bti_flags_reset();
+    bti_cache_reset();
+    bt_error_clear();
+    return bt_set_flag("cache", folder) != BT_OK;
+}
+
+static int end(void **state) {
+    bti_flags_reset();
+    bti_cache_reset();
+    run("rm -rf %s", root);
+    return 0;
+}
+
+static bti_cache_key key_of(int number) {
+    bti_str text = {0};
+    bti_str_addf(&text, "kernel %d", number);
+    bti_cache_key key = bti_cache_key_of(&text, BTI_LLVM_AVX2);
+    bti_str_free(&text);
+    return key;
+}
+
+/* Bytes that follow from the number. */
+static bti_str object_of(int number, size_t bytes) {
+    bti_str object = {0};
+    for (size_t i = 0; i < bytes; i++) {
+        char byte = (char)(number * 31 + (int)(i * i % 251));
+        bti_str_add_bytes(&object, &byte, 1);
+    }
+    return object;
+}
+
+static void store(int number, size_t bytes) {
+    bti_str object = object_of(number, bytes);
+    bti_cache_store(key_of(number), &object, compiler);
+    bti_str_free(&object);
+}
+
+/* 0: it is not there; 1: it is, and as it was stored; -1: as it was not. */
+static int found(int number, size_t bytes) {
+    bti_str object = {0}, expected = object_of(number, bytes);
+    bool hit = bti_cache_find(key_of(number), &object);
+    bool same = object.length == expected.length && !memcmp(bti_str_text(&object), expected.text, expected.length);
+    bti_str_free(&object);
+    bti_str_free(&expected);
+    return hit ? (same ? 1 : -1) : 0;
+}
+
+static const char *path_of(int number) {
+    static char path[200];
+    bti_cache_key key = key_of(number);
+    snprintf(path, sizeof path, "%s/%016llx%016llx", folder, (unsigned long long)key.high, (unsigned long long)key.low);
+    return path;
+}
+
+static bool there(const char *path) { return access(path, F_OK) == 0; }
+
+static bti_cache_state look(bool attempt) {
+    static bti_cache_state state;
+    bti_cache_look(&state, attempt);
+    return state;
+}
+
+static void expect_reason(const char *text) {
+    bti_cache_state state = look(false);
+    if (!strstr(state.reason, text)) fail_msg("\"%s\" does not say \"%s\"", state.reason, text);
+}
+
+/* Nothing is kept, nothing fails, and the reason says why. */
+static void expect_useless(const char *reason) {
+    store(1, 100);
+    assert_int_equal(found(1, 100), 0);
+    expect_reason(reason);
+    assert_int_equal(look(false).stores, 0);
+    assert_int_equal(look(true).files, 0);
+    expect_reason(reason);
+}
+
+/* Runs it in a process of its own; skips where that says so. */
+static void in_child(bool (*does)(void)) {
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        errno = 0;
+        bool good = does();
+        _exit(good ? 0 : errno == ENOTSUP ? SKIPPED : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == SKIPPED) skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- finding what was stored -------------------------------------------------------------------------------------- */
+
+static void what_is_stored_is_found(void **state) {
+    assert_int_equal(found(1, 5000), 0);
+    assert_false(there(folder)); /* looking makes nothing */
+    store(1, 5000);
+    store(2, 1);
+    assert_int_equal(found(1, 5000), 1);
+    assert_int_equal(found(2, 1), 1);
+    assert_int_equal(found(3, 1), 0);
+    struct stat facts;
+    assert_int_equal(stat(folder, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+    assert_int_equal(stat(path_of(1), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    bti_cache_state now = look(true);
+    assert_string_equal(now.folder, folder);
+    assert_string_equal(now.reason, "");
+    assert_int_equal(now.hits, 2);
+    assert_int_equal(now.misses, 2);
+    assert_int_equal(now.stores, 2);
+    assert_int_equal(now.refused, 0);
+    assert_int_equal(now.files, 2);
+    assert_true(now.bytes > 5001 && now.bytes < 5001 + 2 * 100);
+}
+
+static void keys_tell_texts_and_targets_apart(void **state) {
+    bti_str text = {0}, other = {0};
+    bti_str_add(&text, "define void @bti_run()");
+    bti_str_add(&other, "define void @bti_run( )");
+    bti_cache_key a = bti_cache_key_of(&text, BTI_LLVM_AVX2), b = bti_cache_key_of(&text, BTI_LLVM_AVX512),
+                  c = bti_cache_key_of(&other, BTI_LLVM_AVX2), again = bti_cache_key_of(&text, BTI_LLVM_AVX2);
+    assert_memory_equal(&a, &again, sizeof a);
+    assert_memory_not_equal(&a, &b, sizeof a);
+    assert_memory_not_equal(&a, &c, sizeof a);
+    bti_str_free(&text);
+    bti_str_free(&other);
+}
+
+static void a_refused_object_goes(void **state) {
+    store(1, 100);
+    bti_cache_refuse(key_of(1));
+    assert_false(there(path_of(1)));
+    assert_int_equal(look(false).refused, 1);
+}
+
+/* --- damage ------------------------------------------------------------------------------------------------------- */
+
+static void write_bytes(const char *path, const char *bytes, size_t count) {
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void damaged_files_are_deleted_and_written_again(void **state) {
+    enum { BYTES = 200 };
+    char whole[1000];
+    store(1, BYTES);
+    FILE *file = fopen(path_of(1), "re");
+    assert_non_null(file);
+    size_t size = fread(whole, 1, sizeof whole, file);
+    fclose(file);
+    assert_true(size > BYTES);
+    uint64_t refused = 0;
+    for (size_t at = 0; at < size; at++) {
+        whole[at] ^= 4;
+        write_bytes(path_of(1), whole, size);
+        whole[at] ^= 4;
+        if (found(1, BYTES)) fail_msg("byte %zu", at);
+        assert_false(there(path_of(1)));
+        assert_int_equal(look(false).refused, ++refused);
+    }
+    for (size_t length = 0; length <= size + 1; length++) {
+        if (length == size) continue;
+        write_bytes(path_of(1), whole, length);
+        if (found(1, BYTES)) fail_msg("length %zu", length);
+        assert_false(there(path_of(1)));
+    }
+    store(1, BYTES);
+    assert_int_equal(found(1, BYTES), 1);
+}
+
+static void another_kernels_file_is_refused(void **state) {
+    char other[200];
+    store(1, 100);
+    store(2, 100);
+    snprintf(other, sizeof other, "%s", path_of(2));
+    assert_int_equal(rename(other, path_of(1)), 0);
+    assert_int_equal(found(1, 100), 0);
+    assert_false(there(path_of(1)));
+}
+
+static void links_pipes_and_folders_are_refused(void **state) {
+    char target[200];
+    store(1, 100);
+    snprintf(target, sizeof target, "%s/aside", root);
+    assert_int_equal(rename(path_of(1), target), 0);
+    assert_int_equal(symlink(target, path_of(1)), 0);
+    assert_int_equal(found(1, 100), 0);
+    assert_false(there(path_of(1)));
+    assert_true(there(target));
+    assert_int_equal(mkfifo(path_of(1), 0600), 0);
+    assert_int_equal(found(1, 100), 0); /* and does not wait */
+    assert_false(there(path_of(1)));
+    assert_int_equal(mkdir(path_of(1), 0700), 0);
+    assert_int_equal(found(1, 100), 0);
+    store(1, 100);
+    assert_int_equal(found(1, 100), 0);
+    expect_reason("could not be written");
+    assert_int_equal(rmdir(path_of(1)), 0);
+    assert_int_equal(symlink(target, path_of(1)), 0); /* is replaced, not followed */
+    store(1, 3000);
+    assert_int_equal(found(1, 3000), 1);
+    struct stat facts;
+    assert_int_equal(stat(target, &facts), 0);
+    assert_true(facts.st_size < 3000);
+}
+
+/* --- folders ------------------------------------------------------------------------------------------------------ */
+
+static void folders_of_others_are_not_used(void **state) {
+    const mode_t modes[] = {0720, 0702, 0777, 01777};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        mkdir(folder, 0700);
+        assert_int_equal(chmod(folder, modes[i]), 0);
+        expect_useless("others may write to it");
+    }
+    assert_int_equal(chmod(folder, 0755), 0);
+    store(1, 100);
+    assert_int_equal(found(1, 100), 1);
+    if (geteuid()) return;
+    bti_cache_reset();
+    assert_int_equal(chown(folder, NOBODY, NOBODY), 0);
+    expect_useless("it is another user's");
+}
+
+static void paths_that_are_no_folders_are_told(void **state) {
+    write_bytes(folder, "x", 1);
+    expect_useless("Not a directory");
+    assert_int_equal(unlink(folder), 0);
+    assert_int_equal(symlink(root, folder), 0);
+    expect_useless(folder);
+    set("cache", "off");
+    expect_useless("the flag cache is off");
+    set("cache", "kernels");
+    expect_useless("takes a path from the root on");
+    set("cache", "/proc/self/no/such");
+    expect_useless("No such file or directory");
+    assert_int_equal(look(false).refused, 0);
+}
+
+static void the_environment_names_the_folder(void **state) {
+    char home[100];
+    snprintf(home, sizeof home, "%s/home", root);
+    set("cache", "");
+    setenv("HOME", home, 1);
+    unsetenv("XDG_CACHE_HOME");
+    bti_cache_reset();
+    expect_useless("No such file or directory"); /* a home is not made */
+    assert_false(there(home));
+    assert_int_equal(mkdir(home, 0700), 0);
+    store(1, 100);
+    assert_int_equal(found(1, 100), 1);
+    strcat(home, "/.cache/berth");
+    assert_true(there(home));
+    assert_string_equal(look(false).folder, home);
+    setenv("XDG_CACHE_HOME", root, 1);
+    bti_cache_reset();
+    assert_int_equal(found(1, 100), 0);
+    store(1, 100);
+    snprintf(home, sizeof home, "%s/berth", root);
+    assert_true(there(home));
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    setenv("HOME", "", 1);
+    bti_cache_reset();
+    expect_useless("neither XDG_CACHE_HOME nor HOME");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    bti_cache_reset();
+    expect_useless("neither XDG_CACHE_HOME nor HOME");
+}
+
+static bool reads_only(void) {
+    if (!geteuid() && (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))) return false;
+    bool hit = found(1, 100) == 1;
+    store(2, 100);
+    bool told = strstr(look(false).reason, "could not be written: Permission denied") != NULL;
+    told = told && strstr(look(true).reason, "it is read, but not written: Permission denied");
+    return hit && told && found(2, 100) == 0 && look(true).files == 1;
+}
+static void a_folder_that_is_read_only_is_read(void **state) {
+    store(1, 100);
+    if (!geteuid()) run("chown -R %d:%d %s", NOBODY, NOBODY, folder);
+    assert_int_equal(chmod(folder, 0500), 0);
+    in_child(reads_only);
+}
+
+/* --- room --------------------------------------------------------------------------------------------------------- */
+
+static bool stays_below_file_limit(void) {
+    struct rlimit limit = {1000, 1000};
+    if (setrlimit(RLIMIT_FSIZE, &limit)) return false;
+    store(1, 5000);
+    bool told = strstr(look(false).reason, "File too large") != NULL;
+    store(2, 500);
+    return told && found(1, 5000) == 0 && found(2, 500) == 1 && look(true).files == 1;
+}
+static void a_limit_of_file_sizes_is_heeded(void **state) { in_child(stays_below_file_limit); }
+
+static bool fills_a_disk(void) {
+    errno = 0;
+    if (mkdir(folder, 0700) || unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("berth", folder, "tmpfs", 0, "size=64k,mode=700")) {
+        errno = ENOTSUP;
+        return false;
+    }
+    int kept = 0;
+    for (int i = 0; i < 40; i++) store(i, 6000);
+    for (int i = 0; i < 40; i++) {
+        int one = found(i, 6000);
+        if (one < 0) return false;
+        kept += one;
+    }
+    bti_cache_state now = look(true);
+    bool all_there = (int)now.files == kept && (int)now.stores == kept && !now.refused; /* nothing half written */
+    for (int i = 0; i < 40 && kept; i++) unlink(path_of(i));
+    store(99, 6000);
+    return kept >= 4 && kept < 40 && all_there && found(99, 6000) == 1 && !*look(false).reason;
+}
+static void a_full_disk_keeps_what_it_has(void **state) { in_child(fills_a_disk); }
+
+static void age(const char *path, int64_t seconds) {
+    struct timespec now, times[2];
+    clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec -= seconds;
+    times[0] = times[1] = now;
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+static int64_t age_of(const char *path) {
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    return time(NULL) - facts.st_mtime;
+}
+
+static void what_was_used_longest_ago_goes_first(void **state) {
+    enum { EACH = 1000, COUNT = 10 };
+    set("cache_bytes", "16K");
+    for (int i = 0; i < COUNT; i++) {
+        store(i, EACH);
+        age(path_of(i), 100 * 24 * 60 * 60 - 60 * i);
+    }
+    assert_int_equal(found(0, EACH), 1); /* the oldest, used now */
+    assert_in_range(age_of(path_of(0)), 0, 60);
+    for (int i = COUNT; i < COUNT + 8; i++) store(i, EACH);
+    bti_cache_state now = look(true);
+    assert_true(now.bytes <= 16 * 1024);
+    assert_true(now.evictions > 0);
+    assert_int_equal(now.files + now.evictions, COUNT + 8);
+    assert_int_equal(found(0, EACH), 1);
+    assert_int_equal(found(1, EACH), 0);
+    assert_int_equal(found(2, EACH), 0);
+    assert_int_equal(found(COUNT - 1, EACH), 1);
+    for (int i = COUNT; i < COUNT + 8; i++) assert_int_equal(found(i, EACH), 1);
+}
+
+static void a_hit_refreshes_once_a_day(void **state) {
+    store(1, 100);
+    age(path_of(1), 23 * 60 * 60);
+    assert_int_equal(found(1, 100), 1);
+    assert_in_range(age_of(path_of(1)), 22 * 60 * 60, 24 * 60 * 60);
+    age(path_of(1), 25 * 60 * 60);
+    assert_int_equal(found(1, 100), 1);
+    assert_in_range(age_of(path_of(1)), 0, 60);
+}
+
+static void only_our_files_go(void **state) {
+    char foreign[200], abandoned[200], begun[200];
+    store(1, 1000);
+    snprintf(foreign, sizeof foreign, "%s/README", folder);
+    snprintf(abandoned, sizeof abandoned, "%s/.new-1-2-3", folder);
+    snprintf(begun, sizeof begun, "%s/.new-4-5-6", folder);
+    write_bytes(foreign, "x", 1);
+    write_bytes(abandoned, "x", 1);
+    write_bytes(begun, "x", 1);
+    age(foreign, 7200);
+    age(abandoned, 7200);
+    set("cache_bytes", "500");
+    assert_int_equal(look(true).files, 0);
+    assert_true(there(foreign) && there(begun));
+    assert_false(there(abandoned) || there(path_of(1)));
+    store(1, 1000); /* larger than all that may be there */
+    assert_int_equal(found(1, 1000), 0);
+    set("cache_bytes", "0");
+    store(2, 1);
+    assert_int_equal(found(2, 1), 0);
+}
+
+/* --- several processes -------------------------------------------------------------------------------------------- */
+
+static bool store_and_find_many(unsigned seed) {
+    for (int i = 0; i < 400; i++) {
+        int number = (int)(rand_r(&seed) % 60);
+        size_t bytes = 500 + (size_t)number * 37;
+        int one = found(number, bytes);
+        if (one < 0) return false;
+        if (!one) store(number, bytes);
+    }
+    bti_cache_state now = look(false);
+    return now.refused == 0 && now.hits > 0 && now.stores > 0 && !*now.reason;
+}
+
+static void processes_share_a_folder(void **state) {
+    enum { PROCESSES = 4 };
+    pid_t children[PROCESSES];
+    set("cache_bytes", "40K"); /* about half of all */
+    fflush(NULL);
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (!children[i]) _exit(store_and_find_many((unsigned)i + 1) ? 0 : 1);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+    }
+    int temporaries = 0, kernels = 0;
+    DIR *listing = opendir(folder);
+    assert_non_null(listing);
+    for (struct dirent *row; (row = readdir(listing));) {
+        if (strlen(row->d_name) == 32) kernels++;
+        temporaries += !strncmp(row->d_name, ".new", 4);
+    }
+    closedir(listing);
+    assert_int_equal(temporaries, 0);
+    assert_true(kernels > 5);
+    assert_true(look(true).bytes <= 40 * 1024);
+}
+
+static void short_memory_only_loses(void **state) {
+    store(1, 100);
+    for (uint64_t n = 1; n < 30; n++) {
+        bti_str object = {0};
+        bti_cache_key key = key_of(1);
+        bti_alloc_fail_at(n, true);
+        (void)bti_cache_find(key, &object);
+        bti_alloc_fail_at(0, false);
+        bti_str_free(&object);
+        object = object_of(2, 100);
+        bti_alloc_fail_at(n, true);
+        bti_cache_store(key_of(2), &object, compiler);
+        bti_alloc_fail_at(0, false);
+        bti_str_free(&object);
+    }
+    assert_int_equal(found(1, 100), 1);
+    assert_int_equal(found(2, 100), 1);
+    assert_int_equal(look(false).refused, 0);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
+    const struct CMUnitTest tests[] = {
+        CASE(what_is_stored_is_found),
+        CASE(keys_tell_texts_and_targets_apart),
+        CASE(a_refused_object_goes),
+        CASE(damaged_files_are_deleted_and_written_again),
+        CASE(another_kernels_file_is_refused),
+        CASE(links_pipes_and_folders_are_refused),
+        CASE(folders_of_others_are_not_used),
+        CASE(paths_that_are_no_folders_are_told),
+        CASE(the_environment_names_the_folder),
+        CASE(a_folder_that_is_read_only_is_read),
+        CASE(a_limit_of_file_sizes_is_heeded),
+        CASE(a_full_disk_keeps_what_it_has),
+        CASE(what_was_used_longest_ago_goes_first),
+        CASE(a_hit_refreshes_once_a_day),
+        CASE(only_our_files_go),
+        CASE(processes_share_a_folder),
+        CASE(short_memory_only_loses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
