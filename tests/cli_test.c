@@ -158,6 +158,36 @@ static void test_doctor(void **state) {
     assert_says("cgroup");
 }
 
+static void test_doctor_tries_the_compiler(void **state) {
+    char folder[] = "/tmp/berth-cli-test-XXXXXX", settings[200];
+    assert_non_null(mkdtemp(folder));
+    snprintf(settings, sizeof settings, "BERTH_FLAGS=vector=sse2,cache=%s/kernels", folder);
+    assert_int_equal(run(settings, "doctor"), 0);
+    assert_says("compiler");
+    assert_says("vectors");
+    assert_says("LLVM");
+    assert_says("/kernels: 0 kernels, nothing");
+    assert_says("0 kernels compiled in 0.0 ms, 0 found in the cache");
+    bt_compiler_info info = BT_COMPILER_INFO_INIT;
+    assert_int_equal(bt_compiler(true, &info), BT_OK);
+    if (info.trial_ns) {
+        assert_says(info.library);
+        assert_says("a small function compiled in");
+        assert_true(*info.library && !*info.library_reason);
+    } else {
+        assert_says("libllvm16");
+        assert_non_null(strstr(info.library_reason, "libllvm16"));
+    }
+    assert_int_equal(run("BERTH_FLAGS=cache=off", "doctor"), 0);
+    assert_says("unused: the flag cache is off");
+    snprintf(settings, sizeof settings, "chmod 777 %s/kernels; BERTH_FLAGS=cache=%s/kernels", folder, folder);
+    assert_int_equal(run(settings, "doctor"), 0);
+    assert_says("others may write to it");
+    snprintf(settings, sizeof settings, "rm -rf %s", folder);
+    assert_int_equal(system(settings), 0);
+    assert_int_equal(bt_compiler(false, NULL), BT_INVALID_ARGUMENT);
+}
+
 /* --- operations, plans ---------------------------------------------------------------------------------------------- */
 
 static void test_ops(void **state) {
@@ -276,6 +306,7 @@ int main(void) {
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_doctor),
+        cmocka_unit_test(test_doctor_tries_the_compiler),
         cmocka_unit_test(test_ops),
         cmocka_unit_test(test_explain_hands_on),
         cmocka_unit_test_setup_teardown(test_demo, enter_folder, remove_folder),

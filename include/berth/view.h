@@ -32,6 +32,34 @@ BT_API char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, dou
 BT_API void bt_synchronize(void);
 #define bt_synchronize(...) BTI_AT_VOID(bt_synchronize(__VA_ARGS__))
 
+/* --- how kernels of the CPU are compiled --------------------------------------------------------------------------- */
+
+/* What this process compiled so far, and what it did it with. Fill `size` by BT_COMPILER_INFO_INIT; texts are cut to fit. LLVM is
+ * opened when a kernel is worth compiling and not in the disk cache; without it everything works, more slowly. */
+typedef struct bt_compiler_info {
+    size_t size;
+    const char *vector; /* "avx512": the instructions that kernels are compiled for */
+    char library[96];   /* "libLLVM-16.so.1, 16.0.6"; "" when none is open */
+    char library_reason
+        [1024];       /* why not: what was tried, what the loader said, what to install; "" when nothing is wrong */
+    char cache[1024]; /* the folder of compiled kernels; "" when there is none */
+    char cache_reason[400];   /* why it is not used, or not written to; "" when nothing is wrong */
+    uint64_t open_ns;         /* what opening LLVM took */
+    uint64_t trial_ns;        /* what compiling the trial's function took; 0 without a trial */
+    uint64_t kernels;         /* compiled by LLVM */
+    uint64_t compile_ns;      /* what that took in all, the opening left out */
+    uint64_t hits, misses;    /* kernels that the cache had, and had not */
+    uint64_t stores, refused; /* kernels written to it; damaged files in it, which were deleted */
+    uint64_t files, bytes;    /* that the cache holds; 0 without a trial */
+} bt_compiler_info;
+#define BT_COMPILER_INFO_INIT \
+    { .size = sizeof(bt_compiler_info) }
+/* `trial`: opens LLVM, compiles a small function and runs it, makes the cache's folder and tries to write there: what does not
+ * work is told in the reasons. Otherwise nothing is opened. Any thread; a trial blocks for some 20 ms. INVALID_ARGUMENT: no
+ * info. */
+BT_API BT_MUST_USE bt_status bt_compiler(bool trial, bt_compiler_info *info);
+#define bt_compiler(...) BTI_AT_MUST(bt_compiler(__VA_ARGS__))
+
 /* --- the operations there are --------------------------------------------------------------------------------------- */
 
 /* What is known of primitive `index`, 0 to bt_primitive_count() - 1; OUT_OF_RANGE past that. Everything that a plan holds is made

@@ -1,5 +1,6 @@
 #include "cli/doctor.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,27 @@ static void print_memory(bt_kind kind) {
     }
 }
 
+static double milliseconds(uint64_t ns) { return (double)ns * 1e-6; }
+
+/* Without a compiler everything works, more slowly: no fault. */
+static void try_compiler(void) {
+    bt_compiler_info info = BT_COMPILER_INFO_INIT;
+    if (bt_compiler(true, &info) != BT_OK) return;
+    doctor_line("vectors", "%s", info.vector);
+    if (info.trial_ns)
+        doctor_line("LLVM", "%sworks%s: %s, opened in %.1f ms; a small function compiled in %.1f ms, and run",
+                    cli_begin(stdout, CLI_GOOD), cli_end(stdout), info.library, milliseconds(info.open_ns),
+                    milliseconds(info.trial_ns));
+    else
+        doctor_line("LLVM", "%snone%s: %s", cli_begin(stdout, CLI_BAD), cli_end(stdout), info.library_reason);
+    if (!*info.cache_reason)
+        doctor_line("cache", "%s: %" PRIu64 " kernels, %s", info.cache, info.files, cli_bytes(info.bytes, "nothing"));
+    else
+        doctor_line("cache", "%sunused%s: %s", cli_begin(stdout, CLI_BAD), cli_end(stdout), info.cache_reason);
+    doctor_line("so far", "%" PRIu64 " kernels compiled in %.1f ms, %" PRIu64 " found in the cache", info.kernels,
+                milliseconds(info.compile_ns), info.hits);
+}
+
 int cli_doctor(int argc, char **argv) {
     static const struct option none[] = {{0}};
     if (cli_option(argc, argv, none) != -1 || !cli_no_more(argc, argv)) return CLI_USAGE;
@@ -86,6 +108,8 @@ int cli_doctor(int argc, char **argv) {
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) good &= check_kind((bt_kind)kind) || kind != BT_CPU;
     heading("memory");
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) print_memory((bt_kind)kind);
+    heading("compiler");
+    try_compiler();
     heading("machine");
     doctor_print_machine();
     return good ? CLI_OK : CLI_FAILED;
