@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -186,9 +188,9 @@ static void threads_compile_at_once(void **state) {
     }
 }
 
-/* An instruction that the target lacks: LLVM would end the process. Nothing is compiled after that. */
-static void a_fatal_error_ends_llvm_and_not_the_process(void **state) {
-    need_llvm();
+/* An instruction that the target lacks: LLVM would end the process. It is left as it is, with what it holds, and nothing is
+ * compiled after that. */
+static bool survives_a_fatal_error(void) {
     bti_str object = {0};
     bt_status status =
         compile("declare <16 x float> @llvm.x86.avx512.rcp14.ps.512(<16 x float>, <16 x float>, i16)\n"
@@ -196,11 +198,19 @@ static void a_fatal_error_ends_llvm_and_not_the_process(void **state) {
                 "  %y = call <16 x float> @llvm.x86.avx512.rcp14.ps.512(<16 x float> %x, <16 x float> %x, i16 -1)\n"
                 "  ret <16 x float> %y\n}\n",
                 BTI_LLVM_SSE2, &object);
-    assert_int_equal(status, BT_INTERNAL);
-    expect_said("LLVM: Do not know how to split the result of this operator");
-    assert_int_equal(compile("", BTI_LLVM_SSE2, &object), BT_UNAVAILABLE);
-    expect_said("failed and is not used any more: Do not know");
-    bti_str_free(&object);
+    bool told = status == BT_INTERNAL && strstr(bt_error_text(), "LLVM: Do not know how to split the result of this");
+    status = compile("", BTI_LLVM_SSE2, &object);
+    return told && status == BT_UNAVAILABLE && strstr(bt_error_text(), "failed and is not used any more: Do not know");
+}
+static void a_fatal_error_ends_llvm_and_not_the_process(void **state) {
+    need_llvm();
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) _exit(survives_a_fatal_error() ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 int main(void) {
