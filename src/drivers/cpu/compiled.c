@@ -28,18 +28,23 @@ static bt_status load(const bti_str *object, bti_target target, bti_compiled *co
     return BT_OK;
 }
 
-/* False: it is not there, or is no good. */
-static bool find(bti_cache_key key, bti_target target, bti_compiled *compiled) {
+/* What is kept but no good is deleted, and then not found. */
+static bt_status find(bti_cache_key key, bti_target target, bti_compiled *compiled, bool *found) {
     bti_str object = {0};
-    bool found = bti_cache_find(key, &object);
-    if (found) {
+    bt_status status = BT_OK;
+    *found = bti_cache_find(key, &object);
+    if (*found) {
         bool before = bti_errors_quiet(true);
-        found = load(&object, target, compiled) == BT_OK;
+        status = load(&object, target, compiled);
         bti_errors_quiet(before);
-        if (!found) bti_cache_refuse(key);
+        if (status == BT_DATA_LOSS || status == BT_INTERNAL) {
+            bti_cache_refuse(key);
+            *found = false;
+            status = BT_OK;
+        }
     }
     bti_str_free(&object);
-    return found;
+    return status;
 }
 
 /* Compiles; tells what that took, without what opening LLVM took. */
@@ -82,7 +87,9 @@ bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for a kernel");
     } else {
         bti_cache_key key = bti_cache_key_of(&text, target);
-        if (!find(key, target, made)) status = make(key, &text, target, made);
+        bool found;
+        status = find(key, target, made, &found);
+        if (status == BT_OK && !found) status = make(key, &text, target, made);
     }
     bti_str_free(&text);
     if (status == BT_OK)
