@@ -2,146 +2,14 @@
 #include "drivers/cpu/cache.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <berth/flags.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/flags.h"
-
-#define NOBODY 65534
-#define SKIPPED 77
-
-static const unsigned compiler[3] = {16, 0, 6};
-static char root[64], folder[80];
-
-static void set(const char *flag, const char *value) {
-    if (bt_set_flag(flag, value) != BT_OK) fail_msg("%s", bt_error_text());
-}
-
-static void run(const char *format, ...) {
-    char line[400];
-    va_list rest;
-    va_start(rest, format);
-    vsnprintf(line, sizeof line, format, rest);
-    va_end(rest);
-    if (system(line)) fail_msg("%s", line);
-}
-
-/* An empty place of its own; the cache is to be a folder in it that is not there yet. */
-static int start(void **state) {
-    snprintf(root, sizeof root, "/tmp/berth-cache-test-XXXXXX");
-    if (!mkdtemp(root) || chmod(root, 0755)) return -1;
-    snprintf(folder, sizeof folder, "%s/kernels", root);
-    bti_flags_reset();
-    bti_cache_reset();
-    bt_error_clear();
-    return bt_set_flag("cache", folder) != BT_OK;
-}
-
-static int end(void **state) {
-    bti_flags_reset();
-    bti_cache_reset();
-    run("rm -rf %s", root);
-    return 0;
-}
-
-static bti_cache_key key_of(int number) {
-    bti_str text = {0};
-    bti_str_addf(&text, "kernel %d", number);
-    bti_cache_key key = bti_cache_key_of(&text, BTI_LLVM_AVX2);
-    bti_str_free(&text);
-    return key;
-}
-
-/* Bytes that follow from the number. */
-static bti_str object_of(int number, size_t bytes) {
-    bti_str object = {0};
-    for (size_t i = 0; i < bytes; i++) {
-        char byte = (char)(number * 31 + (int)(i * i % 251));
-        bti_str_add_bytes(&object, &byte, 1);
-    }
-    return object;
-}
-
-static void store(int number, size_t bytes) {
-    bti_str object = object_of(number, bytes);
-    bti_cache_store(key_of(number), &object, compiler);
-    bti_str_free(&object);
-}
-
-/* 0: it is not there; 1: it is, and as it was stored; -1: as it was not. */
-static int found(int number, size_t bytes) {
-    bti_str object = {0}, expected = object_of(number, bytes);
-    bool hit = bti_cache_find(key_of(number), &object);
-    bool same = object.length == expected.length && !memcmp(bti_str_text(&object), expected.text, expected.length);
-    bti_str_free(&object);
-    bti_str_free(&expected);
-    return hit ? (same ? 1 : -1) : 0;
-}
-
-static const char *path_of(int number) {
-    static char path[200];
-    bti_cache_key key = key_of(number);
-    snprintf(path, sizeof path, "%s/%016llx%016llx", folder, (unsigned long long)key.high, (unsigned long long)key.low);
-    return path;
-}
-
-static bool there(const char *path) { return access(path, F_OK) == 0; }
-
-static bti_cache_state look(bool attempt) {
-    static bti_cache_state state;
-    bti_cache_look(&state, attempt);
-    return state;
-}
-
-static void expect_reason(const char *text) {
-    bti_cache_state state = look(false);
-    if (!strstr(state.reason, text)) fail_msg("\"%s\" does not say \"%s\"", state.reason, text);
-}
-
-/* Nothing is kept, nothing fails, and the reason says why. */
-static void expect_useless(const char *reason) {
-    store(1, 100);
-    assert_int_equal(found(1, 100), 0);
-    expect_reason(reason);
-    assert_int_equal(look(false).stores, 0);
-    assert_int_equal(look(true).files, 0);
-    expect_reason(reason);
-}
-
-/* Runs it in a process of its own; skips where that says so. */
-static void in_child(bool (*does)(void)) {
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (!child) {
-        errno = 0;
-        bool good = does();
-        _exit(good ? 0 : errno == ENOTSUP ? SKIPPED : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == SKIPPED) skip();
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
+#include "drivers/cpu/cache_test.h"
 
 /* --- finding what was stored -------------------------------------------------------------------------------------- */
 
@@ -190,13 +58,6 @@ static void a_refused_object_goes(void **state) {
 }
 
 /* --- damage ------------------------------------------------------------------------------------------------------- */
-
-static void write_bytes(const char *path, const char *bytes, size_t count) {
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void damaged_files_are_deleted_and_written_again(void **state) {
     enum { BYTES = 200 };
@@ -260,85 +121,6 @@ static void links_pipes_and_folders_are_refused(void **state) {
     struct stat facts;
     assert_int_equal(stat(target, &facts), 0);
     assert_true(facts.st_size < 3000);
-}
-
-/* --- folders ------------------------------------------------------------------------------------------------------ */
-
-static void folders_of_others_are_not_used(void **state) {
-    const mode_t modes[] = {0720, 0702, 0777, 01777};
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        mkdir(folder, 0700);
-        assert_int_equal(chmod(folder, modes[i]), 0);
-        expect_useless("others may write to it");
-    }
-    assert_int_equal(chmod(folder, 0755), 0);
-    store(1, 100);
-    assert_int_equal(found(1, 100), 1);
-    if (geteuid()) return;
-    bti_cache_reset();
-    assert_int_equal(chown(folder, NOBODY, NOBODY), 0);
-    expect_useless("it is another user's");
-}
-
-static void paths_that_are_no_folders_are_told(void **state) {
-    write_bytes(folder, "x", 1);
-    expect_useless("Not a directory");
-    assert_int_equal(unlink(folder), 0);
-    assert_int_equal(symlink(root, folder), 0);
-    expect_useless(folder);
-    set("cache", "off");
-    expect_useless("the flag cache is off");
-    set("cache", "kernels");
-    expect_useless("takes a path from the root on");
-    set("cache", "/proc/self/no/such");
-    expect_useless("No such file or directory");
-    assert_int_equal(look(false).refused, 0);
-}
-
-static void the_environment_names_the_folder(void **state) {
-    char home[100];
-    snprintf(home, sizeof home, "%s/home", root);
-    set("cache", "");
-    setenv("HOME", home, 1);
-    unsetenv("XDG_CACHE_HOME");
-    bti_cache_reset();
-    expect_useless("No such file or directory"); /* a home is not made */
-    assert_false(there(home));
-    assert_int_equal(mkdir(home, 0700), 0);
-    store(1, 100);
-    assert_int_equal(found(1, 100), 1);
-    strcat(home, "/.cache/berth");
-    assert_true(there(home));
-    assert_string_equal(look(false).folder, home);
-    setenv("XDG_CACHE_HOME", root, 1);
-    bti_cache_reset();
-    assert_int_equal(found(1, 100), 0);
-    store(1, 100);
-    snprintf(home, sizeof home, "%s/berth", root);
-    assert_true(there(home));
-    setenv("XDG_CACHE_HOME", "relative", 1);
-    setenv("HOME", "", 1);
-    bti_cache_reset();
-    expect_useless("neither XDG_CACHE_HOME nor HOME");
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("HOME");
-    bti_cache_reset();
-    expect_useless("neither XDG_CACHE_HOME nor HOME");
-}
-
-static bool reads_only(void) {
-    if (!geteuid() && (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))) return false;
-    bool hit = found(1, 100) == 1;
-    store(2, 100);
-    bool told = strstr(look(false).reason, "could not be written: Permission denied") != NULL;
-    told = told && strstr(look(true).reason, "it is read, but not written: Permission denied");
-    return hit && told && found(2, 100) == 0 && look(true).files == 1;
-}
-static void a_folder_that_is_read_only_is_read(void **state) {
-    store(1, 100);
-    if (!geteuid()) run("chown -R %d:%d %s", NOBODY, NOBODY, folder);
-    assert_int_equal(chmod(folder, 0500), 0);
-    in_child(reads_only);
 }
 
 /* --- room --------------------------------------------------------------------------------------------------------- */
@@ -504,7 +286,6 @@ static void short_memory_only_loses(void **state) {
 }
 
 int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
     const struct CMUnitTest tests[] = {
         CASE(what_is_stored_is_found),
         CASE(keys_tell_texts_and_targets_apart),
@@ -512,10 +293,6 @@ int main(void) {
         CASE(damaged_files_are_deleted_and_written_again),
         CASE(another_kernels_file_is_refused),
         CASE(links_pipes_and_folders_are_refused),
-        CASE(folders_of_others_are_not_used),
-        CASE(paths_that_are_no_folders_are_told),
-        CASE(the_environment_names_the_folder),
-        CASE(a_folder_that_is_read_only_is_read),
         CASE(a_limit_of_file_sizes_is_heeded),
         CASE(a_full_disk_keeps_what_it_has),
         CASE(what_was_used_longest_ago_goes_first),
