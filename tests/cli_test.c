@@ -219,6 +219,9 @@ static void test_explain_hands_on(void **state) {
     assert_says("<explain=on>");
     assert_int_equal(run("BERTH_FLAGS=sync=on", "explain -- sh -c 'echo \"<$BERTH_FLAGS>\"' x --help"), 0);
     assert_says("<sync=on,explain=on>");
+    assert_int_equal(run("", "explain --dot -- sh -c 'echo \"<$BERTH_FLAGS>\"'"), 0);
+    assert_says("<explain=dot>");
+    assert_int_equal(run("", "explain --xml -- true"), 2);
     assert_int_equal(run("", "explain -- /no/such/program"), 1);
     assert_says("No such file");
 }

@@ -8,15 +8,24 @@
 extern "C" {
 #endif
 
-/* What computing the arrays would do now, as text: each operation in order with its device and the rule that chose it, each copy
- * with its bytes, the memory per device. Computes nothing. Yours: bt_free; NULL with the cause in the error record. */
+/* What computing the arrays would do now, as text: each kernel and operation in order with what was fused
+ * into it, its device and the rule that chose it, why what it stores is in memory, each copy with its bytes, the bytes read and
+ * written against the least possible, the memory per device. Computes nothing. Yours: bt_free; NULL with the cause in the error record. */
 BT_API char *bt_explain_all(bt_array *const *arrays, int count);
 #define bt_explain_all(...) BTI_AT(char *, bt_explain_all(__VA_ARGS__))
 BT_API char *bt_explain(bt_array *x);
 #define bt_explain(...) BTI_AT(char *, bt_explain(__VA_ARGS__))
+/* The same in another form: text, one JSON object on one line ("steps", "memory_bytes", "bytes_read", "bytes_written",
+ * "bytes_least"), or a graph in Graphviz's language. INVALID_ARGUMENT: no such form. */
+typedef enum bt_explain_form { BT_EXPLAIN_TEXT, BT_EXPLAIN_JSON, BT_EXPLAIN_DOT } bt_explain_form;
+BT_API char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form);
+#define bt_explain_as(...) BTI_AT(char *, bt_explain_as(__VA_ARGS__))
 /* The same for a function called with arguments of these shapes (taken from arrays). */
 BT_API char *bt_explain_function(bt_function *function, bt_array *const *arguments, int argument_count);
 #define bt_explain_function(...) BTI_AT(char *, bt_explain_function(__VA_ARGS__))
+BT_API char *bt_explain_function_as(bt_function *function, bt_array *const *arguments, int argument_count,
+                                    bt_explain_form form);
+#define bt_explain_function_as(...) BTI_AT(char *, bt_explain_function_as(__VA_ARGS__))
 
 /* Seconds that fn(data) took, its work on all devices included: waits for pending work before and after. NaN on errors. */
 typedef void bt_timed_fn(void *data);

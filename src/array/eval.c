@@ -3,12 +3,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "array/names.h"
+#include "array/plan_log.h"
 #include "base/flags.h"
 #include "base/fork.h"
-#include "base/log.h"
 #include "exec/exec.h"
-#include "ir/print.h"
 
 static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
 BTI_RENEW_IN_CHILD(graph)
@@ -45,43 +43,6 @@ static void drop_failed(bti_nodes *order) {
     order->count = kept;
 }
 
-static void log_placement(const bti_nodes *order) {
-    for (size_t i = 0; i < order->count; i++) {
-        bti_node *node = order->items[i];
-        const char *name = node->logged ? bti_log_name(node->place.name) : NULL;
-        node->logged = false;
-        if (name) bti_log("Executing op %s in device %s", name, bt_device_long_name(bti_device_at(node->device)));
-    }
-}
-
-static void log_copies(const bti_plan *plan) {
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        if (step->kind != BTI_STEP_COPY || !step->reader->log_copies) continue;
-        const bti_value *sent = bti_plan_output(plan, step, 0);
-        const bti_storage *to = &plan->storages.items[sent->storage];
-        const bti_place *place = &step->reader->place;
-        bti_str text = {0};
-        bti_shape_text(&text, sent->rank, sent->shape);
-        bti_str_addf(&text, " from %s to %s, %lld bytes", bt_device_name(bti_device_at(step->device)),
-                     bt_device_name(bti_device_at(to->device)), (long long)to->bytes);
-        if (place->name && *place->name) bti_str_addf(&text, ", for %s", place->name);
-        if (place->site.file) bti_str_addf(&text, " at %s:%d", bti_site_file(place->site), place->site.line);
-        bti_log("Copying %s %s", bt_dtype_name(sent->dtype), bti_str_text(&text));
-        bti_str_free(&text);
-    }
-}
-
-static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }
-
-static void log_plan(const bti_plan *plan) {
-    bti_str text = {0};
-    bti_plan_text(&text, plan, device_name);
-    int length = (int)text.length - 1; /* without the last newline */
-    bti_log("plan\n%.*s", length > 0 ? length : 0, bti_str_text(&text));
-    bti_str_free(&text);
-}
-
 bti_fusing bti_fusing_now(void) {
     if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return BTI_PRIMITIVES;
     return bti_flag_bool(BTI_FLAG_fuse) ? BTI_FUSED : BTI_SINGLE;
@@ -94,9 +55,8 @@ static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size
     bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), &plan);
     bti_error *error = NULL;
     if (status == BT_OK) {
-        if (bti_flag_bool(BTI_FLAG_log_device_placement)) log_placement(order);
-        log_copies(&plan);
-        if (bti_flag_bool(BTI_FLAG_explain) && plan.steps.count) log_plan(&plan);
+        bti_log_order(order);
+        bti_log_plan(&plan);
         status = bti_exec_submit(&plan, behind, &error);
         bti_error_release(error); /* the thread's record has it */
     }

@@ -5,22 +5,26 @@
 
 #include "cli/cli.h"
 
-/* BERTH_FLAGS of the program: what it was, and explain=on. */
-static bool add_flag(void) {
+/* BERTH_FLAGS of the program: what it was, and explain. */
+static bool add_flag(const char *form) {
     const char *before = getenv("BERTH_FLAGS");
     char *flags;
-    if (asprintf(&flags, "%s%sexplain=on", before ? before : "", before && *before ? "," : "") < 0) return false;
+    if (asprintf(&flags, "%s%sexplain=%s", before ? before : "", before && *before ? "," : "", form) < 0) return false;
     bool done = !setenv("BERTH_FLAGS", flags, 1);
     free(flags);
     return done;
 }
 
 int cli_explain(int argc, char **argv) {
-    if (argc < 3 || strcmp(argv[1], "--")) {
-        fprintf(stderr, "usage: %s -- PROGRAM [ARGUMENT...]\n", argv[0]);
+    const char *form = "on";
+    int next = 1;
+    if (argc > 1 && (!strcmp(argv[1], "--json") || !strcmp(argv[1], "--dot"))) form = argv[next++] + 2;
+    if (argc < next + 2 || strcmp(argv[next], "--")) {
+        fprintf(stderr, "usage: %s [--json|--dot] -- PROGRAM [ARGUMENT...]\n", argv[0]);
         return CLI_USAGE;
     }
-    if (add_flag()) execvp(argv[2], argv + 2);
-    fprintf(stderr, "%s: %s: %s\n", argv[0], argv[2], strerror(errno));
+    char **program = argv + next + 1;
+    if (add_flag(form)) execvp(*program, program);
+    fprintf(stderr, "%s: %s: %s\n", argv[0], *program, strerror(errno));
     return CLI_FAILED;
 }

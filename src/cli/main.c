@@ -26,8 +26,10 @@ static const struct command {
     {"config", cli_config, "lists the settings: values, who set them, what they do", "[--json]",
      JSON_HELP "Settings are given as BERTH_FLAGS=\"name=value,name=value\". Fails when one of those is faulty.\n"},
     {"ops", cli_ops, "lists the operations", "[--json]", JSON_HELP},
-    {"explain", cli_explain, "runs a program and shows what it computes where", "-- PROGRAM [ARGUMENT...]",
-     "The plans go to standard error, each before it runs. The exit code is the program's; 1 when it\n"
+    {"explain", cli_explain, "runs a program and shows what it computes where",
+     "[--json|--dot] -- PROGRAM [ARGUMENT...]",
+     "The plans go to standard error, each before it runs: as text, as JSON (an object a line) or as\n"
+     "graphs for Graphviz. One that was there lately is only named. The exit code is the program's; 1 when it\n"
      "cannot be run.\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -23,3 +23,27 @@ void bti_plan_memory(const bti_plan *plan, int64_t *bytes, int devices) {
             bytes[storage->device] += storage->bytes;
     }
 }
+
+/* Elements that are read or written: an axis that does not move counts once. */
+static int64_t touched(const bti_value *value) {
+    int64_t count = value->storage < 0 ? 0 : (int64_t)bt_dtype_size(value->dtype);
+    for (int i = 0; i < value->rank; i++)
+        if (value->layout.stride[i] || value->shape[i] == 0) count *= value->shape[i];
+    return count;
+}
+
+bti_traffic bti_plan_traffic(const bti_plan *plan) {
+    bti_traffic traffic = {0};
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        if (step->kind == BTI_STEP_COPY) continue;
+        for (int i = 0; i < step->input_count; i++) traffic.read += touched(bti_plan_operand(plan, step, i));
+        for (int o = 0; o < step->output_count; o++) traffic.written += touched(bti_plan_output(plan, step, o));
+    }
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        const bti_storage *storage = &plan->storages.items[s];
+        bool kept = storage->last_step == (int32_t)plan->steps.count;
+        if (storage->last_step >= 0 && (storage->external || kept)) traffic.least += storage->bytes;
+    }
+    return traffic;
+}

@@ -94,6 +94,13 @@ static inline const bti_value *bti_plan_output(const bti_plan *plan, const bti_s
 
 void bti_plan_free(bti_plan *plan);
 
+/* What moves between memory and cores when it runs, copies between devices left out; and the least that could: what is given
+ * read once and what is kept written once. Bytes. */
+typedef struct bti_traffic {
+    int64_t read, written, least;
+} bti_traffic;
+bti_traffic bti_plan_traffic(const bti_plan *plan);
+
 /* The bytes that a run takes on each device for results and temporaries, beside what is there already; of the first `devices`. */
 void bti_plan_memory(const bti_plan *plan, int64_t *bytes, int devices);
 

@@ -107,6 +107,16 @@ void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_nam
     }
     bti_str_addf(text, "      %zu steps; %d copies between devices, %lld bytes\n", plan->steps.count, copies,
                  (long long)copied);
+    bti_traffic traffic = bti_plan_traffic(plan);
+    if (traffic.read || traffic.written) {
+        bti_str_add(text, "      reads ");
+        bti_str_add_bytes_size(text, (unsigned long long)traffic.read);
+        bti_str_add(text, " and writes ");
+        bti_str_add_bytes_size(text, (unsigned long long)traffic.written);
+        bti_str_add(text, "; what is given and what is kept alone are ");
+        bti_str_add_bytes_size(text, (unsigned long long)traffic.least);
+        bti_str_add(text, "\n");
+    }
     for (int d = 0; d < DEVICES; d++) {
         if (!kernels[d] && !peak[d]) continue;
         bti_str_addf(text, "      %s: %d kernels, at most ", device_name(d), kernels[d]);

@@ -7,6 +7,10 @@
 /* One line per operation and copy, in order, then the totals per device. device_name(number) gives "GPU:0". */
 void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device));
 
+/* The same as one JSON object without line ends (false when memory is short), and as a graph for Graphviz. */
+bool bti_plan_json(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device));
+void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device));
+
 /* The words for why a value is in memory. */
 const char *bti_why_text(bti_why why);
 /* The words for a placement rule: "default device", ... */

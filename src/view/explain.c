@@ -8,7 +8,7 @@
 
 static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }
 
-static char *explain_nodes(bti_node *const *nodes, size_t count) {
+static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form form) {
     bti_nodes order = {0};
     bti_plan plan = {0};
     bti_str text = {0};
@@ -20,8 +20,14 @@ static char *explain_nodes(bti_node *const *nodes, size_t count) {
             status = bti_fail(BT_FAILED_PRECONDITION, "a function's sizes are known at a call: bt_explain_function");
     if (status == BT_OK) status = bti_compile(&order, nodes, count, bti_fusing_now(), &plan);
     if (status == BT_OK) {
-        if (!plan.steps.count) bti_str_add(&text, "      nothing to compute\n");
-        bti_plan_text(&text, &plan, device_name);
+        if (form == BT_EXPLAIN_JSON)
+            (void)bti_plan_json(&text, &plan, device_name);
+        else if (form == BT_EXPLAIN_DOT)
+            bti_plan_dot(&text, &plan, device_name);
+        else {
+            if (!plan.steps.count) bti_str_add(&text, "      nothing to compute\n");
+            bti_plan_text(&text, &plan, device_name);
+        }
         if (!(taken = bti_str_take(&text))) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     }
     bti_graph_unlock();
@@ -30,8 +36,12 @@ static char *explain_nodes(bti_node *const *nodes, size_t count) {
     return taken;
 }
 
-char *bt_explain_all(bt_array *const *arrays, int count) {
+char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form) {
     BTI_PUBLIC("bt_explain");
+    if ((unsigned)form > BT_EXPLAIN_DOT) {
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a form (bt_explain_form)", (int)form);
+        return NULL;
+    }
     if (bti_check_list(arrays, count, "arrays") != BT_OK) return NULL;
     BTI_VEC(bti_node *) nodes = {0};
     char *text = NULL;
@@ -41,14 +51,17 @@ char *bt_explain_all(bt_array *const *arrays, int count) {
         if (status == BT_OK && !bti_vec_push(&nodes, bti_node_of(arrays[i])))
             status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     }
-    if (status == BT_OK) text = explain_nodes(nodes.items, nodes.count);
+    if (status == BT_OK) text = explain_nodes(nodes.items, nodes.count, form);
     bti_vec_free(&nodes);
     return text;
 }
 
-char *bt_explain(bt_array *x) { return bt_explain_all(&x, 1); }
+char *bt_explain_all(bt_array *const *arrays, int count) { return bt_explain_as(arrays, count, BT_EXPLAIN_TEXT); }
 
-char *bt_explain_function(bt_function *function, bt_array *const *arguments, int argument_count) {
+char *bt_explain(bt_array *x) { return bt_explain_as(&x, 1, BT_EXPLAIN_TEXT); }
+
+char *bt_explain_function_as(bt_function *function, bt_array *const *arguments, int argument_count,
+                             bt_explain_form form) {
     BTI_PUBLIC("bt_explain_function");
     if (!function) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
@@ -62,7 +75,11 @@ char *bt_explain_function(bt_function *function, bt_array *const *arguments, int
     }
     char *text = NULL;
     if (bti_call_record(function, arguments, argument_count, outputs, false) == BT_OK)
-        text = bt_explain_all(outputs, count);
+        text = bt_explain_as(outputs, count, form);
     bti_free(outputs);
     return text;
+}
+
+char *bt_explain_function(bt_function *function, bt_array *const *arguments, int argument_count) {
+    return bt_explain_function_as(function, arguments, argument_count, BT_EXPLAIN_TEXT);
 }

@@ -1,0 +1,82 @@
+#include "array/plan_log.h"
+
+#include "array/names.h"
+#include "base/flags.h"
+#include "base/log.h"
+#include "device/device.h"
+#include "ir/print.h"
+
+static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }
+
+void bti_log_order(const bti_nodes *order) {
+    if (!bti_flag_bool(BTI_FLAG_log_device_placement)) return;
+    for (size_t i = 0; i < order->count; i++) {
+        bti_node *node = order->items[i];
+        const char *name = node->logged ? bti_log_name(node->place.name) : NULL;
+        node->logged = false;
+        if (name) bti_log("Executing op %s in device %s", name, bt_device_long_name(bti_device_at(node->device)));
+    }
+}
+
+static void log_copies(const bti_plan *plan) {
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        if (step->kind != BTI_STEP_COPY || !step->reader->log_copies) continue;
+        const bti_value *sent = bti_plan_output(plan, step, 0);
+        const bti_storage *to = &plan->storages.items[sent->storage];
+        const bti_place *place = &step->reader->place;
+        bti_str text = {0};
+        bti_shape_text(&text, sent->rank, sent->shape);
+        bti_str_addf(&text, " from %s to %s, %lld bytes", bt_device_name(bti_device_at(step->device)),
+                     bt_device_name(bti_device_at(to->device)), (long long)to->bytes);
+        if (place->name && *place->name) bti_str_addf(&text, ", for %s", place->name);
+        if (place->site.file) bti_str_addf(&text, " at %s:%d", bti_site_file(place->site), place->site.line);
+        bti_log("Copying %s %s", bt_dtype_name(sent->dtype), bti_str_text(&text));
+        bti_str_free(&text);
+    }
+}
+
+#define REMEMBERED 16 /* plans */
+
+/* The number of a plan with this text among the last ones, and whether it was there. */
+static uint64_t number_of(const char *text, bool *again) {
+    static struct { uint64_t number, hash; } last[REMEMBERED];
+    static uint64_t count;
+    uint64_t hash = 0;
+    for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
+    for (int i = 0; i < REMEMBERED; i++)
+        if ((*again = last[i].number && last[i].hash == hash)) return last[i].number;
+    count++;
+    last[count % REMEMBERED].number = count;
+    last[count % REMEMBERED].hash = hash;
+    return count;
+}
+
+static void explain(const bti_plan *plan, int form) {
+    bti_str text = {0};
+    bool again;
+    if (form == BTI_EXPLAIN_JSON)
+        (void)bti_plan_json(&text, plan, device_name);
+    else
+        (form == BTI_EXPLAIN_DOT ? bti_plan_dot : bti_plan_text)(&text, plan, device_name);
+    unsigned long long number = number_of(bti_str_text(&text), &again);
+    int length = (int)text.length;
+    if (length && bti_str_text(&text)[length - 1] == '\n') length--;
+    if (form == BTI_EXPLAIN_JSON && again)
+        bti_log("{\"plan\":%llu,\"again\":true}", number);
+    else if (form == BTI_EXPLAIN_JSON)
+        bti_log("{\"plan\":%llu,%.*s", number, length - 1, bti_str_text(&text) + 1);
+    else if (again)
+        bti_log(form == BTI_EXPLAIN_DOT ? "// plan %llu again" : "plan %llu again", number);
+    else if (form == BTI_EXPLAIN_DOT)
+        bti_log("%.*s", length, bti_str_text(&text));
+    else
+        bti_log("plan %llu\n%.*s", number, length, bti_str_text(&text));
+    bti_str_free(&text);
+}
+
+void bti_log_plan(const bti_plan *plan) {
+    log_copies(plan);
+    int form = bti_flag_choice(BTI_FLAG_explain);
+    if (form != BTI_EXPLAIN_OFF && plan->steps.count) explain(plan, form);
+}
