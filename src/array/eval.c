@@ -55,6 +55,8 @@ static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size
     bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), &plan);
     bti_error *error = NULL;
     if (status == BT_OK) {
+        for (size_t i = 0; i < order->count; i++)
+            order->items[i]->passed = order->items[i]->passed || atomic_load(&order->items[i]->handles);
         bti_log_order(order);
         bti_log_plan(&plan);
         status = bti_exec_submit(&plan, behind, &error);

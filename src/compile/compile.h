@@ -11,7 +11,8 @@ bt_status bti_reach(bti_node *const *wanted, size_t count, bti_nodes *order);
 
 /* The plan that computes them: values are numbered so that equal operations on one device are done once, views move nothing,
  * copies between devices are made once per value and destination and from the smallest form of it, storages end at their
- * last reader; elementwise work and the reductions around it become kernels; temporaries share an arena per device. Results: the nodes of `order` that are wanted or that the user holds. The caller holds the graph lock. */
+ * last reader; elementwise work and the reductions around it become kernels; temporaries share an arena per device. Results: the nodes of `order` that are wanted,
+ * and of those that the user holds the ones that are in memory anyway or were computed before (node->passed). The caller holds the graph lock. */
 typedef enum bti_fusing {
     BTI_FUSED,     /* as many operations in a kernel as go */
     BTI_SINGLE,    /* a kernel for each */

@@ -73,6 +73,8 @@ bool bti_domain_strides(const bti_domain *domain, const bti_value *value, bti_le
 bool bti_domain_folds(const bti_domain *domain, const int64_t *stride);
 
 /* --- join.c --- */
+/* Whether a kernel can do the step; else it is run whole. */
+bool bti_is_fusable(const bti_step *step);
 /* Puts a step into a group: that of one of its inputs, or one of its own. */
 void bti_fuse_step(bti_fuser *fuser, int32_t step);
 

@@ -315,7 +315,7 @@ static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, 
     }
 }
 
-static bool is_fusable(const bti_step *step) {
+bool bti_is_fusable(const bti_step *step) {
     if (step->kind == BTI_STEP_COPY) return false;
     bti_op op = (bti_op)step->op;
     bti_class class = bti_op_info(op)->class;
@@ -325,7 +325,7 @@ static bool is_fusable(const bti_step *step) {
 
 /* A group of its own. */
 static void begin(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why) {
-    int32_t group = new_group(fuser, is_fusable(step), step->device);
+    int32_t group = new_group(fuser, bti_is_fusable(step), step->device);
     if (fuser->failed) return;
     const bti_value *shaped =
         is_reduction(step) ? bti_plan_operand(fuser->plan, step, 0) : bti_plan_output(fuser->plan, step, 0);
@@ -343,7 +343,7 @@ static void begin(bti_fuser *fuser, int32_t number, const bti_step *step, bti_wh
     append(fuser, group, number);
     if (step->kind == BTI_STEP_COPY)
         why = BTI_WHY_DEVICE;
-    else if (!is_fusable(step))
+    else if (!bti_is_fusable(step))
         why = BTI_WHY_WORK;
     note_inputs(fuser, group, step, why);
 }
@@ -351,7 +351,7 @@ static void begin(bti_fuser *fuser, int32_t number, const bti_step *step, bti_wh
 void bti_fuse_step(bti_fuser *fuser, int32_t number) {
     const bti_step *step = &fuser->plan->steps.items[number];
     attempt a = {.step = number, .of = step, .why = fuser->off ? BTI_WHY_OFF : BTI_WHY_SHAPE};
-    if (!is_fusable(step) || !find_target(fuser, &a)) {
+    if (!bti_is_fusable(step) || !find_target(fuser, &a)) {
         begin(fuser, number, step, a.why);
         return;
     }

@@ -108,6 +108,15 @@ static void drop_unused(bti_planner *planner) {
     bti_free(used);
 }
 
+/* Whether what the program holds but did not ask for is kept: at once where it is in memory anyway, or lives long; what
+ * would only be stored for its sake, when it is computed for the second time. Nested expressions hold what nobody reads. */
+static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value, bti_fusing fusing) {
+    if (planner->failed || !atomic_load(&node->handles)) return false;
+    if (fusing != BTI_FUSED || node->passed || node->forget) return true;
+    int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
+    return maker < 0 || !bti_is_fusable(&planner->plan->steps.items[maker]);
+}
+
 bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing,
                       bti_plan *plan) {
     uint64_t is_wanted = bti_next_mark();
@@ -120,7 +129,8 @@ bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t co
         int32_t value = plan_node(&planner, node);
         node->mark = planner.mark;
         node->mark_index = value;
-        if ((asked || atomic_load(&node->handles)) && !bti_vec_push(&plan->results, ((bti_plan_result){node, value})))
+        if ((asked || is_kept(&planner, node, value, fusing)) &&
+            !bti_vec_push(&plan->results, ((bti_plan_result){node, value})))
             planner.failed = true;
     }
     if (!planner.failed && fusing != BTI_PRIMITIVES) fuse(&planner, fusing == BTI_SINGLE);

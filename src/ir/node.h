@@ -36,9 +36,10 @@ typedef struct bti_node {
     atomic_bool committed;
     atomic_bool forget; /* when done, forgets how it was made (a long-lived value) */
     atomic_bool logged; /* the last node of a public operation: one line in the placement log */
-    bool log_copies;    /* copies made for it are logged: the policy when it was recorded */
-    uint8_t rule;       /* bti_rule */
-    int16_t device;     /* number in the registry */
+    bool passed; /* was computed on the way to something else and not kept: kept the next time. Under the graph lock */
+    bool log_copies; /* copies made for it are logged: the policy when it was recorded */
+    uint8_t rule;    /* bti_rule */
+    int16_t device;  /* number in the registry */
     int32_t input_count;
     int32_t attr_count;
     uint64_t sequence; /* order of recording; inputs have smaller ones */
