@@ -1,0 +1,215 @@
+/* What the parts of the LLVM writer share.
+ *
+ * A *temp* is a number n that names the value %tn of the function that is being written. All temps are written for the
+ * current number of lanes: 1 (a scalar) or more (a vector); so the same code writes what is computed once per line and what
+ * is computed for each point of it. */
+#ifndef BTI_RENDER_LLVM_PARTS_H
+#define BTI_RENDER_LLVM_PARTS_H
+
+#include "render/llvm.h"
+
+/* --- types and single instructions (llvm_text.c) ------------------------------------------------------------------ */
+
+typedef enum bti_llvm_type {
+    BTI_LLVM_I1,
+    BTI_LLVM_I8,
+    BTI_LLVM_I16,
+    BTI_LLVM_I32,
+    BTI_LLVM_I64,
+    BTI_LLVM_F32,
+    BTI_LLVM_F64,
+    BTI_LLVM_HALF,
+    BTI_LLVM_PTR
+} bti_llvm_type;
+
+typedef int bti_temp;
+#define BTI_NO_TEMP (-1)
+
+/* The value of a kernel's instruction: as a scalar (0) and as a vector (1), in its dtype; and of the small floats, whose
+ * own form is 16 bits, as a float32 too. */
+typedef struct bti_llvm_value {
+    bti_temp own[2], wide[2];
+} bti_llvm_value;
+
+typedef enum bti_llvm_mode { BTI_LLVM_RUN, BTI_LLVM_PART, BTI_LLVM_FINISH } bti_llvm_mode;
+
+typedef struct bti_llvm {
+    bti_str *text, declared; /* declared: of intrinsics */
+    const bti_kernel *kernel;
+    bti_target target;
+    int lanes;         /* that instructions are written for now */
+    int vector;        /* lanes of the kernel's vectors */
+    int temps;         /* names given so far in this function */
+    int labels, block; /* labels given; the block being written */
+    unsigned helpers;  /* those that the module needs: llvm_call.c, llvm_memory.c */
+
+    /* of instructions: varies along the line; else the number of loops around the place where it is computed */
+    bool along[BTI_KERNEL_INSTRS];
+    uint8_t depth[BTI_KERNEL_INSTRS];
+    bool splat[BTI_KERNEL_INSTRS];  /* needed as a vector though it does not vary */
+    bool wanted[BTI_KERNEL_INSTRS]; /* in the sweep being written */
+    int sweep;
+    bti_llvm_mode mode;
+
+    /* of the function being written */
+    bti_llvm_value value[BTI_KERNEL_INSTRS];
+    bti_temp at[BTI_KERNEL_OPERANDS]; /* where the loops around have come to: a pointer, or the number of an index */
+    bti_temp stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], extent[BTI_MAX_RANK];
+    bti_temp index;         /* the first lane's coordinate along the line */
+    bti_temp mask, rest;    /* of a vector that is not full: its lanes that exist, and their number; or none */
+    bti_temp point, points; /* number of the kept point, and how many there are */
+} bti_llvm;
+
+const char *bti_llvm_name(bti_llvm_type type, int lanes); /* "<16 x float>" */
+int bti_llvm_bits(bti_llvm_type type);
+bti_llvm_type bti_llvm_own(bt_dtype dtype);  /* how a value is held: bool as i1, the small floats as i16 */
+bti_llvm_type bti_llvm_wide(bt_dtype dtype); /* how it is computed with: the small floats as float */
+static inline bool bti_llvm_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
+static inline bool bti_llvm_is_float(bti_llvm_type type) { return type == BTI_LLVM_F32 || type == BTI_LLVM_F64; }
+
+/* A line of text, indented; %t%d for temps. */
+void bti_llvm_line(bti_llvm *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bti_temp bti_llvm_new(bti_llvm *w);
+bti_temp bti_llvm_int(bti_llvm *w, bti_llvm_type type, int64_t number);
+bti_temp bti_llvm_real(bti_llvm *w, bti_llvm_type type, double number); /* one that the type has */
+bti_temp bti_llvm_count(bti_llvm *w, bti_llvm_type type);               /* 0, 1, 2... by lane */
+/* `operation` is an opcode such as "fadd", or a comparison such as "icmp ult". */
+bti_temp bti_llvm_op(bti_llvm *w, const char *operation, bti_llvm_type type, bti_temp x, bti_temp y);
+bti_temp bti_llvm_op_int(bti_llvm *w, const char *operation, bti_llvm_type type, bti_temp x, int64_t y);
+bti_temp bti_llvm_op_real(bti_llvm *w, const char *operation, bti_llvm_type type, bti_temp x, double y);
+bti_temp bti_llvm_select(bti_llvm *w, bti_llvm_type type, bti_temp condition, bti_temp x, bti_temp y);
+bti_temp bti_llvm_convert(bti_llvm *w, const char *operation, bti_llvm_type from, bti_temp x, bti_llvm_type to);
+bti_temp bti_llvm_resize(bti_llvm *w, bti_llvm_type from, bti_temp x, bti_llvm_type to, bool is_signed);
+/* "sqrt", "copysign"... of 1 to 3 arguments of the type. */
+bti_temp bti_llvm_intrinsic(bti_llvm *w, const char *name, bti_llvm_type type, int count, const bti_temp *x);
+void bti_llvm_declare(bti_llvm *w, const char *declaration);
+/* A scalar in all lanes of a vector. */
+bti_temp bti_llvm_splat(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes);
+/* Lanes [from, from + count) of a vector of `lanes`. */
+bti_temp bti_llvm_slice(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes, int from, int count);
+bti_temp bti_llvm_join(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, int lanes); /* two of `lanes` each */
+bti_temp bti_llvm_load(bti_llvm *w, bti_llvm_type type, bti_temp pointer, int align);
+void bti_llvm_store(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, int align);
+/* pointer + index * bytes of the type; pointer + offset bytes */
+bti_temp bti_llvm_element(bti_llvm *w, bti_llvm_type type, bti_temp pointer, bti_temp index);
+/* The element of the array in a parameter of the function: "extent", "stride"... */
+bti_temp bti_llvm_parameter(bti_llvm *w, const char *array, bti_llvm_type type, int64_t index);
+
+/* --- control (llvm_control.c) ------------------------------------------------------------------------------------- */
+
+/* Values that a loop or branch changes; replaced in place by what they are inside and after. */
+typedef struct bti_llvm_carry {
+    int count, lanes;
+    bti_temp value[BTI_KERNEL_INSTRS];
+    uint8_t type[BTI_KERNEL_INSTRS];
+} bti_llvm_carry;
+
+typedef struct bti_llvm_loop {
+    int head, latch;
+    bti_temp index, next, bound, carried;
+    int64_t step;
+    bti_llvm_carry *carry; /* may be NULL */
+} bti_llvm_loop;
+/* for (index = from; index < bound; index += step), of at least one round */
+void bti_llvm_loop_begin(bti_llvm *w, bti_llvm_loop *loop, bti_temp from, bti_temp bound, int64_t step,
+                         bti_llvm_carry *carry);
+void bti_llvm_loop_end(bti_llvm *w, bti_llvm_loop *loop);
+
+typedef struct bti_llvm_if {
+    int before, join;
+    bti_llvm_carry *carry, saved; /* carry may be NULL */
+} bti_llvm_if;
+void bti_llvm_if_begin(bti_llvm *w, bti_llvm_if *branch, bti_temp condition, bti_llvm_carry *carry);
+void bti_llvm_if_end(bti_llvm *w, bti_llvm_if *branch);
+
+/* --- elementwise values (llvm_value.c, llvm_cast.c, llvm_random.c, llvm_call.c) ----------------------------------- */
+
+/* Writes an elementwise instruction for the current lanes; its value in own and wide form is set. */
+void bti_llvm_elementwise(bti_llvm *w, int instr);
+/* The value of an argument for the current lanes: as it is held, and as it is computed with. */
+bti_temp bti_llvm_held(const bti_llvm *w, int instr);
+bti_temp bti_llvm_operand(const bti_llvm *w, int instr);
+/* Sets the value of an instruction, splat too where wanted: from its held form; and from one of the wide type. */
+void bti_llvm_set(bti_llvm *w, int instr, bti_temp held);
+void bti_llvm_set_wide(bti_llvm *w, int instr, bti_temp wide);
+
+bti_temp bti_llvm_f32_of(bti_llvm *w, bt_dtype small, bti_temp bits);
+bti_temp bti_llvm_small_of(bti_llvm *w, bt_dtype small, bti_llvm_type from,
+                           bti_temp x); /* from F32 or F64; one rounding */
+/* A value of the wide type `from` of a dtype in the held form of another, as `cast` does it. */
+bti_temp bti_llvm_cast(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype to);
+/* A float64 rounded to a float dtype, in its held form. */
+bti_temp bti_llvm_rounded(bti_llvm *w, bti_temp x, bt_dtype to);
+
+bti_temp bti_llvm_threefry(bti_llvm *w, const bti_instr *instr);
+bti_temp bti_llvm_random_word(bti_llvm *w, const bti_instr *instr);
+
+/* A vector function of the table on all current lanes, in pieces of the target's width. `number` is the float32 entry. */
+bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);
+/* A scalar function of the table, lane by lane. */
+bti_temp bti_llvm_call_scalar(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);
+void bti_llvm_call_helpers(bti_llvm *w);
+
+/* --- memory (llvm_memory.c) --------------------------------------------------------------------------------------- */
+
+/* Loads or counts: a leaf or iota instruction, for the current lanes. */
+void bti_llvm_leaf(bti_llvm *w, int instr);
+void bti_llvm_iota(bti_llvm *w, int instr);
+void bti_llvm_output(bti_llvm *w, int operand);
+/* Vectors of elements one after the other, through the mask where there is one. */
+bti_temp bti_llvm_load_row(bti_llvm *w, bti_llvm_type type, bti_temp pointer);
+void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, bool stream);
+void bti_llvm_memory_helpers(bti_llvm *w);
+
+/* --- reductions (llvm_reduce.c) ----------------------------------------------------------------------------------- */
+
+static inline bool bti_llvm_reduces(const bti_instr *instr) {
+    return instr->op == BTI_OP_sum || instr->op == BTI_OP_prod || instr->op == BTI_OP_max || instr->op == BTI_OP_min;
+}
+bti_llvm_type bti_llvm_accumulator(const bti_instr *reduction);
+bti_temp bti_llvm_start(bti_llvm *w, const bti_instr *reduction);
+bti_temp bti_llvm_fold(bti_llvm *w, const bti_instr *reduction, bti_temp total, bti_temp x);
+/* The argument of a reduction as its accumulator's type. */
+bti_temp bti_llvm_folded(bti_llvm *w, const bti_instr *reduction);
+/* A vector of BTI_LANES accumulators as one, halving. */
+bti_temp bti_llvm_tree(bti_llvm *w, const bti_instr *reduction, bti_temp lanes);
+/* A part as 64 bits of memory and back; a total as the reduction's value. */
+bti_temp bti_llvm_part_bits(bti_llvm *w, const bti_instr *reduction, bti_temp part);
+bti_temp bti_llvm_part_of_bits(bti_llvm *w, const bti_instr *reduction, bti_temp bits);
+void bti_llvm_set_total(bti_llvm *w, int instr, bti_temp total);
+/* Where a part lies: of reduction number r of a point, in a set (none: the only one). */
+bti_temp bti_llvm_part_address(bti_llvm *w, int r, bti_temp set, bti_temp point);
+/* Folds the sets of parts that bti_finish was given into totals, of points from `point` on. */
+void bti_llvm_fold_sets(bti_llvm *w, const int *reductions, bti_llvm_carry *totals, bti_temp point);
+
+/* --- nests (llvm_nest.c, llvm_rows.c, llvm_columns.c) -------------------------------------------------------------- */
+
+void bti_llvm_function(bti_llvm *w, bti_llvm_mode mode);
+/* Which instructions along the line a sweep needs; for the ends of columns (sweep 1) what its outputs need. */
+void bti_llvm_mark(bti_llvm *w, int sweep);
+/* Values that do not vary along the line: those computed inside `depth` loops. */
+void bti_llvm_values_at(bti_llvm *w, int depth);
+void bti_llvm_row_values(bti_llvm *w, int stage); /* ROW values of a stage above 0 that do not vary along the line */
+bti_temp bti_llvm_least(bti_llvm *w, bti_temp x, bti_temp y);
+/* One loop of the nest: operands move along, values of that depth are computed. */
+typedef struct bti_llvm_axis {
+    bti_llvm_loop loop;
+    bti_temp at[BTI_KERNEL_OPERANDS], point;
+} bti_llvm_axis;
+void bti_llvm_axis_begin(bti_llvm *w, bti_llvm_axis *axis, int number, bti_llvm_carry *carry);
+void bti_llvm_axis_from(bti_llvm *w, bti_llvm_axis *axis, int number, bti_temp from, bti_temp to,
+                        bti_llvm_carry *carry); /* a part of it */
+void bti_llvm_axis_end(bti_llvm *w, bti_llvm_axis *axis);
+
+/* Writes `body` for the vectors of [from, to) along the line; the last, if not full, under a mask. */
+typedef void bti_llvm_body(bti_llvm *w, void *context);
+void bti_llvm_along(bti_llvm *w, bti_temp from, bti_temp to, bti_llvm_carry *carry, bti_llvm_body *body, void *context);
+/* What every body starts and ends with: the wanted values, and the outputs that the sweep stores. */
+void bti_llvm_values(bti_llvm *w);
+void bti_llvm_outputs(bti_llvm *w, bti_level level);
+
+void bti_llvm_rows(bti_llvm *w);
+void bti_llvm_columns(bti_llvm *w);
+void bti_llvm_columns_memory(bti_llvm *w); /* at the function's start */
+
+#endif

@@ -1,0 +1,271 @@
+/* Elementwise instructions: ir/scalar.def as LLVM instructions, for the current lanes. */
+#include "ir/dtype.h"
+#include "ir/half.h"
+#include "render/llvm_parts.h"
+
+#define OP(operation, x, y) bti_llvm_op(w, operation, type, x, y)
+#define REAL(operation, x, y) bti_llvm_op_real(w, operation, type, x, y)
+#define INT(operation, x, y) bti_llvm_op_int(w, operation, type, x, y)
+#define SELECT(condition, x, y) bti_llvm_select(w, type, condition, x, y)
+#define WHOLE(number) bti_llvm_int(w, type, number)
+#define INTRINSIC(name, ...)                                                                     \
+    bti_llvm_intrinsic(w, name, type, (int)(sizeof(bti_temp[]){__VA_ARGS__} / sizeof(bti_temp)), \
+                       (bti_temp[]){__VA_ARGS__})
+
+bti_temp bti_llvm_held(const bti_llvm *w, int instr) { return w->value[instr].own[w->lanes > 1]; }
+
+bti_temp bti_llvm_operand(const bti_llvm *w, int instr) {
+    const bti_llvm_value *value = &w->value[instr];
+    return (bti_llvm_is_small((bt_dtype)w->kernel->instrs[instr].dtype) ? value->wide : value->own)[w->lanes > 1];
+}
+
+void bti_llvm_set(bti_llvm *w, int instr, bti_temp held) {
+    bt_dtype dtype = (bt_dtype)w->kernel->instrs[instr].dtype;
+    bti_llvm_value *value = &w->value[instr];
+    value->own[w->lanes > 1] = held;
+    if (bti_llvm_is_small(dtype)) value->wide[w->lanes > 1] = bti_llvm_f32_of(w, dtype, held);
+    if (w->lanes > 1 || !w->splat[instr]) return;
+    value->own[1] = bti_llvm_splat(w, bti_llvm_own(dtype), held, w->vector);
+    if (bti_llvm_is_small(dtype)) value->wide[1] = bti_llvm_splat(w, BTI_LLVM_F32, value->wide[0], w->vector);
+}
+
+void bti_llvm_set_wide(bti_llvm *w, int instr, bti_temp wide) {
+    bt_dtype dtype = (bt_dtype)w->kernel->instrs[instr].dtype;
+    bti_llvm_set(w, instr, bti_llvm_is_small(dtype) ? bti_llvm_small_of(w, dtype, BTI_LLVM_F32, wide) : wide);
+}
+
+/* --- floats ------------------------------------------------------------------------------------------------------- */
+
+/* Without an instruction for it: adding the power of two whose unit is 1 rounds; what is larger is whole already. */
+static bti_temp rounded_plainly(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x) {
+    bool wide = type == BTI_LLVM_F64;
+    double unit = wide ? 0x1p52 : 0x1p23;
+    bti_temp magnitude = INTRINSIC("fabs", x), from = op == BTI_OP_trunc ? magnitude : INTRINSIC("copysign", x, x);
+    bti_temp near = REAL("fsub", REAL("fadd", magnitude, unit), unit);
+    if (op != BTI_OP_trunc) near = INTRINSIC("copysign", near, x);
+    if (op == BTI_OP_floor || op == BTI_OP_trunc)
+        near = SELECT(OP("fcmp ogt", near, from), REAL("fsub", near, 1), near);
+    if (op == BTI_OP_ceil) near = SELECT(OP("fcmp olt", near, from), REAL("fadd", near, 1), near);
+    near = INTRINSIC("copysign", near, x);
+    return SELECT(REAL("fcmp olt", magnitude, unit), near, x);
+}
+
+static bti_temp to_whole(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x) {
+    if (w->target == BTI_LLVM_SSE2) return rounded_plainly(w, type, op, x);
+    return INTRINSIC(op == BTI_OP_floor   ? "floor"
+                     : op == BTI_OP_ceil  ? "ceil"
+                     : op == BTI_OP_trunc ? "trunc"
+                                          : "rint",
+                     x);
+}
+
+static bti_temp float_sign(bti_llvm *w, bti_llvm_type type, bti_temp x) {
+    bti_temp zero = bti_llvm_real(w, type, 0);
+    bti_temp negative = SELECT(OP("fcmp olt", x, zero), bti_llvm_real(w, type, -1), x);
+    return SELECT(OP("fcmp ogt", x, zero), bti_llvm_real(w, type, 1), negative);
+}
+
+/* Python's modulus and quotient: the remainder decides. */
+static bti_temp float_modulus(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x, bti_temp y) {
+    int fmod = type == BTI_LLVM_F64 ? BTI_CALL_fmod_f64 : BTI_CALL_fmod_f32;
+    bti_temp rest = bti_llvm_call_scalar(w, fmod, type, 2, (bti_temp[]){x, y}), zero = bti_llvm_real(w, type, 0);
+    bti_temp negative_rest = OP("fcmp olt", rest, zero), negative_y = OP("fcmp olt", y, zero);
+    bti_temp differ = bti_llvm_op(w, "xor", BTI_LLVM_I1, negative_rest, negative_y);
+    if (op == BTI_OP_mod) {
+        bti_temp moved = SELECT(differ, OP("fadd", rest, y), rest);
+        return SELECT(OP("fcmp oeq", rest, zero), INTRINSIC("copysign", zero, y), moved);
+    }
+    differ = bti_llvm_op(w, "and", BTI_LLVM_I1, differ, OP("fcmp une", rest, zero));
+    bti_temp quotient = to_whole(w, type, BTI_OP_round, OP("fdiv", OP("fsub", x, rest), y));
+    bti_temp lower = OP("fsub", quotient, SELECT(differ, bti_llvm_real(w, type, 1), zero));
+    return SELECT(OP("fcmp oeq", y, zero), OP("fdiv", x, y), lower);
+}
+
+static bti_temp float_call(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x, bti_temp y) {
+    switch (op) {
+#define BTI_VECTOR_FUNCTION(name, arity) \
+    case BTI_OP_##name:                  \
+        return bti_llvm_call_vector(w, BTI_CALL_##name##_f32, type, arity, (bti_temp[]){x, y});
+#define BTI_SCALAR_FUNCTION(name, ...)
+#include "ir/functions.def"
+    default: return BTI_NO_TEMP;
+    }
+}
+
+static bti_temp float_value(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x, bti_temp y) {
+    bti_temp one;
+    switch (op) {
+    case BTI_OP_neg: {
+        bti_temp result = bti_llvm_new(w);
+        bti_llvm_line(w, "%%t%d = fneg %s %%t%d", result, bti_llvm_name(type, w->lanes), x);
+        return result;
+    }
+    case BTI_OP_abs: return INTRINSIC("fabs", x);
+    case BTI_OP_sign: return float_sign(w, type, x);
+    case BTI_OP_floor:
+    case BTI_OP_ceil:
+    case BTI_OP_round:
+    case BTI_OP_trunc: return to_whole(w, type, op, x);
+    case BTI_OP_sqrt: return INTRINSIC("sqrt", x);
+    case BTI_OP_rsqrt: one = bti_llvm_real(w, type, 1); return OP("fdiv", one, INTRINSIC("sqrt", x));
+    case BTI_OP_sigmoid:
+        one = bti_llvm_real(w, type, 1);
+        x = float_call(w, type, BTI_OP_exp, float_value(w, type, BTI_OP_neg, x, x), BTI_NO_TEMP);
+        return OP("fdiv", one, OP("fadd", one, x));
+    case BTI_OP_erfinv:
+        return bti_llvm_call_scalar(w, type == BTI_LLVM_F64 ? BTI_CALL_erfinv_f64 : BTI_CALL_erfinv_f32, type, 1, &x);
+    case BTI_OP_add: return OP("fadd", x, y);
+    case BTI_OP_sub: return OP("fsub", x, y);
+    case BTI_OP_mul: return OP("fmul", x, y);
+    case BTI_OP_div: return OP("fdiv", x, y);
+    case BTI_OP_floor_div:
+    case BTI_OP_mod: return float_modulus(w, type, op, x, y);
+    case BTI_OP_maximum: return SELECT(OP("fcmp uno", x, x), x, SELECT(OP("fcmp ogt", x, y), x, y));
+    case BTI_OP_minimum: return SELECT(OP("fcmp uno", x, x), x, SELECT(OP("fcmp olt", x, y), x, y));
+    default: return float_call(w, type, op, x, y);
+    }
+}
+
+/* --- integers ----------------------------------------------------------------------------------------------------- */
+
+/* x / y toward zero, y neither 0 nor -1. Up to 32 bits by the quotient of floats, which is exact enough to be cut. */
+static bti_temp quotient(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_temp x, bti_temp y) {
+    if (type == BTI_LLVM_I64) return OP(is_signed ? "sdiv" : "udiv", x, y);
+    bti_llvm_type real = type == BTI_LLVM_I32 ? BTI_LLVM_F64 : BTI_LLVM_F32;
+    const char *to = is_signed ? "sitofp" : "uitofp", *from = is_signed ? "fptosi" : "fptoui";
+    bti_temp divided =
+        bti_llvm_op(w, "fdiv", real, bti_llvm_convert(w, to, type, x, real), bti_llvm_convert(w, to, type, y, real));
+    return bti_llvm_convert(w, from, real, divided, type);
+}
+
+static bti_temp whole_modulus(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_op op, bti_temp x, bti_temp y) {
+    const bti_llvm_type i1 = BTI_LLVM_I1;
+    bti_temp zero = WHOLE(0), none = OP("icmp eq", y, zero), minus = BTI_NO_TEMP, avoid = none;
+    if (is_signed) {
+        minus = INT("icmp eq", y, -1);
+        avoid = bti_llvm_op(w, "or", i1, none, minus);
+    }
+    bti_temp q = quotient(w, type, is_signed, x, SELECT(avoid, WHOLE(1), y));
+    bti_temp rest = OP("sub", x, OP("mul", q, y)), result = op == BTI_OP_mod ? rest : q;
+    if (!is_signed) return SELECT(none, zero, result);
+    bti_temp differ = bti_llvm_op(w, "xor", i1, OP("icmp slt", rest, zero), OP("icmp slt", y, zero));
+    differ = bti_llvm_op(w, "and", i1, differ, OP("icmp ne", rest, zero));
+    if (op == BTI_OP_mod) return SELECT(avoid, zero, SELECT(differ, OP("add", rest, y), rest));
+    result = SELECT(minus, OP("sub", zero, x), SELECT(differ, INT("sub", q, 1), q));
+    return SELECT(none, zero, result);
+}
+
+static bti_temp whole_power(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_temp x, bti_temp y) {
+    const bti_llvm_type i64 = BTI_LLVM_I64;
+    bti_temp wide[2] = {bti_llvm_resize(w, type, x, i64, is_signed), bti_llvm_resize(w, type, y, i64, is_signed)};
+    bti_temp power = bti_llvm_call_scalar(w, BTI_CALL_ipow, i64, 2, wide);
+    power = bti_llvm_resize(w, i64, power, type, false);
+    if (!is_signed) return power;
+    bti_temp odd = INT("icmp ne", INT("and", y, 1), 0), one = WHOLE(1), minus = WHOLE(-1);
+    bti_temp inverse = SELECT(INT("icmp eq", x, -1), SELECT(odd, minus, one), WHOLE(0));
+    inverse = SELECT(OP("icmp eq", x, one), one, inverse);
+    return SELECT(INT("icmp slt", y, 0), inverse, power);
+}
+
+static bti_temp shifted(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_op op, bti_temp x, bti_temp y) {
+    int bits = bti_llvm_bits(type);
+    bti_temp inside = INT("icmp ult", y, bits), by = SELECT(inside, y, WHOLE(0)), past = WHOLE(0);
+    if (op == BTI_OP_shl) return SELECT(inside, OP("shl", x, by), past);
+    if (!is_signed) return SELECT(inside, OP("lshr", x, by), past);
+    return OP("ashr", x, SELECT(inside, y, WHOLE(bits - 1)));
+}
+
+static bti_temp whole_value(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_op op, bti_temp x, bti_temp y) {
+    bti_temp zero;
+    switch (op) {
+    case BTI_OP_neg: zero = WHOLE(0); return OP("sub", zero, x);
+    case BTI_OP_abs:
+        if (!is_signed) return x;
+        zero = WHOLE(0);
+        return SELECT(OP("icmp slt", x, zero), OP("sub", zero, x), x);
+    case BTI_OP_sign:
+        zero = bti_llvm_convert(w, "zext", BTI_LLVM_I1, INT("icmp ne", x, 0), type);
+        return is_signed ? OP("or", INT("ashr", x, bti_llvm_bits(type) - 1), zero) : zero;
+    case BTI_OP_not: return INT("xor", x, -1);
+    case BTI_OP_add: return OP("add", x, y);
+    case BTI_OP_sub: return OP("sub", x, y);
+    case BTI_OP_mul: return OP("mul", x, y);
+    case BTI_OP_floor_div:
+    case BTI_OP_mod: return whole_modulus(w, type, is_signed, op, x, y);
+    case BTI_OP_pow: return whole_power(w, type, is_signed, x, y);
+    case BTI_OP_maximum: return SELECT(OP(is_signed ? "icmp sgt" : "icmp ugt", x, y), x, y);
+    case BTI_OP_minimum: return SELECT(OP(is_signed ? "icmp slt" : "icmp ult", x, y), x, y);
+    case BTI_OP_and: return OP("and", x, y);
+    case BTI_OP_or: return OP("or", x, y);
+    case BTI_OP_xor: return OP("xor", x, y);
+    case BTI_OP_shl:
+    case BTI_OP_shr: return shifted(w, type, is_signed, op, x, y);
+    default: return BTI_NO_TEMP;
+    }
+}
+
+static bti_temp bool_value(bti_llvm *w, bti_op op, bti_temp x, bti_temp y) {
+    const bti_llvm_type type = BTI_LLVM_I1;
+    switch (op) {
+    case BTI_OP_abs: return x;
+    case BTI_OP_not: return INT("xor", x, 1);
+    case BTI_OP_add:
+    case BTI_OP_maximum:
+    case BTI_OP_or: return OP("or", x, y);
+    case BTI_OP_mul:
+    case BTI_OP_minimum:
+    case BTI_OP_and: return OP("and", x, y);
+    case BTI_OP_xor: return OP("xor", x, y);
+    case BTI_OP_shl:
+    case BTI_OP_shr: return OP("and", x, INT("xor", y, 1));
+    default: return BTI_NO_TEMP;
+    }
+}
+
+/* --- all ---------------------------------------------------------------------------------------------------------- */
+
+static bti_temp compared(bti_llvm *w, bti_op op, bt_dtype dtype, bti_temp x, bti_temp y) {
+    static const char *const reals[] = {"fcmp oeq", "fcmp une", "fcmp olt", "fcmp ole"};
+    static const char *const signeds[] = {"icmp eq", "icmp ne", "icmp slt", "icmp sle"};
+    static const char *const unsigneds[] = {"icmp eq", "icmp ne", "icmp ult", "icmp ule"};
+    const char *const *names = bti_dtype_is_float(dtype) ? reals : bti_dtype_is_signed(dtype) ? signeds : unsigneds;
+    return bti_llvm_op(w, names[op - BTI_OP_eq], bti_llvm_wide(dtype), x, y);
+}
+
+static bti_temp same_bits(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype to) {
+    if (from == to) return x;
+    if (from == BT_BOOL) return bti_llvm_convert(w, "zext", BTI_LLVM_I1, x, bti_llvm_own(to));
+    if (to == BT_BOOL) return bti_llvm_op_int(w, "icmp ne", bti_llvm_own(from), x, 0);
+    return bti_llvm_convert(w, "bitcast", bti_llvm_own(from), x, bti_llvm_own(to));
+}
+
+static bti_temp arithmetic(bti_llvm *w, const bti_instr *instr, bt_dtype dtype) {
+    bti_op op = (bti_op)instr->op;
+    bti_temp x = bti_llvm_operand(w, instr->arg[0]);
+    bti_temp y = bti_op_info(op)->arity == 2 ? bti_llvm_operand(w, instr->arg[1]) : BTI_NO_TEMP;
+    if (op >= BTI_OP_eq && op <= BTI_OP_le) return compared(w, op, dtype, x, y);
+    bti_llvm_type type = bti_llvm_wide(dtype);
+    if (bti_llvm_is_float(type)) return float_value(w, type, op, x, y);
+    if (type == BTI_LLVM_I1) return bool_value(w, op, x, y);
+    return whole_value(w, type, bti_dtype_is_signed(dtype), op, x, y);
+}
+
+void bti_llvm_elementwise(bti_llvm *w, int number) {
+    const bti_instr *instr = &w->kernel->instrs[number];
+    bt_dtype in = (bt_dtype)w->kernel->instrs[instr->arg[0]].dtype, out = (bt_dtype)instr->dtype;
+    bti_temp x = bti_llvm_held(w, instr->arg[0]);
+    switch (instr->op) {
+    case BTI_OP_where:
+        bti_llvm_set(
+            w, number,
+            bti_llvm_select(w, bti_llvm_own(out), x, bti_llvm_held(w, instr->arg[1]), bti_llvm_held(w, instr->arg[2])));
+        return;
+    case BTI_OP_cast:
+        bti_llvm_set(w, number, in == out ? x : bti_llvm_cast(w, in, bti_llvm_operand(w, instr->arg[0]), out));
+        return;
+    case BTI_OP_bitcast: bti_llvm_set(w, number, same_bits(w, in, x, out)); return;
+    case BTI_OP_threefry: bti_llvm_set(w, number, bti_llvm_threefry(w, instr)); return;
+    case BTI_OP_random_word: bti_llvm_set(w, number, bti_llvm_random_word(w, instr)); return;
+    default: bti_llvm_set_wide(w, number, arithmetic(w, instr, in));
+    }
+}
