@@ -1,0 +1,137 @@
+/* Kernels for tests of render/: written by hand, and drawn at random. */
+#ifndef BTI_RENDER_TEST_KERNELS_H
+#define BTI_RENDER_TEST_KERNELS_H
+
+#include <string.h>
+
+#include "ir/dtype.h"
+#include "render/llvm.h"
+
+static inline uint32_t draw(uint64_t *state, uint32_t below) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((*state >> 33) % below);
+}
+
+/* --- by hand ------------------------------------------------------------------------------------------------------ */
+
+static inline uint16_t add_instr(bti_kernel *kernel, bti_op op, bt_dtype dtype, int a, int b, int c, int d) {
+    kernel->instrs[kernel->instr_count] = (bti_instr){
+        .op = (uint8_t)op, .dtype = (uint8_t)dtype, .arg = {(uint16_t)a, (uint16_t)b, (uint16_t)c, (uint16_t)d}};
+    return kernel->instr_count++;
+}
+
+/* An input that moves along a mask of axes; a leaf of it, or (index) an iota of the dtype. */
+static inline uint16_t add_input(bti_kernel *kernel, bt_dtype dtype, unsigned moves, bool unit, bool index) {
+    kernel->operands[kernel->input_count] = (bti_kernel_operand){
+        .dtype = (uint8_t)(index ? BT_I64 : dtype), .moves = (uint8_t)moves, .unit = unit, .index = index};
+    return add_instr(kernel, index ? BTI_OP_iota : BTI_OP_leaf, dtype, kernel->input_count++, 0, 0, 0);
+}
+
+static inline uint16_t add_scalar(bti_kernel *kernel, bt_dtype dtype) {
+    return add_instr(kernel, BTI_OP_const, dtype, kernel->scalar_count++, 0, 0, 0);
+}
+
+/* After all inputs and instructions. */
+static inline void add_output(bti_kernel *kernel, int value, bool unit) {
+    bti_kernel_set_stages(kernel);
+    unsigned all = (1u << bti_kernel_axes(kernel)) - 1, reduced = ((1u << kernel->reduced) - 1) << kernel->outer;
+    unsigned moves = kernel->instrs[value].level == BTI_ROW ? all & ~reduced : all;
+    kernel->operands[bti_kernel_operands(kernel)] =
+        (bti_kernel_operand){.dtype = kernel->instrs[value].dtype,
+                             .moves = (uint8_t)moves,
+                             .unit = unit && moves >> (bti_kernel_axes(kernel) - 1) & 1,
+                             .value = (uint16_t)value};
+    kernel->output_count++;
+}
+
+/* --- at random ---------------------------------------------------------------------------------------------------- */
+
+static inline bool takes(bti_op op, bt_dtype dtype) {
+    switch (bti_op_info(op)->dtype_rule) {
+    case BTI_ANY:
+    case BTI_COMPARE: return true;
+    case BTI_NUMBER: return dtype != BT_BOOL;
+    case BTI_FLOAT: return bti_dtype_is_float(dtype);
+    case BTI_BITS: return !bti_dtype_is_float(dtype);
+    default: return false;
+    }
+}
+
+/* An instruction of the dtype: one that is there, or a cast of any. */
+static inline uint16_t some_value(bti_kernel *kernel, bt_dtype dtype, uint64_t *state) {
+    int from = (int)draw(state, kernel->instr_count);
+    for (int i = 0; i < kernel->instr_count; i++) {
+        int at = (from + i) % kernel->instr_count;
+        if (kernel->instrs[at].dtype == dtype) return (uint16_t)at;
+    }
+    return add_instr(kernel, BTI_OP_cast, dtype, from, 0, 0, 0);
+}
+
+static inline void add_bitcast(bti_kernel *kernel, uint64_t *state) {
+    static const bt_dtype by_size[4][3] = {
+        {BT_U8, BT_I8, BT_BOOL}, {BT_U16, BT_I16, BT_F16}, {BT_U32, BT_I32, BT_F32}, {BT_U64, BT_I64, BT_F64}};
+    uint32_t size = draw(state, 4);
+    bt_dtype from = by_size[size][draw(state, 2)], to = by_size[size][size ? draw(state, 3) : draw(state, 2)];
+    add_instr(kernel, BTI_OP_bitcast, to, some_value(kernel, from, state), 0, 0, 0);
+}
+
+static inline void add_random_words(bti_kernel *kernel, uint64_t *state) {
+    uint16_t x[4];
+    for (int i = 0; i < 4; i++) x[i] = some_value(kernel, BT_U32, state);
+    bool threefry = draw(state, 2);
+    uint16_t made = add_instr(kernel, threefry ? BTI_OP_threefry : BTI_OP_random_word, BT_U32, x[0], x[1], x[2], x[3]);
+    if (threefry) kernel->instrs[made].attr = (uint8_t)draw(state, 2);
+}
+
+static inline void add_any(bti_kernel *kernel, bt_dtype favourite, uint64_t *state) {
+    bt_dtype dtype = draw(state, 4) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT);
+    bti_op op = (bti_op)(BTI_OP_neg + draw(state, BTI_OP_random_word - BTI_OP_neg + 1));
+    if (kernel->reduced && draw(state, 4) == 0) {
+        static const bti_op folds[] = {BTI_OP_sum, BTI_OP_prod, BTI_OP_max, BTI_OP_min};
+        bti_op fold = folds[draw(state, 4)];
+        if (dtype == BT_BOOL && fold <= BTI_OP_prod) fold = BTI_OP_max;
+        add_instr(kernel, fold, dtype, some_value(kernel, dtype, state), 0, 0, 0);
+    } else if (op == BTI_OP_bitcast)
+        add_bitcast(kernel, state);
+    else if (op == BTI_OP_threefry || op == BTI_OP_random_word)
+        add_random_words(kernel, state);
+    else if (op == BTI_OP_cast)
+        add_instr(kernel, op, dtype, (int)draw(state, kernel->instr_count), 0, 0, 0);
+    else if (op == BTI_OP_where) {
+        uint16_t condition = some_value(kernel, BT_BOOL, state), x = some_value(kernel, dtype, state);
+        add_instr(kernel, op, dtype, condition, x, some_value(kernel, dtype, state), 0);
+    } else if (takes(op, dtype)) {
+        uint16_t x = some_value(kernel, dtype, state), y = some_value(kernel, dtype, state);
+        bool compares = bti_op_info(op)->dtype_rule == BTI_COMPARE;
+        add_instr(kernel, op, compares ? BT_BOOL : dtype, x, bti_op_info(op)->arity == 2 ? y : 0, 0, 0);
+    }
+}
+
+static inline void draw_inputs(bti_kernel *kernel, bt_dtype favourite, uint64_t *state) {
+    int axes = bti_kernel_axes(kernel), count = 1 + (int)draw(state, 4);
+    for (int i = 0; i < count; i++) {
+        unsigned all = (1u << axes) - 1, moves = draw(state, 2) ? all : draw(state, all + 1);
+        bt_dtype dtype = draw(state, 2) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT);
+        add_input(kernel, dtype, moves, moves >> (axes - 1) && draw(state, 3), draw(state, 5) == 0);
+    }
+    for (uint32_t i = draw(state, 3); i > 0; i--) add_scalar(kernel, draw(state, 2) ? favourite : BT_U32);
+}
+
+/* A kernel that bti_kernel_verify is content with. */
+static inline void draw_kernel(bti_kernel *kernel, uint64_t *state) {
+    do {
+        memset(kernel, 0, sizeof *kernel);
+        uint32_t form = draw(state, 3);
+        kernel->outer = (uint8_t)draw(state, 3);
+        kernel->reduced = (uint8_t)(form ? 1 + draw(state, 2) : 0);
+        kernel->inner = form != 1;
+        bt_dtype favourite = (bt_dtype)draw(state, BT_DTYPE_COUNT);
+        draw_inputs(kernel, favourite, state);
+        for (uint32_t i = 2 + draw(state, 10); i > 0; i--) add_any(kernel, favourite, state);
+        add_output(kernel, kernel->instr_count - 1, draw(state, 3));
+        if (draw(state, 2)) add_output(kernel, (int)draw(state, kernel->instr_count), draw(state, 3));
+        bti_kernel_set_stages(kernel);
+    } while (bti_kernel_verify(kernel) || (kernel->inner && bti_kernel_sweeps(kernel) > 1));
+}
+
+#endif
