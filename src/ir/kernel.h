@@ -47,6 +47,8 @@
 #define BTI_ROW_CHUNK 16384
 #define BTI_COLUMN_CHUNK 1024
 
+struct bti_box;
+
 typedef enum bti_level { BTI_POINT, BTI_ROW } bti_level;
 
 typedef struct bti_instr {
@@ -85,6 +87,14 @@ static inline bool bti_kernel_counts(const bti_kernel *kernel, int operand) { re
 int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */
 void bti_kernel_set_stages(bti_kernel *kernel);
+/* Maps of one axis in which random words 0, 1... are drawn in the original layout: blocks of Threefry give two words, half
+ * of the line apart, so such a map can be run with both in one go (bti_run_pair of ir/functions.h).
+ *     paired_word   whether an instruction is such a random word: its number counts along the line, w is a scalar
+ *     pairs         whether a kernel is such a map; its operands move by one element, or stand still
+ *     half          half the extent, if the box is all of the words of such a map and of even extent; else 0 */
+bool bti_kernel_paired_word(const bti_kernel *kernel, int instr);
+bool bti_kernel_pairs(const bti_kernel *kernel);
+int64_t bti_kernel_half(const bti_kernel *kernel, const struct bti_box *box);
 /* NULL, or what is wrong with it (a static text): for tests and debug builds. */
 const char *bti_kernel_verify(const bti_kernel *kernel);
 /* One line per operand and instruction; for explain, golden texts and messages. */

@@ -39,6 +39,7 @@ bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target)
     w->vector = lanes_of(kernel);
     bti_str_addf(text, "target triple = \"%s\"\n", targets[target].triple);
     bti_llvm_function(w, BTI_LLVM_RUN);
+    if (bti_kernel_pairs(kernel)) bti_llvm_function(w, BTI_LLVM_PAIR);
     if (in_parts(kernel)) {
         bti_llvm_function(w, BTI_LLVM_PART);
         bti_llvm_function(w, BTI_LLVM_FINISH);

@@ -2,7 +2,7 @@
  * reduced axes go by outside: memory is read row by row. */
 #include "render/llvm_parts.h"
 
-enum { MOST_COLUMNS = 1024, MOST_ACCUMULATORS = 4096 };
+enum { MOST_COLUMNS = 4096 };
 
 typedef struct columns {
     int reductions[BTI_KERNEL_INSTRS], count;
@@ -14,7 +14,7 @@ static columns columns_of(const bti_kernel *kernel) {
     columns c = {.width = MOST_COLUMNS};
     for (int i = 0; i < kernel->instr_count; i++)
         if (bti_llvm_reduces(&kernel->instrs[i])) c.reductions[c.count++] = i;
-    while (c.width * c.count > MOST_ACCUMULATORS) c.width /= 2;
+    while (c.width * c.count > MOST_COLUMNS) c.width /= 2;
     return c;
 }
 

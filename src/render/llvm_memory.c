@@ -15,8 +15,6 @@ static bool gathers(const bti_llvm *w, bti_llvm_type type) {
     return w->target == BTI_LLVM_AVX512 && bti_llvm_bits(type) >= 32;
 }
 
-static bti_llvm_type stored(bt_dtype dtype) { return dtype == BT_BOOL ? BTI_LLVM_I8 : bti_llvm_own(dtype); }
-
 /* Through a mask: at a pointer, or (strided) at a vector of pointers. A load gives 0 where the mask is off. */
 static bti_temp masked(bti_llvm *w, bti_llvm_type type, bool store, bool strided, bti_temp value, bti_temp pointer,
                        bti_temp mask) {
@@ -187,7 +185,7 @@ static bti_temp line_stride(const bti_llvm *w, int operand) {
 void bti_llvm_leaf(bti_llvm *w, int instr) {
     int operand = w->kernel->instrs[instr].arg[0];
     bt_dtype dtype = (bt_dtype)w->kernel->operands[operand].dtype;
-    bti_llvm_type type = stored(dtype);
+    bti_llvm_type type = bti_llvm_stored(dtype);
     bti_temp at = w->at[operand], value;
     if (w->lanes == 1)
         value = bti_llvm_load(w, type, at, bti_llvm_bits(type) / 8);
@@ -229,7 +227,7 @@ void bti_llvm_iota(bti_llvm *w, int instr) {
 
 void bti_llvm_output(bti_llvm *w, int operand) {
     const bti_kernel_operand *output = &w->kernel->operands[operand];
-    bti_llvm_type type = stored((bt_dtype)output->dtype);
+    bti_llvm_type type = bti_llvm_stored((bt_dtype)output->dtype);
     bti_temp value = bti_llvm_held(w, output->value), at = w->at[operand];
     if (output->dtype == BT_BOOL) value = bti_llvm_convert(w, "zext", BTI_LLVM_I1, value, BTI_LLVM_I8);
     if (w->lanes == 1)

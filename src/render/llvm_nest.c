@@ -172,13 +172,50 @@ static void map_body(bti_llvm *w, void *context) {
     bti_llvm_outputs(w, BTI_POINT);
 }
 
+/* The same for the elements half a line further on as well; what is stored is known before anything is. */
+static void pair_body(bti_llvm *w, void *context) {
+    const bti_temp *further = context;
+    bti_temp at[BTI_KERNEL_OPERANDS];
+    bti_llvm_value first[BTI_KERNEL_INSTRS], last[BTI_KERNEL_INSTRS];
+    memcpy(at, w->at, sizeof at);
+    bti_llvm_values(w);
+    memcpy(first, w->value, sizeof first);
+    memcpy(w->at, further, sizeof w->at);
+    w->second = true;
+    bti_llvm_values(w);
+    w->second = false;
+    memcpy(last, w->value, sizeof last);
+    memcpy(w->value, first, sizeof first);
+    memcpy(w->at, at, sizeof at);
+    bti_llvm_outputs(w, BTI_POINT);
+    memcpy(w->value, last, sizeof last);
+    memcpy(w->at, further, sizeof w->at);
+    bti_llvm_outputs(w, BTI_POINT);
+    memcpy(w->at, at, sizeof at);
+}
+
+static void pair(bti_llvm *w) {
+    bti_temp further[BTI_KERNEL_OPERANDS], half = bti_llvm_new(w);
+    bti_llvm_line(w, "%%t%d = add i64 %%half, 0", half);
+    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
+        const bti_kernel_operand *operand = &w->kernel->operands[o];
+        further[o] = w->at[o];
+        if (!operand->moves) continue;
+        further[o] = operand->index ? bti_llvm_op(w, "add", BTI_LLVM_I64, w->at[o], half)
+                                    : bti_llvm_element(w, bti_llvm_stored((bt_dtype)operand->dtype), w->at[o], half);
+    }
+    bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[0], NULL, pair_body, further);
+}
+
 static void nest(bti_llvm *w, int depth) {
     if (depth < w->kernel->outer) {
         bti_llvm_axis axis;
         bti_llvm_axis_begin(w, &axis, depth, NULL);
         nest(w, depth + 1);
         bti_llvm_axis_end(w, &axis);
-    } else if (!w->kernel->reduced)
+    } else if (w->mode == BTI_LLVM_PAIR)
+        pair(w);
+    else if (!w->kernel->reduced)
         bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[depth], NULL, map_body, NULL);
     else if (w->kernel->inner)
         bti_llvm_columns(w);
@@ -204,8 +241,8 @@ static void load_launch(bti_llvm *w) {
 }
 
 void bti_llvm_function(bti_llvm *w, bti_llvm_mode mode) {
-    static const char *const heads[] = {"bti_run(", "bti_part(", "bti_finish("};
-    static const char *const more[] = {"", ", ptr %parts", ", ptr %parts, i64 %sets"};
+    static const char *const heads[] = {"bti_run(", "bti_run_pair(", "bti_part(", "bti_finish("};
+    static const char *const more[] = {"", ", i64 %half", ", ptr %parts", ", ptr %parts, i64 %sets"};
     w->mode = mode;
     w->temps = w->labels = 0;
     w->block = w->labels++;
@@ -220,7 +257,7 @@ void bti_llvm_function(bti_llvm *w, bti_llvm_mode mode) {
     bti_llvm_line(w, "%%scratch = alloca [256 x i8], align 64");
     bti_llvm_columns_memory(w);
     load_launch(w);
-    if (mode != BTI_LLVM_RUN) {
+    if (mode == BTI_LLVM_PART || mode == BTI_LLVM_FINISH) {
         w->point = bti_llvm_int(w, BTI_LLVM_I64, 0);
         w->points = bti_llvm_int(w, BTI_LLVM_I64, 1);
         for (int axis = 0; axis <= line_of(w->kernel); axis++)

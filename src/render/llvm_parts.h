@@ -31,7 +31,7 @@ typedef struct bti_llvm_value {
     bti_temp own[2], wide[2];
 } bti_llvm_value;
 
-typedef enum bti_llvm_mode { BTI_LLVM_RUN, BTI_LLVM_PART, BTI_LLVM_FINISH } bti_llvm_mode;
+typedef enum bti_llvm_mode { BTI_LLVM_RUN, BTI_LLVM_PAIR, BTI_LLVM_PART, BTI_LLVM_FINISH } bti_llvm_mode;
 
 typedef struct bti_llvm {
     bti_str *text, declared; /* declared: of intrinsics */
@@ -55,15 +55,20 @@ typedef struct bti_llvm {
     bti_llvm_value value[BTI_KERNEL_INSTRS];
     bti_temp at[BTI_KERNEL_OPERANDS]; /* where the loops around have come to: a pointer, or the number of an index */
     bti_temp stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], extent[BTI_MAX_RANK];
-    bti_temp index;         /* the first lane's coordinate along the line */
-    bti_temp mask, rest;    /* of a vector that is not full: its lanes that exist, and their number; or none */
-    bti_temp point, points; /* number of the kept point, and how many there are */
+    bti_temp index;      /* the first lane's coordinate along the line */
+    bti_temp mask, rest; /* of a vector that is not full: its lanes that exist, and their number; or none */
+    bool second;         /* of the two halves of a pair */
+    bti_temp second_word[BTI_KERNEL_INSTRS]; /* of a pair's random words */
+    bti_temp point, points;                  /* number of the kept point, and how many there are */
 } bti_llvm;
 
 const char *bti_llvm_name(bti_llvm_type type, int lanes); /* "<16 x float>" */
 int bti_llvm_bits(bti_llvm_type type);
 bti_llvm_type bti_llvm_own(bt_dtype dtype);  /* how a value is held: bool as i1, the small floats as i16 */
 bti_llvm_type bti_llvm_wide(bt_dtype dtype); /* how it is computed with: the small floats as float */
+static inline bti_llvm_type bti_llvm_stored(bt_dtype dtype) { /* in memory */
+    return dtype == BT_BOOL ? BTI_LLVM_I8 : bti_llvm_own(dtype);
+}
 static inline bool bti_llvm_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
 static inline bool bti_llvm_is_float(bti_llvm_type type) { return type == BTI_LLVM_F32 || type == BTI_LLVM_F64; }
 
@@ -142,7 +147,7 @@ bti_temp bti_llvm_cast(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype to);
 bti_temp bti_llvm_rounded(bti_llvm *w, bti_temp x, bt_dtype to);
 
 bti_temp bti_llvm_threefry(bti_llvm *w, const bti_instr *instr);
-bti_temp bti_llvm_random_word(bti_llvm *w, const bti_instr *instr);
+bti_temp bti_llvm_random_word(bti_llvm *w, int instr);
 
 /* A vector function of the table on all current lanes, in pieces of the target's width. `number` is the float32 entry. */
 bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);

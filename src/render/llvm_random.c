@@ -33,8 +33,21 @@ bti_temp bti_llvm_threefry(bti_llvm *w, const bti_instr *instr) {
     return words[instr->attr];
 }
 
-bti_temp bti_llvm_random_word(bti_llvm *w, const bti_instr *instr) {
+/* Both words of blocks number, half + number; the second is kept for the other half of the pair. */
+static bti_temp paired(bti_llvm *w, int number) {
+    const bti_instr *instr = &w->kernel->instrs[number];
+    bti_temp words[2], first = bti_llvm_held(w, instr->arg[2]), half = bti_llvm_held(w, instr->arg[3]);
+    if (w->second) return w->second_word[number];
+    block(w, instr, first, OP("add", INT("lshr", half, 1), first), words);
+    w->second_word[number] = words[1];
+    return words[0];
+}
+
+bti_temp bti_llvm_random_word(bti_llvm *w, int number_of_instr) {
+    const bti_instr *instr = &w->kernel->instrs[number_of_instr];
     bti_temp number = bti_llvm_held(w, instr->arg[2]), count = bti_llvm_held(w, instr->arg[3]), words[2];
+    if (w->mode == BTI_LLVM_PAIR && bti_kernel_paired_word(w->kernel, number_of_instr))
+        return paired(w, number_of_instr);
     bti_temp half = OP("add", INT("lshr", count, 1), INT("and", count, 1));
     bti_temp first = OP("icmp ult", number, half);
     bti_temp i = SELECT(first, number, OP("sub", number, half));

@@ -265,7 +265,7 @@ void bti_llvm_elementwise(bti_llvm *w, int number) {
         return;
     case BTI_OP_bitcast: bti_llvm_set(w, number, same_bits(w, in, x, out)); return;
     case BTI_OP_threefry: bti_llvm_set(w, number, bti_llvm_threefry(w, instr)); return;
-    case BTI_OP_random_word: bti_llvm_set(w, number, bti_llvm_random_word(w, instr)); return;
+    case BTI_OP_random_word: bti_llvm_set(w, number, bti_llvm_random_word(w, number)); return;
     default: bti_llvm_set_wide(w, number, arithmetic(w, instr, in));
     }
 }

@@ -113,6 +113,8 @@ static void prepare(launch *l, const bti_kernel *kernel, uint64_t *state) {
 static void clean(launch *l) {
     for (int o = 0; o < BTI_KERNEL_OPERANDS; o++) free(l->memory[o]);
     for (int i = 0; i < BTI_KERNEL_INSTRS; i++) free(l->values[i]);
+    memset(l->memory, 0, sizeof l->memory);
+    memset(l->values, 0, sizeof l->values);
 }
 
 /* --- the plain evaluation ----------------------------------------------------------------------------------------- */
@@ -444,17 +446,16 @@ static void run_on(const launch *l, bti_target target, uint64_t seed) {
     dlclose(library);
 }
 
+static bool runs(bti_target target) {
+    if (target == BTI_LLVM_AVX2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (target == BTI_LLVM_AVX512) return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    return target == BTI_LLVM_SSE2;
+}
+
 static void kernels_drawn(void **state) {
     unsigned long long from = 0, to = 40;
-    if (system("llc-16 --version >/dev/null 2>&1 && ld --version >/dev/null 2>&1") != 0) {
-        print_message("llc-16 is not installed\n");
-        skip();
-    }
-    assert_non_null(mkdtemp(folder));
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
-    bool runs[] = {true, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
-                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")};
     for (uint64_t seed = from; seed < to; seed++) {
         uint64_t random = seed * 7919 + 17;
         static bti_kernel kernel;
@@ -463,15 +464,66 @@ static void kernels_drawn(void **state) {
         prepare(&l, &kernel, &random);
         evaluate(&l);
         for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_AVX512; target++)
-            if (runs[target]) run_on(&l, target, seed);
+            if (runs(target)) run_on(&l, target, seed);
         clean(&l);
     }
+}
+
+/* Random words with both of a block at once: the first half of the line in two pieces, as a driver cuts it. */
+static void pairs(void **state) {
+    static bti_kernel kernel;
+    for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_AVX512; target++)
+        for (int stream = 0; runs(target) && stream < 2; stream++) {
+            launch l, copy;
+            uint64_t random = 5;
+            double one = 1;
+            random_kernel(&kernel);
+            kernel.stream = (uint8_t)stream;
+            prepare(&l, &kernel, &random);
+            clean(&l);
+            l.box.extent[0] = l.points = l.kept = stream ? 1152 : 1110;
+            for (int o = 0; o < 4; o++) place_operand(&l, o, &random);
+            l.box.address[0] = 0;
+            memcpy(l.scalars, (uint64_t[]){(uint64_t)l.points, 9, 0x3F800000}, 24);
+            memcpy(&l.scalars[3], &one, sizeof one);
+            int64_t half = bti_kernel_half(&kernel, &l.box), first = 64;
+            assert_int_equal(half, l.points / 2);
+            evaluate(&l);
+            copy_outputs(&l, &copy);
+            char *aligned = aligned_alloc(64, (l.bytes[3] + 63) / 64 * 64), *own = copy.memory[3];
+            memset(aligned, 0x5A, l.bytes[3]);
+            copy.memory[3] = aligned;
+            copy.box.address[3] = (uintptr_t)aligned;
+            void *library = compiled(&kernel, target, "pair");
+            bti_run_pair_function *run = (bti_run_pair_function *)dlsym(library, "bti_run_pair");
+            bti_box box = copy.box;
+            box.extent[0] = first;
+            run(box.extent, box.scalars, box.address, *box.stride, functions[target], half);
+            box.extent[0] = half - first;
+            box.address[0] += (uint64_t)first;
+            box.address[3] += (uint64_t)first * 4;
+            run(box.extent, box.scalars, box.address, *box.stride, functions[target], half);
+            check(&l, &copy, "pair", "in two pieces", (uint64_t)target);
+            dlclose(library);
+            free(own);
+            free_outputs(&copy);
+            clean(&l);
+        }
+}
+
+static int make_folder(void **state) { return mkdtemp(folder) ? 0 : -1; }
+
+static int remove_folder(void **state) {
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
+    return system(command);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_drawn)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (system("llc-16 --version >/dev/null 2>&1 && ld --version >/dev/null 2>&1") != 0) {
+        puts("llc-16 is not installed");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(kernels_drawn)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -44,6 +44,69 @@ static inline void add_output(bti_kernel *kernel, int value, bool unit) {
     kernel->output_count++;
 }
 
+/* With bool, small floats, mathematics and an operand that stands still along the line. */
+static inline void map_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .inner = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false), row = add_input(kernel, BT_F32, 1, false, false);
+    int flag = add_input(kernel, BT_BOOL, 2, true, false), scale = add_scalar(kernel, BT_F32);
+    int root = add_instr(kernel, BTI_OP_sqrt, BT_F32, add_instr(kernel, BTI_OP_abs, BT_F32, x, 0, 0, 0), 0, 0, 0);
+    int log = add_instr(kernel, BTI_OP_log, BT_F32, add_instr(kernel, BTI_OP_mul, BT_F32, row, scale, 0, 0), 0, 0, 0);
+    int difference = add_instr(kernel, BTI_OP_sub, BT_F32, root, log, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_where, BT_F32, flag, difference, x, 0), true);
+}
+
+static inline void softmax_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false), most = add_instr(kernel, BTI_OP_max, BT_F32, x, 0, 0, 0);
+    int power = add_instr(kernel, BTI_OP_exp, BT_F32, add_instr(kernel, BTI_OP_sub, BT_F32, x, most, 0, 0), 0, 0, 0);
+    int sum = add_instr(kernel, BTI_OP_sum, BT_F32, power, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_div, BT_F32, power, sum, 0, 0), true);
+}
+
+static inline void layer_norm_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false), gain = add_input(kernel, BT_F32, 2, true, false);
+    int part = add_scalar(kernel, BT_F32), epsilon = add_scalar(kernel, BT_F32);
+    int sum = add_instr(kernel, BTI_OP_sum, BT_F32, x, 0, 0, 0);
+    int away = add_instr(kernel, BTI_OP_sub, BT_F32, x, add_instr(kernel, BTI_OP_mul, BT_F32, sum, part, 0, 0), 0, 0);
+    int squares =
+        add_instr(kernel, BTI_OP_sum, BT_F32, add_instr(kernel, BTI_OP_mul, BT_F32, away, away, 0, 0), 0, 0, 0);
+    int variance = add_instr(kernel, BTI_OP_mul, BT_F32, squares, part, 0, 0);
+    variance = add_instr(kernel, BTI_OP_add, BT_F32, variance, epsilon, 0, 0);
+    int scale = add_instr(kernel, BTI_OP_rsqrt, BT_F32, variance, 0, 0, 0);
+    int even = add_instr(kernel, BTI_OP_mul, BT_F32, away, scale, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_mul, BT_F32, even, gain, 0, 0), true);
+}
+
+static inline void column_sum_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.reduced = 1, .inner = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_sum, BT_F32, x, 0, 0, 0), true);
+}
+
+static inline void small_floats_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.inner = 1};
+    int x = add_input(kernel, BT_F16, 1, true, false), y = add_input(kernel, BT_BF16, 1, false, false);
+    int product = add_instr(kernel, BTI_OP_mul, BT_F16, x, x, 0, 0);
+    int wide = add_instr(kernel, BTI_OP_cast, BT_F64, y, 0, 0, 0);
+    add_output(kernel, product, true);
+    add_output(kernel, add_instr(kernel, BTI_OP_cast, BT_BF16, wide, 0, 0, 0), false);
+}
+
+/* Uniform numbers; the key is loaded, scalars: how many, 9, 0x3F800000, 1. */
+static inline void random_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.inner = 1};
+    int number = add_input(kernel, BT_U32, 1, true, true);
+    int key[2] = {add_input(kernel, BT_U32, 0, false, false), add_input(kernel, BT_U32, 0, false, false)};
+    int count = add_scalar(kernel, BT_U32), nine = add_scalar(kernel, BT_U32), exponent = add_scalar(kernel, BT_U32);
+    int one = add_scalar(kernel, BT_F32);
+    int word = add_instr(kernel, BTI_OP_random_word, BT_U32, key[0], key[1], number, count);
+    int bits = add_instr(kernel, BTI_OP_shr, BT_U32, word, nine, 0, 0);
+    bits = add_instr(kernel, BTI_OP_or, BT_U32, bits, exponent, 0, 0);
+    int real = add_instr(kernel, BTI_OP_bitcast, BT_F32, bits, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_sub, BT_F32, real, one, 0, 0), true);
+}
+
 /* --- at random ---------------------------------------------------------------------------------------------------- */
 
 static inline bool takes(bti_op op, bt_dtype dtype) {

@@ -1,0 +1,129 @@
+// timeout: 300
+/* The texts of some kernels as they are stored in tests/render/ (BERTH_RENDER_WRITE=1 writes them anew), and many drawn
+ * ones through LLVM's assembler and, for every target, its code generator: nothing outside may be called. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "render/test_kernels.h"
+
+static const struct {
+    const char *name;
+    void (*make)(bti_kernel *kernel);
+    bti_target target;
+    bool stream;
+} texts[] = {{"map_avx512", map_kernel, BTI_LLVM_AVX512, true},
+             {"map_sse2", map_kernel, BTI_LLVM_SSE2, false},
+             {"softmax_avx512", softmax_kernel, BTI_LLVM_AVX512, false},
+             {"layer_norm_avx2", layer_norm_kernel, BTI_LLVM_AVX2, false},
+             {"column_sum_avx512", column_sum_kernel, BTI_LLVM_AVX512, false},
+             {"small_floats_sse2", small_floats_kernel, BTI_LLVM_SSE2, false},
+             {"small_floats_neon", small_floats_kernel, BTI_LLVM_NEON, false},
+             {"random_avx512", random_kernel, BTI_LLVM_AVX512, false}};
+
+static char *whole_file(const char *path) {
+    bti_str text = {0};
+    char piece[4096];
+    FILE *file = fopen(path, "r");
+    if (!file) return NULL;
+    for (size_t n; (n = fread(piece, 1, sizeof piece, file)) > 0;) bti_str_add_bytes(&text, piece, n);
+    fclose(file);
+    return bti_str_take(&text);
+}
+
+static void write_file(const char *path, const bti_str *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text->text, 1, text->length, file), text->length);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void stored_texts(void **state) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char path[512];
+        static bti_kernel kernel;
+        bti_str text = {0};
+        snprintf(path, sizeof path, BERTH_SOURCE_DIR "/tests/render/%s.ll", texts[i].name);
+        texts[i].make(&kernel);
+        kernel.stream = texts[i].stream;
+        assert_null(bti_kernel_verify(&kernel));
+        assert_true(bti_render_llvm(&text, &kernel, texts[i].target));
+        if (getenv("BERTH_RENDER_WRITE")) write_file(path, &text);
+        char *stored = whole_file(path);
+        assert_non_null(stored);
+        if (strcmp(stored, bti_str_text(&text)) != 0)
+            fail_msg("%s is written otherwise now; BERTH_RENDER_WRITE=1 stores the new text", path);
+        bti_free(stored);
+        bti_str_free(&text);
+    }
+}
+
+/* A kernel whose text has parts for all there is: the order of instructions does not depend on what was written before. */
+static void same_text_again(void **state) {
+    static bti_kernel kernel;
+    bti_str first = {0}, second = {0};
+    softmax_kernel(&kernel);
+    assert_true(bti_render_llvm(&first, &kernel, BTI_LLVM_AVX2));
+    random_kernel(&kernel);
+    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2));
+    bti_str_free(&second);
+    softmax_kernel(&kernel);
+    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2));
+    assert_string_equal(first.text, second.text);
+    bti_str_free(&first);
+    bti_str_free(&second);
+}
+
+static void short_of_memory(void **state) {
+    static bti_kernel kernel;
+    softmax_kernel(&kernel);
+    bti_str text = {.failed = true};
+    assert_false(bti_render_llvm(&text, &kernel, BTI_LLVM_AVX512));
+    bti_str_free(&text);
+}
+
+static void assert_command(const char *format, const char *folder) {
+    char command[512];
+    snprintf(command, sizeof command, format, folder, folder, folder);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
+static void accepted_by_llvm(void **state) {
+    if (system("llc-16 --version >/dev/null 2>&1 && opt-16 --version >/dev/null 2>&1") != 0) {
+        print_message("llc-16 and opt-16 are not installed\n");
+        skip();
+    }
+    char folder[] = "/tmp/berth-text-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/k.ll", folder);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        static bti_kernel kernel;
+        bti_str text = {0};
+        uint64_t random = seed * 104729 + 1;
+        draw_kernel(&kernel, &random);
+        kernel.stream = !kernel.reduced;
+        assert_true(bti_render_llvm(&text, &kernel, (bti_target)(seed % 4)));
+        write_file(path, &text);
+        bti_str_free(&text);
+        assert_command("opt-16 -passes=verify -disable-output %s/k.ll", folder);
+        assert_command("llc-16 -O2 -filetype=obj %s/k.ll -o %s/k.o && "
+                       "! readelf -sW %s/k.o | grep -E 'GLOBAL.*UND'",
+                       folder);
+    }
+    assert_command("rm -r %s", folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stored_texts),
+        cmocka_unit_test(same_text_again),
+        cmocka_unit_test(short_of_memory),
+        cmocka_unit_test(accepted_by_llvm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
