@@ -182,8 +182,9 @@ static bti_temp line_stride(const bti_llvm *w, int operand) {
     return w->stride[operand][bti_kernel_axes(w->kernel) - 1];
 }
 
-void bti_llvm_leaf(bti_llvm *w, int instr) {
-    int operand = w->kernel->instrs[instr].arg[0];
+void bti_llvm_leaf(bti_llvm *w, int instr) { bti_llvm_read_back(w, w->kernel->instrs[instr].arg[0], instr); }
+
+void bti_llvm_read_back(bti_llvm *w, int operand, int instr) {
     bt_dtype dtype = (bt_dtype)w->kernel->operands[operand].dtype;
     bti_llvm_type type = bti_llvm_stored(dtype);
     bti_temp at = w->at[operand], value;
@@ -225,10 +226,10 @@ void bti_llvm_iota(bti_llvm *w, int instr) {
     bti_llvm_set(w, instr, bti_dtype_is_int(dtype) ? number : bti_llvm_cast(w, BT_I64, number, dtype));
 }
 
-void bti_llvm_output(bti_llvm *w, int operand) {
+void bti_llvm_output(bti_llvm *w, int operand, int instr) {
     const bti_kernel_operand *output = &w->kernel->operands[operand];
     bti_llvm_type type = bti_llvm_stored((bt_dtype)output->dtype);
-    bti_temp value = bti_llvm_held(w, output->value), at = w->at[operand];
+    bti_temp value = bti_llvm_held(w, instr), at = w->at[operand];
     if (output->dtype == BT_BOOL) value = bti_llvm_convert(w, "zext", BTI_LLVM_I1, value, BTI_LLVM_I8);
     if (w->lanes == 1)
         bti_llvm_store(w, type, value, at, bti_llvm_bits(type) / 8);

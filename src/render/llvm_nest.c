@@ -50,6 +50,7 @@ void bti_llvm_mark(bti_llvm *w, int sweep) {
     }
     for (int i = kernel->instr_count - 1; i >= 0; i--) {
         const bti_instr *instr = &kernel->instrs[i];
+        if (i == w->kept && sweep > w->kept_sweep) continue;
         bool folded = bti_llvm_reduces(instr) && instr->stage == sweep + 1;
         for (int a = 0; a < arity(instr); a++)
             if (folded || (w->wanted[i] && !bti_llvm_reduces(instr))) w->wanted[instr->arg[a]] = true;
@@ -91,14 +92,21 @@ void bti_llvm_row_values(bti_llvm *w, int stage) {
 
 void bti_llvm_values(bti_llvm *w) {
     for (int i = 0; i < w->kernel->instr_count; i++)
-        if (w->along[i] && w->wanted[i] && !bti_llvm_reduces(&w->kernel->instrs[i])) compute(w, i);
+        if (w->along[i] && w->wanted[i] && !bti_llvm_reduces(&w->kernel->instrs[i])) {
+            if (i == w->kept && w->sweep > w->kept_sweep)
+                bti_llvm_read_back(w, w->kept_in, i);
+            else
+                compute(w, i);
+        }
 }
 
 void bti_llvm_outputs(bti_llvm *w, bti_level level) {
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) {
         const bti_instr *stored = &w->kernel->instrs[w->kernel->operands[o].value];
-        if (stored->level == level && (level == BTI_ROW || stored->stage == w->sweep)) bti_llvm_output(w, o);
+        if (stored->level == level && (level == BTI_ROW || stored->stage == w->sweep))
+            bti_llvm_output(w, o, w->kernel->operands[o].value);
     }
+    if (level == BTI_POINT && w->kept >= 0 && w->sweep == w->kept_sweep) bti_llvm_output(w, w->kept_in, w->kept);
 }
 
 /* --- loops -------------------------------------------------------------------------------------------------------- */
@@ -249,6 +257,7 @@ void bti_llvm_function(bti_llvm *w, bti_llvm_mode mode) {
     w->lanes = 1;
     w->mask = w->rest = w->point = BTI_NO_TEMP;
     place_instructions(w);
+    bti_llvm_keep(w);
     bti_llvm_mark(w, 0);
     bti_str_addf(w->text,
                  "\ndefine void @%sptr noalias %%extent, ptr noalias %%scalars, ptr noalias %%address, ptr noalias "

@@ -50,6 +50,8 @@ typedef struct bti_llvm {
     bool wanted[BTI_KERNEL_INSTRS]; /* in the sweep being written */
     int sweep;
     bti_llvm_mode mode;
+    /* A value that later sweeps find in an output's memory, where `kept_sweep` left it, or none: llvm_keep.c. */
+    int kept, kept_in, kept_sweep;
 
     /* of the function being written */
     bti_llvm_value value[BTI_KERNEL_INSTRS];
@@ -160,7 +162,8 @@ void bti_llvm_call_helpers(bti_llvm *w);
 /* Loads or counts: a leaf or iota instruction, for the current lanes. */
 void bti_llvm_leaf(bti_llvm *w, int instr);
 void bti_llvm_iota(bti_llvm *w, int instr);
-void bti_llvm_output(bti_llvm *w, int operand);
+void bti_llvm_output(bti_llvm *w, int operand, int instr); /* stores the value of an instruction */
+void bti_llvm_read_back(bti_llvm *w, int operand, int instr);
 /* Vectors of elements one after the other, through the mask where there is one. */
 bti_temp bti_llvm_load_row(bti_llvm *w, bti_llvm_type type, bti_temp pointer);
 void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, bool stream);
@@ -213,6 +216,8 @@ void bti_llvm_along(bti_llvm *w, bti_temp from, bti_temp to, bti_llvm_carry *car
 void bti_llvm_values(bti_llvm *w);
 void bti_llvm_outputs(bti_llvm *w, bti_level level);
 
+/* Chooses what is kept between sweeps. */
+void bti_llvm_keep(bti_llvm *w);
 void bti_llvm_rows(bti_llvm *w);
 void bti_llvm_columns(bti_llvm *w);
 void bti_llvm_columns_memory(bti_llvm *w); /* at the function's start */
