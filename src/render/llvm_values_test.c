@@ -7,261 +7,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "ir/interp.h"
 #include "ir/interp_parts.h"
-#include "render/test_kernels.h"
-
-enum { MOST_POINTS = 1 << 17, MOST_SETS = 64 };
-
-/* --- a launch: memory for the operands of a kernel ---------------------------------------------------------------- */
-
-typedef struct launch {
-    const bti_kernel *kernel;
-    int64_t points, kept;
-    bti_box box;
-    uint64_t scalars[BTI_KERNEL_INSTRS];
-    char *memory[BTI_KERNEL_OPERANDS]; /* NULL of indices */
-    size_t bytes[BTI_KERNEL_OPERANDS];
-    void *values[BTI_KERNEL_INSTRS]; /* of the plain evaluation: for all points, row-major */
-} launch;
-
-static bool is_reduced(const bti_kernel *kernel, int axis) {
-    return axis >= kernel->outer && axis < kernel->outer + kernel->reduced;
-}
-
-static double some_real(uint64_t *state) {
-    static const double special[] = {0, -0.0, 1, -1, 0.5, 1e30, -1e30, 1e-40, 3e9, 65519.99, 0.49999997, 2147483648.0};
-    if (draw(state, 8) == 0) return special[draw(state, 12)];
-    if (draw(state, 40) == 0) return draw(state, 2) ? NAN : draw(state, 2) ? INFINITY : -INFINITY;
-    return (draw(state, 80001) - 40000.0) / 10000.0;
-}
-
-static void convert(bt_dtype from, const void *x, bt_dtype to, void *y) {
-    bti_work work = {.op = BTI_OP_cast, .input_count = 1, .output = {.address = (uintptr_t)y, .dtype = to}};
-    work.inputs = &(bti_operand){.address = (uintptr_t)x, .dtype = from};
-    assert_int_equal(bti_interpret(&work), BT_OK);
-}
-
-static void fill(char *memory, size_t bytes, bt_dtype dtype, uint64_t *state) {
-    size_t size = bt_dtype_size(dtype);
-    for (size_t i = 0; i + size <= bytes; i += size) {
-        int64_t whole = (int64_t)draw(state, 20) - 8;
-        if (draw(state, 6) == 0)
-            for (int k = 0; k < 3; k++) whole = whole << 22 ^ (int64_t)draw(state, 1u << 30);
-        double real = some_real(state);
-        if (bti_dtype_is_float(dtype))
-            convert(BT_F64, &real, dtype, memory + i);
-        else
-            convert(BT_I64, &whole, dtype, memory + i);
-    }
-}
-
-static void place_operand(launch *l, int operand, uint64_t *state) {
-    const bti_kernel_operand *o = &l->kernel->operands[operand];
-    int axes = bti_kernel_axes(l->kernel);
-    int64_t step = o->index ? 1 : (int64_t)bt_dtype_size((bt_dtype)o->dtype), reach = step;
-    for (int axis = axes - 1; axis >= 0; axis--) {
-        if (!(o->moves >> axis & 1)) continue;
-        int64_t stride = reach;
-        if (axis == axes - 1 && !o->unit) stride = step * (1 + (int64_t)draw(state, 3));
-        l->box.stride[operand][axis] = stride;
-        reach = stride * l->box.extent[axis] + step * (int64_t)draw(state, 3);
-    }
-    if (o->index) {
-        l->box.address[operand] = draw(state, 3) ? 0 : draw(state, 1000) - 500u;
-        return;
-    }
-    l->bytes[operand] = (size_t)(reach + 2 * step);
-    l->memory[operand] = calloc(1, l->bytes[operand]);
-    assert_non_null(l->memory[operand]);
-    l->box.address[operand] = (uintptr_t)l->memory[operand];
-    fill(l->memory[operand], l->bytes[operand], (bt_dtype)o->dtype, state);
-}
-
-static void prepare(launch *l, const bti_kernel *kernel, uint64_t *state) {
-    static const int64_t lengths[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 64, 65, 100, 1029, 2050};
-    *l = (launch){.kernel = kernel, .points = 1, .kept = 1};
-    int axes = bti_kernel_axes(kernel);
-    for (int axis = axes - 1; axis >= 0; axis--) {
-        int64_t most = axis == axes - 1 ? 15 : 6;
-        if (is_reduced(kernel, axis) && draw(state, 4) == 0) most = 15;
-        int64_t extent = lengths[draw(state, (uint32_t)most)];
-        if (axis == axes - 1 && is_reduced(kernel, axis) && draw(state, 12) == 0) extent = 16384 + 40;
-        if (l->points * extent > MOST_POINTS) extent = 2;
-        l->box.extent[axis] = extent;
-        l->points *= extent;
-        if (!is_reduced(kernel, axis)) l->kept *= extent;
-    }
-    for (int i = 0; i < kernel->instr_count; i++) {
-        const bti_instr *instr = &kernel->instrs[i];
-        if (instr->op != BTI_OP_const) continue;
-        double real = some_real(state);
-        int64_t whole = draw(state, 2) ? (int64_t)draw(state, 100) : (int64_t)draw(state, UINT32_MAX) << 20;
-        memcpy(&l->scalars[instr->arg[0]], bti_dtype_is_float((bt_dtype)instr->dtype) ? (void *)&real : (void *)&whole,
-               8);
-    }
-    l->box.scalars = l->scalars;
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) place_operand(l, o, state);
-}
-
-static void clean(launch *l) {
-    for (int o = 0; o < BTI_KERNEL_OPERANDS; o++) free(l->memory[o]);
-    for (int i = 0; i < BTI_KERNEL_INSTRS; i++) free(l->values[i]);
-    memset(l->memory, 0, sizeof l->memory);
-    memset(l->values, 0, sizeof l->values);
-}
-
-/* --- the plain evaluation ----------------------------------------------------------------------------------------- */
-
-static void coordinates(const launch *l, int64_t point, int64_t *at) {
-    for (int axis = bti_kernel_axes(l->kernel) - 1; axis >= 0; axis--) {
-        at[axis] = point % l->box.extent[axis];
-        point /= l->box.extent[axis];
-    }
-}
-
-static int64_t offset(const launch *l, int operand, int64_t point) {
-    int64_t at[BTI_MAX_RANK], sum = 0;
-    coordinates(l, point, at);
-    for (int axis = 0; axis < bti_kernel_axes(l->kernel); axis++) sum += at[axis] * l->box.stride[operand][axis];
-    return sum;
-}
-
-static bti_operand dense(const launch *l, const void *values, bt_dtype dtype) {
-    return (bti_operand){.address = (uintptr_t)values, .dtype = dtype, .rank = 1, .shape = {l->points}, .stride = {1}};
-}
-
-static void interpret(const launch *l, bti_op op, int attr, bt_dtype out, void *to, int count,
-                      const bti_operand *inputs) {
-    bti_work work = {.op = op, .input_count = count, .inputs = inputs, .output = dense(l, to, out)};
-    work.attr = (int64_t[]){attr};
-    work.attr_count = 1;
-    assert_int_equal(bti_interpret(&work), BT_OK);
-}
-
-typedef union number {
-    double f;
-    int64_t i;
-    uint64_t u;
-} number;
-enum { REAL, SIGNED, UNSIGNED };
-
-static number fold(bti_op op, int kind, number a, number x) {
-#define FOLD(member)                                                            \
-    op == BTI_OP_sum    ? (number){.member = a.member + x.member}               \
-    : op == BTI_OP_prod ? (number){.member = a.member * x.member}               \
-    : op == BTI_OP_max  ? (a.member > x.member || a.member != a.member ? a : x) \
-                        : (a.member < x.member || a.member != a.member ? a : x)
-    if (kind == REAL) return FOLD(f);
-    if (kind == UNSIGNED || op == BTI_OP_sum || op == BTI_OP_prod) return FOLD(u);
-    return FOLD(i);
-}
-
-static number start(bti_op op, int kind) {
-    int one = op == BTI_OP_prod;
-    bool most = op == BTI_OP_max;
-    if (op == BTI_OP_sum || one) return kind == REAL ? (number){.f = one} : (number){.i = one};
-    if (kind == REAL) return (number){.f = most ? -INFINITY : INFINITY};
-    if (kind == SIGNED) return (number){.i = most ? INT64_MIN : INT64_MAX};
-    return (number){.u = most ? 0 : UINT64_MAX};
-}
-
-static number part_of(const launch *l, bti_op op, int kind, const number *x, int64_t count, int64_t step) {
-    number lanes[BTI_LANES], all = start(op, kind);
-    if (l->kernel->inner) {
-        for (int64_t i = 0; i < count; i++) all = fold(op, kind, all, x[i * step]);
-        return all;
-    }
-    for (int lane = 0; lane < BTI_LANES; lane++) lanes[lane] = all;
-    for (int64_t i = 0; i < count; i++) lanes[i % BTI_LANES] = fold(op, kind, lanes[i % BTI_LANES], x[i * step]);
-    for (int width = BTI_LANES / 2; width; width /= 2)
-        for (int lane = 0; lane < width; lane++) lanes[lane] = fold(op, kind, lanes[lane], lanes[lane + width]);
-    return lanes[0];
-}
-
-/* Points that differ along reduced axes only: for each outer one, `reduced` x `inner` of them lie together. */
-static void reduce(const launch *l, const bti_instr *instr, const void *values, void *to) {
-    const bti_kernel *kernel = l->kernel;
-    bt_dtype dtype = (bt_dtype)instr->dtype;
-    int kind = bti_dtype_is_float(dtype) ? REAL : bti_dtype_is_signed(dtype) ? SIGNED : UNSIGNED;
-    bt_dtype wide = kind == REAL ? BT_F64 : kind == SIGNED ? BT_I64 : BT_U64;
-    number *x = malloc((size_t)l->points * sizeof *x);
-    assert_non_null(x);
-    interpret(l, BTI_OP_cast, 0, wide, x, 1, (bti_operand[]){dense(l, values, dtype)});
-    int last = kernel->outer + kernel->reduced - 1;
-    int64_t inner = kernel->inner ? l->box.extent[last + 1] : 1, length = l->box.extent[last], rows = l->points / inner;
-    int64_t lines = 1, most = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK;
-    for (int axis = kernel->outer; axis < last; axis++) lines *= l->box.extent[axis];
-    for (int64_t row = 0; row < rows; row += lines * length)
-        for (int64_t column = 0; column < inner; column++) {
-            number total = start((bti_op)instr->op, kind);
-            for (int64_t line = 0; line < lines; line++)
-                for (int64_t chunk = 0; chunk < length; chunk += most) {
-                    const number *at = x + (row + line * length + chunk) * inner + column;
-                    int64_t count = length - chunk < most ? length - chunk : most;
-                    total = fold((bti_op)instr->op, kind, total, part_of(l, (bti_op)instr->op, kind, at, count, inner));
-                }
-            for (int64_t i = 0; i < lines * length; i++) x[(row + i) * inner + column] = total;
-        }
-    interpret(l, BTI_OP_cast, 0, dtype, to, 1, (bti_operand[]){dense(l, x, wide)});
-    free(x);
-}
-
-static void evaluate(launch *l) {
-    const bti_kernel *kernel = l->kernel;
-    for (int i = 0; i < kernel->instr_count; i++) {
-        const bti_instr *instr = &kernel->instrs[i];
-        bt_dtype dtype = (bt_dtype)instr->dtype;
-        size_t size = bt_dtype_size(dtype);
-        char *to = l->values[i] = malloc((size_t)l->points * size);
-        bti_operand inputs[4];
-        assert_non_null(to);
-        for (int a = 0; a < 4; a++)
-            inputs[a] = dense(l, l->values[instr->arg[a]], (bt_dtype)kernel->instrs[instr->arg[a]].dtype);
-        for (int64_t p = 0; p < l->points; p++) {
-            int64_t counted = (int64_t)l->box.address[instr->arg[0] % BTI_KERNEL_OPERANDS];
-            bool real = bti_dtype_is_float(dtype);
-            if (instr->op == BTI_OP_leaf)
-                memcpy(to + (size_t)p * size, l->memory[instr->arg[0]] + offset(l, instr->arg[0], p), size);
-            else if (instr->op == BTI_OP_iota)
-                counted += offset(l, instr->arg[0], p), convert(BT_I64, &counted, dtype, to + (size_t)p * size);
-            else if (instr->op == BTI_OP_const)
-                convert(real ? BT_F64 : BT_I64, &l->scalars[instr->arg[0]], dtype, to + (size_t)p * size);
-        }
-        if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota || instr->op == BTI_OP_const) continue;
-        if (bti_op_info((bti_op)instr->op)->class == BTI_REDUCE)
-            reduce(l, instr, l->values[instr->arg[0]], to);
-        else
-            interpret(l, (bti_op)instr->op, instr->attr, dtype, to, bti_op_info((bti_op)instr->op)->arity, inputs);
-    }
-}
-
-static bool same_element(bt_dtype dtype, const char *x, const char *y) {
-    double a, b;
-    if (memcmp(x, y, bt_dtype_size(dtype)) == 0) return true;
-    if (!bti_dtype_is_float(dtype)) return false;
-    convert(dtype, x, BT_F64, &a);
-    convert(dtype, y, BT_F64, &b);
-    return isnan(a) && isnan(b);
-}
-
-static int64_t differences(const launch *l, char *const *memory, int64_t *first) {
-    const bti_kernel *kernel = l->kernel;
-    int64_t count = 0;
-    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
-        for (int64_t p = 0; p < l->points; p++) {
-            bt_dtype dtype = (bt_dtype)kernel->operands[o].dtype;
-            const char *expected = (char *)l->values[kernel->operands[o].value] + (size_t)p * bt_dtype_size(dtype);
-            if (!same_element(dtype, expected, memory[o] + offset(l, o, p)) && !count++) *first = p;
-        }
-    return count;
-}
+#include "render/test_evaluate.h"
 
 /* --- the table of functions: the interpreter's, on vectors -------------------------------------------------------- */
 
@@ -426,7 +177,29 @@ static void check(const launch *l, const launch *copy, const char *name, const c
              (unsigned long long)seed, name, how, (long long)wrong, (long long)first);
 }
 
-static void run_on(const launch *l, bti_target target, uint64_t seed) {
+/* An output that lies where an input lies, element for element. */
+static void run_in_place(const launch *l, bti_run_function *run, const void *const *table, const char *name,
+                         uint64_t seed) {
+    const bti_kernel *kernel = l->kernel;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
+        for (int i = 0; i < kernel->input_count; i++) {
+            const bti_kernel_operand *in = &kernel->operands[i], *out = &kernel->operands[o];
+            bool same = in->dtype == out->dtype && in->moves == out->moves && !in->index;
+            if (!same || memcmp(l->box.stride[i], l->box.stride[o], sizeof l->box.stride[i]) != 0) continue;
+            launch copy;
+            copy_outputs(l, &copy);
+            for (int64_t p = 0; p < l->points; p++) /* the gaps stay as copy_outputs filled them */
+                memcpy(copy.memory[o] + offset(l, o, p), l->memory[i] + offset(l, i, p),
+                       bt_dtype_size((bt_dtype)in->dtype));
+            copy.box.address[i] = copy.box.address[o];
+            run(copy.box.extent, copy.box.scalars, copy.box.address, *copy.box.stride, table);
+            check(l, &copy, name, "in place", seed);
+            free_outputs(&copy);
+            return;
+        }
+}
+
+static void run_on(const launch *l, bti_target target, bool in_place, uint64_t seed) {
     static const char *const names[] = {"sse2", "avx2", "avx512"};
     char name[64];
     snprintf(name, sizeof name, "%s", names[target]);
@@ -437,6 +210,7 @@ static void run_on(const launch *l, bti_target target, uint64_t seed) {
     run(copy.box.extent, copy.box.scalars, copy.box.address, *copy.box.stride, functions[target]);
     check(l, &copy, name, "whole", seed);
     free_outputs(&copy);
+    if (bti_kernel_sweeps(l->kernel) == 1 || in_place) run_in_place(l, run, functions[target], name, seed);
     if (dlsym(library, "bti_part")) {
         copy_outputs(l, &copy);
         run_parts(&copy, library, functions[target]);
@@ -464,7 +238,7 @@ static void kernels_drawn(void **state) {
         prepare(&l, &kernel, &random);
         evaluate(&l);
         for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_AVX512; target++)
-            if (runs(target)) run_on(&l, target, seed);
+            if (runs(target)) run_on(&l, target, false, seed);
         clean(&l);
     }
 }
@@ -511,6 +285,23 @@ static void pairs(void **state) {
         }
 }
 
+/* What is kept between sweeps lies in the output, here where the input was. */
+static void kept_in_place(void **state) {
+    static bti_kernel kernel;
+    uint64_t random = 11;
+    softmax_kernel(&kernel);
+    for (int round = 0; round < 6; round++) {
+        launch l;
+        prepare(&l, &kernel, &random);
+        memcpy(l.box.stride[1], l.box.stride[0], sizeof l.box.stride[0]);
+        l.memory[1] = realloc(l.memory[1], l.bytes[1] = l.bytes[0]);
+        evaluate(&l);
+        for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_AVX512; target++)
+            if (runs(target)) run_on(&l, target, true, (uint64_t)round);
+        clean(&l);
+    }
+}
+
 static int make_folder(void **state) { return mkdtemp(folder) ? 0 : -1; }
 
 static int remove_folder(void **state) {
@@ -524,6 +315,7 @@ int main(void) {
         puts("llc-16 is not installed");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(kernels_drawn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(kept_in_place),
+                                       cmocka_unit_test(kernels_drawn)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
