@@ -157,128 +157,116 @@ b17:
   %t128 = shufflevector <16 x float> %t125, <16 x float> %t127, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
   %t129 = fpext <32 x float> %t128 to <32 x double>
   %t130 = fadd <32 x double> %t118, %t129
+  %t131 = getelementptr float, ptr %t18, i64 %t117
+  store <32 x float> %t128, ptr %t131, align 4
   br label %b18
 b18:
   %t116 = bitcast <32 x double> %t130 to <32 x double>
   %t115 = add nsw i64 %t117, 32
-  %t131 = icmp slt i64 %t115, %t113
-  br i1 %t131, label %b17, label %b19
+  %t132 = icmp slt i64 %t115, %t113
+  br i1 %t132, label %b17, label %b19
 b19:
   br label %b16
 b16:
-  %t132 = phi <32 x double> [ %t116, %b19 ], [ %t109, %b13 ]
-  %t133 = icmp slt i64 %t113, %t108
-  br i1 %t133, label %b20, label %b21
+  %t133 = phi <32 x double> [ %t116, %b19 ], [ %t109, %b13 ]
+  %t134 = icmp slt i64 %t113, %t108
+  br i1 %t134, label %b20, label %b21
 b20:
-  %t134 = sub i64 %t108, %t113
-  %t135 = trunc i64 %t134 to i8
-  %t136 = insertelement <32 x i8> poison, i8 %t135, i64 0
-  %t137 = shufflevector <32 x i8> %t136, <32 x i8> poison, <32 x i32> zeroinitializer
-  %t138 = bitcast <32 x i8> <i8 0, i8 1, i8 2, i8 3, i8 4, i8 5, i8 6, i8 7, i8 8, i8 9, i8 10, i8 11, i8 12, i8 13, i8 14, i8 15, i8 16, i8 17, i8 18, i8 19, i8 20, i8 21, i8 22, i8 23, i8 24, i8 25, i8 26, i8 27, i8 28, i8 29, i8 30, i8 31> to <32 x i8>
-  %t139 = icmp ult <32 x i8> %t138, %t137
-  %t140 = getelementptr float, ptr %t16, i64 %t113
-  %t141 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr %t140, i32 4, <32 x i1> %t139, <32 x float> zeroinitializer)
-  %t142 = fsub <32 x float> %t141, %t98
-  %t143 = getelementptr i64, ptr %functions, i64 0
-  %t144 = load ptr, ptr %t143, align 8
-  %t145 = shufflevector <32 x float> %t142, <32 x float> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %t146 = call <16 x float> %t144(<16 x float> %t145)
-  %t147 = shufflevector <32 x float> %t142, <32 x float> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t148 = call <16 x float> %t144(<16 x float> %t147)
-  %t149 = shufflevector <16 x float> %t146, <16 x float> %t148, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t150 = fpext <32 x float> %t149 to <32 x double>
-  %t151 = fadd <32 x double> %t132, %t150
-  %t152 = select <32 x i1> %t139, <32 x double> %t151, <32 x double> %t132
+  %t135 = sub i64 %t108, %t113
+  %t136 = trunc i64 %t135 to i8
+  %t137 = insertelement <32 x i8> poison, i8 %t136, i64 0
+  %t138 = shufflevector <32 x i8> %t137, <32 x i8> poison, <32 x i32> zeroinitializer
+  %t139 = bitcast <32 x i8> <i8 0, i8 1, i8 2, i8 3, i8 4, i8 5, i8 6, i8 7, i8 8, i8 9, i8 10, i8 11, i8 12, i8 13, i8 14, i8 15, i8 16, i8 17, i8 18, i8 19, i8 20, i8 21, i8 22, i8 23, i8 24, i8 25, i8 26, i8 27, i8 28, i8 29, i8 30, i8 31> to <32 x i8>
+  %t140 = icmp ult <32 x i8> %t139, %t138
+  %t141 = getelementptr float, ptr %t16, i64 %t113
+  %t142 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr %t141, i32 4, <32 x i1> %t140, <32 x float> zeroinitializer)
+  %t143 = fsub <32 x float> %t142, %t98
+  %t144 = getelementptr i64, ptr %functions, i64 0
+  %t145 = load ptr, ptr %t144, align 8
+  %t146 = shufflevector <32 x float> %t143, <32 x float> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %t147 = call <16 x float> %t145(<16 x float> %t146)
+  %t148 = shufflevector <32 x float> %t143, <32 x float> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
+  %t149 = call <16 x float> %t145(<16 x float> %t148)
+  %t150 = shufflevector <16 x float> %t147, <16 x float> %t149, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
+  %t151 = fpext <32 x float> %t150 to <32 x double>
+  %t152 = fadd <32 x double> %t133, %t151
+  %t153 = select <32 x i1> %t140, <32 x double> %t152, <32 x double> %t133
+  %t154 = getelementptr float, ptr %t18, i64 %t113
+  call void @llvm.masked.store.v32f32.p0(<32 x float> %t150, ptr %t154, i32 4, <32 x i1> %t140)
   br label %b21
 b21:
-  %t153 = phi <32 x double> [ %t152, %b20 ], [ %t132, %b16 ]
-  %t154 = shufflevector <32 x double> %t153, <32 x double> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %t155 = shufflevector <32 x double> %t153, <32 x double> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t156 = fadd <16 x double> %t154, %t155
-  %t157 = shufflevector <16 x double> %t156, <16 x double> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %t158 = shufflevector <16 x double> %t156, <16 x double> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %t159 = fadd <8 x double> %t157, %t158
-  %t160 = shufflevector <8 x double> %t159, <8 x double> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t161 = shufflevector <8 x double> %t159, <8 x double> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t162 = fadd <4 x double> %t160, %t161
-  %t163 = shufflevector <4 x double> %t162, <4 x double> poison, <2 x i32> <i32 0, i32 1>
-  %t164 = shufflevector <4 x double> %t162, <4 x double> poison, <2 x i32> <i32 2, i32 3>
-  %t165 = fadd <2 x double> %t163, %t164
-  %t166 = extractelement <2 x double> %t165, i64 0
-  %t167 = extractelement <2 x double> %t165, i64 1
-  %t168 = fadd double %t166, %t167
-  %t169 = fadd double %t104, %t168
+  %t155 = phi <32 x double> [ %t153, %b20 ], [ %t133, %b16 ]
+  %t156 = shufflevector <32 x double> %t155, <32 x double> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %t157 = shufflevector <32 x double> %t155, <32 x double> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
+  %t158 = fadd <16 x double> %t156, %t157
+  %t159 = shufflevector <16 x double> %t158, <16 x double> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %t160 = shufflevector <16 x double> %t158, <16 x double> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %t161 = fadd <8 x double> %t159, %t160
+  %t162 = shufflevector <8 x double> %t161, <8 x double> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t163 = shufflevector <8 x double> %t161, <8 x double> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t164 = fadd <4 x double> %t162, %t163
+  %t165 = shufflevector <4 x double> %t164, <4 x double> poison, <2 x i32> <i32 0, i32 1>
+  %t166 = shufflevector <4 x double> %t164, <4 x double> poison, <2 x i32> <i32 2, i32 3>
+  %t167 = fadd <2 x double> %t165, %t166
+  %t168 = extractelement <2 x double> %t167, i64 0
+  %t169 = extractelement <2 x double> %t167, i64 1
+  %t170 = fadd double %t168, %t169
+  %t171 = fadd double %t104, %t170
   br label %b14
 b14:
-  %t102 = bitcast double %t169 to double
+  %t102 = bitcast double %t171 to double
   %t101 = add nsw i64 %t103, 16384
-  %t170 = icmp slt i64 %t101, %t3
-  br i1 %t170, label %b13, label %b22
+  %t172 = icmp slt i64 %t101, %t3
+  br i1 %t172, label %b13, label %b22
 b22:
-  %t171 = fptrunc double %t102 to float
-  %t172 = insertelement <32 x float> poison, float %t171, i64 0
-  %t173 = shufflevector <32 x float> %t172, <32 x float> poison, <32 x i32> zeroinitializer
-  %t174 = bitcast i64 0 to i64
-  %t175 = sub i64 %t3, %t174
-  %t176 = bitcast i64 -32 to i64
-  %t177 = and i64 %t175, %t176
-  %t178 = add i64 %t174, %t177
-  %t179 = icmp slt i64 %t174, %t178
-  br i1 %t179, label %b23, label %b24
+  %t173 = fptrunc double %t102 to float
+  %t174 = insertelement <32 x float> poison, float %t173, i64 0
+  %t175 = shufflevector <32 x float> %t174, <32 x float> poison, <32 x i32> zeroinitializer
+  %t176 = bitcast i64 0 to i64
+  %t177 = sub i64 %t3, %t176
+  %t178 = bitcast i64 -32 to i64
+  %t179 = and i64 %t177, %t178
+  %t180 = add i64 %t176, %t179
+  %t181 = icmp slt i64 %t176, %t180
+  br i1 %t181, label %b23, label %b24
 b23:
   br label %b25
 b25:
-  %t181 = phi i64 [ %t174, %b23 ], [ %t180, %b26 ]
-  %t182 = getelementptr float, ptr %t16, i64 %t181
-  %t183 = load <32 x float>, ptr %t182, align 4
-  %t184 = fsub <32 x float> %t183, %t98
-  %t185 = getelementptr i64, ptr %functions, i64 0
-  %t186 = load ptr, ptr %t185, align 8
-  %t187 = shufflevector <32 x float> %t184, <32 x float> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %t188 = call <16 x float> %t186(<16 x float> %t187)
-  %t189 = shufflevector <32 x float> %t184, <32 x float> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t190 = call <16 x float> %t186(<16 x float> %t189)
-  %t191 = shufflevector <16 x float> %t188, <16 x float> %t190, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t192 = fdiv <32 x float> %t191, %t173
-  %t193 = getelementptr float, ptr %t18, i64 %t181
-  store <32 x float> %t192, ptr %t193, align 4
+  %t183 = phi i64 [ %t176, %b23 ], [ %t182, %b26 ]
+  %t184 = getelementptr float, ptr %t18, i64 %t183
+  %t185 = load <32 x float>, ptr %t184, align 4
+  %t186 = fdiv <32 x float> %t185, %t175
+  %t187 = getelementptr float, ptr %t18, i64 %t183
+  store <32 x float> %t186, ptr %t187, align 4
   br label %b26
 b26:
-  %t180 = add nsw i64 %t181, 32
-  %t194 = icmp slt i64 %t180, %t178
-  br i1 %t194, label %b25, label %b27
+  %t182 = add nsw i64 %t183, 32
+  %t188 = icmp slt i64 %t182, %t180
+  br i1 %t188, label %b25, label %b27
 b27:
   br label %b24
 b24:
-  %t195 = icmp slt i64 %t178, %t3
-  br i1 %t195, label %b28, label %b29
+  %t189 = icmp slt i64 %t180, %t3
+  br i1 %t189, label %b28, label %b29
 b28:
-  %t196 = sub i64 %t3, %t178
-  %t197 = trunc i64 %t196 to i8
-  %t198 = insertelement <32 x i8> poison, i8 %t197, i64 0
-  %t199 = shufflevector <32 x i8> %t198, <32 x i8> poison, <32 x i32> zeroinitializer
-  %t200 = bitcast <32 x i8> <i8 0, i8 1, i8 2, i8 3, i8 4, i8 5, i8 6, i8 7, i8 8, i8 9, i8 10, i8 11, i8 12, i8 13, i8 14, i8 15, i8 16, i8 17, i8 18, i8 19, i8 20, i8 21, i8 22, i8 23, i8 24, i8 25, i8 26, i8 27, i8 28, i8 29, i8 30, i8 31> to <32 x i8>
-  %t201 = icmp ult <32 x i8> %t200, %t199
-  %t202 = getelementptr float, ptr %t16, i64 %t178
-  %t203 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr %t202, i32 4, <32 x i1> %t201, <32 x float> zeroinitializer)
-  %t204 = fsub <32 x float> %t203, %t98
-  %t205 = getelementptr i64, ptr %functions, i64 0
-  %t206 = load ptr, ptr %t205, align 8
-  %t207 = shufflevector <32 x float> %t204, <32 x float> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %t208 = call <16 x float> %t206(<16 x float> %t207)
-  %t209 = shufflevector <32 x float> %t204, <32 x float> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t210 = call <16 x float> %t206(<16 x float> %t209)
-  %t211 = shufflevector <16 x float> %t208, <16 x float> %t210, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %t212 = fdiv <32 x float> %t211, %t173
-  %t213 = getelementptr float, ptr %t18, i64 %t178
-  call void @llvm.masked.store.v32f32.p0(<32 x float> %t212, ptr %t213, i32 4, <32 x i1> %t201)
+  %t190 = sub i64 %t3, %t180
+  %t191 = trunc i64 %t190 to i8
+  %t192 = insertelement <32 x i8> poison, i8 %t191, i64 0
+  %t193 = shufflevector <32 x i8> %t192, <32 x i8> poison, <32 x i32> zeroinitializer
+  %t194 = bitcast <32 x i8> <i8 0, i8 1, i8 2, i8 3, i8 4, i8 5, i8 6, i8 7, i8 8, i8 9, i8 10, i8 11, i8 12, i8 13, i8 14, i8 15, i8 16, i8 17, i8 18, i8 19, i8 20, i8 21, i8 22, i8 23, i8 24, i8 25, i8 26, i8 27, i8 28, i8 29, i8 30, i8 31> to <32 x i8>
+  %t195 = icmp ult <32 x i8> %t194, %t193
+  %t196 = getelementptr float, ptr %t18, i64 %t180
+  %t197 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr %t196, i32 4, <32 x i1> %t195, <32 x float> zeroinitializer)
+  %t198 = fdiv <32 x float> %t197, %t175
+  %t199 = getelementptr float, ptr %t18, i64 %t180
+  call void @llvm.masked.store.v32f32.p0(<32 x float> %t198, ptr %t199, i32 4, <32 x i1> %t195)
   br label %b29
 b29:
   br label %b2
 b2:
   %t13 = add nsw i64 %t14, 1
-  %t214 = icmp slt i64 %t13, %t1
-  br i1 %t214, label %b1, label %b30
+  %t200 = icmp slt i64 %t13, %t1
+  br i1 %t200, label %b1, label %b30
 b30:
   ret void
 }
