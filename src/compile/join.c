@@ -2,7 +2,7 @@
  * for waits for it: the depth of a group is greater than that of every group whose memory it reads. */
 #include "compile/fuse.h"
 
-#define MOST_INSTRS (BTI_KERNEL_INSTRS - 8)
+#define MOST_INSTRS (BTI_KERNEL_INSTRS - BTI_KERNEL_OPERANDS) /* each output may take one */
 #define MOST_OPERANDS (BTI_KERNEL_OPERANDS - 4)
 #define MOST_MAKERS 8 /* groups that a step reads from and that are looked at for joining */
 

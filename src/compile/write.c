@@ -16,6 +16,7 @@ typedef struct writer {
     int count;
     loaded operands[BTI_KERNEL_OPERANDS];
     uint64_t scalars[BTI_KERNEL_INSTRS];
+    bool point[BTI_KERNEL_INSTRS]; /* the value differs from point to point of a row */
     int axes, outer, reduced;
     int axis[BTI_MAX_RANK]; /* of the nest: the last domain axis of those that were merged */
     int64_t extent[BTI_MAX_RANK];
@@ -27,6 +28,7 @@ typedef struct written {
 } written;
 
 static bti_instr *add_instr(writer *w, int op, bt_dtype dtype) {
+    w->point[w->kernel.instr_count] = false;
     bti_instr *instr = &w->kernel.instrs[w->kernel.instr_count++];
     *instr = (bti_instr){.op = (uint8_t)op, .dtype = (uint8_t)dtype};
     return instr;
@@ -61,10 +63,13 @@ static int32_t add_load(writer *w, int32_t value, bti_level level, bool index) {
             !memcmp(old->stride, new.stride, sizeof new.stride))
             return old->instr;
     }
+    bool moves = false;
+    for (int i = 0; i < w->domain->rank; i++) moves = moves || ((w->domain->reduced >> i & 1) && new.stride[i]);
     new.instr = w->kernel.instr_count;
     w->kernel.operands[w->count] = (bti_kernel_operand){.dtype = index ? BT_I64 : (uint8_t)v->dtype, .index = index};
     w->operands[w->count] = new;
     add_instr(w, index ? BTI_OP_iota : BTI_OP_leaf, v->dtype)->arg[0] = (uint16_t)w->count++;
+    w->point[new.instr] = moves;
     return new.instr;
 }
 
@@ -101,7 +106,17 @@ static void write_member(writer *w, int32_t number) {
     member->instr = w->kernel.instr_count;
     bti_instr *instr = add_instr(w, step->op, made->dtype);
     for (int i = 0; i < step->input_count; i++) instr->arg[i] = (uint16_t)args[i];
+    for (int i = 0; i < step->input_count && bti_op_info((bti_op)step->op)->class != BTI_REDUCE; i++)
+        w->point[member->instr] = w->point[member->instr] || w->point[args[i]];
     if (step->op == BTI_OP_threefry) instr->attr = (uint8_t)step->node->attr[0];
+}
+
+/* What is the same in a whole row is stored at each point of it. */
+static int32_t spread(writer *w, int32_t instr, const bti_member *member) {
+    if (!w->domain->reduced || member->level == BTI_ROW || w->point[instr]) return instr;
+    int32_t spread = w->kernel.instr_count;
+    add_instr(w, BTI_OP_cast, (bt_dtype)w->kernel.instrs[instr].dtype)->arg[0] = (uint16_t)instr;
+    return spread;
 }
 
 static void write_outputs(writer *w) {
@@ -115,7 +130,8 @@ static void write_outputs(writer *w) {
         bt_dtype dtype = value_at(w, out.value)->dtype;
         find_strides(w, out.value, (bti_level)fuser->members[m].level, false, out.stride);
         w->kernel.operands[w->count] =
-            (bti_kernel_operand){.dtype = (uint8_t)dtype, .value = (uint16_t)fuser->members[m].instr};
+            (bti_kernel_operand){.dtype = (uint8_t)dtype,
+                                 .value = (uint16_t)spread(w, fuser->members[m].instr, &fuser->members[m])};
         w->operands[w->count++] = out;
     }
     w->kernel.output_count = (uint16_t)(w->count - w->kernel.input_count);

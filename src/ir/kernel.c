@@ -31,6 +31,7 @@ void bti_kernel_set_stages(bti_kernel *kernel) {
             row = row && argument->level == BTI_ROW;
             if (argument->stage > stage) stage = argument->stage;
         }
+        if (instr->op == BTI_OP_cast && kernel->instrs[instr->arg[0]].dtype == instr->dtype) row = false;
         if (is_reduce(instr->op)) row = true, stage++;
         instr->level = row ? BTI_ROW : BTI_POINT;
         instr->stage = (uint8_t)stage;

@@ -13,7 +13,7 @@
  *     iota      arg[0]: number of the input operand whose "address" counts: address + sum of coordinate * stride (64 bits,
  *               wrapping), converted to the dtype as a signed 64-bit integer is
  *     const     arg[0]: number of the scalar; its 64 bits are an int64, uint64 or double by dtype, converted to the dtype
- *     elementwise operations
+ *     elementwise operations; cast to the dtype it has already is how a ROW value is stored at every point: always POINT
  *     sum prod max min    arg[0]: folded over the reduced axes, as below
  *
  * Levels and stages (nests with reduced axes only; in a map everything is POINT at stage 0). A ROW value is the same for all
@@ -42,7 +42,7 @@
 #include "ir/shape.h"
 
 #define BTI_KERNEL_OPERANDS 64 /* inputs and outputs together */
-#define BTI_KERNEL_INSTRS 160
+#define BTI_KERNEL_INSTRS 192
 #define BTI_LANES 32
 #define BTI_ROW_CHUNK 16384
 #define BTI_COLUMN_CHUNK 1024
