@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/str.h"
+#include "base/trace.h"
 
 enum { BOOL, INT, FLOAT, BYTES, TEXT, CHOICE };
 typedef enum origin { DEFAULT, ENVIRONMENT, ENVIRONMENT_SYNC, PROGRAM } origin;
@@ -241,6 +242,12 @@ static void read_locked(void) {
     reading = false;
 }
 
+static void follow_trace(void) {
+    char *path = bti_flag_text(BTI_FLAG_trace);
+    if (path) bti_trace_record_into(path);
+    bti_free(path);
+}
+
 void bti_flags_read_(void) {
     if (atomic_load_explicit(&bti_flags_ready_, memory_order_acquire)) return;
     pthread_mutex_lock(&lock);
@@ -251,6 +258,7 @@ void bti_flags_read_(void) {
     for (char *line = lines ? strtok_r(lines, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
         bti_log("%s", line);
     bti_free(lines);
+    follow_trace();
 }
 
 /* --- the public face ---------------------------------------------------------------------------------------------- */
@@ -261,8 +269,11 @@ bt_status bt_set_flag(const char *name, const char *value) {
     trim(&value, &length);
     bti_flags_read_();
     pthread_mutex_lock(&lock);
+    uint64_t traces = changes[BTI_FLAG_trace];
     bti_error *error = set("", name, strlen(name), value, length, PROGRAM);
+    bool trace = traces != changes[BTI_FLAG_trace];
     pthread_mutex_unlock(&lock);
+    if (trace) follow_trace();
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
     return status;

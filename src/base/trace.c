@@ -1,0 +1,320 @@
+#include "base/trace.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fork.h"
+#include "base/log.h"
+
+enum { CHUNK = 256, MOST = 250000 }; /* events */
+
+typedef struct chunk chunk;
+struct chunk {
+    chunk *next;
+    size_t count;
+    bti_trace_event events[CHUNK];
+};
+
+/* One per thread that noted something. Its lock is contended by a collector alone. */
+typedef struct writer writer;
+struct writer {
+    pthread_mutex_t lock;
+    chunk *first, *last;
+    bti_trace_thread thread;
+    bool ended; /* its thread has */
+    writer *next;
+};
+
+atomic_bool bti_trace_on_;
+static atomic_size_t kept, most = MOST;
+static atomic_uint_fast64_t dropped;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below; before a writer's */
+BTI_RENEW_IN_CHILD(lock)
+static writer *writers;
+static uint32_t threads;
+static int users;
+static bool forked;
+static char devices[BTI_TRACE_DEVICES][sizeof((bti_trace_log *)0)->devices[0]];
+
+/* Before the other; a log sink may set flags. */
+static pthread_mutex_t file_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+BTI_RENEW_IN_CHILD_AS(file_lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
+static char *file;
+static uint64_t file_since;
+static bt_status (*_Atomic write_file)(const bti_trace_log *log, const char *path);
+
+static _Thread_local writer *mine;
+static _Thread_local int serves = -1;
+
+uint64_t bti_trace_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec + 1;
+}
+
+/* --- threads -------------------------------------------------------------------------------------------------------- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+
+static void free_chunks(writer *w) {
+    for (chunk *next; w->first; w->first = next) {
+        next = w->first->next;
+        bti_free(w->first);
+    }
+    w->last = NULL;
+}
+
+/* Under the lock. */
+static void drop_ended(void) {
+    for (writer **at = &writers; *at;) {
+        writer *w = *at;
+        if (!w->ended || w->first) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        pthread_mutex_destroy(&w->lock);
+        bti_free(w);
+    }
+}
+
+static void end_thread(void *own) {
+    pthread_mutex_lock(&lock);
+    ((writer *)own)->ended = true;
+    mine = NULL;
+    drop_ended();
+    pthread_mutex_unlock(&lock);
+}
+
+/* The child of a process that records: the recording is its parent's. */
+static void in_child(void) {
+    forked = forked || users;
+    atomic_store(&bti_trace_on_, false);
+}
+
+static void prepare(void) {
+    pthread_key_create(&key, end_thread);
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+static writer *writer_of_thread(void) {
+    if (mine) return mine;
+    pthread_once(&once, prepare);
+    writer *w = bti_calloc(1, sizeof *w);
+    if (!w) return NULL;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_lock(&lock);
+    w->thread = (bti_trace_thread){.number = threads++, .serves = serves, .main = gettid() == getpid()};
+    w->next = writers;
+    writers = w;
+    pthread_mutex_unlock(&lock);
+    pthread_setspecific(key, w);
+    return mine = w;
+}
+
+/* --- noting --------------------------------------------------------------------------------------------------------- */
+
+/* Under the writer's lock; NULL when there is no room. */
+static bti_trace_event *room(writer *w) {
+    if (atomic_fetch_add_explicit(&kept, 1, memory_order_relaxed) >=
+        atomic_load_explicit(&most, memory_order_relaxed)) {
+        atomic_fetch_sub_explicit(&kept, 1, memory_order_relaxed);
+        return NULL;
+    }
+    if (!w->last || w->last->count == CHUNK) {
+        chunk *added = bti_alloc(sizeof *added);
+        if (!added) {
+            atomic_fetch_sub_explicit(&kept, 1, memory_order_relaxed);
+            return NULL;
+        }
+        added->next = NULL;
+        added->count = 0;
+        *(w->last ? &w->last->next : &w->first) = added;
+        w->last = added;
+    }
+    return &w->last->events[w->last->count++];
+}
+
+void bti_trace_add(const bti_trace_event *event) {
+    if (!event->start_ns || !bti_trace_on()) return;
+    writer *w = writer_of_thread();
+    bti_trace_event *slot = NULL;
+    if (w) {
+        pthread_mutex_lock(&w->lock);
+        if (bti_trace_on() && (slot = room(w))) {
+            *slot = *event;
+            slot->thread = w->thread.number;
+        }
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (!slot && bti_trace_on()) atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+}
+
+static void note(bti_trace_event event, const char *name) {
+    bti_place place = bti_call_place();
+    event.file = place.site.file;
+    event.line = place.site.line;
+    event.operations[0] = place.name;
+    snprintf(event.name, sizeof event.name, "%s", name);
+    bti_trace_add(&event);
+}
+
+void bti_trace_span(bti_trace_kind kind, const char *name, uint64_t start_ns, uint64_t end_ns) {
+    if (!start_ns) return;
+    note((bti_trace_event){.kind = (uint8_t)kind,
+                           .device = BTI_TRACE_HOST,
+                           .to = BTI_TRACE_HOST,
+                           .start_ns = start_ns,
+                           .end_ns = end_ns},
+         name);
+}
+
+void bti_trace_copy(uint64_t start_ns, int from, int to, uint64_t bytes) {
+    if (!start_ns) return;
+    note((bti_trace_event){.kind = BTI_TRACE_COPY,
+                           .device = (int16_t)from,
+                           .to = (int16_t)to,
+                           .start_ns = start_ns,
+                           .end_ns = bti_trace_now(),
+                           .written_bytes = bytes},
+         "copy");
+}
+
+void bti_trace_memory(int device, uint64_t in_use) {
+    if (!bti_trace_on()) return;
+    uint64_t now = bti_trace_now();
+    bti_trace_add(&(bti_trace_event){.kind = BTI_TRACE_MEMORY,
+                                     .device = (int16_t)device,
+                                     .to = (int16_t)device,
+                                     .start_ns = now,
+                                     .end_ns = now,
+                                     .written_bytes = in_use});
+}
+
+void bti_trace_name_device(int device, const char *name) {
+    if (device < 0 || device >= BTI_TRACE_DEVICES) return;
+    pthread_mutex_lock(&lock);
+    snprintf(devices[device], sizeof devices[device], "%s", name);
+    pthread_mutex_unlock(&lock);
+}
+
+void bti_trace_serve(int device) { serves = device; }
+
+/* --- collecting ----------------------------------------------------------------------------------------------------- */
+
+void bti_trace_start(void) {
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&lock);
+    users++;
+    if (!forked) atomic_store(&bti_trace_on_, true);
+    pthread_mutex_unlock(&lock);
+}
+
+void bti_trace_stop(void) {
+    pthread_mutex_lock(&lock);
+    if (--users == 0) {
+        atomic_store(&bti_trace_on_, false);
+        for (writer *w = forked ? NULL : writers; w; w = w->next) {
+            pthread_mutex_lock(&w->lock);
+            free_chunks(w);
+            pthread_mutex_unlock(&w->lock);
+        }
+        if (!forked) drop_ended();
+        atomic_store(&kept, 0);
+        atomic_store(&dropped, 0);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static int by_start(const void *left, const void *right) {
+    const bti_trace_event *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns); /* what lies around comes first */
+}
+
+static bool copy_events(writer *w, uint64_t since, bti_trace_log *log) {
+    bool fits = true;
+    pthread_mutex_lock(&w->lock);
+    for (const chunk *c = w->first; c && fits; c = c->next) {
+        fits = bti_vec_reserve(&log->events, c->count);
+        for (size_t i = 0; i < c->count && fits; i++)
+            if (c->events[i].start_ns >= since) log->events.items[log->events.count++] = c->events[i];
+    }
+    pthread_mutex_unlock(&w->lock);
+    return fits;
+}
+
+bool bti_trace_collect(uint64_t since, bti_trace_log *log) {
+    *log = (bti_trace_log){.begun_ns = since, .ended_ns = bti_trace_now()};
+    bool fits = true;
+    pthread_mutex_lock(&lock);
+    for (writer *w = forked ? NULL : writers; w && fits; w = w->next)
+        fits = bti_vec_push(&log->threads, w->thread) && copy_events(w, since, log);
+    memcpy(log->devices, devices, sizeof devices);
+    log->dropped = atomic_load(&dropped);
+    pthread_mutex_unlock(&lock);
+    if (!fits)
+        bti_trace_log_free(log);
+    else if (log->events.count)
+        qsort(log->events.items, log->events.count, sizeof *log->events.items, by_start);
+    return fits;
+}
+
+void bti_trace_log_free(bti_trace_log *log) {
+    bti_vec_free(&log->events);
+    bti_vec_free(&log->threads);
+}
+
+/* --- the file of the flag ------------------------------------------------------------------------------------------- */
+
+void bti_trace_set_writer(bt_status (*write)(const bti_trace_log *log, const char *path)) {
+    atomic_store(&write_file, write);
+}
+
+static void write_recorded(const char *path) {
+    bt_status (*write)(const bti_trace_log *, const char *) = atomic_load(&write_file);
+    bti_trace_log log;
+    bti_error *before = bti_error_last();
+    if (!write || !bti_trace_collect(file_since, &log))
+        bti_log("flag \"trace\": %s could not be written: %s", path, write ? "out of host memory" : "no writer");
+    else {
+        if (write(&log, path) != BT_OK) bti_log("flag \"trace\": %s", bt_error_text());
+        bti_trace_log_free(&log);
+    }
+    bt_error_clear();
+    (void)!bti_fail_with(before);
+    bti_error_release(before);
+}
+
+static void at_end(void) { bti_trace_record_into(""); }
+static void watch_end(void) { atexit(at_end); }
+
+void bti_trace_record_into(const char *path) {
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    pthread_mutex_lock(&file_lock);
+    if (forked || !strcmp(path, file ? file : "")) {
+        pthread_mutex_unlock(&file_lock);
+        return;
+    }
+    char *written = file;
+    file = *path ? bti_strdup(path) : NULL;
+    if (*path && !file) bti_log("flag \"trace\": out of host memory");
+    if (written) {
+        write_recorded(written);
+        bti_trace_stop();
+        bti_free(written);
+    }
+    if (file) {
+        pthread_once(&watched, watch_end);
+        file_since = bti_trace_now();
+        bti_trace_start();
+    }
+    pthread_mutex_unlock(&file_lock);
+}
+
+void bti_trace_set_most(size_t events) { atomic_store(&most, events ? events : (size_t)MOST); }

@@ -1,0 +1,99 @@
+/* The recorder behind profiles and traces: what ran when, noted by whoever does it, kept per thread until somebody collects
+ * it. Off, a note costs one relaxed atomic load. Times are CLOCK_MONOTONIC, of the host: of a driver whose launches only
+ * enqueue they are the times of launching. Plain numbers and texts: exec/ and view/ know what they mean. */
+#ifndef BTI_BASE_TRACE_H
+#define BTI_BASE_TRACE_H
+
+#include "base/error.h"
+#include "base/vec.h"
+#include <stdatomic.h>
+
+#define BTI_TRACE_DEVICES 64
+#define BTI_TRACE_HOST (-1)
+#define BTI_TRACE_OPERATIONS 4
+
+typedef enum bti_trace_kind {
+    BTI_TRACE_KERNEL,  /* ran on `device` */
+    BTI_TRACE_COPY,    /* `device` to `to`, one of which may be the host; written_bytes: what was moved */
+    BTI_TRACE_MEMORY,  /* written_bytes: in use on `device` from start_ns on */
+    BTI_TRACE_PLAN,    /* the host: from nodes to a plan */
+    BTI_TRACE_PREPARE, /* programs found or made, operands bound */
+    BTI_TRACE_SUBMIT,  /* memory reserved, tasks queued */
+    BTI_TRACE_WAIT,    /* for a result; the thread may run kernels itself meanwhile */
+    /* what happens once: the ledger of first calls */
+    BTI_TRACE_OPEN,    /* a device */
+    BTI_TRACE_LIBRARY, /* a shared library loaded */
+    BTI_TRACE_COMPILE, /* a kernel compiled */
+    BTI_TRACE_CACHE,   /* a kernel read from the disk cache or written to it */
+    BTI_TRACE_LOAD,    /* a program made ready by its driver: what it compiles or reads lies within */
+    BTI_TRACE_KINDS
+} bti_trace_kind;
+
+typedef struct bti_trace_event {
+    uint64_t start_ns, end_ns;
+    uint64_t elements, read_bytes, written_bytes;
+    const char *operations[BTI_TRACE_OPERATIONS]; /* public ones that it was asked for by: literals; then NULL */
+    const char *file;                             /* the user's: a literal; NULL where there is none */
+    int32_t line;
+    uint32_t thread; /* number of the recording thread, set by bti_trace_add */
+    int16_t device, to;
+    uint8_t kind;
+    char name[51]; /* of the kernel, the library, ... */
+} bti_trace_event;
+
+/* --- noting: any thread; never fails, what finds no room is counted ------------------------------------------------- */
+
+extern atomic_bool bti_trace_on_; /* not for direct use */
+static inline bool bti_trace_on(void) { return atomic_load_explicit(&bti_trace_on_, memory_order_relaxed); }
+uint64_t bti_trace_now(void); /* ns, never 0 */
+/* The start of something, or 0 while nothing is recorded: then whatever is noted with it is passed over. */
+static inline uint64_t bti_trace_begin(void) { return bti_trace_on() ? bti_trace_now() : 0; }
+
+/* Keeps a copy, unless start_ns is 0 or nothing is recorded. */
+void bti_trace_add(const bti_trace_event *event);
+/* Something that the host did for `name` (copied, cut to fit), from start_ns (of bti_trace_begin) to end_ns. */
+void bti_trace_span(bti_trace_kind kind, const char *name, uint64_t start_ns, uint64_t end_ns);
+static inline void bti_trace_end(bti_trace_kind kind, const char *name, uint64_t start_ns) {
+    if (start_ns) bti_trace_span(kind, name, start_ns, bti_trace_now());
+}
+/* Bytes moved since start_ns, for the running public call; BTI_TRACE_HOST for the host. */
+void bti_trace_copy(uint64_t start_ns, int from, int to, uint64_t bytes);
+void bti_trace_memory(int device, uint64_t in_use);
+
+/* Names for lanes, kept whether or not anything is recorded. */
+void bti_trace_name_device(int device, const char *name);
+void bti_trace_serve(int device); /* the calling thread is that device's queue */
+
+/* --- collecting ----------------------------------------------------------------------------------------------------- */
+
+typedef struct bti_trace_thread {
+    uint32_t number;
+    int serves; /* device, or -1 */
+    bool main;
+} bti_trace_thread;
+
+typedef struct bti_trace_log {
+    BTI_VEC(bti_trace_event) events; /* by start */
+    BTI_VEC(bti_trace_thread) threads;
+    char devices[BTI_TRACE_DEVICES][24]; /* "" where none has that number */
+    uint64_t begun_ns, ended_ns;
+    uint64_t dropped; /* events that found no room */
+} bti_trace_log;
+
+/* Recording lasts from the first start to the matching last stop, which forgets everything. */
+void bti_trace_start(void);
+void bti_trace_stop(void);
+/* Copies what started at `since` or later; false when memory is short (the log is empty then). */
+bool bti_trace_collect(uint64_t since, bti_trace_log *log);
+void bti_trace_log_free(bti_trace_log *log);
+
+/* How the file of flag "trace" is written; view/ says. */
+void bti_trace_set_writer(bt_status (*write)(const bti_trace_log *log, const char *path));
+/* Follows the flag: writes the file that was recorded for, and records for `path` ("": none) until it changes or the
+ * process ends. A failure is logged. */
+void bti_trace_record_into(const char *path);
+
+/* For tests: the most events kept at once; 0: as at the start. */
+void bti_trace_set_most(size_t events);
+
+#endif
