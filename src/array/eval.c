@@ -6,6 +6,7 @@
 #include "array/plan_log.h"
 #include "base/flags.h"
 #include "base/fork.h"
+#include "base/trace.h"
 #include "exec/exec.h"
 
 static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
@@ -52,7 +53,9 @@ bti_fusing bti_fusing_now(void) {
 
 static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size_t count, bool behind) {
     bti_plan plan = {0};
+    uint64_t planning = bti_trace_begin();
     bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), &plan);
+    bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
     bti_error *error = NULL;
     if (status == BT_OK) {
         for (size_t i = 0; i < order->count; i++)

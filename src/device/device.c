@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/trace.h"
 #include "device/registry.h"
 
 #define CHUNK_BYTES ((size_t)4 << 20) /* of copies over the host */
@@ -51,6 +52,14 @@ static bt_status open_locked(bt_device *device) {
     return status;
 }
 
+static bt_status open_traced(bt_device *device) {
+    uint64_t start = bti_trace_begin();
+    bti_trace_name_device(device->id, device->name);
+    bt_status status = open_locked(device);
+    bti_trace_end(BTI_TRACE_OPEN, device->name, start);
+    return status;
+}
+
 bt_status bti_device_open(int id) {
     BTI_TRY(bti_device_check_fork());
     bt_device *device = bti_registry_at(id);
@@ -63,7 +72,7 @@ bt_status bti_device_open(int id) {
     if (atomic_load(&device->retired))
         status = bti_fail(BT_FAILED_PRECONDITION, "%s was replaced by a simulated device", device->name);
     else if (!atomic_load(&device->opened))
-        status = open_locked(device);
+        status = open_traced(device);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -99,8 +108,10 @@ bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t b
     BTI_TRY(bti_device_open(id));
     if (!bytes) return BT_OK;
     bt_device *device = bti_registry_at(id);
+    uint64_t start = bti_trace_begin();
     BTI_TRY(device->driver->upload(device->state, address, host, bytes));
     bti_device_count_copy(-1, id, bytes);
+    bti_trace_copy(start, -1, id, bytes);
     return BT_OK;
 }
 
@@ -108,8 +119,10 @@ bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes
     BTI_TRY(bti_device_open(id));
     if (!bytes) return BT_OK;
     bt_device *device = bti_registry_at(id);
+    uint64_t start = bti_trace_begin();
     BTI_TRY(device->driver->download(device->state, host, address, bytes));
     bti_device_count_copy(id, -1, bytes);
+    bti_trace_copy(start, id, -1, bytes);
     return BT_OK;
 }
 
@@ -151,8 +164,10 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
     BTI_TRY(bti_device_open(to_id));
     BTI_TRY(bti_device_open(from_id));
     if (!bytes) return BT_OK;
+    uint64_t start = bti_trace_begin();
     BTI_TRY(copy(bti_registry_at(to_id), to, bti_registry_at(from_id), from, bytes));
     bti_device_count_copy(from_id, to_id, bytes);
+    bti_trace_copy(start, from_id, to_id, bytes);
     return BT_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/trace.h"
 #include "base/vec.h"
 
 #define KIB ((size_t)1 << 10)
@@ -259,6 +260,7 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool i
         block->in_use = true;
         pool->used += block->capacity;
         if (pool->used > pool->peak) pool->peak = pool->used;
+        bti_trace_memory(pool->device, pool->used);
     }
     pthread_mutex_unlock(&pool->lock);
     *out = block;
@@ -277,6 +279,7 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool i
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
     pthread_mutex_lock(&pool->lock);
     pool->used -= block->capacity;
+    bti_trace_memory(pool->device, pool->used);
     block->in_use = false;
     if (busy_until > block->busy_until) block->busy_until = busy_until;
     bti_block *previous = block->previous, *next = block->next;

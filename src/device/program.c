@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/trace.h"
 #include "device/registry.h"
 
-#define MOST_KERNELS 4096 /* kept when nobody holds them */
+#define MOST_KERNELS 4096     /* kept when nobody holds them */
+#define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */
 
 struct bti_program {
     atomic_uint refs;
@@ -95,6 +97,14 @@ static bool make_room(struct bti_programs *programs) {
 
 static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
 
+/* What is compiled or read by it is noted on its own, within. */
+static void note_loading(const bti_program_source *source, uint64_t start) {
+    char name[48];
+    if (!start || bti_trace_now() - start < WORTH_A_NOTE_NS) return;
+    if (source->kernel) bti_kernel_name(name, sizeof name, source->kernel);
+    bti_trace_end(BTI_TRACE_LOAD, source->kernel ? name : bti_op_info(source->op)->name, start);
+}
+
 static bt_status load(bt_device *device, const bti_program_source *source, uint64_t hash, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return no_memory();
@@ -111,7 +121,11 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
         else
             status = no_memory();
     }
-    if (status == BT_OK) status = device->driver->program_load(device->state, &program->source, &program->state);
+    if (status == BT_OK) {
+        uint64_t start = bti_trace_begin();
+        status = device->driver->program_load(device->state, &program->source, &program->state);
+        note_loading(source, start);
+    }
     if (status == BT_OK)
         *loaded = program;
     else

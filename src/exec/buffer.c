@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
 #include "exec/queue.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -115,7 +116,11 @@ bool bti_buffer_done(const bti_buffer *buffer) { return bti_queue_completed(buff
 
 bt_status bti_buffer_wait(bti_buffer *buffer) {
     BTI_TRY(bti_device_check_fork());
-    bti_queue_wait(buffer->device, buffer->ready);
+    if (!bti_buffer_done(buffer)) {
+        uint64_t start = bti_trace_begin();
+        bti_queue_wait(buffer->device, buffer->ready);
+        bti_trace_end(BTI_TRACE_WAIT, "a result", start);
+    }
     return bti_fail_with(bti_buffer_error(buffer));
 }
 

@@ -106,7 +106,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
 
 static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t *attr) {
     const bti_step *step = &of->plan.steps.items[s];
-    of->steps[s].place = step->node->place;
+    of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
     if (step->kind == BTI_STEP_COPY) return BT_OK;
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
     bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = NULL};
@@ -185,6 +185,7 @@ static bool allocate(bti_prepared *of) {
 }
 
 bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
+    uint64_t start = bti_trace_begin();
     bti_prepared *of = bti_calloc(1, sizeof *of);
     if (!of) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     atomic_init(&of->refs, 1);
@@ -195,6 +196,7 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     bt_status status = allocate(of) ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     size_t operand = 0, attr = 0;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);
+    bti_trace_end(BTI_TRACE_PREPARE, "prepare", start);
     if (status == BT_OK)
         *prepared = of;
     else

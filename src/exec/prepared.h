@@ -6,10 +6,11 @@
 
 #include "exec/exec.h"
 #include "exec/queue.h"
+#include "exec/trace.h"
 
 typedef struct bti_ready_step {
     bti_program *program; /* retained; NULL: a copy between devices */
-    bti_place place;
+    bti_trace_asked asked;
     size_t first_operand; /* of work: into the run's operands: inputs, then the output */
     size_t first_attr;
     int attr_count;

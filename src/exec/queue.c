@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "base/trace.h"
 #include "device/device.h"
 
 typedef struct queue {
@@ -65,6 +66,7 @@ void bti_queue_wait(int device, uint64_t number) {
 
 static void *serve(void *argument) {
     queue *q = argument;
+    bti_trace_serve((int)(q - queues));
     pthread_mutex_lock(&q->lock);
     while (!q->stop) {
         if (q->kicked && q->head && !q->running)

@@ -5,6 +5,7 @@
 #include "exec/buffer.h"
 #include "exec/prepared.h"
 #include "exec/queue.h"
+#include "exec/trace.h"
 
 /* --- running ------------------------------------------------------------------------------------------------------- */
 
@@ -71,15 +72,17 @@ static void run_step(bti_run *run, size_t s) {
         }
     }
     int depth = bti_call_begin(NULL); /* what goes wrong is told of who enqueued it, not of who happens to wait */
-    bti_place waiting = bti_call_set_place(ready->place);
+    bti_place waiting = bti_call_set_place(ready->asked.place);
+    uint64_t start = bti_trace_begin();
     bt_status status = step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program)
                        : step->kind == BTI_STEP_COPY ? copy(run, step)
                                                      : launch_work(run, step, ready);
+    bti_trace_step(start, &run->of->plan, step, &ready->asked);
     bti_call_set_place(waiting);
     bti_call_end(depth);
     if (status == BT_OK) return;
     bti_error *error = bti_error_last();
-    if (!error) error = bti_error_at(ready->place, status, "%s without a word", bt_status_name(status));
+    if (!error) error = bti_error_at(ready->asked.place, status, "%s without a word", bt_status_name(status));
     fail_outputs(run, step, error);
     bti_error_release(error);
 }
@@ -96,7 +99,7 @@ static bt_status finish(int device) {
 /* The device failed behind our back: nothing that it did can be trusted. */
 static void fail_steps(const bti_run_task *task, bt_status status) {
     for (size_t s = task->of->first; s < task->of->last; s++) {
-        bti_error *error = bti_error_at(task->run->of->steps[s].place, status, "%s", bt_error_text());
+        bti_error *error = bti_error_at(task->run->of->steps[s].asked.place, status, "%s", bt_error_text());
         fail_outputs(task->run, &task->run->of->plan.steps.items[s], error);
         bti_error_release(error);
     }
@@ -235,6 +238,7 @@ static bool run_now(const bti_prepared *of, const uint64_t *numbers) {
 bt_status bti_exec_run(bti_prepared *of, bti_buffer *const *externals, bti_buffer **results, bool behind,
                        bti_error **error) {
     *error = NULL;
+    uint64_t start = bti_trace_begin();
     bti_run *run = bti_run_begin(of);
     if (!run) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     uint64_t numbers[BTI_MAX_DEVICES];
@@ -247,6 +251,7 @@ bt_status bti_exec_run(bti_prepared *of, bti_buffer *const *externals, bti_buffe
     }
     give_back(run, numbers);
     submit(run, status == BT_OK ? run_task : skip_task);
+    bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);
     if (status == BT_OK && (behind || of->only_device < 0) && of->tasks.count && !run_now(of, numbers)) bti_exec_kick();
     if (status != BT_OK && !*error) *error = bti_error_last();
     bti_run_done(run);
@@ -282,8 +287,10 @@ void bti_exec_kick(void) {
 }
 
 void bti_exec_finish(void) {
+    uint64_t start = bti_trace_begin();
     bti_exec_kick();
     for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_queue_wait(d, bti_queue_submitted(d));
+    bti_trace_end(BTI_TRACE_WAIT, "everything", start);
 }
 
 void bti_exec_shutdown(void) {

@@ -1,5 +1,6 @@
 #include "ir/kernel.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/dtype.h"
@@ -152,6 +153,23 @@ void bti_kernel_text(bti_str *text, const bti_kernel *kernel) {
             bti_str_addf(text, "  %s, stage %d", instr->level == BTI_ROW ? "row" : "point", instr->stage);
         bti_str_add(text, "\n");
     }
+}
+
+void bti_kernel_name(char *name, size_t size, const bti_kernel *kernel) {
+    size_t length = 0;
+    int before = -1;
+    for (int i = 0; i < kernel->instr_count; i++) {
+        int op = kernel->instrs[i].op;
+        if (op == before || op == BTI_OP_leaf || op == BTI_OP_const || op == BTI_OP_iota || op == BTI_OP_cast) continue;
+        const char *text = bti_op_info((bti_op)op)->name;
+        if (length + strlen(text) + 5 > size) {
+            snprintf(name + length, size - length, "...");
+            return;
+        }
+        length += (size_t)snprintf(name + length, size - length, "%s%s", length ? "+" : "", text);
+        before = op;
+    }
+    if (!length) snprintf(name, size, "%s", kernel->input_count ? "move" : "fill");
 }
 
 /* The bytes up to the last used instruction say it all. */

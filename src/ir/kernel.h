@@ -99,6 +99,9 @@ int64_t bti_kernel_half(const bti_kernel *kernel, const struct bti_box *box);
 const char *bti_kernel_verify(const bti_kernel *kernel);
 /* One line per operand and instruction; for explain, golden texts and messages. */
 void bti_kernel_text(bti_str *text, const bti_kernel *kernel);
+/* Its operations as one word, "mul+add+sum": elementwise ones and reductions in order, none twice in a row, without casts;
+ * "..." for what does not fit. */
+void bti_kernel_name(char *name, size_t size, const bti_kernel *kernel);
 uint64_t bti_kernel_hash(const bti_kernel *kernel);
 bool bti_kernel_equal(const bti_kernel *a, const bti_kernel *b);
 

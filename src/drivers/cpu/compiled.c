@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/trace.h"
 #include "drivers/cpu/target.h"
 
 enum { RUN, PART, FINISH, FUNCTIONS };
@@ -88,8 +89,15 @@ bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render
     } else {
         bti_cache_key key = bti_cache_key_of(&text, target);
         bool found;
+        char name[48];
+        bti_kernel_name(name, sizeof name, kernel);
+        uint64_t start = bti_trace_begin();
         status = find(key, target, made, &found);
-        if (status == BT_OK && !found) status = make(key, &text, target, made);
+        if (found) bti_trace_end(BTI_TRACE_CACHE, name, start);
+        if (status == BT_OK && !found) {
+            status = make(key, &text, target, made);
+            bti_trace_end(BTI_TRACE_COMPILE, name, start);
+        }
     }
     bti_str_free(&text);
     if (status == BT_OK)

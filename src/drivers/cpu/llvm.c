@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/fork.h"
+#include "base/trace.h"
 
 /* The part of LLVM's C API that is used, as in llvm-c/ of LLVM 16 to 19; its handles are pointers. */
 #define LLVM_ENTRIES(ENTRY)                                                                                     \
@@ -129,7 +130,7 @@ static void open_one(void *library, const char *name) {
 
 /* Under the lock. */
 static void open_any(void) {
-    uint64_t start = clock_ns();
+    uint64_t start = clock_ns(), noted = bti_trace_begin();
     bti_str reason = {0};
     for (int i = 0; libraries[i] && !now.opened; i++) {
         void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
@@ -142,9 +143,10 @@ static void open_any(void) {
             dlclose(library);
         }
     }
-    if (now.opened)
+    if (now.opened) {
         now.open_ns = clock_ns() - start;
-    else
+        bti_trace_end(BTI_TRACE_LIBRARY, now.library, noted);
+    } else
         snprintf(now.reason, sizeof now.reason, "no LLVM: %s%s", bti_str_text(&reason), INSTALL);
     bti_str_free(&reason);
     tried = true;
