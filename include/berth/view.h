@@ -37,6 +37,28 @@ BT_API double bt_time(bt_timed_fn *fn, void *data);
 BT_API char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *seconds);
 #define bt_timeit(...) BTI_AT(char *, bt_timeit(__VA_ARGS__))
 
+/* A profile: what ran between its start and its stop, on any thread. Both wait for pending work, so that it counts the work and
+ * not the asking for it. Device times are those of the kernels and copies themselves; host times (planning, preparing, submitting, waiting)
+ * stand apart, and waiting does not count the kernels that the waiting thread ran itself.
+ *
+ * NULL with the cause in the error record. Several may run at once; any thread may stop one. One that is never stopped keeps
+ * recording: bounded memory (about 35 MB), what finds no room is counted and told. */
+typedef struct bt_profile bt_profile;
+BT_API bt_profile *bt_profile_start(void);
+#define bt_profile_start(...) BTI_AT(bt_profile *, bt_profile_start(__VA_ARGS__))
+
+/* Ends it and lets it go, in any case. *text (text may be NULL): tables of kernels (calls, total, mean, share of all kernel time,
+ * bytes per second with the operation and line that asked for them), devices (busy for which share of the time), copies, and the
+ * host; yours: bt_free. trace_file (may be NULL): a Chrome trace is written there, which chrome://tracing, Perfetto and
+ * `berth trace FILE` open. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, NOT_FOUND and UNKNOWN (the file cannot be written). */
+BT_API BT_MUST_USE bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **text);
+#define bt_profile_stop(...) BTI_AT_MUST(bt_profile_stop(__VA_ARGS__))
+
+/* Writes a page from a Chrome trace that berth recorded (bt_profile_stop, flag "trace"): one HTML file that needs nothing else.
+ * DATA_LOSS when the file is not such a trace. Does not touch devices. */
+BT_API BT_MUST_USE bt_status bt_trace_page(const char *trace_file, const char *html_file);
+#define bt_trace_page(...) BTI_AT_MUST(bt_trace_page(__VA_ARGS__))
+
 /* Waits until all recorded and submitted work of this thread's arrays, and all queues, are done. */
 BT_API void bt_synchronize(void);
 #define bt_synchronize(...) BTI_AT_VOID(bt_synchronize(__VA_ARGS__))

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/str.h"
+#include "view/trace.h"
 
 static double now(void) {
     struct timespec t;
@@ -26,8 +26,7 @@ double bt_time(bt_timed_fn *fn, void *data) {
     return NAN;
 }
 
-/* "186 ms": three digits and the unit that fits. */
-static void add_seconds(bti_str *text, double seconds) {
+void bti_add_seconds(bti_str *text, double seconds) {
     static const struct {
         double scale;
         const char *unit;
@@ -54,9 +53,9 @@ char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *se
     double mean = sum / runs, variance = squares / runs - mean * mean;
     if (seconds) *seconds = mean;
     bti_str text = {0};
-    add_seconds(&text, mean);
+    bti_add_seconds(&text, mean);
     bti_str_add(&text, " ± ");
-    add_seconds(&text, variance > 0 ? sqrt(variance) : 0);
+    bti_add_seconds(&text, variance > 0 ? sqrt(variance) : 0);
     bti_str_addf(&text, " per loop (mean ± std. dev. of %d run%s, %lld loop%s each)", runs, runs == 1 ? "" : "s",
                  (long long)loops, loops == 1 ? "" : "s");
     char *taken = bti_str_take(&text);

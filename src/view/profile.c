@@ -1,0 +1,292 @@
+/* bt_profile: from a recording to tables. */
+#include <berth/view.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "array/handle.h"
+#include "device/device.h"
+#include "view/trace.h"
+
+#define ROWS_SHOWN 24
+
+struct bt_profile {
+    uint64_t since;
+};
+
+typedef struct row { /* events that a table shows as one */
+    const bti_trace_event *like;
+    uint64_t calls, ns, bytes;
+} row;
+typedef BTI_VEC(row) row_list;
+
+static double seconds(uint64_t ns) { return 1e-9 * (double)ns; }
+
+/* What was added since `from` takes `width` columns. */
+static void pad(bti_str *text, size_t from, int width) {
+    int used = (int)(text->length - from);
+    if (used < width) bti_str_addf(text, "%*s", width - used, "");
+}
+
+/* Bytes of UTF-8 that continue a character ("µs") take no column. */
+static void add_right(bti_str *text, int width, const char *cell) {
+    for (const char *c = cell; *c; c++) width += ((unsigned char)*c & 0xc0) == 0x80;
+    bti_str_addf(text, "%*s", width, cell);
+}
+
+static void add_time(bti_str *text, int width, uint64_t ns) {
+    bti_str cell = {0};
+    bti_add_seconds(&cell, seconds(ns));
+    add_right(text, width, bti_str_text(&cell));
+    bti_str_free(&cell);
+}
+
+static void add_share(bti_str *text, uint64_t part, uint64_t whole) {
+    char cell[16];
+    snprintf(cell, sizeof cell, "%.1f %%", whole ? 100 * (double)part / (double)whole : 0);
+    add_right(text, 9, cell);
+}
+
+static void add_speed(bti_str *text, uint64_t bytes, uint64_t ns) {
+    char cell[32];
+    snprintf(cell, sizeof cell, "%.3g GB/s", ns ? (double)bytes / (double)ns : 0);
+    add_right(text, 13, cell);
+}
+
+/* --- rows ----------------------------------------------------------------------------------------------------------- */
+
+static int compare_texts(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
+
+static int compare_kernels(const bti_trace_event *a, const bti_trace_event *b) {
+    int order = strcmp(a->name, b->name);
+    for (int i = 0; i < BTI_TRACE_OPERATIONS && !order; i++) order = compare_texts(a->operations[i], b->operations[i]);
+    if (!order) order = compare_texts(a->file, b->file);
+    return order ? order : a->line - b->line;
+}
+
+static int compare_ways(const bti_trace_event *a, const bti_trace_event *b) {
+    return a->device != b->device ? a->device - b->device : a->to - b->to;
+}
+
+static int compare_spans(const bti_trace_event *a, const bti_trace_event *b) {
+    return a->kind != b->kind || a->kind < BTI_TRACE_OPEN ? a->kind - b->kind : strcmp(a->name, b->name);
+}
+
+static int (*comparison(int kind))(const bti_trace_event *, const bti_trace_event *) {
+    return kind == BTI_TRACE_KERNEL ? compare_kernels : kind == BTI_TRACE_COPY ? compare_ways : compare_spans;
+}
+
+static int sort_like(const void *a, const void *b) {
+    const row *left = a, *right = b;
+    return comparison(left->like->kind)(left->like, right->like);
+}
+
+static int by_time(const void *a, const void *b) {
+    const row *left = a, *right = b;
+    return (left->ns < right->ns) - (left->ns > right->ns);
+}
+
+/* One row per sort of event of these kinds, the longest first. */
+static bool gather(const bti_trace_log *log, int first_kind, int last_kind, row_list *rows) {
+    for (size_t i = 0; i < log->events.count; i++) {
+        const bti_trace_event *event = &log->events.items[i];
+        if (event->kind < first_kind || event->kind > last_kind) continue;
+        row one = {event, 1, event->end_ns - event->start_ns, event->read_bytes + event->written_bytes};
+        if (!bti_vec_push(rows, one)) return false;
+    }
+    if (!rows->count) return true;
+    qsort(rows->items, rows->count, sizeof *rows->items, sort_like);
+    size_t last = 0;
+    for (size_t i = 1; i < rows->count; i++) {
+        row *to = &rows->items[last], *from = &rows->items[i];
+        if (sort_like(to, from)) {
+            rows->items[++last] = *from;
+            continue;
+        }
+        to->calls += from->calls;
+        to->ns += from->ns;
+        to->bytes += from->bytes;
+    }
+    rows->count = last + 1;
+    qsort(rows->items, rows->count, sizeof *rows->items, by_time);
+    return true;
+}
+
+/* --- tables --------------------------------------------------------------------------------------------------------- */
+
+static void add_numbers(bti_str *text, const row *r) {
+    char calls[24];
+    snprintf(calls, sizeof calls, "%llu", (unsigned long long)r->calls);
+    add_right(text, 9, calls);
+    add_time(text, 11, r->ns);
+    add_time(text, 11, r->ns / r->calls);
+}
+
+static void add_kernels(bti_str *text, const row_list *rows) {
+    char names[256];
+    uint64_t total = 0;
+    int width = 24; /* of the names */
+    for (size_t i = 0; i < rows->count; i++) {
+        int length = (int)strlen(rows->items[i].like->name) + 4;
+        if (i < ROWS_SHOWN && length > width) width = length;
+        total += rows->items[i].ns;
+    }
+    if (rows->count)
+        bti_str_addf(text, "\n%-*s%9s%11s%11s%9s%13s  asked for by\n", width, "kernels", "calls", "total", "mean",
+                     "share", "speed");
+    for (size_t i = 0; i < rows->count && i < ROWS_SHOWN; i++) {
+        const row *r = &rows->items[i];
+        bti_str_addf(text, "  %-*s", width - 2, r->like->name);
+        add_numbers(text, r);
+        add_share(text, r->ns, total);
+        add_speed(text, r->bytes, r->ns);
+        bti_str_addf(text, "  %s", bti_trace_operations(r->like, names, sizeof names));
+        if (r->like->file)
+            bti_str_addf(text, " %s:%d", bti_site_file((bti_site){r->like->file, r->like->line}), r->like->line);
+        bti_str_add(text, "\n");
+    }
+    if (rows->count > ROWS_SHOWN) bti_str_addf(text, "  and %zu more\n", rows->count - ROWS_SHOWN);
+}
+
+static void add_copies(bti_str *text, const bti_trace_log *log, const row_list *rows) {
+    if (rows->count)
+        bti_str_addf(text, "\n%-24s%9s%11s%11s%9s%13s\n", "copies", "calls", "total", "mean", "bytes", "speed");
+    for (size_t i = 0; i < rows->count; i++) {
+        const row *r = &rows->items[i];
+        bti_str bytes = {0};
+        size_t from = text->length;
+        bti_str_addf(text, "  %s -> %s", bti_trace_place_name(log, r->like->device),
+                     bti_trace_place_name(log, r->like->to));
+        pad(text, from, 24);
+        add_numbers(text, r);
+        bti_str_add_bytes_size(&bytes, r->bytes);
+        add_right(text, 9, bti_str_text(&bytes));
+        bti_str_free(&bytes);
+        add_speed(text, r->bytes, r->ns);
+        bti_str_add(text, "\n");
+    }
+}
+
+/* A queue runs one thing at a time: kernels and the copies that it sends. */
+static void add_devices(bti_str *text, const bti_trace_log *log) {
+    uint64_t length = log->ended_ns - log->begun_ns, busy[BTI_TRACE_DEVICES] = {0}, peak[BTI_TRACE_DEVICES] = {0};
+    bool used[BTI_TRACE_DEVICES] = {0};
+    for (size_t i = 0; i < log->events.count; i++) {
+        const bti_trace_event *event = &log->events.items[i];
+        if (event->device < 0) continue;
+        used[event->device] = true;
+        if (event->kind == BTI_TRACE_MEMORY) {
+            if (event->written_bytes > peak[event->device]) peak[event->device] = event->written_bytes;
+        } else
+            busy[event->device] += event->end_ns - event->start_ns;
+    }
+    bti_str_addf(text, "\n%-24s%9s%11s%9s%13s\n", "devices", "", "busy", "share", "most memory");
+    for (int d = 0; d < BTI_TRACE_DEVICES; d++) {
+        if (!used[d]) continue;
+        bti_str memory = {0};
+        size_t from = text->length;
+        bti_str_addf(text, "  %s", bti_trace_place_name(log, d));
+        pad(text, from, 33);
+        add_time(text, 11, busy[d]);
+        add_share(text, busy[d], length);
+        bti_str_add_bytes_size(&memory, peak[d]);
+        add_right(text, 13, peak[d] ? bti_str_text(&memory) : "-");
+        bti_str_free(&memory);
+        bti_str_add(text, "\n");
+    }
+}
+
+/* What a thread ran itself while it waited is no waiting. Waits do not nest in one thread. */
+static uint64_t time_in_waits(const bti_trace_log *log) {
+    uint64_t ns = 0;
+    for (size_t w = 0; w < log->events.count; w++) {
+        const bti_trace_event *wait = &log->events.items[w];
+        if (wait->kind != BTI_TRACE_WAIT) continue;
+        for (size_t i = w + 1; i < log->events.count && log->events.items[i].start_ns < wait->end_ns; i++) {
+            const bti_trace_event *event = &log->events.items[i];
+            if (event->thread == wait->thread && (event->kind == BTI_TRACE_KERNEL || event->kind == BTI_TRACE_COPY))
+                ns += event->end_ns - event->start_ns;
+        }
+    }
+    return ns;
+}
+
+static void add_host(bti_str *text, const bti_trace_log *log, const row_list *rows) {
+    static const char *const words[BTI_TRACE_KINDS] = {
+        [BTI_TRACE_PLAN] = "planning",     [BTI_TRACE_PREPARE] = "preparing",  [BTI_TRACE_SUBMIT] = "submitting",
+        [BTI_TRACE_WAIT] = "waiting",      [BTI_TRACE_OPEN] = "opening",       [BTI_TRACE_LIBRARY] = "library",
+        [BTI_TRACE_COMPILE] = "compiling", [BTI_TRACE_CACHE] = "kernel cache", [BTI_TRACE_LOAD] = "loading"};
+    if (rows->count) bti_str_addf(text, "\n%-24s%9s%11s%11s\n", "host", "calls", "total", "mean");
+    for (size_t i = 0; i < rows->count; i++) {
+        row r = rows->items[i];
+        size_t from = text->length;
+        if (r.like->kind == BTI_TRACE_WAIT) r.ns -= time_in_waits(log);
+        bti_str_addf(text, "  %s", words[r.like->kind]);
+        if (r.like->kind >= BTI_TRACE_OPEN) bti_str_addf(text, " %s", r.like->name);
+        pad(text, from, 24);
+        add_numbers(text, &r);
+        bti_str_add(text, "\n");
+    }
+}
+
+void bti_profile_text(bti_str *text, const bti_trace_log *log) {
+    row_list kernels = {0}, copies = {0}, host = {0};
+    bti_str_add(text, "profile of ");
+    bti_add_seconds(text, seconds(log->ended_ns - log->begun_ns));
+    if (log->dropped)
+        bti_str_addf(text, "; %llu events found no room and are missing", (unsigned long long)log->dropped);
+    bti_str_add(text, "\n");
+    bool fits = gather(log, BTI_TRACE_KERNEL, BTI_TRACE_KERNEL, &kernels) &&
+                gather(log, BTI_TRACE_COPY, BTI_TRACE_COPY, &copies) &&
+                gather(log, BTI_TRACE_PLAN, BTI_TRACE_KINDS - 1, &host);
+    if (fits) {
+        add_kernels(text, &kernels);
+        add_devices(text, log);
+        add_copies(text, log, &copies);
+        add_host(text, log, &host);
+    } else
+        text->failed = true;
+    bti_vec_free(&kernels);
+    bti_vec_free(&copies);
+    bti_vec_free(&host);
+}
+
+/* --- the public face ------------------------------------------------------------------------------------------------ */
+
+bt_profile *bt_profile_start(void) {
+    BTI_PUBLIC("bt_profile_start");
+    if (bti_device_check_fork() != BT_OK) return NULL;
+    bt_profile *profile = bti_calloc(1, sizeof *profile);
+    if (!profile) {
+        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        return NULL;
+    }
+    bt_synchronize();
+    profile->since = bti_trace_now();
+    bti_trace_start();
+    for (int d = 0; d < bti_device_count(); d++) { /* where the curves of memory begin */
+        bt_memory_info memory = BT_MEMORY_INFO_INIT;
+        if (bt_memory(bti_device_at(d), &memory) == BT_OK && memory.used) bti_trace_memory(d, memory.used);
+    }
+    return profile;
+}
+
+bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **text) {
+    BTI_PUBLIC("bt_profile_stop");
+    if (text) *text = NULL;
+    if (!profile) return bti_fail(BT_INVALID_ARGUMENT, "the profile is NULL");
+    bt_synchronize();
+    bti_trace_log log;
+    bool collected = bti_trace_collect(profile->since, &log);
+    bti_trace_stop();
+    bti_free(profile);
+    if (!collected) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = trace_file ? bti_trace_write(&log, trace_file) : BT_OK;
+    if (text) {
+        bti_str table = {0};
+        bti_profile_text(&table, &log);
+        *text = bti_str_take(&table);
+        if (!*text) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    }
+    bti_trace_log_free(&log);
+    return status;
+}
