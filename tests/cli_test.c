@@ -50,7 +50,7 @@ static int count_of(const char *text) {
 static void test_help(void **state) {
     assert_int_equal(run("", "--help"), 0);
     assert_says("exit codes: 0 done, 1 failed, 2 wrong usage");
-    const char *const commands[] = {"demo", "devices", "doctor", "config", "ops", "explain"};
+    const char *const commands[] = {"demo", "devices", "doctor", "config", "ops", "explain", "trace"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char arguments[64], usage[64];
         assert_int_equal(run("", "--help"), 0);
@@ -81,6 +81,10 @@ static void test_wrong_usage(void **state) {
     assert_int_equal(run("", "explain"), 2);
     assert_int_equal(run("", "explain true"), 2);
     assert_int_equal(run("", "explain --"), 2);
+    assert_int_equal(run("", "trace"), 2);
+    assert_int_equal(run("", "trace --"), 2);
+    assert_int_equal(run("", "trace -o"), 2);
+    assert_int_equal(run("", "trace one.json two.json"), 2);
 }
 
 static void test_full_disk_fails(void **state) {
@@ -298,6 +302,42 @@ static void test_demo_in_a_folder_that_cannot_be_written(void **state) {
     assert_says(line);
 }
 
+/* --- traces --------------------------------------------------------------------------------------------------------- */
+
+#define EXAMPLE BERTH_BUILD_DIR "/examples/manual_replication"
+
+static void test_trace(void **state) {
+    const char *before = inside(state, "export BERTH_FLAGS='devices=sim:gpu*4';");
+    assert_int_equal(run(before, "trace -- " EXAMPLE), 0);
+    assert_says("berth trace: wrote trace.html");
+    assert_says("shape=(2, 2)"); /* of the program itself */
+    assert_int_equal(run(before, "trace -o page.html trace.json"), 0);
+    assert_int_equal(run(before, "trace --output other.html -- sh -c 'cd / && " EXAMPLE "; exit 3'"), 3);
+    assert_int_equal(
+        run(inside(state, "cmp page.html trace.html && grep -q GPU:3 other.html && cp other.json copy.json;"),
+            "trace copy.json"),
+        0);
+    assert_says("wrote copy.html");
+    assert_silent_on("differ");
+}
+
+static void test_trace_of_what_does_not_record(void **state) {
+    const char *before = inside(state, "echo old > trace.json;");
+    assert_int_equal(run(before, "trace -- true"), 1);
+    assert_says("true recorded nothing");
+    assert_int_equal(run(before, "trace -- sh -c 'exit 5'"), 5);
+    assert_int_equal(run(before, "trace -- sh -c 'kill -9 $$'"), 128 + 9);
+    assert_int_equal(run(before, "trace -- /no/such/program"), 1);
+    assert_says("/no/such/program: No such file");
+    assert_int_equal(run(before, "trace trace.json"), 1);
+    assert_says("trace.json: line 1:");
+    assert_int_equal(run(before, "trace missing.json"), 1);
+    assert_int_equal(run(before, "trace -o a,b.html -- true"), 2);
+    assert_int_equal(run("BERTH_FLAGS=trace=/no/folder/t.json", "demo --quiet --epochs 1 --save /proc/nothing.st"), 1);
+    assert_says("flag \"trace\": ");
+    assert_says("/no/folder/t.json cannot be written");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help),
@@ -312,6 +352,8 @@ int main(void) {
         cmocka_unit_test(test_doctor_tries_the_compiler),
         cmocka_unit_test(test_ops),
         cmocka_unit_test(test_explain_hands_on),
+        cmocka_unit_test_setup_teardown(test_trace, enter_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_trace_of_what_does_not_record, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_quiet_elsewhere, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_in_a_folder_that_cannot_be_written, enter_folder, remove_folder),

@@ -16,6 +16,7 @@ int cli_devices(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_explain(int argc, char **argv);
 int cli_ops(int argc, char **argv);
+int cli_trace(int argc, char **argv);
 
 /* --- arguments (options.c) ------------------------------------------------------------------------------------------ */
 

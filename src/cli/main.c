@@ -31,6 +31,11 @@ static const struct command {
      "The plans go to standard error, each before it runs: as text, as JSON (an object a line) or as\n"
      "graphs for Graphviz. One that was there lately is only named. The exit code is the program's; 1 when it\n"
      "cannot be run.\n"},
+    {"trace", cli_trace, "records what a program runs when and where, as a page",
+     "[-o PAGE] -- PROGRAM [ARGUMENT...] | FILE",
+     "  -o, --output PAGE   the page to write: HTML that needs nothing else (trace.html; of FILE: FILE as .html)\n"
+     "A program's recording goes beside the page, as .json: a Chrome trace, which Perfetto opens too. FILE is\n"
+     "such a recording. The exit code is the program's; 1 when it cannot be run or recorded nothing.\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
