@@ -3,6 +3,7 @@
 #include "ir/dtype.h"
 #include "ir/half.h"
 #include "ir/interp_parts.h"
+#include "ir/scalar.h"
 
 bti_lane bti_lane_of(bt_dtype dtype) {
     if (dtype == BT_BOOL) return BTI_LANE_BOOL;
@@ -48,16 +49,7 @@ const void *bti_block_read(bti_block *block, bt_dtype dtype, const char *at, int
     for (int i = 0; i < count; i++) *(type *)(void *)(at + i * step) = (type)(expression); \
     break
 
-/* The comparisons are exact: a bound that is no double is the power of two just past it. */
-#define WRITE_INT(type, low, high)                       \
-    for (int i = 0; i < count; i++) {                    \
-        type y = x[i] != x[i]             ? 0            \
-                 : x[i] <= (double)(low)  ? (type)(low)  \
-                 : x[i] >= (double)(high) ? (type)(high) \
-                                          : (type)x[i];  \
-        *(type *)(void *)(at + i * step) = y;            \
-    }                                                    \
-    break
+#define WRITE_INT(type, low, high) WRITE(type, BTI_SATURATED(type, low, high, x[i]))
 
 static void write_f64(const double *x, bt_dtype dtype, char *at, int64_t step, int count) {
     switch (dtype) {

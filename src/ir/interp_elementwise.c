@@ -3,18 +3,11 @@
 #include "base/error.h"
 #include "ir/dtype.h"
 #include "ir/interp_parts.h"
+#include "ir/scalar.h"
 
 /* The words of scalar.def. */
 #define INT int64_t
 #define UINT uint64_t
-#define bti_erfinv(x) _Generic((x), float : bti_erfinv_f32, double : bti_erfinv_f64)(x)
-
-static uint64_t bti_ipow(uint64_t x, uint64_t y) {
-    uint64_t product = 1;
-    for (; y; y >>= 1, x *= x)
-        if (y & 1) product *= x;
-    return product;
-}
 
 /* One function per operation and lane type, over the elements of a block: out[i] from xs[i] and ys[i]. The count of a full
  * block is known to the compiler, which so makes vectors of it. */

@@ -1,6 +1,8 @@
 #include <math.h>
 
 #include "ir/interp_parts.h"
+#include "ir/scalar.h"
+#include "ir/threefry.h"
 
 /* Giles, "Approximating the erfinv function" (2010): polynomials in w = -log(1 - x*x), highest power first. In float32 the
  * square is rounded before it is subtracted, not fused: the reference random numbers carry that rounding in their tail. */
@@ -60,28 +62,10 @@ double bti_erfinv_f64(double x) {
     return p * x;
 }
 
-static uint32_t rotated(uint32_t x, int by) { return x << by | x >> (32 - by); }
-
-/* Threefry-2x32, 20 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). */
 void bti_threefry_block(const uint32_t key[2], const uint32_t counter[2], uint32_t word[2]) {
-    static const int rotation[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-    const uint32_t k[3] = {key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDA};
-    uint32_t a = counter[0] + k[0], b = counter[1] + k[1];
-    for (uint32_t group = 0; group < 5; group++) {
-        for (int round = 0; round < 4; round++) {
-            a += b;
-            b = rotated(b, rotation[group % 2][round]) ^ a;
-        }
-        a += k[(group + 1) % 3];
-        b += k[(group + 2) % 3] + group + 1;
-    }
-    word[0] = a;
-    word[1] = b;
+    bti_threefry(key[0], key[1], counter[0], counter[1], &word[0], &word[1]);
 }
 
 uint32_t bti_random_word(const uint32_t key[2], uint32_t number, uint32_t count) {
-    uint32_t half = count / 2 + count % 2, i = number < half ? number : number - half, words[2];
-    uint32_t second = i < count - half ? half + i : 0; /* of an odd count the last block lacks its second counter */
-    bti_threefry_block(key, (uint32_t[]){i, second}, words);
-    return words[number >= half];
+    return bti_threefry_word(key[0], key[1], number, count);
 }

@@ -59,9 +59,7 @@ static inline int bti_block_count(int64_t left) { return left < BTI_BLOCK ? (int
 
 /* --- the parts ---------------------------------------------------------------------------------------------------- */
 
-float bti_erfinv_f32(float x); /* interp_math.c */
-double bti_erfinv_f64(double x);
-void bti_threefry_block(const uint32_t key[2], const uint32_t counter[2], uint32_t word[2]);
+void bti_threefry_block(const uint32_t key[2], const uint32_t counter[2], uint32_t word[2]); /* interp_math.c */
 uint32_t bti_random_word(const uint32_t key[2], uint32_t number, uint32_t count);
 
 bt_status bti_interpret_elementwise(const bti_work *work);

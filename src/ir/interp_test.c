@@ -11,6 +11,7 @@
 #include "ir/half.h"
 #include "ir/interp.h"
 #include "ir/interp_parts.h"
+#include "ir/scalar.h"
 
 /* --- operands from C arrays --------------------------------------------------------------------------------------- */
 
