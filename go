@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 export LC_ALL=C.UTF-8
 jobs=$(nproc)
 
-packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libxxhash-dev)
+packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsleef-dev libxxhash-dev)
 packages_test=("${packages_build[@]}" libcmocka-dev)
 packages_valgrind=(valgrind libc6-dbg)
 packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" g++ clang libclang-rt-14-dev clang-format)

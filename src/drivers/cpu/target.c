@@ -14,9 +14,16 @@ static const char *const names[] = {
 const char *bti_target_name(bti_target target) { return names[target]; }
 
 #ifdef __x86_64__
+/* Asked once: under a hypervisor the instruction takes as long as ten thousand others. */
 static bool has_f16c(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+    static atomic_int known; /* 1: no, 2: yes */
+    int has = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!has) {
+        unsigned a, b, c, d;
+        has = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C ? 2 : 1;
+        atomic_store_explicit(&known, has, memory_order_relaxed);
+    }
+    return has == 2;
 }
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
 static bool has_avx512(void) {

@@ -1,0 +1,10 @@
+/* The functions that compiled kernels call. */
+#ifndef BTI_DRIVERS_FUNCTIONS_H
+#define BTI_DRIVERS_FUNCTIONS_H
+
+#include "ir/functions.h"
+
+/* The table of ir/functions.def for a target that this CPU has. */
+const void *const *bti_functions_of(bti_target target);
+
+#endif

@@ -1,0 +1,53 @@
+/* Loops over blocks of plain values, and the functions of functions.def: made once per target from vector_functions.h and
+ * vector_loops.h (compiled with the target's instructions), chosen by table. All targets
+ * give the same bits. */
+#ifndef BTI_DRIVERS_VECTOR_H
+#define BTI_DRIVERS_VECTOR_H
+
+#include "ir/functions.h"
+
+/* The types that loops work on. Other dtypes are widened before and narrowed after: 8 and 16 bits to I64 or U64, halves to
+ * F32. */
+typedef enum bti_plain {
+    BTI_PLAIN_F32,
+    BTI_PLAIN_F64,
+    BTI_PLAIN_I32,
+    BTI_PLAIN_U32,
+    BTI_PLAIN_I64,
+    BTI_PLAIN_U64,
+    BTI_PLAIN_BOOL,
+    BTI_PLAIN_COUNT
+} bti_plain;
+
+/* out[i] from x[i], y[i]... of as many as the operation has, i < count; the others are any readable address. `out` may be
+ * one of them. `number`: the width of the dtype in bits (for shifts); of threefry which word. */
+typedef void bti_loop(int count, unsigned number, void *out, const void *x, const void *y, const void *z,
+                      const void *w);
+
+/* Folds of kernel.h. The accumulator's type is the values', but float64 of float32 for sum and prod. */
+typedef struct bti_fold {
+    void (*line)(int count, void *lanes, const void *x); /* x[i] into lane i % BTI_LANES */
+    void (*tree)(void *lanes);                           /* lanes into lane 0 */
+    void (*each)(int count, void *a, const void *x);     /* x[i] into a[i] */
+} bti_fold;
+typedef enum bti_fold_op { BTI_FOLD_SUM, BTI_FOLD_PROD, BTI_FOLD_MAX, BTI_FOLD_MIN, BTI_FOLD_COUNT } bti_fold_op;
+
+typedef struct bti_vector_code {
+    const void *functions[BTI_CALL_COUNT];
+    bti_loop *elementwise[BTI_OP_COUNT][BTI_PLAIN_COUNT]; /* by the inputs' type; where, cast, bitcast: not here */
+    bti_loop *cast[BTI_PLAIN_COUNT][BTI_PLAIN_COUNT];     /* from, to; NULL where they are the same */
+    bti_loop *widen[2], *narrow[2];                       /* float16, bfloat16: to and from float32 */
+    bti_loop *where[4];                                   /* this and the next: by the logarithm of the size in bytes */
+    bti_loop *fill[4];                                    /* x[0] everywhere */
+    bti_loop *gather[4], *scatter[4];                /* from x, or to out, y[0] (int64) bytes from one to the next */
+    bti_loop *count;                                 /* uint64: x[0] + i * y[0] */
+    bti_fold folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
+} bti_vector_code;
+
+extern const bti_vector_code bti_vector_base; /* of NEON, or of SSE2 on CPUs that have no FMA */
+#if defined(__x86_64__)
+extern const bti_vector_code bti_vector_sse2, bti_vector_avx2, bti_vector_avx512;
+#endif
+const bti_vector_code *bti_vector_code_of(bti_target target);
+
+#endif
