@@ -1,0 +1,124 @@
+// timeout: 300
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "drivers/cpu/blocks.h"
+#include "drivers/cpu/kernel_cases.h"
+#include "drivers/cpu/kernel_plain.h"
+#include "drivers/cpu/target.h"
+
+static void fail_case(const bti_kernel_case *c, uint64_t seed, const char *what, int output) {
+    bti_str text = {0};
+    bti_kernel_text(&text, &c->kernel);
+    for (int axis = 0; axis < bti_kernel_axes(&c->kernel); axis++) print_error("extent %d\n", (int)c->box.extent[axis]);
+    fail_msg("seed %d, %s: operand %d differs\n%s", (int)seed, what, output, bti_str_text(&text));
+}
+
+static bti_blocks *made(const bti_kernel *kernel, bti_target target) {
+    bti_blocks *blocks = NULL;
+    assert_int_equal(bti_blocks_make(kernel, target, &blocks), BT_OK);
+    return blocks;
+}
+
+static void as_the_contract_says(void **state) {
+    for (uint64_t seed = 1; seed <= 1500; seed++) {
+        bti_kernel_case c;
+        bti_random_kernel(seed, &c);
+        const char *wrong = bti_kernel_verify(&c.kernel);
+        if (wrong) fail_case(&c, seed, wrong, -1);
+        bti_plain_run(&c.kernel, &c.box);
+        char *expected = bti_case_take(&c);
+        for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_NEON; target++) {
+            if (!bti_cpu_has(target)) continue;
+            bti_blocks *blocks = made(&c.kernel, target);
+            bti_case_reset(&c);
+            bti_blocks_run(blocks, &c.box);
+            int differs = bti_case_differs(&c, expected);
+            if (differs != -1) fail_case(&c, seed, bti_target_name(target), differs);
+            bti_blocks_free(blocks);
+        }
+        free(expected);
+        bti_case_free(&c);
+    }
+}
+
+/* A kernel's chunks one after the other, and what they add up to. */
+static void run_in_parts(const bti_blocks *blocks, const bti_kernel *k, const bti_box *whole) {
+    int axis = k->outer + k->reduced - 1, reductions = 0;
+    int64_t chunk = k->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK, points = k->inner ? whole->extent[axis + 1] : 1;
+    int64_t index[BTI_MAX_RANK] = {0}, sets = 0, most = (whole->extent[axis] + chunk - 1) / chunk;
+    for (int a = 0; a < k->outer; a++) points *= whole->extent[a];
+    for (int a = k->outer; a < axis; a++) most *= whole->extent[a];
+    for (int i = 0; i < k->instr_count; i++) reductions += plain_is_reduction(&k->instrs[i]);
+    uint64_t *parts = malloc((size_t)(most * reductions * points) * 8);
+    bool more = true;
+    while (more) {
+        for (int64_t i = 0; i < whole->extent[axis]; i += chunk, sets++) {
+            bti_box box = *whole;
+            for (int a = k->outer; a < axis; a++) box.extent[a] = 1;
+            box.extent[axis] = whole->extent[axis] - i < chunk ? whole->extent[axis] - i : chunk;
+            index[axis] = i;
+            for (int o = 0; o < bti_kernel_operands(k); o++)
+                for (int a = k->outer; a <= axis; a++)
+                    box.address[o] += (uint64_t)index[a] * (uint64_t)whole->stride[o][a];
+            bti_blocks_part(blocks, &box, parts + sets * reductions * points);
+        }
+        more = false;
+        for (int a = axis - 1; a >= k->outer && !more; a--) {
+            more = ++index[a] < whole->extent[a];
+            if (!more) index[a] = 0;
+        }
+    }
+    bti_blocks_finish(blocks, whole, parts, sets);
+    free(parts);
+}
+
+static void parts_and_finish(void **state) {
+    int tried = 0;
+    for (uint64_t seed = 1; seed <= 4000; seed++) {
+        bti_kernel_case c;
+        bti_random_kernel(seed, &c);
+        bool reduces = false;
+        for (int i = 0; i < c.kernel.instr_count; i++) reduces = reduces || plain_is_reduction(&c.kernel.instrs[i]);
+        if (reduces && bti_kernel_sweeps(&c.kernel) == 1) {
+            bti_blocks *blocks = made(&c.kernel, bti_cpu_target());
+            bti_blocks_run(blocks, &c.box);
+            char *expected = bti_case_take(&c);
+            run_in_parts(blocks, &c.kernel, &c.box);
+            int differs = bti_case_differs(&c, expected);
+            if (differs != -1) fail_case(&c, seed, "in parts", differs);
+            bti_blocks_free(blocks);
+            free(expected);
+            tried++;
+        }
+        bti_case_free(&c);
+    }
+    assert_true(tried > 200);
+}
+
+static void no_memory(void **state) {
+    bti_kernel_case c;
+    bti_random_kernel(5, &c);
+    bti_blocks *blocks;
+    for (uint64_t nth = 1; nth <= 6; nth++) {
+        bti_alloc_fail_at(nth, false);
+        assert_int_equal(bti_blocks_make(&c.kernel, bti_cpu_target(), &blocks), BT_RESOURCE_EXHAUSTED);
+        bti_alloc_fail_at(0, false);
+    }
+    bti_case_free(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_the_contract_says),
+        cmocka_unit_test(parts_and_finish),
+        cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
