@@ -1,0 +1,242 @@
+#include "drivers/cpu/launch.h"
+
+#include "base/alloc.h"
+#include "base/cores.h"
+#include "base/error.h"
+
+enum {
+    PIECE_WORK = 1 << 20, /* instructions times points of a piece: some 100 us of blocks, less of compiled code */
+    PIECE_MOST = 1 << 17, /* points */
+    PIECE_LEAST = 1 << 13,
+    TILE_LINE = 256, /* a tile of a transpose, points: it stays in the nearest cache */
+    TILE_LINES = 64,
+    COLUMNS_MOST = 1024, /* of a piece */
+    COLUMNS_LEAST = 64,
+    COLUMNS_STEP = 16,
+    PIECES_ENOUGH = 8, /* of whole rows or columns; with fewer, parts of them are looked at */
+    PART_POINTS_LEAST = 64,
+    PARTS_KEPT = 512,      /* words on the stack */
+    STREAM_BYTES = 8 << 20 /* of an output: more than a core's share of the caches */
+};
+static const int64_t parts_most = 1 << 21; /* words */
+
+static int line_of(const bti_kernel *kernel) { return bti_kernel_axes(kernel) - 1; }
+
+double bti_launch_points(const bti_kernel *kernel, const bti_box *box) {
+    double points = 1;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) points *= (double)box->extent[axis];
+    return points;
+}
+
+static int64_t product(const bti_box *box, int first, int end) {
+    int64_t points = 1;
+    for (int axis = first; axis < end; axis++) points *= box->extent[axis];
+    return points;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t pieces_of(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+/* Points that a piece should have. */
+static int64_t piece_points(const bti_kernel *kernel) {
+    return most(PIECE_LEAST, least(PIECE_MOST, PIECE_WORK / most(kernel->instr_count, 1)));
+}
+
+/* --- pieces ------------------------------------------------------------------------------------------------------- */
+
+typedef struct grid {
+    const bti_runner *runner;
+    const bti_box *box;
+    int64_t tile[BTI_MAX_RANK];
+    int64_t pieces, grain; /* in all; that one core takes at a time */
+} grid;
+
+/* The strides and scalars of a box; extents and addresses are for the caller. */
+static void begin_piece(const bti_kernel *kernel, const bti_box *box, bti_box *piece) {
+    piece->scalars = box->scalars;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++)
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) piece->stride[o][axis] = box->stride[o][axis];
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) piece->extent[axis] = box->extent[axis];
+}
+
+static void set_addresses(const bti_kernel *kernel, const bti_box *box, const int64_t *first, bti_box *piece) {
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        piece->address[o] = box->address[o];
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+            piece->address[o] += (uint64_t)first[axis] * (uint64_t)box->stride[o][axis];
+    }
+}
+
+static void run_pieces(void *context, int64_t begin, int64_t end) {
+    const grid *g = context;
+    const bti_kernel *kernel = g->runner->kernel;
+    bti_box piece;
+    begin_piece(kernel, g->box, &piece);
+    for (int64_t p = begin; p < end; p++) {
+        int64_t first[BTI_MAX_RANK], rest = p;
+        for (int axis = line_of(kernel); axis >= 0; axis--) {
+            int64_t extent = g->box->extent[axis], count = pieces_of(extent, g->tile[axis]);
+            first[axis] = rest % count * g->tile[axis];
+            piece.extent[axis] = least(g->tile[axis], extent - first[axis]);
+            rest /= count;
+        }
+        set_addresses(kernel, g->box, first, &piece);
+        g->runner->run(g->runner->code, &piece);
+    }
+}
+
+/* Tiles of some axes, from the inner one outwards, so that they have about `points` points together. */
+static void cut_axes(grid *g, int first, int end, int64_t points) {
+    for (int axis = end - 1; axis >= first; axis--) {
+        int64_t extent = g->box->extent[axis];
+        g->tile[axis] = most(1, least(points, extent));
+        points = g->tile[axis] < extent ? 1 : points / extent;
+    }
+}
+
+static void count_pieces(grid *g) {
+    int axes = bti_kernel_axes(g->runner->kernel);
+    g->pieces = 1;
+    for (int axis = 0; axis < axes; axis++) g->pieces *= pieces_of(g->box->extent[axis], g->tile[axis]);
+}
+
+/* --- maps --------------------------------------------------------------------------------------------------------- */
+
+/* The axis along which an operand moves by one element while it leaps along the line; -1 where there is none. */
+static int crossed_axis(const bti_kernel *kernel, const bti_box *box) {
+    int line = line_of(kernel);
+    if (box->extent[line] <= TILE_LINES) return -1;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype), along = box->stride[o][line];
+        if (kernel->operands[o].index || along == 0 || along == size || along == -size) continue;
+        for (int axis = line - 1; axis >= 0; axis--)
+            if (box->extent[axis] > 1 && (box->stride[o][axis] == size || box->stride[o][axis] == -size)) return axis;
+    }
+    return -1;
+}
+
+static void cut_map(grid *g, int64_t points) {
+    const bti_kernel *kernel = g->runner->kernel;
+    int line = line_of(kernel), crossed = crossed_axis(kernel, g->box);
+    if (crossed < 0) {
+        g->tile[line] = least(g->box->extent[line], points);
+        cut_axes(g, 0, line, points / g->tile[line]);
+        return;
+    }
+    cut_axes(g, 0, line, 1);
+    g->tile[line] = least(g->box->extent[line], TILE_LINE);
+    g->tile[crossed] = least(g->box->extent[crossed], TILE_LINES);
+    g->grain = most(1, points / (g->tile[line] * g->tile[crossed]));
+}
+
+/* --- rows and columns --------------------------------------------------------------------------------------------- */
+
+static void cut_reduction(grid *g, int64_t points) {
+    const bti_kernel *kernel = g->runner->kernel;
+    int line = line_of(kernel), end = kernel->outer + kernel->reduced;
+    int64_t folded = product(g->box, kernel->outer, end), room = most(1, points / folded);
+    for (int axis = kernel->outer; axis < end; axis++) g->tile[axis] = g->box->extent[axis];
+    if (kernel->inner) {
+        int64_t columns = most(COLUMNS_LEAST, least(COLUMNS_MOST, room)) / COLUMNS_STEP * COLUMNS_STEP;
+        g->tile[line] = least(g->box->extent[line], columns);
+        room = most(1, room / g->tile[line]);
+    }
+    cut_axes(g, 0, kernel->outer, room);
+}
+
+typedef struct part_job {
+    const bti_runner *runner;
+    const bti_box *box;
+    int axis; /* the last reduced one */
+    int64_t chunk, per_line, count, words;
+    uint64_t *parts;
+} part_job;
+
+static void run_parts(void *context, int64_t begin, int64_t end) {
+    const part_job *job = context;
+    const bti_kernel *kernel = job->runner->kernel;
+    bti_box piece;
+    begin_piece(kernel, job->box, &piece);
+    for (int64_t p = begin; p < end; p++) {
+        int64_t first[BTI_MAX_RANK] = {0}, rest = p / job->per_line;
+        first[job->axis] = p % job->per_line * job->chunk;
+        piece.extent[job->axis] = least(job->chunk, job->box->extent[job->axis] - first[job->axis]);
+        for (int axis = job->axis - 1; axis >= kernel->outer; axis--) {
+            first[axis] = rest % job->box->extent[axis];
+            piece.extent[axis] = 1;
+            rest /= job->box->extent[axis];
+        }
+        set_addresses(kernel, job->box, first, &piece);
+        job->runner->part(job->runner->code, &piece, job->parts + p * job->words);
+    }
+}
+
+static int reductions_of(const bti_kernel *kernel) {
+    int count = 0;
+    for (int i = 0; i < kernel->instr_count; i++)
+        count += bti_op_info((bti_op)kernel->instrs[i].op)->class == BTI_REDUCE;
+    return count;
+}
+
+/* Whether few long rows or columns are worth cutting into parts; sets up the job. */
+static bool plan_parts(const bti_runner *runner, const bti_box *box, part_job *job) {
+    const bti_kernel *kernel = runner->kernel;
+    int reductions = reductions_of(kernel);
+    if (!runner->part || !reductions || bti_kernel_sweeps(kernel) > 1) return false;
+    int axis = kernel->outer + kernel->reduced - 1;
+    int64_t chunk = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK, length = box->extent[axis];
+    int64_t kept = product(box, 0, kernel->outer) * (kernel->inner ? box->extent[axis + 1] : 1);
+    *job = (part_job){runner, box, axis, chunk, pieces_of(length, chunk), 0, kept * reductions, NULL};
+    job->count = job->per_line * product(box, kernel->outer, axis);
+    return job->count > 1 && least(length, chunk) >= PART_POINTS_LEAST && job->count <= parts_most / job->words;
+}
+
+static bt_status launch_parts(part_job *job) {
+    uint64_t kept[PARTS_KEPT];
+    int64_t words = job->count * job->words;
+    job->parts = words <= PARTS_KEPT ? kept : bti_alloc((size_t)words * sizeof *kept);
+    if (!job->parts)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for %lld parts of a reduction", (long long)words);
+    int64_t points = job->chunk * job->words / reductions_of(job->runner->kernel);
+    bti_parallel(job->count, most(1, piece_points(job->runner->kernel) / points), run_parts, job);
+    job->runner->finish(job->runner->code, job->box, job->parts, job->count);
+    if (job->parts != kept) bti_free(job->parts);
+    return BT_OK;
+}
+
+/* --- all ---------------------------------------------------------------------------------------------------------- */
+
+bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
+    const bti_kernel *kernel = runner->kernel;
+    int64_t points = piece_points(kernel);
+    if (bti_launch_points(kernel, box) <= (double)points) {
+        runner->run(runner->code, box);
+        return BT_OK;
+    }
+    grid g = {.runner = runner, .box = box, .grain = 1};
+    part_job job;
+    if (kernel->reduced)
+        cut_reduction(&g, points);
+    else
+        cut_map(&g, points);
+    count_pieces(&g);
+    if (kernel->reduced && g.pieces < PIECES_ENOUGH && plan_parts(runner, box, &job)) return launch_parts(&job);
+    bti_parallel(g.pieces, g.grain, run_pieces, &g);
+    return BT_OK;
+}
+
+bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box) {
+    if (kernel->reduced || bti_launch_points(kernel, box) < STREAM_BYTES / 8.0) return false;
+    int line = line_of(kernel);
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        if (box->address[o] % 64 || box->stride[o][line] != size) return false;
+        if (bti_launch_points(kernel, box) * (double)size < STREAM_BYTES) return false;
+        for (int axis = 0; axis < line; axis++)
+            if (box->extent[axis] > 1 && box->stride[o][axis] % 64) return false;
+        for (int i = 0; i < kernel->input_count; i++) /* in place it is in the cache anyway */
+            if (!kernel->operands[i].index && box->address[i] == box->address[o]) return false;
+    }
+    return true;
+}
