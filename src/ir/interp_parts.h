@@ -4,6 +4,7 @@
 #define BTI_IR_INTERP_PARTS_H
 
 #include "ir/interp.h"
+#include "ir/scalar.h"
 
 /* --- walking (interp_walk.c) -------------------------------------------------------------------------------------- */
 
