@@ -9,6 +9,7 @@
 #include "array/eval.h"
 #include "array/function.h"
 #include "array/shared.h"
+#include "base/cores.h"
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/numtext.h"
@@ -236,5 +237,6 @@ bt_status bt_shutdown(void) {
         return bti_fail(BT_INTERNAL, "%llu results are held by nobody", (unsigned long long)bti_buffers_alive());
     bti_exec_shutdown();
     bti_device_shutdown();
+    bti_cores_shutdown();
     return BT_OK;
 }
