@@ -129,9 +129,8 @@ static void write_outputs(writer *w) {
         loaded out = {.value = fuser->plan->operands.items[step->first_operand + step->input_count]};
         bt_dtype dtype = value_at(w, out.value)->dtype;
         find_strides(w, out.value, (bti_level)fuser->members[m].level, false, out.stride);
-        w->kernel.operands[w->count] =
-            (bti_kernel_operand){.dtype = (uint8_t)dtype,
-                                 .value = (uint16_t)spread(w, fuser->members[m].instr, &fuser->members[m])};
+        w->kernel.operands[w->count] = (bti_kernel_operand){
+            .dtype = (uint8_t)dtype, .value = (uint16_t)spread(w, fuser->members[m].instr, &fuser->members[m])};
         w->operands[w->count++] = out;
     }
     w->kernel.output_count = (uint16_t)(w->count - w->kernel.input_count);

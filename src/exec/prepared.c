@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "render/llvm.h"
+
 /* --- runs ------------------------------------------------------------------------------------------------------------- */
 
 static bti_run *run_new(bti_prepared *of) {
@@ -109,7 +111,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t 
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
     if (step->kind == BTI_STEP_COPY) return BT_OK;
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
-    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = NULL};
+    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = bti_render_llvm};
     return bti_device_program(step->device, &source, &of->steps[s].program);
 }
 
