@@ -136,7 +136,7 @@ static void soft_placement_gives_way(void **state) {
     fresh("devices=sim:gpu*2,soft_placement=on");
     BT_SCOPE {
         bt_array *c = NULL;
-        BT_ON("/device:GPU:7") c = bt_ones(BT_F32, 2);
+        BT_ON("/device:GPU:7") c = bt_sqrt(bt_ones(BT_F32, 2));
         ON(c, "GPU:0");
         assert_string_equal(log_text(), "Soft placement: " LONG("GPU:7") " unknown device; using " LONG("GPU:0") "\n");
         log_forget();

@@ -126,10 +126,12 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
         status = device->driver->program_load(device->state, &program->source, &program->state);
         note_loading(source, start);
     }
-    if (status == BT_OK)
+    if (status == BT_OK) {
         *loaded = program;
-    else
-        bti_program_release(program);
+        return BT_OK;
+    }
+    program->state = NULL; /* nothing to free there */
+    bti_program_release(program);
     return status;
 }
 

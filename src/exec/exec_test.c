@@ -201,7 +201,7 @@ static void memory_in_use_by_a_copy_is_not_written(void **state) {
 /* --- errors --------------------------------------------------------------------------------------------------------------- */
 
 static void an_error_sticks_and_flows_and_stops_there(void **state) {
-    begin("devices=sim:gpu*2@64M,sim_fault=launch:2");
+    begin("devices=sim:gpu*2@64M,fuse=off,sim_fault=launch:2");
     BT_SCOPE {
         bt_array *x = numbers(1), *good = bt_neg(x), *bad = bt_exp(x), *fine = bt_abs(x);
         int line = __LINE__ - 1;

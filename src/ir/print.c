@@ -57,6 +57,17 @@ static void add_members(bti_str *text, const bti_plan *plan, const bti_step *ste
     }
 }
 
+/* Why it runs there: every rule that placed one of its operations. */
+static void add_rules(bti_str *text, const bti_plan *plan, const bti_step *step) {
+    unsigned seen = 1u << step->node->rule;
+    for (int m = 0; m < step->member_count; m++) seen |= 1u << plan->members.items[step->first_member + m]->rule;
+    bti_str_add(text, "  (");
+    for (int rule = 0; seen >> rule; rule++)
+        if (seen >> rule & 1)
+            bti_str_addf(text, "%s%s", seen & ((1u << rule) - 1) ? "; " : "", bti_rule_text((bti_rule)rule));
+    bti_str_add(text, ")");
+}
+
 static void add_step(bti_str *text, const bti_plan *plan, size_t index, const char *(*device_name)(int)) {
     const bti_step *step = &plan->steps.items[index];
     const bti_value *output = bti_plan_output(plan, step, 0);
@@ -79,7 +90,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, const ch
         if (o) bti_str_add(text, ", ");
         add_value(text, bti_plan_output(plan, step, o));
     }
-    bti_str_addf(text, "  (%s)", bti_rule_text((bti_rule)step->node->rule));
+    add_rules(text, plan, step);
     add_place(text, step->node->place);
     bti_str_add(text, "\n");
     if (step->kind != BTI_STEP_KERNEL) return;

@@ -46,6 +46,7 @@ static json_t *operations_of(const bti_plan *plan, const bti_step *step) {
         const bti_node *node = plan->members.items[step->first_member + m];
         json_t *operation = place_of(node);
         json_object_set_new(operation, "operation", json_string(bti_op_info((bti_op)node->op)->name));
+        json_object_set_new(operation, "rule", json_string(bti_rule_text((bti_rule)node->rule)));
         json_array_append_new(operations, operation);
     }
     return operations;
