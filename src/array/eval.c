@@ -7,6 +7,7 @@
 #include "base/flags.h"
 #include "base/fork.h"
 #include "base/trace.h"
+#include "compile/mark.h"
 #include "exec/exec.h"
 
 static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
@@ -136,31 +137,57 @@ void bti_eval_leave_thread(void) {
 
 typedef BTI_VEC(bti_node *) held_nodes;
 
-static void add_held(bt_array *array, void *data) {
-    bti_node *node = bti_node_of(array);
+static void add_pending(held_nodes *held, bti_node *node) {
     bool waits = !node->symbolic && node->input_count && atomic_load(&node->state) == BTI_PENDING;
-    if (waits) (void)bti_vec_push((held_nodes *)data, node);
+    if (waits) (void)bti_vec_push(held, node);
 }
 
-void bti_eval_recorded(const bti_node *node) {
-    mine.nodes++;
-    if (!node->symbolic) mine.bytes += (uint64_t)bti_node_bytes(node);
-    if (mine.flushing || (mine.nodes < (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes) &&
-                          mine.bytes < (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes)))
-        return;
-    mine.flushing = true;
+static void add_held(bt_array *array, void *held) { add_pending(held, bti_node_of(array)); }
+
+/* Those of the held that no other pending operation reads: with them the rest is computed on the way. */
+static void keep_ends(held_nodes *held) {
+    bti_nodes order = {0};
+    bti_graph_lock();
+    if (bti_reach(held->items, held->count, &order) == BT_OK) {
+        uint64_t is_read = bti_next_mark();
+        for (size_t i = 0; i < order.count; i++)
+            for (int k = 0; k < order.items[i]->input_count; k++) order.items[i]->inputs[k]->mark = is_read;
+        size_t kept = 0;
+        for (size_t i = 0; i < held->count; i++)
+            if (held->items[i]->mark != is_read) held->items[kept++] = held->items[i];
+        held->count = kept;
+    } else
+        bt_error_clear();
+    bti_graph_unlock();
+    bti_vec_free(&order);
+}
+
+static void flush(const bti_node *newest) {
     held_nodes held = {0};
     bti_each_held(add_held, &held);
-    for (int i = 0; i < node->input_count; i++)
-        if (!node->inputs[i]->symbolic && atomic_load(&node->inputs[i]->state) == BTI_PENDING)
-            (void)bti_vec_push(&held, node->inputs[i]);
+    for (int i = 0; i < newest->input_count; i++) add_pending(&held, newest->inputs[i]);
     bti_error *before = bti_error_last();
+    keep_ends(&held);
     if (bti_eval_nodes(held.items, (int)held.count, true) != BT_OK) { /* whoever reads will hear of it */
         bt_error_clear();
         (void)bti_fail_with(before);
     }
     bti_error_release(before);
     bti_vec_free(&held);
+}
+
+#define FUSED_SHARE 16 /* what kernels compute is mostly not stored: it counts as this part of its bytes */
+
+void bti_eval_recorded(const bti_node *node) {
+    bti_class class = bti_op_info((bti_op)node->op)->class;
+    bool fused = class == BTI_ELEMENTWISE || class == BTI_MOVEMENT || class == BTI_SOURCE;
+    mine.nodes++;
+    if (!node->symbolic) mine.bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
+    if (mine.flushing || (mine.nodes < (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes) &&
+                          mine.bytes < (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes)))
+        return;
+    mine.flushing = true;
+    flush(node);
     mine.nodes = mine.bytes = 0;
     mine.flushing = false;
 }

@@ -38,9 +38,9 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t pieces_of(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
-/* Points that a piece should have. */
+/* Points that a piece should have: a number of whole vectors, so that pieces of aligned lines begin aligned. */
 static int64_t piece_points(const bti_kernel *kernel) {
-    return most(PIECE_LEAST, least(PIECE_MOST, PIECE_WORK / most(kernel->instr_count, 1)));
+    return most(PIECE_LEAST, least(PIECE_MOST, PIECE_WORK / most(kernel->instr_count, 1) / 64 * 64));
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
