@@ -27,7 +27,7 @@ static bti_blocks *made(const bti_kernel *kernel, bti_target target) {
 }
 
 static void as_the_contract_says(void **state) {
-    for (uint64_t seed = 1; seed <= 1500; seed++) {
+    for (uint64_t seed = 1; seed <= 700; seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
         const char *wrong = bti_kernel_verify(&c.kernel);
@@ -81,7 +81,7 @@ static void run_in_parts(const bti_blocks *blocks, const bti_kernel *k, const bt
 
 static void parts_and_finish(void **state) {
     int tried = 0;
-    for (uint64_t seed = 1; seed <= 4000; seed++) {
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
         bool reduces = false;
@@ -99,7 +99,7 @@ static void parts_and_finish(void **state) {
         }
         bti_case_free(&c);
     }
-    assert_true(tried > 200);
+    assert_true(tried > 100);
 }
 
 static void no_memory(void **state) {
