@@ -11,7 +11,7 @@ enum {
     TILE_LINE = 256, /* a tile of a transpose, points: it stays in the nearest cache */
     TILE_LINES = 64,
     COLUMNS_MOST = 1024, /* of a piece */
-    COLUMNS_LEAST = 64,
+    COLUMNS_LEAST = 256,
     COLUMNS_STEP = 16,
     PIECES_ENOUGH = 8, /* of whole rows or columns; with fewer, parts of them are looked at */
     PART_POINTS_LEAST = 64,
