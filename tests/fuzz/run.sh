@@ -26,7 +26,12 @@ read -ra depends < <(sed -n 's/^set(BERTH_PACKAGES \([^)]*\)).*/\1/p' CMakeLists
 compile() {
     local object="$out/objects/${1//\//_}.o"
     [ -f "$object" ] && [ -z "$(find "$1" src include \( -name '*.h' -o -name '*.def' -o -path "$1" \) -newer "$object" -print -quit)" ] && return
-    "$cc" "${flags[@]}" -fsanitize=fuzzer-no-link -c "$1" -o "$object"
+    local vectors=() # as CMakeLists.txt has them
+    case $1 in
+    */vector_avx2.c) vectors=(-mavx2 -mfma -mf16c) ;;
+    */vector_avx512.c) vectors=(-mavx512f -mavx512cd -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c) ;;
+    esac
+    "$cc" "${flags[@]}" "${vectors[@]}" -fsanitize=fuzzer-no-link -c "$1" -o "$object"
 }
 export -f compile
 mapfile -t sources < <(find src -name '*.c' ! -name '*_test.c' ! -path 'src/cli/*' | LC_ALL=C sort)

@@ -6,7 +6,7 @@
 /* --- elementwise -------------------------------------------------------------------------------------------------- */
 
 #if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define INDEPENDENT
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
