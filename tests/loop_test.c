@@ -198,6 +198,12 @@ static void much_recorded_work_starts_by_itself(void **state) {
     }
 }
 
+/* A compiler that is opened when a loop is warm would count against it. */
+static int open_compiler(void **state) {
+    bt_compiler_info info = BT_COMPILER_INFO_INIT;
+    return bt_compiler(true, &info) == BT_OK ? 0 : 1;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_scope_around_the_body),

@@ -8,6 +8,7 @@
 
 typedef struct bti_compiled {
     bti_run_function *run; /* NULL where the text has no such function */
+    bti_run_pair_function *run_pair;
     bti_part_function *part;
     bti_finish_function *finish;
     bti_object object;

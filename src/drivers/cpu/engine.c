@@ -84,16 +84,18 @@ static bool pays(bti_engine_kernel *loaded, const bti_box *box) {
 typedef struct compiled_code {
     const bti_compiled *compiled;
     const void *const *functions;
+    bool streams;
+    int64_t half; /* of a box run in pairs; 0 */
 } compiled_code;
 
 static void run_compiled(const void *code, const bti_box *box) {
     const compiled_code *c = code;
-    c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
-}
-static void run_streaming(const void *code, const bti_box *box) {
-    run_compiled(code, box);
+    if (c->half)
+        c->compiled->run_pair(box->extent, box->scalars, box->address, *box->stride, c->functions, c->half);
+    else
+        c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
 #if defined(__x86_64__)
-    __builtin_ia32_sfence(); /* before another thread is told that it is done */
+    if (c->streams) __builtin_ia32_sfence(); /* before another thread is told that it is done */
 #endif
 }
 static void part_compiled(const void *code, const bti_box *box, uint64_t *parts) {
@@ -113,11 +115,18 @@ static void finish_blocks(const void *code, const bti_box *box, const uint64_t *
 
 static bt_status launch_compiled(bti_engine_kernel *loaded, const variant *v, const bti_box *box) {
     const bti_compiled *compiled = v->compiled;
+    compiled_code code = {compiled, loaded->functions, v == &loaded->streaming, 0};
     bool parts = compiled->part && compiled->finish;
-    bti_runner runner = {&loaded->kernel, &(compiled_code){compiled, loaded->functions},
-                         v == &loaded->streaming ? run_streaming : run_compiled, parts ? part_compiled : NULL,
+    bti_runner runner = {&loaded->kernel, &code, run_compiled, parts ? part_compiled : NULL,
                          parts ? finish_compiled : NULL};
-    return bti_launch(&runner, box);
+    if (!compiled->run_pair || !(code.half = bti_kernel_half(&loaded->kernel, box)) ||
+        (code.streams && code.half % 64)) {
+        code.half = 0;
+        return bti_launch(&runner, box);
+    }
+    bti_box first_half = *box;
+    first_half.extent[0] = code.half;
+    return bti_launch(&runner, &first_half);
 }
 
 bt_status bti_engine_run(bti_engine_kernel *loaded, const bti_box *box) {
