@@ -217,5 +217,5 @@ int main(void) {
         cmocka_unit_test(a_long_chain_overflows_no_stack),
         cmocka_unit_test(much_recorded_work_starts_by_itself),
     };
-    return cmocka_run_group_tests(tests, NULL, fresh_end);
+    return cmocka_run_group_tests(tests, open_compiler, fresh_end);
 }
