@@ -215,8 +215,46 @@ static void pair(bti_llvm *w) {
     bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[0], NULL, pair_body, further);
 }
 
+/* Tiles: what steps through memory along the line touches a line of the cache for every element, which the next rows may
+ * want too. So a few rows go by inside, vector by vector. */
+enum { TILE_ROWS = 256 };
+
+static bool wants_tiles(const bti_kernel *kernel) {
+    int line = line_of(kernel);
+    for (int o = 0; o < bti_kernel_operands(kernel) && !kernel->reduced && kernel->outer; o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        if (operand->moves >> line & 1 && operand->moves >> (line - 1) & 1 && !operand->unit && !operand->index)
+            return true;
+    }
+    return false;
+}
+
+static void tile_body(bti_llvm *w, void *context) {
+    const bti_temp *rows = context;
+    bti_llvm_axis axis;
+    w->lanes = 1;
+    bti_llvm_axis_from(w, &axis, w->kernel->outer - 1, rows[0], rows[1], NULL);
+    w->lanes = w->vector;
+    map_body(w, NULL);
+    w->lanes = 1;
+    bti_llvm_axis_end(w, &axis);
+    w->lanes = w->vector;
+}
+
+static void tiles(bti_llvm *w, int depth) {
+    const bti_llvm_type i64 = BTI_LLVM_I64;
+    bti_llvm_loop loop;
+    bti_temp zero = bti_llvm_int(w, i64, 0);
+    bti_llvm_loop_begin(w, &loop, zero, w->extent[depth], TILE_ROWS, NULL);
+    bti_temp end = bti_llvm_least(w, bti_llvm_op_int(w, "add", i64, loop.index, TILE_ROWS), w->extent[depth]);
+    bti_llvm_along(w, zero, w->extent[depth + 1], NULL, tile_body, (bti_temp[]){loop.index, end});
+    bti_llvm_loop_end(w, &loop);
+}
+
 static void nest(bti_llvm *w, int depth) {
-    if (depth < w->kernel->outer) {
+    if (depth == w->kernel->outer - 1 && wants_tiles(w->kernel))
+        tiles(w, depth);
+    else if (depth < w->kernel->outer) {
         bti_llvm_axis axis;
         bti_llvm_axis_begin(w, &axis, depth, NULL);
         nest(w, depth + 1);

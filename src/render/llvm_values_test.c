@@ -262,6 +262,12 @@ static void pairs(void **state) {
             memcpy(&l.scalars[3], &one, sizeof one);
             int64_t half = bti_kernel_half(&kernel, &l.box), first = 64;
             assert_int_equal(half, l.points / 2);
+            bti_box other = l.box; /* a piece, or words of another count, are no pair */
+            other.address[0] = 2;
+            assert_int_equal(bti_kernel_half(&kernel, &other), 0);
+            other = l.box;
+            other.extent[0]--;
+            assert_int_equal(bti_kernel_half(&kernel, &other), 0);
             evaluate(&l);
             copy_outputs(&l, &copy);
             char *aligned = aligned_alloc(64, (l.bytes[3] + 63) / 64 * 64), *own = copy.memory[3];
