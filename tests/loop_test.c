@@ -191,7 +191,7 @@ static void much_recorded_work_starts_by_itself(void **state) {
     }
     fresh("devices=sim:gpu@64M,flush_bytes=1M");
     BT_SCOPE {
-        bt_array *x = bt_zeros(BT_F32, 1024);
+        bt_array *x = bt_zeros(BT_F32, 16 * 1024); /* what is fused counts for a sixteenth */
         for (int i = 0; i < 300; i++) x = bt_add(x, bt_num(1));
         assert_true(memory("gpu:0").used > 0);
         READS(bt_max(x, BT_ALL, false), 300);

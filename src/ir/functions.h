@@ -26,7 +26,7 @@ typedef enum bti_function_number {
 
 /* Of a compiled kernel, up to four functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
  * `scalars` as in bti_box; `functions` is the table above for the target.
- *     bti_run      the whole box
+ *     bti_run      the whole box. Of a kernel of several sweeps, outputs may hold other values before their own
  *     bti_run_pair of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: elements [0, extent) and those `half`
  *                  further on (addresses + half elements, indices + half), so that blocks of random words are computed once.
  *                  A driver cuts [0, half) into pieces

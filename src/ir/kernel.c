@@ -97,7 +97,7 @@ const char *bti_kernel_verify(const bti_kernel *kernel) {
     }
     if (kernel->inner && kernel->reduced)
         for (int i = 0; i < kernel->instr_count; i++)
-            DEMAND(kernel->instrs[i].level == BTI_ROW || kernel->instrs[i].stage == 0, "columns of two sweeps");
+            DEMAND(kernel->instrs[i].stage <= (kernel->instrs[i].level == BTI_ROW), "columns of two sweeps");
     return NULL;
 }
 

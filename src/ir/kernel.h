@@ -22,7 +22,8 @@
  * sweeps over the row that must be complete before it is known: a reduction's is its argument's + 1, any other's the greatest
  * of its arguments' (0 for loads, iotas, scalars). A reduction is folded, and a POINT value stored, in sweep number
  * stage-of-what-is-folded-or-stored (sweeps count from 0); POINT values are computed again in each sweep that needs them.
- * Columns have one sweep: no POINT value of theirs has a stage above 0. ROW values of stage 0 may be used by POINT ones.
+ * Columns have one sweep: no POINT value of theirs has a stage above 0, no ROW value one above 1. ROW values of stage 0 may be
+ * used by POINT ones. Of rows with several sweeps no output lies where a later sweep still reads.
  *
  * Reductions. The order of folding is part of what a kernel means, so that all who run it give the same bits:
  *     - Accumulators: sum and prod of floats in float64, of integers in the dtype (wrapping); max and min in the dtype.

@@ -8,8 +8,8 @@ enum {
     PIECE_WORK = 1 << 20, /* instructions times points of a piece: some 100 us of blocks, less of compiled code */
     PIECE_MOST = 1 << 17, /* points */
     PIECE_LEAST = 1 << 13,
-    TILE_LINE = 16, /* a tile of a transpose, points: a line of the cache across, read again and again */
-    TILE_LINES = 512,
+    TILE_LINE = 64, /* a tile of a transpose, points: both sides of it stay in the caches */
+    TILE_LINES = 256,
     COLUMNS_MOST = 1024, /* of a piece */
     COLUMNS_LEAST = 256,
     COLUMNS_STEP = 16,
