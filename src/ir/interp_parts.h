@@ -33,6 +33,13 @@ static inline int64_t bti_step(const bti_operand *operand, int axis) { /* bytes 
     return operand->stride[axis] * (int64_t)bt_dtype_size(operand->dtype);
 }
 
+/* An operand's part along an axis: `length` positions from `from`. */
+bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
+/* The int32 or int64 index at `at`; a negative one counts from the end; -1 when out of range. */
+int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length);
+/* One element's bits of what stands for no value: NaN, of integers 0. */
+uint64_t bti_missing(bt_dtype dtype);
+
 /* Elements one by one; steps in bytes. The ranges are the same or do not overlap. */
 void bti_copy_line(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size);
 void bti_copy_operand(const bti_operand *to, const bti_operand *from); /* same shape, same size of elements */

@@ -1,0 +1,228 @@
+#include "drivers/cpu/gather.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "ir/interp_parts.h"
+
+/* --- cut into works for the interpreter ----------------------------------------------------------------------------- */
+
+enum { OUTPUT = 3, INPUTS = 3 };
+
+/* Ranges of one axis are worked on for themselves; axis[i]: which axis of input i (of the output, at OUTPUT) that is, or -1
+ * where all of it takes part. */
+typedef struct cutting {
+    const bti_work *work;
+    int axis[INPUTS + 1];
+    atomic_int status;
+} cutting;
+
+static void run_range(void *context, int64_t begin, int64_t end) {
+    cutting *c = context;
+    bti_work work = *c->work;
+    bti_operand inputs[INPUTS];
+    for (int i = 0; i < work.input_count; i++)
+        inputs[i] = c->axis[i] < 0 ? work.inputs[i] : bti_operand_part(&work.inputs[i], c->axis[i], begin, end - begin);
+    work.inputs = inputs;
+    work.output = bti_operand_part(&work.output, c->axis[OUTPUT], begin, end - begin);
+    bt_status status = bti_interpret(&work);
+    if (status != BT_OK) atomic_store(&c->status, (int)status);
+}
+
+static int64_t count_of(const bti_operand *operand) {
+    int64_t count = 1;
+    for (int axis = 0; axis < operand->rank; axis++) count *= operand->shape[axis];
+    return count;
+}
+
+static int longest_axis(const bti_operand *operand, int but) {
+    int longest = -1;
+    for (int axis = 0; axis < operand->rank; axis++)
+        if (axis != but && (longest < 0 || operand->shape[axis] > operand->shape[longest])) longest = axis;
+    return longest;
+}
+
+static bt_status run_cut(cutting *c) {
+    const bti_work *work = c->work;
+    int axis = c->axis[OUTPUT];
+    if (axis < 0 || work->output.shape[axis] < 2) return bti_interpret(work);
+    int64_t elements = count_of(&work->output), extent = work->output.shape[axis];
+    for (int i = 0; i < work->input_count; i++)
+        if (c->axis[i] >= 0 && count_of(&work->inputs[i]) > elements) elements = count_of(&work->inputs[i]);
+    int64_t each = elements / extent * (int64_t)bt_dtype_size(work->inputs[0].dtype);
+    bti_parallel(extent, bti_gather_grain(each), run_range, c);
+    bt_status status = (bt_status)atomic_load(&c->status);
+    return status == BT_OK ? BT_OK : bti_fail(status, "no memory for a part of %s", bti_op_info(work->op)->name);
+}
+
+/* Lines along `axis` are worked on whole; `same`: which inputs have the output's other axes. */
+static bt_status run_lines(const bti_work *work, int axis, unsigned same) {
+    int across = longest_axis(&work->output, axis);
+    cutting c = {.work = work, .axis = {-1, -1, -1, across}};
+    for (int i = 0; i < work->input_count && i < INPUTS; i++)
+        if (same >> i & 1) c.axis[i] = across;
+    return run_cut(&c);
+}
+
+/* --- copies --------------------------------------------------------------------------------------------------------- */
+
+static bool is_dense(const bti_operand *operand) {
+    bti_layout layout = {0};
+    memcpy(layout.stride, operand->stride, sizeof layout.stride);
+    return bti_layout_is_dense(operand->rank, operand->shape, &layout);
+}
+
+static bti_operand shaped_as(const bti_operand *dense, const bti_operand *like) {
+    bti_operand shaped = *dense;
+    bti_layout layout;
+    bti_layout_dense(like->rank, like->shape, &layout);
+    shaped.rank = like->rank;
+    memcpy(shaped.shape, like->shape, sizeof shaped.shape);
+    memcpy(shaped.stride, layout.stride, sizeof shaped.stride);
+    return shaped;
+}
+
+static bt_status reshape(const bti_work *work) {
+    const bti_operand *to = &work->output, *from = work->inputs;
+    bti_operand shaped;
+    if (bti_shape_equal(to->rank, to->shape, from->rank, from->shape)) {
+        bti_gather_copy(to, from);
+    } else if (is_dense(to)) {
+        shaped = shaped_as(to, from);
+        bti_gather_copy(&shaped, from);
+    } else if (is_dense(from)) {
+        shaped = shaped_as(from, to);
+        bti_gather_copy(to, &shaped);
+    } else {
+        return bti_interpret(work);
+    }
+    return BT_OK;
+}
+
+static bt_status concat(const bti_work *work) {
+    int axis = (int)work->attr[0];
+    int64_t from = 0;
+    for (int i = 0; i < work->input_count; i++) {
+        bti_operand to = bti_operand_part(&work->output, axis, from, work->inputs[i].shape[axis]);
+        bti_gather_copy(&to, &work->inputs[i]);
+        from += work->inputs[i].shape[axis];
+    }
+    return BT_OK;
+}
+
+static bt_status pad(const bti_work *work) {
+    const bti_operand *x = work->inputs, *value = x + 1;
+    bti_operand inner = work->output, fill = work->output;
+    fill.address = value->address;
+    memset(fill.stride, 0, sizeof fill.stride);
+    bti_gather_copy(&work->output, &fill);
+    for (int axis = 0; axis < inner.rank; axis++)
+        inner = bti_operand_part(&inner, axis, work->attr[axis], x->shape[axis]);
+    bti_gather_copy(&inner, x);
+    return BT_OK;
+}
+
+/* --- take ----------------------------------------------------------------------------------------------------------- */
+
+/* Rows that lie in one run of bytes in both. */
+typedef struct taking {
+    bti_walk outer; /* of out, x: the axes before the one taken along */
+    const bti_operand *y;
+    int64_t rows, choices; /* taken at each outer position; of how many */
+    int64_t out_step, x_step;
+    size_t run_bytes, size; /* of a row; of an element */
+    uint64_t nothing;
+} taking;
+
+static void outer_position(const bti_walk *walk, int64_t position, char *at[2]) {
+    for (int i = 0; i < 2; i++) at[i] = walk->at[i] + position % walk->length * walk->step[i];
+    position /= walk->length;
+    for (int axis = walk->axes - 1; axis >= 0; position /= walk->shape[axis--])
+        for (int i = 0; i < 2; i++) at[i] += position % walk->shape[axis] * walk->stride[i][axis];
+}
+
+static inline __attribute__((always_inline)) void take_rows(const taking *t, char *out, const char *x, int64_t begin,
+                                                            int64_t end, size_t bytes) {
+    const char *index = bti_address(t->y);
+    int64_t index_step = bti_step(t->y, 0), size = (int64_t)t->size;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = bti_index_in(t->y, index + i * index_step, t->choices);
+        char *to = out + i * t->out_step;
+        if (row >= 0)
+            memcpy(to, x + row * t->x_step, bytes);
+        else
+            bti_copy_line(to, size, (const char *)&t->nothing, 0, (int64_t)bytes / size, t->size);
+    }
+}
+
+static void take_units(void *context, int64_t begin, int64_t end) {
+    const taking *t = context;
+    while (begin < end) {
+        int64_t position = begin / t->rows, from = begin % t->rows, to = from + (end - begin);
+        char *at[2];
+        if (to > t->rows) to = t->rows;
+        outer_position(&t->outer, position, at);
+        switch (t->run_bytes) {
+        case 4: take_rows(t, at[0], at[1], from, to, 4); break;
+        case 8: take_rows(t, at[0], at[1], from, to, 8); break;
+        default: take_rows(t, at[0], at[1], from, to, t->run_bytes); break;
+        }
+        begin += to - from;
+    }
+}
+
+static bool is_dense_after(const bti_operand *operand, int axis) {
+    int64_t count = 1;
+    for (int a = operand->rank - 1; a > axis; a--) {
+        if (operand->shape[a] != 1 && operand->stride[a] != count) return false;
+        count *= operand->shape[a];
+    }
+    return true;
+}
+
+static bt_status take(const bti_work *work) {
+    const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
+    int axis = (int)work->attr[0];
+    if (!is_dense_after(x, axis) || !is_dense_after(out, axis)) {
+        cutting c = {.work = work, .axis = {-1, 0, -1, axis}};
+        return run_cut(&c);
+    }
+    taking t = {.y = y,
+                .rows = y->shape[0],
+                .choices = x->shape[axis],
+                .out_step = bti_step(out, axis),
+                .x_step = bti_step(x, axis),
+                .size = bt_dtype_size(x->dtype),
+                .nothing = bti_missing(x->dtype)};
+    t.run_bytes = t.size;
+    for (int a = axis + 1; a < out->rank; a++) t.run_bytes *= (size_t)out->shape[a];
+    bti_walk_start(&t.outer, axis, out->shape, 2, (const bti_operand *[]){out, x});
+    int64_t units = t.rows * t.outer.length;
+    for (int a = 0; a < t.outer.axes; a++) units *= t.outer.shape[a];
+    if (!t.outer.empty && t.run_bytes) bti_parallel(units, bti_gather_grain((int64_t)t.run_bytes), take_units, &t);
+    return BT_OK;
+}
+
+/* Of outputs that nobody but one index touches, any cut will do; sums that meet are added in order by who has the line. */
+bt_status bti_gather(const bti_work *work) {
+    for (int axis = 0; axis < work->output.rank; axis++)
+        if (work->output.shape[axis] == 0) return BT_OK;
+    int axis = work->attr_count ? (int)work->attr[0] : 0;
+    switch (work->op) {
+    case BTI_OP_reshape:
+    case BTI_OP_copy: return reshape(work);
+    case BTI_OP_concat: return concat(work);
+    case BTI_OP_pad: return pad(work);
+    case BTI_OP_take: return take(work);
+    case BTI_OP_argmax:
+    case BTI_OP_argmin: return run_lines(work, __builtin_ctzll((unsigned long long)work->attr[0]), 1);
+    case BTI_OP_cumsum:
+    case BTI_OP_argsort: return run_lines(work, axis, 1);
+    case BTI_OP_gather_axis: return run_lines(work, axis, 3);
+    case BTI_OP_scatter_add: return run_lines(work, axis, 5);
+    case BTI_OP_scatter_axis: return run_lines(work, axis, 7);
+    default: return bti_interpret(work);
+    }
+}

@@ -1,0 +1,221 @@
+#include "drivers/cpu/product_library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/fork.h"
+#include "base/error.h"
+#include "drivers/cpu/primitive_cache.h"
+#include "drivers/cpu/product_dnnl.h"
+
+/* Debian keeps OpenBLAS's builds beside each other. The one on OpenMP is tried first: it makes no threads when it is opened.
+ * The serial one has no locks, so several threads cannot be in it. */
+#if defined __x86_64__
+#define OPENBLAS_OF_DEBIAN "/usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblas.so.0"
+#elif defined __aarch64__
+#define OPENBLAS_OF_DEBIAN "/usr/lib/aarch64-linux-gnu/openblas-openmp/libopenblas.so.0"
+#else
+#define OPENBLAS_OF_DEBIAN "libopenblas_omp.so.0"
+#endif
+
+static const char *const usual_dnnl[] = {"libdnnl.so.2", "libdnnl.so.3", NULL};
+static const char *const usual_openblas[] = {OPENBLAS_OF_DEBIAN, "libopenblas.so.0", NULL};
+
+enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, SERIAL = 0 };
+#define OPENBLAS_ENTRIES(ENTRY)                                                                                     \
+    ENTRY(void, cblas_dgemm,                                                                                        \
+          (int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a, int lda,        \
+           const double *b, int ldb, double beta, double *c, int ldc))                                              \
+    ENTRY(void, cblas_dgemv,                                                                                        \
+          (int order, int trans, int m, int n, double alpha, const double *a, int lda, const double *x, int x_step, \
+           double beta, double *y, int y_step))                                                                     \
+    ENTRY(char *, openblas_get_config, (void))                                                                      \
+    ENTRY(int, openblas_get_parallel, (void))                                                                       \
+    ENTRY(void, openblas_set_num_threads, (int threads))
+
+bti_dnnl bti_dnnl_;
+#define FIELD(result, name, arguments) result(*name) arguments;
+static struct { OPENBLAS_ENTRIES(FIELD) } openblas;
+
+typedef struct library {
+    const char *const *names;
+    bool (*resolve)(void *handle, bti_library_state *now, bti_str *reason);
+    const char *install;
+    atomic_int found; /* 0: not tried yet; 1: there; -1: not */
+    bti_library_state now;
+} library;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of opening and of `now` */
+BTI_RENEW_IN_CHILD(lock)
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+typedef struct entry {
+    const char *name;
+    void **at;
+} entry;
+
+static const char *resolve_all(void *handle, const entry *entries, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!(*entries[i].at = dlsym(handle, entries[i].name))) return entries[i].name;
+    return NULL;
+}
+#define RESOLVE(handle, entries) resolve_all(handle, entries, sizeof entries / sizeof *entries)
+
+#define DNNL_NAME(result, name, arguments) {"dnnl_" #name, (void **)&bti_dnnl_.name},
+static void open_primitives(void *handle, int version) {
+    static const entry entries[] = {BTI_DNNL_PRIMITIVE_ENTRIES(DNNL_NAME)};
+    if (version != 2 || RESOLVE(handle, entries)) return;
+    if (bti_dnnl_.engine_create(&bti_dnnl_.engine, BTI_DNNL_CPU, 0)) bti_dnnl_.engine = NULL;
+}
+
+static bool resolve_dnnl(void *handle, bti_library_state *now, bti_str *reason) {
+    static const entry entries[] = {BTI_DNNL_ENTRIES(DNNL_NAME)};
+    static const entry omp[] = {{"omp_get_max_threads", (void **)&bti_dnnl_.omp_get_max_threads},
+                                {"omp_set_num_threads", (void **)&bti_dnnl_.omp_set_num_threads}};
+    bti_dnnl_ = (bti_dnnl){0};
+    const char *missing = RESOLVE(handle, entries);
+    const bti_dnnl_version *version = missing ? NULL : bti_dnnl_.version();
+    if (version && version->cpu_runtime == BTI_DNNL_RUNTIME_OMP)
+        missing = RESOLVE(handle, omp);
+    else if (version && version->cpu_runtime != BTI_DNNL_RUNTIME_SEQUENTIAL)
+        missing = "way to run on one thread (it is not built for OpenMP)";
+    if (missing) {
+        bti_str_addf(reason, "%s: has no %s; ", now->library, missing);
+        return false;
+    }
+    snprintf(now->version, sizeof now->version, "%d.%d.%d", version->major, version->minor, version->patch);
+    open_primitives(handle, version->major);
+    return true;
+}
+
+/* Of the build on OpenMP, openblas_set_num_threads sets what the calling thread's own teams are, too. */
+static void stay_on_one_thread(void *handle) {
+    int (*get)(void);
+    void (*set)(int);
+    *(void **)&get = dlsym(handle, "omp_get_max_threads");
+    *(void **)&set = dlsym(handle, "omp_set_num_threads");
+    int before = get && set ? get() : 0;
+    openblas.openblas_set_num_threads(1);
+    if (before) set(before);
+}
+
+static bool resolve_openblas(void *handle, bti_library_state *now, bti_str *reason) {
+#define NAME(result, name, arguments) {#name, (void **)&openblas.name},
+    static const entry entries[] = {OPENBLAS_ENTRIES(NAME)};
+    const char *missing = RESOLVE(handle, entries);
+    if (!missing && openblas.openblas_get_parallel() == SERIAL) missing = "locks (the serial build)";
+    if (missing) {
+        bti_str_addf(reason, "%s: has no %s; ", now->library, missing);
+        return false;
+    }
+    if (sscanf(openblas.openblas_get_config(), "OpenBLAS %31s", now->version) != 1) *now->version = '\0';
+    stay_on_one_thread(handle);
+    return true;
+}
+
+static library libraries[] = {
+    {usual_dnnl, resolve_dnnl, "install oneDNN (on Debian 12 the package libdnnl2)", 0, {0}},
+    {usual_openblas, resolve_openblas, "install OpenBLAS (on Debian the package libopenblas0-openmp)", 0, {0}},
+};
+enum { DNNL, OPENBLAS };
+
+static int64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Under the lock. */
+static void open_library(library *l) {
+    int64_t start = clock_ns();
+    bti_str reason = {0};
+    for (int i = 0; l->names[i] && !l->now.opened; i++) {
+        void *handle = dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL);
+        snprintf(l->now.library, sizeof l->now.library, "%s", l->names[i]);
+        const char *said = handle ? NULL : dlerror();
+        if (!handle)
+            bti_str_addf(&reason, "%s; ", said ? said : l->names[i]);
+        else if (l->resolve(handle, &l->now, &reason))
+            l->now.opened = true;
+        else
+            dlclose(handle);
+    }
+    if (l->now.opened) {
+        l->now.open_ns = (uint64_t)(clock_ns() - start);
+    } else {
+        *l->now.library = '\0';
+        snprintf(l->now.reason, sizeof l->now.reason, "%s%s", bti_str_text(&reason), l->install);
+    }
+    bti_str_free(&reason);
+    atomic_store(&l->found, l->now.opened ? 1 : -1);
+}
+
+static bool has(library *l) {
+    int found = atomic_load_explicit(&l->found, memory_order_acquire);
+    if (found) return found > 0;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&l->found)) open_library(l);
+    pthread_mutex_unlock(&lock);
+    return atomic_load(&l->found) > 0;
+}
+
+bool bti_has_dnnl(void) { return has(&libraries[DNNL]); }
+bool bti_has_openblas(void) { return has(&libraries[OPENBLAS]); }
+
+void bti_product_look(bti_product_state *state, bool attempt) {
+    *state = (bti_product_state){0};
+    for (int i = 0; i < 2 && attempt; i++) has(&libraries[i]);
+    pthread_mutex_lock(&lock);
+    state->dnnl = libraries[DNNL].now;
+    state->openblas = libraries[OPENBLAS].now;
+    pthread_mutex_unlock(&lock);
+    bti_primitives_look(state);
+}
+
+void bti_product_use(const char *const *dnnl, const char *const *openblas_names) {
+    pthread_mutex_lock(&lock);
+    bti_primitives_drop();
+    libraries[DNNL].names = dnnl ? dnnl : usual_dnnl;
+    libraries[OPENBLAS].names = openblas_names ? openblas_names : usual_openblas;
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&libraries[i].found, 0);
+        libraries[i].now = (bti_library_state){0};
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- calling ------------------------------------------------------------------------------------------------------ */
+
+bt_status bti_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+                    const bti_blas_matrix *c, bool add) {
+    int threads = bti_dnnl_begin();
+    int status = bti_dnnl_.sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', m, n, k, 1,
+                                 (const float *)(const void *)a->at, a->leading, (const float *)(const void *)b->at,
+                                 b->leading, add ? 1 : 0, (float *)(void *)c->at, c->leading);
+    bti_dnnl_end(threads);
+    if (!status) return BT_OK;
+    return bti_fail(status == 1 ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
+                    "oneDNN refuses a product of %lld x %lld x %lld (its status is %d)", (long long)m, (long long)k,
+                    (long long)n, status);
+}
+
+void bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+               const bti_blas_matrix *c) {
+    const double *left = (const void *)a->at, *right = (const void *)b->at;
+    double *to = (void *)c->at;
+    int trans_a = a->transposed ? TRANSPOSED : PLAIN, trans_b = b->transposed ? TRANSPOSED : PLAIN;
+    if (n == 1)
+        openblas.cblas_dgemv(ROW_MAJOR, trans_a, (int)(a->transposed ? k : m), (int)(a->transposed ? m : k), 1, left,
+                             (int)a->leading, right, b->transposed ? 1 : (int)b->leading, 0, to, (int)c->leading);
+    else if (m == 1)
+        openblas.cblas_dgemv(ROW_MAJOR, b->transposed ? PLAIN : TRANSPOSED, (int)(b->transposed ? n : k),
+                             (int)(b->transposed ? k : n), 1, right, (int)b->leading, left,
+                             a->transposed ? (int)a->leading : 1, 0, to, 1);
+    else
+        openblas.cblas_dgemm(ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, 1, left, (int)a->leading, right,
+                             (int)b->leading, 0, to, (int)c->leading);
+}
