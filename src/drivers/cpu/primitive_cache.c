@@ -43,7 +43,7 @@ bool bti_has_bf16(void) {
 static int make_handle(primitive *p) {
     _Alignas(16) char matmul[MATMUL_BYTES] = {0};
     void *attr = NULL;
-    int status = 0, threads = bti_dnnl_begin();
+    int status = 0, threads = bti_omp_begin(&bti_dnnl_.omp);
     for (int i = 0; i < OPERANDS && !status; i++)
         status = bti_dnnl_.memory_desc_init_by_strides(p->operand[i], 2, p->made_for.shape[i], BTI_DNNL_BF16,
                                                        p->made_for.stride[i]);
@@ -57,7 +57,7 @@ static int make_handle(primitive *p) {
         p->scratch_bytes = bti_dnnl_.memory_desc_get_size(p->scratch);
     }
     if (attr) bti_dnnl_.primitive_attr_destroy(attr);
-    bti_dnnl_end(threads);
+    bti_omp_end(&bti_dnnl_.omp, threads);
     return status;
 }
 
@@ -121,7 +121,7 @@ static int run(const primitive *p, char *const at[OPERANDS], void *scratch) {
         int number;
         void *memory;
     } arguments[OPERANDS + 1];
-    int status = 0, count = 0, threads = bti_dnnl_begin();
+    int status = 0, count = 0, threads = bti_omp_begin(&bti_dnnl_.omp);
     void *stream = NULL;
     for (int i = 0; i <= OPERANDS && !status; i++) {
         if (i == OPERANDS && !p->scratch_bytes) continue;
@@ -134,7 +134,7 @@ static int run(const primitive *p, char *const at[OPERANDS], void *scratch) {
     if (!status) status = bti_dnnl_.primitive_execute(p->handle, stream, count, arguments);
     if (stream) bti_dnnl_.stream_destroy(stream);
     while (count) bti_dnnl_.memory_destroy(arguments[--count].memory);
-    bti_dnnl_end(threads);
+    bti_omp_end(&bti_dnnl_.omp, threads);
     return status;
 }
 

@@ -48,25 +48,30 @@ enum {
     ENTRY(int, memory_destroy, (void *memory))                                                                       \
     ENTRY(int, primitive_execute, (const void *primitive, void *stream, int count, const void *arguments))
 
+/* The OpenMP that a library runs on: NULLs when it runs on none. */
+typedef struct bti_omp {
+    int (*get_max_threads)(void);
+    void (*set_num_threads)(int threads);
+} bti_omp;
+
+/* Around each call: the calling thread's next team is itself alone; what the program had set comes back afterwards. */
+static inline int bti_omp_begin(const bti_omp *omp) {
+    int threads = omp->get_max_threads ? omp->get_max_threads() : 1;
+    if (threads != 1) omp->set_num_threads(1);
+    return threads;
+}
+static inline void bti_omp_end(const bti_omp *omp, int threads) {
+    if (threads != 1) omp->set_num_threads(threads);
+}
+
 #define BTI_DNNL_FIELD(result, name, arguments) result(*name) arguments;
 typedef struct bti_dnnl {
     BTI_DNNL_ENTRIES(BTI_DNNL_FIELD)
     BTI_DNNL_PRIMITIVE_ENTRIES(BTI_DNNL_FIELD)
-    void *engine;                     /* NULL: no primitives */
-    int (*omp_get_max_threads)(void); /* NULL: the library has no threads of its own */
-    void (*omp_set_num_threads)(int threads);
+    void *engine; /* NULL: no primitives */
+    bti_omp omp;
 } bti_dnnl;
 
 extern bti_dnnl bti_dnnl_; /* stands still once it is open */
-
-/* Around each call: the calling thread's next team is itself alone; what the program had set comes back afterwards. */
-static inline int bti_dnnl_begin(void) {
-    int threads = bti_dnnl_.omp_get_max_threads ? bti_dnnl_.omp_get_max_threads() : 1;
-    if (threads != 1) bti_dnnl_.omp_set_num_threads(1);
-    return threads;
-}
-static inline void bti_dnnl_end(int threads) {
-    if (threads != 1) bti_dnnl_.omp_set_num_threads(threads);
-}
 
 #endif

@@ -24,7 +24,7 @@
 static const char *const usual_dnnl[] = {"libdnnl.so.2", "libdnnl.so.3", NULL};
 static const char *const usual_openblas[] = {OPENBLAS_OF_DEBIAN, "libopenblas.so.0", NULL};
 
-enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, SERIAL = 0 };
+enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, SERIAL = 0, ON_OPENMP = 2 };
 #define OPENBLAS_ENTRIES(ENTRY)                                                                                     \
     ENTRY(void, cblas_dgemm,                                                                                        \
           (int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a, int lda,        \
@@ -38,7 +38,10 @@ enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, SERIAL = 0 };
 
 bti_dnnl bti_dnnl_;
 #define FIELD(result, name, arguments) result(*name) arguments;
-static struct { OPENBLAS_ENTRIES(FIELD) } openblas;
+static struct {
+    OPENBLAS_ENTRIES(FIELD)
+    bti_omp omp;
+} openblas;
 
 typedef struct library {
     const char *const *names;
@@ -65,6 +68,12 @@ static const char *resolve_all(void *handle, const entry *entries, size_t count)
 }
 #define RESOLVE(handle, entries) resolve_all(handle, entries, sizeof entries / sizeof *entries)
 
+static const char *resolve_omp(void *handle, bti_omp *omp) {
+    *(void **)&omp->get_max_threads = dlsym(handle, "omp_get_max_threads");
+    *(void **)&omp->set_num_threads = dlsym(handle, "omp_set_num_threads");
+    return omp->get_max_threads && omp->set_num_threads ? NULL : "OpenMP";
+}
+
 #define DNNL_NAME(result, name, arguments) {"dnnl_" #name, (void **)&bti_dnnl_.name},
 static void open_primitives(void *handle, int version) {
     static const entry entries[] = {BTI_DNNL_PRIMITIVE_ENTRIES(DNNL_NAME)};
@@ -74,13 +83,11 @@ static void open_primitives(void *handle, int version) {
 
 static bool resolve_dnnl(void *handle, bti_library_state *now, bti_str *reason) {
     static const entry entries[] = {BTI_DNNL_ENTRIES(DNNL_NAME)};
-    static const entry omp[] = {{"omp_get_max_threads", (void **)&bti_dnnl_.omp_get_max_threads},
-                                {"omp_set_num_threads", (void **)&bti_dnnl_.omp_set_num_threads}};
     bti_dnnl_ = (bti_dnnl){0};
     const char *missing = RESOLVE(handle, entries);
     const bti_dnnl_version *version = missing ? NULL : bti_dnnl_.version();
     if (version && version->cpu_runtime == BTI_DNNL_RUNTIME_OMP)
-        missing = RESOLVE(handle, omp);
+        missing = resolve_omp(handle, &bti_dnnl_.omp);
     else if (version && version->cpu_runtime != BTI_DNNL_RUNTIME_SEQUENTIAL)
         missing = "way to run on one thread (it is not built for OpenMP)";
     if (missing) {
@@ -92,28 +99,20 @@ static bool resolve_dnnl(void *handle, bti_library_state *now, bti_str *reason) 
     return true;
 }
 
-/* Of the build on OpenMP, openblas_set_num_threads sets what the calling thread's own teams are, too. */
-static void stay_on_one_thread(void *handle) {
-    int (*get)(void);
-    void (*set)(int);
-    *(void **)&get = dlsym(handle, "omp_get_max_threads");
-    *(void **)&set = dlsym(handle, "omp_set_num_threads");
-    int before = get && set ? get() : 0;
-    openblas.openblas_set_num_threads(1);
-    if (before) set(before);
-}
-
 static bool resolve_openblas(void *handle, bti_library_state *now, bti_str *reason) {
 #define NAME(result, name, arguments) {#name, (void **)&openblas.name},
     static const entry entries[] = {OPENBLAS_ENTRIES(NAME)};
     const char *missing = RESOLVE(handle, entries);
-    if (!missing && openblas.openblas_get_parallel() == SERIAL) missing = "locks (the serial build)";
+    int kind = missing ? SERIAL : openblas.openblas_get_parallel();
+    if (!missing && kind == SERIAL) missing = "locks (the serial build)";
+    openblas.omp = (bti_omp){NULL, NULL};
+    if (kind == ON_OPENMP) missing = resolve_omp(handle, &openblas.omp);
     if (missing) {
         bti_str_addf(reason, "%s: has no %s; ", now->library, missing);
         return false;
     }
     if (sscanf(openblas.openblas_get_config(), "OpenBLAS %31s", now->version) != 1) *now->version = '\0';
-    stay_on_one_thread(handle);
+    if (kind != ON_OPENMP) openblas.openblas_set_num_threads(1);
     return true;
 }
 
@@ -192,11 +191,11 @@ void bti_product_use(const char *const *dnnl, const char *const *openblas_names)
 
 bt_status bti_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
                     const bti_blas_matrix *c, bool add) {
-    int threads = bti_dnnl_begin();
+    int threads = bti_omp_begin(&bti_dnnl_.omp);
     int status = bti_dnnl_.sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', m, n, k, 1,
                                  (const float *)(const void *)a->at, a->leading, (const float *)(const void *)b->at,
                                  b->leading, add ? 1 : 0, (float *)(void *)c->at, c->leading);
-    bti_dnnl_end(threads);
+    bti_omp_end(&bti_dnnl_.omp, threads);
     if (!status) return BT_OK;
     return bti_fail(status == 1 ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
                     "oneDNN refuses a product of %lld x %lld x %lld (its status is %d)", (long long)m, (long long)k,
@@ -208,6 +207,7 @@ void bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const 
     const double *left = (const void *)a->at, *right = (const void *)b->at;
     double *to = (void *)c->at;
     int trans_a = a->transposed ? TRANSPOSED : PLAIN, trans_b = b->transposed ? TRANSPOSED : PLAIN;
+    int threads = bti_omp_begin(&openblas.omp);
     if (n == 1)
         openblas.cblas_dgemv(ROW_MAJOR, trans_a, (int)(a->transposed ? k : m), (int)(a->transposed ? m : k), 1, left,
                              (int)a->leading, right, b->transposed ? 1 : (int)b->leading, 0, to, (int)c->leading);
@@ -218,4 +218,5 @@ void bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const 
     else
         openblas.cblas_dgemm(ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, 1, left, (int)a->leading, right,
                              (int)b->leading, 0, to, (int)c->leading);
+    bti_omp_end(&openblas.omp, threads);
 }

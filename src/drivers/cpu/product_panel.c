@@ -6,6 +6,7 @@
 #define PANEL(name, type, bytes, row_count, vectors, attribute)                                       \
     attribute static void name(const bti_panel *p) {                                                  \
         typedef type vector __attribute__((vector_size(bytes), aligned(1)));                          \
+        enum { LANES = bytes / sizeof(type) };                                                        \
         vector sum[row_count][vectors] = {0};                                                         \
         const char *a[row_count], *b = p->b;                                                          \
         for (int i = 0; i < row_count; i++) a[i] = p->a + (i < p->rows ? i : p->rows - 1) * p->a_row; \
@@ -17,19 +18,19 @@
                 _Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) sum[i][j] += x[j] * y;      \
             }                                                                                         \
         }                                                                                             \
-        size_t size = (size_t)p->columns * sizeof(type);                                              \
-        bool whole = size == sizeof sum[0];                                                           \
         _Pragma("GCC unroll 8") for (int i = 0; i < row_count; i++) {                                 \
             if (i >= p->rows) break;                                                                  \
-            char *to = p->to + i * p->to_row;                                                         \
-            vector row[vectors] = {0};                                                                \
-            if (p->add) memcpy(row, to, whole ? sizeof row : size);                                   \
-            _Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) row[j] =                        \
-                p->add ? row[j] + sum[i][j] : sum[i][j];                                              \
-            if (whole)                                                                                \
-                memcpy(to, row, sizeof row);                                                          \
-            else                                                                                      \
-                memcpy(to, row, size);                                                                \
+            _Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) {                               \
+                type *to = (type *)(void *)(p->to + i * p->to_row) + j * (int)LANES;                  \
+                vector all = sum[i][j];                                                               \
+                int columns = p->columns - j * (int)LANES;                                            \
+                if (columns >= (int)LANES) {                                                          \
+                    if (p->add) all += *(const vector *)(const void *)to;                             \
+                    memcpy(to, &all, sizeof all);                                                     \
+                } else {                                                                              \
+                    for (int l = 0; l < columns; l++) to[l] = p->add ? to[l] + all[l] : all[l];       \
+                }                                                                                     \
+            }                                                                                         \
         }                                                                                             \
     }
 

@@ -122,7 +122,10 @@ size_t bti_tile_scratch(bt_dtype dtype, int64_t rows, int64_t columns, int64_t d
 static void pack_panel(const tile *t, char *to, const bti_matrix *b, int64_t depth, int64_t columns, int64_t width) {
     int64_t row = width * t->size;
     if (columns < width) memset(to, 0, (size_t)(depth * row));
-    if (b->column == (int64_t)bt_dtype_size(t->dtype))
+    bool unit = b->column == (int64_t)bt_dtype_size(t->dtype);
+    if (unit && is_own(t->dtype))
+        for (int64_t k = 0; k < depth; k++) memcpy(to + k * row, b->at + k * b->row, (size_t)(columns * t->size));
+    else if (unit)
         for (int64_t k = 0; k < depth; k++)
             bti_tile_read(t->target, t->dtype, to + k * row, t->size, b->at + k * b->row, b->column, columns);
     else
