@@ -1,6 +1,36 @@
 #include "drivers/cpu/engine.h"
 
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "drivers/cpu/blocks.h"
+#include "drivers/cpu/compiled.h"
+#include "drivers/cpu/functions.h"
+#include "drivers/cpu/launch.h"
+#include "drivers/cpu/target.h"
 #include "drivers/cpu/work.h"
+
+enum { AUTO, COMPILED, BLOCKS, INTERPRETER }; /* the flag `kernels` */
+
+#define COMPILE_NS 2e6 /* about what compiling a kernel takes */
+
+/* Compiled code: of the kernel, or of the one whose outputs go around the cache. */
+typedef struct variant {
+    atomic_int state;
+    bti_compiled *compiled; /* when READY */
+} variant;
+enum { UNTRIED, COMPILING, READY, FAILED };
+
+struct bti_engine_kernel {
+    bti_kernel kernel;
+    bti_render_function *render;
+    bti_target target;
+    const void *const *functions;
+    bti_blocks *blocks;
+    atomic_int_fast64_t blocks_ns; /* that runs in blocks took, as they are estimated */
+    variant plain, streaming;
+};
 
 bt_status bti_engine_work(const bti_work *work) { return bti_cpu_work(work); }
 

@@ -14,7 +14,6 @@ static const char *const names[] = {
 const char *bti_target_name(bti_target target) { return names[target]; }
 
 #ifdef __x86_64__
-<<<<<<< HEAD
 /* Asked once: under a hypervisor the instruction takes as long as ten thousand others. */
 static bool has_f16c(void) {
     static atomic_int known; /* 1: no, 2: yes */
@@ -25,15 +24,6 @@ static bool has_f16c(void) {
         atomic_store_explicit(&known, has, memory_order_relaxed);
     }
     return has == 2;
-=======
-/* Asked once: in a virtual machine the question alone takes a microsecond. */
-static bool has_f16c(void) {
-    static atomic_int known; /* 1: it has not; 2: it has */
-    unsigned a, b, c, d;
-    if (!atomic_load_explicit(&known, memory_order_relaxed))
-        atomic_store(&known, __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C ? 2 : 1);
-    return atomic_load_explicit(&known, memory_order_relaxed) == 2;
->>>>>>> 435e434 (cpu: products by oneDNN, OpenBLAS and our own loops; gathers and copies over the cores)
 }
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
 static bool has_avx512(void) {
