@@ -10,6 +10,7 @@
 
 enum { CLI_OK, CLI_FAILED, CLI_USAGE };
 
+int cli_bench(int argc, char **argv);
 int cli_config(int argc, char **argv);
 int cli_demo(int argc, char **argv);
 int cli_devices(int argc, char **argv);
@@ -26,6 +27,8 @@ int cli_option(int argc, char **argv, const struct option *options);
 bool cli_no_more(int argc, char **argv);
 /* A whole number in [low, high]; says what is wrong with it. */
 bool cli_number(char **argv, const char *option, const char *text, int low, int high, int *number);
+/* The name that is nearest to `name`; NULL when none is like it. */
+const char *cli_nearest(const char *name, const char *const *names, int count);
 /* For commands whose one option is --json: CLI_OK, or CLI_USAGE. */
 int cli_only_json(int argc, char **argv, bool *json);
 

@@ -20,6 +20,16 @@ static const struct command {
      "  --save FILE   where the model goes, as safetensors (digits.safetensors, else a temporary folder)\n"
      "  --quiet       prints the accuracy and the file only\n"
      "Fails when fewer than 90 % of the held-out digits (the last fifth) are read right.\n"},
+    {"bench", cli_bench, "measures how long typical work takes here", "[OPTIONS] [ROW...]",
+     "  --json            as JSON\n"
+     "  --repetitions N   of each row; else at least 5, more while they take less than a second\n"
+     "  --interactive     each line of standard input, ROW REPETITION [FILE], runs the row once and is\n"
+     "                    answered by a line of JSON; the result goes to the file, as .npy\n"
+     "Rows (all when none is named): elementwise elementwise_compiled linspace random100m\n"
+     "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
+     "sum_axis1 transpose_add broadcast gather dependent_adds compile startup step_small step_medium\n"
+     "step_large. They run on the CPU, a warm-up first; compiled kernels are not kept on disk. OF COPY is\n"
+     "the rate beside that of a copy in memory.\n"},
     {"devices", cli_devices, "lists the devices that are here", "[--json]", JSON_HELP},
     {"doctor", cli_doctor, "says what works and, where it does not, why", "",
      "Fails when a setting is faulty or the CPU cannot be used.\n"},

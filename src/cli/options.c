@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 
@@ -30,6 +31,34 @@ bool cli_number(char **argv, const char *option, const char *text, int low, int 
     }
     *number = (int)value;
     return true;
+}
+
+/* Levenshtein's distance; names longer than the row of counts are cut. */
+static int edit_distance(const char *a, const char *b) {
+    enum { LONGEST = 63 };
+    int counts[LONGEST + 1], length = (int)strnlen(b, LONGEST);
+    for (int j = 0; j <= length; j++) counts[j] = j;
+    for (int i = 0; a[i]; i++) {
+        int diagonal = counts[0]++;
+        for (int j = 0; j < length; j++) {
+            int least = diagonal + (a[i] != b[j]);
+            diagonal = counts[j + 1];
+            if (counts[j] + 1 < least) least = counts[j] + 1;
+            if (diagonal + 1 < least) least = diagonal + 1;
+            counts[j + 1] = least;
+        }
+    }
+    return counts[length];
+}
+
+const char *cli_nearest(const char *name, const char *const *names, int count) {
+    const char *nearest = NULL;
+    int least = (int)strlen(name) / 2 + 1;
+    for (int i = 0; i < count; i++) {
+        int distance = edit_distance(name, names[i]);
+        if (distance < least) least = distance, nearest = names[i];
+    }
+    return nearest;
 }
 
 int cli_only_json(int argc, char **argv, bool *json) {

@@ -1,0 +1,101 @@
+/* Training steps: forward, backward and update as one function. */
+#include "cli/bench.h"
+
+#include <math.h>
+
+enum { MOST_LAYERS = BENCH_PARAMETERS / 2, CHECKED_STEPS = 5 };
+
+/* Layers of relu but the last; its loss is the cross-entropy of int32 classes, or, with `squares`, the mean squared error. */
+typedef struct network {
+    int64_t batch;
+    int layers;
+    int64_t sizes[MOST_LAYERS + 1];
+    bool squares;
+    double rate;
+    int steps;
+} network;
+
+static const network small = {32, 2, {64, 128, 10}, false, 0.1, BENCH_SMALL_STEPS};
+static const network medium = {128, 3, {784, 512, 512, 10}, false, 0.1, BENCH_MEDIUM_STEPS};
+static const network large = {256, 3, {1024, 4096, 4096, 1024}, true, 1, 1};
+
+/* W [in, out] in Glorot's uniform range, b [out] zeros. */
+static bt_array *initial(const network *net, int parameter) {
+    int64_t in = net->sizes[parameter / 2], out = net->sizes[parameter / 2 + 1];
+    if (parameter % 2) return bt_zeros(BT_F32, out);
+    float range = (float)sqrt(6.0 / (double)(in + out));
+    return bench_floats(10 + (uint32_t)parameter, -range, range, BT_SHAPE(in, out));
+}
+
+static bt_array *loss_of(const network *net, bt_shared *const *parameters, bt_array *x, bt_array *y) {
+    bt_array *h = x;
+    for (int i = 0; i < net->layers; i++) {
+        h = bt_add(bt_matmul(h, bt_value(parameters[2 * i])), bt_value(parameters[2 * i + 1]));
+        if (i + 1 < net->layers) h = bt_relu(h);
+    }
+    return net->squares ? bt_mse(h, y) : bt_cross_entropy(h, y);
+}
+
+static bt_function *record(const network *net, bt_shared *const *parameters) {
+    int count = 2 * net->layers;
+    bt_array *x = bt_input(BT_F32, net->batch, net->sizes[0]);
+    bt_array *y = net->squares ? bt_input(BT_F32, net->batch, net->sizes[net->layers]) : bt_input(BT_I32, net->batch);
+    bt_array *loss = loss_of(net, parameters, x, y), *grads[BENCH_PARAMETERS];
+    bt_update updates[BENCH_PARAMETERS];
+    if (bt_grad_shared(loss, parameters, count, grads) != BT_OK) return NULL;
+    for (int i = 0; i < count; i++)
+        updates[i] = (bt_update){parameters[i], bt_sub(bt_value(parameters[i]), bt_mul(grads[i], bt_num(net->rate)))};
+    return bt_function_new((bt_array *[]){x, y}, 2, &loss, 1, updates, count);
+}
+
+static bool prepare(const network *net, bench_work *work) {
+    int64_t classes = net->sizes[net->layers];
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(net->batch, net->sizes[0]));
+    work->inputs[1] = net->squares ? bench_floats(2, -1, 1, BT_SHAPE(net->batch, classes))
+                                   : bench_integers(2, (uint32_t)classes, BT_SHAPE(net->batch));
+    for (int i = 0; i < 2 * net->layers; i++)
+        if (!(work->parameters[i] = bt_shared_new(initial(net, i), NULL))) return false;
+    work->function = record(net, work->parameters);
+    return work->function;
+}
+
+/* The parameters, each as one axis, all in a row. */
+static bt_array *parameters_of(const network *net, bench_work *work) {
+    bt_array *all[BENCH_PARAMETERS];
+    for (int i = 0; i < 2 * net->layers; i++) all[i] = bt_flatten(bt_value(work->parameters[i]), 0);
+    return bt_concat(all, 2 * net->layers, 0);
+}
+
+/* Waits for the parameters too. */
+static bt_array *run(const network *net, bench_work *work, int steps) {
+    bt_array *loss = NULL;
+    for (int i = 0; i < steps; i++) {
+        BT_SCOPE {
+            loss = bt_keep(bt_call1(work->function, work->inputs, 2));
+            if (bt_eval(loss) != BT_OK) return loss;
+        }
+    }
+    for (int i = 0; i < 2 * net->layers; i++) {
+        bt_array *parameter = bt_value(work->parameters[i]);
+        if (bt_block(parameter) != BT_OK) return parameter;
+    }
+    return loss;
+}
+
+static bt_array *check(const network *net, bench_work *work) {
+    bt_array *values[BENCH_PARAMETERS];
+    for (int i = 0; i < 2 * net->layers; i++) values[i] = initial(net, i);
+    (void)bt_set_all(work->parameters, values, 2 * net->layers);
+    bt_array *loss = run(net, work, CHECKED_STEPS);
+    return bt_peek_status(loss) == BT_OK ? parameters_of(net, work) : loss;
+}
+
+bool bench_prepare_small(bench_work *work) { return prepare(&small, work); }
+bt_array *bench_run_small(bench_work *work) { return run(&small, work, small.steps); }
+bt_array *bench_check_small(bench_work *work) { return check(&small, work); }
+bool bench_prepare_medium(bench_work *work) { return prepare(&medium, work); }
+bt_array *bench_run_medium(bench_work *work) { return run(&medium, work, medium.steps); }
+bt_array *bench_check_medium(bench_work *work) { return check(&medium, work); }
+bool bench_prepare_large(bench_work *work) { return prepare(&large, work); }
+bt_array *bench_run_large(bench_work *work) { return run(&large, work, large.steps); }
+bt_array *bench_check_large(bench_work *work) { return check(&large, work); }
