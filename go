@@ -111,7 +111,7 @@ run_tests() {
     noted '^[0-9]+% tests passed' ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$jobs" "${@:2}"
 }
 
-sources() { find include src tests examples -type f \( -name '*.c' -o -name '*.h' \) 2>/dev/null | LC_ALL=C sort; }
+sources() { find include src tests examples bench -type f \( -name '*.c' -o -name '*.h' \) 2>/dev/null | LC_ALL=C sort; }
 
 # ---- parts of the check; a part skips with `skip REASON` and adds to the table with `note TEXT`
 

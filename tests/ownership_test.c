@@ -123,6 +123,11 @@ static void a_forgotten_scope_is_noticed_once(void **state) {
     for (int i = 0; i < 3000; i++)
         BT_SCOPE(void) bt_num(i);
     assert_string_equal(log_text(), "");
+    fresh("scope_notice=0");
+    BT_SCOPE {
+        for (int i = 0; i < 3000; i++) (void)bt_num(i);
+    }
+    assert_string_equal(log_text(), "");
 }
 
 /* --- values --------------------------------------------------------------------------------------------------------------- */

@@ -139,7 +139,8 @@ int bti_threads_with_scopes(void) { return atomic_load(&threads_with_scopes); }
 
 static void notice_forgotten_scope(void) {
     size_t first = mine.starts.count ? mine.starts.items[mine.starts.count - 1].held : 0;
-    if (mine.noticed || mine.held.count - first < (size_t)bti_flag_int(BTI_FLAG_scope_notice)) return;
+    size_t limit = (size_t)bti_flag_int(BTI_FLAG_scope_notice);
+    if (mine.noticed || !limit || mine.held.count - first < limit) return;
     mine.noticed = true;
     bti_place place = bti_call_place();
     bti_log(

@@ -22,8 +22,8 @@ static bool repeat(const bench_row *row, bench_work *work, char *rest) {
         answer(json_pack("{s:s, s:s}", "row", row->name, "error", bt_error_text()));
         return false;
     }
-    answer(json_pack("{s:s, s:f, s:I}", "row", row->name, "seconds", sample.seconds, "kernels",
-                     (json_int_t)sample.kernels));
+    answer(json_pack("{s:s, s:f, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds, "kernels",
+                     (json_int_t)sample.kernels, "bytes", row->bytes, "flops", row->flops));
     return true;
 }
 
@@ -63,8 +63,11 @@ int bench_interactive(char **argv) {
     int code = CLI_OK;
     read_line(&in);
     while (in.rest) {
-        const bench_row *row = bench_row_find(argv, in.line);
-        if (!row) {
+        const bench_row *row = strcmp(in.line, "copy") ? bench_row_find(argv, in.line) : NULL;
+        if (!strcmp(in.line, "copy")) {
+            answer(json_pack("{s:s, s:f}", "row", "copy", "bytes_per_s", bench_copy_rate()));
+            read_line(&in);
+        } else if (!row) {
             code = CLI_FAILED;
             answer(json_pack("{s:s, s:s}", "row", in.line, "error", "unknown row"));
             read_line(&in);

@@ -1,0 +1,177 @@
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from common import ADDS, CHECKED_STEPS, INPUTS, MILLION, NETWORKS, Row, batch, new_function, parameters, plain, startup
+
+VERSIONS = {"JAX": jax.__version__}
+
+
+def wait(result):
+    return jax.block_until_ready(result)
+
+
+def to_numpy(result):
+    return numpy.asarray(result)
+
+
+def eager(row, function):
+    return lambda: plain(row, function, jnp.asarray)
+
+
+def compiled(row, function):
+    return lambda: plain(row, jax.jit(function), jnp.asarray)
+
+
+def root_minus_log(x):
+    return x**0.5 - jnp.log(jnp.abs(x))
+
+
+def layer_norm(x, scale, bias):
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias
+
+
+def dependent_adds(x, y):
+    for _ in range(ADDS):
+        x = x + y
+    return wait(x)
+
+
+# ---- random numbers
+
+
+def uniform(key):
+    return jax.random.uniform(key, (100 * MILLION,), jnp.float32)
+
+
+def squares(x):
+    return x**2 - 0.5
+
+
+def cubes(y):
+    return y**3 - 0.2
+
+
+def random100m(transform, partitionable):
+    """In JAX's original layout, which is berth's, or in the partitionable one, which JAX prefers."""
+
+    def prepare():
+        with jax.threefry_partitionable(partitionable):
+            key = jax.random.PRNGKey(0)
+        whole = transform(lambda key: cubes(squares(uniform(key))))
+
+        def run(repetition):
+            with jax.threefry_partitionable(partitionable):
+                return whole(key)
+
+        return Row(run, same_numbers=not partitionable)
+
+    return prepare
+
+
+def random100m_mixed(transform):
+    def prepare():
+        first, second = jax.devices()
+        key = jax.device_put(jax.random.PRNGKey(0), first)
+        parts = [transform(part) for part in (uniform, squares, cubes)]
+
+        def run(repetition):
+            with jax.threefry_partitionable(False):
+                x = jax.device_put(parts[0](key), second)
+                return parts[2](jax.device_put(parts[1](x), first))
+
+        return Row(run)
+
+    return prepare
+
+
+def identity(function):
+    return function
+
+
+# ---- a new function, training
+
+
+def compile_new():
+    x = jnp.asarray(INPUTS["compile"]()[0])
+
+    def first_call(repetition):
+        return jax.jit(new_function(repetition, jnp.sin, jnp.cos, jnp.tanh, jnp.arctan, jnp.maximum))(x)
+
+    return Row(first_call)
+
+
+def step(name):
+    network = NETWORKS[name]
+
+    def loss_of(values, x, y):
+        for i in range(0, len(values), 2):
+            x = x @ values[i] + values[i + 1]
+            if i + 2 < len(values):
+                x = jax.nn.relu(x)
+        if network.squares:
+            return ((x - y) ** 2).mean()
+        return -jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()
+
+    def one(values, x, y):
+        loss, grads = jax.value_and_grad(loss_of)(values, x, y)
+        return [value - network.rate * grad for value, grad in zip(values, grads)], loss
+
+    def prepare():
+        x, y = map(jnp.asarray, batch(network))
+        compiled_step = jax.jit(one, donate_argnums=0)
+        state = {"values": [jnp.array(value) for value in parameters(network)]}
+
+        def run(repetition, steps=network.steps):
+            for _ in range(steps):
+                state["values"], loss = compiled_step(state["values"], x, y)
+            return wait((state["values"], loss))
+
+        def check():
+            state["values"] = [jnp.array(value) for value in parameters(network)]
+            return jnp.concatenate([value.reshape(-1) for value in run(0, CHECKED_STEPS)[0]])
+
+        return Row(run, check, network.steps)
+
+    return prepare
+
+
+# ---- the rows
+
+EAGER = {
+    "elementwise": eager("elementwise", root_minus_log),
+    "linspace": lambda: Row(lambda i: root_minus_log(jnp.linspace(0, 100, 10 * MILLION + i, dtype=jnp.float32))),
+    "random100m": random100m(identity, False),
+    **{f"matmul{kind}": eager(f"matmul{kind}", jnp.matmul) for kind in ("1024", "2048", "4096", "_small")},
+    "softmax": eager("softmax", jax.nn.softmax),
+    "sum": eager("sum", jnp.sum),
+    "sum_axis0": eager("sum_axis0", lambda x: x.sum(0)),
+    "sum_axis1": eager("sum_axis1", lambda x: x.sum(1)),
+    "transpose_add": eager("transpose_add", lambda x: x + x.T),
+    "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
+    "gather": eager("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "dependent_adds": eager("dependent_adds", dependent_adds),
+    "startup": lambda: startup("import jax.numpy as n; print(*(n.array([1., 2.]) + n.array([3., 4.])))"),
+}
+JIT = {
+    "elementwise_compiled": compiled("elementwise_compiled", root_minus_log),
+    "random100m": random100m(jax.jit, False),
+    "softmax": compiled("softmax", jax.nn.softmax),
+    "layer_norm": compiled("layer_norm", layer_norm),
+    "sum": compiled("sum", jnp.sum),
+    "sum_axis0": compiled("sum_axis0", lambda x: x.sum(0)),
+    "sum_axis1": compiled("sum_axis1", lambda x: x.sum(1)),
+    "transpose_add": compiled("transpose_add", lambda x: x + x.T),
+    "broadcast": compiled("broadcast", lambda x, row, column: x * row + column),
+    "gather": compiled("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "compile": compile_new,
+    **{name: step(name) for name in NETWORKS},
+}
+if os.environ.get("BERTH_BENCH_TWO_DEVICES"):
+    PEERS = {"jax": {"random100m_mixed": random100m_mixed(identity)}, "jax_jit": {"random100m_mixed": random100m_mixed(jax.jit)}}
+else:
+    PEERS = {"jax": EAGER, "jax_jit": JIT, "jax_jit_partitionable": {"random100m": random100m(jax.jit, True)}}

@@ -1,0 +1,111 @@
+"""What is to be reached, and tables of what was."""
+import datetime
+import os
+import platform
+import re
+from pathlib import Path
+
+# Row: (what, how many times as fast as that): a peer's name, "best" of the row's peers, "copy" of as many bytes in memory, or
+# "seconds", where the figure is the time itself.
+EVERY_ROW = [("best", 1 / 1.2)]
+MUST = {
+    "elementwise": [("jax", 8)],
+    "elementwise_compiled": [("tensorflow_xla", 1 / 1.2)],
+    "linspace": [("jax", 15)],
+    "random100m": [("jax_jit", 15)],
+    "random100m_mixed": [("jax_jit", 5)],
+    "matmul1024": [("best", 1)],
+    "matmul2048": [("best", 1)],
+    "matmul4096": [("best", 1)],
+    "softmax": [("best", 2)],
+    "sum": [("best", 1 / 1.2)],
+    "dependent_adds": [("torch", 1.07 / 1.0)],
+    "compile": [("jax_jit", 31 / 10)],
+    "startup": [("tensorflow", 3.9 / 0.05)],
+    "step_small": [("jax_jit", 51 / 25)],
+    "step_medium": [("best", 1)],
+    "step_large": [("best", 1)],
+}
+AIM = {
+    "elementwise": [("copy", 1 / 1.3)],
+    "elementwise_compiled": [("copy", 1 / 1.3)],
+    "linspace": [("seconds", 0.0025)],
+    "random100m": [("jax_jit", 40)],
+    "softmax": [("copy", 1 / 1.5)],
+    "sum": [("copy", 1)],
+    "dependent_adds": [("torch", 1.07 / 0.3)],
+    "compile": [("jax_jit", 31 / 3)],
+    "startup": [("tensorflow", 3.9 / 0.02)],
+    "step_small": [("jax_jit", 51 / 15)],
+}
+
+
+def reached(figures, targets, copy):
+    """'8 x jax: 9.3' for each target, with 'no' where it is missed."""
+    texts = []
+    for what, times in targets:
+        if what == "seconds":
+            good, text = figures["berth_s"] <= times, f"{time_text(times)}: {time_text(figures['berth_s'])}"
+        else:
+            peers = {**figures["peers"], "copy": figures["bytes"] / copy}
+            if figures["peers"]:
+                peers["best"] = min(figures["peers"].values())
+            if what not in peers:
+                continue
+            faster = peers[what] / figures["berth_s"]
+            good, text = faster >= times, f"{times:.3g} x {what}: {faster:.3g}"
+        texts.append(text + (" yes" if good else " no"))
+    return "; ".join(texts)
+
+
+def time_text(seconds):
+    for unit, scale in (("s", 1), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 0.9995 or unit == "us":
+            value = seconds * scale
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+
+
+def table(found, copy):
+    peers = []
+    for figures in found:
+        peers += [peer for peer in figures["peers"] if peer not in peers]
+    rows = [["row", "berth", *peers, "best / berth", "must", "aim"]]
+    for figures in found:
+        times = [time_text(figures["peers"][peer]) if peer in figures["peers"] else "" for peer in peers]
+        ratio = f"{figures['ratio']:.2f}" if figures["ratio"] else ""
+        rows.append([figures["row"], time_text(figures["berth_s"]), *times, ratio + ("" if figures["agrees"] else " (results differ)"),
+                     reached(figures, MUST.get(figures["row"], EVERY_ROW), copy),
+                     reached(figures, AIM.get(figures["row"], []), copy)])
+    return rows
+
+
+def print_table(found, copy):
+    rows = table(found, copy)
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        cells = [cell.ljust(width) if i in (0, len(row) - 2, len(row) - 1) else cell.rjust(width)
+                 for i, (cell, width) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
+    print(f"a copy in memory: {copy / 1e9:.1f} GB/s, read and written")
+
+
+def machine():
+    cpus = Path("/proc/cpuinfo").read_text(errors="replace")
+    model = re.search(r"^model name\s*:\s*(.*)$", cpus, re.M)
+    flags = set((re.search(r"^flags\s*:\s*(.*)$", cpus, re.M) or [""])[0].split())
+    vector = next((name for name, flag in (("AVX-512", "avx512f"), ("AVX2", "avx2"), ("SSE2", "sse2")) if flag in flags), "")
+    return " ".join(filter(None, [model.group(1) if model else platform.machine(), vector and f"({vector})"]))
+
+
+def write_results(file, found, copy, versions, threads, problems):
+    rows = table(found, copy)
+    lines = [f"# berth beside {', '.join(f'{name} {version}' for name, version in versions.items())}", "",
+             f"{datetime.date.today()}, {machine()}, {threads} of {os.cpu_count()} cores for each side; a copy in memory: "
+             f"{copy / 1e9:.1f} GB/s, read and written. Medians of {min(figures['repetitions'] for figures in found)} or more "
+             "repetitions, the sides in turn; results compared. `bench/README.md` says what the rows are; the columns must and "
+             "aim say how many times as fast as what berth is to be, how many times it was, and whether that will do.", ""]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(len(lines) - len(rows) + 1, "| --- |" + " ---: |" * (len(rows[0]) - 3) + " --- | --- |")
+    lines += [""] + [f"- {problem}" for problem in problems]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines).rstrip() + "\n")

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Times berth and other libraries in turn, in one run, and compares their results: bench/peers.py --help."""
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "libraries"))
+from report import print_table, write_results  # noqa: E402
+from sides import Berth, Failure, Worker, build_berth, install  # noqa: E402
+
+ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small "
+        "softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather dependent_adds compile startup step_small "
+        "step_medium step_large").split()
+MOST = 25  # repetitions, unless more are asked for
+PAUSE_SECONDS = 0.03  # threads that spin for more work come to rest
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, epilog="Rows: " + " ".join(ROWS) + ". Peers are installed once into "
+                                     "$BERTH_BENCH_DIR, else berth-bench in $XDG_CACHE_HOME or ~/.cache.")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="all when none is named")
+    parser.add_argument("--json", action="store_true", help='a list of {"row", "berth_s", "peers": {name: seconds}, "ratio"}')
+    parser.add_argument("--write", metavar="FILE", type=Path, help="writes the table as Markdown too")
+    parser.add_argument("--libraries", default="jax,torch,tensorflow,numpy", help="%(default)s")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores for each side (%(default)s)")
+    parser.add_argument("--repetitions", type=int, default=5, help="at least (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=5, help="repeats a row up to 25 times while it takes less (%(default)s)")
+    chosen = parser.parse_args()
+    for row in chosen.rows:
+        if row not in ROWS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(row, ROWS, 1)
+            parser.error(f'unknown row "{row}"' + (f'; did you mean "{near[0]}"?' if near else ""))
+    chosen.rows = chosen.rows or ROWS
+    return chosen
+
+
+def peers_of(row, workers):
+    """(name, worker) of each that has the row."""
+    return [(peer, worker) for worker in workers for peer, rows in worker.peers.items() if row in rows]
+
+
+def compare(row, berth, peers, folder):
+    """Peers that could do it, and problems: those that could not, and results that differ. One repetition, not timed."""
+    file, able, problems = folder / f"{row}.npy", [], []
+    berth.run(row, 0, file)
+    for name, worker in peers:
+        try:
+            answer = worker.run(row, name, 0, file)
+        except Failure as failure:
+            problems.append(str(failure))
+            continue
+        able.append((name, worker))
+        if not answer["worst"] <= answer["allowed"]:
+            problems.append(f"{row}: the result of {name} differs by {answer['worst']:.3g}, more than {answer['allowed']:.3g}")
+    file.unlink()
+    return able, problems
+
+
+def repeat(row, berth, peers, chosen):
+    """Seconds of each side, in turn, and berth's answers."""
+    times, answers, start = {name: [] for name, _ in peers}, [], time.monotonic()
+    while len(answers) < chosen.repetitions or (len(answers) < MOST and time.monotonic() - start < chosen.seconds):
+        repetition = len(answers) + 1
+        time.sleep(PAUSE_SECONDS)
+        answers.append(berth.run(row, repetition))
+        for name, worker in peers:
+            time.sleep(PAUSE_SECONDS)
+            times[name].append(worker.run(row, name, repetition)["seconds"])
+    return times, answers
+
+
+def measure(row, berth, workers, folder, chosen):
+    """The row's figures and what is wrong with them."""
+    peers, problems = compare(row, berth, peers_of(row, workers), folder)
+    times, answers = repeat(row, berth, peers, chosen)
+    ours = [answer["seconds"] for answer in answers]
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
+    median = statistics.median(ours)
+    return {"row": row, "berth_s": median, "peers": medians, "ratio": min(medians.values()) / median if medians else None,
+            "berth_least_s": min(ours), "peers_least_s": {name: min(seconds) for name, seconds in times.items()},
+            "repetitions": len(ours), "kernels_compiled": sum(answer["kernels"] for answer in answers),
+            "bytes": answers[0]["bytes"], "agrees": not any("differs by" in problem for problem in problems)}, problems
+
+
+def start_workers(chosen, folder):
+    workers = []
+    for library in chosen.libraries.split(","):
+        python = install(library, folder)
+        if set(chosen.rows) != {"random100m_mixed"}:
+            workers.append(Worker(library, python, chosen.threads))
+        if library == "jax" and "random100m_mixed" in chosen.rows:
+            workers.append(Worker(library, python, chosen.threads, two_devices=True))
+    return workers
+
+
+def main():
+    chosen = parse()
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-bench"
+    folder = Path(os.environ.get("BERTH_BENCH_DIR") or default)
+    folder.mkdir(parents=True, exist_ok=True)
+    cores = sorted(os.sched_getaffinity(0))[:chosen.threads]
+    command = build_berth()
+    found, problems = [], []
+    workers = start_workers(chosen, folder)
+    os.sched_setaffinity(0, cores)
+    for worker in workers:
+        worker.start()
+    versions = {name: version for worker in workers for name, version in worker.versions.items()}
+    berth = Berth(command, chosen.threads)
+    copy = berth.copy_rate()
+    for row in chosen.rows:
+        print(f"{row}...", file=sys.stderr, flush=True)
+        try:
+            figures, wrong = measure(row, berth, workers, folder, chosen)
+            found.append(figures)
+            problems += wrong
+        except Failure as failure:
+            problems.append(str(failure))
+            berth = berth if berth.alive() else Berth(command, chosen.threads)
+    if chosen.json:
+        print(json.dumps(found, indent=2))
+    else:
+        print_table(found, copy)
+    if chosen.write:
+        write_results(chosen.write, found, copy, versions, chosen.threads, problems)
+    for problem in problems:
+        print(f"bench/peers.py: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+// `berth bench`: what it prints and refuses; no times are judged.
+// timeout: 300
+#include <berth.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#define COMMAND BERTH_BUILD_DIR "/berth bench "
+
+static char output[1 << 16];
+
+/* What a line of the shell prints; its exit code. */
+static int run_line(const char *format, const char *rest) {
+    char line[1000];
+    snprintf(line, sizeof line, format, rest);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* `berth bench ARGUMENTS`. */
+static int run(const char *arguments) {
+    return run_line("unset BERTH_FLAGS BERTH_SYNC CUDA_VISIBLE_DEVICES; " COMMAND "%s", arguments);
+}
+
+static void assert_says(const char *text) {
+    if (!strstr(output, text)) fail_msg("no \"%s\" in:\n%s", text, output);
+}
+
+static json_t *parse(const char *text) {
+    json_error_t error;
+    json_t *value = json_loads(text, 0, &error);
+    if (!value) fail_msg("%s in:\n%s", error.text, text);
+    return value;
+}
+
+static double number(json_t *object, const char *key) {
+    json_t *value = json_object_get(object, key);
+    if (!json_is_number(value)) fail_msg("no number %s in:\n%s", key, output);
+    return json_number_value(value);
+}
+
+static void rows_are_timed(void **state) {
+    static const char *const rows[] = {"dependent_adds", "matmul_small", "startup", "compile"};
+    assert_int_equal(run("--json --repetitions 3 dependent_adds matmul_small startup compile"), 0);
+    json_t *list = parse(output);
+    assert_int_equal(json_array_size(list), 4);
+    for (size_t i = 0; i < 4; i++) {
+        json_t *row = json_array_get(list, i);
+        assert_string_equal(json_string_value(json_object_get(row, "row")), rows[i]);
+        assert_int_equal((int)number(row, "repetitions"), 3);
+        assert_true(number(row, "min_s") > 0 && number(row, "median_s") >= number(row, "min_s"));
+        assert_true(number(row, "kernels_compiled") >= 0);
+    }
+    assert_true(number(json_array_get(list, 1), "flop_per_s") > 0);
+    json_decref(list);
+}
+
+static void a_table_is_printed(void **state) {
+    assert_int_equal(run("--repetitions 1 dependent_adds startup"), 0);
+    assert_says("ROW ");
+    assert_says("\ndependent_adds ");
+    assert_says("a process that adds two arrays\n");
+}
+
+static void at_least_five_repetitions(void **state) {
+    assert_int_equal(run("--json dependent_adds"), 0);
+    json_t *list = parse(output);
+    assert_true(number(json_array_get(list, 0), "repetitions") >= 5);
+    json_decref(list);
+}
+
+static void wrong_usage_is_refused(void **state) {
+    assert_int_equal(run("softmx 2>&1"), 2);
+    assert_says("unknown row \"softmx\"; did you mean \"softmax\"?");
+    assert_int_equal(run("dependent_adds something 2>&1"), 2);
+    assert_says("unknown row \"something\"; \"berth bench --help\" lists them");
+    assert_int_equal(run("--repetitions 0 2>&1"), 2);
+    assert_int_equal(run("--interactive sum 2>&1"), 2);
+    assert_int_equal(run("--nonsense 2>&1"), 2);
+}
+
+static void help_names_every_row(void **state) {
+    static const char *const rows[] = {"elementwise",      "elementwise_compiled",
+                                       "linspace",         "random100m",
+                                       "random100m_mixed", "matmul1024",
+                                       "matmul2048",       "matmul4096",
+                                       "matmul_small",     "softmax",
+                                       "layer_norm",       "sum",
+                                       "sum_axis0",        "sum_axis1",
+                                       "transpose_add",    "broadcast",
+                                       "gather",           "dependent_adds",
+                                       "compile",          "startup",
+                                       "step_small",       "step_medium",
+                                       "step_large"};
+    assert_int_equal(run("--help"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_says(rows[i]);
+}
+
+/* --- in turn with another process ---------------------------------------------------------------------------------------- */
+
+static void rows_are_run_one_by_one(void **state) {
+    char folder[] = "/tmp/berth-bench-test-XXXXXX", file[64], lines[400];
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/sum.npy", folder);
+    snprintf(lines, sizeof lines,
+             "--interactive 2> /dev/null <<END\ndependent_adds 1\ndependent_adds 2 %s\nnonsense 1\n\nstartup 1\nEND\n",
+             file);
+    assert_int_equal(run(lines), 1); /* for the row that is not there */
+    char *rest = output;
+    for (int i = 0; i < 4; i++) {
+        json_t *answer = parse(strtok_r(rest, "\n", &rest));
+        if (i == 2)
+            assert_string_equal(json_string_value(json_object_get(answer, "error")), "unknown row");
+        else
+            assert_true(json_number_value(json_object_get(answer, "seconds")) > 0);
+        json_decref(answer);
+    }
+    assert_null(strtok_r(rest, "\n", &rest));
+    BT_SCOPE {
+        bt_array *sum = bt_load_npy(file);
+        assert_int_equal(bt_peek_status(sum), BT_OK);
+        assert_int_equal(bt_count(sum), 4);
+    }
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* --- the cost of nodes --------------------------------------------------------------------------------------------------- */
+
+static void graphs_are_measured_on_a_small_stack(void **state) {
+    static const char *const shapes[] = {"chain", "tree", "mesh", "results"};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        assert_int_equal(run_line("ulimit -s 2048; BERTH_FLAGS=flush_nodes=1000000,scope_notice=0 " BERTH_BUILD_DIR
+                                  "/bench/scaling %s 100000",
+                                  shapes[i]),
+                         0);
+        json_t *figures = parse(output);
+        assert_true(number(figures, "record_ns") > 0 && number(figures, "evaluate_ns") > 0);
+        assert_true(number(figures, "recorded_bytes") >= 0 && number(figures, "peak_bytes") > 0);
+        json_decref(figures);
+    }
+    assert_int_equal(run_line(BERTH_BUILD_DIR "/bench/scaling %s 50000", "loop"), 0);
+    assert_int_equal(run_line(BERTH_BUILD_DIR "/bench/scaling %s 50000 2>&1", "nonsense"), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_timed),
+        cmocka_unit_test(a_table_is_printed),
+        cmocka_unit_test(at_least_five_repetitions),
+        cmocka_unit_test(wrong_usage_is_refused),
+        cmocka_unit_test(help_names_every_row),
+        cmocka_unit_test(rows_are_run_one_by_one),
+        cmocka_unit_test(graphs_are_measured_on_a_small_stack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
