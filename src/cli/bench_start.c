@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Large enough for a compiled kernel, and run in a fraction of what compiling takes. */
+/* Run in a fraction of what compiling takes. */
 enum { COMPILE_COUNT = 1 << 18, OPERATIONS = 5, KINDS = 8 };
 
 bool bench_prepare_compile(bench_work *work) {
@@ -28,11 +28,21 @@ static bt_array *operation(int kind, bt_array *y, bt_array *x) {
 }
 
 /* One of the 8^5 programs of five operations, another for each repetition: the octal digits of its number. */
-bt_array *bench_run_compile(bench_work *work) {
+static bt_array *new_program(const bench_work *work) {
     uint32_t program = (uint32_t)(work->repetition * 12347 + 4242);
     bt_array *x = work->inputs[0], *y = x;
     for (int i = 0; i < OPERATIONS; i++, program /= KINDS) y = operation((int)(program % KINDS), y, x);
     return y;
+}
+
+/* Always compiled: by itself the engine would not compile what runs once. */
+bt_array *bench_run_compile(bench_work *work) {
+    char before[32];
+    bt_array *result = new_program(work);
+    if (bt_get_flag("kernels", before, sizeof before) != BT_OK || bt_set_flag("kernels", "compiled") != BT_OK)
+        return result;
+    bool computed = bt_block(result) == BT_OK; /* if not, who waits for it is told */
+    return bt_set_flag("kernels", before) == BT_OK || !computed ? result : NULL;
 }
 
 int bench_startup_probe(char **argv) {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { COPY_BYTES = 128 << 20, COPIES = 7, MAX_THREADS = 64, LEAST_WARM_UP = 2, MOST_WARM_UP = 20 };
-#define WARM_UP_SECONDS 0.2
+enum { COPY_BYTES = 128 << 20, COPIES = 7, MAX_THREADS = 64, LEAST_WARM_UP = 2 };
+#define WARM_UP_SECONDS 0.5 /* kernels that run often enough are compiled by then */
 
 double bench_now(void) {
     struct timespec now;
@@ -51,7 +51,7 @@ bool bench_once(const bench_row *row, bench_work *work, const char *file, bench_
 bool bench_warm_up(const bench_row *row, bench_work *work) {
     double start = bench_now();
     if (row->prepare && !row->prepare(work)) return false;
-    for (int i = 0; i < LEAST_WARM_UP || (i < MOST_WARM_UP && bench_now() - start < WARM_UP_SECONDS); i++) {
+    for (int i = 0; i < LEAST_WARM_UP || bench_now() - start < WARM_UP_SECONDS; i++) {
         bench_sample sample;
         work->repetition = -1 - i;
         if (!bench_once(row, work, NULL, &sample)) return false;
