@@ -14,6 +14,7 @@ enum {
     COLUMNS_LEAST = 256,
     COLUMNS_STEP = 16,
     PIECES_ENOUGH = 8, /* of whole rows or columns; with fewer, parts of them are looked at */
+    PARTS_ENOUGH = 4,
     PART_POINTS_LEAST = 64,
     PARTS_KEPT = 512,      /* words on the stack */
     STREAM_BYTES = 8 << 20 /* of an output: more than a core's share of the caches */
@@ -205,6 +206,14 @@ static bt_status launch_parts(part_job *job) {
     return BT_OK;
 }
 
+/* Parts where there are few pieces, or where columns would be read in narrow strips: parts go along memory. */
+static bool prefers_parts(const grid *g, part_job *job) {
+    const bti_kernel *kernel = g->runner->kernel;
+    int line = line_of(kernel);
+    bool few = g->pieces < PIECES_ENOUGH, strips = kernel->inner && g->tile[line] < g->box->extent[line];
+    return (few || strips) && plan_parts(g->runner, g->box, job) && (few || job->count >= PARTS_ENOUGH);
+}
+
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
@@ -221,7 +230,7 @@ bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
     else
         cut_map(&g, points);
     count_pieces(&g);
-    if (kernel->reduced && g.pieces < PIECES_ENOUGH && plan_parts(runner, box, &job)) return launch_parts(&job);
+    if (kernel->reduced && prefers_parts(&g, &job)) return launch_parts(&job);
     bti_parallel(g.pieces, g.grain, run_pieces, &g);
     return BT_OK;
 }
