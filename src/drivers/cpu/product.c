@@ -118,11 +118,12 @@ static way *choose_way(const product *p) {
 /* The longer side is halved until there are enough tiles to share out, or they are too small to be worth it: each time
  * a library's kernel packs its operands anew. Halves are whole multiples of 16, so of vectors and of a kernel's own blocks. */
 static void cut(product *p) {
-    int64_t rows = p->m, columns = p->n, goal = 8;
+    int64_t rows = p->m, columns = p->n;
     if (p->way == own_tile) {
         p->tile_rows = least(rows, BTI_TILE_ROWS), p->tile_columns = least(columns, BTI_TILE_COLUMNS);
     } else {
         double work = (double)rows * (double)columns * (double)p->k;
+        int64_t goal = work < 32.0 * PIECE ? 2 : work < 2048.0 * PIECE ? 4 : 8;
         while ((ceil_div(p->m, rows) * ceil_div(p->n, columns) < goal && work >= 2.0 * PIECE) ||
                rows * columns > 1 << 20) {
             if (rows <= 64 && columns <= 128) break;
