@@ -106,12 +106,13 @@ static void sleep_while(atomic_uint *word, unsigned value) {
 }
 static void wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
-/* Whether it came to be while spinning; nobody spins where there is one core. */
+/* Whether it came to be while spinning; nobody spins where there is one core. Others who wait for this
+ * core go before: what is spun for may be done by one of them. */
 #define SPIN_UNTIL(condition)                                                                          \
     ({                                                                                                 \
         bool came_ = (condition);                                                                      \
         for (int64_t end_ = came_ || cores_that_are() == 1 ? 0 : clock_ns() + SPIN_NS; !came_ && end_; \
-             end_ = clock_ns() < end_ ? end_ : 0)                                                      \
+             end_ = !sched_yield() && clock_ns() < end_ ? end_ : 0)                                    \
             for (int turn_ = 0; turn_ < 32 && !came_; turn_++) relax(), came_ = (condition);           \
         came_;                                                                                         \
     })

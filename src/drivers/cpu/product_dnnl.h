@@ -30,6 +30,7 @@ enum {
           (char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, \
            const float *b, int64_t ldb, float beta, float *c, int64_t ldc))
 #define BTI_DNNL_PRIMITIVE_ENTRIES(ENTRY)                                                                            \
+    ENTRY(int, engine_destroy, (void *engine))                                                                       \
     ENTRY(int, engine_create, (void **engine, int kind, size_t index))                                               \
     ENTRY(int, stream_create, (void **stream, void *engine, unsigned flags))                                         \
     ENTRY(int, stream_destroy, (void *stream))                                                                       \

@@ -178,6 +178,8 @@ void bti_product_look(bti_product_state *state, bool attempt) {
 void bti_product_use(const char *const *dnnl, const char *const *openblas_names) {
     pthread_mutex_lock(&lock);
     bti_primitives_drop();
+    if (bti_dnnl_.engine) bti_dnnl_.engine_destroy(bti_dnnl_.engine);
+    bti_dnnl_.engine = NULL;
     libraries[DNNL].names = dnnl ? dnnl : usual_dnnl;
     libraries[OPENBLAS].names = openblas_names ? openblas_names : usual_openblas;
     for (int i = 0; i < 2; i++) {
