@@ -40,4 +40,5 @@ void bti_alloc_fail_at(uint64_t nth, bool and_after) {
     atomic_store(&fail_at, nth);
 }
 
+bool bti_alloc_is_tested(void) { return atomic_load_explicit(&fail_at, memory_order_relaxed) != 0; }
 uint64_t bti_alloc_count(void) { return atomic_load(&asked); }

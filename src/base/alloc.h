@@ -23,5 +23,6 @@ static inline bool bti_add_size(size_t a, size_t b, size_t *sum) { return !__bui
  * bti_alloc_count tells how many were asked for since the last call. */
 void bti_alloc_fail_at(uint64_t nth, bool and_after);
 uint64_t bti_alloc_count(void);
+bool bti_alloc_is_tested(void); /* some are to fail */
 
 #endif

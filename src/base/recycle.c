@@ -1,0 +1,112 @@
+#include "base/recycle.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fork.h"
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define RUNNING_ON_VALGRIND 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHECKED true /* they see misuse of what was freed, not of what is kept */
+#else
+#define CHECKED RUNNING_ON_VALGRIND
+#endif
+
+#define SIZES 6 /* 64 bytes, 128, ... */
+#define LARGEST ((size_t)64 << (SIZES - 1))
+#define OWN 32      /* objects of a size that a thread keeps */
+#define SHARED 1024 /* and that all keep */
+
+typedef struct object {
+    struct object *next;
+} object;
+
+typedef struct shelf {
+    object *first;
+    int count;
+} shelf;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(lock)
+static shelf shared[SIZES];
+static _Thread_local shelf own[SIZES];
+static _Thread_local bool registered;
+static pthread_key_t thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static object *take(shelf *from) {
+    object *taken = from->first;
+    from->first = taken->next;
+    from->count--;
+    return taken;
+}
+
+static void put(shelf *to, object *given) {
+    given->next = to->first;
+    to->first = given;
+    to->count++;
+}
+
+/* Leaves `least` with the thread. */
+static void share(int size, int least) {
+    pthread_mutex_lock(&lock);
+    while (own[size].count > least && shared[size].count < SHARED) put(&shared[size], take(&own[size]));
+    pthread_mutex_unlock(&lock);
+    while (own[size].count > least) bti_free(take(&own[size]));
+}
+
+static void fetch(int size) {
+    pthread_mutex_lock(&lock);
+    while (own[size].count < OWN / 2 && shared[size].count) put(&own[size], take(&shared[size]));
+    pthread_mutex_unlock(&lock);
+}
+
+void bti_recycled_share(void) {
+    for (int size = 0; size < SIZES; size++)
+        if (own[size].count) share(size, 0);
+}
+
+static void leave_thread(void *unused) {
+    (void)unused;
+    bti_recycled_share();
+    registered = false;
+}
+static void make_key(void) { pthread_key_create(&thread_end, leave_thread); }
+
+static int size_of(size_t bytes) { return bytes <= 64 ? 0 : 58 - __builtin_clzll((unsigned long long)bytes - 1); }
+
+void *bti_recycled_new(size_t bytes) {
+    if (bytes > LARGEST || CHECKED) return bti_calloc(1, bytes);
+    int size = size_of(bytes);
+    if (bti_alloc_is_tested()) return bti_calloc(1, (size_t)64 << size);
+    if (!own[size].count) fetch(size);
+    if (!own[size].count) return bti_calloc(1, (size_t)64 << size);
+    return memset(take(&own[size]), 0, bytes);
+}
+
+void bti_recycled_free(void *given, size_t bytes) {
+    if (!given || bytes > LARGEST || CHECKED) {
+        bti_free(given);
+        return;
+    }
+    if (!registered) {
+        pthread_once(&once, make_key);
+        registered = pthread_setspecific(thread_end, &own) == 0;
+    }
+    int size = size_of(bytes);
+    if (own[size].count == OWN) share(size, OWN / 2);
+    put(&own[size], given);
+}
+
+void bti_recycled_trim(void) {
+    leave_thread(NULL);
+    pthread_mutex_lock(&lock);
+    for (int size = 0; size < SIZES; size++)
+        while (shared[size].count) bti_free(take(&shared[size]));
+    pthread_mutex_unlock(&lock);
+}
