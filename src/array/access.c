@@ -13,6 +13,7 @@
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/numtext.h"
+#include "base/recycle.h"
 #include "exec/exec.h"
 #include "ir/half.h"
 
@@ -238,5 +239,6 @@ bt_status bt_shutdown(void) {
     bti_exec_shutdown();
     bti_device_shutdown();
     bti_cores_shutdown();
+    bti_recycled_trim();
     return BT_OK;
 }

@@ -8,6 +8,7 @@
 #include "array/eval.h"
 #include "base/flags.h"
 #include "base/log.h"
+#include "base/recycle.h"
 #include "array/record.h"
 #include "exec/exec.h"
 
@@ -175,7 +176,7 @@ static bool hold(bt_array *array) {
 }
 
 bt_array *bti_array_new(bti_node *node) {
-    bt_array *array = node ? bti_alloc(sizeof *array) : NULL;
+    bt_array *array = node ? bti_recycled_new(sizeof *array) : NULL;
     if (!array) {
         bti_node_release(node);
         return poison_without_memory();
@@ -229,7 +230,7 @@ void bt_release(bt_array *array) {
     atomic_fetch_sub(&array->node->handles, 1);
     bti_node_release(array->node);
     bti_free(array->mapped);
-    bti_free(array);
+    bti_recycled_free(array, sizeof *array);
     atomic_fetch_sub_explicit(&live_arrays, 1, memory_order_relaxed);
 }
 

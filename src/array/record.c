@@ -57,6 +57,25 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
     return bti_array_new(node);
 }
 
+static bti_node *record_at(bti_op op, bt_dtype dtype, int device, bti_node *input) {
+    bti_node *node = bti_node_new(op, dtype, input->rank, input->shape, 1, &input, 0, NULL);
+    if (!node) return NULL;
+    node->device = (int16_t)device;
+    node->committed = op == BTI_OP_copy || atomic_load(&input->committed);
+    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
+    node->place = bti_call_place();
+    return node;
+}
+
+bti_node *bti_node_fit(bti_node *node, bt_dtype dtype, int device) {
+    bool same = node->dtype == dtype && !node->weak;
+    bti_node *cast = same ? bti_node_retain(node) : record_at(BTI_OP_cast, dtype, node->device, node);
+    if (!cast || cast->device == device) return cast;
+    bti_node *there = record_at(BTI_OP_copy, dtype, device, cast);
+    bti_node_release(cast);
+    return there;
+}
+
 /* --- from the host -------------------------------------------------------------------------------------------------- */
 
 bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed) {

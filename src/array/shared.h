@@ -16,6 +16,23 @@ bt_shared *bti_shared_find(const void *shared, int64_t number);
 uint64_t bti_shared_alive(void);
 /* Sets replica replicas[i] of shared[i] to values[i] (which fits and is on its device): all or none, in one step. */
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count);
+/* The same for results that are there, or will be without anybody's doing. new: NULL when memory is short; give: its value for
+ * replica replicas[i] of shared[i], in the order of commit; commit takes it over. pace: what comes before the work of such a
+ * step: tells of a set that was lost (then nothing may be set), starts what is unsettled, waits when far ahead. */
+typedef struct bti_set_step bti_set_step;
+bti_set_step *bti_set_step_new(int count);
+bool bti_set_step_give(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
+                       const bti_layout *layout);
+void bti_set_step_drop(bti_set_step *step);
+bt_status bti_set_step_commit(bti_set_step *step, bt_shared *const *shared, const int *replicas);
+bt_status bti_shared_pace(bt_shared *shared, int replica);
+/* Sets of this thread wait for bti_sets_end. */
+bool bti_sets_wait(void);
+
+int bti_shared_replicas(const bt_shared *shared);
+/* The value as the replica takes it: cast and on its device (retained; `value` itself when it fits); NULL when memory is
+ * short. */
+bti_node *bti_shared_fit(const bt_shared *shared, int replica, bti_node *value);
 /* Why this value cannot be set (as a status in the error record); BT_OK when it can. */
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/recycle.h"
 #include "base/trace.h"
 #include "exec/queue.h"
 
@@ -24,7 +25,7 @@ __attribute__((constructor)) static void tell_below(void) {
 }
 
 bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node) {
-    bti_buffer *buffer = bti_calloc(1, sizeof *buffer);
+    bti_buffer *buffer = bti_recycled_new(sizeof *buffer);
     if (!buffer) return NULL;
     atomic_init(&buffer->refs, 1);
     atomic_fetch_add_explicit(&alive, 1, memory_order_relaxed);
@@ -76,7 +77,7 @@ void bti_buffer_release(bti_buffer *buffer) {
     if (buffer->block) bti_buffer_give_back(buffer, bti_queue_submitted(buffer->device));
     bti_error_release(atomic_load(&buffer->error));
     atomic_fetch_sub_explicit(&alive, 1, memory_order_relaxed);
-    bti_free(buffer);
+    bti_recycled_free(buffer, sizeof *buffer);
 }
 
 static bt_status reserve(bti_buffer *buffer, bool idle) {

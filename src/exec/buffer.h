@@ -4,8 +4,6 @@
 
 #include "exec/exec.h"
 
-/* A buffer without memory; NULL when the host's memory is short. */
-bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node);
 /* Gives it memory; waits for the queue and trims before giving up. `idle`: that the host may write at once. */
 bt_status bti_buffer_reserve(bti_buffer *buffer, bool idle);
 /* Gives the memory back, for whoever comes later on the device's queue than task `busy_until`. */

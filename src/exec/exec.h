@@ -23,6 +23,8 @@ struct bti_buffer {
     bti_buffer *previous, *next; /* live arrays of the device */
 };
 
+/* A buffer without memory; NULL when the host's memory is short. */
+bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node);
 bti_buffer *bti_buffer_retain(bti_buffer *buffer);
 void bti_buffer_release(bti_buffer *buffer); /* NULL is fine */
 
@@ -40,7 +42,7 @@ bti_error *bti_buffer_error(bti_buffer *buffer);
 /* Reserves all memory of the plan, then enqueues it; on return every result's node is DONE with its buffer and layout. All or
  * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).
  * `behind`: a thread of each queue starts on it now; else it waits for whoever waits (bti_buffer_wait runs it). Under the
- * graph lock. */
+ * graph lock, for the nodes' sake. */
 bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error);
 
 /* The same in two parts, for what is run again: programs and operands made ready once, and each run. The plan's contents go
@@ -49,10 +51,21 @@ typedef struct bti_prepared bti_prepared;
 bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared);
 void bti_prepared_release(bti_prepared *prepared); /* NULL is fine; runs in flight go on */
 const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
-/* externals[storage] stands in the place of the plan's external storage (NULL: the plan's own); results[i]: the buffer of the
- * plan's result i, yours to release. */
-bt_status bti_exec_run(bti_prepared *prepared, bti_buffer *const *externals, bti_buffer **results, bool behind,
-                       bti_error **error);
+
+/* One run of it, in steps. begin: NULL when memory is short. give: stands in the place of the plan's external storage (without:
+ * the plan's own). reserve: all memory; everything that can fail; when it fails the run is gone and *error is the cause
+ * (retained). result: the buffer of the plan's result (borrowed, until start). start: enqueues; the run is gone, its end is
+ * what this returns. urge: it begins now, on this thread if it is brief. keep_pace: waits when the caller is far ahead. No lock
+ * is needed; urge and keep_pace better under none, as work may run in them. */
+typedef struct bti_run bti_run;
+bti_run *bti_exec_begin(bti_prepared *prepared);
+void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer);
+bt_status bti_exec_reserve(bti_run *run, bti_error **error);
+bti_buffer *bti_exec_result(bti_run *run, size_t result);
+void bti_exec_abandon(bti_run *run);
+uint64_t bti_exec_start(bti_run *run);
+void bti_exec_urge(bti_prepared *prepared, uint64_t end);
+void bti_exec_keep_pace(const bti_prepared *prepared, uint64_t end);
 /* Buffers that somebody holds. */
 uint64_t bti_buffers_alive(void);
 /* Waits for everything submitted. */

@@ -24,7 +24,7 @@ static bti_run *run_new(bti_prepared *of) {
     return run;
 }
 
-bti_run *bti_run_begin(bti_prepared *of) {
+bti_run *bti_exec_begin(bti_prepared *of) {
     pthread_mutex_lock(&of->lock);
     bti_run *run = of->idle;
     if (run) of->idle = run->next;
@@ -116,6 +116,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t 
 }
 
 static bool add_task(bti_prepared *of, uint64_t *numbers, bti_task_plan task) {
+    if (task.device >= of->devices) of->devices = task.device + 1;
     numbers[task.device]++;
     return bti_vec_push(&of->tasks, task);
 }
@@ -148,7 +149,7 @@ static bool plan_tasks(bti_prepared *of) {
     return true;
 }
 
-#define BRIEF 60000.0 /* points times instructions: some tens of microseconds */
+#define BRIEF 200000.0 /* points times instructions: some tens of microseconds */
 
 static bool is_brief(const bti_plan *plan) {
     double work = 0;

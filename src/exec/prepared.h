@@ -34,12 +34,12 @@ struct bti_prepared {
     BTI_VEC(bti_task_plan) tasks;
     uint64_t *ready; /* by storage: the task on its device's queue, counted from the run's begin, that fills it */
     int only_device; /* where everything runs; -1: on several */
+    int devices;     /* those it needs have smaller numbers */
     bool brief;      /* done sooner than another thread would begin */
     pthread_mutex_t lock;
     struct bti_run *idle; /* runs that are over, to be used again */
 };
 
-typedef struct bti_run bti_run;
 typedef struct bti_run_task {
     bti_task task;
     bti_run *run;
@@ -60,8 +60,6 @@ struct bti_run {
     bti_run_task *tasks;
 };
 
-/* A run with everything empty: a new one, or one that is over. NULL when memory is short. */
-bti_run *bti_run_begin(bti_prepared *of);
 /* One of its tasks, or its submitter, is done with it. */
 void bti_run_done(bti_run *run);
 

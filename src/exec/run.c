@@ -2,6 +2,7 @@
  * which is everything that can fail, and then submits the tasks. */
 #include <string.h>
 
+#include "base/fork.h"
 #include "exec/buffer.h"
 #include "exec/prepared.h"
 #include "exec/queue.h"
@@ -124,9 +125,6 @@ static void run_task(bti_task *base) {
     bti_run_done(task->run);
 }
 
-/* Of a run that could not reserve its memory: its numbers come true, with nothing to do. */
-static void skip_task(bti_task *base) { bti_run_done(((bti_run_task *)base)->run); }
-
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
 static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_error **error) {
@@ -171,7 +169,7 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     return status;
 }
 
-static bt_status reserve(bti_run *run, bti_buffer *const *externals, bti_error **error) {
+static bt_status reserve_all(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->of->plan;
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
@@ -179,7 +177,7 @@ static bt_status reserve(bti_run *run, bti_buffer *const *externals, bti_error *
         bool kept = storage->last_step == (int32_t)plan->steps.count;
         if (storage->external) {
             if (storage->last_step < 0) continue;
-            run->buffers[s] = bti_buffer_retain(externals ? externals[s] : storage->external);
+            if (!run->buffers[s]) run->buffers[s] = bti_buffer_retain(storage->external);
             run->addresses[s] = run->buffers[s]->address;
         } else if (storage->offset >= 0)
             run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
@@ -187,6 +185,36 @@ static bt_status reserve(bti_run *run, bti_buffer *const *externals, bti_error *
             BTI_TRY(reserve_buffer(run, s, error));
     }
     return BT_OK;
+}
+
+static int32_t result_storage(const bti_plan *plan, size_t result) {
+    return plan->values.items[plan->results.items[result].value].storage;
+}
+
+void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer) {
+    run->buffers[storage] = bti_buffer_retain(buffer);
+}
+
+bti_buffer *bti_exec_result(bti_run *run, size_t result) {
+    return run->buffers[result_storage(&run->of->plan, result)];
+}
+
+void bti_exec_abandon(bti_run *run) {
+    atomic_store(&run->tasks_left, 1);
+    bti_run_done(run);
+}
+
+bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
+    const bti_plan *plan = &run->of->plan;
+    *error = NULL;
+    bt_status status = reserve_all(run, error);
+    if (status != BT_OK && !*error) *error = bti_error_last();
+    if (status != BT_OK) bti_exec_abandon(run);
+    for (size_t r = 0; r < plan->results.count && status == BT_OK; r++) {
+        int32_t storage = result_storage(plan, r);
+        if (!plan->storages.items[storage].external) bti_buffer_list(run->buffers[storage]);
+    }
+    return status;
 }
 
 /* Temporaries serve whoever comes next on their queues. */
@@ -203,10 +231,14 @@ static void give_back(bti_run *run, const uint64_t *numbers) {
 
 /* --- submitting ------------------------------------------------------------------------------------------------------ */
 
+static pthread_mutex_t submitting = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(submitting)
+
+/* What each device's queue has been given before and with this run. */
 static void number_tasks(bti_run *run, uint64_t *numbers) {
     const bti_prepared *of = run->of;
     uint64_t base[BTI_MAX_DEVICES];
-    for (int d = 0; d < BTI_MAX_DEVICES; d++) base[d] = numbers[d] = bti_queue_submitted(d);
+    for (int d = 0; d < of->devices; d++) base[d] = numbers[d] = bti_queue_submitted(d);
     for (size_t t = 0; t < of->tasks.count; t++) {
         const bti_task_plan *task = &of->tasks.items[t];
         run->tasks[t].wait_number = base[task->wait_device] + task->wait_number;
@@ -214,69 +246,69 @@ static void number_tasks(bti_run *run, uint64_t *numbers) {
     }
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         bti_buffer *buffer = run->buffers[s];
-        if (!buffer || of->plan.storages.items[s].external) continue;
-        buffer->ready = base[buffer->device] + of->ready[s];
+        if (buffer && !of->plan.storages.items[s].external && of->plan.storages.items[s].first_step >= 0)
+            buffer->ready = base[buffer->device] + of->ready[s];
     }
 }
 
-static void submit(bti_run *run, void (*how)(bti_task *)) {
-    size_t count = run->of->tasks.count; /* the run may be gone when the last one is submitted */
+uint64_t bti_exec_start(bti_run *run) {
+    const bti_prepared *of = run->of;
+    uint64_t numbers[BTI_MAX_DEVICES];
+    size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
+    uint64_t start = bti_trace_begin();
+    pthread_mutex_lock(&submitting);
+    number_tasks(run, numbers);
+    give_back(run, numbers);
     for (size_t t = 0; t < count; t++) {
-        run->tasks[t].task.run = how;
-        bti_queue_submit(run->of->tasks.items[t].device, &run->tasks[t].task);
+        run->tasks[t].task.run = run_task;
+        bti_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
     }
+    pthread_mutex_unlock(&submitting);
+    bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);
+    uint64_t end = count ? numbers[of->tasks.items[count - 1].device] : 0;
+    bti_run_done(run);
+    return end;
 }
+
+#define AHEAD 64 /* tasks */
 
 /* Little work is done sooner than another thread would begin. */
-static bool run_now(const bti_prepared *of, const uint64_t *numbers) {
+void bti_exec_urge(bti_prepared *of, uint64_t end) {
     int device = of->only_device;
-    if (device < 0 || !of->brief || bti_queue_completed(device) + of->tasks.count != numbers[device]) return false;
-    bti_queue_wait(device, numbers[device]);
-    return true;
+    if (!of->tasks.count) return;
+    if (device < 0) {
+        bti_exec_kick();
+        return;
+    }
+    if (of->brief && bti_queue_completed(device) + of->tasks.count >= end)
+        bti_queue_wait(device, end);
+    else
+        bti_queue_kick(device);
 }
 
-bt_status bti_exec_run(bti_prepared *of, bti_buffer *const *externals, bti_buffer **results, bool behind,
-                       bti_error **error) {
-    *error = NULL;
-    uint64_t start = bti_trace_begin();
-    bti_run *run = bti_run_begin(of);
-    if (!run) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    uint64_t numbers[BTI_MAX_DEVICES];
-    bt_status status = reserve(run, externals, error);
-    number_tasks(run, numbers);
-    for (size_t r = 0; r < of->plan.results.count && status == BT_OK; r++) {
-        int32_t storage = of->plan.values.items[of->plan.results.items[r].value].storage;
-        if (!of->plan.storages.items[storage].external) bti_buffer_list(run->buffers[storage]);
-        results[r] = bti_buffer_retain(run->buffers[storage]);
-    }
-    give_back(run, numbers);
-    submit(run, status == BT_OK ? run_task : skip_task);
-    bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);
-    if (status == BT_OK && (behind || of->only_device < 0) && of->tasks.count && !run_now(of, numbers)) bti_exec_kick();
-    if (status != BT_OK && !*error) *error = bti_error_last();
-    bti_run_done(run);
-    return status;
+void bti_exec_keep_pace(const bti_prepared *of, uint64_t end) {
+    if (end > AHEAD) bti_queue_wait(of->tasks.items[of->tasks.count - 1].device, end - AHEAD);
 }
 
 bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
     bti_prepared *prepared;
-    bti_buffer *few[16], **buffers = few;
     *error = NULL;
     BTI_TRY(bti_exec_prepare(plan, &prepared));
     const bti_plan *own = bti_prepared_plan(prepared);
-    if (own->results.count > 16 && !(buffers = bti_calloc(own->results.count, sizeof *buffers))) {
-        bti_prepared_release(prepared);
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    }
-    bt_status status = bti_exec_run(prepared, NULL, buffers, behind, error);
+    bti_run *run = bti_exec_begin(prepared);
+    bt_status status = run ? bti_exec_reserve(run, error) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
         bti_node *node = own->results.items[r].node;
-        node->buffer = buffers[r];
+        node->buffer = bti_buffer_retain(bti_exec_result(run, r));
         node->layout = own->values.items[own->results.items[r].value].layout;
+    }
+    uint64_t end = status == BT_OK ? bti_exec_start(run) : 0;
+    for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
+        bti_node *node = own->results.items[r].node;
         atomic_store(&node->state, BTI_DONE);
         if (node->forget) bti_node_forget(node);
     }
-    if (buffers != few) bti_free(buffers);
+    if (status == BT_OK && (behind || prepared->only_device < 0)) bti_exec_urge(prepared, end);
     bti_prepared_release(prepared);
     return status;
 }

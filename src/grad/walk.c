@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "array/origin.h"
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "grad/rules.h"
@@ -96,11 +97,20 @@ static bool add_step(walk *w, bti_node *node, bool through, uint64_t mark) {
     return true;
 }
 
-static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count, node_list *found) {
+/* Calls on the way that are to be recorded first: their results' history is not there yet. */
+static bool note_origins(const node_list *found, bti_origins *origins) {
+    for (size_t n = 0; n < found->count; n++)
+        if (found->items[n]->dtype >= BT_F16 && !bti_origins_note(origins, found->items[n])) return false;
+    return true;
+}
+
+static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count, node_list *found,
+                           bti_origins *origins) {
     uint64_t mark = bti_next_mark(), oldest = UINT64_MAX;
     for (int i = 0; i < count; i++)
         if (targets[i].sequence < oldest) oldest = targets[i].sequence;
-    if (!reach(y, mark, oldest, found)) return false;
+    if (!reach(y, mark, oldest, found) || !note_origins(found, origins)) return false;
+    if (origins->count) return true;
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
         bti_target *of[2];
@@ -116,11 +126,19 @@ static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count,
 
 static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
     node_list found = {0};
-    bti_graph_lock();
-    bool room = collect_locked(w, y, targets, count, &found);
-    bti_graph_unlock();
+    bti_origins origins = {0};
+    bt_status status;
+    do {
+        status = bti_origins_record(&origins);
+        if (status != BT_OK) break;
+        found.count = 0;
+        bti_graph_lock();
+        if (!collect_locked(w, y, targets, count, &found, &origins)) status = no_memory();
+        bti_graph_unlock();
+    } while (origins.count && status == BT_OK);
+    bti_origins_free(&origins);
     bti_vec_free(&found);
-    return room ? BT_OK : no_memory();
+    return status;
 }
 
 /* --- going back ----------------------------------------------------------------------------------------------------- */

@@ -2,18 +2,27 @@
 
 #include <stdlib.h>
 
-#include "base/alloc.h"
+#include "base/recycle.h"
 
 static void (*buffer_release)(bti_buffer *buffer);
+static void (*origin_unused)(bti_origin *origin);
+static void (*origin_left)(bti_origin *origin, bti_node *result);
 static atomic_uint_fast64_t sequence;
 
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer)) { buffer_release = release; }
 
+void bti_node_set_origin_hooks(void (*unused)(bti_origin *origin), void (*left)(bti_origin *origin, bti_node *result)) {
+    origin_unused = unused;
+    origin_left = left;
+}
+
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
                        bti_node *const *inputs, int attr_count, const int64_t *attr) {
-    size_t tail = (size_t)input_count * sizeof(bti_node *) + (size_t)attr_count * sizeof(int64_t);
-    bti_node *node = bti_calloc(1, sizeof *node + tail);
+    size_t room = (size_t)(input_count ? input_count : 1) * sizeof(bti_node *);
+    size_t bytes = sizeof(bti_node) + room + (size_t)attr_count * sizeof(int64_t);
+    bti_node *node = bti_recycled_new(bytes);
     if (!node) return NULL;
+    node->bytes = bytes;
     atomic_init(&node->refs, 1);
     node->op = (uint8_t)op;
     node->dtype = (uint8_t)dtype;
@@ -29,9 +38,26 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     return node;
 }
 
+bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
+                        bti_buffer *buffer, const bti_layout *layout) {
+    bti_node *node = bti_node_new(op, dtype, rank, shape, 0, NULL, attr_count, attr);
+    if (!node) return NULL;
+    node->buffer = buffer;
+    node->layout = *layout;
+    atomic_store_explicit(&node->state, BTI_DONE, memory_order_release);
+    return node;
+}
+
 bti_node *bti_node_retain(bti_node *node) {
     if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
     return node;
+}
+
+bool bti_node_try_retain(bti_node *node) {
+    unsigned refs = atomic_load(&node->refs);
+    while (refs && !atomic_compare_exchange_weak(&node->refs, &refs, refs + 1)) {
+    }
+    return refs != 0;
 }
 
 static bool drop(bti_node *node) {
@@ -49,15 +75,34 @@ static bti_node *drop_inputs(bti_node *node, bti_node *dead) {
     return dead;
 }
 
+/* The last user lets go of what the call was given. */
+static bti_node *drop_user(bti_origin *origin, bti_node *dead) {
+    if (atomic_fetch_sub_explicit(&origin->users, 1, memory_order_acq_rel) != 1) return dead;
+    for (int i = 0; i < origin->given_count; i++) {
+        if (!drop(origin->given[i])) continue;
+        origin->given[i]->next_dead = dead;
+        dead = origin->given[i];
+    }
+    origin_unused(origin);
+    return dead;
+}
+
+static bti_node *leave_origin(bti_node *node, bti_node *dead) {
+    if (!node->origin || node->left_origin) return dead;
+    node->left_origin = true;
+    return drop_user(node->origin, dead);
+}
+
 static void free_list(bti_node *dead) {
     while (dead) {
         bti_node *node = dead;
-        dead = drop_inputs(node, node->next_dead);
+        dead = leave_origin(node, drop_inputs(node, node->next_dead));
+        if (node->origin) origin_left(node->origin, node);
         if (node->buffer) buffer_release(node->buffer);
         for (int i = 0; i < node->rank && node->symbolic && node->op == BTI_OP_leaf; i++)
             bti_symbol_let_go(node->shape[i]);
         bti_error_release(node->error);
-        bti_free(node);
+        bti_recycled_free(node, node->bytes);
     }
 }
 
@@ -67,7 +112,13 @@ void bti_node_release(bti_node *node) {
     free_list(node);
 }
 
-void bti_node_forget(bti_node *node) { free_list(drop_inputs(node, NULL)); }
+void bti_node_forget(bti_node *node) { free_list(leave_origin(node, drop_inputs(node, NULL))); }
+void bti_origin_leave(bti_origin *origin) { free_list(drop_user(origin, NULL)); }
+void bti_node_leave_origin(bti_node *node) { free_list(leave_origin(node, NULL)); }
+
+uint64_t bti_node_sequence_take(uint64_t count) {
+    return atomic_fetch_add_explicit(&sequence, count, memory_order_relaxed);
+}
 
 uint64_t bti_node_sequence(void) { return atomic_load_explicit(&sequence, memory_order_relaxed); }
 

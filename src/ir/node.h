@@ -24,6 +24,16 @@ typedef enum bti_node_state { BTI_PENDING, BTI_DONE, BTI_FAILED } bti_node_state
 
 typedef struct bti_buffer bti_buffer; /* exec's: memory on a device with its completion */
 
+struct bti_node;
+/* A call that ran without recording anything: what it was given, so that it can be recorded when somebody asks how its results
+ * were made. array/origin.c makes and reads it. */
+typedef struct bti_origin {
+    atomic_uint refs;  /* its results that are there */
+    atomic_uint users; /* those of them that have not forgotten it, and who records it now */
+    int given_count;
+    struct bti_node **given; /* retained while there are users */
+} bti_origin;
+
 typedef struct bti_node {
     atomic_uint refs;
     atomic_uint handles; /* arrays that the user holds on it: such a node keeps its result */
@@ -37,9 +47,10 @@ typedef struct bti_node {
     atomic_bool forget; /* when done, forgets how it was made (a long-lived value) */
     atomic_bool logged; /* the last node of a public operation: one line in the placement log */
     bool passed; /* was computed on the way to something else and not kept: kept the next time. Under the graph lock */
-    bool log_copies; /* copies made for it are logged: the policy when it was recorded */
-    uint8_t rule;    /* bti_rule */
-    int16_t device;  /* number in the registry */
+    bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
+    bool left_origin; /* has left the users of its origin */
+    uint8_t rule;     /* bti_rule */
+    int16_t device;   /* number in the registry */
     int32_t input_count;
     int32_t attr_count;
     uint64_t sequence; /* order of recording; inputs have smaller ones */
@@ -47,9 +58,11 @@ typedef struct bti_node {
     bti_error *error;  /* when FAILED */
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
+    bti_origin *origin; /* of a prepared call's result */
     bti_buffer *buffer; /* when DONE; layout says where in it */
     bti_layout layout;
     int64_t shape[BTI_MAX_RANK];
+    size_t bytes; /* of the node with what stands behind it */
     struct bti_node **inputs;
     int64_t *attr; /* what stands in it: ops.def */
     uint64_t mark; /* scratch of the one walk that holds the graph lock: which walk was here last */
@@ -70,6 +83,18 @@ void bti_node_forget(bti_node *node);
 
 /* How a buffer is let go of with the node that holds it; exec says. */
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer));
+/* What else goes with an origin's last user; and what happens when a result of it is freed. */
+void bti_node_set_origin_hooks(void (*unused)(bti_origin *origin), void (*left)(bti_origin *origin, bti_node *result));
+/* One user less of the node's origin (under the graph lock, or while no one else has the node); once. */
+void bti_node_leave_origin(bti_node *node);
+void bti_origin_leave(bti_origin *origin); /* one user less that is no node */
+/* A DONE node without inputs, and with room for one, on a buffer that it takes over; NULL when memory is short. */
+bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
+                        bti_buffer *buffer, const bti_layout *layout);
+/* One reference more, unless there is none left. */
+bool bti_node_try_retain(bti_node *node);
+/* So many numbers in the order of recording, for nodes made later: the one before the first. */
+uint64_t bti_node_sequence_take(uint64_t count);
 
 /* Into recorded order: inputs before users. */
 void bti_nodes_sort(bti_node **nodes, size_t count);

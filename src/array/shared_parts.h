@@ -1,0 +1,54 @@
+/* What a shared variable is inside. Each replica has a stack of versions: the top is its value; older ones stay until a newer one
+ * is known to have succeeded, so that a failed step can be taken back. Versions set in one step succeed or fail together. */
+#ifndef BTI_ARRAY_SHARED_PARTS_H
+#define BTI_ARRAY_SHARED_PARTS_H
+
+#include "array/shared.h"
+#include "base/vec.h"
+
+typedef enum bti_outcome { BTI_UNKNOWN, BTI_GOOD, BTI_BAD } bti_outcome;
+
+struct bti_set_step {
+    unsigned refs; /* versions made by it; under the lock */
+    bti_outcome outcome;
+    bool told; /* its failure was logged */
+    int count, room;
+    int good;          /* of the first nodes, as known */
+    bti_node *nodes[]; /* retained */
+};
+
+typedef struct bti_version {
+    bti_node *node;     /* retained */
+    bti_node *value;    /* of op `value`, made when asked for; retained */
+    bti_set_step *step; /* NULL: the first version */
+} bti_version;
+
+typedef struct bti_shared_replica {
+    BTI_VEC(bti_version) versions;
+    int device;
+    bool committed;
+} bti_shared_replica;
+
+struct bt_shared {
+    atomic_uint refs;
+    bt_shared *previous, *next; /* all that live */
+    int64_t number;
+    char *name;
+    bti_error *lost; /* why a step was taken back, until the next set tells; retained */
+    bt_dtype dtype;
+    int rank;
+    int64_t shape[BTI_MAX_RANK];
+    int replica_count;
+    bti_shared_replica replicas[];
+};
+
+/* The lock over all versions and steps, and the list of variables. */
+void bti_versions_lock(void);
+void bti_versions_unlock(void);
+void bti_version_drop(bti_version *version); /* under it */
+/* A node of the variable's own that stands for `node`, forgets it once done, and leaves it what it was to others; NULL when
+ * memory is short. */
+bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const int64_t *attr,
+                           int attr_count);
+
+#endif
