@@ -145,6 +145,14 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
     return record_aligned(op, in, out, weak && is_float(out), inputs, 2, NULL, 0);
 }
 
+bt_array *bti_as_taken(bti_op op, bt_array *x, bt_array *y) {
+    bt_array *inputs[2] = {x, y};
+    bool weak;
+    bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
+    bt_array *poison = apply_rule(op, met, &in, &out);
+    return poison ? poison : weak && is_float(out) && bti_node_of(x)->weak ? x : bti_cast(x, in);
+}
+
 bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
     bt_array *inputs[3] = {condition, x, y};
     bt_array *poison = bti_poisoned_by(inputs, 3);

@@ -11,6 +11,8 @@
  * broadcast, the row's dtype rule says what comes out. */
 bt_array *bti_unary(bti_op op, bt_array *x);
 bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y);
+/* x as such an operation of x and y would take it: promoted. Neither is poisoned. */
+bt_array *bti_as_taken(bti_op op, bt_array *x, bt_array *y);
 bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y); /* condition is cast to bool */
 bt_array *bti_cast(bt_array *x, bt_dtype dtype);                    /* x itself when it has that dtype */
 bt_array *bti_bitcast(bt_array *x, bt_dtype dtype);

@@ -1,5 +1,6 @@
 /* Elementwise operations: most are one primitive. */
 #include <math.h>
+#include <string.h>
 
 #include "array/compose.h"
 
@@ -75,6 +76,44 @@ COMPOSED(stop_gradient, bti_stop(x))
 
 /* --- two inputs ----------------------------------------------------------------------------------------------------- */
 
+/* The value of a scalar that was given as a number. */
+static bool is_number(bt_array *x, double *value) {
+    const bti_node *node = bti_node_of(x);
+    if (node->op != BTI_OP_const || node->rank) return false;
+    if (bti_dtype_is_float((bt_dtype)node->dtype))
+        memcpy(value, node->attr, sizeof *value);
+    else
+        *value = (double)node->attr[0];
+    return true;
+}
+
+/* The square root but for -0, which gives 0, and -inf, which gives inf: exactly x**0.5. */
+static bt_array *half_power(bt_array *x) {
+    bt_array *root = bti_binary(BTI_OP_add, bti_unary(BTI_OP_sqrt, x), bti_scalar_like(0, x));
+    return bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(-INFINITY, x)), bti_scalar_like(INFINITY, x), root);
+}
+
+/* Powers that are written as numbers are products and roots: what is recorded decides, so that every way to run it gives the
+ * same bits. */
+static bt_array *power(bt_array *x, bt_array *y) {
+    double exponent;
+    bt_array *inputs[2] = {x, y};
+    if (bti_poisoned_by(inputs, 2) || !is_number(y, &exponent)) return bti_binary(BTI_OP_pow, x, y);
+    x = bti_as_taken(BTI_OP_pow, x, y);
+    if (bti_array_error(x)) return x;
+    bool is_float = bti_dtype_is_float(bti_dtype(x)), wide = bti_dtype(x) == BT_F32 || bti_dtype(x) == BT_F64;
+    if (exponent == 2) return bti_binary(BTI_OP_mul, x, x);
+    if (exponent == 3 && (wide || !is_float)) return bti_binary(BTI_OP_mul, bti_binary(BTI_OP_mul, x, x), x);
+    if (exponent == -1 && is_float) return bti_binary(BTI_OP_div, bti_scalar_like(1, x), x);
+    if (exponent == 0.5 && is_float) return half_power(x);
+    return bti_binary(BTI_OP_pow, x, y);
+}
+
+bt_array *bt_pow(bt_array *x, bt_array *y) {
+    BTI_PUBLIC("bt_pow");
+    BTI_RETURN(power(x, y));
+}
+
 #define BINARY(name, op, first, second)             \
     bt_array *bt_##name(bt_array *x, bt_array *y) { \
         BTI_PUBLIC("bt_" #name);                    \
@@ -87,7 +126,6 @@ BINARY(mul, BTI_OP_mul, x, y)
 BINARY(div, BTI_OP_div, x, y)
 BINARY(floor_div, BTI_OP_floor_div, x, y)
 BINARY(mod, BTI_OP_mod, x, y)
-BINARY(pow, BTI_OP_pow, x, y)
 BINARY(atan2, BTI_OP_atan2, x, y)
 BINARY(maximum, BTI_OP_maximum, x, y)
 BINARY(minimum, BTI_OP_minimum, x, y)

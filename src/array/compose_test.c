@@ -23,6 +23,13 @@ static void expect_text(bt_array *x, bt_dtype dtype, const char *text, int line)
 static void keeps_dtypes(void **state) {
     GIVES(bt_reciprocal(I32((2), 1, 2)), BT_F32, "[1.  0.5]");
     GIVES(bt_reciprocal(BT_ARRAY(int64_t, (1), 4)), BT_F64, "[0.25]");
+    GIVES(bt_pow(BT_ARRAY(float, (5), 4, 2, 0, -0.0f, -INFINITY), bt_num(0.5)), BT_F32,
+          "[2.        1.4142135 0.        0.              inf]");
+    GIVES(bt_pow(BT_ARRAY(float, (2), -3, 2), bt_num(2)), BT_F32, "[9. 4.]");
+    GIVES(bt_pow(BT_ARRAY(float, (2), -3, 2), bt_num(3)), BT_F32, "[-27.   8.]");
+    GIVES(bt_pow(BT_ARRAY(float, (2), -4, 2), bt_num(-1)), BT_F32, "[-0.25  0.5 ]");
+    GIVES(bt_pow(I32((2), -3, 2), bt_i32(3)), BT_I32, "[-27   8]");
+    GIVES(bt_pow(I32((2), 9, 4), bt_num(0.5)), BT_F64, "[3. 2.]");
     GIVES(bt_mul(vector(), bt_softplus(bt_num(0))), BT_F32, "[0.6931472 1.3862944 2.0794415]");
     GIVES(bt_add(vector(), bt_reciprocal(bt_num(2))), BT_F32, "[1.5 2.5 3.5]");
     GIVES(bt_sum(U8((2), 200, 100), BT_ALL, false), BT_U64, "300");

@@ -186,18 +186,6 @@ static void numbers_need_no_memory(void **state) {
     EXPECT_STEPS(2, 0);
 }
 
-static void powers_become_products_and_roots(void **state) {
-    bti_node *x = leaf(0, SHAPE(8));
-    double exponents[] = {2, 3, 0.5, -1, 1, 2.5};
-    int instructions[] = {2, 3, 8, 3, 0, 3};
-    for (int i = 0; i < COUNT(exponents); i++) {
-        bti_node *y = OP(expand, 0, SHAPE(8), NO_ATTR, OP(reshape, 0, SHAPE(1), NO_ATTR, scalar(exponents[i])));
-        FUSE(OP(pow, 0, SHAPE(8), NO_ATTR, x, y));
-        EXPECT_STEPS(exponents[i] != 1, 0);
-        if (exponents[i] != 1) assert_int_equal(kernel_at(0)->instr_count, instructions[i]);
-    }
-}
-
 static void constants_are_computed_while_planning(void **state) {
     bti_node *x = leaf(0, SHAPE(8)), *sum = OP(add, 0, SCALAR, NO_ATTR, scalar(1), scalar(2));
     FUSE(OP(mul, 0, SHAPE(8), NO_ATTR, x, OP(expand, 0, SHAPE(8), NO_ATTR, OP(reshape, 0, SHAPE(1), NO_ATTR, sum))));
@@ -223,23 +211,14 @@ static void kernels_work_in_place_of_what_they_read_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(a_chain_is_one_kernel),
-        TEST(what_is_dense_is_one_axis),
-        TEST(softmax_is_one_kernel),
-        TEST(few_long_rows_are_not_gone_over_again),
-        TEST(columns_are_folded_once),
-        TEST(all_axes_fold_as_one_line),
-        TEST(products_stand_between),
-        TEST(views_of_what_is_made_are_read_from_memory),
-        TEST(no_kernel_waits_for_itself),
-        TEST(long_chains_are_cut),
-        TEST(more_than_64_inputs_are_split),
-        TEST(more_than_64_results_are_split),
-        TEST(numbers_need_no_memory),
-        TEST(powers_become_products_and_roots),
-        TEST(constants_are_computed_while_planning),
-        TEST(temporaries_share_an_arena),
-        TEST(kernels_work_in_place_of_what_they_read_last),
+        TEST(a_chain_is_one_kernel),         TEST(what_is_dense_is_one_axis),
+        TEST(softmax_is_one_kernel),         TEST(few_long_rows_are_not_gone_over_again),
+        TEST(columns_are_folded_once),       TEST(all_axes_fold_as_one_line),
+        TEST(products_stand_between),        TEST(views_of_what_is_made_are_read_from_memory),
+        TEST(no_kernel_waits_for_itself),    TEST(long_chains_are_cut),
+        TEST(more_than_64_inputs_are_split), TEST(more_than_64_results_are_split),
+        TEST(numbers_need_no_memory),        TEST(constants_are_computed_while_planning),
+        TEST(temporaries_share_an_arena),    TEST(kernels_work_in_place_of_what_they_read_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,4 @@
-/* Operations that are computed while planning, or done by cheaper ones that give the same. */
-#include <math.h>
-
+/* Operations that are computed while planning. */
 #include "compile/planner.h"
 #include "ir/dtype.h"
 #include "ir/interp.h"
@@ -9,15 +7,6 @@ static uint64_t bits_of(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
-}
-
-static double number_of(bt_dtype dtype, uint64_t bits) {
-    double x;
-    if (bti_dtype_is_float(dtype)) {
-        memcpy(&x, &bits, sizeof x);
-        return x;
-    }
-    return bti_dtype_is_signed(dtype) ? (double)(int64_t)bits : (double)bits;
 }
 
 static bti_operand scalar_at(uint64_t *memory, bt_dtype dtype) {
@@ -62,7 +51,7 @@ static bool fold(bti_planner *planner, const bti_node *node, bti_op op, int devi
     return true;
 }
 
-/* --- powers --------------------------------------------------------------------------------------------------------- */
+/* --- reductions of one element, and of none ------------------------------------------------------------------------------------------ */
 
 typedef struct shaped {
     bti_planner *planner;
@@ -72,46 +61,6 @@ typedef struct shaped {
     int rank;
     const int64_t *shape;
 } shaped;
-
-static int32_t add(const shaped *s, bti_op op, bt_dtype dtype, int count, const int32_t *inputs) {
-    return bti_add_kernel(s->planner, s->node, op, s->device, dtype, s->rank, s->shape, inputs, count);
-}
-
-static int32_t constant(const shaped *s, double x) {
-    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, bits_of(x));
-    bti_layout still = {0};
-    return s->planner->failed ? 0 : bti_add_view(s->planner, value, s->rank, s->shape, &still);
-}
-
-/* x**0.5 is the square root but for -0, which gives 0, and -inf, which gives inf. */
-static int32_t root(const shaped *s, int32_t x) {
-    int32_t zero = constant(s, 0), low = constant(s, -INFINITY), high = constant(s, INFINITY);
-    int32_t positive = add(s, BTI_OP_add, s->dtype, 2, (int32_t[]){add(s, BTI_OP_sqrt, s->dtype, 1, &x), zero});
-    int32_t is_low = add(s, BTI_OP_eq, BT_BOOL, 2, (int32_t[]){x, low});
-    return add(s, BTI_OP_where, s->dtype, 3, (int32_t[]){is_low, high, positive});
-}
-
-static bool power(const shaped *s, const int32_t *inputs, int32_t *simple) {
-    uint64_t bits;
-    int32_t x = inputs[0];
-    if (!bti_is_const(s->planner, inputs[1], &bits)) return false;
-    double y = number_of(s->dtype, bits);
-    bool is_float = bti_dtype_is_float(s->dtype), wide = s->dtype == BT_F32 || s->dtype == BT_F64;
-    if (y == 1)
-        *simple = x;
-    else if (y == 2 || (y == 3 && (wide || !is_float))) {
-        *simple = add(s, BTI_OP_mul, s->dtype, 2, (int32_t[]){x, x});
-        if (y == 3) *simple = add(s, BTI_OP_mul, s->dtype, 2, (int32_t[]){*simple, x});
-    } else if (y == -1 && is_float)
-        *simple = add(s, BTI_OP_div, s->dtype, 2, (int32_t[]){constant(s, 1), x});
-    else if (y == 0.5)
-        *simple = root(s, x);
-    else
-        return false;
-    return true;
-}
-
-/* --- reductions of one element, and of none ------------------------------------------------------------------------------------------ */
 
 static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *simple) {
     if (op == BTI_OP_argmax || op == BTI_OP_argmin) return false;
@@ -147,6 +96,5 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
     if (input_count && rank == 0 && folds(op, input_count) &&
         fold(planner, node, op, device, dtype, inputs, input_count, simple))
         return true;
-    if (op == BTI_OP_pow && power(&s, inputs, simple)) return true;
     return bti_op_info(op)->class == BTI_REDUCE && trivial_fold(&s, op, inputs[0], simple);
 }

@@ -30,15 +30,14 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
         _Pragma("GCC unroll 16") for (int i = 0; i < lanes; i++) memcpy(&rows[i], from + i * from_step, 16); \
         _Pragma("GCC unroll 4") for (int round = 1; round < lanes; round *= 2) {                             \
             _Pragma("GCC unroll 8") for (int i = 0; i < lanes / 2; i++) {                                    \
-                mixed[2 * i] = __builtin_shuffle(rows[i], rows[i + lanes / 2], (vector)low);                 \
-                mixed[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + lanes / 2], (vector)high);            \
+                mixed[2 * i] = __builtin_shufflevector(rows[i], rows[i + lanes / 2], low);                   \
+                mixed[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + lanes / 2], high);              \
             }                                                                                                \
             memcpy(rows, mixed, sizeof rows);                                                                \
         }                                                                                                    \
         _Pragma("GCC unroll 16") for (int i = 0; i < lanes; i++) memcpy(to + i * to_step, &rows[i], 16);     \
     }
-#define LIST(...) \
-    { __VA_ARGS__ }
+#define LIST(...) __VA_ARGS__
 TRANSPOSE(transpose_1, uint8_t, 16, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
           LIST(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
 TRANSPOSE(transpose_2, uint16_t, 8, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14, 7, 15))

@@ -1,0 +1,178 @@
+/* Random programs in every way that this library can run them: the interpreter says what is right, the others must be near it and
+ * equal to one another bit for bit. A program for which that fails is cut down to what still fails, and printed. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "random_programs/program.h"
+
+typedef struct mode {
+    const char *name, *flags;
+    bool oracle; /* computed by other functions: near, not equal */
+} mode;
+
+#define DEVICES "devices=sim:gpu*3@256M,"
+static const mode modes[] = {
+    {"interpreter", DEVICES "kernels=interpreter", true},
+    {"fused", DEVICES "kernels=auto", false},
+    {"unfused", DEVICES "fuse=off", false},
+    {"blocks", DEVICES "kernels=blocks", false},
+    {"compiled", DEVICES "kernels=compiled", false},
+    {"one thread, one by one", DEVICES "threads=1,sync=on", false},
+    {"flushed often", DEVICES "flush_nodes=3,kernels=blocks", false},
+    {"avx2", DEVICES "vector=avx2,kernels=compiled", false},
+    {"sse2", DEVICES "vector=sse2", false},
+};
+enum { MODES = sizeof modes / sizeof *modes, BATCH = 100 };
+
+static const char *perturbed; /* of the mode "blocks", to test the search */
+static double run_seconds;
+
+static void must(bt_status status) {
+    if (status == BT_OK) return;
+    fprintf(stderr, "random_programs: %s\n", bt_error_text());
+    exit(2);
+}
+
+static void begin_mode(int m) {
+    must(bt_shutdown());
+    for (int i = 0; i < bt_flag_count(); i++) {
+        bt_flag_info info = BT_FLAG_INFO_INIT;
+        must(bt_flag_describe(i, &info));
+        if (strcmp(info.name, "cache")) must(bt_set_flag(info.name, info.default_value));
+    }
+    char copy[200], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", modes[m].flags);
+    for (char *one; (one = strsep(&rest, ","));) {
+        char *value = strchr(one, '=');
+        *value++ = 0;
+        must(bt_set_flag(one, value));
+    }
+}
+
+static void run_in(int m, uint64_t seed, const bool *skip, FILE *print, outcomes *out) {
+    bool perturb = perturbed && !strcmp(modes[m].name, "blocks");
+    run_program(seed, skip, print, perturb ? perturbed : NULL, out);
+}
+
+static const char *compare(int m, const outcomes *oracle, const outcomes *fused, const outcomes *here) {
+    const char *what = differ(oracle, here, false);
+    return what || m == 1 ? what : differ(fused, here, true);
+}
+
+/* What is wrong with mode m for this program; NULL: nothing. */
+static const char *try_program(int m, uint64_t seed, const bool *skip) {
+    outcomes of[3];
+    int which[3] = {0, 1, m};
+    for (int i = 0; i < 3; i++) {
+        begin_mode(which[i]);
+        run_in(which[i], seed, skip, NULL, &of[i]);
+    }
+    const char *what = compare(m, &of[0], &of[1], &of[2]);
+    for (int i = 0; i < 3; i++) free_outcomes(&of[i]);
+    return what;
+}
+
+/* Leaves out what can be left out; prints what remains. */
+static void shrink(int m, uint64_t seed) {
+    bool skip[MOST_INSTRUCTIONS] = {false};
+    for (int round = 0; round < 2; round++)
+        for (int i = MOST_INSTRUCTIONS - 1; i >= 0; i--) {
+            if (skip[i]) continue;
+            skip[i] = true;
+            if (!try_program(m, seed, skip)) skip[i] = false;
+        }
+    const char *what = try_program(m, seed, skip);
+    printf("seed %llu, mode \"%s\" (BERTH_FLAGS=%s): %s. What still fails:\n", (unsigned long long)seed, modes[m].name,
+           modes[m].flags, what ? what : "?");
+    outcomes out;
+    begin_mode(m);
+    run_in(m, seed, skip, stdout, &out);
+    free_outcomes(&out);
+}
+
+/* Seeds first..first+count-1 in every mode; the number that fail. */
+static long results, refused; /* of the oracle */
+static int run_batch(uint64_t first, int count) {
+    static outcomes oracle[BATCH], fused[BATCH], here;
+    static int failed_mode[BATCH];
+    int failures = 0;
+    memset(failed_mode, 0, sizeof failed_mode);
+    for (int m = 0; m < MODES; m++) {
+        begin_mode(m);
+        for (int i = 0; i < count; i++) {
+            outcomes *out = m == 0 ? &oracle[i] : m == 1 ? &fused[i] : &here;
+            run_in(m, first + (uint64_t)i, NULL, NULL, out);
+            for (int k = 0; k < out->count && m == 0; k++) *(out->of[k].status == BT_OK ? &results : &refused) += 1;
+            if (m > 0 && !failed_mode[i] && compare(m, &oracle[i], &fused[i], out)) failed_mode[i] = m;
+            if (m > 1) free_outcomes(out);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        free_outcomes(&oracle[i]);
+        free_outcomes(&fused[i]);
+        if (!failed_mode[i]) continue;
+        if (failures++ < 3) shrink(failed_mode[i], first + (uint64_t)i);
+    }
+    return failures;
+}
+
+static void ignore(const char *line, void *data) { (void)line, (void)data; }
+
+static void write_summary(const char *path, uint64_t first, uint64_t last, int failures) {
+    FILE *file = fopen(path, "w");
+    if (!file) return;
+    char date[32];
+    time_t now = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    fprintf(file, "# Random programs\n\n%s: seeds %llu to %llu, each in %d modes (", date, (unsigned long long)first,
+            (unsigned long long)last, (int)MODES);
+    for (int m = 0; m < MODES; m++) fprintf(file, "%s%s", m ? "; " : "", modes[m].name);
+    fprintf(
+        file,
+        "): **%d differences** in %.0f s. `build/release/tests/random_programs --seeds %llu..%llu` runs it again.\n",
+        failures, run_seconds, (unsigned long long)first, (unsigned long long)last);
+    fclose(file);
+}
+
+int main(int argc, char **argv) {
+    static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
+                                            {"print", required_argument, NULL, 'p'},
+                                            {"break", required_argument, NULL, 'b'},
+                                            {"summary", required_argument, NULL, 'f'},
+                                            {0}};
+    unsigned long long first = 1, last = getenv("BERTH_TEST_LONG") ? 20000 : 500, print = 0;
+    const char *summary = NULL;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    last = 60;
+#endif
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'p') print = strtoull(optarg, NULL, 10);
+        if (option == 'b') perturbed = optarg;
+        if (option == 'f') summary = optarg;
+        if (option == '?' || (option == 's' && sscanf(optarg, "%llu..%llu", &first, &last) != 2)) {
+            fprintf(stderr, "usage: random_programs [--seeds A..B] [--print SEED] [--break NAME] [--summary FILE]\n");
+            return 2;
+        }
+    }
+    bt_set_log_sink(ignore, NULL);
+    if (print) {
+        outcomes out;
+        begin_mode(0);
+        run_program(print, NULL, stdout, NULL, &out);
+        free_outcomes(&out);
+        return 0;
+    }
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    int failures = 0;
+    for (uint64_t seed = first; seed <= last; seed += BATCH)
+        failures += run_batch(seed, last - seed + 1 < BATCH ? (int)(last - seed + 1) : BATCH);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    run_seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+    printf("%llu programs, %ld results, %ld of them refused, %d modes, %d differences\n", last - first + 1,
+           results + refused, refused, (int)MODES, failures);
+    if (summary) write_summary(summary, first, last, failures);
+    return failures ? 1 : 0;
+}

@@ -1,0 +1,37 @@
+/* Random programs: what a seed stands for, run as the flags then say, and what came out. */
+#ifndef BERTH_RANDOM_PROGRAM_H
+#define BERTH_RANDOM_PROGRAM_H
+
+#include <berth.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define MOST_INSTRUCTIONS 60
+
+/* One value that a program made: its elements, and how far they may be from those of another engine. */
+typedef struct outcome {
+    bt_status status;
+    bt_dtype dtype;
+    int rank;
+    int64_t shape[BT_MAX_RANK];
+    bool exact;
+    size_t bytes;
+    void *data; /* as they lie in memory */
+} outcome;
+
+typedef struct outcomes {
+    int count;
+    outcome of[MOST_INSTRUCTIONS];
+} outcomes;
+
+/* Instruction i of the program of a seed is left out where skip[i] is set; the others stay what they are, but for operands that
+ * are not there any more. `print`: each is written there as it is recorded. `perturb`: the results of that operation are changed
+ * by one, so that the search for differences can be tested. */
+void run_program(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out);
+void free_outcomes(outcomes *out);
+
+/* NULL, or in what way b differs from a (a static text): to the bit, or within what other engines may round differently. */
+const char *differ(const outcomes *a, const outcomes *b, bool to_the_bit);
+
+#endif
