@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/fit.h"
 #include "base/flagtext.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -242,9 +243,9 @@ static void read_locked(void) {
     reading = false;
 }
 
-static void follow_trace(void) {
-    char *path = bti_flag_text(BTI_FLAG_trace);
-    if (path) bti_trace_record_into(path);
+static void follow(bti_flag flag, void (*record_into)(const char *path)) {
+    char *path = bti_flag_text(flag);
+    if (path) record_into(path);
     bti_free(path);
 }
 
@@ -258,7 +259,8 @@ void bti_flags_read_(void) {
     for (char *line = lines ? strtok_r(lines, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
         bti_log("%s", line);
     bti_free(lines);
-    follow_trace();
+    follow(BTI_FLAG_trace, bti_trace_record_into);
+    follow(BTI_FLAG_fit, bti_fit_record_into);
 }
 
 /* --- the public face ---------------------------------------------------------------------------------------------- */
@@ -269,11 +271,12 @@ bt_status bt_set_flag(const char *name, const char *value) {
     trim(&value, &length);
     bti_flags_read_();
     pthread_mutex_lock(&lock);
-    uint64_t traces = changes[BTI_FLAG_trace];
+    uint64_t traces = changes[BTI_FLAG_trace], fits = changes[BTI_FLAG_fit];
     bti_error *error = set("", name, strlen(name), value, length, PROGRAM);
-    bool trace = traces != changes[BTI_FLAG_trace];
+    bool trace = traces != changes[BTI_FLAG_trace], fit = fits != changes[BTI_FLAG_fit];
     pthread_mutex_unlock(&lock);
-    if (trace) follow_trace();
+    if (trace) follow(BTI_FLAG_trace, bti_trace_record_into);
+    if (fit) follow(BTI_FLAG_fit, bti_fit_record_into);
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
     return status;

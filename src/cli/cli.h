@@ -16,6 +16,7 @@ int cli_demo(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_explain(int argc, char **argv);
+int cli_fit(int argc, char **argv);
 int cli_ops(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 
@@ -31,6 +32,13 @@ bool cli_number(char **argv, const char *option, const char *text, int low, int 
 const char *cli_nearest(const char *name, const char *const *names, int count);
 /* For commands whose one option is --json: CLI_OK, or CLI_USAGE. */
 int cli_only_json(int argc, char **argv, bool *json);
+
+/* --- programs (program.c) ------------------------------------------------------------------------------------------- */
+
+/* BERTH_FLAGS of programs run from now on: what it was, and flag=value. False when memory is short (errno). */
+bool cli_add_flag(const char *flag, const char *value);
+/* Runs it to its end; keys that interrupt are for it alone. Its exit code as a shell tells it; -1 when it cannot be run (errno). */
+int cli_run_program(char **program);
 
 /* --- output (output.c) ---------------------------------------------------------------------------------------------- */
 

@@ -41,6 +41,13 @@ static const struct command {
      "The plans go to standard error, each before it runs: as text, as JSON (an object a line) or as\n"
      "graphs for Graphviz. One that was there lately is only named. The exit code is the program's; 1 when it\n"
      "cannot be run.\n"},
+    {"fit", cli_fit, "runs a program and shows how much memory it was foreseen to take, and took",
+     "[--json] -- PROGRAM [ARGUMENT...]",
+     JSON_HELP
+     "Before each computation what it takes is added to what is in use. A row a device: the greatest of these\n"
+     "sums, the most that was in use indeed, and the step with that sum: what it adds, its largest piece\n"
+     "and the line that asked for it; after \"refused\", the greatest sum that the device could not give.\n"
+     "The exit code is the program's; 1 when it cannot be run or told nothing.\n"},
     {"trace", cli_trace, "records what a program runs when and where, as a page",
      "[-o PAGE] -- PROGRAM [ARGUMENT...] | FILE",
      "  -o, --output PAGE   the page to write: HTML that needs nothing else (trace.html; of FILE: FILE as .html)\n"

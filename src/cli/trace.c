@@ -1,15 +1,10 @@
 /* `berth trace`: runs a program that records, and makes a page of what it recorded. */
 #include <errno.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
-
-extern char **environ;
 
 static int wrong(char **argv, const char *what) {
     fprintf(stderr, "%s: %s\nsee \"%s --help\"\n", argv[0], what, argv[0]);
@@ -37,38 +32,6 @@ static char *from_root(const char *path) {
     return whole;
 }
 
-/* BERTH_FLAGS of the program: what it was, and trace=file. */
-static bool add_flag(const char *file) {
-    const char *before = getenv("BERTH_FLAGS");
-    char *flags;
-    if (asprintf(&flags, "%s%strace=%s", before ? before : "", before && *before ? "," : "", file) < 0) return false;
-    bool done = !setenv("BERTH_FLAGS", flags, 1);
-    free(flags);
-    return done;
-}
-
-/* Runs it to its end; keys that interrupt are for it alone. Its exit code as a shell tells it; -1 when it cannot be run. */
-static int run_program(char **program) {
-    posix_spawnattr_t attributes;
-    sigset_t keys;
-    pid_t child;
-    int status = 0;
-    sigemptyset(&keys);
-    sigaddset(&keys, SIGINT);
-    sigaddset(&keys, SIGQUIT);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigdefault(&attributes, &keys);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
-    int error = posix_spawnp(&child, *program, NULL, &attributes, program, environ);
-    posix_spawnattr_destroy(&attributes);
-    while (!error && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) error = errno;
-    errno = error;
-    return error ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static int make_page(char **argv, const char *json, const char *html) {
     if (bt_trace_page(json, html) != BT_OK) return cli_error(argv, "no page was written");
     fprintf(stderr, "%s: wrote %s\n", argv[0], html);
@@ -78,8 +41,8 @@ static int make_page(char **argv, const char *json, const char *html) {
 static int record(char **argv, char **program, const char *json, const char *html) {
     if (strchr(json, ',')) return wrong(argv, "the name of the page and its folders may hold no comma");
     if (unlink(json) && errno != ENOENT) return failed(argv, json);
-    if (!add_flag(json)) return failed(argv, "out of memory");
-    int code = run_program(program);
+    if (!cli_add_flag("trace", json)) return failed(argv, "out of memory");
+    int code = cli_run_program(program);
     if (code < 0) return failed(argv, *program);
     if (access(json, R_OK)) {
         fprintf(stderr, "%s: %s recorded nothing: it did not use berth, or did not end by itself\n", argv[0], *program);

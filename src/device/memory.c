@@ -107,6 +107,15 @@ bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, b
     return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle, block);
 }
 
+size_t bti_block_bytes(int id, size_t bytes) {
+    bt_device *device = bti_registry_at(id);
+    if (!bytes || !device) return 0;
+    pthread_mutex_lock(&device->lock);
+    size_t block = bti_pool_block_bytes(bytes, limit_of(device));
+    pthread_mutex_unlock(&device->lock);
+    return block ? block : bytes;
+}
+
 void bti_block_free(bti_block *block, uint64_t busy_until) {
     bt_device *device = block ? bti_registry_at(block->device) : NULL;
     if (device && device->pool) bti_pool_give(device->pool, block, busy_until);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fit.h"
 #include "base/str.h"
 #include "base/trace.h"
 #include "base/vec.h"
@@ -242,11 +243,17 @@ static bt_status refuse(bti_pool *pool, size_t bytes, const bti_pool_counters *c
     return status;
 }
 
-bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool idle, bti_block **out) {
+size_t bti_pool_block_bytes(size_t bytes, size_t limit) {
     size_t unit = bytes < SMALL_BELOW ? BTI_POOL_ALIGN : 4 * KIB, need;
-    bool fits = bti_add_size(bytes ? bytes : 1, unit - 1, &need) && need < SIZE_MAX / 8;
+    if (!bti_add_size(bytes ? bytes : 1, unit - 1, &need) || need >= SIZE_MAX / 8) return 0;
     need &= ~(unit - 1);
-    if (fits && pool->limit && need > pool->limit) need = (bytes + BTI_POOL_ALIGN - 1) & ~(size_t)(BTI_POOL_ALIGN - 1);
+    if (limit && need > limit) need = (bytes + BTI_POOL_ALIGN - 1) & ~(size_t)(BTI_POOL_ALIGN - 1);
+    return need;
+}
+
+bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool idle, bti_block **out) {
+    size_t need = bti_pool_block_bytes(bytes, pool->limit);
+    bool fits = need > 0;
     bti_error *before = bti_error_last(); /* a wish that is granted in the end leaves no error behind */
     bt_error_clear();
     pthread_mutex_lock(&pool->lock);
@@ -261,6 +268,7 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool i
         pool->used += block->capacity;
         if (pool->used > pool->peak) pool->peak = pool->used;
         bti_trace_memory(pool->device, pool->used);
+        bti_fit_memory(pool->device, pool->used);
     }
     pthread_mutex_unlock(&pool->lock);
     *out = block;

@@ -29,6 +29,8 @@ void bti_pool_delete(bti_pool *pool);
 bt_status bti_pool_reserve(bti_pool *pool, size_t bytes);
 void bti_pool_set_limit(bti_pool *pool, size_t limit);
 
+/* What a block for so many bytes takes, under that limit (0: none); 0: more than there can be. */
+size_t bti_pool_block_bytes(size_t bytes, size_t limit);
 /* As bti_block_alloc and bti_block_free. */
 bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool idle, bti_block **block);
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);

@@ -6,6 +6,7 @@
 
 #include "base/recycle.h"
 #include "base/trace.h"
+#include "exec/fit.h"
 #include "exec/queue.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -135,7 +136,9 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
     size_t bytes = (size_t)bti_node_bytes(node);
     bti_buffer *buffer = bti_buffer_new(node->device, bytes, node);
     if (!buffer) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bool noted = bti_fit_begin_upload(buffer);
     bt_status status = bti_buffer_reserve(buffer, true);
+    if (noted) bti_fit_end(status == BT_OK);
     if (status == BT_RESOURCE_EXHAUSTED) {
         bti_error *error = bti_out_of_memory(node->device, (int64_t)bytes, node, bt_error_text());
         status = bti_fail_with(error);

@@ -4,6 +4,7 @@
 
 #include "base/fork.h"
 #include "exec/buffer.h"
+#include "exec/fit.h"
 #include "exec/prepared.h"
 #include "exec/queue.h"
 #include "exec/trace.h"
@@ -174,14 +175,13 @@ static bt_status reserve_all(bti_run *run, bti_error **error) {
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        bool kept = storage->last_step == (int32_t)plan->steps.count;
         if (storage->external) {
             if (storage->last_step < 0) continue;
             if (!run->buffers[s]) run->buffers[s] = bti_buffer_retain(storage->external);
             run->addresses[s] = run->buffers[s]->address;
         } else if (storage->offset >= 0)
             run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
-        else if (kept || storage->arrived)
+        else if (bti_plan_reserves(plan, storage))
             BTI_TRY(reserve_buffer(run, s, error));
     }
     return BT_OK;
@@ -207,7 +207,9 @@ void bti_exec_abandon(bti_run *run) {
 bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->of->plan;
     *error = NULL;
+    bool noted = bti_fit_begin(plan);
     bt_status status = reserve_all(run, error);
+    if (noted) bti_fit_end(status == BT_OK);
     if (status != BT_OK && !*error) *error = bti_error_last();
     if (status != BT_OK) bti_exec_abandon(run);
     for (size_t r = 0; r < plan->results.count && status == BT_OK; r++) {

@@ -14,13 +14,20 @@ void bti_plan_free(bti_plan *plan) {
     bti_vec_free(&plan->arenas);
 }
 
-void bti_plan_memory(const bti_plan *plan, int64_t *bytes, int devices) {
-    for (int d = 0; d < devices; d++) bytes[d] = (size_t)d < plan->arenas.count ? plan->arenas.items[d] : 0;
+static size_t as_asked(int device, size_t bytes) {
+    (void)device;
+    return bytes;
+}
+
+void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, size_t bytes), int64_t *bytes,
+                     int devices) {
+    if (!block_bytes) block_bytes = as_asked;
+    for (int d = 0; d < devices; d++)
+        bytes[d] = (size_t)d < plan->arenas.count ? (int64_t)block_bytes(d, (size_t)plan->arenas.items[d]) : 0;
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        bool kept = storage->last_step == (int32_t)plan->steps.count;
-        if (!storage->external && (kept || storage->arrived) && storage->device < devices)
-            bytes[storage->device] += storage->bytes;
+        if (bti_plan_reserves(plan, storage) && storage->device < devices)
+            bytes[storage->device] += (int64_t)block_bytes(storage->device, (size_t)storage->bytes);
     }
 }
 

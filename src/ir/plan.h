@@ -101,7 +101,16 @@ typedef struct bti_traffic {
 } bti_traffic;
 bti_traffic bti_plan_traffic(const bti_plan *plan);
 
-/* The bytes that a run takes on each device for results and temporaries, beside what is there already; of the first `devices`. */
-void bti_plan_memory(const bti_plan *plan, int64_t *bytes, int devices);
+/* The bytes that a run takes on each device for results and temporaries, beside what is there already; of the first `devices`.
+ * block_bytes: what a block for so many bytes takes on a device; NULL: just these. */
+void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, size_t bytes), int64_t *bytes,
+                     int devices);
+/* Whether the storage is reserved by itself for a run, and whether it stays after it. */
+static inline bool bti_plan_keeps(const bti_plan *plan, const bti_storage *storage) {
+    return !storage->external && storage->last_step == (int32_t)plan->steps.count;
+}
+static inline bool bti_plan_reserves(const bti_plan *plan, const bti_storage *storage) {
+    return bti_plan_keeps(plan, storage) || (!storage->external && storage->arrived);
+}
 
 #endif

@@ -106,7 +106,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, const ch
 void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device)) {
     int kernels[DEVICES] = {0}, copies = 0;
     int64_t copied = 0, peak[DEVICES] = {0};
-    bti_plan_memory(plan, peak, DEVICES);
+    bti_plan_memory(plan, NULL, peak, DEVICES);
     for (size_t s = 0; s < plan->steps.count; s++) {
         add_step(text, plan, s, device_name);
         const bti_step *step = &plan->steps.items[s];

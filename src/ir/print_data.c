@@ -80,7 +80,7 @@ bool bti_plan_json(bti_str *text, const bti_plan *plan, const char *(*device_nam
     json_t *root = json_object(), *steps = json_array(), *devices = json_object();
     bti_traffic traffic = bti_plan_traffic(plan);
     int64_t bytes[DEVICES];
-    bti_plan_memory(plan, bytes, DEVICES);
+    bti_plan_memory(plan, NULL, bytes, DEVICES);
     for (size_t s = 0; s < plan->steps.count; s++)
         json_array_append_new(steps, step_of(plan, &plan->steps.items[s], device_name));
     for (int d = 0; d < DEVICES; d++)
