@@ -190,6 +190,13 @@ static void test_doctor_tries_the_compiler(void **state) {
     snprintf(settings, sizeof settings, "rm -rf %s", folder);
     assert_int_equal(system(settings), 0);
     assert_int_equal(bt_compiler(false, NULL), BT_INVALID_ARGUMENT);
+    bt_library_info library = BT_LIBRARY_INFO_INIT;
+    for (int i = 0; i < bt_library_count(); i++) {
+        assert_int_equal(bt_library_describe(i, true, &library), BT_OK);
+        assert_true(!*library.library == !!*library.reason); /* there, or the reason why not */
+    }
+    assert_int_equal(bt_library_describe(bt_library_count(), false, &library), BT_OUT_OF_RANGE);
+    assert_int_equal(bt_library_describe(0, false, NULL), BT_INVALID_ARGUMENT);
 }
 
 /* --- operations, plans ---------------------------------------------------------------------------------------------- */

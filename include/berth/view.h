@@ -91,6 +91,27 @@ typedef struct bt_compiler_info {
 BT_API BT_MUST_USE bt_status bt_compiler(bool trial, bt_compiler_info *info);
 #define bt_compiler(...) BTI_AT_MUST(bt_compiler(__VA_ARGS__))
 
+/* --- the libraries that products are left to ------------------------------------------------------------------------- */
+
+/* oneDNN multiplies float32 and bfloat16, OpenBLAS float64; each is opened when a product first needs it. Without them our own
+ * loops do it, more slowly. Fill `size` by BT_LIBRARY_INFO_INIT; texts are cut to fit. */
+typedef struct bt_library_info {
+    size_t size;
+    const char *name;  /* "oneDNN" */
+    char library[160]; /* "libdnnl.so.2, 2.6.3"; "" when it is not open */
+    char reason[600];  /* why not: what was tried, what the loader said, what to install; "" when nothing is wrong */
+    uint64_t open_ns;  /* what opening it took */
+    uint64_t kept;     /* of what is made per shape (bfloat16 products): there now, */
+    uint64_t made, found, evicted; /* made so far, found again, given up for others: at most 64 are kept */
+} bt_library_info;
+#define BT_LIBRARY_INFO_INIT \
+    { .size = sizeof(bt_library_info) }
+/* Library `index`, 0 to bt_library_count() - 1; OUT_OF_RANGE past that. `trial`: opens it now. Any thread; a trial blocks for some
+ * milliseconds. */
+BT_API int bt_library_count(void);
+BT_API BT_MUST_USE bt_status bt_library_describe(int index, bool trial, bt_library_info *info);
+#define bt_library_describe(...) BTI_AT_MUST(bt_library_describe(__VA_ARGS__))
+
 /* --- the operations there are --------------------------------------------------------------------------------------- */
 
 /* What is known of primitive `index`, 0 to bt_primitive_count() - 1; OUT_OF_RANGE past that. Everything that a plan holds is made

@@ -98,6 +98,18 @@ static void try_compiler(void) {
                 milliseconds(info.compile_ns), info.hits);
 }
 
+static void try_libraries(void) {
+    for (int i = 0; i < bt_library_count(); i++) {
+        bt_library_info info = BT_LIBRARY_INFO_INIT;
+        if (bt_library_describe(i, true, &info) != BT_OK) return;
+        if (*info.library)
+            doctor_line(info.name, "%sworks%s: %s, opened in %.1f ms", cli_begin(stdout, CLI_GOOD), cli_end(stdout),
+                        info.library, milliseconds(info.open_ns));
+        else
+            doctor_line(info.name, "%snone%s: %s", cli_begin(stdout, CLI_BAD), cli_end(stdout), info.reason);
+    }
+}
+
 int cli_doctor(int argc, char **argv) {
     static const struct option none[] = {{0}};
     if (cli_option(argc, argv, none) != -1 || !cli_no_more(argc, argv)) return CLI_USAGE;
@@ -110,6 +122,8 @@ int cli_doctor(int argc, char **argv) {
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) print_memory((bt_kind)kind);
     heading("compiler");
     try_compiler();
+    heading("products");
+    try_libraries();
     heading("machine");
     doctor_print_machine();
     return good ? CLI_OK : CLI_FAILED;

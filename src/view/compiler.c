@@ -1,9 +1,10 @@
-/* What compiles the kernels of the CPU, for people. */
+/* What compiles the kernels of the CPU, and what multiplies for it, for people. */
 #include <berth/view.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "drivers/cpu/compiled.h"
+#include "drivers/cpu/product_library.h"
 #include "drivers/cpu/target.h"
 
 static void fill_texts(bt_compiler_info *info, const bti_compiled_ledger *ledger) {
@@ -37,5 +38,25 @@ bt_status bt_compiler(bool trial, bt_compiler_info *info) {
         .bytes = ledger.cache.bytes,
     };
     fill_texts(info, &ledger);
+    return BT_OK;
+}
+
+int bt_library_count(void) { return 2; }
+
+bt_status bt_library_describe(int index, bool trial, bt_library_info *info) {
+    if (!info || info->size < sizeof *info)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_library_describe: info must be set by BT_LIBRARY_INFO_INIT");
+    if (index < 0 || index >= bt_library_count())
+        return bti_fail(BT_OUT_OF_RANGE, "bt_library_describe: there is no library %d", index);
+    bti_product_state state;
+    bti_product_look(&state, trial);
+    const bti_library_state *library = index ? &state.openblas : &state.dnnl;
+    *info = (bt_library_info){.size = sizeof *info, .name = index ? "OpenBLAS" : "oneDNN", .open_ns = library->open_ns};
+    if (library->opened) snprintf(info->library, sizeof info->library, "%s, %s", library->library, library->version);
+    snprintf(info->reason, sizeof info->reason, "%s", library->reason);
+    if (index == 0) {
+        info->kept = state.primitives;
+        info->made = state.made, info->found = state.found, info->evicted = state.evicted;
+    }
     return BT_OK;
 }
