@@ -127,8 +127,9 @@ typedef struct unary {
 
 static bt_array *tame_exp(bt_array *x) { return bt_exp(bt_neg(bt_abs(x))); }
 static bt_array *tame_log(bt_array *x) { return bt_log(bt_add(bt_abs(x), bt_num(0.5))); }
-static bt_array *tame_sqrt(bt_array *x) { return bt_sqrt(bt_abs(x)); }
-static bt_array *half_power(bt_array *x) { return bt_pow(bt_abs(x), bt_num(0.5)); }
+/* Away from where a root is steep: noise must stay noise. */
+static bt_array *tame_sqrt(bt_array *x) { return bt_sqrt(bt_add(bt_abs(x), bt_num(0.25))); }
+static bt_array *half_power(bt_array *x) { return bt_pow(bt_add(bt_abs(x), bt_num(0.25)), bt_num(0.5)); }
 static bt_array *second_power(bt_array *x) { return bt_pow(bt_sin(x), bt_num(2)); }
 static bt_array *third_power(bt_array *x) { return bt_pow(bt_tanh(x), bt_num(3)); }
 static bt_array *not_a_number(bt_array *x) { return bt_where(bt_isnan(x), bt_num(7), x); }
@@ -144,8 +145,8 @@ static const unary unaries[] = {
     {"bt_sin", (bt_sin), false, false},
     {"exp(-|x|)", tame_exp, false, false},
     {"log(|x| + 0.5)", tame_log, false, false},
-    {"sqrt(|x|)", tame_sqrt, false, false},
-    {"|x|**0.5", half_power, false, false},
+    {"sqrt(|x| + 1/4)", tame_sqrt, false, false},
+    {"(|x| + 1/4)**0.5", half_power, false, false},
     {"sin(x)**2", second_power, false, false},
     {"tanh(x)**3", third_power, false, false},
     {"isnan(x) ? 7 : x", not_a_number, true, false},
@@ -287,7 +288,8 @@ static value make_product(program *p) {
     if (!x || bt_rank(x->array) < 2) return (value){0};
     bt_array *a = is_float_value(x) ? bt_tanh(x->array) : bt_tanh(bt_cast(x->array, BT_F32));
     say(p, "tanh(v%d) times its transpose", number_of(p, x));
-    return (value){bt_matmul_t(a, a, false, true), false};
+    int64_t depth = bt_size(a, bt_rank(a) - 1);
+    return (value){bt_div(bt_matmul_t(a, a, false, true), bt_num(depth ? (double)depth : 1)), false};
 }
 
 static value make_cast(program *p) {
