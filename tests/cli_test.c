@@ -50,7 +50,7 @@ static int count_of(const char *text) {
 static void test_help(void **state) {
     assert_int_equal(run("", "--help"), 0);
     assert_says("exit codes: 0 done, 1 failed, 2 wrong usage");
-    const char *const commands[] = {"bench", "demo", "devices", "doctor", "config", "ops", "explain", "trace"};
+    const char *const commands[] = {"bench", "demo", "devices", "doctor", "config", "ops", "explain", "fit", "trace"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char arguments[64], usage[64];
         assert_int_equal(run("", "--help"), 0);
@@ -81,6 +81,9 @@ static void test_wrong_usage(void **state) {
     assert_int_equal(run("", "explain"), 2);
     assert_int_equal(run("", "explain true"), 2);
     assert_int_equal(run("", "explain --"), 2);
+    assert_int_equal(run("", "fit"), 2);
+    assert_int_equal(run("", "fit --xml -- true"), 2);
+    assert_int_equal(run("", "fit --json --"), 2);
     assert_int_equal(run("", "trace"), 2);
     assert_int_equal(run("", "trace --"), 2);
     assert_int_equal(run("", "trace -o"), 2);
@@ -237,6 +240,22 @@ static void test_explain_hands_on(void **state) {
     assert_says("No such file");
 }
 
+static void test_fit(void **state) {
+    assert_int_equal(
+        run("BERTH_FLAGS='devices=sim:gpu*2'", "fit -- " COMMAND " demo --epochs 1 --quiet --save /dev/null"), 0);
+    assert_says("PREDICTED");
+    assert_says("GPU:0");
+    assert_says("GPU:1");
+    assert_says("+0.0 %");
+    assert_int_equal(run("", "fit -- sh -c 'exit 7'"), 7);
+    assert_says("told nothing");
+    assert_int_equal(run("", "fit -- true"), 1);
+    assert_int_equal(run("", "fit -- /no/such/program"), 1);
+    assert_int_equal(run("", "fit --json -- " COMMAND " bench --repetitions 1 gather > /dev/null"), 0);
+    assert_int_equal(run("", "fit --json -- " COMMAND " bench --repetitions 1 gather"), 0);
+    assert_says("\"measured_bytes\"");
+}
+
 /* --- the demonstration ---------------------------------------------------------------------------------------------- */
 
 /* The percentage in "digits: 93.1 %". */
@@ -359,6 +378,7 @@ int main(void) {
         cmocka_unit_test(test_doctor_tries_the_compiler),
         cmocka_unit_test(test_ops),
         cmocka_unit_test(test_explain_hands_on),
+        cmocka_unit_test(test_fit),
         cmocka_unit_test_setup_teardown(test_trace, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_trace_of_what_does_not_record, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo, enter_folder, remove_folder),

@@ -104,6 +104,18 @@ static void variables_and_functions(void **state) {
         NOTHING("bt_explain", bt_explain_all(&argument, -1));
         NOTHING("bt_explain_function", bt_explain_function(NULL, &argument, 1));
         NOTHING("bt_explain_function", bt_explain_function(f, NULL, 1));
+        bt_peak peak;
+        int peaks = 1;
+        STATUS("bt_peak_all", bt_peak_all(NULL, 1, &peak, &peaks));
+        STATUS("bt_peak_all", bt_peak_all((bt_array *[]){NULL}, 1, &peak, &peaks));
+        STATUS("bt_peak_all", bt_peak_all(&argument, 1, NULL, &peaks));
+        STATUS("bt_peak_all", bt_peak_all(&argument, 1, &peak, NULL));
+        STATUS("bt_peak_call", bt_peak_call(NULL, &argument, NULL, 1, &peak, &peaks));
+        STATUS("bt_peak_call", bt_peak_call(f, NULL, NULL, 1, &peak, &peaks));
+        STATUS("bt_peak_call", bt_peak_call(f, &argument, NULL, 0, &peak, &peaks));
+        NOTHING("bt_peak_text", bt_peak_text(NULL, 1));
+        STATUS("bt_largest_batch", bt_largest_batch(NULL, NULL, 1, NULL, 0, &(int64_t){0}));
+        STATUS("bt_largest_batch", bt_largest_batch(f, &argument, 1, NULL, 0, NULL));
     }
 }
 

@@ -27,6 +27,42 @@ BT_API char *bt_explain_function_as(bt_function *function, bt_array *const *argu
                                     bt_explain_form form);
 #define bt_explain_function_as(...) BTI_AT(char *, bt_explain_function_as(__VA_ARGS__))
 
+/* --- whether it fits, before it runs ------------------------------------------------------------------------------- */
+
+/* The most memory of a device that something takes, with what is in use before it: bt_memory's `used` and `peak`. */
+typedef struct bt_peak {
+    bt_device *device;
+    size_t in_use; /* now, bytes */
+    size_t peak;
+} bt_peak;
+
+/* Of computing the arrays now (and this thread's pending sets, which would be computed with them). Fills peaks[], for each device
+ * that has something in use or gets something, the CPU too; *peak_count: how many fit into it, then how many there are. Runs
+ * nothing, takes no device memory; what other threads take meanwhile is not foreseen. Errors: INVALID_ARGUMENT, an array's own,
+ * FAILED_PRECONDITION (depends on a function's input). */
+BT_API BT_MUST_USE bt_status bt_peak_all(bt_array *const *arrays, int count, bt_peak *peaks, int *peak_count);
+#define bt_peak_all(...) BTI_AT_MUST(bt_peak_all(__VA_ARGS__))
+/* Of one call of the function with its updates: a variable's old value stays beside its new one. Where arguments[i] is NULL,
+ * shapes[i] stands for an argument that is still to be made, on the input's device, which counts in the peak (shapes may be NULL
+ * when no argument is). Updates nothing. Further errors: those of bt_call. */
+BT_API BT_MUST_USE bt_status bt_peak_call(bt_function *function, bt_array *const *arguments, const bt_shape *shapes,
+                                          int argument_count, bt_peak *peaks, int *peak_count);
+#define bt_peak_call(...) BTI_AT_MUST(bt_peak_call(__VA_ARGS__))
+/* "GPU:0: 1.5 GiB, of which 1 GiB in use now", a line a device. Yours: bt_free. */
+BT_API char *bt_peak_text(const bt_peak *peaks, int count);
+#define bt_peak_text(...) BTI_AT(char *, bt_peak_text(__VA_ARGS__))
+
+/* The largest batch with which one call stays within `limit` bytes on the device (NULL: on each); limit 0: the device's own limit,
+ * else what is free of it; some of it (1 MiB and more) is left for what lies
+ * unused between small arrays. The batch is the unknown leading size of the inputs whose arguments[i] is NULL; their other sizes must
+ * be known (INVALID_ARGUMENT). *batch: 0 when not even one row fits; 2^40 when there is no bound up to there. Found by planning
+ * alone, some 2 log2(batch) times; supposes that a larger batch takes no less. */
+BT_API BT_MUST_USE bt_status bt_largest_batch(bt_function *function, bt_array *const *arguments, int argument_count,
+                                              const bt_device *device, size_t limit, int64_t *batch);
+#define bt_largest_batch(...) BTI_AT_MUST(bt_largest_batch(__VA_ARGS__))
+
+/* --- times ---------------------------------------------------------------------------------------------------------- */
+
 /* Seconds that fn(data) took, its work on all devices included: waits for pending work before and after. NaN on errors. */
 typedef void bt_timed_fn(void *data);
 BT_API double bt_time(bt_timed_fn *fn, void *data);

@@ -102,16 +102,21 @@ static void finish_sets(bt_status status) {
     bti_error_release(first);
 }
 
+bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted) {
+    if (!bti_vec_reserve(wanted, (size_t)count + mine.sets.count))
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    for (int i = 0; i < count; i++) wanted->items[wanted->count++] = nodes[i];
+    for (size_t i = 0; i < mine.sets.count; i++) wanted->items[wanted->count++] = mine.sets.items[i];
+    return BT_OK;
+}
+
 bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     bool pending = mine.sets.count > 0;
     for (int i = 0; i < count && !pending; i++) pending = atomic_load(&nodes[i]->state) == BTI_PENDING;
     if (!pending) return BT_OK;
     BTI_TRY(bti_device_check_fork());
-    BTI_VEC(bti_node *) wanted = {0};
-    if (!bti_vec_reserve(&wanted, (size_t)count + mine.sets.count))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    for (int i = 0; i < count; i++) wanted.items[wanted.count++] = nodes[i];
-    for (size_t i = 0; i < mine.sets.count; i++) wanted.items[wanted.count++] = mine.sets.items[i];
+    bti_nodes wanted = {0};
+    BTI_TRY(bti_eval_wanted(nodes, count, &wanted));
     bti_graph_lock();
     bt_status status = eval_locked(wanted.items, wanted.count, behind);
     finish_sets(status);

@@ -10,6 +10,8 @@
 bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind);
 /* The same, then waits for it; its first cause otherwise. */
 bt_status bti_block_node(bti_node *node);
+/* What bti_eval_nodes computes: the nodes and the sets (borrowed), into an empty list. */
+bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted);
 /* Its elements, row-major, to the host; `bytes` is the node's size. */
 bt_status bti_read_node(bti_node *node, void *data);
 /* The node's elements lie densely in its buffer, or in that of *dense (retained; NULL: itself). Computes and waits. */

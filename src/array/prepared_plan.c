@@ -230,21 +230,26 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
     return fine;
 }
 
-static bool plan_call(bti_ready_call *ready) {
-    bti_plan plan = {0};
+bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_plan_setting setting, bti_plan *plan) {
+    bti_ready_call *ready = new_ready(f, given, setting);
+    bti_call c = {.function = f};
+    bool fine = ready && record(&c, ready) == BT_OK && find_sources(&c, ready);
     bti_graph_lock();
-    bool fine = plan_locked(ready, &plan);
+    fine = fine && plan_locked(ready, plan);
     bti_graph_unlock();
-    if (fine && !copies_are_logged(&plan)) fine = bti_exec_prepare(&plan, &ready->prepared) == BT_OK;
-    bti_plan_free(&plan);
-    return fine;
+    bti_call_end_recording(&c);
+    if (fine) return ready;
+    bti_plan_free(plan);
+    bti_ready_call_release(ready);
+    return NULL;
 }
 
 static bti_ready_call *make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
-    bti_ready_call *ready = new_ready(f, given, setting);
-    bti_call c = {.function = f};
-    bool fine = ready && record(&c, ready) == BT_OK && find_sources(&c, ready) && plan_call(ready);
-    bti_call_end_recording(&c);
+    bti_plan plan = {0};
+    bti_ready_call *ready = bti_ready_call_plan(f, given, setting, &plan);
+    if (!ready) return NULL;
+    bool fine = copies_are_logged(&plan) || bti_exec_prepare(&plan, &ready->prepared) == BT_OK;
+    bti_plan_free(&plan);
     if (fine) return ready;
     bti_ready_call_release(ready);
     return NULL;

@@ -47,6 +47,10 @@ bti_plan_setting bti_plan_setting_now(void);
 bti_ready_call *bti_ready_call_find(bt_function *function, bti_node *const *given, bti_plan_setting setting);
 /* The same, made when it is not there. NULL: such a call is best recorded (it fails, or memory is short). */
 bti_ready_call *bti_ready_call_make(bt_function *function, bti_node *const *given, bti_plan_setting setting);
+/* One with a plan that is not made ready to run: it lives no longer than what is returned. NULL: there is none, maybe with the
+ * cause in the error record. */
+bti_ready_call *bti_ready_call_plan(bt_function *function, bti_node *const *given, bti_plan_setting setting,
+                                    bti_plan *plan);
 void bti_ready_call_release(bti_ready_call *ready);
 
 #endif

@@ -51,6 +51,8 @@ struct bti_block {
 bt_status bti_block_alloc(int device, size_t bytes, uint64_t completed, bool idle, bti_block **block);
 /* What such a block counts in the device's memory in use; 0 for none. */
 size_t bti_block_bytes(int device, size_t bytes);
+/* Bytes of the device that may be held, now or soon, without being of use to large blocks. */
+size_t bti_memory_scattered(int device);
 void bti_block_free(bti_block *block, uint64_t busy_until);
 /* Gives whole free segments whose blocks are all idle (busy_until <= completed) back; returns the bytes. */
 size_t bti_pool_trim(int device, uint64_t completed);

@@ -116,6 +116,11 @@ size_t bti_block_bytes(int id, size_t bytes) {
     return block ? block : bytes;
 }
 
+size_t bti_memory_scattered(int id) {
+    bt_device *device = bti_registry_at(id);
+    return device && atomic_load(&device->opened) ? bti_pool_scattered(device->pool) : 0;
+}
+
 void bti_block_free(bti_block *block, uint64_t busy_until) {
     bt_device *device = block ? bti_registry_at(block->device) : NULL;
     if (device && device->pool) bti_pool_give(device->pool, block, busy_until);

@@ -366,6 +366,19 @@ bti_pool_counters bti_pool_count(bti_pool *pool) {
     return count;
 }
 
+size_t bti_pool_scattered(bti_pool *pool) {
+    size_t bytes = SEGMENT_MIN;
+    pthread_mutex_lock(&pool->lock);
+    for (const bti_segment *segment = pool->segments; segment; segment = segment->next) {
+        size_t unused = 0;
+        for (const bti_block *block = segment->first; block; block = block->next)
+            unused += block->in_use ? 0 : block->capacity;
+        if (unused < segment->bytes) bytes += unused;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
 void bti_pool_reset_peak(bti_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->peak = pool->used;

@@ -38,6 +38,9 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);
 size_t bti_pool_release(bti_pool *pool, uint64_t completed);
 
 bti_pool_counters bti_pool_count(bti_pool *pool);
+/* Free bytes in segments that are partly in use: larger blocks find no room there, and no trim gives them back. With what one
+ * more segment of small blocks may hold. */
+size_t bti_pool_scattered(bti_pool *pool);
 void bti_pool_reset_peak(bti_pool *pool);
 /* For tests: NULL, or what is wrong with its books. */
 const char *bti_pool_verify(bti_pool *pool);

@@ -1,0 +1,171 @@
+/* What bt_peak_all and bt_peak_call foresee is what is measured; bt_largest_batch is the largest that runs. */
+#include "support/support.h"
+
+static size_t used(bt_device *device) {
+    bt_memory_info memory = BT_MEMORY_INFO_INIT;
+    OK(bt_memory(device, &memory));
+    return memory.used;
+}
+
+static void begin_measuring(void) {
+    bt_synchronize();
+    for (int i = 0; i < 2; i++) bt_memory_reset_peak(bt_device_get(BT_GPU, i));
+    bt_memory_reset_peak(bt_device_get(BT_CPU, 0));
+}
+
+/* What was foreseen then has come. */
+static void assert_came(const bt_peak *peaks, int count) {
+    for (int i = 0; i < count; i++) {
+        bt_memory_info memory = BT_MEMORY_INFO_INIT;
+        OK(bt_memory(peaks[i].device, &memory));
+        if (memory.peak != peaks[i].peak)
+            fail_msg("%s: %zu foreseen, %zu measured", bt_device_name(peaks[i].device), peaks[i].peak, memory.peak);
+    }
+}
+
+static void of_arrays(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_peak peaks[4];
+        int count = COUNT(peaks);
+        bt_array *x = bt_ones(BT_F32, 300, 500), *there = NULL;
+        OK(bt_block(x));
+        bt_array *y = bt_softmax(bt_matmul(x, bt_transpose(x)), 1);
+        BT_ON("gpu:1") there = bt_add(bt_matmul(y, x), bt_num(1));
+        OK(bt_peak_all(&there, 1, peaks, &count));
+        assert_int_equal(count, 2);
+        assert_ptr_equal(peaks[0].device, bt_device_get(BT_GPU, 0));
+        assert_int_equal(peaks[0].in_use, used(peaks[0].device));
+        assert_int_equal(peaks[1].in_use, 0);
+        assert_true(peaks[1].peak >= 300 * 500 * sizeof(float));
+        assert_int_equal(used(bt_device_get(BT_GPU, 1)), 0); /* nothing ran */
+        begin_measuring();
+        OK(bt_block(there));
+        assert_came(peaks, count);
+        BT_TEXT text = bt_peak_text(peaks, count);
+        assert_non_null(strstr(text, "GPU:1: "));
+        count = 1; /* room for one: the second is counted */
+        OK(bt_peak_all(&there, 1, peaks, &count));
+        assert_int_equal(count, 2);
+        assert_int_equal(peaks[0].peak, peaks[0].in_use); /* there is nothing to compute */
+    }
+}
+
+static void pending_sets_are_foreseen(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_peak peaks[4];
+        int count = COUNT(peaks);
+        bt_shared *w = bt_shared_new(bt_ones(BT_F32, 1000), NULL);
+        bt_array *x = bt_full(2, BT_F32, 10), *y = bt_add(x, bt_num(1));
+        OK(bt_set(w, bt_mul(bt_value(w), bt_num(3))));
+        OK(bt_peak_all(&y, 1, peaks, &count));
+        begin_measuring();
+        OK(bt_block(y));
+        assert_came(peaks, count);
+    }
+}
+
+enum { PIXELS = 784, HIDDEN = 256 };
+
+/* A step of training: a loss, and updates of two weights. */
+static bt_function *training_step(void) {
+    bt_shared *w[2] = {bt_shared_new(bt_uniform(bt_key(1), BT_F32, PIXELS, HIDDEN), NULL),
+                       bt_shared_new(bt_uniform(bt_key(2), BT_F32, HIDDEN, 10), NULL)};
+    bt_array *x = bt_input(BT_F32, -1, PIXELS), *gradients[2];
+    bt_array *hidden = bt_relu(bt_matmul(x, bt_value(w[0])));
+    bt_array *loss = bt_mean(bt_square(bt_matmul(hidden, bt_value(w[1]))), BT_ALL, false);
+    OK(bt_grad_shared(loss, w, 2, gradients));
+    bt_update updates[2];
+    for (int i = 0; i < 2; i++)
+        updates[i] = (bt_update){w[i], bt_sub(bt_value(w[i]), bt_mul(gradients[i], bt_num(0.01)))};
+    return bt_function_new(&x, 1, &loss, 1, updates, 2);
+}
+
+static void of_calls(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_peak peaks[4], shaped[4];
+        int count = COUNT(peaks), shaped_count = COUNT(shaped);
+        bt_function *step = training_step();
+        bt_synchronize();
+        bt_shape shape = BT_SHAPE(500, PIXELS);
+        OK(bt_peak_call(step, NULL, &shape, 1, shaped, &shaped_count));
+        bt_array *x = bt_uniform(bt_key(3), BT_F32, 500, PIXELS), *loss;
+        int pending_count = COUNT(peaks);
+        OK(bt_peak_call(step, &x, NULL, 1, peaks, &pending_count));          /* x is still to be computed: counted */
+        assert_in_range(peaks[0].peak, shaped[0].peak, shaped[0].peak + 64); /* ... with its key */
+        OK(bt_block(x));
+        OK(bt_peak_call(step, &x, NULL, 1, peaks, &count));
+        assert_int_equal(count, shaped_count);
+        assert_in_range(peaks[0].peak, shaped[0].peak, shaped[0].peak + 64); /* the shape's array is in use now */
+        assert_true(peaks[0].in_use > shaped[0].in_use);
+        begin_measuring();
+        OK(bt_call(step, &x, 1, &loss, 1));
+        OK(bt_block(loss));
+        assert_came(peaks, count);
+        bt_array *ones = bt_ones(BT_F32, 700, PIXELS); /* one number in memory, before it is copied */
+        bt_synchronize();
+        OK(bt_peak_call(step, &ones, NULL, 1, peaks, &count));
+        begin_measuring();
+        OK(bt_call(step, &ones, 1, &loss, 1));
+        OK(bt_block(loss));
+        assert_came(peaks, count);
+        bt_shape wrong = BT_SHAPE(500, 3);
+        FAILS(bt_peak_call(step, NULL, &wrong, 1, peaks, &count), BT_INVALID_ARGUMENT, "bt_peak_call", "(500, 3)");
+        wrong = BT_SHAPE(5);
+        FAILS(bt_peak_call(step, NULL, &wrong, 1, peaks, &count), BT_INVALID_ARGUMENT, "shape 1");
+    }
+}
+
+/* Whether a call with so many rows has the memory it needs, in a library that has done nothing else. */
+static bool runs(int64_t batch) {
+    bool done = false;
+    fresh("devices=sim:gpu*2,memory_limit=48M");
+    BT_SCOPE {
+        bt_function *step = training_step();
+        bt_array *x = bt_uniform(bt_key(3), BT_F32, batch, PIXELS), *loss;
+        done = bt_block(x) == BT_OK && bt_call(step, &x, 1, &loss, 1) == BT_OK && bt_block(loss) == BT_OK;
+        bt_synchronize();
+    }
+    return done;
+}
+
+static void largest_batch(void **state) {
+    int64_t batch = 0, half = 0, one = 0;
+    fresh("devices=sim:gpu*2,memory_limit=48M");
+    BT_SCOPE {
+        bt_device *gpu = bt_device_get(BT_GPU, 0);
+        bt_function *step = training_step();
+        OK(bt_largest_batch(step, NULL, 1, NULL, 0, &batch));
+        OK(bt_largest_batch(step, NULL, 1, gpu, 24 * MIB, &half));
+        OK(bt_largest_batch(step, NULL, 1, gpu, 1, &one));
+        assert_int_equal(one, 0);
+        assert_true(half > 0 && half < batch);
+        bt_peak peaks[4];
+        bt_shape shape = BT_SHAPE(half, PIXELS);
+        int count = COUNT(peaks);
+        OK(bt_peak_call(step, NULL, &shape, 1, peaks, &count));
+        assert_true(peaks[0].peak <= 24 * MIB);
+        assert_true(peaks[0].peak > 24 * MIB - 3 * MIB); /* some is left */
+        bt_array *x = bt_ones(BT_F32, 5, PIXELS);
+        FAILS(bt_largest_batch(step, &x, 1, NULL, 0, &batch), BT_INVALID_ARGUMENT, "no argument is NULL");
+        bt_array *open = bt_input(BT_F32, -1, -1), *sum = bt_sum(open, BT_ALL, false);
+        int64_t none;
+        FAILS(bt_largest_batch(bt_function_new(&open, 1, &sum, 1, NULL, 0), NULL, 1, NULL, 0, &none),
+              BT_INVALID_ARGUMENT, "leading size");
+        OK(bt_largest_batch(step, NULL, 1, NULL, 0, &batch));
+    }
+    assert_true(runs(batch));
+    assert_false(runs(batch + batch / 16));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_arrays),
+        cmocka_unit_test(pending_sets_are_foreseen),
+        cmocka_unit_test(of_calls),
+        cmocka_unit_test(largest_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, fresh_end);
+}
