@@ -37,7 +37,7 @@ static bt_status launch_kernel(const bti_run *run, const bti_step *step, const b
     const int64_t *number = plan->numbers.items + step->first_number;
     bti_box box;
     for (int axis = 0; axis < axes; axis++) box.extent[axis] = *number++;
-    box.scalars = plan->scalars.items + step->first_scalar;
+    box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;
     for (int o = 0; o < step->input_count + step->output_count; o++) {
         box.address[o] = address_of(run, bti_plan_operand(plan, step, o));
         for (int axis = 0; axis < axes; axis++) box.stride[o][axis] = *number++;

@@ -11,8 +11,9 @@ case ${1:-} in
 [0-9]*) seconds=$1; shift ;;
 esac
 cc=${CC:-clang} out=build/fuzz
-mkdir -p "$out/objects"
-flags=(-std=gnu17 -g -O1 -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -Iinclude -Isrc
+mkdir -p "$out/objects" "$out/generated"
+cmake -DPAGE=src/view/page/page.html -DOUTPUT="$out/generated/page.inc" -P src/view/page/embed.cmake # as CMakeLists.txt does
+flags=(-std=gnu17 -g -O1 -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -Iinclude -Isrc -I"$out/generated"
     -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
     "$cc" -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then

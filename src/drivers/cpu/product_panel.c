@@ -53,7 +53,12 @@
 PANELS(plain, 16, 4, )
 #ifdef __x86_64__
 PANELS(avx2, 32, 4, __attribute__((target("avx2"))))
-PANELS(avx512, 64, 8, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))))
+#ifdef __clang__
+#define WIDE "" /* it takes the width from the vectors */
+#else
+#define WIDE ",prefer-vector-width=512"
+#endif
+PANELS(avx512, 64, 8, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl" WIDE))))
 #endif
 
 const bti_panel_kernel *bti_panel_kernel_of(bti_target target, bti_tile_type type) {
