@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "drivers/cpu/blocks.h"
 #include "drivers/cpu/kernel_cases.h"
+#include "drivers/cpu/kernel_parts.h"
 #include "drivers/cpu/kernel_plain.h"
 #include "drivers/cpu/target.h"
 
@@ -48,35 +49,9 @@ static void as_the_contract_says(void **state) {
     }
 }
 
-/* A kernel's chunks one after the other, and what they add up to. */
-static void run_in_parts(const bti_blocks *blocks, const bti_kernel *k, const bti_box *whole) {
-    int axis = k->outer + k->reduced - 1, reductions = 0;
-    int64_t chunk = k->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK, points = k->inner ? whole->extent[axis + 1] : 1;
-    int64_t index[BTI_MAX_RANK] = {0}, sets = 0, most = (whole->extent[axis] + chunk - 1) / chunk;
-    for (int a = 0; a < k->outer; a++) points *= whole->extent[a];
-    for (int a = k->outer; a < axis; a++) most *= whole->extent[a];
-    for (int i = 0; i < k->instr_count; i++) reductions += plain_is_reduction(&k->instrs[i]);
-    uint64_t *parts = malloc((size_t)(most * reductions * points) * 8);
-    bool more = true;
-    while (more) {
-        for (int64_t i = 0; i < whole->extent[axis]; i += chunk, sets++) {
-            bti_box box = *whole;
-            for (int a = k->outer; a < axis; a++) box.extent[a] = 1;
-            box.extent[axis] = whole->extent[axis] - i < chunk ? whole->extent[axis] - i : chunk;
-            index[axis] = i;
-            for (int o = 0; o < bti_kernel_operands(k); o++)
-                for (int a = k->outer; a <= axis; a++)
-                    box.address[o] += (uint64_t)index[a] * (uint64_t)whole->stride[o][a];
-            bti_blocks_part(blocks, &box, parts + sets * reductions * points);
-        }
-        more = false;
-        for (int a = axis - 1; a >= k->outer && !more; a--) {
-            more = ++index[a] < whole->extent[a];
-            if (!more) index[a] = 0;
-        }
-    }
-    bti_blocks_finish(blocks, whole, parts, sets);
-    free(parts);
+static void part(const void *code, const bti_box *box, uint64_t *parts) { bti_blocks_part(code, box, parts); }
+static void finish(const void *code, const bti_box *box, const uint64_t *parts, int64_t count) {
+    bti_blocks_finish(code, box, parts, count);
 }
 
 static void parts_and_finish(void **state) {
@@ -84,13 +59,11 @@ static void parts_and_finish(void **state) {
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
-        bool reduces = false;
-        for (int i = 0; i < c.kernel.instr_count; i++) reduces = reduces || plain_is_reduction(&c.kernel.instrs[i]);
-        if (reduces && bti_kernel_sweeps(&c.kernel) == 1) {
+        if (bti_has_parts(&c.kernel)) {
             bti_blocks *blocks = made(&c.kernel, bti_cpu_target());
             bti_blocks_run(blocks, &c.box);
             char *expected = bti_case_take(&c);
-            run_in_parts(blocks, &c.kernel, &c.box);
+            bti_run_in_parts(&(bti_runner){&c.kernel, blocks, NULL, part, finish}, &c.box);
             int differs = bti_case_differs(&c, expected);
             if (differs != -1) fail_case(&c, seed, "in parts", differs);
             bti_blocks_free(blocks);

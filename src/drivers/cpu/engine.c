@@ -3,9 +3,10 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/flags.h"
-#include "drivers/cpu/blocks.h"
-#include "drivers/cpu/compiled.h"
+#include "drivers/cpu/check.h"
+#include "drivers/cpu/code.h"
 #include "drivers/cpu/functions.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/target.h"
@@ -30,6 +31,7 @@ struct bti_engine_kernel {
     bti_blocks *blocks;
     atomic_int_fast64_t blocks_ns; /* that runs in blocks took, as they are estimated */
     variant plain, streaming;
+    _Atomic(bti_check *) check; /* of the flag check_kernels; NULL until it is wanted */
 };
 
 bt_status bti_engine_work(const bti_work *work) { return bti_cpu_work(work); }
@@ -49,6 +51,7 @@ bt_status bti_engine_load(const bti_kernel *kernel, bti_render_function *render,
 
 void bti_engine_free(bti_engine_kernel *loaded) {
     if (!loaded) return;
+    bti_check_free(loaded->check);
     bti_compiled_free(loaded->plain.compiled);
     bti_compiled_free(loaded->streaming.compiled);
     bti_blocks_free(loaded->blocks);
@@ -82,63 +85,31 @@ static bool pays(bti_engine_kernel *loaded, const bti_box *box) {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-typedef struct compiled_code {
-    const bti_compiled *compiled;
-    const void *const *functions;
-    bool streams;
-    int64_t half; /* of a box run in pairs; 0 */
-} compiled_code;
-
-static void run_compiled(const void *code, const bti_box *box) {
-    const compiled_code *c = code;
-    if (c->half)
-        c->compiled->run_pair(box->extent, box->scalars, box->address, *box->stride, c->functions, c->half);
-    else
-        c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
-#if defined(__x86_64__)
-    if (c->streams) __builtin_ia32_sfence(); /* before another thread is told that it is done */
-#endif
-}
-static void part_compiled(const void *code, const bti_box *box, uint64_t *parts) {
-    const compiled_code *c = code;
-    c->compiled->part(box->extent, box->scalars, box->address, *box->stride, c->functions, parts);
-}
-static void finish_compiled(const void *code, const bti_box *box, const uint64_t *parts, int64_t count) {
-    const compiled_code *c = code;
-    c->compiled->finish(box->extent, box->scalars, box->address, *box->stride, c->functions, parts, count);
-}
-
-static void run_blocks(const void *code, const bti_box *box) { bti_blocks_run(code, box); }
-static void part_blocks(const void *code, const bti_box *box, uint64_t *parts) { bti_blocks_part(code, box, parts); }
-static void finish_blocks(const void *code, const bti_box *box, const uint64_t *parts, int64_t count) {
-    bti_blocks_finish(code, box, parts, count);
-}
-
-static bt_status launch_compiled(bti_engine_kernel *loaded, const variant *v, const bti_box *box) {
-    const bti_compiled *compiled = v->compiled;
-    compiled_code code = {compiled, loaded->functions, v == &loaded->streaming, 0};
-    bool parts = compiled->part && compiled->finish;
-    bti_runner runner = {&loaded->kernel, &code, run_compiled, parts ? part_compiled : NULL,
-                         parts ? finish_compiled : NULL};
-    if (!compiled->run_pair || !(code.half = bti_kernel_half(&loaded->kernel, box)) ||
-        (code.streams && code.half % 64)) {
-        code.half = 0;
-        return bti_launch(&runner, box);
+/* The kernel's other ways are made once and kept: one thread's, should several make them. */
+static bt_status check(bti_engine_kernel *loaded, const bti_box *box) {
+    bti_check *made = atomic_load_explicit(&loaded->check, memory_order_acquire), *before = NULL;
+    if (!made) {
+        BTI_TRY(bti_check_make(&loaded->kernel, loaded->render, &made));
+        if (!atomic_compare_exchange_strong(&loaded->check, &before, made)) {
+            bti_check_free(made);
+            made = before;
+        }
     }
-    bti_box first_half = *box;
-    first_half.extent[0] = code.half;
-    return bti_launch(&runner, &first_half);
+    return bti_check_run(made, box, bti_launch_streams(&loaded->kernel, box));
 }
 
 bt_status bti_engine_run(bti_engine_kernel *loaded, const bti_box *box) {
+    if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check(loaded, box));
     int kernels = bti_flag_choice(BTI_FLAG_kernels);
     if (loaded->render && (kernels == AUTO || kernels == COMPILED)) {
         variant *v = bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
         if (atomic_load_explicit(&v->state, memory_order_relaxed) == UNTRIED &&
             (kernels == COMPILED || pays(loaded, box)))
             compile(loaded, v);
-        if (ready(v)) return launch_compiled(loaded, v, box);
+        if (ready(v)) {
+            bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming, 0};
+            return bti_launch_compiled(&loaded->kernel, &code, box);
+        }
     }
-    bti_runner runner = {&loaded->kernel, loaded->blocks, run_blocks, part_blocks, finish_blocks};
-    return bti_launch(&runner, box);
+    return bti_launch_blocks(&loaded->kernel, loaded->blocks, box);
 }

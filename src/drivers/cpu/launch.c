@@ -235,17 +235,24 @@ bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
     return BT_OK;
 }
 
-bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box) {
-    if (kernel->reduced || bti_launch_points(kernel, box) < STREAM_BYTES / 8.0) return false;
+bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box) {
     int line = line_of(kernel);
+    if (kernel->reduced) return false;
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
         int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
         if (box->address[o] % 64 || box->stride[o][line] != size) return false;
-        if (bti_launch_points(kernel, box) * (double)size < STREAM_BYTES) return false;
         for (int axis = 0; axis < line; axis++)
             if (box->extent[axis] > 1 && box->stride[o][axis] % 64) return false;
         for (int i = 0; i < kernel->input_count; i++) /* in place it is in the cache anyway */
             if (!kernel->operands[i].index && box->address[i] == box->address[o]) return false;
     }
     return true;
+}
+
+bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box) {
+    double points = bti_launch_points(kernel, box);
+    if (points < STREAM_BYTES / 8.0) return false;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
+        if (points * (double)bt_dtype_size((bt_dtype)kernel->operands[o].dtype) < STREAM_BYTES) return false;
+    return bti_launch_can_stream(kernel, box);
 }

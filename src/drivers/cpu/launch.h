@@ -20,7 +20,9 @@ typedef struct bti_runner {
  * and strides alone. RESOURCE_EXHAUSTED when there is no memory for parts of rows. */
 bt_status bti_launch(const bti_runner *runner, const bti_box *box);
 
-/* Whether outputs should go around the cache: a map with large ones, all of which lie and are cut on 64 bytes. */
+/* Whether outputs can go around the cache: those of a map, all of which lie and are cut on 64 bytes. Whether they should: they
+ * are large, too. */
+bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box);
 bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box);
 
 /* Points of the nest. */

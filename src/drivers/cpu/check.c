@@ -1,0 +1,236 @@
+#include "drivers/cpu/check.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "drivers/cpu/code.h"
+#include "drivers/cpu/functions.h"
+#include "drivers/cpu/target.h"
+#include "ir/dtype.h"
+
+#define TARGETS ((bti_target)(BTI_LLVM_NEON + 1))
+
+typedef struct ways {
+    bti_blocks *blocks; /* NULL: the CPU has not that target */
+    bti_compiled *compiled, *streaming;
+} ways;
+
+struct bti_check {
+    bti_kernel kernel;
+    bti_render_function *render; /* NULL: blocks alone */
+    ways of[TARGETS];
+    pthread_mutex_t making; /* of streaming code, when it is first wanted */
+};
+
+/* --- making ------------------------------------------------------------------------------------------------------- */
+
+/* Without LLVM there is nothing to compare with, which is no fault. */
+static bt_status compile(bti_check *check, bti_target target, bool stream, bti_compiled **compiled) {
+    if (!check->render || *compiled) return BT_OK;
+    bti_kernel kernel = check->kernel;
+    kernel.stream = stream;
+    bool before = bti_errors_quiet(true);
+    bt_status status = bti_compiled_get(&kernel, check->render, target, compiled);
+    bti_errors_quiet(before);
+    return status == BT_UNAVAILABLE ? BT_OK : status;
+}
+
+bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, bti_check **made) {
+    bti_check *check = bti_calloc(1, sizeof *check);
+    if (!check) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to check a kernel");
+    check->kernel = *kernel;
+    check->render = render;
+    pthread_mutex_init(&check->making, NULL);
+    bt_status status = BT_OK;
+    for (bti_target target = 0; target < TARGETS && status == BT_OK; target++) {
+        if (!bti_cpu_has(target)) continue;
+        status = bti_blocks_make(kernel, target, &check->of[target].blocks);
+        if (status == BT_OK) status = compile(check, target, false, &check->of[target].compiled);
+    }
+    if (status != BT_OK) {
+        bti_check_free(check);
+        return status;
+    }
+    *made = check;
+    return BT_OK;
+}
+
+void bti_check_free(bti_check *check) {
+    if (!check) return;
+    for (bti_target target = 0; target < TARGETS; target++) {
+        bti_blocks_free(check->of[target].blocks);
+        bti_compiled_free(check->of[target].compiled);
+        bti_compiled_free(check->of[target].streaming);
+    }
+    pthread_mutex_destroy(&check->making);
+    bti_free(check);
+}
+
+static bt_status make_streaming(bti_check *check) {
+    bt_status status = BT_OK;
+    pthread_mutex_lock(&check->making);
+    for (bti_target target = 0; target < TARGETS && status == BT_OK; target++)
+        if (check->of[target].compiled) status = compile(check, target, true, &check->of[target].streaming);
+    pthread_mutex_unlock(&check->making);
+    return status;
+}
+
+/* --- outputs, packed ---------------------------------------------------------------------------------------------- */
+
+typedef struct job {
+    bti_check *check;
+    const bti_box *box;
+    unsigned char *original, *expected, *got; /* all outputs, one after the other */
+    char first[48];                           /* the way that `expected` comes from */
+} job;
+
+static int64_t points_of(const job *j, int output) {
+    const bti_kernel *kernel = &j->check->kernel;
+    int64_t points = 1;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+        if (kernel->operands[output].moves >> axis & 1) points *= j->box->extent[axis];
+    return points;
+}
+
+static size_t size_of(const job *j, int output) {
+    return bt_dtype_size((bt_dtype)j->check->kernel.operands[output].dtype);
+}
+
+/* Copies an output's elements from memory (or back), row-major. */
+static void copy_output(const job *j, int output, unsigned char *packed, bool back) {
+    const bti_kernel *kernel = &j->check->kernel;
+    size_t size = size_of(j, output);
+    int64_t index[BTI_MAX_RANK] = {0}, points = points_of(j, output);
+    for (int64_t point = 0; point < points; point++, packed += size) {
+        uint64_t address = j->box->address[output];
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+            address += (uint64_t)index[axis] * (uint64_t)j->box->stride[output][axis];
+        void *element = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+        memcpy(back ? element : packed, back ? packed : element, size);
+        for (int axis = bti_kernel_axes(kernel) - 1; axis >= 0; index[axis--] = 0) {
+            if (!(kernel->operands[output].moves >> axis & 1)) continue;
+            if (++index[axis] < j->box->extent[axis]) break;
+        }
+    }
+}
+
+static void copy_outputs(const job *j, unsigned char *packed, bool back) {
+    const bti_kernel *kernel = &j->check->kernel;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        copy_output(j, o, packed, back);
+        packed += (size_t)points_of(j, o) * size_of(j, o);
+    }
+}
+
+static bool is_nan(bt_dtype dtype, uint64_t bits) {
+    switch (dtype) {
+    case BT_F16: return (bits & 0x7FFF) > 0x7C00;
+    case BT_BF16: return (bits & 0x7FFF) > 0x7F80;
+    case BT_F32: return (bits & 0x7FFFFFFF) > 0x7F800000;
+    case BT_F64: return (bits & UINT64_MAX >> 1) > (uint64_t)0x7FF << 52;
+    default: return false;
+    }
+}
+
+static bt_status compare_output(const job *j, int output, const char *way, const unsigned char *expected,
+                                const unsigned char *got) {
+    bt_dtype dtype = (bt_dtype)j->check->kernel.operands[output].dtype;
+    size_t size = size_of(j, output);
+    int64_t points = points_of(j, output);
+    if (memcmp(expected, got, (size_t)points * size) == 0) return BT_OK;
+    for (int64_t point = 0; point < points; point++) {
+        uint64_t a = 0, b = 0;
+        memcpy(&a, expected + (size_t)point * size, size);
+        memcpy(&b, got + (size_t)point * size, size);
+        if (a == b || (is_nan(dtype, a) && is_nan(dtype, b))) continue;
+        bti_str text = {0};
+        bti_kernel_text(&text, &j->check->kernel);
+        for (int axis = 0; axis < bti_kernel_axes(&j->check->kernel); axis++)
+            bti_str_addf(&text, "  extent %lld\n", (long long)j->box->extent[axis]);
+        bt_status status = bti_fail(
+            BT_INTERNAL, "the flag check_kernels: element %lld of output %d is %llx by %s, %llx by %s\n%s",
+            (long long)point, output, (unsigned long long)a, j->first, (unsigned long long)b, way, bti_str_text(&text));
+        bti_str_free(&text);
+        return status;
+    }
+    return BT_OK;
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+/* What was run last against the first; then memory is as before. */
+static bt_status compare(job *j, const char *way) {
+    const bti_kernel *kernel = &j->check->kernel;
+    bool first = !*j->first;
+    copy_outputs(j, first ? j->expected : j->got, false);
+    copy_outputs(j, j->original, true);
+    if (first) {
+        snprintf(j->first, sizeof j->first, "%s", way);
+        return BT_OK;
+    }
+    const unsigned char *expected = j->expected, *got = j->got;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        BTI_TRY(compare_output(j, o, way, expected, got));
+        expected += (size_t)points_of(j, o) * size_of(j, o);
+        got += (size_t)points_of(j, o) * size_of(j, o);
+    }
+    return BT_OK;
+}
+
+static bt_status run_way(job *j, bti_target target, const char *kind, const bti_blocks *blocks, const bti_code *code) {
+    const bti_kernel *kernel = &j->check->kernel;
+    for (int cores = 0; cores <= 2; cores++) {
+        char way[sizeof j->first];
+        snprintf(way, sizeof way, "%s for %s%s", kind, bti_target_name(target),
+                 cores == 0   ? " at once"
+                 : cores == 1 ? " on one core"
+                              : " on two cores");
+        if (cores == 0) {
+            bti_runner runner = blocks ? bti_blocks_runner(kernel, blocks) : bti_compiled_runner(kernel, code);
+            runner.run(runner.code, j->box);
+        } else {
+            int before = bti_cores_limit(cores);
+            bt_status status =
+                blocks ? bti_launch_blocks(kernel, blocks, j->box) : bti_launch_compiled(kernel, code, j->box);
+            bti_cores_limit(before);
+            BTI_TRY(status);
+        }
+        BTI_TRY(compare(j, way));
+    }
+    return BT_OK;
+}
+
+static bt_status run_ways(job *j, bool streams) {
+    for (bti_target target = 0; target < TARGETS; target++) {
+        const ways *w = &j->check->of[target];
+        if (w->blocks) BTI_TRY(run_way(j, target, "blocks", w->blocks, NULL));
+        const void *const *functions = w->blocks ? bti_functions_of(target) : NULL;
+        if (w->compiled && w->compiled->run)
+            BTI_TRY(run_way(j, target, "compiled code", NULL, &(bti_code){w->compiled, functions, false, 0}));
+        if (streams && w->streaming && w->streaming->run)
+            BTI_TRY(run_way(j, target, "streaming code", NULL, &(bti_code){w->streaming, functions, true, 0}));
+    }
+    return BT_OK;
+}
+
+bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams) {
+    job j = {.check = check, .box = box};
+    size_t bytes = 0;
+    for (int o = check->kernel.input_count; o < bti_kernel_operands(&check->kernel); o++)
+        bytes += (size_t)points_of(&j, o) * size_of(&j, o);
+    if (streams) BTI_TRY(make_streaming(check));
+    j.original = bti_alloc(3 * bytes);
+    if (!j.original) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to check a kernel");
+    j.expected = j.original + bytes;
+    j.got = j.expected + bytes;
+    copy_outputs(&j, j.original, false);
+    bt_status status = run_ways(&j, streams);
+    copy_outputs(&j, j.original, true);
+    bti_free(j.original);
+    return status;
+}

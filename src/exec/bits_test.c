@@ -1,0 +1,236 @@
+// timeout: 600
+// labels: slow
+/* Kernels in blocks and compiled, for each target that this CPU has, at once and over one core and two, cut into parts, in
+ * pairs and around the cache: equal bits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/flags.h"
+#include "drivers/cpu/check.h"
+#include "drivers/cpu/code.h"
+#include "drivers/cpu/functions.h"
+#include "drivers/cpu/kernel_cases.h"
+#include "drivers/cpu/kernel_parts.h"
+#include "drivers/cpu/target.h"
+#include "render/llvm.h"
+#include "render/test_kernels.h"
+
+static int start(void **state) {
+    bti_flags_reset();
+    return bt_set_flag("threads", "2") != BT_OK;
+}
+
+static void every_way(const bti_kernel *kernel, const bti_box *box, const char *name, uint64_t seed) {
+    bti_check *check;
+    assert_null(bti_kernel_verify(kernel));
+    if (bti_check_make(kernel, bti_render_llvm, &check) != BT_OK ||
+        bti_check_run(check, box, bti_launch_can_stream(kernel, box)) != BT_OK)
+        fail_msg("%s, seed %d: %s", name, (int)seed, bt_error_text());
+    bti_check_free(check);
+}
+
+/* --- at random ---------------------------------------------------------------------------------------------------- */
+
+static bool is_compiled(const bti_kernel *kernel, bti_target target, bti_compiled **compiled) {
+    *compiled = NULL;
+    bt_status status =
+        bti_cpu_has(target) ? bti_compiled_get(kernel, bti_render_llvm, target, compiled) : BT_UNAVAILABLE;
+    if (status != BT_OK && status != BT_UNAVAILABLE) fail_msg("%s", bt_error_text());
+    return status == BT_OK;
+}
+
+static void in_parts(bti_kernel_case *c, uint64_t seed) {
+    bti_blocks *blocks;
+    assert_int_equal(bti_blocks_make(&c->kernel, BTI_LLVM_SSE2, &blocks), BT_OK);
+    bti_blocks_run(blocks, &c->box);
+    bti_blocks_free(blocks);
+    char *expected = bti_case_take(c);
+    for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_NEON; target++) {
+        bti_compiled *compiled;
+        if (!is_compiled(&c->kernel, target, &compiled)) continue;
+        bti_code code = {compiled, bti_functions_of(target), false, 0};
+        bti_runner runner = bti_compiled_runner(&c->kernel, &code);
+        bti_case_reset(c);
+        bti_run_in_parts(&runner, &c->box);
+        int differs = bti_case_differs(c, expected);
+        if (differs != -1) fail_msg("seed %d in parts for %s: operand %d", (int)seed, bti_target_name(target), differs);
+        bti_compiled_free(compiled);
+    }
+    bti_case_reset(c);
+    free(expected);
+}
+
+static void small_ones(void **state) {
+    int tried = 0;
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        bti_kernel_case c;
+        bti_random_kernel(seed, &c);
+        every_way(&c.kernel, &c.box, "random", seed);
+        assert_int_equal(bti_case_differs(&c, c.original), -1);
+        if (bti_has_parts(&c.kernel)) in_parts(&c, seed), tried++;
+        bti_case_free(&c);
+    }
+    assert_true(tried > 10);
+}
+
+static void large_ones(void **state) {
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        bti_kernel_case c;
+        bti_random_large_kernel(seed, &c);
+        every_way(&c.kernel, &c.box, "large", seed);
+        bti_case_free(&c);
+    }
+}
+
+/* --- by hand ------------------------------------------------------------------------------------------------------ */
+
+/* Operands of one's own, one after the other, each on 64 bytes, of small numbers. */
+static char *laid_out(const bti_kernel *kernel, bti_box *box, int64_t align) {
+    int axes = bti_kernel_axes(kernel);
+    size_t bytes[BTI_KERNEL_OPERANDS], total = 0;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        int64_t stride = kernel->operands[o].index ? 1 : (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        for (int axis = axes - 1; axis >= 0; axis--) {
+            if (!(kernel->operands[o].moves >> axis & 1)) continue;
+            box->stride[o][axis] = stride;
+            stride *= box->extent[axis];
+            if (!kernel->operands[o].index) stride = (stride + align - 1) / align * align;
+        }
+        bytes[o] = ((size_t)stride + 127) / 64 * 64;
+        if (!kernel->operands[o].index) total += bytes[o];
+    }
+    char *memory = aligned_alloc(64, total), *at = memory;
+    uint64_t state = 7;
+    memset(memory, 0, total);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        if (kernel->operands[o].index) continue;
+        box->address[o] = (uint64_t)(uintptr_t)at;
+        bt_dtype dtype = (bt_dtype)kernel->operands[o].dtype;
+        size_t size = bt_dtype_size(dtype);
+        for (size_t i = 0; i + size <= bytes[o] && o < kernel->input_count; i += size) {
+            uint64_t bits = draw(&state, 1 << 20);
+            double number = (double)bits / (1 << 18) - 2;
+            if (dtype == BT_BOOL) bits &= 1;
+            if (dtype == BT_F64) bits = bti_f64_bits(number);
+            if (dtype == BT_F32) bits = bti_f32_bits((float)number);
+            if (dtype == BT_F16) bits = bti_f16_from_f64(number);
+            if (dtype == BT_BF16) bits = bti_bf16_from_f64(number);
+            memcpy(at + i, &bits, size);
+        }
+        at += bytes[o];
+    }
+    return memory;
+}
+
+typedef void kernel_function(bti_kernel *kernel);
+
+static void typical(kernel_function *make, const char *name, const uint64_t *scalars, int64_t outer, int64_t length) {
+    bti_kernel kernel;
+    make(&kernel);
+    for (int64_t align = 1; align <= 64; align += 63) {
+        bti_box box = {.extent = {outer, length}, .scalars = scalars};
+        if (bti_kernel_axes(&kernel) == 1) box.extent[0] = length;
+        char *memory = laid_out(&kernel, &box, align);
+        every_way(&kernel, &box, name, (uint64_t)length);
+        free(memory);
+    }
+}
+
+static const int64_t lengths[] = {1,  2,  3,  7,  8,   9,   15,  16,  17,  31,  32,
+                                  33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000};
+
+static void typical_ones(void **state) {
+    uint64_t scalars[2] = {bti_f64_bits(1. / 64), bti_f64_bits(1e-5)};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        typical(map_kernel, "map", scalars, 3, lengths[i]);
+        typical(softmax_kernel, "softmax", scalars, 3, lengths[i]);
+        typical(layer_norm_kernel, "layer norm", scalars, 3, lengths[i]);
+        typical(column_sum_kernel, "column sum", scalars, 37, lengths[i]);
+        typical(small_floats_kernel, "small floats", scalars, 1, lengths[i]);
+    }
+    typical(softmax_kernel, "softmax", scalars, 300, 1000);
+    typical(layer_norm_kernel, "layer norm", scalars, 3, 100001);
+    typical(column_sum_kernel, "column sum", scalars, 10007, 33);
+    typical(column_sum_kernel, "column sum", scalars, 5, 100003);
+    typical(column_sum_kernel, "column sum", scalars, 3000, 3001);
+    typical(map_kernel, "map", scalars, 3, 1 << 20);
+    typical(small_floats_kernel, "small floats", scalars, 1, (1 << 22) + 5);
+}
+
+static void row_sums_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int x = add_input(kernel, BT_F16, 3, true, false);
+    int wide = add_instr(kernel, BTI_OP_cast, BT_F32, x, 0, 0, 0);
+    int sum = add_instr(kernel, BTI_OP_sum, BT_F16, x, 0, 0, 0),
+        most = add_instr(kernel, BTI_OP_max, BT_F16, x, 0, 0, 0);
+    int product = add_instr(kernel, BTI_OP_prod, BT_F32, wide, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_div, BT_F16, sum, most, 0, 0), false);
+    add_output(kernel, product, false);
+    add_output(kernel, wide, true);
+}
+
+static void long_rows(void **state) {
+    static const int64_t around[] = {-33, -1, 0, 1, 32};
+    for (int i = 0; i < 5; i++) {
+        typical(row_sums_kernel, "row sums", NULL, 1, 4 * BTI_ROW_CHUNK + around[i]);
+        typical(row_sums_kernel, "row sums", NULL, 3, 17 * BTI_ROW_CHUNK + around[i]);
+    }
+}
+
+static void in_pairs(void **state) {
+    static const int64_t more[] = {4096, 4098, 5000, 65536, 65538, 1 << 20, (1 << 20) + 2, 1 << 22, (1 << 22) + 128};
+    bti_kernel kernel;
+    random_kernel(&kernel);
+    assert_true(bti_kernel_pairs(&kernel));
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths + sizeof more / sizeof *more); i++) {
+        int count = (int)(sizeof lengths / sizeof *lengths);
+        int64_t length = i < count ? lengths[i] : more[i - count];
+        typical(random_kernel, "random", (uint64_t[]){(uint64_t)length, 9, 0x3F800000, bti_f64_bits(1)}, 1, length);
+    }
+}
+
+/* A kernel whose code and blocks differ: that is told, and memory stays as it was. */
+static bool render_other(bti_str *text, const bti_kernel *kernel, bti_target target) {
+    bti_kernel other = *kernel;
+    for (int i = 0; i < other.instr_count; i++)
+        if (other.instrs[i].op == BTI_OP_max) other.instrs[i].op = BTI_OP_min;
+    return bti_render_llvm(text, &other, target);
+}
+
+static void differences_are_told(void **state) {
+    bti_kernel kernel;
+    bti_compiled *compiled;
+    bti_check *check;
+    row_sums_kernel(&kernel);
+    if (!is_compiled(&kernel, bti_cpu_target(), &compiled)) skip();
+    bti_compiled_free(compiled);
+    bti_box box = {.extent = {2, 100}};
+    char *memory = laid_out(&kernel, &box, 1);
+    uint16_t *output = (void *)(uintptr_t)box.address[1];
+    *output = 1234;
+    assert_int_equal(bti_check_make(&kernel, render_other, &check), BT_OK);
+    assert_int_equal(bti_check_run(check, &box, false), BT_INTERNAL);
+    assert_int_equal(*output, 1234);
+    assert_non_null(strstr(bt_error_text(), "check_kernels"));
+    assert_non_null(strstr(bt_error_text(), "max"));
+    bti_check_free(check);
+    free(memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(differences_are_told),
+        cmocka_unit_test(typical_ones),
+        cmocka_unit_test(long_rows),
+        cmocka_unit_test(in_pairs),
+        cmocka_unit_test(small_ones),
+        cmocka_unit_test(large_ones),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
