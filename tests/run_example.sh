@@ -6,7 +6,7 @@
 #   X.args    one argument a line
 #   X.status  the expected exit status (0 without it)
 # A line `~ RE` of the expected text is an extended regular expression for a whole line; other lines are literal.
-# The example runs in an empty folder, which is removed afterwards.
+# The flags of BERTH_TEST_FLAGS are set as well. The example runs in an empty folder, which is removed afterwards.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 [ $# -eq 2 ] || { sed -n 2,9p "$0"; exit 2; }
@@ -24,6 +24,13 @@ lines() {
     done <"$1"
 }
 lines "$stem.env"; env=("${read_lines[@]}")
+if [ -n "${BERTH_TEST_FLAGS:-}" ]; then # after those of X.env
+    flags=$BERTH_TEST_FLAGS
+    for setting in "${env[@]}"; do
+        case $setting in BERTH_FLAGS=?*) flags=${setting#BERTH_FLAGS=},$BERTH_TEST_FLAGS ;; esac
+    done
+    env+=("BERTH_FLAGS=$flags")
+fi
 lines "$stem.args"; args=("${read_lines[@]}")
 status=0
 [ ! -f "$stem.status" ] || read -r status <"$stem.status"

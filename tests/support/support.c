@@ -37,8 +37,9 @@ void fresh(const char *settings) {
         OK(bt_flag_describe(i, &info));
         OK(bt_set_flag(info.name, info.default_value));
     }
+    const char *more = getenv("BERTH_TEST_FLAGS");
     char copy[512], *rest = copy;
-    snprintf(copy, sizeof copy, "%s", settings);
+    snprintf(copy, sizeof copy, "%s,%s", settings, more ? more : "");
     for (char *one; (one = strsep(&rest, ","));)
         if (*one) set(one);
     bt_set_log_sink(keep_line, NULL);

@@ -17,7 +17,8 @@
 #define MIB ((size_t)1 << 20)
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
-/* Shuts berth down, sets every flag to its default and then these: "devices=sim:gpu*2,memory_limit=8M". From here on the
+/* Shuts berth down, sets every flag to its default and then these: "devices=sim:gpu*2,memory_limit=8M"; last those of
+ * BERTH_TEST_FLAGS in the environment, with which a test is run once more in another way. From here on the
  * log goes to log_text(), not to standard error. Fails the test when anything is still held. */
 void fresh(const char *settings);
 int fresh_end(void **state); /* a group's teardown */
