@@ -133,7 +133,11 @@ part_format() {
     printf 'not formatted: %s\n' $bad
     return 1
 }
-part_ctest() { build release && run_tests release; }
+part_ctest() {
+    local args=(-LE '^long$')
+    [ -z "${BERTH_TEST_LONG:-}" ] || args=()
+    build release && run_tests release "${args[@]}"
+}
 part_golden() {
     local files=()
     mapfile -t files < <(find tests/golden -type f \( -name '*.safetensors' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort)
