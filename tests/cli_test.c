@@ -241,8 +241,9 @@ static void test_explain_hands_on(void **state) {
 }
 
 static void test_fit(void **state) {
-    assert_int_equal(
-        run("BERTH_FLAGS='devices=sim:gpu*2'", "fit -- " COMMAND " demo --devices 2 --quiet --save /dev/null"), 0);
+    assert_int_equal(run("BERTH_FLAGS='devices=sim:gpu*2'",
+                         "fit -- " COMMAND " demo --devices 2 --quiet --save " BERTH_BUILD_DIR "/fit.safetensors"),
+                     0);
     assert_says("PREDICTED");
     assert_says("GPU:0");
     assert_says("GPU:1");
