@@ -33,7 +33,8 @@ bt_status bti_device_check_fork(void) {
 
 static bt_status open_locked(bt_device *device) {
     pthread_once(&fork_once, watch_forks);
-    BTI_TRY(device->driver->open(device->facts.ordinal, &device->state));
+    const bti_lender lender = {device->id, bti_memory_lend, bti_memory_take_back};
+    BTI_TRY(device->driver->open(device->facts.ordinal, &lender, &device->state));
     bt_status status = bti_memory_open(device);
     if (status == BT_OK) {
         device->programs = bti_programs_new();

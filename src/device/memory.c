@@ -51,6 +51,18 @@ bt_status bti_memory_open(bt_device *device) {
     return status;
 }
 
+/* --- lending to drivers ------------------------------------------------------------------------------------------- */
+
+bt_status bti_memory_lend(int id, size_t bytes, uint64_t *address, void **lent) {
+    bti_block *block;
+    BTI_TRY(bti_pool_take(bti_registry_at(id)->pool, bytes, 0, BTI_IDLE_ONLY, &block));
+    *address = block->address;
+    *lent = block;
+    return BT_OK;
+}
+
+void bti_memory_take_back(int id, void *block) { bti_pool_give(bti_registry_at(id)->pool, block, 0); }
+
 static bt_status begin_setting(bt_device *device, const char *what) {
     pthread_mutex_lock(&device->lock);
     if (!atomic_load(&device->opened)) return BT_OK;
@@ -104,7 +116,7 @@ bt_status bt_set_memory_preallocate(bt_device *device, size_t bytes) {
 bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, bti_block **block) {
     *block = NULL;
     BTI_TRY(bti_device_open(id));
-    return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle, block);
+    return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle ? BTI_IDLE_IF_CHEAP : BTI_ANY_BLOCK, block);
 }
 
 size_t bti_block_bytes(int id, size_t bytes) {

@@ -187,8 +187,9 @@ static bti_block *grow(bti_pool *pool, size_t need) {
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
-static bti_block *choose(bti_pool *pool, size_t need, uint64_t completed, bool idle) {
-    if (!idle) return find(pool, need, UINT64_MAX, BINS);
+static bti_block *choose(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
+    if (wish == BTI_ANY_BLOCK) return find(pool, need, UINT64_MAX, BINS);
+    if (wish == BTI_IDLE_ONLY) return find(pool, need, completed, BINS);
     bti_block *block = find(pool, need, completed, 32);
     if (block) return block;
     bti_block *busy = find(pool, need, UINT64_MAX, BINS);
@@ -251,13 +252,13 @@ size_t bti_pool_block_bytes(size_t bytes, size_t limit) {
     return need;
 }
 
-bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool idle, bti_block **out) {
+bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **out) {
     size_t need = bti_pool_block_bytes(bytes, pool->limit);
     bool fits = need > 0;
     bti_error *before = bti_error_last(); /* a wish that is granted in the end leaves no error behind */
     bt_error_clear();
     pthread_mutex_lock(&pool->lock);
-    bti_block *block = fits ? choose(pool, need, completed, idle) : NULL;
+    bti_block *block = fits ? choose(pool, need, completed, wish) : NULL;
     if (fits && !block) block = grow(pool, need);
     if (fits && !block && release(pool, completed)) block = grow(pool, need);
     if (block) {

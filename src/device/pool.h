@@ -31,8 +31,10 @@ void bti_pool_set_limit(bti_pool *pool, size_t limit);
 
 /* What a block for so many bytes takes, under that limit (0: none); 0: more than there can be. */
 size_t bti_pool_block_bytes(size_t bytes, size_t limit);
+/* Blocks whose busy_until is at most `completed` are idle. */
+typedef enum bti_pool_wish { BTI_ANY_BLOCK, BTI_IDLE_IF_CHEAP, BTI_IDLE_ONLY } bti_pool_wish;
 /* As bti_block_alloc and bti_block_free. */
-bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bool idle, bti_block **block);
+bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **block);
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);
 /* Gives whole segments, all free and idle, back to the source; returns the bytes. */
 size_t bti_pool_release(bti_pool *pool, uint64_t completed);

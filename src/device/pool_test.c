@@ -55,7 +55,7 @@ static bti_pool *new_pool(source_state *source, size_t capacity, size_t limit) {
 
 static bti_block *take(bti_pool *pool, size_t bytes) {
     bti_block *block;
-    if (bti_pool_take(pool, bytes, UINT64_MAX, false, &block) != BT_OK) fail_msg("%s", bt_error_text());
+    if (bti_pool_take(pool, bytes, UINT64_MAX, BTI_ANY_BLOCK, &block) != BT_OK) fail_msg("%s", bt_error_text());
     return block;
 }
 
@@ -116,22 +116,22 @@ static void the_limit_binds(void **state) {
     bti_block *blocks[10], *more;
     for (int i = 0; i < 10; i++) blocks[i] = take(pool, MIB);
     assert_int_equal(source.given, 10 * MIB);
-    assert_int_equal(bti_pool_take(pool, 1, 0, false, &more), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, 1, 0, BTI_ANY_BLOCK, &more), BT_RESOURCE_EXHAUSTED);
     assert_null(more);
     assert_non_null(strstr(bt_error_text(), "GPU:3: out of memory: 1 bytes asked for; in use 10 MiB"));
     assert_non_null(strstr(bt_error_text(), "limit 10 MiB"));
     bti_pool_give(pool, blocks[0], 5);
     /* the free one is too small, the others are in use; it is given back only when it is idle */
-    assert_int_equal(bti_pool_take(pool, 2 * MIB, 4, false, &more), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, 2 * MIB, 4, BTI_ANY_BLOCK, &more), BT_RESOURCE_EXHAUSTED);
     bti_pool_give(pool, blocks[1], 5);
-    assert_int_equal(bti_pool_take(pool, 2 * MIB, 4, false, &more), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, 2 * MIB, 4, BTI_ANY_BLOCK, &more), BT_RESOURCE_EXHAUSTED);
     bt_error_clear();
-    assert_int_equal(bti_pool_take(pool, 2 * MIB, 5, false, &more), BT_OK);
+    assert_int_equal(bti_pool_take(pool, 2 * MIB, 5, BTI_ANY_BLOCK, &more), BT_OK);
     assert_int_equal(bt_error_status(), BT_OK); /* what failed on the way is forgotten */
     assert_int_equal(source.given, 10 * MIB);
     assert_int_equal(source.most, 10 * MIB);
-    assert_int_equal(bti_pool_take(pool, SIZE_MAX, 5, false, &more), BT_RESOURCE_EXHAUSTED);
-    assert_int_equal(bti_pool_take(pool, SIZE_MAX - 100, 5, false, &more), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, SIZE_MAX, 5, BTI_ANY_BLOCK, &more), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, SIZE_MAX - 100, 5, BTI_ANY_BLOCK, &more), BT_RESOURCE_EXHAUSTED);
     check(pool);
     bti_pool_delete(pool);
     bt_error_clear();
@@ -142,7 +142,7 @@ static void small_limits_work(void **state) {
     source_state source;
     bti_pool *pool = new_pool(&source, SIZE_MAX, 1000); /* below the size of a shared segment */
     bti_block *a = take(pool, 64), *b = take(pool, 800), *c;
-    assert_int_equal(bti_pool_take(pool, 200, 0, false, &c), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, 200, 0, BTI_ANY_BLOCK, &c), BT_RESOURCE_EXHAUSTED);
     assert_true(source.most <= 1000);
     bti_pool_give(pool, a, 0);
     bti_pool_give(pool, b, 0);
@@ -160,11 +160,11 @@ static void an_empty_device_is_trimmed_for(void **state) {
     bti_block *a = take(pool, 4 * MIB), *b = take(pool, 4 * MIB);
     bti_pool_give(pool, a, 1);
     bti_pool_give(pool, b, 1);
-    assert_int_equal(bti_pool_take(pool, 8 * MIB, 0, false, &a), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(bti_pool_take(pool, 8 * MIB, 0, BTI_ANY_BLOCK, &a), BT_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(bt_error_text(), "the device said: the source is empty"));
     assert_non_null(strstr(bt_error_text(), "cached 8 MiB (largest free block 4 MiB)"));
     bt_error_clear();
-    assert_int_equal(bti_pool_take(pool, 8 * MIB, 1, false, &a), BT_OK);
+    assert_int_equal(bti_pool_take(pool, 8 * MIB, 1, BTI_ANY_BLOCK, &a), BT_OK);
     bti_pool_delete(pool);
 }
 
@@ -298,7 +298,7 @@ static void *hammer(void *data) {
             bti_pool_give(pool, blocks[slot], 0);
             blocks[slot] = NULL;
         } else {
-            (void)!bti_pool_take(pool, next_random(&seed) % 100000, 0, false, &blocks[slot]);
+            (void)!bti_pool_take(pool, next_random(&seed) % 100000, 0, BTI_ANY_BLOCK, &blocks[slot]);
         }
     }
     for (int i = 0; i < 16; i++)
@@ -325,7 +325,7 @@ static void host_memory_may_fail_at_any_point(void **state) {
         bti_pool *pool = new_pool(&source, SIZE_MAX, 64 * MIB);
         bti_block *blocks[8] = {0};
         bti_alloc_fail_at(nth, false);
-        for (int i = 0; i < 8; i++) (void)!bti_pool_take(pool, MIB - 64 + 64 * (size_t)i, 0, false, &blocks[i]);
+        for (int i = 0; i < 8; i++) (void)!bti_pool_take(pool, MIB - 64 + 64 * (size_t)i, 0, BTI_ANY_BLOCK, &blocks[i]);
         check(pool);
         for (int i = 0; i < 8; i++)
             if (blocks[i]) bti_pool_give(pool, blocks[i], 0);

@@ -25,12 +25,15 @@ struct bti_programs {
 
 static uint64_t hash_of(const bti_program_source *source) {
     if (source->kernel) return bti_kernel_hash(source->kernel) | 1;
-    return (((uint64_t)source->op * BT_DTYPE_COUNT + (uint64_t)source->dtype) * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+    uint64_t hash = (uint64_t)source->op;
+    for (int i = 0; i < source->dtype_count; i++) hash = hash * BT_DTYPE_COUNT + (uint64_t)source->dtypes[i];
+    return (hash * UINT64_C(0x9E3779B97F4A7C15)) | 1;
 }
 
 static bool same(const bti_program_source *a, const bti_program_source *b) {
-    if (!a->kernel || !b->kernel) return !a->kernel && !b->kernel && a->op == b->op && a->dtype == b->dtype;
-    return bti_kernel_equal(a->kernel, b->kernel);
+    if (a->kernel && b->kernel) return bti_kernel_equal(a->kernel, b->kernel);
+    return !a->kernel && !b->kernel && a->op == b->op && a->dtype_count == b->dtype_count &&
+           !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes);
 }
 
 struct bti_programs *bti_programs_new(void) {
@@ -156,8 +159,8 @@ static bt_status find_or_load(bt_device *device, const bti_program_source *sourc
 bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program) {
     *program = NULL;
     BTI_TRY(bti_device_open(id));
-    if (!source->kernel && ((unsigned)source->op >= BTI_OP_COUNT || (unsigned)source->dtype >= BT_DTYPE_COUNT))
-        return bti_fail(BT_INTERNAL, "no such program: operation %d, dtype %d", (int)source->op, (int)source->dtype);
+    if (!source->kernel && (unsigned)source->op >= BTI_OP_COUNT)
+        return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
     bt_device *device = bti_registry_at(id);
     pthread_mutex_lock(&device->programs->lock);
     bt_status status = find_or_load(device, source, program);

@@ -150,7 +150,7 @@ static void *ask(void *data) {
     bt_device *device;
     bti_block *block;
     bti_program *program;
-    bti_program_source source = {.op = BTI_OP_add, .dtype = BT_F32};
+    bti_program_source source = {.op = BTI_OP_add, .dtype_count = 3, .dtypes = {BT_F32, BT_F32, BT_F32}};
     for (int i = 0; i < 50; i++) {
         if (bt_device_find(i % 2 ? "dev1" : "gpu:0", &device) != BT_OK) return data;
         int id = bti_device_id(device);

@@ -28,12 +28,29 @@ typedef struct bti_device_facts {
     size_t memory_bytes;                    /* 0: unknown */
 } bti_device_facts;
 
+/* Where a driver takes memory of its own from, scratch of libraries say: the device's pool, under its limits. */
+typedef struct bti_lender {
+    int device; /* for the two functions */
+    bt_status (*take)(int device, size_t bytes, uint64_t *address, void **block);
+    void (*give)(int device, void *block); /* no work uses it any more */
+} bti_lender;
+
+/* A process that holds memory of a device. */
+typedef struct bti_device_process {
+    int64_t pid;
+    size_t bytes; /* 0: unknown */
+} bti_device_process;
+
+#define BTI_SOURCE_DTYPES 4
+
 /* What a program is made from: a primitive that is run whole (launch), or a fused kernel (launch_kernel). */
 typedef struct bti_program_source {
     bti_op op;
-    bt_dtype dtype;              /* of the output */
-    const bti_kernel *kernel;    /* NULL, or the fused kernel: op and dtype say nothing then */
-    bti_render_function *render; /* writes the kernel as text */
+    int dtype_count;
+    bt_dtype dtypes[BTI_SOURCE_DTYPES]; /* of its inputs, the first three at most, then of the output; the rest 0 */
+    const bti_kernel *kernel;           /* NULL, or the fused kernel: op and dtypes say nothing then */
+    bti_render_function *render;        /* writes the kernel as text */
+    bti_render_work_function *render_work;
 } bti_program_source;
 
 typedef struct bti_event {
@@ -43,6 +60,8 @@ typedef struct bti_event {
 typedef struct bti_driver {
     const char *name; /* "cpu", "sim", ... */
     bti_granularity granularity;
+    unsigned kinds; /* bit k: it may have devices of kind k; it is probed when such a kind is asked for */
+    bool foreign;   /* it opens libraries of others, which may hang or crash: tried in a child first (device/trial.c) */
     bool host_memory; /* its addresses are pointers of this process: copies need no bounce, hosts may read in place */
 
     /* Lists its devices: up to `capacity` facts, returns how many there are through `count`. Makes no context, takes no
@@ -51,8 +70,8 @@ typedef struct bti_driver {
      * CUDA_VISIBLE_DEVICES is applied above (device/registry.c). */
     bt_status (*probe)(bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 
-    /* Opens device `ordinal`; *device is the driver's own state. May take long. */
-    bt_status (*open)(int ordinal, void **device);
+    /* Opens device `ordinal`; *device is the driver's own state. May take long. The lender can be used when open has returned. */
+    bt_status (*open)(int ordinal, const bti_lender *lender, void **device);
     /* Closes it; all work is done, all memory freed before. Never fails. */
     void (*close)(void *device);
 
@@ -84,6 +103,12 @@ typedef struct bti_driver {
 
     /* Free memory right now, in bytes; UNIMPLEMENTED where it cannot be told. */
     bt_status (*memory)(void *device, size_t *free_bytes, size_t *total_bytes);
+
+    /* (optional) Which processes hold memory of it, this one too: up to `capacity`, *count how many there are. */
+    bt_status (*processes)(int ordinal, bti_device_process *processes, int capacity, int *count);
+
+    /* (optional) What doctor adds of an opened device's libraries: lines of text. */
+    void (*describe)(void *device, bti_str *text);
 
     /* (optional) Copies between two open devices of this driver without the host. */
     bt_status (*peer_copy)(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);

@@ -102,7 +102,10 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
             memcpy(of->attrs + *attr, step->node->attr, (size_t)ready->attr_count * sizeof *of->attrs);
         *attr += (size_t)ready->attr_count;
     }
-    bti_program_source source = {.op = (bti_op)step->op, .dtype = bti_plan_output(&of->plan, step, 0)->dtype};
+    bti_program_source source = {.op = (bti_op)step->op, .render = bti_render_llvm};
+    for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
+        source.dtypes[source.dtype_count++] = bti_plan_operand(&of->plan, step, i)->dtype;
+    source.dtypes[source.dtype_count++] = bti_plan_output(&of->plan, step, 0)->dtype;
     return bti_device_program(step->device, &source, &ready->program);
 }
 

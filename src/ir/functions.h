@@ -1,4 +1,5 @@
-/* What text in a driver's format is written for, and the functions that CPU text calls by number. */
+/* What text in a driver's format is written for, and the functions that CPU text defines and calls by number. Those that
+ * text of the C family defines: ir/entry.h. */
 #ifndef BTI_IR_FUNCTIONS_H
 #define BTI_IR_FUNCTIONS_H
 
@@ -8,10 +9,15 @@ typedef enum bti_target {
     BTI_LLVM_SSE2,   /* LLVM IR for x86-64 without more; vector functions are called one element at a time */
     BTI_LLVM_AVX2,   /* with AVX2, FMA and F16C */
     BTI_LLVM_AVX512, /* with AVX-512 F, CD, BW, DQ and VL as well */
-    BTI_LLVM_NEON    /* LLVM IR for aarch64 */
+    BTI_LLVM_NEON,   /* LLVM IR for aarch64 */
+    BTI_CUDA_C,      /* CUDA C as NVRTC takes it, for capability 5.0 and up */
+    BTI_OPENCL_C,    /* OpenCL C 1.2 with cl_khr_fp64 */
+    BTI_OPENCL_C_F32 /* without it: float64 is not written, float accumulators are float32 */
 } bti_target;
 
-/* Elements that a vector function of the target takes at once. */
+static inline bool bti_target_is_c(bti_target target) { return target >= BTI_CUDA_C; }
+
+/* Elements that a vector function of the CPU target takes at once. */
 static inline int bti_target_lanes(bti_target target, bool f64) {
     static const uint8_t lanes[][2] = {{1, 1}, {8, 4}, {16, 8}, {4, 2}};
     return lanes[target][f64];
@@ -24,7 +30,7 @@ typedef enum bti_function_number {
     BTI_CALL_COUNT
 } bti_function_number;
 
-/* Of a compiled kernel, up to four functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
+/* Of a kernel compiled for a CPU, up to four functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
  * `scalars` as in bti_box; `functions` is the table above for the target.
  *     bti_run      the whole box. Of a kernel of several sweeps, outputs may hold other values before their own
  *     bti_run_pair of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: elements [0, extent) and those `half`
@@ -47,5 +53,8 @@ typedef void bti_finish_function(const int64_t *extent, const uint64_t *scalars,
 
 /* Writes a kernel as text; false when memory is short. Given to drivers with each kernel, so that they need no render/. */
 typedef bool bti_render_function(bti_str *text, const bti_kernel *kernel, bti_target target);
+/* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the
+ * output). What it is called and takes stands above each text in render/c/. */
+typedef bool bti_render_work_function(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
 
 #endif

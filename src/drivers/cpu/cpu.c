@@ -22,9 +22,10 @@ static bt_status probe(bti_device_facts *facts, int capacity, int *count, bti_st
     return BT_OK;
 }
 
-static bt_status cpu_open(int ordinal, void **device) {
+static bt_status cpu_open(int ordinal, const bti_lender *lender, void **device) {
     static int the_cpu;
     (void)ordinal;
+    (void)lender;
     *device = &the_cpu;
     return BT_OK;
 }
@@ -123,6 +124,7 @@ const bti_driver bti_driver_cpu = {
     .name = "cpu",
     .granularity = BTI_KERNEL,
     .host_memory = true,
+    .kinds = 1u << BT_CPU,
     .probe = probe,
     .open = cpu_open,
     .close = cpu_close,

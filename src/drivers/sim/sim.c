@@ -68,7 +68,8 @@ static bt_status probe(bti_device_facts *facts, int capacity, int *count, bti_st
 
 #define FAULT(name) BTI_TRY(bti_sim_fault(name, device->kind, device->index))
 
-static bt_status sim_open(int ordinal, void **opened) {
+static bt_status sim_open(int ordinal, const bti_lender *lender, void **opened) {
+    (void)lender;
     int kind = ordinal / BTI_SIM_MAX, index = ordinal % BTI_SIM_MAX;
     BTI_TRY(bti_sim_fault("open", (bt_kind)kind, index));
     sim_device *device = bti_calloc(1, sizeof *device);
@@ -393,6 +394,7 @@ static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
 const bti_driver bti_driver_sim = {
     .name = "sim",
     .granularity = BTI_KERNEL,
+    .kinds = (1u << BT_KIND_COUNT) - 1,
     .probe = probe,
     .open = sim_open,
     .close = sim_close,

@@ -160,7 +160,7 @@ static void transfers_and_launches(void **state) {
     /* b = a[3::-1] + b[:4], through strides */
     bti_operand inputs[2] = {{a + 12, BT_F32, 1, {4}, {-1}}, {b, BT_F32, 1, {4}, {1}}};
     bti_operand output = {b, BT_F32, 1, {4}, {1}};
-    bti_program_source source = {.op = BTI_OP_add, .dtype = BT_F32};
+    bti_program_source source = {.op = BTI_OP_add, .dtype_count = 3, .dtypes = {BT_F32, BT_F32, BT_F32}};
     void *program;
     OK(SIM->program_load(gpu[0], &source, &program));
     assert_non_null(program);

@@ -1,0 +1,69 @@
+/* What drivers share whose devices load text of the C family (cuda, opencl): from programs and boxes to launches. A driver
+ * fills in a bti_gpu when it opens a device, and hands program_load, launch and launch_kernel of drivers/driver.h on to here.
+ *
+ * kernel.c launches fused kernels: which entry (ir/entry.h) a box allows, how many groups, in parts or whole. work.c runs
+ * primitives that are run whole: as kernels of one instruction, or by texts of their own (render/c/). Results of a device
+ * do not depend on how many groups run or which library is there, but for products (drivers say which). */
+#ifndef BTI_DRIVERS_GPU_ENGINE_H
+#define BTI_DRIVERS_GPU_ENGINE_H
+
+#include "drivers/driver.h"
+#include "ir/entry.h"
+
+typedef struct bti_gpu_function {
+    void *handle; /* the driver's */
+    int threads;  /* of a group that it can run with, at most */
+    int groups;   /* that are worth launching at once: those that the device holds, 0: unknown */
+} bti_gpu_function;
+
+typedef struct bti_gpu_launch {
+    const bti_gpu_function *function;
+    uint32_t groups; /* at least 1 */
+    uint32_t threads;
+    size_t
+        local_bytes; /* of local memory per group, given at the launch; 0: none. OpenCL: the argument before the words */
+    bti_words *words; /* the driver may put offsets in the place of addresses */
+    bool by_value;    /* bti_words_by_value */
+} bti_gpu_launch;
+
+/* What a driver does for the engine. All on the device's queue, in order. */
+typedef struct bti_gpu_driver {
+    /* Compiles text, or finds it compiled in the disk cache. `name` is for messages and profilers ("mul+add"). A text that
+     * does not compile is INTERNAL with the compiler's log and the lines that it names. */
+    bt_status (*build)(void *device, const char *name, const bti_str *text, void **module);
+    void (*unload)(void *device, void *module);
+    bt_status (*find)(void *device, void *module, const char *name, bti_gpu_function *function);
+    bt_status (*launch)(void *device, const bti_gpu_launch *launch);
+    /* (optional) A matrix product by the vendor's library; *done false: it has none for this, ours runs. */
+    bt_status (*product)(void *device, const bti_work *work, bool *done);
+    bt_status (*fill)(void *device, uint64_t address, int byte, size_t bytes);
+    bt_status (*copy)(void *device, uint64_t to, uint64_t from, size_t bytes);
+    bt_status (*wait)(void *device); /* until everything launched is done */
+} bti_gpu_driver;
+
+typedef struct bti_gpu {
+    const bti_gpu_driver *driver;
+    void *device;     /* passed to the driver's functions */
+    const char *name; /* for messages: "NVIDIA H200" */
+    bti_target target;
+    int units;                       /* multiprocessors, compute units */
+    int threads;                     /* of a group, at most */
+    size_t local_bytes;              /* local memory that one group may have */
+    bti_lender lender;               /* of memory for scratch */
+    struct bti_gpu_scratch *scratch; /* engine.c; NULL at first */
+} bti_gpu;
+
+/* The driver's open has filled in the rest. close: after all work; gives scratch back. */
+void bti_gpu_close(bti_gpu *gpu);
+
+bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **program);
+void bti_gpu_unload(bti_gpu *gpu, void *program);
+bt_status bti_gpu_launch_work(bti_gpu *gpu, void *program, const bti_work *work);
+bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *program, const bti_box *box);
+
+/* Device memory, 256-byte aligned, until the same slot is asked for again; the queue's order makes reuse safe. It grows and is
+ * kept. Slots: one per purpose that must not share with another in flight at once. */
+#define BTI_GPU_SLOTS 4
+bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);
+
+#endif

@@ -1,0 +1,88 @@
+/* The functions ("entries") that the text of a fused kernel defines for devices that load C: what they are called, what they
+ * take, how much there is to do. Written by render/c*.c, launched by drivers/gpu.
+ *
+ * An entry runs in groups of bti_entry_threads() threads, in any number of groups: they take units of work in turn, so that
+ * the number of groups changes no result. All but the map entries keep the order of folding of ir/kernel.h: thread k of 32 is
+ * lane k. Stores and loads may be of 16 bytes where the entry says that addresses and strides allow.
+ *
+ *     bti_run        the whole box. A unit: a point of a map, a row, a kept point of columns
+ *     bti_run_wide   maps in which each operand moves along the line by one element or not at all: as bti_run, for boxes with
+ *                    bti_entry_fits; a unit: bti_entry_width() points of the line (its end may be shorter)
+ *     bti_run_tiled  maps of at least two axes with an operand that leaps along the line: as bti_run, for boxes where such
+ *                    operands move along the second to last axis by one element; tiles of the last two axes go through local
+ *                    memory. A unit: a tile of 32 x 32 points
+ *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half; a unit: two words. One word more: half
+ *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes
+ *     bti_part       kernels of one sweep with reductions: writes the parts of each chunk, as in ir/functions.h, for the whole
+ *                    box: chunk c of line l is set l * chunks + c. A unit: a chunk of a row; a chunk of a kept point. One memory
+ *                    more: the parts, [set][reduction][kept point], 8 bytes each
+ *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts
+ *
+ * Arguments: 64-bit words (struct bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset
+ * in the memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along
+ * (bits of `moves`, outermost first); scalars; what the entry has more. Where bti_words_by_value() they are one struct argument,
+ * `struct { long w[N]; }`, after the memories; else the last argument is a pointer to them in constant memory. OpenCL passes a
+ * `__global char *` for each word that is an address, in their order, first; CUDA passes none. */
+#ifndef BTI_IR_ENTRY_H
+#define BTI_IR_ENTRY_H
+
+#include "ir/functions.h"
+#include "ir/interp.h"
+
+#define BTI_GROUP 256 /* threads of a group at most; always a number of whole 32 */
+#define BTI_TILE 32
+
+typedef enum bti_entry {
+    BTI_ENTRY_RUN,
+    BTI_ENTRY_WIDE,
+    BTI_ENTRY_TILED,
+    BTI_ENTRY_PAIR,
+    BTI_ENTRY_KEPT,
+    BTI_ENTRY_PART,
+    BTI_ENTRY_FINISH,
+    BTI_ENTRY_COUNT
+} bti_entry;
+
+/* "bti_run", "bti_run_wide"... */
+const char *bti_entry_name(bti_entry entry);
+/* Bit e: the kernel's text has entry e. */
+unsigned bti_entries(const bti_kernel *kernel);
+/* Threads of a group: BTI_GROUP, or 32 where the target knows no threads that step together and the entry folds lanes. */
+int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
+/* How many units there are, and how many of them a group takes at once. */
+int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+int bti_entry_units_at_once(const bti_kernel *kernel, bti_entry entry, bti_target target);
+/* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */
+int bti_entry_width(const bti_kernel *kernel);
+/* Whether a box allows the entry: alignment of bti_run_wide, the crossing axis of bti_run_tiled, the half of bti_run_pair. */
+bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+/* Local memory, in bytes, that bti_run_kept needs for each row that a group holds at once; 0: none of its loads are kept. */
+size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
+
+#define BTI_WORDS 1024 /* more than any kernel has */
+typedef struct bti_words {
+    int count;         /* of words */
+    int address_count; /* of words that are addresses */
+    uint64_t word[BTI_WORDS];
+    uint16_t address[BTI_KERNEL_OPERANDS + 4]; /* which words are addresses, ascending */
+} bti_words;
+
+/* Of a kernel: words and addresses of an entry, without a box; and filled in for one (`more`: what the entry has more). */
+void bti_words_count(const bti_kernel *kernel, bti_entry entry, int *words, int *addresses);
+void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box, uint64_t more, bti_words *words);
+static inline void bti_words_add(bti_words *words, uint64_t word) { words->word[words->count++] = word; }
+static inline void bti_words_add_address(bti_words *words, uint64_t address) {
+    words->address[words->address_count++] = (uint16_t)words->count;
+    bti_words_add(words, address);
+}
+/* Parameters of 4096 bytes (CUDA) or 1024 (OpenCL's least) are sure; memories are pointers in OpenCL. */
+static inline bool bti_words_by_value(int words, int addresses, bti_target target) {
+    return target == BTI_CUDA_C ? words * 8 <= 4000 : (words + addresses) * 8 <= 1000;
+}
+
+/* A primitive as a kernel of one instruction and its box: elementwise operations, sum, prod, max, min, and what moves elements
+ * without indices (copies, permute, expand...: the input's strides say it). The box's scalars are `scalar` (const). False for
+ * what is none: those have texts of their own. */
+bool bti_kernel_of_work(const bti_work *work, bti_kernel *kernel, bti_box *box, uint64_t *scalar);
+
+#endif
