@@ -176,10 +176,10 @@ static void idle_blocks_are_preferred(void **state) {
     uint64_t busy = a->address, idle = b->address;
     bti_pool_give(pool, b, 3);
     bti_pool_give(pool, a, 9);
-    assert_int_equal(bti_pool_take(pool, 4096, 5, true, &got), BT_OK);
+    assert_int_equal(bti_pool_take(pool, 4096, 5, BTI_IDLE_IF_CHEAP, &got), BT_OK);
     assert_int_equal(got->address, idle);
     bti_pool_give(pool, got, 3);
-    assert_int_equal(bti_pool_take(pool, 4096, 5, false, &got), BT_OK); /* in queue order, any will do */
+    assert_int_equal(bti_pool_take(pool, 4096, 5, BTI_ANY_BLOCK, &got), BT_OK); /* in queue order, any will do */
     bti_pool_give(pool, got, 3);
     bti_pool_give(pool, wall, 0);
     bti_pool_give(pool, wall2, 0);
@@ -189,7 +189,7 @@ static void idle_blocks_are_preferred(void **state) {
     pool = new_pool(&source, SIZE_MAX, 4 * MIB);
     a = take(pool, 4 * MIB);
     bti_pool_give(pool, a, 9);
-    assert_int_equal(bti_pool_take(pool, 4 * MIB, 5, true, &got), BT_OK);
+    assert_int_equal(bti_pool_take(pool, 4 * MIB, 5, BTI_IDLE_IF_CHEAP, &got), BT_OK);
     assert_int_equal(got->busy_until, 9);
     bti_pool_delete(pool);
 }
