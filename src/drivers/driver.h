@@ -64,11 +64,14 @@ typedef struct bti_driver {
     bool foreign;   /* it opens libraries of others, which may hang or crash: tried in a child first (device/trial.c) */
     bool host_memory; /* its addresses are pointers of this process: copies need no bounce, hosts may read in place */
 
-    /* Lists its devices: up to `capacity` facts, returns how many there are through `count`. Makes no context, takes no
-     * device memory. What was tried and why there is none goes to `reason` (for doctor), one line per step. Failing here
-     * means "no devices", never an error of the program. Blocks briefly. All that the hardware has, in PCI bus order:
-     * CUDA_VISIBLE_DEVICES is applied above (device/registry.c). */
-    bt_status (*probe)(bti_device_facts *facts, int capacity, int *count, bti_str *reason);
+    /* (optional) Whether a look at files tells that it can have devices of these kinds (bit k: kind k); false, with the reason,
+     * keeps its libraries closed. Quick, and safe: no code of others runs. */
+    bool (*likely)(unsigned kinds, bti_str *reason);
+    /* Lists its devices of these kinds (others too, if that is simpler): up to `capacity` facts, returns how many there are
+     * through `count`. Makes no context, takes no device memory. What was tried and why there is none goes to `reason` (for
+     * doctor), one line per step. Failing here means "no devices", never an error of the program. Blocks briefly. All that
+     * the hardware has, in PCI bus order: CUDA_VISIBLE_DEVICES is applied above (device/probe.c). */
+    bt_status (*probe)(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 
     /* Opens device `ordinal`; *device is the driver's own state. May take long. The lender can be used when open has returned. */
     bt_status (*open)(int ordinal, const bti_lender *lender, void **device);

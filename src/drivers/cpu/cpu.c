@@ -10,7 +10,8 @@
 
 #define ASK_SYSTEM_FROM ((size_t)64 << 20) /* bytes; smaller allocations are not worth reading /proc for */
 
-static bt_status probe(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+    (void)kinds;
     (void)reason;
     *count = 1;
     if (capacity < 1) return BT_OK;

@@ -48,7 +48,8 @@ static size_t memory_of(int kind, int index) {
     return bytes ? bytes : bti_flag_bytes(BTI_FLAG_sim_memory);
 }
 
-static bt_status probe(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+    (void)kinds;
     static const char *const names[BT_KIND_COUNT] = {"CPU", "GPU", "TPU", "accelerator"};
     *count = 0;
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
