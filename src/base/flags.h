@@ -16,6 +16,7 @@ typedef enum bti_flag {
 } bti_flag;
 
 /* Values of the flags that choose, in the order of their rows. */
+enum { BTI_PROBE_AUTO, BTI_PROBE_DIRECT, BTI_PROBE_CHILD };
 enum { BTI_PLACEMENT_BERTH, BTI_PLACEMENT_TENSORFLOW };
 enum { BTI_TRANSFERS_COPY, BTI_TRANSFERS_LOG, BTI_TRANSFERS_ERROR };
 enum { BTI_EXPLAIN_OFF, BTI_EXPLAIN_TEXT, BTI_EXPLAIN_JSON, BTI_EXPLAIN_DOT };

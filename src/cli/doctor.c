@@ -30,7 +30,7 @@ static bool check_flags(void) {
     for (int i = 0; i < bt_flag_count(); i++) {
         bt_flag_info flag = BT_FLAG_INFO_INIT;
         char value[4096];
-        if (bt_flag_describe(i, &flag) != BT_OK || !strcmp(flag.origin, "default")) continue;
+        if (bt_flag_describe(i, &flag) != BT_OK || !strcmp(flag.origin, "default") || !strcmp(flag.origin, "program")) continue;
         if (bt_get_flag(flag.name, value, sizeof value) != BT_OK) continue;
         doctor_line(flag.origin, "%s=%s", flag.name, value);
         set++;
@@ -114,6 +114,7 @@ int cli_doctor(int argc, char **argv) {
     static const struct option none[] = {{0}};
     if (cli_option(argc, argv, none) != -1 || !cli_no_more(argc, argv)) return CLI_USAGE;
     printf("berth %s\n", BERTH_VERSION);
+    if (bt_set_flag("probe", "child") != BT_OK) return cli_error(argv, "probe");
     bool good = check_flags();
     print_mask();
     heading("devices");

@@ -65,7 +65,7 @@ bt_status bti_device_open(int id) {
     BTI_TRY(bti_device_check_fork());
     bt_device *device = bti_registry_at(id);
     if (device && atomic_load_explicit(&device->opened, memory_order_acquire)) return BT_OK;
-    BTI_TRY(bti_registry_check());
+    BTI_TRY(bti_registry_check(0));
     device = bti_registry_at(id);
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "there is no device number %d", id);
     pthread_mutex_lock(&device->lock);

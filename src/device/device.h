@@ -10,7 +10,7 @@
 
 #define BTI_MAX_DEVICES 64
 
-/* How many devices there are; reads flags, mask and drivers at the first call. Late changes of the mask are logged. */
+/* How many devices are known so far: of the kinds that were asked for. Reads flags and mask at the first call. */
 int bti_device_count(void);
 bt_device *bti_device_at(int id);
 int bti_device_id(const bt_device *device);

@@ -36,7 +36,18 @@ static bool matches(const bt_device *device, const bti_name *name) {
     }
 }
 
+/* Kinds that a name may mean. A card counts once, so who asks for OpenCL's asks for all GPUs. */
+static unsigned kinds_of(const bti_name *name) {
+    switch (name->form) {
+    case BTI_NAME_KIND: return BTI_KIND(name->kind);
+    case BTI_NAME_OPENCL: return BTI_KIND(BT_GPU) | BTI_KIND(BT_ACC);
+    case BTI_NAME_CONTEXT: return 0;
+    default: return BTI_ALL_KINDS;
+    }
+}
+
 bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_device **device) {
+    bti_registry_ensure(kinds_of(name));
     if (name->form == BTI_NAME_CONTEXT) return bti_context_find(name->text, device);
     if (name->remote)
         return bti_fail(BT_NOT_FOUND, "no device \"%s\": this process is /job:localhost/replica:0/task:0",
@@ -65,7 +76,7 @@ bt_status bt_device_find(const char *text, bt_device **device) {
     bti_name name;
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "bt_device_find: device must not be NULL");
     *device = NULL;
-    BTI_TRY(bti_registry_check());
+    BTI_TRY(bti_registry_check(0));
     BTI_TRY(bti_name_parse(text, &name));
     return bti_registry_resolve(&name, text, device);
 }
@@ -90,7 +101,7 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
     bti_name name;
     bt_device *device = NULL;
     *softened = false;
-    BTI_TRY(bti_registry_check());
+    BTI_TRY(bti_registry_check(0));
     BTI_TRY(bti_name_parse(text, &name));
     if (bti_registry_resolve(&name, text, &device) == BT_OK) {
         *id = device->id;
@@ -106,6 +117,7 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
         return bti_fail(BT_NOT_FOUND, "Error copying tensor to device: %s. %s unknown device.", wanted, wanted);
     bt_error_clear();
     bt_kind kind = name.form == BTI_NAME_KIND ? name.kind : name.form == BTI_NAME_OPENCL ? BT_CPU : BT_GPU;
+    bti_registry_ensure(BTI_KIND(kind));
     device = bti_registry_find(kind, 0);
     if (!device) device = bti_registry_find(BT_CPU, 0);
     bti_log("Soft placement: %s unknown device; using %s", wanted, device->long_name);
@@ -116,11 +128,11 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
 
 bt_device *bt_device_get(bt_kind kind, int index) {
     char name[32];
-    bti_registry_ensure();
     if ((unsigned)kind >= BT_KIND_COUNT) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a kind of device (bt_kind)", (int)kind);
         return NULL;
     }
+    bti_registry_ensure(BTI_KIND(kind));
     bt_device *device = bti_registry_find(kind, index);
     if (device) return device;
     bti_name_short(kind, index, name, sizeof name);
@@ -137,7 +149,7 @@ int bt_device_list(bt_kind kind, bt_device **devices, int capacity) {
 }
 
 bt_device *bt_try_tpu_gpu(int i) {
-    bti_registry_ensure();
+    bti_registry_ensure(BTI_DEFAULT_KINDS);
     bt_device *device = bti_registry_find(BT_TPU, i);
     if (!device) device = bti_registry_find(BT_GPU, i);
     return device ? device : bti_registry_find(BT_CPU, 0);
@@ -166,12 +178,12 @@ void bt_free(void *memory) { bti_free(memory); }
 /* --- one device --------------------------------------------------------------------------------------------------- */
 
 bt_device *bti_device_at(int id) {
-    bti_registry_ensure();
+    bti_registry_ensure(0);
     return bti_registry_at(id);
 }
 int bti_device_id(const bt_device *device) { return device->id; }
 int bti_cpu_device_id(void) {
-    bti_registry_ensure();
+    bti_registry_ensure(BTI_KIND(BT_CPU));
     return bti_registry_find(BT_CPU, 0)->id;
 }
 

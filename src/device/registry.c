@@ -8,36 +8,20 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "device/visibility.h"
-#include "drivers/sim/sim.h"
-
-#define BTI_DRIVER(name) extern const bti_driver bti_driver_##name;
-#include "drivers/drivers.def"
-#undef BTI_DRIVER
-static const bti_driver *const drivers[] = {
-#define BTI_DRIVER(name) &bti_driver_##name,
-#include "drivers/drivers.def"
-#undef BTI_DRIVER
-};
-#define DRIVER_COUNT ((int)(sizeof drivers / sizeof *drivers))
 
 static bt_device table[BTI_MAX_DEVICES];
 static atomic_int total;                   /* entries of the table in use */
-static atomic_bool ready;                  /* read, settings applied */
+static atomic_uint known;                  /* kinds whose devices were asked for; settings are read before */
 static atomic_uint_fast64_t default_cache; /* changes of the flag << 8 | id + 1; 0: not known */
 
 /* Under the lock. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* an error handler may ask for devices */
 BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
-static bool reading;
+static enum { UNREAD, READING, READ } settings;
+static unsigned asking; /* kinds that drivers are being asked for, by this thread */
 static bti_sim_spec simulated;
 static bti_error *setup_fault;
 static char *mask; /* CUDA_VISIBLE_DEVICES as it was read; NULL: unset */
-typedef struct account {
-    bti_str tried; /* what the driver tried, for kinds that have no device */
-    bti_str mask;  /* what the mask hid of its GPUs */
-} account;
-static account accounts[DRIVER_COUNT];
 static atomic_bool mask_change_logged;
 
 int bti_registry_total(void) { return atomic_load_explicit(&total, memory_order_acquire); }
@@ -45,7 +29,8 @@ bt_device *bti_registry_at(int id) { return id >= 0 && id < bti_registry_total()
 
 bt_device *bti_registry_find(bt_kind kind, int index) {
     for (int id = 0, n = bti_registry_total(); id < n; id++)
-        if (table[id].kind == kind && table[id].index == index && !atomic_load(&table[id].retired)) return &table[id];
+        if (table[id].kind == kind && table[id].index == index && !table[id].twin && !atomic_load(&table[id].retired))
+            return &table[id];
     return NULL;
 }
 
@@ -59,53 +44,16 @@ void bti_log_lines(const char *lines) {
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static void forget_account(account *told) {
-    bti_str_free(&told->tried);
-    bti_str_free(&told->mask);
+bt_device *bti_registry_new(void) {
+    int id = bti_registry_total();
+    if (id == BTI_MAX_DEVICES) return NULL;
+    memset(&table[id], 0, sizeof table[id]);
+    table[id].id = id;
+    pthread_mutex_init(&table[id].lock, NULL);
+    return &table[id];
 }
 
-/* One driver's devices, of the kinds that are wanted; GPUs that CUDA's mask speaks of go through it. Under the lock. */
-static void add_devices(const bti_driver *driver, account *told, const bool wanted[BT_KIND_COUNT]) {
-    static bti_device_facts facts[BTI_MAX_DEVICES];
-    const char *uuids[BTI_MAX_DEVICES];
-    int count = 0, gpus[BTI_MAX_DEVICES], gpu_count = 0, visible[BTI_MAX_DEVICES], order[BTI_MAX_DEVICES], shown = 0;
-    bool masked = strcmp(driver->name, "opencl") != 0;
-    if (driver->probe(facts, BTI_MAX_DEVICES, &count, &told->tried) != BT_OK)
-        bti_str_addf(&told->tried, "%s: %s\n", driver->name, bt_error_text());
-    if (count > BTI_MAX_DEVICES) count = BTI_MAX_DEVICES;
-    for (int i = 0; i < count; i++) {
-        if (!wanted[facts[i].kind]) continue;
-        if (facts[i].kind != BT_GPU || !masked)
-            order[shown++] = i;
-        else
-            uuids[gpu_count] = facts[i].uuid, gpus[gpu_count++] = i;
-    }
-    int visible_count = bti_visible_devices(mask, uuids, gpu_count, visible);
-    if (visible_count < gpu_count)
-        bti_str_addf(&told->mask, "%s: CUDA_VISIBLE_DEVICES=\"%s\" shows %d of %d GPUs\n", driver->name,
-                     bti_quote(mask ? mask : "").text, visible_count, gpu_count);
-    for (int i = 0; i < visible_count; i++) order[shown++] = gpus[visible[i]];
-    for (int i = 0; i < shown; i++) {
-        int id = bti_registry_total(), index = 0;
-        if (id == BTI_MAX_DEVICES) {
-            bti_str_addf(&told->tried, "%s: more than %d devices in all\n", driver->name, BTI_MAX_DEVICES);
-            return;
-        }
-        bt_device *device = &table[id];
-        memset(device, 0, sizeof *device);
-        device->id = id;
-        device->kind = facts[order[i]].kind;
-        while (bti_registry_find(device->kind, index)) index++;
-        device->index = index;
-        device->driver = driver;
-        device->facts = facts[order[i]];
-        device->growth = -1;
-        bti_name_short(device->kind, index, device->name, sizeof device->name);
-        bti_name_long(device->kind, index, device->long_name, sizeof device->long_name);
-        pthread_mutex_init(&device->lock, NULL);
-        atomic_store_explicit(&total, id + 1, memory_order_release);
-    }
-}
+void bti_registry_publish(bt_device *device) { atomic_store_explicit(&total, device->id + 1, memory_order_release); }
 
 /* Keeps the first fault of the settings: the thread's record, just made. */
 static void note_fault(bt_status status) {
@@ -132,9 +80,8 @@ static bt_status use_default(const char *value, void *data) {
     return bti_registry_resolve(&name, value, data);
 }
 
-static void read_all(bti_str *notices) {
+static void read_settings(void) {
     const char *environment = getenv("CUDA_VISIBLE_DEVICES");
-    bt_device *unused;
     mask = environment ? bti_strdup(environment) : NULL;
     bti_error *flags_fault = bti_flags_fault();
     note_fault(bti_fail_with(flags_fault));
@@ -142,15 +89,38 @@ static void read_all(bti_str *notices) {
     note_fault(with_flag(BTI_FLAG_devices, use_devices, &simulated));
     note_fault(with_flag(BTI_FLAG_sim_fault, use_faults, NULL));
     bti_sim_configure(&simulated);
-    for (int i = 0; i < DRIVER_COUNT; i++) {
-        bool wanted[BT_KIND_COUNT];
-        for (int kind = 0; kind < BT_KIND_COUNT; kind++)
-            wanted[kind] = drivers[i] == &bti_driver_sim || !simulated.named[kind];
-        add_devices(drivers[i], &accounts[i], wanted);
-    }
+}
+
+/* Settings that name devices; these are asked for then. */
+static void read_names(bti_str *notices) {
+    bt_device *unused;
     note_fault(with_flag(BTI_FLAG_contexts, use_contexts, notices));
     note_fault(with_flag(BTI_FLAG_default_device, use_default, &unused));
     bti_flags_pass(BTI_BEFORE_QUERY);
+}
+
+static void ask_drivers(unsigned kinds) {
+    bti_view view = {&simulated, mask};
+    kinds &= ~(atomic_load(&known) | asking);
+    if (!kinds) return;
+    asking |= kinds;
+    bti_probe(kinds, &view);
+    asking &= ~kinds;
+    atomic_fetch_or_explicit(&known, kinds, memory_order_release);
+}
+
+/* Under the lock. A sink or handler that is called meanwhile may ask for devices: it sees those that are known. */
+static void read_on(unsigned kinds, bti_str *notices) {
+    if (settings == READING) return;
+    if (settings == READ) {
+        ask_drivers(kinds);
+        return;
+    }
+    settings = READING;
+    read_settings();
+    settings = READ;
+    ask_drivers(kinds);
+    read_names(notices);
 }
 
 static void notice_mask_change(void) {
@@ -161,35 +131,31 @@ static void notice_mask_change(void) {
             mask ? "" : "unset", mask ? bti_quote(mask).text : "", now ? "" : "unset", now ? bti_quote(now).text : "");
 }
 
-void bti_registry_ensure(void) {
-    if (atomic_load_explicit(&ready, memory_order_acquire)) return;
+void bti_registry_ensure(unsigned kinds) {
+    kinds |= BTI_KIND(BT_CPU);
+    if ((atomic_load_explicit(&known, memory_order_acquire) & kinds) == kinds) return;
     bti_str notices = {0};
     pthread_mutex_lock(&lock);
-    if (!atomic_load(&ready) && !reading) {
-        bti_error *before = bti_error_last();
-        reading = true;
-        bti_nowhere nowhere = bti_nowhere_begin();
-        read_all(&notices);
-        bti_nowhere_end(nowhere);
-        reading = false;
-        atomic_store_explicit(&ready, true, memory_order_release);
-        bt_error_clear(); /* faults are told by those who return a status */
-        (void)!bti_fail_with(before);
-        bti_error_release(before);
-    }
+    bti_error *before = bti_error_last();
+    bti_nowhere nowhere = bti_nowhere_begin();
+    read_on(kinds, &notices);
+    bti_nowhere_end(nowhere);
+    bt_error_clear(); /* faults are told by those who return a status */
+    (void)!bti_fail_with(before);
+    bti_error_release(before);
     pthread_mutex_unlock(&lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */
     bti_str_free(&notices);
 }
 
 /* At the start of every public question: as ensure, and looks whether the mask was changed too late. */
-static void ensure_for_query(void) {
-    bti_registry_ensure();
+static void ensure_for_query(unsigned kinds) {
+    bti_registry_ensure(kinds);
     if (!atomic_load_explicit(&mask_change_logged, memory_order_relaxed)) notice_mask_change();
 }
 
-bt_status bti_registry_check(void) {
-    ensure_for_query();
+bt_status bti_registry_check(unsigned kinds) {
+    ensure_for_query(kinds);
     return setup_fault ? bti_fail_with(setup_fault) : BT_OK;
 }
 
@@ -206,10 +172,11 @@ void bti_device_shutdown(void) {
         pthread_mutex_destroy(&table[id].lock);
     }
     atomic_store(&total, 0);
-    atomic_store(&ready, false);
+    atomic_store(&known, 0);
+    settings = UNREAD;
     atomic_store(&default_cache, 0);
     atomic_store(&mask_change_logged, false);
-    for (int i = 0; i < DRIVER_COUNT; i++) forget_account(&accounts[i]);
+    bti_probe_forget();
     bti_contexts_clear();
     bti_error_release(setup_fault);
     setup_fault = NULL;
@@ -224,9 +191,10 @@ void bti_device_shutdown(void) {
 
 /* Under the lock, with the registry read. */
 static bt_status replace(const bti_sim_spec *spec) {
+    unsigned kinds = 0;
     int added = 0;
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
-        if (spec->named[kind]) added += spec->count[kind];
+        if (spec->named[kind]) added += spec->count[kind], kinds |= BTI_KIND(kind);
         for (int i = 0; spec->named[kind]; i++) {
             bt_device *device = bti_registry_find((bt_kind)kind, i);
             if (!device) break;
@@ -248,11 +216,9 @@ static bt_status replace(const bti_sim_spec *spec) {
         }
     }
     bti_sim_configure(&simulated);
-    for (int i = 0; i < DRIVER_COUNT; i++)
-        if (drivers[i] == &bti_driver_sim) {
-            forget_account(&accounts[i]);
-            add_devices(drivers[i], &accounts[i], spec->named);
-        }
+    bti_view view = {&simulated, mask};
+    bti_probe_simulated(kinds, &view);
+    atomic_fetch_or(&known, kinds);
     atomic_store(&default_cache, 0);
     return BT_OK;
 }
@@ -262,7 +228,7 @@ bt_status bt_set_devices(const char *text) {
     if (!text) return bti_fail(BT_INVALID_ARGUMENT, "bt_set_devices: the text must not be NULL");
     BTI_TRY(bti_sim_spec_parse(text, &spec));
     BTI_TRY(bti_device_check_fork());
-    ensure_for_query();
+    ensure_for_query(0);
     pthread_mutex_lock(&lock);
     bt_status status = replace(&spec);
     pthread_mutex_unlock(&lock);
@@ -285,7 +251,7 @@ static int choose_default(bool *sure) {
 }
 
 int bti_default_device_id(void) {
-    bti_registry_ensure();
+    bti_registry_ensure(BTI_DEFAULT_KINDS);
     uint64_t changes = bti_flag_changes(BTI_FLAG_default_device), cached = atomic_load(&default_cache);
     if (cached && cached >> 8 == changes) return (int)(cached & 0xff) - 1;
     bti_error *before = bti_error_last();
@@ -299,14 +265,14 @@ int bti_default_device_id(void) {
 }
 
 bt_status bt_set_default_device(const char *name) {
-    BTI_TRY(bti_registry_check());
+    BTI_TRY(bti_registry_check(0));
     bt_device *unused;
     if (name) BTI_TRY(bt_device_find(name, &unused));
     return bt_set_flag("default_device", name ? name : "");
 }
 
 bt_device *bt_default_device(void) {
-    ensure_for_query();
+    ensure_for_query(BTI_DEFAULT_KINDS);
     return &table[bti_default_device_id()];
 }
 
@@ -324,10 +290,7 @@ bool bt_functional(bt_kind kind, char **reason) {
             bti_str_addf(&text, "%s: %s (driver %s %s)\n", device->name, device->facts.description,
                          device->driver->name, device->facts.driver_version);
     }
-    for (int i = 0; i < DRIVER_COUNT; i++) {
-        if (!count) bti_str_add(&text, bti_str_text(&accounts[i].tried));
-        if (kind == BT_GPU) bti_str_add(&text, bti_str_text(&accounts[i].mask));
-    }
+    bti_probe_reasons(kind, !count, &text);
     bti_error *fault = setup_fault;
     if (fault) bti_str_addf(&text, "settings: %s\n", bti_error_message(fault));
     pthread_mutex_unlock(&lock);
@@ -337,13 +300,14 @@ bool bt_functional(bt_kind kind, char **reason) {
 }
 
 int bti_device_count(void) {
-    bti_registry_ensure();
+    bti_registry_ensure(0);
     return bti_registry_total();
 }
 
 int bt_device_count(bt_kind kind) {
     int count = 0;
-    ensure_for_query();
+    if ((unsigned)kind >= BT_KIND_COUNT) return 0;
+    ensure_for_query(BTI_KIND(kind));
     while (bti_registry_find(kind, count)) count++;
     return count;
 }

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "device/name.h"
 #include "device/pool.h"
+#include "drivers/sim/sim.h"
 
 struct bt_device {
     int id;
@@ -15,6 +16,7 @@ struct bt_device {
     const bti_driver *driver;
     bti_device_facts facts;
     char name[24], long_name[64];
+    bool twin;           /* another driver has the same card: only its own name, opencl0:0, leads to it */
     atomic_bool retired; /* replaced by a simulated one; no name leads to it */
 
     pthread_mutex_t lock; /* of what follows */
@@ -28,10 +30,14 @@ struct bt_device {
     atomic_llong live_arrays;
 };
 
-/* Reads flags, mask, drivers, contexts, once. */
-void bti_registry_ensure(void);
+/* Bit k: kind k. */
+#define BTI_KIND(kind) (1u << (kind))
+#define BTI_ALL_KINDS (BTI_KIND(BT_KIND_COUNT) - 1)
+#define BTI_DEFAULT_KINDS (BTI_KIND(BT_TPU) | BTI_KIND(BT_GPU) | BTI_KIND(BT_CPU))
+/* Reads flags, mask and contexts, once, and asks drivers for their devices of these kinds, each kind once. */
+void bti_registry_ensure(unsigned kinds);
 /* The fault in the settings that was found then (flags, devices, contexts, default device). */
-bt_status bti_registry_check(void);
+bt_status bti_registry_check(unsigned kinds);
 
 /* Below: the registry has been read, or is being read by this thread. */
 int bti_registry_total(void);
@@ -39,6 +45,22 @@ bt_device *bti_registry_at(int id);
 bt_device *bti_registry_find(bt_kind kind, int index); /* NULL: there is none */
 /* The device of a parsed name; NOT_FOUND says what there is. Context names are looked up. `shown` is the name as given. */
 bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_device **device);
+
+/* --- probe.c: under the registry's lock --- */
+typedef struct bti_view { /* through which drivers' devices are seen */
+    const bti_sim_spec *simulated;
+    const char *mask; /* CUDA_VISIBLE_DEVICES; NULL: unset */
+} bti_view;
+/* Asks drivers for their devices of these kinds, which were not asked for yet, and adds them. */
+void bti_probe(unsigned kinds, const bti_view *view);
+/* Simulated devices of these kinds anew; those before are retired. */
+void bti_probe_simulated(unsigned kinds, const bti_view *view);
+/* Why there are none: what drivers of the kind tried, and what the mask hid. */
+void bti_probe_reasons(bt_kind kind, bool none, bti_str *text);
+void bti_probe_forget(void);
+/* registry.c: a new entry, all 0 but its number; NULL when there is no room. Seen by others once it is published. */
+bt_device *bti_registry_new(void);
+void bti_registry_publish(bt_device *device);
 
 /* --- context.c --- */
 /* Puts a new map in the place of the old one; the lines to log are added to `notices`, one a line. */

@@ -1,0 +1,161 @@
+/* Drivers asked for their devices, kind by kind, as somebody wants to know. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/quote.h"
+#include "device/registry.h"
+#include "device/trial.h"
+#include "device/visibility.h"
+
+#define BTI_DRIVER(name) extern const bti_driver bti_driver_##name;
+#include "drivers/drivers.def"
+#undef BTI_DRIVER
+static const bti_driver *const drivers[] = {
+#define BTI_DRIVER(name) &bti_driver_##name,
+#include "drivers/drivers.def"
+#undef BTI_DRIVER
+};
+#define DRIVER_COUNT ((int)(sizeof drivers / sizeof *drivers))
+
+typedef struct account {
+    bti_str tried[BT_KIND_COUNT]; /* what the driver tried, of the kinds that have no device by it */
+    bti_str mask;                 /* what the mask hid of its GPUs */
+} account;
+static account accounts[DRIVER_COUNT];
+
+/* Cards that a driver other than OpenCL's has, hidden by the mask or not. */
+static struct card { char uuid[64], pci_bus_id[24]; } cards[BTI_MAX_DEVICES];
+static int card_count;
+
+static bool is_opencl(const bti_driver *driver) { return !strcmp(driver->name, "opencl"); }
+
+static bool same_text(const char *a, const char *b) { return *a && !strcasecmp(a, b); }
+
+static bool is_twin(const bti_device_facts *facts) {
+    for (int i = 0; i < card_count; i++)
+        if (same_text(facts->uuid, cards[i].uuid) || same_text(facts->pci_bus_id, cards[i].pci_bus_id)) return true;
+    return false;
+}
+
+static void note_card(const bti_device_facts *facts) {
+    if (card_count == BTI_MAX_DEVICES) return;
+    struct card *card = &cards[card_count++];
+    memcpy(card->uuid, facts->uuid, sizeof card->uuid);
+    memcpy(card->pci_bus_id, facts->pci_bus_id, sizeof card->pci_bus_id);
+}
+
+static void name_device(bt_device *device) {
+    int index = 0;
+    if (device->twin) {
+        device->index = -1;
+        snprintf(device->name, sizeof device->name, "opencl%d:%d", device->facts.ordinal >> 16,
+                 device->facts.ordinal & 0xffff);
+        snprintf(device->long_name, sizeof device->long_name, "%s", device->name);
+        return;
+    }
+    while (bti_registry_find(device->kind, index)) index++;
+    device->index = index;
+    bti_name_short(device->kind, index, device->name, sizeof device->name);
+    bti_name_long(device->kind, index, device->long_name, sizeof device->long_name);
+}
+
+static bool add_device(const bti_driver *driver, const bti_device_facts *facts, account *told) {
+    bt_device *device = bti_registry_new();
+    if (!device) {
+        bti_str_addf(&told->tried[facts->kind], "%s: more than %d devices in all\n", driver->name, BTI_MAX_DEVICES);
+        return false;
+    }
+    device->kind = facts->kind;
+    device->driver = driver;
+    device->facts = *facts;
+    device->growth = -1;
+    device->twin = facts->kind == BT_GPU && is_opencl(driver) && is_twin(facts);
+    name_device(device);
+    bti_registry_publish(device);
+    return true;
+}
+
+/* The devices in the order in which they are shown: those that no mask speaks of, then GPUs as CUDA's mask tells. */
+static int apply_mask(const bti_driver *driver, const bti_device_facts *facts, int count, const char *mask, int *order,
+                      bti_str *told) {
+    const char *uuids[BTI_MAX_DEVICES];
+    int gpus[BTI_MAX_DEVICES], gpu_count = 0, visible[BTI_MAX_DEVICES], shown = 0;
+    for (int i = 0; i < count; i++) {
+        if (facts[i].kind != BT_GPU || is_opencl(driver))
+            order[shown++] = i;
+        else
+            uuids[gpu_count] = facts[i].uuid, gpus[gpu_count++] = i;
+    }
+    int visible_count = bti_visible_devices(mask, uuids, gpu_count, visible);
+    if (visible_count < gpu_count)
+        bti_str_addf(told, "%s: CUDA_VISIBLE_DEVICES=\"%s\" shows %d of %d GPUs\n", driver->name,
+                     bti_quote(mask ? mask : "").text, visible_count, gpu_count);
+    for (int i = 0; i < visible_count; i++) order[shown++] = gpus[visible[i]];
+    return shown;
+}
+
+static int keep_kinds(bti_device_facts *facts, int count, unsigned kinds) {
+    int kept = 0;
+    for (int i = 0; i < count && i < BTI_MAX_DEVICES; i++)
+        if (kinds & BTI_KIND(facts[i].kind)) facts[kept++] = facts[i];
+    return kept;
+}
+
+static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
+    static bti_device_facts facts[BTI_MAX_DEVICES];
+    int count = 0, order[BTI_MAX_DEVICES];
+    bti_str tried = {0};
+    if ((!driver->likely || driver->likely(kinds, &tried)) && (!driver->foreign || bti_trial(driver, kinds, &tried)) &&
+        driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &tried) != BT_OK)
+        bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
+    count = keep_kinds(facts, count, kinds);
+    for (int i = 0; i < count; i++)
+        if (facts[i].kind == BT_GPU && !is_opencl(driver)) note_card(&facts[i]);
+    int shown = apply_mask(driver, facts, count, mask, order, &told->mask);
+    for (int i = 0; i < shown; i++)
+        if (!add_device(driver, &facts[order[i]], told)) break;
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++)
+        if (kinds & BTI_KIND(kind)) bti_str_add(&told->tried[kind], bti_str_text(&tried));
+    bti_str_free(&tried);
+}
+
+static unsigned named_kinds(const bti_sim_spec *spec) {
+    unsigned kinds = 0;
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++)
+        if (spec->named[kind]) kinds |= BTI_KIND(kind);
+    return kinds;
+}
+
+void bti_probe(unsigned kinds, const bti_view *view) {
+    unsigned simulated = named_kinds(view->simulated);
+    for (int i = 0; i < DRIVER_COUNT; i++) {
+        unsigned of = drivers[i]->kinds & kinds;
+        if (drivers[i] != &bti_driver_sim) of &= ~simulated;
+        if (of) ask(drivers[i], of, view->mask, &accounts[i]);
+    }
+}
+
+void bti_probe_simulated(unsigned kinds, const bti_view *view) {
+    for (int i = 0; i < DRIVER_COUNT; i++) {
+        if (drivers[i] != &bti_driver_sim) continue;
+        for (int kind = 0; kind < BT_KIND_COUNT; kind++)
+            if (kinds & BTI_KIND(kind)) bti_str_free(&accounts[i].tried[kind]);
+        if (kinds & BTI_KIND(BT_GPU)) bti_str_free(&accounts[i].mask);
+        ask(drivers[i], kinds, view->mask, &accounts[i]);
+    }
+}
+
+void bti_probe_reasons(bt_kind kind, bool none, bti_str *text) {
+    for (int i = 0; i < DRIVER_COUNT; i++) {
+        if (none) bti_str_add(text, bti_str_text(&accounts[i].tried[kind]));
+        if (kind == BT_GPU) bti_str_add(text, bti_str_text(&accounts[i].mask));
+    }
+}
+
+void bti_probe_forget(void) {
+    for (int i = 0; i < DRIVER_COUNT; i++) {
+        for (int kind = 0; kind < BT_KIND_COUNT; kind++) bti_str_free(&accounts[i].tried[kind]);
+        bti_str_free(&accounts[i].mask);
+    }
+    card_count = 0;
+}

@@ -1,0 +1,19 @@
+/* Drivers that open libraries of others are tried in a child process first: one that hangs, crashes or ends the process then
+ * costs a wait and gives a reason. The flag `probe` says when, `probe_seconds` how long. */
+#ifndef BTI_DEVICE_TRIAL_H
+#define BTI_DEVICE_TRIAL_H
+
+#include "drivers/driver.h"
+
+/* Whether the driver may be asked for its devices in this process; if not, the reason. Blocks until the child has ended. */
+bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason);
+
+/* --- verdict.c: what was found is kept in the folder of the disk cache, for the programs that follow ------------------
+ * A verdict holds as long as the machine runs, the libraries that were loaded are the same files, and the environment that
+ * libraries of devices read has not changed. Whatever is wrong with the folder: there is no verdict. */
+typedef enum bti_verdict { BTI_NO_VERDICT, BTI_GOOD, BTI_BAD } bti_verdict;
+bti_verdict bti_verdict_find(const char *driver, unsigned kinds, bti_str *reason);
+/* `maps`: of /proc/PID/maps, of the child when it ended. */
+void bti_verdict_keep(const char *driver, unsigned kinds, bti_verdict verdict, const char *reason, const char *maps);
+
+#endif
