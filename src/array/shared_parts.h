@@ -11,7 +11,8 @@ typedef enum bti_outcome { BTI_UNKNOWN, BTI_GOOD, BTI_BAD } bti_outcome;
 struct bti_set_step {
     unsigned refs; /* versions made by it; under the lock */
     bti_outcome outcome;
-    bool told; /* its failure was logged */
+    bool told;        /* its failure was logged */
+    bool all_planned; /* none of the nodes is pending any more */
     int count, room;
     int good;          /* of the first nodes, as known */
     bti_node *nodes[]; /* retained */

@@ -35,9 +35,22 @@ static bti_outcome node_outcome(bti_node *node) {
     }
 }
 
+/* Whether one of them could not even be planned, while others may be in flight. */
+static bool is_refused(step *s) {
+    bool pending = false;
+    for (int i = s->good; i < s->count && !s->all_planned; i++) {
+        int state = atomic_load(&s->nodes[i]->state);
+        if (state == BTI_FAILED) return true;
+        pending = pending || state != BTI_DONE;
+    }
+    s->all_planned = !pending;
+    return false;
+}
+
 static bti_outcome step_outcome(step *s) {
     if (!s) return BTI_GOOD;
     if (s->outcome != BTI_UNKNOWN) return s->outcome;
+    if (is_refused(s)) return s->outcome = BTI_BAD;
     bti_outcome next = BTI_GOOD;
     while (s->good < s->count && (next = node_outcome(s->nodes[s->good])) == BTI_GOOD) s->good++;
     return s->outcome = next;

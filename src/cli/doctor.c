@@ -30,7 +30,8 @@ static bool check_flags(void) {
     for (int i = 0; i < bt_flag_count(); i++) {
         bt_flag_info flag = BT_FLAG_INFO_INIT;
         char value[4096];
-        if (bt_flag_describe(i, &flag) != BT_OK || !strcmp(flag.origin, "default") || !strcmp(flag.origin, "program")) continue;
+        if (bt_flag_describe(i, &flag) != BT_OK || !strcmp(flag.origin, "default") || !strcmp(flag.origin, "program"))
+            continue;
         if (bt_get_flag(flag.name, value, sizeof value) != BT_OK) continue;
         doctor_line(flag.origin, "%s=%s", flag.name, value);
         set++;

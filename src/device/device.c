@@ -174,10 +174,23 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
+bool bti_device_ahead(int id) { return bti_registry_at(id)->driver->ahead; }
+
+bt_status bti_device_record(int id, bti_event *event) {
+    BTI_TRY(bti_device_open(id));
+    return bti_registry_at(id)->driver->record(bti_registry_at(id)->state, event);
+}
+
+bt_status bti_device_query(int id, bti_event event, bool *done) {
+    return bti_registry_at(id)->driver->query(bti_registry_at(id)->state, event, done);
+}
+
+bt_status bti_device_wait(int id, bti_event event) {
+    return bti_registry_at(id)->driver->wait(bti_registry_at(id)->state, event);
+}
+
 bt_status bti_device_finish(int id) {
     bti_event event;
-    BTI_TRY(bti_device_open(id));
-    bt_device *device = bti_registry_at(id);
-    BTI_TRY(device->driver->record(device->state, &event));
-    return device->driver->wait(device->state, event);
+    BTI_TRY(bti_device_record(id, &event));
+    return bti_device_wait(id, event);
 }

@@ -74,8 +74,13 @@ bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t b
 bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes);
 /* Between any two devices: within one, by the driver's peer copy, or over a host buffer in chunks. Counts the bytes. */
 bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, size_t bytes);
+bt_status bti_device_record(int id, bti_event *event);
+bt_status bti_device_query(int id, bti_event event, bool *done);
+bt_status bti_device_wait(int id, bti_event event);
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
+/* Whether launches on it return before the work is done. */
+bool bti_device_ahead(int id);
 
 /* --- programs ---------------------------------------------------------------------------------------------------------
  * Loaded once per device and source, and kept while somebody holds them or room lasts. */

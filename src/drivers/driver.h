@@ -2,8 +2,7 @@
  *
  * device/ checks arguments and limits before it calls, never calls an entry with a size of 0, and fills in what optional
  * entries leave out. Unless an entry says otherwise: called from any thread, several threads may be inside for different
- * devices, one at a time for launch/upload/download/copy/fill of one device (its queue), and codes are those of bt_status
- * with the detail in the thread's error record (bti_fail). */
+ * devices, one at a time for launch/copy/fill/record of one device (its queue), and codes are those of bt_status with the detail in the thread's error record (bti_fail). */
 #ifndef BTI_DRIVERS_DRIVER_H
 #define BTI_DRIVERS_DRIVER_H
 
@@ -62,6 +61,7 @@ typedef struct bti_driver {
     bti_granularity granularity;
     unsigned kinds; /* bit k: it may have devices of kind k; it is probed when such a kind is asked for */
     bool foreign;   /* it opens libraries of others, which may hang or crash: tried in a child first (device/trial.c) */
+    bool ahead;     /* launches return before the work is done */
     bool host_memory; /* its addresses are pointers of this process: copies need no bounce, hosts may read in place */
 
     /* (optional) Whether a look at files tells that it can have devices of these kinds (bit k: kind k); false, with the reason,
@@ -82,9 +82,11 @@ typedef struct bti_driver {
     bt_status (*alloc)(void *device, size_t bytes, uint64_t *address);
     void (*free)(void *device, uint64_t address, size_t bytes);
 
-    /* Host to device, device to host, within the device. Return when `host` may be reused. Ranges do not overlap. */
+    /* Host to device and device to host, done when they return. From any thread, beside the queue: no launched work that is
+     * not complete touches the bytes, so nothing need be waited for. */
     bt_status (*upload)(void *device, uint64_t address, const void *host, size_t bytes);
     bt_status (*download)(void *device, void *host, uint64_t address, size_t bytes);
+    /* Within the device, in the queue's order, as launches. Ranges do not overlap. */
     bt_status (*copy)(void *device, uint64_t to, uint64_t from, size_t bytes);
     /* Every byte becomes `byte`. */
     bt_status (*fill)(void *device, uint64_t address, int byte, size_t bytes);
@@ -113,7 +115,7 @@ typedef struct bti_driver {
     /* (optional) What doctor adds of an opened device's libraries: lines of text. */
     void (*describe)(void *device, bti_str *text);
 
-    /* (optional) Copies between two open devices of this driver without the host. */
+    /* (optional) Copies between two open devices of this driver without the host; otherwise as upload. */
     bt_status (*peer_copy)(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
 } bti_driver;
 

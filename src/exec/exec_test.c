@@ -45,25 +45,42 @@ typedef struct note {
     int number;
     int wait_device; /* -1: for nobody */
     uint64_t wait_number;
+    bool flies;
 } note;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ran[64], ran_count;
 static pthread_t ran_on[64];
 
-static void write_down(bti_task *task) {
+static int settled[64], settled_count;
+
+static void settle(bti_task *task) {
+    settled[settled_count++] = ((note *)task)->number;
+    free(task);
+}
+
+static bool write_down(bti_task *task, bool may) {
     note *n = (note *)task;
     if (n->wait_device >= 0) bti_queue_wait(n->wait_device, n->wait_number);
     pthread_mutex_lock(&lock);
     ran_on[ran_count] = pthread_self();
     ran[ran_count++] = n->number;
     pthread_mutex_unlock(&lock);
+    if (n->flies || !may) return false;
     free(n);
+    return true;
 }
 
 static uint64_t submit(int device, int number, int wait_device, uint64_t wait_number) {
     note *n = malloc(sizeof *n);
-    *n = (note){{write_down, NULL}, number, wait_device, wait_number};
+    *n = (note){
+        {.run = write_down, .settle = settle, .alone = wait_device >= 0}, number, wait_device, wait_number, false};
+    return bti_queue_submit(device, &n->task);
+}
+
+static uint64_t submit_flying(int device, int number) {
+    note *n = malloc(sizeof *n);
+    *n = (note){{.run = write_down, .settle = settle}, number, -1, 0, true};
     return bti_queue_submit(device, &n->task);
 }
 
@@ -121,6 +138,37 @@ static void tasks_wait_for_other_queues(void **state) {
         expect_ran(9, (int[]){1, 2, 3, 4, 5, 6, 7, 8, 9});
     }
     bti_exec_shutdown();
+}
+
+static void work_in_flight_is_settled_in_order(void **state) {
+    begin("");
+    ran_count = settled_count = 0;
+    uint64_t first = submit_flying(A, 0);
+    for (int i = 1; i < 20; i++) submit_flying(A, i);
+    bti_queue_issue(A, first + 4);
+    assert_int_equal(ran_count, 5);
+    assert_int_equal(settled_count, 0);
+    assert_int_equal(bti_queue_completed(A), first - 1);
+    bti_queue_wait(A, first + 2); /* launched already: nothing more is for its sake */
+    assert_int_equal(ran_count, 5);
+    assert_int_equal(settled_count, 3);
+    bti_queue_issue(A, first + 19); /* so many in flight that the first must be waited for */
+    assert_int_equal(ran_count, 20);
+    assert_int_equal(settled_count, 20 - BTI_IN_FLIGHT);
+    submit(A, 20, -1, 0); /* complete at once, but not before those */
+    submit(A, 21, B, 0);  /* alone */
+    bti_queue_issue(A, first + 20);
+    assert_int_equal(settled_count, 20 - BTI_IN_FLIGHT + 1);
+    bti_queue_issue(A, first + 21);
+    assert_int_equal(settled_count, 21);
+    assert_int_equal(bti_queue_completed(A), first + 21);
+    for (int i = 0; i < 21; i++) assert_int_equal(settled[i], i);
+    settled_count = 0;
+    uint64_t last = submit_flying(A, 0);
+    bti_queue_kick(A);
+    while (bti_queue_completed(A) < last) sched_yield();
+    bti_queue_stop(A);
+    assert_int_equal(settled_count, 1);
 }
 
 static void *wait_for(void *number) {
@@ -324,6 +372,7 @@ int main(void) {
         cmocka_unit_test(an_idle_queue_runs_on_the_waiting_thread),
         cmocka_unit_test(a_kicked_queue_runs_behind),
         cmocka_unit_test(tasks_wait_for_other_queues),
+        cmocka_unit_test(work_in_flight_is_settled_in_order),
         cmocka_unit_test(many_may_wait),
         cmocka_unit_test(plans_run_on_all_devices_they_name),
         cmocka_unit_test(memory_in_use_by_a_copy_is_not_written),

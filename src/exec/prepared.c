@@ -136,10 +136,11 @@ static bool plan_tasks(bti_prepared *of) {
             open = true;
         }
         of->tasks.items[of->tasks.count - 1].last = s + 1;
+        if (step->kind == BTI_STEP_COPY) of->tasks.items[of->tasks.count - 1].alone = true;
         if (step->device != of->only_device || step->kind == BTI_STEP_COPY) of->only_device = -1;
         if (step->kind == BTI_STEP_COPY) {
             int to = of->plan.storages.items[bti_plan_output(&of->plan, step, 0)->storage].device;
-            bti_task_plan wait = {.device = to, .first = s, .last = s, .wait_device = step->device};
+            bti_task_plan wait = {.device = to, .first = s, .last = s, .wait_device = step->device, .alone = true};
             wait.wait_number = numbers[step->device];
             if (!add_task(of, numbers, wait)) return false;
             open = false;
@@ -187,7 +188,9 @@ static bool allocate(bti_prepared *of) {
     of->operands = bti_calloc(of->operand_count, sizeof *of->operands);
     of->attrs = bti_calloc(attrs, sizeof *of->attrs);
     of->ready = bti_calloc(of->plan.storages.count, sizeof *of->ready);
-    return of->steps && of->operands && of->attrs && of->ready && plan_tasks(of);
+    if (!of->steps || !of->operands || !of->attrs || !of->ready || !plan_tasks(of)) return false;
+    of->brief = (of->only_device >= 0 && bti_device_ahead(of->only_device)) || is_brief(&of->plan);
+    return true;
 }
 
 bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
@@ -198,7 +201,6 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     pthread_mutex_init(&of->lock, NULL);
     of->plan = *plan;
     *plan = (bti_plan){0};
-    of->brief = is_brief(&of->plan);
     bt_status status = allocate(of) ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     size_t operand = 0, attr = 0;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);

@@ -22,6 +22,7 @@ typedef struct bti_task_plan {
     size_t first, last;
     int wait_device;
     uint64_t wait_number; /* on that device's queue, counted from the run's begin */
+    bool alone;           /* it waits for other queues */
 } bti_task_plan;
 
 struct bti_prepared {
@@ -45,6 +46,8 @@ typedef struct bti_run_task {
     bti_run *run;
     const bti_task_plan *of;
     uint64_t wait_number;
+    bti_event event; /* after its last launch */
+    bool failed;     /* there is none, all its steps have failed */
 } bti_run_task;
 
 struct bti_run {

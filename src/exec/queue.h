@@ -1,5 +1,6 @@
 /* One ordered queue of work per device. Work is run by whoever waits for it if nobody runs the queue at that moment, else by
- * the queue's own thread, which is made when work is first left to it. */
+ * the queue's own thread, which is made when work is first left to it. A task may leave work in flight on its device; up to
+ * BTI_IN_FLIGHT tasks are launched ahead of the first that is not complete. */
 #ifndef BTI_EXEC_QUEUE_H
 #define BTI_EXEC_QUEUE_H
 
@@ -7,8 +8,14 @@
 #include <stdint.h>
 
 typedef struct bti_task bti_task;
+#define BTI_IN_FLIGHT 16
 struct bti_task {
-    void (*run)(bti_task *task); /* frees the task */
+    /* Returns whether its work is complete; the task is freed then, which it `may` only when all before it are. Else `settle`
+     * waits for that, later and in order, and frees it. `alone`: it may wait for other queues, so all before it are complete
+     * when it runs. */
+    bool (*run)(bti_task *task, bool may);
+    void (*settle)(bti_task *task);
+    bool alone;
     bti_task *next;
 };
 
@@ -19,6 +26,8 @@ uint64_t bti_queue_submitted(int device);
 uint64_t bti_queue_completed(int device);
 /* Returns when task `number` is complete; runs tasks itself while the queue is idle. */
 void bti_queue_wait(int device, uint64_t number);
+/* As wait, but what a device can do by itself is left in flight: the tasks have run. */
+void bti_queue_issue(int device, uint64_t number);
 /* Leaves what is submitted to the queue's thread. If no thread can be made, the work waits for whoever waits. */
 void bti_queue_kick(int device);
 /* Ends the thread; everything is complete before. */

@@ -59,20 +59,26 @@ static bt_status copy(const bti_run *run, const bti_step *step) {
     const bti_value *from = bti_plan_operand(&run->of->plan, step, 0), *to = bti_plan_output(&run->of->plan, step, 0);
     const bti_storage *arrived = &run->of->plan.storages.items[to->storage];
     bti_queue_wait(arrived->device, run->idle[to->storage]);
+    BTI_TRY(bti_device_finish(step->device)); /* what was launched before it in this task */
     return bti_device_copy(arrived->device, address_of(run, to), step->device, address_of(run, from),
                            (size_t)arrived->bytes);
+}
+
+/* Whether an input failed; the outputs fail with it. */
+static bool inputs_failed(bti_run *run, const bti_step *step) {
+    for (int i = 0; i < step->input_count; i++) {
+        bti_error *error = error_of(run, bti_plan_operand(&run->of->plan, step, i)->storage);
+        if (!error) continue;
+        fail_outputs(run, step, error);
+        return true;
+    }
+    return false;
 }
 
 static void run_step(bti_run *run, size_t s) {
     const bti_step *step = &run->of->plan.steps.items[s];
     const bti_ready_step *ready = &run->of->steps[s];
-    for (int i = 0; i < step->input_count; i++) {
-        bti_error *error = error_of(run, bti_plan_operand(&run->of->plan, step, i)->storage);
-        if (error) {
-            fail_outputs(run, step, error);
-            return;
-        }
-    }
+    if (inputs_failed(run, step)) return;
     int depth = bti_call_begin(NULL); /* what goes wrong is told of who enqueued it, not of who happens to wait */
     bti_place waiting = bti_call_set_place(ready->asked.place);
     uint64_t start = bti_trace_begin();
@@ -89,15 +95,6 @@ static void run_step(bti_run *run, size_t s) {
     bti_error_release(error);
 }
 
-static bt_status finish(int device) {
-    int depth = bti_call_begin(NULL);
-    bti_place waiting = bti_call_set_place((bti_place){0});
-    bt_status status = bti_device_finish(device);
-    bti_call_set_place(waiting);
-    bti_call_end(depth);
-    return status;
-}
-
 /* The device failed behind our back: nothing that it did can be trusted. */
 static void fail_steps(const bti_run_task *task, bt_status status) {
     for (size_t s = task->of->first; s < task->of->last; s++) {
@@ -107,23 +104,72 @@ static void fail_steps(const bti_run_task *task, bt_status status) {
     }
 }
 
-static void run_task(bti_task *base) {
-    bti_run_task *task = (bti_run_task *)base;
-    bti_error *before = bti_error_last(); /* whoever runs this may be waiting for something else */
-    bool quiet = bti_errors_quiet(false);
+/* Whoever runs a task may be waiting for something else: its errors are kept from it. */
+typedef struct aside {
+    bti_error *before;
+    bool quiet;
+    bti_place waiting;
+    int depth;
+} aside;
+
+static aside step_aside(void) {
+    aside from = {.before = bti_error_last(), .quiet = bti_errors_quiet(false)};
     bt_error_clear();
+    from.depth = bti_call_begin(NULL);
+    from.waiting = bti_call_set_place((bti_place){0});
+    return from;
+}
+
+static void come_back(aside from) {
+    bti_call_set_place(from.waiting);
+    bti_call_end(from.depth);
+    bti_errors_quiet(from.quiet);
+    bt_error_clear();
+    (void)!bti_fail_with(from.before);
+    bti_error_release(from.before);
+}
+
+/* What was in flight is done, or has failed, and what was launched after it with it. */
+static void settle(const bti_run_task *task) {
+    if (task->failed) return;
+    bt_status status = bti_device_wait(task->of->device, task->event);
+    if (status != BT_OK) fail_steps(task, status);
+    for (size_t s = task->of->first; s < task->of->last && status == BT_OK; s++)
+        inputs_failed(task->run, &task->run->of->plan.steps.items[s]);
+}
+
+static void settle_task(bti_task *base) {
+    bti_run_task *task = (bti_run_task *)base;
+    aside from = step_aside();
+    settle(task);
+    come_back(from);
+    bti_run_done(task->run);
+}
+
+/* Runs or launches its steps; whether they are complete. */
+static bool run_steps(bti_run_task *task, bool may) {
+    bool done = true;
+    for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
+    bt_status status = bti_device_record(task->of->device, &task->event);
+    if (status == BT_OK) status = bti_device_query(task->of->device, task->event, &done);
+    task->failed = status != BT_OK;
+    if (task->failed) fail_steps(task, status);
+    if ((!done && !task->failed) || !may) return false;
+    settle(task);
+    return true;
+}
+
+static bool run_task(bti_task *base, bool may) {
+    bti_run_task *task = (bti_run_task *)base;
+    bool complete = true;
+    aside from = step_aside();
     if (task->of->first == task->of->last)
         bti_queue_wait(task->of->wait_device, task->wait_number);
-    else {
-        for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
-        bt_status status = finish(task->of->device);
-        if (status != BT_OK) fail_steps(task, status);
-    }
-    bti_errors_quiet(quiet);
-    bt_error_clear();
-    (void)!bti_fail_with(before);
-    bti_error_release(before);
-    bti_run_done(task->run);
+    else
+        complete = run_steps(task, may);
+    come_back(from);
+    if (complete) bti_run_done(task->run);
+    return complete;
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
@@ -262,7 +308,7 @@ uint64_t bti_exec_start(bti_run *run) {
     number_tasks(run, numbers);
     give_back(run, numbers);
     for (size_t t = 0; t < count; t++) {
-        run->tasks[t].task.run = run_task;
+        run->tasks[t].task = (bti_task){.run = run_task, .settle = settle_task, .alone = of->tasks.items[t].alone};
         bti_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
     }
     pthread_mutex_unlock(&submitting);
@@ -274,7 +320,7 @@ uint64_t bti_exec_start(bti_run *run) {
 
 #define AHEAD 64 /* tasks */
 
-/* Little work is done sooner than another thread would begin. */
+/* Little work is done, and any launched, sooner than another thread would begin. */
 void bti_exec_urge(bti_prepared *of, uint64_t end) {
     int device = of->only_device;
     if (!of->tasks.count) return;
@@ -282,8 +328,8 @@ void bti_exec_urge(bti_prepared *of, uint64_t end) {
         bti_exec_kick();
         return;
     }
-    if (of->brief && bti_queue_completed(device) + of->tasks.count >= end)
-        bti_queue_wait(device, end);
+    if (of->brief && (bti_device_ahead(device) || bti_queue_completed(device) + of->tasks.count >= end))
+        bti_queue_issue(device, end);
     else
         bti_queue_kick(device);
 }
