@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "render/llvm.h"
+#include "render/render.h"
 
 /* --- runs ------------------------------------------------------------------------------------------------------------- */
 
@@ -102,7 +102,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
             memcpy(of->attrs + *attr, step->node->attr, (size_t)ready->attr_count * sizeof *of->attrs);
         *attr += (size_t)ready->attr_count;
     }
-    bti_program_source source = {.op = (bti_op)step->op, .render = bti_render_llvm};
+    bti_program_source source = {.op = (bti_op)step->op, .render = bti_render};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         source.dtypes[source.dtype_count++] = bti_plan_operand(&of->plan, step, i)->dtype;
     source.dtypes[source.dtype_count++] = bti_plan_output(&of->plan, step, 0)->dtype;
@@ -114,7 +114,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t 
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
     if (step->kind == BTI_STEP_COPY) return BT_OK;
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
-    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = bti_render_llvm};
+    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = bti_render};
     return bti_device_program(step->device, &source, &of->steps[s].program);
 }
 

@@ -2,34 +2,35 @@
  * take, how much there is to do. Written by render/c*.c, launched by drivers/gpu.
  *
  * An entry runs in groups of bti_entry_threads() threads, in any number of groups: they take units of work in turn, so that
- * the number of groups changes no result. All but the map entries keep the order of folding of ir/kernel.h: thread k of 32 is
- * lane k. Stores and loads may be of 16 bytes where the entry says that addresses and strides allow.
+ * the number of groups changes no result. Chunks are folded as ir/kernel.h says: thread k of 32 is lane k. The parts are then
+ * folded in 32 lanes too, where one core would fold them one by one: part j into lane j % 32, in order, and the lanes by halving.
  *
- *     bti_run        the whole box. A unit: a point of a map, a row, a kept point of columns
- *     bti_run_wide   maps in which each operand moves along the line by one element or not at all: as bti_run, for boxes with
- *                    bti_entry_fits; a unit: bti_entry_width() points of the line (its end may be shorter)
+ *     bti_run        the whole box. A unit: a point of a map, a row, a kept point of columns (these only if they have one chunk)
+ *     bti_run_wide   maps in which each operand moves along the line by one element or not at all: as bti_run, with loads and
+ *                    stores of 16 bytes. A unit: bti_entry_width() points of the line (its end may be shorter)
  *     bti_run_tiled  maps of at least two axes with an operand that leaps along the line: as bti_run, for boxes where such
  *                    operands move along the second to last axis by one element; tiles of the last two axes go through local
- *                    memory. A unit: a tile of 32 x 32 points
- *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half; a unit: two words. One word more: half
- *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes
+ *                    memory. A unit: a tile of 32 x 32 points, for a group
+ *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
+ *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes a row
  *     bti_part       kernels of one sweep with reductions: writes the parts of each chunk, as in ir/functions.h, for the whole
  *                    box: chunk c of line l is set l * chunks + c. A unit: a chunk of a row; a chunk of a kept point. One memory
  *                    more: the parts, [set][reduction][kept point], 8 bytes each
  *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts
  *
- * Arguments: 64-bit words (struct bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset
- * in the memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along
- * (bits of `moves`, outermost first); scalars; what the entry has more. Where bti_words_by_value() they are one struct argument,
- * `struct { long w[N]; }`, after the memories; else the last argument is a pointer to them in constant memory. OpenCL passes a
- * `__global char *` for each word that is an address, in their order, first; CUDA passes none. */
+ * Arguments: 64-bit words (bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset in the
+ * memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along (bits of
+ * `moves`, outermost first); per const instruction its value in the dtype's bits; what the entry has more. Where
+ * bti_words_by_value() they are one struct argument, `struct { i64 at[N]; }`, after the memories; else the last argument is a
+ * pointer to them in constant memory. OpenCL passes a `__global` pointer for each word that is an address, in their order,
+ * first, and then, if the entry has local memory, that; CUDA passes none. */
 #ifndef BTI_IR_ENTRY_H
 #define BTI_IR_ENTRY_H
 
 #include "ir/functions.h"
 #include "ir/interp.h"
 
-#define BTI_GROUP 256 /* threads of a group at most; always a number of whole 32 */
+#define BTI_GROUP 256 /* threads of a group; where lanes fold in OpenCL: 32 */
 #define BTI_TILE 32
 
 typedef enum bti_entry {
@@ -45,19 +46,34 @@ typedef enum bti_entry {
 
 /* "bti_run", "bti_run_wide"... */
 const char *bti_entry_name(bti_entry entry);
-/* Bit e: the kernel's text has entry e. */
-unsigned bti_entries(const bti_kernel *kernel);
-/* Threads of a group: BTI_GROUP, or 32 where the target knows no threads that step together and the entry folds lanes. */
+/* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, the crossing axis of
+ * bti_run_tiled, the half of bti_run_pair, the one chunk of columns of bti_run. Local memory is not looked at. */
+bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
+bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+/* Threads of a group; whether a unit takes 32 of them (else one; of bti_run_tiled all). */
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
-/* How many units there are, and how many of them a group takes at once. */
+bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry);
+/* How many units there are. */
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
-int bti_entry_units_at_once(const bti_kernel *kernel, bti_entry entry, bti_target target);
 /* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */
 int bti_entry_width(const bti_kernel *kernel);
-/* Whether a box allows the entry: alignment of bti_run_wide, the crossing axis of bti_run_tiled, the half of bti_run_pair. */
-bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
-/* Local memory, in bytes, that bti_run_kept needs for each row that a group holds at once; 0: none of its loads are kept. */
+/* Chunks of the whole box's lines (sets of parts), kept points, reductions. */
+int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box);
+int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box);
+int bti_entry_reductions(const bti_kernel *kernel);
+/* Of bti_run_kept: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */
+bool bti_entry_keeps(const bti_kernel *kernel, int instr);
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
+/* Which values a sweep needs: of those that it folds or stores. */
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, bool needed[BTI_KERNEL_INSTRS]);
+
+/* Where words stand; -1: there is none. */
+typedef struct bti_word_places {
+    int address[BTI_KERNEL_OPERANDS], stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], constant[BTI_KERNEL_INSTRS];
+    int more; /* of the half, the parts */
+    int count, address_count;
+} bti_word_places;
+void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_places *places);
 
 #define BTI_WORDS 1024 /* more than any kernel has */
 typedef struct bti_words {
@@ -67,8 +83,7 @@ typedef struct bti_words {
     uint16_t address[BTI_KERNEL_OPERANDS + 4]; /* which words are addresses, ascending */
 } bti_words;
 
-/* Of a kernel: words and addresses of an entry, without a box; and filled in for one (`more`: what the entry has more). */
-void bti_words_count(const bti_kernel *kernel, bti_entry entry, int *words, int *addresses);
+/* Filled in for a box; `more`: the half, the address of the parts. */
 void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box, uint64_t more, bti_words *words);
 static inline void bti_words_add(bti_words *words, uint64_t word) { words->word[words->count++] = word; }
 static inline void bti_words_add_address(bti_words *words, uint64_t address) {

@@ -1,0 +1,60 @@
+/* What the parts of the writer of C share. Names in the text: v<instruction> its value, x<instruction> what was loaded for it,
+ * p<instruction> and t<instruction> a reduction's part and total, a<operand> where a row or point lies, l<operand> a line. */
+#ifndef BTI_RENDER_C_PARTS_H
+#define BTI_RENDER_C_PARTS_H
+
+#include "ir/entry.h"
+#include "render/c.h"
+
+typedef struct bti_c {
+    bti_str *text;
+    const bti_kernel *kernel;
+    bti_target target;
+    bti_entry entry;
+    bti_word_places places;
+    int depth; /* of indentation */
+    bool needed[BTI_KERNEL_INSTRS];
+} bti_c;
+
+void bti_c_line(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bti_c_open(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3))); /* the line, " {", deeper */
+void bti_c_close(bti_c *w);
+
+/* --- values (c_value.c) --- */
+static inline bool bti_c_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
+const char *bti_c_type(bt_dtype dtype);        /* of a value: small floats as f32, bool as u8 */
+const char *bti_c_stored_type(bt_dtype dtype); /* in memory */
+const char *bti_c_accumulator(const bti_c *w, const bti_instr *reduction);
+/* The functions that the kernel's values call. */
+void bti_c_functions(bti_c *w);
+/* "const f32 v3 = ...;" of an elementwise instruction; of a const from its word. */
+void bti_c_value(bti_c *w, int instr);
+void bti_c_constant(bti_c *w, int instr);
+/* The value of a leaf whose stored form is the expression; of an index. */
+void bti_c_loaded(bti_c *w, int instr, const char *stored);
+void bti_c_counted(bti_c *w, int instr, const char *number);
+/* The stored form of a value, as an expression. */
+void bti_c_stored(const bti_c *w, int instr, char *expression, size_t size);
+/* Start of an accumulator; "to = fold(to, x)" where x is an accumulator, or a value of the argument. */
+const char *bti_c_start(const bti_c *w, int reduction);
+void bti_c_fold(bti_c *w, int reduction, const char *to, const char *x);
+void bti_c_total(bti_c *w, int reduction); /* v = t, rounded */
+
+/* --- nests (c_map.c, c_reduce.c) --- */
+static inline bool bti_c_reduces(const bti_instr *instr) { return bti_op_info((bti_op)instr->op)->class == BTI_REDUCE; }
+static inline bt_dtype bti_c_dtype(const bti_c *w, int instr) { return (bt_dtype)w->kernel->instrs[instr].dtype; }
+/* "KERNEL(256) bti_run(MEMORY(0) ... const words) {" and what all entries begin with. */
+void bti_c_begin_entry(bti_c *w);
+/* Declares `prefix`<operand>, by adding coordinates times strides along the axes of the mask to `base`<operand> (or to the
+ * operand's address when base is NULL); coordinates are called c<axis>. */
+void bti_c_places(bti_c *w, const char *prefix, const char *base, unsigned axes);
+/* c<axis> of the axes from the number `rest`, the last axis fastest. */
+void bti_c_coordinates(bti_c *w, unsigned axes);
+/* The element of an operand at `prefix`<operand> and `index` along the axis (-1: none), as an lvalue. */
+void bti_c_element(const bti_c *w, const char *prefix, int operand, int axis, const char *index, char *text,
+                   size_t size);
+void bti_c_index(const bti_c *w, const char *prefix, int operand, int axis, const char *index, char *text, size_t size);
+void bti_c_map(bti_c *w);
+void bti_c_reduction(bti_c *w);
+
+#endif

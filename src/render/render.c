@@ -1,0 +1,8 @@
+#include "render/render.h"
+
+#include "render/c.h"
+#include "render/llvm.h"
+
+bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target) {
+    return bti_target_is_c(target) ? bti_render_c(text, kernel, target) : bti_render_llvm(text, kernel, target);
+}

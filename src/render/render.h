@@ -1,0 +1,9 @@
+/* A kernel as text in the format that a target loads. Pure. */
+#ifndef BTI_RENDER_RENDER_H
+#define BTI_RENDER_RENDER_H
+
+#include "ir/functions.h"
+
+bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
+
+#endif
