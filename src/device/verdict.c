@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "device/trial.h"
-#include "drivers/cpu/folder.h"
+#include "drivers/cache/folder.h"
 
 #define MOST_BYTES 65536
 

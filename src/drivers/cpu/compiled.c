@@ -88,7 +88,7 @@ bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render
     if (!made || !render(&text, kernel, target) || text.failed) {
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for a kernel");
     } else {
-        bti_cache_key key = bti_cache_key_of(&text, target);
+        bti_cache_key key = bti_cache_key_of(&text, target, "");
         bool found;
         char name[48];
         bti_kernel_name(name, sizeof name, kernel);

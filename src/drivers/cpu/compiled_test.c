@@ -121,7 +121,7 @@ static void a_kept_object_that_is_no_good_is_replaced(void **state) {
     bti_compiled_free(get(render_five));
     bti_str text = {0}, object = {0};
     render_five(&text, &kernel, bti_cpu_target());
-    bti_cache_key key = bti_cache_key_of(&text, bti_cpu_target());
+    bti_cache_key key = bti_cache_key_of(&text, bti_cpu_target(), "");
     bti_str_add(&object, "this is not an object, but its hash is right");
     bti_cache_store(key, &object, (const unsigned[]){16, 0, 0});
     bti_compiled *compiled = get(render_five);

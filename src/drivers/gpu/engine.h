@@ -20,10 +20,9 @@ typedef struct bti_gpu_launch {
     const bti_gpu_function *function;
     uint32_t groups; /* at least 1 */
     uint32_t threads;
-    size_t
-        local_bytes; /* of local memory per group, given at the launch; 0: none. OpenCL: the argument before the words */
-    bti_words *words; /* the driver may put offsets in the place of addresses */
-    bool by_value;    /* bti_words_by_value */
+    bool local;         /* it takes local memory: OpenCL's argument before the words */
+    size_t local_bytes; /* how much a group gets */
+    bti_words *words;   /* the driver may put offsets in the place of addresses */
 } bti_gpu_launch;
 
 /* What a driver does for the engine. All on the device's queue, in order. */
@@ -33,6 +32,7 @@ typedef struct bti_gpu_driver {
     bt_status (*build)(void *device, const char *name, const bti_str *text, void **module);
     void (*unload)(void *device, void *module);
     bt_status (*find)(void *device, void *module, const char *name, bti_gpu_function *function);
+    void (*forget)(void *device, bti_gpu_function *function); /* (optional) before its module is unloaded */
     bt_status (*launch)(void *device, const bti_gpu_launch *launch);
     /* (optional) A matrix product by the vendor's library; *done false: it has none for this, ours runs. */
     bt_status (*product)(void *device, const bti_work *work, bool *done);
@@ -41,29 +41,32 @@ typedef struct bti_gpu_driver {
     bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
+#define BTI_GPU_SLOTS 4
+
 typedef struct bti_gpu {
     const bti_gpu_driver *driver;
     void *device;     /* passed to the driver's functions */
     const char *name; /* for messages: "NVIDIA H200" */
     bti_target target;
-    int units;                       /* multiprocessors, compute units */
-    int threads;                     /* of a group, at most */
-    size_t local_bytes;              /* local memory that one group may have */
-    bti_lender lender;               /* of memory for scratch */
-    struct bti_gpu_scratch *scratch; /* engine.c; NULL at first */
+    int units;          /* multiprocessors, compute units */
+    int threads;        /* of a group, at most */
+    size_t local_bytes; /* local memory that one group may have */
+    bti_lender lender;  /* of memory for scratch */
+    struct bti_gpu_scratch {
+        uint64_t address;
+        void *block; /* the lender's */
+        size_t bytes;
+    } scratch[BTI_GPU_SLOTS];
 } bti_gpu;
 
-/* The driver's open has filled in the rest. close: after all work; gives scratch back. */
-void bti_gpu_close(bti_gpu *gpu);
-
+/* When the device is closed its pool is gone already, and scratch with it: there is nothing to give back. */
 bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **program);
 void bti_gpu_unload(bti_gpu *gpu, void *program);
 bt_status bti_gpu_launch_work(bti_gpu *gpu, void *program, const bti_work *work);
 bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *program, const bti_box *box);
 
-/* Device memory, 256-byte aligned, until the same slot is asked for again; the queue's order makes reuse safe. It grows and is
- * kept. Slots: one per purpose that must not share with another in flight at once. */
-#define BTI_GPU_SLOTS 4
+/* Device memory until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. Slots: one
+ * per purpose that must not share with another in one launch; 0 is for parts of reductions. */
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);
 
 #endif

@@ -1,4 +1,4 @@
-#include "drivers/cpu/evict.h"
+#include "drivers/cache/evict.h"
 
 #include <dirent.h>
 #include <fcntl.h>

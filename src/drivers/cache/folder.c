@@ -1,4 +1,4 @@
-#include "drivers/cpu/folder.h"
+#include "drivers/cache/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>

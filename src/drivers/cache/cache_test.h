@@ -2,7 +2,7 @@
 #ifndef BTI_DRIVERS_CACHE_TEST_H
 #define BTI_DRIVERS_CACHE_TEST_H
 
-#include "drivers/cpu/cache.h"
+#include "drivers/cache/cache.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static inline int end(void **state) {
 static inline bti_cache_key key_of(int number) {
     bti_str text = {0};
     bti_str_addf(&text, "kernel %d", number);
-    bti_cache_key key = bti_cache_key_of(&text, BTI_LLVM_AVX2);
+    bti_cache_key key = bti_cache_key_of(&text, BTI_LLVM_AVX2, "");
     bti_str_free(&text);
     return key;
 }

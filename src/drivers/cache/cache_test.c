@@ -1,5 +1,5 @@
 // timeout: 300
-#include "drivers/cpu/cache.h"
+#include "drivers/cache/cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "drivers/cpu/cache_test.h"
+#include "drivers/cache/cache_test.h"
 
 /* --- finding what was stored -------------------------------------------------------------------------------------- */
 
@@ -41,8 +41,8 @@ static void keys_tell_texts_and_targets_apart(void **state) {
     bti_str text = {0}, other = {0};
     bti_str_add(&text, "define void @bti_run()");
     bti_str_add(&other, "define void @bti_run( )");
-    bti_cache_key a = bti_cache_key_of(&text, BTI_LLVM_AVX2), b = bti_cache_key_of(&text, BTI_LLVM_AVX512),
-                  c = bti_cache_key_of(&other, BTI_LLVM_AVX2), again = bti_cache_key_of(&text, BTI_LLVM_AVX2);
+    bti_cache_key a = bti_cache_key_of(&text, BTI_LLVM_AVX2, ""), b = bti_cache_key_of(&text, BTI_LLVM_AVX512, ""),
+                  c = bti_cache_key_of(&other, BTI_LLVM_AVX2, ""), again = bti_cache_key_of(&text, BTI_LLVM_AVX2, "");
     assert_memory_equal(&a, &again, sizeof a);
     assert_memory_not_equal(&a, &b, sizeof a);
     assert_memory_not_equal(&a, &c, sizeof a);

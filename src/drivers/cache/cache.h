@@ -1,8 +1,8 @@
 /* Compiled kernels on disk, for this process and those after it: one file each, in a folder of the user's own. The flags
  * `cache` and `cache_bytes` say where, and how much. Whatever is wrong with the folder or a file, a kernel is then not found, or
  * not kept, and a reason stands in the state: nothing here fails. Any thread, any number of processes. */
-#ifndef BTI_DRIVERS_CACHE_H
-#define BTI_DRIVERS_CACHE_H
+#ifndef BTI_DRIVERS_CACHE_CACHE_H
+#define BTI_DRIVERS_CACHE_CACHE_H
 
 #include "base/str.h"
 #include "ir/functions.h"
@@ -11,8 +11,9 @@ typedef struct bti_cache_key {
     uint64_t high, low;
 } bti_cache_key;
 
-/* Of a kernel's text for a target, and of this version of berth. Not of LLVM's: it need not be open to find a kernel. */
-bti_cache_key bti_cache_key_of(const bti_str *text, bti_target target);
+/* Of a kernel's text for a target and a `device`, whatever tells apart what cannot load each other's objects ("" for CPUs: not
+ * even LLVM's version, which need not be open to find a kernel), and of this version of berth. */
+bti_cache_key bti_cache_key_of(const bti_str *text, bti_target target, const char *device);
 
 /* Adds the object kept under the key; false when there is none. A file that is damaged is deleted. */
 bool bti_cache_find(bti_cache_key key, bti_str *object);

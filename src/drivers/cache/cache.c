@@ -1,4 +1,4 @@
-#include "drivers/cpu/cache.h"
+#include "drivers/cache/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/fork.h"
-#include "drivers/cpu/evict.h"
-#include "drivers/cpu/folder.h"
+#include "drivers/cache/evict.h"
+#include "drivers/cache/folder.h"
 
 #define FORMAT 1 /* of files, and of what their code expects of its callers */
 #define LARGEST ((size_t)16 << 20)
@@ -50,10 +50,10 @@ static void set_reason(const char *reason) {
 
 /* --- keys and names ----------------------------------------------------------------------------------------------- */
 
-bti_cache_key bti_cache_key_of(const bti_str *text, bti_target target) {
-    char versions[64];
-    int length = snprintf(versions, sizeof versions, "%s %d %d", BERTH_VERSION, FORMAT, (int)target);
-    XXH64_hash_t seed = XXH3_64bits(versions, (size_t)length);
+bti_cache_key bti_cache_key_of(const bti_str *text, bti_target target, const char *device) {
+    char versions[400];
+    snprintf(versions, sizeof versions, "%s %d %d %s", BERTH_VERSION, FORMAT, (int)target, device);
+    XXH64_hash_t seed = XXH3_64bits(versions, strlen(versions));
     XXH128_hash_t hash = XXH3_128bits_withSeed(bti_str_text(text), text->length, seed);
     return (bti_cache_key){hash.high64, hash.low64};
 }

@@ -1,6 +1,6 @@
-#include "drivers/cpu/folder.h"
+#include "drivers/cache/folder.h"
 
-#include "drivers/cpu/cache_test.h"
+#include "drivers/cache/cache_test.h"
 
 static void folders_of_others_are_not_used(void **state) {
     const mode_t modes[] = {0720, 0702, 0777, 01777};

@@ -1,0 +1,17 @@
+/* Primitives that are run whole: what their files share. */
+#ifndef BTI_DRIVERS_GPU_WORK_H
+#define BTI_DRIVERS_GPU_WORK_H
+
+#include "drivers/gpu/program.h"
+
+/* Elements from one operand to another of the same shape, or of as many elements where one is dense. */
+bt_status bti_gpu_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to);
+/* The operand's elements from..from + length - 1 along an axis. */
+bti_operand bti_gpu_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
+
+/* The text of the primitive itself, built. */
+bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module);
+/* work_text.c: primitives with texts of their own: products, searches, sorts, running sums, gathers. */
+bt_status bti_gpu_work_text(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked);
+
+#endif

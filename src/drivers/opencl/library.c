@@ -1,0 +1,71 @@
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fork.h"
+#include "drivers/opencl/opencl.h"
+
+#define LIBRARY "libOpenCL.so.1"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(lock)
+static bti_cl_functions functions;
+static bool opened;
+
+static bool open_library(bti_str *reason) {
+    static const char *const names[] = {
+#define BTI_CL(name) #name,
+#include "drivers/opencl/functions.def"
+    };
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        bti_str_addf(reason, "opencl: %s; it is the package ocl-icd-libopencl1\n", dlerror());
+        return false;
+    }
+    void **at = (void **)&functions;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        at[i] = dlsym(library, names[i]);
+        if (at[i]) continue;
+        bti_str_addf(reason, "opencl: " LIBRARY " lacks %s; OpenCL 1.2 is needed\n", names[i]);
+        dlclose(library);
+        return false;
+    }
+    return true;
+}
+
+const bti_cl_functions *bti_cl(bti_str *reason) {
+    pthread_mutex_lock(&lock);
+    if (!opened) opened = open_library(reason);
+    bool there = opened;
+    pthread_mutex_unlock(&lock);
+    return there ? &functions : NULL;
+}
+
+const char *bti_cl_error_name(cl_int error) {
+    static _Thread_local char other[32];
+    static const struct {
+        cl_int error;
+        const char *name;
+    } names[] = {
+#define NAME(error) {error, #error},
+        NAME(CL_DEVICE_NOT_FOUND) NAME(CL_DEVICE_NOT_AVAILABLE) NAME(CL_COMPILER_NOT_AVAILABLE)
+            NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE) NAME(CL_OUT_OF_RESOURCES) NAME(CL_OUT_OF_HOST_MEMORY)
+                NAME(CL_MEM_COPY_OVERLAP) NAME(CL_BUILD_PROGRAM_FAILURE) NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET)
+                    NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) NAME(CL_COMPILE_PROGRAM_FAILURE)
+                        NAME(CL_LINKER_NOT_AVAILABLE) NAME(CL_LINK_PROGRAM_FAILURE) NAME(CL_INVALID_VALUE)
+                            NAME(CL_INVALID_PLATFORM) NAME(CL_INVALID_DEVICE) NAME(CL_INVALID_CONTEXT)
+                                NAME(CL_INVALID_COMMAND_QUEUE) NAME(CL_INVALID_MEM_OBJECT) NAME(CL_INVALID_BINARY)
+                                    NAME(CL_INVALID_BUILD_OPTIONS) NAME(CL_INVALID_PROGRAM) NAME(CL_INVALID_KERNEL_NAME)
+                                        NAME(CL_INVALID_KERNEL) NAME(CL_INVALID_ARG_INDEX) NAME(CL_INVALID_ARG_VALUE)
+                                            NAME(CL_INVALID_ARG_SIZE) NAME(CL_INVALID_KERNEL_ARGS)
+                                                NAME(CL_INVALID_WORK_GROUP_SIZE) NAME(CL_INVALID_WORK_ITEM_SIZE)
+                                                    NAME(CL_INVALID_EVENT) NAME(CL_INVALID_OPERATION)
+                                                        NAME(CL_INVALID_BUFFER_SIZE) NAME(CL_INVALID_GLOBAL_WORK_SIZE)
+#undef NAME
+                                                            {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].error == error) return names[i].name;
+    snprintf(other, sizeof other, "OpenCL's error %d", (int)error);
+    return other;
+}

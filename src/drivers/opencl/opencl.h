@@ -1,0 +1,82 @@
+/* Devices of OpenCL, by any platform that the ICD loader finds. The loader is opened at run time: without it there are none.
+ *
+ * A device has two queues: one in order for kernels and copies within the device, one for transfers with the host. Memory is a
+ * buffer per allocation, behind addresses of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 where. */
+#ifndef BTI_DRIVERS_OPENCL_OPENCL_H
+#define BTI_DRIVERS_OPENCL_OPENCL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/vec.h"
+#include "drivers/gpu/engine.h"
+
+/* --- library.c --- */
+typedef struct bti_cl_functions {
+#define BTI_CL(name) __typeof__(name) *name;
+#include "drivers/opencl/functions.def"
+} bti_cl_functions;
+
+/* The functions, opened at the first call; NULL, with the reason, where there are none. */
+const bti_cl_functions *bti_cl(bti_str *reason);
+/* "CL_OUT_OF_RESOURCES" */
+const char *bti_cl_error_name(cl_int error);
+
+/* --- device.c --- */
+typedef struct bti_cl_buffer {
+    uint64_t address;
+    size_t bytes;
+    cl_mem memory;
+} bti_cl_buffer;
+
+typedef struct bti_cl_device {
+    bti_gpu gpu; /* its name is `name` */
+    const bti_cl_functions *cl;
+    int ordinal, number;     /* the number is unique among open ones */
+    char name[96], key[256]; /* key: what tells apart whose binaries it can load */
+    cl_device_id id;
+    struct bti_cl_context *context; /* of the platform, shared by its devices */
+    cl_command_queue queue, transfers;
+    size_t largest_buffer, memory_bytes;
+    bool keeps_binaries;   /* in our disk cache; PoCL has its own, and would compile what nobody launches for ours */
+    bool exact_divisions;  /* it can round float32 quotients and roots correctly */
+    pthread_rwlock_t lock; /* of what follows */
+    BTI_VEC(bti_cl_buffer) buffers; /* by address */
+    uint64_t next;
+    _Atomic(bti_error *) lost; /* why nothing works on it any more */
+} bti_cl_device;
+
+cl_context bti_cl_context_of(const bti_cl_device *device);
+/* The error as a status, with what was being done; one that says that the device is gone makes it lost. */
+bt_status bti_cl_fail(bti_cl_device *device, const char *what, cl_int error);
+/* BT_OK, or why the device is lost. */
+bt_status bti_cl_check(bti_cl_device *device);
+#define BTI_CL_TRY(device, what, call)                                          \
+    do {                                                                        \
+        cl_int error_ = (call);                                                 \
+        if (error_ != CL_SUCCESS) return bti_cl_fail((device), (what), error_); \
+    } while (0)
+
+/* --- memory.c --- */
+bt_status bti_cl_alloc(void *device, size_t bytes, uint64_t *address);
+void bti_cl_free(void *device, uint64_t address, size_t bytes);
+/* The buffer that holds an address, and the offset in it. */
+bt_status bti_cl_find(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset);
+bt_status bti_cl_upload(void *device, uint64_t address, const void *host, size_t bytes);
+bt_status bti_cl_download(void *device, void *host, uint64_t address, size_t bytes);
+bt_status bti_cl_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
+bt_status bti_cl_fill(void *device, uint64_t address, int byte, size_t bytes);
+bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
+
+/* --- program.c --- */
+extern const bti_gpu_driver bti_cl_gpu;
+
+/* --- probe.c --- */
+bool bti_cl_likely(unsigned kinds, bti_str *reason);
+bt_status bti_cl_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
+/* The device with that ordinal. */
+bt_status bti_cl_device_of(const bti_cl_functions *cl, int ordinal, cl_platform_id *platform, cl_device_id *id);
+
+#endif

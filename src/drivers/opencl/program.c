@@ -1,0 +1,188 @@
+/* Programs: built from text, or found in the disk cache; launched on the device's queue. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "drivers/cache/cache.h"
+#include "drivers/opencl/opencl.h"
+
+#define LOG_MOST 2000 /* bytes of a compiler's log that are told */
+
+static const char *options_of(const bti_cl_device *device) {
+    return device->exact_divisions ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+}
+
+/* --- building ------------------------------------------------------------------------------------------------------ */
+
+/* The line of the text that the log names first: "...:12:5: error". */
+static void add_named_line(const bti_str *text, const char *log, bti_str *told) {
+    const char *error = strstr(log, "error"), *at = log;
+    long number = 0;
+    for (const char *c = log; error && c < error; c++)
+        if (*c == ':' && c[1] >= '0' && c[1] <= '9' && !number) number = strtol(at = c + 1, NULL, 10);
+    const char *line = bti_str_text(text);
+    for (long i = 1; number && i < number && line; i++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    if (number && line) bti_str_addf(told, "\n  line %ld: %.*s", number, (int)strcspn(line, "\n"), line);
+}
+
+static bt_status refuse_text(bti_cl_device *device, const char *name, const bti_str *text, cl_program program) {
+    size_t length = 0;
+    bti_str told = {0};
+    device->cl->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &length);
+    char *log = bti_calloc(1, length + 1);
+    if (log) device->cl->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, length, log, NULL);
+    bti_str_addf(&told, "%s: the text of kernel %s does not compile: %.*s", device->name, name, LOG_MOST,
+                 log ? log : "");
+    if (log) add_named_line(text, log, &told);
+    bt_status status = bti_fail(BT_INTERNAL, "%s\n--- the text:\n%s", bti_str_text(&told), bti_str_text(text));
+    bti_str_free(&told);
+    bti_free(log);
+    return status;
+}
+
+static cl_program from_binary(bti_cl_device *device, const bti_str *binary) {
+    const unsigned char *bytes = (const unsigned char *)binary->text;
+    cl_int error, each = CL_SUCCESS;
+    cl_program program = device->cl->clCreateProgramWithBinary(bti_cl_context_of(device), 1, &device->id,
+                                                               &binary->length, &bytes, &each, &error);
+    if (!program) return NULL;
+    if (error == CL_SUCCESS && each == CL_SUCCESS &&
+        device->cl->clBuildProgram(program, 1, &device->id, options_of(device), NULL, NULL) == CL_SUCCESS)
+        return program;
+    device->cl->clReleaseProgram(program);
+    return NULL;
+}
+
+/* The program's object for this device; of others of the context there is none. */
+static bool take_binary(bti_cl_device *device, cl_program program, bti_str *binary) {
+    cl_uint count = 0;
+    size_t sizes[64] = {0};
+    cl_device_id ids[64];
+    unsigned char *each[64] = {NULL};
+    bool taken = false;
+    if (device->cl->clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, NULL) || count > 64)
+        return false;
+    if (device->cl->clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, NULL)) return false;
+    if (device->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL)) return false;
+    for (cl_uint d = 0; d < count; d++)
+        if (sizes[d] && !(each[d] = bti_alloc(sizes[d]))) goto end;
+    if (device->cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof each, each, NULL)) goto end;
+    for (cl_uint d = 0; d < count; d++)
+        if (ids[d] == device->id && sizes[d]) {
+            bti_str_add_bytes(binary, each[d], sizes[d]);
+            taken = !binary->failed;
+            break;
+        }
+end:
+    for (cl_uint d = 0; d < count; d++) bti_free(each[d]);
+    return taken;
+}
+
+static bt_status from_text(bti_cl_device *device, const char *name, const bti_str *text, cl_program *program) {
+    const char *source = bti_str_text(text);
+    size_t length = text->length;
+    cl_int error;
+    *program = device->cl->clCreateProgramWithSource(bti_cl_context_of(device), 1, &source, &length, &error);
+    if (!*program) return bti_cl_fail(device, "a program", error);
+    error = device->cl->clBuildProgram(*program, 1, &device->id, options_of(device), NULL, NULL);
+    if (error == CL_SUCCESS) return BT_OK;
+    bt_status status = error == CL_BUILD_PROGRAM_FAILURE ? refuse_text(device, name, text, *program)
+                                                         : bti_cl_fail(device, "compiling a kernel", error);
+    device->cl->clReleaseProgram(*program);
+    return status;
+}
+
+static bt_status build(void *opened, const char *name, const bti_str *text, void **module) {
+    bti_cl_device *device = opened;
+    BTI_TRY(bti_cl_check(device));
+    bti_cache_key key = bti_cache_key_of(text, device->gpu.target, device->key);
+    bti_str binary = {0};
+    cl_program program = bti_cache_find(key, &binary) ? from_binary(device, &binary) : NULL;
+    bt_status status = BT_OK;
+    if (!program) {
+        if (binary.length) bti_cache_refuse(key);
+        bti_str_free(&binary);
+        status = from_text(device, name, text, &program);
+        if (status == BT_OK && device->keeps_binaries && take_binary(device, program, &binary))
+            bti_cache_store(key, &binary, (const unsigned[3]){1, 2, 0});
+    }
+    bti_str_free(&binary);
+    *module = program;
+    return status;
+}
+
+static void unload(void *opened, void *module) {
+    bti_cl_device *device = opened;
+    device->cl->clReleaseProgram(module);
+}
+
+static bt_status find(void *opened, void *module, const char *name, bti_gpu_function *function) {
+    bti_cl_device *device = opened;
+    cl_int error;
+    size_t threads = 0;
+    cl_kernel kernel = device->cl->clCreateKernel(module, name, &error);
+    if (!kernel) return bti_cl_fail(device, name, error);
+    device->cl->clGetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof threads, &threads, NULL);
+    *function = (bti_gpu_function){.handle = kernel, .threads = (int)threads};
+    return BT_OK;
+}
+
+static void forget(void *opened, bti_gpu_function *function) {
+    bti_cl_device *device = opened;
+    device->cl->clReleaseKernel(function->handle);
+}
+
+/* --- launching ----------------------------------------------------------------------------------------------------- */
+
+/* The words behind a pointer: in a buffer that lives until the kernel has run. */
+static cl_int set_words(bti_cl_device *device, cl_kernel kernel, cl_uint at, const bti_words *words, cl_mem *constant) {
+    size_t bytes = (size_t)words->count * sizeof *words->word;
+    if (bti_words_by_value(words->count, words->address_count, device->gpu.target))
+        return device->cl->clSetKernelArg(kernel, at, bytes, words->word);
+    cl_int error;
+    *constant = device->cl->clCreateBuffer(bti_cl_context_of(device), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes,
+                                           (void *)(uintptr_t)words->word, &error);
+    return *constant ? device->cl->clSetKernelArg(kernel, at, sizeof *constant, constant) : error;
+}
+
+static bt_status launch(void *opened, const bti_gpu_launch *asked) {
+    bti_cl_device *device = opened;
+    cl_kernel kernel = asked->function->handle;
+    bti_words *words = asked->words;
+    cl_uint at = 0;
+    cl_mem constant = NULL;
+    BTI_TRY(bti_cl_check(device));
+    for (int a = 0; a < words->address_count; a++) {
+        cl_mem memory;
+        size_t offset;
+        BTI_TRY(bti_cl_find(device, words->word[words->address[a]], &memory, &offset));
+        words->word[words->address[a]] = offset;
+        BTI_CL_TRY(device, "an argument", device->cl->clSetKernelArg(kernel, at++, sizeof memory, &memory));
+    }
+    if (asked->local)
+        BTI_CL_TRY(device, "local memory", device->cl->clSetKernelArg(kernel, at++, asked->local_bytes, NULL));
+    cl_int error = set_words(device, kernel, at, words, &constant);
+    size_t threads = asked->threads, all = threads * asked->groups;
+    if (error == CL_SUCCESS)
+        error = device->cl->clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);
+    if (constant) device->cl->clReleaseMemObject(constant);
+    return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "a launch", error);
+}
+
+static bt_status wait(void *opened) {
+    bti_cl_device *device = opened;
+    BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queue));
+    return BT_OK;
+}
+
+const bti_gpu_driver bti_cl_gpu = {.build = build,
+                                   .unload = unload,
+                                   .find = find,
+                                   .forget = forget,
+                                   .launch = launch,
+                                   .fill = bti_cl_fill,
+                                   .copy = bti_cl_copy,
+                                   .wait = wait};
