@@ -16,7 +16,7 @@ static void every_spelling_finds_the_device(void **state) {
     expect_error(bt_device_find("GPU-51", &device), BT_NOT_FOUND, "begins the UUIDs of GPU:0 and GPU:1");
     expect_error(bt_device_find("GPU-52", &device), BT_NOT_FOUND, "no device with the UUID");
     expect_error(bt_device_find("0000:3b:00.0", &device), BT_NOT_FOUND, "no device on the PCI bus");
-    expect_error(bt_device_find("opencl0:0", &device), BT_NOT_FOUND, "no OpenCL device");
+    expect_error(bt_device_find("opencl7:7", &device), BT_NOT_FOUND, "no OpenCL device");
     expect_error(bt_device_find("gpu:2", &device), BT_NOT_FOUND, "there are GPU:0 to GPU:1");
     expect_error(bt_device_find("tpu:1", &device), BT_NOT_FOUND, "there is only TPU:0");
     expect_error(bt_device_find("/job:worker/gpu:0", &device), BT_NOT_FOUND, "this process is /job:localhost");
@@ -71,7 +71,7 @@ static void bad_contexts_name_the_rule(void **state) {
         {"gpu->cuda0", BT_INVALID_ARGUMENT, "it reads as the name of a device"},
         {"dev0->cuda0;dev1->cuda2", BT_NOT_FOUND,
          "context dev1 is mapped to a device that is absent: no device \"cuda2\""},
-        {"dev0->opencl0:0", BT_NOT_FOUND, "absent: no OpenCL device \"opencl0:0\""},
+        {"dev0->opencl7:7", BT_NOT_FOUND, "absent: no OpenCL device \"opencl7:7\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         log_text[0] = '\0';

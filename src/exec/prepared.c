@@ -102,7 +102,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
             memcpy(of->attrs + *attr, step->node->attr, (size_t)ready->attr_count * sizeof *of->attrs);
         *attr += (size_t)ready->attr_count;
     }
-    bti_program_source source = {.op = (bti_op)step->op, .render = bti_render};
+    bti_program_source source = {.op = (bti_op)step->op, .render = bti_render, .render_work = bti_render_work};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         source.dtypes[source.dtype_count++] = bti_plan_operand(&of->plan, step, i)->dtype;
     source.dtypes[source.dtype_count++] = bti_plan_output(&of->plan, step, 0)->dtype;

@@ -8,6 +8,8 @@
 bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
 /* The same without the words and functions in front: for tests and golden texts. */
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
+/* Of a primitive that is run whole: a bti_render_work_function. What it defines stands above each text in c/. */
+bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
 /* The words and functions alone. */
 void bti_render_c_words(bti_str *text, bti_target target);
 

@@ -41,7 +41,7 @@ typedef struct bti_gpu_driver {
     bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
-#define BTI_GPU_SLOTS 4
+#define BTI_GPU_SLOTS 8
 
 typedef struct bti_gpu {
     const bti_gpu_driver *driver;
