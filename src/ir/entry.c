@@ -45,8 +45,8 @@ bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
     switch (entry) {
     case BTI_ENTRY_RUN: return true;
     case BTI_ENTRY_WIDE: return map && all_unit(kernel) && bti_entry_width(kernel) > 1;
-    case BTI_ENTRY_TILED:
-    case BTI_ENTRY_PAIR: return false; /* TODO */
+    case BTI_ENTRY_TILED: return false;
+    case BTI_ENTRY_PAIR: return false;
     case BTI_ENTRY_KEPT: return !map && !kernel->inner && keeps_any(kernel);
     case BTI_ENTRY_PART:
     case BTI_ENTRY_FINISH: return bti_entry_reductions(kernel) > 0 && bti_kernel_sweeps(kernel) == 1;
@@ -176,16 +176,6 @@ size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box) {
     for (int i = 0; i < kernel->instr_count; i++)
         if (bti_entry_keeps(kernel, i))
             bytes += (points * size_of(&kernel->operands[kernel->instrs[i].arg[0]]) + 15) & ~(size_t)15;
-    return bytes;
-}
-
-size_t bti_entry_tile_local(const bti_kernel *kernel) {
-    size_t bytes = 0;
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        const bti_kernel_operand *operand = &kernel->operands[o];
-        bool leaps = !operand->index && !operand->unit && (operand->moves >> line_of(kernel) & 1);
-        if (leaps) bytes += (BTI_TILE * (BTI_TILE + 1) * size_of(operand) + 15) & ~(size_t)15;
-    }
     return bytes;
 }
 

@@ -13,7 +13,7 @@ static int memory_of(const bti_kernel *kernel, int operand) {
 
 static void begin_parameters(bti_c *w) {
     for (int m = 0; m < w->places.address_count; m++) bti_str_addf(w->text, "MEMORY(%d) ", m);
-    if (w->entry == BTI_ENTRY_KEPT || w->entry == BTI_ENTRY_TILED) bti_str_add(w->text, "DYNAMIC ");
+    if (w->entry == BTI_ENTRY_KEPT) bti_str_add(w->text, "DYNAMIC ");
     bool by_value = bti_words_by_value(w->places.count, w->places.address_count, w->target);
     if (by_value)
         bti_str_addf(w->text, "const struct words%d words", w->places.count);
@@ -41,7 +41,7 @@ void bti_c_begin_entry(bti_c *w) {
     begin_parameters(w);
     bti_str_add(w->text, ") {\n");
     w->depth = 1;
-    if (w->entry == BTI_ENTRY_KEPT || w->entry == BTI_ENTRY_TILED) bti_c_line(w, "DYNAMIC_BEGIN");
+    if (w->entry == BTI_ENTRY_KEPT) bti_c_line(w, "DYNAMIC_BEGIN");
     if (bti_entry_in_lanes(w->kernel, w->entry)) bti_c_line(w, "EXCHANGE_BEGIN");
     for (int i = 0; i < w->kernel->instr_count; i++)
         if (w->kernel->instrs[i].op == BTI_OP_const) bti_c_constant(w, i);

@@ -47,8 +47,7 @@ static void write_function(bti_c *w, bti_op op, bt_dtype dtype) {
     const char *whole = wide ? "i64" : "i32", *natural = wide ? "u64" : "u32", *type = bti_c_type(dtype);
     const char *given = column == 1 ? whole : column == 2 ? natural : type;
     const char *result = is_comparison(op) ? "u8" : type;
-    const char *expression =
-        op == BTI_OP_erfinv ? (wide ? "inverse_erf_f64(x)" : "inverse_erf_f32(x)") : expressions[op][column];
+    const char *expression = op == BTI_OP_erfinv ? (wide ? "giles_f64(x)" : "giles_f32(x)") : expressions[op][column];
     bti_c_open(w, "FUNCTION %s %s_%s(%s x%s%s%s)", result, bti_op_info(op)->name, dtype_word(dtype), given,
                two ? ", " : "", two ? given : "", two ? " y" : "");
     if (column == 0)

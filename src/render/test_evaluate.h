@@ -16,6 +16,8 @@ enum { MOST_POINTS = 1 << 17 };
 typedef struct launch {
     const bti_kernel *kernel;
     int64_t points, kept;
+    bool parts_in_lanes;   /* folded as ir/entry.h says, not one by one */
+    bool f32_accumulators; /* of floats */
     bti_box box;
     uint64_t scalars[BTI_KERNEL_INSTRS];
     char *memory[BTI_KERNEL_OPERANDS]; /* NULL of indices */
@@ -142,7 +144,7 @@ typedef union number {
     int64_t i;
     uint64_t u;
 } number;
-enum { REAL, SIGNED, UNSIGNED };
+enum { REAL, REAL_F32, SIGNED, UNSIGNED };
 
 static inline number fold(bti_op op, int kind, number a, number x) {
 #define FOLD(member)                                                            \
@@ -151,6 +153,10 @@ static inline number fold(bti_op op, int kind, number a, number x) {
     : op == BTI_OP_max  ? (a.member > x.member || a.member != a.member ? a : x) \
                         : (a.member < x.member || a.member != a.member ? a : x)
     if (kind == REAL) return FOLD(f);
+    if (kind == REAL_F32) {
+        number result = FOLD(f);
+        return (number){.f = (float)result.f};
+    }
     if (kind == UNSIGNED || op == BTI_OP_sum || op == BTI_OP_prod) return FOLD(u);
     return FOLD(i);
 }
@@ -158,10 +164,15 @@ static inline number fold(bti_op op, int kind, number a, number x) {
 static inline number start(bti_op op, int kind) {
     int one = op == BTI_OP_prod;
     bool most = op == BTI_OP_max;
-    if (op == BTI_OP_sum || one) return kind == REAL ? (number){.f = one} : (number){.i = one};
-    if (kind == REAL) return (number){.f = most ? -INFINITY : INFINITY};
+    if (op == BTI_OP_sum || one) return kind <= REAL_F32 ? (number){.f = one} : (number){.i = one};
+    if (kind <= REAL_F32) return (number){.f = most ? -INFINITY : INFINITY};
     if (kind == SIGNED) return (number){.i = most ? INT64_MIN : INT64_MAX};
     return (number){.u = most ? 0 : UINT64_MAX};
+}
+
+static inline void halve(bti_op op, int kind, number *lanes) {
+    for (int width = BTI_LANES / 2; width; width /= 2)
+        for (int lane = 0; lane < width; lane++) lanes[lane] = fold(op, kind, lanes[lane], lanes[lane + width]);
 }
 
 static inline number part_of(const launch *l, bti_op op, int kind, const number *x, int64_t count, int64_t step) {
@@ -172,8 +183,7 @@ static inline number part_of(const launch *l, bti_op op, int kind, const number 
     }
     for (int lane = 0; lane < BTI_LANES; lane++) lanes[lane] = all;
     for (int64_t i = 0; i < count; i++) lanes[i % BTI_LANES] = fold(op, kind, lanes[i % BTI_LANES], x[i * step]);
-    for (int width = BTI_LANES / 2; width; width /= 2)
-        for (int lane = 0; lane < width; lane++) lanes[lane] = fold(op, kind, lanes[lane], lanes[lane + width]);
+    halve(op, kind, lanes);
     return lanes[0];
 }
 
@@ -182,7 +192,8 @@ static inline void reduce(const launch *l, const bti_instr *instr, const void *v
     const bti_kernel *kernel = l->kernel;
     bt_dtype dtype = (bt_dtype)instr->dtype;
     int kind = bti_dtype_is_float(dtype) ? REAL : bti_dtype_is_signed(dtype) ? SIGNED : UNSIGNED;
-    bt_dtype wide = kind == REAL ? BT_F64 : kind == SIGNED ? BT_I64 : BT_U64;
+    if (kind == REAL && l->f32_accumulators) kind = REAL_F32;
+    bt_dtype wide = kind <= REAL_F32 ? BT_F64 : kind == SIGNED ? BT_I64 : BT_U64;
     number *x = malloc((size_t)l->points * sizeof *x);
     assert_non_null(x);
     interpret(l, BTI_OP_cast, 0, wide, x, 1, (bti_operand[]){dense(l, values, dtype)});
@@ -192,14 +203,19 @@ static inline void reduce(const launch *l, const bti_instr *instr, const void *v
     for (int axis = kernel->outer; axis < last; axis++) lines *= l->box.extent[axis];
     for (int64_t row = 0; row < rows; row += lines * length)
         for (int64_t column = 0; column < inner; column++) {
-            number total = start((bti_op)instr->op, kind);
+            number totals[BTI_LANES];
+            for (int lane = 0; lane < BTI_LANES; lane++) totals[lane] = start((bti_op)instr->op, kind);
+            int64_t set = 0;
             for (int64_t line = 0; line < lines; line++)
-                for (int64_t chunk = 0; chunk < length; chunk += most) {
+                for (int64_t chunk = 0; chunk < length; chunk += most, set++) {
                     const number *at = x + (row + line * length + chunk) * inner + column;
                     int64_t count = length - chunk < most ? length - chunk : most;
-                    total = fold((bti_op)instr->op, kind, total, part_of(l, (bti_op)instr->op, kind, at, count, inner));
+                    number *total = &totals[l->parts_in_lanes ? set % BTI_LANES : 0];
+                    *total =
+                        fold((bti_op)instr->op, kind, *total, part_of(l, (bti_op)instr->op, kind, at, count, inner));
                 }
-            for (int64_t i = 0; i < lines * length; i++) x[(row + i) * inner + column] = total;
+            if (l->parts_in_lanes) halve((bti_op)instr->op, kind, totals);
+            for (int64_t i = 0; i < lines * length; i++) x[(row + i) * inner + column] = *totals;
         }
     interpret(l, BTI_OP_cast, 0, dtype, to, 1, (bti_operand[]){dense(l, x, wide)});
     free(x);

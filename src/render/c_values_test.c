@@ -1,0 +1,227 @@
+// timeout: 900
+/* Kernels as OpenCL C, run by the OpenCL that is installed, against the plain evaluation: by every entry that their box allows.
+ * Drawn ones bit for bit, with other operations in the place of mathematics; that alone, within what ops.def allows.
+ * BERTH_RENDER_SEEDS=FROM-TO chooses what is drawn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "render/c.h"
+#include "render/test_evaluate.h"
+#include "render/test_opencl.h"
+
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const launch *l;
+    void *program;
+    bti_target target;
+    void *memory[BTI_KERNEL_OPERANDS]; /* of operands; inputs first */
+    char *after[BTI_KERNEL_OPERANDS];  /* outputs read back */
+    int same[BTI_KERNEL_OPERANDS];     /* the input that an output lies on; else -1 */
+    size_t groups;
+    uint64_t seed;
+    double tolerance; /* relative; 0: bit for bit */
+} run;
+
+enum { OFFSET = 64 }; /* of operands in their memories */
+
+static void place_memories(run *r) {
+    const bti_kernel *kernel = r->l->kernel;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        if (kernel->operands[o].index) continue;
+        size_t bytes = r->l->bytes[o] + OFFSET;
+        char *from = malloc(bytes);
+        assert_non_null(from);
+        memset(from, 0x5A, bytes);
+        int input = o < kernel->input_count ? o : r->same[o];
+        if (o < kernel->input_count)
+            memcpy(from + OFFSET, r->l->memory[o], r->l->bytes[o]);
+        else if (input >= 0)
+            for (int64_t p = 0; p < r->l->points; p++)
+                memcpy(from + OFFSET + offset(r->l, o, p), r->l->memory[input] + offset(r->l, input, p),
+                       bt_dtype_size((bt_dtype)kernel->operands[o].dtype));
+        r->memory[o] = opencl_memory(bytes, from);
+        r->after[o] = from;
+    }
+}
+
+static void free_memories(run *r) {
+    for (int o = 0; o < bti_kernel_operands(r->l->kernel); o++) {
+        if (r->memory[o]) cl.clReleaseMemObject(r->memory[o]);
+        free(r->after[o]);
+        r->memory[o] = r->after[o] = NULL;
+    }
+}
+
+static void launch_entry(const run *r, bti_entry entry, void *more) {
+    const bti_kernel *kernel = r->l->kernel;
+    static bti_words words;
+    void *memories[BTI_KERNEL_OPERANDS + 1];
+    int count = 0;
+    bti_box box = r->l->box;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        if (kernel->operands[o].index) continue;
+        int on = o;
+        for (int out = kernel->input_count; o < kernel->input_count && out < bti_kernel_operands(kernel); out++)
+            if (r->same[out] == o) on = out;
+        memories[count++] = r->memory[on];
+        box.address[o] = OFFSET;
+    }
+    if (more) memories[count++] = more;
+    bti_words_of(kernel, entry, &box, entry == BTI_ENTRY_PAIR ? (uint64_t)bti_kernel_half(kernel, &box) : 0, &words);
+    size_t local = entry == BTI_ENTRY_KEPT ? bti_entry_local(kernel, &box) : 0;
+    opencl_run(r->program, bti_entry_name(entry), (size_t)bti_entry_threads(kernel, entry, r->target), r->groups,
+               memories, local, &words, r->target);
+}
+
+/* --- checks ------------------------------------------------------------------------------------------------------- */
+
+static bool near(bt_dtype dtype, const char *expected, const char *got, double tolerance) {
+    double a, b;
+    if (same_element(dtype, expected, got)) return true;
+    if (!bti_dtype_is_float(dtype) || tolerance == 0) return false;
+    convert(dtype, expected, BT_F64, &a);
+    convert(dtype, got, BT_F64, &b);
+    return fabs(a - b) <= tolerance * fmax(fabs(a), 1e-30);
+}
+
+static void check(const run *r, bti_entry entry) {
+    const launch *l = r->l;
+    for (int o = l->kernel->input_count; o < bti_kernel_operands(l->kernel); o++) {
+        size_t size = bt_dtype_size((bt_dtype)l->kernel->operands[o].dtype), bytes = l->bytes[o] + OFFSET;
+        char *got = malloc(bytes), *touched = calloc(1, bytes);
+        int64_t wrong = 0, first = 0;
+        assert_int_equal(cl.clEnqueueReadBuffer(cl.queue, r->memory[o], CL_BLOCKING, 0, bytes, got, 0, NULL, NULL), 0);
+        for (int64_t p = 0; p < l->points; p++) {
+            const char *expected = (char *)l->values[l->kernel->operands[o].value] + (size_t)p * size;
+            int64_t at = OFFSET + offset(l, o, p);
+            memset(touched + at, 1, size);
+            if (!near((bt_dtype)l->kernel->operands[o].dtype, expected, got + at, r->tolerance) && !wrong++) first = p;
+        }
+        for (size_t i = 0; i < bytes; i++) wrong += !touched[i] && got[i] != 0x5A;
+        if (wrong) {
+            bti_str text = {0};
+            bti_kernel_text(&text, l->kernel);
+            print_error("%s", bti_str_text(&text));
+            for (int axis = 0; axis < bti_kernel_axes(l->kernel); axis++)
+                print_error("extent %lld\n", (long long)l->box.extent[axis]);
+            const char *expected = (char *)l->values[l->kernel->operands[o].value] + (size_t)first * size;
+            uint64_t a = 0, b = 0;
+            memcpy(&a, expected, size);
+            memcpy(&b, got + OFFSET + offset(l, o, first), size);
+            fail_msg("seed %llu, %s: output %d: %lld elements differ or gaps were written, the first is point %lld: "
+                     "%#llx, not %#llx",
+                     (unsigned long long)r->seed, bti_entry_name(entry), o, (long long)wrong, (long long)first,
+                     (unsigned long long)b, (unsigned long long)a);
+        }
+        free(got);
+        free(touched);
+    }
+}
+
+/* --- entries ------------------------------------------------------------------------------------------------------ */
+
+static unsigned exercised; /* bit per entry */
+
+static void run_entry(run *r, bti_entry entry) {
+    const bti_kernel *kernel = r->l->kernel;
+    if (entry == BTI_ENTRY_FINISH || !bti_entry_fits(kernel, entry, &r->l->box)) return;
+    if (entry == BTI_ENTRY_KEPT && bti_entry_local(kernel, &r->l->box) > 200000) return;
+    void *parts = NULL;
+    place_memories(r);
+    exercised |= 1u << entry;
+    if (entry == BTI_ENTRY_PART) {
+        int64_t count = bti_entry_sets(kernel, &r->l->box) * bti_entry_points(kernel, &r->l->box);
+        parts = opencl_memory((size_t)(count * bti_entry_reductions(kernel)) * 8, NULL);
+    }
+    launch_entry(r, entry, parts);
+    if (parts) {
+        exercised |= 1u << BTI_ENTRY_FINISH;
+        launch_entry(r, BTI_ENTRY_FINISH, parts);
+        cl.clReleaseMemObject(parts);
+    }
+    check(r, entry);
+    free_memories(r);
+}
+
+/* An output that lies where an input lies, element for element. */
+static bool find_same(run *r) {
+    const bti_kernel *kernel = r->l->kernel;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
+        for (int i = 0; i < kernel->input_count; i++) {
+            const bti_kernel_operand *in = &kernel->operands[i], *out = &kernel->operands[o];
+            bool same = in->dtype == out->dtype && in->moves == out->moves && !in->index;
+            if (!same || memcmp(r->l->box.stride[i], r->l->box.stride[o], sizeof r->l->box.stride[i]) != 0) continue;
+            r->same[o] = i;
+            return true;
+        }
+    return false;
+}
+
+static bool has_f64(const bti_kernel *kernel) {
+    for (int i = 0; i < kernel->instr_count; i++)
+        if (kernel->instrs[i].dtype == BT_F64) return true;
+    return false;
+}
+
+static void run_all(launch *l, bti_target target, uint64_t seed, double tolerance) {
+    run r = {.l = l, .target = target, .seed = seed, .tolerance = tolerance, .groups = seed % 3 ? 3 : 1};
+    bti_str text = {0};
+    assert_true(bti_render_c(&text, l->kernel, target));
+    r.program = opencl_built(text.text);
+    bti_str_free(&text);
+    for (int o = 0; o < BTI_KERNEL_OPERANDS; o++) r.same[o] = -1;
+    for (int entry = 0; entry < BTI_ENTRY_COUNT; entry++) run_entry(&r, (bti_entry)entry);
+    if ((bti_kernel_sweeps(l->kernel) == 1) && find_same(&r))
+        for (int entry = 0; entry < BTI_ENTRY_COUNT; entry++) run_entry(&r, (bti_entry)entry);
+    cl.clReleaseProgram(r.program);
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+/* Other operations for those whose last bits are the device's own. */
+static void make_exact(bti_kernel *kernel) {
+    static const uint8_t inexact[BTI_OP_COUNT] = {
+#define BTI_SCALAR_MATH(name, ...) [BTI_OP_##name] = 1,
+#define BTI_SCALAR_MATH_NUMBER(name, ...) [BTI_OP_##name] = 1,
+#include "ir/scalar.def"
+        [BTI_OP_erfinv] = 1};
+    for (int i = 0; i < kernel->instr_count; i++) {
+        bti_instr *instr = &kernel->instrs[i];
+        if (!inexact[instr->op] || !bti_dtype_is_float((bt_dtype)instr->dtype)) continue;
+        instr->op = bti_op_info((bti_op)instr->op)->arity == 2 ? BTI_OP_maximum : BTI_OP_floor;
+    }
+}
+
+static void kernels_drawn(void **state) {
+    unsigned long long from = 0, to = 200;
+    const char *seeds = getenv("BERTH_RENDER_SEEDS");
+    if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
+    for (uint64_t seed = from; seed < to; seed++) {
+        uint64_t random = seed * 7919 + 17;
+        static bti_kernel kernel;
+        launch l;
+        draw_kernel(&kernel, &random);
+        make_exact(&kernel);
+        prepare(&l, &kernel, &random);
+        l.parts_in_lanes = true;
+        l.f32_accumulators = seed % 4 == 0 && !has_f64(&kernel);
+        evaluate(&l);
+        run_all(&l, l.f32_accumulators ? BTI_OPENCL_C_F32 : BTI_OPENCL_C, seed, 0);
+        clean(&l);
+    }
+}
+
+int main(void) {
+    const char *missing = opencl_open();
+    if (missing) {
+        printf("skipped: %s\n", missing);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_drawn)};
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    opencl_close();
+    return rc;
+}
