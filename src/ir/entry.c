@@ -34,6 +34,21 @@ static bool all_unit(const bti_kernel *kernel) {
     return true;
 }
 
+bool bti_entry_tiled(const bti_kernel *kernel, int operand) {
+    const bti_kernel_operand *o = &kernel->operands[operand];
+    int line = line_of(kernel);
+    return line > 0 && !kernel->reduced && !o->index && !o->unit && (o->moves >> line & 1) &&
+           (o->moves >> (line - 1) & 1);
+}
+
+/* Whether there is something to tile, and all tiles together have room where local memory is least. */
+static bool has_tiles(const bti_kernel *kernel) {
+    size_t bytes = 0;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++)
+        if (bti_entry_tiled(kernel, o)) bytes += size_of(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
+    return bytes > 0 && bytes <= 32768;
+}
+
 static bool keeps_any(const bti_kernel *kernel) {
     for (int i = 0; i < kernel->instr_count; i++)
         if (bti_entry_keeps(kernel, i)) return true;
@@ -45,8 +60,8 @@ bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
     switch (entry) {
     case BTI_ENTRY_RUN: return true;
     case BTI_ENTRY_WIDE: return map && all_unit(kernel) && bti_entry_width(kernel) > 1;
-    case BTI_ENTRY_TILED: return false;
-    case BTI_ENTRY_PAIR: return false;
+    case BTI_ENTRY_TILED: return has_tiles(kernel);
+    case BTI_ENTRY_PAIR: return bti_kernel_pairs(kernel);
     case BTI_ENTRY_KEPT: return !map && !kernel->inner && keeps_any(kernel);
     case BTI_ENTRY_PART:
     case BTI_ENTRY_FINISH: return bti_entry_reductions(kernel) > 0 && bti_kernel_sweeps(kernel) == 1;
@@ -80,10 +95,9 @@ static bool is_crossed(const bti_kernel *kernel, const bti_box *box) {
     int line = line_of(kernel);
     bool any = false;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        const bti_kernel_operand *operand = &kernel->operands[o];
-        if (operand->index || operand->unit || !(operand->moves >> line & 1)) continue;
-        if (box->stride[o][line] == (int64_t)size_of(operand)) continue;
-        if (box->stride[o][line - 1] != (int64_t)size_of(operand)) return false;
+        int64_t size = (int64_t)size_of(&kernel->operands[o]);
+        if (!bti_entry_tiled(kernel, o) || box->stride[o][line] == size) continue;
+        if (box->stride[o][line - 1] != size) return false;
         any = true;
     }
     return any && box->extent[line] > 1 && box->extent[line - 1] > 1;

@@ -10,7 +10,7 @@
  *                    stores of 16 bytes. A unit: bti_entry_width() points of the line (its end may be shorter)
  *     bti_run_tiled  maps of at least two axes with an operand that leaps along the line: as bti_run, for boxes where such
  *                    operands move along the second to last axis by one element; tiles of the last two axes go through local
- *                    memory. A unit: a tile of 32 x 32 points, for a group
+ *                    memory that the text declares. A unit: a tile of 32 x 32 points, for a group
  *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
  *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes a row
  *     bti_part       kernels of one sweep with reductions: writes the parts of each chunk, as in ir/functions.h, for the whole
@@ -53,6 +53,8 @@ bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *bo
 /* Threads of a group; whether a unit takes 32 of them (else one; of bti_run_tiled all). */
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
 bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry);
+/* Of bti_run_tiled: whether an operand goes through tiles: it moves along the last two axes, not known to be by one element. */
+bool bti_entry_tiled(const bti_kernel *kernel, int operand);
 /* How many units there are. */
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
 /* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */

@@ -6,13 +6,16 @@
 #include "ir/entry.h"
 #include "render/c.h"
 
+typedef enum bti_c_words { BTI_C_UNNAMED, BTI_C_BY_VALUE, BTI_C_IN_MEMORY } bti_c_words;
+
 typedef struct bti_c {
     bti_str *text;
     const bti_kernel *kernel;
     bti_target target;
     bti_entry entry;
     bti_word_places places;
-    int depth; /* of indentation */
+    bti_c_words words; /* what W(number) means in the text so far */
+    int depth;         /* of indentation */
     bool needed[BTI_KERNEL_INSTRS];
 } bti_c;
 
@@ -40,11 +43,15 @@ const char *bti_c_start(const bti_c *w, int reduction);
 void bti_c_fold(bti_c *w, int reduction, const char *to, const char *x);
 void bti_c_total(bti_c *w, int reduction); /* v = t, rounded */
 
-/* --- nests (c_map.c, c_reduce.c) --- */
+/* --- entries (c_place.c) --- */
 static inline bool bti_c_reduces(const bti_instr *instr) { return bti_op_info((bti_op)instr->op)->class == BTI_REDUCE; }
 static inline bt_dtype bti_c_dtype(const bti_c *w, int instr) { return (bt_dtype)w->kernel->instrs[instr].dtype; }
-/* "KERNEL(256) bti_run(MEMORY(0) ... const words) {" and what all entries begin with. */
-void bti_c_begin_entry(bti_c *w);
+/* "KERNEL(256) bti_run(MEMORY(0) ... const words) {" and what all entries begin with; the loop over units; the ends of both. */
+void bti_c_begin_entry(bti_c *w, bti_entry entry);
+void bti_c_begin_units(bti_c *w, const char *count); /* "unit", and "rest", a variable, the same; "lane" of 32 */
+void bti_c_end_entry(bti_c *w);
+/* Product of the extents of a mask of axes. */
+void bti_c_product(unsigned axes, char *text, size_t size);
 /* Declares `prefix`<operand>, by adding coordinates times strides along the axes of the mask to `base`<operand> (or to the
  * operand's address when base is NULL); coordinates are called c<axis>. */
 void bti_c_places(bti_c *w, const char *prefix, const char *base, unsigned axes);
@@ -54,7 +61,12 @@ void bti_c_coordinates(bti_c *w, unsigned axes);
 void bti_c_element(const bti_c *w, const char *prefix, int operand, int axis, const char *index, char *text,
                    size_t size);
 void bti_c_index(const bti_c *w, const char *prefix, int operand, int axis, const char *index, char *text, size_t size);
+/* The value of an instruction, loaded and counted there; nothing of constants and reductions. The output's value, stored. */
+void bti_c_instr(bti_c *w, int instr, const char *prefix, int axis, const char *index);
+void bti_c_output(bti_c *w, int operand, const char *prefix, int axis, const char *index);
+/* (c_map.c, c_tile.c, c_reduce.c) */
 void bti_c_map(bti_c *w);
+void bti_c_tiled_map(bti_c *w);
 void bti_c_reduction(bti_c *w);
 
 #endif

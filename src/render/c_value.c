@@ -192,9 +192,23 @@ static void own_value(bti_c *w, const bti_instr *instr, char *text, size_t size)
     }
 }
 
+/* The block whose words lie half a line apart: see bti_run_pair. */
+static void paired_word(bti_c *w, int number) {
+    const uint16_t *a = w->kernel->instrs[number].arg;
+    char text[64];
+    bti_c_line(w, "if (!second) both%d = threefry(v%d, v%d, v%d, (v%d >> 1) + v%d);", number, a[0], a[1], a[2], a[3],
+               a[2]);
+    snprintf(text, sizeof text, "(u32)(second ? both%d >> 32 : both%d)", number, number);
+    define(w, number, text);
+}
+
 void bti_c_value(bti_c *w, int number) {
     const bti_instr *instr = &w->kernel->instrs[number];
     char text[256], call[128];
+    if (w->entry == BTI_ENTRY_PAIR && bti_kernel_paired_word(w->kernel, number)) {
+        paired_word(w, number);
+        return;
+    }
     if (!has_function(instr->op)) {
         own_value(w, instr, text, sizeof text);
         define(w, number, text);

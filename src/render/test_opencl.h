@@ -75,8 +75,8 @@ static inline void *opencl_built(const char *text) {
     int32_t code;
     void *program = cl.clCreateProgramWithSource(cl.context, 1, &text, NULL, &code);
     assert_non_null(program);
-    code =
-        cl.clBuildProgram(program, 1, &cl.device, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt", NULL, NULL);
+    code = cl.clBuildProgram(program, 1, &cl.device, "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt", NULL,
+                             NULL);
     if (code == 0) return program;
     static char log[1 << 16];
     cl.clGetProgramBuildInfo(program, cl.device, CL_BUILD_LOG, sizeof log, log, NULL);

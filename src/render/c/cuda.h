@@ -18,8 +18,8 @@ typedef double f64;
 #define GLOBAL
 #define LOCAL
 #define LOCAL_ARRAY __shared__
-#define ALIGNED16 __align__(16)
 #define UNROLL _Pragma("unroll")
+#define UNROLL_8 _Pragma("unroll 8")
 
 #define MEMORY(number)
 #define ADDRESS(number, word) ((u8 *)W(word))
@@ -37,14 +37,25 @@ typedef double f64;
 #define EXCHANGE_BEGIN
 #define FROM_FURTHER(type, other, value, by) type other = (type)__shfl_down_sync(0xffffffffu, (value), (by))
 #define FROM_FIRST(type, value) (value) = (type)__shfl_sync(0xffffffffu, (value), 0)
-#define STEP_BARRIER() __syncwarp()
 
-struct ALIGNED16 bytes16 {
-    u32 part[4];
-};
-struct __align__(8) bytes8 {
-    u32 part[2];
-};
+/* What a thread fetches into local memory for itself: on its way while it goes on, there after FETCH_END. */
+#define FETCH1(to, from) (*(u8 *)(to) = *(const u8 *)(from))
+#define FETCH2(to, from) (*(u16 *)(to) = *(const u16 *)(from))
+#if __CUDA_ARCH__ >= 800
+#define FETCH_BEGIN() __syncwarp()
+#define FETCH_END() asm volatile("cp.async.wait_all;" ::: "memory")
+#define FETCH_ASYNC(bytes, to, from)                                                                           \
+    asm volatile("cp.async.ca.shared.global [%0], [%1], " #bytes ";" ::"r"((u32)__cvta_generic_to_shared(to)), \
+                 "l"(__cvta_generic_to_global(from))                                                           \
+                 : "memory")
+#define FETCH4(to, from) FETCH_ASYNC(4, to, from)
+#define FETCH8(to, from) FETCH_ASYNC(8, to, from)
+#else
+#define FETCH_BEGIN()
+#define FETCH_END()
+#define FETCH4(to, from) (*(u32 *)(to) = *(const u32 *)(from))
+#define FETCH8(to, from) (*(u64 *)(to) = *(const u64 *)(from))
+#endif
 
 FUNCTION u32 bits_of_f32(f32 x) { return __float_as_uint(x); }
 FUNCTION f32 f32_of_bits(u32 x) { return __uint_as_float(x); }

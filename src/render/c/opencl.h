@@ -22,8 +22,8 @@ typedef double f64;
 #define GLOBAL __global
 #define LOCAL __local
 #define LOCAL_ARRAY __local
-#define ALIGNED16 __attribute__((aligned(16)))
 #define UNROLL _Pragma("unroll")
+#define UNROLL_8
 
 #define MEMORY(number) __global u8 *memory##number,
 #define ADDRESS(number, word) (memory##number + W(word))
@@ -49,14 +49,14 @@ typedef double f64;
     BARRIER();                                    \
     (value) = ((__local type *)exchange)[0];      \
     BARRIER()
-#define STEP_BARRIER() BARRIER()
 
-typedef struct {
-    uint4 part;
-} bytes16;
-typedef struct {
-    uint2 part;
-} bytes8;
+/* What a thread fetches into local memory for itself. */
+#define FETCH_BEGIN()
+#define FETCH_END()
+#define FETCH1(to, from) (*(__local u8 *)(to) = *(__global const u8 *)(from))
+#define FETCH2(to, from) (*(__local u16 *)(to) = *(__global const u16 *)(from))
+#define FETCH4(to, from) (*(__local u32 *)(to) = *(__global const u32 *)(from))
+#define FETCH8(to, from) (*(__local u64 *)(to) = *(__global const u64 *)(from))
 
 FUNCTION u32 bits_of_f32(f32 x) { return as_uint(x); }
 FUNCTION f32 f32_of_bits(u32 x) { return as_float(x); }

@@ -1,0 +1,151 @@
+/* Entries' heads, and where things are. */
+#include <stdio.h>
+
+#include "ir/dtype.h"
+#include "render/c_parts.h"
+
+/* --- heads ---------------------------------------------------------------------------------------------------------- */
+
+static int memory_of(const bti_kernel *kernel, int operand) {
+    int number = 0;
+    for (int o = 0; o < operand; o++) number += !kernel->operands[o].index;
+    return number;
+}
+
+static void name_words(bti_c *w, bool by_value) {
+    const char *entry = bti_entry_name(w->entry);
+    bti_str_add(w->text, "\n");
+    if (by_value) bti_str_addf(w->text, "struct %s_words { i64 at[%d]; };\n", entry, w->places.count);
+    if (w->words == (by_value ? BTI_C_BY_VALUE : BTI_C_IN_MEMORY)) return;
+    if (w->words != BTI_C_UNNAMED) bti_str_add(w->text, "#undef W\n");
+    bti_str_addf(w->text, "#define W(number) words%s[number]\n", by_value ? ".at" : "");
+    w->words = by_value ? BTI_C_BY_VALUE : BTI_C_IN_MEMORY;
+}
+
+void bti_c_begin_entry(bti_c *w, bti_entry entry) {
+    w->entry = entry;
+    bti_word_places_of(w->kernel, entry, &w->places);
+    bool by_value = bti_words_by_value(w->places.count, w->places.address_count, w->target);
+    name_words(w, by_value);
+    bti_str_addf(w->text, "KERNEL(%d) %s(", bti_entry_threads(w->kernel, entry, w->target), bti_entry_name(entry));
+    for (int m = 0; m < w->places.address_count; m++) bti_str_addf(w->text, "MEMORY(%d) ", m);
+    if (entry == BTI_ENTRY_KEPT) bti_str_add(w->text, "DYNAMIC ");
+    if (by_value)
+        bti_str_addf(w->text, "const struct %s_words words) {\n", bti_entry_name(entry));
+    else
+        bti_str_add(w->text, "WORDS_IN_MEMORY) {\n");
+    w->depth = 1;
+    if (entry == BTI_ENTRY_KEPT) bti_c_line(w, "DYNAMIC_BEGIN");
+    if (bti_entry_in_lanes(w->kernel, entry)) bti_c_line(w, "EXCHANGE_BEGIN");
+    for (int i = 0; i < w->kernel->instr_count; i++)
+        if (w->kernel->instrs[i].op == BTI_OP_const) bti_c_constant(w, i);
+}
+
+/* Every group goes around equally often where lanes or groups take units. */
+void bti_c_begin_units(bti_c *w, const char *count) {
+    bti_c_line(w, "const i64 units = %s;", count);
+    if (w->entry == BTI_ENTRY_TILED)
+        bti_c_open(w, "for (i64 unit = GROUP; unit < units; unit += GROUPS)");
+    else if (bti_entry_in_lanes(w->kernel, w->entry)) {
+        bti_c_line(w, "const i32 lane = (i32)(THREAD & 31);");
+        bti_c_line(w, "const i64 step = (i64)GROUPS * (THREADS / 32);");
+        bti_c_open(w, "for (i64 unit = (i64)GROUP * (THREADS / 32) + THREAD / 32; unit < units; unit += step)");
+    } else
+        bti_c_open(w, "for (i64 unit = (i64)GROUP * THREADS + THREAD; unit < units; unit += (i64)GROUPS * THREADS)");
+    bti_c_line(w, "i64 rest = unit;");
+}
+
+void bti_c_end_entry(bti_c *w) {
+    bti_c_close(w);
+    bti_c_close(w);
+}
+
+/* --- places --------------------------------------------------------------------------------------------------------- */
+
+void bti_c_product(unsigned axes, char *text, size_t size) {
+    size_t length = (size_t)snprintf(text, size, axes ? "%s" : "%s1", "");
+    for (int axis = 0; axis < BTI_MAX_RANK; axis++)
+        if (axes >> axis & 1)
+            length += (size_t)snprintf(text + length, size - length, "%sW(%d)", length ? " * " : "", axis);
+}
+
+static bool is_unit_step(const bti_c *w, int operand, int axis) {
+    return w->kernel->operands[operand].unit && axis == bti_kernel_axes(w->kernel) - 1;
+}
+
+void bti_c_places(bti_c *w, const char *prefix, const char *base, unsigned axes) {
+    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
+        const bti_kernel_operand *operand = &w->kernel->operands[o];
+        bti_str text = {0};
+        bti_str_addf(&text, operand->index ? "const i64 %s%d = " : "GLOBAL u8 *%s%d = ", prefix, o);
+        if (base)
+            bti_str_addf(&text, "%s%d", base, o);
+        else if (operand->index)
+            bti_str_addf(&text, "W(%d)", w->places.address[o]);
+        else
+            bti_str_addf(&text, "ADDRESS(%d, %d)", memory_of(w->kernel, o), w->places.address[o]);
+        for (int axis = 0; axis < bti_kernel_axes(w->kernel); axis++)
+            if (axes >> axis & 1 && is_unit_step(w, o, axis))
+                bti_str_addf(&text, " + c%d * %zu", axis, operand->index ? 1 : bt_dtype_size((bt_dtype)operand->dtype));
+            else if (axes >> axis & 1 && w->places.stride[o][axis] >= 0)
+                bti_str_addf(&text, " + c%d * W(%d)", axis, w->places.stride[o][axis]);
+        bti_c_line(w, "%s;", bti_str_text(&text));
+        w->text->failed |= text.failed;
+        bti_str_free(&text);
+    }
+}
+
+void bti_c_coordinates(bti_c *w, unsigned axes) {
+    int first = axes ? __builtin_ctz(axes) : 0, last = axes ? 31 - __builtin_clz(axes) : -1;
+    for (int axis = last; axis >= first; axis--) {
+        if (!(axes >> axis & 1)) continue;
+        if (axis == first) {
+            bti_c_line(w, "const i64 c%d = rest;", axis);
+            continue;
+        }
+        bti_c_line(w, "const i64 r%d = divided(rest, W(%d)), c%d = rest - r%d * W(%d);", axis, axis, axis, axis, axis);
+        bti_c_line(w, "rest = r%d;", axis);
+    }
+}
+
+void bti_c_element(const bti_c *w, const char *prefix, int o, int axis, const char *index, char *text, size_t size) {
+    const bti_kernel_operand *operand = &w->kernel->operands[o];
+    const char *type = bti_c_stored_type((bt_dtype)operand->dtype);
+    int word = axis < 0 ? -1 : w->places.stride[o][axis];
+    if (word < 0)
+        snprintf(text, size, "*(GLOBAL %s *)%s%d", type, prefix, o);
+    else if (is_unit_step(w, o, axis))
+        snprintf(text, size, "((GLOBAL %s *)%s%d)[%s]", type, prefix, o, index);
+    else
+        snprintf(text, size, "*(GLOBAL %s *)(%s%d + (%s) * W(%d))", type, prefix, o, index, word);
+}
+
+void bti_c_index(const bti_c *w, const char *prefix, int o, int axis, const char *index, char *text, size_t size) {
+    int word = axis < 0 ? -1 : w->places.stride[o][axis];
+    if (word < 0)
+        snprintf(text, size, "%s%d", prefix, o);
+    else
+        snprintf(text, size, "%s%d + (%s) * W(%d)", prefix, o, index, word);
+}
+
+/* --- instructions at a place ---------------------------------------------------------------------------------------- */
+
+void bti_c_instr(bti_c *w, int number, const char *prefix, int axis, const char *index) {
+    const bti_instr *instr = &w->kernel->instrs[number];
+    char text[256];
+    if (instr->op == BTI_OP_leaf) {
+        bti_c_element(w, prefix, instr->arg[0], axis, index, text, sizeof text);
+        bti_c_loaded(w, number, text);
+    } else if (instr->op == BTI_OP_iota) {
+        bti_c_index(w, prefix, instr->arg[0], axis, index, text, sizeof text);
+        bti_c_counted(w, number, text);
+    } else if (instr->op != BTI_OP_const && !bti_c_reduces(instr))
+        bti_c_value(w, number);
+}
+
+void bti_c_output(bti_c *w, int operand, const char *prefix, int axis, const char *index) {
+    char element[256], text[256];
+    bti_c_element(w, prefix, operand, axis, index, element, sizeof element);
+    bti_c_stored(w, w->kernel->operands[operand].value, text, sizeof text);
+    bti_c_line(w, "%s = %s;", element, text);
+}
