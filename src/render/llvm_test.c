@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/alloc.h"
 #include "render/test_kernels.h"
+#include "render/test_texts.h"
 
 static const struct {
     const char *name;
@@ -26,39 +26,17 @@ static const struct {
              {"small_floats_neon", small_floats_kernel, BTI_LLVM_NEON, false},
              {"random_avx512", random_kernel, BTI_LLVM_AVX512, false}};
 
-static char *whole_file(const char *path) {
-    bti_str text = {0};
-    char piece[4096];
-    FILE *file = fopen(path, "r");
-    if (!file) return NULL;
-    for (size_t n; (n = fread(piece, 1, sizeof piece, file)) > 0;) bti_str_add_bytes(&text, piece, n);
-    fclose(file);
-    return bti_str_take(&text);
-}
-
-static void write_file(const char *path, const bti_str *text) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text->text, 1, text->length, file), text->length);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void stored_texts(void **state) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char path[512];
+        char name[64];
         static bti_kernel kernel;
         bti_str text = {0};
-        snprintf(path, sizeof path, BERTH_SOURCE_DIR "/tests/render/%s.ll", texts[i].name);
+        snprintf(name, sizeof name, "%s.ll", texts[i].name);
         texts[i].make(&kernel);
         kernel.stream = texts[i].stream;
         assert_null(bti_kernel_verify(&kernel));
         assert_true(bti_render_llvm(&text, &kernel, texts[i].target));
-        if (getenv("BERTH_RENDER_WRITE")) write_file(path, &text);
-        char *stored = whole_file(path);
-        assert_non_null(stored);
-        if (strcmp(stored, bti_str_text(&text)) != 0)
-            fail_msg("%s is written otherwise now; BERTH_RENDER_WRITE=1 stores the new text", path);
-        bti_free(stored);
+        assert_stored(name, &text);
         bti_str_free(&text);
     }
 }

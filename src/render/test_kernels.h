@@ -93,6 +93,13 @@ static inline void small_floats_kernel(bti_kernel *kernel) {
     add_output(kernel, add_instr(kernel, BTI_OP_cast, BT_BF16, wide, 0, 0, 0), false);
 }
 
+/* The first of them may leap along the line: a transposed one. */
+static inline void transpose_add_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .inner = 1};
+    int x = add_input(kernel, BT_F32, 3, false, false), y = add_input(kernel, BT_F32, 3, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_add, BT_F32, x, y, 0, 0), true);
+}
+
 /* Uniform numbers; the key is loaded, scalars: how many, 9, 0x3F800000, 1. */
 static inline void random_kernel(bti_kernel *kernel) {
     *kernel = (bti_kernel){.inner = 1};
@@ -106,6 +113,11 @@ static inline void random_kernel(bti_kernel *kernel) {
     int real = add_instr(kernel, BTI_OP_bitcast, BT_F32, bits, 0, 0, 0);
     add_output(kernel, add_instr(kernel, BTI_OP_sub, BT_F32, real, one, 0, 0), true);
 }
+
+static void (*const kernels_by_hand[])(bti_kernel *kernel) = {
+    map_kernel,          softmax_kernel,       layer_norm_kernel, column_sum_kernel,
+    small_floats_kernel, transpose_add_kernel, random_kernel};
+enum { KERNELS_BY_HAND = sizeof kernels_by_hand / sizeof *kernels_by_hand };
 
 /* --- at random ---------------------------------------------------------------------------------------------------- */
 

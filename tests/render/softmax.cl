@@ -1,0 +1,400 @@
+FUNCTION f32 maximum_f32(f32 x, f32 y) {
+    typedef f32 REAL;
+    return (f32)(x > y || x != x ? x : y);
+}
+FUNCTION f32 sub_f32(f32 x, f32 y) {
+    typedef f32 REAL;
+    return (f32)(x - y);
+}
+FUNCTION f32 exp_f32(f32 x) {
+    typedef f32 REAL;
+    return (f32)(exp(x));
+}
+FUNCTION f32 div_f32(f32 x, f32 y) {
+    typedef f32 REAL;
+    return (f32)(x / y);
+}
+
+struct bti_run_words { i64 at[8]; };
+#define W(number) words.at[number]
+KERNEL(32) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
+    EXCHANGE_BEGIN
+    const i64 lines = 1;
+    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 units = W(0);
+    const i32 lane = (i32)(THREAD & 31);
+    const i64 step = (i64)GROUPS * (THREADS / 32);
+    for (i64 unit = (i64)GROUP * (THREADS / 32) + THREAD / 32; unit < units; unit += step) {
+        i64 rest = unit;
+        const i64 c0 = rest;
+        GLOBAL u8 *a0 = ADDRESS(0, 2) + c0 * W(3);
+        GLOBAL u8 *a1 = ADDRESS(1, 5) + c0 * W(6);
+        f32 t1 = f32_of_bits(0xff800000u);
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(W(1), begin + 16384);
+                f32 p1 = f32_of_bits(0xff800000u);
+                i64 first = begin + lane;
+                for (; first + 224 < end; first += 256) {
+                    f32 x0[8];
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        x0[k] = ((GLOBAL f32 *)l0)[i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        const f32 v0 = x0[k];
+                        p1 = maximum_f32(p1, v0);
+                    }
+                }
+                if (first < end) {
+                    f32 x0[8];
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        x0[k] = ((GLOBAL f32 *)l0)[i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        const f32 v0 = x0[k];
+                        p1 = maximum_f32(p1, v0);
+                    }
+                }
+                UNROLL
+                for (i32 by = 16; by; by /= 2) {
+                    FROM_FURTHER(f32, other, p1, by);
+                    p1 = maximum_f32(p1, other);
+                }
+                FROM_FIRST(f32, p1);
+                if (sets == 1) t1 = p1;
+                else if ((set & 31) == lane) {
+                    t1 = maximum_f32(t1, p1);
+                }
+            }
+        }
+        if (sets > 1) {
+            UNROLL
+            for (i32 by = 16; by; by /= 2) {
+                FROM_FURTHER(f32, other, t1, by);
+                t1 = maximum_f32(t1, other);
+            }
+            FROM_FIRST(f32, t1);
+        }
+        const f32 v1 = t1;
+        f64 t4 = 0;
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(W(1), begin + 16384);
+                f64 p4 = 0;
+                i64 first = begin + lane;
+                for (; first + 224 < end; first += 256) {
+                    f32 x0[8];
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        x0[k] = ((GLOBAL f32 *)l0)[i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        p4 = p4 + (f64)v3;
+                    }
+                }
+                if (first < end) {
+                    f32 x0[8];
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        x0[k] = ((GLOBAL f32 *)l0)[i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        p4 = p4 + (f64)v3;
+                    }
+                }
+                UNROLL
+                for (i32 by = 16; by; by /= 2) {
+                    FROM_FURTHER(f64, other, p4, by);
+                    p4 = p4 + (f64)other;
+                }
+                FROM_FIRST(f64, p4);
+                if (sets == 1) t4 = p4;
+                else if ((set & 31) == lane) {
+                    t4 = t4 + (f64)p4;
+                }
+            }
+        }
+        if (sets > 1) {
+            UNROLL
+            for (i32 by = 16; by; by /= 2) {
+                FROM_FURTHER(f64, other, t4, by);
+                t4 = t4 + (f64)other;
+            }
+            FROM_FIRST(f64, t4);
+        }
+        const f32 v4 = (f32)t4;
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(W(1), begin + 16384);
+                i64 first = begin + lane;
+                for (; first + 224 < end; first += 256) {
+                    f32 x0[8];
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        x0[k] = ((GLOBAL f32 *)l0)[i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        const f32 v5 = div_f32(v3, v4);
+                        ((GLOBAL f32 *)l1)[i] = v5;
+                    }
+                }
+                if (first < end) {
+                    f32 x0[8];
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        x0[k] = ((GLOBAL f32 *)l0)[i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 8; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        const f32 v5 = div_f32(v3, v4);
+                        ((GLOBAL f32 *)l1)[i] = v5;
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct bti_run_kept_words { i64 at[8]; };
+KERNEL(32) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_words words) {
+    DYNAMIC_BEGIN
+    EXCHANGE_BEGIN
+    const i64 lines = 1;
+    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 points = W(1);
+    const i64 at0 = 0;
+    LOCAL u8 *kept = dynamic + (THREAD / 32) * (0 + ((points * 4 + 15) & ~(i64)15));
+    LOCAL f32 *kept0 = (LOCAL f32 *)(kept + at0);
+    const i64 units = W(0);
+    const i32 lane = (i32)(THREAD & 31);
+    const i64 step = (i64)GROUPS * (THREADS / 32);
+    for (i64 unit = (i64)GROUP * (THREADS / 32) + THREAD / 32; unit < units; unit += step) {
+        i64 rest = unit;
+        const i64 c0 = rest;
+        GLOBAL u8 *a0 = ADDRESS(0, 2) + c0 * W(3);
+        GLOBAL u8 *a1 = ADDRESS(1, 5) + c0 * W(6);
+        FETCH_BEGIN();
+        for (i64 number = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            UNROLL_8
+            for (i64 i = lane; i < W(1); i += 32) {
+                FETCH4(&kept0[before + i], l0 + i * 4);
+            }
+        }
+        FETCH_END();
+        f32 t1 = f32_of_bits(0xff800000u);
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(W(1), begin + 16384);
+                f32 p1 = f32_of_bits(0xff800000u);
+                i64 first = begin + lane;
+                for (; first + 96 < end; first += 128) {
+                    f32 x0[4];
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        x0[k] = kept0[before + i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        const f32 v0 = x0[k];
+                        p1 = maximum_f32(p1, v0);
+                    }
+                }
+                if (first < end) {
+                    f32 x0[4];
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        x0[k] = kept0[before + i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        const f32 v0 = x0[k];
+                        p1 = maximum_f32(p1, v0);
+                    }
+                }
+                UNROLL
+                for (i32 by = 16; by; by /= 2) {
+                    FROM_FURTHER(f32, other, p1, by);
+                    p1 = maximum_f32(p1, other);
+                }
+                FROM_FIRST(f32, p1);
+                if (sets == 1) t1 = p1;
+                else if ((set & 31) == lane) {
+                    t1 = maximum_f32(t1, p1);
+                }
+            }
+        }
+        if (sets > 1) {
+            UNROLL
+            for (i32 by = 16; by; by /= 2) {
+                FROM_FURTHER(f32, other, t1, by);
+                t1 = maximum_f32(t1, other);
+            }
+            FROM_FIRST(f32, t1);
+        }
+        const f32 v1 = t1;
+        f64 t4 = 0;
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(W(1), begin + 16384);
+                f64 p4 = 0;
+                i64 first = begin + lane;
+                for (; first + 96 < end; first += 128) {
+                    f32 x0[4];
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        x0[k] = kept0[before + i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        p4 = p4 + (f64)v3;
+                    }
+                }
+                if (first < end) {
+                    f32 x0[4];
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        x0[k] = kept0[before + i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        p4 = p4 + (f64)v3;
+                    }
+                }
+                UNROLL
+                for (i32 by = 16; by; by /= 2) {
+                    FROM_FURTHER(f64, other, p4, by);
+                    p4 = p4 + (f64)other;
+                }
+                FROM_FIRST(f64, p4);
+                if (sets == 1) t4 = p4;
+                else if ((set & 31) == lane) {
+                    t4 = t4 + (f64)p4;
+                }
+            }
+        }
+        if (sets > 1) {
+            UNROLL
+            for (i32 by = 16; by; by /= 2) {
+                FROM_FURTHER(f64, other, t4, by);
+                t4 = t4 + (f64)other;
+            }
+            FROM_FIRST(f64, t4);
+        }
+        const f32 v4 = (f32)t4;
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(W(1), begin + 16384);
+                i64 first = begin + lane;
+                for (; first + 96 < end; first += 128) {
+                    f32 x0[4];
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        x0[k] = kept0[before + i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        const f32 v5 = div_f32(v3, v4);
+                        ((GLOBAL f32 *)l1)[i] = v5;
+                    }
+                }
+                if (first < end) {
+                    f32 x0[4];
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        x0[k] = kept0[before + i];
+                    }
+                    UNROLL
+                    for (i32 k = 0; k < 4; k++) {
+                        const i64 i = first + 32 * k;
+                        if (i >= end) continue;
+                        const f32 v0 = x0[k];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        const f32 v5 = div_f32(v3, v4);
+                        ((GLOBAL f32 *)l1)[i] = v5;
+                    }
+                }
+            }
+        }
+    }
+}
