@@ -66,8 +66,6 @@ int bti_entry_reductions(const bti_kernel *kernel);
 /* Of bti_run_kept: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */
 bool bti_entry_keeps(const bti_kernel *kernel, int instr);
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
-/* Of bti_run_tiled: the local memory of a group, a tile of 32 x 33 elements for each operand that leaps along the line. */
-size_t bti_entry_tile_local(const bti_kernel *kernel);
 /* Which values a sweep needs: of those that it folds or stores. */
 void bti_kernel_needs(const bti_kernel *kernel, int sweep, bool needed[BTI_KERNEL_INSTRS]);
 

@@ -70,7 +70,7 @@ static bt_status launch(bti_gpu *gpu, variant *v, bti_entry entry, const bti_box
                          .units = bti_entry_units(&v->kernel, entry, box),
                          .at_once = at_once,
                          .threads = threads,
-                         .local = entry == BTI_ENTRY_KEPT || entry == BTI_ENTRY_TILED,
+                         .local = entry == BTI_ENTRY_KEPT,
                          .local_bytes = local_bytes};
     return bti_gpu_start(gpu, &v->module, &grid, &words);
 }
@@ -141,10 +141,9 @@ static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_bo
     BTI_TRY(find_variant(gpu, kernel, axis, &v));
     bti_box turned = *box;
     if (v->axis >= 0) exchange_box(&v->kernel, &turned, axis, bti_kernel_axes(&v->kernel) - 2);
-    size_t local = bti_entry_tile_local(&v->kernel);
-    if (!bti_entry_fits(&v->kernel, BTI_ENTRY_TILED, &turned) || local > gpu->local_bytes) return BT_OK;
+    if (!bti_entry_fits(&v->kernel, BTI_ENTRY_TILED, &turned)) return BT_OK;
     *launched = true;
-    return launch(gpu, v, BTI_ENTRY_TILED, &turned, 0, BTI_GROUP, local);
+    return launch_plainly(gpu, v, BTI_ENTRY_TILED, &turned, 0);
 }
 
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {

@@ -34,9 +34,13 @@ enum { units_word = 3 };
         }                                                                                                           \
     }
 TAKES(bti_take, E, y[unit] = (E)W(7))
-TAKES(bti_take_wide, bytes16,
-      ((GLOBAL u32 *)(y + unit))[0] = ((GLOBAL u32 *)(y + unit))[1] = ((GLOBAL u32 *)(y + unit))[2] =
-          ((GLOBAL u32 *)(y + unit))[3] = (u32)W(7))
+#define MISSING_WIDE                               \
+    do {                                           \
+        uint4 all;                                 \
+        all.x = all.y = all.z = all.w = (u32)W(7); \
+        y[unit] = all;                             \
+    } while (0)
+TAKES(bti_take_wide, uint4, MISSING_WIDE)
 #endif
 
 #ifdef GATHER
