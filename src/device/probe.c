@@ -81,7 +81,7 @@ static int apply_mask(const bti_driver *driver, const bti_device_facts *facts, i
     const char *uuids[BTI_MAX_DEVICES];
     int gpus[BTI_MAX_DEVICES], gpu_count = 0, visible[BTI_MAX_DEVICES], shown = 0;
     for (int i = 0; i < count; i++) {
-        if (facts[i].kind != BT_GPU || is_opencl(driver))
+        if (facts[i].kind != BT_GPU || is_opencl(driver) || facts[i].masked)
             order[shown++] = i;
         else
             uuids[gpu_count] = facts[i].uuid, gpus[gpu_count++] = i;

@@ -25,6 +25,7 @@ typedef struct bti_device_facts {
     char pci_bus_id[24];                    /* "0000:3b:00.0"; "" when it has none */
     int capability_major, capability_minor; /* compute capability; 0 when it has none */
     size_t memory_bytes;                    /* 0: unknown */
+    bool masked; /* CUDA's own library listed it, under CUDA_VISIBLE_DEVICES: the mask is not applied again */
 } bti_device_facts;
 
 /* Where a driver takes memory of its own from, scratch of libraries say: the device's pool, under its limits. */
@@ -117,6 +118,20 @@ typedef struct bti_driver {
 
     /* (optional) Copies between two open devices of this driver without the host; otherwise as upload. */
     bt_status (*peer_copy)(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
+
+    /* (optional, all or none) Launches recorded once and run again in one go. From begin to end, what the calling thread launches,
+     * fills and copies within the device is recorded and not run. end: *graph is NULL, and nothing ran, when something cannot
+     * be recorded; it is called after a failure too. run: as if all were launched now, with the addresses of then; *stale:
+     * nothing ran, it must be recorded anew. */
+    bt_status (*graph_begin)(void *device);
+    bt_status (*graph_end)(void *device, void **graph);
+    bt_status (*graph_run)(void *device, void *graph, bool *stale);
+    void (*graph_free)(void *device, void *graph);
+
+    /* (optional) addresses[i] of devices[i], `elements` of the dtype, become the fold (sum, prod, max, min) over all devices, in an
+     * order of the library's own. On each device it comes after what was launched before. UNIMPLEMENTED: not for these. */
+    bt_status (*all_reduce)(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                            size_t elements);
 } bti_driver;
 
 #endif

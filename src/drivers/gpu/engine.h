@@ -57,6 +57,7 @@ typedef struct bti_gpu {
         void *block; /* the lender's */
         size_t bytes;
     } scratch[BTI_GPU_SLOTS];
+    uint64_t scratch_moves; /* how often scratch was given back for more: addresses of before are void */
 } bti_gpu;
 
 /* When the device is closed its pool is gone already, and scratch with it: there is nothing to give back. */

@@ -1,0 +1,283 @@
+/* NVIDIA's GPUs: the driver's table, opening and closing, memory, events. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "drivers/cuda/device.h"
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static bt_status ask(bti_cuda_device *device, int attribute, int *value) {
+    BTI_CUDA_TRY(device, cuDeviceGetAttribute, value, attribute, device->device);
+    return BT_OK;
+}
+
+static bt_status read_facts(bti_cuda_device *device, const bti_lender *lender) {
+    static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
+                                                 .unload = bti_cuda_unload,
+                                                 .find = bti_cuda_find_function,
+                                                 .launch = bti_cuda_launch,
+                                                 .product = bti_cuda_product,
+                                                 .fill = bti_cuda_fill,
+                                                 .copy = bti_cuda_copy,
+                                                 .wait = bti_cuda_sync};
+    int shared = 0, opt_in = 0;
+    bti_gpu *gpu = &device->gpu;
+    gpu->driver = &engine_driver;
+    gpu->device = device;
+    gpu->name = device->name;
+    gpu->target = BTI_CUDA_C;
+    gpu->lender = *lender;
+    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &gpu->units));
+    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &gpu->threads));
+    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared));
+    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &opt_in));
+    device->shared_opt_in = (size_t)(opt_in > shared ? opt_in : shared);
+    gpu->local_bytes = device->shared_opt_in;
+    return BT_OK;
+}
+
+/* With the context current. */
+static bt_status make_streams(bti_cuda_device *device) {
+    BTI_CUDA_TRY(device, cuStreamCreate, &device->compute, CU_STREAM_NON_BLOCKING);
+    BTI_TRY(bti_cuda_lane_open(device, &device->up));
+    BTI_TRY(bti_cuda_lane_open(device, &device->down));
+    for (int i = 0; i < BTI_CUDA_EVENTS; i++)
+        BTI_CUDA_TRY(device, cuEventCreate, &device->events[i], CU_EVENT_DISABLE_TIMING);
+    return BT_OK;
+}
+
+static bt_status open_device(bti_cuda_device *device, const bti_lender *lender) {
+    bti_device_facts facts;
+    BTI_TRY(bti_cuda_find(device->ordinal, &facts, &device->cuda_ordinal));
+    snprintf(device->name, sizeof device->name, "%s", facts.description);
+    device->architecture = facts.capability_major * 10 + facts.capability_minor;
+    BTI_TRY(bti_cuda_compiler_check(device->architecture));
+    BTI_CUDA_TRY(device, cuDeviceGet, &device->device, device->cuda_ordinal);
+    BTI_TRY(read_facts(device, lender));
+    BTI_CUDA_TRY(device, cuDevicePrimaryCtxRetain, &device->context, device->device);
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(make_streams(device));
+}
+
+/* With the context current. */
+static void drop_streams(bti_cuda_device *device) {
+    for (int i = 0; i < BTI_CUDA_EVENTS; i++)
+        if (device->events[i]) (void)bti_cu.cuEventDestroy(device->events[i]);
+    bti_cuda_lane_close(&device->down);
+    bti_cuda_lane_close(&device->up);
+    if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
+}
+
+/* Of a lost device only the context is given back: everything else goes with it, and waiting might not end. */
+static void cuda_close(void *opened) {
+    bti_cuda_device *device = opened;
+    pthread_mutex_t *const locks[] = {&device->up.lock, &device->down.lock, &device->event_lock, &device->peer_lock,
+                                      &device->lost_lock};
+    bti_gpu_close(&device->gpu);
+    bti_cuda_communicators_free(device);
+    bool current = device->context && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS;
+    if (current && !atomic_load(&device->lost) && device->compute) (void)bti_cu.cuStreamSynchronize(device->compute);
+    bti_cuda_products_free(device);
+    bti_cuda_words_free(device);
+    if (current && !atomic_load(&device->lost)) drop_streams(device);
+    if (current) (void)bti_cuda_leave(BT_OK);
+    if (device->context) (void)bti_cu.cuDevicePrimaryCtxRelease(device->device);
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_destroy(locks[i]);
+    bti_free(device);
+}
+
+static bt_status cuda_open(int ordinal, const bti_lender *lender, void **opened) {
+    bti_cuda_device *device = bti_calloc(1, sizeof *device);
+    if (!device) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    pthread_mutex_t *const locks[] = {&device->up.lock, &device->down.lock, &device->event_lock, &device->peer_lock,
+                                      &device->lost_lock};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
+    device->ordinal = ordinal;
+    snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
+    bt_status status = open_device(device, lender);
+    if (status == BT_OK)
+        *opened = device;
+    else
+        cuda_close(device);
+    return status;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static void add_processes(const bti_cuda_device *device, bti_str *told) {
+    bti_device_process processes[16];
+    int count = 0;
+    bool first = true;
+    if (bti_cuda_processes(device->ordinal, processes, 16, &count) != BT_OK) return;
+    for (int i = 0; i < count && i < 16; i++) {
+        if (processes[i].pid == getpid() || !processes[i].bytes) continue;
+        bti_str_addf(told, "%s process %lld holds ", first ? "; of other programs," : ",", (long long)processes[i].pid);
+        bti_str_add_bytes_size(told, processes[i].bytes);
+        first = false;
+    }
+}
+
+static bt_status out_of_memory(bti_cuda_device *device, size_t bytes) {
+    size_t free_bytes = 0, total = 0;
+    bti_str told = {0};
+    bti_str_addf(&told, "%s: cuMemAlloc has no room for ", device->name);
+    bti_str_add_bytes_size(&told, bytes);
+    if (bti_cu.cuMemGetInfo(&free_bytes, &total) == CUDA_SUCCESS) {
+        bti_str_add(&told, ": ");
+        bti_str_add_bytes_size(&told, free_bytes);
+        bti_str_add(&told, " of ");
+        bti_str_add_bytes_size(&told, total);
+        bti_str_add(&told, " are free");
+    }
+    add_processes(device, &told);
+    bt_status status = bti_fail(BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&told));
+    bti_str_free(&told);
+    return status;
+}
+
+static bt_status cuda_alloc(void *opened, size_t bytes, uint64_t *address) {
+    bti_cuda_device *device = opened;
+    CUdeviceptr memory = 0;
+    BTI_TRY(bti_cuda_enter(device));
+    CUresult result = bti_cu.cuMemAlloc(&memory, bytes);
+    bt_status status = result == CUDA_ERROR_OUT_OF_MEMORY ? out_of_memory(device, bytes)
+                                                          : bti_cuda_check(device, "cuMemAlloc", result);
+    *address = memory;
+    return bti_cuda_leave(status);
+}
+
+static void cuda_free(void *opened, uint64_t address, size_t bytes) {
+    (void)bytes;
+    bti_cuda_device *device = opened;
+    if (atomic_load(&device->lost) || bti_cu.cuCtxPushCurrent(device->context) != CUDA_SUCCESS) return;
+    (void)bti_cu.cuMemFree(address);
+    (void)bti_cuda_leave(BT_OK);
+}
+
+static bt_status cuda_memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(bti_cuda_check(device, "cuMemGetInfo", bti_cu.cuMemGetInfo(free_bytes, total_bytes)));
+}
+
+/* --- programs ----------------------------------------------------------------------------------------------------- */
+
+static bt_status program_load(void *opened, const bti_program_source *source, void **program) {
+    bti_cuda_device *device = opened;
+    return bti_gpu_load(&device->gpu, source, program);
+}
+static void program_free(void *opened, const bti_program_source *source, void *program) {
+    (void)source;
+    bti_cuda_device *device = opened;
+    bti_gpu_unload(&device->gpu, program);
+}
+static bt_status launch(void *opened, void *program, const bti_work *work) {
+    bti_cuda_device *device = opened;
+    return bti_gpu_launch_work(&device->gpu, program, work);
+}
+static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
+    bti_cuda_device *device = opened;
+    return bti_gpu_launch_kernel(&device->gpu, program, box);
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
+
+static bt_status record(void *opened, bti_event *event) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    pthread_mutex_lock(&device->event_lock);
+    event->value = device->recorded++;
+    bt_status status = bti_cuda_check(
+        device, "cuEventRecord", bti_cu.cuEventRecord(device->events[event->value % BTI_CUDA_EVENTS], device->compute));
+    pthread_mutex_unlock(&device->event_lock);
+    return bti_cuda_leave(status);
+}
+
+static bt_status wait_event(void *opened, bti_event event) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(bti_cuda_check(device, "cuEventSynchronize",
+                                         bti_cu.cuEventSynchronize(device->events[event.value % BTI_CUDA_EVENTS])));
+}
+
+static bt_status query(void *opened, bti_event event, bool *done) {
+    bti_cuda_device *device = opened;
+    *done = false;
+    BTI_TRY(bti_cuda_enter(device));
+    CUresult result = bti_cu.cuEventQuery(device->events[event.value % BTI_CUDA_EVENTS]);
+    *done = result == CUDA_SUCCESS;
+    return bti_cuda_leave(result == CUDA_ERROR_NOT_READY ? BT_OK : bti_cuda_check(device, "cuEventQuery", result));
+}
+
+bt_status bti_cuda_sync(void *opened) {
+    bti_cuda_device *device = opened;
+    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute};
+    bt_status status = BT_OK;
+    BTI_TRY(bti_cuda_enter(device));
+    for (int i = 0; i < 3 && status == BT_OK; i++)
+        status = bti_cuda_check(device, "cuStreamSynchronize", bti_cu.cuStreamSynchronize(streams[i]));
+    return bti_cuda_leave(status);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static void describe(void *opened, bti_str *text) {
+    static const char *const used_for[BTI_CUDA_LIBRARIES] = {"CUDA",
+                                                             "what other programs use",
+                                                             "compiles kernels",
+                                                             "matrix products",
+                                                             "looked for only: no operation uses it",
+                                                             "sums over GPUs"};
+    const bti_cuda_device *device = opened;
+    bti_str_addf(text, "%s: compute capability %d.%d, %d multiprocessors\n", device->name, device->architecture / 10,
+                 device->architecture % 10, device->gpu.units);
+    for (int i = 0; i < BTI_CUDA_LIBRARIES; i++) {
+        const bti_cuda_library_state *state = bti_cuda_library_look((bti_cuda_library)i);
+        if (*state->path)
+            bti_str_addf(text, "%s%s%s (%s): %s\n", state->title, *state->version ? " " : "", state->version,
+                         used_for[i], state->path);
+        else
+            bti_str_addf(text, "%s (%s): not there: %s\n", state->title, used_for[i], state->reason);
+    }
+}
+
+void bti_cuda_reset(void) {
+    bti_cuda_probe_reset();
+    bti_cuda_libraries_reset();
+}
+
+const bti_driver bti_driver_cuda = {
+    .name = "cuda",
+    .granularity = BTI_KERNEL,
+    .kinds = 1u << BT_GPU,
+    .foreign = true,
+    .likely = bti_cuda_likely,
+    .probe = bti_cuda_probe,
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .upload = bti_cuda_upload,
+    .download = bti_cuda_download,
+    .copy = bti_cuda_copy,
+    .fill = bti_cuda_fill,
+    .program_load = program_load,
+    .program_free = program_free,
+    .launch = launch,
+    .launch_kernel = launch_kernel,
+    .record = record,
+    .wait = wait_event,
+    .query = query,
+    .sync = bti_cuda_sync,
+    .memory = cuda_memory,
+    .processes = bti_cuda_processes,
+    .describe = describe,
+    .peer_copy = bti_cuda_peer_copy,
+    .graph_begin = bti_cuda_graph_begin,
+    .graph_end = bti_cuda_graph_end,
+    .graph_run = bti_cuda_graph_run,
+    .graph_free = bti_cuda_graph_free,
+    .all_reduce = bti_cuda_all_reduce,
+};

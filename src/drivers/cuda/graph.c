@@ -1,0 +1,111 @@
+/* Launches recorded into a graph, to be run again at the cost of one. Recording goes to a stream of its own, so that other
+ * threads' transfers to and from the device go on meanwhile. */
+#include "base/alloc.h"
+#include "drivers/cuda/device.h"
+
+struct bti_cuda_capture {
+    CUstream stream;
+    pthread_t thread;
+    bool refused; /* something cannot be in a graph */
+};
+
+typedef struct graph {
+    CUgraphExec executable;
+    uint64_t scratch_moves; /* when it was recorded: scratch that stood elsewhere is not its own any more */
+} graph;
+
+static struct bti_cuda_capture *own_capture(const bti_cuda_device *device) {
+    struct bti_cuda_capture *capture = device->capture;
+    return capture && pthread_equal(capture->thread, pthread_self()) ? capture : NULL;
+}
+
+CUstream bti_cuda_stream(bti_cuda_device *device) {
+    const struct bti_cuda_capture *capture = own_capture(device);
+    return capture ? capture->stream : device->compute;
+}
+
+bool bti_cuda_cannot_record(bti_cuda_device *device) {
+    struct bti_cuda_capture *capture = own_capture(device);
+    if (capture) capture->refused = true;
+    return capture;
+}
+
+/* --- recording ---------------------------------------------------------------------------------------------------- */
+
+static void drop_capture(bti_cuda_device *device) {
+    if (device->capture->stream) (void)bti_cu.cuStreamDestroy(device->capture->stream);
+    bti_free(device->capture);
+    device->capture = NULL;
+}
+
+static bt_status begin(bti_cuda_device *device) {
+    BTI_CUDA_TRY(device, cuStreamCreate, &device->capture->stream, CU_STREAM_NON_BLOCKING);
+    BTI_CUDA_TRY(device, cuStreamBeginCapture, device->capture->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    device->capture->thread = pthread_self();
+    return BT_OK;
+}
+
+bt_status bti_cuda_graph_begin(void *opened) {
+    bti_cuda_device *device = opened;
+    if (device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: a graph is being recorded already", device->name);
+    BTI_TRY(bti_cuda_enter(device));
+    device->capture = bti_calloc(1, sizeof *device->capture);
+    bt_status status = device->capture ? begin(device) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (status != BT_OK && device->capture) drop_capture(device);
+    return bti_cuda_leave(status);
+}
+
+static bt_status end(bti_cuda_device *device, graph *made) {
+    CUgraph recorded = NULL;
+    bt_status status =
+        bti_cuda_check(device, "cuStreamEndCapture", bti_cu.cuStreamEndCapture(device->capture->stream, &recorded));
+    made->scratch_moves = device->gpu.scratch_moves;
+    if (status == BT_OK && !device->capture->refused)
+        status = bti_cuda_check(device, "cuGraphInstantiateWithFlags",
+                                bti_cu.cuGraphInstantiateWithFlags(&made->executable, recorded, 0));
+    if (recorded) (void)bti_cu.cuGraphDestroy(recorded);
+    return status;
+}
+
+bt_status bti_cuda_graph_end(void *opened, void **recorded) {
+    bti_cuda_device *device = opened;
+    *recorded = NULL;
+    if (!device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: no graph is being recorded", device->name);
+    graph *made = bti_calloc(1, sizeof *made);
+    bt_status status = bti_cuda_enter(device);
+    if (status == BT_OK) {
+        status = made ? end(device, made) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        drop_capture(device);
+        status = bti_cuda_leave(status);
+    } else {
+        bti_free(device->capture);
+        device->capture = NULL;
+    }
+    if (status == BT_OK && made->executable)
+        *recorded = made;
+    else
+        bti_free(made);
+    return status;
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
+    bti_cuda_device *device = opened;
+    graph *known = recorded;
+    *stale = known->scratch_moves != device->gpu.scratch_moves;
+    if (*stale) return BT_OK;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(
+        bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute)));
+}
+
+void bti_cuda_graph_free(void *opened, void *recorded) {
+    bti_cuda_device *device = opened;
+    graph *known = recorded;
+    if (!atomic_load(&device->lost) && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS) {
+        (void)bti_cu.cuGraphExecDestroy(known->executable);
+        (void)bti_cuda_leave(BT_OK);
+    }
+    bti_free(known);
+}

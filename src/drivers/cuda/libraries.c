@@ -1,0 +1,282 @@
+#include "drivers/cuda/libraries.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "base/fork.h"
+#include "base/str.h"
+#include "base/trace.h"
+
+bti_cuda_driver_api bti_cu;
+bti_nvml_api bti_nvml;
+bti_nvrtc_api bti_nvrtc;
+bti_cublaslt_api bti_cublaslt;
+bti_nccl_api bti_nccl;
+static size_t (*cudnn_version)(void);
+
+typedef struct symbol {
+    const char *name;
+    void **at;
+    bool optional;
+} symbol;
+
+#define BTI_SYMBOL(result, name, symbol, arguments) {symbol, (void **)&API.name, false},
+#define BTI_SYMBOL_OPTIONAL(result, name, symbol, arguments) {symbol, (void **)&API.name, true},
+#define API bti_cu
+static const symbol driver_symbols[] = {
+#include "drivers/cuda/driver_api.def"
+    {0}};
+#undef API
+#define API bti_nvml
+static const symbol nvml_symbols[] = {
+#include "drivers/cuda/nvml.def"
+    {0}};
+#undef API
+#define API bti_nvrtc
+static const symbol nvrtc_symbols[] = {
+#include "drivers/cuda/nvrtc.def"
+    {0}};
+#undef API
+#define API bti_cublaslt
+static const symbol cublaslt_symbols[] = {
+#include "drivers/cuda/cublaslt.def"
+    {0}};
+#undef API
+#define API bti_nccl
+static const symbol nccl_symbols[] = {
+#include "drivers/cuda/nccl.def"
+    {0}};
+#undef API
+#undef BTI_SYMBOL
+#undef BTI_SYMBOL_OPTIONAL
+static const symbol cudnn_symbols[] = {{"cudnnGetVersion", (void **)&cudnn_version, false}, {0}};
+
+typedef struct library {
+    const char *names[4]; /* tried in this order */
+    const symbol *symbols;
+    bool of_driver;
+    bool by_version; /* of CUDA's: the names are those for 13 and 12 */
+    const char *install;
+    void (*ask_version)(bti_cuda_library_state *state);
+    void *handle;
+    atomic_int found; /* 0: not tried yet; 1: there; -1: not */
+    bti_cuda_library_state state;
+} library;
+
+/* --- versions ----------------------------------------------------------------------------------------------------- */
+
+static void set_version(bti_cuda_library_state *state, int major, int minor, int patch) {
+    state->major = major;
+    state->minor = minor;
+    if (patch < 0)
+        snprintf(state->version, sizeof state->version, "%d.%d", major, minor);
+    else
+        snprintf(state->version, sizeof state->version, "%d.%d.%d", major, minor, patch);
+}
+static void ask_driver(bti_cuda_library_state *state) {
+    int version = 0;
+    if (bti_cu.cuDriverGetVersion(&version) == CUDA_SUCCESS)
+        set_version(state, version / 1000, version % 1000 / 10, -1);
+}
+static void ask_nvrtc(bti_cuda_library_state *state) {
+    int major = 0, minor = 0;
+    if (bti_nvrtc.nvrtcVersion(&major, &minor) == NVRTC_SUCCESS) set_version(state, major, minor, -1);
+}
+static void ask_cublaslt(bti_cuda_library_state *state) {
+    int version = (int)bti_cublaslt.cublasLtGetVersion(); /* 13.0.2 as 130002, 12.4.5 as 120405 */
+    set_version(state, version / 10000, version % 10000 / 100, version % 100);
+}
+static void ask_cudnn(bti_cuda_library_state *state) {
+    int version = (int)cudnn_version(); /* 9.1.0 as 90100 */
+    set_version(state, version / 10000, version % 10000 / 100, version % 100);
+}
+static void ask_nccl(bti_cuda_library_state *state) {
+    int version = 0; /* 2.18.3 as 21803 */
+    if (bti_nccl.ncclGetVersion(&version) == ncclSuccess)
+        set_version(state, version / 10000, version % 10000 / 100, version % 100);
+}
+
+#define WITH_DRIVER "it comes with NVIDIA's driver (on Debian the packages nvidia-driver and nvidia-smi)"
+static library libraries[BTI_CUDA_LIBRARIES] = {
+    [BTI_CUDA_DRIVER] =
+        {{"libcuda.so.1"}, driver_symbols, true, false, WITH_DRIVER, ask_driver, .state.title = "libcuda"},
+    [BTI_CUDA_NVML] = {{"libnvidia-ml.so.1"}, nvml_symbols, true, false, WITH_DRIVER, NULL, .state.title = "NVML"},
+    [BTI_CUDA_NVRTC] =
+        {{"libnvrtc.so.13", "libnvrtc.so.12"},
+         nvrtc_symbols,
+         false,
+         true,
+         "install CUDA's run-time compiler: NVIDIA's package cuda-nvrtc-13-0 or cuda-nvrtc-12-9, on Debian "
+         "libnvrtc12, or Python's nvidia-cuda-nvrtc (then set the flag cuda_path to its folder "
+         "site-packages/nvidia)",
+         ask_nvrtc,
+         .state.title = "NVRTC"},
+    [BTI_CUDA_CUBLASLT] = {{"libcublasLt.so.13", "libcublasLt.so.12"},
+                           cublaslt_symbols,
+                           false,
+                           true,
+                           "without it products run on kernels of ours; NVIDIA's package libcublas-13-0 or "
+                           "libcublas-12-9, or Python's nvidia-cublas",
+                           ask_cublaslt,
+                           .state.title = "cuBLASLt"},
+    [BTI_CUDA_CUDNN] = {{"libcudnn.so.9", "libcudnn.so.8"},
+                        cudnn_symbols,
+                        false,
+                        false,
+                        "no operation needs it",
+                        ask_cudnn,
+                        .state.title = "cuDNN"},
+    [BTI_CUDA_NCCL] = {{"libnccl.so.2"},
+                       nccl_symbols,
+                       false,
+                       false,
+                       "without it sums over GPUs go by copies; NVIDIA's package libnccl2, or Python's nvidia-nccl",
+                       ask_nccl,
+                       .state.title = "NCCL"},
+};
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(lock)
+
+static const char *resolve(const library *l, void *handle) {
+    const char *missing = NULL;
+    for (const symbol *s = l->symbols; s->name; s++) {
+        *s->at = dlsym(handle, s->name);
+        if (!*s->at && !s->optional && !missing) missing = s->name;
+    }
+    return missing;
+}
+
+/* The ith name to try: CUDA 12's first where the driver takes no 13. */
+static const char *name_of(const library *l, int i) {
+    int major = libraries[BTI_CUDA_DRIVER].state.major;
+    return l->names[l->by_version && major && major < 13 && i < 2 ? 1 - i : i];
+}
+
+static bool try_path(library *l, const char *path, bti_str *reason) {
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        const char *said = dlerror();
+        bti_str_addf(reason, "%s; ", said ? said : path);
+        return false;
+    }
+    const char *missing = resolve(l, handle);
+    if (missing) {
+        bti_str_addf(reason, "%s has no %s: it is older than CUDA 11.4, or damaged; ", path, missing);
+        dlclose(handle);
+        return false;
+    }
+    l->handle = handle;
+    snprintf(l->state.path, sizeof l->state.path, "%s", path);
+    return true;
+}
+
+/* The library by any of its names in the folders that a pattern means. */
+static bool try_pattern(library *l, const char *folder, size_t length, const char *below, bti_str *reason) {
+    bool found = false;
+    for (int i = 0; name_of(l, i) && !found; i++) {
+        bti_str pattern = {0};
+        glob_t paths;
+        bti_str_add_bytes(&pattern, folder, length);
+        bti_str_addf(&pattern, "%s/%s", below, name_of(l, i));
+        if (!pattern.failed && !glob(pattern.text, 0, NULL, &paths)) {
+            for (size_t p = paths.gl_pathc; p-- > 0 && !found;) found = try_path(l, paths.gl_pathv[p], reason);
+            globfree(&paths);
+        }
+        bti_str_free(&pattern);
+    }
+    return found;
+}
+
+static bool try_folders(library *l, const char *folders, bti_str *reason) {
+    static const char *const below[] = {"", "/lib64", "/lib", "/*/lib", "/nvidia/*/lib"};
+    for (const char *at = folders; *at;) {
+        size_t length = strcspn(at, ":");
+        for (size_t b = 0; length && b < sizeof below / sizeof *below; b++)
+            if (try_pattern(l, at, length, below[b], reason)) return true;
+        at += length + (at[length] == ':');
+    }
+    bti_str_addf(reason, "%s is not below %s; ", l->names[0], folders);
+    return false;
+}
+
+static bool try_loader(library *l, bti_str *reason) {
+    for (int i = 0; name_of(l, i); i++)
+        if (try_path(l, name_of(l, i), reason)) return true;
+    return false;
+}
+
+static bool search(library *l, bti_str *reason) {
+    char *folders = bti_flag_text(BTI_FLAG_cuda_path);
+    bool found = false;
+    if (!folders)
+        bti_str_add(reason, "out of host memory; ");
+    else if (*folders)
+        found = try_folders(l, folders, reason) || (l->of_driver && try_loader(l, reason));
+    else
+        found = try_loader(l, reason) || (!l->of_driver && (try_pattern(l, "/usr/local/cuda", 15, "/lib64", reason) ||
+                                                            try_pattern(l, "/usr/local/cuda-*", 17, "/lib64", reason)));
+    bti_free(folders);
+    return found;
+}
+
+/* Under the lock. */
+static void open_library(library *l) {
+    bti_str reason = {0};
+    uint64_t start = bti_trace_begin();
+    bool found = search(l, &reason);
+    if (found) {
+        bti_trace_end(BTI_TRACE_LIBRARY, l->state.title, start);
+        if (l->ask_version) l->ask_version(&l->state);
+    } else {
+        snprintf(l->state.reason, sizeof l->state.reason, "%s%s", bti_str_text(&reason), l->install);
+    }
+    bti_str_free(&reason);
+    atomic_store(&l->found, found ? 1 : -1);
+}
+
+bool bti_cuda_has(bti_cuda_library which) {
+    library *l = &libraries[which];
+    int found = atomic_load_explicit(&l->found, memory_order_acquire);
+    if (found) return found > 0;
+    if (l->by_version) (void)bti_cuda_has(BTI_CUDA_DRIVER);
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&l->found)) open_library(l);
+    pthread_mutex_unlock(&lock);
+    return atomic_load(&l->found) > 0;
+}
+
+bt_status bti_cuda_need(bti_cuda_library which) {
+    if (bti_cuda_has(which)) return BT_OK;
+    return bti_fail(BT_UNAVAILABLE, "%s is not there: %s", libraries[which].state.title, libraries[which].state.reason);
+}
+
+const bti_cuda_library_state *bti_cuda_library_look(bti_cuda_library which) {
+    bti_cuda_has(which);
+    return &libraries[which].state;
+}
+
+int bti_cuda_driver_version(void) {
+    const bti_cuda_library_state *state = bti_cuda_library_look(BTI_CUDA_DRIVER);
+    return state->major * 1000 + state->minor * 10;
+}
+
+void bti_cuda_libraries_reset(void) {
+    pthread_mutex_lock(&lock);
+    for (int i = BTI_CUDA_LIBRARIES; i-- > 0;) {
+        library *l = &libraries[i];
+        if (l->handle) dlclose(l->handle);
+        l->handle = NULL;
+        l->state = (bti_cuda_library_state){.title = l->state.title};
+        atomic_store(&l->found, 0);
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,293 @@
+/* Which GPUs there are: from NVML, which needs no context and heeds no mask; without it (or where GPUs are split by MIG, of which
+ * only libcuda tells what a program gets) from libcuda's counts, which make no context either. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "base/fork.h"
+#include "drivers/cuda/device.h"
+
+#define MOST 64
+
+typedef struct card {
+    bti_device_facts facts;
+    unsigned location[3]; /* PCI domain, bus, device */
+    int number;           /* NVML's, or libcuda's where it has listed them */
+} card;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+BTI_RENEW_IN_CHILD(lock)
+static card cards[MOST];
+static int card_count;
+static bool listed, by_libcuda, nvml_ready, cuda_ready;
+
+bool bti_cuda_likely(unsigned kinds, bti_str *reason) {
+    static const char *const marks[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvhost-gpu",
+                                        "/dev/nvgpu/igpu0"};
+    if (!(kinds & 1u << BT_GPU)) return false;
+    if (bti_flag_bool(BTI_FLAG_cuda_path)) return true;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (!access(marks[i], F_OK)) return true;
+    bti_str_add(reason, "cuda: no NVIDIA driver is loaded (there is no /dev/nvidiactl)\n");
+    return false;
+}
+
+static void read_location(card *c) {
+    c->location[0] = c->location[1] = c->location[2] = 0;
+    (void)!sscanf(c->facts.pci_bus_id, "%x:%x:%x", &c->location[0], &c->location[1], &c->location[2]);
+}
+
+/* As nvidia-smi and CUDA write it: "0000:3b:00.0". */
+static void set_location(card *c, unsigned domain, unsigned bus, unsigned device) {
+    snprintf(c->facts.pci_bus_id, sizeof c->facts.pci_bus_id, "%04x:%02x:%02x.0", domain, bus, device);
+    read_location(c);
+}
+
+static int by_location(const void *a, const void *b) {
+    const card *x = a, *y = b;
+    for (int i = 0; i < 3; i++)
+        if (x->location[i] != y->location[i]) return x->location[i] < y->location[i] ? -1 : 1;
+    return x->number - y->number;
+}
+
+/* --- NVML --------------------------------------------------------------------------------------------------------- */
+
+static bool nvml_failed(nvmlReturn_t result, const char *call, bti_str *reason) {
+    if (result == NVML_SUCCESS) return false;
+    bti_str_addf(reason, "cuda: %s: %s%s\n", call, bti_nvml.nvmlErrorString(result),
+                 result == NVML_ERROR_LIB_RM_VERSION_MISMATCH
+                     ? "; the kernel driver and its libraries are of different versions: restart the machine"
+                 : result == NVML_ERROR_NO_PERMISSION ? "; may this user open /dev/nvidiactl and /dev/nvidia0?"
+                                                      : "");
+    return true;
+}
+
+static bool nvml_start(bti_str *reason) {
+    if (nvml_ready) return true;
+    if (!bti_cuda_has(BTI_CUDA_NVML)) {
+        bti_str_addf(reason, "cuda: NVML is not there: %s\n", bti_cuda_library_look(BTI_CUDA_NVML)->reason);
+        return false;
+    }
+    if (nvml_failed(bti_nvml.nvmlInit(), "nvmlInit", reason)) return false;
+    return nvml_ready = true;
+}
+
+/* False: it cannot be used; *split: it is several devices to CUDA. */
+static bool nvml_card(unsigned index, const char *version, card *c, bool *split, bti_str *reason) {
+    nvmlDevice_t device;
+    nvmlPciInfo_t pci;
+    nvmlMemory_t memory;
+    unsigned mode = 0, pending;
+    char call[64];
+    *c = (card){.number = (int)index, .facts.kind = BT_GPU};
+    snprintf(call, sizeof call, "NVML, of device %u", index);
+    if (nvml_failed(bti_nvml.nvmlDeviceGetHandleByIndex(index, &device), call, reason) ||
+        nvml_failed(bti_nvml.nvmlDeviceGetName(device, c->facts.description, sizeof c->facts.description), call,
+                    reason) ||
+        nvml_failed(bti_nvml.nvmlDeviceGetUUID(device, c->facts.uuid, sizeof c->facts.uuid), call, reason) ||
+        nvml_failed(bti_nvml.nvmlDeviceGetPciInfo(device, &pci), call, reason) ||
+        nvml_failed(
+            bti_nvml.nvmlDeviceGetCudaComputeCapability(device, &c->facts.capability_major, &c->facts.capability_minor),
+            call, reason))
+        return false;
+    set_location(c, pci.domain, pci.bus, pci.device);
+    if (bti_nvml.nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS) c->facts.memory_bytes = memory.total;
+    snprintf(c->facts.driver_version, sizeof c->facts.driver_version, "%s", version);
+    if (bti_nvml.nvmlDeviceGetMigMode && bti_nvml.nvmlDeviceGetMigMode(device, &mode, &pending) == NVML_SUCCESS)
+        *split |= mode == NVML_DEVICE_MIG_ENABLE;
+    return true;
+}
+
+static bool list_by_nvml(bti_str *reason) {
+    char version[48] = "";
+    unsigned count = 0;
+    bool split = false;
+    if (!nvml_start(reason) || nvml_failed(bti_nvml.nvmlDeviceGetCount(&count), "nvmlDeviceGetCount", reason))
+        return false;
+    (void)bti_nvml.nvmlSystemGetDriverVersion(version, sizeof version);
+    card_count = 0;
+    for (unsigned i = 0; i < count && card_count < MOST; i++)
+        card_count += nvml_card(i, version, &cards[card_count], &split, reason);
+    if (split)
+        bti_str_add(reason,
+                    "cuda: a GPU is split by MIG: of its parts those are listed that libcuda shows, one as a rule "
+                    "(CUDA_VISIBLE_DEVICES=MIG-... chooses which)\n");
+    else if (!count)
+        bti_str_add(reason, "cuda: NVML lists no GPU\n");
+    return !split;
+}
+
+/* --- libcuda ------------------------------------------------------------------------------------------------------ */
+
+static bt_status cuda_start(void) {
+    if (cuda_ready) return BT_OK;
+    BTI_TRY(bti_cuda_need(BTI_CUDA_DRIVER));
+    int version = bti_cuda_driver_version();
+    if (version && version < 12000)
+        return bti_fail(
+            BT_UNAVAILABLE,
+            "the driver is too old: it is of CUDA %d.%d, and 12.0 is the least (install driver 525 or newer)",
+            version / 1000, version % 1000 / 10);
+    BTI_CUDA_TRY(NULL, cuInit, 0);
+    cuda_ready = true;
+    return BT_OK;
+}
+
+static void write_uuid(char text[64], const char *prefix, const CUuuid *uuid) {
+    int length = snprintf(text, 64, "%s", prefix);
+    for (int i = 0; i < 16; i++)
+        length += snprintf(text + length, 64 - (size_t)length, "%s%02x",
+                           i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid->bytes[i]);
+}
+
+static bt_status cuda_card(int ordinal, card *c) {
+    CUdevice device;
+    CUuuid uuid;
+    int domain = 0, bus = 0, slot = 0;
+    bti_device_facts *f = &c->facts;
+    *c = (card){.number = ordinal, .facts.kind = BT_GPU};
+    BTI_CUDA_TRY(NULL, cuDeviceGet, &device, ordinal);
+    BTI_CUDA_TRY(NULL, cuDeviceGetName, f->description, sizeof f->description, device);
+    BTI_CUDA_TRY(NULL, cuDeviceGetUuid, &uuid, device);
+    BTI_CUDA_TRY(NULL, cuDeviceTotalMem, &f->memory_bytes, device);
+    BTI_CUDA_TRY(NULL, cuDeviceGetAttribute, &domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, device);
+    BTI_CUDA_TRY(NULL, cuDeviceGetAttribute, &bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device);
+    BTI_CUDA_TRY(NULL, cuDeviceGetAttribute, &slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device);
+    BTI_CUDA_TRY(NULL, cuDeviceGetAttribute, &f->capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                 device);
+    BTI_CUDA_TRY(NULL, cuDeviceGetAttribute, &f->capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                 device);
+    write_uuid(f->uuid, strstr(f->description, " MIG ") ? "MIG-" : "GPU-", &uuid);
+    set_location(c, (unsigned)domain, (unsigned)bus, (unsigned)slot);
+    snprintf(f->driver_version, sizeof f->driver_version, "CUDA %s", bti_cuda_library_look(BTI_CUDA_DRIVER)->version);
+    f->masked = true;
+    return BT_OK;
+}
+
+static bt_status list_by_libcuda(void) {
+    int count = 0;
+    card_count = 0;
+    by_libcuda = true;
+    BTI_TRY(cuda_start());
+    BTI_CUDA_TRY(NULL, cuDeviceGetCount, &count);
+    for (int i = 0; i < count && i < MOST; i++) {
+        BTI_TRY(cuda_card(i, &cards[i]));
+        card_count = i + 1;
+    }
+    return BT_OK;
+}
+
+/* --- both --------------------------------------------------------------------------------------------------------- */
+
+/* Under the lock. What libcuda lists under a mask is in the mask's order already. */
+static void list(bti_str *reason) {
+    if (listed) return;
+    by_libcuda = false;
+    bti_nowhere nowhere = bti_nowhere_begin();
+    if (!list_by_nvml(reason) && list_by_libcuda() != BT_OK) bti_str_addf(reason, "cuda: %s\n", bt_error_text());
+    bti_nowhere_end(nowhere);
+    if (!by_libcuda || !getenv("CUDA_VISIBLE_DEVICES")) qsort(cards, (size_t)card_count, sizeof *cards, by_location);
+    for (int i = 0; i < card_count; i++) cards[i].facts.ordinal = i;
+    listed = card_count > 0;
+}
+
+bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+    *count = 0;
+    if (!(kinds & 1u << BT_GPU)) return BT_OK;
+    pthread_mutex_lock(&lock);
+    listed = false;
+    list(reason);
+    for (; *count < card_count; ++*count)
+        if (*count < capacity) facts[*count] = cards[*count].facts;
+    pthread_mutex_unlock(&lock);
+    return BT_OK;
+}
+
+static bt_status find_card(int ordinal, card *found) {
+    bti_str reason = {0};
+    list(&reason);
+    bt_status status = BT_OK;
+    if (ordinal >= card_count)
+        status = bti_fail(BT_UNAVAILABLE, "GPU %d is not there any more: %s", ordinal, bti_str_text(&reason));
+    else
+        *found = cards[ordinal];
+    bti_str_free(&reason);
+    return status;
+}
+
+/* libcuda numbers devices as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER said when it was initialised: the device is known by
+ * its UUID, or by where it sits. */
+static bt_status match(const card *wanted, int *cuda_ordinal) {
+    int count;
+    card seen;
+    BTI_CUDA_TRY(NULL, cuDeviceGetCount, &count);
+    for (*cuda_ordinal = 0; *cuda_ordinal < count; ++*cuda_ordinal) {
+        BTI_TRY(cuda_card(*cuda_ordinal, &seen));
+        if (!strcasecmp(seen.facts.uuid, wanted->facts.uuid) ||
+            !strcmp(seen.facts.pci_bus_id, wanted->facts.pci_bus_id))
+            return BT_OK;
+    }
+    return bti_fail(BT_UNAVAILABLE,
+                    "libcuda does not show %s (%s), which NVML lists: was CUDA_VISIBLE_DEVICES changed?",
+                    wanted->facts.description, wanted->facts.pci_bus_id);
+}
+
+static bt_status find_locked(int ordinal, bti_device_facts *facts, int *cuda_ordinal) {
+    card found;
+    BTI_TRY(cuda_start());
+    BTI_TRY(find_card(ordinal, &found));
+    *facts = found.facts;
+    *cuda_ordinal = found.number;
+    return by_libcuda ? BT_OK : match(&found, cuda_ordinal);
+}
+
+bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal) {
+    pthread_mutex_lock(&lock);
+    bt_status status = find_locked(ordinal, facts, cuda_ordinal);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static bt_status nvml_processes(int ordinal, nvmlProcessInfo_t *found, unsigned *count) {
+    card asked;
+    nvmlDevice_t device;
+    nvmlReturn_t (*ask)(nvmlDevice_t, unsigned *, nvmlProcessInfo_t *) =
+        bti_nvml.nvmlDeviceGetComputeRunningProcesses_v3;
+    BTI_TRY(find_card(ordinal, &asked));
+    if (!ask) ask = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v2;
+    nvmlReturn_t result = NVML_ERROR_NOT_SUPPORTED;
+    if (!by_libcuda && ask) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, &device);
+    if (result == NVML_SUCCESS) result = ask(device, count, found);
+    if (result == NVML_SUCCESS || result == NVML_ERROR_INSUFFICIENT_SIZE) return BT_OK;
+    return bti_fail(BT_UNIMPLEMENTED, "NVML does not tell which processes use %s", asked.facts.description);
+}
+
+bt_status bti_cuda_processes(int ordinal, bti_device_process *processes, int capacity, int *count) {
+    nvmlProcessInfo_t found[128];
+    unsigned seen = sizeof found / sizeof *found;
+    bti_str reason = {0};
+    *count = 0;
+    pthread_mutex_lock(&lock);
+    bt_status status = nvml_start(&reason) ? nvml_processes(ordinal, found, &seen)
+                                           : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
+    pthread_mutex_unlock(&lock);
+    bti_str_free(&reason);
+    BTI_TRY(status);
+    for (unsigned i = 0; i < seen && i < sizeof found / sizeof *found; i++, ++*count)
+        if (*count < capacity)
+            processes[*count] = (bti_device_process){
+                found[i].pid, found[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE ? 0 : (size_t)found[i].usedGpuMemory};
+    return BT_OK;
+}
+
+void bti_cuda_probe_reset(void) {
+    pthread_mutex_lock(&lock);
+    if (nvml_ready) (void)bti_nvml.nvmlShutdown();
+    listed = nvml_ready = cuda_ready = false;
+    card_count = 0;
+    pthread_mutex_unlock(&lock);
+}

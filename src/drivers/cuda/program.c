@@ -1,0 +1,157 @@
+/* Modules and their functions, and launches of them. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "drivers/cuda/device.h"
+
+#define SLOTS 64
+#define SLOT_BYTES (BTI_WORDS * 8)
+
+/* Words that are too many for a launch's parameters, in device memory: each half of the slots is used again when what was
+ * launched with it is done. */
+struct bti_cuda_words {
+    CUdeviceptr memory;
+    char *host; /* pinned; where the copies come from */
+    CUevent done[2];
+    bool busy[2];
+    int next;
+};
+
+/* --- modules ------------------------------------------------------------------------------------------------------ */
+
+static bt_status load(bti_cuda_device *device, const char *name, const bti_str *image, CUmodule *module) {
+    CUresult result = bti_cu.cuModuleLoadData(module, image->text);
+    if (result == CUDA_SUCCESS) return BT_OK;
+    bt_status status = bti_cuda_check(device, "cuModuleLoadData", result);
+    if (result != CUDA_ERROR_INVALID_IMAGE && result != CUDA_ERROR_NO_BINARY_FOR_GPU &&
+        result != CUDA_ERROR_INVALID_PTX && result != CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
+        result != CUDA_ERROR_INVALID_SOURCE)
+        return status;
+    const bti_cuda_library_state *nvrtc = bti_cuda_library_look(BTI_CUDA_NVRTC);
+    const bti_cuda_library_state *driver = bti_cuda_library_look(BTI_CUDA_DRIVER);
+    bool newer = nvrtc->major * 100 + nvrtc->minor > driver->major * 100 + driver->minor;
+    return bti_fail(newer ? BT_UNAVAILABLE : status,
+                    "%s: the driver (of CUDA %s) does not take %s as NVRTC %s compiled it (its code is %d)%s",
+                    device->name, driver->version, name, nvrtc->version, result,
+                    newer ? "; install a newer driver, or the NVRTC of the driver's CUDA" : "");
+}
+
+static bt_status build(bti_cuda_device *device, const char *name, const bti_str *text, CUmodule *module) {
+    bti_str image = {0};
+    bt_status status = bti_cuda_compile(device, name, text, &image);
+    if (status == BT_OK) status = load(device, name, &image, module);
+    if (status != BT_OK && image.length && !atomic_load(&device->lost)) bti_cuda_compile_refuse(device, text);
+    bti_str_free(&image);
+    return status;
+}
+
+bt_status bti_cuda_build(void *opened, const char *name, const bti_str *text, void **built) {
+    bti_cuda_device *device = opened;
+    CUmodule module = NULL;
+    BTI_TRY(bti_cuda_enter(device));
+    bt_status status = build(device, name, text, &module);
+    *built = module;
+    return bti_cuda_leave(status);
+}
+
+void bti_cuda_unload(void *opened, void *module) {
+    bti_cuda_device *device = opened;
+    if (!module || atomic_load(&device->lost) || bti_cu.cuCtxPushCurrent(device->context) != CUDA_SUCCESS) return;
+    (void)bti_cu.cuModuleUnload(module);
+    (void)bti_cuda_leave(BT_OK);
+}
+
+static bt_status find(bti_cuda_device *device, CUmodule module, const char *name, bti_gpu_function *function) {
+    CUfunction found;
+    int fixed_bytes = 0, blocks = 0;
+    BTI_CUDA_TRY(device, cuModuleGetFunction, &found, module, name);
+    BTI_CUDA_TRY(device, cuFuncGetAttribute, &function->threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, found);
+    BTI_CUDA_TRY(device, cuFuncGetAttribute, &fixed_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, found);
+    BTI_CUDA_TRY(device, cuFuncSetAttribute, found, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                 (int)device->shared_opt_in - fixed_bytes);
+    int threads = function->threads < BTI_GROUP ? function->threads : BTI_GROUP;
+    BTI_CUDA_TRY(device, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, found, threads, 0);
+    function->handle = found;
+    function->groups = blocks * device->gpu.units;
+    return BT_OK;
+}
+
+bt_status bti_cuda_find_function(void *opened, void *module, const char *name, bti_gpu_function *function) {
+    bti_cuda_device *device = opened;
+    *function = (bti_gpu_function){0};
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(find(device, module, name, function));
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+static bt_status make_words(bti_cuda_device *device) {
+    if (device->words) return BT_OK;
+    device->words = bti_calloc(1, sizeof *device->words);
+    if (!device->words) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    void *host = NULL;
+    BTI_CUDA_TRY(device, cuMemHostAlloc, &host, SLOTS * SLOT_BYTES, 0);
+    device->words->host = host;
+    for (int i = 0; i < 2; i++) BTI_CUDA_TRY(device, cuEventCreate, &device->words->done[i], CU_EVENT_DISABLE_TIMING);
+    BTI_CUDA_TRY(device, cuMemAlloc, &device->words->memory, SLOTS * SLOT_BYTES);
+    return BT_OK;
+}
+
+void bti_cuda_words_free(bti_cuda_device *device) {
+    struct bti_cuda_words *words = device->words;
+    if (!words) return;
+    if (!atomic_load(&device->lost)) {
+        if (words->memory) (void)bti_cu.cuMemFree(words->memory);
+        if (words->host) (void)bti_cu.cuMemFreeHost(words->host);
+        for (int i = 0; i < 2; i++)
+            if (words->done[i]) (void)bti_cu.cuEventDestroy(words->done[i]);
+    }
+    bti_free(words);
+    device->words = NULL;
+}
+
+/* The address of a copy of the words. */
+static bt_status put_words(bti_cuda_device *device, const bti_words *from, CUdeviceptr *address) {
+    BTI_TRY(make_words(device));
+    struct bti_cuda_words *words = device->words;
+    if (!words->memory) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: no memory for arguments of kernels", device->name);
+    int half = words->next >= SLOTS / 2;
+    if (words->next % (SLOTS / 2) == 0) {
+        if (words->busy[half]) BTI_CUDA_TRY(device, cuEventSynchronize, words->done[half]);
+        words->busy[half] = false;
+    }
+    size_t at = (size_t)words->next * SLOT_BYTES, bytes = (size_t)from->count * 8;
+    memcpy(words->host + at, from->word, bytes);
+    *address = words->memory + at;
+    BTI_CUDA_TRY(device, cuMemcpyHtoDAsync, *address, words->host + at, bytes, device->compute);
+    return BT_OK;
+}
+
+/* After the launch that used the last slot of a half. */
+static bt_status pass_words(bti_cuda_device *device) {
+    struct bti_cuda_words *words = device->words;
+    int half = words->next >= SLOTS / 2;
+    words->next = (words->next + 1) % SLOTS;
+    if (words->next % (SLOTS / 2)) return BT_OK;
+    BTI_CUDA_TRY(device, cuEventRecord, words->done[half], device->compute);
+    words->busy[half] = true;
+    return BT_OK;
+}
+
+static bt_status launch(bti_cuda_device *device, const bti_gpu_launch *asked) {
+    CUdeviceptr address = 0;
+    void *parameters[] = {asked->by_value ? (void *)asked->words->word : &address};
+    if (!asked->by_value) {
+        if (bti_cuda_cannot_record(device)) return BT_OK;
+        BTI_TRY(put_words(device, asked->words, &address));
+    }
+    BTI_CUDA_TRY(device, cuLaunchKernel, asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,
+                 (unsigned)asked->local_bytes, bti_cuda_stream(device), parameters, NULL);
+    return asked->by_value ? BT_OK : pass_words(device);
+}
+
+bt_status bti_cuda_launch(void *opened, const bti_gpu_launch *asked) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(launch(device, asked));
+}

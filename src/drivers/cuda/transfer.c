@@ -1,0 +1,172 @@
+/* Copies. Host memory goes through pinned memory of ours in two halves, so that the host's copying overlaps the bus. */
+#include <string.h>
+
+#include "drivers/cuda/device.h"
+
+bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane) {
+    BTI_CUDA_TRY(device, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
+    BTI_CUDA_TRY(device, cuEventCreate, &lane->before, CU_EVENT_DISABLE_TIMING);
+    BTI_CUDA_TRY(device, cuEventCreate, &lane->after, CU_EVENT_DISABLE_TIMING);
+    for (int i = 0; i < 2; i++) {
+        void *memory = NULL;
+        BTI_CUDA_TRY(device, cuEventCreate, &lane->done[i], CU_EVENT_DISABLE_TIMING);
+        BTI_CUDA_TRY(device, cuMemHostAlloc, &memory, BTI_CUDA_STAGING, CU_MEMHOSTALLOC_PORTABLE);
+        lane->half[i] = memory;
+    }
+    return BT_OK;
+}
+
+void bti_cuda_lane_close(bti_cuda_lane *lane) {
+    for (int i = 0; i < 2; i++) {
+        if (lane->half[i]) (void)bti_cu.cuMemFreeHost(lane->half[i]);
+        if (lane->done[i]) (void)bti_cu.cuEventDestroy(lane->done[i]);
+    }
+    if (lane->before) (void)bti_cu.cuEventDestroy(lane->before);
+    if (lane->after) (void)bti_cu.cuEventDestroy(lane->after);
+    if (lane->stream) (void)bti_cu.cuStreamDestroy(lane->stream);
+}
+
+/* What is put on stream `to` from now on begins after what is on stream `from` now. */
+static bt_status order(bti_cuda_device *device, CUevent event, CUstream from, CUstream to) {
+    BTI_CUDA_TRY(device, cuEventRecord, event, from);
+    BTI_CUDA_TRY(device, cuStreamWaitEvent, to, event, 0);
+    return BT_OK;
+}
+
+static bt_status wait_for_half(bti_cuda_device *device, bti_cuda_lane *lane, int half) {
+    if (!lane->busy[half]) return BT_OK;
+    BTI_CUDA_TRY(device, cuEventSynchronize, lane->done[half]);
+    lane->busy[half] = false;
+    return BT_OK;
+}
+
+/* --- up ----------------------------------------------------------------------------------------------------------- */
+
+static bt_status next_half(bti_cuda_device *device, bti_cuda_lane *up) {
+    BTI_CUDA_TRY(device, cuEventRecord, up->done[up->current], up->stream);
+    up->busy[up->current] = true;
+    up->current ^= 1;
+    up->used = 0;
+    return wait_for_half(device, up, up->current);
+}
+
+/* Small uploads share a half, and wait for nothing. */
+static bt_status upload(bti_cuda_device *device, uint64_t address, const char *host, size_t bytes) {
+    bti_cuda_lane *up = &device->up;
+    BTI_TRY(order(device, up->before, device->compute, up->stream));
+    while (bytes) {
+        if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_half(device, up));
+        size_t part = BTI_CUDA_STAGING - up->used;
+        if (part > bytes) part = bytes;
+        char *staged = up->half[up->current] + up->used;
+        memcpy(staged, host, part);
+        BTI_CUDA_TRY(device, cuMemcpyHtoDAsync, address, staged, part, up->stream);
+        up->used += part;
+        address += part, host += part, bytes -= part;
+    }
+    return order(device, up->after, up->stream, device->compute);
+}
+
+bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    pthread_mutex_lock(&device->up.lock);
+    bt_status status = upload(device, address, host, bytes);
+    pthread_mutex_unlock(&device->up.lock);
+    return bti_cuda_leave(status);
+}
+
+/* --- down --------------------------------------------------------------------------------------------------------- */
+
+static bt_status fetch(bti_cuda_device *device, uint64_t address, size_t bytes, int half) {
+    bti_cuda_lane *down = &device->down;
+    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, down->half[half], address, bytes, down->stream);
+    BTI_CUDA_TRY(device, cuEventRecord, down->done[half], down->stream);
+    down->busy[half] = true;
+    return BT_OK;
+}
+
+static size_t part_at(size_t at, size_t bytes) { return bytes - at < BTI_CUDA_STAGING ? bytes - at : BTI_CUDA_STAGING; }
+
+/* Part n is on its way while part n - 1 is copied out. */
+static bt_status download(bti_cuda_device *device, char *host, uint64_t address, size_t bytes) {
+    bti_cuda_lane *down = &device->down;
+    BTI_TRY(order(device, down->before, device->compute, down->stream));
+    BTI_TRY(fetch(device, address, part_at(0, bytes), 0));
+    for (size_t at = 0, next, half = 0; at < bytes; at = next, half ^= 1) {
+        next = at + part_at(at, bytes);
+        if (next < bytes) BTI_TRY(fetch(device, address + next, part_at(next, bytes), (int)(half ^ 1)));
+        BTI_TRY(wait_for_half(device, down, (int)half));
+        memcpy(host + at, down->half[half], next - at);
+    }
+    return BT_OK;
+}
+
+bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    pthread_mutex_lock(&device->down.lock);
+    bt_status status = download(device, host, address, bytes);
+    pthread_mutex_unlock(&device->down.lock);
+    return bti_cuda_leave(status);
+}
+
+/* --- within and between devices ----------------------------------------------------------------------------------- */
+
+bt_status bti_cuda_copy(void *opened, uint64_t to, uint64_t from, size_t bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(bti_cuda_check(device, "cuMemcpyDtoDAsync",
+                                         bti_cu.cuMemcpyDtoDAsync(to, from, bytes, bti_cuda_stream(device))));
+}
+
+bt_status bti_cuda_fill(void *opened, uint64_t address, int byte, size_t bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(
+        bti_cuda_check(device, "cuMemsetD8Async",
+                       bti_cu.cuMemsetD8Async(address, (unsigned char)byte, bytes, bti_cuda_stream(device))));
+}
+
+/* Direct access where the bus allows it; without, the driver goes through the host's memory by itself. */
+static bt_status reach(bti_cuda_device *to, bti_cuda_device *from) {
+    int can = 0;
+    bt_status status = BT_OK;
+    pthread_mutex_lock(&to->peer_lock);
+    if (!(to->peers >> (from->ordinal & 63) & 1)) {
+        to->peers |= UINT64_C(1) << (from->ordinal & 63);
+        status =
+            bti_cuda_check(to, "cuDeviceCanAccessPeer", bti_cu.cuDeviceCanAccessPeer(&can, to->device, from->device));
+        if (status == BT_OK && can) (void)bti_cu.cuCtxEnablePeerAccess(from->context, 0);
+    }
+    pthread_mutex_unlock(&to->peer_lock);
+    return status;
+}
+
+/* On the receiver's upload stream, between what both devices' streams hold now and what they get later. */
+static bt_status send(bti_cuda_device *to, uint64_t target, bti_cuda_device *from, uint64_t source, size_t bytes) {
+    bti_cuda_lane *up = &to->up;
+    BTI_TRY(reach(to, from));
+    BTI_TRY(order(to, up->before, to->compute, up->stream));
+    BTI_CUDA_TRY(to, cuStreamWaitEvent, up->stream, from->down.before, 0);
+    BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, up->stream);
+    BTI_TRY(order(to, up->after, up->stream, to->compute));
+    BTI_CUDA_TRY(from, cuStreamWaitEvent, from->compute, up->after, 0);
+    return BT_OK;
+}
+
+static bt_status mark_source(bti_cuda_device *from) {
+    BTI_TRY(bti_cuda_enter(from));
+    return bti_cuda_leave(
+        bti_cuda_check(from, "cuEventRecord", bti_cu.cuEventRecord(from->down.before, from->compute)));
+}
+
+bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
+    bti_cuda_device *target = to_device, *source = from_device;
+    BTI_TRY(mark_source(source));
+    BTI_TRY(bti_cuda_enter(target));
+    pthread_mutex_lock(&target->up.lock);
+    bt_status status = send(target, to, source, from, bytes);
+    pthread_mutex_unlock(&target->up.lock);
+    return bti_cuda_leave(status);
+}

@@ -1,0 +1,90 @@
+/* An NVML of the fake machine. */
+#include <stdio.h>
+#include <string.h>
+
+#include "drivers/cuda/nvml.h"
+#include "fakes/machine.h"
+
+static int inits;
+
+#define ENTER(name)                               \
+    do {                                          \
+        int fake_code_ = fake_call(#name, false); \
+        if (fake_code_) return fake_code_;        \
+        if (!inits) return 1;                     \
+    } while (0)
+
+static fake_device *of(nvmlDevice_t device) { return (fake_device *)(void *)device; }
+static nvmlReturn_t put(char *to, unsigned length, const char *text) {
+    if (length <= strlen(text)) return NVML_ERROR_INSUFFICIENT_SIZE;
+    memcpy(to, text, strlen(text) + 1);
+    return 0;
+}
+
+FAKE_API nvmlReturn_t nvmlInit_v2(void) {
+    int code = fake_call("nvmlInit_v2", false);
+    if (!code) inits++;
+    return code;
+}
+FAKE_API nvmlReturn_t nvmlShutdown(void) {
+    inits--;
+    return 0;
+}
+FAKE_API const char *nvmlErrorString(nvmlReturn_t result) {
+    return result == NVML_ERROR_DRIVER_NOT_LOADED ? "Driver Not Loaded"
+           : result == NVML_ERROR_GPU_IS_LOST     ? "GPU is lost"
+                                                  : "a fault of the fake";
+}
+FAKE_API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length) {
+    ENTER(nvmlSystemGetDriverVersion);
+    return put(version, length, fake()->driver);
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
+    ENTER(nvmlDeviceGetCount_v2);
+    *count = (unsigned)fake()->count;
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
+    ENTER(nvmlDeviceGetHandleByIndex_v2);
+    *device = (nvmlDevice_t)(void *)&fake()->devices[index];
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length) {
+    ENTER(nvmlDeviceGetName);
+    return put(name, length, of(device)->name);
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length) {
+    ENTER(nvmlDeviceGetUUID);
+    return put(uuid, length, of(device)->uuid);
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
+    ENTER(nvmlDeviceGetPciInfo_v3);
+    *pci = (nvmlPciInfo_t){.domain = of(device)->domain, .bus = of(device)->bus, .device = of(device)->slot};
+    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", pci->domain, pci->bus, pci->device);
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    ENTER(nvmlDeviceGetMemoryInfo);
+    *memory = (nvmlMemory_t){of(device)->memory, of(device)->memory - of(device)->used, of(device)->used};
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
+    ENTER(nvmlDeviceGetCudaComputeCapability);
+    *major = of(device)->major;
+    *minor = of(device)->minor;
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, unsigned *pending) {
+    ENTER(nvmlDeviceGetMigMode);
+    *now = *pending = of(device)->mig;
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
+                                                              nvmlProcessInfo_t *processes) {
+    ENTER(nvmlDeviceGetComputeRunningProcesses_v3);
+    unsigned room = *count;
+    *count = (unsigned)of(device)->process_count;
+    for (unsigned i = 0; i < *count && i < room; i++)
+        processes[i] = (nvmlProcessInfo_t){of(device)->processes[i].pid, of(device)->processes[i].bytes, 0, 0};
+    return room < *count ? NVML_ERROR_INSUFFICIENT_SIZE : 0;
+}

@@ -1,0 +1,84 @@
+/* An NVRTC of the fake machine: the text is the code. A line that begins with "#error" does not compile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/cuda/nvrtc.h"
+#include "fakes/machine.h"
+
+struct _nvrtcProgram {
+    char *text, name[96], log[400], *code;
+};
+
+FAKE_API const char *nvrtcGetErrorString(nvrtcResult result) {
+    return result == NVRTC_ERROR_COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
+}
+FAKE_API nvrtcResult nvrtcVersion(int *major, int *minor) {
+    *major = fake()->nvrtc_major;
+    *minor = fake()->nvrtc_minor;
+    return fake_call("nvrtcVersion", false);
+}
+static const int known[] = {75, 80, 90, 100};
+FAKE_API nvrtcResult nvrtcGetNumSupportedArchs(int *count) {
+    *count = sizeof known / sizeof *known;
+    return fake_call("nvrtcGetNumSupportedArchs", false);
+}
+FAKE_API nvrtcResult nvrtcGetSupportedArchs(int *architectures) {
+    memcpy(architectures, known, sizeof known);
+    return fake_call("nvrtcGetSupportedArchs", false);
+}
+FAKE_API nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *text, const char *name, int header_count,
+                                        const char *const *headers, const char *const *include_names) {
+    int code = fake_call("nvrtcCreateProgram", false);
+    (void)headers, (void)include_names;
+    if (code || header_count) return code ? code : 3;
+    nvrtcProgram made = calloc(1, sizeof *made);
+    if (!made || !(made->text = strdup(text))) return free(made), 1;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    fake_live(1);
+    *program = made;
+    return 0;
+}
+FAKE_API nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
+    free((*program)->text);
+    free((*program)->code);
+    free(*program);
+    *program = NULL;
+    fake_live(-1);
+    return 0;
+}
+FAKE_API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count, const char *const *options) {
+    int code = fake_call("nvrtcCompileProgram", false), line = 1;
+    if (code) return code;
+    for (const char *at = program->text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL, line++) {
+        if (strncmp(at, "#error", 6)) continue;
+        snprintf(program->log, sizeof program->log, "%s(%d): error: #error directive\n\n1 error detected.\n",
+                 program->name, line);
+        return NVRTC_ERROR_COMPILATION;
+    }
+    size_t bytes = strlen(program->text) + 400;
+    program->code = calloc(1, bytes);
+    if (!program->code) return 1;
+    snprintf(program->code, bytes, "fake code of %d, %s\n%s", fake()->nvrtc_major, option_count ? options[0] : "",
+             program->text);
+    fake_log("compile %s %s", program->name, option_count ? options[0] : "");
+    return 0;
+}
+FAKE_API nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *bytes) {
+    *bytes = strlen(program->code) + 1;
+    return fake_call("nvrtcGetCUBINSize", false);
+}
+FAKE_API nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *code) {
+    memcpy(code, program->code, strlen(program->code) + 1);
+    return fake_call("nvrtcGetCUBIN", false);
+}
+FAKE_API nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t *bytes) { return nvrtcGetCUBINSize(program, bytes); }
+FAKE_API nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *code) { return nvrtcGetCUBIN(program, code); }
+FAKE_API nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *bytes) {
+    *bytes = strlen(program->log) + 1;
+    return 0;
+}
+FAKE_API nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log) {
+    memcpy(log, program->log, strlen(program->log) + 1);
+    return 0;
+}

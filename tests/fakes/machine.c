@@ -1,0 +1,220 @@
+#include "fakes/machine.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG UINT64_C(0xcd)
+#define PIECES 4096
+
+typedef struct piece {
+    uint64_t address, bytes;
+    char *host;
+    int device;
+} piece;
+
+typedef struct fault {
+    char name[64];
+    long nth, calls;
+    int code;
+} fault;
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static fake_machine machine;
+static bool ready;
+static fault faults[FAKE_MOST];
+static int fault_count, contexts_made, alive, calls, any_code, late_code, synchronisations;
+static long any_nth, late_nth;
+static piece pieces[PIECES];
+static uint64_t next_address = 4096;
+static char *log_text;
+static size_t log_length;
+
+void fake_lock(void) { pthread_mutex_lock(&lock); }
+void fake_unlock(void) { pthread_mutex_unlock(&lock); }
+
+/* --- the file ------------------------------------------------------------------------------------------------------ */
+
+static void read_device(json_t *from, fake_device *d) {
+    json_t *processes = json_object_get(from, "processes"), *capability = json_object_get(from, "capability");
+    const char *name = json_string_value(json_object_get(from, "name"));
+    const char *uuid = json_string_value(json_object_get(from, "uuid"));
+    const char *pci = json_string_value(json_object_get(from, "pci"));
+    snprintf(d->name, sizeof d->name, "%s", name ? name : "NVIDIA Fake");
+    snprintf(d->uuid, sizeof d->uuid, "%s", uuid ? uuid : "GPU-00000000-0000-0000-0000-000000000000");
+    snprintf(d->pci, sizeof d->pci, "%s", pci ? pci : "0000:01:00.0");
+    (void)!sscanf(d->pci, "%x:%x:%x", &d->domain, &d->bus, &d->slot);
+    d->memory = (uint64_t)json_integer_value(json_object_get(from, "memory"));
+    d->major = capability ? (int)json_integer_value(json_array_get(capability, 0)) : 9;
+    d->minor = capability ? (int)json_integer_value(json_array_get(capability, 1)) : 0;
+    d->mig = json_is_true(json_object_get(from, "mig"));
+    for (size_t i = 0; i < json_array_size(processes) && i < FAKE_MOST; i++, d->process_count++) {
+        json_t *process = json_array_get(processes, i);
+        d->processes[i].pid = (unsigned)json_integer_value(json_object_get(process, "pid"));
+        d->processes[i].bytes = (uint64_t)json_integer_value(json_object_get(process, "bytes"));
+        d->used += d->processes[i].bytes;
+    }
+}
+
+static void read_pair(json_t *pair, long *nth, int *code) {
+    *nth = (long)json_integer_value(json_array_get(pair, 0));
+    *code = (int)json_integer_value(json_array_get(pair, 1));
+}
+
+static void read_machine(json_t *from) {
+    json_t *devices = json_object_get(from, "devices"), *order = json_object_get(from, "order"), *code;
+    json_t *nvrtc = json_object_get(from, "nvrtc"), *cuda = json_object_get(from, "cuda");
+    const char *driver = json_string_value(json_object_get(from, "driver")), *name;
+    snprintf(machine.driver, sizeof machine.driver, "%s", driver ? driver : "580.65.06");
+    machine.cuda = cuda ? (int)json_integer_value(cuda) : 13000;
+    machine.nvrtc_major = nvrtc ? (int)json_integer_value(json_array_get(nvrtc, 0)) : 13;
+    machine.nvrtc_minor = nvrtc ? (int)json_integer_value(json_array_get(nvrtc, 1)) : 0;
+    for (size_t i = 0; i < json_array_size(devices) && i < FAKE_MOST; i++)
+        read_device(json_array_get(devices, i), &machine.devices[machine.count++]);
+    for (size_t i = 0; i < json_array_size(order) && i < FAKE_MOST; i++)
+        machine.order[machine.order_count++] = (int)json_integer_value(json_array_get(order, i));
+    for (int i = 0; !order && i < machine.count; i++) machine.order[machine.order_count++] = i;
+    machine.no_context = json_is_true(json_object_get(from, "no_context"));
+    json_object_foreach(json_object_get(from, "fail"), name, code) {
+        if (fault_count == FAKE_MOST) break;
+        fault *f = &faults[fault_count++];
+        snprintf(f->name, sizeof f->name, "%s", name);
+        read_pair(code, &f->nth, &f->code);
+    }
+    read_pair(json_object_get(from, "fail_any"), &any_nth, &any_code);
+    read_pair(json_object_get(from, "late"), &late_nth, &late_code);
+}
+
+fake_machine *fake(void) {
+    fake_lock();
+    if (!ready) {
+        const char *path = getenv("BERTH_FAKE_MACHINE");
+        json_error_t error;
+        json_t *from = path ? json_load_file(path, 0, &error) : NULL;
+        if (from) read_machine(from);
+        json_decref(from);
+        ready = true;
+    }
+    fake_unlock();
+    return &machine;
+}
+
+void fake_reset(void) {
+    fake_lock();
+    for (int i = 0; i < PIECES; i++) free(pieces[i].host);
+    memset(pieces, 0, sizeof pieces);
+    memset(&machine, 0, sizeof machine);
+    memset(faults, 0, sizeof faults);
+    ready = false;
+    any_nth = late_nth = 0;
+    fault_count = contexts_made = alive = calls = synchronisations = 0;
+    free(log_text);
+    log_text = NULL;
+    log_length = 0;
+    fake_unlock();
+}
+
+/* --- faults and counts ---------------------------------------------------------------------------------------------- */
+
+int fake_call(const char *name, bool release) {
+    int code = 0;
+    fake();
+    fake_lock();
+    if (!release && !strncmp(name, "cu", 2) && strncmp(name, "cublas", 6) && ++calls == any_nth) code = any_code;
+    for (int i = 0; i < fault_count; i++)
+        if (!strcmp(faults[i].name, name) && ++faults[i].calls == faults[i].nth) code = faults[i].code;
+    fake_unlock();
+    return code;
+}
+
+int fake_synchronised(int device) {
+    fake_lock();
+    if (++synchronisations == late_nth) machine.devices[device].sticky = late_code;
+    int code = machine.devices[device].sticky;
+    fake_unlock();
+    return code;
+}
+
+int fake_contexts_made(void) { return contexts_made; }
+int fake_alive(void) { return alive; }
+int fake_calls(void) { return calls; }
+const char *fake_log_text(void) { return log_text ? log_text : ""; }
+
+void fake_live(int change) {
+    fake_lock();
+    alive += change;
+    fake_unlock();
+}
+
+void fake_context_made(void) {
+    fake_lock();
+    contexts_made++;
+    fake_unlock();
+}
+
+void fake_log(const char *format, ...) {
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fake_lock();
+    size_t length = strlen(line);
+    char *grown = realloc(log_text, log_length + length + 2);
+    if (grown) {
+        log_text = grown;
+        memcpy(log_text + log_length, line, length);
+        memcpy(log_text + log_length + length, "\n", 2);
+        log_length += length + 1;
+    }
+    fake_unlock();
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------- */
+
+int fake_alloc(int device, uint64_t bytes, uint64_t *address) {
+    int code = 2;
+    fake_lock();
+    fake_device *d = &machine.devices[device];
+    for (int i = 0; i < PIECES && bytes <= d->memory - d->used; i++) {
+        if (pieces[i].host) continue;
+        pieces[i] = (piece){TAG << 56 | next_address, bytes, calloc(1, bytes ? bytes : 1), device};
+        next_address += (bytes + 4096 + 511) & ~UINT64_C(511);
+        *address = pieces[i].address;
+        d->used += bytes;
+        alive++;
+        code = 0;
+        break;
+    }
+    fake_unlock();
+    return code;
+}
+
+bool fake_free(uint64_t address) {
+    bool found = false;
+    fake_lock();
+    for (int i = 0; i < PIECES && !found; i++) {
+        if (!pieces[i].host || pieces[i].address != address) continue;
+        machine.devices[pieces[i].device].used -= pieces[i].bytes;
+        free(pieces[i].host);
+        pieces[i] = (piece){0};
+        alive--;
+        found = true;
+    }
+    fake_unlock();
+    return found;
+}
+
+void *fake_memory(uint64_t address, uint64_t bytes) {
+    char *at = NULL;
+    fake_lock();
+    for (int i = 0; i < PIECES && !at; i++)
+        if (pieces[i].host && address >= pieces[i].address && address - pieces[i].address <= pieces[i].bytes &&
+            bytes <= pieces[i].bytes - (address - pieces[i].address))
+            at = pieces[i].host + (address - pieces[i].address);
+    fake_unlock();
+    return at;
+}

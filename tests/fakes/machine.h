@@ -1,0 +1,76 @@
+/* A machine with NVIDIA's GPUs that is not there: the libraries of this folder (libcuda, NVML, NVRTC, cuBLASLt, NCCL; not one
+ * of them NVIDIA's) tell of it and compute on the host. A JSON file that the environment's BERTH_FAKE_MACHINE names says what
+ * it is:
+ *
+ *     {"driver": "580.65.06", "cuda": 13000, "nvrtc": [13, 0],
+ *      "devices": [{"name": "NVIDIA H200", "uuid": "GPU-0a...", "pci": "0000:3b:00.0", "memory": 1073741824,
+ *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000}], "mig": false}],   in NVML's order
+ *      "order": [1, 0],                       libcuda's own numbers, before its mask (without: as listed)
+ *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call gives error 2
+ *      "fail_any": [17, 999],                 the 17th call of libcuda that is no release
+ *      "late": [2, 700],                      the second synchronisation gives 700, as does everything after it on that device
+ *      "no_context": true}                    none may be made: fake_contexts_made tells
+ *
+ * Streams run as late as they can: an operation is carried out when somebody waits for it, or for what comes after it, so that
+ * whatever is not ordered comes out wrong. Addresses of the devices are no pointers. */
+#ifndef BERTH_TESTS_FAKES_MACHINE_H
+#define BERTH_TESTS_FAKES_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_API __attribute__((visibility("default")))
+#define FAKE_MOST 16
+
+typedef struct fake_process {
+    unsigned pid;
+    uint64_t bytes;
+} fake_process;
+
+typedef struct fake_device {
+    char name[96], uuid[64], pci[24];
+    unsigned domain, bus, slot;
+    uint64_t memory, used;
+    int major, minor, process_count;
+    fake_process processes[FAKE_MOST];
+    bool mig;
+    int sticky; /* the error that its context is stuck with */
+} fake_device;
+
+typedef struct fake_machine {
+    char driver[48];
+    int cuda, nvrtc_major, nvrtc_minor;
+    int count;
+    fake_device devices[FAKE_MOST];
+    int order[FAKE_MOST], order_count;
+    bool no_context;
+} fake_machine;
+
+/* The machine, read at the first use. */
+FAKE_API fake_machine *fake(void);
+/* Every call of a library begins so: 0, or the error that is due. */
+FAKE_API int fake_call(const char *name, bool release);
+FAKE_API int fake_synchronised(int device); /* the error that is due late */
+FAKE_API void fake_lock(void);
+FAKE_API void fake_unlock(void);
+
+/* --- for tests, found by dlsym ------------------------------------------------------------------------------------- */
+FAKE_API void fake_reset(void); /* as at the start: the file is read again at the next use */
+FAKE_API int fake_contexts_made(void);
+FAKE_API int fake_alive(void); /* contexts, streams, events, modules, graphs, memory that nobody gave back */
+FAKE_API int fake_calls(void); /* of libcuda, so far, without releases */
+/* What was done, one line each, in the order in which it was carried out: "launch NAME GROUPS THREADS LOCAL: WORD WORD ...", "graph
+ * COUNT", "copy up BYTES"... */
+FAKE_API const char *fake_log_text(void);
+FAKE_API void fake_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+FAKE_API void fake_live(int change);
+FAKE_API void fake_context_made(void);
+
+/* --- memory -------------------------------------------------------------------------------------------------------- */
+FAKE_API int fake_alloc(int device, uint64_t bytes, uint64_t *address); /* 0, or CUDA_ERROR_OUT_OF_MEMORY */
+FAKE_API bool fake_free(uint64_t address);
+/* The host memory behind `bytes` bytes at an address of one allocation; NULL: there is none. */
+FAKE_API void *fake_memory(uint64_t address, uint64_t bytes);
+
+#endif
