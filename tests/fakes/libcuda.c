@@ -202,7 +202,8 @@ FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     return code;
 }
 FAKE_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
-    ENTER(cuCtxPushCurrent_v2);
+    int code = fake_call("cuCtxPushCurrent_v2", true); /* releases begin with it too */
+    if (code) return code;
     if (depth == DEEPEST) abort();
     stack[depth++] = context;
     return 0;

@@ -1,0 +1,488 @@
+/* A device of a machine that is not there: opened, filled, launched on, broken in every way. Its streams run as late as they can,
+ * so that what is not ordered comes out wrong. */
+#include "drivers/cuda/test_machine.h"
+
+#define TWO_CARDS "\"devices\": [" CARD_A "," CARD_B "]"
+#define B 0 /* in PCI bus order */
+#define A 1
+
+static const char add_text[] = "extern \"C\" __global__ void fake_add(struct { long w[3]; } a) {}\n"
+                               "extern \"C\" __global__ void fake_add_more(const long *w) {}\n";
+
+static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
+    (void)device, (void)bytes, (void)address, (void)block;
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "nothing is lent");
+}
+static void give(int device, void *block) { (void)device, (void)block; }
+static const bti_lender lender = {0, take, give};
+
+static bti_cuda_device *open_one(int ordinal) {
+    void *device = NULL;
+    OK(bti_driver_cuda.open(ordinal, &lender, &device));
+    return device;
+}
+
+static void close_all(bti_cuda_device *a, bti_cuda_device *b) {
+    if (a) bti_driver_cuda.close(a);
+    if (b) bti_driver_cuda.close(b);
+    assert_int_equal(fake.alive(), 0);
+}
+
+static bt_status build(bti_cuda_device *device, const char *text, void **module) {
+    bti_str str = {0};
+    bti_str_add(&str, text);
+    bt_status status = bti_cuda_build(device, "add", &str, module);
+    bti_str_free(&str);
+    return status;
+}
+
+/* Adds to floats: words by value, or from memory. */
+static bt_status launch_add(bti_cuda_device *device, const bti_gpu_function *function, uint64_t address, uint64_t count,
+                            uint64_t by, bool by_value) {
+    bti_words words = {.count = 3, .word = {address, count, by}};
+    const bti_gpu_launch launch = {function, 2, 64, 128, &words, by_value};
+    return bti_cuda_launch(device, &launch);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static void opens_the_card_that_was_listed(void **state) {
+    (void)state;
+    size_t free_bytes, total;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B), *a = open_one(A);
+    OK(bti_driver_cuda.memory(b, &free_bytes, &total));
+    assert_int_equal(total, 134217728);
+    assert_int_equal(free_bytes, 134217728 - 3145728);
+    OK(bti_driver_cuda.memory(a, &free_bytes, &total));
+    assert_int_equal(total, 67108864);
+    assert_string_equal(b->name, "NVIDIA B");
+    assert_int_equal(b->architecture, 90);
+    assert_int_equal(b->gpu.units, 4);
+    assert_int_equal(b->gpu.local_bytes, 232448);
+    assert_int_equal(fake.contexts_made(), 2);
+    bti_str text = {0};
+    bti_driver_cuda.describe(b, &text);
+    expect_text(text.text, "NVIDIA B: compute capability 9.0, 4 multiprocessors");
+    expect_text(text.text, "NVRTC 13.0 (compiles kernels): ");
+    expect_text(text.text, "cuBLASLt 13.0.2");
+    expect_text(text.text, "NCCL 2.28.3");
+    expect_text(text.text, "cuDNN (looked for only: no operation uses it): not there");
+    bti_str_free(&text);
+    close_all(a, b);
+}
+
+static void without_nvrtc_it_says_what_to_install(void **state) {
+    (void)state;
+    void *device;
+    machine("{" TWO_CARDS "}", "nvrtc");
+    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "NVRTC is not there");
+    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "cuda-nvrtc-13-0");
+    assert_int_equal(fake.contexts_made(), 0);
+    close_all(NULL, NULL);
+}
+
+static void what_cannot_be_opened_says_why(void **state) {
+    (void)state;
+    void *device;
+    machine("{\"cuda\": 11080, " TWO_CARDS "}", NULL);
+    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "the driver is too old");
+    machine("{\"devices\": [{\"name\": \"NVIDIA old\", \"memory\": 1000, \"capability\": [6, 1]}]}", NULL);
+    expect_error(bti_driver_cuda.open(0, &lender, &device), BT_UNAVAILABLE,
+                 "compiles for compute capability 7.5 and up, and this device has 6.1: install NVRTC 12");
+    machine("{" TWO_CARDS ", \"fail\": {\"cuDevicePrimaryCtxRetain\": [1, 46]}}", NULL);
+    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "has the device for itself");
+    machine("{" TWO_CARDS ", \"fail\": {\"cuInit\": [1, 304]}}", NULL);
+    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "may this user open /dev/nvidia*?");
+    machine("{" TWO_CARDS "}", NULL);
+    expect_error(bti_driver_cuda.open(7, &lender, &device), BT_UNAVAILABLE, "GPU 7 is not there any more");
+    close_all(NULL, NULL);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static void out_of_memory_names_other_processes(void **state) {
+    (void)state;
+    uint64_t address, other;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 100 << 20, &address));
+    expect_error(bti_driver_cuda.alloc(b, 64 << 20, &other), BT_RESOURCE_EXHAUSTED, "25 MiB of 128 MiB are free");
+    expect_text(bt_error_text(), "process 4711 holds 3 MiB");
+    bti_driver_cuda.free(b, address, 100 << 20);
+    OK(bti_driver_cuda.alloc(b, 64 << 20, &other));
+    bti_driver_cuda.free(b, other, 64 << 20);
+    close_all(b, NULL);
+}
+
+/* --- order -------------------------------------------------------------------------------------------------------- */
+
+static void fill_floats(float *values, size_t count, float from) {
+    for (size_t i = 0; i < count; i++) values[i] = from + (float)(i % 1000);
+}
+
+static void check_floats(const float *values, size_t count, float from) {
+    for (size_t i = 0; i < count; i++)
+        if (values[i] != from + (float)(i % 1000)) fail_msg("value %zu is %g", i, (double)values[i]);
+}
+
+/* Several times the staging, with the host's memory changed as soon as it may be. */
+static void staging_is_used_again_when_it_may_be(void **state) {
+    (void)state;
+    const size_t count = (BTI_CUDA_STAGING / 4) * 5 + 77, bytes = count * 4;
+    float *values = malloc(bytes);
+    uint64_t first, second;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, bytes, &first));
+    OK(bti_driver_cuda.alloc(b, bytes, &second));
+    fill_floats(values, count, 1);
+    OK(bti_driver_cuda.upload(b, first, values, bytes));
+    fill_floats(values, count, 5);
+    OK(bti_driver_cuda.upload(b, second, values, bytes));
+    memset(values, 0, bytes);
+    OK(bti_driver_cuda.copy(b, first + 400, second + 400, 4000));
+    OK(bti_driver_cuda.download(b, values, first, bytes));
+    check_floats(values, 100, 1);
+    for (size_t i = 100; i < 1100; i++) assert_true(values[i] == 5 + (float)(i % 1000));
+    OK(bti_driver_cuda.download(b, values, second, bytes));
+    check_floats(values, count, 5);
+    bti_driver_cuda.free(b, first, bytes);
+    bti_driver_cuda.free(b, second, bytes);
+    free(values);
+    close_all(b, NULL);
+}
+
+static int count_of(const char *word) {
+    int count = 0;
+    for (const char *at = fake.log(); (at = strstr(at, word)); at++) count++;
+    return count;
+}
+
+/* Small uploads wait for nothing: none of them was carried out when the last has returned. */
+static void small_uploads_do_not_wait(void **state) {
+    (void)state;
+    uint64_t address;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 4000, &address));
+    for (int i = 0; i < 100; i++) OK(bti_driver_cuda.upload(b, address, &i, sizeof i));
+    assert_int_equal(count_of("copy up"), 0);
+    int last;
+    OK(bti_driver_cuda.download(b, &last, address, sizeof last));
+    assert_int_equal(last, 99);
+    bti_driver_cuda.free(b, address, 4000);
+    close_all(b, NULL);
+}
+
+/* While part n goes up, part n + 1 is being copied: only the second last is waited for. */
+static void copying_overlaps_the_bus(void **state) {
+    (void)state;
+    const size_t bytes = BTI_CUDA_STAGING * 4;
+    char *values = calloc(1, bytes);
+    uint64_t address;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, bytes, &address));
+    OK(bti_driver_cuda.upload(b, address, values, bytes));
+    assert_int_equal(count_of("copy up"), 2);
+    OK(bti_driver_cuda.sync(b));
+    assert_int_equal(count_of("copy up"), 4);
+    bti_driver_cuda.free(b, address, bytes);
+    free(values);
+    close_all(b, NULL);
+}
+
+static void launches_come_between_copies(void **state) {
+    (void)state;
+    float values[500];
+    uint64_t address;
+    void *module;
+    bti_gpu_function add, more;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(build(b, add_text, &module));
+    OK(bti_cuda_find_function(b, module, "fake_add", &add));
+    OK(bti_cuda_find_function(b, module, "fake_add_more", &more));
+    assert_int_equal(add.threads, 512);
+    assert_int_equal(add.groups, 4 * 2048 / BTI_GROUP);
+    expect_error(bti_cuda_find_function(b, module, "bti_none", &more), BT_INTERNAL, "cuModuleGetFunction");
+    OK(bti_cuda_find_function(b, module, "fake_add_more", &more));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &address));
+    OK(bti_driver_cuda.fill(b, address, 0, sizeof values));
+    OK(launch_add(b, &add, address, 500, 7, true)); /* of nothing: overwritten by the upload that follows */
+    fill_floats(values, 500, 1);
+    OK(bti_driver_cuda.upload(b, address, values, sizeof values));
+    for (int i = 0; i < 200; i++) OK(launch_add(b, &more, address, 500, 2, false)); /* more than there are slots */
+    OK(launch_add(b, &add, address, 500, 3, true));
+    memset(values, 0, sizeof values);
+    OK(bti_driver_cuda.download(b, values, address, sizeof values));
+    check_floats(values, 500, 1 + 400 + 3);
+    expect_text(fake.log(), "compile add.cu --gpu-architecture=sm_90");
+    expect_text(fake.log(), "launch fake_add 2 64 128:");
+    bti_driver_cuda.free(b, address, sizeof values);
+    bti_cuda_unload(b, module);
+    close_all(b, NULL);
+}
+
+static void events_are_in_order(void **state) {
+    (void)state;
+    uint64_t address;
+    bti_event first, event;
+    bool done;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 4000, &address));
+    OK(bti_driver_cuda.record(b, &first));
+    OK(bti_driver_cuda.fill(b, address, 1, 4000));
+    OK(bti_driver_cuda.record(b, &event));
+    OK(bti_driver_cuda.wait(b, first));
+    assert_int_equal(count_of("fill"), 0);
+    OK(bti_driver_cuda.query(b, event, &done));
+    assert_false(done);
+    OK(bti_driver_cuda.wait(b, event));
+    assert_int_equal(count_of("fill"), 1);
+    OK(bti_driver_cuda.query(b, event, &done));
+    assert_true(done);
+    for (int i = 0; i < 2 * BTI_CUDA_EVENTS; i++) OK(bti_driver_cuda.record(b, &event));
+    OK(bti_driver_cuda.wait(b, first)); /* overwritten: a later one is waited for */
+    bti_driver_cuda.free(b, address, 4000);
+    close_all(b, NULL);
+}
+
+static void peers_are_ordered_on_both_sides(void **state) {
+    (void)state;
+    float values[64];
+    uint64_t on_a, on_b;
+    void *module_a, *module_b;
+    bti_gpu_function add_a, add_b;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B), *a = open_one(A);
+    OK(build(a, add_text, &module_a));
+    OK(build(b, add_text, &module_b));
+    OK(bti_cuda_find_function(a, module_a, "fake_add", &add_a));
+    OK(bti_cuda_find_function(b, module_b, "fake_add", &add_b));
+    OK(bti_driver_cuda.alloc(a, sizeof values, &on_a));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &on_b));
+    fill_floats(values, 64, 1);
+    OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
+    OK(launch_add(a, &add_a, on_a, 64, 10, true)); /* before it leaves */
+    OK(bti_driver_cuda.peer_copy(b, on_b, a, on_a, sizeof values));
+    OK(launch_add(a, &add_a, on_a, 64, 1000, true)); /* after it has left */
+    OK(launch_add(b, &add_b, on_b, 64, 100, true));  /* after it has arrived */
+    OK(bti_driver_cuda.sync(a));
+    OK(bti_driver_cuda.download(b, values, on_b, sizeof values));
+    check_floats(values, 64, 111);
+    OK(bti_driver_cuda.download(a, values, on_a, sizeof values));
+    check_floats(values, 64, 1011);
+    assert_int_equal(count_of("peer "), 2); /* access once, and the copy */
+    bti_driver_cuda.free(a, on_a, sizeof values);
+    bti_driver_cuda.free(b, on_b, sizeof values);
+    bti_cuda_unload(a, module_a);
+    bti_cuda_unload(b, module_b);
+    close_all(a, b);
+}
+
+/* --- programs ----------------------------------------------------------------------------------------------------- */
+
+static void a_text_that_does_not_compile_is_shown(void **state) {
+    (void)state;
+    void *module;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    expect_error(build(b, "int one;\n#error no\nint three;\n", &module), BT_INTERNAL, "NVRTC does not compile add.cu:");
+    expect_text(bt_error_text(), "add.cu(2): error");
+    expect_text(bt_error_text(), "    2 | #error no\n");
+    assert_null(strstr(bt_error_text(), "three"));
+    close_all(b, NULL);
+}
+
+static void code_that_the_driver_does_not_take(void **state) {
+    (void)state;
+    void *module;
+    machine("{\"cuda\": 12040, " TWO_CARDS "}", NULL); /* there is no NVRTC 12 */
+    bti_cuda_device *b = open_one(B);
+    expect_error(build(b, add_text, &module), BT_UNAVAILABLE,
+                 "the driver (of CUDA 12.4) does not take add as NVRTC 13.0 compiled it");
+    expect_text(bt_error_text(), "install a newer driver, or the NVRTC of the driver's CUDA");
+    close_all(b, NULL);
+}
+
+static void a_younger_device_gets_ptx(void **state) {
+    (void)state;
+    void *module;
+    machine("{\"devices\": [{\"name\": \"NVIDIA C\", \"memory\": 67108864, \"capability\": [9, 9]}]}", NULL);
+    bti_cuda_device *c = open_one(0);
+    OK(build(c, add_text, &module));
+    expect_text(fake.log(), "compile add.cu --gpu-architecture=compute_90");
+    bti_cuda_unload(c, module);
+    close_all(c, NULL);
+}
+
+/* --- faults ------------------------------------------------------------------------------------------------------- */
+
+/* Everything once; what was made is given back. */
+static bt_status everything(bti_cuda_device *device) {
+    const size_t bytes = BTI_CUDA_STAGING * 3;
+    char *values = calloc(1, bytes);
+    uint64_t address = 0;
+    void *module = NULL, *graph = NULL;
+    bool stale;
+    bti_gpu_function add, more;
+    bti_event event;
+    bt_status status = bti_driver_cuda.alloc(device, bytes, &address);
+    if (status == BT_OK) status = bti_driver_cuda.upload(device, address, values, bytes);
+    if (status == BT_OK) status = bti_driver_cuda.fill(device, address, 0, bytes);
+    if (status == BT_OK) status = build(device, add_text, &module);
+    if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add", &add);
+    if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add_more", &more);
+    if (status == BT_OK) status = launch_add(device, &more, address, 50, 2, false);
+    if (status == BT_OK) {
+        status = bti_driver_cuda.graph_begin(device);
+        if (status == BT_OK) {
+            status = launch_add(device, &add, address, 50, 1, true);
+            bt_status ended = bti_driver_cuda.graph_end(device, &graph);
+            if (status == BT_OK) status = ended;
+        }
+    }
+    if (graph) {
+        if (status == BT_OK) status = bti_driver_cuda.graph_run(device, graph, &stale);
+        bti_driver_cuda.graph_free(device, graph);
+    }
+    if (status == BT_OK) status = bti_driver_cuda.copy(device, address, address + bytes / 2, 100);
+    if (status == BT_OK) status = bti_driver_cuda.record(device, &event);
+    if (status == BT_OK) status = bti_driver_cuda.wait(device, event);
+    if (status == BT_OK) status = bti_driver_cuda.download(device, values, address, bytes);
+    if (status == BT_OK) status = bti_driver_cuda.sync(device);
+    if (module) bti_cuda_unload(device, module);
+    if (address) bti_driver_cuda.free(device, address, bytes);
+    free(values);
+    return status;
+}
+
+/* Each call of libcuda fails in turn, by an error that passes and by one that stays. */
+static void every_call_may_fail(void **state) {
+    static const int codes[] = {1, 2, 700};
+    (void)state;
+    for (int c = 0; c < 3; c++) {
+        int n = 1, failures = 0;
+        for (bool failed = true; failed; n++) {
+            char json[1200];
+            void *device = NULL;
+            snprintf(json, sizeof json, "{\"fail_any\": [%d, %d], " TWO_CARDS "}", n, codes[c]);
+            machine(json, "nvidia-ml");
+            bt_status status = bti_driver_cuda.open(B, &lender, &device);
+            if (status == BT_OK) status = everything(device);
+            failed = fake.calls() >= n;
+            failures += status != BT_OK;
+            if (device) bti_driver_cuda.close(device);
+            bool lost = codes[c] == 700 && status != BT_OK;
+            if (!lost && fake.alive())
+                fail_msg("%d: call %d leaves %d: %s", codes[c], n, fake.alive(), bt_error_text());
+        }
+        assert_true(n > 330);               /* there are so many calls */
+        assert_true(failures > n * 9 / 10); /* a failed name, peer access and version are no failure */
+    }
+}
+
+static void a_late_failure_loses_only_its_device(void **state) {
+    (void)state;
+    uint64_t on_a, on_b;
+    bti_event event;
+    bool done;
+    char byte[100];
+    machine("{\"late\": [1, 700], " TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B), *a = open_one(A);
+    OK(bti_driver_cuda.alloc(a, 4000, &on_a));
+    OK(bti_driver_cuda.alloc(b, 4000, &on_b));
+    OK(bti_driver_cuda.fill(b, on_b, 1, 4000));
+    OK(bti_driver_cuda.record(b, &event));
+    expect_error(bti_driver_cuda.wait(b, event), BT_INTERNAL, "cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    const char *cause = "NVIDIA B is lost to this process since cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS";
+    expect_error(bti_driver_cuda.fill(b, on_b, 1, 4000), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.alloc(b, 4000, &on_b), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.upload(b, on_b, byte, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.download(b, byte, on_b, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.record(b, &event), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.wait(b, event), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.query(b, event, &done), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.sync(b), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.peer_copy(a, on_a, b, on_b, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.peer_copy(b, on_b, a, on_a, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.graph_begin(b), BT_UNAVAILABLE, cause);
+    OK(bti_driver_cuda.fill(a, on_a, 7, 4000));
+    OK(bti_driver_cuda.download(a, byte, on_a, 100));
+    assert_int_equal(byte[99], 7);
+    bti_driver_cuda.free(b, on_b, 4000);
+    bti_driver_cuda.free(a, on_a, 4000);
+    bti_driver_cuda.close(b);
+    bti_driver_cuda.close(a);
+}
+
+/* --- graphs ------------------------------------------------------------------------------------------------------- */
+
+static void graphs_run_again(void **state) {
+    (void)state;
+    float values[64] = {0};
+    uint64_t address;
+    void *module, *graph;
+    bti_gpu_function add, more;
+    bool stale;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(build(b, add_text, &module));
+    OK(bti_cuda_find_function(b, module, "fake_add", &add));
+    OK(bti_cuda_find_function(b, module, "fake_add_more", &more));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &address));
+    OK(bti_driver_cuda.graph_begin(b));
+    expect_error(bti_driver_cuda.graph_begin(b), BT_FAILED_PRECONDITION, "recorded already");
+    OK(launch_add(b, &add, address, 64, 2, true));
+    OK(bti_driver_cuda.upload(b, address, values, sizeof values)); /* no part of it */
+    OK(launch_add(b, &add, address, 64, 3, true));
+    OK(bti_driver_cuda.graph_end(b, &graph));
+    assert_non_null(graph);
+    OK(bti_driver_cuda.sync(b));
+    assert_int_equal(count_of("launch"), 0);
+    fill_floats(values, 64, 1);
+    OK(bti_driver_cuda.upload(b, address, values, sizeof values));
+    for (int i = 0; i < 4; i++) {
+        OK(bti_driver_cuda.graph_run(b, graph, &stale));
+        assert_false(stale);
+    }
+    OK(bti_driver_cuda.download(b, values, address, sizeof values));
+    check_floats(values, 64, 21);
+    assert_int_equal(count_of("graph 2"), 4);
+    b->gpu.scratch_moves++;
+    OK(bti_driver_cuda.graph_run(b, graph, &stale));
+    assert_true(stale);
+    bti_driver_cuda.graph_free(b, graph);
+    OK(bti_driver_cuda.graph_begin(b));
+    OK(launch_add(b, &more, address, 64, 2, false)); /* its words would have to stay where they are */
+    OK(bti_driver_cuda.graph_end(b, &graph));
+    assert_null(graph);
+    bti_driver_cuda.free(b, address, sizeof values);
+    bti_cuda_unload(b, module);
+    close_all(b, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens_the_card_that_was_listed),
+        cmocka_unit_test(without_nvrtc_it_says_what_to_install),
+        cmocka_unit_test(what_cannot_be_opened_says_why),
+        cmocka_unit_test(out_of_memory_names_other_processes),
+        cmocka_unit_test(staging_is_used_again_when_it_may_be),
+        cmocka_unit_test(small_uploads_do_not_wait),
+        cmocka_unit_test(copying_overlaps_the_bus),
+        cmocka_unit_test(launches_come_between_copies),
+        cmocka_unit_test(events_are_in_order),
+        cmocka_unit_test(peers_are_ordered_on_both_sides),
+        cmocka_unit_test(a_text_that_does_not_compile_is_shown),
+        cmocka_unit_test(code_that_the_driver_does_not_take),
+        cmocka_unit_test(a_younger_device_gets_ptx),
+        cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(a_late_failure_loses_only_its_device),
+        cmocka_unit_test(graphs_run_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, no_machine);
+}
