@@ -4,43 +4,14 @@
 #include <string.h>
 #include <strings.h>
 
-#include "drivers/cuda/driver_api.h"
-#include "fakes/stream.h"
+#include "fakes/libcuda.h"
 
 #define DEEPEST 16
-
-struct CUctx_st {
-    int device, retained; /* device: of the machine */
-};
-struct CUstream_st {
-    fake_stream stream;
-    struct CUstream_st *next; /* all, for the end */
-    bool open;
-};
-struct CUevent_st {
-    fake_event event;
-    struct CUevent_st *next;
-};
-struct CUmod_st {
-    char *text;
-};
-struct CUfunc_st {
-    char name[64];
-    int words; /* of its argument by value; 0: a pointer */
-    struct CUfunc_st *next;
-};
-struct CUgraph_st {
-    fake_graph graph;
-};
-struct CUgraphExec_st {
-    fake_graph graph;
-};
 
 static struct CUctx_st contexts[FAKE_MOST];
 static int visible[FAKE_MOST], visible_count = -1;
 static CUstream all_streams;
 static CUevent all_events;
-static CUfunction all_functions;
 static _Thread_local CUcontext stack[DEEPEST];
 static _Thread_local int depth;
 
@@ -54,25 +25,60 @@ static __attribute__((destructor)) void end(void) {
         next = e->next;
         free(e);
     }
-    for (CUfunction next, f = all_functions; f; f = next) {
-        next = f->next;
-        free(f);
-    }
     fake_reset();
 }
 
-static CUcontext current(void) { return depth ? stack[depth - 1] : NULL; }
+CUcontext fake_current(void) { return depth ? stack[depth - 1] : NULL; }
 
-#define ENTER(name)                               \
-    do {                                          \
-        int fake_code_ = fake_call(#name, false); \
-        if (fake_code_) return fake_code_;        \
-    } while (0)
-/* With a context, which may be stuck. */
-#define ENTER_IN_CONTEXT(name)  \
-    ENTER(name);                \
-    if (!current()) return 201; \
-    if (fake()->devices[current()->device].sticky) return fake()->devices[current()->device].sticky
+/* --- what contexts own ------------------------------------------------------------------------------------------------ */
+
+#define OWNED 1024
+static struct owned {
+    void *thing;
+    void (*drop)(void *thing);
+    int device;
+} owned[OWNED];
+
+bool fake_own(void *thing, void (*drop)(void *thing)) {
+    bool found = false;
+    fake_lock();
+    for (int i = 0; i < OWNED && !found; i++) {
+        if (owned[i].thing) continue;
+        owned[i] = (struct owned){thing, drop, fake_current()->device};
+        fake_live(1);
+        found = true;
+    }
+    fake_unlock();
+    return found;
+}
+
+void fake_release(void *thing) {
+    fake_lock();
+    for (int i = 0; i < OWNED; i++) {
+        if (owned[i].thing != thing) continue;
+        owned[i].drop(thing);
+        owned[i] = (struct owned){0};
+        fake_live(-1);
+    }
+    fake_unlock();
+}
+
+static void end_context(int device) {
+    for (CUstream s = all_streams; s; s = s->next) {
+        if (!s->open || s->stream.device != device) continue;
+        fake_stream_drop(&s->stream);
+        s->open = false;
+        fake_live(-1);
+    }
+    for (CUevent e = all_events; e; e = e->next) {
+        if (!e->open || e->device != device) continue;
+        e->open = false;
+        fake_live(-1);
+    }
+    for (int i = 0; i < OWNED; i++)
+        if (owned[i].thing && owned[i].device == device) fake_release(owned[i].thing);
+    fake_free_all(device);
+}
 
 /* --- devices -------------------------------------------------------------------------------------------------------- */
 
@@ -196,9 +202,7 @@ FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     int code = fake_call("cuDevicePrimaryCtxRelease_v2", true);
     if (!contexts[visible[device]].retained) return 201;
     fake_live(-1);
-    if (--contexts[visible[device]].retained) return code;
-    for (CUstream s = all_streams; s; s = s->next) /* everything goes with it */
-        if (s->open && s->stream.device == visible[device]) fake_stream_drop(&s->stream);
+    if (!--contexts[visible[device]].retained) end_context(visible[device]);
     return code;
 }
 FAKE_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
@@ -221,8 +225,8 @@ FAKE_API CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer
 }
 FAKE_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     ENTER_IN_CONTEXT(cuCtxEnablePeerAccess);
-    if (flags || peer == current()) return 1;
-    fake_log("peer %d %d", current()->device, peer->device);
+    if (flags || peer == fake_current()) return 1;
+    fake_log("peer %d %d", fake_current()->device, peer->device);
     return 0;
 }
 
@@ -235,7 +239,7 @@ static void run_device(int device) {
 
 FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     ENTER_IN_CONTEXT(cuMemGetInfo_v2);
-    const fake_device *d = &fake()->devices[current()->device];
+    const fake_device *d = &fake()->devices[fake_current()->device];
     *free_bytes = d->memory - d->used;
     *total_bytes = d->memory;
     return 0;
@@ -243,14 +247,14 @@ FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
     uint64_t found;
     ENTER_IN_CONTEXT(cuMemAlloc_v2);
-    int code = bytes ? fake_alloc(current()->device, bytes, &found) : 1;
+    int code = bytes ? fake_alloc(fake_current()->device, bytes, &found) : 1;
     if (!code) *address = found;
     return code;
 }
 FAKE_API CUresult cuMemFree_v2(CUdeviceptr address) {
     int code = fake_call("cuMemFree_v2", true);
     fake_lock();
-    if (current()) run_device(current()->device);
+    if (fake_current()) run_device(fake_current()->device);
     bool known = fake_free(address);
     fake_unlock();
     return known ? code : 1;
@@ -258,17 +262,17 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr address) {
 FAKE_API CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     (void)flags;
     ENTER_IN_CONTEXT(cuMemHostAlloc);
-    *memory = calloc(1, bytes);
-    fake_live(1);
-    return *memory ? 0 : 2;
+    void *made = calloc(1, bytes);
+    if (!made || !fake_own(made, free)) return free(made), 2;
+    *memory = made;
+    return 0;
 }
 FAKE_API CUresult cuMemFreeHost(void *memory) {
     int code = fake_call("cuMemFreeHost", true);
     fake_lock();
-    if (current()) run_device(current()->device);
+    if (fake_current()) run_device(fake_current()->device);
     fake_unlock();
-    free(memory);
-    fake_live(-1);
+    fake_release(memory);
     return code;
 }
 
@@ -301,7 +305,7 @@ static void run_fill(void *data) {
     fake_log("fill %llu", (unsigned long long)m->bytes);
 }
 
-static CUresult add(CUstream stream, void (*run)(void *), const void *data, size_t bytes) {
+CUresult fake_add(CUstream stream, void (*run)(void *), const void *data, size_t bytes) {
     fake_lock();
     fake_stream_add(&stream->stream, run, data, bytes);
     fake_unlock();
@@ -312,32 +316,32 @@ FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t 
     ENTER_IN_CONTEXT(cuMemcpyHtoDAsync_v2);
     if (!fake_memory(to, bytes)) return 1;
     const move m = {.to = to, .from = (uint64_t)(uintptr_t)from, .bytes = bytes};
-    return add(stream, run_up, &m, sizeof m);
+    return fake_add(stream, run_up, &m, sizeof m);
 }
 FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyDtoHAsync_v2);
     if (!fake_memory(from, bytes)) return 1;
     const move m = {.to = (uint64_t)(uintptr_t)to, .from = from, .bytes = bytes};
-    return add(stream, run_down, &m, sizeof m);
+    return fake_add(stream, run_down, &m, sizeof m);
 }
 FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyDtoDAsync_v2);
     if (!fake_memory(to, bytes) || !fake_memory(from, bytes)) return 1;
     const move m = {.to = to, .from = from, .bytes = bytes, .what = "copy within"};
-    return add(stream, run_across, &m, sizeof m);
+    return fake_add(stream, run_across, &m, sizeof m);
 }
 FAKE_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                                     size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyPeerAsync);
     if (!fake_memory(to, bytes) || !fake_memory(from, bytes) || to_context == from_context) return 1;
     const move m = {.to = to, .from = from, .bytes = bytes, .what = "copy peer"};
-    return add(stream, run_across, &m, sizeof m);
+    return fake_add(stream, run_across, &m, sizeof m);
 }
 FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemsetD8Async);
     if (!fake_memory(to, bytes)) return 1;
     const move m = {.to = to, .bytes = bytes, .byte = byte};
-    return add(stream, run_fill, &m, sizeof m);
+    return fake_add(stream, run_fill, &m, sizeof m);
 }
 
 /* --- streams and events --------------------------------------------------------------------------------------------- */
@@ -348,7 +352,7 @@ FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
     CUstream made = calloc(1, sizeof *made);
     if (!made) return 2;
     fake_lock();
-    fake_stream_init(&made->stream, current()->device);
+    fake_stream_init(&made->stream, fake_current()->device);
     made->open = true;
     made->next = all_streams;
     all_streams = made;
@@ -360,7 +364,7 @@ FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
     int code = fake_call("cuStreamDestroy_v2", true);
     fake_lock();
-    fake_stream_run(&stream->stream);
+    if (stream->open) fake_stream_run(&stream->stream);
     stream->open = false;
     fake_live(-1);
     fake_unlock();
@@ -389,6 +393,8 @@ FAKE_API CUresult cuEventCreate(CUevent *event, unsigned flags) {
     CUevent made = calloc(1, sizeof *made);
     if (!made) return 2;
     fake_lock();
+    made->device = fake_current()->device;
+    made->open = true;
     made->next = all_events;
     all_events = made;
     fake_live(1);
@@ -397,7 +403,8 @@ FAKE_API CUresult cuEventCreate(CUevent *event, unsigned flags) {
     return 0;
 }
 FAKE_API CUresult cuEventDestroy_v2(CUevent event) {
-    (void)event;
+    if (!event->open) return 400;
+    event->open = false;
     fake_live(-1);
     return fake_call("cuEventDestroy_v2", true);
 }
@@ -410,7 +417,7 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 FAKE_API CUresult cuEventSynchronize(CUevent event) {
     ENTER_IN_CONTEXT(cuEventSynchronize);
-    int code = fake_synchronised(current()->device);
+    int code = fake_synchronised(fake_current()->device);
     if (code) return code;
     fake_lock();
     fake_event_run(&event->event);
@@ -425,152 +432,6 @@ FAKE_API CUresult cuEventQuery(CUevent event) {
     if (!done) fake_stream_run_one(event->event.stream);
     fake_unlock();
     return done ? 0 : 600;
-}
-
-/* --- modules and launches ------------------------------------------------------------------------------------------- */
-
-FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-    ENTER_IN_CONTEXT(cuModuleLoadData);
-    const char *text = image;
-    int version = 0;
-    if (sscanf(text, "fake code of %d", &version) != 1) return 200;
-    if (version > fake()->cuda / 1000) return 222;
-    CUmodule made = calloc(1, sizeof *made);
-    if (!made || !(made->text = strdup(text))) return free(made), 2;
-    fake_live(1);
-    *module = made;
-    return 0;
-}
-FAKE_API CUresult cuModuleUnload(CUmodule module) {
-    free(module->text);
-    free(module);
-    fake_live(-1);
-    return fake_call("cuModuleUnload", true);
-}
-FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-    char start[80];
-    ENTER_IN_CONTEXT(cuModuleGetFunction);
-    snprintf(start, sizeof start, " %s(", name);
-    const char *at = strstr(module->text, start);
-    if (!at) return 500;
-    CUfunction made = calloc(1, sizeof *made);
-    if (!made) return 2;
-    snprintf(made->name, sizeof made->name, "%s", name);
-    (void)!sscanf(at + strlen(start), "struct { long w[%d]", &made->words);
-    fake_lock();
-    made->next = all_functions;
-    all_functions = made;
-    fake_unlock();
-    *function = made;
-    return 0;
-}
-FAKE_API CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
-    (void)function;
-    ENTER_IN_CONTEXT(cuFuncGetAttribute);
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 512 : 64;
-    return 0;
-}
-FAKE_API CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
-    (void)function;
-    ENTER_IN_CONTEXT(cuFuncSetAttribute);
-    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value + 64 <= 232448 ? 0 : 1;
-}
-FAKE_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
-                                                              size_t bytes) {
-    (void)function, (void)bytes;
-    ENTER_IN_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-    *blocks = 2048 / threads;
-    return 0;
-}
-
-typedef struct run_of {
-    char name[64];
-    unsigned groups, threads, local;
-    int count;
-    uint64_t pointer, words[1024];
-} run_of;
-
-/* "fake_add": words address, count, by: floats of the memory get larger. */
-static void run_launch(void *data) {
-    run_of *r = data;
-    char words[400] = "";
-    size_t length = 0;
-    if (!r->count) memcpy(r->words, fake_memory(r->pointer, 64), 64);
-    for (int i = 0; i < (r->count ? r->count : 8) && length < sizeof words - 24; i++)
-        length += (size_t)snprintf(words + length, sizeof words - length, " %llu", (unsigned long long)r->words[i]);
-    fake_log("launch %s %u %u %u:%s", r->name, r->groups, r->threads, r->local, words);
-    if (strncmp(r->name, "fake_add", 8)) return;
-    float *memory = fake_memory(r->words[0], r->words[1] * sizeof *memory);
-    for (uint64_t i = 0; memory && i < r->words[1]; i++) memory[i] += (float)r->words[2];
-}
-
-FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads,
-                                 unsigned block_y, unsigned block_z, unsigned local, CUstream stream, void **parameters,
-                                 void **extra) {
-    ENTER_IN_CONTEXT(cuLaunchKernel);
-    if (!x || y != 1 || z != 1 || !threads || threads > 1024 || block_y != 1 || block_z != 1 || extra) return 1;
-    run_of *r = calloc(1, sizeof *r);
-    if (!r) return 2;
-    memcpy(r->name, function->name, sizeof r->name);
-    r->groups = x, r->threads = threads, r->local = local, r->count = function->words;
-    if (r->count)
-        memcpy(r->words, parameters[0], (size_t)r->count * 8);
-    else
-        memcpy(&r->pointer, parameters[0], 8);
-    int code = add(stream, run_launch, r, sizeof *r);
-    free(r);
-    return code;
-}
-
-/* --- graphs --------------------------------------------------------------------------------------------------------- */
-
-FAKE_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
-    ENTER_IN_CONTEXT(cuStreamBeginCapture_v2);
-    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED || stream->stream.capture) return 1;
-    CUgraph made = calloc(1, sizeof *made);
-    if (!made) return 2;
-    made->graph.end = &made->graph.first;
-    stream->stream.capture = &made->graph;
-    return 0;
-}
-FAKE_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
-    if (!stream->stream.capture) return 903;
-    CUgraph made = (CUgraph)(void *)stream->stream.capture;
-    stream->stream.capture = NULL;
-    fake_live(1);
-    *graph = made;
-    int code = fake_call("cuStreamEndCapture", true);
-    return code;
-}
-FAKE_API CUresult cuGraphDestroy(CUgraph graph) {
-    fake_graph_drop(&graph->graph);
-    free(graph);
-    fake_live(-1);
-    return fake_call("cuGraphDestroy", true);
-}
-FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags) {
-    ENTER_IN_CONTEXT(cuGraphInstantiateWithFlags);
-    CUgraphExec made = flags ? NULL : calloc(1, sizeof *made);
-    if (!made) return 1;
-    made->graph = graph->graph; /* takes what was recorded */
-    graph->graph = (fake_graph){0};
-    fake_live(1);
-    *executable = made;
-    return 0;
-}
-FAKE_API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
-    ENTER_IN_CONTEXT(cuGraphLaunch);
-    fake_lock();
-    fake_log("graph %d", executable->graph.count);
-    fake_graph_add(&executable->graph, &stream->stream);
-    fake_unlock();
-    return 0;
-}
-FAKE_API CUresult cuGraphExecDestroy(CUgraphExec executable) {
-    fake_graph_drop(&executable->graph);
-    free(executable);
-    fake_live(-1);
-    return fake_call("cuGraphExecDestroy", true);
 }
 
 /* --- for the other libraries ---------------------------------------------------------------------------------------- */

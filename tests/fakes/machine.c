@@ -208,6 +208,13 @@ bool fake_free(uint64_t address) {
     return found;
 }
 
+void fake_free_all(int device) {
+    fake_lock();
+    for (int i = 0; i < PIECES; i++)
+        if (pieces[i].host && pieces[i].device == device) (void)fake_free(pieces[i].address);
+    fake_unlock();
+}
+
 void *fake_memory(uint64_t address, uint64_t bytes) {
     char *at = NULL;
     fake_lock();

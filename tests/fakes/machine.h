@@ -70,6 +70,7 @@ FAKE_API void fake_context_made(void);
 /* --- memory -------------------------------------------------------------------------------------------------------- */
 FAKE_API int fake_alloc(int device, uint64_t bytes, uint64_t *address); /* 0, or CUDA_ERROR_OUT_OF_MEMORY */
 FAKE_API bool fake_free(uint64_t address);
+FAKE_API void fake_free_all(int device);
 /* The host memory behind `bytes` bytes at an address of one allocation; NULL: there is none. */
 FAKE_API void *fake_memory(uint64_t address, uint64_t bytes);
 

@@ -253,6 +253,7 @@ const bti_driver bti_driver_cuda = {
     .granularity = BTI_KERNEL,
     .kinds = 1u << BT_GPU,
     .foreign = true,
+    .ahead = true,
     .likely = bti_cuda_likely,
     .probe = bti_cuda_probe,
     .open = cuda_open,

@@ -1,9 +1,9 @@
 /* An open CUDA device, and what the files of this folder share.
  *
- * Three streams: compute (launches, fills, copies within the device, peer copies that leave), to_device and to_host. Entries may
- * be called from any thread: each makes the device's context current for as long as it runs, and what goes over the copy
- * streams is ordered with compute by events: an upload or a download begins after what was launched before it, and what is
- * launched later begins after an upload.
+ * Three streams: compute (launches, fills, copies within the device), up (uploads, and copies from peers) and down. Entries may
+ * be called from any thread: each makes the device's context current for as long as it runs. Uploads return while their last
+ * parts are on their way: what is launched or fetched later begins after them, by events. Nothing waits for what was launched
+ * before: it has nothing to do with the same bytes.
  *
  * A device whose context is broken (an illegal address, a failed launch, an uncorrectable memory fault) is lost: each later call
  * is UNAVAILABLE and names the first cause; other devices live on. */
@@ -24,8 +24,8 @@ typedef struct bti_cuda_lane {
     pthread_mutex_t lock;
     CUstream stream;
     char *half[2];
-    CUevent done[2];       /* what half i was last used for */
-    CUevent before, after; /* of compute; of this stream */
+    CUevent done[2]; /* what half i was last used for */
+    CUevent after;   /* of this stream: what compute waits for */
     bool busy[2];
     int current; /* uploads: the half that is being filled */
     size_t used; /* bytes of it */

@@ -103,6 +103,7 @@ static void product(bti_cuda_device *device, bt_dtype dtype, int rank, const int
     set_operand(&work.output, address[2], dtype, rank, c_shape, c);
     OK(bti_cuda_product(device, &work, &done));
     assert_int_equal(done, expect_done);
+    OK(bti_driver_cuda.sync(device));
     OK(bti_driver_cuda.download(device, host[2], address[2], bytes));
     if (done) check(&work, host[0], host[1], host[2]);
     for (int i = 0; i < 3; i++) bti_driver_cuda.free(device, address[i], bytes);
@@ -242,6 +243,7 @@ static void sums_over_devices(void **state) {
     for (int round = 0; round < 3; round++) OK(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
     OK(bti_driver_cuda.fill(devices[0], addresses[0] + 396, 0, 4)); /* after the sum, there alone */
     for (int d = 0; d < 2; d++) {
+        OK(bti_driver_cuda.sync(devices[d]));
         OK(bti_driver_cuda.download(devices[d], values[d], addresses[d], sizeof values[d]));
         for (int i = 0; i < 99; i++) assert_true(values[d][i] == (float)(12 * i));
         assert_true(values[d][99] == (d ? 12 * 99 : 0));

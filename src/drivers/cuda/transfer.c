@@ -5,7 +5,6 @@
 
 bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane) {
     BTI_CUDA_TRY(device, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
-    BTI_CUDA_TRY(device, cuEventCreate, &lane->before, CU_EVENT_DISABLE_TIMING);
     BTI_CUDA_TRY(device, cuEventCreate, &lane->after, CU_EVENT_DISABLE_TIMING);
     for (int i = 0; i < 2; i++) {
         void *memory = NULL;
@@ -21,15 +20,15 @@ void bti_cuda_lane_close(bti_cuda_lane *lane) {
         if (lane->half[i]) (void)bti_cu.cuMemFreeHost(lane->half[i]);
         if (lane->done[i]) (void)bti_cu.cuEventDestroy(lane->done[i]);
     }
-    if (lane->before) (void)bti_cu.cuEventDestroy(lane->before);
     if (lane->after) (void)bti_cu.cuEventDestroy(lane->after);
     if (lane->stream) (void)bti_cu.cuStreamDestroy(lane->stream);
 }
 
-/* What is put on stream `to` from now on begins after what is on stream `from` now. */
-static bt_status order(bti_cuda_device *device, CUevent event, CUstream from, CUstream to) {
-    BTI_CUDA_TRY(device, cuEventRecord, event, from);
-    BTI_CUDA_TRY(device, cuStreamWaitEvent, to, event, 0);
+/* What comes to the device is there for whatever is launched or fetched from now on. */
+static bt_status arrive(bti_cuda_device *device) {
+    BTI_CUDA_TRY(device, cuEventRecord, device->up.after, device->up.stream);
+    BTI_CUDA_TRY(device, cuStreamWaitEvent, device->compute, device->up.after, 0);
+    BTI_CUDA_TRY(device, cuStreamWaitEvent, device->down.stream, device->up.after, 0);
     return BT_OK;
 }
 
@@ -53,7 +52,6 @@ static bt_status next_half(bti_cuda_device *device, bti_cuda_lane *up) {
 /* Small uploads share a half, and wait for nothing. */
 static bt_status upload(bti_cuda_device *device, uint64_t address, const char *host, size_t bytes) {
     bti_cuda_lane *up = &device->up;
-    BTI_TRY(order(device, up->before, device->compute, up->stream));
     while (bytes) {
         if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_half(device, up));
         size_t part = BTI_CUDA_STAGING - up->used;
@@ -64,7 +62,7 @@ static bt_status upload(bti_cuda_device *device, uint64_t address, const char *h
         up->used += part;
         address += part, host += part, bytes -= part;
     }
-    return order(device, up->after, up->stream, device->compute);
+    return arrive(device);
 }
 
 bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
@@ -91,7 +89,6 @@ static size_t part_at(size_t at, size_t bytes) { return bytes - at < BTI_CUDA_ST
 /* Part n is on its way while part n - 1 is copied out. */
 static bt_status download(bti_cuda_device *device, char *host, uint64_t address, size_t bytes) {
     bti_cuda_lane *down = &device->down;
-    BTI_TRY(order(device, down->before, device->compute, down->stream));
     BTI_TRY(fetch(device, address, part_at(0, bytes), 0));
     for (size_t at = 0, next, half = 0; at < bytes; at = next, half ^= 1) {
         next = at + part_at(at, bytes);
@@ -143,27 +140,21 @@ static bt_status reach(bti_cuda_device *to, bti_cuda_device *from) {
     return status;
 }
 
-/* On the receiver's upload stream, between what both devices' streams hold now and what they get later. */
+/* On the receiver's upload stream, after what is on its way to the sender; the sender overwrites nothing before it has left. */
 static bt_status send(bti_cuda_device *to, uint64_t target, bti_cuda_device *from, uint64_t source, size_t bytes) {
-    bti_cuda_lane *up = &to->up;
     BTI_TRY(reach(to, from));
-    BTI_TRY(order(to, up->before, to->compute, up->stream));
-    BTI_CUDA_TRY(to, cuStreamWaitEvent, up->stream, from->down.before, 0);
-    BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, up->stream);
-    BTI_TRY(order(to, up->after, up->stream, to->compute));
-    BTI_CUDA_TRY(from, cuStreamWaitEvent, from->compute, up->after, 0);
+    BTI_CUDA_TRY(to, cuStreamWaitEvent, to->up.stream, from->up.after, 0);
+    BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, to->up.stream);
+    BTI_TRY(arrive(to));
+    BTI_CUDA_TRY(from, cuStreamWaitEvent, from->compute, to->up.after, 0);
+    BTI_CUDA_TRY(from, cuStreamWaitEvent, from->up.stream, to->up.after, 0);
     return BT_OK;
-}
-
-static bt_status mark_source(bti_cuda_device *from) {
-    BTI_TRY(bti_cuda_enter(from));
-    return bti_cuda_leave(
-        bti_cuda_check(from, "cuEventRecord", bti_cu.cuEventRecord(from->down.before, from->compute)));
 }
 
 bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
     bti_cuda_device *target = to_device, *source = from_device;
-    BTI_TRY(mark_source(source));
+    BTI_TRY(bti_cuda_enter(source)); /* it is not lost */
+    (void)bti_cuda_leave(BT_OK);
     BTI_TRY(bti_cuda_enter(target));
     pthread_mutex_lock(&target->up.lock);
     bt_status status = send(target, to, source, from, bytes);

@@ -1,0 +1,41 @@
+/* What the files of the fake libcuda share. */
+#ifndef BERTH_TESTS_FAKES_LIBCUDA_H
+#define BERTH_TESTS_FAKES_LIBCUDA_H
+
+#include "drivers/cuda/driver_api.h"
+#include "fakes/stream.h"
+
+struct CUctx_st {
+    int device, retained; /* device: of the machine */
+};
+struct CUstream_st {
+    fake_stream stream;
+    struct CUstream_st *next; /* all, for the end */
+    bool open;
+};
+struct CUevent_st {
+    fake_event event;
+    int device;
+    bool open;
+    struct CUevent_st *next;
+};
+
+CUcontext fake_current(void);
+CUresult fake_add(CUstream stream, void (*run)(void *data), const void *data, size_t bytes);
+
+/* What a context owns goes with it: `drop` frees a thing of the current one's. release: it goes by itself. */
+bool fake_own(void *thing, void (*drop)(void *thing));
+void fake_release(void *thing);
+
+#define ENTER(name)                               \
+    do {                                          \
+        int fake_code_ = fake_call(#name, false); \
+        if (fake_code_) return fake_code_;        \
+    } while (0)
+/* With a context, which may be stuck. */
+#define ENTER_IN_CONTEXT(name)       \
+    ENTER(name);                     \
+    if (!fake_current()) return 201; \
+    if (fake()->devices[fake_current()->device].sticky) return fake()->devices[fake_current()->device].sticky
+
+#endif
