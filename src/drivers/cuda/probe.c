@@ -123,6 +123,24 @@ static bool list_by_nvml(bti_str *reason) {
 
 /* --- libcuda ------------------------------------------------------------------------------------------------------ */
 
+/* A mask of numbers counts in PCI bus order, here and for libcuda: its own order, the fastest first, is another. It reads both
+ * variables at cuInit and never again. */
+static CUresult initialise(void) {
+    static const char order[] = "CUDA_DEVICE_ORDER";
+    const char *mask = getenv("CUDA_VISIBLE_DEVICES"), *now = getenv(order);
+    bool counts = mask && strncasecmp(mask, "GPU-", 4) != 0 && strncasecmp(mask, "MIG-", 4) != 0;
+    if (!counts || (now && !strcmp(now, "PCI_BUS_ID"))) return bti_cu.cuInit(0);
+    char *before = now ? bti_strdup(now) : NULL;
+    setenv(order, "PCI_BUS_ID", 1);
+    CUresult result = bti_cu.cuInit(0);
+    if (before)
+        setenv(order, before, 1);
+    else
+        unsetenv(order);
+    bti_free(before);
+    return result;
+}
+
 static bt_status cuda_start(void) {
     if (cuda_ready) return BT_OK;
     BTI_TRY(bti_cuda_need(BTI_CUDA_DRIVER));
@@ -132,7 +150,7 @@ static bt_status cuda_start(void) {
             BT_UNAVAILABLE,
             "the driver is too old: it is of CUDA %d.%d, and 12.0 is the least (install driver 525 or newer)",
             version / 1000, version % 1000 / 10);
-    BTI_CUDA_TRY(NULL, cuInit, 0);
+    BTI_TRY(bti_cuda_check(NULL, "cuInit", initialise()));
     cuda_ready = true;
     return BT_OK;
 }

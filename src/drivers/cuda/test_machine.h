@@ -85,7 +85,6 @@ static inline void machine(const char *json, const char *without) {
     fputs(json, file);
     fclose(file);
     setenv("BERTH_FAKE_MACHINE", machine_path, 1);
-    unsetenv("CUDA_DEVICE_ORDER");
     snprintf(flags, sizeof flags, "probe=direct,cache=off,cuda_path=%s", machine_folder);
     setenv("BERTH_FLAGS", flags, 1);
     bti_flags_reset();

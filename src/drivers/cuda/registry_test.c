@@ -1,0 +1,149 @@
+/* Cards of a machine that is not there, as programs see them: names, masks, memory, arrays that move, one device that is lost. */
+#include "drivers/cuda/test_machine.h"
+
+#include <berth.h>
+
+static void begin(const char *json, const char *without, const char *mask) {
+    OK(bt_shutdown());
+    machine(json, without);
+    if (mask)
+        setenv("CUDA_VISIBLE_DEVICES", mask, 1);
+    else
+        unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+static int end(void **state) {
+    OK(bt_shutdown());
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    return no_machine(state);
+}
+
+#define TWO "{\"order\": [0, 1], \"devices\": [" CARD_A "," CARD_B "]}"
+
+static void expect_cards(const char *mask, const char *letters) {
+    begin(TWO, NULL, mask);
+    assert_int_equal(bt_device_count(BT_GPU), strlen(letters));
+    for (int i = 0; letters[i]; i++) {
+        bt_device_info info = BT_DEVICE_INFO_INIT;
+        OK(bt_device_describe(bt_device_get(BT_GPU, i), &info));
+        assert_int_equal(info.description[7], letters[i]);
+        assert_string_equal(info.driver, "cuda");
+    }
+    assert_int_equal(fake.contexts_made(), 0);
+    for (int i = 0; letters[i]; i++) { /* opened, it is the card that was listed: its memory tells */
+        size_t bytes = letters[i] == 'A' ? 67108864 : 134217728 - 3145728;
+        bt_memory_info memory = BT_MEMORY_INFO_INIT;
+        char name[16];
+        snprintf(name, sizeof name, "gpu:%d", i);
+        BT_SCOPE {
+            bt_array *x = NULL;
+            BT_ON("cpu") x = BT_ARRAY(float, (3), 1, 2, 3);
+            OK(bt_eval(bt_to(x, name)));
+            OK(bt_memory(bt_device_get(BT_GPU, i), &memory));
+        }
+        if (memory.device_free > bytes || memory.device_free < bytes / 2)
+            fail_msg("GPU:%d has %zu bytes free", i, memory.device_free);
+    }
+}
+
+static void masks_choose_and_renumber(void **state) {
+    (void)state;
+    expect_cards(NULL, "BA");
+    expect_cards("1", "A"); /* in PCI bus order, whatever libcuda's is */
+    expect_cards("0", "B");
+    expect_cards("1,0", "AB");
+    expect_cards("GPU-aaaa", "A");
+    expect_cards("GPU-bbbb,GPU-aaaa", "BA");
+    expect_cards("", "");
+    expect_cards("-1", "");
+    expect_cards("0,7,1", "B");
+    setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1);
+    expect_cards("1", "A");
+    assert_string_equal(getenv("CUDA_DEVICE_ORDER"), "FASTEST_FIRST");
+    unsetenv("CUDA_DEVICE_ORDER");
+}
+
+static void without_nvml_libcudas_mask_holds(void **state) {
+    (void)state;
+    begin(TWO, "nvidia-ml", "1");
+    assert_int_equal(bt_device_count(BT_GPU), 1);
+    bt_device_info info = BT_DEVICE_INFO_INIT;
+    OK(bt_device_describe(bt_device_get(BT_GPU, 0), &info));
+    assert_string_equal(info.description, "NVIDIA A");
+}
+
+static void the_reason_says_what_was_tried(void **state) {
+    (void)state;
+    char *reason;
+    begin("{\"devices\": []}", NULL, NULL);
+    assert_false(bt_functional(BT_GPU, &reason));
+    expect_text(reason, "NVML lists no GPU");
+    bt_free(reason);
+    begin("{\"devices\": [" CARD_A "], \"fail\": {\"nvmlInit_v2\": [1, 9], \"cuInit\": [1, 999]}}", NULL, NULL);
+    assert_false(bt_functional(BT_GPU, &reason));
+    expect_text(reason, "nvmlInit: Driver Not Loaded");
+    expect_text(reason, "cuInit: CUDA_ERROR_UNKNOWN (999)");
+    bt_free(reason);
+    begin(TWO, "nvrtc", NULL);
+    BT_SCOPE {
+        float values[3];
+        bt_array *x = bt_to(BT_ARRAY(float, (3), 1, 2, 3), "gpu:0");
+        expect_error(bt_read(x, values, sizeof values), BT_UNAVAILABLE, "NVRTC is not there");
+    }
+}
+
+static void arrays_move(void **state) {
+    (void)state;
+    enum { COUNT = 3000000 }; /* more than the staging */
+    float *values = malloc(COUNT * sizeof *values), *back = calloc(COUNT, sizeof *back);
+    for (int i = 0; i < COUNT; i++) values[i] = (float)i;
+    begin(TWO, NULL, NULL);
+    BT_SCOPE {
+        bt_array *x = NULL;
+        BT_ON("cpu") x = bt_from(values, BT_F32, BT_SHAPE(COUNT));
+        bt_array *there = bt_to(bt_to(bt_to(x, "gpu:0"), "gpu:1"), "gpu:0");
+        OK(bt_read(there, back, COUNT * sizeof *back));
+        assert_memory_equal(values, back, COUNT * sizeof *back);
+        assert_non_null(strstr(fake.log(), "copy peer 12000000"));
+    }
+    free(values);
+    free(back);
+}
+
+static void one_lost_device_leaves_the_rest(void **state) {
+    (void)state;
+    float back[3] = {0};
+    begin("{\"late\": [1, 719], \"devices\": [" CARD_A "," CARD_B "]}", NULL, NULL);
+    BT_SCOPE {
+        bt_array *x = NULL, *y = NULL;
+        BT_ON("cpu") x = BT_ARRAY(float, (3), 1, 2, 3), y = BT_ARRAY(float, (3), 7, 8, 9);
+        bt_array *lost = bt_to(x, "gpu:0");
+        expect_error(bt_read(lost, back, sizeof back), BT_INTERNAL, "(719)");
+        bt_array *later = bt_to(y, "gpu:0");
+        expect_error(bt_read(later, back, sizeof back), BT_UNAVAILABLE, "NVIDIA B is lost to this process since");
+        OK(bt_read(bt_to(x, "gpu:1"), back, sizeof back));
+        assert_true(back[2] == 3);
+        OK(bt_read(bt_add(x, x), back, sizeof back));
+    }
+}
+
+static void out_of_memory_is_reported_with_others(void **state) {
+    (void)state;
+    begin(TWO, NULL, NULL);
+    BT_SCOPE {
+        char *values = calloc(1, 160 << 20);
+        bt_array *x = NULL;
+        BT_ON("cpu") x = bt_from(values, BT_U8, BT_SHAPE(160 << 20));
+        expect_error(bt_eval(bt_to(x, "gpu:0")), BT_RESOURCE_EXHAUSTED, "process 4711 holds 3 MiB");
+        free(values);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_choose_and_renumber),       cmocka_unit_test(without_nvml_libcudas_mask_holds),
+        cmocka_unit_test(the_reason_says_what_was_tried),  cmocka_unit_test(arrays_move),
+        cmocka_unit_test(one_lost_device_leaves_the_rest), cmocka_unit_test(out_of_memory_is_reported_with_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
