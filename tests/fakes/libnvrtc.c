@@ -47,9 +47,15 @@ FAKE_API nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
     fake_live(-1);
     return 0;
 }
+static bool is_option(const char *text) {
+    return !strncmp(text, "--gpu-architecture=", 19) || !strcmp(text, "--std=c++17") || !strcmp(text, "--fmad=false") ||
+           !strcmp(text, "-default-device");
+}
 FAKE_API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count, const char *const *options) {
     int code = fake_call("nvrtcCompileProgram", false), line = 1;
     if (code) return code;
+    for (int i = 0; i < option_count; i++)
+        if (!is_option(options[i])) return 5;
     for (const char *at = program->text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL, line++) {
         if (strncmp(at, "#error", 6)) continue;
         snprintf(program->log, sizeof program->log, "%s(%d): error: #error directive\n\n1 error detected.\n",

@@ -118,7 +118,7 @@ static bt_status compile(const bti_cuda_device *device, const char *name, const 
     snprintf(file, sizeof file, "%s.cu", name);
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", chosen.ptx ? "compute" : "sm",
              chosen.architecture);
-    const char *const options[] = {architecture, "--std=c++17", "--fmad=false", "--default-device"};
+    const char *const options[] = {architecture, "--std=c++17", "--fmad=false", "-default-device"};
     nvrtcResult result = bti_nvrtc.nvrtcCreateProgram(&program, bti_str_text(text), file, 0, NULL, NULL);
     if (result != NVRTC_SUCCESS) return nvrtc_failed(result, "nvrtcCreateProgram");
     result = bti_nvrtc.nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
