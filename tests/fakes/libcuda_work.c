@@ -61,7 +61,8 @@ FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, con
     CUfunction made = calloc(1, sizeof *made);
     if (!made) return 2;
     snprintf(made->name, sizeof made->name, "%s", name);
-    (void)!sscanf(at + strlen(start), "struct { long w[%d]", &made->words);
+    const char *end_of_arguments = strchr(at, ')'), *by_value = strstr(at, "const struct words");
+    if (by_value && by_value < end_of_arguments) made->words = atoi(by_value + strlen("const struct words"));
     fake_lock();
     made->next = all_functions;
     all_functions = made;
@@ -100,7 +101,7 @@ static void run_launch(void *data) {
     run_of *r = data;
     char words[400] = "";
     size_t length = 0;
-    if (!r->count) memcpy(r->words, fake_memory(r->pointer, 64), 64);
+    if (!r->count && fake_memory(r->pointer, 64)) memcpy(r->words, fake_memory(r->pointer, 64), 64);
     for (int i = 0; i < (r->count ? r->count : 8) && length < sizeof words - 24; i++)
         length += (size_t)snprintf(words + length, sizeof words - length, " %llu", (unsigned long long)r->words[i]);
     fake_log("launch %s %u %u %u:%s", r->name, r->groups, r->threads, r->local, words);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/trace.h"
-#include "drivers/cpu/cache.h"
+#include "drivers/cache/cache.h"
 #include "drivers/cuda/device.h"
 
 /* Code for the device itself; for one younger than NVRTC knows, PTX of the youngest that it knows, which the driver compiles. */
@@ -41,14 +41,11 @@ bt_status bti_cuda_compiler_check(int architecture) {
     return choose(architecture, &unused);
 }
 
-/* Of the text, the options and the device: NVRTC's version is none of it, so that it need not run to find a kernel. */
-static bool key_of(const bti_cuda_device *device, const bti_str *text, bti_cache_key *key) {
-    bti_str all = {0};
-    bti_str_addf(&all, "cuda sm_%d, no contraction\n", device->architecture);
-    bti_str_add_bytes(&all, bti_str_text(text), text->length);
-    if (!all.failed) *key = bti_cache_key_of(&all, BTI_CUDA_C);
-    bti_str_free(&all);
-    return !all.failed;
+/* NVRTC's version is no part of it, so that it need not run to find a kernel. */
+static bti_cache_key key_of(const bti_cuda_device *device, const bti_str *text) {
+    char name[32];
+    snprintf(name, sizeof name, "sm_%d", device->architecture);
+    return bti_cache_key_of(text, BTI_CUDA_C, name);
 }
 
 /* --- failures ----------------------------------------------------------------------------------------------------- */
@@ -129,10 +126,9 @@ static bt_status compile(const bti_cuda_device *device, const char *name, const 
 }
 
 bt_status bti_cuda_compile(const bti_cuda_device *device, const char *name, const bti_str *text, bti_str *image) {
-    bti_cache_key key;
-    bool keyed = key_of(device, text, &key);
+    bti_cache_key key = key_of(device, text);
     uint64_t start = bti_trace_begin();
-    if (keyed && bti_cache_find(key, image)) {
+    if (bti_cache_find(key, image)) {
         bti_trace_end(BTI_TRACE_CACHE, name, start);
         return BT_OK;
     }
@@ -142,11 +138,10 @@ bt_status bti_cuda_compile(const bti_cuda_device *device, const char *name, cons
     bti_trace_end(BTI_TRACE_COMPILE, name, start);
     const bti_cuda_library_state *nvrtc = bti_cuda_library_look(BTI_CUDA_NVRTC);
     const unsigned compiler[3] = {(unsigned)nvrtc->major, (unsigned)nvrtc->minor, 0};
-    if (keyed) bti_cache_store(key, image, compiler);
+    bti_cache_store(key, image, compiler);
     return BT_OK;
 }
 
 void bti_cuda_compile_refuse(const bti_cuda_device *device, const bti_str *text) {
-    bti_cache_key key;
-    if (key_of(device, text, &key)) bti_cache_refuse(key);
+    bti_cache_refuse(key_of(device, text));
 }

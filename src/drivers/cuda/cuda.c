@@ -75,7 +75,6 @@ static void cuda_close(void *opened) {
     bti_cuda_device *device = opened;
     pthread_mutex_t *const locks[] = {&device->up.lock, &device->down.lock, &device->event_lock, &device->peer_lock,
                                       &device->lost_lock};
-    bti_gpu_close(&device->gpu);
     bti_cuda_communicators_free(device);
     bool current = device->context && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS;
     if (current && !atomic_load(&device->lost) && device->compute) (void)bti_cu.cuStreamSynchronize(device->compute);

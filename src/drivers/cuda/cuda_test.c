@@ -6,8 +6,8 @@
 #define B 0 /* in PCI bus order */
 #define A 1
 
-static const char add_text[] = "extern \"C\" __global__ void fake_add(struct { long w[3]; } a) {}\n"
-                               "extern \"C\" __global__ void fake_add_more(const long *w) {}\n";
+static const char add_text[] = "KERNEL(64) fake_add(const struct words3 words) {}\n"
+                               "KERNEL(64) fake_add_more(WORDS_IN_MEMORY) {}\n";
 
 static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
     (void)device, (void)bytes, (void)address, (void)block;
@@ -39,8 +39,8 @@ static bt_status build(bti_cuda_device *device, const char *text, void **module)
 /* Adds to floats: words by value, or from memory. */
 static bt_status launch_add(bti_cuda_device *device, const bti_gpu_function *function, uint64_t address, uint64_t count,
                             uint64_t by, bool by_value) {
-    bti_words words = {.count = 3, .word = {address, count, by}};
-    const bti_gpu_launch launch = {function, 2, 64, 128, &words, by_value};
+    bti_words words = {.count = by_value ? 3 : 501, .word = {address, count, by}};
+    const bti_gpu_launch launch = {function, 2, 64, true, 128, &words};
     return bti_cuda_launch(device, &launch);
 }
 

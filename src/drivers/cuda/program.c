@@ -140,14 +140,15 @@ static bt_status pass_words(bti_cuda_device *device) {
 
 static bt_status launch(bti_cuda_device *device, const bti_gpu_launch *asked) {
     CUdeviceptr address = 0;
-    void *parameters[] = {asked->by_value ? (void *)asked->words->word : &address};
-    if (!asked->by_value) {
+    bool by_value = bti_words_by_value(asked->words->count, asked->words->address_count, BTI_CUDA_C);
+    void *parameters[] = {by_value ? (void *)asked->words->word : &address};
+    if (!by_value) {
         if (bti_cuda_cannot_record(device)) return BT_OK;
         BTI_TRY(put_words(device, asked->words, &address));
     }
     BTI_CUDA_TRY(device, cuLaunchKernel, asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,
                  (unsigned)asked->local_bytes, bti_cuda_stream(device), parameters, NULL);
-    return asked->by_value ? BT_OK : pass_words(device);
+    return by_value ? BT_OK : pass_words(device);
 }
 
 bt_status bti_cuda_launch(void *opened, const bti_gpu_launch *asked) {

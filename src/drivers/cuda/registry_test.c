@@ -110,6 +110,19 @@ static void arrays_move(void **state) {
     free(back);
 }
 
+/* The texts are ours, the launches real; only what a kernel does is missing there. */
+static void kernels_are_launched(void **state) {
+    (void)state;
+    begin(TWO, NULL, NULL);
+    BT_SCOPE {
+        bt_array *x = NULL;
+        BT_ON("cpu") x = bt_ones(BT_F32, 1000, 8);
+        BT_ON("gpu:1") OK(bt_eval(bt_sum(bt_mul(bt_to(x, "gpu:1"), bt_num(2)), BT_ALL, false)));
+        expect_text(fake.log(), "compile mul+sum.cu --gpu-architecture=sm_80");
+        expect_text(fake.log(), "launch bti_");
+    }
+}
+
 static void one_lost_device_leaves_the_rest(void **state) {
     (void)state;
     float back[3] = {0};
@@ -141,9 +154,13 @@ static void out_of_memory_is_reported_with_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_choose_and_renumber),       cmocka_unit_test(without_nvml_libcudas_mask_holds),
-        cmocka_unit_test(the_reason_says_what_was_tried),  cmocka_unit_test(arrays_move),
-        cmocka_unit_test(one_lost_device_leaves_the_rest), cmocka_unit_test(out_of_memory_is_reported_with_others),
+        cmocka_unit_test(masks_choose_and_renumber),
+        cmocka_unit_test(without_nvml_libcudas_mask_holds),
+        cmocka_unit_test(the_reason_says_what_was_tried),
+        cmocka_unit_test(arrays_move),
+        cmocka_unit_test(kernels_are_launched),
+        cmocka_unit_test(one_lost_device_leaves_the_rest),
+        cmocka_unit_test(out_of_memory_is_reported_with_others),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -49,6 +49,7 @@ bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *addres
             BTI_TRY(gpu->driver->wait(gpu->device));
             gpu->lender.give(gpu->lender.device, scratch->block);
             *scratch = (struct bti_gpu_scratch){0};
+            gpu->scratch_moves++;
         }
         bt_status status = gpu->lender.take(gpu->lender.device, wanted, &scratch->address, &scratch->block);
         if (status == BT_RESOURCE_EXHAUSTED)
