@@ -189,6 +189,24 @@ bt_status bti_device_wait(int id, bti_event event) {
     return bti_registry_at(id)->driver->wait(bti_registry_at(id)->state, event);
 }
 
+bool bti_device_records(int id) { return bti_registry_at(id)->driver->graph_begin != NULL; }
+
+bt_status bti_device_graph_begin(int id) {
+    return bti_registry_at(id)->driver->graph_begin(bti_registry_at(id)->state);
+}
+
+bt_status bti_device_graph_end(int id, void **graph) {
+    return bti_registry_at(id)->driver->graph_end(bti_registry_at(id)->state, graph);
+}
+
+bt_status bti_device_graph_run(int id, void *graph, bool *stale) {
+    return bti_registry_at(id)->driver->graph_run(bti_registry_at(id)->state, graph, stale);
+}
+
+void bti_device_graph_free(int id, void *graph) {
+    if (graph) bti_registry_at(id)->driver->graph_free(bti_registry_at(id)->state, graph);
+}
+
 bt_status bti_device_finish(int id) {
     bti_event event;
     BTI_TRY(bti_device_record(id, &event));

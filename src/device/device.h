@@ -77,6 +77,12 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
 bt_status bti_device_wait(int id, bti_event event);
+/* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
+bool bti_device_records(int id);
+bt_status bti_device_graph_begin(int id);
+bt_status bti_device_graph_end(int id, void **graph);
+bt_status bti_device_graph_run(int id, void *graph, bool *stale);
+void bti_device_graph_free(int id, void *graph); /* NULL is fine */
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
 /* Whether launches on it return before the work is done. */

@@ -1,4 +1,4 @@
-#include "exec/prepared.h"
+#include "exec/graph.h"
 
 #include <string.h>
 
@@ -72,6 +72,8 @@ void bti_prepared_release(bti_prepared *of) {
     bti_free(of->operands);
     bti_free(of->attrs);
     bti_free(of->ready);
+    for (size_t t = 0; t < of->tasks.count; t++)
+        bti_task_graphs_free(of->tasks.items[t].device, of->tasks.items[t].graphs);
     bti_vec_free(&of->tasks);
     pthread_mutex_destroy(&of->lock);
     bti_free(of);
@@ -189,6 +191,8 @@ static bool allocate(bti_prepared *of) {
     of->attrs = bti_calloc(attrs, sizeof *of->attrs);
     of->ready = bti_calloc(of->plan.storages.count, sizeof *of->ready);
     if (!of->steps || !of->operands || !of->attrs || !of->ready || !plan_tasks(of)) return false;
+    for (size_t t = 0; t < of->tasks.count; t++)
+        of->tasks.items[t].graphs = bti_task_graphs_new(&of->plan, &of->tasks.items[t]);
     of->brief = (of->only_device >= 0 && bti_device_ahead(of->only_device)) || is_brief(&of->plan);
     return true;
 }

@@ -1,11 +1,13 @@
 /* From a plan to tasks on queues. A plan is made ready once (programs, operands, tasks); each run of it reserves all memory,
  * which is everything that can fail, and then submits the tasks. */
 #include <string.h>
+#include <xxhash.h>
 
+#include "base/flags.h"
 #include "base/fork.h"
 #include "exec/buffer.h"
 #include "exec/fit.h"
-#include "exec/prepared.h"
+#include "exec/graph.h"
 #include "exec/queue.h"
 #include "exec/trace.h"
 
@@ -75,6 +77,12 @@ static bool inputs_failed(bti_run *run, const bti_step *step) {
     return false;
 }
 
+static bt_status launch_step(const bti_run *run, size_t s) {
+    const bti_step *step = &run->of->plan.steps.items[s];
+    const bti_ready_step *ready = &run->of->steps[s];
+    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
+}
+
 static void run_step(bti_run *run, size_t s) {
     const bti_step *step = &run->of->plan.steps.items[s];
     const bti_ready_step *ready = &run->of->steps[s];
@@ -82,9 +90,7 @@ static void run_step(bti_run *run, size_t s) {
     int depth = bti_call_begin(NULL); /* what goes wrong is told of who enqueued it, not of who happens to wait */
     bti_place waiting = bti_call_set_place(ready->asked.place);
     uint64_t start = bti_trace_begin();
-    bt_status status = step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program)
-                       : step->kind == BTI_STEP_COPY ? copy(run, step)
-                                                     : launch_work(run, step, ready);
+    bt_status status = step->kind == BTI_STEP_COPY ? copy(run, step) : launch_step(run, s);
     bti_trace_step(start, &run->of->plan, step, &ready->asked);
     bti_call_set_place(waiting);
     bti_call_end(depth);
@@ -146,11 +152,40 @@ static void settle_task(bti_task *base) {
     bti_run_done(task->run);
 }
 
+/* All that its steps use, as one number. */
+static uint64_t addresses_of(const bti_run_task *task) {
+    const bti_plan *plan = &task->run->of->plan;
+    uint64_t hash = 0;
+    for (size_t s = task->of->first; s < task->of->last; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        for (int o = 0; o < step->input_count + step->output_count;) {
+            uint64_t addresses[BTI_KERNEL_OPERANDS];
+            size_t count = 0;
+            while (o < step->input_count + step->output_count && count < BTI_KERNEL_OPERANDS)
+                addresses[count++] = address_of(task->run, bti_plan_operand(plan, step, o++));
+            hash = XXH3_64bits_withSeed(addresses, count * sizeof *addresses, hash);
+        }
+    }
+    return hash;
+}
+
+/* False: its steps are to be run one by one. */
+static bool launch_in_one_go(bti_run_task *task, bt_status *status) {
+    const bti_plan *plan = &task->run->of->plan;
+    if (!task->of->graphs || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
+    for (size_t s = task->of->first; s < task->of->last; s++)
+        for (int i = 0; i < plan->steps.items[s].input_count; i++)
+            if (error_of(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
+    return bti_task_graphs_run(task, addresses_of(task), launch_step, status);
+}
+
 /* Runs or launches its steps; whether they are complete. */
 static bool run_steps(bti_run_task *task, bool may) {
     bool done = true;
-    for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
-    bt_status status = bti_device_record(task->of->device, &task->event);
+    bt_status status = BT_OK;
+    if (!launch_in_one_go(task, &status))
+        for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
+    if (status == BT_OK) status = bti_device_record(task->of->device, &task->event);
     if (status == BT_OK) status = bti_device_query(task->of->device, task->event, &done);
     task->failed = status != BT_OK;
     if (task->failed) fail_steps(task, status);

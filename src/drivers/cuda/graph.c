@@ -7,6 +7,7 @@ struct bti_cuda_capture {
     CUstream stream;
     pthread_t thread;
     bool refused; /* something cannot be in a graph */
+    uint64_t scratch_moves;
 };
 
 typedef struct graph {
@@ -42,6 +43,7 @@ static bt_status begin(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuStreamCreate, &device->capture->stream, CU_STREAM_NON_BLOCKING);
     BTI_CUDA_TRY(device, cuStreamBeginCapture, device->capture->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     device->capture->thread = pthread_self();
+    device->capture->scratch_moves = device->gpu.scratch_moves;
     return BT_OK;
 }
 
@@ -59,7 +61,7 @@ static bt_status end(bti_cuda_device *device, graph *made) {
     CUgraph recorded = NULL;
     bt_status status =
         bti_cuda_check(device, "cuStreamEndCapture", bti_cu.cuStreamEndCapture(device->capture->stream, &recorded));
-    made->scratch_moves = device->gpu.scratch_moves;
+    made->scratch_moves = device->capture->scratch_moves;
     if (status == BT_OK && !device->capture->refused)
         status = bti_cuda_check(device, "cuGraphInstantiateWithFlags",
                                 bti_cu.cuGraphInstantiateWithFlags(&made->executable, recorded, 0));

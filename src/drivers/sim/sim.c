@@ -5,6 +5,7 @@
  * Kernels are the CPU's. A launch computes on the thread that calls it and on cores that it borrows, as many as the flag
  * sim_threads allows. */
 #include "drivers/sim/sim.h"
+#include "drivers/sim/sim_graph.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -38,6 +39,7 @@ typedef struct sim_device {
     uint64_t next;         /* offsets from here on were not used yet, until they wrap around */
     size_t used, limit;
     atomic_uint_fast64_t recorded, waited; /* events */
+    bti_sim_graph *graph;                  /* launches are kept there instead of run */
 } sim_device;
 
 static bti_sim_spec spec;
@@ -304,8 +306,8 @@ static bt_status translate_operand(sim_device *device, const char *what, const b
 }
 
 static bt_status launch(void *opened, void *program, const bti_work *work) {
-    (void)program;
     sim_device *device = opened;
+    if (device->graph) return bti_sim_record_work(device->graph, program, work);
     FAULT("launch");
     const char *what = bti_op_info(work->op)->name;
     bti_operand few[8];
@@ -348,6 +350,7 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
 
 static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
     sim_device *device = opened;
+    if (device->graph) return bti_sim_record_kernel(device->graph, program, bti_engine_kernel_of(program), box);
     FAULT("launch");
     bti_box local;
     BTI_TRY(translate_box(device, bti_engine_kernel_of(program), box, &local));
@@ -355,6 +358,32 @@ static bt_status launch_kernel(void *opened, void *program, const bti_box *box) 
     bt_status status = bti_engine_run(program, &local);
     bti_cores_limit(before);
     return status;
+}
+
+/* Copies and fills are no part of what is recorded here: only launches come between begin and end (exec/graph.c). */
+static bt_status graph_begin(void *opened) {
+    sim_device *device = opened;
+    device->graph = bti_calloc(1, sizeof *device->graph);
+    return device->graph ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+}
+static bt_status graph_end(void *opened, void **graph) {
+    sim_device *device = opened;
+    *graph = device->graph;
+    device->graph = NULL;
+    return BT_OK;
+}
+static bt_status graph_run(void *opened, void *graph, bool *stale) {
+    const bti_sim_graph *recorded = graph;
+    *stale = false;
+    for (size_t i = 0; i < recorded->launches.count; i++) {
+        const bti_sim_launch *l = &recorded->launches.items[i];
+        BTI_TRY(l->work ? launch(opened, l->program, l->work) : launch_kernel(opened, l->program, l->box));
+    }
+    return BT_OK;
+}
+static void graph_free(void *opened, void *graph) {
+    (void)opened;
+    bti_sim_graph_free(graph);
 }
 
 /* Everything is done when its call returns, but that is told only to who waits, as real devices do. */
@@ -417,4 +446,8 @@ const bti_driver bti_driver_sim = {
     .sync = sync_device,
     .memory = memory,
     .peer_copy = peer_copy,
+    .graph_begin = graph_begin,
+    .graph_end = graph_end,
+    .graph_run = graph_run,
+    .graph_free = graph_free,
 };

@@ -1,0 +1,176 @@
+/* Functions that are called again are launched in one go: with the values of now, where their memory is now, with their errors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <berth.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "exec/graph.h"
+
+#define OK(call)                                                         \
+    do {                                                                 \
+        if ((call) != BT_OK) fail_msg("%s: %s", #call, bt_error_text()); \
+    } while (0)
+
+static void begin(const char *flags) {
+    OK(bt_shutdown());
+    setenv("BERTH_FLAGS", flags, 1);
+    bti_flags_reset();
+    bt_error_clear();
+}
+
+static int end(void **state) {
+    (void)state;
+    begin("");
+    unsetenv("BERTH_FLAGS");
+    return 0;
+}
+
+static uint64_t launched_before, recorded_before;
+
+/* Since the last call. */
+static void count(uint64_t *launched, uint64_t *recorded) {
+    uint64_t launched_now, recorded_now;
+    bti_task_graphs_count(&launched_now, &recorded_now);
+    *launched = launched_now - launched_before;
+    *recorded = recorded_now - recorded_before;
+    launched_before = launched_now;
+    recorded_before = recorded_now;
+}
+
+/* w becomes w + 2 x; the result is 3 x + w, in several kernels. */
+static bt_function *step(bt_shared *w) {
+    bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(x, bt_num(3)), bt_value(w));
+    bt_update update = {w, bt_add(bt_value(w), bt_mul(x, bt_num(2)))};
+    return bt_function_new(&x, 1, &y, 1, &update, 1);
+}
+
+static void run(const char *flags, bool expect_graphs) {
+    uint64_t launched, recorded;
+    begin(flags);
+    count(&launched, &recorded);
+    BT_SCOPE {
+        bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 4), NULL);
+        bt_function *f = step(w);
+        float total[4] = {0}, got[4];
+        for (int call = 0; call < 40; call++)
+            BT_SCOPE {
+                float values[4];
+                for (int i = 0; i < 4; i++) values[i] = (float)(call * 4 + i);
+                bt_array *x = bt_from(values, BT_F32, BT_SHAPE(4));
+                OK(bt_read(bt_call1(f, &x, 1), got, sizeof got));
+                for (int i = 0; i < 4; i++) {
+                    assert_true(got[i] == 3 * values[i] + total[i]);
+                    total[i] += 2 * values[i];
+                }
+            }
+        OK(bt_read(bt_value(w), got, sizeof got));
+        assert_memory_equal(got, total, sizeof got);
+    }
+    count(&launched, &recorded);
+    if (!expect_graphs) {
+        assert_int_equal(launched + recorded, 0);
+        return;
+    }
+    assert_true(launched >= 30);
+    assert_true(recorded >= 1 && recorded <= 6);
+}
+
+static void calls_are_launched_in_one_go(void **state) {
+    (void)state;
+    run("devices=sim:gpu,fuse=off", true);
+    run("devices=sim:gpu,fuse=off,graphs=off", false);
+    run("fuse=off", false); /* the CPU has none */
+}
+
+/* The arguments move about in memory: what was recorded for one place is not launched for another. */
+static void memory_may_move(void **state) {
+    (void)state;
+    uint64_t launched, recorded;
+    begin("devices=sim:gpu,fuse=off");
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(bt_mul(x, x), bt_num(3)), x), *held[200];
+        bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
+        for (int i = 0; i < 200; i++) held[i] = bt_full(i, BT_F32, 4);
+        count(&launched, &recorded);
+        for (int call = 0; call < 600; call++)
+            BT_SCOPE {
+                float got[4];
+                int i = call < 300 ? (call * 7 + call / 3) % 200 : call % 2;
+                OK(bt_read(bt_call1(f, &held[i], 1), got, sizeof got));
+                assert_true(got[3] == (float)(3 * i * i + i));
+            }
+    }
+    count(&launched, &recorded);
+    assert_true(launched >= 200 && launched < 600);
+}
+
+static void failures_are_told(void **state) {
+    (void)state;
+    begin("devices=sim:gpu,fuse=off");
+    BT_SCOPE {
+        bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 4), NULL);
+        bt_function *f = step(w);
+        bt_array *x = bt_ones(BT_F32, 4);
+        float got[4];
+        for (int call = 0; call < 10; call++)
+            BT_SCOPE
+                OK(bt_read(bt_call1(f, &x, 1), got, sizeof got));
+        OK(bt_set_flag("sim_fault", "launch:2"));
+        BT_SCOPE {
+            assert_int_equal(bt_read(bt_call1(f, &x, 1), got, sizeof got), BT_INTERNAL);
+            assert_non_null(strstr(bt_error_text(), "injected fault: call 2 of launch"));
+        }
+        OK(bt_set_flag("sim_fault", ""));
+        bt_error_clear();
+        OK(bt_read(bt_value(w), got, sizeof got));
+        assert_true(got[0] == 20);                           /* a failed call changes nothing */
+        (void)!bt_read(bt_call1(f, &x, 1), got, sizeof got); /* may tell of the one that was lost */
+        float before[4];
+        OK(bt_read(bt_value(w), before, sizeof before));
+        OK(bt_read(bt_call1(f, &x, 1), got, sizeof got));
+        assert_true(got[0] == before[0] + 3);
+    }
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        begin("devices=sim:gpu,fuse=off");
+        BT_SCOPE {
+            bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(bt_mul(x, x), bt_num(3)), x),
+                     *given = bt_ones(BT_F32, 4);
+            bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
+            float got[4] = {0};
+            for (int call = 0; call < 2; call++)
+                BT_SCOPE
+                    OK(bt_read(bt_call1(f, &given, 1), got, sizeof got));
+            bti_alloc_fail_at(nth, false);
+            bt_status status = BT_OK;
+            for (int call = 0; call < 6 && status == BT_OK; call++)
+                BT_SCOPE
+                    status = bt_read(bt_call1(f, &given, 1), got, sizeof got);
+            failed = bti_alloc_count() >= nth;
+            bti_alloc_fail_at(0, false);
+            assert_true(status == BT_OK ? got[0] == 4 : status == BT_RESOURCE_EXHAUSTED);
+            bt_error_clear();
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_launched_in_one_go),
+        cmocka_unit_test(memory_may_move),
+        cmocka_unit_test(failures_are_told),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
