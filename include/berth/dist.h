@@ -1,8 +1,9 @@
 /* berth/dist.h: one model on several devices (TensorFlow's mirrored strategy).
  *
  * Inside BT_STRATEGY(s), shared variables are made with one replica per device. bt_step_mirrored (or bt_fit with a strategy)
- * splits each batch over the devices, in shares as equal as they can be (uneven batches work: a share's weight is its number
- * of examples), computes gradients everywhere at once, sums them over the devices, and updates every replica alike.
+ * splits each batch over the devices (uneven batches work: a share's weight is its number of examples), computes gradients
+ * everywhere at once, sums them over the devices, and updates every replica alike. Equal devices get shares as equal as they can
+ * be; unlike ones (a CPU and a GPU, two GPUs of different make) get them by their speed, measured in the first step.
  */
 #ifndef BERTH_DIST_H
 #define BERTH_DIST_H
@@ -23,6 +24,16 @@ BT_API bt_strategy *bt_strategy_retain(bt_strategy *strategy);
 BT_API void bt_strategy_release(bt_strategy *strategy); /* NULL is fine */
 BT_API int bt_strategy_count(const bt_strategy *strategy);
 BT_API bt_device *bt_strategy_device(const bt_strategy *strategy, int replica);
+
+/* Parts of each batch, above 0, one per device; they are scaled to sum to 1. Instead of those measured. */
+BT_API BT_MUST_USE bt_status bt_strategy_set_shares(bt_strategy *strategy, const double *shares, int count);
+#define bt_strategy_set_shares(...) BTI_AT_MUST(bt_strategy_set_shares(__VA_ARGS__))
+/* The part of a device; 0 while it is still to be measured. */
+BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
+/* Exact mode: losses and parameters have the same bits on 1, 2, 4 and 8 equal devices. Each batch is always cut into eight parts, whose
+ * gradients are summed pair by pair. FAILED_PRECONDITION, with the reason, for unlike devices and other numbers of them. */
+BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);
+#define bt_strategy_set_exact(...) BTI_AT_MUST(bt_strategy_set_exact(__VA_ARGS__))
 
 typedef struct bti_strategy_guard {
     bt_strategy *before;

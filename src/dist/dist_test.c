@@ -294,6 +294,57 @@ static void failed_steps(void **state) {
     }
 }
 
+/* A CPU and a GPU: shares by the time that each takes, the result that of one device. */
+static void unlike_devices_get_shares_by_speed(void **state) {
+    BT_SCOPE {
+        double one[STEPS], both[STEPS], last[PARAMETERS], last_both[PARAMETERS];
+        bt_strategy *s = bt_mirrored((const char *[]){"gpu:1", "cpu"}, 2);
+        assert_true(bt_strategy_share(s, 0) == 0 && bt_strategy_share(s, 1) == 0);
+        OK(bt_set_flag("sim_latency_us", "3000")); /* the way to the GPU is long */
+        train(NULL, bt_sgd(0.5), 64, one, last, &(int){0});
+        train(s, bt_sgd(0.5), 64, both, last_both, &(int){0});
+        OK(bt_set_flag("sim_latency_us", "0"));
+        for (int i = 0; i < STEPS; i++) assert_true(fabs(one[i] - both[i]) <= 2e-6 * fabs(one[i]));
+        assert_true(fabs(bt_strategy_share(s, 0) + bt_strategy_share(s, 1) - 1) < 1e-12);
+        assert_true(bt_strategy_share(s, 0) > 0 && bt_strategy_share(s, 0) < bt_strategy_share(s, 1));
+        OK(bt_strategy_set_shares(s, (const double[]){3, 1}, 2)); /* or as somebody says */
+        assert_true(bt_strategy_share(s, 0) == 0.75);
+        train(s, bt_sgd(0.5), 7, both, last_both, &(int){0});
+        train(NULL, bt_sgd(0.5), 7, one, last, &(int){0});
+        for (int i = 0; i < STEPS; i++) assert_true(fabs(one[i] - both[i]) <= 2e-6 * fabs(one[i]));
+        assert_int_equal(bt_strategy_set_shares(s, (const double[]){1, 0}, 2), BT_INVALID_ARGUMENT);
+        CAUSE(BT_INVALID_ARGUMENT, "share 1 is 0; it must be above 0");
+        assert_int_equal(bt_strategy_set_shares(s, (const double[]){1, 1, 1}, 3), BT_INVALID_ARGUMENT);
+        CAUSE(BT_INVALID_ARGUMENT, "3 shares for 2 devices");
+        assert_int_equal(bt_strategy_set_exact(s, true), BT_FAILED_PRECONDITION);
+        CAUSE(BT_FAILED_PRECONDITION, "exact mode needs devices of one make");
+        bt_strategy *three = bt_mirrored((const char *[]){"gpu:0", "gpu:1", "gpu:2"}, 3);
+        assert_int_equal(bt_strategy_set_exact(three, true), BT_FAILED_PRECONDITION);
+        CAUSE(BT_FAILED_PRECONDITION, "needs 1, 2, 4 or 8 devices, not 3");
+    }
+}
+
+/* 1, 2, 4 and 8 devices: the same bits. */
+static void exact_mode(void **state) {
+    OK(bt_shutdown());
+    OK(bt_set_flag("devices", "sim:gpu*8"));
+    static const int64_t rows[] = {64, 50, 5};
+    static const char *const names[] = {"gpu:0", "gpu:1", "gpu:2", "gpu:3", "gpu:4", "gpu:5", "gpu:6", "gpu:7"};
+    for (int r = 0; r < 3; r++)
+        BT_SCOPE {
+            double first[STEPS], losses[STEPS], last_first[PARAMETERS], last[PARAMETERS];
+            for (int count = 1; count <= 8; count *= 2) {
+                bt_strategy *s = bt_mirrored(names, count);
+                OK(bt_strategy_set_exact(s, true));
+                train(s, bt_adam(0.05, 0.9, 0.999, 1e-8), rows[r], count == 1 ? first : losses,
+                      count == 1 ? last_first : last, &(int){0});
+                if (count == 1) continue;
+                assert_memory_equal(first, losses, sizeof first);
+                assert_memory_equal(last_first, last, sizeof last);
+            }
+        }
+}
+
 /* Without any GPU: the CPU. */
 static void without_gpus(void **state) {
     OK(bt_shutdown());
@@ -309,9 +360,11 @@ static void without_gpus(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strategies),     cmocka_unit_test(mirrored_variables), cmocka_unit_test(all_reduce),
-        cmocka_unit_test(a_step_by_hand), cmocka_unit_test(as_on_one_device),   cmocka_unit_test(refused_steps),
-        cmocka_unit_test(failed_steps),   cmocka_unit_test(without_gpus),
+        cmocka_unit_test(strategies),       cmocka_unit_test(mirrored_variables),
+        cmocka_unit_test(all_reduce),       cmocka_unit_test(a_step_by_hand),
+        cmocka_unit_test(as_on_one_device), cmocka_unit_test(refused_steps),
+        cmocka_unit_test(failed_steps),     cmocka_unit_test(unlike_devices_get_shares_by_speed),
+        cmocka_unit_test(exact_mode),       cmocka_unit_test(without_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* One training step, mirrored: shares of the batch, gradients everywhere, their sum everywhere, equal updates. All of it is only
  * recorded here; devices then work at the same time. */
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "dist/strategy.h"
@@ -24,9 +25,11 @@ typedef struct step {
     void *data;
     bt_shared **parameters;
     int parameter_count;
-    int replicas;      /* that take part: those with rows */
-    bt_array **losses; /* one per replica, weighted */
-    bt_array **grads;  /* [parameter][replica], weighted */
+    int shards; /* that the batch is cut into: those with rows */
+    int device_of[BTI_MAX_REPLICAS];
+    int64_t rows_of[BTI_MAX_REPLICAS];
+    bt_array **losses; /* one per shard, weighted */
+    bt_array **grads;  /* [parameter][shard], weighted */
 } step;
 
 static bt_status all_good(bt_array *const *arrays, int count) {
@@ -34,14 +37,14 @@ static bt_status all_good(bt_array *const *arrays, int count) {
     return BT_OK;
 }
 
-/* Loss and gradients of one replica's rows, scaled by their part of the batch. */
-static bt_status share(step *s, int replica, bt_array *x, bt_array *y, double weight) {
+/* Loss and gradients of one shard's rows, scaled by their part of the batch. */
+static bt_status share(step *s, int shard, bt_array *x, bt_array *y, double weight) {
     bt_array *loss = bt_mul(s->loss(s->model, x, y, s->data), bt_num(weight));
-    s->losses[replica] = loss;
+    s->losses[shard] = loss;
     bt_array **grads = bti_alloc((size_t)s->parameter_count * sizeof *grads);
     if (!grads) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     bt_status status = bt_grad_shared(loss, s->parameters, s->parameter_count, grads);
-    for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->replicas + replica] = grads[p];
+    for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shards + shard] = grads[p];
     bti_free(grads);
     return status;
 }
@@ -51,31 +54,118 @@ static bt_status one_device(step *s, bt_array *x, bt_array *y) {
     return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
 }
 
-static bt_status mirrored(step *s, bt_array *x, bt_array *y) {
-    int64_t rows = bt_size(x, 0), start = 0;
-    for (int r = 0; r < s->replicas; r++) {
-        int64_t mine = rows / s->strategy->count + (r < rows % s->strategy->count);
-        bt_status status = BT_OK;
-        const char *device = bt_device_long_name(s->strategy->devices[r]);
-        bt_array *own_x = bt_slice_axis(x, 0, start, start + mine, 1); /* cut where x is: its rows travel alone */
-        bt_array *own_y = bt_slice_axis(y, 0, start, start + mine, 1);
-        BT_REPLICA(s->strategy, r)
-            status = share(s, r, bt_to(own_x, device), bt_to(own_y, device), (double)mine / (double)rows);
-        BTI_TRY(status);
-        start += mine;
+static const char *device_name(const step *s, int replica) {
+    return bt_device_long_name(s->strategy->devices[replica]);
+}
+
+/* --- shards ----------------------------------------------------------------------------------------------------------- */
+
+static void cut_exactly(step *s, int64_t rows) {
+    s->shards = rows < BTI_EXACT_SHARDS ? (int)rows : BTI_EXACT_SHARDS;
+    for (int i = 0; i < s->shards; i++) {
+        s->device_of[i] = i * s->strategy->count / BTI_EXACT_SHARDS;
+        s->rows_of[i] = rows / s->shards + (i < rows % s->shards);
     }
-    /* every replica gets the sum, those that had no rows too */
+}
+
+static void cut_by_shares(step *s, int64_t rows) {
+    int64_t counts[BTI_MAX_REPLICAS];
+    bti_strategy_rows(s->strategy, rows, counts);
+    s->shards = 0;
+    for (int r = 0; r < s->strategy->count; r++) {
+        if (!counts[r]) continue;
+        s->device_of[s->shards] = r;
+        s->rows_of[s->shards++] = counts[r];
+    }
+}
+
+static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t start, double weight) {
+    bt_status status = BT_OK;
+    const char *device = device_name(s, s->device_of[shard]);
+    int64_t end = start + s->rows_of[shard];
+    bt_array *own_x = bt_slice_axis(x, 0, start, end, 1); /* cut where x is: its rows travel alone */
+    bt_array *own_y = bt_slice_axis(y, 0, start, end, 1);
+    BT_REPLICA(s->strategy, s->device_of[shard])
+        status = share(s, shard, bt_to(own_x, device), bt_to(own_y, device), weight);
+    return status;
+}
+
+/* Pair by pair, each sum where its first part is: the same tree however many devices there are. */
+static bt_array *tree_sum(const step *s, bt_array **parts) {
+    for (int apart = 1; apart < s->shards; apart *= 2)
+        for (int i = 0; i + apart < s->shards; i += 2 * apart)
+            BT_ON(device_name(s, s->device_of[i])) parts[i] = bt_add(parts[i], parts[i + apart]);
+    return bt_to(parts[0], device_name(s, 0));
+}
+
+static bt_array *sum_of(const step *s, bt_array **parts) {
+    if (s->strategy->exact) return tree_sum(s, parts);
+    bt_array *sum = NULL;
+    BT_ON(device_name(s, 0)) sum = bt_add_n(parts, s->shards);
+    return sum;
+}
+
+/* --- speeds ----------------------------------------------------------------------------------------------------------- */
+
+#define PROBE_ROWS 256
+
+/* Seconds that a device takes for some rows, their way to it and the gradients' included. */
+static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt_array *y, double *seconds) {
+    struct timespec from, to;
+    bt_status status = BT_OK;
+    s->device_of[0] = replica;
+    s->rows_of[0] = rows;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    BT_SCOPE {
+        status = run_shard(s, 0, x, y, 0, 1);
+        if (status == BT_OK) status = bt_eval_all(s->grads, s->parameter_count);
+        for (int p = 0; p < s->parameter_count && status == BT_OK; p++) status = bt_block(s->grads[p]);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    *seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    return status;
+}
+
+/* The first step over unlike devices: each does the same rows twice, the second time counts (programs are there then). */
+static bt_status measure(step *s, bt_array *x, bt_array *y) {
+    double speed[BTI_MAX_REPLICAS], seconds = 0;
+    int64_t rows = bt_size(x, 0) < PROBE_ROWS ? bt_size(x, 0) : PROBE_ROWS;
+    s->shards = 1;
+    for (int r = 0; r < s->strategy->count; r++) {
+        for (int round = 0; round < 2; round++) BTI_TRY(time_device(s, r, rows, x, y, &seconds));
+        speed[r] = 1 / (seconds > 1e-9 ? seconds : 1e-9);
+    }
+    return bt_strategy_set_shares(s->strategy, speed, s->strategy->count);
+}
+
+/* --- the step --------------------------------------------------------------------------------------------------------- */
+
+static bt_status update_all(step *s) {
     bt_array **sums = bti_alloc((size_t)s->parameter_count * sizeof *sums);
     if (!sums) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    for (int p = 0; p < s->parameter_count; p++)
-        BT_ON(bt_device_long_name(s->strategy->devices[0])) sums[p] = bt_add_n(&s->grads[p * s->replicas], s->replicas);
+    for (int p = 0; p < s->parameter_count; p++) sums[p] = sum_of(s, &s->grads[p * s->shards]);
     bt_status status = all_good(sums, s->parameter_count);
     bti_sets_begin();
+    /* every replica gets the sum, those that had no rows too */
     for (int r = 0; r < s->strategy->count && status == BT_OK; r++)
         BT_REPLICA(s->strategy, r) status = bt_optimizer_step(s->optimizer, s->parameters, sums, s->parameter_count);
     bt_status committed = bti_sets_end(status == BT_OK);
     bti_free(sums);
     return status == BT_OK ? committed : status;
+}
+
+static bt_status mirrored(step *s, bt_array *x, bt_array *y) {
+    int64_t rows = bt_size(x, 0), start = 0;
+    if (!s->strategy->exact && bt_strategy_share(s->strategy, 0) == 0) BTI_TRY(measure(s, x, y));
+    if (s->strategy->exact)
+        cut_exactly(s, rows);
+    else
+        cut_by_shares(s, rows);
+    for (int i = 0; i < s->shards; i++) {
+        BTI_TRY(run_shard(s, i, x, y, start, (double)s->rows_of[i] / (double)rows));
+        start += s->rows_of[i];
+    }
+    return update_all(s);
 }
 
 static bt_status run(step *s, bt_array *x, bt_array *y) {
@@ -90,19 +180,17 @@ static bt_status run(step *s, bt_array *x, bt_array *y) {
 
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                         void *data, bt_array *x, bt_array *y) {
-    step s = {strategy, model, optimizer, loss, data, .parameter_count = bt_parameters(model, NULL, 0), .replicas = 1};
+    step s = {strategy, model, optimizer, loss, data, .parameter_count = bt_parameters(model, NULL, 0), .shards = 1};
     if (!model || !optimizer || !loss)
         return bti_poisonf(BT_INVALID_ARGUMENT, "bt_train_step: the %s is NULL",
                            !model       ? "model"
                            : !optimizer ? "optimiser"
                                         : "loss");
-    if (strategy && bt_size(x, 0) > 0)
-        s.replicas = (int)(bt_size(x, 0) < strategy->count ? bt_size(x, 0) : strategy->count);
     bt_array *total = NULL;
     BT_SCOPE {
         s.parameters = bti_alloc((size_t)s.parameter_count * sizeof *s.parameters);
-        s.losses = bti_calloc((size_t)s.replicas, sizeof *s.losses);
-        s.grads = bti_calloc((size_t)(s.parameter_count * s.replicas), sizeof *s.grads);
+        s.losses = bti_calloc(BTI_MAX_REPLICAS, sizeof *s.losses);
+        s.grads = bti_calloc((size_t)s.parameter_count * BTI_MAX_REPLICAS, sizeof *s.grads);
         bt_status status = BT_OK;
         if (s.parameters && s.losses && s.grads) {
             (void)bt_parameters(model, s.parameters, s.parameter_count);
@@ -110,7 +198,7 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         } else
             status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
         if (status == BT_OK && strategy)
-            BT_ON(bt_device_long_name(strategy->devices[0])) total = bt_add_n(s.losses, s.replicas);
+            total = sum_of(&s, s.losses);
         else
             total = status == BT_OK ? s.losses[0] : bti_poison(bti_error_last());
         total = bt_keep(total);

@@ -36,9 +36,12 @@ bt_strategy *bt_mirrored(const char *const *devices, int count) {
         return NULL;
     }
     atomic_init(&s->refs, 1);
-    if (choose_devices(s, devices, count) == BT_OK) return bti_scope_own(s, release);
-    bti_free(s);
-    return NULL;
+    if (choose_devices(s, devices, count) != BT_OK) {
+        bti_free(s);
+        return NULL;
+    }
+    for (int i = 0; i < s->count && bti_strategy_is_even(s); i++) atomic_init(&s->share[i], 1.0 / s->count);
+    return bti_scope_own(s, release);
 }
 
 bt_strategy *bt_strategy_retain(bt_strategy *strategy) {
@@ -52,6 +55,79 @@ void bt_strategy_release(bt_strategy *strategy) {
 int bt_strategy_count(const bt_strategy *strategy) { return strategy ? strategy->count : 1; }
 bt_device *bt_strategy_device(const bt_strategy *strategy, int replica) {
     return strategy && replica >= 0 && replica < strategy->count ? strategy->devices[replica] : NULL;
+}
+
+/* --- shares ----------------------------------------------------------------------------------------------------------- */
+
+static bool same_make(const bt_device *a, const bt_device *b) {
+    return bt_device_kind(a) == bt_device_kind(b) && !strcmp(bt_device_driver(a), bt_device_driver(b)) &&
+           !strcmp(bt_device_description(a), bt_device_description(b));
+}
+
+bool bti_strategy_is_even(const bt_strategy *strategy) {
+    for (int i = 1; i < strategy->count; i++)
+        if (!same_make(strategy->devices[0], strategy->devices[i])) return false;
+    return true;
+}
+
+bt_status bt_strategy_set_shares(bt_strategy *strategy, const double *shares, int count) {
+    double sum = 0;
+    if (!strategy || !shares)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_shares: the %s is NULL",
+                        strategy ? "list of shares" : "strategy");
+    if (count != strategy->count)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_shares: %d shares for %d devices", count,
+                        strategy->count);
+    for (int i = 0; i < count; i++) {
+        if (!(shares[i] > 0 && shares[i] < 1e300))
+            return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_shares: share %d is %g; it must be above 0", i,
+                            shares[i]);
+        sum += shares[i];
+    }
+    for (int i = 0; i < count; i++) atomic_store(&strategy->share[i], shares[i] / sum);
+    return BT_OK;
+}
+
+double bt_strategy_share(const bt_strategy *strategy, int replica) {
+    return bt_strategy_device(strategy, replica) ? atomic_load(&strategy->share[replica]) : 0;
+}
+
+void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *counts) {
+    double rest[BTI_MAX_REPLICAS];
+    int64_t given = 0;
+    for (int i = 0; i < strategy->count; i++) {
+        double wanted = (double)rows * atomic_load(&strategy->share[i]);
+        counts[i] = (int64_t)wanted;
+        rest[i] = wanted - (double)counts[i];
+        given += counts[i];
+    }
+    for (; given < rows; given++) {
+        int most = 0;
+        for (int i = 1; i < strategy->count; i++)
+            if (rest[i] > rest[most] + 1e-9) most = i;
+        counts[most]++;
+        rest[most] -= 1;
+    }
+}
+
+bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
+    if (!strategy) return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_exact: the strategy is NULL");
+    if (exact && !bti_strategy_is_even(strategy)) {
+        int other = 1;
+        while (same_make(strategy->devices[0], strategy->devices[other])) other++;
+        return bti_fail(
+            BT_FAILED_PRECONDITION,
+            "exact mode needs devices of one make, whose kernels give the same bits; %s is %s (%s), %s is %s (%s)",
+            bt_device_name(strategy->devices[0]), bt_device_description(strategy->devices[0]),
+            bt_device_driver(strategy->devices[0]), bt_device_name(strategy->devices[other]),
+            bt_device_description(strategy->devices[other]), bt_device_driver(strategy->devices[other]));
+    }
+    if (exact && BTI_EXACT_SHARDS % strategy->count)
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "exact mode cuts a batch into %d parts and needs 1, 2, 4 or 8 devices, not %d",
+                        BTI_EXACT_SHARDS, strategy->count);
+    strategy->exact = exact;
+    return BT_OK;
 }
 
 /* --- blocks ----------------------------------------------------------------------------------------------------------- */

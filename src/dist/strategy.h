@@ -6,10 +6,19 @@
 
 #include "array/handle.h"
 
+#define BTI_EXACT_SHARDS 8 /* that a batch is cut into in exact mode, on however many devices */
+
 struct bt_strategy {
     atomic_uint refs;
     int count;
+    bool exact;
     bt_device *devices[BTI_MAX_REPLICAS];
+    _Atomic(double) share[BTI_MAX_REPLICAS]; /* of a batch; sum to 1, or all 0: not measured yet */
 };
+
+/* Whether its devices are of one make, so that equal work takes them equally long. */
+bool bti_strategy_is_even(const bt_strategy *strategy);
+/* How many of a batch's rows each device gets: by shares, the sum exact, the greatest remainders rounded up. */
+void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *counts);
 
 #endif
