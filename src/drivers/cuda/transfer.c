@@ -6,9 +6,15 @@
 bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane) {
     BTI_CUDA_TRY(device, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
     BTI_CUDA_TRY(device, cuEventCreate, &lane->after, CU_EVENT_DISABLE_TIMING);
+    for (int i = 0; i < 2; i++) BTI_CUDA_TRY(device, cuEventCreate, &lane->done[i], CU_EVENT_DISABLE_TIMING);
+    return BT_OK;
+}
+
+/* Pinned memory takes a while to get: when it is first needed. */
+static bt_status make_staging(bti_cuda_device *device, bti_cuda_lane *lane) {
     for (int i = 0; i < 2; i++) {
         void *memory = NULL;
-        BTI_CUDA_TRY(device, cuEventCreate, &lane->done[i], CU_EVENT_DISABLE_TIMING);
+        if (lane->half[i]) continue;
         BTI_CUDA_TRY(device, cuMemHostAlloc, &memory, BTI_CUDA_STAGING, CU_MEMHOSTALLOC_PORTABLE);
         lane->half[i] = memory;
     }
@@ -52,6 +58,7 @@ static bt_status next_half(bti_cuda_device *device, bti_cuda_lane *up) {
 /* Small uploads share a half, and wait for nothing. */
 static bt_status upload(bti_cuda_device *device, uint64_t address, const char *host, size_t bytes) {
     bti_cuda_lane *up = &device->up;
+    BTI_TRY(make_staging(device, up));
     while (bytes) {
         if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_half(device, up));
         size_t part = BTI_CUDA_STAGING - up->used;
@@ -89,6 +96,7 @@ static size_t part_at(size_t at, size_t bytes) { return bytes - at < BTI_CUDA_ST
 /* Part n is on its way while part n - 1 is copied out. */
 static bt_status download(bti_cuda_device *device, char *host, uint64_t address, size_t bytes) {
     bti_cuda_lane *down = &device->down;
+    BTI_TRY(make_staging(device, down));
     BTI_TRY(fetch(device, address, part_at(0, bytes), 0));
     for (size_t at = 0, next, half = 0; at < bytes; at = next, half ^= 1) {
         next = at + part_at(at, bytes);
