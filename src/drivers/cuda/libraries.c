@@ -170,7 +170,7 @@ static bool try_path(library *l, const char *path, bti_str *reason) {
     }
     const char *missing = resolve(l, handle);
     if (missing) {
-        bti_str_addf(reason, "%s has no %s: it is older than CUDA 11.4, or damaged; ", path, missing);
+        bti_str_addf(reason, "%s has no %s: it is too old, or another library; ", path, missing);
         dlclose(handle);
         return false;
     }

@@ -278,11 +278,28 @@ static void sums_may_fail(void **state) {
     close_one(device);
 }
 
+static void a_library_without_its_functions_is_none(void **state) {
+    (void)state;
+    char link[300];
+    machine(MACHINE, "nccl");
+    snprintf(link, sizeof link, "%s/libnccl.so.2", machine_folder);
+    assert_int_equal(symlink("../libnvidia-ml.so.1", link), 0);
+    void *device = open_one(0);
+    uint64_t address = 0;
+    expect_error(bti_cuda_all_reduce(&device, 1, &address, BT_F32, BTI_OP_sum, 1), BT_UNIMPLEMENTED,
+                 "libnccl.so.2 has no ncclGetVersion: it is too old");
+    close_one(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_in_every_layout),  cmocka_unit_test(what_the_library_has_not_is_ours),
-        cmocka_unit_test(shapes_are_asked_for_once), cmocka_unit_test(every_call_of_the_library_may_fail),
-        cmocka_unit_test(sums_over_devices),         cmocka_unit_test(sums_may_fail),
+        cmocka_unit_test(products_in_every_layout),
+        cmocka_unit_test(what_the_library_has_not_is_ours),
+        cmocka_unit_test(shapes_are_asked_for_once),
+        cmocka_unit_test(every_call_of_the_library_may_fail),
+        cmocka_unit_test(sums_over_devices),
+        cmocka_unit_test(sums_may_fail),
+        cmocka_unit_test(a_library_without_its_functions_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, no_machine);
 }
