@@ -22,7 +22,7 @@ typedef struct run {
     int same[BTI_KERNEL_OPERANDS];     /* the input that an output lies on; else -1 */
     size_t groups;
     uint64_t seed;
-    double tolerance; /* relative; 0: bit for bit */
+    double tolerance, least; /* relative, of numbers of `least` and more; 0: bit for bit */
 } run;
 
 enum { OFFSET = 64 }; /* of operands in their memories */
@@ -78,13 +78,13 @@ static void launch_entry(const run *r, bti_entry entry, void *more) {
 
 /* --- checks ------------------------------------------------------------------------------------------------------- */
 
-static bool near(bt_dtype dtype, const char *expected, const char *got, double tolerance) {
+static bool is_near(const run *r, bt_dtype dtype, const char *expected, const char *got) {
     double a, b;
     if (same_element(dtype, expected, got)) return true;
-    if (!bti_dtype_is_float(dtype) || tolerance == 0) return false;
+    if (!bti_dtype_is_float(dtype) || r->tolerance == 0) return false;
     convert(dtype, expected, BT_F64, &a);
     convert(dtype, got, BT_F64, &b);
-    return fabs(a - b) <= tolerance * fmax(fabs(a), 1e-30);
+    return isfinite(a) && fabs(a - b) <= r->tolerance * fmax(fabs(a), r->least);
 }
 
 static void check(const run *r, bti_entry entry) {
@@ -98,7 +98,7 @@ static void check(const run *r, bti_entry entry) {
             const char *expected = (char *)l->values[l->kernel->operands[o].value] + (size_t)p * size;
             int64_t at = OFFSET + offset(l, o, p);
             memset(touched + at, 1, size);
-            if (!near((bt_dtype)l->kernel->operands[o].dtype, expected, got + at, r->tolerance) && !wrong++) first = p;
+            if (!is_near(r, (bt_dtype)l->kernel->operands[o].dtype, expected, got + at) && !wrong++) first = p;
         }
         for (size_t i = 0; i < bytes; i++) wrong += !touched[i] && got[i] != 0x5A;
         if (wrong) {
@@ -166,8 +166,9 @@ static bool has_f64(const bti_kernel *kernel) {
     return false;
 }
 
-static void run_all(launch *l, bti_target target, uint64_t seed, double tolerance) {
-    run r = {.l = l, .target = target, .seed = seed, .tolerance = tolerance, .groups = seed % 3 ? 3 : 1};
+static void run_all(const launch *l, bti_target target, uint64_t seed, double tolerance, double least) {
+    run r = {.l = l, .target = target, .seed = seed, .tolerance = tolerance, .least = least};
+    r.groups = seed % 3 ? 3 : 1;
     bti_str text = {0};
     assert_true(bti_render_c(&text, l->kernel, target));
     r.program = opencl_built(text.text);
@@ -181,22 +182,50 @@ static void run_all(launch *l, bti_target target, uint64_t seed, double toleranc
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
 
-/* Other operations for those whose last bits are the device's own. */
-static void make_exact(bti_kernel *kernel) {
-    static const uint8_t inexact[BTI_OP_COUNT] = {
-#define BTI_SCALAR_MATH(name, ...) [BTI_OP_##name] = 1,
-#define BTI_SCALAR_MATH_NUMBER(name, ...) [BTI_OP_##name] = 1,
+/* Operations whose last bits are the device's own. */
+static bool is_inexact(bti_op op) {
+    static const bool inexact[BTI_OP_COUNT] = {
+#define BTI_SCALAR_MATH(name, ...) [BTI_OP_##name] = true,
+#define BTI_SCALAR_MATH_NUMBER(name, ...) [BTI_OP_##name] = true,
 #include "ir/scalar.def"
-        [BTI_OP_erfinv] = 1};
+        [BTI_OP_erfinv] = true};
+    return inexact[op];
+}
+
+static void make_exact(bti_kernel *kernel) {
     for (int i = 0; i < kernel->instr_count; i++) {
         bti_instr *instr = &kernel->instrs[i];
-        if (!inexact[instr->op] || !bti_dtype_is_float((bt_dtype)instr->dtype)) continue;
+        if (!is_inexact((bti_op)instr->op) || !bti_dtype_is_float((bt_dtype)instr->dtype)) continue;
         instr->op = bti_op_info((bti_op)instr->op)->arity == 2 ? BTI_OP_maximum : BTI_OP_floor;
     }
 }
 
+/* Operands that may leap along the line do, and go by one element along the axis before it. */
+static void cross(launch *l, uint64_t *state) {
+    int line = bti_kernel_axes(l->kernel) - 1;
+    for (int o = 0; o < bti_kernel_operands(l->kernel); o++) {
+        if (!bti_entry_tiled(l->kernel, o)) continue;
+        bt_dtype dtype = (bt_dtype)l->kernel->operands[o].dtype;
+        int64_t step = (int64_t)bt_dtype_size(dtype), *stride = l->box.stride[o];
+        stride[line - 1] = step;
+        stride[line] = step * (l->box.extent[line - 1] + (int64_t)draw(state, 3));
+        int64_t reach = stride[line] * l->box.extent[line];
+        for (int axis = line - 2; axis >= 0; axis--) {
+            if (!(l->kernel->operands[o].moves >> axis & 1)) continue;
+            stride[axis] = reach;
+            reach *= l->box.extent[axis];
+        }
+        free(l->memory[o]);
+        l->bytes[o] = (size_t)reach;
+        l->memory[o] = calloc(1, l->bytes[o]);
+        assert_non_null(l->memory[o]);
+        l->box.address[o] = (uintptr_t)l->memory[o];
+        fill(l->memory[o], l->bytes[o], dtype, state);
+    }
+}
+
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = 200;
+    unsigned long long from = 0, to = 150;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {
@@ -206,13 +235,98 @@ static void kernels_drawn(void **state) {
         draw_kernel(&kernel, &random);
         make_exact(&kernel);
         prepare(&l, &kernel, &random);
+        if (seed % 2) cross(&l, &random);
         l.parts_in_lanes = true;
         l.f32_accumulators = seed % 4 == 0 && !has_f64(&kernel);
         evaluate(&l);
-        run_all(&l, l.f32_accumulators ? BTI_OPENCL_C_F32 : BTI_OPENCL_C, seed, 0);
+        run_all(&l, l.f32_accumulators ? BTI_OPENCL_C_F32 : BTI_OPENCL_C, seed, 0, 0);
         clean(&l);
     }
 }
+
+static void kernels_written(void **state) {
+    static const struct {
+        void (*make)(bti_kernel *kernel);
+        double tolerance, least;
+    } kernels[] = {{map_kernel, 4e-6, 1},     {softmax_kernel, 4e-6, 1e-30}, {layer_norm_kernel, 0, 0},
+                   {column_sum_kernel, 0, 0}, {small_floats_kernel, 0, 0},   {transpose_add_kernel, 0, 0}};
+    for (uint64_t seed = 0; seed < 4; seed++)
+        for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+            static bti_kernel kernel;
+            launch l;
+            uint64_t random = seed * 31 + k;
+            kernels[k].make(&kernel);
+            prepare(&l, &kernel, &random);
+            if (seed % 2) cross(&l, &random);
+            l.parts_in_lanes = true;
+            evaluate(&l);
+            run_all(&l, BTI_OPENCL_C, seed, kernels[k].tolerance, kernels[k].least);
+            clean(&l);
+        }
+}
+
+/* Random words of a whole line, so that both words of a block are used. */
+static void pairs(void **state) {
+    static bti_kernel kernel;
+    launch l;
+    uint64_t random = 5;
+    double one = 1;
+    random_kernel(&kernel);
+    prepare(&l, &kernel, &random);
+    clean(&l);
+    l.box.extent[0] = l.points = l.kept = 1110;
+    for (int o = 0; o < 4; o++) place_operand(&l, o, &random);
+    l.box.address[0] = 0;
+    memcpy(l.scalars, (uint64_t[]){(uint64_t)l.points, 9, 0x3F800000}, 24);
+    memcpy(&l.scalars[3], &one, sizeof one);
+    evaluate(&l);
+    run_all(&l, BTI_OPENCL_C, 1, 0, 0);
+    clean(&l);
+}
+
+static double tolerance_of(bti_op op, bt_dtype dtype) {
+    switch (dtype) {
+    case BT_F16: return 0x1p-10;
+    case BT_BF16: return 0x1p-7;
+    case BT_F64: return 4e-15;
+    default: return bti_op_info(op)->tolerance;
+    }
+}
+
+static void function_kernel(bti_kernel *kernel, bti_op op, bt_dtype dtype) {
+    *kernel = (bti_kernel){.inner = 1};
+    int x = add_input(kernel, dtype, 1, true, false), y = add_input(kernel, dtype, 1, true, false);
+    add_output(kernel, add_instr(kernel, op, dtype, x, bti_op_info(op)->arity == 2 ? y : 0, 0, 0), true);
+}
+
+/* Each function of mathematics, over the range of its row in ops.def. */
+static void functions(void **state) {
+    static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_F16, BT_BF16};
+    static const double special[] = {0, -0.0, 1, INFINITY, -INFINITY, NAN};
+    for (bti_op op = BTI_OP_neg; op <= BTI_OP_atan2; op++)
+        for (size_t d = 0; is_inexact(op) && d < 4; d++) {
+            static bti_kernel kernel;
+            launch l;
+            uint64_t random = op;
+            bti_op_row row = *bti_op_info(op);
+            function_kernel(&kernel, op, dtypes[d]);
+            prepare(&l, &kernel, &random);
+            clean(&l);
+            l.box.extent[0] = l.points = l.kept = 2000;
+            for (int o = 0; o < 3; o++) place_operand(&l, o, &random);
+            for (int o = 0; o < 2; o++)
+                for (int64_t p = 0; p < l.points; p++) {
+                    double x = row.low + (row.high - row.low) * draw(&random, 100001) / 100000;
+                    if (p < 6) x = special[p];
+                    convert(BT_F64, &x, dtypes[d], l.memory[o] + offset(&l, o, p));
+                }
+            evaluate(&l);
+            run_all(&l, BTI_OPENCL_C, op, tolerance_of(op, dtypes[d]), 1e-4);
+            clean(&l);
+        }
+}
+
+static void all_exercised(void **state) { assert_int_equal(exercised, (1u << BTI_ENTRY_COUNT) - 1); }
 
 int main(void) {
     const char *missing = opencl_open();
@@ -220,7 +334,9 @@ int main(void) {
         printf("skipped: %s\n", missing);
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_drawn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(pairs),
+                                       cmocka_unit_test(functions), cmocka_unit_test(kernels_drawn),
+                                       cmocka_unit_test(all_exercised)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     opencl_close();
     return rc;
