@@ -78,7 +78,7 @@ static void use_device(const char *label) {
     memset(&now, 0, sizeof now);
     snprintf(now.label, sizeof now.label, "%s", label);
     bool sim = !strcmp(label, "sim");
-    now.name = sim ? "gpu:0" : now.label;
+    now.name = sim ? "gpu:0" : !strcmp(label, "template") ? "acc:0" : now.label;
     now.other = sim ? "gpu:1" : "gpu:0";
     fresh("devices=sim:gpu*2@256M");
     read_list();
