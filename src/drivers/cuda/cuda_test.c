@@ -1,48 +1,6 @@
 /* A device of a machine that is not there: opened, filled, launched on, broken in every way. Its streams run as late as they can,
  * so that what is not ordered comes out wrong. */
-#include "drivers/cuda/test_machine.h"
-
-#define TWO_CARDS "\"devices\": [" CARD_A "," CARD_B "]"
-#define B 0 /* in PCI bus order */
-#define A 1
-
-static const char add_text[] = "KERNEL(64) fake_add(const struct words3 words) {}\n"
-                               "KERNEL(64) fake_add_more(WORDS_IN_MEMORY) {}\n";
-
-static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
-    (void)device, (void)bytes, (void)address, (void)block;
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "nothing is lent");
-}
-static void give(int device, void *block) { (void)device, (void)block; }
-static const bti_lender lender = {0, take, give};
-
-static bti_cuda_device *open_one(int ordinal) {
-    void *device = NULL;
-    OK(bti_driver_cuda.open(ordinal, &lender, &device));
-    return device;
-}
-
-static void close_all(bti_cuda_device *a, bti_cuda_device *b) {
-    if (a) bti_driver_cuda.close(a);
-    if (b) bti_driver_cuda.close(b);
-    assert_int_equal(fake.alive(), 0);
-}
-
-static bt_status build(bti_cuda_device *device, const char *text, void **module) {
-    bti_str str = {0};
-    bti_str_add(&str, text);
-    bt_status status = bti_cuda_build(device, "add", &str, module);
-    bti_str_free(&str);
-    return status;
-}
-
-/* Adds to floats: words by value, or from memory. */
-static bt_status launch_add(bti_cuda_device *device, const bti_gpu_function *function, uint64_t address, uint64_t count,
-                            uint64_t by, bool by_value) {
-    bti_words words = {.count = by_value ? 3 : 501, .word = {address, count, by}};
-    const bti_gpu_launch launch = {function, 2, 64, true, 128, &words};
-    return bti_cuda_launch(device, &launch);
-}
+#include "drivers/cuda/test_device.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
@@ -113,12 +71,6 @@ static void out_of_memory_names_other_processes(void **state) {
     OK(bti_driver_cuda.alloc(b, 64 << 20, &other));
     bti_driver_cuda.free(b, other, 64 << 20);
     close_all(b, NULL);
-}
-
-static void finish(bti_cuda_device *device) {
-    bti_event event;
-    OK(bti_driver_cuda.record(device, &event));
-    OK(bti_driver_cuda.wait(device, event));
 }
 
 /* An upload from a thread beside the queue's runs while launches do. */
@@ -347,104 +299,6 @@ static void a_younger_device_gets_ptx(void **state) {
     close_all(c, NULL);
 }
 
-/* --- faults ------------------------------------------------------------------------------------------------------- */
-
-/* Everything once; what was made is given back. */
-static bt_status everything(bti_cuda_device *device) {
-    const size_t bytes = BTI_CUDA_STAGING * 3;
-    char *values = calloc(1, bytes);
-    uint64_t address = 0;
-    void *module = NULL, *graph = NULL;
-    bool stale;
-    bti_gpu_function add, more;
-    bti_event event;
-    bt_status status = bti_driver_cuda.alloc(device, bytes, &address);
-    if (status == BT_OK) status = bti_driver_cuda.upload(device, address, values, bytes);
-    if (status == BT_OK) status = bti_driver_cuda.fill(device, address, 0, bytes);
-    if (status == BT_OK) status = build(device, add_text, &module);
-    if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add", &add);
-    if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add_more", &more);
-    if (status == BT_OK) status = launch_add(device, &more, address, 50, 2, false);
-    if (status == BT_OK) {
-        status = bti_driver_cuda.graph_begin(device);
-        if (status == BT_OK) {
-            status = launch_add(device, &add, address, 50, 1, true);
-            bt_status ended = bti_driver_cuda.graph_end(device, &graph);
-            if (status == BT_OK) status = ended;
-        }
-    }
-    if (graph) {
-        if (status == BT_OK) status = bti_driver_cuda.graph_run(device, graph, &stale);
-        bti_driver_cuda.graph_free(device, graph);
-    }
-    if (status == BT_OK) status = bti_driver_cuda.copy(device, address, address + bytes / 2, 100);
-    if (status == BT_OK) status = bti_driver_cuda.record(device, &event);
-    if (status == BT_OK) status = bti_driver_cuda.wait(device, event);
-    if (status == BT_OK) status = bti_driver_cuda.download(device, values, address, bytes);
-    if (status == BT_OK) status = bti_driver_cuda.sync(device);
-    if (module) bti_cuda_unload(device, module);
-    if (address) bti_driver_cuda.free(device, address, bytes);
-    free(values);
-    return status;
-}
-
-/* Each call of libcuda fails in turn, by an error that passes and by one that stays. */
-static void every_call_may_fail(void **state) {
-    static const int codes[] = {1, 2, 700};
-    (void)state;
-    for (int c = 0; c < 3; c++) {
-        int n = 1, failures = 0;
-        for (bool failed = true; failed; n++) {
-            char json[1200];
-            void *device = NULL;
-            snprintf(json, sizeof json, "{\"fail_any\": [%d, %d], " TWO_CARDS "}", n, codes[c]);
-            machine(json, "nvidia-ml");
-            bt_status status = bti_driver_cuda.open(B, &lender, &device);
-            if (status == BT_OK) status = everything(device);
-            failed = fake.calls() >= n;
-            failures += status != BT_OK;
-            if (device) bti_driver_cuda.close(device);
-            if (fake.alive()) fail_msg("%d: call %d leaves %d: %s", codes[c], n, fake.alive(), bt_error_text());
-        }
-        assert_true(n > 330);               /* there are so many calls */
-        assert_true(failures > n * 9 / 10); /* a failed name, peer access and version are no failure */
-    }
-}
-
-static void a_late_failure_loses_only_its_device(void **state) {
-    (void)state;
-    uint64_t on_a, on_b;
-    bti_event event;
-    bool done;
-    char byte[100];
-    machine("{\"late\": [1, 700], " TWO_CARDS "}", NULL);
-    bti_cuda_device *b = open_one(B), *a = open_one(A);
-    OK(bti_driver_cuda.alloc(a, 4000, &on_a));
-    OK(bti_driver_cuda.alloc(b, 4000, &on_b));
-    OK(bti_driver_cuda.fill(b, on_b, 1, 4000));
-    OK(bti_driver_cuda.record(b, &event));
-    expect_error(bti_driver_cuda.wait(b, event), BT_INTERNAL, "cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)");
-    const char *cause = "NVIDIA B is lost to this process since cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS";
-    expect_error(bti_driver_cuda.fill(b, on_b, 1, 4000), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.alloc(b, 4000, &on_b), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.upload(b, on_b, byte, 100), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.download(b, byte, on_b, 100), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.record(b, &event), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.wait(b, event), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.query(b, event, &done), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.sync(b), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.peer_copy(a, on_a, b, on_b, 100), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.peer_copy(b, on_b, a, on_a, 100), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.graph_begin(b), BT_UNAVAILABLE, cause);
-    OK(bti_driver_cuda.fill(a, on_a, 7, 4000));
-    finish(a);
-    OK(bti_driver_cuda.download(a, byte, on_a, 100));
-    assert_int_equal(byte[99], 7);
-    bti_driver_cuda.free(b, on_b, 4000);
-    bti_driver_cuda.free(a, on_a, 4000);
-    close_all(a, b);
-}
-
 /* --- graphs ------------------------------------------------------------------------------------------------------- */
 
 static void graphs_run_again(void **state) {
@@ -508,8 +362,6 @@ int main(void) {
         cmocka_unit_test(a_text_that_does_not_compile_is_shown),
         cmocka_unit_test(code_that_the_driver_does_not_take),
         cmocka_unit_test(a_younger_device_gets_ptx),
-        cmocka_unit_test(every_call_may_fail),
-        cmocka_unit_test(a_late_failure_loses_only_its_device),
         cmocka_unit_test(graphs_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, no_machine);

@@ -1,0 +1,106 @@
+/* A device of a machine that is not there, broken in every way: by any call, late, for good. */
+#include "drivers/cuda/test_device.h"
+
+/* Everything once; what was made is given back. */
+static bt_status everything(bti_cuda_device *device) {
+    const size_t bytes = BTI_CUDA_STAGING * 3;
+    char *values = calloc(1, bytes);
+    uint64_t address = 0;
+    void *module = NULL, *graph = NULL;
+    bool stale;
+    bti_gpu_function add, more;
+    bti_event event;
+    bt_status status = bti_driver_cuda.alloc(device, bytes, &address);
+    if (status == BT_OK) status = bti_driver_cuda.upload(device, address, values, bytes);
+    if (status == BT_OK) status = bti_driver_cuda.fill(device, address, 0, bytes);
+    if (status == BT_OK) status = build(device, add_text, &module);
+    if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add", &add);
+    if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add_more", &more);
+    if (status == BT_OK) status = launch_add(device, &more, address, 50, 2, false);
+    if (status == BT_OK) {
+        status = bti_driver_cuda.graph_begin(device);
+        if (status == BT_OK) {
+            status = launch_add(device, &add, address, 50, 1, true);
+            bt_status ended = bti_driver_cuda.graph_end(device, &graph);
+            if (status == BT_OK) status = ended;
+        }
+    }
+    if (graph) {
+        if (status == BT_OK) status = bti_driver_cuda.graph_run(device, graph, &stale);
+        bti_driver_cuda.graph_free(device, graph);
+    }
+    if (status == BT_OK) status = bti_driver_cuda.copy(device, address, address + bytes / 2, 100);
+    if (status == BT_OK) status = bti_driver_cuda.record(device, &event);
+    if (status == BT_OK) status = bti_driver_cuda.wait(device, event);
+    if (status == BT_OK) status = bti_driver_cuda.download(device, values, address, bytes);
+    if (status == BT_OK) status = bti_driver_cuda.sync(device);
+    if (module) bti_cuda_unload(device, module);
+    if (address) bti_driver_cuda.free(device, address, bytes);
+    free(values);
+    return status;
+}
+
+/* Each call of libcuda fails in turn, by an error that passes and by one that stays. */
+static void every_call_may_fail(void **state) {
+    static const int codes[] = {1, 2, 700};
+    (void)state;
+    for (int c = 0; c < 3; c++) {
+        int n = 1, failures = 0;
+        for (bool failed = true; failed; n++) {
+            char json[1200];
+            void *device = NULL;
+            snprintf(json, sizeof json, "{\"fail_any\": [%d, %d], " TWO_CARDS "}", n, codes[c]);
+            machine(json, "nvidia-ml");
+            bt_status status = bti_driver_cuda.open(B, &lender, &device);
+            if (status == BT_OK) status = everything(device);
+            failed = fake.calls() >= n;
+            failures += status != BT_OK;
+            if (device) bti_driver_cuda.close(device);
+            if (fake.alive()) fail_msg("%d: call %d leaves %d: %s", codes[c], n, fake.alive(), bt_error_text());
+        }
+        assert_true(n > 330);               /* there are so many calls */
+        assert_true(failures > n * 9 / 10); /* a failed name, peer access and version are no failure */
+    }
+}
+
+static void a_late_failure_loses_only_its_device(void **state) {
+    (void)state;
+    uint64_t on_a, on_b;
+    bti_event event;
+    bool done;
+    char byte[100];
+    machine("{\"late\": [1, 700], " TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B), *a = open_one(A);
+    OK(bti_driver_cuda.alloc(a, 4000, &on_a));
+    OK(bti_driver_cuda.alloc(b, 4000, &on_b));
+    OK(bti_driver_cuda.fill(b, on_b, 1, 4000));
+    OK(bti_driver_cuda.record(b, &event));
+    expect_error(bti_driver_cuda.wait(b, event), BT_INTERNAL, "cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    const char *cause = "NVIDIA B is lost to this process since cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS";
+    expect_error(bti_driver_cuda.fill(b, on_b, 1, 4000), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.alloc(b, 4000, &on_b), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.upload(b, on_b, byte, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.download(b, byte, on_b, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.record(b, &event), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.wait(b, event), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.query(b, event, &done), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.sync(b), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.peer_copy(a, on_a, b, on_b, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.peer_copy(b, on_b, a, on_a, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.graph_begin(b), BT_UNAVAILABLE, cause);
+    OK(bti_driver_cuda.fill(a, on_a, 7, 4000));
+    finish(a);
+    OK(bti_driver_cuda.download(a, byte, on_a, 100));
+    assert_int_equal(byte[99], 7);
+    bti_driver_cuda.free(b, on_b, 4000);
+    bti_driver_cuda.free(a, on_a, 4000);
+    close_all(a, b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(a_late_failure_loses_only_its_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, no_machine);
+}
