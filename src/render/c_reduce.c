@@ -57,6 +57,12 @@ static const char *loaded_type(const bti_c *w, int instr) {
     return bti_c_stored_type((bt_dtype)w->kernel->instrs[instr].dtype);
 }
 
+static bool loads_any(const bti_c *w) {
+    for (int i = 0; i < w->kernel->instr_count; i++)
+        if (is_loaded(w, i)) return true;
+    return false;
+}
+
 /* How many points of a thread are loaded before the first is used: enough bytes on their way, not too much text. */
 static int points_at_once(const bti_c *w) {
     size_t bytes = 0;
@@ -82,6 +88,16 @@ static void loads(bti_c *w) {
     }
 }
 
+/* Compilers that see products of counted numbers through try, for very long, to write them without a loop. */
+static void counted(bti_c *w, int instr) {
+    char text[160];
+    bti_c_index(w, "l", w->kernel->instrs[instr].arg[0], bti_c_last_reduced(w), "i", text, sizeof text);
+    bti_c_line(w, "i64 n%d = %s;", instr, text);
+    bti_c_line(w, "OPAQUE(n%d);", instr);
+    snprintf(text, sizeof text, "n%d", instr);
+    bti_c_counted(w, instr, text);
+}
+
 static void uses(bti_c *w, int sweep) {
     char text[32], part[16], value[16];
     for (int i = 0; i < w->kernel->instr_count; i++) {
@@ -89,7 +105,9 @@ static void uses(bti_c *w, int sweep) {
         if (is_loaded(w, i)) {
             snprintf(text, sizeof text, "x%d[k]", i);
             bti_c_loaded(w, i, text);
-        } else
+        } else if (w->kernel->instrs[i].op == BTI_OP_iota)
+            counted(w, i);
+        else
             bti_c_instr(w, i, "l", bti_c_last_reduced(w), "i");
     }
     EACH_FOLDED(i, sweep) {
@@ -110,6 +128,7 @@ static void batch(bti_c *w, int sweep, int count, bool past_end) {
     for (int i = 0; i < w->kernel->instr_count; i++)
         if (is_loaded(w, i)) bti_c_line(w, "%s x%d[%d];", loaded_type(w, i), i, count);
     for (int part = 0; part < 2; part++) {
+        if (part == 0 && !loads_any(w)) continue;
         bti_c_line(w, "UNROLL");
         bti_c_open(w, "for (i32 k = 0; k < %d; k++)", count);
         bti_c_line(w, "const i64 i = first + %d * k;", spacing);

@@ -19,6 +19,7 @@ typedef double f64;
 #define LOCAL
 #define LOCAL_ARRAY __shared__
 #define UNROLL _Pragma("unroll")
+#define OPAQUE(number) asm("" : "+l"(number))
 #define UNROLL_8 _Pragma("unroll 8")
 
 #define MEMORY(number)

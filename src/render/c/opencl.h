@@ -23,6 +23,7 @@ typedef double f64;
 #define LOCAL __local
 #define LOCAL_ARRAY __local
 #define UNROLL _Pragma("unroll")
+#define OPAQUE(number)
 #define UNROLL_8
 
 #define MEMORY(number) __global u8 *memory##number,
