@@ -14,7 +14,9 @@ typedef double f64;
 
 #define FUNCTION static __device__ __forceinline__
 #define CONSTANTS static __device__ const
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+/* Two groups have room on a multiprocessor, or one: asked for nothing, the compiler spills registers to have more. */
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 2)
+#define KERNEL_ALONE(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define GLOBAL
 #define LOCAL
 #define LOCAL_ARRAY __shared__

@@ -11,7 +11,7 @@ struct words17 {
 #define STEP 16
 #define EACH 4
 
-KERNEL(256) bti_matmul(MEMORY(0) MEMORY(1) MEMORY(2) const struct words17 words) {
+KERNEL_ALONE(256) bti_matmul(MEMORY(0) MEMORY(1) MEMORY(2) const struct words17 words) {
     LOCAL_ARRAY SUM a[STEP][SIDE + 1];
     LOCAL_ARRAY SUM b[STEP][SIDE + 1];
     const i64 rows = W(5), columns = W(6), depth = W(7);

@@ -19,6 +19,7 @@ typedef double f64;
 #define FUNCTION static inline
 #define CONSTANTS __constant
 #define KERNEL(threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1))) void
+#define KERNEL_ALONE(threads) KERNEL(threads)
 #define GLOBAL __global
 #define LOCAL __local
 #define LOCAL_ARRAY __local
