@@ -10,7 +10,7 @@ packages_run=(libllvm16 libdnnl2 libopenblas0-openmp) # opened when needed; with
 packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsleef-dev libxxhash-dev)
 packages_test=("${packages_build[@]}" libcmocka-dev)
 packages_valgrind=(valgrind libc6-dbg)
-packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" g++ clang libclang-rt-14-dev clang-format llvm-16 chromium)
+packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" g++ clang libclang-rt-14-dev clang-format llvm-16 chromium python3-pip)
 
 help() {
     cat <<'TEXT'
@@ -62,6 +62,22 @@ install() {
         fi
     fi
     rm -f "$log"
+}
+
+# find_nvrtc: where the system has no NVRTC, BERTH_NVRTC names a folder outside the tree with that of its wheel; tests that want
+# it skip if it cannot be had.
+find_nvrtc() {
+    local folder=${XDG_CACHE_HOME:-$HOME/.cache}/berth-nvrtc
+    [ -z "${BERTH_NVRTC:-}" ] || return 0
+    ! any '/usr/local/cuda*/lib64/libnvrtc.so.1[23]' || return 0
+    ! { PATH=$PATH:/sbin ldconfig -p | grep -q 'libnvrtc\.so\.1[23]'; } || return 0
+    if ! any "$folder/nvidia/*/lib/libnvrtc.so.1[23]"; then
+        echo "fetching NVRTC into $folder"
+        timeout 300 python3 -m pip install -q --no-deps --disable-pip-version-check --target "$folder" nvidia-cuda-nvrtc-cu12 ||
+            { echo "NVRTC could not be had"; return 0; }
+    fi
+    BERTH_NVRTC=$(dirname "$(compgen -G "$folder/nvidia/*/lib/libnvrtc.so.1[23]" | head -n 1)")
+    export BERTH_NVRTC
 }
 
 # ---- building
@@ -220,6 +236,7 @@ check() {
     [ "${1:-}" != --long ] || { export BERTH_TEST_LONG=1; minutes=${BERTH_CHECK_MINUTES:-1440}; shift; }
     [ $# -eq 0 ] || die "check takes --long only"
     install "${packages_check[@]}"
+    find_nvrtc
     echo "set-up took $((SECONDS - started)) s"
     notes=$(mktemp) running=
     trap 'rm -f "$notes"' EXIT
