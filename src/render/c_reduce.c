@@ -63,13 +63,30 @@ static bool loads_any(const bti_c *w) {
     return false;
 }
 
+/* About how many instructions of a machine a value takes, in tens. */
+static int weight(const bti_instr *instr) {
+    bool wide = bt_dtype_size((bt_dtype)instr->dtype) == 8;
+    switch (instr->op) {
+#define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
+#define BTI_SCALAR_FUNCTION(name, ...)
+#include "ir/functions.def"
+    case BTI_OP_sigmoid:
+    case BTI_OP_erfinv:
+    case BTI_OP_floor_div:
+    case BTI_OP_mod:
+    case BTI_OP_random_word:
+    case BTI_OP_threefry: return wide ? 16 : 8;
+    default: return 1;
+    }
+}
+
 /* How many points of a thread are loaded before the first is used: enough bytes on their way, not too much text. */
 static int points_at_once(const bti_c *w) {
     size_t bytes = 0;
     int values = 0, count = 8;
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (is_loaded(w, i) && !is_kept(w, i)) bytes += bt_dtype_size(bti_c_dtype(w, i));
-        values += is_point(w, i) && w->needed[i];
+        if (is_point(w, i) && w->needed[i]) values += weight(&w->kernel->instrs[i]);
     }
     while (count > 4 && (bytes == 0 || bytes * (size_t)count > 64)) count /= 2;
     while (count > 1 && values * count > 128) count /= 2;

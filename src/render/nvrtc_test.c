@@ -10,9 +10,9 @@
 #include <dlfcn.h>
 #include <glob.h>
 
-#include "recorder/recorder.h"
 #include "render/c.h"
 #include "render/test_kernels.h"
+#include "render/test_recorded.h"
 #include "render/test_texts.h"
 
 static struct {

@@ -1,6 +1,6 @@
 /* What the recording library writes: a program of the file after the other. */
-#ifndef BERTH_TESTS_RECORDER_H
-#define BERTH_TESTS_RECORDER_H
+#ifndef BTI_RENDER_TEST_RECORDED_H
+#define BTI_RENDER_TEST_RECORDED_H
 
 #include "drivers/driver.h"
 
