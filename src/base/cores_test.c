@@ -71,7 +71,7 @@ static void nested_calls_stay_on_their_thread(void **state) {
 static void meet(void *context, int64_t begin, int64_t end) {
     atomic_int *here = context;
     atomic_fetch_add(here, 1);
-    for (int i = 0; i < 20000 && atomic_load(here) < 4; i++) usleep(100);
+    for (int i = 0; i < 200000 && atomic_load(here) < 4; i++) usleep(100);
 }
 
 static void helpers_come(void **state) {
@@ -133,7 +133,7 @@ static void a_child_begins_anew(void **state) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
-        alarm(20);
+        alarm(120);
         atomic_int here = 0;
         bool good = run(5, false);
         bti_parallel(4, 1, meet, &here);
