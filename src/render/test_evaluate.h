@@ -47,7 +47,7 @@ static inline void fill(char *memory, size_t bytes, bt_dtype dtype, uint64_t *st
     for (size_t i = 0; i + size <= bytes; i += size) {
         int64_t whole = (int64_t)draw(state, 20) - 8;
         if (draw(state, 6) == 0)
-            for (int k = 0; k < 3; k++) whole = whole << 22 ^ (int64_t)draw(state, 1u << 30);
+            for (int k = 0; k < 3; k++) whole = (int64_t)((uint64_t)whole << 22 ^ draw(state, 1u << 30));
         double real = some_real(state);
         if (bti_dtype_is_float(dtype))
             convert(BT_F64, &real, dtype, memory + i);
