@@ -1,7 +1,7 @@
 // timeout: 900
 /* Kernels as OpenCL C, run by the OpenCL that is installed, against the plain evaluation: by every entry that their box allows.
  * Drawn ones bit for bit, with other operations in the place of mathematics; that alone, within what ops.def allows.
- * BERTH_RENDER_SEEDS=FROM-TO chooses what is drawn. */
+ * BERTH_RENDER_SEEDS=FROM-TO chooses what is drawn. A kernel takes a second to compile: fewer of them without BERTH_TEST_LONG. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,8 @@
 #include "render/c.h"
 #include "render/test_evaluate.h"
 #include "render/test_opencl.h"
+
+static bool is_long(void) { return getenv("BERTH_TEST_LONG") != NULL; }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
@@ -225,7 +227,7 @@ static void cross(launch *l, uint64_t *state) {
 }
 
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = 150;
+    unsigned long long from = 0, to = is_long() ? 150 : 10;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {
@@ -250,7 +252,7 @@ static void kernels_written(void **state) {
         double tolerance, least;
     } kernels[] = {{map_kernel, 4e-6, 1},     {softmax_kernel, 4e-6, 1e-30}, {layer_norm_kernel, 0, 0},
                    {column_sum_kernel, 0, 0}, {small_floats_kernel, 0, 0},   {transpose_add_kernel, 0, 0}};
-    for (uint64_t seed = 0; seed < 4; seed++)
+    for (uint64_t seed = 0; seed < (is_long() ? 4 : 2); seed++)
         for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
             static bti_kernel kernel;
             launch l;
@@ -304,7 +306,7 @@ static void functions(void **state) {
     static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_F16, BT_BF16};
     static const double special[] = {0, -0.0, 1, INFINITY, -INFINITY, NAN};
     for (bti_op op = BTI_OP_neg; op <= BTI_OP_atan2; op++)
-        for (size_t d = 0; is_inexact(op) && d < 4; d++) {
+        for (size_t d = 0; is_inexact(op) && d < (is_long() ? 4 : 1); d++) {
             static bti_kernel kernel;
             launch l;
             uint64_t random = op;
