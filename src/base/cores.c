@@ -47,7 +47,7 @@ static _Thread_local bool inside;
 
 /* In a forked child the helpers are not there. */
 static void forget_helpers(void) {
-    for (int h = 0; h < atomic_load(&helper_count); h++) helpers[h] = (helper){0};
+    for (int h = 0; h < atomic_load(&helper_count); h++) helpers[h] = (helper){NULL};
     for (int w = 0; w < WORDS; w++) atomic_store(&idle[w], 0);
     atomic_store(&helper_count, 0);
     atomic_store(&made_for, 0);

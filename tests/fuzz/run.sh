@@ -13,6 +13,9 @@ esac
 cc=${CC:-clang} out=build/fuzz
 mkdir -p "$out/objects" "$out/generated"
 cmake -DPAGE=src/view/page/page.html -DOUTPUT="$out/generated/page.inc" -P src/view/page/embed.cmake # as CMakeLists.txt does
+for words in src/render/c/*.h; do
+    cmake -DINPUT="$words" -DOUTPUT="$out/generated/c_$(basename "$words" .h).inc" -P cmake/bytes.cmake
+done
 flags=(-std=gnu17 -g -O1 -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -Iinclude -Isrc -I"$out/generated"
     -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
