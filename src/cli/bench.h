@@ -6,8 +6,16 @@
 
 enum { BENCH_INPUTS = 3, BENCH_PARAMETERS = 6, BENCH_SMALL_STEPS = 200, BENCH_MEDIUM_STEPS = 10 };
 
+/* Where rows run and how large they are. */
+typedef struct bench_target {
+    const char *device;
+    const char *mixed[2]; /* of random100m_mixed: the outer parts, the middle */
+    int shrink;           /* what large rows are divided by; 1: nothing */
+} bench_target;
+
 /* What a row keeps between its repetitions; arrays, functions and variables are of the scope around the row. */
 typedef struct bench_work {
+    const bench_target *target;
     bt_array *inputs[BENCH_INPUTS];
     bt_function *function;
     bt_shared *parameters[BENCH_PARAMETERS];
@@ -25,10 +33,16 @@ typedef struct bench_row {
     double bytes; /* least that a repetition reads and writes in memory; 0: no measure of this row */
     double flops; /* of one step; 0 likewise */
     int steps;    /* in a repetition, whose time is divided by it; 0: one */
+    int shrinks; /* large: shrink goes to this power into bytes and flops, and a part of the result is compared; 0: not large */
 } bench_row;
 
-/* --- the rows (bench_rows.c) ------------------------------------------------------------------------------------------ */
+double bench_bytes(const bench_row *row, const bench_target *target);
+double bench_flops(const bench_row *row, const bench_target *target);
 
+/* --- the rows (bench_rows.c, bench_large.c, bench_launch.c) ----------------------------------------------------------- */
+
+/* Every row; those that are meant for devices stand last, bench_row_common() come before. */
+int bench_row_common(void);
 int bench_row_count(void);
 const bench_row *bench_row_at(int index);
 /* NULL, after it said which row is nearest, when there is none of that name. */
@@ -40,6 +54,14 @@ const bench_row *bench_row_find(char **argv, const char *name);
  * fmix32 being the last step of MurmurHash3. bench_integers: int32, fmix32 % limit. */
 bt_array *bench_floats(uint32_t seed, float low, float high, bt_shape shape);
 bt_array *bench_integers(uint32_t seed, uint32_t limit, bt_shape shape);
+/* Their first 1,000,003 elements over and over, which takes less time to make. */
+bt_array *bench_repeated_floats(uint32_t seed, float low, float high, bt_shape shape);
+bt_array *bench_repeated_integers(uint32_t seed, uint32_t limit, bt_shape shape);
+
+/* --- rows that are large enough for a GPU, and those of launches ------------------------------------------------------ */
+
+extern const bench_row bench_large_rows[], bench_launch_rows[];
+extern const int bench_large_count, bench_launch_count;
 
 /* --- training steps (bench_steps.c) and rows about the start of things (bench_start.c) -------------------------------- */
 
@@ -55,9 +77,10 @@ bt_array *bench_check_large(bench_work *work);
 
 bool bench_prepare_compile(bench_work *work);
 bt_array *bench_run_compile(bench_work *work);
-/* A process of its own, `berth bench --startup-probe`, from its start to its end; and what that one does. */
+/* A process of its own, `berth bench --startup-probe`, from its start to its end; and what that one does. device: NULL for the
+ * default. With `ledger`, what took how long. */
 bt_array *bench_run_startup(bench_work *work);
-int bench_startup_probe(char **argv);
+int bench_startup_probe(char **argv, const char *device, bool ledger);
 
 /* --- timing (bench_time.c) -------------------------------------------------------------------------------------------- */
 
@@ -74,10 +97,12 @@ bool bench_warm_up(const bench_row *row, bench_work *work);
 
 double bench_now(void);                          /* seconds */
 double bench_median(double *seconds, int count); /* sorts them */
-/* Bytes per second, read and written, of a copy of 128 MiB on as many threads as kernels may use. 0: could not be measured. */
-double bench_copy_rate(void);
+/* Bytes per second, read and written, of a copy: on the CPU of 128 MiB on as many threads as kernels may use, on devices of 256 MiB
+ * (bench_copy.c), by CUDA itself or else by a kernel. 0: could not be measured. */
+double bench_copy_rate(const bench_target *target);
+double bench_device_copy_rate(const bench_target *target);
 
 /* Rows by their names from standard input (bench_interactive.c). */
-int bench_interactive(char **argv);
+int bench_interactive(char **argv, const bench_target *target);
 
 #endif

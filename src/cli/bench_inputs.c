@@ -1,6 +1,9 @@
 #include "cli/bench.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { PERIOD = 1000003 };
 
 static uint32_t fmix32(uint32_t x) {
     x = (x ^ x >> 16) * 0x85EBCA6B;
@@ -24,16 +27,44 @@ static bt_array *ready(void *data, bt_dtype dtype, bt_shape shape) {
     return array;
 }
 
-bt_array *bench_floats(uint32_t seed, float low, float high, bt_shape shape) {
-    size_t count = count_of(shape);
+/* `count` elements of 4 bytes become `wanted`. */
+static void *repeat(void *data, size_t count, size_t wanted) {
+    char *grown = data && wanted > count ? realloc(data, wanted * 4) : data;
+    if (!grown) return free(data), NULL;
+    for (size_t done = count; done < wanted;) {
+        size_t more = wanted - done < done ? wanted - done : done;
+        memcpy(grown + done * 4, grown, more * 4);
+        done += more;
+    }
+    return grown;
+}
+
+static float *floats(uint32_t seed, float low, float high, size_t count) {
     float *data = malloc(count * sizeof *data);
     for (size_t i = 0; data && i < count; i++) data[i] = low + (high - low) * ((float)(word(seed, i) >> 8) * 0x1p-24f);
-    return ready(data, BT_F32, shape);
+    return data;
+}
+
+static int32_t *integers(uint32_t seed, uint32_t limit, size_t count) {
+    int32_t *data = malloc(count * sizeof *data);
+    for (size_t i = 0; data && i < count; i++) data[i] = (int32_t)(word(seed, i) % limit);
+    return data;
+}
+
+static size_t first(bt_shape shape) { return count_of(shape) < PERIOD ? count_of(shape) : PERIOD; }
+
+bt_array *bench_floats(uint32_t seed, float low, float high, bt_shape shape) {
+    return ready(floats(seed, low, high, count_of(shape)), BT_F32, shape);
 }
 
 bt_array *bench_integers(uint32_t seed, uint32_t limit, bt_shape shape) {
-    size_t count = count_of(shape);
-    int32_t *data = malloc(count * sizeof *data);
-    for (size_t i = 0; data && i < count; i++) data[i] = (int32_t)(word(seed, i) % limit);
-    return ready(data, BT_I32, shape);
+    return ready(integers(seed, limit, count_of(shape)), BT_I32, shape);
+}
+
+bt_array *bench_repeated_floats(uint32_t seed, float low, float high, bt_shape shape) {
+    return ready(repeat(floats(seed, low, high, first(shape)), first(shape), count_of(shape)), BT_F32, shape);
+}
+
+bt_array *bench_repeated_integers(uint32_t seed, uint32_t limit, bt_shape shape) {
+    return ready(repeat(integers(seed, limit, first(shape)), first(shape), count_of(shape)), BT_I32, shape);
 }

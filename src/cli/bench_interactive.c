@@ -23,7 +23,8 @@ static bool repeat(const bench_row *row, bench_work *work, char *rest) {
         return false;
     }
     answer(json_pack("{s:s, s:f, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds, "kernels",
-                     (json_int_t)sample.kernels, "bytes", row->bytes, "flops", row->flops));
+                     (json_int_t)sample.kernels, "bytes", bench_bytes(row, work->target), "flops",
+                     bench_flops(row, work->target)));
     return true;
 }
 
@@ -46,10 +47,10 @@ static void read_line(reader *in) {
 }
 
 /* As long as lines name the same row it stays prepared. */
-static bool serve(const bench_row *row, reader *in) {
+static bool serve(const bench_row *row, const bench_target *target, reader *in) {
     bool good = true;
     BT_SCOPE {
-        bench_work work = {0};
+        bench_work work = {.target = target};
         good = bench_warm_up(row, &work);
         if (!good) answer(json_pack("{s:s, s:s}", "row", row->name, "error", bt_error_text()));
         for (bool ready = good; in->rest && !strcmp(in->line, row->name); read_line(in))
@@ -58,20 +59,20 @@ static bool serve(const bench_row *row, reader *in) {
     return good;
 }
 
-int bench_interactive(char **argv) {
+int bench_interactive(char **argv, const bench_target *target) {
     reader in = {0};
     int code = CLI_OK;
     read_line(&in);
     while (in.rest) {
         const bench_row *row = strcmp(in.line, "copy") ? bench_row_find(argv, in.line) : NULL;
         if (!strcmp(in.line, "copy")) {
-            answer(json_pack("{s:s, s:f}", "row", "copy", "bytes_per_s", bench_copy_rate()));
+            answer(json_pack("{s:s, s:f}", "row", "copy", "bytes_per_s", bench_copy_rate(target)));
             read_line(&in);
         } else if (!row) {
             code = CLI_FAILED;
             answer(json_pack("{s:s, s:s}", "row", in.line, "error", "unknown row"));
             read_line(&in);
-        } else if (!serve(row, &in)) {
+        } else if (!serve(row, target, &in)) {
             code = CLI_FAILED;
         }
     }

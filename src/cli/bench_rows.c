@@ -38,8 +38,11 @@ static bt_array *random_powers(const char *outer, const char *middle) {
     return z;
 }
 
-static bt_array *run_random100m(bench_work *work) { return (void)work, random_powers("cpu", "cpu"); }
-static bt_array *run_random100m_mixed(bench_work *work) { return (void)work, random_powers("gpu:0", "gpu:1"); }
+static bt_array *run_random100m(bench_work *work) { return random_powers(work->target->device, work->target->device); }
+
+static bt_array *run_random100m_mixed(bench_work *work) {
+    return random_powers(work->target->mixed[0], work->target->mixed[1]);
+}
 
 static bool prepare_transpose_add(bench_work *work) {
     work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(4096, 4096));
@@ -134,7 +137,7 @@ static const bench_row rows[] = {
      .bytes = F32S(20e6)},
     {"linspace", "the same of linspace(0, 100, n), n new each time", NULL, run_linspace, .bytes = F32S(10e6)},
     {"random100m", "100M uniform, **2 - 0.5, **3 - 0.2", NULL, run_random100m, .bytes = F32S(100e6)},
-    {"random100m_mixed", "the same, the middle on a second (simulated) device", NULL, run_random100m_mixed, .steps = 1},
+    {"random100m_mixed", "the same, the middle on a second device", NULL, run_random100m_mixed, .steps = 1},
     {"matmul1024", "product of 1024 x 1024", prepare_1024, run_matmul, .flops = 2 * CUBE(1024)},
     {"matmul2048", "product of 2048 x 2048", prepare_2048, run_matmul, .flops = 2 * CUBE(2048)},
     {"matmul4096", "product of 4096 x 4096", prepare_4096, run_matmul, .flops = 2 * CUBE(4096)},
@@ -160,18 +163,33 @@ static const bench_row rows[] = {
     {"step_large", "training step 1024-4096-4096-1024, batch 256", bench_prepare_large, bench_run_large,
      bench_check_large, .flops = 2.0 * 256 * (2 * 1024 * 4096 + 3 * (4096 * 4096 + 4096 * 1024))},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { COMMON = sizeof rows / sizeof *rows, MOST_ROWS = 64 };
 
-int bench_row_count(void) { return ROWS; }
-const bench_row *bench_row_at(int index) { return &rows[index]; }
+int bench_row_common(void) { return COMMON; }
+int bench_row_count(void) { return COMMON + bench_large_count + bench_launch_count; }
+
+const bench_row *bench_row_at(int index) {
+    if (index < COMMON) return &rows[index];
+    index -= COMMON;
+    return index < bench_large_count ? &bench_large_rows[index] : &bench_launch_rows[index - bench_large_count];
+}
+
+static double shrunk(double figure, const bench_row *row, const bench_target *target) {
+    for (int i = 0; i < row->shrinks; i++) figure /= target->shrink;
+    return figure;
+}
+
+double bench_bytes(const bench_row *row, const bench_target *target) { return shrunk(row->bytes, row, target); }
+double bench_flops(const bench_row *row, const bench_target *target) { return shrunk(row->flops, row, target); }
 
 const bench_row *bench_row_find(char **argv, const char *name) {
-    const char *names[ROWS];
-    for (int i = 0; i < ROWS; i++) {
-        names[i] = rows[i].name;
-        if (!strcmp(rows[i].name, name)) return &rows[i];
+    const char *names[MOST_ROWS];
+    int count = bench_row_count();
+    for (int i = 0; i < count; i++) {
+        names[i] = bench_row_at(i)->name;
+        if (!strcmp(names[i], name)) return bench_row_at(i);
     }
-    const char *nearest = cli_nearest(name, names, ROWS);
+    const char *nearest = cli_nearest(name, names, count);
     if (nearest)
         fprintf(stderr, "%s: unknown row \"%s\"; did you mean \"%s\"?\n", argv[0], name, nearest);
     else

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Run in a fraction of what compiling takes. */
@@ -45,10 +47,66 @@ bt_array *bench_run_compile(bench_work *work) {
     return bt_set_flag("kernels", before) == BT_OK || !computed ? result : NULL;
 }
 
-int bench_startup_probe(char **argv) {
-    float sum[2];
+static bool add(float sum[2]) {
     bt_array *x = BT_ARRAY(float, (2), 1, 2), *y = BT_ARRAY(float, (2), 3, 4);
-    if (bt_read(bt_add(x, y), sum, sizeof sum) != BT_OK) return cli_error(argv, "two arrays cannot be added");
+    return bt_read(bt_add(x, y), sum, 2 * sizeof *sum) == BT_OK;
+}
+
+/* Seconds since the process was started: its start is told in ticks since the machine's. */
+static double age(void) {
+    char text[1024], *rest;
+    unsigned long long ticks = 0;
+    struct timespec now;
+    FILE *file = fopen("/proc/self/stat", "r");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[size] = '\0';
+    if (!(rest = strrchr(text, ')')) ||
+        sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) !=
+            1 ||
+        clock_gettime(CLOCK_BOOTTIME, &now))
+        return 0;
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* What the first result took, step by step: an add of two floats, then the same again, then another kernel. */
+static int first_result(char **argv, const char *device) {
+    static const char *const steps[] = {"process", "probe", "open", "first", "again", "other", "close"};
+    enum { STEPS = sizeof steps / sizeof *steps };
+    double times[STEPS + 1] = {bench_now() - age(), bench_now()}, result_s = 0;
+    float sum[2];
+    bt_device *found = NULL;
+    bool good = bt_device_find(device, &found) == BT_OK && bt_set_default_device(device) == BT_OK;
+    times[2] = bench_now();
+    BT_SCOPE {
+        good = good && bt_block(BT_ARRAY(float, (2), 1, 2)) == BT_OK;
+        times[3] = bench_now();
+        good = good && add(sum);
+        times[4] = bench_now();
+        result_s = times[4] - times[0];
+        good = good && add(sum);
+        times[5] = bench_now();
+        good = good && bt_block(bt_mul(bt_arange(0, 4, 1, BT_F32), bt_num(3))) == BT_OK;
+        times[6] = bench_now();
+    }
+    if (!good) return cli_error(argv, "no first result");
+    if (bt_shutdown() != BT_OK) return cli_error(argv, "the devices cannot be closed");
+    times[7] = bench_now();
+    json_t *ledger = json_pack("{s:s, s:f, s:f}", "device", device, "first_result_s", result_s, "compile_and_load_s",
+                               times[4] - times[3] - (times[5] - times[4]));
+    for (int i = 0; i < STEPS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_s", steps[i]);
+        json_object_set_new(ledger, key, json_real(times[i + 1] - times[i]));
+    }
+    return cli_print_json(ledger);
+}
+
+int bench_startup_probe(char **argv, const char *device, bool ledger) {
+    float sum[2];
+    if (ledger) return first_result(argv, device ? device : "cpu");
+    if ((device && bt_set_default_device(device) != BT_OK) || !add(sum))
+        return cli_error(argv, "two arrays cannot be added");
     printf("%g %g\n", (double)sum[0], (double)sum[1]);
     return CLI_OK;
 }
@@ -70,8 +128,9 @@ static int start(char *const *arguments, pid_t *child) {
 }
 
 bt_array *bench_run_startup(bench_work *work) {
-    (void)work;
-    char *arguments[] = {"berth", "bench", "--startup-probe", NULL};
+    char device[64];
+    char *arguments[] = {"berth", "bench", "--startup-probe", "--device", device, NULL};
+    snprintf(device, sizeof device, "%s", work->target->device);
     float sum[2] = {0};
     pid_t child;
     int status = -1, output = start(arguments, &child), numbers = 0;

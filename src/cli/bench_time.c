@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { COPY_BYTES = 128 << 20, COPIES = 7, MAX_THREADS = 64, LEAST_WARM_UP = 2 };
+enum { COPY_BYTES = 128 << 20, COPIES = 7, MAX_THREADS = 64, LEAST_WARM_UP = 2, SAMPLE = 1 << 22 };
 #define WARM_UP_SECONDS 0.5 /* kernels that run often enough are compiled by then */
 
 double bench_now(void) {
@@ -32,6 +32,12 @@ static uint64_t kernels_compiled(void) {
     return bt_compiler(false, &info) == BT_OK ? info.kernels : 0;
 }
 
+/* Elements of a large result that are equally far apart, a few million at most. */
+static bt_array *some_of(bt_array *x) {
+    int64_t count = bt_count(x);
+    return bt_slice_axis(bt_flatten(x, 0), 0, 0, count, count / SAMPLE + 1);
+}
+
 bool bench_once(const bench_row *row, bench_work *work, const char *file, bench_sample *sample) {
     bool done = false;
     uint64_t kernels = kernels_compiled();
@@ -41,7 +47,10 @@ bool bench_once(const bench_row *row, bench_work *work, const char *file, bench_
         done = bt_block(result) == BT_OK;
         sample->seconds = (bench_now() - start) / (row->steps ? row->steps : 1);
         sample->kernels = kernels_compiled() - kernels;
-        if (done && file) done = bt_save_npy(file, row->check ? row->check(work) : result) == BT_OK;
+        if (done && file) {
+            bt_array *checked = row->check ? row->check(work) : result;
+            done = bt_save_npy(file, row->shrinks ? some_of(checked) : checked) == BT_OK;
+        }
     }
     work->repetition++;
     return done;
@@ -99,7 +108,8 @@ static double copy_once(char *to, const char *from, int threads) {
     return bench_now() - start;
 }
 
-double bench_copy_rate(void) {
+double bench_copy_rate(const bench_target *target) {
+    if (strcmp(target->device, "cpu")) return bench_device_copy_rate(target);
     char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
     double seconds[COPIES], rate = 0;
     int threads = thread_count();

@@ -25,11 +25,17 @@ static const struct command {
      "  --repetitions N   of each row; else at least 5, more while they take less than a second\n"
      "  --interactive     each line of standard input, ROW REPETITION [FILE], runs the row once and is\n"
      "                    answered by a line of JSON; the result goes to the file, as .npy\n"
+     "  --device NAME     rows run there: gpu:0, cuda, opencl0:0...; else on the CPU\n"
+     "  --shrink N        rows large_* with N times fewer elements (sides N times shorter where square),\n"
+     "                    matmul_* with sides N times shorter\n"
+     "  --first-result    what a process spends until its first result, and after; as JSON\n"
      "Rows (all when none is named): elementwise elementwise_compiled linspace random100m\n"
      "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
      "sum_axis1 transpose_add broadcast gather dependent_adds compile startup step_small step_medium\n"
-     "step_large. They run on the CPU, a warm-up first; compiled kernels are not kept on disk. OF COPY is\n"
-     "the rate beside that of a copy in memory.\n"},
+     "step_large; with --device also large_elementwise large_sum large_softmax large_layer_norm\n"
+     "large_transpose_add large_gather, matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096,\n"
+     "8192, 16384, launch launch_100 launch_graph. A warm-up comes first; compiled kernels are not kept on\n"
+     "disk. OF COPY is the rate beside that of a copy within the device's memory.\n"},
     {"devices", cli_devices, "lists the devices that are here", "[--json]", JSON_HELP},
     {"doctor", cli_doctor, "says what works and, where it does not, why", "",
      "Fails when a setting is faulty or the CPU cannot be used.\n"},
