@@ -147,6 +147,13 @@ FAKE_API CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     return 0;
 }
 static const fake_device *of(CUdevice device) { return &fake()->devices[visible[device]]; }
+/* No call of the library's: of programs beside it. */
+FAKE_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *pci_bus_id) {
+    ENTER(cuDeviceGetByPCIBusId);
+    for (*device = 0; *device < visible_count; ++*device)
+        if (!strcmp(of(*device)->pci, pci_bus_id)) return 0;
+    return 101;
+}
 FAKE_API CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
     ENTER(cuDeviceGetName);
     snprintf(name, (size_t)length, "%s", of(device)->name);
