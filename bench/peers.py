@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -15,6 +16,10 @@ from sides import Berth, Failure, Worker, build_berth, install  # noqa: E402
 ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small "
         "softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather dependent_adds compile startup step_small "
         "step_medium step_large").split()
+SIDES = (1024, 2048, 4096, 8192, 16384)
+DEVICE_ROWS = ([f"matmul_{kind}_{n}" for n in SIDES[:4] for kind in ("f32", "tf32", "fast_bf16", "bf16")] +
+               "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather launch launch_100 "
+               "launch_graph".split() + [f"matmul_{kind}_16384" for kind in ("f32", "tf32", "fast_bf16", "bf16")])
 MOST = 25  # repetitions, unless more are asked for
 PAUSE_SECONDS = 0.03  # threads that spin for more work come to rest
 
@@ -23,20 +28,29 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, epilog="Rows: " + " ".join(ROWS) + ". Peers are installed once into "
                                      "$BERTH_BENCH_DIR, else berth-bench in $XDG_CACHE_HOME or ~/.cache.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="all when none is named")
-    parser.add_argument("--json", action="store_true", help='a list of {"row", "berth_s", "peers": {name: seconds}, "ratio"}')
+    parser.add_argument("--json", action="store_true", help='a list of {"row", "berth_s", "peers": {name: seconds}, "ratio"}; of devices that is "rows" of an object')
     parser.add_argument("--write", metavar="FILE", type=Path, help="writes the table as Markdown too")
-    parser.add_argument("--libraries", default="jax,torch,tensorflow,numpy", help="%(default)s")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="where berth's rows run; peers run on CUDA where it is cuda "
+                        "or a GPU, else on the CPU (%(default)s)")
+    parser.add_argument("--shrink", type=int, default=1, help="makes large rows smaller, as in berth bench")
+    parser.add_argument("--berth", metavar="COMMAND", type=Path, help="the command; else it is built")
+    parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS", help="no row is begun later")
+    parser.add_argument("--libraries", help="jax,torch,tensorflow,numpy; on devices jax,torch,cublas")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores for each side (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=5, help="at least (%(default)s)")
     parser.add_argument("--seconds", type=float, default=5, help="repeats a row up to 25 times while it takes less (%(default)s)")
     chosen = parser.parse_args()
+    chosen.peer_device = "cuda" if re.match(r"(?i)cuda|gpu", chosen.device) else "cpu"
+    on_device = chosen.device != "cpu"
+    chosen.libraries = chosen.libraries or ("jax,torch,cublas" if chosen.peer_device == "cuda" else "jax,torch" if on_device else
+                                            "jax,torch,tensorflow,numpy")
     for row in chosen.rows:
-        if row not in ROWS:
+        if row not in ROWS + DEVICE_ROWS:
             from difflib import get_close_matches
 
-            near = get_close_matches(row, ROWS, 1)
+            near = get_close_matches(row, ROWS + DEVICE_ROWS, 1)
             parser.error(f'unknown row "{row}"' + (f'; did you mean "{near[0]}"?' if near else ""))
-    chosen.rows = chosen.rows or ROWS
+    chosen.rows = chosen.rows or (ROWS + DEVICE_ROWS if on_device else ROWS)
     return chosen
 
 
@@ -85,36 +99,41 @@ def measure(row, berth, workers, folder, chosen):
     return {"row": row, "berth_s": median, "peers": medians, "ratio": min(medians.values()) / median if medians else None,
             "berth_least_s": min(ours), "peers_least_s": {name: min(seconds) for name, seconds in times.items()},
             "repetitions": len(ours), "kernels_compiled": sum(answer["kernels"] for answer in answers),
-            "bytes": answers[0]["bytes"], "agrees": not any("differs by" in problem for problem in problems)}, problems
+            "bytes": answers[0]["bytes"], "flops": answers[0]["flops"], "agrees": not any("differs by" in problem for problem in problems)}, problems
 
 
 def start_workers(chosen, folder):
-    workers = []
+    """The libraries' processes, and what is wrong with those that cannot be started."""
+    workers, problems, cores = [], [], sorted(os.sched_getaffinity(0))[:chosen.threads]
     for library in chosen.libraries.split(","):
-        python = install(library, folder)
-        if set(chosen.rows) != {"random100m_mixed"}:
-            workers.append(Worker(library, python, chosen.threads))
-        if library == "jax" and "random100m_mixed" in chosen.rows:
-            workers.append(Worker(library, python, chosen.threads, two_devices=True))
-    return workers
-
-
-def main():
-    chosen = parse()
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-bench"
-    folder = Path(os.environ.get("BERTH_BENCH_DIR") or default)
-    folder.mkdir(parents=True, exist_ok=True)
-    cores = sorted(os.sched_getaffinity(0))[:chosen.threads]
-    command = build_berth()
-    found, problems = [], []
-    workers = start_workers(chosen, folder)
+        try:
+            python = install(library, folder, chosen.peer_device)
+            if set(chosen.rows) != {"random100m_mixed"}:
+                workers.append(Worker(library, python, chosen))
+            if library == "jax" and "random100m_mixed" in chosen.rows:
+                workers.append(Worker(library, python, chosen, two_devices=True))
+        except Failure as failure:
+            problems.append(str(failure))
     os.sched_setaffinity(0, cores)
+    started = []
     for worker in workers:
-        worker.start()
-    versions = {name: version for worker in workers for name, version in worker.versions.items()}
-    berth = Berth(command, chosen.threads)
+        try:
+            worker.start()
+            started.append(worker)
+        except Failure as failure:
+            problems.append(str(failure))
+    return started, problems
+
+
+def measure_all(chosen, command, workers, folder, problems):
+    """Each row's figures, and the bytes per second of a copy."""
+    found, start = [], time.monotonic()
+    berth = Berth(command, chosen)
     copy = berth.copy_rate()
     for row in chosen.rows:
+        if time.monotonic() - start > chosen.limit:
+            problems.append(f"{row}: not begun, no time left")
+            continue
         print(f"{row}...", file=sys.stderr, flush=True)
         try:
             figures, wrong = measure(row, berth, workers, folder, chosen)
@@ -122,13 +141,26 @@ def main():
             problems += wrong
         except Failure as failure:
             problems.append(str(failure))
-            berth = berth if berth.alive() else Berth(command, chosen.threads)
+            berth = berth if berth.alive() else Berth(command, chosen)
+    return found, copy
+
+
+def main():
+    chosen = parse()
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-bench"
+    folder = Path(os.environ.get("BERTH_BENCH_DIR") or default)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = chosen.berth or build_berth()
+    workers, problems = start_workers(chosen, folder)
+    versions = {name: version for worker in workers for name, version in worker.versions.items()}
+    found, copy = measure_all(chosen, command, workers, folder, problems)
     if chosen.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps({"copy_bytes_per_s": copy, "versions": versions, "rows": found, "problems": problems}
+                         if chosen.device != "cpu" else found, indent=2))
     else:
-        print_table(found, copy)
-    if chosen.write:
-        write_results(chosen.write, found, copy, versions, chosen.threads, problems)
+        print_table(found, copy, chosen.device)
+    if chosen.write and found:
+        write_results(chosen.write, found, copy, versions, chosen, problems)
     for problem in problems:
         print(f"bench/peers.py: {problem}", file=sys.stderr)
     return 1 if problems else 0

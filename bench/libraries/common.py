@@ -1,5 +1,6 @@
 """What the rows of all libraries share: inputs that berth makes alike (src/cli/bench_inputs.c), shapes, the comparison."""
 from collections import namedtuple
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,11 @@ import numpy
 
 MILLION = 1_000_000
 ADDS = 1000
+PERIOD = 1_000_003  # after which large inputs repeat themselves
+SAMPLE = 1 << 22  # elements of a large result that are compared, at most
+
+DEVICE = os.environ.get("BERTH_BENCH_DEVICE", "cpu")  # "cuda", or the CPU
+SHRINK = int(os.environ.get("BERTH_BENCH_SHRINK", "1"))  # what large rows are divided by
 
 # One row as a library does it. run(repetition) gives a result; check(), where there is one, gives what is compared in its place.
 # steps: how many are in one run. same_numbers: berth draws the same random numbers; else only means are compared.
@@ -34,6 +40,11 @@ def integers(seed, limit, *shape):
     return (words(seed, numpy.prod(shape, dtype=int)) % numpy.uint32(limit)).astype(numpy.int32).reshape(shape)
 
 
+def repeated_floats(seed, low, high, *shape):
+    count = numpy.prod(shape, dtype=int)
+    return numpy.resize(floats(seed, low, high, min(count, PERIOD)), shape)
+
+
 # ---- the inputs of each row, as NumPy arrays
 
 INPUTS = {
@@ -54,6 +65,35 @@ INPUTS = {
     "dependent_adds": lambda: [floats(1, -1, 1, 4), floats(2, -1, 1, 4)],
     "compile": lambda: [floats(1, 0.5, 1.5, 1 << 18)],
 }
+
+
+# ---- large rows (src/cli/bench_large.c)
+
+ELEMENTS, COLUMNS, GATHERED, SIDE = (64 << 20) // SHRINK, 1024, 64, 8192 // SHRINK
+LARGE_INPUTS = {
+    "large_elementwise": lambda: [repeated_floats(1, 0.5, 100, ELEMENTS)],
+    "large_sum": lambda: [repeated_floats(1, 0, 1, ELEMENTS)],
+    "large_softmax": lambda: [repeated_floats(1, -4, 4, ELEMENTS // COLUMNS, COLUMNS)],
+    "large_layer_norm": lambda: [repeated_floats(1, -4, 4, ELEMENTS // COLUMNS, COLUMNS), floats(2, 0.5, 1.5, COLUMNS),
+                                 floats(3, -1, 1, COLUMNS)],
+    "large_transpose_add": lambda: [repeated_floats(1, -1, 1, SIDE, SIDE)],
+    "large_gather": lambda: [repeated_floats(1, -1, 1, ELEMENTS // GATHERED, GATHERED),
+                             integers(2, ELEMENTS // GATHERED, ELEMENTS // GATHERED)],
+}
+PRODUCT_KINDS, PRODUCT_SIDES = ("f32", "tf32", "fast_bf16", "bf16"), (1024, 2048, 4096, 8192, 16384)
+
+
+def product_inputs(side):
+    return lambda: [repeated_floats(seed, -1, 1, side, side) for seed in (1, 2)]
+
+
+LARGE_INPUTS |= {f"matmul_{kind}_{n}": product_inputs(n // SHRINK) for kind in PRODUCT_KINDS for n in PRODUCT_SIDES}
+INPUTS |= LARGE_INPUTS
+
+# ---- rows of launches (src/cli/bench_launch.c)
+
+CALLS, KERNELS, GRAPH_CALLS = 1000, 100, 20
+INPUTS |= {row: lambda: [floats(1, -1, 1, 4)] for row in ("launch", "launch_100", "launch_graph")}
 
 
 def plain(row, function, to_array, **more):
@@ -128,6 +168,9 @@ def startup(source):
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "step_large": 5e-5}
+TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
+               for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
+TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}
 TOLERANCE = 1e-5
 MEAN_TOLERANCE = 1e-3
 
@@ -135,6 +178,8 @@ MEAN_TOLERANCE = 1e-3
 def difference(row, ours, file, same_numbers):
     """The largest difference from berth's result, |a - b| / (1 + |b|), and what it may be."""
     theirs = numpy.load(file, mmap_mode="r")
+    if row in LARGE_INPUTS:
+        ours = ours.reshape(-1)[::ours.size // SAMPLE + 1]
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return float("inf"), 0
     if not same_numbers:

@@ -4,8 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from common import ADDS, CHECKED_STEPS, INPUTS, MILLION, NETWORKS, Row, batch, new_function, parameters, plain, startup
+from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row, batch,
+                    new_function, parameters, plain, startup)
 
+if DEVICE != "cpu":
+    jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
 VERSIONS = {"JAX": jax.__version__}
 
 
@@ -14,7 +17,7 @@ def wait(result):
 
 
 def to_numpy(result):
-    return numpy.asarray(result)
+    return numpy.asarray(result.astype(jnp.float32) if result.dtype == jnp.bfloat16 else result)
 
 
 def eager(row, function):
@@ -75,7 +78,7 @@ def random100m(transform, partitionable):
 
 def random100m_mixed(transform):
     def prepare():
-        first, second = jax.devices()
+        first, second = (jax.devices() + jax.devices("cpu"))[:2]
         key = jax.device_put(jax.random.PRNGKey(0), first)
         parts = [transform(part) for part in (uniform, squares, cubes)]
 
@@ -140,6 +143,29 @@ def step(name):
     return prepare
 
 
+# ---- products in each precision, launches
+
+
+def product(row, kind):
+    if kind == "bf16":
+        return lambda: plain(row, jax.jit(jnp.matmul), lambda array: jnp.asarray(array).astype(jnp.bfloat16))
+    precision = {"f32": "highest", "tf32": "TF32_TF32_F32", "fast_bf16": "BF16_BF16_F32"}[kind]
+    if kind != "f32":
+        precision = getattr(jax.lax.DotAlgorithmPreset, precision)
+    return compiled(row, lambda a, b: jnp.matmul(a, b, precision=precision))
+
+
+def launches():
+    function, x = jax.jit(lambda x: x + 1), jnp.asarray(INPUTS["launch"]()[0])
+
+    def run(repetition):
+        for _ in range(CALLS):
+            result = function(x)
+        return result
+
+    return Row(run, steps=CALLS)
+
+
 # ---- the rows
 
 EAGER = {
@@ -171,6 +197,11 @@ JIT = {
     "compile": compile_new,
     **{name: step(name) for name in NETWORKS},
 }
+JIT |= {f"large_{row}": compiled(f"large_{row}", function) for row, function in {
+    "elementwise": root_minus_log, "sum": jnp.sum, "softmax": jax.nn.softmax, "layer_norm": layer_norm,
+    "transpose_add": lambda x: x + x.T, "gather": lambda table, indices: jnp.take(table, indices, axis=0)}.items()}
+JIT |= {f"matmul_{kind}_{n}": product(f"matmul_{kind}_{n}", kind) for kind in PRODUCT_KINDS for n in PRODUCT_SIDES}
+JIT["launch"] = launches
 if os.environ.get("BERTH_BENCH_TWO_DEVICES"):
     PEERS = {"jax": {"random100m_mixed": random100m_mixed(identity)}, "jax_jit": {"random100m_mixed": random100m_mixed(jax.jit)}}
 else:

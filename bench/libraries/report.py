@@ -3,6 +3,8 @@ import datetime
 import os
 import platform
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 # Row: (what, how many times as fast as that): a peer's name, "best" of the row's peers, "copy" of as many bytes in memory, or
@@ -38,6 +40,17 @@ AIM = {
     "startup": [("tensorflow", 3.9 / 0.02)],
     "step_small": [("jax_jit", 51 / 15)],
 }
+# On devices: products beside cuBLAS, what moves memory beside a copy, steps beside JAX.
+MOVING = [("copy", 0.9), ("best", 1)]
+DEVICE_MUST = {f"large_{row}": MOVING for row in "elementwise sum softmax layer_norm transpose_add gather".split()}
+DEVICE_MUST |= {f"matmul_{kind}_{n}": [("cublas", 0.97)] for kind in ("f32", "tf32", "fast_bf16", "bf16")
+                for n in (1024, 2048, 4096, 8192, 16384)}
+DEVICE_MUST |= {f"step_{size}": [("jax_jit", 1)] for size in ("small", "medium", "large")}
+
+
+def targets_of(row, device):
+    """What it must reach, and what it aims at."""
+    return (MUST.get(row, EVERY_ROW), AIM.get(row, [])) if device == "cpu" else (DEVICE_MUST.get(row, []), [])
 
 
 def reached(figures, targets, copy):
@@ -47,7 +60,7 @@ def reached(figures, targets, copy):
         if what == "seconds":
             good, text = figures["berth_s"] <= times, f"{time_text(times)}: {time_text(figures['berth_s'])}"
         else:
-            peers = {**figures["peers"], "copy": figures["bytes"] / copy}
+            peers = {**figures["peers"], **({"copy": figures["bytes"] / copy} if copy and figures["bytes"] else {})}
             if figures["peers"]:
                 peers["best"] = min(figures["peers"].values())
             if what not in peers:
@@ -65,28 +78,33 @@ def time_text(seconds):
             return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
 
 
-def table(found, copy):
+def rate_text(figures):
+    if figures["flops"]:
+        return f"{figures['flops'] / figures['berth_s'] / 1e12:.3g} TFLOP/s"
+    return f"{figures['bytes'] / figures['berth_s'] / 1e9:.3g} GB/s" if figures["bytes"] else ""
+
+
+def table(found, copy, device):
     peers = []
     for figures in found:
         peers += [peer for peer in figures["peers"] if peer not in peers]
-    rows = [["row", "berth", *peers, "best / berth", "must", "aim"]]
+    rows = [["row", "berth", "rate", *peers, "best / berth", "must", "aim"]]
     for figures in found:
         times = [time_text(figures["peers"][peer]) if peer in figures["peers"] else "" for peer in peers]
         ratio = f"{figures['ratio']:.2f}" if figures["ratio"] else ""
-        rows.append([figures["row"], time_text(figures["berth_s"]), *times, ratio + ("" if figures["agrees"] else " (results differ)"),
-                     reached(figures, MUST.get(figures["row"], EVERY_ROW), copy),
-                     reached(figures, AIM.get(figures["row"], []), copy)])
+        rows.append([figures["row"], time_text(figures["berth_s"]), rate_text(figures), *times, ratio + ("" if figures["agrees"] else " (results differ)"),
+                     *(reached(figures, targets, copy) for targets in targets_of(figures["row"], device))])
     return rows
 
 
-def print_table(found, copy):
-    rows = table(found, copy)
+def print_table(found, copy, device):
+    rows = table(found, copy, device)
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         cells = [cell.ljust(width) if i in (0, len(row) - 2, len(row) - 1) else cell.rjust(width)
                  for i, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
-    print(f"a copy in memory: {copy / 1e9:.1f} GB/s, read and written")
+    print(f"a copy within memory: {copy / 1e9:.1f} GB/s, read and written")
 
 
 def machine():
@@ -97,10 +115,20 @@ def machine():
     return " ".join(filter(None, [model.group(1) if model else platform.machine(), vector and f"({vector})"]))
 
 
-def write_results(file, found, copy, versions, threads, problems):
-    rows = table(found, copy)
+def card():
+    """The first GPU and its driver, as NVIDIA's tool tells them; "" without."""
+    if not shutil.which("nvidia-smi"):
+        return ""
+    told = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True)
+    return ", driver ".join(told.stdout.splitlines()[0].split(", ")) + "; " if told.stdout.strip() else ""
+
+
+def write_results(file, found, copy, versions, chosen, problems):
+    rows, threads = table(found, copy, chosen.device), chosen.threads
+    where = "" if chosen.device == "cpu" else f"device {chosen.device}, " + (card() if chosen.peer_device == "cuda" else "")
+    where += f"large rows {chosen.shrink} times smaller, " if chosen.shrink > 1 else ""
     lines = [f"# berth beside {', '.join(f'{name} {version}' for name, version in versions.items())}", "",
-             f"{datetime.date.today()}, {machine()}, {threads} of {os.cpu_count()} cores for each side; a copy in memory: "
+             f"{datetime.date.today()}, {where}{machine()}, {threads} of {os.cpu_count()} cores for each side; a copy within memory: "
              f"{copy / 1e9:.1f} GB/s, read and written. Medians of {min(figures['repetitions'] for figures in found)} or more "
              "repetitions, the sides in turn; results compared. `bench/README.md` says what the rows are; the columns must and "
              "aim say how many times as fast as what berth is to be, how many times it was, and whether that will do.", ""]

@@ -1,6 +1,8 @@
 """The processes that are timed: berth's and one for each library."""
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -9,6 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PACKAGES = {"numpy": ["numpy"], "jax": ["jax", "numpy"], "torch": ["torch", "numpy"], "tensorflow": ["tensorflow-cpu"]}
+CUDA_PACKAGES = {"jax": ["jax[cuda{}]", "numpy"], "torch": ["torch", "numpy"], "cublas": ["nvidia-cublas{}", "numpy"]}
 
 
 class Failure(Exception):
@@ -23,17 +26,44 @@ def build_berth():
     return ROOT / "build/release/berth"
 
 
-def install(library, folder):
-    """The Python of an environment that has the library."""
-    if library not in PACKAGES:
-        sys.exit(f'bench/peers.py: unknown library "{library}"; there are {", ".join(PACKAGES)}')
-    place = folder / f"venv-{library}"
+def cuda_packages(library):
+    """For CUDA 13 where the driver takes it (580 and later), else for 12."""
+    told = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True).stdout \
+        if shutil.which("nvidia-smi") else ""
+    version = re.match(r"(\d+)", told)
+    old = version and int(version[1]) < 580
+    names = {"jax": "12" if old else "13", "cublas": "-cu12" if old else ""}
+    return [package.format(names.get(library, "")) for package in CUDA_PACKAGES[library]]
+
+
+def has(python, library):
+    """Whether that Python has what the library's rows need."""
+    code = "import numpy" if library == "cublas" else f"import {library}, numpy"
+    return subprocess.run([python, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def install(library, folder, device):
+    """The Python of an environment that has the library. For devices this Python, when it has it: a machine with a GPU may have
+    no network."""
+    known = PACKAGES if device == "cpu" else CUDA_PACKAGES
+    if library not in known:
+        sys.exit(f'bench/peers.py: unknown library "{library}"; there are {", ".join(known)}')
+    if device != "cpu":
+        for python in (sys.executable, shutil.which("python3")):
+            if python and has(python, library):
+                return python
+    place = folder / (f"venv-{library}" + ("" if device == "cpu" else "-cuda"))
     python = place / "bin/python"
-    if not python.exists() or subprocess.run([python, "-c", f"import {library}"], stderr=subprocess.DEVNULL).returncode:
-        print(f"installing {' '.join(PACKAGES[library])} into {place}", file=sys.stderr, flush=True)
-        venv.create(place, clear=True, with_pip=True)
-        if subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES[library]], stdout=sys.stderr).returncode:
-            sys.exit(f"bench/peers.py: {library} could not be installed")
+    if not python.exists() or not has(python, library):
+        packages = PACKAGES[library] if device == "cpu" else cuda_packages(library)
+        print(f"installing {' '.join(packages)} into {place}", file=sys.stderr, flush=True)
+        try:
+            venv.create(place, clear=True, with_pip=True)
+            done = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], stdout=sys.stderr).returncode == 0
+        except (OSError, subprocess.SubprocessError):
+            done = False
+        if not done:
+            raise Failure(f"{library} is not here and could not be installed")
     return python
 
 
@@ -64,9 +94,10 @@ class Side:
 
 
 class Berth(Side):
-    def __init__(self, command, threads):
-        flags = [os.environ.get("BERTH_FLAGS"), f"threads={threads}"]
-        super().__init__("berth", [command, "bench", "--interactive"], {"BERTH_FLAGS": ",".join(filter(None, flags))})
+    def __init__(self, command, chosen):
+        flags = [os.environ.get("BERTH_FLAGS"), f"threads={chosen.threads}"]
+        target = ["--shrink", str(chosen.shrink), *([] if chosen.device == "cpu" else ["--device", chosen.device])]
+        super().__init__("berth", [command, "bench", "--interactive", *target], {"BERTH_FLAGS": ",".join(filter(None, flags))})
 
     def run(self, row, repetition, file=None):
         answer = self.ask(f"{row} {repetition} {file or ''}")
@@ -75,18 +106,26 @@ class Berth(Side):
         return answer
 
     def copy_rate(self):
-        """Bytes per second, read and written, of a copy in memory."""
+        """Bytes per second, read and written, of a copy within the device's memory."""
         return self.ask("copy")["bytes_per_s"]
 
 
 class Worker(Side):
     """A library's process; its peers are ways to use the library."""
 
-    def __init__(self, library, python, threads, two_devices=False):
+    def __init__(self, library, python, chosen, two_devices=False):
         self.library, self.python, self.two_devices = library, python, two_devices
-        self.environment = {"BERTH_BENCH_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu",
-                            "OPENBLAS_NUM_THREADS": str(threads), "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
-        if two_devices:
+        threads, on_gpu = str(chosen.threads), chosen.peer_device == "cuda"
+        self.environment = {"BERTH_BENCH_THREADS": threads, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads,
+                            "TF_CPP_MIN_LOG_LEVEL": "2", "BERTH_BENCH_DEVICE": chosen.peer_device,
+                            "BERTH_BENCH_SHRINK": str(chosen.shrink)}
+        if on_gpu:  # memory as it is needed: others use the card too
+            self.environment |= {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        else:
+            self.environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+        if two_devices and on_gpu:
+            self.environment["BERTH_BENCH_TWO_DEVICES"] = "1"
+        elif two_devices:
             flags = [os.environ.get("XLA_FLAGS"), "--xla_force_host_platform_device_count=2"]
             self.environment |= {"XLA_FLAGS": " ".join(filter(None, flags)), "BERTH_BENCH_TWO_DEVICES": "1"}
 

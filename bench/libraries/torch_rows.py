@@ -3,26 +3,38 @@ import os
 import torch
 from torch.nn import functional
 
-from common import ADDS, CHECKED_STEPS, INPUTS, MILLION, NETWORKS, Row, batch, parameters, plain, startup
+from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, GRAPH_CALLS, INPUTS, KERNELS, MILLION, NETWORKS, PRODUCT_SIDES, Row,
+                    batch, parameters, plain, startup)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
 VERSIONS = {"PyTorch": torch.__version__}
 
 
 def wait(result):
+    if DEVICE != "cpu":
+        torch.cuda.synchronize()
     return result
 
 
 def to_numpy(result):
-    return result.detach().numpy()
+    result = result.detach().cpu()
+    return (result.float() if result.dtype == torch.bfloat16 else result).numpy()
+
+
+def tensor(array):
+    return torch.from_numpy(array).to(DEVICE)
 
 
 def eager(row, function):
-    return lambda: plain(row, function, torch.from_numpy)
+    return lambda: plain(row, function, tensor)
 
 
 def root_minus_log(x):
     return x**0.5 - torch.log(torch.abs(x))
+
+
+def layer_norm(x, scale, bias):
+    return functional.layer_norm(x, (1024,), scale, bias, 1e-5)
 
 
 def dependent_adds(x, y):
@@ -32,7 +44,7 @@ def dependent_adds(x, y):
 
 
 def random100m(repetition):
-    return (torch.rand(100 * MILLION) ** 2 - 0.5) ** 3 - 0.2
+    return (torch.rand(100 * MILLION, device=DEVICE) ** 2 - 0.5) ** 3 - 0.2
 
 
 def step(name):
@@ -46,9 +58,9 @@ def step(name):
         return functional.mse_loss(x, y) if network.squares else functional.cross_entropy(x, y)
 
     def prepare():
-        x, y = map(torch.from_numpy, batch(network))
+        x, y = map(tensor, batch(network))
         y = y if network.squares else y.long()
-        values = [torch.tensor(value, requires_grad=True) for value in parameters(network)]
+        values = [torch.tensor(value, device=DEVICE, requires_grad=True) for value in parameters(network)]
         optimizer = torch.optim.SGD(values, lr=network.rate)
 
         def run(repetition, steps=network.steps):
@@ -62,7 +74,7 @@ def step(name):
         def check():
             with torch.no_grad():
                 for value, start in zip(values, parameters(network)):
-                    value.copy_(torch.from_numpy(start))
+                    value.copy_(tensor(start))
             run(0, CHECKED_STEPS)
             return torch.cat([value.reshape(-1) for value in values])
 
@@ -71,27 +83,90 @@ def step(name):
     return prepare
 
 
-def gather():
-    table, indices = map(torch.from_numpy, INPUTS["gather"]())
-    return Row(lambda repetition: torch.index_select(table, 0, indices))
+def gather(row):
+    return eager(row, lambda table, indices: torch.index_select(table, 0, indices))
+
+
+# ---- products in each precision, launches
+
+
+def product(row, kind):
+    """PyTorch rounds float32 inputs to TF32 when told so, and to bfloat16 not at all."""
+
+    def multiply(a, b):
+        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+        result = torch.matmul(a, b)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return result
+
+    return lambda: plain(row, multiply, (lambda array: tensor(array).bfloat16()) if kind == "bf16" else tensor)
+
+
+def add_ones(x, kernels):
+    for _ in range(kernels):
+        x = x + 1
+    return x
+
+
+def calls(row, kernels, count):
+    def prepare():
+        x = tensor(INPUTS[row]()[0])
+
+        def run(repetition):
+            for _ in range(count):
+                result = add_ones(x, kernels)
+            return result
+
+        return Row(run, steps=count)
+
+    return prepare
+
+
+def graph_calls():
+    x = tensor(INPUTS["launch_graph"]()[0])
+    aside = torch.cuda.Stream()
+    with torch.cuda.stream(aside):
+        add_ones(x, KERNELS)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = add_ones(x, KERNELS)
+
+    def run(repetition):
+        for _ in range(GRAPH_CALLS):
+            graph.replay()
+        return result
+
+    return Row(run, steps=GRAPH_CALLS)
 
 
 PEERS = {
     "torch": {
         "elementwise": eager("elementwise", root_minus_log),
-        "linspace": lambda: Row(lambda i: root_minus_log(torch.linspace(0, 100, 10 * MILLION + i))),
+        "linspace": lambda: Row(lambda i: root_minus_log(torch.linspace(0, 100, 10 * MILLION + i, device=DEVICE))),
         "random100m": lambda: Row(random100m, same_numbers=False),
         **{f"matmul{kind}": eager(f"matmul{kind}", torch.matmul) for kind in ("1024", "2048", "4096", "_small")},
         "softmax": eager("softmax", lambda x: torch.softmax(x, -1)),
-        "layer_norm": eager("layer_norm", lambda x, scale, bias: functional.layer_norm(x, (1024,), scale, bias, 1e-5)),
+        "layer_norm": eager("layer_norm", layer_norm),
         "sum": eager("sum", torch.sum),
         "sum_axis0": eager("sum_axis0", lambda x: x.sum(0)),
         "sum_axis1": eager("sum_axis1", lambda x: x.sum(1)),
         "transpose_add": eager("transpose_add", lambda x: x + x.T),
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
-        "gather": gather,
+        "gather": gather("gather"),
         "dependent_adds": eager("dependent_adds", dependent_adds),
-        "startup": lambda: startup("import torch; print(*(torch.tensor([1., 2.]) + torch.tensor([3., 4.])).tolist())"),
+        "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
+                                   "print(*(t.tensor([1., 2.]) + t.tensor([3., 4.])).tolist())"),
         **{name: step(name) for name in NETWORKS},
     }
+}
+PEERS["torch"] |= {
+    **{f"large_{row}": eager(f"large_{row}", function) for row, function in {
+        "elementwise": root_minus_log, "sum": torch.sum, "softmax": lambda x: torch.softmax(x, -1), "layer_norm": layer_norm,
+        "transpose_add": lambda x: x + x.T}.items()},
+    "large_gather": gather("large_gather"),
+    **{f"matmul_{kind}_{n}": product(f"matmul_{kind}_{n}", kind) for kind in ("f32", "tf32", "bf16") for n in PRODUCT_SIDES},
+    "launch": calls("launch", 1, CALLS),
+    "launch_100": calls("launch_100", KERNELS, GRAPH_CALLS),
+    **({"launch_graph": graph_calls} if DEVICE != "cpu" else {}),
 }
