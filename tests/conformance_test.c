@@ -1,7 +1,8 @@
 // timeout: 600
 /* Every row of ops.def on every device of BERTH_TEST_DEVICES (default "cpu,sim", and "opencl" where it has a device), by one
  * list of cases. Per device a file tests/skips/DEVICE.txt lists what it does not do, each with a reason; what is listed as
- * failing must fail. Where kernels are slow to compile one case in so many is run, unless BERTH_TEST_LONG is set. */
+ * failing must fail. Where kernels are slow to compile one case in so many is run, unless BERTH_TEST_LONG is set;
+ * BERTH_TEST_ONE_IN=N says in how many. BERTH_TEST_PART=I/N runs the Ith of N parts of the rows, I from 0. */
 #include "support/conformance.h"
 #include "support/support.h"
 
@@ -76,14 +77,27 @@ static void read_list(void) {
     if (file) fclose(file);
 }
 
+/* A GPU of NVIDIA's is no simulated one; with one of them alone the other device is the CPU. */
+static void use_flags(const char *label) {
+    if (strcmp(label, "cuda")) return fresh("devices=sim:gpu*2@256M");
+    fresh("");
+    now.other = bt_device_count(BT_GPU) > 1 ? "gpu:1" : "cpu";
+}
+
+static unsigned one_in(bool slow) {
+    const char *told = getenv("BERTH_TEST_ONE_IN");
+    int count = told ? atoi(told) : slow && !getenv("BERTH_TEST_LONG") ? 40 : 1;
+    return count > 1 ? (unsigned)count : 1;
+}
+
 static void use_device(const char *label) {
     memset(&now, 0, sizeof now);
     snprintf(now.label, sizeof now.label, "%s", label);
     const bool sim = !strcmp(label, "sim"), opencl = !strcmp(label, "opencl");
     now.name = sim ? "gpu:0" : opencl ? "opencl0:0" : !strcmp(label, "template") ? "acc:0" : now.label;
     now.other = sim ? "gpu:1" : opencl ? "opencl0:1" : "gpu:0";
-    now.one_in = opencl && !getenv("BERTH_TEST_LONG") ? 40 : 1;
-    fresh("devices=sim:gpu*2@256M");
+    now.one_in = one_in(opencl || !strcmp(label, "cuda"));
+    use_flags(label);
     read_list();
     OK(bt_set_default_device(now.name));
 }
@@ -180,6 +194,15 @@ static const char *devices(void) {
     return "cpu,sim";
 }
 
+/* Whether BERTH_TEST_PART wants it. */
+static bool is_of_part(int r) {
+    int part = 0, parts = 1;
+    const char *told = getenv("BERTH_TEST_PART");
+    if (told && (sscanf(told, "%d/%d", &part, &parts) != 2 || parts < 1))
+        fail_msg("BERTH_TEST_PART is no I/N: %s", told);
+    return r == COUNT(rows) || r % parts == part;
+}
+
 int main(void) {
     static task tasks[8 * (COUNT(rows) + 1)];
     static struct CMUnitTest tests[COUNT(tasks)];
@@ -188,12 +211,14 @@ int main(void) {
     snprintf(copy, sizeof copy, "%s", devices());
     int count = 0;
     for (char *one; (one = strsep(&rest, ",")) && count + COUNT(rows) < COUNT(tasks);) {
-        for (int r = 0; r <= COUNT(rows); r++, count++) {
+        for (int r = 0; r <= COUNT(rows); r++) {
+            if (!is_of_part(r)) continue;
             tasks[count].of = r < COUNT(rows) ? &rows[r] : NULL;
             snprintf(tasks[count].label, sizeof tasks[count].label, "%s", one);
             snprintf(names[count], sizeof names[count], "%s: %s", one, r < COUNT(rows) ? rows[r].name : "all");
             tests[count] =
                 (struct CMUnitTest){names[count], r < COUNT(rows) ? one_row : all_rows, NULL, NULL, &tasks[count]};
+            count++;
         }
     }
     return _cmocka_run_group_tests("conformance", tests, (size_t)count, NULL, fresh_end);
