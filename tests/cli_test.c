@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #define COMMAND BERTH_BUILD_DIR "/berth"
 
@@ -126,6 +127,53 @@ static void test_devices_masked(void **state) {
     assert_int_equal(run("BERTH_FLAGS='devices=sim:gpu*4' CUDA_VISIBLE_DEVICES=-1", "devices"), 0);
     assert_says("*  CPU:0");
     assert_silent_on("GPU:");
+}
+
+/* Before the command: a machine of NVIDIA's that is not there (fakes/machine.h). */
+static const char *on_machine(const char *json) {
+    static char before[500];
+    FILE *file = fopen(BERTH_BUILD_DIR "/cli_machine.json", "w");
+    assert_non_null(file);
+    fputs(json, file);
+    fclose(file);
+    snprintf(before, sizeof before,
+             "export BERTH_FAKE_MACHINE=" BERTH_BUILD_DIR
+             "/cli_machine.json BERTH_FLAGS='probe=direct,cache=off,cuda_path=" BERTH_BUILD_DIR "/fakes';");
+    return before;
+}
+
+static json_t *processes_of(json_t *devices, const char *name) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(devices, i, one) {
+        if (!strcmp(json_string_value(json_object_get(one, "name")), name)) return json_object_get(one, "processes");
+    }
+    fail_msg("no %s in:\n%s", name, output);
+    return NULL;
+}
+
+static void test_processes_of_a_device(void **state) {
+    const char *before =
+        on_machine("{\"no_context\": true, \"devices\": [{\"memory\": 134217728, \"processes\": [{\"pid\": 7}, "
+                   "{\"pid\": 4711, \"bytes\": 3145728}]}, {\"memory\": 134217728, \"pci\": \"0000:02:00.0\", "
+                   "\"uuid\": \"GPU-00000000-0000-0000-0000-000000000002\"}]}");
+    assert_int_equal(run(before, "devices"), 0);
+    assert_says("GPU:0: memory held by process 4711: 3.0 MiB, process 7: untold\n");
+    assert_int_equal(count_of("memory held by"), 1);
+    assert_int_equal(run(before, "doctor"), 0);
+    assert_says("held by process 4711: 3.0 MiB, process 7: untold\n");
+    assert_says("held by no process\n");
+    assert_int_equal(run(before, "devices --json"), 0);
+    json_t *devices = json_loads(output, 0, NULL);
+    json_t *list = processes_of(devices, "GPU:0");
+    assert_true(json_is_null(processes_of(devices, "CPU:0")));
+    assert_int_equal(json_array_size(list), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "pid")), 4711);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "bytes")), 3145728);
+    assert_true(json_is_null(json_object_get(json_array_get(list, 1), "bytes")));
+    assert_true(json_is_array(processes_of(devices, "GPU:1")));
+    assert_int_equal(json_array_size(processes_of(devices, "GPU:1")), 0);
+    json_decref(devices);
 }
 
 /* --- settings ------------------------------------------------------------------------------------------------------- */
@@ -373,6 +421,7 @@ int main(void) {
         cmocka_unit_test(test_devices_text),
         cmocka_unit_test(test_devices_json),
         cmocka_unit_test(test_devices_masked),
+        cmocka_unit_test(test_processes_of_a_device),
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_doctor),

@@ -130,6 +130,22 @@ BT_API void bt_memory_reset_peak(const bt_device *device);
 /* Gives cached memory back to the device; returns the bytes given back. Waits for work that still uses it. */
 BT_API size_t bt_memory_trim(const bt_device *device);
 
+/* A process that holds memory of a device: of any user, this one too. */
+typedef struct bt_device_process {
+    int64_t pid;  /* as the driver numbers it: the machine's own number, which is not a container's */
+    size_t bytes; /* that it holds, its context and libraries included; 0: the driver does not tell */
+} bt_device_process;
+
+/* The processes that hold memory of a device, the largest holder first: up to `capacity` of them into `processes` [capacity]
+ * (yours; NULL with a capacity of 0), how many there are in *count, which may be more than `capacity`. The driver is asked anew
+ * at each call, for milliseconds, which blocks no work; the device is not opened. Any thread. On an error *count is 0.
+ * UNIMPLEMENTED: drivers of this kind do not tell (`cpu`, `sim` and `opencl`; `cuda` without NVML), the text says why;
+ * INVALID_ARGUMENT: no device, no count, a capacity below 0 or without `processes`; UNAVAILABLE: the device is not there any
+ * more, or this process was forked after a device was opened; RESOURCE_EXHAUSTED: out of host memory. */
+BT_API BT_MUST_USE bt_status bt_device_processes(const bt_device *device, bt_device_process *processes, int capacity,
+                                                 int *count);
+#define bt_device_processes(...) BTI_AT_MUST(bt_device_processes(__VA_ARGS__))
+
 /* The same settings as the flags, for one device (NULL: all). FAILED_PRECONDITION once the device was opened.
  * growth: take memory on demand (default) or all that the limit allows at once; fraction: of the total, in (0, 1];
  * limit: bytes; preallocate: bytes taken when it is opened. */

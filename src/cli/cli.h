@@ -66,6 +66,11 @@ void cli_table_row(cli_table *table, ...); /* as many `const char *` as columns;
 void cli_table_print(cli_table *table);    /* to standard output; frees it */
 void cli_table_free(cli_table *table);
 
+/* The processes that hold a device's memory, the largest holder first, and how many; -1 where the driver does not tell. The list
+ * and the text ("process 4711: 3.0 MiB, process 7: untold"; NULL where the driver does not tell) are yours to free. */
+int cli_processes(const bt_device *device, bt_device_process **processes);
+char *cli_processes_text(const bt_device *device);
+
 /* Prints it indented and lets it go. */
 int cli_print_json(json_t *value);
 

@@ -8,22 +8,47 @@ enum { MAX_DEVICES = 64 };
 static json_t *text_or_null(const char *text) { return text && *text ? json_string(text) : json_null(); }
 static json_t *bytes_or_null(size_t bytes) { return bytes ? json_integer((json_int_t)bytes) : json_null(); }
 
-static json_t *as_json(const bt_device_info *info, const bt_memory_info *memory, bool is_default) {
+/* Null where the driver does not tell. */
+static json_t *processes_or_null(const bt_device *device) {
+    bt_device_process *processes;
+    int count = cli_processes(device, &processes);
+    json_t *list = count < 0 ? json_null() : json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:I, s:o}", "pid", (json_int_t)processes[i].pid, "bytes",
+                                              bytes_or_null(processes[i].bytes)));
+    free(processes);
+    return list;
+}
+
+static json_t *as_json(const bt_device *device, const bt_device_info *info, const bt_memory_info *memory) {
     json_t *capability = json_null();
     if (info->capability_major) capability = json_sprintf("%d.%d", info->capability_major, info->capability_minor);
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:b}", "name", info->name,
-                     "long_name", info->long_name, "kind", bt_kind_name(info->kind), "index", info->index,
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:b}", "name",
+                     info->name, "long_name", info->long_name, "kind", bt_kind_name(info->kind), "index", info->index,
                      "description", info->description, "driver", info->driver, "driver_version",
                      text_or_null(info->driver_version), "uuid", text_or_null(info->uuid), "pci_bus_id",
                      text_or_null(info->pci_bus_id), "compute_capability", capability, "memory", "total_bytes",
                      bytes_or_null(info->memory_bytes), "free_bytes", bytes_or_null(memory->device_free), "limit_bytes",
-                     bytes_or_null(memory->limit), "default", is_default);
+                     bytes_or_null(memory->limit), "processes", processes_or_null(device), "default",
+                     device == bt_default_device());
 }
 
 static void as_row(cli_table *table, const bt_device_info *info, const bt_memory_info *memory, bool is_default) {
     cli_table_row(table, is_default ? "*" : "", info->name, info->long_name, info->description, info->driver,
                   cli_bytes(info->memory_bytes, NULL), cli_bytes(memory->device_free, NULL),
                   *info->uuid ? info->uuid : "-");
+}
+
+static void print_processes(void) {
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
+        bt_device *devices[MAX_DEVICES];
+        int count = bt_device_list((bt_kind)kind, devices, MAX_DEVICES);
+        for (int i = 0; i < count && i < MAX_DEVICES; i++) {
+            char *text = cli_processes_text(devices[i]);
+            if (text && *text) printf("%s: memory held by %s\n", bt_device_name(devices[i]), text);
+            free(text);
+        }
+    }
 }
 
 int cli_devices(int argc, char **argv) {
@@ -46,11 +71,10 @@ int cli_devices(int argc, char **argv) {
                 code = cli_error(argv, bt_device_name(devices[i]));
                 continue;
             }
-            bool is_default = devices[i] == bt_default_device();
             if (json)
-                json_array_append_new(list, as_json(&info, &memory, is_default));
+                json_array_append_new(list, as_json(devices[i], &info, &memory));
             else
-                as_row(&table, &info, &memory, is_default);
+                as_row(&table, &info, &memory, devices[i] == bt_default_device());
         }
     }
     if (json) {
@@ -61,5 +85,6 @@ int cli_devices(int argc, char **argv) {
     json_decref(list);
     cli_table_print(&table);
     printf("* the default; operations go there that nothing else places\n");
+    print_processes();
     return code;
 }

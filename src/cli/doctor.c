@@ -75,6 +75,9 @@ static void print_memory(bt_kind kind) {
         if (bt_memory(devices[i], &memory) != BT_OK) continue;
         doctor_line(bt_device_name(devices[i]), "%s in all, limit %s", cli_bytes(memory.total, "unknown"),
                     cli_bytes(memory.limit, "none"));
+        char *held = cli_processes_text(devices[i]);
+        if (held) doctor_line("", "held by %s", *held ? held : "no process");
+        free(held);
     }
 }
 

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,29 @@ void cli_table_free(cli_table *table) {
     free(table->cells);
     table->cells = NULL;
     table->count = 0;
+}
+
+int cli_processes(const bt_device *device, bt_device_process **processes) {
+    *processes = NULL;
+    for (int room = 0, count;; room = count) {
+        *processes = must(realloc(*processes, ((size_t)room + 1) * sizeof **processes));
+        if (bt_device_processes(device, *processes, room, &count) != BT_OK) return -1;
+        if (count <= room) return count;
+    }
+}
+
+char *cli_processes_text(const bt_device *device) {
+    bt_device_process *processes;
+    int count = cli_processes(device, &processes);
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = count < 0 ? NULL : must(open_memstream(&text, &bytes));
+    for (int i = 0; i < count; i++)
+        fprintf(out, "%sprocess %" PRId64 ": %s", i ? ", " : "", processes[i].pid,
+                cli_bytes(processes[i].bytes, "untold"));
+    if (out && fclose(out)) must(NULL);
+    free(processes);
+    return text;
 }
 
 int cli_print_json(json_t *value) {

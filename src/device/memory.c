@@ -1,7 +1,9 @@
 /* Memory of devices: settings, pools, counters. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/flags.h"
 #include "base/flagtext.h"
 #include "device/registry.h"
@@ -171,6 +173,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
         info->cached = count.cached;
         info->largest_free = count.largest_free;
         size_t total;
+        bool quiet = bti_errors_quiet(true);
         bti_error *before = bti_error_last();
         if (own->driver->memory(own->state, &info->device_free, &total) != BT_OK) {
             info->device_free = 0;
@@ -178,6 +181,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
             (void)!bti_fail_with(before);
         }
         bti_error_release(before);
+        bti_errors_quiet(quiet);
     } else {
         info->limit = limit_of(own);
     }
@@ -194,4 +198,47 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
 
 void bt_memory_reset_peak(const bt_device *device) {
     if (device && atomic_load(&device->opened)) bti_pool_reset_peak(device->pool);
+}
+
+/* --- who holds it ------------------------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b) {
+    const bt_device_process *left = a, *right = b;
+    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
+    return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+/* All of them, as there may be more the second time; yours to bti_free. */
+static bt_status list_processes(const bt_device *device, bt_device_process **listed, int *count) {
+    int room = 0;
+    *count = 64;
+    while (*count > room) {
+        room = *count;
+        bt_device_process *larger = bti_realloc(*listed, (size_t)room * sizeof *larger);
+        if (!larger) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        *listed = larger;
+        BTI_TRY(device->driver->processes(device->facts.ordinal, *listed, room, count));
+    }
+    return BT_OK;
+}
+
+bt_status bt_device_processes(const bt_device *device, bt_device_process *processes, int capacity, int *count) {
+    bt_device_process *listed = NULL;
+    if (count) *count = 0;
+    if (!device || !count || capacity < 0 || (capacity && !processes))
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "bt_device_processes: a device, room for `capacity` processes, and a count");
+    BTI_TRY(bti_device_check_fork());
+    if (!device->driver->processes)
+        return bti_fail(BT_UNIMPLEMENTED, "%s: the driver `%s` does not tell which processes hold its memory",
+                        device->name, device->driver->name);
+    int found = 0;
+    bt_status status = list_processes(device, &listed, &found);
+    if (status == BT_OK) {
+        qsort(listed, (size_t)found, sizeof *listed, by_bytes);
+        for (int i = 0; i < found && i < capacity; i++) processes[i] = listed[i];
+        *count = found;
+    }
+    bti_free(listed);
+    return status;
 }

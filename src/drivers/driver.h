@@ -35,12 +35,6 @@ typedef struct bti_lender {
     void (*give)(int device, void *block); /* no work uses it any more */
 } bti_lender;
 
-/* A process that holds memory of a device. */
-typedef struct bti_device_process {
-    int64_t pid;
-    size_t bytes; /* 0: unknown */
-} bti_device_process;
-
 #define BTI_SOURCE_DTYPES 4
 
 /* What a program is made from: a primitive that is run whole (launch), or a fused kernel (launch_kernel). */
@@ -110,8 +104,9 @@ typedef struct bti_driver {
     /* Free memory right now, in bytes; UNIMPLEMENTED where it cannot be told. */
     bt_status (*memory)(void *device, size_t *free_bytes, size_t *total_bytes);
 
-    /* (optional) Which processes hold memory of it, this one too: up to `capacity`, *count how many there are. */
-    bt_status (*processes)(int ordinal, bti_device_process *processes, int capacity, int *count);
+    /* (optional) Which processes hold memory of it, this one too, in any order: up to `capacity`, *count how many there are.
+     * Opens nothing; from any thread. UNIMPLEMENTED where it cannot be told. */
+    bt_status (*processes)(int ordinal, bt_device_process *processes, int capacity, int *count);
 
     /* (optional) What doctor adds of an opened device's libraries: lines of text. */
     void (*describe)(void *device, bti_str *text);

@@ -1,8 +1,10 @@
 #include "exec/buffer.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/recycle.h"
 #include "base/trace.h"
@@ -202,6 +204,29 @@ static const char *words_of_device(const char *why, const char *name) {
     return said;
 }
 
+/* Where the driver tells. The thread's record stays as it is. */
+static void add_other_processes(bti_str *text, int device) {
+    bt_device_process processes[REPORTED + 1];
+    int count = 0, told = 0;
+    bool quiet = bti_errors_quiet(true);
+    bti_error *before = bti_error_last();
+    if (bt_device_processes(bti_device_at(device), processes, REPORTED + 1, &count) != BT_OK) {
+        bt_error_clear();
+        (void)!bti_fail_with(before);
+    }
+    bti_error_release(before);
+    bti_errors_quiet(quiet);
+    for (int i = 0; i < count && i <= REPORTED && told < REPORTED; i++) {
+        if (processes[i].pid == getpid()) continue;
+        bti_str_add(text, told++ ? "\n    " : "\n  held by other processes:\n    ");
+        if (processes[i].bytes)
+            bti_str_add_bytes_size(text, processes[i].bytes);
+        else
+            bti_str_add(text, "untold");
+        bti_str_addf(text, "  process %" PRId64, processes[i].pid);
+    }
+}
+
 bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const char *why) {
     bti_str text = {0};
     bti_str_addf(&text, "out of memory on %s: asked for ", bt_device_name(bti_device_at(device)));
@@ -231,6 +256,7 @@ bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, co
         bti_shape_text(&text, top[i].rank, top[i].shape);
         add_place(&text, top[i].place);
     }
+    add_other_processes(&text, device);
     bti_error *error = bti_error_at(node->place, BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&text));
     bti_str_free(&text);
     return error;

@@ -79,12 +79,27 @@ FAKE_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, u
     *now = *pending = of(device)->mig;
     return 0;
 }
+/* As NVML does, it writes none when there is no room for all. */
+static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *count, nvmlProcessInfo_t *processes) {
+    unsigned room = *count, at = 0;
+    *count = 0;
+    for (int i = 0; i < device->process_count; i++)
+        *count += graphics ? device->processes[i].graphics : device->processes[i].compute;
+    if (room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (int i = 0; i < device->process_count; i++) {
+        const fake_process *p = &device->processes[i];
+        if (graphics ? !p->graphics : !p->compute) continue;
+        processes[at++] = (nvmlProcessInfo_t){p->pid, p->bytes ? p->bytes : NVML_VALUE_NOT_AVAILABLE, 0, 0};
+    }
+    return 0;
+}
 FAKE_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
                                                               nvmlProcessInfo_t *processes) {
     ENTER(nvmlDeviceGetComputeRunningProcesses_v3);
-    unsigned room = *count;
-    *count = (unsigned)of(device)->process_count;
-    for (unsigned i = 0; i < *count && i < room; i++)
-        processes[i] = (nvmlProcessInfo_t){of(device)->processes[i].pid, of(device)->processes[i].bytes, 0, 0};
-    return room < *count ? NVML_ERROR_INSUFFICIENT_SIZE : 0;
+    return list(of(device), false, count, processes);
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
+                                                               nvmlProcessInfo_t *processes) {
+    ENTER(nvmlDeviceGetGraphicsRunningProcesses_v3);
+    return list(of(device), true, count, processes);
 }

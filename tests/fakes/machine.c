@@ -51,10 +51,13 @@ static void read_device(json_t *from, fake_device *d) {
     d->major = capability ? (int)json_integer_value(json_array_get(capability, 0)) : 9;
     d->minor = capability ? (int)json_integer_value(json_array_get(capability, 1)) : 0;
     d->mig = json_is_true(json_object_get(from, "mig"));
-    for (size_t i = 0; i < json_array_size(processes) && i < FAKE_MOST; i++, d->process_count++) {
+    for (size_t i = 0; i < json_array_size(processes) && i < FAKE_PROCESSES; i++, d->process_count++) {
         json_t *process = json_array_get(processes, i);
         d->processes[i].pid = (unsigned)json_integer_value(json_object_get(process, "pid"));
         d->processes[i].bytes = (uint64_t)json_integer_value(json_object_get(process, "bytes"));
+        const char *type = json_string_value(json_object_get(process, "type"));
+        d->processes[i].compute = !type || strchr(type, 'C');
+        d->processes[i].graphics = type && strchr(type, 'G');
         d->used += d->processes[i].bytes;
     }
 }

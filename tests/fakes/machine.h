@@ -4,7 +4,9 @@
  *
  *     {"driver": "580.65.06", "cuda": 13000, "nvrtc": [13, 0],
  *      "devices": [{"name": "NVIDIA H200", "uuid": "GPU-0a...", "pci": "0000:3b:00.0", "memory": 1073741824,
- *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000}], "mig": false}],   in NVML's order
+ *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes of 0: not told; types as
+ *                   nvidia-smi has them, C without
+ *                   "mig": false}],              in NVML's order
  *      "order": [1, 0],                       libcuda's own numbers, before its mask (without: as listed)
  *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call gives error 2
  *      "fail_any": [17, 999],                 the 17th call of libcuda that is no release
@@ -22,10 +24,12 @@
 
 #define FAKE_API __attribute__((visibility("default")))
 #define FAKE_MOST 16
+#define FAKE_PROCESSES 128
 
 typedef struct fake_process {
     unsigned pid;
-    uint64_t bytes;
+    uint64_t bytes; /* 0: NVML does not tell */
+    bool compute, graphics;
 } fake_process;
 
 typedef struct fake_device {
@@ -33,7 +37,7 @@ typedef struct fake_device {
     unsigned domain, bus, slot;
     uint64_t memory, used;
     int major, minor, process_count;
-    fake_process processes[FAKE_MOST];
+    fake_process processes[FAKE_PROCESSES];
     bool mig;
     int sticky; /* the error that its context is stuck with */
 } fake_device;

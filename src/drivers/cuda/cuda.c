@@ -1,7 +1,6 @@
 /* NVIDIA's GPUs: the driver's table, opening and closing, memory, events. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "drivers/cuda/device.h"
@@ -105,19 +104,6 @@ static bt_status cuda_open(int ordinal, const bti_lender *lender, void **opened)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-static void add_processes(const bti_cuda_device *device, bti_str *told) {
-    bti_device_process processes[16];
-    int count = 0;
-    bool first = true;
-    if (bti_cuda_processes(device->ordinal, processes, 16, &count) != BT_OK) return;
-    for (int i = 0; i < count && i < 16; i++) {
-        if (processes[i].pid == getpid() || !processes[i].bytes) continue;
-        bti_str_addf(told, "%s process %lld holds ", first ? "; of other programs," : ",", (long long)processes[i].pid);
-        bti_str_add_bytes_size(told, processes[i].bytes);
-        first = false;
-    }
-}
-
 static bt_status out_of_memory(bti_cuda_device *device, size_t bytes) {
     size_t free_bytes = 0, total = 0;
     bti_str told = {0};
@@ -130,7 +116,6 @@ static bt_status out_of_memory(bti_cuda_device *device, size_t bytes) {
         bti_str_add_bytes_size(&told, total);
         bti_str_add(&told, " are free");
     }
-    add_processes(device, &told);
     bt_status status = bti_fail(BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&told));
     bti_str_free(&told);
     return status;

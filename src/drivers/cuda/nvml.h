@@ -14,7 +14,8 @@ enum {
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_DRIVER_NOT_LOADED = 9,
     NVML_ERROR_GPU_IS_LOST = 15,
-    NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
+    NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
+    NVML_ERROR_MEMORY = 20
 };
 enum { NVML_DEVICE_MIG_ENABLE = 1 };
 #define NVML_VALUE_NOT_AVAILABLE (~0ull)
@@ -29,7 +30,7 @@ typedef struct nvmlMemory_t {
     unsigned long long total, free, used;
 } nvmlMemory_t;
 
-typedef struct nvmlProcessInfo_t { /* of nvmlDeviceGetComputeRunningProcesses_v2 and _v3 */
+typedef struct nvmlProcessInfo_t { /* of nvmlDeviceGet...RunningProcesses_v2 and _v3 */
     unsigned pid;
     unsigned long long usedGpuMemory;
     unsigned gpuInstanceId, computeInstanceId;

@@ -270,36 +270,85 @@ bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal)
     return status;
 }
 
-static bt_status nvml_processes(int ordinal, nvmlProcessInfo_t *found, unsigned *count) {
-    card asked;
-    nvmlDevice_t device;
-    nvmlReturn_t (*ask)(nvmlDevice_t, unsigned *, nvmlProcessInfo_t *) =
-        bti_nvml.nvmlDeviceGetComputeRunningProcesses_v3;
-    BTI_TRY(find_card(ordinal, &asked));
-    if (!ask) ask = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v2;
-    nvmlReturn_t result = NVML_ERROR_NOT_SUPPORTED;
-    if (!by_libcuda && ask) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, &device);
-    if (result == NVML_SUCCESS) result = ask(device, count, found);
-    if (result == NVML_SUCCESS || result == NVML_ERROR_INSUFFICIENT_SIZE) return BT_OK;
-    return bti_fail(BT_UNIMPLEMENTED, "NVML does not tell which processes use %s", asked.facts.description);
+typedef nvmlReturn_t list_processes(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *processes);
+typedef struct process_list {
+    nvmlProcessInfo_t *items;
+    unsigned count, room;
+} process_list;
+
+/* Adds what NVML lists, as one process each: who computes and draws is in both of its lists, with the same memory. */
+static bool add_process(process_list *all, const nvmlProcessInfo_t *one) {
+    for (unsigned i = 0; i < all->count; i++)
+        if (all->items[i].pid == one->pid && all->items[i].gpuInstanceId == one->gpuInstanceId) return true;
+    if (all->count == all->room) {
+        unsigned room = all->room ? all->room * 2 : 64;
+        nvmlProcessInfo_t *items = bti_realloc(all->items, room * sizeof *items);
+        if (!items) return false;
+        all->items = items;
+        all->room = room;
+    }
+    all->items[all->count++] = *one;
+    return true;
 }
 
-bt_status bti_cuda_processes(int ordinal, bti_device_process *processes, int capacity, int *count) {
-    nvmlProcessInfo_t found[128];
-    unsigned seen = sizeof found / sizeof *found;
+/* NVML says how many there are when the room is too small; meanwhile there may be more. */
+static nvmlReturn_t add_listed(list_processes *ask, nvmlDevice_t device, process_list *all) {
+    nvmlReturn_t result = NVML_ERROR_INSUFFICIENT_SIZE;
+    nvmlProcessInfo_t *found = NULL;
+    for (unsigned room = 64, count, tries = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && tries < 8; tries++) {
+        nvmlProcessInfo_t *larger = bti_realloc(found, room * sizeof *found);
+        if (!larger) {
+            result = NVML_ERROR_MEMORY;
+            break;
+        }
+        found = larger;
+        count = room;
+        result = ask(device, &count, found);
+        for (unsigned i = 0; result == NVML_SUCCESS && i < count; i++)
+            if (!add_process(all, &found[i])) result = NVML_ERROR_MEMORY;
+        room = count > room ? count + 16 : room * 2;
+    }
+    bti_free(found);
+    return result;
+}
+
+static bt_status nvml_processes(int ordinal, process_list *all) {
+    card asked;
+    nvmlDevice_t device;
+    list_processes *compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v3,
+                   *graphics = bti_nvml.nvmlDeviceGetGraphicsRunningProcesses_v3;
+    BTI_TRY(find_card(ordinal, &asked));
+    if (!compute) compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v2;
+    nvmlReturn_t result = NVML_ERROR_NOT_SUPPORTED;
+    if (!by_libcuda && compute) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, &device);
+    if (result == NVML_SUCCESS) result = add_listed(compute, device, all);
+    if (result == NVML_SUCCESS && graphics) {
+        nvmlReturn_t drawn = add_listed(graphics, device, all);
+        if (drawn == NVML_ERROR_MEMORY) result = drawn; /* a card without graphics has no such list */
+    }
+    if (result == NVML_SUCCESS) return BT_OK;
+    if (result == NVML_ERROR_MEMORY) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
+                    "NVML does not tell which processes use %s: %s", asked.facts.description,
+                    bti_nvml.nvmlErrorString(result));
+}
+
+bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capacity, int *count) {
+    process_list all = {0};
     bti_str reason = {0};
     *count = 0;
     pthread_mutex_lock(&lock);
-    bt_status status = nvml_start(&reason) ? nvml_processes(ordinal, found, &seen)
-                                           : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
+    bt_status status =
+        nvml_start(&reason) ? nvml_processes(ordinal, &all) : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
     pthread_mutex_unlock(&lock);
     bti_str_free(&reason);
-    BTI_TRY(status);
-    for (unsigned i = 0; i < seen && i < sizeof found / sizeof *found; i++, ++*count)
+    for (unsigned i = 0; status == BT_OK && i < all.count; i++, ++*count)
         if (*count < capacity)
-            processes[*count] = (bti_device_process){
-                found[i].pid, found[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE ? 0 : (size_t)found[i].usedGpuMemory};
-    return BT_OK;
+            processes[*count] = (bt_device_process){
+                all.items[i].pid,
+                all.items[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE ? 0 : (size_t)all.items[i].usedGpuMemory};
+    bti_free(all.items);
+    return status;
 }
 
 void bti_cuda_probe_reset(void) {

@@ -95,7 +95,7 @@ static void without_nvml_libcuda_lists(void **state) {
     machine("{\"devices\": [" CARD_A "," CARD_B "]}", "nvidia-ml");
     assert_int_equal(probe("-1"), 0);
     expect_text(reason.text, "CUDA_VISIBLE_DEVICES hides them all");
-    bti_device_process process;
+    bt_device_process process;
     int count;
     expect_error(bti_cuda_processes(0, &process, 1, &count), BT_UNIMPLEMENTED, "NVML is not there");
 }
@@ -170,16 +170,58 @@ static void split_cards_are_libcudas(void **state) {
 
 static void processes_are_named(void **state) {
     (void)state;
-    bti_device_process processes[2];
+    bt_device_process processes[4];
     int count;
     machine("{\"devices\": [" CARD_A "," CARD_B "]}", NULL);
     assert_int_equal(probe(NULL), 2);
-    OK(bti_cuda_processes(0, processes, 2, &count));
+    OK(bti_cuda_processes(0, processes, 4, &count));
     assert_int_equal(count, 1);
     assert_int_equal(processes[0].pid, 4711);
     assert_int_equal(processes[0].bytes, 3145728);
-    OK(bti_cuda_processes(1, processes, 2, &count));
+    OK(bti_cuda_processes(1, processes, 4, &count));
     assert_int_equal(count, 0);
+    machine("{\"devices\": [{\"memory\": 1000, \"processes\": [{\"pid\": 5, \"bytes\": 50, \"type\": \"C+G\"}, "
+            "{\"pid\": 6}, "
+            "{\"pid\": 7, \"bytes\": 70, \"type\": \"G\"}]}]}",
+            NULL);
+    OK(bti_cuda_processes(0, processes, 4, &count));
+    assert_int_equal(count, 3); /* who computes and draws is one */
+    for (int i = 0; i < count; i++)
+        assert_int_equal(processes[i].bytes, processes[i].pid == 6 ? 0 : processes[i].pid * 10);
+    OK(bti_cuda_processes(0, NULL, 0, &count));
+    assert_int_equal(count, 3);
+    machine("{\"devices\": [{\"memory\": 1000}], \"fail\": {\"nvmlDeviceGetComputeRunningProcesses_v3\": [1, 15]}}",
+            NULL);
+    expect_error(bti_cuda_processes(0, processes, 4, &count), BT_UNAVAILABLE, "NVML does not tell which processes");
+    machine("{\"devices\": [{\"memory\": 1000}], \"fail\": {\"nvmlDeviceGetComputeRunningProcesses_v3\": [1, 4]}}",
+            NULL);
+    expect_error(bti_cuda_processes(0, processes, 4, &count), BT_UNIMPLEMENTED, "NVML does not tell which processes");
+}
+
+/* More than the room that is asked with first; and no memory for them. */
+static void many_processes_are_all_named(void **state) {
+    (void)state;
+    static bt_device_process processes[100];
+    char json[8000];
+    int length = snprintf(json, sizeof json, "{\"devices\": [{\"memory\": 1000000, \"processes\": ["), count;
+    for (int i = 0; i < 100; i++)
+        length += snprintf(json + length, sizeof json - (size_t)length, "%s{\"pid\": %d, \"bytes\": %d}", i ? "," : "",
+                           i + 1, i * 10);
+    snprintf(json + length, sizeof json - (size_t)length, "]}]}");
+    machine(json, NULL);
+    OK(bti_cuda_processes(0, processes, 50, &count));
+    assert_int_equal(count, 100);
+    OK(bti_cuda_processes(0, processes, 100, &count));
+    for (int i = 0; i < 100; i++) assert_int_equal(processes[i].bytes, (processes[i].pid - 1) * 10);
+    for (uint64_t n = 1;; n++) {
+        bti_alloc_fail_at(n, false);
+        bt_status status = bti_cuda_processes(0, processes, 100, &count);
+        bool over = bti_alloc_count() < n;
+        bti_alloc_fail_at(0, false);
+        if (over) break;
+        assert_int_equal(status, BT_RESOURCE_EXHAUSTED);
+        assert_int_equal(count, 0);
+    }
 }
 
 int main(void) {
@@ -194,6 +236,7 @@ int main(void) {
         cmocka_unit_test(an_old_driver_is_refused),
         cmocka_unit_test(split_cards_are_libcudas),
         cmocka_unit_test(processes_are_named),
+        cmocka_unit_test(many_processes_are_all_named),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -140,14 +140,68 @@ static void one_lost_device_leaves_the_rest(void **state) {
     }
 }
 
+/* A machine whose one card other processes share. */
+#define SHARED_CARD(processes)                                                                               \
+    "{\"devices\": [{\"name\": \"NVIDIA S\", \"memory\": 134217728, \"capability\": [9, 0], \"processes\": " \
+    "[" processes "]}]}"
+
+static void processes_are_listed_largest_first(void **state) {
+    (void)state;
+    bt_device_process processes[4];
+    int count = -1;
+    begin(SHARED_CARD("{\"pid\": 7}, {\"pid\": 5, \"bytes\": 1048576}, {\"pid\": 4711, \"bytes\": 3145728}, "
+                      "{\"pid\": 4, \"bytes\": 1048576}"),
+          NULL, NULL);
+    bt_device *gpu = bt_device_get(BT_GPU, 0);
+    OK(bt_device_processes(gpu, processes, 4, &count));
+    assert_int_equal(count, 4);
+    static const int64_t pids[] = {4711, 4, 5, 7};
+    for (int i = 0; i < 4; i++) assert_int_equal(processes[i].pid, pids[i]);
+    assert_int_equal(processes[0].bytes, 3145728);
+    assert_int_equal(processes[3].bytes, 0); /* not told */
+    processes[1].pid = -1;
+    OK(bt_device_processes(gpu, processes, 1, &count));
+    assert_int_equal(count, 4);
+    assert_int_equal(processes[0].pid, 4711);
+    assert_int_equal(processes[1].pid, -1);
+    OK(bt_device_processes(gpu, NULL, 0, &count));
+    assert_int_equal(count, 4);
+    assert_int_equal(fake.contexts_made(), 0); /* asking opens nothing */
+    expect_error(bt_device_processes(gpu, NULL, 1, &count), BT_INVALID_ARGUMENT, "bt_device_processes");
+    assert_int_equal(count, 0);
+    expect_error(bt_device_processes(gpu, processes, -1, &count), BT_INVALID_ARGUMENT, "bt_device_processes");
+    expect_error(bt_device_processes(NULL, processes, 1, &count), BT_INVALID_ARGUMENT, "bt_device_processes");
+    expect_error(bt_device_processes(gpu, processes, 1, NULL), BT_INVALID_ARGUMENT, "bt_device_processes");
+    count = 3;
+    expect_error(bt_device_processes(bt_device_get(BT_CPU, 0), processes, 4, &count), BT_UNIMPLEMENTED, "`cpu`");
+    assert_int_equal(count, 0);
+    for (uint64_t n = 1; n <= 4; n++) {
+        bti_alloc_fail_at(n, false);
+        bt_status status = bt_device_processes(gpu, processes, 4, &count);
+        bti_alloc_fail_at(0, false);
+        if (status != BT_OK) assert_int_equal(status, BT_RESOURCE_EXHAUSTED);
+        assert_int_equal(count, status == BT_OK ? 4 : 0);
+    }
+    begin(TWO, "nvidia-ml", NULL);
+    expect_error(bt_device_processes(bt_device_get(BT_GPU, 0), processes, 4, &count), BT_UNIMPLEMENTED,
+                 "NVML is not there");
+}
+
 static void out_of_memory_is_reported_with_others(void **state) {
     (void)state;
-    begin(TWO, NULL, NULL);
+    char json[400];
+    snprintf(json, sizeof json,
+             SHARED_CARD("{\"pid\": %d, \"bytes\": 9}, {\"pid\": 7}, {\"pid\": 4711, \"bytes\": 3145728}"), getpid());
+    begin(json, NULL, NULL);
     BT_SCOPE {
         char *values = calloc(1, 160 << 20);
         bt_array *x = NULL;
         BT_ON("cpu") x = bt_from(values, BT_U8, BT_SHAPE(160 << 20));
-        expect_error(bt_eval(bt_to(x, "gpu:0")), BT_RESOURCE_EXHAUSTED, "process 4711 holds 3 MiB");
+        expect_error(bt_eval(bt_to(x, "gpu:0")), BT_RESOURCE_EXHAUSTED,
+                     "\n  held by other processes:\n    3 MiB  process 4711\n    untold  process 7");
+        snprintf(json, sizeof json, "process %d\n", getpid());
+        assert_null(strstr(bt_error_text(), json));
+        expect_text(bt_error_text(), "of 128 MiB are free"); /* what the device said remains */
         free(values);
     }
 }
@@ -160,6 +214,7 @@ int main(void) {
         cmocka_unit_test(arrays_move),
         cmocka_unit_test(kernels_are_launched),
         cmocka_unit_test(one_lost_device_leaves_the_rest),
+        cmocka_unit_test(processes_are_listed_largest_first),
         cmocka_unit_test(out_of_memory_is_reported_with_others),
     };
     return cmocka_run_group_tests(tests, NULL, end);
