@@ -114,7 +114,8 @@ typedef struct bt_memory_info {
     size_t size;
     size_t total;        /* of the device; 0: unknown */
     size_t limit;        /* what this process may take of it (flags memory_limit, memory_fraction); 0: no limit */
-    size_t used;         /* in arrays and temporaries now */
+    size_t used;         /* in arrays, temporaries and scratch now */
+    size_t scratch;      /* of `used`: what the driver keeps for its kernels and libraries until a trim */
     size_t peak;         /* the most that `used` was since the start or bt_memory_reset_peak */
     size_t cached;       /* taken from the device, not in use */
     size_t largest_free; /* the largest cached block */

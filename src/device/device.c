@@ -82,6 +82,7 @@ void bti_device_close(bt_device *device) {
     if (!atomic_load(&device->opened) || atomic_load(&forked)) return;
     bti_programs_delete(device);
     bti_pool_delete(device->pool);
+    atomic_store(&device->lent, 0);
     device->driver->close(device->state);
     device->programs = NULL;
     device->pool = NULL;

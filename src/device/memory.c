@@ -20,36 +20,76 @@ static size_t limit_of(const bt_device *device) {
            total = device->facts.memory_bytes;
     double fraction = device->fraction > 0 ? device->fraction : bti_flag_float(BTI_FLAG_memory_fraction);
     size_t part = fraction > 0 && total ? (size_t)((double)total * fraction) : 0;
+    if (fraction > 0 && total && !part) part = 1; /* 0 would be no limit */
     if (part && (!limit || part < limit)) limit = part;
     return limit;
 }
 
-/* All that there is, or as near to it as the device gives: other processes may hold some. */
-static bt_status take_all(bt_device *device, size_t limit) {
-    size_t bytes = limit ? limit : device->kind == BT_CPU ? 0 : device->facts.memory_bytes;
-    if (!bytes) return BT_OK;
-    bt_status status = bti_pool_reserve(device->pool, bytes);
-    for (size_t least = bytes / 2; status != BT_OK && !limit && bytes > least; bytes -= bytes / 16)
-        status = bti_pool_reserve(device->pool, bytes);
-    if (status == BT_OK && !limit) bti_pool_set_limit(device->pool, bti_pool_count(device->pool).cached);
-    return status;
+static size_t piece_of(const bt_device *device, size_t bytes) {
+    size_t largest = device->facts.largest_bytes;
+    return largest && bytes > largest ? largest : bytes;
+}
+
+static bt_status take(bt_device *device, size_t bytes) {
+    for (size_t piece; bytes; bytes -= piece) {
+        piece = piece_of(device, bytes);
+        BTI_TRY(bti_pool_reserve(device->pool, piece));
+    }
+    return BT_OK;
+}
+
+/* All that there is, or as near to it as the device gives, half of it and `least` at least: other processes may hold some. */
+static bt_status take_all(bt_device *device, size_t least) {
+    size_t total = device->facts.memory_bytes, left = total, step = total / 16 + 1;
+    bt_status status = BT_OK;
+    while (left) {
+        size_t piece = piece_of(device, left);
+        status = bti_pool_reserve(device->pool, piece);
+        if (status != BT_OK) piece = left < step ? left : step;
+        left -= piece;
+    }
+    size_t taken = bti_pool_count(device->pool).cached;
+    if (taken < total / 2 || taken < least) return status;
+    bti_pool_set_limit(device->pool, taken);
+    return BT_OK;
+}
+
+/* Under the device's lock. */
+static bt_status take_first(bt_device *device, size_t limit) {
+    size_t total = device->facts.memory_bytes,
+           first = device->preallocate ? device->preallocate : bti_flag_bytes(BTI_FLAG_memory_preallocate);
+    bool growth = device->growth < 0 ? bti_flag_bool(BTI_FLAG_memory_growth) : device->growth;
+    if (limit && first > limit)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
+                        device->name, first, limit);
+    if (total && first > total)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than its %zu", device->name, first,
+                        total);
+    if (growth) return take(device, first);
+    if (limit && (!total || limit < total)) return take(device, limit);
+    return device->kind == BT_CPU ? take(device, first) : take_all(device, first);
 }
 
 bt_status bti_memory_open(bt_device *device) {
     size_t limit = limit_of(device);
-    size_t first = device->preallocate ? device->preallocate : bti_flag_bytes(BTI_FLAG_memory_preallocate);
-    bool growth = device->growth < 0 ? bti_flag_bool(BTI_FLAG_memory_growth) : device->growth;
     bti_pool_source source = {device->state, device->driver->alloc, device->driver->free};
-    if (limit && first > limit)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
-                        device->name, first, limit);
     device->pool = bti_pool_new(device->id, device->name, source, limit);
     if (!device->pool) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    bt_status status = growth ? BT_OK : take_all(device, limit);
-    if (status == BT_OK && first > bti_pool_count(device->pool).cached) status = bti_pool_reserve(device->pool, first);
-    if (status == BT_OK) return BT_OK;
-    bti_pool_delete(device->pool);
-    device->pool = NULL;
+    bool quiet = bti_errors_quiet(true); /* of tries that others follow */
+    bti_error *before = bti_error_last();
+    bt_status status = take_first(device, limit);
+    bti_errors_quiet(quiet);
+    if (status == BT_OK) {
+        bt_error_clear();
+        (void)!bti_fail_with(before);
+    } else {
+        bti_pool_delete(device->pool);
+        device->pool = NULL;
+        bti_error *error = bti_error_last();
+        bti_error_tell(error);
+        bti_error_release(error);
+    }
+    bti_error_release(before);
     return status;
 }
 
@@ -60,10 +100,15 @@ bt_status bti_memory_lend(int id, size_t bytes, uint64_t *address, void **lent) 
     BTI_TRY(bti_pool_take(bti_registry_at(id)->pool, bytes, 0, BTI_IDLE_ONLY, &block));
     *address = block->address;
     *lent = block;
+    atomic_fetch_add(&bti_registry_at(id)->lent, block->capacity);
     return BT_OK;
 }
 
-void bti_memory_take_back(int id, void *block) { bti_pool_give(bti_registry_at(id)->pool, block, 0); }
+void bti_memory_take_back(int id, void *lent) {
+    bti_block *block = lent;
+    atomic_fetch_sub(&bti_registry_at(id)->lent, block->capacity);
+    bti_pool_give(bti_registry_at(id)->pool, block, 0);
+}
 
 static bt_status begin_setting(bt_device *device, const char *what) {
     pthread_mutex_lock(&device->lock);
@@ -142,7 +187,9 @@ void bti_block_free(bti_block *block, uint64_t busy_until) {
 
 size_t bti_pool_trim(int id, uint64_t completed) {
     bt_device *device = bti_registry_at(id);
-    return device && atomic_load(&device->opened) ? bti_pool_release(device->pool, completed) : 0;
+    if (!device || !atomic_load(&device->opened)) return 0;
+    if (device->driver->trim) device->driver->trim(device->state);
+    return bti_pool_release(device->pool, completed);
 }
 
 size_t bt_memory_trim(const bt_device *device) {
@@ -169,6 +216,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
         bti_pool_counters count = bti_pool_count(own->pool);
         info->limit = count.limit;
         info->used = count.used;
+        info->scratch = atomic_load(&own->lent);
         info->peak = count.peak;
         info->cached = count.cached;
         info->largest_free = count.largest_free;

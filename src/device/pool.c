@@ -332,9 +332,11 @@ void bti_pool_delete(bti_pool *pool) {
 }
 
 bt_status bti_pool_reserve(bti_pool *pool, size_t bytes) {
+    bytes &= ~(size_t)(BTI_POOL_ALIGN - 1);
+    if (!bytes) return BT_OK;
     bt_error_clear(); /* refuse() quotes what the source says */
     pthread_mutex_lock(&pool->lock);
-    bool done = segment_new(pool, bytes & ~(size_t)(BTI_POOL_ALIGN - 1), true) != NULL;
+    bool done = segment_new(pool, bytes, true) != NULL;
     pthread_mutex_unlock(&pool->lock);
     if (done) return BT_OK;
     bti_pool_counters count = bti_pool_count(pool);

@@ -25,7 +25,7 @@ bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, siz
 /* Gives everything back to the source, blocks in use too. NULL is fine. */
 void bti_pool_delete(bti_pool *pool);
 
-/* Takes a segment of that size, which no trim gives back. */
+/* Takes a segment of that size, rounded down to BTI_POOL_ALIGN, which no trim gives back. */
 bt_status bti_pool_reserve(bti_pool *pool, size_t bytes);
 void bti_pool_set_limit(bti_pool *pool, size_t limit);
 

@@ -28,6 +28,7 @@ struct bt_device {
     double fraction;
     size_t limit, preallocate;
     atomic_llong live_arrays;
+    atomic_size_t lent; /* bytes, to the driver */
 };
 
 /* Bit k: kind k. */

@@ -25,6 +25,7 @@ typedef struct bti_device_facts {
     char pci_bus_id[24];                    /* "0000:3b:00.0"; "" when it has none */
     int capability_major, capability_minor; /* compute capability; 0 when it has none */
     size_t memory_bytes;                    /* 0: unknown */
+    size_t largest_bytes;                   /* that one allocation may have; 0: as many as there are */
     bool masked; /* CUDA's own library listed it, under CUDA_VISIBLE_DEVICES: the mask is not applied again */
 } bti_device_facts;
 
@@ -107,6 +108,10 @@ typedef struct bti_driver {
     /* (optional) Which processes hold memory of it, this one too, in any order: up to `capacity`, *count how many there are.
      * Opens nothing; from any thread. UNIMPLEMENTED where it cannot be told. */
     bt_status (*processes)(int ordinal, bt_device_process *processes, int capacity, int *count);
+
+    /* (optional) Gives the lender back what it keeps for launches to come, once those before are done. From any thread, at any
+     * time. */
+    void (*trim)(void *device);
 
     /* (optional) What doctor adds of an opened device's libraries: lines of text. */
     void (*describe)(void *device, bti_str *text);

@@ -239,6 +239,11 @@ bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, co
         bti_str_add_bytes_size(&text, memory.limit ? memory.limit : memory.total);
         bti_str_add(&text, ", in use ");
         bti_str_add_bytes_size(&text, memory.used);
+        if (memory.scratch) {
+            bti_str_add(&text, " (scratch ");
+            bti_str_add_bytes_size(&text, memory.scratch);
+            bti_str_add(&text, ")");
+        }
         bti_str_add(&text, ", cached ");
         bti_str_add_bytes_size(&text, memory.cached);
         bti_str_add(&text, " with a largest free block of ");

@@ -72,8 +72,8 @@ static void drop_streams(bti_cuda_device *device) {
 /* Of a lost device only the context is given back: everything else goes with it, and waiting might not end. */
 static void cuda_close(void *opened) {
     bti_cuda_device *device = opened;
-    pthread_mutex_t *const locks[] = {&device->up.lock, &device->down.lock, &device->event_lock, &device->peer_lock,
-                                      &device->lost_lock};
+    pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
+                                      &device->peer_lock, &device->lost_lock, &device->gpu.lock};
     bti_cuda_communicators_free(device);
     bool current = device->context && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS;
     if (current && !atomic_load(&device->lost) && device->compute) (void)bti_cu.cuStreamSynchronize(device->compute);
@@ -89,8 +89,8 @@ static void cuda_close(void *opened) {
 static bt_status cuda_open(int ordinal, const bti_lender *lender, void **opened) {
     bti_cuda_device *device = bti_calloc(1, sizeof *device);
     if (!device) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    pthread_mutex_t *const locks[] = {&device->up.lock, &device->down.lock, &device->event_lock, &device->peer_lock,
-                                      &device->lost_lock};
+    pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
+                                      &device->peer_lock, &device->lost_lock, &device->gpu.lock};
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
     device->ordinal = ordinal;
     snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
@@ -131,6 +131,8 @@ static bt_status cuda_alloc(void *opened, size_t bytes, uint64_t *address) {
     *address = memory;
     return bti_cuda_leave(status);
 }
+
+static void trim(void *opened) { bti_gpu_trim(&((bti_cuda_device *)opened)->gpu); }
 
 static void cuda_free(void *opened, uint64_t address, size_t bytes) {
     (void)bytes;
@@ -258,6 +260,7 @@ const bti_driver bti_driver_cuda = {
     .sync = bti_cuda_sync,
     .memory = cuda_memory,
     .processes = bti_cuda_processes,
+    .trim = trim,
     .describe = describe,
     .peer_copy = bti_cuda_peer_copy,
     .graph_begin = bti_cuda_graph_begin,

@@ -95,11 +95,14 @@ bt_status bti_cuda_graph_end(void *opened, void **recorded) {
 bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
     bti_cuda_device *device = opened;
     graph *known = recorded;
-    *stale = known->scratch_moves != device->gpu.scratch_moves;
-    if (*stale) return BT_OK;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(
-        bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute)));
+    bt_status status = BT_OK;
+    pthread_mutex_lock(&device->gpu.lock);
+    *stale = known->scratch_moves != device->gpu.scratch_moves;
+    if (!*stale)
+        status = bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute));
+    pthread_mutex_unlock(&device->gpu.lock);
+    return bti_cuda_leave(status);
 }
 
 void bti_cuda_graph_free(void *opened, void *recorded) {

@@ -1,5 +1,7 @@
 #include "drivers/gpu/engine.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "drivers/gpu/program.h"
 
@@ -61,6 +63,19 @@ bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *addres
     return BT_OK;
 }
 
+void bti_gpu_trim(bti_gpu *gpu) {
+    bool any = false;
+    pthread_mutex_lock(&gpu->lock);
+    for (int i = 0; i < BTI_GPU_SLOTS; i++) any = any || gpu->scratch[i].block;
+    if (any && gpu->driver->wait(gpu->device) == BT_OK) {
+        for (int i = 0; i < BTI_GPU_SLOTS; i++)
+            if (gpu->scratch[i].block) gpu->lender.give(gpu->lender.device, gpu->scratch[i].block);
+        memset(gpu->scratch, 0, sizeof gpu->scratch);
+        gpu->scratch_moves++;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+}
+
 /* --- programs ------------------------------------------------------------------------------------------------------ */
 
 typedef struct program {
@@ -99,9 +114,15 @@ void bti_gpu_unload(bti_gpu *gpu, void *loaded) {
 }
 
 bt_status bti_gpu_launch_work(bti_gpu *gpu, void *loaded, const bti_work *work) {
-    return bti_gpu_work_launch(gpu, ((program *)loaded)->work, work);
+    pthread_mutex_lock(&gpu->lock);
+    bt_status status = bti_gpu_work_launch(gpu, ((program *)loaded)->work, work);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
 }
 
 bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *loaded, const bti_box *box) {
-    return bti_gpu_kernel_launch(gpu, ((program *)loaded)->kernel, box);
+    pthread_mutex_lock(&gpu->lock);
+    bt_status status = bti_gpu_kernel_launch(gpu, ((program *)loaded)->kernel, box);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
 }

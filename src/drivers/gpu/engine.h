@@ -7,6 +7,8 @@
 #ifndef BTI_DRIVERS_GPU_ENGINE_H
 #define BTI_DRIVERS_GPU_ENGINE_H
 
+#include <pthread.h>
+
 #include "drivers/driver.h"
 #include "ir/entry.h"
 
@@ -48,16 +50,17 @@ typedef struct bti_gpu {
     void *device;     /* passed to the driver's functions */
     const char *name; /* for messages: "NVIDIA H200" */
     bti_target target;
-    int units;          /* multiprocessors, compute units */
-    int threads;        /* of a group, at most */
-    size_t local_bytes; /* local memory that one group may have */
-    bti_lender lender;  /* of memory for scratch */
+    int units;            /* multiprocessors, compute units */
+    int threads;          /* of a group, at most */
+    size_t local_bytes;   /* local memory that one group may have */
+    bti_lender lender;    /* of memory for scratch */
+    pthread_mutex_t lock; /* of what follows, and of launches that use it; the driver makes and destroys it */
     struct bti_gpu_scratch {
         uint64_t address;
         void *block; /* the lender's */
         size_t bytes;
     } scratch[BTI_GPU_SLOTS];
-    uint64_t scratch_moves; /* how often scratch was given back for more: addresses of before are void */
+    _Atomic uint64_t scratch_moves; /* how often scratch was given back for more: addresses of before are void */
 } bti_gpu;
 
 /* When the device is closed its pool is gone already, and scratch with it: there is nothing to give back. */
@@ -67,7 +70,9 @@ bt_status bti_gpu_launch_work(bti_gpu *gpu, void *program, const bti_work *work)
 bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *program, const bti_box *box);
 
 /* Device memory until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. Slots: one
- * per purpose that must not share with another in one launch; 0 is for parts of reductions. */
+ * per purpose that must not share with another in one launch; 0 is for parts of reductions. Within a launch. */
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);
+/* Gives all of it back when what was launched is done; from any thread. */
+void bti_gpu_trim(bti_gpu *gpu);
 
 #endif

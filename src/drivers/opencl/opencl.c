@@ -151,6 +151,7 @@ static void close_device(void *opened) {
     if (device->queue) device->cl->clReleaseCommandQueue(device->queue);
     leave_context(device);
     pthread_rwlock_destroy(&device->lock);
+    pthread_mutex_destroy(&device->gpu.lock);
     bti_error_release(atomic_load(&device->lost));
     bti_free(device);
 }
@@ -163,11 +164,13 @@ static bt_status open_device(int ordinal, const bti_lender *lender, void **opene
     device->ordinal = ordinal;
     device->cl = bti_cl(&reason);
     pthread_rwlock_init(&device->lock, NULL);
+    pthread_mutex_init(&device->gpu.lock, NULL);
     bt_status status = device->cl ? bti_cl_device_of(device->cl, ordinal, &platform, &device->id)
                                   : bti_fail(BT_UNAVAILABLE, "%s", bti_str_text(&reason));
     bti_str_free(&reason);
     if (status != BT_OK) {
         pthread_rwlock_destroy(&device->lock);
+        pthread_mutex_destroy(&device->gpu.lock);
         bti_free(device);
         return status;
     }
@@ -240,6 +243,8 @@ static bt_status sync_device(void *opened) {
 }
 
 /* How much is free OpenCL does not tell. */
+static void trim(void *opened) { bti_gpu_trim(&((bti_cl_device *)opened)->gpu); }
+
 static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = 0;
     *total_bytes = ((bti_cl_device *)opened)->memory_bytes;
@@ -271,5 +276,6 @@ const bti_driver bti_driver_opencl = {
     .query = query,
     .sync = sync_device,
     .memory = memory,
+    .trim = trim,
     .peer_copy = bti_cl_peer_copy,
 };

@@ -82,12 +82,14 @@ static void uuid_of(const bti_cl_functions *cl, cl_device_id id, char *text, siz
 
 static void describe(const bti_cl_functions *cl, cl_device_id id, int ordinal, bti_device_facts *facts) {
     cl_device_type type = 0;
-    cl_ulong bytes = 0;
+    cl_ulong bytes = 0, largest = 0;
     *facts = (bti_device_facts){.ordinal = ordinal};
     cl->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
     cl->clGetDeviceInfo(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
     facts->kind = type & CL_DEVICE_TYPE_GPU ? BT_GPU : BT_ACC;
+    cl->clGetDeviceInfo(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
     facts->memory_bytes = (size_t)bytes;
+    facts->largest_bytes = (size_t)largest;
     text_of(cl, id, CL_DEVICE_NAME, facts->description, sizeof facts->description);
     text_of(cl, id, CL_DRIVER_VERSION, facts->driver_version, sizeof facts->driver_version);
     pci_of(cl, id, facts->pci_bus_id, sizeof facts->pci_bus_id);
