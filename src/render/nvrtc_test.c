@@ -1,6 +1,6 @@
 // timeout: 1500
 /* Texts in CUDA C through NVRTC, for two architectures, no GPU needed: kernels written by hand, drawn ones, and all that the
- * conformance suite and the examples ask for (the test `recorded` notes them): one in eight of these, all with
+ * conformance suite and the examples ask for (the test `recorded` notes them): one in sixteen of these, all with
  * BERTH_TEST_LONG. What each entry needs goes to registers.txt of the build; who spills registers must stand in
  * tests/render/spills.txt. NVRTC is looked for in the folder BERTH_NVRTC, by the loader and under /usr/local. */
 #include <setjmp.h>
@@ -136,7 +136,7 @@ static void kernels_written(void **state) {
 }
 
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = 200;
+    unsigned long long from = 0, to = getenv("BERTH_TEST_LONG") ? 200 : 60;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {
@@ -186,7 +186,7 @@ static void programs_recorded(void **state) {
     }
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
     size_t count = (size_t)ftell(file) / sizeof(recorded_program), kernels = 0;
-    uint64_t share = getenv("BERTH_TEST_LONG") ? 1 : 8;
+    uint64_t share = getenv("BERTH_TEST_LONG") ? 1 : 16;
     recorded_program *programs = malloc(count * sizeof *programs);
     assert_non_null(programs);
     rewind(file);
