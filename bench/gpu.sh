@@ -1,0 +1,339 @@
+#!/usr/bin/env bash
+# All figures of a GPU in one call of under ten minutes: builds, tests, measures, writes a folder.
+#   bench/gpu.sh [OPTIONS] [OUT]     OUT: the folder of results (bench/results/gpu-DATE)
+#   --device NAME    where (cuda); with opencl0:0, say, the script itself can be tried without a GPU
+#   --build DIR      a build that is there (build/release, or what --pack made) instead of building
+#   --pack DIR       makes such a folder of build/release, with the libraries that it needs, for a machine that has not
+#   --shrink N       large rows N times smaller, fewer rows (1)
+#   --one-in N       of N conformance cases one is run (8); 1: all
+#   --parts A,B      only these parts (build conformance examples contexts sanitizer bench peers first)
+# Each part has a time limit of its own; one that fails does not stop the others. Written are table.md, figures.json and log.txt.
+# Exit code: 0, 1 when a part failed, 77 when there is no such device.
+set -uo pipefail
+export LC_ALL=C.UTF-8
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+root=$PWD device=cuda build='' out='' shrink=1 one_in=8 parts=build,conformance,examples,contexts,sanitizer,bench,peers,first
+jobs=$(nproc) seconds_in_all=585
+
+die() { echo "bench/gpu.sh: $*" >&2; exit 2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# pack DIR: what the parts need of build/release, without symbols, and its libraries but those of the C library.
+pack() {
+    mkdir -p "$1/tests" "$1/examples" "$1/libraries" || exit 1
+    cp -L build/release/berth build/release/libberth.so.0 "$1/" && cp build/release/tests/tests.conformance_test "$1/tests/" &&
+        cp build/release/examples/* "$1/examples/" || die "build it first: ./go build release"
+    ldd "$1/berth" "$1/tests/tests.conformance_test" | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
+        grep -Ev '/lib(berth|c|m|dl|rt|pthread)\.so' | xargs -r cp -L -t "$1/libraries"
+    strip --strip-unneeded "$1"/berth "$1"/lib*.so* "$1"/tests/* "$1"/examples/* 2>/dev/null
+    du -sh "$1"
+    exit 0
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --device | --build | --pack | --shrink | --one-in | --parts)
+        [ $# -ge 2 ] || die "$1 needs a value"
+        case $1 in
+        --device) device=$2 ;;
+        --build) build=$(realpath -m "$2") ;;
+        --pack) pack "$2" ;;
+        --shrink) shrink=$2 ;;
+        --one-in) one_in=$2 ;;
+        --parts) parts=$2 ;;
+        esac
+        shift 2
+        ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "bench/gpu.sh"; exit 0 ;;
+    -*) die "unknown option: $1" ;;
+    *) out=$1; shift ;;
+    esac
+done
+out=$(realpath -m "${out:-bench/results/gpu-$(date +%F)}")
+mkdir -p "$out" || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: >"$out/log.txt"
+
+# ---- what is here
+
+fact() { printf '%-12s %s\n' "$1" "${2:-none}" >>"$work/facts"; }
+path_of() { compgen -G "$1" 2>/dev/null | sort -V | tail -n 1; }
+
+# find_cuda: where CUDA's libraries are only in a Python's wheels, berth is told; PATH gets the toolkit's tools.
+find_cuda() {
+    local wheels='' tools
+    tools=$(path_of '/usr/local/cuda*/bin')
+    [ -z "$tools" ] || PATH=$PATH:$tools
+    have python3 && wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
+    if [ -n "$wheels" ] && { [ -z "$(path_of '/usr/local/cuda*/lib64/libnvrtc.so.1[23]')" ] ||
+        [ -z "$(path_of '/usr/local/cuda*/lib64/libcublasLt.so.1[23]')" ]; }; then
+        cuda_flags="cuda_path=$wheels:/usr/local/cuda"
+    fi
+}
+
+find_facts() {
+    local card='' library
+    have nvidia-smi && card=$(nvidia-smi --query-gpu=name,driver_version,memory.total,pstate,clocks.max.sm --format=csv,noheader 2>/dev/null | head -n 1)
+    fact date "$(date '+%F %H:%M')"
+    fact card "$card"
+    fact CPU "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $jobs cores"
+    fact commit "$(git log -1 --format=%h 2>/dev/null)$(git diff --quiet HEAD 2>/dev/null || echo ', changed')"
+    fact nvcc "$(have nvcc && nvcc --version | sed -n 's/.*release \([^,]*\),.*/\1/p')"
+    fact sanitizer "$(command -v compute-sanitizer)"
+    fact cuda_path "${cuda_flags#cuda_path=}"
+    for library in jax torch; do
+        fact "$library" "$(have python3 && python3 -c "import importlib.metadata as m; print(m.version('$library'))" 2>/dev/null)"
+    done
+    for library in gcc cmake ninja pkg-config; do have "$library" || fact "$library" "missing: needed to build"; done
+    if have pkg-config; then
+        for library in jansson libxxhash sleef; do pkg-config --exists "$library" || fact "$library" "missing: needed to build"; done
+        pkg-config --exists cmocka || fact cmocka "missing: no conformance"
+    fi
+}
+
+# ---- parts: each writes to standard output; its last line goes into the table. 77: skipped, that line says why.
+
+wanted() { [[ ,$parts, == *,$1,* ]]; }
+left() { echo $((seconds_in_all - SECONDS)); }
+
+# part NAME LIMIT: runs part_NAME; results lie in $work/NAME.*
+part() {
+    local name=$1 limit=$2 begun=$SECONDS rc=0
+    [ "$(left)" -ge "$limit" ] || limit=$(left)
+    if ! wanted "$name"; then
+        rc=77; echo "not asked for" >"$work/$name.log"
+    elif [ "$limit" -le 0 ]; then
+        rc=124; echo "no time left" >"$work/$name.log"
+    elif [ "$name" != build ] && [ -n "$absent" ]; then
+        rc=77; echo "$absent" >"$work/$name.log"
+    else
+        timeout -k 5 "$limit" bash -c "part_$name" >"$work/$name.log" 2>&1 || rc=$?
+    fi
+    case $rc in 0) echo passed ;; 77) echo skipped ;; 124 | 137) echo "FAILED: $limit s over" ;; *) echo FAILED ;; esac >"$work/$name.result"
+    echo $((SECONDS - begun)) >"$work/$name.seconds"
+    printf '%-12s %-10s %4d s  %s\n' "$name" "$(cat "$work/$name.result")" $((SECONDS - begun)) "$(tail -n 1 "$work/$name.log" | cut -c1-150)"
+}
+
+part_build() {
+    if [ "$given" = yes ]; then
+        [ -x "$build/berth" ] || { echo "no berth in $build"; return 1; }
+        echo "not built: $build is used"
+        return 0
+    fi
+    local tests=ON generator=()
+    pkg-config --exists cmocka || tests=OFF
+    ! have ninja || generator=(-G Ninja)
+    cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBERTH_TESTS=$tests || return 1
+    cmake --build "$build" -j "$jobs" --target berth || return 1
+    [ $tests = OFF ] || cmake --build "$build" -j "$jobs" --target tests.conformance_test || return 1
+    cmake --build "$build" -j "$jobs" --target $(find examples -name '*.c' -printf 'example.%f\n' | sed 's/\.c$//') || return 1
+    echo "built, tests $tests"
+}
+
+# The rows in as many processes as there are cores, for kernels take long to compile: eight at most.
+part_conformance() {
+    local test=$build/tests/tests.conformance_test count=$((jobs < 8 ? jobs : 8)) i passed=0 failed=0 name=$device
+    [ -x "$test" ] || { echo "no conformance test in $build"; return 77; }
+    case $device in opencl*) name=opencl ;; esac
+    for ((i = 0; i < count; i++)); do
+        BERTH_TEST_DEVICES=$name BERTH_TEST_FLAGS=$cuda_flags BERTH_TEST_ONE_IN=$one_in BERTH_TEST_PART=$i/$count \
+            "$test" >"$work/conformance.$i" 2>&1 &
+    done
+    wait
+    for ((i = 0; i < count; i++)); do
+        cat "$work/conformance.$i"
+        passed=$((passed + $(sed -n 's/.*: \([0-9]*\) cases passed.*/\1/p' "$work/conformance.$i" | head -n 1 | grep . || echo 0)))
+        failed=$((failed + $(sed -n 's/.*passed, \([0-9]*\) failed.*/\1/p' "$work/conformance.$i" | head -n 1 | grep . || echo 1)))
+    done
+    ! grep -l 'FAILED' "$work"/conformance.? >/dev/null || [ $failed -gt 0 ] || failed=1
+    echo "$passed cases passed, $failed failed, of $one_in one was run, $count processes"
+    [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
+# Examples that ask for simulated GPUs run on real ones where there are enough of them.
+part_examples() {
+    local gpus expected stem name flags wants more passed=0 failed=0 skipped=0
+    gpus=$("$build/berth" devices --json | grep -c '"driver": "cuda"')
+    for expected in examples/*.expected examples/*/*.expected; do
+        stem=${expected%.expected} name=$(basename "$stem")
+        flags=$(sed -n 's/^BERTH_FLAGS=//p' "$stem.env" 2>/dev/null)
+        wants=0 more=$cuda_flags
+        case ,$flags, in
+        *,devices=sim:gpu\**) wants=${flags#*sim:gpu\*}; wants=${wants%%[!0-9]*} ;;
+        *,devices=sim:gpu,*) wants=1 ;;
+        *,devices=*) wants=99 ;;
+        esac
+        if [ $wants -gt "$gpus" ] || grep -q 'Simulated' "$expected" || grep -qs CUDA_VISIBLE_DEVICES "$stem.env"; then
+            skipped=$((skipped + 1))
+            echo "$name: left out, for it asks for simulated devices, or for more than there are"
+            continue
+        fi
+        [ $wants -eq 0 ] && more=$more,default_device=$device || more=$more,devices=
+        if BERTH_TEST_FLAGS=${more#,} bash tests/run_example.sh "$build/examples/${name%%.*}" "$expected"; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "$name: failed"
+        fi
+    done
+    echo "$passed passed, $failed failed, $skipped left out that ask for simulated devices"
+    [ $failed -eq 0 ]
+}
+
+# Two names for one card in one program, then two programs that use the card at once.
+part_contexts() {
+    local first second rc=0
+    if [[ $device == cuda* ]]; then
+        BERTH_FLAGS="$BERTH_FLAGS,contexts=dev0->cuda0;dev1->cuda0" "$build/examples/two_contexts" || rc=1
+    fi
+    measure bench --device "$device" --shrink "$((shrink * 4))" --repetitions 5 matmul_f32_4096 large_sum launch & first=$!
+    measure bench --device "$device" --shrink "$((shrink * 4))" --repetitions 5 matmul_f32_4096 large_sum launch & second=$!
+    wait $first || rc=1
+    wait $second || rc=1
+    [ $rc -eq 0 ] && echo "two names and two programs on one card"
+    return $rc
+}
+
+part_sanitizer() {
+    local test=$build/tests/tests.conformance_test
+    have compute-sanitizer || { echo "no compute-sanitizer"; return 77; }
+    [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
+    [ -x "$test" ] || { echo "no conformance test in $build"; return 77; }
+    BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=probe=direct${cuda_flags:+,$cuda_flags} BERTH_TEST_ONE_IN=1000 BERTH_TEST_PART=0/4 \
+        compute-sanitizer --tool memcheck --error-exitcode 99 "$test" >"$work/sanitized" 2>&1
+    local rc=$?
+    tail -n 60 "$work/sanitized"
+    if grep -q 'Device not supported' "$work/sanitized"; then echo "compute-sanitizer does not support this device"; return 77; fi
+    grep 'ERROR SUMMARY' "$work/sanitized" | tail -n 1
+    return $rc
+}
+
+measure() { "$build/berth" "$@"; }
+
+part_bench() {
+    measure bench --json --device "$device" --shrink "$shrink" --repetitions 10 $bench_rows >"$work/bench.json" || return 1
+    cat "$work/bench.json"
+    echo "$(grep -c '"row"' "$work/bench.json") rows"
+}
+
+part_peers() {
+    have python3 || { echo "no python3"; return 77; }
+    local rc=0
+    python3 bench/peers.py --berth "$build/berth" --device "$device" --shrink "$shrink" --limit 130 --seconds 0.4 --json \
+        --write "$work/peers.md" $peer_rows >"$work/peers.json" || rc=$?
+    cat "$work/peers.md" 2>/dev/null
+    [ -s "$work/peers.md" ] || { echo "no figures of peers"; return 1; }
+    echo "$(grep -c '"row"' "$work/peers.json") rows; exit code $rc"
+    return $rc
+}
+
+# The first result with kernels that are to be compiled, then with those that the disk keeps.
+part_first() {
+    local cache i
+    cache=$(mktemp -d "$work/cache.XXXX")
+    for i in 1 2 3 4 5 6; do
+        BERTH_FLAGS=$BERTH_FLAGS,cache=$cache measure bench --first-result --device "$device" >"$work/first.$i.json" || return 1
+        cat "$work/first.$i.json"
+    done
+    echo "first result: cold $(sed -n 's/.*"first_result_s": \([0-9.e-]*\).*/\1/p' "$work/first.1.json" | cut -c1-6) s," \
+        "again $(sed -n 's/.*"first_result_s": \([0-9.e-]*\).*/\1/p' "$work/first.6.json" | cut -c1-6) s"
+}
+
+# ---- results
+
+list_of() { # FILE...: a JSON list of what they hold, or null
+    local file text=''
+    for file; do [ ! -s "$file" ] || text+="${text:+, }$(cat "$file")"; done
+    [ -z "$text" ] && echo null || echo "[$text]"
+}
+quoted() { sed 's/\\/\\\\/g; s/"/\\"/g; s/[[:cntrl:]]/ /g; s/^/"/; s/$/"/' <<<"$1"; }
+one_of() { [ -s "$1" ] && cat "$1" || echo null; }
+
+write_figures() {
+    local name comma='' key value
+    echo '{'
+    while read -r key value; do echo "\"$key\": $(quoted "$value"),"; done <"$work/facts"
+    echo "\"device\": $(quoted "$device"), \"shrink\": $shrink, \"parts\": ["
+    for name in "${names[@]}"; do
+        printf '%s{"part": "%s", "result": %s, "seconds": %s, "says": %s}\n' "$comma" "$name" "$(quoted "$(cat "$work/$name.result")")" \
+            "$(cat "$work/$name.seconds")" "$(quoted "$(tail -n 1 "$work/$name.log" | cut -c1-300)")"
+        comma=,
+    done
+    echo "], \"bench\": $(one_of "$work/bench.json"), \"peers\": $(one_of "$work/peers.json"), \"first\": $(list_of "$work"/first.?.json)}"
+}
+
+write_table() {
+    local name
+    echo "# berth on $device, $(date +%F)"
+    echo
+    sed 's/^/    /' "$work/facts"
+    printf '\n| part | result | seconds | what it says |\n| --- | --- | ---: | --- |\n'
+    for name in "${names[@]}"; do
+        printf '| %s | %s | %s | %s |\n' "$name" "$(cat "$work/$name.result")" "$(cat "$work/$name.seconds")" \
+            "$(tail -n 1 "$work/$name.log" | tr '|' '/' | cut -c1-200)"
+    done
+    if [ -s "$work/bench.json" ] && have python3; then
+        printf '\n## Rows\n\n'
+        python3 "$root/bench/libraries/rows_table.py" "$work/bench.json"
+    fi
+    [ ! -s "$work/peers.md" ] || { printf '\n#'; cat "$work/peers.md"; }
+}
+
+finish() {
+    local name
+    for name in "${names[@]}"; do printf '\n==== %s\n' "$name"; tail -c 400000 "$work/$name.log"; done >>"$out/log.txt"
+    write_figures >"$out/figures.json"
+    write_table >"$out/table.md"
+    echo "written: $out/table.md, figures.json, log.txt"
+}
+
+# ---- all parts: what is right first, many at once; then what is timed, alone
+
+names=(build conformance examples contexts sanitizer bench peers first)
+absent='' cuda_flags='' given=no
+[ -z "$build" ] && build=$root/build/gpu || given=yes
+find_cuda
+find_facts
+export BERTH_FLAGS=${BERTH_FLAGS:-}${cuda_flags:+,$cuda_flags}
+BERTH_FLAGS=${BERTH_FLAGS#,}
+export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
+if [ "$shrink" = 1 ]; then
+    bench_rows=''
+    peer_rows="$large"
+    for side in 4096 8192 1024 2048 16384; do
+        for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
+        [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
+    done
+    peer_rows+=" elementwise_compiled softmax layer_norm random100m_mixed compile startup"
+else
+    bench_rows="$large matmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024 step_small launch launch_100 launch_graph"
+    peer_rows="large_sum matmul_f32_1024 launch"
+fi
+export root device build work shrink one_in jobs given cuda_flags bench_rows peer_rows
+export -f $(compgen -A function)
+
+part build 170
+if [ ! -x "$build/berth" ]; then
+    absent="no berth to run"
+elif ! timeout 60 "$build/berth" bench --first-result --device "$device" >"$work/look" 2>&1; then
+    absent="no device $device: $(tail -n 1 "$work/look" | sed 's/.*: //')"
+fi
+if [ -n "$absent" ]; then
+    for name in conformance examples contexts sanitizer bench peers first; do part "$name" 10; done
+    finish
+    echo "$absent"
+    ! grep -q FAILED "$work/build.result" && exit 77
+    exit 1
+fi
+part conformance 150 &
+part examples 120 &
+part contexts 60 &
+part sanitizer 130 &
+wait
+part first 40
+part bench 150
+part peers 200
+finish
+! grep -q FAILED "$work"/*.result
