@@ -211,10 +211,16 @@ part_sanitizer() {
 
 measure() { "$build/berth" "$@"; }
 
+# In groups, so that one that takes too long leaves the others' figures.
 part_bench() {
-    measure bench --json --device "$device" --shrink "$shrink" --repetitions 10 $bench_rows >"$work/bench.json" || return 1
-    cat "$work/bench.json"
-    echo "$(grep -c '"row"' "$work/bench.json") rows"
+    local group rc=0
+    while read -r group; do
+        measure bench --json --device "$device" --shrink "$shrink" --repetitions 10 $group </dev/null >"$work/bench.part" || rc=1
+        [ ! -s "$work/bench.part" ] || mv "$work/bench.part" "$work/bench.$(printf %s "$group" | tr -c 'a-z0-9_\n' . | cut -c1-100).json"
+    done <<<"$bench_groups"
+    cat "$work"/bench.*.json
+    echo "$(cat "$work"/bench.*.json | grep -c '"row"') rows"
+    return $rc
 }
 
 part_peers() {
@@ -260,7 +266,7 @@ write_figures() {
             "$(cat "$work/$name.seconds")" "$(quoted "$(tail -n 1 "$work/$name.log" | cut -c1-300)")"
         comma=,
     done
-    echo "], \"bench\": $(one_of "$work/bench.json"), \"peers\": $(one_of "$work/peers.json"), \"first\": $(list_of "$work"/first.?.json)}"
+    echo "], \"bench\": $(list_of "$work"/bench.*.json), \"peers\": $(one_of "$work/peers.json"), \"first\": $(list_of "$work"/first.?.json)}"
 }
 
 write_table() {
@@ -273,9 +279,9 @@ write_table() {
         printf '| %s | %s | %s | %s |\n' "$name" "$(cat "$work/$name.result")" "$(cat "$work/$name.seconds")" \
             "$(tail -n 1 "$work/$name.log" | tr '|' '/' | cut -c1-200)"
     done
-    if [ -s "$work/bench.json" ] && have python3; then
+    if compgen -G "$work/bench.*.json" >/dev/null && have python3; then
         printf '\n## Rows\n\n'
-        python3 "$root/bench/libraries/rows_table.py" "$work/bench.json"
+        python3 "$root/bench/libraries/rows_table.py" "$work"/bench.*.json
     fi
     [ ! -s "$work/peers.md" ] || { printf '\n#'; cat "$work/peers.md"; }
 }
@@ -300,7 +306,13 @@ BERTH_FLAGS=${BERTH_FLAGS#,}
 export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
 if [ "$shrink" = 1 ]; then
-    bench_rows=''
+    bench_groups="$large"
+    for side in 1024 2048 4096 8192 16384; do
+        bench_groups+=$'\n'"matmul_f32_$side matmul_tf32_$side matmul_fast_bf16_$side matmul_bf16_$side"
+    done
+    bench_groups+=$'\nlaunch launch_100 launch_graph startup compile dependent_adds\nstep_small step_medium step_large'
+    bench_groups+=$'\nrandom100m random100m_mixed elementwise elementwise_compiled linspace softmax layer_norm sum sum_axis0 sum_axis1'
+    bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small'
     peer_rows="$large"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
@@ -308,10 +320,10 @@ if [ "$shrink" = 1 ]; then
     done
     peer_rows+=" elementwise_compiled softmax layer_norm random100m_mixed compile startup"
 else
-    bench_rows="$large matmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024 step_small launch launch_100 launch_graph"
+    bench_groups="$large"$'\nmatmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024\nstep_small launch launch_100 launch_graph'
     peer_rows="large_sum matmul_f32_1024 launch"
 fi
-export root device build work shrink one_in jobs given cuda_flags bench_rows peer_rows
+export root device build work shrink one_in jobs given cuda_flags bench_groups peer_rows
 export -f $(compgen -A function)
 
 part build 170
@@ -333,7 +345,7 @@ part contexts 60 &
 part sanitizer 130 &
 wait
 part first 40
-part bench 150
 part peers 200
+part bench 170
 finish
 ! grep -q FAILED "$work"/*.result

@@ -92,6 +92,39 @@ static void wrong_usage_is_refused(void **state) {
     assert_int_equal(run("--nonsense 2>&1"), 2);
 }
 
+/* The rows of devices, small, on a simulated one. */
+static void rows_run_on_a_device(void **state) {
+    static const char flags[] = "BERTH_FLAGS=devices=sim:gpu*1@1G ";
+    assert_int_equal(run_line("%s" COMMAND
+                              "--device gpu:0 --json --shrink 64 --repetitions 1 large_elementwise large_sum "
+                              "large_softmax large_layer_norm large_transpose_add large_gather matmul_f32_4096 "
+                              "matmul_tf32_1024 matmul_fast_bf16_1024 matmul_bf16_2048 launch launch_100 launch_graph",
+                              flags),
+                     0);
+    json_t *list = parse(output);
+    assert_int_equal(json_array_size(list), 13);
+    for (size_t i = 0; i < 13; i++) {
+        json_t *row = json_array_get(list, i);
+        assert_string_equal(json_string_value(json_object_get(row, "device")), "GPU:0");
+        assert_true(number(row, "median_s") > 0);
+        if (i < 6) assert_true(number(row, "copy_bytes_per_s") > 0);
+    }
+    json_t *product = json_array_get(list, 6); /* its sides are 64 times shorter */
+    double flops = number(product, "flop_per_s") * number(product, "median_s");
+    assert_true(flops > 2.0 * 64 * 64 * 63 && flops < 2.0 * 64 * 64 * 65);
+    json_decref(list);
+    assert_int_equal(run("--device gpu:7 launch 2>&1"), 1);
+}
+
+static void the_first_result_is_told_step_by_step(void **state) {
+    static const char *const steps[] = {"process_s", "probe_s", "open_s", "first_s", "again_s", "other_s", "close_s"};
+    assert_int_equal(run("--first-result --device cpu"), 0);
+    json_t *ledger = parse(output);
+    assert_true(number(ledger, "first_result_s") > 0);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) assert_true(number(ledger, steps[i]) >= 0);
+    json_decref(ledger);
+}
+
 static void help_names_every_row(void **state) {
     static const char *const rows[] = {"elementwise",      "elementwise_compiled",
                                        "linspace",         "random100m",
@@ -162,6 +195,8 @@ int main(void) {
         cmocka_unit_test(a_table_is_printed),
         cmocka_unit_test(at_least_five_repetitions),
         cmocka_unit_test(wrong_usage_is_refused),
+        cmocka_unit_test(rows_run_on_a_device),
+        cmocka_unit_test(the_first_result_is_told_step_by_step),
         cmocka_unit_test(help_names_every_row),
         cmocka_unit_test(rows_are_run_one_by_one),
         cmocka_unit_test(graphs_are_measured_on_a_small_stack),

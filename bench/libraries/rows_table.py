@@ -1,4 +1,4 @@
-"""rows_table.py FILE: what `berth bench --json` printed, as a table of Markdown."""
+"""rows_table.py FILE...: what `berth bench --json` printed, as a table of Markdown."""
 import json
 import sys
 
@@ -6,8 +6,10 @@ from report import time_text
 
 copy = 0
 print("| row | median | rate | of copy | times | what it does |\n| --- | ---: | ---: | ---: | ---: | --- |")
-with open(sys.argv[1]) as file:
-    for row in json.load(file):
+for name in sys.argv[1:]:
+    with open(name) as file:
+        rows = json.load(file)
+    for row in rows:
         rate, part = "", ""
         if "flop_per_s" in row:
             rate = f"{row['flop_per_s'] / 1e12:.3g} TFLOP/s"
