@@ -1,6 +1,8 @@
-// labels: valgrind
+// labels: valgrind threads
 // timeout: 600
 /* Settings of memory bind, limits hold, counters are right, temporaries are used again: on each kind of device. */
+#include <pthread.h>
+
 #include "memory_kinds.h"
 
 /* --- settings ------------------------------------------------------------------------------------------------------------- */
@@ -224,6 +226,42 @@ static void wide_graphs_free_what_is_read(void **state) {
     assert_true(memory(one).peak <= 4 * MIB);
 }
 
+/* --- trims beside work ------------------------------------------------------------------------------------------------ */
+
+static void *trim_and_ask(void *asked) {
+    static char wrong[] = "a counter is wrong";
+    for (int i = 0; i < 40; i++) {
+        bt_memory_info info = BT_MEMORY_INFO_INIT;
+        if (bt_memory(asked, &info) != BT_OK || info.scratch > info.used) return wrong;
+        bt_memory_trim(asked);
+        bt_device_process processes[2];
+        int count;
+        (void)!bt_device_processes(asked, processes, 2, &count);
+    }
+    return NULL;
+}
+
+/* Sums in parts and sorts, which take scratch on devices that have it, while another thread gives it back. */
+static void trims_go_beside_work(void **state) {
+    pthread_t thread;
+    begin(state, "");
+    BT_SCOPE
+        all_are(megabytes(3, 1), 3);
+    assert_int_equal(pthread_create(&thread, NULL, trim_and_ask, device(one)), 0);
+    for (int i = 0; i < 20; i++)
+        BT_SCOPE {
+            bt_array *x = megabytes(i, 1);
+            READS(bt_sum(x, BT_ALL, false), (double)i * (double)ELEMENTS);
+            READS(bt_slice_axis(bt_sort(bt_slice_axis(x, 0, 0, 5000, 1), 0), 0, 4998, 5000, 1), i, i);
+        }
+    void *wrong;
+    pthread_join(thread, &wrong);
+    assert_null(wrong);
+    bt_memory_trim(device(one));
+    bt_memory_info info = memory(one);
+    assert_int_equal(info.used + info.scratch + info.cached, 0);
+}
+
 int main(void) {
     static const memory_case each[] = {
         CASE(an_unopened_device_holds_nothing),
@@ -238,6 +276,7 @@ int main(void) {
         CASE(copies_are_counted),
         CASE(temporaries_are_used_again),
         CASE(wide_graphs_free_what_is_read),
+        CASE(trims_go_beside_work),
     };
     return run_on_each_kind(each, COUNT(each));
 }

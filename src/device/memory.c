@@ -49,7 +49,11 @@ static bt_status take_all(bt_device *device, size_t least) {
         left -= piece;
     }
     size_t taken = bti_pool_count(device->pool).cached;
-    if (taken < total / 2 || taken < least) return status;
+    if (taken < total / 2 || taken < least)
+        return status != BT_OK
+                   ? status
+                   : bti_fail(BT_RESOURCE_EXHAUSTED, "%s: out of memory: only %zu bytes of its %zu can be had",
+                              device->name, taken, total);
     bti_pool_set_limit(device->pool, taken);
     return BT_OK;
 }
@@ -216,7 +220,8 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
         bti_pool_counters count = bti_pool_count(own->pool);
         info->limit = count.limit;
         info->used = count.used;
-        info->scratch = atomic_load(&own->lent);
+        size_t lent = atomic_load(&own->lent);
+        info->scratch = lent < count.used ? lent : count.used; /* both may change meanwhile */
         info->peak = count.peak;
         info->cached = count.cached;
         info->largest_free = count.largest_free;

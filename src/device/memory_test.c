@@ -61,6 +61,66 @@ static void growth_off_takes_all(void **state) {
     expect_error(bti_device_open(bti_device_id(bt_device_get(BT_GPU, 0))), BT_INVALID_ARGUMENT, "more than the limit");
 }
 
+/* One allocation of a device of OpenCL may have a part of its memory only. */
+static void large_takes_come_in_pieces(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings;
+        size_t taken, segments;
+    } cases[] = {{"memory_growth=off", 64 * MIB, 3},
+                 {"memory_growth=off,memory_limit=30M", 30 * MIB, 2},
+                 {"memory_preallocate=48M", 48 * MIB, 2},
+                 {"memory_preallocate=24M", 24 * MIB, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char flags[120];
+        snprintf(flags, sizeof flags, "devices=sim:gpu*1@64M,%s", cases[i].settings);
+        begin(flags, NULL);
+        bt_device *gpu = bt_device_get(BT_GPU, 0);
+        gpu->facts.largest_bytes = 24 * MIB;
+        OK(bti_device_open(bti_device_id(gpu)));
+        bti_pool_counters count = bti_pool_count(gpu->pool);
+        assert_int_equal(count.cached, cases[i].taken);
+        assert_int_equal(count.segments, cases[i].segments);
+        assert_int_equal(bt_memory_trim(gpu), 0);
+    }
+}
+
+/* Others hold some: near all of the rest is taken; when it is less than half, the device is not opened. */
+static void growth_off_leaves_what_others_hold(void **state) {
+    (void)state;
+    begin("devices=sim:gpu*1@64M,memory_growth=off", NULL);
+    bt_device *gpu = bt_device_get(BT_GPU, 0);
+    gpu->facts.memory_bytes = 80 * MIB; /* 16 of them not to be had */
+    OK(bti_device_open(bti_device_id(gpu)));
+    bti_pool_counters count = bti_pool_count(gpu->pool);
+    assert_true(count.cached > 58 * MIB && count.cached <= 64 * MIB);
+    assert_int_equal(count.limit, count.cached);
+    begin("devices=sim:gpu*1@64M,memory_growth=off", NULL);
+    gpu = bt_device_get(BT_GPU, 0);
+    gpu->facts.memory_bytes = 1000 * MIB;
+    expect_error(bti_device_open(bti_device_id(gpu)), BT_RESOURCE_EXHAUSTED, "out of memory");
+    gpu->facts.memory_bytes = 64 * MIB;
+    OK(bti_device_open(bti_device_id(gpu)));
+}
+
+/* What a driver borrows is in use, and told apart. */
+static void what_is_lent_is_counted(void **state) {
+    (void)state;
+    bt_memory_info memory = BT_MEMORY_INFO_INIT;
+    uint64_t address;
+    void *lent;
+    begin("devices=sim:gpu*1@64M", NULL);
+    bt_device *gpu = bt_device_get(BT_GPU, 0);
+    OK(bti_device_open(bti_device_id(gpu)));
+    OK(bti_memory_lend(bti_device_id(gpu), 3 * MIB, &address, &lent));
+    OK(bt_memory(gpu, &memory));
+    assert_int_equal(memory.used, 3 * MIB);
+    assert_int_equal(memory.scratch, 3 * MIB);
+    bti_memory_take_back(bti_device_id(gpu), lent);
+    OK(bt_memory(gpu, &memory));
+    assert_int_equal(memory.used + memory.scratch, 0);
+}
+
 static void counters(void **state) {
     (void)state;
     begin("devices=sim:gpu*2", NULL);
@@ -101,9 +161,8 @@ static void counters(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_teardown(name, end)
     const struct CMUnitTest tests[] = {
-        TEST(memory_settings_bind_and_come_first),
-        TEST(growth_off_takes_all),
-        TEST(counters),
+        TEST(memory_settings_bind_and_come_first), TEST(growth_off_takes_all),    TEST(large_takes_come_in_pieces),
+        TEST(growth_off_leaves_what_others_hold),  TEST(what_is_lent_is_counted), TEST(counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
