@@ -51,7 +51,9 @@ BT_API void bti_replica_end(bti_replica_guard *guard);
 /* `BT_REPLICA(s, i) { ... }`: work inside goes to replica i's device, and bt_value gives its replica. For steps by hand. */
 #define BT_REPLICA(which, index) BTI_BLOCK(replica, bti_replica_begin(which, index))
 
-/* arrays[i] (one per replica, equal shapes) become their sum, on each replica's device. Recorded, not waited for. */
+/* arrays[i] (one per replica, equal shapes) become their sum, on each replica's device. Not waited for: devices of one driver
+ * that sums over devices by itself (NCCL's, say) are given the work at once, which the flag `collectives` decides; else it is
+ * recorded as a sum on the first device and copies of it. The order of the sum is the driver's, its bits equal on all. */
 BT_API void bt_all_reduce(bt_strategy *strategy, bt_array **arrays);
 #define bt_all_reduce(...) BTI_AT_VOID(bt_all_reduce(__VA_ARGS__))
 

@@ -208,6 +208,37 @@ void bti_device_graph_free(int id, void *graph) {
     if (graph) bti_registry_at(id)->driver->graph_free(bti_registry_at(id)->state, graph);
 }
 
+/* `addresses` NULL: only whether it can. */
+static bt_status all_reduce(const int *ids, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                            size_t elements) {
+    void *states[BTI_MAX_DEVICES];
+    const bti_driver *driver = NULL;
+    if (count < 1 || count > BTI_MAX_DEVICES)
+        return bti_fail(BT_INVALID_ARGUMENT, "a fold over %d devices; there can be 1 to %d", count, BTI_MAX_DEVICES);
+    for (int i = 0; i < count; i++) {
+        BTI_TRY(bti_device_open(ids[i]));
+        const bt_device *device = bti_registry_at(ids[i]);
+        if (!driver) driver = device->driver;
+        if (driver != device->driver)
+            return bti_fail(BT_UNIMPLEMENTED,
+                            "%s and %s are of different drivers, %s and %s, which do not fold together",
+                            bti_registry_at(ids[0])->name, device->name, driver->name, device->driver->name);
+        states[i] = device->state;
+    }
+    if (!driver->all_reduce)
+        return bti_fail(BT_UNIMPLEMENTED, "the driver %s does not fold over devices", driver->name);
+    return driver->all_reduce(states, count, addresses, dtype, op, elements);
+}
+
+bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op) {
+    return all_reduce(ids, count, NULL, dtype, op, 0);
+}
+
+bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                                size_t elements) {
+    return elements ? all_reduce(ids, count, addresses, dtype, op, elements) : BT_OK;
+}
+
 bt_status bti_device_finish(int id) {
     bti_event event;
     BTI_TRY(bti_device_record(id, &event));

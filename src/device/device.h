@@ -83,6 +83,11 @@ bt_status bti_device_graph_begin(int id);
 bt_status bti_device_graph_end(int id, void **graph);
 bt_status bti_device_graph_run(int id, void *graph, bool *stale);
 void bti_device_graph_free(int id, void *graph); /* NULL is fine */
+/* all_reduce of drivers/driver.h: first whether it can be had (UNIMPLEMENTED says why not: devices of several drivers, say),
+ * then the fold itself. The caller is the only one that launches on any of the devices meanwhile. */
+bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op);
+bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                                size_t elements);
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
 /* Whether launches on it return before the work is done. */

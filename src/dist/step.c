@@ -1,9 +1,11 @@
 /* One training step, mirrored: shares of the batch, gradients everywhere, their sum everywhere, equal updates. All of it is only
- * recorded here; devices then work at the same time. */
+ * recorded here, or enqueued where the driver sums over devices; devices then work at the same time. */
 #include <string.h>
 #include <time.h>
 
+#include "array/collective.h"
 #include "base/alloc.h"
+#include "device/device.h"
 #include "dist/strategy.h"
 
 void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
@@ -12,9 +14,15 @@ void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
         return;
     }
-    bt_array *sum = NULL;
+    int devices[BTI_MAX_REPLICAS];
+    bt_array *sum = NULL, *sums[BTI_MAX_REPLICAS];
     BT_ON(bt_device_long_name(strategy->devices[0])) sum = bt_add_n(arrays, strategy->count);
-    for (int i = 0; i < strategy->count; i++) arrays[i] = bt_to(sum, bt_device_long_name(strategy->devices[i]));
+    for (int i = 0; i < strategy->count; i++) {
+        devices[i] = bti_device_id(strategy->devices[i]);
+        sums[i] = bt_to(sum, bt_device_long_name(strategy->devices[i]));
+    }
+    bt_status status = bti_sum_by_driver(devices, strategy->count, arrays, sums, 1);
+    for (int i = 0; i < strategy->count; i++) arrays[i] = status == BT_OK ? sums[i] : bti_poison(bti_error_last());
 }
 
 typedef struct step {
@@ -140,15 +148,38 @@ static bt_status measure(step *s, bt_array *x, bt_array *y) {
 
 /* --- the step --------------------------------------------------------------------------------------------------------- */
 
+/* Whether each device has a part of every gradient, in its order. */
+static bool all_take_part(const step *s) { return !s->strategy->exact && s->shards == s->strategy->count; }
+
+/* sums[parameter][replica] */
+static bt_status sum_gradients(const step *s, bt_array **sums) {
+    int devices[BTI_MAX_REPLICAS], count = s->strategy->count;
+    bt_array **parts = s->grads;
+    for (int r = 0; r < count; r++) devices[r] = bti_device_id(s->strategy->devices[r]);
+    for (int p = 0; p < s->parameter_count; p++) {
+        bt_array *sum = sum_of(s, &parts[p * s->shards]);
+        for (int r = 0; r < count; r++) sums[p * count + r] = bt_to(sum, device_name(s, r));
+    }
+    if (all_take_part(s)) BTI_TRY(bti_sum_by_driver(devices, count, parts, sums, s->parameter_count));
+    return all_good(sums, s->parameter_count * count);
+}
+
+static bt_status update_replica(const step *s, int replica, bt_array *const *sums, bt_array **own) {
+    bt_status status = BT_OK;
+    for (int p = 0; p < s->parameter_count; p++) own[p] = sums[p * s->strategy->count + replica];
+    BT_REPLICA(s->strategy, replica) status = bt_optimizer_step(s->optimizer, s->parameters, own, s->parameter_count);
+    return status;
+}
+
 static bt_status update_all(step *s) {
-    bt_array **sums = bti_alloc((size_t)s->parameter_count * sizeof *sums);
+    size_t count = (size_t)s->parameter_count * (size_t)(s->strategy->count + 1);
+    bt_array **sums = bti_alloc(count * sizeof(bt_array *));
     if (!sums) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    for (int p = 0; p < s->parameter_count; p++) sums[p] = sum_of(s, &s->grads[p * s->shards]);
-    bt_status status = all_good(sums, s->parameter_count);
+    bt_array **own = sums + s->parameter_count * s->strategy->count;
+    bt_status status = sum_gradients(s, sums);
     bti_sets_begin();
     /* every replica gets the sum, those that had no rows too */
-    for (int r = 0; r < s->strategy->count && status == BT_OK; r++)
-        BT_REPLICA(s->strategy, r) status = bt_optimizer_step(s->optimizer, s->parameters, sums, s->parameter_count);
+    for (int r = 0; r < s->strategy->count && status == BT_OK; r++) status = update_replica(s, r, sums, own);
     bt_status committed = bti_sets_end(status == BT_OK);
     bti_free(sums);
     return status == BT_OK ? committed : status;

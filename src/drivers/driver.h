@@ -129,7 +129,8 @@ typedef struct bti_driver {
     void (*graph_free)(void *device, void *graph);
 
     /* (optional) addresses[i] of devices[i], `elements` of the dtype, become the fold (sum, prod, max, min) over all devices, in an
-     * order of the library's own. On each device it comes after what was launched before. UNIMPLEMENTED: not for these. */
+     * order of the library's own, the same bits on each. On each device it comes after what was launched before.
+     * UNIMPLEMENTED: not for these. `addresses` NULL: only tells whether it can, and makes ready what it needs for that. */
     bt_status (*all_reduce)(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
                             size_t elements);
 } bti_driver;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "base/fork.h"
 #include "base/recycle.h"
 #include "base/trace.h"
 #include "device/device.h"
@@ -26,6 +27,11 @@ typedef struct queue {
 static queue queues[BTI_MAX_DEVICES] = {[0 ... BTI_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                                                        .changed = PTHREAD_COND_INITIALIZER,
                                                                        .work = PTHREAD_COND_INITIALIZER}};
+
+static pthread_mutex_t submitting = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(submitting)
+void bti_queues_lock(void) { pthread_mutex_lock(&submitting); }
+void bti_queues_unlock(void) { pthread_mutex_unlock(&submitting); }
 
 uint64_t bti_queue_submitted(int device) { return atomic_load(&queues[device].submitted); }
 uint64_t bti_queue_completed(int device) { return atomic_load(&queues[device].completed); }

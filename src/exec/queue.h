@@ -19,8 +19,10 @@ struct bti_task {
     bti_task *next;
 };
 
-/* Appends; returns its number on that device: 1, 2, ... One submitter at a time over all queues (the graph lock): a task may
+/* Appends; returns its number on that device: 1, 2, ... One submitter at a time over all queues (under their lock): a task may
  * wait for tasks submitted before it and no others, so no cycle can arise. */
+void bti_queues_lock(void);
+void bti_queues_unlock(void);
 uint64_t bti_queue_submit(int device, bti_task *task);
 uint64_t bti_queue_submitted(int device);
 uint64_t bti_queue_completed(int device);

@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "base/flags.h"
-#include "base/fork.h"
+#include "exec/aside.h"
 #include "exec/buffer.h"
 #include "exec/fit.h"
 #include "exec/graph.h"
@@ -110,31 +110,6 @@ static void fail_steps(const bti_run_task *task, bt_status status) {
     }
 }
 
-/* Whoever runs a task may be waiting for something else: its errors are kept from it. */
-typedef struct aside {
-    bti_error *before;
-    bool quiet;
-    bti_place waiting;
-    int depth;
-} aside;
-
-static aside step_aside(void) {
-    aside from = {.before = bti_error_last(), .quiet = bti_errors_quiet(false)};
-    bt_error_clear();
-    from.depth = bti_call_begin(NULL);
-    from.waiting = bti_call_set_place((bti_place){0});
-    return from;
-}
-
-static void come_back(aside from) {
-    bti_call_set_place(from.waiting);
-    bti_call_end(from.depth);
-    bti_errors_quiet(from.quiet);
-    bt_error_clear();
-    (void)!bti_fail_with(from.before);
-    bti_error_release(from.before);
-}
-
 /* What was in flight is done, or has failed, and what was launched after it with it. */
 static void settle(const bti_run_task *task) {
     if (task->failed) return;
@@ -146,9 +121,9 @@ static void settle(const bti_run_task *task) {
 
 static void settle_task(bti_task *base) {
     bti_run_task *task = (bti_run_task *)base;
-    aside from = step_aside();
+    bti_aside from = bti_step_aside();
     settle(task);
-    come_back(from);
+    bti_come_back(from);
     bti_run_done(task->run);
 }
 
@@ -197,12 +172,12 @@ static bool run_steps(bti_run_task *task, bool may) {
 static bool run_task(bti_task *base, bool may) {
     bti_run_task *task = (bti_run_task *)base;
     bool complete = true;
-    aside from = step_aside();
+    bti_aside from = bti_step_aside();
     if (task->of->first == task->of->last)
         bti_queue_wait(task->of->wait_device, task->wait_number);
     else
         complete = run_steps(task, may);
-    come_back(from);
+    bti_come_back(from);
     if (complete) bti_run_done(task->run);
     return complete;
 }
@@ -314,9 +289,6 @@ static void give_back(bti_run *run, const uint64_t *numbers) {
 
 /* --- submitting ------------------------------------------------------------------------------------------------------ */
 
-static pthread_mutex_t submitting = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(submitting)
-
 /* What each device's queue has been given before and with this run. */
 static void number_tasks(bti_run *run, uint64_t *numbers) {
     const bti_prepared *of = run->of;
@@ -339,14 +311,14 @@ uint64_t bti_exec_start(bti_run *run) {
     uint64_t numbers[BTI_MAX_DEVICES];
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
     uint64_t start = bti_trace_begin();
-    pthread_mutex_lock(&submitting);
+    bti_queues_lock();
     number_tasks(run, numbers);
     give_back(run, numbers);
     for (size_t t = 0; t < count; t++) {
         run->tasks[t].task = (bti_task){.run = run_task, .settle = settle_task, .alone = of->tasks.items[t].alone};
         bti_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
     }
-    pthread_mutex_unlock(&submitting);
+    bti_queues_unlock();
     bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);
     uint64_t end = count ? numbers[of->tasks.items[count - 1].device] : 0;
     bti_run_done(run);

@@ -123,7 +123,7 @@ bt_status bti_cuda_all_reduce(void *const *opened, int count, const uint64_t *ad
     set *s;
     pthread_mutex_lock(&lock);
     bt_status status = find(devices, count, &s);
-    if (status == BT_OK) status = enqueue(s, devices, addresses, type, operation, elements);
+    if (status == BT_OK && addresses) status = enqueue(s, devices, addresses, type, operation, elements);
     pthread_mutex_unlock(&lock);
     return status;
 }

@@ -423,6 +423,47 @@ static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     return BT_OK;
 }
 
+/* --- folds over devices --------------------------------------------------------------------------------------------- */
+
+static bti_op pairwise(bti_op fold) {
+    switch (fold) {
+    case BTI_OP_sum: return BTI_OP_add;
+    case BTI_OP_prod: return BTI_OP_mul;
+    case BTI_OP_max: return BTI_OP_maximum;
+    case BTI_OP_min: return BTI_OP_minimum;
+    default: return BTI_OP_COUNT;
+    }
+}
+
+/* Device by device into the first one's memory, which the others then get. */
+static bt_status all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                            size_t elements) {
+    char *hosts[BT_KIND_COUNT * BTI_SIM_MAX];
+    size_t bytes = elements * bt_dtype_size(dtype);
+    if (pairwise(op) == BTI_OP_COUNT || dtype == BT_BOOL)
+        return bti_fail(BT_UNIMPLEMENTED, "simulated devices do not fold %s by %s", bt_dtype_name(dtype),
+                        bti_op_info(op)->name);
+    for (int i = 0; addresses && i < count; i++) {
+        sim_device *device = devices[i];
+        FAULT("all_reduce");
+        BTI_TRY(translate(device, "a fold over devices", addresses[i], bytes, &hosts[i]));
+    }
+    for (int i = 1; addresses && i < count; i++) {
+        bti_operand operands[2];
+        for (int k = 0; k < 2; k++)
+            operands[k] = (bti_operand){.address = (uint64_t)(uintptr_t)hosts[k ? i : 0],
+                                        .dtype = dtype,
+                                        .rank = 1,
+                                        .shape = {(int64_t)elements},
+                                        .stride = {1}};
+        const bti_work work = {pairwise(op), 2, operands, operands[0], NULL, 0};
+        cost(bytes);
+        BTI_TRY(bti_engine_work(&work));
+    }
+    for (int i = 1; addresses && i < count; i++) memcpy(hosts[i], hosts[0], bytes);
+    return BT_OK;
+}
+
 const bti_driver bti_driver_sim = {
     .name = "sim",
     .granularity = BTI_KERNEL,
@@ -450,4 +491,5 @@ const bti_driver bti_driver_sim = {
     .graph_end = graph_end,
     .graph_run = graph_run,
     .graph_free = graph_free,
+    .all_reduce = all_reduce,
 };

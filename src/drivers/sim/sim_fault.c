@@ -20,8 +20,9 @@ typedef struct rule {
     bool and_after;
 } rule;
 
-static const char *const entries[] = {"open",   "alloc",  "upload", "download", "copy", "fill",   "program_load",
-                                      "launch", "record", "wait",   "query",    "sync", "memory", "peer_copy"};
+static const char *const entries[] = {"open",  "alloc",        "upload", "download",  "copy",
+                                      "fill",  "program_load", "launch", "record",    "wait",
+                                      "query", "sync",         "memory", "peer_copy", "all_reduce"};
 static const char *const kinds[BT_KIND_COUNT] = {"cpu", "gpu", "tpu", "acc"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,7 +60,7 @@ static bt_status parse_rule(const char *part, size_t length, rule *out) {
     if (!out->entry)
         return refuse(part, length,
                       "it takes ENTRY:NTH, the entry one of open, alloc, upload, download, copy, fill, "
-                      "program_load, launch, record, wait, query, sync, memory, peer_copy");
+                      "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce");
     out->and_after = end > colon + 1 && end[-1] == '+';
     size_t digits = (size_t)(end - colon - 1) - out->and_after;
     if (!bti_read_int(colon + 1, digits, &out->nth) || out->nth < 1)
