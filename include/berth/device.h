@@ -76,6 +76,9 @@ typedef struct bt_device_info {
     int capability_major, capability_minor; /* CUDA compute capability; 0.0 where there is none */
     size_t memory_bytes;                    /* total; 0: unknown */
     bool opened;
+    const char *
+        details; /* lines of text: its libraries and versions, or why it cannot be opened. With the flag probe=open, of devices
+                            of others' drivers; else "" */
 } bt_device_info;
 #define BT_DEVICE_INFO_INIT \
     { .size = sizeof(bt_device_info) }

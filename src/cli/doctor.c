@@ -52,21 +52,6 @@ static void print_mask(void) {
                     shown == 1 ? " is" : "s are");
 }
 
-/* Every step that was tried, a line each. */
-static bool check_kind(bt_kind kind) {
-    char *reason = NULL;
-    bool works = bt_functional(kind, &reason);
-    printf("  %-4s %s%s%s\n", bt_kind_name(kind), cli_begin(stdout, works ? CLI_GOOD : CLI_BAD),
-           works ? "works" : "none", cli_end(stdout));
-    for (char *line = reason; line && *line;) {
-        int length = (int)strcspn(line, "\n");
-        printf("         %.*s\n", length, line);
-        line += length + (line[length] == '\n');
-    }
-    bt_free(reason);
-    return works;
-}
-
 static void print_memory(bt_kind kind) {
     bt_device *devices[MAX_DEVICES];
     int count = bt_device_list(kind, devices, MAX_DEVICES);
@@ -115,14 +100,18 @@ static void try_libraries(void) {
 }
 
 int cli_doctor(int argc, char **argv) {
-    static const struct option none[] = {{0}};
-    if (cli_option(argc, argv, none) != -1 || !cli_no_more(argc, argv)) return CLI_USAGE;
+    bool json;
+    int code = cli_only_json(argc, argv, &json);
+    if (code != CLI_OK) return code;
+    if (bt_set_flag("probe", "open") != BT_OK) return cli_error(argv, "probe");
+    if (json) return doctor_print_json();
     printf("berth %s\n", BERTH_VERSION);
-    if (bt_set_flag("probe", "child") != BT_OK) return cli_error(argv, "probe");
     bool good = check_flags();
     print_mask();
     heading("devices");
-    for (int kind = 0; kind < BT_KIND_COUNT; kind++) good &= check_kind((bt_kind)kind) || kind != BT_CPU;
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++) good &= doctor_check_kind((bt_kind)kind) || kind != BT_CPU;
+    heading("devices opened, in a process of their own");
+    doctor_print_opened();
     heading("memory");
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) print_memory((bt_kind)kind);
     heading("compiler");

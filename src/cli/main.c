@@ -37,8 +37,8 @@ static const struct command {
      "8192, 16384, launch launch_100 launch_graph. A warm-up comes first; compiled kernels are not kept on\n"
      "disk. OF COPY is the rate beside that of a copy within the device's memory.\n"},
     {"devices", cli_devices, "lists the devices that are here", "[--json]", JSON_HELP},
-    {"doctor", cli_doctor, "says what works and, where it does not, why", "",
-     "Fails when a setting is faulty or the CPU cannot be used.\n"},
+    {"doctor", cli_doctor, "says what works and, where it does not, why", "[--json]",
+     JSON_HELP "Fails when a setting is faulty or the CPU cannot be used.\n"},
     {"config", cli_config, "lists the settings: values, who set them, what they do", "[--json]",
      JSON_HELP "Settings are given as BERTH_FLAGS=\"name=value,name=value\". Fails when one of those is faulty.\n"},
     {"ops", cli_ops, "lists the operations", "[--json]", JSON_HELP},

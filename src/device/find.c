@@ -211,6 +211,7 @@ bt_status bt_device_describe(const bt_device *device, bt_device_info *info) {
                              .capability_major = facts->capability_major,
                              .capability_minor = facts->capability_minor,
                              .memory_bytes = facts->memory_bytes,
-                             .opened = atomic_load(&device->opened)};
+                             .opened = atomic_load(&device->opened),
+                             .details = device->details ? device->details : ""};
     return BT_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/quote.h"
 #include "device/registry.h"
 #include "device/trial.h"
@@ -59,15 +60,17 @@ static void name_device(bt_device *device) {
     bti_name_long(device->kind, index, device->long_name, sizeof device->long_name);
 }
 
-static bool add_device(const bti_driver *driver, const bti_device_facts *facts, account *told) {
+static bool add_device(const bti_driver *driver, const bti_device_facts *facts, char *details, account *told) {
     bt_device *device = bti_registry_new();
     if (!device) {
+        bti_free(details);
         bti_str_addf(&told->tried[facts->kind], "%s: more than %d devices in all\n", driver->name, BTI_MAX_DEVICES);
         return false;
     }
     device->kind = facts->kind;
     device->driver = driver;
     device->facts = *facts;
+    device->details = details;
     device->growth = -1;
     device->twin = facts->kind == BT_GPU && is_opencl(driver) && is_twin(facts);
     name_device(device);
@@ -104,16 +107,23 @@ static int keep_kinds(bti_device_facts *facts, int count, unsigned kinds) {
 static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
     int count = 0, order[BTI_MAX_DEVICES];
-    bti_str tried = {0};
-    if ((!driver->likely || driver->likely(kinds, &tried)) && (!driver->foreign || bti_trial(driver, kinds, &tried)) &&
-        driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &tried) != BT_OK)
-        bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
+    bti_str tried = {0}, opened = {0}, end = {0};
+    if ((!driver->likely || driver->likely(kinds, &tried)) && (!driver->foreign || bti_trial(driver, kinds, &tried))) {
+        if (driver->foreign) bti_trial_open(driver, kinds, &opened, &end); /* before this process has called it */
+        if (driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &tried) != BT_OK)
+            bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
+    }
     count = keep_kinds(facts, count, kinds);
     for (int i = 0; i < count; i++)
         if (facts[i].kind == BT_GPU && !is_opencl(driver)) note_card(&facts[i]);
     int shown = apply_mask(driver, facts, count, mask, order, &told->mask);
-    for (int i = 0; i < shown; i++)
-        if (!add_device(driver, &facts[order[i]], told)) break;
+    for (int i = 0; i < shown; i++) {
+        char *details = bti_trial_told(&opened, facts[order[i]].ordinal);
+        if (!details && end.length) details = bti_strdup(bti_str_text(&end));
+        if (!add_device(driver, &facts[order[i]], details, told)) break;
+    }
+    bti_str_free(&opened);
+    bti_str_free(&end);
     for (int kind = 0; kind < BT_KIND_COUNT; kind++)
         if (kinds & BTI_KIND(kind)) bti_str_add(&told->tried[kind], bti_str_text(&tried));
     bti_str_free(&tried);

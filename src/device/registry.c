@@ -170,6 +170,7 @@ void bti_device_shutdown(void) {
     for (int id = bti_registry_total() - 1; id >= 0; id--) {
         bti_device_close(&table[id]);
         pthread_mutex_destroy(&table[id].lock);
+        bti_free(table[id].details);
     }
     atomic_store(&total, 0);
     atomic_store(&known, 0);

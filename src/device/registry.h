@@ -17,6 +17,7 @@ struct bt_device {
     bti_device_facts facts;
     char name[24], long_name[64];
     bool twin;           /* another driver has the same card: only its own name, opencl0:0, leads to it */
+    char *details;       /* lines of what a child told that opened it; NULL: none did */
     atomic_bool retired; /* replaced by a simulated one; no name leads to it */
 
     pthread_mutex_t lock; /* of what follows */

@@ -22,9 +22,8 @@
 
 typedef struct trial {
     pid_t child;
-    int report, said; /* to read from: '+' and the child's maps once it has probed; what it prints */
-    bti_str maps, words;
-    bool done;
+    int report, said; /* to read from: what it found (of a probe '+' and its maps), what it prints */
+    bti_str report_text, words;
 } trial;
 
 /* --- in the child -------------------------------------------------------------------------------------------------- */
@@ -59,22 +58,61 @@ static void read_all(int from, bti_str *text) {
     for (ssize_t n; (n = read(from, piece, sizeof piece)) > 0;) bti_str_add_bytes(text, piece, (size_t)n);
 }
 
-static _Noreturn void probe_in_child(const bti_driver *driver, unsigned kinds, int report, int said) {
-    static bti_device_facts facts[BTI_MAX_DEVICES];
+static bti_device_facts facts[BTI_MAX_DEVICES];
+
+static void probe_in_child(const bti_driver *driver, unsigned kinds, int report) {
     bti_str reason = {0}, maps = {0};
     int count = 0;
-    behave(said);
     (void)!driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &reason);
     int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (file >= 0) read_all(file, &maps);
     write_all(report, "+", 1);
     write_all(report, bti_str_text(&maps), maps.length);
-    _exit(0);
+}
+
+/* Nobody lends there: what is opened only tells of itself. */
+static bt_status take_none(int device, size_t bytes, uint64_t *address, void **block) {
+    (void)device, (void)address, (void)block;
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "no %zu bytes are lent in a trial", bytes);
+}
+static void give_none(int device, void *block) { (void)device, (void)block; }
+
+static void tell_of(const bti_driver *driver, int ordinal, bti_str *lines) {
+    const bti_lender lender = {0, take_none, give_none};
+    size_t free_bytes, total_bytes;
+    void *device;
+    if (driver->open(ordinal, &lender, &device) != BT_OK) {
+        bti_str_addf(lines, "cannot be opened: %s\n", bt_error_text());
+        return;
+    }
+    if (driver->memory(device, &free_bytes, &total_bytes) == BT_OK)
+        bti_str_addf(lines, "opened: %zu of %zu MiB of memory are free\n", free_bytes >> 20, total_bytes >> 20);
+    else
+        bti_str_add(lines, "opened\n");
+    if (driver->describe) driver->describe(device, lines);
+    driver->close(device);
+}
+
+static void open_in_child(const bti_driver *driver, unsigned kinds, int report) {
+    bti_str reason = {0};
+    int count = 0;
+    if (driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &reason) != BT_OK) return;
+    for (int i = 0; i < count && i < BTI_MAX_DEVICES; i++) {
+        bti_str lines = {0}, head = {0};
+        if (!(kinds & (1u << facts[i].kind))) continue;
+        tell_of(driver, facts[i].ordinal, &lines);
+        bti_str_addf(&head, "%d %zu\n", facts[i].ordinal, lines.length);
+        write_all(report, bti_str_text(&head), head.length);
+        write_all(report, bti_str_text(&lines), lines.length);
+    }
+    write_all(report, "+", 1);
 }
 
 /* --- in the parent ------------------------------------------------------------------------------------------------- */
 
-static bool start(trial *t, const bti_driver *driver, unsigned kinds) {
+typedef void child_work(const bti_driver *driver, unsigned kinds, int report);
+
+static bool start(trial *t, child_work *work, const bti_driver *driver, unsigned kinds) {
     int report[2], said[2];
     if (pipe2(report, O_CLOEXEC)) return false;
     if (pipe2(said, O_CLOEXEC)) {
@@ -83,7 +121,11 @@ static bool start(trial *t, const bti_driver *driver, unsigned kinds) {
         return false;
     }
     t->child = fork();
-    if (!t->child) probe_in_child(driver, kinds, report[1], said[1]);
+    if (!t->child) {
+        behave(said[1]);
+        work(driver, kinds, report[1]);
+        _exit(0);
+    }
     close(report[1]);
     close(said[1]);
     t->report = report[0];
@@ -108,14 +150,18 @@ static bool take(int from, bti_str *text) {
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-/* Until the child has ended, or time is over. */
-static bool listen_to(trial *t, int64_t deadline) {
+/* Until the child has ended, or has been silent for too long. */
+static bool listen_to(trial *t, double seconds) {
+    int64_t wait = (int64_t)(seconds * 1000), deadline = now_ms() + wait;
     struct pollfd from[2] = {{.fd = t->report, .events = POLLIN}, {.fd = t->said, .events = POLLIN}};
     while (from[0].fd >= 0) {
         int64_t left = deadline - now_ms();
         if (left <= 0) return false;
         if (poll(from, 2, (int)left) <= 0) continue;
-        if (from[0].revents && !take(t->report, &t->maps)) from[0].fd = -1;
+        if (from[0].revents) {
+            deadline = now_ms() + wait;
+            if (!take(t->report, &t->report_text)) from[0].fd = -1;
+        }
         if (from[1].fd >= 0 && from[1].revents && !take(t->said, &t->words)) from[1].fd = -1;
     }
     return true;
@@ -126,7 +172,7 @@ static void read_maps(trial *t) {
     snprintf(path, sizeof path, "/proc/%ld/maps", (long)t->child);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return;
-    read_all(file, &t->maps);
+    read_all(file, &t->report_text);
     close(file);
 }
 
@@ -152,34 +198,67 @@ static void add_end(int status, bool known, bti_str *reason) {
         bti_str_add(reason, "ended the process");
 }
 
-static bti_verdict run(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *maps) {
-    trial t = {0};
+/* Starts it and listens until it ends, or ends it; false: no child can be made. */
+static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned kinds, bti_str *end) {
     double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
-    if (!start(&t, driver, kinds)) return BTI_NO_VERDICT; /* no child can be made: as without trials */
+    if (!start(t, work, driver, kinds)) return false;
     int status = 0;
-    bool ended = listen_to(&t, now_ms() + (int64_t)(seconds * 1000)), known;
-    t.done = t.maps.length > 0;
+    bool ended = listen_to(t, seconds), known;
     if (!ended) {
-        if (!t.done) read_maps(&t);
-        kill(t.child, SIGKILL);
+        if (!t->report_text.length) read_maps(t);
+        kill(t->child, SIGKILL);
     }
     pid_t waited;
-    while ((waited = waitpid(t.child, &status, 0)) < 0 && errno == EINTR) {
+    while ((waited = waitpid(t->child, &status, 0)) < 0 && errno == EINTR) {
     }
-    known = waited == t.child;
-    if (!t.done) {
-        bti_str_addf(reason, "%s: its library, tried in a process of its own, ", driver->name);
-        if (ended)
-            add_end(status, known, reason);
-        else
-            bti_str_addf(reason, "gave no answer in %g seconds (flag probe_seconds)", seconds);
-        add_words(&t, reason);
+    known = waited == t->child;
+    if (ended)
+        add_end(status, known, end);
+    else
+        bti_str_addf(end, "gave no answer in %g seconds (flag probe_seconds)", seconds);
+    add_words(t, end);
+    close(t->report);
+    close(t->said);
+    bti_str_free(&t->words);
+    return true;
+}
+
+static bti_verdict run(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *maps) {
+    trial t = {0};
+    bti_str end = {0};
+    if (!try(&t, probe_in_child, driver, kinds, &end)) return BTI_NO_VERDICT; /* as without trials */
+    bool done = bti_str_text(&t.report_text)[0] == '+';
+    if (!done)
+        bti_str_addf(reason, "%s: its library, tried in a process of its own, %s", driver->name, bti_str_text(&end));
+    bti_str_free(&end);
+    *maps = t.report_text;
+    return done ? BTI_GOOD : BTI_BAD;
+}
+
+void bti_trial_open(const bti_driver *driver, unsigned kinds, bti_str *told, bti_str *reason) {
+    trial t = {0};
+    if (bti_flag_choice(BTI_FLAG_probe) != BTI_PROBE_OPEN) return;
+    bti_str end = {0};
+    if (!try(&t, open_in_child, driver, kinds, &end)) return;
+    *told = t.report_text;
+    if (!told->length || told->text[told->length - 1] != '+')
+        bti_str_addf(reason, "opening it, in a process of its own, %s\n", bti_str_text(&end));
+    bti_str_free(&end);
+}
+
+char *bti_trial_told(const bti_str *told, int ordinal) {
+    const char *at = bti_str_text(told), *end = at + told->length;
+    int number, head;
+    size_t bytes;
+    while (at < end && sscanf(at, "%d %zu\n%n", &number, &bytes, &head) == 2 && bytes <= (size_t)(end - at - head)) {
+        if (number == ordinal) {
+            bti_str lines = {0};
+            bti_str_add_bytes(&lines, at + head, bytes);
+            return bti_str_take(&lines);
+        }
+        at += (size_t)head + bytes;
     }
-    close(t.report);
-    close(t.said);
-    bti_str_free(&t.words);
-    *maps = t.maps;
-    return t.done ? BTI_GOOD : BTI_BAD;
+    return NULL;
 }
 
 bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason) {

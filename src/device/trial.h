@@ -8,6 +8,13 @@
 /* Whether the driver may be asked for its devices in this process; if not, the reason. Blocks until the child has ended. */
 bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason);
 
+/* With the flag probe=open: the driver's devices of these kinds opened, each told of, in another child. The time that the flag gives
+ * is for each of them. Adds "<ordinal> <bytes>\n" and so many bytes of lines per device to `told`; how it ended before all were told of
+ * goes to `reason`. No device is opened in this process. */
+void bti_trial_open(const bti_driver *driver, unsigned kinds, bti_str *told, bti_str *reason);
+/* The lines of one of them; NULL: it was not reached. Yours to bti_free. */
+char *bti_trial_told(const bti_str *told, int ordinal);
+
 /* --- verdict.c: what was found is kept in the folder of the disk cache, for the programs that follow ------------------
  * A verdict holds as long as the machine runs, the libraries that were loaded are the same files, and the environment that
  * libraries of devices read has not changed. Whatever is wrong with the folder: there is no verdict. */
