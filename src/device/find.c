@@ -10,7 +10,7 @@
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-/* "there are GPU:0 to GPU:3", "there is only GPU:0", "there is none" */
+/* "there are GPU:0 to GPU:3", "there is only GPU:0", "there is none", or why */
 static bt_status missing(bt_kind kind, const char *shown) {
     int count = 0;
     char range[96];
@@ -19,6 +19,8 @@ static bt_status missing(bt_kind kind, const char *shown) {
         snprintf(range, sizeof range, "there are %s:0 to %s:%d", bt_kind_name(kind), bt_kind_name(kind), count - 1);
     else if (count == 1)
         snprintf(range, sizeof range, "there is only %s:0", bt_kind_name(kind));
+    else if (bti_probe_fault(kind))
+        return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, bti_probe_fault(kind));
     else
         snprintf(range, sizeof range, "there is no %s (bt_functional and `berth doctor` say why)", bt_kind_name(kind));
     return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, range);

@@ -20,6 +20,7 @@ static const bti_driver *const drivers[] = {
 
 typedef struct account {
     bti_str tried[BT_KIND_COUNT]; /* what the driver tried, of the kinds that have no device by it */
+    bti_str fault[BT_KIND_COUNT]; /* what its library did when it was tried, if that was bad */
     bti_str mask;                 /* what the mask hid of its GPUs */
 } account;
 static account accounts[DRIVER_COUNT];
@@ -107,8 +108,8 @@ static int keep_kinds(bti_device_facts *facts, int count, unsigned kinds) {
 static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
     int count = 0, order[BTI_MAX_DEVICES];
-    bti_str tried = {0}, opened = {0}, end = {0};
-    if ((!driver->likely || driver->likely(kinds, &tried)) && (!driver->foreign || bti_trial(driver, kinds, &tried))) {
+    bti_str tried = {0}, fault = {0}, opened = {0}, end = {0};
+    if ((!driver->likely || driver->likely(kinds, &tried)) && (!driver->foreign || bti_trial(driver, kinds, &fault))) {
         if (driver->foreign) bti_trial_open(driver, kinds, &opened, &end); /* before this process has called it */
         if (driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &tried) != BT_OK)
             bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
@@ -125,8 +126,13 @@ static void ask(const bti_driver *driver, unsigned kinds, const char *mask, acco
     bti_str_free(&opened);
     bti_str_free(&end);
     for (int kind = 0; kind < BT_KIND_COUNT; kind++)
-        if (kinds & BTI_KIND(kind)) bti_str_add(&told->tried[kind], bti_str_text(&tried));
+        if (kinds & BTI_KIND(kind)) {
+            bti_str_add(&told->tried[kind], bti_str_text(&tried));
+            bti_str_add(&told->tried[kind], bti_str_text(&fault));
+            bti_str_add_bytes(&told->fault[kind], bti_str_text(&fault), strcspn(bti_str_text(&fault), "\n"));
+        }
     bti_str_free(&tried);
+    bti_str_free(&fault);
 }
 
 static unsigned named_kinds(const bti_sim_spec *spec) {
@@ -162,9 +168,18 @@ void bti_probe_reasons(bt_kind kind, bool none, bti_str *text) {
     }
 }
 
+const char *bti_probe_fault(bt_kind kind) {
+    for (int i = 0; i < DRIVER_COUNT; i++)
+        if (accounts[i].fault[kind].length) return bti_str_text(&accounts[i].fault[kind]);
+    return NULL;
+}
+
 void bti_probe_forget(void) {
     for (int i = 0; i < DRIVER_COUNT; i++) {
-        for (int kind = 0; kind < BT_KIND_COUNT; kind++) bti_str_free(&accounts[i].tried[kind]);
+        for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
+            bti_str_free(&accounts[i].tried[kind]);
+            bti_str_free(&accounts[i].fault[kind]);
+        }
         bti_str_free(&accounts[i].mask);
     }
     card_count = 0;

@@ -110,6 +110,76 @@ static void what_behaves_is_tried_once(void **state) {
     expect_trial(&hanging, true, "");
 }
 
+/* --- opened ------------------------------------------------------------------------------------------------------ */
+
+static bt_status three(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+    (void)kinds, (void)capacity, (void)reason;
+    for (int i = 0; i < 3; i++) facts[i] = (bti_device_facts){.kind = BT_GPU, .ordinal = 10 + i};
+    *count = 3;
+    return BT_OK;
+}
+static const char *third; /* how the third one behaves */
+static bt_status open_one(int ordinal, const bti_lender *lender, void **device) {
+    void *block;
+    uint64_t address;
+    static int opened;
+    opened = ordinal;
+    *device = &opened;
+    assert_int_equal(lender->take(0, 64, &address, &block), BT_RESOURCE_EXHAUSTED);
+    if (ordinal == 11) return bti_fail(BT_UNAVAILABLE, "held by another process");
+    while (ordinal == 12 && !strcmp(third, "hang")) pause();
+    if (ordinal == 12 && !strcmp(third, "crash")) raise(SIGKILL);
+    return BT_OK;
+}
+static void close_one(void *device) { (void)device; }
+static bt_status memory_of(void *device, size_t *free_bytes, size_t *total_bytes) {
+    (void)device;
+    *free_bytes = (size_t)3 << 20;
+    *total_bytes = (size_t)5 << 20;
+    return BT_OK;
+}
+static void describe(void *device, bti_str *text) { bti_str_addf(text, "library 7 of %d\nanother\n", *(int *)device); }
+
+static void expect_told(const bti_str *records, int ordinal, const char *lines) {
+    char *text = bti_trial_told(records, ordinal);
+    if (!lines)
+        assert_null(text);
+    else
+        assert_string_equal(text, lines);
+    bti_free(text);
+}
+
+static void devices_are_opened_in_a_child(void **state) {
+    (void)state;
+    const bti_driver driver = {.name = "three",
+                               .probe = three,
+                               .open = open_one,
+                               .close = close_one,
+                               .memory = memory_of,
+                               .describe = describe,
+                               .foreign = true};
+    static const char *const thirds[] = {"well", "hang", "crash"};
+    static const char *const ends[] = {"", "gave no answer in 0.3 seconds", "crashed (Killed)"};
+    for (int i = 0; i < 3; i++) {
+        bti_str lines = {0}, reason = {0};
+        third = thirds[i];
+        begin_trials("probe=open,probe_seconds=0.3");
+        bti_trial_open(&driver, BTI_KIND(BT_GPU), &lines, &reason);
+        expect_told(&lines, 10, "opened: 3 of 5 MiB of memory are free\nlibrary 7 of 10\nanother\n");
+        expect_told(&lines, 11, "cannot be opened: held by another process\n");
+        expect_told(&lines, 12, i ? NULL : "opened: 3 of 5 MiB of memory are free\nlibrary 7 of 12\nanother\n");
+        expect_told(&lines, 13, NULL);
+        assert_int_equal(reason.length > 0, i > 0);
+        assert_non_null(strstr(bti_str_text(&reason), ends[i]));
+        bti_str_free(&lines);
+        bti_str_free(&reason);
+    }
+    bti_str lines = {0}, reason = {0};
+    begin_trials("probe=child");
+    bti_trial_open(&driver, BTI_KIND(BT_GPU), &lines, &reason);
+    assert_int_equal(lines.length + reason.length, 0);
+}
+
 static int make_folder(void **state) {
     (void)state;
     atexit(at_exit);
@@ -131,6 +201,7 @@ int main(void) {
         TEST(a_hanging_library_costs_a_wait),
         TEST(a_crash_and_an_exit_are_told),
         TEST(what_behaves_is_tried_once),
+        TEST(devices_are_opened_in_a_child),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -140,6 +140,80 @@ static void one_lost_device_leaves_the_rest(void **state) {
     }
 }
 
+static void sum_over_both(bt_array **parts) {
+    bt_strategy *s = bt_mirrored(NULL, 0);
+    assert_int_equal(bt_strategy_count(s), 2);
+    for (int r = 0; r < 2; r++) {
+        bt_array *x = NULL;
+        BT_ON("cpu") x = BT_ARRAY(float, (3), 1, 2, (float)r);
+        parts[r] = bt_to(x, r ? "gpu:1" : "gpu:0");
+    }
+    bt_all_reduce(s, parts);
+}
+
+static void sums_go_by_nccl(void **state) {
+    (void)state;
+    float back[3] = {0};
+    bt_array *parts[2];
+    begin(TWO, NULL, NULL);
+    BT_SCOPE {
+        sum_over_both(parts);
+        for (int r = 0; r < 2; r++) {
+            OK(bt_read(parts[r], back, sizeof back));
+            assert_true(back[0] == 2 && back[1] == 4 && back[2] == 1);
+        }
+        expect_text(fake.log(), "fold 2");
+    }
+    begin(TWO, "nccl", NULL); /* without it: the first one's sum, the kernel of which is missing there */
+    BT_SCOPE {
+        sum_over_both(parts);
+        OK(bt_block(parts[1]));
+        assert_null(strstr(fake.log(), "fold 2"));
+        OK(bt_set_flag("collectives", "driver"));
+        sum_over_both(parts);
+        expect_error(bt_block(parts[0]), BT_FAILED_PRECONDITION, "libnccl2");
+    }
+    static const char *const calls[] = {"ncclGroupStart", "ncclAllReduce", "ncclGroupEnd"};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char json[1200];
+        snprintf(json, sizeof json, "{\"fail\": {\"%s\": [1, 1]}, \"devices\": [" CARD_A "," CARD_B "]}", calls[i]);
+        begin(json, NULL, NULL);
+        BT_SCOPE {
+            sum_over_both(parts);
+            for (int r = 0; r < 2; r++) expect_error(bt_block(parts[r]), BT_INTERNAL, calls[i]);
+            sum_over_both(parts);
+            for (int r = 0; r < 2; r++) OK(bt_block(parts[r]));
+        }
+    }
+    begin("{\"fail\": {\"ncclCommInitAll\": [1, 1]}, \"devices\": [" CARD_A "," CARD_B "]}", NULL, NULL);
+    BT_SCOPE { /* known before: by copies */
+        sum_over_both(parts);
+        for (int r = 0; r < 2; r++) OK(bt_block(parts[r]));
+        assert_null(strstr(fake.log(), "fold 2"));
+    }
+}
+
+static void opened_in_a_child_they_tell(void **state) {
+    (void)state;
+    begin(TWO, "cublasLt", NULL);
+    OK(bt_set_flag("probe", "open"));
+    for (int i = 0; i < 2; i++) {
+        bt_device_info info = BT_DEVICE_INFO_INIT;
+        OK(bt_device_describe(bt_device_get(BT_GPU, i), &info));
+        expect_text(info.details, i ? "opened: 64 of 64 MiB" : "opened: 125 of 128 MiB");
+        expect_text(info.details, i ? "compute capability 8.0" : "compute capability 9.0");
+        expect_text(info.details, "NCCL 2.28.3");
+        expect_text(info.details, "(matrix products): not there:");
+        assert_false(info.opened);
+    }
+    assert_int_equal(fake.contexts_made(), 0); /* in this process */
+    begin(TWO, "nvrtc", NULL);
+    OK(bt_set_flag("probe", "open"));
+    bt_device_info info = BT_DEVICE_INFO_INIT;
+    OK(bt_device_describe(bt_device_get(BT_GPU, 0), &info));
+    expect_text(info.details, "cannot be opened: NVRTC is not there");
+}
+
 /* A machine whose one card other processes share. */
 #define SHARED_CARD(processes)                                                                               \
     "{\"devices\": [{\"name\": \"NVIDIA S\", \"memory\": 134217728, \"capability\": [9, 0], \"processes\": " \
@@ -214,6 +288,8 @@ int main(void) {
         cmocka_unit_test(arrays_move),
         cmocka_unit_test(kernels_are_launched),
         cmocka_unit_test(one_lost_device_leaves_the_rest),
+        cmocka_unit_test(sums_go_by_nccl),
+        cmocka_unit_test(opened_in_a_child_they_tell),
         cmocka_unit_test(processes_are_listed_largest_first),
         cmocka_unit_test(out_of_memory_is_reported_with_others),
     };

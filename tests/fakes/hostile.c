@@ -1,0 +1,16 @@
+/* A library that misbehaves as soon as it is opened, as BERTH_FAKE_HOSTILE says; by the name of a driver's. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+__attribute__((constructor)) static void begin(void) {
+    const char *how = getenv("BERTH_FAKE_HOSTILE");
+    if (!how) return;
+    fprintf(stderr, "about to %s\n", how);
+    if (!strcmp(how, "crash")) raise(SIGSEGV);
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "exit")) exit(3);
+    while (!strcmp(how, "hang")) pause();
+}
