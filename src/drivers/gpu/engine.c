@@ -6,6 +6,7 @@
 #include "drivers/gpu/program.h"
 
 #define MOST_GROUPS (1 << 20)
+#define ROUNDS 8 /* of as many groups as the device holds at once; then groups take more units each */
 
 /* --- modules ------------------------------------------------------------------------------------------------------- */
 
@@ -31,9 +32,10 @@ bt_status bti_gpu_start(bti_gpu *gpu, bti_gpu_module *module, const bti_gpu_grid
         return bti_fail(BT_UNIMPLEMENTED, "%s takes %d threads a group for %s, which has %d", gpu->name,
                         function->threads, grid->name, grid->threads);
     int64_t groups = (grid->units + grid->at_once - 1) / grid->at_once;
+    int64_t most = function->groups ? (int64_t)function->groups * ROUNDS : MOST_GROUPS;
     if (!groups) return BT_OK;
     bti_gpu_launch launch = {.function = function,
-                             .groups = (uint32_t)(groups < MOST_GROUPS ? groups : MOST_GROUPS),
+                             .groups = (uint32_t)(groups < most ? groups : most),
                              .threads = (uint32_t)grid->threads,
                              .local = grid->local,
                              .local_bytes = grid->local_bytes,

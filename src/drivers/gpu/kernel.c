@@ -112,18 +112,17 @@ static void exchange_box(const bti_kernel *kernel, bti_box *box, int a, int b) {
     }
 }
 
-/* The variant in which an axis stands second to last; built when it is first wanted. */
-static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, int axis, variant **found) {
-    int second = bti_kernel_axes(&kernel->own.kernel) - 2;
+/* The variant with this kernel, in which an axis has changed places; built when it is first wanted. */
+static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_kernel *turned, int axis,
+                              variant **found) {
     *found = &kernel->own;
-    if (axis == second) return BT_OK;
+    if (axis == bti_kernel_axes(turned) - 2) return BT_OK;
     for (variant *v = kernel->own.next; v; v = v->next)
         if (v->axis == axis) return *found = v, BT_OK;
     variant *v = bti_calloc(1, sizeof *v);
     if (!v) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    v->kernel = kernel->own.kernel;
+    v->kernel = *turned;
     v->axis = axis;
-    exchange_axes(&v->kernel, axis, second);
     bt_status status = build(gpu, kernel->render, v);
     if (status != BT_OK) return bti_free(v), status;
     v->next = kernel->own.next;
@@ -135,15 +134,19 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, int axis, va
 /* Whether it was launched in tiles. */
 static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, bool *launched) {
     variant *v;
-    int axis = crossing_axis(&kernel->own.kernel, box);
+    int axis = crossing_axis(&kernel->own.kernel, box), second = bti_kernel_axes(&kernel->own.kernel) - 2;
     *launched = false;
-    if (axis < 0 || !bti_entry_exists(&kernel->own.kernel, BTI_ENTRY_TILED)) return BT_OK;
-    BTI_TRY(find_variant(gpu, kernel, axis, &v));
-    bti_box turned = *box;
-    if (v->axis >= 0) exchange_box(&v->kernel, &turned, axis, bti_kernel_axes(&v->kernel) - 2);
-    if (!bti_entry_fits(&v->kernel, BTI_ENTRY_TILED, &turned)) return BT_OK;
+    if (axis < 0) return BT_OK;
+    bti_kernel turned = kernel->own.kernel;
+    bti_box turned_box = *box;
+    if (axis != second) {
+        exchange_axes(&turned, axis, second);
+        exchange_box(&turned, &turned_box, axis, second);
+    }
+    if (!bti_entry_fits(&turned, BTI_ENTRY_TILED, &turned_box)) return BT_OK;
+    BTI_TRY(find_variant(gpu, kernel, &turned, axis, &v));
     *launched = true;
-    return launch_plainly(gpu, v, BTI_ENTRY_TILED, &turned, 0);
+    return launch_plainly(gpu, v, BTI_ENTRY_TILED, &turned_box, 0);
 }
 
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
