@@ -110,7 +110,7 @@ static bt_array *sum_of(const step *s, bt_array **parts) {
     if (s->strategy->exact) return tree_sum(s, parts);
     bt_array *sum = NULL;
     BT_ON(device_name(s, 0)) sum = bt_add_n(parts, s->shards);
-    return sum;
+    return bt_to(sum, device_name(s, 0)); /* one part alone is where it was */
 }
 
 /* --- speeds ----------------------------------------------------------------------------------------------------------- */
