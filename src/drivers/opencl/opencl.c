@@ -242,9 +242,9 @@ static bt_status sync_device(void *opened) {
     return BT_OK;
 }
 
-/* How much is free OpenCL does not tell. */
 static void trim(void *opened) { bti_gpu_trim(&((bti_cl_device *)opened)->gpu); }
 
+/* How much is free OpenCL does not tell. */
 static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = 0;
     *total_bytes = ((bti_cl_device *)opened)->memory_bytes;
@@ -277,5 +277,6 @@ const bti_driver bti_driver_opencl = {
     .sync = sync_device,
     .memory = memory,
     .trim = trim,
+    .describe = bti_cl_describe,
     .peer_copy = bti_cl_peer_copy,
 };

@@ -70,6 +70,9 @@ bt_status bti_cl_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cl_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
 
+/* --- describe.c --- */
+void bti_cl_describe(void *device, bti_str *text);
+
 /* --- program.c --- */
 extern const bti_gpu_driver bti_cl_gpu;
 
