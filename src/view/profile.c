@@ -30,7 +30,7 @@ static void pad(bti_str *text, size_t from, int width) {
 /* Bytes of UTF-8 that continue a character ("µs") take no column. */
 static void add_right(bti_str *text, int width, const char *cell) {
     for (const char *c = cell; *c; c++) width += ((unsigned char)*c & 0xc0) == 0x80;
-    bti_str_addf(text, "%*s", width, cell);
+    bti_str_addf(text, " %*s", width - 1, cell); /* a cell that is too wide keeps its distance */
 }
 
 static void add_time(bti_str *text, int width, uint64_t ns) {

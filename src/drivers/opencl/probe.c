@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/flags.h"
 #include "drivers/opencl/opencl.h"
 
 #define MOST_PLATFORMS 16
@@ -29,6 +30,8 @@ static bool has_graphics(void) {
            !access("/dev/dxg", F_OK) || any_file("/dev", "mali", "");
 }
 
+static bool counts_as_gpu(void) { return bti_flag_choice(BTI_FLAG_opencl_cpu) == 1; }
+
 bool bti_cl_likely(unsigned kinds, bti_str *reason) {
     bool own_place = getenv("OCL_ICD_VENDORS") || getenv("OCL_ICD_FILENAMES") || getenv("OPENCL_VENDOR_PATH");
     if (!own_place && !any_file(VENDORS, "", ".icd")) {
@@ -37,7 +40,7 @@ bool bti_cl_likely(unsigned kinds, bti_str *reason) {
                     "package pocl-opencl-icd, for a GPU its vendor's\n");
         return false;
     }
-    if (kinds & 1u << BT_ACC || has_graphics()) return true;
+    if (kinds & 1u << BT_ACC || has_graphics() || counts_as_gpu()) return true;
     bti_str_add(reason,
                 "opencl: no graphics card (/dev/dri, /dev/nvidia*, /dev/kfd, /dev/dxg have none), so OpenCL was not "
                 "asked for GPUs\n");
@@ -86,14 +89,14 @@ static void describe(const bti_cl_functions *cl, cl_device_id id, int ordinal, b
     *facts = (bti_device_facts){.ordinal = ordinal};
     cl->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
     cl->clGetDeviceInfo(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
-    facts->kind = type & CL_DEVICE_TYPE_GPU ? BT_GPU : BT_ACC;
+    facts->kind = type & CL_DEVICE_TYPE_GPU || counts_as_gpu() ? BT_GPU : BT_ACC;
     cl->clGetDeviceInfo(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
     facts->memory_bytes = (size_t)bytes;
     facts->largest_bytes = (size_t)largest;
     text_of(cl, id, CL_DEVICE_NAME, facts->description, sizeof facts->description);
     text_of(cl, id, CL_DRIVER_VERSION, facts->driver_version, sizeof facts->driver_version);
     pci_of(cl, id, facts->pci_bus_id, sizeof facts->pci_bus_id);
-    if (facts->kind == BT_GPU) uuid_of(cl, id, facts->uuid, sizeof facts->uuid);
+    if (type & CL_DEVICE_TYPE_GPU) uuid_of(cl, id, facts->uuid, sizeof facts->uuid);
 }
 
 static bool usable(const bti_cl_functions *cl, cl_device_id id, int ordinal, bti_str *reason) {
