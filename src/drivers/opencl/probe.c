@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/flags.h"
+#include "base/quote.h"
 #include "drivers/opencl/opencl.h"
 
 #define MOST_PLATFORMS 16
@@ -32,9 +33,16 @@ static bool has_graphics(void) {
 
 static bool counts_as_gpu(void) { return bti_flag_choice(BTI_FLAG_opencl_cpu) == 1; }
 
+/* Where the ICD loader looks for drivers: a variable says so, or else the folder. */
+static const char *told_place(void) {
+    static const char *const variables[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i])) return variables[i];
+    return NULL;
+}
+
 bool bti_cl_likely(unsigned kinds, bti_str *reason) {
-    bool own_place = getenv("OCL_ICD_VENDORS") || getenv("OCL_ICD_FILENAMES") || getenv("OPENCL_VENDOR_PATH");
-    if (!own_place && !any_file(VENDORS, "", ".icd")) {
+    if (!told_place() && !any_file(VENDORS, "", ".icd")) {
         bti_str_add(reason,
                     "opencl: no OpenCL driver is installed (" VENDORS " has no .icd file); for CPUs there is the "
                     "package pocl-opencl-icd, for a GPU its vendor's\n");
@@ -121,8 +129,10 @@ bt_status bti_cl_probe(unsigned kinds, bti_device_facts *facts, int capacity, in
     if (!cl) return BT_OK;
     cl_int error = cl->clGetPlatformIDs(MOST_PLATFORMS, platforms, &platform_count);
     if (error != CL_SUCCESS || !platform_count) {
-        bti_str_addf(reason, "opencl: no platform (%s): what " VENDORS " names could not be opened\n",
-                     error ? bti_cl_error_name(error) : "none");
+        const char *variable = told_place();
+        bti_str_addf(reason, "opencl: no platform (%s): what %s%s%s names could not be opened\n",
+                     error ? bti_cl_error_name(error) : "none", variable ? variable : VENDORS, variable ? "=" : "",
+                     variable ? bti_quote(getenv(variable)).text : "");
         return BT_OK;
     }
     for (cl_uint p = 0; p < platform_count && p < MOST_PLATFORMS; p++) {
