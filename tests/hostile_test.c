@@ -60,11 +60,15 @@ static void a_program_gets_the_reason(void **state) {
         assert_says("NOT_FOUND: hostile_test.c:");
         assert_says("no device \"gpu:0\": cuda: its library, tried in a process of its own, ");
         expect("cuda", manners[i].end);
+        assert_says("device:GPU:0 unknown device. cuda: its library, tried in a process of its own, ");
         assert_says("the CPU works: 3");
         assert_int_equal(run(manners[i].how, own, "acc:0"), 0);
         assert_says("no device \"acc:0\": opencl: its library, tried in a process of its own, ");
         expect("opencl", manners[i].end);
+        assert_says("unknown device. opencl: its library, tried in a process of its own, ");
         assert_says("the CPU works: 3");
+        assert_int_equal(run(manners[i].how, own, "opencl0:0"), 0);
+        assert_says("no OpenCL device \"opencl0:0\": opencl: its library, tried in a process of its own, ");
     }
 }
 
@@ -86,6 +90,11 @@ static int ask(const char *name) {
     char *reason = NULL;
     bt_status status = bt_device_find(name, &device);
     printf("%s: %s\n", bt_status_name(status), bt_error_text());
+    bt_error_clear();
+    BT_SCOPE {
+        BT_ON(name) printf("placed: %g\n", bt_item(bt_f32(1)));
+    }
+    printf("%s\n", bt_error_text());
     bt_error_clear();
     bt_functional(strstr(name, "gpu") ? BT_GPU : BT_ACC, &reason);
     printf("%s\n", reason);

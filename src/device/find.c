@@ -19,8 +19,8 @@ static bt_status missing(bt_kind kind, const char *shown) {
         snprintf(range, sizeof range, "there are %s:0 to %s:%d", bt_kind_name(kind), bt_kind_name(kind), count - 1);
     else if (count == 1)
         snprintf(range, sizeof range, "there is only %s:0", bt_kind_name(kind));
-    else if (bti_probe_fault(kind))
-        return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, bti_probe_fault(kind));
+    else if (bti_probe_fault(kind, NULL))
+        return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, bti_probe_fault(kind, NULL));
     else
         snprintf(range, sizeof range, "there is no %s (bt_functional and `berth doctor` say why)", bt_kind_name(kind));
     return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, range);
@@ -48,6 +48,15 @@ static unsigned kinds_of(const bti_name *name) {
     }
 }
 
+/* What a library did that kept devices of such a name from being listed; NULL when none misbehaved. */
+static const char *fault_of(const bti_name *name) {
+    if (name->form == BTI_NAME_OPENCL) {
+        const char *fault = bti_probe_fault(BT_ACC, "opencl");
+        return fault ? fault : bti_probe_fault(BT_GPU, "opencl");
+    }
+    return name->form == BTI_NAME_KIND && !bti_registry_find(name->kind, 0) ? bti_probe_fault(name->kind, NULL) : NULL;
+}
+
 bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_device **device) {
     bti_registry_ensure(kinds_of(name));
     if (name->form == BTI_NAME_CONTEXT) return bti_context_find(name->text, device);
@@ -71,7 +80,9 @@ bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_devic
     const char *what = name->form == BTI_NAME_OPENCL ? "OpenCL device"
                        : name->form == BTI_NAME_PCI  ? "device on the PCI bus"
                                                      : "device with the UUID";
-    return bti_fail(BT_NOT_FOUND, "no %s \"%s\"", what, bti_quote(shown).text);
+    const char *fault = fault_of(name);
+    return bti_fail(BT_NOT_FOUND, "no %s \"%s\"%s%s", what, bti_quote(shown).text, fault ? ": " : "",
+                    fault ? fault : "");
 }
 
 bt_status bt_device_find(const char *text, bt_device **device) {
@@ -115,8 +126,10 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
         bti_name_long(name.kind, name.index, wanted, sizeof wanted);
     else
         snprintf(wanted, sizeof wanted, "%s", bti_quote(text).text);
+    const char *fault = name.remote ? NULL : fault_of(&name);
     if (!bti_flag_bool(BTI_FLAG_soft_placement))
-        return bti_fail(BT_NOT_FOUND, "Error copying tensor to device: %s. %s unknown device.", wanted, wanted);
+        return bti_fail(BT_NOT_FOUND, "Error copying tensor to device: %s. %s unknown device.%s%s", wanted, wanted,
+                        fault ? " " : "", fault ? fault : "");
     bt_error_clear();
     bt_kind kind = name.form == BTI_NAME_KIND ? name.kind : name.form == BTI_NAME_OPENCL ? BT_CPU : BT_GPU;
     bti_registry_ensure(BTI_KIND(kind));

@@ -168,9 +168,10 @@ void bti_probe_reasons(bt_kind kind, bool none, bti_str *text) {
     }
 }
 
-const char *bti_probe_fault(bt_kind kind) {
+const char *bti_probe_fault(bt_kind kind, const char *driver) {
     for (int i = 0; i < DRIVER_COUNT; i++)
-        if (accounts[i].fault[kind].length) return bti_str_text(&accounts[i].fault[kind]);
+        if (accounts[i].fault[kind].length && (!driver || !strcmp(drivers[i]->name, driver)))
+            return bti_str_text(&accounts[i].fault[kind]);
     return NULL;
 }
 

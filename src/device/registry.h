@@ -59,8 +59,8 @@ void bti_probe(unsigned kinds, const bti_view *view);
 void bti_probe_simulated(unsigned kinds, const bti_view *view);
 /* Why there are none: what drivers of the kind tried, and what the mask hid. */
 void bti_probe_reasons(bt_kind kind, bool none, bti_str *text);
-/* How the library of a driver of the kind, which was asked for, hung, crashed or ended the process; NULL: none did. */
-const char *bti_probe_fault(bt_kind kind);
+/* How the library of a driver (NULL: of any) of the kind, which was asked for, hung, crashed or ended the process; NULL: none did. */
+const char *bti_probe_fault(bt_kind kind, const char *driver);
 void bti_probe_forget(void);
 /* registry.c: a new entry, all 0 but its number; NULL when there is no room. Seen by others once it is published. */
 bt_device *bti_registry_new(void);
