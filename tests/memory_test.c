@@ -226,6 +226,17 @@ static void wide_graphs_free_what_is_read(void **state) {
     assert_true(memory(one).peak <= 4 * MIB);
 }
 
+/* What was used and freed serves as scratch, where nothing else is left. */
+static void scratch_comes_from_what_was_used(void **state) {
+    begin(state, "memory_growth=off,memory_limit=9M");
+    BT_SCOPE {
+        for (int i = 0; i < 3; i++) OK(bt_block(megabytes(i, 1 + i)));
+        bt_array *x = bt_full(1, BT_F32, 512, 512);
+        READS(bt_sum(bt_softmax(bt_add(x, bt_num(0)), 0), BT_ALL, false), 512);
+        READS(bt_sum(megabytes(2, 2), BT_ALL, false), 4.0 * (double)ELEMENTS);
+    }
+}
+
 /* --- trims beside work ------------------------------------------------------------------------------------------------ */
 
 static void *trim_and_ask(void *asked) {
@@ -276,6 +287,7 @@ int main(void) {
         CASE(copies_are_counted),
         CASE(temporaries_are_used_again),
         CASE(wide_graphs_free_what_is_read),
+        CASE(scratch_comes_from_what_was_used),
         CASE(trims_go_beside_work),
     };
     return run_on_each_kind(each, COUNT(each));

@@ -60,6 +60,9 @@ size_t bti_pool_trim(int device, uint64_t completed);
 /* How bt_memory_trim waits: exec sets a function that waits until the device's queue is empty and returns the number of
  * its last completed work. Without one, nothing is in flight. */
 void bti_device_set_drain(uint64_t (*drain)(int device));
+/* How lending to drivers knows what their next launch comes after: the number of the last work that the device's queue has
+ * launched. */
+void bti_device_set_issued(uint64_t (*issued)(int device));
 
 /* Counters that other layers report. Copies are counted by upload, download and copy below; who moves bytes by other ways
  * (a host that reads CPU memory in place) reports them. */

@@ -9,7 +9,8 @@
 #include "device/registry.h"
 
 static uint64_t (*_Atomic drain_hook)(int device);
-
+static uint64_t (*_Atomic issued_hook)(int device);
+void bti_device_set_issued(uint64_t (*issued)(int device)) { atomic_store(&issued_hook, issued); }
 void bti_device_set_drain(uint64_t (*drain)(int device)) { atomic_store(&drain_hook, drain); }
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */
@@ -100,8 +101,9 @@ bt_status bti_memory_open(bt_device *device) {
 /* --- lending to drivers ------------------------------------------------------------------------------------------- */
 
 bt_status bti_memory_lend(int id, size_t bytes, uint64_t *address, void **lent) {
+    uint64_t (*issued)(int) = atomic_load(&issued_hook);
     bti_block *block;
-    BTI_TRY(bti_pool_take(bti_registry_at(id)->pool, bytes, 0, BTI_IDLE_ONLY, &block));
+    BTI_TRY(bti_pool_take(bti_registry_at(id)->pool, bytes, issued ? issued(id) : 0, BTI_LAUNCHED_ONLY, &block));
     *address = block->address;
     *lent = block;
     atomic_fetch_add(&bti_registry_at(id)->lent, block->capacity);

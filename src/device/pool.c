@@ -189,7 +189,7 @@ static bti_block *grow(bti_pool *pool, size_t need) {
 
 static bti_block *choose(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
     if (wish == BTI_ANY_BLOCK) return find(pool, need, UINT64_MAX, BINS);
-    if (wish == BTI_IDLE_ONLY) return find(pool, need, completed, BINS);
+    if (wish == BTI_LAUNCHED_ONLY) return find(pool, need, completed, BINS);
     bti_block *block = find(pool, need, completed, 32);
     if (block) return block;
     bti_block *busy = find(pool, need, UINT64_MAX, BINS);
@@ -260,7 +260,7 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     pthread_mutex_lock(&pool->lock);
     bti_block *block = fits ? choose(pool, need, completed, wish) : NULL;
     if (fits && !block) block = grow(pool, need);
-    if (fits && !block && release(pool, completed)) block = grow(pool, need);
+    if (fits && !block && release(pool, wish == BTI_LAUNCHED_ONLY ? 0 : completed)) block = grow(pool, need);
     if (block) {
         bin_remove(pool, block);
         split(pool, block, need);

@@ -31,8 +31,9 @@ void bti_pool_set_limit(bti_pool *pool, size_t limit);
 
 /* What a block for so many bytes takes, under that limit (0: none); 0: more than there can be. */
 size_t bti_pool_block_bytes(size_t bytes, size_t limit);
-/* Blocks whose busy_until is at most `completed` are idle. */
-typedef enum bti_pool_wish { BTI_ANY_BLOCK, BTI_IDLE_IF_CHEAP, BTI_IDLE_ONLY } bti_pool_wish;
+/* Blocks whose busy_until is at most `completed` are idle; with BTI_LAUNCHED_ONLY that number is what was launched, and no
+ * segment goes back to the source for it. */
+typedef enum bti_pool_wish { BTI_ANY_BLOCK, BTI_IDLE_IF_CHEAP, BTI_LAUNCHED_ONLY } bti_pool_wish;
 /* As bti_block_alloc and bti_block_free. */
 bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **block);
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);

@@ -25,6 +25,7 @@ static uint64_t drain(int device) {
 __attribute__((constructor)) static void tell_below(void) {
     bti_node_set_buffer_release(bti_buffer_release);
     bti_device_set_drain(drain);
+    bti_device_set_issued(bti_queue_issued);
 }
 
 bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node) {

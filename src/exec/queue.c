@@ -107,6 +107,14 @@ static void go_on(queue *q, bool by_thread) {
 /* Tasks that have run: complete, or in flight. Under the lock. */
 static uint64_t issued(const queue *q) { return atomic_load(&q->completed) + (uint64_t)q->in_flight; }
 
+uint64_t bti_queue_issued(int device) {
+    queue *q = &queues[device];
+    pthread_mutex_lock(&q->lock);
+    uint64_t number = issued(q);
+    pthread_mutex_unlock(&q->lock);
+    return number;
+}
+
 static void wait_until(int device, uint64_t number, bool complete) {
     queue *q = &queues[device];
     if (atomic_load(&q->completed) >= number) return;

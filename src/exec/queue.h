@@ -26,6 +26,7 @@ void bti_queues_unlock(void);
 uint64_t bti_queue_submit(int device, bti_task *task);
 uint64_t bti_queue_submitted(int device);
 uint64_t bti_queue_completed(int device);
+uint64_t bti_queue_issued(int device); /* the last one that has run: complete, or in flight */
 /* Returns when task `number` is complete; runs tasks itself while the queue is idle. */
 void bti_queue_wait(int device, uint64_t number);
 /* As wait, but what a device can do by itself is left in flight: the tasks have run. */
