@@ -10,8 +10,9 @@
 
 static uint64_t (*_Atomic drain_hook)(int device);
 static uint64_t (*_Atomic issued_hook)(int device);
-void bti_device_set_issued(uint64_t (*issued)(int device)) { atomic_store(&issued_hook, issued); }
+
 void bti_device_set_drain(uint64_t (*drain)(int device)) { atomic_store(&drain_hook, drain); }
+void bti_device_set_issued(uint64_t (*issued)(int device)) { atomic_store(&issued_hook, issued); }
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */
 

@@ -18,8 +18,7 @@ static void add_platform(const bti_cl_device *device, bti_str *text) {
 
 void bti_cl_describe(void *opened, bti_str *text) {
     const bti_cl_device *device = opened;
-    bti_str_addf(text, "opencl%d:%d: %s, %d compute units\n", device->ordinal >> 16, device->ordinal & 0xffff,
-                 device->name, device->gpu.units);
+    bti_str_addf(text, "%s: %d compute units\n", device->name, device->gpu.units);
     add_platform(device, text);
     add_device_text(device, text, "device", CL_DEVICE_VERSION);
     add_device_text(device, text, "driver", CL_DRIVER_VERSION);

@@ -65,8 +65,16 @@ static bti_cl_context *new_context(bti_cl_device *device, cl_platform_id platfor
     *error = CL_OUT_OF_HOST_MEMORY;
     if (!new) return NULL;
     *error = device->cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 32, ids, &count);
-    if (*error == CL_SUCCESS)
-        new->context = device->cl->clCreateContext(properties, count < 32 ? count : 32, ids, NULL, NULL, error);
+    if (*error == CL_SUCCESS) {
+        cl_uint found = count < 32 ? count : 32;
+        count = 0;
+        for (cl_uint d = 0; d < found; d++) { /* one that is not available must not spoil it for the others */
+            cl_bool available = CL_FALSE;
+            device->cl->clGetDeviceInfo(ids[d], CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
+            if (available) ids[count++] = ids[d];
+        }
+        new->context = device->cl->clCreateContext(properties, count, ids, NULL, NULL, error);
+    }
     if (!new->context) return bti_free(new), NULL;
     new->platform = platform;
     new->next = contexts;
@@ -75,14 +83,18 @@ static bti_cl_context *new_context(bti_cl_device *device, cl_platform_id platfor
 }
 
 static bt_status join_context(bti_cl_device *device, cl_platform_id platform) {
-    cl_int error = CL_SUCCESS;
+    cl_int error = CL_OUT_OF_RESOURCES; /* 64 devices are open */
     pthread_mutex_lock(&lock);
-    bti_cl_context *context = contexts;
-    while (context && context->platform != platform) context = context->next;
-    if (!context) context = new_context(device, platform, &error);
-    if (context) context->users++;
-    while (numbers >> device->number & 1) device->number++;
-    numbers |= UINT64_C(1) << device->number;
+    bti_cl_context *context = NULL;
+    if (~numbers) {
+        device->number = __builtin_ctzll(~numbers);
+        numbers |= UINT64_C(1) << device->number;
+        for (context = contexts; context && context->platform != platform;) context = context->next;
+        if (!context) context = new_context(device, platform, &error);
+        if (context) context->users++;
+    } else {
+        device->number = -1;
+    }
     pthread_mutex_unlock(&lock);
     device->context = context;
     return context ? BT_OK : bti_cl_fail(device, "a context", error);
@@ -90,7 +102,7 @@ static bt_status join_context(bti_cl_device *device, cl_platform_id platform) {
 
 static void leave_context(bti_cl_device *device) {
     pthread_mutex_lock(&lock);
-    numbers &= ~(UINT64_C(1) << device->number);
+    if (device->number >= 0) numbers &= ~(UINT64_C(1) << device->number);
     bti_cl_context *context = device->context;
     if (context && --context->users == 0) {
         bti_cl_context **at = &contexts;
@@ -109,8 +121,10 @@ static void read_facts(bti_cl_device *device) {
     cl_device_type type = 0;
     cl_uint units = 1;
     size_t threads = 1;
-    char version[64] = "";
-    cl->clGetDeviceInfo(device->id, CL_DEVICE_NAME, sizeof device->name - 1, device->name, NULL);
+    char description[256] = "", version[64] = "";
+    cl->clGetDeviceInfo(device->id, CL_DEVICE_NAME, sizeof description - 1, description, NULL);
+    snprintf(device->name, sizeof device->name, "opencl%d:%d (%.64s)", device->ordinal >> 16, device->ordinal & 0xffff,
+             description);
     cl->clGetDeviceInfo(device->id, CL_DRIVER_VERSION, sizeof version - 1, version, NULL);
     cl->clGetDeviceInfo(device->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
     cl->clGetDeviceInfo(device->id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof all, &all, NULL);
@@ -124,7 +138,7 @@ static void read_facts(bti_cl_device *device) {
     device->exact_divisions = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     device->largest_buffer = (size_t)largest;
     device->memory_bytes = (size_t)all;
-    snprintf(device->key, sizeof device->key, "opencl %s, %s, %s", device->name, version,
+    snprintf(device->key, sizeof device->key, "opencl %s, %s, %s", description, version,
              device->exact_divisions ? "exact" : "");
     device->gpu = (bti_gpu){.driver = &bti_cl_gpu,
                             .device = device,

@@ -35,7 +35,7 @@ typedef struct bti_cl_device {
     bti_gpu gpu; /* its name is `name` */
     const bti_cl_functions *cl;
     int ordinal, number;     /* the number is unique among open ones */
-    char name[96], key[256]; /* key: what tells apart whose binaries it can load */
+    char name[96], key[384]; /* key: what tells apart whose binaries it can load */
     cl_device_id id;
     struct bti_cl_context *context; /* of the platform, shared by its devices */
     cl_command_queue queue, transfers;

@@ -9,7 +9,7 @@
 #define LOG_MOST 2000 /* bytes of a compiler's log that are told */
 
 static const char *options_of(const bti_cl_device *device) {
-    return device->exact_divisions ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+    return device->exact_divisions ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-w -cl-std=CL1.2";
 }
 
 /* --- building ------------------------------------------------------------------------------------------------------ */
