@@ -1,4 +1,4 @@
-// timeout: 900
+// timeout: 1800
 /* Kernels as OpenCL C, run by the OpenCL that is installed, against the plain evaluation: by every entry that their box allows.
  * Drawn ones bit for bit, with other operations in the place of mathematics; that alone, within what ops.def allows.
  * BERTH_RENDER_SEEDS=FROM-TO chooses what is drawn. A kernel takes a second to compile: fewer of them without BERTH_TEST_LONG. */
@@ -24,7 +24,8 @@ typedef struct run {
     int same[BTI_KERNEL_OPERANDS];     /* the input that an output lies on; else -1 */
     size_t groups;
     uint64_t seed;
-    double tolerance, least; /* relative, of numbers of `least` and more; 0: bit for bit */
+    const double *tolerance; /* of each operand, relative; NULL: bit for bit */
+    double least;            /* for numbers of `least` and more */
 } run;
 
 enum { OFFSET = 64 }; /* of operands in their memories */
@@ -80,13 +81,14 @@ static void launch_entry(const run *r, bti_entry entry, void *more) {
 
 /* --- checks ------------------------------------------------------------------------------------------------------- */
 
-static bool is_near(const run *r, bt_dtype dtype, const char *expected, const char *got) {
+static bool is_near(const run *r, int operand, const char *expected, const char *got) {
+    bt_dtype dtype = (bt_dtype)r->l->kernel->operands[operand].dtype;
     double a, b;
     if (same_element(dtype, expected, got)) return true;
-    if (!bti_dtype_is_float(dtype) || r->tolerance == 0) return false;
+    if (!bti_dtype_is_float(dtype) || !r->tolerance) return false;
     convert(dtype, expected, BT_F64, &a);
     convert(dtype, got, BT_F64, &b);
-    return isfinite(a) && fabs(a - b) <= r->tolerance * fmax(fabs(a), r->least);
+    return isfinite(a) && fabs(a - b) <= r->tolerance[operand] * fmax(fabs(a), r->least);
 }
 
 static void check(const run *r, bti_entry entry) {
@@ -100,7 +102,7 @@ static void check(const run *r, bti_entry entry) {
             const char *expected = (char *)l->values[l->kernel->operands[o].value] + (size_t)p * size;
             int64_t at = OFFSET + offset(l, o, p);
             memset(touched + at, 1, size);
-            if (!is_near(r, (bt_dtype)l->kernel->operands[o].dtype, expected, got + at) && !wrong++) first = p;
+            if (!is_near(r, o, expected, got + at) && !wrong++) first = p;
         }
         for (size_t i = 0; i < bytes; i++) wrong += !touched[i] && got[i] != 0x5A;
         if (wrong) {
@@ -168,7 +170,7 @@ static bool has_f64(const bti_kernel *kernel) {
     return false;
 }
 
-static void run_all(const launch *l, bti_target target, uint64_t seed, double tolerance, double least) {
+static void run_all(const launch *l, bti_target target, uint64_t seed, const double *tolerance, double least) {
     run r = {.l = l, .target = target, .seed = seed, .tolerance = tolerance, .least = least};
     r.groups = seed % 3 ? 3 : 1;
     bti_str text = {0};
@@ -227,7 +229,7 @@ static void cross(launch *l, uint64_t *state) {
 }
 
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = is_long() ? 150 : 10;
+    unsigned long long from = 0, to = is_long() ? 150 : 6;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {
@@ -241,7 +243,7 @@ static void kernels_drawn(void **state) {
         l.parts_in_lanes = true;
         l.f32_accumulators = seed % 4 == 0 && !has_f64(&kernel);
         evaluate(&l);
-        run_all(&l, l.f32_accumulators ? BTI_OPENCL_C_F32 : BTI_OPENCL_C, seed, 0, 0);
+        run_all(&l, l.f32_accumulators ? BTI_OPENCL_C_F32 : BTI_OPENCL_C, seed, NULL, 0);
         clean(&l);
     }
 }
@@ -255,14 +257,16 @@ static void kernels_written(void **state) {
     for (uint64_t seed = 0; seed < (is_long() ? 4 : 2); seed++)
         for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
             static bti_kernel kernel;
+            double tolerance[BTI_KERNEL_OPERANDS];
             launch l;
             uint64_t random = seed * 31 + k;
             kernels[k].make(&kernel);
+            for (int o = 0; o < BTI_KERNEL_OPERANDS; o++) tolerance[o] = kernels[k].tolerance;
             prepare(&l, &kernel, &random);
             if (seed % 2) cross(&l, &random);
             l.parts_in_lanes = true;
             evaluate(&l);
-            run_all(&l, BTI_OPENCL_C, seed, kernels[k].tolerance, kernels[k].least);
+            run_all(&l, BTI_OPENCL_C, seed, tolerance, kernels[k].least);
             clean(&l);
         }
 }
@@ -282,7 +286,7 @@ static void pairs(void **state) {
     memcpy(l.scalars, (uint64_t[]){(uint64_t)l.points, 9, 0x3F800000}, 24);
     memcpy(&l.scalars[3], &one, sizeof one);
     evaluate(&l);
-    run_all(&l, BTI_OPENCL_C, 1, 0, 0);
+    run_all(&l, BTI_OPENCL_C, 1, NULL, 0);
     clean(&l);
 }
 
@@ -295,37 +299,65 @@ static double tolerance_of(bti_op op, bt_dtype dtype) {
     }
 }
 
-static void function_kernel(bti_kernel *kernel, bti_op op, bt_dtype dtype) {
-    *kernel = (bti_kernel){.inner = 1};
-    int x = add_input(kernel, dtype, 1, true, false), y = add_input(kernel, dtype, 1, true, false);
-    add_output(kernel, add_instr(kernel, op, dtype, x, bti_op_info(op)->arity == 2 ? y : 0, 0, 0), true);
+/* Several functions at once, each of inputs of its own. */
+typedef struct function_set {
+    bti_kernel kernel;
+    int count, input[16][2], value[16];
+    bti_op op[16];
+} function_set;
+
+static bool add_function(function_set *set, bti_op op, bt_dtype dtype) {
+    if (set->count == 16) return false;
+    int *input = set->input[set->count], values[2];
+    for (int i = 0; i < bti_op_info(op)->arity; i++) {
+        input[i] = set->kernel.input_count;
+        values[i] = add_input(&set->kernel, dtype, 1, true, false);
+    }
+    int second = bti_op_info(op)->arity == 2 ? values[1] : 0;
+    set->op[set->count] = op;
+    set->value[set->count++] = add_instr(&set->kernel, op, dtype, values[0], second, 0, 0);
+    return true;
+}
+
+static void run_functions(function_set *set, bt_dtype dtype) {
+    static const double special[] = {0, -0.0, 1, INFINITY, -INFINITY, NAN};
+    double tolerance[BTI_KERNEL_OPERANDS];
+    launch l;
+    uint64_t random = set->op[0];
+    for (int f = 0; f < set->count; f++) add_output(&set->kernel, set->value[f], true);
+    prepare(&l, &set->kernel, &random);
+    clean(&l);
+    l.box.extent[0] = l.points = l.kept = 2000;
+    for (int o = 0; o < bti_kernel_operands(&set->kernel); o++) place_operand(&l, o, &random);
+    for (int f = 0; f < set->count; f++) {
+        bti_op_row row = *bti_op_info(set->op[f]);
+        tolerance[set->kernel.input_count + f] = tolerance_of(set->op[f], dtype);
+        for (int i = 0; i < row.arity; i++)
+            for (int64_t p = 0; p < l.points; p++) {
+                double x = row.low + (row.high - row.low) * draw(&random, 100001) / 100000;
+                if (p < 6) x = special[p];
+                convert(BT_F64, &x, dtype, l.memory[set->input[f][i]] + offset(&l, set->input[f][i], p));
+            }
+    }
+    evaluate(&l);
+    run_all(&l, BTI_OPENCL_C, set->op[0], tolerance, 1e-4);
+    clean(&l);
 }
 
 /* Each function of mathematics, over the range of its row in ops.def. */
 static void functions(void **state) {
     static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_F16, BT_BF16};
-    static const double special[] = {0, -0.0, 1, INFINITY, -INFINITY, NAN};
-    for (bti_op op = BTI_OP_neg; op <= BTI_OP_atan2; op++)
-        for (size_t d = 0; is_inexact(op) && d < (is_long() ? 4 : 1); d++) {
-            static bti_kernel kernel;
-            launch l;
-            uint64_t random = op;
-            bti_op_row row = *bti_op_info(op);
-            function_kernel(&kernel, op, dtypes[d]);
-            prepare(&l, &kernel, &random);
-            clean(&l);
-            l.box.extent[0] = l.points = l.kept = 2000;
-            for (int o = 0; o < 3; o++) place_operand(&l, o, &random);
-            for (int o = 0; o < 2; o++)
-                for (int64_t p = 0; p < l.points; p++) {
-                    double x = row.low + (row.high - row.low) * draw(&random, 100001) / 100000;
-                    if (p < 6) x = special[p];
-                    convert(BT_F64, &x, dtypes[d], l.memory[o] + offset(&l, o, p));
-                }
-            evaluate(&l);
-            run_all(&l, BTI_OPENCL_C, op, tolerance_of(op, dtypes[d]), 1e-4);
-            clean(&l);
+    static function_set set;
+    for (size_t d = 0; d < (is_long() ? 4 : 1); d++) {
+        set = (function_set){.kernel = {.inner = 1}};
+        for (bti_op op = BTI_OP_neg; op <= BTI_OP_atan2; op++) {
+            if (!is_inexact(op) || add_function(&set, op, dtypes[d])) continue;
+            run_functions(&set, dtypes[d]);
+            set = (function_set){.kernel = {.inner = 1}};
+            add_function(&set, op, dtypes[d]);
         }
+        run_functions(&set, dtypes[d]);
+    }
 }
 
 static void all_exercised(void **state) { assert_int_equal(exercised, (1u << BTI_ENTRY_COUNT) - 1); }
