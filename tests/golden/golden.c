@@ -1,5 +1,6 @@
-/* golden [--mirrored] [--verbose] FILE...: compares berth with reference files of three forms, told apart by their content:
- *   operations  safetensors whose metadata have `cases`
+/* golden [--mirrored] [--every=N] [--verbose] FILE...: compares berth with reference files of three forms, told apart by
+ * their content:
+ *   operations  safetensors whose metadata have `cases`; --every=N takes one in N of them
  *   training    safetensors whose metadata have `runs`; --mirrored runs each once more over 4 simulated GPUs
  *   printing    JSON whose cases have `text` and `repr`
  * Everything goes through the public API on the default device; BERTH_FLAGS chooses it. Exit codes: 0 all agree, 1 some do
@@ -124,13 +125,13 @@ static bool run_json(const char *path, const char *text, size_t length, tally *t
     return usable;
 }
 
-static bool run_safetensors(const char *path, bool mirrored, tally *t) {
+static bool run_safetensors(const char *path, bool mirrored, int every, tally *t) {
     bt_tensors *tensors;
     if (bt_tensors_open(path, &tensors) != BT_OK) return golden_unusable(path, "%s", bt_error_text());
     bool cases = bt_tensors_metadata(tensors, "cases"), runs = bt_tensors_metadata(tensors, "runs"), usable;
     if (cases || runs)
-        usable =
-            (!cases || golden_operations(path, tensors, t)) && (!runs || golden_training(path, tensors, mirrored, t));
+        usable = (!cases || golden_operations(path, tensors, every, t)) &&
+                 (!runs || golden_training(path, tensors, mirrored, t));
     else
         usable = golden_unusable(path, "its metadata have neither `cases` (operations) nor `runs` (training)");
     bt_tensors_close(tensors);
@@ -138,14 +139,14 @@ static bool run_safetensors(const char *path, bool mirrored, tally *t) {
 }
 
 /* A safetensors file has its header's first { at byte 8; the first bytes of a JSON file may be { too. */
-static bool run_file(const char *path, bool mirrored, tally *t) {
+static bool run_file(const char *path, bool mirrored, int every, tally *t) {
     size_t length = 0, first = 0;
     char *text = read_text(path, &length);
     if (!text) return golden_unusable(path, "cannot be read: %s", strerror(errno));
     while (first < length && strchr(" \t\r\n", text[first])) first++;
     bool safetensors = length > 8 && text[8] == '{' && memchr(text, '\0', 8), usable;
     if (safetensors || (first < length && text[first] != '{' && text[first] != '['))
-        usable = run_safetensors(path, mirrored, t);
+        usable = run_safetensors(path, mirrored, every, t);
     else
         usable = run_json(path, text, length, t);
     free(text);
@@ -154,25 +155,29 @@ static bool run_file(const char *path, bool mirrored, tally *t) {
 
 /* Four simulated GPUs unless BERTH_FLAGS says what there is; what is not mirrored stays on the CPU then. */
 static bool prepare_mirrored(void) {
-    char devices[256];
+    char devices[256], opencl_cpu[16];
     if (bt_get_flag("devices", devices, sizeof devices) != BT_OK) return false;
-    return *devices || (bt_set_devices("sim:gpu*4") == BT_OK && bt_set_default_device("cpu") == BT_OK);
+    if (bt_get_flag("opencl_cpu", opencl_cpu, sizeof opencl_cpu) != BT_OK) return false;
+    return *devices || !strcmp(opencl_cpu, "gpu") ||
+           (bt_set_devices("sim:gpu*4") == BT_OK && bt_set_default_device("cpu") == BT_OK);
 }
 
 int main(int argc, char **argv) {
     tally t = {0};
     bool mirrored = false, usable = true;
-    int files = 0;
+    int files = 0, every = 1;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--mirrored"))
             mirrored = true;
         else if (!strcmp(argv[i], "--verbose"))
             verbose = true;
+        else if (!strncmp(argv[i], "--every=", 8))
+            every = atoi(argv[i] + 8);
         else
             files++;
     }
-    if (!files) {
-        fputs("usage: golden [--mirrored] [--verbose] FILE...\n", stderr);
+    if (!files || every < 1) {
+        fputs("usage: golden [--mirrored] [--every=N] [--verbose] FILE...\n", stderr);
         return 2;
     }
     if (bt_check_flags() != BT_OK || (mirrored && !prepare_mirrored())) {
@@ -180,8 +185,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--mirrored") || !strcmp(argv[i], "--verbose")) continue;
-        if (!run_file(argv[i], mirrored, &t)) usable = false;
+        if (!strncmp(argv[i], "--", 2)) continue;
+        if (!run_file(argv[i], mirrored, every, &t)) usable = false;
     }
     printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
     fflush(stdout);
