@@ -6,6 +6,7 @@
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/str.h"
 #include "device/registry.h"
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
@@ -57,6 +58,21 @@ static const char *fault_of(const bti_name *name) {
     return name->form == BTI_NAME_KIND && !bti_registry_find(name->kind, 0) ? bti_probe_fault(name->kind, NULL) : NULL;
 }
 
+/* "known are opencl0:0, opencl0:1" */
+static bt_status missing_of_opencl(const char *shown) {
+    bti_str list = {0};
+    for (int id = 0; id < bti_registry_total(); id++) {
+        const bt_device *device = bti_registry_at(id);
+        if (atomic_load(&device->retired) || strcmp(device->driver->name, "opencl") != 0) continue;
+        bti_str_addf(&list, "%sopencl%d:%d", list.length ? ", " : "known are ", device->facts.ordinal >> 16,
+                     device->facts.ordinal & 0xffff);
+    }
+    bt_status status = bti_fail(BT_NOT_FOUND, "no OpenCL device \"%s\": %s", bti_quote(shown).text,
+                                list.length ? bti_str_text(&list) : "there is none (`berth doctor` says why)");
+    bti_str_free(&list);
+    return status;
+}
+
 bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_device **device) {
     bti_registry_ensure(kinds_of(name));
     if (name->form == BTI_NAME_CONTEXT) return bti_context_find(name->text, device);
@@ -77,10 +93,11 @@ bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_devic
         if (!*device) *device = one;
     }
     if (*device) return BT_OK;
+    const char *fault = fault_of(name);
+    if (name->form == BTI_NAME_OPENCL && !fault) return missing_of_opencl(shown);
     const char *what = name->form == BTI_NAME_OPENCL ? "OpenCL device"
                        : name->form == BTI_NAME_PCI  ? "device on the PCI bus"
                                                      : "device with the UUID";
-    const char *fault = fault_of(name);
     return bti_fail(BT_NOT_FOUND, "no %s \"%s\"%s%s", what, bti_quote(shown).text, fault ? ": " : "",
                     fault ? fault : "");
 }
