@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "drivers/cuda/device.h"
+#include "drivers/gpu/product.h"
 
 #define KEPT 256                           /* shapes */
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what NVIDIA advises for Hopper; for others 4 MiB would do */
@@ -54,63 +55,24 @@ static bool read_types(bt_dtype dtype, shape *s) {
     }
 }
 
-/* The last two axes of an operand: rows of unit elements, or columns. */
-static bool read_matrix(const bti_operand *o, matrix *read) {
-    int64_t rows = o->shape[o->rank - 2], columns = o->shape[o->rank - 1];
-    int64_t down = o->stride[o->rank - 2], along = o->stride[o->rank - 1];
+/* Each matrix of a batch begins somewhere else. */
+static matrix as_cublas_reads(const bti_operand *o, const bti_gpu_matrix *of) {
     uint64_t aligned = o->address | ALIGNED;
-    *read = (matrix){.aligned = (int32_t)(aligned & -aligned)};
-    if ((along == 1 || columns == 1) && (down >= columns || rows == 1))
-        read->leading = rows == 1 ? columns : down;
-    else if ((down == 1 || rows == 1) && (along >= rows || columns == 1))
-        read->leading = columns == 1 ? rows : along, read->transposed = 1;
-    else
-        return false;
-    return true;
+    for (int axis = 0; axis < o->rank - 2; axis++) aligned |= (uint64_t)o->stride[axis] * bt_dtype_size(o->dtype);
+    return (matrix){of->leading, of->batch_step, of->transposed, (int32_t)(aligned & -aligned)};
 }
 
-/* Axis `axis` of the batch goes on where the axis within it ends, in all operands. */
-static bool joins(const bti_work *work, int axis) {
-    const bti_operand *all[] = {&work->inputs[0], &work->inputs[1], &work->output};
-    for (int i = 0; i < 3; i++)
-        if (all[i]->stride[axis] != all[i]->stride[axis + 1] * all[i]->shape[axis + 1]) return false;
-    return true;
-}
-
-/* The innermost axes of the batch that are one: the library runs them in one go. Returns how many axes stay outside. */
-static int read_batch(const bti_work *work, shape *s) {
-    int axis = work->output.rank - 3;
-    s->batch = 1;
-    if (axis < 0) return 0;
-    s->a.batch_step = work->inputs[1].stride[axis];
-    s->b.batch_step = work->inputs[0].stride[axis];
-    s->c.batch_step = work->output.stride[axis];
-    s->batch = work->output.shape[axis];
-    while (axis > 0 && joins(work, axis - 1)) s->batch *= work->output.shape[--axis];
-    return axis;
-}
-
-static bool read_shape(const bti_work *work, shape *s, int *outside) {
+static bool read_shape(const bti_work *work, shape *s, bti_gpu_product *product) {
     memset(s, 0, sizeof *s);
-    const bti_operand *left = &work->inputs[0], *out = &work->output;
-    s->m = out->shape[out->rank - 1];
-    s->n = out->shape[out->rank - 2];
-    s->k = left->shape[left->rank - 1];
-    if (!s->m || !s->n || !s->k || !read_types(out->dtype, s) || !read_matrix(&work->inputs[1], &s->a) ||
-        !read_matrix(left, &s->b) || !read_matrix(out, &s->c) || s->c.transposed)
-        return false;
-    *outside = read_batch(work, s);
-    if (s->c.batch_step == 0 && s->batch > 1) return false;
-    size_t size = bt_dtype_size(out->dtype);
-    matrix *all[] = {&s->a, &s->b, &s->c};
-    for (int i = 0; i < 3 && out->rank > 2; i++) { /* each matrix of a batch begins somewhere else */
-        const bti_operand *o = i == 0 ? &work->inputs[1] : i == 1 ? left : out;
-        for (int axis = 0; axis < out->rank - 2; axis++) {
-            uint64_t aligned = (uint64_t)o->stride[axis] * size | (uint64_t)all[i]->aligned;
-            all[i]->aligned = (int32_t)(aligned & -aligned);
-        }
-    }
-    return true;
+    if (!read_types(work->output.dtype, s) || !bti_gpu_product_of(work, product)) return false;
+    s->m = product->columns;
+    s->n = product->rows;
+    s->k = product->inner;
+    s->batch = product->batch;
+    s->a = as_cublas_reads(&work->inputs[1], &product->right);
+    s->b = as_cublas_reads(&work->inputs[0], &product->left);
+    s->c = as_cublas_reads(&work->output, &product->out);
+    return s->batch <= INT32_MAX;
 }
 
 /* --- what is kept per shape ---------------------------------------------------------------------------------------- */
@@ -222,34 +184,24 @@ static bt_status find(bti_cuda_device *device, const shape *s, known **found) {
 
 /* --- running ------------------------------------------------------------------------------------------------------- */
 
-static bt_status run(bti_cuda_device *device, const known *entry, uint64_t a, uint64_t b, uint64_t c,
-                     uint64_t workspace) {
+typedef struct launch {
+    bti_cuda_device *device;
+    const known *entry;
+    uint64_t workspace;
+} launch;
+
+static bt_status run(void *data, uint64_t left, uint64_t right, uint64_t out) {
     static const float one = 1, zero = 0;
     static const double one_double = 1, zero_double = 0;
+    const launch *l = data;
+    bti_cuda_device *device = l->device;
+    const known *entry = l->entry;
     bool is_double = entry->shape.type == CUDA_R_64F;
     LT_TRY(device, cublasLtMatmul, device->products->handle, entry->product,
-           is_double ? (const void *)&one_double : &one, (const void *)(uintptr_t)a, entry->a,
-           (const void *)(uintptr_t)b, entry->b, is_double ? (const void *)&zero_double : &zero,
-           (const void *)(uintptr_t)c, entry->c, (void *)(uintptr_t)c, entry->c, &entry->algorithm,
-           (void *)(uintptr_t)workspace, entry->workspace_bytes, bti_cuda_stream(device));
-    return BT_OK;
-}
-
-/* The axes of the batch that the library cannot run in one go, row-major. */
-static bt_status run_all(bti_cuda_device *device, const known *entry, const bti_work *work, int outside,
-                         uint64_t workspace) {
-    size_t size = bt_dtype_size(work->output.dtype);
-    int64_t at[BTI_MAX_RANK] = {0};
-    for (int axis = outside; axis >= 0;) {
-        uint64_t address[3] = {work->inputs[1].address, work->inputs[0].address, work->output.address};
-        for (int i = 0; i < outside; i++) {
-            address[0] += (uint64_t)(at[i] * work->inputs[1].stride[i]) * size;
-            address[1] += (uint64_t)(at[i] * work->inputs[0].stride[i]) * size;
-            address[2] += (uint64_t)(at[i] * work->output.stride[i]) * size;
-        }
-        BTI_TRY(run(device, entry, address[0], address[1], address[2], workspace));
-        for (axis = outside - 1; axis >= 0 && ++at[axis] == work->output.shape[axis]; axis--) at[axis] = 0;
-    }
+           is_double ? (const void *)&one_double : &one, (const void *)(uintptr_t)right, entry->a,
+           (const void *)(uintptr_t)left, entry->b, is_double ? (const void *)&zero_double : &zero,
+           (const void *)(uintptr_t)out, entry->c, (void *)(uintptr_t)out, entry->c, &entry->algorithm,
+           (void *)(uintptr_t)l->workspace, entry->workspace_bytes, bti_cuda_stream(device));
     return BT_OK;
 }
 
@@ -266,7 +218,8 @@ static bt_status open_products(bti_cuda_device *device) {
     return BT_OK;
 }
 
-static bt_status product(bti_cuda_device *device, const bti_work *work, const shape *s, int outside, bool *done) {
+static bt_status multiply(bti_cuda_device *device, const bti_work *work, const shape *s, const bti_gpu_product *product,
+                          bool *done) {
     known *entry;
     uint64_t workspace = 0;
     BTI_TRY(open_products(device));
@@ -274,7 +227,7 @@ static bt_status product(bti_cuda_device *device, const bti_work *work, const sh
     if (entry->refused) return BT_OK;
     if (entry->workspace_bytes)
         BTI_TRY(bti_gpu_scratch(&device->gpu, WORKSPACE_SLOT, entry->workspace_bytes, &workspace));
-    BTI_TRY(run_all(device, entry, work, outside, workspace));
+    BTI_TRY(bti_gpu_product_each(work, product, run, &(launch){device, entry, workspace}));
     *done = true;
     return BT_OK;
 }
@@ -282,11 +235,11 @@ static bt_status product(bti_cuda_device *device, const bti_work *work, const sh
 bt_status bti_cuda_product(void *opened, const bti_work *work, bool *done) {
     bti_cuda_device *device = opened;
     shape s;
-    int outside = 0;
+    bti_gpu_product product;
     *done = false;
-    if (!bti_cuda_has(BTI_CUDA_CUBLASLT) || !read_shape(work, &s, &outside) || s.batch > INT32_MAX) return BT_OK;
+    if (!bti_cuda_has(BTI_CUDA_CUBLASLT) || !read_shape(work, &s, &product)) return BT_OK;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(product(device, work, &s, outside, done));
+    return bti_cuda_leave(multiply(device, work, &s, &product, done));
 }
 
 void bti_cuda_products_free(bti_cuda_device *device) {

@@ -30,6 +30,8 @@ void bti_cl_describe(void *opened, bti_str *text) {
                                                     : "no (cl_khr_fp64 is missing): operations on it are unsupported");
     bti_str_addf(text, "float32 quotients and roots: %s\n",
                  device->exact_divisions ? "correctly rounded" : "as exact as the device makes them");
+    bti_str_addf(text, "products of float32 and float64: %s\n",
+                 bti_cl_has_clblast(device) ? "by CLBlast" : "by our own kernel (flag clblast, package libclblast1)");
     bti_str_addf(text, "compiled kernels: %s\n",
                  device->keeps_binaries ? "kept in the cache" : "kept by the platform, if at all");
 }

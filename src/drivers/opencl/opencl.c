@@ -134,7 +134,8 @@ static void read_facts(bti_cl_device *device) {
     cl->clGetDeviceInfo(device->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
     cl->clGetDeviceInfo(device->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof threads, &threads, NULL);
     cl->clGetDeviceInfo(device->id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    device->keeps_binaries = type & CL_DEVICE_TYPE_GPU || bti_flag_int(BTI_FLAG_cache);
+    device->is_gpu = type & CL_DEVICE_TYPE_GPU;
+    device->keeps_binaries = device->is_gpu || bti_flag_int(BTI_FLAG_cache);
     device->exact_divisions = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     device->largest_buffer = (size_t)largest;
     device->memory_bytes = (size_t)all;

@@ -40,9 +40,11 @@ typedef struct bti_cl_device {
     struct bti_cl_context *context; /* of the platform, shared by its devices */
     cl_command_queue queue, transfers;
     size_t largest_buffer, memory_bytes;
-    bool keeps_binaries;   /* in our disk cache; PoCL has its own, and would compile what nobody launches for ours */
-    bool exact_divisions;  /* it can round float32 quotients and roots correctly */
-    pthread_rwlock_t lock; /* of what follows */
+    bool keeps_binaries; /* in our disk cache; PoCL has its own, and would compile what nobody launches for ours */
+    bool is_gpu;
+    unsigned products_refused;      /* bit per dtype: CLBlast failed at it */
+    bool exact_divisions;           /* it can round float32 quotients and roots correctly */
+    pthread_rwlock_t lock;          /* of what follows */
     BTI_VEC(bti_cl_buffer) buffers; /* by address */
     uint64_t next;
     _Atomic(bti_error *) lost; /* why nothing works on it any more */
@@ -72,6 +74,11 @@ bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint
 
 /* --- describe.c --- */
 void bti_cl_describe(void *device, bti_str *text);
+
+/* --- product.c --- */
+/* Whether it multiplies by CLBlast. */
+bool bti_cl_has_clblast(const bti_cl_device *device);
+bt_status bti_cl_product(void *device, const bti_work *work, bool *done);
 
 /* --- program.c --- */
 extern const bti_gpu_driver bti_cl_gpu;

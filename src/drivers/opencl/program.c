@@ -183,6 +183,7 @@ const bti_gpu_driver bti_cl_gpu = {.build = build,
                                    .find = find,
                                    .forget = forget,
                                    .launch = launch,
+                                   .product = bti_cl_product,
                                    .fill = bti_cl_fill,
                                    .copy = bti_cl_copy,
                                    .wait = wait};
