@@ -14,14 +14,22 @@ static const char *options_of(const bti_cl_device *device) {
 
 /* --- building ------------------------------------------------------------------------------------------------------ */
 
-/* The line of the text that the log names first: "...:12:5: error". */
+/* Of the log's first line with an error, "kernel.cl:12:5: error: ..." or "error: kernel.cl:12:5: ...": 12; 0: none. */
+static long line_with_error(const char *log) {
+    const char *at = strstr(log, "error");
+    while (at && at > log && at[-1] != '\n') at--;
+    for (; at && *at && *at != '\n'; at++) {
+        char *end;
+        long number = *at == ':' && at[1] >= '0' && at[1] <= '9' ? strtol(at + 1, &end, 10) : 0;
+        if (number > 0 && *end == ':') return number;
+    }
+    return 0;
+}
+
 static void add_named_line(const bti_str *text, const char *log, bti_str *told) {
-    const char *error = strstr(log, "error"), *at = log;
-    long number = 0;
-    for (const char *c = log; error && c < error; c++)
-        if (*c == ':' && c[1] >= '0' && c[1] <= '9' && !number) number = strtol(at = c + 1, NULL, 10);
+    long number = line_with_error(log);
     const char *line = bti_str_text(text);
-    for (long i = 1; number && i < number && line; i++) {
+    for (long i = 1; i < number && line; i++) {
         line = strchr(line, '\n');
         if (line) line++;
     }
