@@ -34,8 +34,8 @@ BT_API bt_array *bt_uniform_shape(bt_array *key, double low, double high, bt_dty
 #define bt_uniform(key, dtype, ...) BTI_AT(bt_array *, bt_uniform_shape(key, 0, 1, dtype, BT_SHAPE(__VA_ARGS__)))
 #define bt_uniform_in(key, low, high, dtype, ...) \
     BTI_AT(bt_array *, bt_uniform_shape(key, low, high, dtype, BT_SHAPE(__VA_ARGS__)))
-/* The standard normal distribution; sqrt(2) * erfinv(uniform). `cpu` and `sim` give the
- * same bits; `opencl` may differ from them by a few units in the last place of float32 and float64. */
+/* The standard normal distribution; sqrt(2) * erfinv(uniform). `cpu` and `sim` give the same bits; devices whose logarithm is
+ * their own (`opencl`, `cuda`) may differ by a few units in the last place of float32 and float64. */
 BT_API bt_array *bt_normal_shape(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_normal(key, dtype, ...) BTI_AT(bt_array *, bt_normal_shape(key, dtype, BT_SHAPE(__VA_ARGS__)))
 /* Integers in [low, high); low everywhere when the range is empty. */
