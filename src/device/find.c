@@ -32,7 +32,8 @@ static bool matches(const bt_device *device, const bti_name *name) {
     bool opencl = !strcmp(device->driver->name, "opencl");
     switch (name->form) {
     case BTI_NAME_OPENCL:
-        return opencl && (!name->numbered || facts->ordinal == (name->platform << 16 | name->platform_device));
+        return opencl && (!name->numbered || (facts->ordinal >> 16 == name->platform &&
+                                              (facts->ordinal & 0xffff) == name->platform_device));
     case BTI_NAME_UUID: return strlen(facts->uuid) > 4 && !strncasecmp(facts->uuid + 4, name->text, strlen(name->text));
     case BTI_NAME_PCI: return !strcasecmp(facts->pci_bus_id, name->text);
     default: return false;
