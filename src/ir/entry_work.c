@@ -4,6 +4,7 @@
 #include "ir/dtype.h"
 #include "ir/entry.h"
 #include "ir/half.h"
+#include "ir/interp_parts.h"
 
 /* A nest over operands: the inputs, then the output. Strides in bytes. */
 typedef struct nest {
@@ -20,15 +21,6 @@ static void add_operand(nest *n, const bti_operand *operand) {
     n->address[o] = operand->address;
     for (int axis = 0; axis < n->axes; axis++)
         n->stride[o][axis] = operand->stride[axis] * (int64_t)bt_dtype_size(operand->dtype);
-}
-
-static bool is_dense(const bti_operand *operand) {
-    int64_t dense = 1;
-    for (int axis = operand->rank - 1; axis >= 0; axis--) {
-        if (operand->shape[axis] > 1 && operand->stride[axis] != dense) return false;
-        dense *= operand->shape[axis];
-    }
-    return true;
 }
 
 /* The strides of a dense operand as if it had the nest's extents. */
@@ -53,7 +45,7 @@ static void begin(nest *n, const bti_operand *shape) {
 
 /* Input and output of a copy, in either one's shape. */
 static bool begin_copy(nest *n, const bti_operand *in, const bti_operand *out) {
-    bool by_output = is_dense(in) || same_shape(in, out);
+    bool by_output = bti_operand_is_dense(in) || same_shape(in, out);
     begin(n, by_output ? out : in);
     if (same_shape(in, out)) {
         add_operand(n, in);
@@ -61,7 +53,7 @@ static bool begin_copy(nest *n, const bti_operand *in, const bti_operand *out) {
     } else if (by_output) {
         add_reshaped(n, in);
         add_operand(n, out);
-    } else if (is_dense(out)) {
+    } else if (bti_operand_is_dense(out)) {
         add_operand(n, in);
         add_reshaped(n, out);
     } else

@@ -33,6 +33,9 @@ static inline int64_t bti_step(const bti_operand *operand, int axis) { /* bytes 
     return operand->stride[axis] * (int64_t)bt_dtype_size(operand->dtype);
 }
 
+int64_t bti_operand_count(const bti_operand *operand); /* elements */
+bool bti_operand_is_dense(const bti_operand *operand); /* row-major, without gaps; one without elements is */
+void bti_operand_make_dense(bti_operand *operand);     /* its strides */
 /* An operand's part along an axis: `length` positions from `from`. */
 bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
 /* The int32 or int64 index at `at`; a negative one counts from the end; -1 when out of range. */

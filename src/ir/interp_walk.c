@@ -58,6 +58,24 @@ void bti_walk_next(bti_walk *walk) {
     walk->more = false;
 }
 
+int64_t bti_operand_count(const bti_operand *operand) {
+    int64_t count = 1;
+    for (int axis = 0; axis < operand->rank; axis++) count *= operand->shape[axis];
+    return count;
+}
+
+bool bti_operand_is_dense(const bti_operand *operand) {
+    bti_layout layout = {0};
+    memcpy(layout.stride, operand->stride, sizeof layout.stride);
+    return bti_layout_is_dense(operand->rank, operand->shape, &layout);
+}
+
+void bti_operand_make_dense(bti_operand *operand) {
+    bti_layout layout;
+    bti_layout_dense(operand->rank, operand->shape, &layout);
+    memcpy(operand->stride, layout.stride, sizeof layout.stride);
+}
+
 void bti_shape_without(const bti_operand *operand, uint64_t axes, int64_t *shape) {
     for (int axis = 0; axis < operand->rank; axis++) shape[axis] = axes >> axis & 1 ? 1 : operand->shape[axis];
 }

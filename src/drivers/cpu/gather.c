@@ -31,12 +31,6 @@ static void run_range(void *context, int64_t begin, int64_t end) {
     if (status != BT_OK) atomic_store(&c->status, (int)status);
 }
 
-static int64_t count_of(const bti_operand *operand) {
-    int64_t count = 1;
-    for (int axis = 0; axis < operand->rank; axis++) count *= operand->shape[axis];
-    return count;
-}
-
 static int longest_axis(const bti_operand *operand, int but) {
     int longest = -1;
     for (int axis = 0; axis < operand->rank; axis++)
@@ -48,9 +42,10 @@ static bt_status run_cut(cutting *c) {
     const bti_work *work = c->work;
     int axis = c->axis[OUTPUT];
     if (axis < 0 || work->output.shape[axis] < 2) return bti_interpret(work);
-    int64_t elements = count_of(&work->output), extent = work->output.shape[axis];
+    int64_t elements = bti_operand_count(&work->output), extent = work->output.shape[axis];
     for (int i = 0; i < work->input_count; i++)
-        if (c->axis[i] >= 0 && count_of(&work->inputs[i]) > elements) elements = count_of(&work->inputs[i]);
+        if (c->axis[i] >= 0 && bti_operand_count(&work->inputs[i]) > elements)
+            elements = bti_operand_count(&work->inputs[i]);
     int64_t each = elements / extent * (int64_t)bt_dtype_size(work->inputs[0].dtype);
     bti_parallel(extent, bti_gather_grain(each), run_range, c);
     bt_status status = (bt_status)atomic_load(&c->status);
@@ -68,19 +63,11 @@ static bt_status run_lines(const bti_work *work, int axis, unsigned same) {
 
 /* --- copies --------------------------------------------------------------------------------------------------------- */
 
-static bool is_dense(const bti_operand *operand) {
-    bti_layout layout = {0};
-    memcpy(layout.stride, operand->stride, sizeof layout.stride);
-    return bti_layout_is_dense(operand->rank, operand->shape, &layout);
-}
-
 static bti_operand shaped_as(const bti_operand *dense, const bti_operand *like) {
     bti_operand shaped = *dense;
-    bti_layout layout;
-    bti_layout_dense(like->rank, like->shape, &layout);
     shaped.rank = like->rank;
     memcpy(shaped.shape, like->shape, sizeof shaped.shape);
-    memcpy(shaped.stride, layout.stride, sizeof shaped.stride);
+    bti_operand_make_dense(&shaped);
     return shaped;
 }
 
@@ -89,10 +76,10 @@ static bt_status reshape(const bti_work *work) {
     bti_operand shaped;
     if (bti_shape_equal(to->rank, to->shape, from->rank, from->shape)) {
         bti_gather_copy(to, from);
-    } else if (is_dense(to)) {
+    } else if (bti_operand_is_dense(to)) {
         shaped = shaped_as(to, from);
         bti_gather_copy(&shaped, from);
-    } else if (is_dense(from)) {
+    } else if (bti_operand_is_dense(from)) {
         shaped = shaped_as(from, to);
         bti_gather_copy(to, &shaped);
     } else {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ir/interp_parts.h"
 
 /* A kernel that was needed for the work's layouts so far. */
 typedef struct own_kernel {
@@ -79,18 +80,12 @@ static bt_status find_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel 
     return BT_OK;
 }
 
-static bool is_empty(const bti_operand *operand) {
-    for (int axis = 0; axis < operand->rank; axis++)
-        if (!operand->shape[axis]) return true;
-    return false;
-}
-
 static bt_status run_as_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done) {
     bti_kernel kernel;
     bti_gpu_kernel *loaded = NULL;
     bti_box box;
     uint64_t scalar;
-    *done = is_empty(&asked->output);
+    *done = !bti_operand_count(&asked->output);
     if (*done || !bti_kernel_of_work(asked, &kernel, &box, &scalar)) return BT_OK;
     BTI_TRY(find_kernel(gpu, work, &kernel, &loaded));
     *done = true;
@@ -104,13 +99,6 @@ bt_status bti_gpu_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from
     return done ? BT_OK : bti_fail(BT_INTERNAL, "%s: a copy between operands of other shapes", gpu->name);
 }
 
-bti_operand bti_gpu_part(const bti_operand *operand, int axis, int64_t from, int64_t length) {
-    bti_operand part = *operand;
-    part.address += (uint64_t)(from * operand->stride[axis] * (int64_t)bt_dtype_size(operand->dtype));
-    part.shape[axis] = length;
-    return part;
-}
-
 /* --- copies of parts ------------------------------------------------------------------------------------------------ */
 
 static bt_status pad(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
@@ -119,7 +107,8 @@ static bt_status pad(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     value.address = x[1].address;
     memset(value.stride, 0, sizeof value.stride);
     BTI_TRY(bti_gpu_copy(gpu, work, &value, &asked->output));
-    for (int axis = 0; axis < inner.rank; axis++) inner = bti_gpu_part(&inner, axis, asked->attr[axis], x->shape[axis]);
+    for (int axis = 0; axis < inner.rank; axis++)
+        inner = bti_operand_part(&inner, axis, asked->attr[axis], x->shape[axis]);
     return bti_gpu_copy(gpu, work, x, &inner);
 }
 
@@ -128,7 +117,7 @@ static bt_status concat(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked)
     int64_t from = 0;
     for (int i = 0; i < asked->input_count; i++) {
         const bti_operand *x = &asked->inputs[i];
-        bti_operand to = bti_gpu_part(&asked->output, axis, from, x->shape[axis]);
+        bti_operand to = bti_operand_part(&asked->output, axis, from, x->shape[axis]);
         BTI_TRY(bti_gpu_copy(gpu, work, x, &to));
         from += x->shape[axis];
     }
@@ -151,7 +140,7 @@ bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module *
 
 bt_status bti_gpu_work_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     bool done;
-    if (asked->op == BTI_OP_pad) return is_empty(&asked->output) ? BT_OK : pad(gpu, work, asked);
+    if (asked->op == BTI_OP_pad) return bti_operand_count(&asked->output) ? pad(gpu, work, asked) : BT_OK;
     if (asked->op == BTI_OP_concat) return concat(gpu, work, asked);
     BTI_TRY(run_as_kernel(gpu, work, asked, &done));
     return done ? BT_OK : bti_gpu_work_text(gpu, work, asked);

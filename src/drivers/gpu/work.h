@@ -6,8 +6,6 @@
 
 /* Elements from one operand to another of the same shape, or of as many elements where one is dense. */
 bt_status bti_gpu_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to);
-/* The operand's elements from..from + length - 1 along an axis. */
-bti_operand bti_gpu_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
 
 /* The text of the primitive itself, built. */
 bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module);

@@ -4,8 +4,7 @@
 
 #include "base/error.h"
 #include "drivers/gpu/work.h"
-#include "ir/dtype.h"
-#include "ir/half.h"
+#include "ir/interp_parts.h"
 
 /* Slots of scratch. */
 enum { PARTS, INPUT, OUTPUT = INPUT + 3, KEYS, ORDERS, MORE };
@@ -25,50 +24,28 @@ typedef struct job {
     bti_words words;
 } job;
 
-static int64_t elements_of(const bti_operand *operand) {
-    int64_t count = 1;
-    for (int axis = 0; axis < operand->rank; axis++) count *= operand->shape[axis];
-    return count;
-}
-
-static void make_dense(bti_operand *operand) {
-    int64_t stride = 1;
-    for (int axis = operand->rank - 1; axis >= 0; axis--) {
-        operand->stride[axis] = stride;
-        stride *= operand->shape[axis];
-    }
-}
-
-static bool is_dense(const bti_operand *operand) {
-    bti_operand dense = *operand;
-    make_dense(&dense);
-    for (int axis = 0; axis < operand->rank; axis++)
-        if (operand->shape[axis] > 1 && operand->stride[axis] != dense.stride[axis]) return false;
-    return true;
-}
-
 static size_t bytes_of(const bti_operand *operand) {
-    return (size_t)elements_of(operand) * bt_dtype_size(operand->dtype);
+    return (size_t)bti_operand_count(operand) * bt_dtype_size(operand->dtype);
 }
 
 static bt_status dense_input(job *j, int number) {
     const bti_operand *given = &j->asked->inputs[number];
     j->input[number] = *given;
-    make_dense(&j->input[number]);
-    if (is_dense(given) || !elements_of(given)) return BT_OK;
+    bti_operand_make_dense(&j->input[number]);
+    if (bti_operand_is_dense(given) || !bti_operand_count(given)) return BT_OK;
     BTI_TRY(bti_gpu_scratch(j->gpu, INPUT + number, bytes_of(given), &j->input[number].address));
     return bti_gpu_copy(j->gpu, j->work, given, &j->input[number]);
 }
 
 static bt_status begin_output(job *j) {
     j->output = j->asked->output;
-    make_dense(&j->output);
-    if (is_dense(&j->asked->output)) return BT_OK;
+    bti_operand_make_dense(&j->output);
+    if (bti_operand_is_dense(&j->asked->output)) return BT_OK;
     return bti_gpu_scratch(j->gpu, OUTPUT, bytes_of(&j->output), &j->output.address);
 }
 
 static bt_status end_output(job *j) {
-    if (is_dense(&j->asked->output)) return BT_OK;
+    if (bti_operand_is_dense(&j->asked->output)) return BT_OK;
     return bti_gpu_copy(j->gpu, j->work, &j->output, &j->asked->output);
 }
 
@@ -85,7 +62,7 @@ static void begin_words(job *j) { j->words.count = j->words.address_count = 0; }
 static void add_address(job *j, uint64_t address) { bti_words_add_address(&j->words, address); }
 /* One without elements has no memory; any serves, as none is read. */
 static void add_input(job *j, int number) {
-    add_address(j, elements_of(&j->input[number]) ? j->input[number].address : j->output.address);
+    add_address(j, bti_operand_count(&j->input[number]) ? j->input[number].address : j->output.address);
 }
 static void add_word(job *j, int64_t word) { bti_words_add(&j->words, (uint64_t)word); }
 
@@ -104,20 +81,10 @@ static bt_status start(job *j, entry e, int64_t units) {
 
 /* --- gathers ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t missing(bt_dtype dtype) {
-    switch (dtype) {
-    case BT_F16: return 0x7e00;
-    case BT_BF16: return 0x7fc0;
-    case BT_F32: return 0x7fc00000;
-    case BT_F64: return UINT64_C(0x7ff8) << 48;
-    default: return 0;
-    }
-}
-
 /* The missing element in each part of 32 bits, for rows that are moved in 16 bytes; those of 8 bytes differ in theirs. */
 static bool missing_in_parts(bt_dtype dtype, uint64_t *part) {
     size_t size = bt_dtype_size(dtype);
-    *part = missing(dtype);
+    *part = bti_missing(dtype);
     if (size == 2) *part |= *part << 16;
     return size < 8 || !*part;
 }
@@ -137,13 +104,13 @@ static bt_status take(job *j) {
     add_word(j, count);
     add_word(j, inner);
     add_word(j, j->length);
-    add_word(j, (int64_t)(is_wide ? part : missing(x->dtype)));
+    add_word(j, (int64_t)(is_wide ? part : bti_missing(x->dtype)));
     return start(j, is_wide ? wide : plain, units);
 }
 
 static bt_status gather_axis(job *j) {
     static const entry gather = {0, "bti_gather", THREAD_EACH};
-    int64_t units = elements_of(&j->output);
+    int64_t units = bti_operand_count(&j->output);
     begin_words(j);
     add_address(j, j->output.address);
     add_input(j, 0);
@@ -152,7 +119,7 @@ static bt_status gather_axis(job *j) {
     add_word(j, j->output.shape[j->asked->attr[0]]);
     add_word(j, j->inner);
     add_word(j, j->length);
-    add_word(j, (int64_t)missing(j->input[0].dtype));
+    add_word(j, (int64_t)bti_missing(j->input[0].dtype));
     return start(j, gather, units);
 }
 
@@ -229,7 +196,7 @@ static bt_status argsort(job *j) {
 
 static bt_status scatter_add(job *j) {
     static const entry rows = {3, "bti_rows", THREAD_EACH}, add = {4, "bti_add", THREAD_EACH};
-    int64_t count = j->input[1].shape[0], units = elements_of(&j->output);
+    int64_t count = j->input[1].shape[0], units = bti_operand_count(&j->output);
     sorted s;
     BTI_TRY(bti_gpu_copy(j->gpu, j->work, &j->asked->inputs[0], &j->output));
     if (!count) return BT_OK;
@@ -392,7 +359,7 @@ static bt_status run(job *j) {
 
 bt_status bti_gpu_work_text(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     job j = {.gpu = gpu, .work = work, .asked = asked};
-    if (!elements_of(&asked->output)) return BT_OK;
+    if (!bti_operand_count(&asked->output)) return BT_OK;
     if (asked->op == BTI_OP_matmul) return matmul(&j);
     BTI_TRY(bti_gpu_work_module(gpu, work, &j.module));
     int first =
