@@ -97,9 +97,7 @@ static void finish_sets(bt_status status) {
         bti_node_release(node);
     }
     mine.sets.count = 0;
-    bt_error_clear();
-    (void)!bti_fail_with(first);
-    bti_error_release(first);
+    bti_error_put_back(first);
 }
 
 bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted) {
@@ -173,11 +171,10 @@ static void flush(const bti_node *newest) {
     for (int i = 0; i < newest->input_count; i++) add_pending(&held, newest->inputs[i]);
     bti_error *before = bti_error_last();
     keep_ends(&held);
-    if (bti_eval_nodes(held.items, (int)held.count, true) != BT_OK) { /* whoever reads will hear of it */
-        bt_error_clear();
-        (void)bti_fail_with(before);
-    }
-    bti_error_release(before);
+    if (bti_eval_nodes(held.items, (int)held.count, true) == BT_OK)
+        bti_error_release(before);
+    else
+        bti_error_put_back(before); /* whoever reads will hear of it */
     bti_vec_free(&held);
 }
 

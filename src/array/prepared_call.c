@@ -200,11 +200,10 @@ bool bti_call_prepared(bt_function *f, bt_array *const *arguments, bt_array **ou
     for (int i = 0; i < f->input_count; i++) origin->given[i] = bti_node_retain(bti_node_of(arguments[i]));
     bti_error *before = bti_error_last();
     bool done = run_call(f, origin, outputs, status);
-    if (!done) { /* recording tells what there is to tell */
-        bt_error_clear();
-        (void)!bti_fail_with(before);
-    }
-    bti_error_release(before);
+    if (done)
+        bti_error_release(before);
+    else
+        bti_error_put_back(before); /* recording tells what there is to tell */
     bti_origin_drop(origin);
     return done;
 }

@@ -206,9 +206,7 @@ bt_status bti_shared_pace(bt_shared *shared, int index) {
     if (atomic_load(&top->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
         bti_error *before = bti_error_last();
         if (bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK) note_lost(shared, bti_error_last());
-        bt_error_clear();
-        (void)!bti_fail_with(before);
-        bti_error_release(before);
+        bti_error_put_back(before);
     }
     if (oldest) (void)!bti_block_node(oldest);
     bti_node_release(top);

@@ -225,6 +225,12 @@ void bt_error_clear(void) {
     state.last = NULL;
 }
 
+void bti_error_put_back(bti_error *before) {
+    bt_error_clear();
+    (void)!bti_fail_with(before);
+    bti_error_release(before);
+}
+
 void bt_set_error_handler(bt_error_handler *new_handler, void *data) {
     pthread_mutex_lock(&handler_lock);
     handler = new_handler;

@@ -64,6 +64,8 @@ bt_status bti_check_list(const void *list, int count, const char *what);
 bt_status bti_fail_with(bti_error *error);
 /* The thread's record as an error of one's own (retained), to make it stick to an array or an event. NULL if none. */
 bti_error *bti_error_last(void);
+/* The record as it was: what bti_error_last gave then, which it takes over. Nobody hears of what failed since. */
+void bti_error_put_back(bti_error *before);
 
 /* `BTI_TRY(call)`: returns the status if it is not BT_OK. `BTI_TRY_OR(call, label)`: goes to label, `status` holds it. */
 #define BTI_TRY(call)                                         \

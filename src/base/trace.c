@@ -286,9 +286,7 @@ static void write_recorded(const char *path) {
         if (write(&log, path) != BT_OK) bti_log("flag \"trace\": %s", bt_error_text());
         bti_trace_log_free(&log);
     }
-    bt_error_clear();
-    (void)!bti_fail_with(before);
-    bti_error_release(before);
+    bti_error_put_back(before);
 }
 
 static void at_end(void) { bti_trace_record_into(""); }

@@ -59,8 +59,8 @@ static const char *fault_of(const bti_name *name) {
     return name->form == BTI_NAME_KIND && !bti_registry_find(name->kind, 0) ? bti_probe_fault(name->kind, NULL) : NULL;
 }
 
-/* "known are opencl0:0, opencl0:1" */
-static bt_status missing_of_opencl(const char *shown) {
+/* "known are opencl0:0, opencl0:1", "there is none", or why */
+static bt_status missing_of_opencl(const char *shown, const char *fault) {
     bti_str list = {0};
     for (int id = 0; id < bti_registry_total(); id++) {
         const bt_device *device = bti_registry_at(id);
@@ -69,7 +69,9 @@ static bt_status missing_of_opencl(const char *shown) {
                      device->facts.ordinal & 0xffff);
     }
     bt_status status = bti_fail(BT_NOT_FOUND, "no OpenCL device \"%s\": %s", bti_quote(shown).text,
-                                list.length ? bti_str_text(&list) : "there is none (`berth doctor` says why)");
+                                fault         ? fault
+                                : list.length ? bti_str_text(&list)
+                                              : "there is none (`berth doctor` says why)");
     bti_str_free(&list);
     return status;
 }
@@ -94,13 +96,9 @@ bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_devic
         if (!*device) *device = one;
     }
     if (*device) return BT_OK;
-    const char *fault = fault_of(name);
-    if (name->form == BTI_NAME_OPENCL && !fault) return missing_of_opencl(shown);
-    const char *what = name->form == BTI_NAME_OPENCL ? "OpenCL device"
-                       : name->form == BTI_NAME_PCI  ? "device on the PCI bus"
-                                                     : "device with the UUID";
-    return bti_fail(BT_NOT_FOUND, "no %s \"%s\"%s%s", what, bti_quote(shown).text, fault ? ": " : "",
-                    fault ? fault : "");
+    if (name->form == BTI_NAME_OPENCL) return missing_of_opencl(shown, fault_of(name));
+    const char *what = name->form == BTI_NAME_PCI ? "device on the PCI bus" : "device with the UUID";
+    return bti_fail(BT_NOT_FOUND, "no %s \"%s\"", what, bti_quote(shown).text);
 }
 
 bt_status bt_device_find(const char *text, bt_device **device) {

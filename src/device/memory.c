@@ -85,16 +85,12 @@ bt_status bti_memory_open(bt_device *device) {
     bti_error *before = bti_error_last();
     bt_status status = take_first(device, limit);
     bti_errors_quiet(quiet);
-    if (status == BT_OK) {
-        bt_error_clear();
-        (void)!bti_fail_with(before);
-    } else {
-        bti_pool_delete(device->pool);
-        device->pool = NULL;
-        bti_error *error = bti_error_last();
-        bti_error_tell(error);
-        bti_error_release(error);
-    }
+    if (status == BT_OK) return bti_error_put_back(before), BT_OK;
+    bti_pool_delete(device->pool);
+    device->pool = NULL;
+    bti_error *error = bti_error_last();
+    bti_error_tell(error);
+    bti_error_release(error);
     bti_error_release(before);
     return status;
 }
@@ -231,12 +227,8 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
         size_t total;
         bool quiet = bti_errors_quiet(true);
         bti_error *before = bti_error_last();
-        if (own->driver->memory(own->state, &info->device_free, &total) != BT_OK) {
-            info->device_free = 0;
-            bt_error_clear();
-            (void)!bti_fail_with(before);
-        }
-        bti_error_release(before);
+        if (own->driver->memory(own->state, &info->device_free, &total) != BT_OK) info->device_free = 0;
+        bti_error_put_back(before);
         bti_errors_quiet(quiet);
     } else {
         info->limit = limit_of(own);

@@ -273,16 +273,10 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     }
     pthread_mutex_unlock(&pool->lock);
     *out = block;
-    bt_status status = BT_OK;
-    if (!block) {
-        bti_pool_counters count = bti_pool_count(pool);
-        status = refuse(pool, bytes, &count);
-    } else {
-        bt_error_clear();
-        (void)!bti_fail_with(before);
-    }
+    if (block) return bti_error_put_back(before), BT_OK;
     bti_error_release(before);
-    return status;
+    bti_pool_counters count = bti_pool_count(pool);
+    return refuse(pool, bytes, &count);
 }
 
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {

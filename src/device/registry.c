@@ -140,9 +140,7 @@ void bti_registry_ensure(unsigned kinds) {
     bti_nowhere nowhere = bti_nowhere_begin();
     read_on(kinds, &notices);
     bti_nowhere_end(nowhere);
-    bt_error_clear(); /* faults are told by those who return a status */
-    (void)!bti_fail_with(before);
-    bti_error_release(before);
+    bti_error_put_back(before); /* faults are told by those who return a status */
     pthread_mutex_unlock(&lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */
     bti_str_free(&notices);
@@ -162,9 +160,7 @@ bt_status bti_registry_check(unsigned kinds) {
 void bti_device_shutdown(void) {
     bti_error *before = bti_error_last();
     bool foreign = bti_device_check_fork() != BT_OK; /* a child: what is open is its parent's */
-    bt_error_clear();
-    (void)!bti_fail_with(before);
-    bti_error_release(before);
+    bti_error_put_back(before);
     if (foreign) return;
     pthread_mutex_lock(&lock);
     for (int id = bti_registry_total() - 1; id >= 0; id--) {
@@ -258,9 +254,7 @@ int bti_default_device_id(void) {
     bti_error *before = bti_error_last();
     bool sure;
     int id = choose_default(&sure);
-    bt_error_clear();
-    (void)!bti_fail_with(before);
-    bti_error_release(before);
+    bti_error_put_back(before);
     if (sure) atomic_store(&default_cache, changes << 8 | (uint64_t)(id + 1));
     return id;
 }

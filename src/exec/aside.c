@@ -12,7 +12,5 @@ void bti_come_back(bti_aside from) {
     bti_call_set_place(from.waiting);
     bti_call_end(from.depth);
     bti_errors_quiet(from.quiet);
-    bt_error_clear();
-    (void)!bti_fail_with(from.before);
-    bti_error_release(from.before);
+    bti_error_put_back(from.before);
 }

@@ -211,11 +211,8 @@ static void add_other_processes(bti_str *text, int device) {
     int count = 0, told = 0;
     bool quiet = bti_errors_quiet(true);
     bti_error *before = bti_error_last();
-    if (bt_device_processes(bti_device_at(device), processes, REPORTED + 1, &count) != BT_OK) {
-        bt_error_clear();
-        (void)!bti_fail_with(before);
-    }
-    bti_error_release(before);
+    (void)!bt_device_processes(bti_device_at(device), processes, REPORTED + 1, &count);
+    bti_error_put_back(before);
     bti_errors_quiet(quiet);
     for (int i = 0; i < count && i <= REPORTED && told < REPORTED; i++) {
         if (processes[i].pid == getpid()) continue;
