@@ -7,6 +7,7 @@
  *     grad.h      gradients                                    nn.h        layers, losses, optimisers
  *     dist.h      one model on several devices                 train.h     data loading and the fit loop
  *     file.h      safetensors, .npy, CSV                       view.h      explaining and timing what runs
+ *     task.h      functions and actors in processes of their own
  */
 #ifndef BERTH_H
 #define BERTH_H
@@ -23,6 +24,7 @@
 #include <berth/ops.h>
 #include <berth/random.h>
 #include <berth/status.h>
+#include <berth/task.h>
 #include <berth/train.h>
 #include <berth/view.h>
 

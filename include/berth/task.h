@@ -1,0 +1,334 @@
+/* berth/task.h: functions and actors that run in processes of their own, and are handed CPUs, GPUs and other resources.
+ *
+ *     static bt_status add(bt_task *task) {            // runs in a worker process
+ *         int64_t a, b;
+ *         BT_ARGUMENTS(task, &a, &b);
+ *         return bt_return(task, a + b);
+ *     }
+ *     BT_REMOTE(add);                                  // its name, and what each call takes: BT_REMOTE(f, .num_gpus = 1)
+ *
+ *     bt_runtime_init(.num_cpus = 4, .num_gpus = 2)    // first thing in main, before threads and devices
+ *     bt_ref *sum = bt_remote(add, 1, 2);              // at once
+ *     int64_t n;
+ *     bt_get(sum, &n);                                 // waits
+ *
+ * Values are numbers, texts, bytes and arrays; references can be arguments too: the function then gets what they stand for, and is
+ * not started before. Arrays and bytes lie in memory that all processes of the runtime share and are not copied on their way.
+ *
+ * Ownership: references, actors and groups belong to the innermost scope (array.h), as arrays do. A task runs to its end whether or
+ * not its reference is still held; its result is freed when nobody holds it.
+ *
+ * Errors: a reference that cannot be made (no such function, more GPUs than there are) is poisoned with the cause, which
+ * bt_get returns; a task whose argument failed fails with that first cause. Never NULL.
+ *
+ * Threads and processes: all calls may be made from any thread of the program, and inside of tasks.
+ */
+#ifndef BERTH_TASK_H
+#define BERTH_TASK_H
+
+#include <berth/array.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bt_task bt_task;
+typedef struct bt_ref bt_ref;
+typedef struct bt_actor bt_actor;
+typedef struct bt_group bt_group;
+
+/* --- the runtime ---------------------------------------------------------------------------------------------------- */
+
+#define BT_DETECT (-1)
+
+/* A resource of your own: "license", 3. */
+typedef struct bt_resource {
+    const char *name;
+    double amount;
+} bt_resource;
+
+typedef struct bt_runtime_options {
+    size_t size;
+    const char *written;      /* these options as text; by bt_runtime_init */
+    double num_cpus;          /* [those of cgroup and affinity] */
+    int num_gpus;             /* [0; those of the machine are ignored]; BT_DETECT counts them */
+    bt_resource resources[8]; /* custom ones, by name */
+    uint64_t store_bytes;     /* memory of results and arguments [30 % of what the machine or the cgroup has] */
+    const char *spill_folder; /* where results go that do not fit [a folder under $TMPDIR, made when needed] */
+    uint64_t spill_bytes;     /* at most so many there [half of what is free on that disk] */
+    const char *engine;       /* ["local"] */
+} bt_runtime_options;
+
+/* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must
+ * have one thread and no open device library (FAILED_PRECONDITION names the culprit): workers are forked from it. Once until
+ * bt_runtime_shutdown (ALREADY_EXISTS). */
+BT_API BT_MUST_USE bt_status bt_runtime_start(const bt_runtime_options *options);
+#define bt_runtime_init(...)      \
+    BTI_AT_MUST(bt_runtime_start( \
+        &(bt_runtime_options){.size = sizeof(bt_runtime_options), .written = #__VA_ARGS__, ##__VA_ARGS__}))
+
+/* Ends all workers and actors, waits for their processes, frees the store. References that are still held are poisoned. OK when
+ * none runs. A program that just exits, or dies by any signal, leaves nothing behind either. */
+BT_API BT_MUST_USE bt_status bt_runtime_shutdown(void);
+#define bt_runtime_shutdown(...) BTI_AT_MUST(bt_runtime_shutdown(__VA_ARGS__))
+
+/* What there is and what is free of "CPU", "GPU" or a custom resource; NaN when unknown. */
+BT_API double bt_resource_total(const char *name);
+BT_API double bt_resource_free(const char *name);
+
+/* --- declaring functions ---------------------------------------------------------------------------------------------- */
+
+typedef bt_status bt_remote_function(bt_task *task);
+
+/* What a task or an actor takes and how it is treated; what is not written means the default in brackets. */
+typedef struct bt_task_options {
+    size_t size;
+    const char *written; /* these options as text, so that `.num_gpus = 0` (hide all GPUs) is told from nothing (leave
+                                   CUDA_VISIBLE_DEVICES alone); by the macros */
+    double num_cpus;     /* [1; an actor: 1 to be started, 0 while it lives] */
+    double num_gpus;     /* [none]; whole numbers, or a fraction below 1: a share of one GPU and of its memory */
+    bt_resource resources[8];
+    int priority;     /* [0]; higher first, else in order of submission */
+    int max_retries;  /* [0] times a task is run again when its process dies; an actor's method: as max_task_retries */
+    int max_restarts; /* [0] times an actor is started again when its process dies */
+    double
+        deadline_seconds; /* [none] from submission; past it the task is cancelled, running or not: DEADLINE_EXCEEDED */
+    const char *name;     /* an actor's, for bt_actor_find; a task's in views [the function's] */
+    bt_group *group;      /* runs on what this group holds */
+    int bundle;           /* which of the group's bundles */
+} bt_task_options;
+#define BT_OPTIONS(...) (&(bt_task_options){.size = sizeof(bt_task_options), .written = #__VA_ARGS__, ##__VA_ARGS__})
+
+/* A function by its name in a module: the program itself, or a shared object that workers open. BT_REMOTE registers it when the module is
+ * loaded. Names are unique in a module. */
+typedef struct bt_remote_entry {
+    bt_remote_function *function;
+    const char *name;
+    bt_task_options options;
+    struct bt_remote_entry *next; /* the library's */
+    const char *module;           /* the library's */
+} bt_remote_entry;
+BT_API void bti_register(bt_remote_entry *entry);
+#define BT_REMOTE(function, ...)                                                                                     \
+    static bt_remote_entry bti_remote_##function = {                                                                 \
+        function, #function, {.size = sizeof(bt_task_options), .written = #__VA_ARGS__, ##__VA_ARGS__}, NULL, NULL}; \
+    __attribute__((constructor)) static void bti_register_##function(void) { bti_register(&bti_remote_##function); } \
+    typedef int bti_remote_end_##function /* takes the semicolon */
+
+/* Loads a shared object here and, when they first need it, in workers; its functions can be called by name from then on. */
+BT_API BT_MUST_USE bt_status bt_module_load(const char *path);
+#define bt_module_load(...) BTI_AT_MUST(bt_module_load(__VA_ARGS__))
+
+/* --- values ----------------------------------------------------------------------------------------------------------- */
+
+typedef enum bt_value_type {
+    BT_NOTHING,
+    BT_INTEGER,
+    BT_REAL,
+    BT_TEXT_VALUE,
+    BT_BYTES,
+    BT_ARRAY_VALUE,
+    BT_REFERENCE,
+    BT_ACTOR_VALUE
+} bt_value_type;
+
+typedef struct bt_bytes {
+    const void *data;
+    size_t size;
+} bt_bytes;
+
+/* An argument or a result on its way; made by the macros from a C value. Borrows what it points to, for the call. */
+typedef struct bt_item_value {
+    bt_value_type type;
+    union {
+        int64_t integer;
+        double real;
+        const char *text;
+        bt_bytes bytes;
+        bt_array *array;
+        bt_ref *ref;
+        bt_actor *actor;
+    } as;
+} bt_item_value;
+
+/* --- calls ------------------------------------------------------------------------------------------------------------ */
+
+/* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 16 arguments. With other options than the
+ * declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`. By name, in a module (NULL: the program):
+ * `bt_remote_named("./lib.so", "add", NULL, values, count)`. Blocks only while the store is full of arguments that cannot be spilled. */
+BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
+                               const bt_item_value *arguments, int count);
+
+/* A value in the store: copied once, passed by reference from then on. */
+BT_API bt_ref *bti_put(const bt_item_value *value);
+
+/* Waits for a result: `bt_get(ref, &x)`, x an integer, double, const char *, bt_bytes or bt_array *, or NULL to wait alone. Another type than the
+ * result has: INVALID_ARGUMENT naming both; integers widen to double. Texts and bytes are the reference's, arrays the scope's; neither is
+ * copied. Errors are those of the task: the status it returned and its text; ABORTED with signal or exit code and the end of its standard
+ * error when its process died; CANCELLED; DEADLINE_EXCEEDED; FAILED_PRECONDITION for a deadlock. bt_get_within: at most so many seconds
+ * (DEADLINE_EXCEEDED, the task goes on). */
+BT_API BT_MUST_USE bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds);
+
+/* Waits until `wanted` of the references are done (failed ones count) or `seconds` are over (negative: no limit); ready[i] tells of each, may
+ * be NULL. Returns how many are, -1 with the cause in the error record. */
+BT_API int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double seconds);
+
+/* Takes a task back: one that waits is not started; one that runs is stopped if `force` (its process is killed), else it may ask
+ * bt_task_cancelled. Its reference fails with CANCELLED; OK when it was done already. */
+BT_API BT_MUST_USE bt_status bt_cancel(bt_ref *ref, bool force);
+
+BT_API bt_ref *bt_ref_retain(bt_ref *ref);
+BT_API void bt_ref_release(bt_ref *ref); /* NULL is fine */
+
+/* --- inside of a task --------------------------------------------------------------------------------------------------- */
+
+BT_API int bt_argument_count(const bt_task *task);
+BT_API bt_value_type bt_argument_type(const bt_task *task, int index);
+BT_API BT_MUST_USE bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out);
+BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *value);
+/* Fails the task with a text of your own. */
+BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
+BT_API bool bt_task_cancelled(const bt_task *task);
+
+/* The GPUs of the task or actor that calls, as numbers of the machine (of the program's own mask, if it has one): up to `capacity` into
+ * `ids`; returns how many: num_gpus, 1 for a fraction, 0 without, and 0 in the program itself. */
+BT_API int bt_get_gpu_ids(int *ids, int capacity);
+
+/* --- actors ------------------------------------------------------------------------------------------------------------- */
+
+/* Starts a process that keeps its state and its resources: `bt_actor_new(counter_new, 5)`; the function makes the state
+ * (bt_set_state). Methods run in order, one at a time. Lives until it is released by all who hold it, bt_actor_kill, or the end of the runtime.
+ * More than the runtime was given: poisoned at once, naming both numbers (bt_actor_status). */
+BT_API bt_actor *bt_actor_named(const char *module, const char *name, const bt_task_options *options,
+                                const bt_item_value *arguments, int count);
+BT_API bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, const bt_task_options *options,
+                               const bt_item_value *arguments, int count);
+BT_API bt_status
+bt_actor_status(bt_actor *actor);                 /* OK while it starts, lives or waits for resources; else the cause */
+BT_API bt_actor *bt_actor_find(const char *name); /* NULL, NOT_FOUND in the error record */
+BT_API BT_MUST_USE bt_status bt_actor_kill(bt_actor *actor);
+BT_API bt_actor *bt_actor_retain(bt_actor *actor);
+BT_API void bt_actor_release(bt_actor *actor);
+BT_API void bt_set_state(bt_task *task, void *state, void (*release)(void *state));
+BT_API void *bt_state(bt_task *task);
+
+/* --- groups (gangs) ------------------------------------------------------------------------------------------------------- */
+
+/* Reserves bundles of resources, all or none (Ray's placement groups): tasks and actors then run on them (`.group`, `.bundle`). What can never be
+ * is poisoned at once. bt_group_wait: until it has them. */
+BT_API bt_group *bt_group_new(const bt_task_options *bundles, int count);
+BT_API BT_MUST_USE bt_status bt_group_wait(bt_group *group, double seconds);
+BT_API bt_group *bt_group_retain(bt_group *group);
+BT_API void bt_group_release(bt_group *group); /* gives them back; tasks that run on it end first */
+
+/* --- views -------------------------------------------------------------------------------------------------------------- */
+
+/* Tasks, actors, workers, resources asked and used, memory, and why who waits, as JSON (`berth ps --json`). Yours: bt_free. */
+BT_API char *bt_runtime_text(bool json);
+/* What ran where so far as a Chrome trace, a lane a worker. */
+BT_API BT_MUST_USE bt_status bt_runtime_timeline(const char *path);
+
+/* --- from C values -------------------------------------------------------------------------------------------------------- */
+
+static inline bt_item_value bti_of_integer(int64_t x) {
+    bt_item_value value = {BT_INTEGER, {0}};
+    value.as.integer = x;
+    return value;
+}
+static inline bt_item_value bti_of_real(double x) {
+    bt_item_value value = {BT_REAL, {0}};
+    value.as.real = x;
+    return value;
+}
+static inline bt_item_value bti_of_text(const char *x) {
+    bt_item_value value = {BT_TEXT_VALUE, {0}};
+    value.as.text = x;
+    return value;
+}
+static inline bt_item_value bti_of_bytes(bt_bytes x) {
+    bt_item_value value = {BT_BYTES, {0}};
+    value.as.bytes = x;
+    return value;
+}
+static inline bt_item_value bti_of_array(bt_array *x) {
+    bt_item_value value = {BT_ARRAY_VALUE, {0}};
+    value.as.array = x;
+    return value;
+}
+static inline bt_item_value bti_of_ref(bt_ref *x) {
+    bt_item_value value = {BT_REFERENCE, {0}};
+    value.as.ref = x;
+    return value;
+}
+static inline bt_item_value bti_of_actor(bt_actor *x) {
+    bt_item_value value = {BT_ACTOR_VALUE, {0}};
+    value.as.actor = x;
+    return value;
+}
+
+#ifndef __cplusplus
+#define BTI_VALUE_OF(x) \
+    _Generic((x), float: bti_of_real, double: bti_of_real, char *: bti_of_text, const char *: bti_of_text,           \
+             bt_bytes: bti_of_bytes, bt_array *: bti_of_array, bt_ref *: bti_of_ref,                           \
+             bt_actor *: bti_of_actor, default: bti_of_integer)(x)
+#define BTI_TYPE_AT(out) \
+    _Generic((out), float *: BT_REAL, double *: BT_REAL, char **: BT_TEXT_VALUE, const char **: BT_TEXT_VALUE,       \
+             bt_bytes *: BT_BYTES, bt_array **: BT_ARRAY_VALUE,                     \
+             bt_actor **: BT_ACTOR_VALUE, void *: BT_NOTHING, default: BT_INTEGER)
+#define BTI_BYTES_AT(out) _Generic((out), void * : 0, default : sizeof *(out))
+
+/* A list of up to 16 values, each made from a C value. */
+#define BTI_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count, ...) count
+#define BTI_COUNT(...) BTI_COUNT_(0, ##__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define BTI_V0()
+#define BTI_V1(x) BTI_VALUE_OF(x)
+#define BTI_V2(x, ...) BTI_VALUE_OF(x), BTI_V1(__VA_ARGS__)
+#define BTI_V3(x, ...) BTI_VALUE_OF(x), BTI_V2(__VA_ARGS__)
+#define BTI_V4(x, ...) BTI_VALUE_OF(x), BTI_V3(__VA_ARGS__)
+#define BTI_V5(x, ...) BTI_VALUE_OF(x), BTI_V4(__VA_ARGS__)
+#define BTI_V6(x, ...) BTI_VALUE_OF(x), BTI_V5(__VA_ARGS__)
+#define BTI_V7(x, ...) BTI_VALUE_OF(x), BTI_V6(__VA_ARGS__)
+#define BTI_V8(x, ...) BTI_VALUE_OF(x), BTI_V7(__VA_ARGS__)
+#define BTI_VALUES(...) BTI_CAT(BTI_V, BTI_COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define BTI_LIST(...)                                                                                       \
+    (const bt_item_value[]){BTI_VALUES(__VA_ARGS__) BTI_COMMA_IF(BTI_COUNT(__VA_ARGS__)){BT_NOTHING, {0}}}, \
+        BTI_COUNT(__VA_ARGS__)
+#define BTI_COMMA_IF(count) BTI_CAT(BTI_COMMA_, count)
+#define BTI_COMMA_0
+#define BTI_COMMA_1 ,
+#define BTI_COMMA_2 ,
+#define BTI_COMMA_3 ,
+#define BTI_COMMA_4 ,
+#define BTI_COMMA_5 ,
+#define BTI_COMMA_6 ,
+#define BTI_COMMA_7 ,
+#define BTI_COMMA_8 ,
+
+#define bt_remote(function, ...) BTI_AT(bt_ref *, bti_remote(&bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
+#define bt_remote_with(options, function, ...) \
+    BTI_AT(bt_ref *, bti_remote(&bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+#define bt_get(ref, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, -1))
+#define bt_get_within(ref, seconds, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, seconds))
+#define bt_argument(task, index, out) bti_argument(task, index, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out)
+#define bt_put(x) BTI_AT(bt_ref *, bti_put(&(const bt_item_value[]){BTI_VALUE_OF(x)}[0]))
+/* `bt_actor_new(counter_new, 5)`, `bt_method(actor, counter_add, 1)`; with options of their own as above. */
+#define bt_actor_new(function, ...) BTI_AT(bt_actor *, bti_actor(&bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
+#define bt_actor_new_with(options, function, ...) \
+    BTI_AT(bt_actor *, bti_actor(&bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+#define bt_method(actor, function, ...) \
+    BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
+#define bt_method_with(options, actor, function, ...) \
+    BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+#define bt_return(task, x) bti_return(task, &(const bt_item_value[]){BTI_VALUE_OF(x)}[0])
+#endif
+BT_API bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
+                          int count);
+BT_API bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
+                           int count);
+BT_API bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
+                          const bt_item_value *arguments, int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

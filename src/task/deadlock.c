@@ -1,0 +1,122 @@
+/* Can it go on? A wait ends if its objects can come; an object can come if its task can end; a task can end if it runs, or if what it waits for
+ * can come. Resources come free when their holders can end. So what can end is found step by step, from what runs, until nothing is added:
+ * who waits for anything else waits for ever. Waits with a limit end by themselves. */
+#include <stdio.h>
+
+#include "task/object.h"
+#include "task/process.h"
+#include "task/value.h"
+
+enum { DEEPEST = 200 };
+
+typedef struct search {
+    bti_state *state;
+    uint8_t can_end[1 << 14]; /* per client record: it ends, or frees what it holds */
+    bool changed;
+} search;
+
+static uint32_t index_of(const bti_state *state, const bti_client *client) {
+    const bti_records *clients = &state->arena->records[BTI_CLIENTS];
+    return (uint32_t)(((const char *)client - clients->first) / (ptrdiff_t)clients->bytes);
+}
+
+static bool can_end(const search *s, const bti_client *client) { return s->can_end[index_of(s->state, client)]; }
+
+/* With all that those that can end will give back. */
+static bool queue_moves(const search *s, const bti_queue *queue) {
+    bti_state *state = s->state;
+    bti_supply supply = *bti_supply_of(state, queue);
+    if (queue->group && !queue->group->has) return true; /* not followed further */
+    for (const bti_client *c = state->clients; c; c = c->next) {
+        const bti_task_record *task = c->actor ? c->actor->maker : c->task;
+        if (!task || !task->queue || !can_end(s, c) || bti_supply_of(state, task->queue) != bti_supply_of(state, queue))
+            continue;
+        const bti_amounts *amounts = &task->queue->amounts;
+        for (int r = task->cpus_lent; r < state->resource_count; r++) supply.free.of[r] += amounts->of[r];
+        int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
+        for (int g = 0; g < state->gpu_count; g++)
+            if (task->gpus >> g & 1) supply.gpu_free[g] += share;
+    }
+    return bti_supply_fits(state, &supply, &queue->amounts);
+}
+
+static bool can_come(const search *s, const bti_object *object, int depth);
+
+static bool arguments_come(const search *s, const bti_task_record *task, int depth) {
+    const char *packed = task->missing ? bti_arguments_of(task) : NULL;
+    if (task->missing && !packed) return true; /* on disk */
+    for (int i = 0; packed && i < bti_packed_count(packed); i++) {
+        bti_unpacked_value value = bti_unpack(packed, i);
+        if (value.head.type == BT_REFERENCE && !can_come(s, value.head.as.object, depth + 1)) return false;
+    }
+    return true;
+}
+
+static bool task_ends(const search *s, const bti_task_record *task, int depth) {
+    if (depth > DEEPEST) return true;
+    if (task->client && task->state != BTI_TASK_QUEUED) return can_end(s, task->client);
+    if (!arguments_come(s, task, depth)) return false;
+    if (!task->actor || task->makes_actor) return queue_moves(s, task->queue);
+    if (task->actor->client) return can_end(s, task->actor->client);
+    return !task->actor->maker || task_ends(s, task->actor->maker, depth + 1);
+}
+
+static bool can_come(const search *s, const bti_object *object, int depth) {
+    return atomic_load(&object->state) != BTI_OBJECT_PENDING || !object->maker || task_ends(s, object->maker, depth);
+}
+
+/* Does what it runs end? For an actor: does it take the next method? */
+static bool moves(const search *s, const bti_client *client) {
+    return !client->blocked || !client->awaited || can_come(s, client->awaited, 0);
+}
+
+/* An actor gives up what it holds when all who have handles can go on. */
+static void spread(search *s) {
+    for (const bti_client *c = s->state->clients; c; c = c->next) {
+        uint32_t at = index_of(s->state, c);
+        if (s->can_end[at] || !moves(s, c)) continue;
+        s->can_end[at] = true;
+        s->changed = true;
+    }
+}
+
+static void describe(const bti_state *state, const bti_object *object, char *text, size_t bytes) {
+    const bti_task_record *task = object->maker;
+    int length = snprintf(text, bytes, "this waits for %s", task ? task->function->name : "a value");
+    for (int i = 0; task && i < 6 && length >= 0 && (size_t)length < bytes; i++) {
+        const bti_client *client = task->client && task->state != BTI_TASK_QUEUED ? task->client
+                                   : task->actor                                  ? task->actor->client
+                                                                                  : NULL;
+        if (!client) {
+            snprintf(text + length, bytes - (size_t)length,
+                     ", which waits for resources that are held by those who wait");
+            return;
+        }
+        object = client->awaited;
+        task = object ? object->maker : NULL;
+        if (task)
+            length += snprintf(text + length, bytes - (size_t)length, ", which waits for %s (process %d)",
+                               task->function->name, (int)client->pid);
+    }
+    (void)state;
+}
+
+bool bti_deadlocked(bti_state *state, bti_object *const *objects, int count, int wanted, char *text, size_t bytes) {
+    static search s; /* under the lock */
+    memset(&s, 0, sizeof s);
+    s.state = state;
+    const bti_object *missing = NULL;
+    do {
+        s.changed = false;
+        spread(&s);
+    } while (s.changed);
+    for (int i = 0; i < count; i++) {
+        if (can_come(&s, objects[i], 0))
+            wanted--;
+        else
+            missing = objects[i];
+    }
+    if (wanted <= 0 || !missing) return false;
+    describe(state, missing, text, bytes);
+    return true;
+}

@@ -1,0 +1,119 @@
+/* Groups: bundles of resources set aside together. */
+#include "task/actor.h"
+#include "task/object.h"
+#include "task/options.h"
+#include "task/ref.h"
+
+static void give_bundles(bti_state *state, bti_group_record *group, int count) {
+    for (int i = 0; i < count; i++)
+        bti_supply_give(state, &state->machine, &group->bundles[i].total, group->bundles[i].gpus);
+}
+
+/* All or none. */
+static bool reserve(bti_state *state, bti_group_record *group) {
+    bti_arena *arena = state->arena;
+    for (int i = 0; i < group->count; i++) {
+        bti_supply *bundle = &group->bundles[i];
+        if (!bti_supply_fits(state, &state->machine, &bundle->total)) return give_bundles(state, group, i), false;
+        BTI_SET(arena, bundle->gpus, bti_supply_take(state, &state->machine, &bundle->total));
+        int64_t gpus = bundle->total.of[1];
+        int32_t share = gpus < BTI_UNIT ? (int32_t)gpus : BTI_UNIT;
+        for (int g = 0; g < state->gpu_count; g++)
+            BTI_SET(arena, bundle->gpu_free[g], bundle->gpus >> g & 1 ? share : 0);
+    }
+    return true;
+}
+
+/* It has no handle and no task. */
+static void free_group(bti_state *state, bti_group_record **at, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    bti_group_record *group = *at;
+    if (group->has) give_bundles(state, group, group->count);
+    for (bti_queue **q = &state->queues; *q;) {
+        bti_queue *queue = *q;
+        if (queue->group != group) {
+            q = &queue->next;
+            continue;
+        }
+        BTI_SET(arena, *q, queue->next);
+        bti_record_free(arena, BTI_QUEUES, queue);
+    }
+    BTI_SET(arena, *at, group->next);
+    BTI_SET(arena, group->self->group, NULL);
+    bti_object_drop(state, group->self, wakes);
+    bti_record_free(arena, BTI_GROUPS, group);
+}
+
+void bti_groups_reserve(bti_state *state, bti_wakes *wakes) {
+    for (bti_group_record **at = &state->groups; *at;) {
+        bti_group_record *group = *at;
+        if (group->released && !group->users) {
+            free_group(state, at, wakes);
+            continue;
+        }
+        if (!group->has && !group->released && reserve(state, group)) {
+            BTI_SET(state->arena, group->has, true);
+            bti_object_settle(state, group->self, BTI_OBJECT_READY, wakes);
+        }
+        at = &group->next;
+    }
+}
+
+void bti_group_unheld(bti_state *state, bti_group_record *group) { BTI_SET(state->arena, group->released, true); }
+
+/* --- for programs ------------------------------------------------------------------------------------------------------ */
+
+static bt_status read_bundles(const bti_state *state, const bt_task_options *bundles, int count, bti_supply *supplies) {
+    bti_amounts sum = {0};
+    BTI_TRY(bti_check_list(bundles, count, "bundles"));
+    if (count < 1 || count > BTI_MOST_BUNDLES)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_group_new: %d bundles; 1 to %d", count, BTI_MOST_BUNDLES);
+    for (int i = 0; i < count; i++) {
+        BTI_TRY(bti_amounts_of(state, &bundles[i], 0, &supplies[i].total));
+        supplies[i].free = supplies[i].total;
+        for (int r = 0; r < state->resource_count; r++) sum.of[r] += supplies[i].total.of[r];
+    }
+    return bti_amounts_check(state, &sum, &state->machine, "the group", "the runtime has");
+}
+
+static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int count) {
+    bti_object *self = bti_object_new(state);
+    bti_group_record *group = self ? bti_record_new(state->arena, BTI_GROUPS) : NULL;
+    bti_hold *hold = group ? bti_hold_new(state, bti_process_now.me, self) : NULL;
+    if (!hold) return NULL;
+    self->group = group;
+    group->self = self;
+    group->count = count;
+    memcpy(group->bundles, supplies, (size_t)count * sizeof *supplies);
+    bti_group_record **end = &state->groups;
+    while (*end) end = &(*end)->next;
+    BTI_SET(state->arena, *end, group);
+    return hold;
+}
+
+bt_group *bt_group_new(const bt_task_options *bundles, int count) {
+    bti_state *state;
+    bti_wakes wakes = {0};
+    bti_supply supplies[BTI_MOST_BUNDLES] = {0};
+    if (bti_runtime_needed(&state) != BT_OK || read_bundles(state, bundles, count, supplies) != BT_OK)
+        return bti_handle_poisoned();
+    bti_arena_lock(state->arena);
+    bti_hold *hold = new_group(state, supplies, count);
+    if (hold)
+        bti_dispatch(state, &wakes);
+    else
+        bti_arena_take_back(state->arena);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    if (hold) return bti_handle_new(hold, NULL);
+    (void)bti_fail(BT_RESOURCE_EXHAUSTED, "bt_group_new: there are too many groups");
+    return bti_handle_poisoned();
+}
+
+bt_status bt_group_wait(bt_group *group, double seconds) {
+    bti_object *self = bti_handle_object(group ? &group->ref : NULL, "group");
+    if (!self) return bt_error_status();
+    if (!bti_wait_for(bti_process_now.state, &self, 1, 1, bti_until_ns(seconds))) return bt_error_status();
+    if (atomic_load(&self->state) != BTI_OBJECT_PENDING) return BT_OK;
+    return bti_fail(BT_DEADLINE_EXCEEDED, "bt_group_wait: it has its resources not within %g seconds", seconds);
+}

@@ -1,0 +1,56 @@
+/* Objects: what references stand for. All with the lock, but for reading the state of an object that one holds, and what says so. */
+#ifndef BTI_TASK_OBJECT_H
+#define BTI_TASK_OBJECT_H
+
+#include "task/queue.h"
+
+/* A pending one with one holder; NULL when there are too many. */
+bti_object *bti_object_new(bti_state *state);
+void bti_object_retain(bti_state *state, bti_object *object);
+void bti_object_drop(bti_state *state, bti_object *object,
+                     bti_wakes *wakes); /* one holder less; frees it after the last */
+
+/* Without the lock. Room for a value of a pending object that nobody else writes; what stood there is given up. In the store when it is
+ * large: RESOURCE_EXHAUSTED when that is full. A process that dies meanwhile leaves no room behind: the object has it. */
+bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, char **room);
+/* Without the lock. Its value stays in memory until it is unpinned, however often that was asked for; one that was spilled is read back. */
+bt_status bti_object_pin(bti_state *state, bti_object *object);
+void bti_object_unpin(bti_state *state, bti_object *object); /* with it */
+
+void bti_object_empty(bti_state *state, bti_object *object); /* of its value, wherever that is */
+
+/* It is done: who waits is woken, tasks whose last argument it was are queued. The value was written before. */
+void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as, bti_wakes *wakes);
+/* The same with a failure; nothing when it has failed already. */
+void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes);
+/* Its failure as the error of this thread. Without the lock; by who holds it. */
+bt_status bti_object_failure(const bti_object *object);
+
+/* A reference of a process. */
+bti_hold *bti_hold_new(bti_state *state, bti_client *client, bti_object *object);
+void bti_hold_free(bti_state *state, bti_hold *hold, bti_wakes *wakes);
+
+/* Counts the client's word up when the object is done; NULL: no record is left. The wait holds the object. */
+bti_wait *bti_wait_begin(bti_state *state, bti_object *object, bti_client *client);
+void bti_wait_end(bti_state *state, bti_wait *wait, bti_wakes *wakes);
+
+/* --- tasks --- */
+
+const char *bti_arguments_of(const bti_task_record *task);
+/* A new task holds the objects among its arguments, and waits for those that are not done; false: no record is left, and it holds none. */
+bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes);
+/* Its arguments stay in memory while it runs. Without the lock. */
+bt_status bti_task_pin(bti_state *state, bti_task_record *task);
+void bti_task_unpin(bti_state *state, bti_task_record *task); /* with it */
+/* All its arguments are there: it is queued, or stands in its actor's line anyway. */
+void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes);
+/* It runs nowhere, or has ended: gives back what it had, drops what it holds, frees it. */
+void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes);
+/* One that waits in no queue any more fails (nothing when it is done already), and ends. */
+void bti_task_refuse(bti_state *state, bti_task_record *task, bt_status status, const char *why, bti_wakes *wakes);
+/* Calls whose deadline has come fail; processes that run them are marked to be ended. The next deadline; 0: none. */
+uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes);
+/* A process is gone: what it held is free, what it ran fails with that text, or is queued once more. */
+void bti_client_gone(bti_state *state, bti_client *client, const char *why, bti_wakes *wakes);
+
+#endif

@@ -1,0 +1,42 @@
+/* What this process is in a runtime: the program, or a worker; and the functions that it knows. */
+#ifndef BTI_TASK_PROCESS_H
+#define BTI_TASK_PROCESS_H
+
+#include "task/object.h"
+#include "task/store.h"
+
+typedef struct bti_process {
+    bti_state *state; /* NULL: no runtime */
+    bti_client *me;
+    uint64_t runtime; /* counts the runtimes that this process began */
+} bti_process;
+extern bti_process bti_process_now;
+
+/* --- modules.c --- */
+/* A function of a module ("" is the program), which is opened if it is not yet; NOT_FOUND names both. */
+bt_status bti_module_find(const char *module, const char *name, const bt_remote_entry **entry);
+
+/* --- nest.c --- */
+/* The life of the parent of all workers: forks them, tells of those that died, ends when the program does. In a process of its own
+ * that has one thread. `program` is a pipe that closes with the program. Never returns. */
+_Noreturn void bti_nest_run(bti_state *state, int program);
+
+/* --- worker.c --- */
+_Noreturn void bti_worker_run(bti_state *state, bti_client *me);
+
+/* --- wait.c --- */
+uint64_t bti_now_ns(void);
+/* `seconds` from now; negative, infinite or not a number: 0, no limit. */
+uint64_t bti_until_ns(double seconds);
+/* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */
+bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns);
+
+/* With a hold on the objects. Until `wanted` of them are done or the time has come; false with the cause in the error record: the runtime is gone,
+ * waiting would never end, or no record is left. A task that waits lends its CPUs. */
+bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns);
+
+/* --- deadlock.c --- */
+/* With the lock. Says in `text` why none of the processes that would have to go on can, if so. */
+bool bti_deadlocked(bti_state *state, bti_object *const *objects, int count, int wanted, char *text, size_t bytes);
+
+#endif

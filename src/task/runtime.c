@@ -1,0 +1,150 @@
+/* Starting and ending a runtime; calls and their results, in any of its processes. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "array/handle.h"
+#include "base/alloc.h"
+#include "base/cores.h"
+#include "task/options.h"
+#include "task/process.h"
+
+bti_process bti_process_now;
+
+/* --- starting -------------------------------------------------------------------------------------------------------- */
+
+static int threads_of_process(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *row; tasks && (row = readdir(tasks)) != NULL;) count += row->d_name[0] != '.';
+    if (tasks) closedir(tasks);
+    return count;
+}
+
+static bt_status lay_out(bti_arena *arena, uint64_t store_bytes, bti_state **state) {
+    static const struct {
+        size_t bytes;
+        uint32_t most;
+    } kinds[] = {[BTI_CLIENTS] = {sizeof(bti_client), 1 << 14},
+                 [BTI_OBJECTS] = {sizeof(bti_object), 1 << 22},
+                 [BTI_TASKS] = {sizeof(bti_task_record), 1 << 22},
+                 [BTI_QUEUES] = {sizeof(bti_queue), 1 << 12},
+                 [BTI_FUNCTIONS] = {sizeof(bti_function_record), 1 << 12},
+                 [BTI_HOLDS] = {sizeof(bti_hold), 1 << 23},
+                 [BTI_WAITS] = {sizeof(bti_wait), 1 << 22},
+                 [BTI_LINKS] = {sizeof(bti_link), 1 << 22},
+                 [BTI_ACTORS] = {sizeof(bti_actor_record), 1 << 14},
+                 [BTI_GROUPS] = {sizeof(bti_group_record), 1 << 10}};
+    BTI_TRY(bti_arena_room(arena, sizeof **state, (void **)state));
+    (*state)->arena = arena;
+    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
+        if (kinds[kind].most) BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes, kinds[kind].most));
+    return bti_store_open(*state, store_bytes);
+}
+
+static bt_status add_resource(bti_state *state, const char *name, double amount) {
+    int r = state->resource_count;
+    if (strlen(name) >= sizeof state->names[r] || bti_resource_of(state, name) >= 0)
+        return bti_fail(BT_INVALID_ARGUMENT, "resource \"%s\": names are all different and have at most %zu bytes",
+                        name, sizeof state->names[r] - 1);
+    BTI_TRY(bti_units(amount, name, &state->machine.total.of[r]));
+    snprintf(state->names[r], sizeof state->names[r], "%s", name);
+    return state->resource_count++, BT_OK;
+}
+
+static bt_status count_resources(bti_state *state, const bt_runtime_options *options) {
+    bti_supply *supply = &state->machine;
+    if (options->num_gpus > BTI_MOST_GPUS)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: %d GPUs; at most %d", options->num_gpus, BTI_MOST_GPUS);
+    BTI_TRY(add_resource(state, "CPU", options->num_cpus != 0 ? options->num_cpus : bti_cores()));
+    BTI_TRY(add_resource(state, "GPU", options->num_gpus));
+    state->gpu_count = options->num_gpus;
+    for (int g = 0; g < state->gpu_count; g++) state->gpu_number[g] = g, supply->gpu_free[g] = BTI_UNIT;
+    for (int i = 0; i < 8 && options->resources[i].name; i++)
+        BTI_TRY(add_resource(state, options->resources[i].name, options->resources[i].amount));
+    supply->free = supply->total;
+    return BT_OK;
+}
+
+static bt_status start_nest(bti_state *state, int *program) {
+    int ends[2];
+    state->nest_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (state->nest_event < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(errno));
+    if (!pid) {
+        close(ends[1]);
+        bti_nest_run(state, ends[0]);
+    }
+    close(ends[0]);
+    state->nest_pid = pid;
+    return *program = ends[1], BT_OK;
+}
+
+static int program_pipe = -1;
+static uint64_t runtimes;
+
+bt_status bt_runtime_start(const bt_runtime_options *options) {
+    bti_arena *arena;
+    bti_state *state;
+    if (bti_process_now.state) return bti_fail(BT_ALREADY_EXISTS, "bt_runtime_init: a runtime is there already");
+    int threads = threads_of_process();
+    if (threads > 1)
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "bt_runtime_init: this process has %d threads; it must come before the second", threads);
+    uint64_t store = options->store_bytes ? options->store_bytes : (uint64_t)8 << 30;
+    BTI_TRY(bti_arena_open((uint64_t)512 << 30, &arena));
+    bt_status status = lay_out(arena, store, &state);
+    if (status == BT_OK) status = count_resources(state, options);
+    if (status == BT_OK) {
+        bti_arena_lock(arena);
+        state->program = bti_record_new(arena, BTI_CLIENTS);
+        state->program->is_program = true;
+        state->program->pid = getpid();
+        state->clients = state->program;
+        state->clients_ever = 1;
+        bti_arena_unlock(arena);
+        status = start_nest(state, &program_pipe);
+    }
+    if (status != BT_OK) return bti_arena_close(arena), status;
+    bti_process_now = (bti_process){state, state->program, ++runtimes};
+    return BT_OK;
+}
+
+bt_status(bt_runtime_shutdown)(void) {
+    bti_state *state = bti_process_now.state;
+    if (!state) return BT_OK;
+    bti_wakes wakes = {.nest = true};
+    atomic_store(&state->closing, 1);
+    bti_wake(state, &wakes);
+    while (waitpid(state->nest_pid, NULL, 0) < 0 && errno == EINTR) continue;
+    close(program_pipe);
+    close(state->nest_event);
+    bti_process_now = (bti_process){0};
+    bti_arena_close(state->arena);
+    return BT_OK;
+}
+
+/* --- what there is ------------------------------------------------------------------------------------------------------ */
+
+static double resource(const char *name, bool only_free) {
+    const bti_state *state = bti_process_now.state;
+    int r = state && name ? bti_resource_of(state, name) : -1;
+    if (r < 0) return NAN;
+    bti_arena_lock(state->arena);
+    int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
+    bti_arena_unlock(state->arena);
+    return bti_amount(units > 0 ? units : 0);
+}
+
+double bt_resource_total(const char *name) { return resource(name, false); }
+double bt_resource_free(const char *name) { return resource(name, true); }

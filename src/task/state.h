@@ -1,0 +1,232 @@
+/* What a runtime knows, as records of the arena: all processes read and change them under its lock (arena.h). A pointer from one record to
+ * another is good in every process.
+ *
+ *     client   a process that may call: the program, a worker
+ *     object   what a reference stands for: pending, then a value or a failure
+ *     task     a call: what it takes, its arguments, the object it will make
+ *     queue    tasks that wait and take the same; the first of each queue is what can run next
+ *     actor    a worker that keeps its state, with a line of calls of its own
+ *     group    resources set aside, in bundles
+ */
+#ifndef BTI_TASK_STATE_H
+#define BTI_TASK_STATE_H
+
+#include <berth/task.h>
+
+#include "task/arena.h"
+
+enum {
+    BTI_MOST_RESOURCES = 18, /* CPU, GPU and 16 by name */
+    BTI_MOST_GPUS = 64,
+    BTI_MOST_BUNDLES = 64,
+    BTI_INLINE_BYTES = 40, /* a value of so many bytes or less stands in its object */
+    BTI_UNIT = 10000       /* amounts are whole numbers of 1/10000 */
+};
+
+typedef enum bti_record_kind {
+    BTI_CLIENTS,
+    BTI_OBJECTS,
+    BTI_TASKS,
+    BTI_QUEUES,
+    BTI_ACTORS,
+    BTI_GROUPS,
+    BTI_FUNCTIONS,
+    BTI_HOLDS,
+    BTI_WAITS,
+    BTI_LINKS
+} bti_record_kind;
+
+typedef struct bti_task_record bti_task_record;
+typedef struct bti_object bti_object;
+typedef struct bti_client bti_client;
+typedef struct bti_actor_record bti_actor_record;
+typedef struct bti_group_record bti_group_record;
+typedef struct bti_queue bti_queue;
+typedef struct bti_function_record bti_function_record;
+
+/* A process that waits for an object: its word is counted up when that is done. */
+typedef struct bti_wait {
+    bti_free_record record;
+    struct bti_wait *next, *before;                     /* of the object */
+    struct bti_wait *next_of_client, *before_of_client; /* gone with it */
+    bti_object *object;
+    bti_client *client;
+} bti_wait;
+
+/* A reference that a process holds; gone with it. */
+typedef struct bti_hold {
+    bti_free_record record;
+    struct bti_hold *next, *before; /* of the client */
+    bti_object *object;
+    bti_client *client;
+    bool pinned; /* its process has a pointer into the value */
+} bti_hold;
+
+/* A task that waits for an object. */
+typedef struct bti_link {
+    bti_free_record record;
+    struct bti_link *next;
+    bti_task_record *task;
+} bti_link;
+
+typedef enum bti_object_state { BTI_OBJECT_PENDING, BTI_OBJECT_READY, BTI_OBJECT_FAILED } bti_object_state;
+
+struct bti_object {
+    bti_free_record record;
+    atomic_uint state; /* changes once (an actor's: it may fail later); read without the lock */
+    uint32_t status;   /* when failed; the text is its value */
+    uint32_t holders;  /* holds, waits, tasks that have it as an argument, its maker */
+    uint32_t pins;     /* who has pointers into its value: it stays where it is */
+    uint64_t bytes;    /* of its value, packed (value.h) */
+    char *value;       /* in the store, or NULL: it stands below, or on disk */
+    uint64_t spilled_at;
+    char small[BTI_INLINE_BYTES];
+    bti_task_record *maker;  /* until it is done */
+    bti_actor_record *actor; /* it stands for this one: ready once it is made */
+    bti_group_record *group; /* or for this one: ready once it has its resources */
+    bti_wait *waits;
+    bti_link *links;
+    bti_object *newer, *older; /* by last use; what can be spilled */
+};
+
+struct bti_function_record {
+    bti_free_record record;
+    bti_function_record *next;
+    char module[256]; /* "": the program */
+    char name[96];
+};
+
+typedef struct bti_amounts {
+    int64_t of[BTI_MOST_RESOURCES]; /* 0: CPU, 1: GPU */
+} bti_amounts;
+
+/* Resources of which tasks take: the machine's, or a bundle's. */
+typedef struct bti_supply {
+    bti_amounts total, free; /* free may be below 0: who waited takes his CPUs again at once */
+    int32_t gpu_free[BTI_MOST_GPUS];
+    uint64_t gpus; /* a bundle's own */
+} bti_supply;
+
+typedef enum bti_task_state {
+    BTI_TASK_ARGUMENTS, /* waits for objects */
+    BTI_TASK_QUEUED,    /* waits for resources, or for its turn in an actor */
+    BTI_TASK_GIVEN,     /* to a worker that has not begun */
+    BTI_TASK_RUNNING,
+    BTI_TASK_KEPT /* an actor's making, done: what the actor holds */
+} bti_task_state;
+
+struct bti_task_record {
+    bti_free_record record;
+    bti_task_record *left, *right; /* leftist heap of its queue; right: the next in an actor's line */
+    uint32_t rank;
+    int32_t priority;
+    uint64_t sequence;
+    uint32_t state, missing; /* arguments that are not there */
+    bti_function_record *function;
+    bti_queue *queue;                         /* NULL: an actor's method */
+    bti_actor_record *actor;                  /* it is a method, or (makes_actor) its making */
+    bool makes_actor, hides_gpus, frees_cpus; /* frees_cpus: an actor has none once it is made */
+    bool cancelled;                           /* somebody asked; its result may have failed already */
+    bool cpus_lent;                           /* it waits inside, or is an actor: its CPUs are free */
+    bool pinned;                              /* its arguments are */
+    int32_t retries;
+    uint64_t deadline_ns; /* of CLOCK_MONOTONIC; 0: none */
+    bti_object *result;
+    bti_object *pack; /* its arguments; NULL: they stand below */
+    char small_arguments[64];
+    bti_client *client; /* that runs it */
+    int32_t submitter;  /* a process's number */
+    uint64_t submitted_ns, begun_ns;
+    uint64_t gpus; /* bit per GPU it was given */
+};
+
+/* Tasks that take the same: all of one queue fit, or none does. */
+struct bti_queue {
+    bti_free_record record;
+    bti_queue *next;
+    bti_amounts amounts;
+    bti_group_record *group;
+    int32_t bundle;
+    uint32_t length;
+    bti_task_record *first; /* of the heap: highest priority, then earliest */
+};
+
+typedef enum bti_actor_state { BTI_ACTOR_WAITING, BTI_ACTOR_ALIVE, BTI_ACTOR_DEAD } bti_actor_state;
+
+struct bti_actor_record {
+    bti_free_record record;
+    bti_actor_record *next; /* of all */
+    uint32_t state, length;
+    bti_object *self;              /* of its handles, and one holder more */
+    bti_task_record *maker;        /* kept for what it holds and for restarts */
+    bti_task_record *first, *last; /* methods in order */
+    bti_client *client;
+    int32_t restarts, restarted;
+    char name[64]; /* "" for none */
+};
+
+struct bti_group_record {
+    bti_free_record record;
+    bti_group_record *next; /* of all, in order */
+    bti_object *self;       /* of its handles, and one holder more */
+    bool has;               /* its resources */
+    bool released;          /* nobody has a handle: it ends with its last task */
+    uint32_t users;         /* tasks and actors of it */
+    int32_t count;
+    bti_supply bundles[BTI_MOST_BUNDLES];
+};
+
+typedef enum bti_client_state {
+    BTI_CLIENT_STARTING,
+    BTI_CLIENT_IDLE,
+    BTI_CLIENT_BUSY,
+    BTI_CLIENT_ENDED
+} bti_client_state;
+
+struct bti_client {
+    bti_free_record record;
+    bti_client *next_idle, *next_start, *next, *before; /* next: of all */
+    uint32_t number;
+    int32_t pid;
+    uint32_t state;
+    bool is_program;
+    bool ends_after; /* with its task: it has GPUs, or is an actor's */
+    bti_task_record *task;
+    bti_actor_record *actor;
+    bti_hold *holds;
+    bti_wait *waits;
+    uint32_t blocked;    /* threads in an unlimited wait for an object */
+    bti_object *awaited; /* one of those */
+    bool kill;           /* the nest is to end it */
+    atomic_uint word;    /* counts up when there is something for it */
+};
+
+/* The one record from which all others are reached. */
+typedef struct bti_state {
+    bti_arena *arena;
+    bti_supply machine;
+    char names[BTI_MOST_RESOURCES][32];
+    int32_t resource_count, gpu_count;
+    int32_t gpu_number[BTI_MOST_GPUS];
+    bti_queue *queues;
+    bti_actor_record *actors;
+    bti_group_record *groups;
+    bti_client *clients, *idle, *to_start;
+    bti_client *program;
+    bti_function_record *functions;
+    uint32_t idle_count, worker_count, clients_ever;
+    uint64_t store_limit, store_used; /* bytes of values */
+    uint64_t sequence;
+    uint64_t next_deadline_ns;    /* when the nest looks for tasks past theirs; 0: never */
+    int32_t nest_pid, nest_event; /* an eventfd: the nest looks at to_start */
+    atomic_uint closing;
+} bti_state;
+
+/* What is to be woken once the lock is given back; more than fit are woken at once. */
+typedef struct bti_wakes {
+    atomic_uint *words[64];
+    int count;
+    bool nest;
+} bti_wakes;
+
+#endif

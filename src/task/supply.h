@@ -1,0 +1,23 @@
+/* Resources: what fits, what is taken, what is given back. All with the lock. */
+#ifndef BTI_TASK_SUPPLY_H
+#define BTI_TASK_SUPPLY_H
+
+#include "task/state.h"
+
+/* Where tasks of a queue take from. */
+bti_supply *bti_supply_of(bti_state *state, const bti_queue *queue);
+
+bool bti_supply_fits(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
+/* Could it ever, with all of it free? */
+bool bti_supply_could(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
+/* They fit. Returns the GPUs, as bits: whole ones, or the one that the share is of (the fullest that has it, so that whole ones stay). */
+uint64_t bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts);
+void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus);
+
+/* A task that waits inside, or is an actor that was made, lends its CPUs to others; and takes them again at once, whoever has them. */
+void bti_lend_cpus(bti_state *state, bti_task_record *task);
+void bti_retake_cpus(bti_state *state, bti_task_record *task);
+/* All that a task has. */
+void bti_give_back(bti_state *state, bti_task_record *task);
+
+#endif

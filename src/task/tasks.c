@@ -1,0 +1,176 @@
+/* A task from its arguments to its end. */
+#include "task/actor.h"
+#include "task/object.h"
+#include "task/store.h"
+#include "task/value.h"
+
+const char *bti_arguments_of(const bti_task_record *task) {
+    return task->pack ? bti_object_value(task->pack) : task->small_arguments;
+}
+
+static bti_object *argument_object(const char *packed, int index) {
+    bti_unpacked_value value = bti_unpack(packed, index);
+    return value.head.type == BT_REFERENCE || value.head.type == BT_ACTOR_VALUE ? value.head.as.object : NULL;
+}
+
+bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
+    const char *packed = bti_arguments_of(task);
+    int count = bti_packed_count(packed);
+    for (int i = 0; i < count; i++) {
+        bti_object *object = argument_object(packed, i);
+        if (!object) continue;
+        bti_object_retain(state, object);
+        if (object->actor || atomic_load(&object->state) != BTI_OBJECT_PENDING) continue;
+        bti_link *link = bti_record_new(state->arena, BTI_LINKS);
+        if (!link) return false; /* what was done so far is taken back with the task */
+        link->task = task;
+        link->next = object->links;
+        BTI_SET(state->arena, object->links, link);
+        BTI_SET(state->arena, task->missing, task->missing + 1);
+    }
+    if (task->actor && !task->makes_actor) bti_actor_add(state, task, wakes);
+    if (!task->missing) bti_task_ready(state, task, wakes);
+    return true;
+}
+
+void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
+    if (!task->queue && !task->actor) /* its actor died meanwhile */
+        bti_task_end(state, task, wakes);
+    else if (!task->actor || task->makes_actor)
+        bti_queue_add(state, task);
+    else if (task->actor->first == task && task->actor->client)
+        bti_wake_later(wakes, &task->actor->client->word);
+}
+
+/* --- pins -------------------------------------------------------------------------------------------------------------- */
+
+bt_status bti_task_pin(bti_state *state, bti_task_record *task) {
+    bti_object *pinned[17];
+    int done = 0;
+    bt_status status = BT_OK;
+    if (task->pack) status = bti_object_pin(state, pinned[done++] = task->pack);
+    const char *packed = status == BT_OK ? bti_arguments_of(task) : NULL;
+    for (int i = 0; packed && status == BT_OK && i < bti_packed_count(packed); i++) {
+        bti_object *object = argument_object(packed, i);
+        if (object && !object->actor) status = bti_object_pin(state, pinned[done++] = object);
+    }
+    bti_arena_lock(state->arena);
+    if (status == BT_OK)
+        BTI_SET(state->arena, task->pinned, true);
+    else
+        for (int i = 0; i < done - 1; i++) bti_object_unpin(state, pinned[i]);
+    bti_arena_unlock(state->arena);
+    return status;
+}
+
+void bti_task_unpin(bti_state *state, bti_task_record *task) {
+    if (!task->pinned) return;
+    const char *packed = bti_arguments_of(task);
+    for (int i = 0; i < bti_packed_count(packed); i++) {
+        bti_object *object = argument_object(packed, i);
+        if (object && !object->actor) bti_object_unpin(state, object);
+    }
+    if (task->pack) bti_object_unpin(state, task->pack);
+    BTI_SET(state->arena, task->pinned, false);
+}
+
+/* --- ends -------------------------------------------------------------------------------------------------------------- */
+
+void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    bti_task_unpin(state, task);
+    if (task->client) bti_give_back(state, task);
+    const char *packed = bti_arguments_of(task);
+    for (int i = 0; i < bti_packed_count(packed); i++) {
+        bti_object *object = argument_object(packed, i);
+        if (object) bti_object_drop(state, object, wakes);
+    }
+    if (task->pack) bti_object_drop(state, task->pack, wakes);
+    if (task->result) bti_object_drop(state, task->result, wakes);
+    if (task->queue && task->queue->group) BTI_SET(arena, task->queue->group->users, task->queue->group->users - 1);
+    if (task->deadline_ns) BTI_SET(arena, task->deadline_ns, 0); /* of one that is free: none */
+    bti_record_free(arena, BTI_TASKS, task);
+}
+
+void bti_task_refuse(bti_state *state, bti_task_record *task, bt_status status, const char *why, bti_wakes *wakes) {
+    if (task->makes_actor && task->actor) {
+        bti_actor_die(state, task->actor, status, why, wakes); /* drops the task from its actor */
+    } else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING) {
+        bti_object_fail(state, task->result, status, why, wakes);
+    }
+    bti_task_end(state, task, wakes);
+}
+
+/* It ran in a process that is gone. */
+static void task_gone(bti_state *state, bti_task_record *task, const char *why, bti_wakes *wakes) {
+    if (task->state != BTI_TASK_KEPT && task->retries && !task->cancelled) {
+        BTI_SET(state->arena, task->retries, task->retries - 1);
+        bti_task_unpin(state, task);
+        bti_give_back(state, task);
+        BTI_SET(state->arena, task->client, NULL);
+        bti_queue_add(state, task);
+        return;
+    }
+    if (task->state != BTI_TASK_KEPT)
+        bti_object_fail(state, task->result, task->cancelled ? BT_CANCELLED : BT_ABORTED, why, wakes);
+    bti_task_end(state, task, wakes);
+}
+
+static void leave_list(bti_state *state, bti_client *client) {
+    bti_arena *arena = state->arena;
+    if (client->next) BTI_SET(arena, client->next->before, client->before);
+    if (client->before)
+        BTI_SET(arena, client->before->next, client->next);
+    else
+        BTI_SET(arena, state->clients, client->next);
+    bti_client_unrest(state, client);
+}
+
+void bti_client_gone(bti_state *state, bti_client *client, const char *why, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    leave_list(state, client);
+    while (client->waits) bti_wait_end(state, client->waits, wakes);
+    while (client->holds) {
+        bti_hold_free(state, client->holds, wakes);
+        bti_arena_commit(arena); /* there may be millions */
+    }
+    if (client->actor)
+        bti_actor_gone(state, client->actor, client->task, why, wakes);
+    else if (client->task)
+        task_gone(state, client->task, why, wakes);
+    BTI_SET(arena, state->worker_count, state->worker_count - 1);
+    bti_record_free(arena, BTI_CLIENTS, client);
+    bti_dispatch(state, wakes);
+    for (bti_client *other = state->clients; other; other = other->next)
+        bti_wake_later(wakes, &other->word); /* it may have died between a change and its waking */
+}
+
+/* --- deadlines --------------------------------------------------------------------------------------------------------- */
+
+static void pass_deadline(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
+    static const char late[] = "its deadline has passed";
+    BTI_SET(state->arena, task->cancelled, true);
+    bool runs = task->client && (task->state == BTI_TASK_GIVEN || task->state == BTI_TASK_RUNNING);
+    if (runs && (!task->actor || task->makes_actor)) BTI_SET(state->arena, task->client->kill, true);
+    if (task->makes_actor && task->actor)
+        bti_actor_die(state, task->actor, BT_DEADLINE_EXCEEDED, late, wakes);
+    else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING)
+        bti_object_fail(state, task->result, BT_DEADLINE_EXCEEDED, late, wakes);
+}
+
+uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
+    uint64_t next = 0;
+    if (!state->next_deadline_ns || state->next_deadline_ns > now_ns) return state->next_deadline_ns;
+    const bti_records *tasks = &state->arena->records[BTI_TASKS];
+    for (uint32_t i = 0; i < tasks->used; i++) {
+        bti_task_record *task = (bti_task_record *)(void *)(tasks->first + i * tasks->bytes);
+        if (!task->deadline_ns || task->cancelled || task->state == BTI_TASK_KEPT) continue;
+        if (task->deadline_ns <= now_ns)
+            pass_deadline(state, task, wakes);
+        else if (!next || task->deadline_ns < next)
+            next = task->deadline_ns;
+    }
+    BTI_SET(state->arena, state->next_deadline_ns, next);
+    bti_dispatch(state, wakes);
+    return next;
+}

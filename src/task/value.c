@@ -1,0 +1,154 @@
+#include "task/value.h"
+
+#include <stdio.h>
+
+static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
+
+/* Where the bytes of a value whose head stands at `at` begin. */
+static uint64_t data_at(uint64_t at, bt_value_type type, int rank) {
+    at += sizeof(bti_packed_value);
+    return type == BT_ARRAY_VALUE ? aligned(at + (uint64_t)rank * 8) : at;
+}
+
+static uint64_t bytes_of(const bt_item_value *value) {
+    switch (value->type) {
+    case BT_TEXT_VALUE: return strlen(value->as.text) + 1;
+    case BT_BYTES: return value->as.bytes.size;
+    case BT_ARRAY_VALUE: return (uint64_t)bt_count(value->as.array) * bt_dtype_size(bt_dtype_of(value->as.array));
+    default: return 0;
+    }
+}
+
+static int rank_of(const bt_item_value *value) { return value->type == BT_ARRAY_VALUE ? bt_rank(value->as.array) : 0; }
+
+static uint64_t end_of(uint64_t at, const bt_item_value *value) {
+    return (data_at(at, value->type, rank_of(value)) + bytes_of(value) + 7) / 8 * 8;
+}
+
+static bt_status check(const bt_item_value *value, int index) {
+    switch (value->type) {
+    case BT_TEXT_VALUE:
+        return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "value %d is a text that is NULL", index + 1);
+    case BT_BYTES:
+        return value->as.bytes.data || !value->as.bytes.size
+                   ? BT_OK
+                   : bti_fail(BT_INVALID_ARGUMENT, "value %d is bytes at NULL", index + 1);
+    case BT_ARRAY_VALUE:
+        if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an array that is NULL", index + 1);
+        return bt_peek_status(value->as.array);
+    case BT_REFERENCE:
+        if (!value->as.ref) return bti_fail(BT_INVALID_ARGUMENT, "value %d is a reference that is NULL", index + 1);
+        return bti_ref_status(value->as.ref);
+    case BT_ACTOR_VALUE:
+        if (!value->as.actor) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an actor that is NULL", index + 1);
+        return bti_actor_cause(value->as.actor);
+    default: return BT_OK;
+    }
+}
+
+uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
+    uint64_t at = 8;
+    for (int i = 0; i < count; i++) {
+        if (check(&values[i], i) != BT_OK) return 0;
+        at = end_of(at, &values[i]);
+    }
+    return at;
+}
+
+static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
+    bti_packed_value head = {.type = (uint8_t)value->type, .rank = (uint8_t)rank_of(value)};
+    char *data = packed + data_at(at, value->type, head.rank);
+    uint64_t bytes = head.as.bytes = bytes_of(value);
+    bt_status status = BT_OK;
+    switch (value->type) {
+    case BT_INTEGER: head.as.integer = value->as.integer; break;
+    case BT_REAL: head.as.real = value->as.real; break;
+    case BT_REFERENCE: head.as.object = bti_ref_object(value->as.ref); break;
+    case BT_ACTOR_VALUE: head.as.object = bti_actor_object(value->as.actor); break;
+    case BT_TEXT_VALUE: memcpy(data, value->as.text, bytes); break;
+    case BT_BYTES:
+        if (bytes) memcpy(data, value->as.bytes.data, bytes);
+        break;
+    case BT_ARRAY_VALUE: {
+        bt_shape shape = bt_shape_of(value->as.array);
+        head.dtype = (uint8_t)bt_dtype_of(value->as.array);
+        memcpy(packed + at + sizeof head, shape.size, head.rank * sizeof *shape.size);
+        status = bt_read(value->as.array, data, bytes);
+        break;
+    }
+    default: break;
+    }
+    memcpy(packed + at, &head, sizeof head);
+    return status;
+}
+
+bt_status bti_pack(const bt_item_value *values, int count, char *packed) {
+    uint64_t at = 8;
+    memcpy(packed, &(int64_t){count}, 8);
+    for (int i = 0; i < count; i++) {
+        BTI_TRY(put(&values[i], packed, at));
+        at = end_of(at, &values[i]);
+    }
+    return BT_OK;
+}
+
+int bti_packed_count(const char *packed) { return (int)*(const int64_t *)(const void *)packed; }
+
+static bool has_bytes(uint8_t type) { return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE; }
+
+bti_unpacked_value bti_unpack(const char *packed, int index) {
+    bti_unpacked_value value;
+    uint64_t at = 8;
+    for (int i = 0;; i++) {
+        memcpy(&value.head, packed + at, sizeof value.head);
+        value.size = (const int64_t *)(const void *)(packed + at + sizeof value.head);
+        uint64_t data = data_at(at, (bt_value_type)value.head.type, value.head.rank);
+        value.data = packed + data;
+        if (i == index) return value;
+        at = (data + (has_bytes(value.head.type) ? value.head.as.bytes : 0) + 7) / 8 * 8;
+    }
+}
+
+/* --- into variables -------------------------------------------------------------------------------------------------- */
+
+static const char *type_name(int type) {
+    static const char *const names[] = {"nothing", "an integer", "a real number", "a text",
+                                        "bytes",   "an array",   "a reference",   "an actor"};
+    return names[type];
+}
+
+static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *what) {
+    int64_t least = bytes == 8 ? INT64_MIN : -((int64_t)1 << (8 * bytes - 1)), most = -(least + 1);
+    if (value < least || value > most)
+        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes", what, (long long)value,
+                        bytes);
+    memcpy(out, &value, bytes); /* little-endian, as everywhere here */
+    return BT_OK;
+}
+
+bt_status bti_value_to(const bti_unpacked_value *value, bt_value_type type, size_t bytes, void *out, const char *what) {
+    const bti_packed_value *head = &value->head;
+    if (type == BT_REAL && (head->type == BT_REAL || head->type == BT_INTEGER)) {
+        double real = head->type == BT_REAL ? head->as.real : (double)head->as.integer;
+        if (bytes == sizeof(float))
+            *(float *)out = (float)real;
+        else
+            *(double *)out = real;
+        return BT_OK;
+    }
+    if (type != head->type)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is %s, not %s", what, type_name(head->type), type_name((int)type));
+    switch (type) {
+    case BT_INTEGER: return to_integer(head->as.integer, bytes, out, what);
+    case BT_TEXT_VALUE: return *(const char **)out = value->data, BT_OK;
+    case BT_BYTES: return *(bt_bytes *)out = (bt_bytes){value->data, head->as.bytes}, BT_OK;
+    case BT_ARRAY_VALUE: {
+        bt_shape shape = {.rank = head->rank};
+        memcpy(shape.size, value->size, head->rank * sizeof *shape.size);
+        *(bt_array **)out = bt_from(value->data, (bt_dtype)head->dtype, shape);
+        return BT_OK;
+    }
+    case BT_ACTOR_VALUE: return bti_actor_from(head->as.object, out);
+    default: return BT_OK;
+    }
+}

@@ -1,0 +1,119 @@
+/* Waiting for words and for objects. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "task/process.h"
+
+uint64_t bti_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t bti_until_ns(double seconds) {
+    if (!(seconds >= 0) || seconds > 1e9) return 0;
+    uint64_t until = bti_now_ns() + (uint64_t)(seconds * 1e9);
+    return until ? until : 1;
+}
+
+bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns) {
+    while (atomic_load(word) == seen) {
+        struct timespec left, *limit = NULL;
+        if (until_ns) {
+            uint64_t now = bti_now_ns();
+            if (now >= until_ns) return false;
+            left = (struct timespec){.tv_sec = (time_t)((until_ns - now) / 1000000000u),
+                                     .tv_nsec = (long)((until_ns - now) % 1000000000u)};
+            limit = &left;
+        }
+        syscall(SYS_futex, word, FUTEX_WAIT, seen, limit, NULL, 0);
+    }
+    return true;
+}
+
+/* --- for objects ------------------------------------------------------------------------------------------------------- */
+
+enum { LOOK_NS = 1000000000 }; /* how long to wait before asking whether that can end at all */
+
+static bool begin(bti_state *state, bti_object *const *objects, int count, bti_wait **waits, bool limited) {
+    bti_client *me = bti_process_now.me;
+    bti_wakes wakes = {0};
+    bool room = true;
+    bti_arena_lock(state->arena);
+    for (int i = 0; i < count && room; i++) room = (waits[i] = bti_wait_begin(state, objects[i], me)) != NULL;
+    if (!room) {
+        bti_arena_take_back(state->arena);
+    } else {
+        if (!limited) {
+            BTI_SET(state->arena, me->blocked, me->blocked + 1);
+            BTI_SET(state->arena, me->awaited, objects[0]);
+        }
+        if (me->task && !me->task->actor) {
+            bti_lend_cpus(state, me->task);
+            bti_dispatch(state, &wakes);
+        }
+    }
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    return room;
+}
+
+static void end(bti_state *state, int count, bti_wait **waits, bool limited) {
+    bti_client *me = bti_process_now.me;
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    for (int i = 0; i < count; i++) bti_wait_end(state, waits[i], &wakes);
+    if (!limited) BTI_SET(state->arena, me->blocked, me->blocked - 1);
+    if (me->task && !me->task->actor && !me->waits) bti_retake_cpus(state, me->task);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}
+
+static bool enough(bti_object *const *objects, int count, int wanted) {
+    for (int i = 0; i < count && wanted > 0; i++) wanted -= atomic_load(&objects[i]->state) != BTI_OBJECT_PENDING;
+    return wanted <= 0;
+}
+
+/* Why waiting makes no sense any more. */
+static bt_status look(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited) {
+    char text[1024];
+    bool stuck = false;
+    if (bti_process_now.me->is_program && waitpid(state->nest_pid, NULL, WNOHANG) > 0) atomic_store(&state->closing, 2);
+    if (atomic_load(&state->closing))
+        return bti_fail(BT_ABORTED, "the process that starts workers has ended: the runtime is over");
+    if (limited) return BT_OK;
+    bti_arena_lock(state->arena);
+    stuck = bti_deadlocked(state, objects, count, wanted, text, sizeof text);
+    bti_arena_unlock(state->arena);
+    return stuck ? bti_fail(BT_FAILED_PRECONDITION, "deadlock: %s", text) : BT_OK;
+}
+
+bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns) {
+    bti_wait *one, **waits = count > 1 ? bti_calloc((size_t)count, sizeof(bti_wait *)) : &one;
+    atomic_uint *word = &bti_process_now.me->word;
+    if (!waits || !begin(state, objects, count, waits, until_ns)) {
+        if (count > 1) bti_free(waits);
+        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits"), false;
+    }
+    bt_status status = BT_OK;
+    for (bool there = true; there && status == BT_OK;) {
+        unsigned seen = atomic_load(word);
+        if (enough(objects, count, wanted)) break;
+        uint64_t next = bti_now_ns() + LOOK_NS;
+        if (until_ns && until_ns < next) next = until_ns;
+        if (bti_sleep_on(word, seen, next)) continue;
+        if (next == until_ns)
+            there = false;
+        else
+            status = look(state, objects, count, wanted, until_ns);
+    }
+    end(state, count, waits, until_ns);
+    if (count > 1) bti_free(waits);
+    return status == BT_OK;
+}

@@ -1,0 +1,262 @@
+/* The life of a worker: takes tasks, runs them, gives what they return. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "task/actor.h"
+#include "task/process.h"
+#include "task/value.h"
+
+struct bt_task {
+    bti_task_record *record;
+    const char *arguments; /* packed */
+    const char *name;
+    uint64_t bytes; /* of what it returned, packed; in its result, or, when small, below until it is done */
+    char small[BTI_INLINE_BYTES];
+};
+
+static void *actor_state;
+static void (*actor_release)(void *state);
+
+/* --- what a task asks ------------------------------------------------------------------------------------------------ */
+
+int bt_argument_count(const bt_task *task) { return bti_packed_count(task->arguments); }
+
+bt_value_type bt_argument_type(const bt_task *task, int index) {
+    if (index < 0 || index >= bt_argument_count(task)) return BT_NOTHING;
+    return (bt_value_type)bti_unpack(task->arguments, index).head.type;
+}
+
+bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
+    char what[160];
+    if (index < 0 || index >= bt_argument_count(task))
+        return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", task->name, index + 1,
+                        bt_argument_count(task));
+    snprintf(what, sizeof what, "argument %d of %s", index + 1, task->name);
+    bti_unpacked_value value = bti_unpack(task->arguments, index);
+    if (value.head.type == BT_REFERENCE) value = bti_unpack(bti_object_value(value.head.as.object), 0);
+    return bti_value_to(&value, type, bytes, out, what);
+}
+
+bool bt_task_cancelled(const bt_task *task) { return task->record->cancelled; }
+
+int bt_get_gpu_ids(int *ids, int capacity) {
+    const bti_state *state = bti_process_now.state;
+    const bti_client *me = bti_process_now.me;
+    const bti_task_record *task = !state ? NULL : me->actor ? me->actor->maker : me->task;
+    int count = 0;
+    for (int g = 0; task && g < state->gpu_count; g++) {
+        if (!(task->gpus >> g & 1)) continue;
+        if (count < capacity) ids[count] = state->gpu_number[g];
+        count++;
+    }
+    return count;
+}
+
+void bt_set_state(bt_task *task, void *state, void (*release)(void *state)) {
+    (void)task;
+    if (actor_release && actor_state) actor_release(actor_state);
+    actor_state = state;
+    actor_release = release;
+}
+
+void *bt_state(bt_task *task) {
+    (void)task;
+    return actor_state;
+}
+
+/* --- what it gives --------------------------------------------------------------------------------------------------- */
+
+bt_status bti_return(bt_task *task, const bt_item_value *value) {
+    char *room = task->small;
+    if (task->record->makes_actor)
+        return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
+                        task->name);
+    if (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s returns a reference or an actor; a result is a value", task->name);
+    uint64_t bytes = bti_pack_bytes(value, 1);
+    if (!bytes) return bt_error_status();
+    if (bytes > sizeof task->small) BTI_TRY(bti_object_room(bti_process_now.state, task->record->result, bytes, &room));
+    task->bytes = bytes;
+    return bti_pack(value, 1, room);
+}
+
+bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) {
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    (void)task;
+    return bti_fail(status, "%s", text);
+}
+
+/* --- running --------------------------------------------------------------------------------------------------------- */
+
+/* Before any library of GPUs is there to read it. */
+static void show_gpus(const bti_state *state, const bti_task_record *task) {
+    char list[BTI_MOST_GPUS * 8] = "";
+    size_t length = 0;
+    if (!task->gpus && !task->hides_gpus) return;
+    for (int g = 0; g < state->gpu_count; g++)
+        if (task->gpus >> g & 1)
+            length +=
+                (size_t)snprintf(list + length, sizeof list - length, "%s%d", length ? "," : "", state->gpu_number[g]);
+    setenv("CUDA_VISIBLE_DEVICES", list, 1);
+}
+
+/* A failed argument fails the task, with that first cause. */
+static bt_status check_arguments(const bt_task *task) {
+    for (int i = 0; i < bti_packed_count(task->arguments); i++) {
+        bti_unpacked_value value = bti_unpack(task->arguments, i);
+        const bti_object *object = value.head.as.object;
+        if (value.head.type == BT_REFERENCE && atomic_load(&object->state) == BTI_OBJECT_FAILED)
+            return bti_fail((bt_status)object->status, "%s",
+                            (const char *)bti_unpack(bti_object_value(object), 0).data);
+    }
+    return BT_OK;
+}
+
+static bt_status call(bt_task *task) {
+    const bti_function_record *f = task->record->function;
+    const bt_remote_entry *entry = NULL;
+    BTI_TRY(bti_module_find(f->module, f->name, &entry));
+    bt_status status = BT_OK;
+    BT_SCOPE
+        status = entry->function(task);
+    return status;
+}
+
+static bt_status make_ready(bti_state *state, bt_task *task) {
+    BTI_TRY(bti_task_pin(state, task->record));
+    task->arguments = bti_arguments_of(task->record);
+    return check_arguments(task);
+}
+
+/* With the lock. What it returned is what its reference stands for. */
+static void put_result(bti_state *state, const bt_task *task, bti_wakes *wakes) {
+    bti_object *result = task->record->result;
+    if (task->bytes <= sizeof task->small) {
+        bti_object_empty(state, result);
+        memcpy(result->small, task->small, sizeof task->small);
+        BTI_SET(state->arena, result->bytes, task->bytes);
+    }
+    bti_object_settle(state, result, BTI_OBJECT_READY, wakes);
+}
+
+static void end_task(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
+    if (!task->gpus) {
+        bti_task_end(state, task, wakes);
+        BTI_SET(state->arena, bti_process_now.me->task, NULL);
+        return;
+    }
+    bti_task_unpin(state, task); /* its GPUs are free when its process is gone */
+    bti_lend_cpus(state, task);
+    BTI_SET(state->arena, task->state, BTI_TASK_KEPT);
+}
+
+static void settle(bti_state *state, bt_task *task, bt_status status, const char *text, bti_wakes *wakes) {
+    bti_task_record *record = task->record;
+    bti_client *me = bti_process_now.me;
+    if (record->makes_actor) {
+        if (status == BT_OK)
+            bti_actor_made(state, record->actor, wakes);
+        else
+            bti_actor_die(state, record->actor, status, text, wakes);
+        bti_task_unpin(state, record);
+        BTI_SET(state->arena, me->task, NULL);
+        return;
+    }
+    if (atomic_load(&record->result->state) == BTI_OBJECT_PENDING) {
+        if (status == BT_OK)
+            put_result(state, task, wakes);
+        else
+            bti_object_fail(state, record->result, record->cancelled ? BT_CANCELLED : status, text, wakes);
+    }
+    end_task(state, record, wakes);
+}
+
+/* --- the next ---------------------------------------------------------------------------------------------------------- */
+
+static bool idle_enough(const bti_state *state) {
+    return state->idle_count >= (uint32_t)((state->machine.total.of[0] + BTI_UNIT - 1) / BTI_UNIT);
+}
+
+/* With the lock. The next task of this worker, or what it is without one; false: it ends. */
+static bool take_next(bti_state *state, bti_client *me, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    if (me->actor) {
+        if (me->actor->state == BTI_ACTOR_DEAD) return false;
+        bti_task_record *next = bti_actor_next(state, me->actor, wakes);
+        if (!next && bti_actor_over(me->actor)) {
+            bti_actor_die(state, me->actor, BT_CANCELLED, "nobody had a handle to the actor any more", wakes);
+            return false;
+        }
+        BTI_SET(arena, me->task, next);
+        if (next) BTI_SET(arena, next->client, me);
+        BTI_SET(arena, me->state, next ? BTI_CLIENT_BUSY : BTI_CLIENT_IDLE);
+        return true;
+    }
+    if (me->ends_after) return false;
+    if (bti_take_next(state, me, wakes)) return true;
+    if (idle_enough(state)) return false;
+    bti_client_rest(state, me);
+    return true;
+}
+
+static bool run(bti_state *state, bti_client *me, bti_task_record *record) {
+    bt_task task = {.record = record, .name = record->function->name, .bytes = 8};
+    char text[1200] = "";
+    bt_error_clear();
+    bt_status status = make_ready(state, &task);
+    if (status == BT_OK) status = call(&task);
+    if (status != BT_OK) snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    settle(state, &task, status, text, &wakes);
+    bool goes_on = take_next(state, me, &wakes);
+    bti_dispatch(state, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    return goes_on;
+}
+
+static bti_task_record *begin_task(bti_state *state, bti_client *me, unsigned *seen, bool *goes_on) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    *seen = atomic_load(&me->word);
+    *goes_on = true;
+    if (!me->task && me->actor) *goes_on = take_next(state, me, &wakes);
+    if (me->task) {
+        BTI_SET(state->arena, me->task->state, BTI_TASK_RUNNING);
+        BTI_SET(state->arena, me->task->begun_ns, bti_now_ns());
+    }
+    bti_task_record *task = me->task;
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    return task;
+}
+
+void bti_worker_run(bti_state *state, bti_client *me) {
+    bti_process_now = (bti_process){state, me, 1};
+    prctl(PR_SET_NAME, "berth worker");
+    for (bool goes_on = true; goes_on;) {
+        unsigned seen;
+        bti_task_record *task = begin_task(state, me, &seen, &goes_on);
+        if (atomic_load(&state->closing) || !goes_on) break;
+        if (!task) {
+            bti_sleep_on(&me->word, seen, 0);
+            continue;
+        }
+        if (!me->actor || task->makes_actor) show_gpus(state, task);
+        goes_on = run(state, me, task);
+    }
+    if (actor_release && actor_state) actor_release(actor_state);
+    fflush(NULL);
+    _exit(0);
+}
