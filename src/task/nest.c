@@ -75,6 +75,7 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     if (event > 3) close_range(3, (unsigned)event - 1, 0);
     close_range((unsigned)event + 1, ~0u, 0);
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -249,6 +250,7 @@ void bti_nest_run(bti_state *shared, int program) {
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setpgid(0, 0);
+    for (int number = 1; number < SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     signal(SIGPIPE, SIG_IGN);
     if (uv_loop_init(&loop) || uv_poll_init(&loop, &event, state->nest_event) || uv_poll_init(&loop, &gone, program) ||
         uv_signal_init(&loop, &child_signal) || uv_timer_init(&loop, &deadline) ||

@@ -123,6 +123,9 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
 bt_status(bt_runtime_shutdown)(void) {
     bti_state *state = bti_process_now.state;
     if (!state) return BT_OK;
+    if (!bti_process_now.me->is_program)
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "bt_runtime_shutdown: a worker cannot end the runtime; the program does");
     bti_wakes wakes = {.nest = true};
     atomic_store(&state->closing, 1);
     bti_wake(state, &wakes);
