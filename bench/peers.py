@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "libraries"))
 from report import print_table, write_results  # noqa: E402
-from sides import Berth, Failure, Worker, build_berth, install  # noqa: E402
+from sides import Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
 
 ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small "
         "softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather dependent_adds compile startup step_small "
@@ -44,12 +44,7 @@ def parse():
     on_device = chosen.device != "cpu"
     chosen.libraries = chosen.libraries or ("jax,torch,cublas" if chosen.peer_device == "cuda" else "jax,torch" if on_device else
                                             "jax,torch,tensorflow,numpy")
-    for row in chosen.rows:
-        if row not in ROWS + DEVICE_ROWS:
-            from difflib import get_close_matches
-
-            near = get_close_matches(row, ROWS + DEVICE_ROWS, 1)
-            parser.error(f'unknown row "{row}"' + (f'; did you mean "{near[0]}"?' if near else ""))
+    refuse_unknown(parser, chosen.rows, ROWS + DEVICE_ROWS)
     chosen.rows = chosen.rows or (ROWS + DEVICE_ROWS if on_device else ROWS)
     return chosen
 
@@ -147,9 +142,7 @@ def measure_all(chosen, command, workers, folder, problems):
 
 def main():
     chosen = parse()
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-bench"
-    folder = Path(os.environ.get("BERTH_BENCH_DIR") or default)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_of_peers()
     command = chosen.berth or build_berth()
     workers, problems = start_workers(chosen, folder)
     versions = {name: version for worker in workers for name, version in worker.versions.items()}

@@ -189,6 +189,26 @@ static void graphs_are_measured_on_a_small_stack(void **state) {
     assert_int_equal(run_line(BERTH_BUILD_DIR "/bench/scaling %s 50000 2>&1", "nonsense"), 2);
 }
 
+/* --- tasks --------------------------------------------------------------------------------------------------------------- */
+
+static void rows_of_tasks_are_run(void **state) {
+    static const char *const rows[] = {"first_task",  "task_round_trip", "task_batch",
+                                       "queue_10000", "ref_100mb",       "copy"};
+    char lines[200] = "", *end = lines;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) end += sprintf(end, "%s\\n", rows[i]);
+    snprintf(end, sizeof lines - (size_t)(end - lines), "' | " BERTH_BUILD_DIR "/bench/tasks 1000");
+    assert_int_equal(run_line("printf '%s", lines), 0);
+    char *rest = output;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *answer = parse(strtok_r(rest, "\n", &rest));
+        assert_string_equal(json_string_value(json_object_get(answer, "row")), rows[i]);
+        assert_true(number(answer, "seconds") > 0);
+        json_decref(answer);
+    }
+    assert_int_equal(run_line("echo %s | " BERTH_BUILD_DIR "/bench/tasks", "nonsense"), 1);
+    assert_says("\"error\": \"unknown row\"");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_timed),
@@ -200,6 +220,7 @@ int main(void) {
         cmocka_unit_test(help_names_every_row),
         cmocka_unit_test(rows_are_run_one_by_one),
         cmocka_unit_test(graphs_are_measured_on_a_small_stack),
+        cmocka_unit_test(rows_of_tasks_are_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,9 @@ DEVICE = os.environ.get("BERTH_BENCH_DEVICE", "cpu")  # "cuda", or the CPU
 SHRINK = int(os.environ.get("BERTH_BENCH_SHRINK", "1"))  # what large rows are divided by
 
 # One row as a library does it. run(repetition) gives a result; check(), where there is one, gives what is compared in its place.
-# steps: how many are in one run. same_numbers: berth draws the same random numbers; else only means are compared.
-Row = namedtuple("Row", "run check steps same_numbers", defaults=(None, 1, True))
+# steps: how many are in one run. same_numbers: berth draws the same random numbers; else only means are compared. warm: runs
+# come first that are not timed.
+Row = namedtuple("Row", "run check steps same_numbers warm", defaults=(None, 1, True, True))
 
 
 def words(seed, count):

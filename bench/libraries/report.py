@@ -40,6 +40,11 @@ AIM = {
     "startup": [("tensorflow", 3.9 / 0.02)],
     "step_small": [("jax_jit", 51 / 15)],
 }
+# Of tasks (bench/tasks.py).
+MUST |= {"task_round_trip": [("ray", 40)], "task_batch": [("ray", 100)], "actor_round_trip": [("ray", 40)],
+         "actor_batch": [("ray", 40)], "first_task": [("seconds", 0.020)], "first_actor": [("seconds", 0.005)]}
+AIM |= {"task_round_trip": [("seconds", 30e-6)], "task_batch": [("seconds", 0.050)], "actor_batch": [("seconds", 0.050)],
+        "put_100mb": [("copy", 1 / 1.2)], "ref_100mb": [("seconds", 0.001)], "queue_1000000": [("seconds", 5)]}
 # On devices: products beside cuBLAS, what moves memory beside a copy, steps beside JAX.
 MOVING = [("copy", 0.9), ("best", 1)]
 DEVICE_MUST = {f"large_{row}": MOVING for row in "elementwise sum softmax layer_norm transpose_add gather".split()}
@@ -81,6 +86,8 @@ def time_text(seconds):
 def rate_text(figures):
     if figures["flops"]:
         return f"{figures['flops'] / figures['berth_s'] / 1e12:.3g} TFLOP/s"
+    if figures.get("calls"):
+        return f"{figures['calls'] / figures['berth_s']:,.0f}/s"
     return f"{figures['bytes'] / figures['berth_s'] / 1e9:.3g} GB/s" if figures["bytes"] else ""
 
 

@@ -3,19 +3,39 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import venv
+from difflib import get_close_matches
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-PACKAGES = {"numpy": ["numpy"], "jax": ["jax", "numpy"], "torch": ["torch", "numpy"], "tensorflow": ["tensorflow-cpu"]}
+PACKAGES = {"numpy": ["numpy"], "jax": ["jax", "numpy"], "torch": ["torch", "numpy"], "tensorflow": ["tensorflow-cpu"],
+            "ray": ["ray==2.60.*", "numpy"]}
 CUDA_PACKAGES = {"jax": ["jax[cuda{}]", "numpy"], "torch": ["torch", "numpy"], "cublas": ["nvidia-cublas{}", "numpy"]}
+
+CLOSE_SECONDS = 30  # that a process has to end by itself
 
 
 class Failure(Exception):
     pass
+
+
+def refuse_unknown(parser, rows, known):
+    for row in rows:
+        if row not in known:
+            near = get_close_matches(row, known, 1)
+            parser.error(f'unknown row "{row}"' + (f'; did you mean "{near[0]}"?' if near else ""))
+
+
+def folder_of_peers():
+    """Where libraries are installed."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-bench"
+    folder = Path(os.environ.get("BERTH_BENCH_DIR") or default)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def build_berth():
@@ -67,6 +87,30 @@ def install(library, folder, device):
     return python
 
 
+def start_of(pid):
+    """When that process was started, in ticks; None: it is gone. Numbers of processes are used again."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def descendants(pid):
+    """(number, start) of all that a process started, and they."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
+        except OSError:
+            continue
+    found, left = [], [pid]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += [(child, start_of(child)) for child in children]
+        left += children
+    return found
+
+
 class Side:
     """A process that is written a line and answers with a line of JSON."""
 
@@ -80,6 +124,21 @@ class Side:
 
     def alive(self):
         return self.process.poll() is None
+
+    def close(self):
+        """Ends it and whatever it started."""
+        if self.process.returncode is not None:
+            return
+        started = descendants(self.process.pid)
+        self.process.stdin.close()
+        try:
+            self.process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for pid, begun in started:
+            if start_of(pid) == begun:
+                os.kill(pid, signal.SIGKILL)
 
     def ask(self, line):
         try:

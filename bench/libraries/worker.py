@@ -52,7 +52,8 @@ class Library:
             gc.collect()
         if peer not in self.prepared:
             self.prepared[peer] = self.rows.PEERS[peer][row]()
-            warm_up(self.rows, self.prepared[peer])
+            if self.prepared[peer].warm:
+                warm_up(self.rows, self.prepared[peer])
         return measure(self.rows, self.prepared[peer], request)
 
 

@@ -1,0 +1,236 @@
+/* Rows of tasks: tasks [DIVISOR]. Each line of standard input is the name of a row, which is run once and answered by a line of
+ * JSON: "seconds" of one step, what else there is to say, or "error". Counts and sizes are divided by DIVISOR. */
+#include <berth.h>
+#include <berth/task.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CPUS = 2, TRIPS = 1000, BATCH = 10000, ELEMENTS = 25000000, PRIORITIES = 10 };
+
+typedef struct sample {
+    double seconds; /* of a step */
+    double calls;   /* in a step */
+    double bytes;   /* that it has to read and write */
+    double submit, drain, release;
+} sample;
+
+static int divisor = 1;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static int divided(int count) { return count / divisor > 1 ? count / divisor : 2; }
+
+/* --- what runs in workers ------------------------------------------------------------------------------------------- */
+
+static bt_status next(bt_task *task) {
+    int64_t n;
+    if (bt_argument(task, 0, &n) != BT_OK) return bt_error_status();
+    return bt_return(task, n + 1);
+}
+BT_REMOTE(next);
+
+/* Runs until that file is gone. */
+static bt_status gate(bt_task *task) {
+    const char *path;
+    if (bt_argument(task, 0, &path) != BT_OK) return bt_error_status();
+    while (access(path, F_OK) == 0) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    return bt_return(task, 0);
+}
+BT_REMOTE(gate, .num_cpus = CPUS);
+
+static bt_status make(bt_task *task) {
+    int64_t count;
+    if (bt_argument(task, 0, &count) != BT_OK) return bt_error_status();
+    return bt_return(task, bt_full(3, BT_F32, count));
+}
+BT_REMOTE(make);
+
+static bt_status last(bt_task *task) {
+    bt_array *x;
+    double value;
+    if (bt_argument(task, 0, &x) != BT_OK) return bt_error_status();
+    if (bt_item_at(x, (int64_t[]){bt_count(x) - 1}, &value) != BT_OK) return bt_error_status();
+    return bt_return(task, value);
+}
+BT_REMOTE(last);
+
+/* --- calls ----------------------------------------------------------------------------------------------------------- */
+
+static const char *fault; /* where the library has no error to tell */
+
+static bool expect(bool good, const char *what) {
+    if (!good) fault = what;
+    return good;
+}
+
+static bool task_round_trip(sample *s) {
+    int count = divided(TRIPS);
+    double start = now();
+    for (int64_t i = 0, n; i < count; i++) {
+        BT_SCOPE
+            if (bt_get(bt_remote(next, i), &n) != BT_OK || !expect(n == i + 1, "a task's result is wrong"))
+                return false;
+    }
+    s->seconds = (now() - start) / count;
+    s->calls = 1;
+    return true;
+}
+
+static bool get_all(bt_ref *const *refs, int count) {
+    for (int64_t i = 0, n; i < count; i++)
+        if (bt_get(refs[i], &n) != BT_OK || !expect(n == i + 1, "a result of a batch is wrong")) return false;
+    return true;
+}
+
+static bool task_batch(sample *s) {
+    int count = divided(BATCH);
+    bt_ref **refs = calloc((size_t)count, sizeof(bt_ref *));
+    bool good = expect(refs, "out of memory");
+    double start = now();
+    if (good) {
+        BT_SCOPE {
+            for (int64_t i = 0; i < count; i++) refs[i] = bt_remote(next, i);
+            good = get_all(refs, count);
+            s->seconds = now() - start;
+        }
+    }
+    s->calls = count;
+    free(refs);
+    return good;
+}
+
+/* So many tasks of several priorities wait at once; then all are run. */
+static bool queue(sample *s, int count) {
+    char path[] = "/tmp/b-XXXXXX";
+    int file = mkstemp(path);
+    bt_ref **refs = calloc((size_t)count, sizeof(bt_ref *));
+    bool good = expect(file >= 0 && refs, "no file or no memory for a queue");
+    double begun = 0, submitted = 0, drained = 0;
+    if (file >= 0) close(file);
+    BT_SCOPE {
+        bt_ref *closed = good ? bt_remote(gate, (const char *)path) : NULL;
+        begun = now();
+        for (int64_t i = 0; good && i < count; i++)
+            refs[i] = bt_remote_with(BT_OPTIONS(.priority = (int)(i % PRIORITIES)), next, i);
+        submitted = now();
+        unlink(path);
+        good = good && bt_get(closed, NULL) == BT_OK && get_all(refs, count);
+        drained = now();
+    }
+    *s = (sample){.seconds = drained - begun,
+                  .calls = count,
+                  .submit = submitted - begun,
+                  .drain = drained - submitted,
+                  .release = now() - drained};
+    free(refs);
+    return good;
+}
+
+static bool queue_10000(sample *s) { return queue(s, divided(BATCH)); }
+static bool queue_1000000(sample *s) { return queue(s, divided(100 * BATCH)); }
+
+/* The runtime and its first task: what a program waits that begins with one. */
+static bool started;
+
+static bool start_runtime(void) {
+    if (!started) started = bt_runtime_init(.num_cpus = CPUS) == BT_OK;
+    return started;
+}
+
+static bool first_task(sample *s) {
+    if (!expect(!started, "the runtime is there already")) return false;
+    double start = now();
+    int64_t n = 0;
+    bool good = start_runtime();
+    BT_SCOPE
+        good = good && bt_get(bt_remote(next, 41), &n) == BT_OK && expect(n == 42, "the first result is wrong");
+    s->seconds = now() - start;
+    return good;
+}
+
+/* --- large values ------------------------------------------------------------------------------------------------------ */
+
+static double array_bytes(void) { return 4.0 * divided(ELEMENTS); }
+
+/* A task reads the last element of what another one has made. */
+static bool ref_100mb(sample *s) {
+    bool good;
+    BT_SCOPE {
+        double value = 0;
+        bt_ref *made = bt_remote(make, divided(ELEMENTS));
+        good = bt_get(made, NULL) == BT_OK;
+        double start = now();
+        good = good && bt_get(bt_remote(last, made), &value) == BT_OK && expect(value == 3, "a large result is wrong");
+        s->seconds = now() - start;
+    }
+    s->bytes = array_bytes();
+    return good;
+}
+
+static bool copy(sample *s) {
+    size_t bytes = (size_t)array_bytes();
+    char *from = malloc(bytes), *to = malloc(bytes);
+    bool good = expect(from && to, "out of memory");
+    for (int i = 0; good && i < 4; i++) { /* the first ones take the memory */
+        memset(from, i, bytes);
+        double start = now();
+        memcpy(to, from, bytes);
+        s->seconds = now() - start;
+        good = expect(to[bytes - 1] == i, "a copy is wrong");
+    }
+    s->bytes = 2 * array_bytes();
+    free(from);
+    free(to);
+    return good;
+}
+
+/* --- answers ----------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    bool (*run)(sample *s);
+} rows[] = {{"first_task", first_task},
+            {"task_round_trip", task_round_trip},
+            {"task_batch", task_batch},
+            {"queue_10000", queue_10000},
+            {"queue_1000000", queue_1000000},
+            {"ref_100mb", ref_100mb},
+            {"copy", copy}};
+
+static bool answer(const char *name) {
+    sample s = {0};
+    bool (*run)(sample * s) = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(name, rows[i].name)) run = rows[i].run;
+    fault = run ? NULL : "unknown row";
+    bt_error_clear();
+    if (run && (run == first_task || start_runtime()) && run(&s)) {
+        printf("{\"row\": \"%s\", \"seconds\": %.9f, \"calls\": %.0f, \"bytes\": %.0f, \"submit_s\": %.9f, "
+               "\"drain_s\": %.9f, \"release_s\": %.9f}\n",
+               name, s.seconds, s.calls, s.bytes, s.submit, s.drain, s.release);
+        return true;
+    }
+    printf("{\"error\": \"%s\"}\n", fault ? fault : bt_status_name(bt_error_status()));
+    if (!fault) fprintf(stderr, "tasks: %s: %s\n", name, bt_error_text());
+    return false;
+}
+
+int main(int argc, char **argv) {
+    char line[64];
+    bool good = true;
+    divisor = argc > 1 ? atoi(argv[1]) : 1;
+    if (argc > 2 || divisor < 1) return fprintf(stderr, "usage: tasks [DIVISOR]\n"), 2;
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        good = answer(line) && good;
+        fflush(stdout);
+    }
+    return bt_runtime_shutdown() == BT_OK && good ? 0 : 1;
+}
