@@ -89,8 +89,8 @@ bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed) 
     return unknown_allowed ? NULL : check_size(dtype, shape.rank, shape.size);
 }
 
-/* A DONE leaf on a chosen device. */
-static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_placement placement) {
+/* A DONE leaf on a chosen device; its elements are copied unless they are lent. */
+static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_placement placement, const bti_loan *loan) {
     bti_node *node = bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
     if (!node) return bti_array_new(NULL);
     node->device = (int16_t)placement.device;
@@ -98,7 +98,9 @@ static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_plac
     node->rule = (uint8_t)placement.rule;
     node->place = bti_call_place();
     bti_layout_dense(shape.rank, shape.size, &node->layout);
-    if (bti_buffer_from_host(node, data, &node->buffer) != BT_OK) {
+    bt_status status =
+        loan ? bti_buffer_lent(node, data, *loan, &node->buffer) : bti_buffer_from_host(node, data, &node->buffer);
+    if (status != BT_OK) {
         bti_node_release(node);
         return bti_poison(bti_error_last());
     }
@@ -106,8 +108,7 @@ static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_plac
     return bti_array_new(node);
 }
 
-bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape) {
-    BTI_PUBLIC("bt_from");
+static bt_array *from(const void *data, bt_dtype dtype, bt_shape shape, const bti_loan *loan, bool *lent) {
     bt_array *poison = bti_check_shape(dtype, shape, false);
     for (int i = 0; i < shape.rank && !poison; i++)
         if (bti_size_is_symbolic(shape.size[i]))
@@ -117,7 +118,25 @@ bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape) {
         poison = bti_poisonf(BT_INVALID_ARGUMENT, "data is NULL, but the shape has %lld elements", (long long)count);
     bti_placement placement;
     if (!poison) poison = bti_choose_device(NULL, 0, &placement);
-    BTI_RETURN(poison ? poison : leaf(data, dtype, shape, placement));
+    if (poison) return poison;
+    *lent = loan && bti_device_has_host_memory(placement.device);
+    bt_array *x = leaf(data, dtype, shape, placement, *lent ? loan : NULL);
+    *lent = *lent && !bti_array_error(x);
+    return x;
+}
+
+bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape) {
+    BTI_PUBLIC("bt_from");
+    bool lent;
+    BTI_RETURN(from(data, dtype, shape, NULL, &lent));
+}
+
+bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (*end)(void *lender), void *lender) {
+    BTI_PUBLIC("bt_from");
+    bool lent = false;
+    bt_array *x = from(data, dtype, shape, &(bti_loan){end, lender}, &lent);
+    if (!lent) end(lender);
+    BTI_RETURN(x);
 }
 
 bt_array *bti_from_literal(const void *data, size_t elements, bt_dtype dtype, bt_shape shape) {
@@ -146,7 +165,7 @@ bt_status bt_write(bt_array *x, const void *data, size_t bytes) {
     if (bytes && !data) return bti_fail(BT_INVALID_ARGUMENT, "data is NULL");
     bt_shape shape = bti_shape_of(old->shape, old->rank);
     bti_placement placement = {old->device, atomic_load(&old->committed), (bti_rule)old->rule};
-    bt_array *fresh = leaf(data, (bt_dtype)old->dtype, shape, placement);
+    bt_array *fresh = leaf(data, (bt_dtype)old->dtype, shape, placement, NULL);
     if ((error = bti_array_error(fresh))) return bti_fail_with(error);
     bti_array_swap(x, fresh);
     return BT_OK;

@@ -176,6 +176,7 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
 bool bti_device_ahead(int id) { return bti_registry_at(id)->driver->ahead; }
+bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 
 bt_status bti_device_record(int id, bti_event *event) {
     BTI_TRY(bti_device_open(id));

@@ -95,6 +95,8 @@ bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addre
 bt_status bti_device_finish(int id);
 /* Whether launches on it return before the work is done. */
 bool bti_device_ahead(int id);
+/* Whether its addresses are pointers of this process. */
+bool bti_device_has_host_memory(int id);
 
 /* --- programs ---------------------------------------------------------------------------------------------------------
  * Loaded once per device and source, and kept while somebody holds them or room lasts. */

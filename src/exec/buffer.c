@@ -79,6 +79,7 @@ void bti_buffer_release(bti_buffer *buffer) {
     if (bti_device_forked()) return; /* a child: the memory is its parent's, and a lock may be held by no one */
     if (buffer->listed) unlist(buffer);
     if (buffer->block) bti_buffer_give_back(buffer, bti_queue_submitted(buffer->device));
+    if (buffer->loan.end) buffer->loan.end(buffer->loan.lender);
     bti_error_release(atomic_load(&buffer->error));
     atomic_fetch_sub_explicit(&alive, 1, memory_order_relaxed);
     bti_recycled_free(buffer, sizeof *buffer);
@@ -155,6 +156,16 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
         bti_buffer_release(buffer);
         return status;
     }
+    bti_buffer_list(buffer);
+    *out = buffer;
+    return BT_OK;
+}
+
+bt_status bti_buffer_lent(const bti_node *node, const void *data, bti_loan loan, bti_buffer **out) {
+    bti_buffer *buffer = bti_buffer_new(node->device, (size_t)bti_node_bytes(node), node);
+    if (!buffer) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    buffer->address = (uint64_t)(uintptr_t)data;
+    buffer->loan = loan;
     bti_buffer_list(buffer);
     *out = buffer;
     return BT_OK;

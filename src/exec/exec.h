@@ -7,12 +7,19 @@
 
 /* Memory on a device with what it holds. Its block goes back to the pool when the last reference goes, or, for a plan's
  * temporaries, as soon as the plan's order allows. */
+/* Memory of somebody else's, as long as it is used; then he is told. */
+typedef struct bti_loan {
+    void (*end)(void *lender); /* from any thread; NULL: no loan */
+    void *lender;
+} bti_loan;
+
 struct bti_buffer {
     atomic_uint refs;
     int device;
     size_t bytes;
     uint64_t address;
-    bti_block *block;           /* NULL once given back, or for 0 bytes */
+    bti_block *block; /* NULL once given back, for 0 bytes, or when the memory is lent */
+    bti_loan loan;
     uint64_t ready;             /* number on its device's queue after which it is filled */
     _Atomic(bti_error *) error; /* first cause, if filling it failed */
     bool listed;                /* among the live arrays (for reports and counters) */
@@ -30,6 +37,9 @@ void bti_buffer_release(bti_buffer *buffer); /* NULL is fine */
 
 /* A buffer filled from host memory (copied before it returns). `node` names it in reports. Out of memory: the full report. */
 bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffer **buffer);
+/* A buffer that lies in host memory, which nobody writes before the loan ends; on a device that has host memory. When it fails the loan has
+ * not begun. */
+bt_status bti_buffer_lent(const bti_node *node, const void *data, bti_loan loan, bti_buffer **buffer);
 /* Blocks until it is filled; its error otherwise (into the thread's record). */
 bt_status bti_buffer_wait(bti_buffer *buffer);
 /* Without waiting: whether it is filled or has failed. */
