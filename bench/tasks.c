@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CPUS = 2, TRIPS = 1000, BATCH = 10000, ELEMENTS = 25000000, PRIORITIES = 10 };
+enum { CPUS = 2, TRIPS = 1000, BATCH = 10000, ACTORS = 1000, ELEMENTS = 25000000, PRIORITIES = 10 };
 
 typedef struct sample {
     double seconds; /* of a step */
@@ -60,6 +60,23 @@ static bt_status last(bt_task *task) {
     return bt_return(task, value);
 }
 BT_REMOTE(last);
+
+static bt_status counter_new(bt_task *task) {
+    int64_t start, *total = malloc(sizeof *total);
+    if (!total) return bt_task_fail(task, BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_set_state(task, total, free);
+    if (bt_argument(task, 0, &start) != BT_OK) return bt_error_status();
+    *total = start;
+    return BT_OK;
+}
+BT_REMOTE(counter_new);
+
+static bt_status counter_add(bt_task *task) {
+    int64_t n, *total = bt_state(task);
+    if (bt_argument(task, 0, &n) != BT_OK) return bt_error_status();
+    return bt_return(task, *total += n);
+}
+BT_REMOTE(counter_add);
 
 /* --- calls ----------------------------------------------------------------------------------------------------------- */
 
@@ -155,6 +172,76 @@ static bool first_task(sample *s) {
     return good;
 }
 
+/* --- actors ------------------------------------------------------------------------------------------------------------ */
+
+static bool add(bt_actor *actor, int64_t wanted) {
+    int64_t total;
+    bool good = false;
+    BT_SCOPE
+        good =
+            bt_get(bt_method(actor, counter_add, 1), &total) == BT_OK && expect(total == wanted, "a counter is wrong");
+    return good;
+}
+
+static bool first_actor(sample *s) {
+    bool good;
+    BT_SCOPE {
+        double start = now();
+        good = add(bt_actor_new(counter_new, 5), 6);
+        s->seconds = now() - start;
+    }
+    return good;
+}
+
+static bool actor_round_trip(sample *s) {
+    int count = divided(TRIPS);
+    bool good;
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new(counter_new, 0);
+        good = add(actor, 1);
+        double start = now();
+        for (int i = 0; good && i < count; i++) good = add(actor, i + 2);
+        s->seconds = (now() - start) / count;
+    }
+    s->calls = 1;
+    return good;
+}
+
+static bool actor_batch(sample *s) {
+    int count = divided(BATCH);
+    bt_ref **refs = calloc((size_t)count, sizeof(bt_ref *));
+    bool good = expect(refs, "out of memory");
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new(counter_new, 0);
+        good = good && add(actor, 1) && add(actor, 2);
+        double start = now();
+        for (int i = 0; good && i < count; i++) refs[i] = bt_method(actor, counter_add, 1);
+        for (int64_t i = 0, total; good && i < count; i++)
+            good = bt_get(refs[i], &total) == BT_OK && expect(total == i + 3, "a result of a batch is wrong");
+        s->seconds = now() - start;
+    }
+    s->calls = count;
+    free(refs);
+    return good;
+}
+
+/* So many live at once and have answered. */
+static bool actors_1000(sample *s) {
+    int count = divided(ACTORS);
+    bt_actor **actors = calloc((size_t)count, sizeof(bt_actor *));
+    bool good = expect(actors, "out of memory");
+    BT_SCOPE {
+        double start = now();
+        for (int i = 0; good && i < count; i++) actors[i] = bt_actor_new(counter_new, i);
+        for (int i = 0; good && i < count; i++) good = add(actors[i], i + 1);
+        s->seconds = now() - start;
+        for (int i = 0; good && i < count; i++) good = add(actors[i], i + 2);
+    }
+    s->calls = count;
+    free(actors);
+    return good;
+}
+
 /* --- large values ------------------------------------------------------------------------------------------------------ */
 
 static double array_bytes(void) { return 4.0 * divided(ELEMENTS); }
@@ -171,6 +258,21 @@ static bool ref_100mb(sample *s) {
         s->seconds = now() - start;
     }
     s->bytes = array_bytes();
+    return good;
+}
+
+static bool put_100mb(sample *s) {
+    bool good;
+    BT_SCOPE {
+        double value = 0;
+        bt_array *x = bt_full(3, BT_F32, divided(ELEMENTS)), *y = NULL;
+        good = bt_block(x) == BT_OK;
+        double start = now();
+        good = good && bt_get(bt_put(x), &y) == BT_OK && bt_item_at(y, (int64_t[]){-1}, &value) == BT_OK &&
+               expect(value == 3, "a large value is wrong");
+        s->seconds = now() - start;
+    }
+    s->bytes = 2 * array_bytes();
     return good;
 }
 
@@ -201,6 +303,11 @@ static const struct {
             {"task_batch", task_batch},
             {"queue_10000", queue_10000},
             {"queue_1000000", queue_1000000},
+            {"first_actor", first_actor},
+            {"actor_round_trip", actor_round_trip},
+            {"actor_batch", actor_batch},
+            {"actors_1000", actors_1000},
+            {"put_100mb", put_100mb},
             {"ref_100mb", ref_100mb},
             {"copy", copy}};
 

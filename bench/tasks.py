@@ -14,8 +14,8 @@ from report import print_table, write_results  # noqa: E402
 from sides import ROOT, Failure, Side, Worker, build_berth, descendants, folder_of_peers, install, refuse_unknown  # noqa: E402
 
 FRESH_ROWS = ["first_task", "idle_memory"]  # each time in a new process
-SHARED_ROWS = "task_round_trip task_batch ref_100mb".split()
-OWN_ROWS = "queue_10000 queue_1000000".split()  # berth's alone
+SHARED_ROWS = "task_round_trip task_batch first_actor actor_round_trip actor_batch put_100mb ref_100mb".split()
+OWN_ROWS = "queue_10000 queue_1000000 actors_1000".split()  # berth's alone
 ROWS = FRESH_ROWS + SHARED_ROWS + OWN_ROWS
 WARM_UPS = 2
 PAUSE_SECONDS = 0.05
@@ -135,7 +135,13 @@ def measure_fresh(chosen, python):
 
 def measure_all(chosen, python, problems):
     """Each row's figures, the bytes per second of a copy, versions."""
-    found = measure_fresh(chosen, python) if set(FRESH_ROWS) & set(chosen.rows) else []
+    found = []
+    if set(FRESH_ROWS) & set(chosen.rows):
+        print("first_task, idle_memory...", file=sys.stderr, flush=True)
+        try:
+            found += measure_fresh(chosen, python)
+        except Failure as failure:
+            problems.append(str(failure))
     with Sides(chosen, python) as sides:
         copy = sides.berth.run("copy")
         for row in chosen.rows:
@@ -166,7 +172,12 @@ def print_rest(found):
 def main():
     chosen, problems = parse(), []
     build_berth()
-    python = None if chosen.alone else install("ray", folder_of_peers(), "cpu")
+    python = None
+    if not chosen.alone:
+        try:
+            python = install("ray", folder_of_peers(), "cpu")
+        except Failure as failure:
+            problems.append(str(failure))
     load = os.getloadavg()[0]
     found, copy, versions = measure_all(chosen, python, problems)
     timed = [figures for figures in found if "berth_s" in figures]

@@ -192,9 +192,10 @@ static void graphs_are_measured_on_a_small_stack(void **state) {
 /* --- tasks --------------------------------------------------------------------------------------------------------------- */
 
 static void rows_of_tasks_are_run(void **state) {
-    static const char *const rows[] = {"first_task",  "task_round_trip", "task_batch",
-                                       "queue_10000", "ref_100mb",       "copy"};
-    char lines[200] = "", *end = lines;
+    static const char *const rows[] = {"first_task",  "task_round_trip",  "task_batch",  "queue_10000",
+                                       "first_actor", "actor_round_trip", "actor_batch", "actors_1000",
+                                       "put_100mb",   "ref_100mb",        "copy"};
+    char lines[300] = "", *end = lines;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) end += sprintf(end, "%s\\n", rows[i]);
     snprintf(end, sizeof lines - (size_t)(end - lines), "' | " BERTH_BUILD_DIR "/bench/tasks 1000");
     assert_int_equal(run_line("printf '%s", lines), 0);
