@@ -24,6 +24,12 @@ _Noreturn void bti_nest_run(bti_state *state, int program);
 /* --- worker.c --- */
 _Noreturn void bti_worker_run(bti_state *state, bti_client *me);
 
+/* --- loan.c --- */
+/* An array on the bytes of a value of `owner`, in place when it is large; NULL: they go away, and are copied. The owner's value is pinned. */
+bt_array *bti_array_in(bti_object *owner, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape);
+/* One user less (state.h). */
+void bti_state_release(bti_state *state);
+
 /* --- wait.c --- */
 uint64_t bti_now_ns(void);
 /* `seconds` from now; negative, infinite or not a number: 0, no limit. */

@@ -150,7 +150,7 @@ bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, doub
         bti_arena_unlock(state->arena);
     }
     bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
-    return bti_value_to(&value, type, bytes, out, "the result");
+    return bti_value_to(&value, object, type, bytes, out, "the result");
 }
 
 int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double seconds) {

@@ -116,6 +116,7 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
         status = start_nest(state, &program_pipe);
     }
     if (status != BT_OK) return bti_arena_close(arena), status;
+    atomic_init(&state->users, 1);
     bti_process_now = (bti_process){state, state->program, ++runtimes};
     return BT_OK;
 }
@@ -133,7 +134,7 @@ bt_status(bt_runtime_shutdown)(void) {
     close(program_pipe);
     close(state->nest_event);
     bti_process_now = (bti_process){0};
-    bti_arena_close(state->arena);
+    bti_state_release(state);
     return BT_OK;
 }
 

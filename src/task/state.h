@@ -220,6 +220,7 @@ typedef struct bti_state {
     uint64_t next_deadline_ns;    /* when the nest looks for tasks past theirs; 0: never */
     int32_t nest_pid, nest_event; /* an eventfd: the nest looks at to_start */
     atomic_uint closing;
+    atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
 } bti_state;
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "task/process.h"
+
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
 
 /* Where the bytes of a value whose head stands at `at` begin. */
@@ -126,7 +128,8 @@ static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *
     return BT_OK;
 }
 
-bt_status bti_value_to(const bti_unpacked_value *value, bt_value_type type, size_t bytes, void *out, const char *what) {
+bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
+                       const char *what) {
     const bti_packed_value *head = &value->head;
     if (type == BT_REAL && (head->type == BT_REAL || head->type == BT_INTEGER)) {
         double real = head->type == BT_REAL ? head->as.real : (double)head->as.integer;
@@ -145,7 +148,7 @@ bt_status bti_value_to(const bti_unpacked_value *value, bt_value_type type, size
     case BT_ARRAY_VALUE: {
         bt_shape shape = {.rank = head->rank};
         memcpy(shape.size, value->size, head->rank * sizeof *shape.size);
-        *(bt_array **)out = bt_from(value->data, (bt_dtype)head->dtype, shape);
+        *(bt_array **)out = bti_array_in(owner, value->data, head->as.bytes, (bt_dtype)head->dtype, shape);
         return BT_OK;
     }
     case BT_ACTOR_VALUE: return bti_actor_from(head->as.object, out);

@@ -39,8 +39,12 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
                         bt_argument_count(task));
     snprintf(what, sizeof what, "argument %d of %s", index + 1, task->name);
     bti_unpacked_value value = bti_unpack(task->arguments, index);
-    if (value.head.type == BT_REFERENCE) value = bti_unpack(bti_object_value(value.head.as.object), 0);
-    return bti_value_to(&value, type, bytes, out, what);
+    bti_object *owner = task->record->pack;
+    if (value.head.type == BT_REFERENCE) {
+        owner = value.head.as.object;
+        value = bti_unpack(bti_object_value(owner), 0);
+    }
+    return bti_value_to(&value, owner, type, bytes, out, what);
 }
 
 bool bt_task_cancelled(const bt_task *task) { return task->record->cancelled; }
