@@ -1,8 +1,8 @@
 /* Groups: bundles of resources set aside together. */
 #include "task/actor.h"
+#include "task/local.h"
 #include "task/object.h"
 #include "task/options.h"
-#include "task/ref.h"
 
 static void give_bundles(bti_state *state, bti_group_record *group, int count) {
     for (int i = 0; i < count; i++)
@@ -65,7 +65,6 @@ void bti_group_unheld(bti_state *state, bti_group_record *group) { BTI_SET(state
 
 static bt_status read_bundles(const bti_state *state, const bt_task_options *bundles, int count, bti_supply *supplies) {
     bti_amounts sum = {0};
-    BTI_TRY(bti_check_list(bundles, count, "bundles"));
     if (count < 1 || count > BTI_MOST_BUNDLES)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_group_new: %d bundles; 1 to %d", count, BTI_MOST_BUNDLES);
     for (int i = 0; i < count; i++) {
@@ -91,12 +90,11 @@ static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int cou
     return hold;
 }
 
-bt_group *bt_group_new(const bt_task_options *bundles, int count) {
-    bti_state *state;
+void *bti_local_group(const bt_task_options *bundles, int count) {
+    bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     bti_supply supplies[BTI_MOST_BUNDLES] = {0};
-    if (bti_runtime_needed(&state) != BT_OK || read_bundles(state, bundles, count, supplies) != BT_OK)
-        return bti_handle_poisoned();
+    if (read_bundles(state, bundles, count, supplies) != BT_OK) return NULL;
     bti_arena_lock(state->arena);
     bti_hold *hold = new_group(state, supplies, count);
     if (hold)
@@ -105,15 +103,6 @@ bt_group *bt_group_new(const bt_task_options *bundles, int count) {
         bti_arena_take_back(state->arena);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
-    if (hold) return bti_handle_new(hold, NULL);
-    (void)bti_fail(BT_RESOURCE_EXHAUSTED, "bt_group_new: there are too many groups");
-    return bti_handle_poisoned();
-}
-
-bt_status bt_group_wait(bt_group *group, double seconds) {
-    bti_object *self = bti_handle_object(group ? &group->ref : NULL, "group");
-    if (!self) return bt_error_status();
-    if (!bti_wait_for(bti_process_now.state, &self, 1, 1, bti_until_ns(seconds))) return bt_error_status();
-    if (atomic_load(&self->state) != BTI_OBJECT_PENDING) return BT_OK;
-    return bti_fail(BT_DEADLINE_EXCEEDED, "bt_group_wait: it has its resources not within %g seconds", seconds);
+    if (!hold) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "bt_group_new: there are too many groups");
+    return hold;
 }

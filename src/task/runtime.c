@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "task/options.h"
-#include "task/process.h"
+#include "task/local.h"
 
 bti_process bti_process_now;
 
@@ -93,10 +93,9 @@ static bt_status start_nest(bti_state *state, int *program) {
 static int program_pipe = -1;
 static uint64_t runtimes;
 
-bt_status bt_runtime_start(const bt_runtime_options *options) {
+bt_status bti_local_start(const bt_runtime_options *options) {
     bti_arena *arena;
     bti_state *state;
-    if (bti_process_now.state) return bti_fail(BT_ALREADY_EXISTS, "bt_runtime_init: a runtime is there already");
     int threads = threads_of_process();
     if (threads > 1)
         return bti_fail(BT_FAILED_PRECONDITION,
@@ -121,9 +120,8 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
     return BT_OK;
 }
 
-bt_status(bt_runtime_shutdown)(void) {
+bt_status bti_local_shutdown(void) {
     bti_state *state = bti_process_now.state;
-    if (!state) return BT_OK;
     if (!bti_process_now.me->is_program)
         return bti_fail(BT_FAILED_PRECONDITION,
                         "bt_runtime_shutdown: a worker cannot end the runtime; the program does");
@@ -137,18 +135,3 @@ bt_status(bt_runtime_shutdown)(void) {
     bti_state_release(state);
     return BT_OK;
 }
-
-/* --- what there is ------------------------------------------------------------------------------------------------------ */
-
-static double resource(const char *name, bool only_free) {
-    const bti_state *state = bti_process_now.state;
-    int r = state && name ? bti_resource_of(state, name) : -1;
-    if (r < 0) return NAN;
-    bti_arena_lock(state->arena);
-    int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
-    bti_arena_unlock(state->arena);
-    return bti_amount(units > 0 ? units : 0);
-}
-
-double bt_resource_total(const char *name) { return resource(name, false); }
-double bt_resource_free(const char *name) { return resource(name, true); }

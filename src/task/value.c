@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "task/engine.h"
 #include "task/process.h"
 
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
@@ -27,35 +28,13 @@ static uint64_t end_of(uint64_t at, const bt_item_value *value) {
     return (data_at(at, value->type, rank_of(value)) + bytes_of(value) + 7) / 8 * 8;
 }
 
-static bt_status check(const bt_item_value *value, int index) {
-    switch (value->type) {
-    case BT_TEXT_VALUE:
-        return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "value %d is a text that is NULL", index + 1);
-    case BT_BYTES:
-        return value->as.bytes.data || !value->as.bytes.size
-                   ? BT_OK
-                   : bti_fail(BT_INVALID_ARGUMENT, "value %d is bytes at NULL", index + 1);
-    case BT_ARRAY_VALUE:
-        if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an array that is NULL", index + 1);
-        return bt_peek_status(value->as.array);
-    case BT_REFERENCE:
-        if (!value->as.ref) return bti_fail(BT_INVALID_ARGUMENT, "value %d is a reference that is NULL", index + 1);
-        return bti_ref_status(value->as.ref);
-    case BT_ACTOR_VALUE:
-        if (!value->as.actor) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an actor that is NULL", index + 1);
-        return bti_actor_cause(value->as.actor);
-    default: return BT_OK;
-    }
-}
-
 uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
     uint64_t at = 8;
-    for (int i = 0; i < count; i++) {
-        if (check(&values[i], i) != BT_OK) return 0;
-        at = end_of(at, &values[i]);
-    }
+    for (int i = 0; i < count; i++) at = end_of(at, &values[i]);
     return at;
 }
+
+static bti_object *held_object(const bti_hold *hold) { return hold->object; }
 
 static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
     bti_packed_value head = {.type = (uint8_t)value->type, .rank = (uint8_t)rank_of(value)};
@@ -65,8 +44,8 @@ static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
     switch (value->type) {
     case BT_INTEGER: head.as.integer = value->as.integer; break;
     case BT_REAL: head.as.real = value->as.real; break;
-    case BT_REFERENCE: head.as.object = bti_ref_object(value->as.ref); break;
-    case BT_ACTOR_VALUE: head.as.object = bti_actor_object(value->as.actor); break;
+    case BT_REFERENCE: head.as.object = held_object(bti_ref_held(value->as.ref)); break;
+    case BT_ACTOR_VALUE: head.as.object = held_object(bti_actor_held(value->as.actor)); break;
     case BT_TEXT_VALUE: memcpy(data, value->as.text, bytes); break;
     case BT_BYTES:
         if (bytes) memcpy(data, value->as.bytes.data, bytes);

@@ -26,16 +26,10 @@ typedef struct bti_unpacked_value {
     const void *data;
 } bti_unpacked_value;
 
-/* What a reference or an actor stands for; NULL: it is poisoned. */
-bti_object *bti_ref_object(const bt_ref *ref);
-bti_object *bti_actor_object(const bt_actor *actor);
-/* Its cause, put into the error record, when it is poisoned. */
-bt_status bti_ref_status(const bt_ref *ref);
-bt_status bti_actor_cause(const bt_actor *actor);
 /* Another handle of this process, of the innermost scope. */
 bt_status bti_actor_from(bti_object *object, bt_actor **actor);
 
-/* The bytes that they take; 0 with the cause in the error record when one cannot be packed (a poisoned array, a NULL text). */
+/* The bytes that they take; none of them is NULL or poisoned. */
 uint64_t bti_pack_bytes(const bt_item_value *values, int count);
 /* Computes arrays and waits for them. */
 bt_status bti_pack(const bt_item_value *values, int count, char *packed);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "task/actor.h"
+#include "task/engine.h"
 #include "task/process.h"
 #include "task/value.h"
 
@@ -81,10 +82,8 @@ bt_status bti_return(bt_task *task, const bt_item_value *value) {
     if (task->record->makes_actor)
         return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
                         task->name);
-    if (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s returns a reference or an actor; a result is a value", task->name);
+    BTI_TRY(bti_check_value(value, task->name));
     uint64_t bytes = bti_pack_bytes(value, 1);
-    if (!bytes) return bt_error_status();
     if (bytes > sizeof task->small) BTI_TRY(bti_object_room(bti_process_now.state, task->record->result, bytes, &room));
     task->bytes = bytes;
     return bti_pack(value, 1, room);

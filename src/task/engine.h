@@ -1,0 +1,58 @@
+/* What runs tasks and actors: an engine fills in this table. "local" (local.c) runs them in processes of this machine; others run the same
+ * calls on several. The public functions (front.c) check, own handles and errors, and know no engine: a call is a function's module and
+ * name, what it takes, and values as bytes; what it gives is `held`, the engine's own, behind a reference, an actor or a group. */
+#ifndef BTI_TASK_ENGINE_H
+#define BTI_TASK_ENGINE_H
+
+#include <berth/task.h>
+
+#include "base/error.h"
+
+typedef enum bti_call_kind { BTI_CALL_TASK, BTI_CALL_ACTOR, BTI_CALL_METHOD } bti_call_kind;
+
+typedef struct bti_call {
+    bti_call_kind kind;
+    const bt_remote_entry *entry;
+    const bt_task_options *options; /* never NULL */
+    const bt_item_value *arguments; /* none of them is poisoned */
+    int count;
+    void *actor; /* of a method */
+    void *group; /* or NULL */
+} bti_call;
+
+/* Entries return NULL, or a status, with the cause in the error record. Any thread may call them; seconds < 0: no limit. */
+typedef struct bti_engine {
+    const char *name;
+    bt_status (*start)(const bt_runtime_options *options);
+    bt_status (*shutdown)(void);
+    void *(*submit)(const bti_call *call); /* its result, or its actor */
+    void *(*put)(const bt_item_value *value);
+    /* Waits; done within the time: *done, and the value (BT_NOTHING: none is wanted) or its failure. */
+    bt_status (*get)(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done);
+    /* Until `wanted` of them are done, or the time is over. */
+    bt_status (*wait)(void *const *held, int count, int wanted, double seconds);
+    bool (*is_done)(void *held);
+    bt_status (*cancel)(void *held, bool force);
+    void (*release)(void *held);
+    bt_status (*actor_status)(void *held);
+    void *(*actor_find)(const char *name);
+    bt_status (*actor_kill)(void *held);
+    void *(*group)(const bt_task_options *bundles, int count);
+    double (*resource)(const char *name, bool only_free); /* NaN: there is none */
+} bti_engine;
+
+extern const bti_engine bti_engine_local;
+
+/* The one that runs; NULL. Forked workers of it have it too. */
+const bti_engine *bti_engine_now(void);
+
+/* INVALID_ARGUMENT, or its own cause, when it cannot be a result or be put: NULL, poisoned, a reference. */
+bt_status bti_check_value(const bt_item_value *value, const char *what);
+
+/* What stands behind a reference or an actor, for engines that pass them on: not poisoned, of the runtime that runs. */
+void *bti_ref_held(const bt_ref *ref);
+void *bti_actor_held(const bt_actor *actor);
+/* Another handle of the innermost scope, which takes `held` over; NULL with the cause in the error record. */
+bt_actor *bti_actor_of(void *held);
+
+#endif

@@ -1,0 +1,266 @@
+/* The public functions: they check, find the engine, and own handles. */
+#include <math.h>
+
+#include "array/handle.h"
+#include "base/alloc.h"
+#include "base/vec.h"
+#include "task/engine.h"
+#include "task/process.h"
+
+struct bt_ref {
+    atomic_uint refs;
+    uint64_t runtime; /* the one that it is of */
+    void *held;       /* NULL: poisoned */
+    bti_error *error;
+};
+struct bt_actor {
+    bt_ref ref;
+};
+struct bt_group {
+    bt_ref ref;
+};
+
+static const bti_engine *const engines[] = {&bti_engine_local};
+static const bti_engine *engine;
+static uint64_t runtime; /* counts those that this process began */
+
+const bti_engine *bti_engine_now(void) { return engine; }
+
+static bt_status needed(void) {
+    return engine ? BT_OK : bti_fail(BT_FAILED_PRECONDITION, "no runtime: bt_runtime_init comes first");
+}
+
+/* --- the runtime ------------------------------------------------------------------------------------------------------- */
+
+bt_status bt_runtime_start(const bt_runtime_options *options) {
+    const char *name = options && options->engine ? options->engine : "local";
+    if (!options || options->size < sizeof *options)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_start: the options have no size (bt_runtime_init sets it)");
+    if (engine) return bti_fail(BT_ALREADY_EXISTS, "bt_runtime_init: a runtime is there already");
+    for (size_t i = 0; i < sizeof engines / sizeof *engines && !engine; i++)
+        if (!strcmp(engines[i]->name, name)) engine = engines[i];
+    if (!engine) return bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known is: local", name);
+    runtime++; /* before: workers begin inside */
+    bt_status status = engine->start(options);
+    if (status != BT_OK) engine = NULL;
+    return status;
+}
+
+bt_status(bt_runtime_shutdown)(void) {
+    if (!engine) return BT_OK;
+    BTI_TRY(engine->shutdown());
+    engine = NULL;
+    return BT_OK;
+}
+
+double bt_resource_total(const char *name) { return engine && name ? engine->resource(name, false) : NAN; }
+double bt_resource_free(const char *name) { return engine && name ? engine->resource(name, true) : NAN; }
+
+/* --- handles ----------------------------------------------------------------------------------------------------------- */
+
+static void release(void *handle) {
+    bt_ref *ref = handle;
+    if (!ref || atomic_fetch_sub(&ref->refs, 1) != 1) return;
+    if (ref->held && engine && ref->runtime == runtime) engine->release(ref->held);
+    bti_error_release(ref->error);
+    bti_free(ref);
+}
+
+static void *retain(void *handle) {
+    bt_ref *ref = handle;
+    if (ref) atomic_fetch_add(&ref->refs, 1);
+    return ref;
+}
+
+/* Of what the engine gave; poisoned with the error record when that is NULL. */
+static void *handle_of(void *held) {
+    bt_ref *ref = bti_calloc(1, sizeof *ref);
+    if (!ref) {
+        if (held) engine->release(held);
+        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), NULL;
+    }
+    atomic_init(&ref->refs, 1);
+    ref->runtime = runtime;
+    ref->held = held;
+    if (!held) ref->error = bti_error_last();
+    return bti_scope_own(ref, release);
+}
+
+/* NULL with the cause in the error record. */
+static void *held_by(const void *handle, const char *what) {
+    const bt_ref *ref = handle;
+    if (!ref) return (void)bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", what), NULL;
+    if (ref->error) return (void)bti_fail_with(ref->error), NULL;
+    if (engine && ref->runtime == runtime) return ref->held;
+    return (void)bti_fail(BT_FAILED_PRECONDITION, "the runtime of this %s was shut down", what), NULL;
+}
+
+bt_ref *bt_ref_retain(bt_ref *ref) { return retain(ref); }
+void bt_ref_release(bt_ref *ref) { release(ref); }
+bt_actor *bt_actor_retain(bt_actor *actor) { return retain(actor); }
+void bt_actor_release(bt_actor *actor) { release(actor); }
+bt_group *bt_group_retain(bt_group *group) { return retain(group); }
+void bt_group_release(bt_group *group) { release(group); }
+
+void *bti_ref_held(const bt_ref *ref) { return ref->held; }
+void *bti_actor_held(const bt_actor *actor) { return actor->ref.held; }
+bt_actor *bti_actor_of(void *held) { return handle_of(held); }
+
+/* --- values ------------------------------------------------------------------------------------------------------------ */
+
+static bt_status check_value(const bt_item_value *value, int index) {
+    switch (value->type) {
+    case BT_TEXT_VALUE:
+        return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "value %d is a text that is NULL", index + 1);
+    case BT_BYTES:
+        return value->as.bytes.data || !value->as.bytes.size
+                   ? BT_OK
+                   : bti_fail(BT_INVALID_ARGUMENT, "value %d is bytes at NULL", index + 1);
+    case BT_ARRAY_VALUE:
+        if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an array that is NULL", index + 1);
+        return bt_peek_status(value->as.array);
+    case BT_REFERENCE: return held_by(value->as.ref, "reference") ? BT_OK : bt_error_status();
+    case BT_ACTOR_VALUE: return held_by(value->as.actor, "actor") ? BT_OK : bt_error_status();
+    default: return BT_OK;
+    }
+}
+
+bt_status bti_check_value(const bt_item_value *value, const char *what) {
+    if (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: a reference or an actor is no value of its own", what);
+    return check_value(value, 0);
+}
+
+bt_ref *bti_put(const bt_item_value *value) {
+    return handle_of(needed() == BT_OK && bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------------------- */
+
+static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options, bt_actor *actor,
+                  const bt_item_value *arguments, int count) {
+    if (needed() != BT_OK || !entry) return NULL;
+    const bt_task_options *o = options ? options : &entry->options;
+    bti_call c = {.kind = kind, .entry = entry, .options = o, .arguments = arguments, .count = count};
+    if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
+    if (o->group && !(c.group = held_by(o->group, "group"))) return NULL;
+    if (count > 16)
+        return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: %d arguments; at most 16", entry->name, count), NULL;
+    if (bti_check_list(arguments, count, "arguments") != BT_OK) return NULL;
+    for (int i = 0; i < count; i++)
+        if (check_value(&arguments[i], i) != BT_OK) return NULL;
+    return engine->submit(&c);
+}
+
+bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
+                   int count) {
+    return handle_of(call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
+}
+
+bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
+                    int count) {
+    return handle_of(call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
+}
+
+bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
+                   const bt_item_value *arguments, int count) {
+    return handle_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
+}
+
+static const bt_remote_entry *entry_of(const char *module, const char *name) {
+    const bt_remote_entry *entry = NULL;
+    if (!name) (void)bti_fail(BT_INVALID_ARGUMENT, "the name of the function is NULL");
+    if (!name || bti_module_find(module ? module : "", name, &entry) != BT_OK) return NULL;
+    return entry;
+}
+
+bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
+                        const bt_item_value *arguments, int count) {
+    return bti_remote(entry_of(module, name), options, arguments, count);
+}
+
+bt_actor *bt_actor_named(const char *module, const char *name, const bt_task_options *options,
+                         const bt_item_value *arguments, int count) {
+    return bti_actor(entry_of(module, name), options, arguments, count);
+}
+
+bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, const bt_task_options *options,
+                        const bt_item_value *arguments, int count) {
+    return bti_method(actor, entry_of(module, name), options, arguments, count);
+}
+
+/* --- results ----------------------------------------------------------------------------------------------------------- */
+
+bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds) {
+    void *held = held_by(ref, "reference");
+    bool done = true;
+    if (!held) return bt_error_status();
+    bt_status status = engine->get(held, type, bytes, out, seconds, &done);
+    return done ? status : bti_fail(BT_DEADLINE_EXCEEDED, "bt_get: not done within %g seconds", seconds);
+}
+
+static int count_done(bt_ref *const *refs, int count, bool *ready) {
+    int done = 0;
+    for (int i = 0; i < count; i++) {
+        bool is = refs[i]->error || engine->is_done(refs[i]->held);
+        if (ready) ready[i] = is;
+        done += is;
+    }
+    return done;
+}
+
+int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double seconds) {
+    BTI_VEC(void *) pending = {0};
+    if (bti_check_list(refs, count, "references") != BT_OK || needed() != BT_OK) return -1;
+    if (wanted > count || wanted < 0)
+        return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_wait_refs: %d of %d references are wanted", wanted, count), -1;
+    bt_status status = BT_OK;
+    for (int i = 0; i < count && status == BT_OK; i++) {
+        if (refs[i] && refs[i]->error) continue; /* poisoned: done */
+        if (!held_by(refs[i], "reference"))
+            status = bt_error_status();
+        else if (!engine->is_done(refs[i]->held) && !bti_vec_push(&pending, refs[i]->held))
+            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    }
+    int missing = wanted - (count - (int)pending.count);
+    if (status == BT_OK && missing > 0) status = engine->wait(pending.items, (int)pending.count, missing, seconds);
+    bti_vec_free(&pending);
+    return status == BT_OK ? count_done(refs, count, ready) : -1;
+}
+
+bt_status bt_cancel(bt_ref *ref, bool force) {
+    void *held = held_by(ref, "reference");
+    return held ? engine->cancel(held, force) : bt_error_status();
+}
+
+/* --- actors and groups ------------------------------------------------------------------------------------------------- */
+
+bt_status bt_actor_status(bt_actor *actor) {
+    void *held = held_by(actor, "actor");
+    return held ? engine->actor_status(held) : bt_error_status();
+}
+
+bt_actor *bt_actor_find(const char *name) {
+    if (!name || !*name) return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_actor_find: the name is empty"), NULL;
+    void *held = needed() == BT_OK ? engine->actor_find(name) : NULL;
+    return held ? handle_of(held) : NULL;
+}
+
+bt_status bt_actor_kill(bt_actor *actor) {
+    void *held = held_by(actor, "actor");
+    return held ? engine->actor_kill(held) : bt_error_status();
+}
+
+bt_group *bt_group_new(const bt_task_options *bundles, int count) {
+    void *held = NULL;
+    if (needed() == BT_OK && bti_check_list(bundles, count, "bundles") == BT_OK) held = engine->group(bundles, count);
+    return handle_of(held);
+}
+
+bt_status bt_group_wait(bt_group *group, double seconds) {
+    void *held = held_by(group, "group");
+    if (!held) return bt_error_status();
+    BTI_TRY(engine->wait(&held, 1, 1, seconds));
+    if (engine->is_done(held)) return BT_OK;
+    return bti_fail(BT_DEADLINE_EXCEEDED, "bt_group_wait: it does not have its resources within %g seconds", seconds);
+}

@@ -1,0 +1,136 @@
+/* The engine of one machine: results are objects of the arena, `held` is a hold of this process. */
+#include "task/local.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "task/engine.h"
+#include "task/options.h"
+#include "task/value.h"
+
+static bti_hold *hold_of(void *held) { return held; }
+
+static void release(void *held) {
+    bti_state *state = bti_process_now.state;
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    bti_hold_free(state, held, &wakes);
+    bti_dispatch(state, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------ */
+
+static bti_hold *new_object(bti_state *state) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    bti_object *object = bti_object_new(state);
+    bti_hold *hold = object ? bti_hold_new(state, bti_process_now.me, object) : NULL;
+    if (hold)
+        bti_object_drop(state, object, &wakes);
+    else
+        bti_arena_take_back(state->arena);
+    bti_arena_unlock(state->arena);
+    return hold;
+}
+
+/* The list as the value of an object that this process holds; NULL with the cause in the error record. */
+bti_hold *bti_pack_object(bti_state *state, const bt_item_value *values, int count, uint64_t bytes) {
+    bti_hold *hold = new_object(state);
+    char *room;
+    if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
+    if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_pack(values, count, room) == BT_OK)
+        return hold;
+    release(hold);
+    return NULL;
+}
+
+bt_status bti_actor_from(bti_object *object, bt_actor **actor) {
+    bti_state *state = bti_process_now.state;
+    bti_arena_lock(state->arena);
+    bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
+    bti_arena_unlock(state->arena);
+    if (!hold) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
+    *actor = bti_actor_of(hold);
+    return *actor ? BT_OK : bt_error_status();
+}
+
+static void *put(const bt_item_value *value) {
+    bti_state *state = bti_process_now.state;
+    bti_wakes wakes = {0};
+    uint64_t bytes = bti_pack_bytes(value, 1);
+    bti_hold *hold = bti_pack_object(state, value, 1, bytes);
+    if (!hold) return NULL;
+    bti_arena_lock(state->arena);
+    bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
+    bti_arena_unlock(state->arena);
+    return hold;
+}
+
+/* --- results ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_done(void *held) { return atomic_load(&hold_of(held)->object->state) != BTI_OBJECT_PENDING; }
+
+static bt_status wait_for(void *const *held, int count, int wanted, double seconds) {
+    bti_object *one, **objects = count > 1 ? bti_calloc((size_t)count, sizeof(bti_object *)) : &one;
+    if (!objects) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    for (int i = 0; i < count; i++) objects[i] = hold_of(held[i])->object;
+    bool waited = bti_wait_for(bti_process_now.state, objects, count, wanted, bti_until_ns(seconds));
+    if (count > 1) bti_free(objects);
+    return waited ? BT_OK : bt_error_status();
+}
+
+/* What is read from it points into it. */
+static bt_status pin(bti_state *state, bti_hold *hold) {
+    if (hold->pinned) return BT_OK;
+    BTI_TRY(bti_object_pin(state, hold->object));
+    bti_arena_lock(state->arena);
+    if (hold->pinned)
+        bti_object_unpin(state, hold->object);
+    else
+        BTI_SET(state->arena, hold->pinned, true);
+    bti_arena_unlock(state->arena);
+    return BT_OK;
+}
+
+static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
+    bti_object *object = hold_of(held)->object;
+    if (!is_done(held)) {
+        BTI_TRY(wait_for(&held, 1, 1, seconds));
+        if (!is_done(held)) return *done = false, BT_OK;
+    }
+    if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
+    if (type == BT_NOTHING) return BT_OK;
+    BTI_TRY(pin(bti_process_now.state, held));
+    bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
+    return bti_value_to(&value, object, type, bytes, out, "the result");
+}
+
+static double resource(const char *name, bool only_free) {
+    bti_state *state = bti_process_now.state;
+    int r = bti_resource_of(state, name);
+    if (r < 0) return NAN;
+    bti_arena_lock(state->arena);
+    int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
+    bti_arena_unlock(state->arena);
+    return bti_amount(units > 0 ? units : 0);
+}
+
+const bti_engine bti_engine_local = {
+    .name = "local",
+    .start = bti_local_start,
+    .shutdown = bti_local_shutdown,
+    .submit = bti_local_submit,
+    .put = put,
+    .get = get,
+    .wait = wait_for,
+    .is_done = is_done,
+    .cancel = bti_local_cancel,
+    .release = release,
+    .actor_status = bti_local_actor_status,
+    .actor_find = bti_local_actor_find,
+    .actor_kill = bti_local_actor_kill,
+    .group = bti_local_group,
+    .resource = resource,
+};

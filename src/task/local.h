@@ -1,0 +1,22 @@
+/* The entries of the local engine that have files of their own. */
+#ifndef BTI_TASK_LOCAL_H
+#define BTI_TASK_LOCAL_H
+
+#include "task/engine.h"
+#include "task/process.h"
+
+/* --- runtime.c --- */
+bt_status bti_local_start(const bt_runtime_options *options);
+bt_status bti_local_shutdown(void);
+
+/* --- call.c --- */
+void *bti_local_submit(const bti_call *call);
+bt_status bti_local_cancel(void *held, bool force);
+bt_status bti_local_actor_status(void *held);
+void *bti_local_actor_find(const char *name);
+bt_status bti_local_actor_kill(void *held);
+
+/* --- group.c --- */
+void *bti_local_group(const bt_task_options *bundles, int count);
+
+#endif
