@@ -1,4 +1,6 @@
+// labels: threads
 /* Functions and actors in processes of their own: calls, references, failures, actors, groups, as a program uses them. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -191,6 +193,25 @@ static void without_a_runtime_calls_fail(void **state) {
         OK(bt_get(ref, NULL));
         OK(bt_runtime_shutdown());
         expect_error(bt_get(ref, NULL), BT_FAILED_PRECONDITION, "shut down");
+    }
+}
+
+static void *wait_in_a_thread(void *ref) {
+    bt_status status = bt_get(ref, NULL);
+    return (void *)(intptr_t)status;
+}
+
+static void shutdown_ends_waits(void **state) {
+    (void)state;
+    pthread_t thread;
+    void *status;
+    OK(bt_runtime_init(.num_cpus = 1));
+    BT_SCOPE {
+        assert_int_equal(pthread_create(&thread, NULL, wait_in_a_thread, bt_remote(nap, 60000)), 0);
+        sleep_ms(50);
+        OK(bt_runtime_shutdown());
+        assert_int_equal(pthread_join(thread, &status), 0);
+        assert_true((bt_status)(intptr_t)status != BT_OK);
     }
 }
 
@@ -497,6 +518,7 @@ int main(void) {
         cmocka_unit_test_teardown(calls_give_references, end_runtime),
         cmocka_unit_test_teardown(failures_are_told, end_runtime),
         cmocka_unit_test_teardown(without_a_runtime_calls_fail, end_runtime),
+        cmocka_unit_test_teardown(shutdown_ends_waits, end_runtime),
         cmocka_unit_test_teardown(retries_run_it_again, end_runtime),
         cmocka_unit_test_teardown(nested_calls_lend_their_cpus, end_runtime),
         cmocka_unit_test_teardown(waiting_for_some, end_runtime),

@@ -24,7 +24,8 @@ typedef struct bti_call {
 typedef struct bti_engine {
     const char *name;
     bt_status (*start)(const bt_runtime_options *options);
-    bt_status (*shutdown)(void);
+    bt_status (*stop)(void);               /* all processes end, and all waits; calls may still be on their way out */
+    void (*close)(void);                   /* after the last of them: forgets all */
     void *(*submit)(const bti_call *call); /* its result, or its actor */
     void *(*put)(const bt_item_value *value);
     /* Waits; done within the time: *done, and the value (BT_NOTHING: none is wanted) or its failure. */

@@ -1,5 +1,7 @@
 /* The public functions: they check, find the engine, and own handles. */
 #include <math.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "array/handle.h"
 #include "base/alloc.h"
@@ -26,8 +28,27 @@ static uint64_t runtime; /* counts those that this process began */
 
 const bti_engine *bti_engine_now(void) { return engine; }
 
-static bt_status needed(void) {
-    return engine ? BT_OK : bti_fail(BT_FAILED_PRECONDITION, "no runtime: bt_runtime_init comes first");
+/* A call that is inside of the engine, which is closed after the last. */
+typedef struct visit {
+    bool inside;
+} visit;
+static atomic_int visitors;
+static atomic_bool ending;
+
+static visit enter(void) {
+    atomic_fetch_add(&visitors, 1);
+    if (engine && !atomic_load(&ending)) return (visit){true};
+    atomic_fetch_sub(&visitors, 1);
+    return (visit){false};
+}
+
+static void leave(const visit *v) {
+    if (v->inside) atomic_fetch_sub(&visitors, 1);
+}
+#define VISIT(v) __attribute__((cleanup(leave))) const visit v = enter()
+
+static bt_status no_runtime(void) {
+    return bti_fail(BT_FAILED_PRECONDITION, "no runtime: bt_runtime_init comes first");
 }
 
 /* --- the runtime ------------------------------------------------------------------------------------------------------- */
@@ -48,20 +69,32 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
 
 bt_status(bt_runtime_shutdown)(void) {
     if (!engine) return BT_OK;
-    BTI_TRY(engine->shutdown());
-    engine = NULL;
-    return BT_OK;
+    if (atomic_exchange(&ending, true))
+        return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: another thread is at it");
+    bt_status status = engine->stop();
+    if (status == BT_OK) {
+        while (atomic_load(&visitors)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        engine->close();
+        engine = NULL;
+    }
+    atomic_store(&ending, false);
+    return status;
 }
 
-double bt_resource_total(const char *name) { return engine && name ? engine->resource(name, false) : NAN; }
-double bt_resource_free(const char *name) { return engine && name ? engine->resource(name, true) : NAN; }
+static double resource(const char *name, bool only_free) {
+    VISIT(v);
+    return v.inside && name ? engine->resource(name, only_free) : NAN;
+}
+double bt_resource_total(const char *name) { return resource(name, false); }
+double bt_resource_free(const char *name) { return resource(name, true); }
 
 /* --- handles ----------------------------------------------------------------------------------------------------------- */
 
 static void release(void *handle) {
     bt_ref *ref = handle;
     if (!ref || atomic_fetch_sub(&ref->refs, 1) != 1) return;
-    if (ref->held && engine && ref->runtime == runtime) engine->release(ref->held);
+    VISIT(v);
+    if (ref->held && v.inside && ref->runtime == runtime) engine->release(ref->held);
     bti_error_release(ref->error);
     bti_free(ref);
 }
@@ -86,12 +119,12 @@ static void *handle_of(void *held) {
     return bti_scope_own(ref, release);
 }
 
-/* NULL with the cause in the error record. */
+/* Inside of the engine. NULL with the cause in the error record. */
 static void *held_by(const void *handle, const char *what) {
     const bt_ref *ref = handle;
     if (!ref) return (void)bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", what), NULL;
     if (ref->error) return (void)bti_fail_with(ref->error), NULL;
-    if (engine && ref->runtime == runtime) return ref->held;
+    if (engine && ref->runtime == runtime && !atomic_load(&ending)) return ref->held;
     return (void)bti_fail(BT_FAILED_PRECONDITION, "the runtime of this %s was shut down", what), NULL;
 }
 
@@ -132,14 +165,16 @@ bt_status bti_check_value(const bt_item_value *value, const char *what) {
 }
 
 bt_ref *bti_put(const bt_item_value *value) {
-    return handle_of(needed() == BT_OK && bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
+    VISIT(v);
+    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
+    return handle_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
 
 static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options, bt_actor *actor,
                   const bt_item_value *arguments, int count) {
-    if (needed() != BT_OK || !entry) return NULL;
+    if (!entry) return NULL;
     const bt_task_options *o = options ? options : &entry->options;
     bti_call c = {.kind = kind, .entry = entry, .options = o, .arguments = arguments, .count = count};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
@@ -154,16 +189,22 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
 
 bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
                    int count) {
+    VISIT(v);
+    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
 }
 
 bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
                     int count) {
+    VISIT(v);
+    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
 }
 
 bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
                    const bt_item_value *arguments, int count) {
+    VISIT(v);
+    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
 }
 
@@ -192,6 +233,7 @@ bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, c
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds) {
+    VISIT(v);
     void *held = held_by(ref, "reference");
     bool done = true;
     if (!held) return bt_error_status();
@@ -211,7 +253,9 @@ static int count_done(bt_ref *const *refs, int count, bool *ready) {
 
 int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double seconds) {
     BTI_VEC(void *) pending = {0};
-    if (bti_check_list(refs, count, "references") != BT_OK || needed() != BT_OK) return -1;
+    VISIT(v);
+    if (bti_check_list(refs, count, "references") != BT_OK) return -1;
+    if (!v.inside) return (void)no_runtime(), -1;
     if (wanted > count || wanted < 0)
         return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_wait_refs: %d of %d references are wanted", wanted, count), -1;
     bt_status status = BT_OK;
@@ -229,6 +273,7 @@ int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double
 }
 
 bt_status bt_cancel(bt_ref *ref, bool force) {
+    VISIT(v);
     void *held = held_by(ref, "reference");
     return held ? engine->cancel(held, force) : bt_error_status();
 }
@@ -236,28 +281,33 @@ bt_status bt_cancel(bt_ref *ref, bool force) {
 /* --- actors and groups ------------------------------------------------------------------------------------------------- */
 
 bt_status bt_actor_status(bt_actor *actor) {
+    VISIT(v);
     void *held = held_by(actor, "actor");
     return held ? engine->actor_status(held) : bt_error_status();
 }
 
 bt_actor *bt_actor_find(const char *name) {
     if (!name || !*name) return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_actor_find: the name is empty"), NULL;
-    void *held = needed() == BT_OK ? engine->actor_find(name) : NULL;
+    VISIT(v);
+    if (!v.inside) return (void)no_runtime(), NULL;
+    void *held = engine->actor_find(name);
     return held ? handle_of(held) : NULL;
 }
 
 bt_status bt_actor_kill(bt_actor *actor) {
+    VISIT(v);
     void *held = held_by(actor, "actor");
     return held ? engine->actor_kill(held) : bt_error_status();
 }
 
 bt_group *bt_group_new(const bt_task_options *bundles, int count) {
-    void *held = NULL;
-    if (needed() == BT_OK && bti_check_list(bundles, count, "bundles") == BT_OK) held = engine->group(bundles, count);
-    return handle_of(held);
+    VISIT(v);
+    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
+    return handle_of(bti_check_list(bundles, count, "bundles") == BT_OK ? engine->group(bundles, count) : NULL);
 }
 
 bt_status bt_group_wait(bt_group *group, double seconds) {
+    VISIT(v);
     void *held = held_by(group, "group");
     if (!held) return bt_error_status();
     BTI_TRY(engine->wait(&held, 1, 1, seconds));

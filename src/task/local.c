@@ -120,7 +120,8 @@ static double resource(const char *name, bool only_free) {
 const bti_engine bti_engine_local = {
     .name = "local",
     .start = bti_local_start,
-    .shutdown = bti_local_shutdown,
+    .stop = bti_local_stop,
+    .close = bti_local_close,
     .submit = bti_local_submit,
     .put = put,
     .get = get,

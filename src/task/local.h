@@ -7,7 +7,8 @@
 
 /* --- runtime.c --- */
 bt_status bti_local_start(const bt_runtime_options *options);
-bt_status bti_local_shutdown(void);
+bt_status bti_local_stop(void);
+void bti_local_close(void);
 
 /* --- call.c --- */
 void *bti_local_submit(const bti_call *call);

@@ -80,11 +80,18 @@ static bool enough(bti_object *const *objects, int count, int wanted) {
     return wanted <= 0;
 }
 
+static bt_status over(void) { return bti_fail(BT_ABORTED, "the runtime has ended"); }
+
+static bool nest_is_gone(const bti_state *state) {
+    pid_t pid = waitpid(state->nest_pid, NULL, WNOHANG);
+    return pid > 0 || (pid < 0 && errno == ECHILD);
+}
+
 /* Why waiting makes no sense any more. */
 static bt_status look(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited) {
     char text[1024];
     bool stuck = false;
-    if (bti_process_now.me->is_program && waitpid(state->nest_pid, NULL, WNOHANG) > 0) atomic_store(&state->closing, 2);
+    if (bti_process_now.me->is_program && nest_is_gone(state)) atomic_store(&state->closing, 2);
     if (atomic_load(&state->closing))
         return bti_fail(BT_ABORTED, "the process that starts workers has ended: the runtime is over");
     if (limited) return BT_OK;
@@ -105,6 +112,10 @@ bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int w
     for (bool there = true; there && status == BT_OK;) {
         unsigned seen = atomic_load(word);
         if (enough(objects, count, wanted)) break;
+        if (atomic_load(&state->closing)) {
+            status = over();
+            break;
+        }
         uint64_t next = bti_now_ns() + LOOK_NS;
         if (until_ns && until_ns < next) next = until_ns;
         if (bti_sleep_on(word, seen, next)) continue;

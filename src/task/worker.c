@@ -113,16 +113,18 @@ static void show_gpus(const bti_state *state, const bti_task_record *task) {
     setenv("CUDA_VISIBLE_DEVICES", list, 1);
 }
 
-/* A failed argument fails the task, with that first cause. */
+/* A failed argument fails the task, with that first cause and its place. */
 static bt_status check_arguments(const bt_task *task) {
-    for (int i = 0; i < bti_packed_count(task->arguments); i++) {
+    bti_nowhere nowhere = bti_nowhere_begin();
+    bt_status status = BT_OK;
+    for (int i = 0; i < bti_packed_count(task->arguments) && status == BT_OK; i++) {
         bti_unpacked_value value = bti_unpack(task->arguments, i);
         const bti_object *object = value.head.as.object;
         if (value.head.type == BT_REFERENCE && atomic_load(&object->state) == BTI_OBJECT_FAILED)
-            return bti_fail((bt_status)object->status, "%s",
-                            (const char *)bti_unpack(bti_object_value(object), 0).data);
+            status = bti_object_failure(object);
     }
-    return BT_OK;
+    bti_nowhere_end(nowhere);
+    return status;
 }
 
 static bt_status call(bt_task *task) {
@@ -193,6 +195,7 @@ static bool idle_enough(const bti_state *state) {
 /* With the lock. The next task of this worker, or what it is without one; false: it ends. */
 static bool take_next(bti_state *state, bti_client *me, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
+    if (me->kill) return false; /* it is on its way */
     if (me->actor) {
         if (me->actor->state == BTI_ACTOR_DEAD) return false;
         bti_task_record *next = bti_actor_next(state, me->actor, wakes);
