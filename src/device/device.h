@@ -17,6 +17,9 @@ int bti_device_id(const bt_device *device);
 int bti_default_device_id(void);
 int bti_cpu_device_id(void);
 
+/* Whether anybody asked for devices since the start or bti_device_shutdown. */
+bool bti_devices_asked(void);
+
 /* The id that a name means, with placement's rules: an unknown device is NOT_FOUND with TensorFlow's text ("Error copying
  * tensor to device: ... unknown device."), or, when soft placement is on, the lowest of that kind, else the CPU, with a
  * log line, and *softened set. */
@@ -63,6 +66,10 @@ void bti_device_set_drain(uint64_t (*drain)(int device));
 /* How lending to drivers knows what their next launch comes after: the number of the last work that the device's queue has
  * launched. */
 void bti_device_set_issued(uint64_t (*issued)(int device));
+
+/* This process is given this part of every GPU's memory; fractions that are set are of that part. Before any device is opened, by the
+ * only thread. */
+void bti_memory_share(double share);
 
 /* Counters that other layers report. Copies are counted by upload, download and copy below; who moves bytes by other ways
  * (a host that reads CPU memory in place) reports them. */

@@ -16,11 +16,17 @@ void bti_device_set_issued(uint64_t (*issued)(int device)) { atomic_store(&issue
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */
 
+static double gpu_share = 1;
+
+void bti_memory_share(double share) { gpu_share = share; }
+
 /* Under the device's lock. 0: no limit. */
 static size_t limit_of(const bt_device *device) {
     size_t limit = device->limit ? device->limit : bti_flag_bytes(BTI_FLAG_memory_limit),
            total = device->facts.memory_bytes;
+    double share = device->kind == BT_GPU ? gpu_share : 1;
     double fraction = device->fraction > 0 ? device->fraction : bti_flag_float(BTI_FLAG_memory_fraction);
+    if (share < 1) fraction = fraction > 0 ? fraction * share : share;
     size_t part = fraction > 0 && total ? (size_t)((double)total * fraction) : 0;
     if (fraction > 0 && total && !part) part = 1; /* 0 would be no limit */
     if (part && (!limit || part < limit)) limit = part;

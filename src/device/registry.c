@@ -157,6 +157,13 @@ bt_status bti_registry_check(unsigned kinds) {
     return setup_fault ? bti_fail_with(setup_fault) : BT_OK;
 }
 
+bool bti_devices_asked(void) {
+    pthread_mutex_lock(&lock);
+    bool asked = settings != UNREAD;
+    pthread_mutex_unlock(&lock);
+    return asked;
+}
+
 void bti_device_shutdown(void) {
     bti_error *before = bti_error_last();
     bool foreign = bti_device_check_fork() != BT_OK; /* a child: what is open is its parent's */

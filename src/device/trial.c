@@ -35,7 +35,7 @@ static void leave(int status, void *unused) {
     _exit(status);
 }
 
-static void behave(int said) {
+void bti_trial_behave(int said) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTERM, SIGTRAP, SIGSYS};
     const struct rlimit none = {0, 0};
     sigset_t all;
@@ -44,8 +44,10 @@ static void behave(int said) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) signal(faults[i], SIG_DFL);
     sigfillset(&all);
     sigprocmask(SIG_UNBLOCK, &all, NULL);
-    dup2(said, STDOUT_FILENO);
-    dup2(said, STDERR_FILENO);
+    if (said >= 0) {
+        dup2(said, STDOUT_FILENO);
+        dup2(said, STDERR_FILENO);
+    }
     __fpurge(stdout); /* the program's, which a C++ library would write at its end */
     on_exit(leave, NULL);
 }
@@ -124,7 +126,7 @@ static bool start(trial *t, child_work *work, const bti_driver *driver, unsigned
     }
     t->child = fork();
     if (!t->child) {
-        behave(said[1]);
+        bti_trial_behave(said[1]);
         work(driver, kinds, report[1]);
         _exit(0);
     }

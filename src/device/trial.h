@@ -15,6 +15,10 @@ void bti_trial_open(const bti_driver *driver, unsigned kinds, bti_str *told, bti
 /* The lines of one of them; NULL: it was not reached. Yours to bti_free. */
 char *bti_trial_told(const bti_str *told, int ordinal);
 
+/* In a child that was forked to open libraries of others: what they do to it is its end, and nothing of the program's own runs then. What
+ * they print goes to `said`, unless it is -1. */
+void bti_trial_behave(int said);
+
 /* --- verdict.c: what was found is kept in the folder of the disk cache, for the programs that follow ------------------
  * A verdict holds as long as the machine runs, the libraries that were loaded are the same files, and the environment that
  * libraries of devices read has not changed. Whatever is wrong with the folder: there is no verdict. */

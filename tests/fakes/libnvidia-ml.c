@@ -82,6 +82,7 @@ FAKE_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, u
 /* As NVML does, it writes none when there is no room for all. */
 static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *count, nvmlProcessInfo_t *processes) {
     unsigned room = *count, at = 0;
+    fake_processes_now();
     *count = 0;
     for (int i = 0; i < device->process_count; i++)
         *count += graphics ? device->processes[i].graphics : device->processes[i].compute;

@@ -80,6 +80,7 @@ static void read_machine(json_t *from) {
     for (size_t i = 0; i < json_array_size(order) && i < FAKE_MOST; i++)
         machine.order[machine.order_count++] = (int)json_integer_value(json_array_get(order, i));
     for (int i = 0; !order && i < machine.count; i++) machine.order[machine.order_count++] = i;
+    machine.live = json_is_true(json_object_get(from, "live"));
     machine.no_context = json_is_true(json_object_get(from, "no_context"));
     json_object_foreach(json_object_get(from, "fail"), name, code) {
         if (fault_count == FAKE_MOST) break;
@@ -103,6 +104,19 @@ fake_machine *fake(void) {
     }
     fake_unlock();
     return &machine;
+}
+
+void fake_processes_now(void) {
+    json_error_t error;
+    fake_lock();
+    json_t *from = machine.live ? json_load_file(getenv("BERTH_FAKE_MACHINE"), 0, &error) : NULL;
+    for (int i = 0; from && i < machine.count; i++) {
+        machine.devices[i].process_count = 0;
+        machine.devices[i].used = 0;
+        read_device(json_array_get(json_object_get(from, "devices"), (size_t)i), &machine.devices[i]);
+    }
+    json_decref(from);
+    fake_unlock();
 }
 
 void fake_reset(void) {

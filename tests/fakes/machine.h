@@ -7,6 +7,7 @@
  *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes of 0: not told; types as
  *                   nvidia-smi has them, C without
  *                   "mig": false}],              in NVML's order
+ *      "live": true,                          processes are read again each time that they are listed
  *      "order": [1, 0],                       libcuda's own numbers, before its mask (without: as listed)
  *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call gives error 2
  *      "fail_any": [17, 999],                 the 17th call of libcuda that is no release
@@ -48,11 +49,12 @@ typedef struct fake_machine {
     int count;
     fake_device devices[FAKE_MOST];
     int order[FAKE_MOST], order_count;
-    bool no_context;
+    bool no_context, live;
 } fake_machine;
 
 /* The machine, read at the first use. */
 FAKE_API fake_machine *fake(void);
+FAKE_API void fake_processes_now(void);
 /* Every call of a library begins so: 0, or the error that is due. */
 FAKE_API int fake_call(const char *name, bool release);
 FAKE_API int fake_synchronised(int device); /* the error that is due late */
