@@ -190,8 +190,9 @@ BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *valu
 BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
 BT_API bool bt_task_cancelled(const bt_task *task);
 
-/* The GPUs of the task or actor that calls, as numbers of the machine (of the program's own mask, if it has one): up to `capacity` into
- * `ids`; returns how many: num_gpus, 1 for a fraction, 0 without, and 0 in the program itself. */
+/* The GPUs of the task or actor that calls, as numbers of the machine (of the program's own mask, if it has one; of UUIDs in it, their
+ * places): up to `capacity` into `ids`; returns how many: num_gpus, 1 for a fraction, 0 without, and 0 in the program itself. What
+ * CUDA_VISIBLE_DEVICES is there: docs/tasks-gpus.md. */
 BT_API int bt_get_gpu_ids(int *ids, int capacity);
 
 /* --- actors ------------------------------------------------------------------------------------------------------------- */

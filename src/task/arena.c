@@ -38,7 +38,7 @@ static bt_status map(uint64_t bytes, void **memory) {
 }
 
 bt_status bti_arena_open(uint64_t bytes, bti_arena **arena) {
-    void *memory;
+    void *memory = NULL;
     BTI_TRY(map(bytes, &memory));
     bti_arena *a = memory;
     a->bytes = bytes;

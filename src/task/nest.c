@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "task/gpus.h"
 #include "task/process.h"
 
 enum { TAIL = 2048 }; /* bytes of a worker's standard error that are kept for what is said of its end */
@@ -174,6 +175,7 @@ static void on_child(uv_signal_t *handle, int number) {
     (void)number;
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (bti_gpus_watched(pid)) continue;
         child **at = &children;
         while (*at && (*at)->pid != pid) at = &(*at)->next;
         if (!*at) continue; /* what a worker left behind */
@@ -183,7 +185,7 @@ static void on_child(uv_signal_t *handle, int number) {
         kill(-pid, SIGKILL); /* what it forked and left */
         read_rest(c);
         describe_end(c, status, why, sizeof why);
-        tell_gone(c->client, why);
+        if (!bti_gpus_watch(state, c->client, why, tell_gone)) tell_gone(c->client, why);
         drop_child(c);
     }
 }
@@ -193,6 +195,7 @@ static void on_child(uv_signal_t *handle, int number) {
 static _Noreturn void end(void) {
     for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
     for (child *c = children; c; c = c->next) kill(c->pid, SIGKILL);
+    bti_gpus_watch_end();
     while (waitpid(-1, NULL, 0) > 0) continue; /* as its subreaper, for what they left as well */
     _exit(0);
 }

@@ -13,6 +13,7 @@
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/cores.h"
+#include "task/gpus.h"
 #include "task/options.h"
 #include "task/local.h"
 
@@ -25,6 +26,9 @@ static int threads_of_process(void) {
     int count = 0;
     for (struct dirent *row; tasks && (row = readdir(tasks)) != NULL;) count += row->d_name[0] != '.';
     if (tasks) closedir(tasks);
+#ifdef __SANITIZE_THREAD__
+    if (count > 1) count--; /* its own, which it has in forked processes and beside second threads */
+#endif
     return count;
 }
 
@@ -67,12 +71,10 @@ static bt_status add_resource(bti_state *state, const char *name, double amount)
 
 static bt_status count_resources(bti_state *state, const bt_runtime_options *options) {
     bti_supply *supply = &state->machine;
-    if (options->num_gpus > BTI_MOST_GPUS)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: %d GPUs; at most %d", options->num_gpus, BTI_MOST_GPUS);
+    BTI_TRY(bti_gpus_count(state, options->num_gpus));
     BTI_TRY(add_resource(state, "CPU", options->num_cpus != 0 ? options->num_cpus : bti_cores()));
-    BTI_TRY(add_resource(state, "GPU", options->num_gpus));
-    state->gpu_count = options->num_gpus;
-    for (int g = 0; g < state->gpu_count; g++) state->gpu_number[g] = g, supply->gpu_free[g] = BTI_UNIT;
+    BTI_TRY(add_resource(state, "GPU", state->gpu_count));
+    for (int g = 0; g < state->gpu_count; g++) supply->gpu_free[g] = BTI_UNIT;
     for (int i = 0; i < 8 && options->resources[i].name; i++)
         BTI_TRY(add_resource(state, options->resources[i].name, options->resources[i].amount));
     supply->free = supply->total;
@@ -106,6 +108,7 @@ bt_status bti_local_start(const bt_runtime_options *options) {
     if (threads > THREADS)
         return bti_fail(BT_FAILED_PRECONDITION,
                         "bt_runtime_init: this process has %d threads; it must come before the second", threads);
+    BTI_TRY(bti_gpus_check_clean());
     uint64_t store = options->store_bytes ? options->store_bytes : (uint64_t)8 << 30;
     BTI_TRY(bti_arena_open((uint64_t)512 << 30, &arena));
     bt_status status = lay_out(arena, store, &state);

@@ -18,6 +18,7 @@
 enum {
     BTI_MOST_RESOURCES = 18, /* CPU, GPU and 16 by name */
     BTI_MOST_GPUS = 64,
+    BTI_GPU_NAME = 96, /* bytes of one in CUDA_VISIBLE_DEVICES */
     BTI_MOST_BUNDLES = 64,
     BTI_INLINE_BYTES = 40, /* a value of so many bytes or less stands in its object */
     BTI_UNIT = 10000       /* amounts are whole numbers of 1/10000 */
@@ -208,6 +209,8 @@ typedef struct bti_state {
     char names[BTI_MOST_RESOURCES][32];
     int32_t resource_count, gpu_count;
     int32_t gpu_number[BTI_MOST_GPUS];
+    char gpu_name[BTI_MOST_GPUS][BTI_GPU_NAME];
+    bool gpus_told; /* somebody may tell which processes hold their memory */
     bti_queue *queues;
     bti_actor_record *actors;
     bti_group_record *groups;

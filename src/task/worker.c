@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "task/actor.h"
 #include "task/engine.h"
+#include "task/gpus.h"
 #include "task/process.h"
 #include "task/value.h"
 
@@ -52,8 +53,7 @@ bool bt_task_cancelled(const bt_task *task) { return task->record->cancelled; }
 
 int bt_get_gpu_ids(int *ids, int capacity) {
     const bti_state *state = bti_process_now.state;
-    const bti_client *me = bti_process_now.me;
-    const bti_task_record *task = !state ? NULL : me->actor ? me->actor->maker : me->task;
+    const bti_task_record *task = state ? bti_gpus_holder(bti_process_now.me) : NULL;
     int count = 0;
     for (int g = 0; task && g < state->gpu_count; g++) {
         if (!(task->gpus >> g & 1)) continue;
@@ -100,18 +100,6 @@ bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...)
 }
 
 /* --- running --------------------------------------------------------------------------------------------------------- */
-
-/* Before any library of GPUs is there to read it. */
-static void show_gpus(const bti_state *state, const bti_task_record *task) {
-    char list[BTI_MOST_GPUS * 8] = "";
-    size_t length = 0;
-    if (!task->gpus && !task->hides_gpus) return;
-    for (int g = 0; g < state->gpu_count; g++)
-        if (task->gpus >> g & 1)
-            length +=
-                (size_t)snprintf(list + length, sizeof list - length, "%s%d", length ? "," : "", state->gpu_number[g]);
-    setenv("CUDA_VISIBLE_DEVICES", list, 1);
-}
 
 /* A failed argument fails the task, with that first cause and its place. */
 static bt_status check_arguments(const bt_task *task) {
@@ -259,7 +247,7 @@ void bti_worker_run(bti_state *state, bti_client *me) {
             bti_sleep_on(&me->word, seen, 0);
             continue;
         }
-        if (!me->actor || task->makes_actor) show_gpus(state, task);
+        if (!me->actor || task->makes_actor) bti_gpus_show(state, task);
         goes_on = run(state, me, task);
     }
     if (actor_release && actor_state) actor_release(actor_state);

@@ -1,0 +1,34 @@
+/* GPUs as a runtime hands them out: how many there are, what a worker sees of them, when they are free for the next.
+ * The table of cases is docs/tasks-gpus.md. */
+#ifndef BTI_TASK_GPUS_H
+#define BTI_TASK_GPUS_H
+
+#include "task/state.h"
+
+/* Whether workers can be forked from this process: FAILED_PRECONDITION when devices were asked for, or it has one of a GPU's files open. */
+bt_status bti_gpus_check_clean(void);
+
+/* Before the nest is forked: numbers and names of `asked` GPUs (BT_DETECT: of those that a child process finds) into the state.
+ * INVALID_ARGUMENT when CUDA_VISIBLE_DEVICES shows fewer, naming both. Opens no library in this process. */
+bt_status bti_gpus_count(bti_state *state, int asked);
+
+/* What a mask names, without asking which devices there are: up to `capacity` numbers (UUIDs and MIG instances: their place in the
+ * mask) and names as it has them; returns how many. */
+int bti_gpus_of_mask(const char *mask, int32_t *numbers, char (*names)[BTI_GPU_NAME], int capacity);
+
+/* The task that has a worker's GPUs: its own, or the making of its actor; NULL: none. */
+const bti_task_record *bti_gpus_holder(const bti_client *client);
+
+/* In a worker, before its task begins and any library looks: what the process may see and take. */
+void bti_gpus_show(const bti_state *state, const bti_task_record *task);
+
+/* --- watch.c: in the nest ------------------------------------------------------------------------------------------- */
+typedef void bti_gone(bti_client *client, const char *why);
+/* A worker has ended. If it had GPUs and somebody may tell, another process looks until its memory on them is free, and then `gone` is
+ * called. False: there is nothing to wait for. */
+bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_gone *gone);
+/* A child of the nest has ended; false: it was none of those processes. */
+bool bti_gpus_watched(pid_t pid);
+void bti_gpus_watch_end(void);
+
+#endif

@@ -1,0 +1,91 @@
+/* After a process that had GPUs is gone its memory on them may take a while to be free. The nest opens no library; so for each such
+ * process one more is forked that asks the driver until it is. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "base/log.h"
+#include "device/cards.h"
+#include "device/trial.h"
+#include "task/gpus.h"
+#include "task/process.h"
+
+typedef struct watcher {
+    pid_t pid;
+    bti_client *client;
+    bti_gone *gone;
+    char *why;
+    struct watcher *next;
+} watcher;
+
+static watcher *watchers;
+
+/* --- in the process that looks ------------------------------------------------------------------------------------------ */
+
+static void behave(const bti_state *state) {
+    bti_trial_behave(-1);
+    if (getppid() != state->nest_pid) _exit(1);
+    prctl(PR_SET_NAME, "berth watch");
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+}
+
+static _Noreturn void look(const bti_state *state, const bti_task_record *task, int pid) {
+    double seconds = bti_flag_float(BTI_FLAG_gpu_free_seconds);
+    uint64_t until = bti_now_ns() + (uint64_t)(seconds * 1e9);
+    struct timespec pause = {0, 1000000};
+    bool held = true;
+    behave(state);
+    bti_gpus_show(state, task);
+    alarm((unsigned)seconds + 2); /* of a driver that does not answer */
+    while (bti_cards_held(pid, &held) == BT_OK && held && bti_now_ns() < until) {
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;
+    }
+    if (held)
+        bti_log("process %d has ended but still holds memory of CUDA_VISIBLE_DEVICES=%s after %g seconds; its GPUs are "
+                "handed on "
+                "(flag gpu_free_seconds)",
+                pid, getenv("CUDA_VISIBLE_DEVICES"), seconds);
+    _exit(0);
+}
+
+/* --- in the nest ---------------------------------------------------------------------------------------------------------- */
+
+static void drop(watcher *w) {
+    if (w) bti_free(w->why);
+    bti_free(w);
+}
+
+bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_gone *gone) {
+    if (!state->gpus_told || !client->pid) return false;
+    const bti_task_record *task = bti_gpus_holder(client);
+    if (!task || !task->gpus) return false;
+    watcher *w = bti_calloc(1, sizeof *w);
+    if (!w || !(w->why = bti_strdup(why)) || (w->pid = fork()) < 0) return drop(w), false;
+    if (!w->pid) look(state, task, client->pid);
+    w->client = client;
+    w->gone = gone;
+    w->next = watchers;
+    watchers = w;
+    return true;
+}
+
+bool bti_gpus_watched(pid_t pid) {
+    watcher **at = &watchers;
+    while (*at && (*at)->pid != pid) at = &(*at)->next;
+    watcher *w = *at;
+    if (!w) return false;
+    *at = w->next;
+    w->gone(w->client, w->why);
+    drop(w);
+    return true;
+}
+
+void bti_gpus_watch_end(void) {
+    for (watcher *w = watchers; w; w = w->next) kill(w->pid, SIGKILL);
+}
