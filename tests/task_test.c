@@ -37,8 +37,7 @@ static void sleep_ms(int64_t ms) { nanosleep(&(struct timespec){ms / 1000, ms % 
 
 static bt_status add(bt_task *task) {
     int64_t a, b;
-    bt_status status = bt_argument(task, 0, &a);
-    if (status == BT_OK) status = bt_argument(task, 1, &b);
+    bt_status status = bt_arguments(task, &a, &b);
     return status == BT_OK ? bt_return(task, a + b) : status;
 }
 BT_REMOTE(add);
@@ -83,6 +82,12 @@ BT_REMOTE(nap);
 
 static bt_status refuse(bt_task *task) { return bt_task_fail(task, BT_OUT_OF_RANGE, "no more than %d", 7); }
 BT_REMOTE(refuse);
+
+static bt_status give_nothing(bt_task *task) {
+    (void)task;
+    return BT_OK;
+}
+BT_REMOTE(give_nothing);
 
 static bt_status crash(bt_task *task) {
     (void)task;
@@ -153,6 +158,10 @@ static void calls_give_references(void **state) {
         OK(bt_get(refs[0], &real)); /* widened */
         assert_true(real == 1000);
         expect_error(bt_get(refs[0], &text), BT_INVALID_ARGUMENT, "is an integer, not a text");
+        OK(bt_get(bt_remote(give_nothing), NULL));
+        expect_error(bt_get(bt_remote(give_nothing), &n), BT_INVALID_ARGUMENT, "is nothing, not an integer");
+        expect_error(bt_get(bt_remote(add, 1, bt_remote(give_nothing)), &n), BT_INVALID_ARGUMENT,
+                     "argument 2 of add is nothing");
         int8_t small;
         expect_error(bt_get(refs[0], &small), BT_OUT_OF_RANGE, "does not fit into 1 bytes");
     }
@@ -476,6 +485,10 @@ static void deadlocks_are_errors(void **state) {
     BT_SCOPE {
         OK(bt_get(bt_remote(wants_gpus, 1), &n));
         expect_error(bt_get(bt_remote(wants_gpus, 2), NULL), BT_FAILED_PRECONDITION, "deadlock");
+        bt_ref *twice = bt_remote(nap, 1300); /* long enough for a look; that each waits for two is no trouble */
+        for (int i = 0; i < 40; i++) twice = bt_remote(add, twice, twice);
+        OK(bt_get(twice, &n));
+        assert_int_equal(n, (int64_t)1300 << 40);
         bt_actor *a = bt_actor_new(counter_new, 0);
         expect_error(bt_get(bt_method(a, call_me, a), NULL), BT_FAILED_PRECONDITION, "deadlock");
         OK(bt_get(bt_method(a, counter_add, 1), &n));

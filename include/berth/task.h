@@ -2,8 +2,8 @@
  *
  *     static bt_status add(bt_task *task) {            // runs in a worker process
  *         int64_t a, b;
- *         BT_ARGUMENTS(task, &a, &b);
- *         return bt_return(task, a + b);
+ *         bt_status status = bt_arguments(task, &a, &b);
+ *         return status == BT_OK ? bt_return(task, a + b) : status;
  *     }
  *     BT_REMOTE(add);                                  // its name, and what each call takes: BT_REMOTE(f, .num_gpus = 1)
  *
@@ -185,6 +185,15 @@ BT_API void bt_ref_release(bt_ref *ref); /* NULL is fine */
 BT_API int bt_argument_count(const bt_task *task);
 BT_API bt_value_type bt_argument_type(const bt_task *task, int index);
 BT_API BT_MUST_USE bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out);
+/* `bt_arguments(task, &a, &b)`: the first of them, into variables; OUT_OF_RANGE when the call has fewer, INVALID_ARGUMENT naming both types. Texts and
+ * bytes live as long as the task, arrays belong to its scope. `bt_argument(task, index, &a)`: one of them. */
+typedef struct bti_variable {
+    bt_value_type type;
+    size_t bytes;
+    void *out;
+} bti_variable;
+BT_API BT_MUST_USE bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count);
+/* What the call gives: once is enough, the last one counts, none is `nothing` (bt_get with NULL). */
 BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *value);
 /* Fails the task with a text of your own. */
 BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
@@ -290,6 +299,14 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
 #define BTI_V6(x, ...) BTI_VALUE_OF(x), BTI_V5(__VA_ARGS__)
 #define BTI_V7(x, ...) BTI_VALUE_OF(x), BTI_V6(__VA_ARGS__)
 #define BTI_V8(x, ...) BTI_VALUE_OF(x), BTI_V7(__VA_ARGS__)
+#define BTI_V9(x, ...) BTI_VALUE_OF(x), BTI_V8(__VA_ARGS__)
+#define BTI_V10(x, ...) BTI_VALUE_OF(x), BTI_V9(__VA_ARGS__)
+#define BTI_V11(x, ...) BTI_VALUE_OF(x), BTI_V10(__VA_ARGS__)
+#define BTI_V12(x, ...) BTI_VALUE_OF(x), BTI_V11(__VA_ARGS__)
+#define BTI_V13(x, ...) BTI_VALUE_OF(x), BTI_V12(__VA_ARGS__)
+#define BTI_V14(x, ...) BTI_VALUE_OF(x), BTI_V13(__VA_ARGS__)
+#define BTI_V15(x, ...) BTI_VALUE_OF(x), BTI_V14(__VA_ARGS__)
+#define BTI_V16(x, ...) BTI_VALUE_OF(x), BTI_V15(__VA_ARGS__)
 #define BTI_VALUES(...) BTI_CAT(BTI_V, BTI_COUNT(__VA_ARGS__))(__VA_ARGS__)
 #define BTI_LIST(...)                                                                                       \
     (const bt_item_value[]){BTI_VALUES(__VA_ARGS__) BTI_COMMA_IF(BTI_COUNT(__VA_ARGS__)){BT_NOTHING, {0}}}, \
@@ -304,6 +321,14 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
 #define BTI_COMMA_6 ,
 #define BTI_COMMA_7 ,
 #define BTI_COMMA_8 ,
+#define BTI_COMMA_9 ,
+#define BTI_COMMA_10 ,
+#define BTI_COMMA_11 ,
+#define BTI_COMMA_12 ,
+#define BTI_COMMA_13 ,
+#define BTI_COMMA_14 ,
+#define BTI_COMMA_15 ,
+#define BTI_COMMA_16 ,
 
 #define bt_remote(function, ...) BTI_AT(bt_ref *, bti_remote(&bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
 #define bt_remote_with(options, function, ...) \
@@ -320,6 +345,19 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
     BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
 #define bt_method_with(options, actor, function, ...) \
     BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+#define BTI_VARIABLE(out) \
+    { BTI_TYPE_AT(out), BTI_BYTES_AT(out), out }
+#define BTI_O1(x) BTI_VARIABLE(x)
+#define BTI_O2(x, ...) BTI_VARIABLE(x), BTI_O1(__VA_ARGS__)
+#define BTI_O3(x, ...) BTI_VARIABLE(x), BTI_O2(__VA_ARGS__)
+#define BTI_O4(x, ...) BTI_VARIABLE(x), BTI_O3(__VA_ARGS__)
+#define BTI_O5(x, ...) BTI_VARIABLE(x), BTI_O4(__VA_ARGS__)
+#define BTI_O6(x, ...) BTI_VARIABLE(x), BTI_O5(__VA_ARGS__)
+#define BTI_O7(x, ...) BTI_VARIABLE(x), BTI_O6(__VA_ARGS__)
+#define BTI_O8(x, ...) BTI_VARIABLE(x), BTI_O7(__VA_ARGS__)
+#define bt_arguments(task, ...)                                                                      \
+    bti_arguments(task, (const bti_variable[]){BTI_CAT(BTI_O, BTI_COUNT(__VA_ARGS__))(__VA_ARGS__)}, \
+                  BTI_COUNT(__VA_ARGS__))
 #define bt_return(task, x) bti_return(task, &(const bt_item_value[]){BTI_VALUE_OF(x)}[0])
 #endif
 BT_API bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,

@@ -41,6 +41,7 @@ static bool queue_moves(const search *s, const bti_queue *queue) {
 }
 
 static bool can_come(const search *s, const bti_object *object, int depth);
+static bool task_ends(const search *s, bti_task_record *task, int depth);
 
 static bool arguments_come(const search *s, const bti_task_record *task, int depth) {
     const char *packed = task->missing ? bti_arguments_of(task) : NULL;
@@ -52,13 +53,21 @@ static bool arguments_come(const search *s, const bti_task_record *task, int dep
     return true;
 }
 
-static bool task_ends(const search *s, const bti_task_record *task, int depth) {
-    if (depth > DEEPEST) return true;
+static bool find_whether_ends(const search *s, const bti_task_record *task, int depth) {
     if (task->client && task->state != BTI_TASK_QUEUED) return can_end(s, task->client);
     if (!arguments_come(s, task, depth)) return false;
     if (!task->actor || task->makes_actor) return queue_moves(s, task->queue);
     if (task->actor->client) return can_end(s, task->actor->client);
     return !task->actor->maker || task_ends(s, task->actor->maker, depth + 1);
+}
+
+/* Once in a look: many may wait for the same. */
+static bool task_ends(const search *s, bti_task_record *task, int depth) {
+    if (depth > DEEPEST) return true;
+    if (task->looked == s->state->looks) return task->ends;
+    task->ends = find_whether_ends(s, task, depth);
+    task->looked = s->state->looks;
+    return task->ends;
 }
 
 static bool can_come(const search *s, const bti_object *object, int depth) {
@@ -108,6 +117,7 @@ bool bti_deadlocked(bti_state *state, bti_object *const *objects, int count, int
     const bti_object *missing = NULL;
     do {
         s.changed = false;
+        state->looks++; /* what ends for certain is found anew with what was added */
         spread(&s);
     } while (s.changed);
     for (int i = 0; i < count; i++) {

@@ -138,7 +138,9 @@ struct bti_task_record {
     bti_client *client; /* that runs it */
     int32_t submitter;  /* a process's number */
     uint64_t submitted_ns, begun_ns;
-    uint64_t gpus; /* bit per GPU it was given */
+    uint64_t gpus;   /* bit per GPU it was given */
+    uint32_t looked; /* number of the look for deadlocks that came by last; what it found (deadlock.c) */
+    bool ends;
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */
@@ -220,6 +222,7 @@ typedef struct bti_state {
     uint32_t idle_count, worker_count, clients_ever;
     uint64_t store_limit, store_used; /* bytes of values */
     uint64_t sequence;
+    uint32_t looks;               /* for deadlocks */
     uint64_t next_deadline_ns;    /* when the nest looks for tasks past theirs; 0: never */
     int32_t nest_pid, nest_event; /* an eventfd: the nest looks at to_start */
     atomic_uint closing;

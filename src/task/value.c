@@ -78,8 +78,9 @@ int bti_packed_count(const char *packed) { return (int)*(const int64_t *)(const 
 static bool has_bytes(uint8_t type) { return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE; }
 
 bti_unpacked_value bti_unpack(const char *packed, int index) {
-    bti_unpacked_value value;
+    bti_unpacked_value value = {.head.type = BT_NOTHING};
     uint64_t at = 8;
+    if (!packed || index >= bti_packed_count(packed)) return value;
     for (int i = 0;; i++) {
         memcpy(&value.head, packed + at, sizeof value.head);
         value.size = (const int64_t *)(const void *)(packed + at + sizeof value.head);

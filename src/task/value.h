@@ -36,7 +36,7 @@ bt_status bti_pack(const bt_item_value *values, int count, char *packed);
 /* The list as the value of a new object, pending, that this process holds; NULL with the cause in the error record. */
 bti_hold *bti_pack_object(bti_state *state, const bt_item_value *values, int count, uint64_t bytes);
 int bti_packed_count(const char *packed);
-bti_unpacked_value bti_unpack(const char *packed, int index);
+bti_unpacked_value bti_unpack(const char *packed, int index); /* nothing, past the last one */
 /* Into a C variable of that type and size: integers widen to reals. Arrays lie in the value of `owner`, which is pinned; NULL: it goes away,
  * they are copied. `what` is for messages: "argument 2 of add". */
 bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,

@@ -49,6 +49,12 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
     return bti_value_to(&value, owner, type, bytes, out, what);
 }
 
+bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
+    for (int i = 0; i < count; i++)
+        BTI_TRY(bti_argument(task, i, variables[i].type, variables[i].bytes, variables[i].out));
+    return BT_OK;
+}
+
 bool bt_task_cancelled(const bt_task *task) { return task->record->cancelled; }
 
 int bt_get_gpu_ids(int *ids, int capacity) {
