@@ -1,7 +1,6 @@
 /* Rows of tasks: tasks [DIVISOR]. Each line of standard input is the name of a row, which is run once and answered by a line of
  * JSON: "seconds" of one step, what else there is to say, or "error". Counts and sizes are divided by DIVISOR. */
 #include <berth.h>
-#include <berth/task.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
