@@ -40,7 +40,7 @@ static bt_status gate(bt_task *task) {
     const char *path;
     if (bt_argument(task, 0, &path) != BT_OK) return bt_error_status();
     while (access(path, F_OK) == 0) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-    return bt_return(task, 0);
+    return BT_OK;
 }
 BT_REMOTE(gate, .num_cpus = CPUS);
 
@@ -124,7 +124,7 @@ static bool task_batch(sample *s) {
 
 /* So many tasks of several priorities wait at once; then all are run. */
 static bool queue(sample *s, int count) {
-    char path[] = "/tmp/b-XXXXXX";
+    char path[] = "/tmp/berth-tasks-XXXXXX";
     int file = mkstemp(path);
     bt_ref **refs = calloc((size_t)count, sizeof(bt_ref *));
     bool good = expect(file >= 0 && refs, "no file or no memory for a queue");

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import venv
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -137,8 +138,9 @@ class Side:
             self.process.kill()
             self.process.wait()
         for pid, begun in started:
-            if start_of(pid) == begun:
-                os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                if start_of(pid) == begun:
+                    os.kill(pid, signal.SIGKILL)
 
     def ask(self, line):
         try:
