@@ -157,16 +157,18 @@ def measure_all(chosen, python, problems):
         return found, copy["bytes"] / copy["seconds"], sides.ray.versions if sides.ray else {}
 
 
-def print_rest(found):
-    """What the table has no column for."""
+def rest_of(found, load):
+    """What the table has no column for, line by line."""
+    lines = []
     for figures in found:
         if "berth_bytes" in figures:
             peers = "".join(f"; {name} {count / 1e6:.1f} MB" for name, count in figures["peers_bytes"].items())
-            print(f"{figures['row']}: berth {figures['berth_bytes'] / 1e6:.1f} MB ({MOST_IDLE_BYTES / 1e6:.0f} MB: "
-                  f"{'yes' if figures['berth_bytes'] <= MOST_IDLE_BYTES else 'no'}){peers}")
+            lines.append(f"{figures['row']}: berth {figures['berth_bytes'] / 1e6:.1f} MB ({MOST_IDLE_BYTES / 1e6:.0f} MB: "
+                         f"{'yes' if figures['berth_bytes'] <= MOST_IDLE_BYTES else 'no'}){peers}")
         if "submit_s" in figures:
             rates = ", ".join(f"{part[:-2]} {figures['calls'] / figures[part]:,.0f}/s" for part in PARTS)
-            print(f"{figures['row']}: {rates}")
+            lines.append(f"{figures['row']}: {rates}")
+    return [*lines, f"load of the machine before: {load:.1f}"]
 
 
 def main():
@@ -185,10 +187,11 @@ def main():
         print(json.dumps(found, indent=2))
     else:
         print_table(timed, copy, chosen.device)
-        print_rest(found)
-        print(f"load of the machine before: {load:.1f}")
+        print("\n".join(rest_of(found, load)))
     if chosen.write and timed:
         write_results(chosen.write, timed, copy, versions, chosen, problems)
+        with open(chosen.write, "a") as file:
+            file.write("\n" + "".join(f"- {line}\n" for line in rest_of(found, load)))
     for problem in problems:
         print(f"bench/tasks.py: {problem}", file=sys.stderr)
     return 1 if problems else 0
