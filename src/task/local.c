@@ -104,7 +104,7 @@ static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, do
     if (type == BT_NOTHING) return BT_OK;
     BTI_TRY(pin(bti_process_now.state, held));
     bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
-    return bti_value_to(&value, object, type, bytes, out, "the result");
+    return bti_value_to(&value, object, type, bytes, out, NULL, 0);
 }
 
 static double resource(const char *name, bool only_free) {

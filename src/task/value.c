@@ -99,17 +99,27 @@ static const char *type_name(int type) {
     return names[type];
 }
 
-static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *what) {
+typedef struct place {
+    char text[160];
+} place;
+
+static place place_of(const char *function, int index) {
+    place p = {"the result"};
+    if (function) snprintf(p.text, sizeof p.text, "argument %d of %s", index + 1, function);
+    return p;
+}
+
+static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *function, int index) {
     int64_t least = bytes == 8 ? INT64_MIN : -((int64_t)1 << (8 * bytes - 1)), most = -(least + 1);
     if (value < least || value > most)
-        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes", what, (long long)value,
-                        bytes);
+        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes",
+                        place_of(function, index).text, (long long)value, bytes);
     memcpy(out, &value, bytes); /* little-endian, as everywhere here */
     return BT_OK;
 }
 
 bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
-                       const char *what) {
+                       const char *function, int index) {
     const bti_packed_value *head = &value->head;
     if (type == BT_REAL && (head->type == BT_REAL || head->type == BT_INTEGER)) {
         double real = head->type == BT_REAL ? head->as.real : (double)head->as.integer;
@@ -120,9 +130,10 @@ bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_va
         return BT_OK;
     }
     if (type != head->type)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s is %s, not %s", what, type_name(head->type), type_name((int)type));
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is %s, not %s", place_of(function, index).text, type_name(head->type),
+                        type_name((int)type));
     switch (type) {
-    case BT_INTEGER: return to_integer(head->as.integer, bytes, out, what);
+    case BT_INTEGER: return to_integer(head->as.integer, bytes, out, function, index);
     case BT_TEXT_VALUE: return *(const char **)out = value->data, BT_OK;
     case BT_BYTES: return *(bt_bytes *)out = (bt_bytes){value->data, head->as.bytes}, BT_OK;
     case BT_ARRAY_VALUE: {

@@ -38,9 +38,9 @@ bti_hold *bti_pack_object(bti_state *state, const bt_item_value *values, int cou
 int bti_packed_count(const char *packed);
 bti_unpacked_value bti_unpack(const char *packed, int index); /* nothing, past the last one */
 /* Into a C variable of that type and size: integers widen to reals. Arrays lie in the value of `owner`, which is pinned; NULL: it goes away,
- * they are copied. `what` is for messages: "argument 2 of add". */
+ * they are copied. For messages: it is that argument (from 0) of `function`; NULL: a result. */
 bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
-                       const char *what);
+                       const char *function, int index);
 
 /* Where the value of an object stands in memory; NULL: on disk, or there is none. */
 static inline const char *bti_object_value(const bti_object *object) {

@@ -35,18 +35,16 @@ bt_value_type bt_argument_type(const bt_task *task, int index) {
 }
 
 bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
-    char what[160];
     if (index < 0 || index >= bt_argument_count(task))
         return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", task->name, index + 1,
                         bt_argument_count(task));
-    snprintf(what, sizeof what, "argument %d of %s", index + 1, task->name);
     bti_unpacked_value value = bti_unpack(task->arguments, index);
     bti_object *owner = task->record->pack;
     if (value.head.type == BT_REFERENCE) {
         owner = value.head.as.object;
         value = bti_unpack(bti_object_value(owner), 0);
     }
-    return bti_value_to(&value, owner, type, bytes, out, what);
+    return bti_value_to(&value, owner, type, bytes, out, task->name, index);
 }
 
 bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
