@@ -30,6 +30,9 @@ static size_t limit_of(const bt_device *device) {
     size_t part = fraction > 0 && total ? (size_t)((double)total * fraction) : 0;
     if (fraction > 0 && total && !part) part = 1; /* 0 would be no limit */
     if (part && (!limit || part < limit)) limit = part;
+    size_t leased = device->kind == BT_GPU ? bti_flag_bytes(BTI_FLAG_gpu_memory_limit) : 0;
+    if (leased && share < 1) leased = (size_t)((double)leased * share);
+    if (leased && (!limit || leased < limit)) limit = leased;
     return limit;
 }
 
