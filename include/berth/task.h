@@ -238,6 +238,50 @@ BT_API char *bt_runtime_text(bool json);
 /* What ran where so far as a Chrome trace, a lane a worker. */
 BT_API BT_MUST_USE bt_status bt_runtime_timeline(const char *path);
 
+/* --- leases ------------------------------------------------------------------------------------------------------------- */
+
+/* GPUs taken among programs of one machine that know nothing of each other, as `berth run` takes them (docs/leases.md). Each GPU has a lock file;
+ * what a lease holds are locks of the kernel on it, which go when the last process that has them open is gone, by whatever
+ * signal. So there is no daemon, nothing to clean up, and nothing that a file says is believed. Only who asks for leases is bound by
+ * them.
+ *
+ * Waiters go in order of arrival: who came later takes none of the GPUs that one before him could take, free or not, so that who wants many is
+ * served too. All GPUs of a lease are taken at once or none, so nobody holds some while he waits for others. */
+typedef struct bt_lease bt_lease;
+
+typedef struct bt_lease_options {
+    size_t size;
+    int num_gpus; /* [1] of those that CUDA_VISIBLE_DEVICES shows, OpenCL's aside */
+    uint64_t
+        memory_bytes; /* [whole GPUs] a share of so many bytes on each; leases share a GPU while their shares fit into its memory */
+    bool wait; /* [false] until they are free; a line of the log tells for whom when that takes more than a second */
+    double timeout_seconds; /* [no limit] of waiting */
+    const char *command;    /* [the program's command line] what others are told of the holder */
+    bool inherit;           /* [false] programs that this process becomes or starts (exec) keep the lease too */
+} bt_lease_options;
+#define BT_LEASE(...) (&(bt_lease_options){.size = sizeof(bt_lease_options), ##__VA_ARGS__})
+
+/* Takes a lease: `bt_lease_take(BT_LEASE(.num_gpus = 2, .wait = true))`. The GPUs are counted in a child, so no library of devices is open
+ * after it; it may come before bt_runtime_init. Yours: bt_lease_release. NULL, with the cause in the error record: RESOURCE_EXHAUSTED: not free,
+ * naming who holds what; DEADLINE_EXCEEDED: nor when the time was over; NOT_FOUND: never, as there are not so many, or not so large;
+ * UNAVAILABLE: the lock files cannot be used. Any thread; blocks with `wait`, else for the time it takes to look. */
+BT_API bt_lease *bt_lease_take(const bt_lease_options *options);
+#define bt_lease_take(...) BTI_AT(bt_lease *, bt_lease_take(__VA_ARGS__))
+
+/* Its GPUs as bt_get_gpu_ids numbers them: up to `capacity` into `ids`; returns how many there are. */
+BT_API int bt_lease_gpus(const bt_lease *lease, int *ids, int capacity);
+/* CUDA_VISIBLE_DEVICES for who is to see these alone: "0,2", or those entries of the mask that the program was started with. Numbers count in
+ * the order of the PCI bus (CUDA_DEVICE_ORDER=PCI_BUS_ID). Owned by the lease. */
+BT_API const char *bt_lease_mask(const bt_lease *lease);
+
+/* Gives it back, also when children that were forked since have it open. In such a child it only closes what the child has. NULL is fine. */
+BT_API void bt_lease_release(bt_lease *lease);
+
+/* Who holds and who waits for each GPU that CUDA_VISIBLE_DEVICES shows, as lines or as JSON. What it tells of a process is what that process wrote.
+ * Yours: bt_free; NULL, with the cause in the error record: as bt_lease_take. */
+BT_API char *bt_leases_text(bool json);
+#define bt_leases_text(...) BTI_AT(char *, bt_leases_text(__VA_ARGS__))
+
 /* --- from C values -------------------------------------------------------------------------------------------------------- */
 
 static inline bt_item_value bti_of_integer(int64_t x) {

@@ -18,6 +18,7 @@ int cli_doctor(int argc, char **argv);
 int cli_explain(int argc, char **argv);
 int cli_fit(int argc, char **argv);
 int cli_ops(int argc, char **argv);
+int cli_run(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 
 /* --- arguments (options.c) ------------------------------------------------------------------------------------------ */
@@ -28,6 +29,8 @@ int cli_option(int argc, char **argv, const struct option *options);
 bool cli_no_more(int argc, char **argv);
 /* A whole number in [low, high]; says what is wrong with it. */
 bool cli_number(char **argv, const char *option, const char *text, int low, int high, int *number);
+/* A number of bytes, at least 1: "8G", "512M", "1.5GiB": powers of 1024; says what is wrong with it. */
+bool cli_byte_count(char **argv, const char *option, const char *text, uint64_t *bytes);
 /* The name that is nearest to `name`; NULL when none is like it. */
 const char *cli_nearest(const char *name, const char *const *names, int count);
 /* For commands whose one option is --json: CLI_OK, or CLI_USAGE. */

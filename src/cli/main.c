@@ -59,20 +59,34 @@ static const struct command {
      "  -o, --output PAGE   the page to write: HTML that needs nothing else (trace.html; of FILE: FILE as .html)\n"
      "A program's recording goes beside the page, as .json: a Chrome trace, which Perfetto opens too. FILE is\n"
      "such a recording. The exit code is the program's; 1 when it cannot be run or recorded nothing.\n"},
+    {"run", cli_run, "runs a program on GPUs that no other holds",
+     "--gpus N [--mem BYTES] [--wait] [--timeout SECONDS] -- PROGRAM [ARGUMENT...] | --list [--json]",
+     "  --gpus N            so many of those that CUDA_VISIBLE_DEVICES shows; the program sees these alone\n"
+     "  --mem BYTES         a share of each, such as 8G, beside others whose shares fit too; whole GPUs when not\n"
+     "                      given. Programs of berth take no more\n"
+     "  --wait              until they are free, in order of arrival; else it ends when they are not\n"
+     "  --timeout SECONDS   waits at most so long\n"
+     "  --list              who holds and who waits for what\n"
+     "  --json              the list as JSON\n"
+     "It becomes the program. What it took is free when the program and those that it started are gone, by\n"
+     "whatever signal. BERTH_LEASES names another folder of lock files. Only who asks is bound.\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static const char exit_codes[] = "\nexit codes: 0 done, 1 failed, 2 wrong usage\n";
+static const char exit_codes[] = "0 done, 1 failed, 2 wrong usage";
+static const char exit_codes_of_run[] = "the program's; 75 not free, or not in time, 69 never free, 64 wrong usage,\n"
+                                        "126 the program cannot be run, 127 it is not there";
 
 static void print_help(FILE *out) {
     fprintf(out, "usage: berth COMMAND [ARGUMENTS]\n\n");
     for (int i = 0; i < COMMANDS; i++) fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].does);
-    fprintf(out, "\n  berth COMMAND --help   says more\n  berth --version\n%s", exit_codes);
+    fprintf(out, "\n  berth COMMAND --help   says more\n  berth --version\n\nexit codes: %s\n", exit_codes);
 }
 
 static void print_command_help(const struct command *command) {
-    printf("usage: berth %s%s%s\n\nberth %s %s.\n\n%s%s", command->name, *command->arguments ? " " : "",
-           command->arguments, command->name, command->does, command->more, exit_codes);
+    printf("usage: berth %s%s%s\n\nberth %s %s.\n\n%s\nexit codes: %s\n", command->name, *command->arguments ? " " : "",
+           command->arguments, command->name, command->does, command->more,
+           command->run == cli_run ? exit_codes_of_run : exit_codes);
 }
 
 static const struct command *find(const char *name) {

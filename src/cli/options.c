@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,26 @@ bool cli_number(char **argv, const char *option, const char *text, int low, int 
         return false;
     }
     *number = (int)value;
+    return true;
+}
+
+bool cli_byte_count(char **argv, const char *option, const char *text, uint64_t *bytes) {
+    static const char units[] = "KMGTP";
+    char *end;
+    double value = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+    if (value >= 0) {
+        const char *unit = *end ? strchr(units, toupper(*end)) : NULL;
+        for (const char *u = units; unit && u <= unit; u++) value *= 1024;
+        if (unit) end++;
+        if (unit && *end == 'i') end++;
+        if (*end == 'B') end++;
+        if (*end) value = -1;
+    }
+    if (value < 1 || value > 1e18) {
+        fprintf(stderr, "%s: %s takes a number of bytes, such as 8G or 512M, not \"%s\"\n", argv[0], option, text);
+        return false;
+    }
+    *bytes = (uint64_t)value;
     return true;
 }
 

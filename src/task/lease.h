@@ -1,0 +1,97 @@
+/* What the files of leases share: the GPUs that a lease may be of, and the lock file of each.
+ *
+ * A lock file's bytes are not its content: locks of the kernel (of open file descriptions: inherited by fork and exec, gone with the last
+ * process that has them open) lie on ranges of it that stand for something:
+ *
+ *     MEMORY   byte i is byte i of the GPU's memory: a share holds as many as it asked for, wherever some are free; a
+ *              whole lease holds the range, which is longer than any memory. So the kernel keeps shares apart and within the whole
+ *     TICKETS  who waits or takes holds the byte of his ticket: one past the last that is held; nobody takes while one before it is held
+ *     RECORDS  who holds byte k has written what others are told of him, for eyes only, at 512 k of the content
+ *     GATE     held while a ticket is drawn, in all files of the GPUs that one may take, in the order of their names
+ *
+ * What two may both take they both have tickets for, drawn behind the same gates: so of two that want GPUs in common one is before
+ * the other in every file, and no two take at once. */
+#ifndef BTI_TASK_LEASE_H
+#define BTI_TASK_LEASE_H
+
+#include <berth/task.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum { BTI_LEASE_MOST_GPUS = 64 };
+
+/* --- lease_gpus.c: which GPUs there are ------------------------------------------------------------------------------ */
+
+typedef struct bti_lease_gpu {
+    uint64_t memory_bytes; /* 0: not known */
+    char name[64];         /* its UUID, else its place: of what its lock file's name is made */
+    char entry[64];        /* how CUDA_VISIBLE_DEVICES names it */
+    int id;                /* as bt_get_gpu_ids numbers it */
+} bti_lease_gpu;
+
+/* Those that the mask shows, in its order, into gpus[BTI_LEASE_MOST_GPUS]. A child asks, and no library is opened here. */
+bt_status bti_lease_list_gpus(bti_lease_gpu *gpus, int *count);
+
+/* --- lease_file.c: one lock file ----------------------------------------------------------------------------------------- */
+
+typedef struct bti_lease_file {
+    int file;   /* -1: it cannot be used */
+    int fault;  /* then why, of errno */
+    int folder; /* borrowed */
+    ino_t inode;
+    char name[80];
+    int64_t ticket; /* -1: none */
+    int record;     /* -1: none */
+} bti_lease_file;
+
+typedef struct bti_lease_record {
+    bool readable; /* else nothing else is known */
+    bool waits;
+    long pid;
+    int64_t since; /* seconds of the clock of the day */
+    uint64_t memory_bytes;
+    int num_gpus;
+    char command[96];
+} bti_lease_record;
+
+/* The folder of lock files: $BERTH_LEASES, else one that all users have; made when it is not there. UNAVAILABLE says why not. The path is
+ * for messages. */
+bt_status bti_lease_folder_open(int *folder, char path[static 256]);
+
+/* Opens or makes the file of a GPU; what is wrong is in `fault`. */
+void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu);
+/* Lets go of all that is held there and closes it. */
+void bti_lease_file_close(bti_lease_file *f);
+/* Whether its name still leads to it: nobody has deleted or replaced it. */
+bool bti_lease_file_stands(const bti_lease_file *f);
+
+bool bti_lease_gate_try(const bti_lease_file *f);
+void bti_lease_gate_open(const bti_lease_file *f);
+
+/* The ticket after the last that others hold. */
+int64_t bti_lease_next_ticket(const bti_lease_file *f);
+bool bti_lease_draw_ticket(bti_lease_file *f, int64_t ticket);
+void bti_lease_drop_ticket(bti_lease_file *f);
+/* Whether another holds one before ours. */
+bool bti_lease_is_behind(const bti_lease_file *f);
+
+/* Bytes of `whole` that others leave free; all of them: none holds any. */
+uint64_t bti_lease_free_bytes(const bti_lease_file *f, uint64_t whole);
+bool bti_lease_is_free(const bti_lease_file *f);
+/* bytes 0: all. False: they are not to be had, nothing is held. */
+bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole);
+void bti_lease_let_go(const bti_lease_file *f);
+
+/* What others are told; replaces what was written before. Without room for it nothing is told. */
+void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record);
+/* Those of others that stand, from *at (0 at first) on; false: no more. */
+bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record);
+
+/* --- lease_text.c -------------------------------------------------------------------------------------------------------- */
+
+/* Adds ", GPU 0 is held by process 7 since 12:00:00 (1 GiB, ./train)" for each that others hold or wait for. */
+void bti_lease_add_holders(bti_str *text, const bti_lease_gpu *gpus, const bti_lease_file *files, int count);
+
+#endif

@@ -1,0 +1,231 @@
+#include "task/lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/quote.h"
+
+#define MEMORY_END ((int64_t)1 << 60)
+#define TICKETS MEMORY_END
+#define TICKETS_END ((int64_t)1 << 61)
+#define RECORDS TICKETS_END
+#define GATE ((int64_t)1 << 62)
+
+enum { MOST_RECORDS = 4096, RECORD_BYTES = 512 };
+
+/* --- ranges ---------------------------------------------------------------------------------------------------------- */
+
+static int set_lock(int file, int type, int64_t start, int64_t end) {
+    struct flock range = {.l_type = (short)type, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start};
+    return fcntl(file, F_OFD_SETLK, &range) ? errno : 0;
+}
+
+static bool take(int file, int64_t start, int64_t end) { return set_lock(file, F_WRLCK, start, end) == 0; }
+static void leave(int file, int64_t start, int64_t end) { (void)!set_lock(file, F_UNLCK, start, end); }
+
+/* Whether others hold some of [start, end), and one such part, not always the first. Without an answer all counts as held. */
+static bool find_held(int file, int64_t start, int64_t end, int64_t *from, int64_t *to) {
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start};
+    *from = start;
+    *to = end;
+    if (fcntl(file, F_OFD_GETLK, &range)) return true;
+    if (range.l_type == F_UNLCK) return false;
+    if (range.l_start > start) *from = range.l_start;
+    if (range.l_len && range.l_start + range.l_len < end) *to = range.l_start + range.l_len;
+    return true;
+}
+
+static bool is_held(int file, int64_t start, int64_t end) {
+    int64_t from, to;
+    return find_held(file, start, end, &from, &to);
+}
+
+/* The first part of [start, end) that others leave free; false: there is none. */
+static bool find_gap(int file, int64_t start, int64_t end, int64_t *from, int64_t *to) {
+    int64_t held_from, held_to;
+    for (*from = start, *to = end; *from < end;) {
+        if (!find_held(file, *from, *to, &held_from, &held_to)) return true;
+        if (held_from > *from)
+            *to = held_from;
+        else
+            *from = held_to, *to = end;
+    }
+    return false;
+}
+
+/* --- folder and file ------------------------------------------------------------------------------------------------- */
+
+/* One that depends on nothing but the machine, so that all users mean the same. */
+static const char *shared_folder(void) {
+    struct stat facts;
+    bool everybody = !lstat("/run/lock", &facts) && S_ISDIR(facts.st_mode) && (facts.st_mode & 01777) == 01777;
+    return everybody ? "/run/lock/berth" : "/tmp/berth-leases";
+}
+
+bt_status bti_lease_folder_open(int *folder, char path[static 256]) {
+    const char *own = getenv("BERTH_LEASES");
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (own && *own ? 0 : O_NOFOLLOW);
+    const char *wanted = own && *own ? own : shared_folder();
+    snprintf(path, 256, "%s", bti_quote(wanted).text);
+    bool made = mkdir(wanted, 0777) == 0;
+    int not_made = made ? 0 : errno;
+    *folder = open(wanted, flags);
+    int not_opened = errno;
+    if (*folder >= 0 && made) (void)!fchmod(*folder, 01777);
+    if (*folder >= 0) return BT_OK;
+    bool absent = not_opened == ENOENT;
+    return bti_fail(BT_UNAVAILABLE, "the folder of lock files, %s, cannot be %s: %s (BERTH_LEASES names another)", path,
+                    absent ? "made" : "opened", strerror(absent ? not_made : not_opened));
+}
+
+/* Files are made without O_CREAT on one that is there: in a shared folder the kernel may refuse that for files of others. */
+static int open_or_make(int folder, const char *name) {
+    int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    for (int tries = 0;; tries++) {
+        int file = openat(folder, name, flags);
+        if (file >= 0) return file;
+        if (errno == ENOENT) {
+            file = openat(folder, name, flags | O_CREAT | O_EXCL, 0666);
+            if (file >= 0) return (void)!fchmod(file, 0666), file;
+            if (errno != EEXIST) return -1;
+        } else if (errno != EACCES) {
+            return -1;
+        }
+        if (tries == 5) return -1; /* one that another user is just making opens up in a moment */
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+}
+
+void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu) {
+    struct stat facts = {0};
+    *f = (bti_lease_file){.folder = folder, .ticket = -1, .record = -1};
+    int length = snprintf(f->name, sizeof f->name, "%s.lock", gpu);
+    for (int i = 0; i < length; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", f->name[i])) f->name[i] = '_';
+    f->file = open_or_make(folder, f->name);
+    if (f->file < 0) {
+        f->fault = errno;
+        return;
+    }
+    struct flock range = {.l_type = F_WRLCK, .l_start = GATE, .l_len = 1};
+    if (fstat(f->file, &facts) || fcntl(f->file, F_OFD_GETLK, &range))
+        f->fault = errno;
+    else if (!S_ISREG(facts.st_mode) || facts.st_nlink != 1) /* a file of somebody's, by a second name */
+        f->fault = EINVAL;
+    f->inode = facts.st_ino;
+    if (f->fault) bti_lease_file_close(f);
+}
+
+void bti_lease_file_close(bti_lease_file *f) {
+    if (f->file < 0) return;
+    leave(f->file, 0, GATE + 1); /* a child that was forked meanwhile has it open too */
+    close(f->file);
+    f->file = -1;
+}
+
+bool bti_lease_file_stands(const bti_lease_file *f) {
+    struct stat facts;
+    return !fstatat(f->folder, f->name, &facts, AT_SYMLINK_NOFOLLOW) && facts.st_ino == f->inode;
+}
+
+/* --- the queue -------------------------------------------------------------------------------------------------------- */
+
+bool bti_lease_gate_try(const bti_lease_file *f) { return take(f->file, GATE, GATE + 1); }
+void bti_lease_gate_open(const bti_lease_file *f) { leave(f->file, GATE, GATE + 1); }
+
+int64_t bti_lease_next_ticket(const bti_lease_file *f) {
+    int64_t next = TICKETS, from, to;
+    while (next < TICKETS_END && find_held(f->file, next, TICKETS_END, &from, &to)) next = to;
+    return next - TICKETS;
+}
+
+bool bti_lease_draw_ticket(bti_lease_file *f, int64_t ticket) {
+    if (!take(f->file, TICKETS + ticket, TICKETS + ticket + 1)) return false;
+    f->ticket = ticket;
+    return true;
+}
+
+void bti_lease_drop_ticket(bti_lease_file *f) {
+    if (f->ticket >= 0) leave(f->file, TICKETS + f->ticket, TICKETS + f->ticket + 1);
+    f->ticket = -1;
+}
+
+bool bti_lease_is_behind(const bti_lease_file *f) {
+    return f->ticket > 0 && is_held(f->file, TICKETS, TICKETS + f->ticket);
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------------- */
+
+uint64_t bti_lease_free_bytes(const bti_lease_file *f, uint64_t whole) {
+    uint64_t bytes = 0;
+    int64_t from, to = 0;
+    while (find_gap(f->file, to, (int64_t)whole, &from, &to)) bytes += (uint64_t)(to - from);
+    return bytes;
+}
+
+bool bti_lease_is_free(const bti_lease_file *f) { return !is_held(f->file, 0, MEMORY_END); }
+
+void bti_lease_let_go(const bti_lease_file *f) { leave(f->file, 0, MEMORY_END); }
+
+bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole) {
+    int64_t from, to = 0, left = (int64_t)bytes;
+    if (!bytes) return take(f->file, 0, MEMORY_END);
+    while (left && find_gap(f->file, to, (int64_t)whole, &from, &to)) {
+        if (to - from > left) to = from + left;
+        if (take(f->file, from, to)) left -= to - from;
+    }
+    if (left) bti_lease_let_go(f);
+    return !left;
+}
+
+/* --- records ---------------------------------------------------------------------------------------------------------- */
+
+static int new_record(int file) {
+    int64_t from, to = RECORDS;
+    while (find_gap(file, to, RECORDS + MOST_RECORDS, &from, &to)) {
+        if (take(file, from, from + 1)) return (int)(from - RECORDS);
+        to = from + 1;
+    }
+    return -1;
+}
+
+void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record) {
+    char text[RECORD_BYTES] = {0};
+    if (f->record < 0) f->record = new_record(f->file);
+    if (f->record < 0) return;
+    snprintf(text, sizeof text, "berth %s %ld %" PRId64 " %" PRIu64 " %d %s\n", record->waits ? "waits" : "holds",
+             record->pid, record->since, record->memory_bytes, record->num_gpus, record->command);
+    (void)!pwrite(f->file, text, sizeof text, (off_t)f->record * RECORD_BYTES);
+}
+
+static void read_record(int file, int number, bti_lease_record *record) {
+    char text[RECORD_BYTES + 1] = {0}, state[6] = "";
+    int at = 0;
+    *record = (bti_lease_record){0};
+    if (pread(file, text, RECORD_BYTES, (off_t)number * RECORD_BYTES) <= 0) return;
+    text[strcspn(text, "\n")] = '\0';
+    int read = sscanf(text, "berth %5s %ld %" SCNd64 " %" SCNu64 " %d %n", state, &record->pid, &record->since,
+                      &record->memory_bytes, &record->num_gpus, &at);
+    record->waits = !strcmp(state, "waits");
+    record->readable = read == 5 && at && record->pid > 0 && (record->waits || !strcmp(state, "holds"));
+    memcpy(record->command, bti_quote(text + at).text, sizeof record->command);
+    for (char *c = record->command; *c; c++)
+        if ((unsigned char)*c > 0x7e) *c = '?';
+}
+
+bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record) {
+    for (; *at < MOST_RECORDS; ++*at) {
+        int64_t from, to, until = RECORDS + MOST_RECORDS;
+        if (!find_held(f->file, RECORDS + *at, until, &from, &to)) return false;
+        if (!is_held(f->file, RECORDS + *at, RECORDS + *at + 1)) continue;
+        read_record(f->file, (*at)++, record);
+        return true;
+    }
+    return false;
+}
