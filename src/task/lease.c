@@ -81,9 +81,11 @@ static bt_status find_usable(taking *t) {
     BTI_TRY(bti_lease_folder_open(&t->folder, t->path));
     for (int i = 0; i < t->count; i++) {
         bti_lease_file *f = &t->files[i];
+        f->file = -1;
+        if (t->gpus[i].memory_bytes < t->share) continue;
         bti_lease_file_open(f, t->folder, t->gpus[i].name);
-        if (f->file < 0) broken = i;
-        if (f->file < 0 || t->gpus[i].memory_bytes < t->share) continue;
+        if (f->file < 0 && broken < 0) broken = i;
+        if (f->file < 0) continue;
         int at = t->usable++;
         for (; at && strcmp(t->files[t->by_name[at - 1]].name, f->name) > 0; at--) t->by_name[at] = t->by_name[at - 1];
         t->by_name[at] = i;
