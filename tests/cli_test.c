@@ -62,6 +62,9 @@ static void test_help(void **state) {
         assert_says(usage);
         assert_says("exit codes: 0 done, 1 failed, 2 wrong usage");
     }
+    assert_int_equal(run("", "run --help"), 0);
+    assert_says("usage: berth run --gpus N");
+    assert_says("exit codes: the program's; 75 not free");
     assert_int_equal(run("", "--version"), 0);
     assert_says("berth ");
 }
