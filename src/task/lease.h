@@ -9,6 +9,11 @@
  *     RECORDS  who holds byte k has written what others are told of him, for eyes only, at 512 k of the content
  *     GATE     held while a ticket is drawn, in all files of the GPUs that one may take, in the order of their names
  *
+ * Why locks of open file descriptions: they outlive exec, so `berth run` becomes the program in the place of waiting for it: no parent is there
+ * that could be killed while its child goes on without a lease, or that would have to hand on signals, the terminal and the exit
+ * code; and a child of the program that still uses the GPU keeps it leased. (Locks of a process, F_SETLK, go with the first close
+ * of the file; flock has no ranges.)
+ *
  * What two may both take they both have tickets for, drawn behind the same gates: so of two that want GPUs in common one is before
  * the other in every file, and no two take at once. */
 #ifndef BTI_TASK_LEASE_H
