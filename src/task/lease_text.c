@@ -1,6 +1,7 @@
 /* Who holds what, for people and as JSON. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +9,8 @@
 
 #include "base/alloc.h"
 #include "task/lease.h"
+
+enum { MOST_NAMED = 3 }; /* of one GPU, in a message */
 
 /* --- in words --------------------------------------------------------------------------------------------------------- */
 
@@ -36,16 +39,16 @@ static void add_process(bti_str *text, const bti_lease_record *r) {
     bti_str_addf(text, "%s%s)", r->memory_bytes || r->waits ? ", " : "", r->command);
 }
 
-/* Each of those who hold (or wait), after `before`; how many. */
-static int add_processes(bti_str *text, const bti_lease_file *f, bool waits, const char *before) {
+/* Each of those who hold (or wait), after `before`, up to so many; how many there are. */
+static int add_processes(bti_str *text, const bti_lease_file *f, bool waits, const char *before, int most) {
     bti_lease_record r;
     int count = 0;
     for (int at = 0; bti_lease_next_record(f, &at, &r);) {
-        if (r.waits != waits) continue;
+        if (r.waits != waits || ++count > most) continue;
         bti_str_add(text, before);
         add_process(text, &r);
-        count++;
     }
+    if (count > most) bti_str_addf(text, "%s%d others", before, count - most);
     return count;
 }
 
@@ -54,10 +57,10 @@ void bti_lease_add_holders(bti_str *text, const bti_lease_gpu *gpus, const bti_l
         char before[48];
         if (files[i].file < 0) continue;
         snprintf(before, sizeof before, ", GPU %d is held by ", gpus[i].id);
-        if (!add_processes(text, &files[i], false, before) && !bti_lease_is_free(&files[i]))
+        if (!add_processes(text, &files[i], false, before, MOST_NAMED) && !bti_lease_is_free(&files[i]))
             bti_str_addf(text, "%sa process that has not told of itself", before);
         snprintf(before, sizeof before, ", GPU %d is waited for by ", gpus[i].id);
-        add_processes(text, &files[i], true, before);
+        add_processes(text, &files[i], true, before, 1);
     }
 }
 
@@ -76,8 +79,8 @@ static void add_lines(bti_str *text, const bti_lease_gpu *gpu, const bti_lease_f
         if (left) bti_str_add_bytes_size(text, left), bti_str_add(text, " free");
         if (!left) bti_str_add(text, "held");
     }
-    add_processes(text, f, false, "\n  held by ");
-    add_processes(text, f, true, "\n  waited for by ");
+    add_processes(text, f, false, "\n  held by ", INT_MAX);
+    add_processes(text, f, true, "\n  waited for by ", INT_MAX);
     bti_str_add(text, "\n");
 }
 
