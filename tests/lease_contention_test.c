@@ -98,6 +98,8 @@ static void waiters_go_in_order_of_arrival(void **state) {
         children[i] = start_in_line(i, 3 + (int)below(2)); /* never two at a time */
         await_count(0, "waiters", i + 1);
     }
+    assert_null(bt_lease_take(BT_LEASE(.num_gpus = 1)));
+    assert_non_null(strstr(bt_error_text(), "GPU 0 is waited for by 11 others"));
     for (int i = 0; i < WAITERS; i += 4) { /* the first, and some in the midst */
         kill(children[i], SIGKILL);
         assert_int_equal(end_of(children[i]), 128 + SIGKILL);
