@@ -251,8 +251,9 @@ typedef struct bt_lease bt_lease;
 
 typedef struct bt_lease_options {
     size_t size;
-    int num_gpus;           /* [1] of those that CUDA_VISIBLE_DEVICES shows, OpenCL's aside */
-    uint64_t memory_bytes;  /* [whole GPUs] a share of so many bytes on each; leases share a GPU while their shares fit into its memory */
+    int num_gpus; /* [1] of those that CUDA_VISIBLE_DEVICES shows, OpenCL's aside */
+    uint64_t
+        memory_bytes; /* [whole GPUs] a share of so many bytes on each; leases share a GPU while their shares fit into its memory */
     bool wait;              /* [false] until they are free; after a second a line of the log tells who holds them */
     double timeout_seconds; /* [no limit] of waiting */
     const char *command;    /* [the program's command line] what others are told of the holder */
