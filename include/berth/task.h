@@ -235,8 +235,13 @@ BT_API void bt_group_release(bt_group *group); /* gives them back; tasks that ru
 
 /* Tasks, actors, workers, resources asked and used, memory, and why who waits, as JSON (`berth ps --json`). Yours: bt_free. */
 BT_API char *bt_runtime_text(bool json);
-/* What ran where so far as a Chrome trace, a lane a worker. */
+/* What ran where so far as a Chrome trace, a lane a worker: the last 32,767 tasks that ended, and those that run. */
 BT_API BT_MUST_USE bt_status bt_runtime_timeline(const char *path);
+/* The same of other programs of this user (`berth ps`): of the one with this process number (NULL, NOT_FOUND in the error record, without
+ * one), or of all that have a runtime (0). As JSON: a list. One that does not answer within 5 seconds is told of. The timeline is of one: with
+ * 0, of the only one. Yours: bt_free. */
+BT_API char *bt_runtimes_text(int64_t pid, bool json);
+BT_API BT_MUST_USE bt_status bt_runtimes_timeline(int64_t pid, const char *path);
 
 /* --- leases ------------------------------------------------------------------------------------------------------------- */
 

@@ -40,6 +40,8 @@ typedef struct bti_engine {
     bt_status (*actor_kill)(void *held);
     void *(*group)(const bt_task_options *bundles, int count);
     double (*resource)(const char *name, bool only_free); /* NaN: there is none */
+    char *(*text)(bool json);
+    bt_status (*timeline)(const char *path);
 } bti_engine;
 
 extern const bti_engine bti_engine_local;

@@ -314,3 +314,16 @@ bt_status bt_group_wait(bt_group *group, double seconds) {
     if (engine->is_done(held)) return BT_OK;
     return bti_fail(BT_DEADLINE_EXCEEDED, "bt_group_wait: it does not have its resources within %g seconds", seconds);
 }
+
+/* --- views ------------------------------------------------------------------------------------------------------------- */
+
+char *bt_runtime_text(bool json) {
+    VISIT(v);
+    return v.inside ? engine->text(json) : ((void)no_runtime(), NULL);
+}
+
+bt_status bt_runtime_timeline(const char *path) {
+    VISIT(v);
+    if (!v.inside) return no_runtime();
+    return path ? engine->timeline(path) : bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_timeline: the path is NULL");
+}

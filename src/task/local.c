@@ -134,4 +134,6 @@ const bti_engine bti_engine_local = {
     .actor_kill = bti_local_actor_kill,
     .group = bti_local_group,
     .resource = resource,
+    .text = bti_local_text,
+    .timeline = bti_local_timeline,
 };

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "task/gpus.h"
+#include "task/listen.h"
 #include "task/process.h"
 
 enum { TAIL = 2048 }; /* bytes of a worker's standard error that are kept for what is said of its end */
@@ -178,7 +179,10 @@ static void on_child(uv_signal_t *handle, int number) {
         if (bti_gpus_watched(pid)) continue;
         child **at = &children;
         while (*at && (*at)->pid != pid) at = &(*at)->next;
-        if (!*at) continue; /* what a worker left behind */
+        if (!*at) {
+            bti_listen_ended(pid); /* or what a worker left behind */
+            continue;
+        }
         child *c = *at;
         char why[TAIL + 256];
         *at = c->next;
@@ -196,6 +200,7 @@ static _Noreturn void end(void) {
     for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
     for (child *c = children; c; c = c->next) kill(c->pid, SIGKILL);
     bti_gpus_watch_end();
+    bti_listen_end();
     while (waitpid(-1, NULL, 0) > 0) continue; /* as its subreaper, for what they left as well */
     _exit(0);
 }
@@ -260,6 +265,7 @@ void bti_nest_run(bti_state *shared, int program) {
         uv_signal_start(&child_signal, on_child, SIGCHLD) || uv_poll_start(&event, UV_READABLE, on_event) ||
         uv_poll_start(&gone, UV_READABLE | UV_DISCONNECT, on_program))
         _exit(1);
+    bti_listen_start(state, &loop);
     start_all();
     uv_run(&loop, UV_RUN_DEFAULT);
     end();

@@ -16,6 +16,7 @@
 #include "task/gpus.h"
 #include "task/options.h"
 #include "task/local.h"
+#include "task/timeline.h"
 
 bti_process bti_process_now;
 
@@ -56,6 +57,8 @@ static bt_status lay_out(bti_arena *arena, uint64_t store_bytes, bti_state **sta
     (*state)->arena = arena;
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
         if (kinds[kind].most) BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes, kinds[kind].most));
+    (*state)->started_ns = bti_now_ns();
+    BTI_TRY(bti_timeline_open(*state));
     return bti_store_open(*state, store_bytes);
 }
 

@@ -109,6 +109,7 @@ typedef struct bti_supply {
 } bti_supply;
 
 typedef enum bti_task_state {
+    BTI_TASK_NONE,      /* the record is free: views look at all of them */
     BTI_TASK_ARGUMENTS, /* waits for objects */
     BTI_TASK_QUEUED,    /* waits for resources, or for its turn in an actor */
     BTI_TASK_GIVEN,     /* to a worker that has not begun */
@@ -222,9 +223,11 @@ typedef struct bti_state {
     uint32_t idle_count, worker_count, clients_ever;
     uint64_t store_limit, store_used; /* bytes of values */
     uint64_t sequence;
-    uint32_t looks;               /* for deadlocks */
-    uint64_t next_deadline_ns;    /* when the nest looks for tasks past theirs; 0: never */
-    int32_t nest_pid, nest_event; /* an eventfd: the nest looks at to_start */
+    uint32_t looks; /* for deadlocks */
+    uint64_t started_ns;
+    struct bti_timeline *timeline; /* timeline.h */
+    uint64_t next_deadline_ns;     /* when the nest looks for tasks past theirs; 0: never */
+    int32_t nest_pid, nest_event;  /* an eventfd: the nest looks at to_start */
     atomic_uint closing;
     atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
 } bti_state;

@@ -2,6 +2,7 @@
 #include "task/actor.h"
 #include "task/object.h"
 #include "task/store.h"
+#include "task/timeline.h"
 #include "task/value.h"
 
 const char *bti_arguments_of(const bti_task_record *task) {
@@ -28,6 +29,7 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
         BTI_SET(state->arena, object->links, link);
         BTI_SET(state->arena, task->missing, task->missing + 1);
     }
+    if (task->missing) BTI_SET(state->arena, task->state, BTI_TASK_ARGUMENTS);
     if (task->actor && !task->makes_actor) bti_actor_add(state, task, wakes);
     if (!task->missing) bti_task_ready(state, task, wakes);
     return true;
@@ -78,6 +80,7 @@ void bti_task_unpin(bti_state *state, bti_task_record *task) {
 
 void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
+    bti_timeline_note(state, task);
     bti_task_unpin(state, task);
     if (task->client) bti_give_back(state, task);
     const char *packed = bti_arguments_of(task);
@@ -89,6 +92,7 @@ void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     if (task->result) bti_object_drop(state, task->result, wakes);
     if (task->queue && task->queue->group) BTI_SET(arena, task->queue->group->users, task->queue->group->users - 1);
     if (task->deadline_ns) BTI_SET(arena, task->deadline_ns, 0); /* of one that is free: none */
+    BTI_SET(arena, task->state, BTI_TASK_NONE);
     bti_record_free(arena, BTI_TASKS, task);
 }
 

@@ -1,0 +1,221 @@
+/* The copy that views are made from. */
+#include "task/process.h"
+#include "task/value.h"
+#include "task/view.h"
+
+enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
+
+static bti_view_state state_of(const bti_task_record *task) {
+    bool has_begun = task->state == BTI_TASK_RUNNING || task->state == BTI_TASK_KEPT;
+    if (task->cancelled && !has_begun) return BTI_VIEW_NONE;
+    switch (task->state) {
+    case BTI_TASK_ARGUMENTS: return BTI_VIEW_ARGUMENTS;
+    case BTI_TASK_QUEUED:
+        if (task->queue) return BTI_VIEW_RESOURCES;
+        return task->missing ? BTI_VIEW_ARGUMENTS : BTI_VIEW_TURN;
+    case BTI_TASK_GIVEN: return BTI_VIEW_STARTING;
+    case BTI_TASK_RUNNING: return task->client && task->client->blocked ? BTI_VIEW_BLOCKED : BTI_VIEW_RUNNING;
+    case BTI_TASK_KEPT: return task->makes_actor ? BTI_VIEW_LIVING : BTI_VIEW_ENDING;
+    default: return BTI_VIEW_NONE;
+    }
+}
+
+static bti_view_awaited awaited(const bti_object *object) {
+    const bti_task_record *maker = object ? object->maker : NULL;
+    if (!maker || atomic_load(&object->state) != BTI_OBJECT_PENDING) return (bti_view_awaited){0};
+    bti_view_state state = state_of(maker);
+    bool runs = state >= BTI_VIEW_RUNNING;
+    return (bti_view_awaited){maker->function, state, runs && maker->client ? maker->client->pid : 0,
+                              runs ? maker->begun_ns : maker->submitted_ns};
+}
+
+static void find_missing(const bti_task_record *task, bti_view_task *to) {
+    const char *packed = bti_arguments_of(task); /* NULL: on disk */
+    for (int i = 0; packed && i < bti_packed_count(packed); i++) {
+        bti_packed_value head = bti_unpack(packed, i).head;
+        if (head.type != BT_REFERENCE || atomic_load(&head.as.object->state) != BTI_OBJECT_PENDING) continue;
+        to->argument = i + 1;
+        to->awaited = awaited(head.as.object);
+        return;
+    }
+}
+
+/* Of a group's bundle there is a copy for each task that waits. */
+static void copy_supply(bti_state *state, bti_view *view, const bti_queue *queue, bti_view_task *to) {
+    to->amounts = queue->amounts;
+    to->from = bti_supply_of(state, queue);
+    to->group_waits = queue->group && !queue->group->has;
+    if (to->state != BTI_VIEW_RESOURCES || !queue->group || view->supplies.count == view->supplies.capacity) return;
+    to->supply = (int)view->supplies.count;
+    view->supplies.items[view->supplies.count++] = *to->from;
+}
+
+static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_record *task) {
+    bti_view_task to = {.sequence = task->sequence,
+                        .submitted_ns = task->submitted_ns,
+                        .begun_ns = task->begun_ns,
+                        .gpus = task->gpus,
+                        .function = task->function,
+                        .priority = task->priority,
+                        .state = state_of(task),
+                        .missing = task->missing,
+                        .cpus_lent = task->cpus_lent,
+                        .supply = -1,
+                        .of_actor = task->actor != NULL};
+    if (task->queue) copy_supply(state, view, task->queue, &to);
+    if (task->client && task->state != BTI_TASK_QUEUED) to.pid = task->client->pid, to.worker = task->client->number;
+    if (task->actor) memcpy(to.actor, task->actor->name, sizeof to.actor);
+    if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
+    if (to.state == BTI_VIEW_ARGUMENTS) find_missing(task, &to);
+    if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(task->client->awaited);
+    return to;
+}
+
+/* --- those that run -------------------------------------------------------------------------------------------------- */
+
+static void copy_worker(bti_state *state, bti_view *view, const bti_client *client) {
+    const bti_task_record *task = client->task;
+    bti_view_worker to = {client->number,       client->state, client->pid, task ? task->function : NULL, "",
+                          client->actor != NULL};
+    if (client->actor) memcpy(to.actor, client->actor->name, sizeof to.actor);
+    view->workers.items[view->workers.count++] = to;
+    if (task && !task->makes_actor) view->running.items[view->running.count++] = copy_task(state, view, task);
+}
+
+static void copy_actor(bti_state *state, bti_view *view, const bti_actor_record *actor) {
+    const bti_task_record *method = actor->client ? actor->client->task : NULL;
+    if (!actor->maker) return;
+    bti_view_actor to = {
+        copy_task(state, view, actor->maker), actor->state, actor->length, actor->restarts, actor->restarted, NULL};
+    if (method && !method->makes_actor) to.method = method->function;
+    view->actors.items[view->actors.count++] = to;
+}
+
+static void copy_group(bti_state *state, bti_view *view, const bti_group_record *group) {
+    bti_view_group to = {.bundles = group->count, .users = group->users, .has = group->has};
+    if (group->released && !group->has) return;
+    for (int b = 0; b < group->count; b++) {
+        if (group->has) to.gpus |= group->bundles[b].gpus;
+        for (int r = 0; r < state->resource_count; r++) to.total.of[r] += group->bundles[b].total.of[r];
+    }
+    view->groups.items[view->groups.count++] = to;
+}
+
+static void copy_state(bti_state *state, bti_view *view) {
+    const bti_client *program = state->program;
+    view->state = *state;
+    view->program = program->pid;
+    view->program_waits = program->blocked > 0;
+    if (view->program_waits) view->program_awaits = awaited(program->awaited);
+    view->objects = state->arena->records[BTI_OBJECTS].live;
+    view->recoveries = state->arena->recoveries;
+    view->now_ns = bti_now_ns();
+}
+
+static bool take_running(bti_state *state, bti_view *view) {
+    const bti_records *records = state->arena->records;
+    size_t workers = state->worker_count + MORE, actors = records[BTI_ACTORS].live + MORE,
+           groups = records[BTI_GROUPS].live + MORE;
+    if (!bti_vec_reserve(&view->workers, workers) || !bti_vec_reserve(&view->running, workers) ||
+        !bti_vec_reserve(&view->actors, actors) || !bti_vec_reserve(&view->groups, groups) ||
+        !bti_vec_reserve(&view->supplies, 2 * BTI_VIEW_WAITING))
+        return false;
+    bti_arena_lock(state->arena);
+    copy_state(state, view);
+    for (const bti_client *c = state->clients; c && view->workers.count < workers; c = c->next)
+        if (!c->is_program) copy_worker(state, view, c);
+    for (const bti_actor_record *a = state->actors; a && view->actors.count < actors; a = a->next)
+        copy_actor(state, view, a);
+    for (const bti_group_record *g = state->groups; g && view->groups.count < groups; g = g->next)
+        copy_group(state, view, g);
+    bti_arena_unlock(state->arena);
+    return true;
+}
+
+/* --- those that wait for resources: the first of all heaps ------------------------------------------------------------ */
+
+static bool goes_before(const bti_task_record *a, const bti_task_record *b) {
+    return a->priority != b->priority ? a->priority > b->priority : a->sequence < b->sequence;
+}
+
+static bool take_queued(bti_state *state, bti_view *view) {
+    const bti_task_record *edge[HEADS + 2 * BTI_VIEW_WAITING + 1]; /* of the heaps, below what was taken */
+    size_t edges = 0;
+    if (!bti_vec_reserve(&view->waiting, 3 * BTI_VIEW_WAITING)) return false;
+    bti_arena_lock(state->arena);
+    for (const bti_queue *q = state->queues; q && edges < HEADS; q = q->next)
+        if (q->first) edge[edges++] = q->first;
+    for (int taken = 0; edges && taken < 2 * BTI_VIEW_WAITING && view->waiting.count < BTI_VIEW_WAITING; taken++) {
+        size_t best = 0;
+        for (size_t i = 1; i < edges; i++)
+            if (goes_before(edge[i], edge[best])) best = i;
+        const bti_task_record *task = edge[best];
+        edge[best] = edge[--edges];
+        if (task->left) edge[edges++] = task->left;
+        if (task->right) edge[edges++] = task->right;
+        if (state_of(task) == BTI_VIEW_RESOURCES)
+            view->waiting.items[view->waiting.count++] = copy_task(state, view, task);
+    }
+    bti_arena_unlock(state->arena);
+    return true;
+}
+
+/* --- all of them, counted; those that wait for other things -------------------------------------------------------------- */
+
+static const bti_function_record *function_at(const bti_records *functions, uint32_t index) {
+    return (const bti_function_record *)(const void *)(functions->first + index * functions->bytes);
+}
+
+static void count_task(bti_state *state, bti_view *view, const bti_task_record *task) {
+    const bti_records *functions = &state->arena->records[BTI_FUNCTIONS];
+    uint32_t index = (uint32_t)(((const char *)task->function - functions->first) / (ptrdiff_t)functions->bytes);
+    bti_view_state is = state_of(task);
+    if (!is) return;
+    if (index < view->functions.capacity) view->functions.items[index].count[is]++;
+    view->count[is]++;
+    if ((is == BTI_VIEW_ARGUMENTS || is == BTI_VIEW_TURN) && view->count[is] <= BTI_VIEW_WAITING)
+        view->waiting.items[view->waiting.count++] = copy_task(state, view, task);
+}
+
+static void count_tasks(bti_state *state, bti_view *view) {
+    const bti_records *tasks = &state->arena->records[BTI_TASKS];
+    for (uint32_t at = 0, used = 1; at < used;) {
+        bti_arena_lock(state->arena);
+        used = tasks->used;
+        for (uint32_t end = used - at < CHUNK ? used : at + CHUNK; at < end; at++)
+            count_task(state, view, (const bti_task_record *)(const void *)(tasks->first + at * tasks->bytes));
+        bti_arena_unlock(state->arena);
+    }
+}
+
+static bool take_functions(bti_state *state, bti_view *view) {
+    const bti_records *functions = &state->arena->records[BTI_FUNCTIONS];
+    if (!bti_vec_reserve(&view->functions, functions->used + MORE)) return false;
+    memset(view->functions.items, 0, view->functions.capacity * sizeof *view->functions.items);
+    count_tasks(state, view);
+    for (uint32_t i = 0; i < view->functions.capacity; i++) {
+        bti_view_function f = view->functions.items[i];
+        uint64_t all = 0;
+        f.function = function_at(functions, i);
+        for (int s = 0; s < BTI_VIEW_STATES; s++) all += f.count[s];
+        if (all) view->functions.items[view->functions.count++] = f;
+    }
+    return true;
+}
+
+bool bti_view_take(bti_state *state, bti_view *view) {
+    *view = (bti_view){0};
+    if (take_running(state, view) && take_queued(state, view) && take_functions(state, view)) return true;
+    bti_view_free(view);
+    return false;
+}
+
+void bti_view_free(bti_view *view) {
+    bti_vec_free(&view->running);
+    bti_vec_free(&view->waiting);
+    bti_vec_free(&view->supplies);
+    bti_vec_free(&view->workers);
+    bti_vec_free(&view->actors);
+    bti_vec_free(&view->groups);
+    bti_vec_free(&view->functions);
+}

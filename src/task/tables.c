@@ -1,0 +1,260 @@
+/* A view as tables, for people: made from its JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "task/view.h"
+
+enum { COLUMNS = 7, ROWS = 32, WIDEST = 40 };
+
+/* The first row is the heading; the last column is as wide as it likes. */
+typedef struct table {
+    int columns, rows;
+    char cell[ROWS + 1][COLUMNS][WIDEST];
+    char *last[ROWS + 1]; /* in place of the cell */
+    size_t left_out;
+} table;
+
+static const char *text(const json_t *object, const char *key) {
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "";
+}
+
+static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+
+static const char *bytes_text(double bytes, char *to, size_t size) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 5; unit++) bytes /= 1024;
+    snprintf(to, size, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return to;
+}
+
+/* Names come from files of programs. */
+static char *without_controls(char *words) {
+    for (char *at = words; at && *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    return words;
+}
+
+static void add_table(bti_str *out, table *t) {
+    int width[COLUMNS] = {0};
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < t->columns; c++)
+            if ((int)strlen(t->cell[r][c]) > width[c]) width[c] = (int)strlen(t->cell[r][c]);
+    bti_str_add(out, "\n");
+    for (int r = 0; r < t->rows; r++) {
+        for (int c = 0; c < t->columns; c++) {
+            bool last = c == t->columns - 1;
+            const char *cell = without_controls(last && t->last[r] ? t->last[r] : t->cell[r][c]);
+            bti_str_addf(out, "%s%-*s", c ? "  " : "", last ? 0 : width[c], cell);
+        }
+        while (out->length && out->text[out->length - 1] == ' ') out->text[--out->length] = '\0';
+        bti_str_add(out, "\n");
+        bti_free(t->last[r]);
+    }
+    if (t->left_out) bti_str_addf(out, "and %zu more\n", t->left_out);
+    bti_free(t);
+}
+
+/* NULL when memory is short. */
+static table *new_table(int columns, const char *const *names) {
+    table *t = bti_calloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->columns = columns;
+    for (int c = 0; c < columns; c++) snprintf(t->cell[0][c], WIDEST, "%s", names[c]);
+    t->rows = 1;
+    return t;
+}
+
+static bool has_room(table *t) {
+    if (t->rows <= ROWS) return true;
+    t->left_out++;
+    return false;
+}
+
+static void BT_PRINTF(3, 4) put(table *t, int column, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(t->cell[t->rows][column], WIDEST, format, list);
+    va_end(list);
+}
+
+/* "0,1" */
+static void put_gpus(table *t, int column, const json_t *gpus) {
+    size_t index, length = 0;
+    const json_t *gpu;
+    char *cell = t->cell[t->rows][column];
+    if (!json_array_size(gpus)) put(t, column, "-");
+    json_array_foreach(gpus, index, gpu) if (length < WIDEST) length +=
+        (size_t)snprintf(cell + length, WIDEST - length, "%s%d", index ? "," : "", (int)json_integer_value(gpu));
+}
+
+/* --- the parts ------------------------------------------------------------------------------------------------------- */
+
+static void add_head(bti_str *out, const json_t *runtime) {
+    char used[24], limit[24];
+    size_t index;
+    const json_t *resource, *store = json_object_get(runtime, "store");
+    bti_str_addf(out, "%s (process %.0f), for %.1f s\n", text(runtime, "program"), number(runtime, "pid"),
+                 number(runtime, "seconds"));
+    if (*text(runtime, "why")) bti_str_addf(out, "%s\n", text(runtime, "why"));
+    json_array_foreach(json_object_get(runtime, "resources"), index, resource) {
+        bti_str_addf(out, "%s%s %g of %g free", index ? ", " : "", text(resource, "name"), number(resource, "free"),
+                     number(resource, "total"));
+    }
+    bti_str_addf(out, "; store %s of %s, %.0f objects\n", bytes_text(number(store, "used_bytes"), used, sizeof used),
+                 bytes_text(number(store, "limit_bytes"), limit, sizeof limit), number(store, "objects"));
+}
+
+static bool add_gpus(bti_str *out, const json_t *runtime) {
+    size_t index, nth;
+    const json_t *gpu, *user, *gpus = json_object_get(runtime, "gpus");
+    table *t = json_array_size(gpus) ? new_table(3, (const char *[]){"GPU", "USED", "BY"}) : NULL;
+    if (!t) return !json_array_size(gpus);
+    json_array_foreach(gpus, index, gpu) {
+        bti_str by = {0};
+        if (!has_room(t)) continue;
+        put(t, 0, "%.0f", number(gpu, "number"));
+        put(t, 1, "%g", number(gpu, "used"));
+        json_array_foreach(json_object_get(gpu, "by"), nth, user) {
+            if (json_object_get(user, "group")) {
+                bti_str_addf(&by, "%sa group", nth ? ", " : "");
+                continue;
+            }
+            const char *actor = text(user, "actor"), *name = *actor ? actor : text(user, "function");
+            bti_str_addf(&by, "%s%s (process %.0f, %g)", nth ? ", " : "", name, number(user, "pid"),
+                         number(user, "share"));
+        }
+        put(t, 2, "-");
+        t->last[t->rows++] = bti_str_take(&by);
+    }
+    add_table(out, t);
+    return true;
+}
+
+static bool add_running(bti_str *out, const json_t *runtime) {
+    size_t index;
+    const json_t *task, *tasks = json_object_get(runtime, "running");
+    char bytes[24];
+    table *t =
+        json_array_size(tasks) ? new_table(6, (const char *[]){"RUNS", "PROCESS", "FOR", "GPU", "MEMORY", ""}) : NULL;
+    if (!t) return !json_array_size(tasks);
+    json_array_foreach(tasks, index, task) {
+        if (!has_room(t)) continue;
+        put(t, 0, "%s", text(task, "function"));
+        put(t, 1, "%.0f", number(task, "pid"));
+        put(t, 2, "%.1f s", number(task, "seconds"));
+        put_gpus(t, 3, json_object_get(task, "gpus"));
+        put(t, 4, "%s", bytes_text(number(task, "resident_bytes"), bytes, sizeof bytes));
+        t->last[t->rows++] = bti_strdup(text(task, "why"));
+    }
+    add_table(out, t);
+    return true;
+}
+
+static bool add_actors(bti_str *out, const json_t *runtime) {
+    size_t index;
+    const json_t *actor, *actors = json_object_get(runtime, "actors");
+    static const char *const names[] = {"ACTOR", "PROCESS", "STATE", "GPU", "QUEUED", "RESTARTED", "RUNS"};
+    table *t = json_array_size(actors) ? new_table(7, names) : NULL;
+    if (!t) return !json_array_size(actors);
+    json_array_foreach(actors, index, actor) {
+        const char *name = text(actor, "name"), *why = text(actor, "why");
+        if (!has_room(t)) continue;
+        put(t, 0, "%s", *name ? name : text(actor, "function"));
+        put(t, 1, "%.0f", number(actor, "pid"));
+        put(t, 2, "%s", text(actor, "state"));
+        put_gpus(t, 3, json_object_get(actor, "gpus"));
+        put(t, 4, "%.0f", number(actor, "queued"));
+        put(t, 5, "%.0f", number(actor, "restarted"));
+        t->last[t->rows++] = bti_strdup(*why ? why : text(actor, "method"));
+    }
+    add_table(out, t);
+    return true;
+}
+
+static bool add_groups(bti_str *out, const json_t *runtime) {
+    size_t index;
+    const json_t *group, *groups = json_object_get(runtime, "groups");
+    table *t = json_array_size(groups) ? new_table(3, (const char *[]){"GROUP OF", "USED BY", ""}) : NULL;
+    if (!t) return !json_array_size(groups);
+    json_array_foreach(groups, index, group) {
+        if (!has_room(t)) continue;
+        put(t, 0, "%.0f bundles", number(group, "bundles"));
+        put(t, 1, "%.0f", number(group, "users"));
+        t->last[t->rows++] = bti_strdup(text(group, "why"));
+    }
+    add_table(out, t);
+    return true;
+}
+
+static bool add_waiting(bti_str *out, const json_t *runtime) {
+    size_t index;
+    const json_t *task, *tasks = json_object_get(runtime, "waiting"), *counts = json_object_get(runtime, "tasks");
+    table *t = json_array_size(tasks) ? new_table(4, (const char *[]){"WAITS", "TASK", "FOR", "WHY"}) : NULL;
+    if (!t) return !json_array_size(tasks);
+    json_array_foreach(tasks, index, task) {
+        if (!has_room(t)) continue;
+        put(t, 0, "%s", text(task, "function"));
+        put(t, 1, "%.0f", number(task, "task"));
+        put(t, 2, "%.1f s", number(task, "submitted_seconds"));
+        t->last[t->rows++] = bti_strdup(text(task, "why"));
+    }
+    double all = number(counts, "waits_for_arguments") + number(counts, "waits_for_resources") +
+                 number(counts, "waits_for_turn"),
+           shown = t->rows - 1;
+    t->left_out = all > shown ? (size_t)(all - shown) : 0;
+    add_table(out, t);
+    return true;
+}
+
+static bool add_functions(bti_str *out, const json_t *runtime) {
+    size_t index;
+    const json_t *f, *functions = json_object_get(json_object_get(runtime, "tasks"), "by_function");
+    static const char *const names[] = {"FUNCTION", "ARGUMENTS", "RESOURCES", "TURN", "STARTING", "RUNNING", "BLOCKED"};
+    static const char *const keys[] = {
+        "", "waits_for_arguments", "waits_for_resources", "waits_for_turn", "starting", "running", "blocked"};
+    table *t = json_array_size(functions) ? new_table(7, names) : NULL;
+    if (!t) return !json_array_size(functions);
+    json_array_foreach(functions, index, f) {
+        if (!has_room(t)) continue;
+        put(t, 0, "%s", text(f, "function"));
+        for (int c = 1; c < 7; c++) put(t, c, "%.0f", number(f, keys[c]));
+        t->rows++;
+    }
+    add_table(out, t);
+    return true;
+}
+
+static bool add_workers(bti_str *out, const json_t *runtime) {
+    size_t index;
+    const json_t *worker, *workers = json_object_get(runtime, "workers");
+    char bytes[24];
+    table *t = json_array_size(workers) ? new_table(5, (const char *[]){"WORKER", "PROCESS", "STATE", "MEMORY", "RUNS"})
+                                        : NULL;
+    if (!t) return !json_array_size(workers);
+    json_array_foreach(workers, index, worker) {
+        if (!has_room(t)) continue;
+        put(t, 0, "%.0f", number(worker, "number"));
+        put(t, 1, "%.0f", number(worker, "pid"));
+        put(t, 2, "%s", text(worker, "state"));
+        put(t, 3, "%s", bytes_text(number(worker, "resident_bytes"), bytes, sizeof bytes));
+        put(t, 4, "%s", text(worker, "function"));
+        t->rows++;
+    }
+    add_table(out, t);
+    return true;
+}
+
+char *bti_view_tables(const json_t *runtime) {
+    bti_str out = {0};
+    add_head(&out, runtime);
+    static bool (*const parts[])(bti_str * out, const json_t *runtime) = {
+        add_gpus, add_running, add_actors, add_waiting, add_groups, add_functions, add_workers};
+    bool done = true;
+    for (size_t i = 0; done && i < sizeof parts / sizeof *parts; i++) done = parts[i](&out, runtime);
+    if (!done) bti_str_free(&out);
+    return bti_str_take(&out);
+}

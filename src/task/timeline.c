@@ -1,0 +1,187 @@
+#include "task/timeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/chrome.h"
+#include "base/vec.h"
+#include "task/local.h"
+#include "task/view.h"
+
+enum { CHUNK = 1024, WORKERS = 1, WAITING = 2 };
+
+typedef BTI_VEC(bti_span) span_list;
+
+bt_status bti_timeline_open(bti_state *state) {
+    return bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline);
+}
+
+static bti_span span_of(const bti_task_record *task) {
+    bti_span span = {.submitted_ns = task->submitted_ns,
+                     .begun_ns = task->begun_ns,
+                     .task = task->sequence,
+                     .gpus = task->gpus,
+                     .function = task->function,
+                     .is_actor = task->makes_actor,
+                     .status = task->result ? task->result->status : BT_OK};
+    if (task->actor) memcpy(span.actor, task->actor->name, sizeof span.actor);
+    if (task->client) span.worker = task->client->number, span.pid = task->client->pid;
+    return span;
+}
+
+void bti_timeline_note(bti_state *state, const bti_task_record *task) {
+    bti_timeline *timeline = state->timeline;
+    bti_span *span = &timeline->spans[timeline->count % BTI_TIMELINE_SPANS];
+    *span = span_of(task);
+    span->ended_ns = bti_now_ns();
+    BTI_SET(state->arena, timeline->count, timeline->count + 1);
+}
+
+/* --- copying --------------------------------------------------------------------------------------------------------- */
+
+/* The oldest of a full ring may be half overwritten by one who died. */
+static uint64_t first_of(const bti_timeline *timeline) {
+    return timeline->count < BTI_TIMELINE_SPANS ? 0 : timeline->count - BTI_TIMELINE_SPANS + 1;
+}
+
+static bool copy_ended(bti_state *state, span_list *spans, uint64_t *lost) {
+    bti_timeline *timeline = state->timeline;
+    for (uint64_t at = *lost = 0, end = 1; at < end;) {
+        if (!bti_vec_reserve(spans, CHUNK)) return false;
+        bti_arena_lock(state->arena);
+        uint64_t first = first_of(timeline);
+        if (end == 1) end = timeline->count;
+        if (at < first) *lost += first - at, at = first;
+        for (int i = 0; i < CHUNK && at < end; i++, at++)
+            spans->items[spans->count++] = timeline->spans[at % BTI_TIMELINE_SPANS];
+        bti_arena_unlock(state->arena);
+    }
+    return true;
+}
+
+static bool copy_running(bti_state *state, span_list *spans) {
+    if (!bti_vec_reserve(spans, 2 * (size_t)state->worker_count + CHUNK)) return false;
+    bti_arena_lock(state->arena);
+    for (const bti_client *c = state->clients; c && spans->count + 1 < spans->capacity; c = c->next) {
+        const bti_task_record *making = c->actor ? c->actor->maker : NULL;
+        if (c->task && c->task->state >= BTI_TASK_RUNNING) spans->items[spans->count++] = span_of(c->task);
+        if (making && making != c->task && making->state == BTI_TASK_KEPT)
+            spans->items[spans->count++] = span_of(making);
+    }
+    bti_arena_unlock(state->arena);
+    return true;
+}
+
+/* --- writing --------------------------------------------------------------------------------------------------------- */
+
+static int by_worker(const void *a, const void *b) {
+    const bti_span *x = a, *y = b;
+    if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
+    return x->begun_ns < y->begun_ns ? -1 : x->begun_ns > y->begun_ns;
+}
+
+static void put_lane(bti_chrome *out, const bti_span *span) {
+    char name[160];
+    const char *actor = *span->actor ? span->actor : span->is_actor ? span->function->name : NULL;
+    if (actor)
+        snprintf(name, sizeof name, "actor %s (process %" PRId32 ")", actor, span->pid);
+    else
+        snprintf(name, sizeof name, "worker %" PRIu32 " (process %" PRId32 ")", span->worker, span->pid);
+    bti_chrome_name(out, "thread_name", WORKERS, (int)span->worker + 1, name);
+}
+
+static void put_run(bti_chrome *out, const bti_state *state, const bti_span *span, uint64_t now) {
+    char gpus[BTI_MOST_GPUS * 8];
+    bti_chrome_begin_slice(out, WORKERS, (int)span->worker + 1, span->begun_ns, span->ended_ns ? span->ended_ns : now,
+                           span->is_actor ? "actor" : "task");
+    bti_chrome_pair(out, "name", span->function->name);
+    fprintf(out->file, ",\"args\":{\"task\":%" PRIu64, span->task);
+    bti_chrome_microseconds(out, "waited_us", span->begun_ns - span->submitted_ns);
+    bti_chrome_pair(out, "status", span->ended_ns ? bt_status_name((bt_status)span->status) : "running");
+    bti_chrome_pair(out, "gpus", bti_view_gpus(state, span->gpus, gpus, sizeof gpus));
+    fputs("}}", out->file);
+}
+
+static void put_wait(bti_chrome *out, const bti_span *span) {
+    for (int end = 0; end < 2; end++) {
+        uint64_t begun = span->begun_ns ? span->begun_ns : span->ended_ns;
+        bti_chrome_begin_at(out, end ? 'e' : 'b', WAITING, 0, end ? begun : span->submitted_ns);
+        fprintf(out->file, ",\"cat\":\"waiting\",\"id\":%" PRIu64, span->task);
+        bti_chrome_pair(out, "name", span->function->name);
+        fputs("}", out->file);
+    }
+}
+
+typedef struct change {
+    uint64_t at_ns;
+    int waiting, running;
+} change;
+
+static int by_time(const void *a, const void *b) {
+    const change *x = a, *y = b;
+    return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
+}
+
+static bool put_counter(bti_chrome *out, const span_list *spans) {
+    BTI_VEC(change) changes = {0};
+    if (!bti_vec_reserve(&changes, spans->count * 3 + 1)) return false;
+    for (size_t i = 0; i < spans->count; i++) {
+        const bti_span *span = &spans->items[i];
+        changes.items[changes.count++] = (change){span->submitted_ns, 1, 0};
+        if (span->begun_ns) changes.items[changes.count++] = (change){span->begun_ns, -1, 1};
+        if (span->ended_ns)
+            changes.items[changes.count++] = (change){span->ended_ns, span->begun_ns ? 0 : -1, span->begun_ns ? -1 : 0};
+    }
+    if (changes.count) qsort(changes.items, changes.count, sizeof *changes.items, by_time);
+    int waiting = 0, running = 0;
+    for (size_t i = 0; i < changes.count; i++) {
+        waiting += changes.items[i].waiting, running += changes.items[i].running;
+        bti_chrome_begin_at(out, 'C', WAITING, 0, changes.items[i].at_ns);
+        fprintf(out->file, ",\"name\":\"tasks\",\"args\":{\"waiting\":%d,\"running\":%d}}", waiting, running);
+    }
+    bti_vec_free(&changes);
+    return true;
+}
+
+static bool print(bti_chrome *out, const bti_state *state, span_list *spans, uint64_t lost) {
+    uint64_t now = bti_now_ns();
+    char program[64];
+    if (spans->count) qsort(spans->items, spans->count, sizeof *spans->items, by_worker);
+    bti_chrome_head(out, bti_view_program(state->program->pid, program, sizeof program), state->program->pid, lost,
+                    now);
+    bti_chrome_events(out);
+    bti_chrome_process(out, WORKERS, "workers");
+    bti_chrome_process(out, WAITING, "waiting");
+    const bti_span *before = NULL;
+    for (size_t i = 0; i < spans->count; i++) {
+        const bti_span *span = &spans->items[i];
+        if (span->begun_ns) {
+            if (!before || before->worker != span->worker) put_lane(out, span);
+            put_run(out, state, before = span, now);
+        }
+        put_wait(out, span);
+    }
+    bool done = put_counter(out, spans);
+    bti_chrome_end(out);
+    return done;
+}
+
+bool bti_timeline_print(bti_state *state, FILE *file) {
+    span_list spans = {0};
+    uint64_t lost;
+    bti_chrome out = {.file = file, .begun_ns = state->started_ns};
+    bool done = copy_ended(state, &spans, &lost) && copy_running(state, &spans) && print(&out, state, &spans, lost);
+    bti_vec_free(&spans);
+    return done;
+}
+
+bt_status bti_local_timeline(const char *path) {
+    FILE *file = fopen(path, "we");
+    if (!file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
+    bool done = bti_timeline_print(bti_process_now.state, file), failed = fflush(file) || ferror(file);
+    int cause = errno;
+    failed = fclose(file) || failed;
+    if (!done) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return failed ? bti_fail(BT_UNKNOWN, "%s cannot be written: %s", path, strerror(cause)) : BT_OK;
+}

@@ -1,0 +1,298 @@
+#include "task/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "task/local.h"
+#include "task/timeline.h"
+
+const char *const bti_view_state_names[BTI_VIEW_STATES] = {
+    [BTI_VIEW_NONE] = "none",
+    [BTI_VIEW_ARGUMENTS] = "waits_for_arguments",
+    [BTI_VIEW_RESOURCES] = "waits_for_resources",
+    [BTI_VIEW_TURN] = "waits_for_turn",
+    [BTI_VIEW_STARTING] = "starting",
+    [BTI_VIEW_RUNNING] = "running",
+    [BTI_VIEW_BLOCKED] = "blocked",
+    [BTI_VIEW_ENDING] = "ending",
+    [BTI_VIEW_LIVING] = "living",
+};
+static const char *const worker_states[] = {"starting", "idle", "busy", "ended"};
+
+/* --- of processes ---------------------------------------------------------------------------------------------------- */
+
+static size_t read_file(int32_t pid, const char *name, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
+    if (file >= 0) close(file);
+    if (length < 0) length = 0;
+    text[length] = '\0';
+    return (size_t)length;
+}
+
+const char *bti_view_program(int32_t pid, char *text, size_t size) {
+    size_t length = read_file(pid, "comm", text, size);
+    if (length) text[length - 1] = '\0'; /* a newline */
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < 0x20) *at = '?';
+    if (!length) snprintf(text, size, "?");
+    return text;
+}
+
+/* Memory that it has for itself or maps, in bytes; 0 when it is gone. */
+static uint64_t resident(int32_t pid) {
+    char text[128];
+    unsigned long long pages = 0;
+    if (pid && read_file(pid, "statm", text, sizeof text) && sscanf(text, "%*u %llu", &pages) != 1) pages = 0;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+const char *bti_view_gpus(const bti_state *state, uint64_t gpus, char *text, size_t size) {
+    size_t length = 0;
+    *text = '\0';
+    for (int g = 0; g < state->gpu_count && length < size; g++)
+        if (gpus >> g & 1)
+            length +=
+                (size_t)snprintf(text + length, size - length, "%s%d", length ? "," : "", (int)state->gpu_number[g]);
+    return text;
+}
+
+/* --- as JSON --------------------------------------------------------------------------------------------------------- */
+
+static json_t *text_of(const char *text) {
+    json_t *value = json_string(text);
+    return value ? value : json_string("?");
+}
+
+static json_t *integer(uint64_t value) { return json_integer((json_int_t)value); }
+static json_t *amount(int64_t units) {
+    return units % BTI_UNIT ? json_real((double)units / BTI_UNIT) : json_integer(units / BTI_UNIT);
+}
+static json_t *seconds(uint64_t from_ns, uint64_t to_ns) {
+    return json_real(to_ns > from_ns ? (double)((to_ns - from_ns) / 1000000) / 1000 : 0);
+}
+static json_t *amounts_json(const bti_view *view, const bti_amounts *amounts) {
+    json_t *all = json_object();
+    for (int r = 0; r < view->state.resource_count; r++)
+        if (amounts->of[r]) json_object_set_new(all, view->state.names[r], amount(amounts->of[r]));
+    return all;
+}
+
+static json_t *gpus_json(const bti_view *view, uint64_t gpus) {
+    json_t *list = json_array();
+    for (int g = 0; g < view->state.gpu_count; g++)
+        if (gpus >> g & 1) json_array_append_new(list, json_integer(view->state.gpu_number[g]));
+    return list;
+}
+
+static json_t *resources_json(const bti_view *view) {
+    json_t *list = json_array();
+    for (int r = 0; r < view->state.resource_count; r++)
+        json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "name", view->state.names[r], "total",
+                                              amount(view->state.machine.total.of[r]), "free",
+                                              amount(view->state.machine.free.of[r])));
+    return list;
+}
+
+static void add_user(json_t *users, const bti_view_task *task, int g, bool is_actor) {
+    int64_t share = task->amounts.of[1] < BTI_UNIT ? task->amounts.of[1] : BTI_UNIT;
+    if (!(task->gpus >> g & 1)) return;
+    json_array_append_new(users, json_pack("{s:o, s:o, s:o, s:i, s:o}", "function", text_of(task->function->name),
+                                           "actor", is_actor ? text_of(task->actor) : json_null(), "task",
+                                           integer(task->sequence), "pid", task->pid, "share", amount(share)));
+}
+
+static json_t *gpu_json(const bti_view *view, int g) {
+    json_t *users = json_array();
+    for (size_t i = 0; i < view->running.count; i++) add_user(users, &view->running.items[i], g, false);
+    for (size_t i = 0; i < view->actors.count; i++) add_user(users, &view->actors.items[i].making, g, true);
+    for (size_t i = 0; i < view->groups.count; i++)
+        if (view->groups.items[i].gpus >> g & 1) json_array_append_new(users, json_pack("{s:b}", "group", 1));
+    return json_pack("{s:i, s:o, s:o}", "number", view->state.gpu_number[g], "used",
+                     amount(BTI_UNIT - view->state.machine.gpu_free[g]), "by", users);
+}
+
+static json_t *all_gpus_json(const bti_view *view) {
+    json_t *list = json_array();
+    for (int g = 0; g < view->state.gpu_count; g++) json_array_append_new(list, gpu_json(view, g));
+    return list;
+}
+
+static json_t *task_json(const bti_view *view, const bti_view_task *task) {
+    char why[1024];
+    json_t *all = json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_of(task->function->name), "task",
+                            integer(task->sequence), "state", bti_view_state_names[task->state], "priority",
+                            task->priority, "resources", amounts_json(view, &task->amounts), "submitted_seconds",
+                            seconds(task->submitted_ns, view->now_ns));
+    if (task->of_actor) json_object_set_new(all, "actor", text_of(task->actor));
+    if (*bti_view_why(view, task, why, sizeof why)) json_object_set_new(all, "why", text_of(why));
+    return all;
+}
+
+static json_t *waiting_json(const bti_view *view) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < view->waiting.count; i++)
+        json_array_append_new(list, task_json(view, &view->waiting.items[i]));
+    return list;
+}
+
+static json_t *running_json(const bti_view *view) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < view->running.count; i++) {
+        const bti_view_task *task = &view->running.items[i];
+        json_t *one = task_json(view, task);
+        json_object_set_new(one, "worker", integer(task->worker));
+        json_object_set_new(one, "pid", json_integer(task->pid));
+        json_object_set_new(one, "seconds", task->begun_ns ? seconds(task->begun_ns, view->now_ns) : json_null());
+        json_object_set_new(one, "gpus", gpus_json(view, task->gpus));
+        json_object_set_new(one, "resident_bytes", integer(resident(task->pid)));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *tasks_json(const bti_view *view) {
+    json_t *list = json_array(), *all = json_object();
+    for (size_t i = 0; i < view->functions.count; i++) {
+        const bti_view_function *f = &view->functions.items[i];
+        json_t *one =
+            json_pack("{s:o, s:o}", "function", text_of(f->function->name), "module", text_of(f->function->module));
+        for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
+            json_object_set_new(one, bti_view_state_names[s], integer(f->count[s]));
+        json_array_append_new(list, one);
+    }
+    for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
+        json_object_set_new(all, bti_view_state_names[s], integer(view->count[s]));
+    json_object_set_new(all, "by_function", list);
+    return all;
+}
+
+static json_t *workers_json(const bti_view *view) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < view->workers.count; i++) {
+        const bti_view_worker *w = &view->workers.items[i];
+        const char *state = w->function ? "busy" : worker_states[w->state];
+        json_array_append_new(list,
+                              json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "number", w->number, "pid", w->pid, "state",
+                                        state, "function", w->function ? text_of(w->function->name) : json_null(),
+                                        "actor", w->is_actor ? text_of(w->actor) : json_null(), "resident_bytes",
+                                        integer(resident(w->pid))));
+    }
+    return list;
+}
+
+static const char *actor_state(const bti_view_actor *actor) {
+    if (actor->state == BTI_ACTOR_DEAD) return "ending";
+    if (actor->making.state == BTI_VIEW_LIVING) return actor->method ? "busy" : "idle";
+    return actor->making.state >= BTI_VIEW_STARTING ? "starting" : "waiting";
+}
+
+static json_t *actors_json(const bti_view *view) {
+    char why[1024];
+    json_t *list = json_array();
+    for (size_t i = 0; i < view->actors.count; i++) {
+        const bti_view_actor *a = &view->actors.items[i];
+        const bti_view_task *making = &a->making;
+        json_t *one =
+            json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name", text_of(making->actor),
+                      "function", text_of(making->function->name), "state", actor_state(a), "pid", making->pid,
+                      "queued", a->length, "method", a->method ? text_of(a->method->name) : json_null(), "gpus",
+                      gpus_json(view, making->gpus), "resources", amounts_json(view, &making->amounts), "restarted",
+                      a->restarted, "restarts_left", a->restarts, "resident_bytes", integer(resident(making->pid)));
+        if (*bti_view_why(view, making, why, sizeof why)) json_object_set_new(one, "why", text_of(why));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *groups_json(const bti_view *view) {
+    char why[512];
+    json_t *list = json_array();
+    for (size_t i = 0; i < view->groups.count; i++) {
+        const bti_view_group *g = &view->groups.items[i];
+        json_t *one = json_pack("{s:b, s:i, s:i, s:o}", "has_resources", g->has, "bundles", g->bundles, "users",
+                                g->users, "resources", amounts_json(view, &g->total));
+        if (*bti_view_why_group(view, g, why, sizeof why)) json_object_set_new(one, "why", text_of(why));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *program_json(const bti_view *view) {
+    char program[64], why[512];
+    const bti_state *state = &view->state;
+    json_t *all = json_pack("{s:i, s:o, s:i, s:o}", "pid", view->program, "program",
+                            text_of(bti_view_program(view->program, program, sizeof program)), "nest_pid",
+                            state->nest_pid, "seconds", seconds(state->started_ns, view->now_ns));
+    if (*bti_view_why_program(view, why, sizeof why)) json_object_set_new(all, "why", text_of(why));
+    return all;
+}
+
+json_t *bti_view_json(const bti_view *view) {
+    const bti_state *state = &view->state;
+    json_t *all = program_json(view);
+    json_t *store = json_pack("{s:o, s:o, s:o}", "used_bytes", integer(state->store_used), "limit_bytes",
+                              integer(state->store_limit), "objects", integer(view->objects));
+    const struct {
+        const char *key;
+        json_t *value;
+    } parts[] = {{"resources", resources_json(view)},
+                 {"gpus", all_gpus_json(view)},
+                 {"tasks", tasks_json(view)},
+                 {"running", running_json(view)},
+                 {"waiting", waiting_json(view)},
+                 {"actors", actors_json(view)},
+                 {"groups", groups_json(view)},
+                 {"workers", workers_json(view)},
+                 {"store", store},
+                 {"recoveries", integer(view->recoveries)}};
+    bool done = all != NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        done = !json_object_set_new(all, parts[i].key, parts[i].value) && done;
+    if (!done) json_decref(all);
+    return done ? all : NULL;
+}
+
+/* --- as text --------------------------------------------------------------------------------------------------------- */
+
+static char *timeline_text(bti_state *state) {
+    char *text = NULL, *copy = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    if (!file) return NULL;
+    bool done = bti_timeline_print(state, file);
+    if (fclose(file) == 0 && done) copy = bti_strdup(text);
+    free(text);
+    return copy;
+}
+
+static char *json_text(const json_t *value) {
+    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL,
+         *copy = text ? bti_strdup(text) : NULL;
+    free(text);
+    return copy;
+}
+
+char *bti_view_text(bti_state *state, const char *what) {
+    bool json = !strcmp(what, "json");
+    if (!strcmp(what, "timeline")) return timeline_text(state);
+    bti_view view;
+    if ((!json && strcmp(what, "text")) || !bti_view_take(state, &view)) return NULL;
+    json_t *value = bti_view_json(&view);
+    char *text = json ? json_text(value) : value ? bti_view_tables(value) : NULL;
+    json_decref(value);
+    bti_view_free(&view);
+    return text;
+}
+
+char *bti_local_text(bool json) {
+    char *text = bti_view_text(bti_process_now.state, json ? "json" : "text");
+    if (!text) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return text;
+}

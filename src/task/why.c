@@ -1,0 +1,160 @@
+/* Why something waits, in words. */
+#include <stdio.h>
+
+#include "task/view.h"
+
+enum { HOLDERS = 4 }; /* that are named */
+
+typedef struct words {
+    char *text;
+    size_t size, length;
+} words;
+
+static void BT_PRINTF(2, 3) add(words *to, const char *format, ...) {
+    if (to->length >= to->size) return;
+    va_list list;
+    va_start(list, format);
+    to->length += (size_t)vsnprintf(to->text + to->length, to->size - to->length, format, list);
+    va_end(list);
+}
+
+static double amount(int64_t units) { return (double)(units > 0 ? units : 0) / BTI_UNIT; }
+
+static double seconds_since(const bti_view *view, uint64_t ns) {
+    return view->now_ns > ns ? (double)(view->now_ns - ns) / 1e9 : 0;
+}
+
+/* --- resources --------------------------------------------------------------------------------------------------------- */
+
+static int whole_gpus(const bti_view *view, const bti_supply *supply) {
+    int count = 0;
+    for (int g = 0; g < view->state.gpu_count; g++) count += supply->gpu_free[g] == BTI_UNIT;
+    return count;
+}
+
+/* What it lacks, as an index; -1: nothing. */
+static int lack(const bti_view *view, const bti_supply *supply, const bti_amounts *amounts) {
+    for (int r = 0; r < view->state.resource_count; r++)
+        if (amounts->of[r] > 0 && amounts->of[r] > supply->free.of[r]) return r;
+    return bti_supply_fits(&view->state, supply, amounts) ? -1 : 1; /* enough of GPUs in sum alone */
+}
+
+typedef struct holders {
+    words *to;
+    size_t count;
+} holders;
+
+static bool next_holder(holders *h) {
+    bool named = h->count++ < HOLDERS;
+    if (named) add(h->to, h->count == 1 ? "; held by " : ", ");
+    return named;
+}
+
+static void add_holder(holders *h, const bti_view_task *task, const bti_supply *from, int r, bool is_actor) {
+    int64_t held = r == 0 && task->cpus_lent ? 0 : task->amounts.of[r];
+    if (!held || task->state < BTI_VIEW_STARTING || task->from != from || !next_holder(h)) return;
+    if (is_actor && *task->actor)
+        add(h->to, "actor %s", task->actor);
+    else
+        add(h->to, "%s%s", is_actor ? "an actor of " : "", task->function->name);
+    add(h->to, " (process %d, %g)", (int)task->pid, amount(held));
+}
+
+static void add_holders(words *to, const bti_view *view, const bti_supply *from, bool of_machine, int r) {
+    holders h = {to, 0};
+    for (size_t i = 0; i < view->running.count; i++) add_holder(&h, &view->running.items[i], from, r, false);
+    for (size_t i = 0; i < view->actors.count; i++) add_holder(&h, &view->actors.items[i].making, from, r, true);
+    for (size_t i = 0; of_machine && i < view->groups.count; i++) {
+        const bti_view_group *group = &view->groups.items[i];
+        if (group->has && group->total.of[r] && next_holder(&h)) add(to, "a group (%g)", amount(group->total.of[r]));
+    }
+    if (h.count > HOLDERS) add(to, " and %zu more", h.count - HOLDERS);
+}
+
+static void add_lack(words *to, const bti_view *view, const bti_supply *supply, const bti_amounts *amounts, int r) {
+    const char *where = supply == &view->state.machine ? "" : " of its group";
+    add(to, "waits for %g %s%s: %g of %g are free", amount(amounts->of[r]), view->state.names[r], where,
+        amount(supply->free.of[r]), amount(supply->total.of[r]));
+    if (r == 1 && amounts->of[r] <= supply->free.of[r]) add(to, ", %d whole", whole_gpus(view, supply));
+}
+
+static void add_resources(words *to, const bti_view *view, const bti_view_task *task) {
+    const bti_supply *supply = task->supply < 0 ? &view->state.machine : &view->supplies.items[task->supply];
+    int r = lack(view, supply, &task->amounts);
+    if (task->group_waits) {
+        add(to, "waits for its group, which has no resources yet");
+    } else if (r < 0) {
+        add(to, "waits for its turn");
+    } else {
+        add_lack(to, view, supply, &task->amounts, r);
+        add_holders(to, view, task->from, task->supply < 0, r);
+    }
+}
+
+/* --- results ----------------------------------------------------------------------------------------------------------- */
+
+static void add_awaited(words *to, const bti_view *view, const bti_view_awaited *awaited) {
+    double seconds = seconds_since(view, awaited->since_ns);
+    if (!awaited->function)
+        add(to, "a value");
+    else if (awaited->state == BTI_VIEW_RUNNING)
+        add(to, "the result of %s, which has run for %.1f s (process %d)", awaited->function->name, seconds,
+            (int)awaited->pid);
+    else if (awaited->state == BTI_VIEW_BLOCKED)
+        add(to, "the result of %s, which itself waits inside (process %d)", awaited->function->name, (int)awaited->pid);
+    else
+        add(to, "the result of %s, which has waited for %.1f s", awaited->function->name, seconds);
+}
+
+static void add_missing(words *to, const bti_view *view, const bti_view_task *task) {
+    if (!task->argument) {
+        add(to, "waits for %u of its arguments", task->missing);
+        return;
+    }
+    add(to, "waits for argument %d: ", task->argument);
+    add_awaited(to, view, &task->awaited);
+    if (task->missing > 1) add(to, ", and for %u more", task->missing - 1);
+}
+
+const char *bti_view_why(const bti_view *view, const bti_view_task *task, char *text, size_t size) {
+    words to = {text, size, 0};
+    *text = '\0';
+    switch (task->state) {
+    case BTI_VIEW_ARGUMENTS: add_missing(&to, view, task); break;
+    case BTI_VIEW_RESOURCES: add_resources(&to, view, task); break;
+    case BTI_VIEW_TURN:
+        add(&to, "waits for its turn with the actor%s%s", *task->actor ? " " : "", task->actor);
+        if (task->actor_pid) add(&to, " (process %d)", (int)task->actor_pid);
+        break;
+    case BTI_VIEW_STARTING: add(&to, "its process starts"); break;
+    case BTI_VIEW_BLOCKED:
+        add(&to, "waits inside for ");
+        add_awaited(&to, view, &task->awaited);
+        break;
+    case BTI_VIEW_ENDING: add(&to, "done; its GPUs are free when its process is gone"); break;
+    default: break;
+    }
+    return text;
+}
+
+const char *bti_view_why_group(const bti_view *view, const bti_view_group *group, char *text, size_t size) {
+    words to = {text, size, 0};
+    const bti_supply *machine = &view->state.machine;
+    *text = '\0';
+    if (group->has) return text;
+    int r = lack(view, machine, &group->total);
+    if (r < 0)
+        add(&to, "waits for its turn");
+    else
+        add_lack(&to, view, machine, &group->total, r);
+    return text;
+}
+
+const char *bti_view_why_program(const bti_view *view, char *text, size_t size) {
+    words to = {text, size, 0};
+    *text = '\0';
+    if (!view->program_waits) return text;
+    add(&to, "waits for ");
+    add_awaited(&to, view, &view->program_awaits);
+    return text;
+}
