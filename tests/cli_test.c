@@ -51,7 +51,8 @@ static int count_of(const char *text) {
 static void test_help(void **state) {
     assert_int_equal(run("", "--help"), 0);
     assert_says("exit codes: 0 done, 1 failed, 2 wrong usage");
-    const char *const commands[] = {"bench", "demo", "devices", "doctor", "config", "ops", "explain", "fit", "trace"};
+    const char *const commands[] = {"bench",   "demo", "devices", "doctor", "config", "ops",
+                                    "explain", "fit",  "ps",      "top",    "trace"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char arguments[64], usage[64];
         assert_int_equal(run("", "--help"), 0);

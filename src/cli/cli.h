@@ -19,6 +19,8 @@ int cli_explain(int argc, char **argv);
 int cli_fit(int argc, char **argv);
 int cli_ops(int argc, char **argv);
 int cli_run(int argc, char **argv);
+int cli_ps(int argc, char **argv);
+int cli_top(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 
 /* --- arguments (options.c) ------------------------------------------------------------------------------------------ */
@@ -35,6 +37,9 @@ bool cli_byte_count(char **argv, const char *option, const char *text, uint64_t 
 const char *cli_nearest(const char *name, const char *const *names, int count);
 /* For commands whose one option is --json: CLI_OK, or CLI_USAGE. */
 int cli_only_json(int argc, char **argv, bool *json);
+
+/* For commands that may be given the number of a process: 0 when it is not; says what is wrong with it. */
+bool cli_process(int argc, char **argv, int *pid);
 
 /* --- programs (program.c) ------------------------------------------------------------------------------------------- */
 

@@ -54,6 +54,14 @@ static const struct command {
      "sums, the most that was in use indeed, and the step with that sum: what it adds, its largest piece\n"
      "and the line that asked for it; after \"refused\", the greatest sum that the device could not give.\n"
      "The exit code is the program's; 1 when it cannot be run or told nothing.\n"},
+    {"ps", cli_ps, "shows the runtimes of this user: tasks, GPUs, workers, and why who waits",
+     "[--json] [--timeline FILE] [PROCESS]",
+     JSON_HELP
+     "  --timeline FILE   writes what ran where so far, as a Chrome trace, which Perfetto opens\n"
+     "Of all programs that run tasks (bt_runtime_init), or of the one with that process number. As JSON: a list.\n"},
+    {"top", cli_top, "shows the same once a second", "[--once] [PROCESS]",
+     "  --once   one time, as a table; also when standard output is no terminal\n"
+     "q or Ctrl-C ends it.\n"},
     {"trace", cli_trace, "records what a program runs when and where, as a page",
      "[-o PAGE] -- PROGRAM [ARGUMENT...] | FILE",
      "  -o, --output PAGE   the page to write: HTML that needs nothing else (trace.html; of FILE: FILE as .html)\n"

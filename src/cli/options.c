@@ -1,5 +1,6 @@
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,14 @@ const char *cli_nearest(const char *name, const char *const *names, int count) {
         if (distance < least) least = distance, nearest = names[i];
     }
     return nearest;
+}
+
+bool cli_process(int argc, char **argv, int *pid) {
+    *pid = 0;
+    if (optind == argc) return true;
+    if (!cli_number(argv, "PROCESS", argv[optind], 1, INT_MAX, pid)) return false;
+    optind++;
+    return cli_no_more(argc, argv);
 }
 
 int cli_only_json(int argc, char **argv, bool *json) {
