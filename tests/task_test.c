@@ -495,6 +495,23 @@ static void deadlocks_are_errors(void **state) {
     }
 }
 
+static void keep_line(const char *line, void *kept) { snprintf(kept, 1000, "%s", line); }
+
+static void waits_are_told(void **state) {
+    (void)state;
+    char line[1000] = "";
+    OK(bt_runtime_init(.num_cpus = 2, .num_gpus = 2));
+    bt_set_log_sink(keep_line, line);
+    BT_SCOPE {
+        bt_actor *holder = bt_actor_new_with(BT_OPTIONS(.num_gpus = 2, .name = "holder"), counter_new, 1);
+        OK(bt_get(bt_method(holder, counter_add, 1), NULL));
+        bt_ref *waits = bt_remote_with(BT_OPTIONS(.num_gpus = 1), add, 1, 2);
+        expect_error(bt_get_within(waits, 1.3, NULL), BT_DEADLINE_EXCEEDED, "1.3");
+        if (!strstr(line, "add waits for 1 GPU: 0 of 2 are free; held by actor holder")) fail_msg("\"%s\"", line);
+    }
+    bt_set_log_sink(NULL, NULL);
+}
+
 /* --- groups ------------------------------------------------------------------------------------------------------------ */
 
 static void groups_take_all_or_nothing(void **state) {
@@ -544,6 +561,7 @@ int main(void) {
         cmocka_unit_test_teardown(actors_have_names, end_runtime),
         cmocka_unit_test_teardown(actors_hold_gpus, end_runtime),
         cmocka_unit_test_teardown(deadlocks_are_errors, end_runtime),
+        cmocka_unit_test_teardown(waits_are_told, end_runtime),
         cmocka_unit_test_teardown(groups_take_all_or_nothing, end_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/flags.h"
+#include "base/log.h"
 #include "task/process.h"
+#include "task/view.h"
 
 uint64_t bti_now_ns(void) {
     struct timespec now;
@@ -80,6 +83,32 @@ static bool enough(bti_object *const *objects, int count, int wanted) {
     return wanted <= 0;
 }
 
+/* The number of the first call that they wait for and that cannot begin; -1. */
+static int64_t stands_still(bti_state *state, bti_object *const *objects, int count) {
+    int64_t found = -1;
+    bti_arena_lock(state->arena);
+    for (int i = 0; i < count && found < 0; i++) {
+        const bti_task_record *task = objects[i]->maker;
+        if (task && (task->state == BTI_TASK_QUEUED || task->state == BTI_TASK_ARGUMENTS))
+            found = (int64_t)task->sequence;
+    }
+    bti_arena_unlock(state->arena);
+    return found;
+}
+
+static void say_why(bti_state *state, bti_object *const *objects, int count) {
+    char text[1024];
+    bti_view view;
+    int64_t sequence = bti_flag_bool(BTI_FLAG_log_waits) ? stands_still(state, objects, count) : -1;
+    if (sequence < 0 || !bti_view_take(state, &view)) return;
+    for (size_t i = 0; i < view.waiting.count; i++) {
+        const bti_view_task *task = &view.waiting.items[i];
+        if ((int64_t)task->sequence == sequence)
+            bti_log("%s %s", task->function->name, bti_view_why(&view, task, text, sizeof text));
+    }
+    bti_view_free(&view);
+}
+
 static bt_status over(void) { return bti_fail(BT_ABORTED, "the runtime has ended"); }
 
 static bool nest_is_gone(const bti_state *state) {
@@ -109,20 +138,23 @@ bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int w
         return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits"), false;
     }
     bt_status status = BT_OK;
-    for (bool there = true; there && status == BT_OK;) {
+    bool said = false;
+    uint64_t look_at = bti_now_ns() + LOOK_NS;
+    while (status == BT_OK) {
         unsigned seen = atomic_load(word);
         if (enough(objects, count, wanted)) break;
         if (atomic_load(&state->closing)) {
             status = over();
             break;
         }
-        uint64_t next = bti_now_ns() + LOOK_NS;
-        if (until_ns && until_ns < next) next = until_ns;
-        if (bti_sleep_on(word, seen, next)) continue;
-        if (next == until_ns)
-            there = false;
-        else
-            status = look(state, objects, count, wanted, until_ns);
+        bti_sleep_on(word, seen, until_ns && until_ns < look_at ? until_ns : look_at);
+        uint64_t now = bti_now_ns();
+        if (until_ns && now >= until_ns) break;
+        if (now < look_at) continue;
+        look_at = now + LOOK_NS;
+        status = look(state, objects, count, wanted, until_ns);
+        if (status == BT_OK && !said) say_why(state, objects, count);
+        said = true;
     }
     end(state, count, waits, until_ns);
     if (count > 1) bti_free(waits);
