@@ -8,35 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "command.h"
+
 #define COMMAND BERTH_BUILD_DIR "/berth bench "
-
-static char output[1 << 16];
-
-/* What a line of the shell prints; its exit code. */
-static int run_line(const char *format, const char *rest) {
-    char line[1000];
-    snprintf(line, sizeof line, format, rest);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
 
 /* `berth bench ARGUMENTS`. */
 static int run(const char *arguments) {
     return run_line("unset BERTH_FLAGS BERTH_SYNC CUDA_VISIBLE_DEVICES; " COMMAND "%s", arguments);
-}
-
-static void assert_says(const char *text) {
-    if (!strstr(output, text)) fail_msg("no \"%s\" in:\n%s", text, output);
 }
 
 static json_t *parse(const char *text) {

@@ -8,42 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
-#define COMMAND BERTH_BUILD_DIR "/berth"
+#include "command.h"
 
-static char output[1 << 18];
+#define COMMAND BERTH_BUILD_DIR "/berth"
 
 /* Runs `berth ARGUMENTS` in the shell, after `before` (settings, cd); its output, errors among it, is in `output`. The exit
  * code. */
 static int run(const char *before, const char *arguments) {
-    char line[2000];
-    snprintf(line, sizeof line, "unset BERTH_FLAGS BERTH_SYNC CUDA_VISIBLE_DEVICES; %s " COMMAND " %s 2>&1", before,
-             arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t length = fread(output, 1, sizeof output - 1, pipe);
-    output[length] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void assert_says(const char *text) {
-    if (!strstr(output, text)) fail_msg("no \"%s\" in:\n%s", text, output);
-}
-
-static void assert_silent_on(const char *text) {
-    if (strstr(output, text)) fail_msg("\"%s\" in:\n%s", text, output);
-}
-
-static int count_of(const char *text) {
-    int count = 0;
-    for (const char *at = output; (at = strstr(at, text)); at += strlen(text)) count++;
-    return count;
+    return run_line("unset BERTH_FLAGS BERTH_SYNC CUDA_VISIBLE_DEVICES; %s " COMMAND " %s 2>&1", before, arguments);
 }
 
 /* --- the command itself --------------------------------------------------------------------------------------------- */
@@ -116,16 +92,16 @@ static void test_devices_text(void **state) {
 static void test_devices_json(void **state) {
     assert_int_equal(run("BERTH_FLAGS='devices=sim:gpu*4@512M'", "devices --json"), 0);
     assert_int_equal(output[0], '[');
-    assert_int_equal(count_of("\"kind\": \"GPU\""), 4);
-    assert_int_equal(count_of("\"driver\": \"sim\""), 4);
-    assert_int_equal(count_of("\"total_bytes\": 536870912"), 4);
-    assert_int_equal(count_of("\"default\": true"), 1);
+    assert_int_equal(count_said("\"kind\": \"GPU\""), 4);
+    assert_int_equal(count_said("\"driver\": \"sim\""), 4);
+    assert_int_equal(count_said("\"total_bytes\": 536870912"), 4);
+    assert_int_equal(count_said("\"default\": true"), 1);
     assert_says("\"long_name\": \"/job:localhost/replica:0/task:0/device:GPU:3\"");
 }
 
 static void test_devices_masked(void **state) {
     assert_int_equal(run("BERTH_FLAGS='devices=sim:gpu*4' CUDA_VISIBLE_DEVICES=2,0", "devices --json"), 0);
-    assert_int_equal(count_of("\"kind\": \"GPU\""), 2);
+    assert_int_equal(count_said("\"kind\": \"GPU\""), 2);
     const char *first = strstr(output, "-000000000002\""), *second = strstr(output, "-000000000000\"");
     assert_true(first && second && first < second);
     assert_int_equal(run("BERTH_FLAGS='devices=sim:gpu*4' CUDA_VISIBLE_DEVICES=-1", "devices"), 0);
@@ -163,7 +139,7 @@ static void test_processes_of_a_device(void **state) {
                    "\"uuid\": \"GPU-00000000-0000-0000-0000-000000000002\"}]}");
     assert_int_equal(run(before, "devices"), 0);
     assert_says("GPU:0: memory held by process 4711: 3.0 MiB, process 7: untold\n");
-    assert_int_equal(count_of("memory held by"), 1);
+    assert_int_equal(count_said("memory held by"), 1);
     assert_int_equal(run(before, "doctor"), 0);
     assert_says("held by process 4711: 3.0 MiB, process 7: untold\n");
     assert_says("held by no process\n");
@@ -187,8 +163,8 @@ static void test_config(void **state) {
     assert_says("soft_placement = on\n    set by BERTH_FLAGS (default off); bool, on or off");
     assert_says("placement = berth\n    set by default");
     assert_int_equal(run("BERTH_SYNC=1", "config --json"), 0);
-    assert_int_equal(count_of("\"doc\": \""), bt_flag_count());
-    assert_int_equal(count_of("\"origin\": \"default\""), bt_flag_count() - 1);
+    assert_int_equal(count_said("\"doc\": \""), bt_flag_count());
+    assert_int_equal(count_said("\"origin\": \"default\""), bt_flag_count() - 1);
     assert_says("\"name\": \"sync\",\n    \"value\": \"on\",\n    \"origin\": \"BERTH_SYNC\"");
 }
 
@@ -258,8 +234,8 @@ static void test_doctor_tries_the_compiler(void **state) {
 
 static void test_ops(void **state) {
     assert_int_equal(run("", "ops --json"), 0);
-    assert_int_equal(count_of("\"class\": \""), bt_primitive_count());
-    assert_int_equal(count_of("\"log_name\": \""), bt_operation_count());
+    assert_int_equal(count_said("\"class\": \""), bt_primitive_count());
+    assert_int_equal(count_said("\"log_name\": \""), bt_operation_count());
     assert_int_equal(run("", "ops"), 0);
     for (int i = 0; i < bt_primitive_count(); i++) {
         bt_primitive_info info = BT_PRIMITIVE_INFO_INIT;

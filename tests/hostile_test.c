@@ -7,34 +7,20 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include <berth.h>
 
-#define FAKES BERTH_BUILD_DIR "/fakes/hostile"
+#include "command.h"
 
-static char output[1 << 16];
+#define FAKES BERTH_BUILD_DIR "/fakes/hostile"
 
 /* Runs COMMAND with that library in the place of libcuda.so.1 or libOpenCL.so.1; its exit code. */
 static int run(const char *how, const char *command, const char *arguments) {
-    char line[2000];
-    snprintf(line, sizeof line,
-             "BERTH_FAKE_HOSTILE=%s OCL_ICD_VENDORS=" FAKES " LD_LIBRARY_PATH=" FAKES
-             " BERTH_FLAGS=cache=off,probe_seconds=1,cuda_path=" FAKES " timeout 60 %s %s 2>&1",
-             how, command, arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t length = fread(output, 1, sizeof output - 1, pipe);
-    output[length] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void assert_says(const char *text) {
-    if (!strstr(output, text)) fail_msg("no \"%s\" in:\n%s", text, output);
+    return run_line("BERTH_FAKE_HOSTILE=%s OCL_ICD_VENDORS=" FAKES " LD_LIBRARY_PATH=" FAKES
+                    " BERTH_FLAGS=cache=off,probe_seconds=1,cuda_path=" FAKES " timeout 60 %s %s 2>&1",
+                    how, command, arguments);
 }
 
 static const struct {

@@ -1,24 +1,11 @@
 // Leases between programs, of simulated GPUs: `berth run` as a user runs it, and the calls.
 // timeout: 120
+#include "command.h"
 #include "lease_board.h"
-
-static char output[1 << 16];
 
 /* Runs `BEFORE berth run ARGUMENTS` in the shell; its output, errors among it, is in `output`. The exit code. */
 static int run(const char *before, const char *arguments) {
-    char line[2000];
-    snprintf(line, sizeof line, "%s " COMMAND " run %s 2>&1", before, arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t length = fread(output, 1, sizeof output - 1, pipe);
-    output[length] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static void assert_says(const char *text) {
-    if (!strstr(output, text)) fail_msg("no \"%s\" in:\n%s", text, output);
+    return run_line("%s " COMMAND " run %s 2>&1", before, arguments);
 }
 
 #define SHOW "sh -c 'echo [$CUDA_VISIBLE_DEVICES] [$CUDA_DEVICE_ORDER] [$BERTH_FLAGS]'"
