@@ -1,26 +1,24 @@
 #!/usr/bin/env bash
-# Compiles each ```c block of README.md whose next block is ```text, runs it, and compares what it prints with that text (by
+# Compiles each ```c block of README.md and docs/tasks.md whose next block is ```text, runs it, and compares what it prints with that text (by
 # tests/run_example.sh: a line `~ RE` is a pattern).   tests/readme_examples.sh [BUILD-DIR [REPO-DIR]]
 # A block without main is the body of one, inside of a BT_SCOPE. Before a ```c block may stand, each on a line of its own,
 #   <!-- env: NAME=value -->      in the environment of the program, such as BERTH_FLAGS=devices=sim:gpu*4
-# Exits with 77 where there is no README.md.
 set -euo pipefail
 repo=$(cd "${2:-$(dirname "$0")/..}" && pwd)
 build=$(cd "${1:-$repo/build/release}" && pwd) || { echo "readme: no build; ./go build makes one" >&2; exit 1; }
-readme=$repo/README.md
-[ -f "$readme" ] || { echo "readme: skipped: no README.md yet"; exit 77; }
+pages=(README.md docs/tasks.md)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# WORK/LINE.c, LINE.expected and LINE.env for each pair; LINE is where the ```c stands.
-awk -v work="$work" '
+# WORK/PAGE:LINE.c, .expected and .env for each pair; LINE is where the ```c stands.
+for page in "${pages[@]}"; do awk -v work="$work/${page##*/}:" '
     /^```/ && inside == "" {
         inside = substr($0, 4)
         sub(/[ \t].*/, "", inside)
         if (inside == "") inside = "plain"
         if (inside == "c") { pending = NR; code = "" }
         else if (inside == "text" && pending) {
-            stem = work "/" pending
+            stem = work pending
             printf "%s", code > (stem ".c"); close(stem ".c")
             printf "%s", env > (stem ".env"); close(stem ".env")
             printf "" > (stem ".expected")
@@ -41,7 +39,7 @@ awk -v work="$work" '
         env = env substr($0, 11, length($0) - 14) "\n"
     }
     END { if (inside != "") { print "readme: a block is not closed" > "/dev/stderr"; exit 1 } }
-' "$readme"
+' "$repo/$page"; done
 
 passed=0 failed=0
 shopt -s nullglob
@@ -58,7 +56,7 @@ for source in $(printf '%s\n' "$work"/*.c | sort -V); do
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "readme: FAILED: the example at README.md:$line"
+        echo "readme: FAILED: the example at $line"
         sed 's/^/    /' "$stem.log"
     fi
 done
