@@ -337,10 +337,11 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
 #define BTI_BYTES_AT(out) _Generic((out), void * : 0, default : sizeof *(out))
 
 /* A list of up to 16 values, each made from a C value. */
-#define BTI_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count, ...) count
-#define BTI_COUNT(...) BTI_COUNT_(0, ##__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define BTI_COUNT_(first, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
+#define BTI_COUNT(first, ...) \
+    BTI_COUNT_(first, ##__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0) /* past the first */
 #define BTI_V0()
-#define BTI_V1(x) BTI_VALUE_OF(x)
+#define BTI_V1(x) BTI_VALUE_OF(x),
 #define BTI_V2(x, ...) BTI_VALUE_OF(x), BTI_V1(__VA_ARGS__)
 #define BTI_V3(x, ...) BTI_VALUE_OF(x), BTI_V2(__VA_ARGS__)
 #define BTI_V4(x, ...) BTI_VALUE_OF(x), BTI_V3(__VA_ARGS__)
@@ -356,44 +357,31 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
 #define BTI_V14(x, ...) BTI_VALUE_OF(x), BTI_V13(__VA_ARGS__)
 #define BTI_V15(x, ...) BTI_VALUE_OF(x), BTI_V14(__VA_ARGS__)
 #define BTI_V16(x, ...) BTI_VALUE_OF(x), BTI_V15(__VA_ARGS__)
-#define BTI_VALUES(...) BTI_CAT(BTI_V, BTI_COUNT(__VA_ARGS__))(__VA_ARGS__)
-#define BTI_LIST(...)                                                                                       \
-    (const bt_item_value[]){BTI_VALUES(__VA_ARGS__) BTI_COMMA_IF(BTI_COUNT(__VA_ARGS__)){BT_NOTHING, {0}}}, \
-        BTI_COUNT(__VA_ARGS__)
-#define BTI_COMMA_IF(count) BTI_CAT(BTI_COMMA_, count)
-#define BTI_COMMA_0
-#define BTI_COMMA_1 ,
-#define BTI_COMMA_2 ,
-#define BTI_COMMA_3 ,
-#define BTI_COMMA_4 ,
-#define BTI_COMMA_5 ,
-#define BTI_COMMA_6 ,
-#define BTI_COMMA_7 ,
-#define BTI_COMMA_8 ,
-#define BTI_COMMA_9 ,
-#define BTI_COMMA_10 ,
-#define BTI_COMMA_11 ,
-#define BTI_COMMA_12 ,
-#define BTI_COMMA_13 ,
-#define BTI_COMMA_14 ,
-#define BTI_COMMA_15 ,
-#define BTI_COMMA_16 ,
+#define BTI_LIST(count, ...) (const bt_item_value[]){BTI_CAT(BTI_V, count)(__VA_ARGS__){BT_NOTHING, {0}}}, count
 
-#define bt_remote(function, ...) BTI_AT(bt_ref *, bti_remote(&bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
+#define bt_remote(function, ...) \
+    BTI_AT(bt_ref *,             \
+           bti_remote(&bti_remote_##function, NULL, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
 #define bt_remote_with(options, function, ...) \
-    BTI_AT(bt_ref *, bti_remote(&bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+    BTI_AT(bt_ref *,                           \
+           bti_remote(&bti_remote_##function, options, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
 #define bt_get(ref, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, -1))
 #define bt_get_within(ref, seconds, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, seconds))
 #define bt_argument(task, index, out) bti_argument(task, index, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out)
 #define bt_put(x) BTI_AT(bt_ref *, bti_put(&(const bt_item_value[]){BTI_VALUE_OF(x)}[0]))
 /* `bt_actor_new(counter_new, 5)`, `bt_method(actor, counter_add, 1)`; with options of their own as above. */
-#define bt_actor_new(function, ...) BTI_AT(bt_actor *, bti_actor(&bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
+#define bt_actor_new(function, ...) \
+    BTI_AT(bt_actor *,              \
+           bti_actor(&bti_remote_##function, NULL, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
 #define bt_actor_new_with(options, function, ...) \
-    BTI_AT(bt_actor *, bti_actor(&bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+    BTI_AT(bt_actor *,                            \
+           bti_actor(&bti_remote_##function, options, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
 #define bt_method(actor, function, ...) \
-    BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, NULL, BTI_LIST(__VA_ARGS__)))
-#define bt_method_with(options, actor, function, ...) \
-    BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, options, BTI_LIST(__VA_ARGS__)))
+    BTI_AT(bt_ref *,                    \
+           bti_method(actor, &bti_remote_##function, NULL, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
+#define bt_method_with(options, actor, function, ...)                   \
+    BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, options, \
+                                BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
 #define BTI_VARIABLE(out) \
     { BTI_TYPE_AT(out), BTI_BYTES_AT(out), out }
 #define BTI_O1(x) BTI_VARIABLE(x)
@@ -404,9 +392,9 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
 #define BTI_O6(x, ...) BTI_VARIABLE(x), BTI_O5(__VA_ARGS__)
 #define BTI_O7(x, ...) BTI_VARIABLE(x), BTI_O6(__VA_ARGS__)
 #define BTI_O8(x, ...) BTI_VARIABLE(x), BTI_O7(__VA_ARGS__)
-#define bt_arguments(task, ...)                                                                      \
-    bti_arguments(task, (const bti_variable[]){BTI_CAT(BTI_O, BTI_COUNT(__VA_ARGS__))(__VA_ARGS__)}, \
-                  BTI_COUNT(__VA_ARGS__))
+#define bt_arguments(task, ...)                                                                              \
+    bti_arguments(task, (const bti_variable[]){BTI_CAT(BTI_O, BTI_COUNT(task, ##__VA_ARGS__))(__VA_ARGS__)}, \
+                  BTI_COUNT(task, ##__VA_ARGS__))
 #define bt_return(task, x) bti_return(task, &(const bt_item_value[]){BTI_VALUE_OF(x)}[0])
 #endif
 BT_API bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
