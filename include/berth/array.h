@@ -258,8 +258,9 @@ BT_API double bt_item(bt_array *x);
 BT_API BT_MUST_USE bt_status bt_write(bt_array *x, const void *data, size_t bytes);
 #define bt_write(...) BTI_AT_MUST(bt_write(__VA_ARGS__))
 
-/* A pointer to the computed elements, row-major, a host copy made at the first call: borrowed until the array is released or
- * written (bt_write); NULL with the cause in the error record. Computes and waits. */
+/* A pointer to the computed elements, row-major, for reading: where they lie, when that is the host's memory and they lie so, else a host copy
+ * made at the first call; borrowed until the array is released or written (bt_write); NULL with the cause in the error record. Computes and
+ * waits. */
 BT_API const void *bt_map(bt_array *x);
 #define bt_map(...) BTI_AT(const void *, bt_map(__VA_ARGS__))
 

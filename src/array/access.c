@@ -129,6 +129,16 @@ static bool host_copy(bti_node *node, void **copy) {
     return *copy;
 }
 
+/* Where the host can read them without a copy; NULL: nowhere, or they failed. */
+static const void *elements_in_place(bti_node *node) {
+    if (node->symbolic || node->device < 0 || !bti_device_has_host_memory(node->device) ||
+        bti_block_node(node) != BT_OK)
+        return NULL;
+    if (!bti_layout_is_dense(node->rank, node->shape, &node->layout)) return NULL;
+    size_t offset = (size_t)node->layout.offset * bt_dtype_size((bt_dtype)node->dtype);
+    return (const void *)(uintptr_t)(node->buffer->address + offset);
+}
+
 const void *bt_map(bt_array *x) {
     BTI_PUBLIC("bt_map");
     bti_error *error = bti_array_error(x);
@@ -138,6 +148,8 @@ const void *bt_map(bt_array *x) {
     }
     if (x->mapped) return x->mapped;
     bti_node *node = bti_node_of(x);
+    const void *in_place = elements_in_place(node);
+    if (in_place) return in_place;
     void *copy;
     if (!host_copy(node, &copy)) return NULL;
     if (bti_read_node(node, copy) != BT_OK) {

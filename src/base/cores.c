@@ -8,6 +8,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -245,6 +246,25 @@ void bti_parallel(int64_t count, int64_t grain, void (*body)(void *context, int6
     wait_for_helpers(&j);
     atomic_fetch_sub(&callers, 1);
     inside = false;
+}
+
+enum { COPY_PIECE = 4 << 20 };
+
+typedef struct bytes_copy {
+    char *to;
+    const char *from;
+} bytes_copy;
+
+static void copy_piece(void *context, int64_t begin, int64_t end) {
+    const bytes_copy *c = context;
+    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+void bti_copy_bytes(void *to, const void *from, size_t bytes) {
+    if (bytes < 2 * COPY_PIECE)
+        memcpy(to, from, bytes);
+    else
+        bti_parallel((int64_t)bytes, COPY_PIECE, copy_piece, &(bytes_copy){to, from});
 }
 
 void bti_cores_shutdown(void) {

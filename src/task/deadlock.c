@@ -44,12 +44,8 @@ static bool can_come(const search *s, const bti_object *object, int depth);
 static bool task_ends(const search *s, bti_task_record *task, int depth);
 
 static bool arguments_come(const search *s, const bti_task_record *task, int depth) {
-    const char *packed = task->missing ? bti_arguments_of(task) : NULL;
-    if (task->missing && !packed) return true; /* on disk */
-    for (int i = 0; packed && i < bti_packed_count(packed); i++) {
-        bti_unpacked_value value = bti_unpack(packed, i);
-        if (value.head.type == BT_REFERENCE && !can_come(s, value.head.as.object, depth + 1)) return false;
-    }
+    for (uint32_t i = 0; task->missing && i < task->object_count; i++)
+        if (!task->objects[i]->actor && !can_come(s, task->objects[i], depth + 1)) return false;
     return true;
 }
 

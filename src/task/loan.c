@@ -26,6 +26,7 @@ static void end(void *lender) {
         bti_hold_free(state, l->hold, &wakes);
         bti_arena_unlock(state->arena);
         bti_wake(state, &wakes);
+        bti_store_tidy(state);
     }
     if (l->of_program) bti_state_release(state);
     bti_free(l);
@@ -34,10 +35,7 @@ static void end(void *lender) {
 static bti_hold *hold_pinned(bti_state *state, bti_object *object) {
     bti_arena_lock(state->arena);
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
-    if (hold) {
-        hold->pinned = true;
-        BTI_SET(state->arena, object->pins, object->pins + 1);
-    }
+    if (hold) bti_hold_pin(state, hold);
     bti_arena_unlock(state->arena);
     return hold;
 }

@@ -18,6 +18,7 @@ static void release(void *held) {
     bti_dispatch(state, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
+    bti_store_tidy(state);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
@@ -81,20 +82,18 @@ static bt_status wait_for(void *const *held, int count, int wanted, double secon
     return waited ? BT_OK : bt_error_status();
 }
 
-/* What is read from it points into it. */
-static bt_status pin(bti_state *state, bti_hold *hold) {
-    if (hold->pinned) return BT_OK;
-    BTI_TRY(bti_object_pin(state, hold->object));
+/* Texts and bytes are read where they stand, as long as the reference is held. */
+static void keep_pinned(bti_state *state, bti_hold *held, bti_hold *reading, bool points_into) {
+    bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
-    if (hold->pinned)
-        bti_object_unpin(state, hold->object);
-    else
-        BTI_SET(state->arena, hold->pinned, true);
+    if (points_into) bti_hold_pin(state, held);
+    bti_hold_free(state, reading, &wakes);
     bti_arena_unlock(state->arena);
-    return BT_OK;
+    bti_wake(state, &wakes);
 }
 
 static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
+    bti_state *state = bti_process_now.state;
     bti_object *object = hold_of(held)->object;
     if (!is_done(held)) {
         BTI_TRY(wait_for(&held, 1, 1, seconds));
@@ -102,9 +101,12 @@ static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, do
     }
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
     if (type == BT_NOTHING) return BT_OK;
-    BTI_TRY(pin(bti_process_now.state, held));
+    bti_hold *reading = NULL;
+    if (object->bytes > sizeof object->small && !(reading = bti_object_pinned(state, object))) return bt_error_status();
     bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
-    return bti_value_to(&value, object, type, bytes, out, NULL, 0);
+    bt_status status = bti_value_to(&value, object, type, bytes, out, NULL, 0);
+    if (reading) keep_pinned(state, held, reading, type == BT_TEXT_VALUE || type == BT_BYTES);
+    return status;
 }
 
 static double resource(const char *name, bool only_free) {

@@ -68,14 +68,21 @@ static void read_errors(uv_stream_t *stream, ssize_t length, const uv_buf_t *buf
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
+/* Of the files past the standard ones only these two. */
+static void keep_open(int a, int b) {
+    unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
+    if ((int)low < 3) low = high;
+    if (low > 3) close_range(3, low - 1, 0);
+    if (high > low + 1) close_range(low + 1, high - 1, 0);
+    close_range(high + 1, ~0u, 0);
+}
+
 static _Noreturn void be_worker(bti_client *client, int errors) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != state->nest_pid) _exit(1);
     setpgid(0, 0);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
-    int event = state->nest_event; /* the one that stays open */
-    if (event > 3) close_range(3, (unsigned)event - 1, 0);
-    close_range((unsigned)event + 1, ~0u, 0);
+    keep_open(state->nest_event, state->spill_file);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigset_t none;

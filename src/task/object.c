@@ -35,6 +35,7 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
     bti_arena *arena = state->arena;
     BTI_SET(arena, object->maker, NULL);
     BTI_SET(arena, *(uint32_t *)&object->state, (uint32_t)as);
+    if (as == BTI_OBJECT_READY) bti_object_rest(state, object);
     for (bti_wait *wait = object->waits; wait; wait = wait->next) bti_wake_later(wakes, &wait->client->word);
     for (bti_link *link = object->links, *next; link; link = next) {
         next = link->next;
@@ -45,9 +46,19 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
     BTI_SET(arena, object->links, NULL);
 }
 
+/* Its maker may be writing there: the room is free when that has ended. */
+static void leave_room(bti_state *state, bti_object *object) {
+    bti_task_record *maker = object->maker;
+    if (!object->value || !maker || maker->left_room) return;
+    BTI_SET(state->arena, maker->left_room, object->value);
+    BTI_SET(state->arena, maker->left_bytes, object->bytes);
+    BTI_SET(state->arena, object->value, NULL);
+}
+
 void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes) {
     bt_item_value value = {.type = BT_TEXT_VALUE, .as.text = text};
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return;
+    leave_room(state, object);
     bti_object_empty(state, object);
     uint64_t bytes = bti_pack_bytes(&value, 1);
     char *room = object->small;
@@ -90,6 +101,7 @@ void bti_hold_free(bti_state *state, bti_hold *hold, bti_wakes *wakes) {
         BTI_SET(arena, hold->before->next, hold->next);
     else
         BTI_SET(arena, hold->client->holds, hold->next);
+    bti_hold_stop_move(state, hold);
     if (hold->pinned) bti_object_unpin(state, hold->object);
     bti_object_drop(state, hold->object, wakes);
     bti_record_free(arena, BTI_HOLDS, hold);

@@ -11,11 +11,22 @@ void bti_object_drop(bti_state *state, bti_object *object,
                      bti_wakes *wakes); /* one holder less; frees it after the last */
 
 /* Without the lock. Room for a value of a pending object that nobody else writes; what stood there is given up. In the store when it is
- * large: RESOURCE_EXHAUSTED when that is full. A process that dies meanwhile leaves no room behind: the object has it. */
+ * large: values that nobody reads go to disk for it, those that were used last the last; RESOURCE_EXHAUSTED at once when that does not help.
+ * CANCELLED when the object is done already. A process that dies meanwhile leaves no room behind: the object has it. */
 bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, char **room);
-/* Without the lock. Its value stays in memory until it is unpinned, however often that was asked for; one that was spilled is read back. */
-bt_status bti_object_pin(bti_state *state, bti_object *object);
-void bti_object_unpin(bti_state *state, bti_object *object); /* with it */
+/* Without the lock. A hold of this process that keeps the value of an object that is ready, and larger than stands in it, in memory; one that
+ * was spilled is read back. NULL with the cause in the error record. */
+bti_hold *bti_object_pinned(bti_state *state, bti_object *object);
+/* With it: the same of a value that is in memory. Nothing when it is pinned already. */
+void bti_hold_pin(bti_state *state, bti_hold *hold);
+/* One pin less. */
+void bti_object_unpin(bti_state *state, bti_object *object);
+/* It is ready, and can be spilled when nobody has it pinned. */
+void bti_object_rest(bti_state *state, bti_object *object);
+/* The process of a hold is gone, or gives up: what it moved stays where it was. */
+void bti_hold_stop_move(bti_state *state, bti_hold *hold);
+/* Without the lock. Gives memory and disk that nobody uses back, but for what is kept for the next values. */
+void bti_store_tidy(bti_state *state);
 
 void bti_object_empty(bti_state *state, bti_object *object); /* of its value, wherever that is */
 

@@ -16,6 +16,7 @@
 #include "task/gpus.h"
 #include "task/options.h"
 #include "task/local.h"
+#include "task/spill.h"
 #include "task/timeline.h"
 
 bti_process bti_process_now;
@@ -39,7 +40,9 @@ enum { THREADS = 2 }; /* ThreadSanitizer has one of its own */
 enum { THREADS = 1 };
 #endif
 
-static bt_status lay_out(bti_arena *arena, uint64_t store_bytes, bti_state **state) {
+#define RECORDS_SPACE ((uint64_t)64 << 30) /* of addresses, for all records but values */
+
+static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, bti_state **state) {
     static const struct {
         size_t bytes;
         uint32_t most;
@@ -55,11 +58,13 @@ static bt_status lay_out(bti_arena *arena, uint64_t store_bytes, bti_state **sta
                  [BTI_GROUPS] = {sizeof(bti_group_record), 1 << 10}};
     BTI_TRY(bti_arena_room(arena, sizeof **state, (void **)state));
     (*state)->arena = arena;
+    (*state)->spill_file = -1;
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
         if (kinds[kind].most) BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes, kinds[kind].most));
     (*state)->started_ns = bti_now_ns();
     BTI_TRY(bti_timeline_open(*state));
-    return bti_store_open(*state, store_bytes);
+    BTI_TRY(bti_store_open(*state, options->store_bytes));
+    return bti_spill_open(*state, options->spill_folder, options->spill_bytes);
 }
 
 static bt_status add_resource(bti_state *state, const char *name, double amount) {
@@ -106,15 +111,16 @@ static uint64_t runtimes;
 
 bt_status bti_local_start(const bt_runtime_options *options) {
     bti_arena *arena;
-    bti_state *state;
+    bti_state *state = NULL;
     int threads = threads_of_process();
     if (threads > THREADS)
         return bti_fail(BT_FAILED_PRECONDITION,
                         "bt_runtime_init: this process has %d threads; it must come before the second", threads);
     BTI_TRY(bti_gpus_check_clean());
-    uint64_t store = options->store_bytes ? options->store_bytes : (uint64_t)8 << 30;
-    BTI_TRY(bti_arena_open((uint64_t)512 << 30, &arena));
-    bt_status status = lay_out(arena, store, &state);
+    bt_runtime_options filled = *options;
+    if (!filled.store_bytes) filled.store_bytes = bti_store_default_bytes();
+    BTI_TRY(bti_arena_open(RECORDS_SPACE + bti_store_address_space(filled.store_bytes), &arena));
+    bt_status status = lay_out(arena, &filled, &state);
     if (status == BT_OK) status = count_resources(state, options);
     if (status == BT_OK) {
         bti_arena_lock(arena);
@@ -126,7 +132,10 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         bti_arena_unlock(arena);
         status = start_nest(state, &program_pipe);
     }
-    if (status != BT_OK) return bti_arena_close(arena), status;
+    if (status != BT_OK) {
+        if (state) bti_spill_close(state);
+        return bti_arena_close(arena), status;
+    }
     atomic_init(&state->users, 1);
     bti_process_now = (bti_process){state, state->program, ++runtimes};
     return BT_OK;
@@ -149,6 +158,7 @@ void bti_local_close(void) {
     bti_state *state = bti_process_now.state;
     close(program_pipe);
     close(state->nest_event);
+    bti_spill_close(state);
     bti_process_now = (bti_process){0};
     bti_state_release(state);
 }

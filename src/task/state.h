@@ -34,7 +34,8 @@ typedef enum bti_record_kind {
     BTI_FUNCTIONS,
     BTI_HOLDS,
     BTI_WAITS,
-    BTI_LINKS
+    BTI_LINKS,
+    BTI_SLOTS
 } bti_record_kind;
 
 typedef struct bti_task_record bti_task_record;
@@ -54,13 +55,17 @@ typedef struct bti_wait {
     bti_client *client;
 } bti_wait;
 
+/* What a hold does meanwhile with the value of its object, without the lock (room.c). */
+typedef enum bti_moving { BTI_STAYS, BTI_MOVES_OUT, BTI_MOVES_IN } bti_moving;
+
 /* A reference that a process holds; gone with it. */
 typedef struct bti_hold {
     bti_free_record record;
     struct bti_hold *next, *before; /* of the client */
     bti_object *object;
     bti_client *client;
-    bool pinned; /* its process has a pointer into the value */
+    bool pinned;    /* its process has a pointer into the value */
+    uint32_t moves; /* bti_moving */
 } bti_hold;
 
 /* A task that waits for an object. */
@@ -74,13 +79,14 @@ typedef enum bti_object_state { BTI_OBJECT_PENDING, BTI_OBJECT_READY, BTI_OBJECT
 
 struct bti_object {
     bti_free_record record;
-    atomic_uint state; /* changes once (an actor's: it may fail later); read without the lock */
-    uint32_t status;   /* when failed; the text is its value */
-    uint32_t holders;  /* holds, waits, tasks that have it as an argument, its maker */
-    uint32_t pins;     /* who has pointers into its value: it stays where it is */
-    uint64_t bytes;    /* of its value, packed (value.h) */
-    char *value;       /* in the store, or NULL: it stands below, or on disk */
-    uint64_t spilled_at;
+    atomic_uint state;     /* changes once (an actor's: it may fail later); read without the lock */
+    uint32_t status;       /* when failed; the text is its value */
+    uint32_t holders;      /* holds, waits, tasks that have it as an argument, its maker */
+    uint32_t pins;         /* who has pointers into its value: it stays where it is */
+    uint64_t bytes;        /* of its value, packed (value.h) */
+    char *value;           /* in the store, or NULL: it stands below, or on disk */
+    struct bti_slot *slot; /* where it is on disk, or (its hold moves out) will be */
+    bti_hold *reader;      /* brings it back: `value` is not filled yet */
     char small[BTI_INLINE_BYTES];
     bti_task_record *maker;  /* until it is done */
     bti_actor_record *actor; /* it stands for this one: ready once it is made */
@@ -135,6 +141,10 @@ struct bti_task_record {
     uint64_t deadline_ns; /* of CLOCK_MONOTONIC; 0: none */
     bti_object *result;
     bti_object *pack; /* its arguments; NULL: they stand below */
+    uint32_t object_count;
+    bti_object *objects[16]; /* those among its arguments */
+    char *left_room;         /* where it still writes a result that nobody wants any more */
+    uint64_t left_bytes;
     char small_arguments[64];
     bti_client *client; /* that runs it */
     int32_t submitter;  /* a process's number */
@@ -221,7 +231,14 @@ typedef struct bti_state {
     bti_client *program;
     bti_function_record *functions;
     uint32_t idle_count, worker_count, clients_ever;
-    uint64_t store_limit, store_used; /* bytes of values */
+    struct bti_store *store;
+    uint64_t store_limit, store_used; /* bytes of values in memory */
+    uint64_t store_memory; /* that the store took from the machine: values, and what is kept for the next ones */
+    uint64_t spill_limit, spilled_bytes;
+    uint32_t spilled_count;
+    int32_t spill_file; /* -1: there is none, for spill_errno */
+    int32_t spill_errno;
+    char spill_folder[256];
     uint64_t sequence;
     uint32_t looks; /* for deadlocks */
     uint64_t started_ns;

@@ -1,10 +1,19 @@
 #include "task/store.h"
 
-#include "task/object.h"
-
+#include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { MOST_ORDERS = BTI_KINDS_OF_RECORDS - BTI_BLOCKS, PAGE = 4096 };
+#include "base/cgroup.h"
+
+enum {
+    MOST_KINDS = BTI_KINDS_OF_RECORDS - BTI_BLOCKS,
+    PAGE = 4096,
+    WARM_ORDER = 14,      /* smaller blocks stay as they are */
+    TRIM_BYTES = 16 << 20 /* at once */
+};
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static int order_of(uint64_t bytes) {
     int order = BTI_SMALLEST_BLOCK;
@@ -13,75 +22,129 @@ static int order_of(uint64_t bytes) {
 }
 
 static int kind_of(int order) { return BTI_BLOCKS + order - BTI_SMALLEST_BLOCK; }
+static uint64_t pages(uint64_t bytes) { return (bytes + BTI_BLOCK_HEAD + PAGE - 1) / PAGE * PAGE; }
+
+/* A block may be half empty. */
+static uint64_t most_blocks(uint64_t limit, int order) { return least((limit >> (order - 1)) + 1, 1u << 22); }
+
+uint64_t bti_store_default_bytes(void) {
+    bti_cgroup group;
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+    bti_cgroup_read(&group);
+    return least(machine, group.memory_bytes) / 10 * 3;
+}
+
+uint64_t bti_store_address_space(uint64_t limit) {
+    uint64_t bytes = PAGE;
+    for (int order = BTI_SMALLEST_BLOCK; order - BTI_SMALLEST_BLOCK < MOST_KINDS; order++) {
+        bytes += (most_blocks(limit, order) << order) + PAGE;
+        if (((uint64_t)1 << order) > limit + BTI_BLOCK_HEAD) break;
+    }
+    return bytes;
+}
 
 bt_status bti_store_open(bti_state *state, uint64_t limit) {
     state->store_limit = limit;
-    for (int order = BTI_SMALLEST_BLOCK; order - BTI_SMALLEST_BLOCK < MOST_ORDERS; order++) {
-        uint64_t most = (limit >> (order - 1)) + 1; /* a block may be half empty */
-        if (most > 1u << 22) most = 1u << 22;
-        BTI_TRY(bti_arena_reserve(state->arena, kind_of(order), (uint64_t)1 << order, (uint32_t)most));
-        if (((uint64_t)1 << order) > limit) break;
+    BTI_TRY(bti_arena_room(state->arena, sizeof *state->store, (void **)&state->store));
+    for (int order = BTI_SMALLEST_BLOCK; order - BTI_SMALLEST_BLOCK < MOST_KINDS; order++) {
+        BTI_TRY(
+            bti_arena_reserve(state->arena, kind_of(order), (uint64_t)1 << order, (uint32_t)most_blocks(limit, order)));
+        if (((uint64_t)1 << order) > limit + BTI_BLOCK_HEAD) break;
     }
     return BT_OK;
 }
+
+/* --- free blocks that have memory ---------------------------------------------------------------------------------------- */
+
+static void unlink_warm(bti_state *state, int order, bti_store_block *block) {
+    bti_store *store = state->store;
+    if (block->newer)
+        BTI_SET(state->arena, block->newer->older, block->older);
+    else
+        BTI_SET(state->arena, store->warm[order].newest, block->older);
+    if (block->older)
+        BTI_SET(state->arena, block->older->newer, block->newer);
+    else
+        BTI_SET(state->arena, store->warm[order].oldest, block->newer);
+}
+
+static void link_warm(bti_state *state, int order, bti_store_block *block) {
+    bti_store_block *newest = state->store->warm[order].newest;
+    BTI_SET(state->arena, block->record.turn, state->arena->turn);
+    BTI_SET(state->arena, block->newer, NULL);
+    BTI_SET(state->arena, block->older, newest);
+    if (newest)
+        BTI_SET(state->arena, newest->newer, block);
+    else
+        BTI_SET(state->arena, state->store->warm[order].oldest, block);
+    BTI_SET(state->arena, state->store->warm[order].newest, block);
+}
+
+/* What was freed since the last commit may have to be as it was. */
+static bti_store_block *find_warm(const bti_state *state, int order) {
+    bti_store_block *block = state->store->warm[order].newest;
+    while (block && block->record.turn == state->arena->turn) block = block->older;
+    return block;
+}
+
+/* --- taking and giving ---------------------------------------------------------------------------------------------------- */
 
 char *bti_store_take(bti_state *state, uint64_t bytes) {
     if (bytes > state->store_limit - state->store_used) return NULL;
-    int kind = kind_of(order_of(bytes));
-    char *block = bti_record_take(state->arena, kind);
+    int order = order_of(bytes);
+    bti_store_block *block = find_warm(state, order);
+    if (block)
+        unlink_warm(state, order, block);
+    else
+        block = bti_record_take(state->arena, kind_of(order));
     if (!block) return NULL;
     BTI_SET(state->arena, state->store_used, state->store_used + bytes);
-    return block + BTI_BLOCK_HEAD;
+    if (order >= WARM_ORDER && block->memory < pages(bytes)) {
+        BTI_SET(state->arena, state->store_memory, state->store_memory + pages(bytes) - block->memory);
+        BTI_SET(state->arena, block->memory, pages(bytes));
+    }
+    return (char *)block + BTI_BLOCK_HEAD;
 }
 
 void bti_store_give(bti_state *state, char *value, uint64_t bytes) {
-    bti_record_free(state->arena, kind_of(order_of(bytes)), value - BTI_BLOCK_HEAD);
+    int order = order_of(bytes);
+    bti_store_block *block = (bti_store_block *)(void *)(value - BTI_BLOCK_HEAD);
     BTI_SET(state->arena, state->store_used, state->store_used - bytes);
+    if (order >= WARM_ORDER)
+        link_warm(state, order, block);
+    else
+        bti_record_free(state->arena, kind_of(order), block);
 }
 
-/* The first page of a free block holds its place in the list. */
-void bti_store_trim(bti_state *state, uint64_t keep) {
-    for (int kind = BTI_KINDS_OF_RECORDS - 1; kind >= BTI_BLOCKS; kind--) {
-        const bti_records *r = &state->arena->records[kind];
-        if (r->bytes < 4 * PAGE) continue;
-        for (bti_free_record *block = r->free; block; block = block->next) {
-            if (keep >= r->bytes)
-                keep -= r->bytes;
-            else
-                madvise((char *)block + PAGE, r->bytes - PAGE, MADV_REMOVE);
-        }
+/* --- back to the machine -------------------------------------------------------------------------------------------------- */
+
+bool bti_store_is_over(const bti_state *state, uint64_t bytes) {
+    int order = order_of(bytes);
+    const bti_store_block *block = find_warm(state, order);
+    uint64_t has = block ? block->memory : 0, wants = order < WARM_ORDER || pages(bytes) < has ? 0 : pages(bytes) - has;
+    return state->store_memory + wants > state->store_limit;
+}
+
+bool bti_store_is_wide(const bti_state *state) {
+    return state->store_memory > state->store_used &&
+           state->store_memory - state->store_used > state->store_limit / 8 + TRIM_BYTES;
+}
+
+bool bti_store_trim(bti_state *state) {
+    bti_store_block *oldest = NULL;
+    int order = 0;
+    for (int o = WARM_ORDER; o < BTI_ORDERS; o++) {
+        bti_store_block *block = state->store->warm[o].oldest;
+        if (!block || block->record.turn == state->arena->turn) continue;
+        if (!oldest || block->record.turn < oldest->record.turn) oldest = block, order = o;
     }
+    if (!oldest) return false;
+    uint64_t left = oldest->memory > TRIM_BYTES + PAGE ? oldest->memory - TRIM_BYTES : PAGE;
+    madvise((char *)oldest + left, oldest->memory - left, MADV_REMOVE);
+    BTI_SET(state->arena, state->store_memory, state->store_memory - (oldest->memory - left));
+    BTI_SET(state->arena, oldest->memory, left);
+    if (left > PAGE) return true;
+    unlink_warm(state, order, oldest);
+    bti_record_free(state->arena, kind_of(order), oldest);
+    return true;
 }
-
-/* --- values of objects ------------------------------------------------------------------------------------------------- */
-
-void bti_object_empty(bti_state *state, bti_object *object) {
-    if (!object->value) return;
-    bti_store_give(state, object->value, object->bytes);
-    BTI_SET(state->arena, object->value, NULL);
-    BTI_SET(state->arena, object->bytes, 0);
-}
-
-bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, char **room) {
-    bti_arena_lock(state->arena);
-    bti_object_empty(state, object);
-    *room = bytes <= sizeof object->small ? object->small : bti_store_take(state, bytes);
-    if (*room) {
-        if (*room != object->small) BTI_SET(state->arena, object->value, *room);
-        BTI_SET(state->arena, object->bytes, bytes);
-    }
-    bti_arena_unlock(state->arena);
-    if (*room) return BT_OK;
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "the store has no room for %llu bytes: %llu of %llu are in use",
-                    (unsigned long long)bytes, (unsigned long long)state->store_used,
-                    (unsigned long long)state->store_limit);
-}
-
-bt_status bti_object_pin(bti_state *state, bti_object *object) {
-    bti_arena_lock(state->arena);
-    BTI_SET(state->arena, object->pins, object->pins + 1);
-    bti_arena_unlock(state->arena);
-    return BT_OK;
-}
-
-void bti_object_unpin(bti_state *state, bti_object *object) { BTI_SET(state->arena, object->pins, object->pins - 1); }

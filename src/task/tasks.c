@@ -20,6 +20,7 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     for (int i = 0; i < count; i++) {
         bti_object *object = argument_object(packed, i);
         if (!object) continue;
+        task->objects[task->object_count++] = object;
         bti_object_retain(state, object);
         if (object->actor || atomic_load(&object->state) != BTI_OBJECT_PENDING) continue;
         bti_link *link = bti_record_new(state->arena, BTI_LINKS);
@@ -46,33 +47,40 @@ void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
 
 /* --- pins -------------------------------------------------------------------------------------------------------------- */
 
-bt_status bti_task_pin(bti_state *state, bti_task_record *task) {
-    bti_object *pinned[17];
-    int done = 0;
-    bt_status status = BT_OK;
-    if (task->pack) status = bti_object_pin(state, pinned[done++] = task->pack);
-    const char *packed = status == BT_OK ? bti_arguments_of(task) : NULL;
-    for (int i = 0; packed && status == BT_OK && i < bti_packed_count(packed); i++) {
-        bti_object *object = argument_object(packed, i);
-        if (object && !object->actor) status = bti_object_pin(state, pinned[done++] = object);
+/* The values that it reads from memory: its arguments as a list, and those among them that are large. */
+static int stored_values(const bti_task_record *task, bti_object **stored) {
+    int count = 0;
+    if (task->pack) stored[count++] = task->pack;
+    for (uint32_t i = 0; i < task->object_count; i++) {
+        bti_object *object = task->objects[i];
+        bool is = atomic_load(&object->state) == BTI_OBJECT_READY && object->bytes > sizeof object->small;
+        if (is) stored[count++] = object;
     }
+    return count;
+}
+
+bt_status bti_task_pin(bti_state *state, bti_task_record *task) {
+    bti_object *stored[17];
+    bti_hold *holds[17]; /* until they are the task's */
+    int done = 0, count = stored_values(task, stored);
+    bti_wakes wakes = {0};
+    if (!count) return BT_OK;
+    while (done < count && (holds[done] = bti_object_pinned(state, stored[done])) != NULL) done++;
     bti_arena_lock(state->arena);
-    if (status == BT_OK)
-        BTI_SET(state->arena, task->pinned, true);
-    else
-        for (int i = 0; i < done - 1; i++) bti_object_unpin(state, pinned[i]);
+    for (int i = 0; i < done; i++) {
+        if (done == count) BTI_SET(state->arena, stored[i]->pins, stored[i]->pins + 1);
+        bti_hold_free(state, holds[i], &wakes);
+    }
+    if (done == count) BTI_SET(state->arena, task->pinned, true);
     bti_arena_unlock(state->arena);
-    return status;
+    bti_wake(state, &wakes);
+    return done == count ? BT_OK : bt_error_status();
 }
 
 void bti_task_unpin(bti_state *state, bti_task_record *task) {
+    bti_object *stored[17];
     if (!task->pinned) return;
-    const char *packed = bti_arguments_of(task);
-    for (int i = 0; i < bti_packed_count(packed); i++) {
-        bti_object *object = argument_object(packed, i);
-        if (object && !object->actor) bti_object_unpin(state, object);
-    }
-    if (task->pack) bti_object_unpin(state, task->pack);
+    for (int i = 0, count = stored_values(task, stored); i < count; i++) bti_object_unpin(state, stored[i]);
     BTI_SET(state->arena, task->pinned, false);
 }
 
@@ -83,11 +91,8 @@ void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     bti_timeline_note(state, task);
     bti_task_unpin(state, task);
     if (task->client) bti_give_back(state, task);
-    const char *packed = bti_arguments_of(task);
-    for (int i = 0; i < bti_packed_count(packed); i++) {
-        bti_object *object = argument_object(packed, i);
-        if (object) bti_object_drop(state, object, wakes);
-    }
+    for (uint32_t i = 0; i < task->object_count; i++) bti_object_drop(state, task->objects[i], wakes);
+    if (task->left_room) bti_store_give(state, task->left_room, task->left_bytes);
     if (task->pack) bti_object_drop(state, task->pack, wakes);
     if (task->result) bti_object_drop(state, task->result, wakes);
     if (task->queue && task->queue->group) BTI_SET(arena, task->queue->group->users, task->queue->group->users - 1);

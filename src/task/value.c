@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "task/engine.h"
+#include "base/cores.h"
 #include "task/process.h"
 
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
@@ -48,7 +49,7 @@ static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
     case BT_ACTOR_VALUE: head.as.object = held_object(bti_actor_held(value->as.actor)); break;
     case BT_TEXT_VALUE: memcpy(data, value->as.text, bytes); break;
     case BT_BYTES:
-        if (bytes) memcpy(data, value->as.bytes.data, bytes);
+        if (bytes) bti_copy_bytes(data, value->as.bytes.data, bytes);
         break;
     case BT_ARRAY_VALUE: {
         bt_shape shape = bt_shape_of(value->as.array);

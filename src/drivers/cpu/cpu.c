@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cores.h"
 #include "drivers/cpu/engine.h"
 #include "drivers/driver.h"
 
@@ -58,12 +59,12 @@ static void cpu_free(void *device, uint64_t address, size_t bytes) {
 
 static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {
     (void)device;
-    memcpy(at(address), host, bytes);
+    bti_copy_bytes(at(address), host, bytes);
     return BT_OK;
 }
 static bt_status download(void *device, void *host, uint64_t address, size_t bytes) {
     (void)device;
-    memcpy(host, at(address), bytes);
+    bti_copy_bytes(host, at(address), bytes);
     return BT_OK;
 }
 static bt_status copy(void *device, uint64_t to, uint64_t from, size_t bytes) {

@@ -1,0 +1,248 @@
+/* Where values of objects stand: in memory, on disk, on their way. A move goes on without the lock; a hold of the mover stands for it, so
+ * that it is undone when that process dies. */
+#include <linux/futex.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "task/process.h"
+#include "task/spill.h"
+
+enum { LOOK_NS = 100000000 }; /* for who waits for a move: its end may have been told by nobody */
+
+/* --- values that can be spilled, by last use ------------------------------------------------------------------------------ */
+
+void bti_object_rest(bti_state *state, bti_object *object) {
+    bti_store *store = state->store;
+    if (!object->value || object->pins || atomic_load(&object->state) != BTI_OBJECT_READY) return;
+    BTI_SET(state->arena, object->newer, NULL);
+    BTI_SET(state->arena, object->older, store->newest);
+    if (store->newest)
+        BTI_SET(state->arena, store->newest->newer, object);
+    else
+        BTI_SET(state->arena, store->oldest, object);
+    BTI_SET(state->arena, store->newest, object);
+}
+
+static void unrest(bti_state *state, bti_object *object) {
+    bti_store *store = state->store;
+    if (!object->newer && !object->older && store->newest != object) return;
+    if (object->newer)
+        BTI_SET(state->arena, object->newer->older, object->older);
+    else
+        BTI_SET(state->arena, store->newest, object->older);
+    if (object->older)
+        BTI_SET(state->arena, object->older->newer, object->newer);
+    else
+        BTI_SET(state->arena, store->oldest, object->newer);
+    BTI_SET(state->arena, object->newer, NULL);
+    BTI_SET(state->arena, object->older, NULL);
+}
+
+void bti_hold_pin(bti_state *state, bti_hold *hold) {
+    if (hold->pinned) return;
+    unrest(state, hold->object);
+    BTI_SET(state->arena, hold->object->pins, hold->object->pins + 1);
+    BTI_SET(state->arena, hold->pinned, true);
+}
+
+void bti_object_unpin(bti_state *state, bti_object *object) {
+    BTI_SET(state->arena, object->pins, object->pins - 1);
+    bti_object_rest(state, object);
+}
+
+/* --- moves ----------------------------------------------------------------------------------------------------------------- */
+
+static void forget_value(bti_state *state, bti_object *object) {
+    bti_store_give(state, object->value, object->bytes);
+    BTI_SET(state->arena, object->value, NULL);
+}
+
+static void forget_slot(bti_state *state, bti_object *object) {
+    bti_slot_give(state, object->slot);
+    BTI_SET(state->arena, object->slot, NULL);
+}
+
+static void end_move(bti_state *state, bti_hold *hold) {
+    if (hold->moves == BTI_MOVES_OUT)
+        BTI_SET(state->arena, state->store->moving_out, state->store->moving_out - 1);
+    else
+        BTI_SET(state->arena, hold->object->reader, NULL);
+    BTI_SET(state->arena, hold->moves, BTI_STAYS);
+    atomic_fetch_add(&state->store->moved, 1);
+    syscall(SYS_futex, &state->store->moved, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void bti_hold_stop_move(bti_state *state, bti_hold *hold) {
+    if (hold->moves == BTI_STAYS) return;
+    if (hold->moves == BTI_MOVES_OUT)
+        forget_slot(state, hold->object);
+    else if (hold->object->value)
+        forget_value(state, hold->object);
+    end_move(state, hold);
+}
+
+static void wait_for_move(bti_state *state) {
+    unsigned seen = atomic_load(&state->store->moved);
+    bti_arena_unlock(state->arena);
+    (void)bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
+    bti_arena_lock(state->arena);
+}
+
+static void breathe(bti_state *state) {
+    bti_arena_unlock(state->arena);
+    bti_arena_lock(state->arena);
+}
+
+/* With the lock, which is given back meanwhile: others go on while the disk works. */
+static bt_status move_out(bti_state *state, bti_object *object) {
+    bti_arena *arena = state->arena;
+    bti_wakes wakes = {0};
+    breathe(state); /* what the caller did stays */
+    while (state->store->dirty && bti_slot_trim(state)) breathe(state);
+    if (object != state->store->oldest) return BT_OK; /* it moved meanwhile */
+    bti_slot *slot = bti_slot_take(state, object->bytes);
+    bti_hold *hold = slot ? bti_hold_new(state, bti_process_now.me, object) : NULL;
+    if (!hold) {
+        bti_arena_take_back(arena);
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "%s",
+                        state->spill_file < 0 ? strerror(state->spill_errno) : "no more is allowed there");
+    }
+    bti_hold_pin(state, hold);
+    hold->moves = BTI_MOVES_OUT;
+    BTI_SET(arena, object->slot, slot);
+    BTI_SET(arena, state->store->moving_out, state->store->moving_out + 1);
+    bti_arena_unlock(arena);
+    bt_status status = bti_spill_write(state, slot, object->value);
+    bti_arena_lock(arena);
+    if (status == BT_OK && object->pins == 1 && object->holders > 1) { /* nobody wanted it meanwhile */
+        forget_value(state, object);
+        end_move(state, hold);
+    }
+    bti_hold_free(state, hold, &wakes);
+    bti_arena_unlock(arena);
+    bti_wake(state, &wakes);
+    bti_arena_lock(arena);
+    return status;
+}
+
+/* --- room ------------------------------------------------------------------------------------------------------------------ */
+
+static bt_status no_room(const bti_state *state, uint64_t bytes, const char *why) {
+    if (bytes > state->store_limit)
+        return bti_fail(
+            BT_RESOURCE_EXHAUSTED,
+            "a value of %llu bytes is more than the store can ever hold: %llu (bt_runtime_init, .store_bytes)",
+            (unsigned long long)bytes, (unsigned long long)state->store_limit);
+    return bti_fail(BT_RESOURCE_EXHAUSTED,
+                    "the store has no room for %llu bytes: %llu of %llu are in use, %llu of %llu are on disk (%s): %s",
+                    (unsigned long long)bytes, (unsigned long long)state->store_used,
+                    (unsigned long long)state->store_limit, (unsigned long long)state->spilled_bytes,
+                    (unsigned long long)state->spill_limit, state->spill_folder, why);
+}
+
+/* With the lock, which may be given back meanwhile. Who gets none never waits for somebody who might wait for him: only for moves, which
+ * end by themselves. */
+static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
+    char why[160] = "what is in use is being read or written";
+    bool stuck = bytes > state->store_limit;
+    for (*room = NULL; !stuck;) {
+        while (bti_store_is_over(state, bytes) && bti_store_trim(state)) breathe(state);
+        if ((*room = bti_store_take(state, bytes)) != NULL) return BT_OK;
+        bool quiet = bti_errors_quiet(true); /* of tries that others follow */
+        bti_error *before = bti_error_last();
+        stuck = !state->store->oldest;
+        if (!stuck && move_out(state, state->store->oldest) != BT_OK) {
+            snprintf(why, sizeof why, "%s", bt_error_text());
+            stuck = true;
+        }
+        bti_error_put_back(before);
+        bti_errors_quiet(quiet);
+        if (stuck && state->store->moving_out) {
+            wait_for_move(state);
+            stuck = false;
+        }
+    }
+    return no_room(state, bytes, why);
+}
+
+void bti_store_tidy(bti_state *state) {
+    while (state->store->dirty || bti_store_is_wide(state)) {
+        bti_arena_lock(state->arena);
+        bool more = bti_slot_trim(state);
+        if (bti_store_is_wide(state)) more = bti_store_trim(state) || more;
+        bti_arena_unlock(state->arena);
+        if (!more) break;
+    }
+}
+
+/* --- values of objects ----------------------------------------------------------------------------------------------------- */
+
+void bti_object_empty(bti_state *state, bti_object *object) {
+    unrest(state, object);
+    if (object->value) forget_value(state, object);
+    if (object->slot) forget_slot(state, object);
+    if (object->bytes) BTI_SET(state->arena, object->bytes, 0);
+}
+
+bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, char **room) {
+    bt_status status = BT_OK;
+    bti_arena_lock(state->arena);
+    bool pending = atomic_load(&object->state) == BTI_OBJECT_PENDING;
+    if (pending) {
+        bti_object_empty(state, object);
+        *room = object->small;
+        if (bytes > sizeof object->small) status = take_room(state, bytes, room);
+        pending = atomic_load(&object->state) == BTI_OBJECT_PENDING;
+        if (status == BT_OK && pending) {
+            if (*room != object->small) BTI_SET(state->arena, object->value, *room);
+            BTI_SET(state->arena, object->bytes, bytes);
+        } else if (status == BT_OK && *room != object->small) {
+            bti_store_give(state, *room, bytes);
+        }
+    }
+    bti_arena_unlock(state->arena);
+    bti_store_tidy(state);
+    return status != BT_OK || pending ? status : bti_fail(BT_CANCELLED, "nobody waits for this result any more");
+}
+
+/* With the lock, which is given back meanwhile. */
+static bt_status move_in(bti_state *state, bti_hold *hold) {
+    bti_object *object = hold->object;
+    char *room;
+    BTI_SET(state->arena, object->reader, hold);
+    BTI_SET(state->arena, hold->moves, BTI_MOVES_IN);
+    bt_status status = take_room(state, object->bytes, &room);
+    if (status == BT_OK) {
+        BTI_SET(state->arena, object->value, room);
+        bti_arena_unlock(state->arena);
+        status = bti_spill_read(state, object->slot, room);
+        bti_arena_lock(state->arena);
+    }
+    if (status != BT_OK) return bti_hold_stop_move(state, hold), status;
+    forget_slot(state, object);
+    end_move(state, hold);
+    return BT_OK;
+}
+
+bti_hold *bti_object_pinned(bti_state *state, bti_object *object) {
+    bti_wakes wakes = {0};
+    bt_status status = BT_OK;
+    bti_arena_lock(state->arena);
+    bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
+    if (hold)
+        bti_hold_pin(state, hold);
+    else
+        status = bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
+    while (status == BT_OK && (!object->value || object->reader)) {
+        if (object->reader)
+            wait_for_move(state);
+        else
+            status = move_in(state, hold);
+    }
+    if (hold && status != BT_OK) bti_hold_free(state, hold, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    bti_store_tidy(state);
+    return status == BT_OK ? hold : NULL;
+}

@@ -1,0 +1,361 @@
+// labels: threads
+// timeout: 300
+/* Large values between processes: arrays that are not copied, more values than memory, processes that are killed meanwhile. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <berth.h>
+
+enum { MIB = 1 << 20, LARGE = 25000000 /* floats: 100 MB */ };
+
+#define OK(call)                                              \
+    do {                                                      \
+        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
+    } while (0)
+
+static int end_runtime(void **state) {
+    (void)state;
+    return bt_runtime_shutdown() == BT_OK ? 0 : -1;
+}
+
+static void expect_error(bt_status got, bt_status status, const char *text) {
+    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
+    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
+}
+
+/* Whether it lies in memory that processes share. */
+static bool is_shared(const void *pointer) {
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    bool shared = false;
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx", &from, &to) != 2) continue;
+        if ((uintptr_t)pointer >= from && (uintptr_t)pointer < to) shared = strstr(line, "memfd:berth") != NULL;
+    }
+    if (maps) fclose(maps);
+    return shared;
+}
+
+/* --- functions ------------------------------------------------------------------------------------------------------------------ */
+
+/* The bits of the array's elements, added up, in a way that tells their order; 0 when they were copied on their way. */
+static int64_t checksum(bt_array *x, bool *in_place) {
+    const uint32_t *words = bt_map(x);
+    uint64_t sum = 14695981039346656037u;
+    if (!words) return -1;
+    *in_place = is_shared(words);
+    for (int64_t i = 0, count = bt_count(x); i < count; i++) sum = (sum ^ words[i]) * 1099511628211u;
+    return (int64_t)sum;
+}
+
+static bt_status sum_of(bt_task *task) {
+    bt_array *x;
+    bool in_place = false;
+    BT_ARGUMENTS(task, &x);
+    int64_t sum = checksum(x, &in_place);
+    return in_place ? bt_return(task, sum) : bt_task_fail(task, BT_INTERNAL, "the array was copied");
+}
+BT_REMOTE(sum_of);
+
+static bt_status twice(bt_task *task) {
+    bt_array *x;
+    BT_ARGUMENTS(task, &x);
+    return bt_return(task, bt_add(x, x));
+}
+BT_REMOTE(twice);
+
+static bt_status keeper_new(bt_task *task) {
+    bt_array *x, **kept = calloc(1, sizeof(bt_array *));
+    if (!kept) return bt_task_fail(task, BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_set_state(task, kept, free);
+    BT_ARGUMENTS(task, &x);
+    bt_assign(kept, x);
+    return BT_OK;
+}
+BT_REMOTE(keeper_new);
+
+static bt_status keeper_get(bt_task *task) { return bt_return(task, *(bt_array **)bt_state(task)); }
+BT_REMOTE(keeper_get);
+
+static bt_status keeper_sum(bt_task *task) {
+    bool in_place = false;
+    int64_t sum = checksum(*(bt_array **)bt_state(task), &in_place);
+    return in_place ? bt_return(task, sum) : bt_task_fail(task, BT_INTERNAL, "the array was copied");
+}
+BT_REMOTE(keeper_sum);
+
+static bt_status first_of(bt_task *task) {
+    bt_array *x;
+    BT_ARGUMENTS(task, &x);
+    const float *map = bt_map(x);
+    if (!map) return bt_error_status();
+    for (int64_t i = 1, count = bt_count(x); i < count; i++)
+        if (map[i] != map[0]) return bt_task_fail(task, BT_INTERNAL, "element %lld is wrong", (long long)i);
+    return bt_return(task, map[0]);
+}
+BT_REMOTE(first_of);
+
+/* Puts and reads until it is killed. */
+static bt_status churn(bt_task *task) {
+    int64_t seed;
+    bt_array *given;
+    BT_ARGUMENTS(task, &seed, &given);
+    bt_ref *refs[8] = {0};
+    for (uint64_t random = (uint64_t)seed;; random = random * 6364136223846793005u + 1442695040888963407u) {
+        BT_SCOPE {
+            bt_ref **ref = &refs[random >> 33 & 7];
+            float value = (float)(random >> 50);
+            bt_array *x;
+            bt_ref_release(*ref);
+            *ref = bt_ref_retain(bt_put(bt_full(value, BT_F32, (int64_t)(random >> 40) % MIB + 1)));
+            ref = &refs[random >> 37 & 7];
+            if (*ref && bt_get(*ref, &x) == BT_OK) (void)bt_map(x);
+        }
+    }
+}
+BT_REMOTE(churn);
+
+static bt_status churn_back(bt_task *task) {
+    int64_t count;
+    BT_ARGUMENTS(task, &count);
+    for (int64_t i = 0;; i = (i + 1) % count)
+        if (bt_return(task, bt_full((double)i, BT_F32, (i + 1) * MIB)) != BT_OK) return bt_error_status();
+}
+BT_REMOTE(churn_back);
+
+/* --- without copies --------------------------------------------------------------------------------------------------------------- */
+
+static bt_array *large_array(float **elements) {
+    *elements = malloc(LARGE * sizeof **elements);
+    assert_non_null(*elements);
+    uint32_t random = 12345;
+    for (int i = 0; i < LARGE; i++) {
+        random = random * 1664525u + 1013904223u;
+        uint32_t bits = random >> 9 | 0x3f000000u;
+        memcpy(*elements + i, &bits, 4);
+    }
+    return bt_from(*elements, BT_F32, BT_SHAPE(LARGE));
+}
+
+static void arrays_are_where_they_were_put(void **state) {
+    (void)state;
+    float *elements;
+    bool in_place = false;
+    OK(bt_runtime_init(.num_cpus = 2, .store_bytes = (uint64_t)1 << 30));
+    BT_SCOPE {
+        bt_array *x = large_array(&elements), *a, *b;
+        int64_t sum = checksum(x, &in_place), seen;
+        assert_false(in_place);
+        bt_ref *ref = bt_put(x);
+        OK(bt_get(ref, &a));
+        OK(bt_get(ref, &b));
+        const float *map = bt_map(a);
+        assert_ptr_equal(map, bt_map(b));
+        assert_true(is_shared(map));
+        assert_memory_equal(map, elements, LARGE * sizeof *elements);
+        OK(bt_get(bt_remote(sum_of, ref), &seen));
+        assert_true(seen == sum);
+        OK(bt_get(bt_remote(sum_of, x), &seen)); /* as an argument of its own */
+        assert_true(seen == sum);
+
+        bt_array *doubled;
+        OK(bt_get(bt_remote(twice, ref), &doubled));
+        const float *twice_map = bt_map(doubled);
+        assert_true(is_shared(twice_map));
+        for (int i = 0; i < LARGE; i++) assert_true(twice_map[i] == elements[i] * 2);
+
+        bt_actor *keeper = bt_actor_new(keeper_new, ref);
+        OK(bt_get(bt_method(keeper, keeper_sum), &seen));
+        assert_true(seen == sum);
+        bt_ref_release(bt_ref_retain(ref));
+        OK(bt_get(bt_method(keeper, keeper_get), &a));
+        assert_memory_equal(bt_map(a), elements, LARGE * sizeof *elements);
+        free(elements);
+    }
+}
+
+static void what_is_computed_from_them_leaves_them_alone(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 256 * MIB));
+    BT_SCOPE {
+        bt_ref *ref = bt_put(bt_full(3, BT_F32, MIB));
+        bt_array *x, *y;
+        float *other = calloc(MIB, sizeof *other);
+        OK(bt_get(ref, &x));
+        y = x;
+        for (int i = 0; i < 10; i++) y = bt_add(bt_mul(y, bt_num(2)), bt_num(1));
+        OK(bt_block(y));
+        bt_shared *variable = bt_shared_new(x, NULL);
+        OK(bt_set(variable, bt_add(bt_value(variable), bt_num(5))));
+        OK(bt_block(bt_value(variable)));
+        OK(bt_write(x, other, MIB * sizeof *other));
+        free(other);
+        double value;
+        OK(bt_get(bt_remote(first_of, ref), &value));
+        assert_true(value > 2.5 && value < 3.5);
+        OK(bt_get(bt_remote(first_of, bt_value(variable)), &value));
+        assert_true(value > 7.5 && value < 8.5);
+    }
+}
+
+static void arrays_outlive_the_reference_and_the_runtime(void **state) {
+    (void)state;
+    bt_array *kept = NULL;
+    OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 128 * MIB));
+    BT_SCOPE {
+        bt_array *x;
+        OK(bt_get(bt_remote(twice, bt_full(4, BT_F32, 4 * MIB)), &x));
+        bt_assign(&kept, x);
+    }
+    BT_SCOPE
+        for (int i = 0; i < 40; i++) OK(bt_get(bt_put(bt_full(i, BT_F32, 4 * MIB)), NULL));
+    OK(bt_runtime_shutdown());
+    OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 128 * MIB));
+    const float *map = bt_map(kept);
+    for (int i = 0; i < 4 * MIB; i++) assert_true(map[i] == 8);
+    assert_true(is_shared(map));
+    bt_assign(&kept, NULL);
+}
+
+/* --- more than memory --------------------------------------------------------------------------------------------------------------- */
+
+static void values_that_do_not_fit_go_to_disk_and_come_back(void **state) {
+    (void)state;
+    enum { COUNT = 128, FLOATS = 2 * MIB /* 8 MiB each: 1 GiB */ };
+    char folder[] = "/tmp/berth-store-XXXXXX";
+    bt_ref *refs[COUNT];
+    assert_non_null(mkdtemp(folder));
+    OK(bt_runtime_init(.num_cpus = 2, .store_bytes = 64 * MIB, .spill_folder = folder,
+                       .spill_bytes = (uint64_t)2 << 30));
+    BT_SCOPE {
+        for (int i = 0; i < COUNT; i++) {
+            BT_SCOPE {
+                refs[i] = bt_ref_retain(i % 2 ? bt_put(bt_full(i, BT_F32, FLOATS))
+                                              : bt_remote(twice, bt_full(i / 2., BT_F32, FLOATS)));
+                OK(bt_get(refs[i], NULL));
+            }
+        }
+        for (int k = 0; k < COUNT; k++) {
+            int i = k * 37 % COUNT;
+            BT_SCOPE {
+                bt_array *x;
+                double first;
+                if (k % 3) {
+                    OK(bt_get(refs[i], &x));
+                    const float *map = bt_map(x);
+                    for (int e = 0; e < FLOATS; e++) assert_true(map[e] == (float)i);
+                } else {
+                    OK(bt_get(bt_remote(first_of, refs[i]), &first));
+                    assert_true((int)first == i);
+                }
+            }
+        }
+        for (int i = 0; i < COUNT; i++) bt_ref_release(refs[i]);
+    }
+    assert_int_equal(rmdir(folder), 0); /* while it runs: nothing stands there by a name */
+}
+
+static void arguments_of_tasks_that_wait_go_to_disk(void **state) {
+    (void)state;
+    enum { COUNT = 60 };
+    OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 32 * MIB));
+    BT_SCOPE {
+        bt_ref *refs[COUNT];
+        for (int i = 0; i < COUNT; i++)
+            BT_SCOPE
+                refs[i] = bt_ref_retain(bt_remote(first_of, bt_full(i, BT_F32, MIB)));
+        for (int i = 0; i < COUNT; i++) {
+            double first;
+            OK(bt_get(refs[i], &first));
+            assert_true((int)first == i);
+            bt_ref_release(refs[i]);
+        }
+    }
+}
+
+static void limits_are_named(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 64 * MIB));
+    BT_SCOPE {
+        bt_array *x[4];
+        expect_error(bt_get(bt_put(bt_full(1, BT_F32, 20 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "67108864");
+        expect_error(bt_error_status(), BT_RESOURCE_EXHAUSTED, "838861"); /* 80 MiB and its head */
+        for (int i = 0; i < 3; i++) OK(bt_get(bt_put(bt_full(i, BT_F32, 4 * MIB)), &x[i]));
+        BT_SCOPE
+            expect_error(bt_get(bt_put(bt_full(1, BT_F32, 5 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "being read");
+        OK(bt_get(bt_put(bt_full(1, BT_F32, 3 * MIB)), NULL));
+        expect_error(bt_get(bt_remote(twice, bt_full(1, BT_F32, 8 * MIB)), &x[3]), BT_RESOURCE_EXHAUSTED, "being read");
+        const float *map = bt_map(x[2]);
+        for (int i = 0; i < 4 * MIB; i++) assert_true(map[i] == 2);
+    }
+    BT_SCOPE
+        OK(bt_get(bt_put(bt_full(1, BT_F32, 15 * MIB)), NULL)); /* all of it is free again */
+}
+
+static void without_a_folder_what_fits_goes_on(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 16 * MIB, .spill_folder = "/nonexistent/place"));
+    BT_SCOPE {
+        bt_ref *first = bt_put(bt_full(1, BT_F32, 3 * MIB));
+        expect_error(bt_get(bt_put(bt_full(2, BT_F32, 3 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "/nonexistent/place");
+        double value;
+        OK(bt_get(bt_remote(first_of, first), &value));
+    }
+    BT_SCOPE
+        OK(bt_get(bt_put(bt_full(2, BT_F32, 3 * MIB)), NULL));
+}
+
+/* --- killed meanwhile ------------------------------------------------------------------------------------------------------------------ */
+
+static void what_a_killed_process_had_is_free(void **state) {
+    (void)state;
+    enum { ROUNDS = 12 };
+    OK(bt_runtime_init(.num_cpus = 3, .store_bytes = 64 * MIB));
+    BT_SCOPE {
+        bt_ref *given = bt_put(bt_full(7, BT_F32, MIB));
+        for (int round = 0; round < ROUNDS; round++) {
+            BT_SCOPE {
+                bt_ref *refs[] = {bt_remote(churn, round, given), bt_remote(churn, round + 100, given),
+                                  bt_remote(churn_back, 6)};
+                nanosleep(&(struct timespec){.tv_nsec = 20000000 + round * 7919000}, NULL);
+                for (int i = 0; i < 3; i++) OK(bt_cancel(refs[i], true));
+                for (int i = 0; i < 3; i++) assert_int_equal(bt_get(refs[i], NULL), BT_CANCELLED);
+            }
+        }
+        double value;
+        OK(bt_get(bt_remote(first_of, given), &value)); /* after the last of them was told to be gone? */
+        assert_true(value > 6.5 && value < 7.5);
+    }
+    bt_status status = BT_RESOURCE_EXHAUSTED;
+    for (int i = 0; i < 500 && status != BT_OK; i++) { /* until the last of them is gone */
+        BT_SCOPE
+            status = bt_get(bt_put(bt_full(1, BT_F32, 15 * MIB + MIB / 2)), NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    OK(status);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(arrays_are_where_they_were_put, end_runtime),
+        cmocka_unit_test_teardown(what_is_computed_from_them_leaves_them_alone, end_runtime),
+        cmocka_unit_test_teardown(arrays_outlive_the_reference_and_the_runtime, end_runtime),
+        cmocka_unit_test_teardown(values_that_do_not_fit_go_to_disk_and_come_back, end_runtime),
+        cmocka_unit_test_teardown(arguments_of_tasks_that_wait_go_to_disk, end_runtime),
+        cmocka_unit_test_teardown(limits_are_named, end_runtime),
+        cmocka_unit_test_teardown(without_a_folder_what_fits_goes_on, end_runtime),
+        cmocka_unit_test_teardown(what_a_killed_process_had_is_free, end_runtime),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
