@@ -36,6 +36,8 @@ uint64_t bti_now_ns(void);
 uint64_t bti_until_ns(double seconds);
 /* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */
 bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns);
+/* ABORTED when the process that starts workers, and tells of their ends, is gone. */
+bt_status bti_check_runs(bti_state *state);
 
 /* With a hold on the objects. Until `wanted` of them are done or the time has come; false with the cause in the error record: the runtime is gone,
  * waiting would never end, or no record is left. A task that waits lends its CPUs. */

@@ -82,11 +82,13 @@ void bti_hold_stop_move(bti_state *state, bti_hold *hold) {
     end_move(state, hold);
 }
 
-static void wait_for_move(bti_state *state) {
+static bt_status wait_for_move(bti_state *state) {
     unsigned seen = atomic_load(&state->store->moved);
     bti_arena_unlock(state->arena);
-    (void)bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
+    bool moved = bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
+    bt_status status = moved ? BT_OK : bti_check_runs(state);
     bti_arena_lock(state->arena);
+    return status;
 }
 
 static void breathe(bti_state *state) {
@@ -159,7 +161,7 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
         bti_error_put_back(before);
         bti_errors_quiet(quiet);
         if (stuck && state->store->moving_out) {
-            wait_for_move(state);
+            BTI_TRY(wait_for_move(state));
             stuck = false;
         }
     }
@@ -235,10 +237,7 @@ bti_hold *bti_object_pinned(bti_state *state, bti_object *object) {
     else
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
     while (status == BT_OK && (!object->value || object->reader)) {
-        if (object->reader)
-            wait_for_move(state);
-        else
-            status = move_in(state, hold);
+        status = object->reader ? wait_for_move(state) : move_in(state, hold);
     }
     if (hold && status != BT_OK) bti_hold_free(state, hold, &wakes);
     bti_arena_unlock(state->arena);

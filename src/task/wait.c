@@ -116,13 +116,17 @@ static bool nest_is_gone(const bti_state *state) {
     return pid > 0 || (pid < 0 && errno == ECHILD);
 }
 
+bt_status bti_check_runs(bti_state *state) {
+    if (bti_process_now.me->is_program && nest_is_gone(state)) atomic_store(&state->closing, 2);
+    if (!atomic_load(&state->closing)) return BT_OK;
+    return bti_fail(BT_ABORTED, "the process that starts workers has ended: the runtime is over");
+}
+
 /* Why waiting makes no sense any more. */
 static bt_status look(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited) {
     char text[1024];
     bool stuck = false;
-    if (bti_process_now.me->is_program && nest_is_gone(state)) atomic_store(&state->closing, 2);
-    if (atomic_load(&state->closing))
-        return bti_fail(BT_ABORTED, "the process that starts workers has ended: the runtime is over");
+    BTI_TRY(bti_check_runs(state));
     if (limited) return BT_OK;
     bti_arena_lock(state->arena);
     stuck = bti_deadlocked(state, objects, count, wanted, text, sizeof text);
