@@ -54,7 +54,7 @@ typedef struct bt_runtime_options {
     int num_gpus;             /* [0; those of the machine are ignored]; BT_DETECT counts them */
     bt_resource resources[8]; /* custom ones, by name */
     uint64_t store_bytes;     /* memory of results and arguments [30 % of what the machine or the cgroup has] */
-    const char *spill_folder; /* where results go that do not fit [a folder under $TMPDIR, made when needed] */
+    const char *spill_folder; /* where values go that do not fit, in a file without a name [$TMPDIR, else /tmp] */
     uint64_t spill_bytes;     /* at most so many there [half of what is free on that disk] */
     const char *engine;       /* ["local"] */
 } bt_runtime_options;
@@ -155,7 +155,8 @@ typedef struct bt_item_value {
 
 /* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 16 arguments. With other options than the
  * declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`. By name, in a module (NULL: the program):
- * `bt_remote_named("./lib.so", "add", NULL, values, count)`. Blocks only while the store is full of arguments that cannot be spilled. */
+ * `bt_remote_named("./lib.so", "add", NULL, values, count)`. Arguments are in the store when it returns; poisoned with RESOURCE_EXHAUSTED when they do not fit
+ * and nothing that is there can be spilled. */
 BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
                                const bt_item_value *arguments, int count);
 

@@ -24,9 +24,10 @@ static void end(void *lender) {
         bti_wakes wakes = {0};
         bti_arena_lock(state->arena);
         bti_hold_free(state, l->hold, &wakes);
+        bool untidy = bti_store_is_untidy(state);
         bti_arena_unlock(state->arena);
         bti_wake(state, &wakes);
-        bti_store_tidy(state);
+        if (untidy) bti_store_tidy(state);
     }
     if (l->of_program) bti_state_release(state);
     bti_free(l);

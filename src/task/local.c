@@ -16,9 +16,10 @@ static void release(void *held) {
     bti_arena_lock(state->arena);
     bti_hold_free(state, held, &wakes);
     bti_dispatch(state, &wakes);
+    bool untidy = bti_store_is_untidy(state);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
-    bti_store_tidy(state);
+    if (untidy) bti_store_tidy(state);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */

@@ -25,7 +25,8 @@ void bti_object_unpin(bti_state *state, bti_object *object);
 void bti_object_rest(bti_state *state, bti_object *object);
 /* The process of a hold is gone, or gives up: what it moved stays where it was. */
 void bti_hold_stop_move(bti_state *state, bti_hold *hold);
-/* Without the lock. Gives memory and disk that nobody uses back, but for what is kept for the next values. */
+/* With it: there is more free memory or room on disk than is kept for the next values. And without: gives it back. */
+bool bti_store_is_untidy(const bti_state *state);
 void bti_store_tidy(bti_state *state);
 
 void bti_object_empty(bti_state *state, bti_object *object); /* of its value, wherever that is */

@@ -168,14 +168,22 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     return no_room(state, bytes, why);
 }
 
+bool bti_store_is_untidy(const bti_state *state) { return state->store->dirty || bti_store_is_wide(state); }
+
 void bti_store_tidy(bti_state *state) {
-    while (state->store->dirty || bti_store_is_wide(state)) {
+    for (bool more = true; more;) {
         bti_arena_lock(state->arena);
-        bool more = bti_slot_trim(state);
+        more = bti_slot_trim(state);
         if (bti_store_is_wide(state)) more = bti_store_trim(state) || more;
         bti_arena_unlock(state->arena);
-        if (!more) break;
     }
+}
+
+static void unlock_and_tidy(bti_state *state, bti_wakes *wakes) {
+    bool untidy = bti_store_is_untidy(state);
+    bti_arena_unlock(state->arena);
+    if (wakes) bti_wake(state, wakes);
+    if (untidy) bti_store_tidy(state);
 }
 
 /* --- values of objects ----------------------------------------------------------------------------------------------------- */
@@ -203,8 +211,7 @@ bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, 
             bti_store_give(state, *room, bytes);
         }
     }
-    bti_arena_unlock(state->arena);
-    bti_store_tidy(state);
+    unlock_and_tidy(state, NULL);
     return status != BT_OK || pending ? status : bti_fail(BT_CANCELLED, "nobody waits for this result any more");
 }
 
@@ -240,8 +247,6 @@ bti_hold *bti_object_pinned(bti_state *state, bti_object *object) {
         status = object->reader ? wait_for_move(state) : move_in(state, hold);
     }
     if (hold && status != BT_OK) bti_hold_free(state, hold, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-    bti_store_tidy(state);
+    unlock_and_tidy(state, &wakes);
     return status == BT_OK ? hold : NULL;
 }
