@@ -17,7 +17,7 @@
 #include "task/spill.h"
 #include "task/value.h"
 
-enum { MOST = 1 << 12, PLACES = 24, LARGEST = 2 << 20, STORE = 16 << 20, KILLS = 150, WORKERS = 3 };
+enum { MOST = 1 << 12, PLACES = 24, LARGEST = 2 << 20, STORE = 16 << 20, CROWDED = 9 << 20, KILLS = 150, WORKERS = 3 };
 
 static bti_arena *arena;
 static bti_state *shared;
@@ -203,8 +203,11 @@ static _Noreturn void work(bti_client *me, uint64_t random) {
 
 static void values_stay_whole_whoever_is_killed(void **state) {
     (void)state;
-    open_state(STORE, NULL, (uint64_t)1 << 30);
+    open_state(CROWDED, NULL, (uint64_t)1 << 30);
     bool spilled = false;
+    uint64_t *words = malloc(LARGEST + 64);
+    for (uint64_t i = 0; i < PLACES; i++) change_place(words, (i * 5001) << 20, &places[i]);
+    free(words);
     for (int round = 0; round < KILLS; round++) {
         bti_client *clients[WORKERS];
         pid_t children[WORKERS];
