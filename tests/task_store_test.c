@@ -246,6 +246,10 @@ static void values_that_do_not_fit_go_to_disk_and_come_back(void **state) {
                 OK(bt_get(refs[i], NULL));
             }
         }
+        char *text = bt_runtime_text(false); /* at most 7 fit */
+        if (!strstr(text, ", 128 objects, 12")) fail_msg("%s", text);
+        assert_non_null(strstr(text, "of them on disk (9")); /* MiB */
+        bt_free(text);
         for (int k = 0; k < COUNT; k++) {
             int i = k * 37 % COUNT;
             BT_SCOPE {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -341,12 +342,42 @@ static void who_finds_no_room_hears_why(void **state) {
     close_state();
 }
 
+/* A limit on files stands for a disk that is full in the middle of a value. */
+static void a_full_disk_loses_nothing(void **state) {
+    (void)state;
+    static uint64_t words[LARGEST / 8];
+    struct rlimit before, full;
+    bti_hold *holds[3];
+    open_state(3 * LARGEST, NULL, (uint64_t)1 << 30);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = (struct rlimit){LARGEST / 2, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    for (int i = 0; i < 2; i++) {
+        fill(words, LARGEST / 8, (uint64_t)i);
+        assert_non_null(holds[i] = put(words, sizeof words));
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    assert_null(put(words, sizeof words));
+    assert_int_equal(bt_error_status(), BT_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(bt_error_text(), "File too large"));
+    check_blocks();
+    check_objects();
+    for (int i = 0; i < 2; i++) assert_true(read_whole(holds[i]->object));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_non_null(holds[2] = put(words, sizeof words)); /* there is room again */
+    assert_int_equal(shared->spilled_count, 1);
+    for (int i = 0; i < 3; i++) assert_true(read_whole(holds[i]->object));
+    check_objects();
+    close_state();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_stay_whole_whoever_is_killed),
         cmocka_unit_test(the_values_that_were_used_last_stay_in_memory),
         cmocka_unit_test(memory_of_free_blocks_is_used_again_and_bounded),
         cmocka_unit_test(who_finds_no_room_hears_why),
+        cmocka_unit_test(a_full_disk_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void put_gpus(table *t, int column, const json_t *gpus) {
 /* --- the parts ------------------------------------------------------------------------------------------------------- */
 
 static void add_head(bti_str *out, const json_t *runtime) {
-    char used[24], limit[24];
+    char used[24], limit[24], spilled[24];
     size_t index;
     const json_t *resource, *store = json_object_get(runtime, "store");
     bti_str_addf(out, "%s (process %.0f), for %.1f s\n", text(runtime, "program"), number(runtime, "pid"),
@@ -104,8 +104,12 @@ static void add_head(bti_str *out, const json_t *runtime) {
         bti_str_addf(out, "%s%s %g of %g free", index ? ", " : "", text(resource, "name"), number(resource, "free"),
                      number(resource, "total"));
     }
-    bti_str_addf(out, "; store %s of %s, %.0f objects\n", bytes_text(number(store, "used_bytes"), used, sizeof used),
+    bti_str_addf(out, "; store %s of %s, %.0f objects", bytes_text(number(store, "used_bytes"), used, sizeof used),
                  bytes_text(number(store, "limit_bytes"), limit, sizeof limit), number(store, "objects"));
+    if (number(store, "spilled_objects") > 0)
+        bti_str_addf(out, ", %.0f of them on disk (%s)", number(store, "spilled_objects"),
+                     bytes_text(number(store, "spilled_bytes"), spilled, sizeof spilled));
+    bti_str_add(out, "\n");
 }
 
 static bool add_gpus(bti_str *out, const json_t *runtime) {

@@ -42,8 +42,9 @@ bti_unpacked_value bti_unpack(const char *packed, int index); /* nothing, past t
 bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
                        const char *function, int index);
 
-/* Where the value of an object stands in memory; NULL: on disk, or there is none. */
+/* Where the value of an object stands in memory; NULL: on disk, on its way back, or there is none. */
 static inline const char *bti_object_value(const bti_object *object) {
+    if (object->reader) return NULL;
     return object->value ? object->value : object->bytes && object->bytes <= BTI_INLINE_BYTES ? object->small : NULL;
 }
 

@@ -237,8 +237,10 @@ static json_t *program_json(const bti_view *view) {
 json_t *bti_view_json(const bti_view *view) {
     const bti_state *state = &view->state;
     json_t *all = program_json(view);
-    json_t *store = json_pack("{s:o, s:o, s:o}", "used_bytes", integer(state->store_used), "limit_bytes",
-                              integer(state->store_limit), "objects", integer(view->objects));
+    json_t *store = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "used_bytes", integer(state->store_used), "limit_bytes",
+                              integer(state->store_limit), "memory_bytes", integer(state->store_memory), "objects",
+                              integer(view->objects), "spilled_bytes", integer(state->spilled_bytes), "spilled_objects",
+                              integer(state->spilled_count));
     const struct {
         const char *key;
         json_t *value;
