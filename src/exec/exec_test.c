@@ -264,6 +264,7 @@ static void an_error_sticks_and_flows_and_stops_there(void **state) {
         expect_error(bt_mul(bad, bad), BT_INTERNAL, line, "bt_exp: injected fault"); /* what comes later of it */
         expect(bt_exp2(x), 2, 4);                                                    /* and what does not */
     }
+    bt_synchronize(); /* queues let go when they have done */
     assert_int_equal(bti_buffers_alive(), 0);
 }
 
@@ -313,6 +314,7 @@ static void an_upload_that_fails_poisons(void **state) {
         assert_non_null(strstr(bt_error_text(), "bt_from: injected fault: call 1 of upload"));
         expect(numbers(2), 2, 3);
     }
+    bt_synchronize(); /* queues let go when they have done */
     assert_int_equal(bti_buffers_alive(), 0);
 }
 
