@@ -1,28 +1,26 @@
 /* The parent of all workers: a process of one thread that opened nothing, so that what it forks is clean. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "task/errors.h"
 #include "task/gpus.h"
 #include "task/listen.h"
 #include "task/process.h"
 
-enum { TAIL = 2048 }; /* bytes of a worker's standard error that are kept for what is said of its end */
-
 typedef struct child {
     bti_client *client;
     pid_t pid;
-    uv_pipe_t errors;
-    bool has_pipe;
-    char tail[TAIL];
-    size_t length;
+    bti_errors *errors; /* NULL: it writes where the program writes */
     struct child *next;
 } child;
 
@@ -31,50 +29,28 @@ static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
 
-/* --- their standard error -------------------------------------------------------------------------------------------- */
-
-static void give_room(uv_handle_t *handle, size_t wanted, uv_buf_t *buffer) {
-    (void)handle;
-    (void)wanted;
-    static char room[65536];
-    *buffer = uv_buf_init(room, sizeof room);
-}
-
-static void keep_tail(child *c, const char *text, size_t length) {
-    if (length > TAIL) text += length - TAIL, length = TAIL;
-    size_t kept = c->length + length > TAIL ? TAIL - length : c->length;
-    memmove(c->tail, c->tail + c->length - kept, kept);
-    memcpy(c->tail + kept, text, length);
-    c->length = kept + length;
-}
-
-static void pass_on(const char *text, size_t length) {
-    while (length) {
-        ssize_t written = write(STDERR_FILENO, text, length);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return;
-        text += written;
-        length -= (size_t)written;
-    }
-}
-
-static void read_errors(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
-    child *c = stream->data;
-    if (length < 0) uv_read_stop(stream);
-    if (length <= 0) return;
-    keep_tail(c, buffer->base, (size_t)length);
-    pass_on(buffer->base, (size_t)length);
-}
-
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
-/* Of the files past the standard ones only these two. */
+/* Of the files past the standard ones only these two; a number below 0 is none. */
 static void keep_open(int a, int b) {
-    unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
-    if ((int)low < 3) low = high;
-    if (low > 3) close_range(3, low - 1, 0);
-    if (high > low + 1) close_range(low + 1, high - 1, 0);
-    close_range(high + 1, ~0u, 0);
+    const int kept[] = {a < b ? a : b, a < b ? b : a};
+    int from = 3;
+    for (int i = 0; i < 2; i++) {
+        if (kept[i] > from) close_range((unsigned)from, (unsigned)kept[i] - 1, 0);
+        if (kept[i] >= from) from = kept[i] + 1;
+    }
+    close_range((unsigned)from, ~0u, 0);
+}
+
+/* It ends with the program, and with nothing else that is said to all processes of a terminal or a service. */
+static const int ignored[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+
+/* Should memory run out, a worker is ended first. */
+static void offer_for_memory(void) {
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (write(file, "1000", 4) < 0) errno = 0;
+    close(file);
 }
 
 static _Noreturn void be_worker(bti_client *client, int errors) {
@@ -82,39 +58,21 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     if (getppid() != state->nest_pid) _exit(1);
     setpgid(0, 0);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
-    keep_open(state->nest_event, state->spill_file);
+    keep_open(state->spill_file, -1);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
     signal(SIGCHLD, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
+    signal(BTI_NEST_SIGNAL, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    offer_for_memory();
     client->pid = getpid();
     bti_worker_run(state, client);
 }
 
-static child *new_child(bti_client *client, int *errors) {
-    int ends[2] = {-1, -1};
-    child *c = bti_calloc(1, sizeof *c);
-    *errors = -1;
-    if (!c) return NULL;
-    c->client = client;
-    if (pipe2(ends, O_CLOEXEC) == 0) { /* without one it writes where the program writes */
-        uv_pipe_init(&loop, &c->errors, 0);
-        uv_pipe_open(&c->errors, ends[0]);
-        c->errors.data = c;
-        c->has_pipe = uv_read_start((uv_stream_t *)&c->errors, give_room, read_errors) == 0;
-        *errors = ends[1];
-    }
-    return c;
-}
-
-static void free_child(uv_handle_t *handle) { bti_free(handle->data); }
-
 static void drop_child(child *c) {
-    if (c->has_pipe)
-        uv_close((uv_handle_t *)&c->errors, free_child);
-    else
-        bti_free(c);
+    bti_errors_close(c->errors);
+    bti_free(c);
 }
 
 static void tell_gone(bti_client *client, const char *why) {
@@ -133,25 +91,27 @@ static bti_client *next_to_start(void) {
     return client;
 }
 
-static void start_all(void) {
-    for (bti_client *client; (client = next_to_start()) != NULL;) {
-        int errors;
-        child *c = new_child(client, &errors);
-        pid_t pid = c ? fork() : -1;
-        if (!pid) be_worker(client, errors);
-        if (errors >= 0) close(errors);
-        if (pid < 0) {
-            char why[160];
-            snprintf(why, sizeof why, "no worker process could be started: %s",
-                     c ? strerror(errno) : "out of host memory");
-            if (c) drop_child(c);
-            tell_gone(client, why);
-            continue;
-        }
-        c->pid = pid;
-        c->next = children;
-        children = c;
+static void start(bti_client *client) {
+    int errors = -1, error = ENOMEM;
+    child *c = bti_calloc(1, sizeof *c);
+    if (c) c->errors = bti_errors_open(&errors);
+    pid_t pid = c ? fork() : -1;
+    if (c && pid < 0) error = errno;
+    if (!pid) be_worker(client, errors);
+    if (errors >= 0) close(errors);
+    if (pid < 0) {
+        char why[160];
+        snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
+        if (c) drop_child(c);
+        tell_gone(client, why);
+        return;
     }
+    *c = (child){client, pid, c->errors, children};
+    children = c;
+}
+
+static void start_all(void) {
+    for (bti_client *client; (client = next_to_start()) != NULL;) start(client);
 }
 
 /* --- the ends of workers ---------------------------------------------------------------------------------------------- */
@@ -163,20 +123,12 @@ static void describe_end(const child *c, int status, char *text, size_t size) {
                           strsignal(WTERMSIG(status)));
     else
         length = snprintf(text, size, "its process (%d) ended with exit code %d", (int)c->pid, WEXITSTATUS(status));
-    if (!c->length || length < 0 || (size_t)length >= size) return;
-    snprintf(text + length, size - (size_t)length, "; the end of its standard error: %.*s", (int)c->length, c->tail);
+    const char *tail = c->errors ? bti_errors_tail(c->errors) : "";
+    if (!*tail || length < 0 || (size_t)length >= size) return;
+    snprintf(text + length, size - (size_t)length, "; the end of its standard error: %s", tail);
 }
 
-/* What is still in the pipe of one that has died. */
-static void read_rest(child *c) {
-    char text[4096];
-    uv_os_fd_t file;
-    if (!c->has_pipe || uv_fileno((uv_handle_t *)&c->errors, &file) != 0) return;
-    for (ssize_t length; (length = read(file, text, sizeof text)) > 0;) {
-        keep_tail(c, text, (size_t)length);
-        pass_on(text, (size_t)length);
-    }
-}
+static void look_at_deadlines(void);
 
 static void on_child(uv_signal_t *handle, int number) {
     (void)handle;
@@ -191,24 +143,55 @@ static void on_child(uv_signal_t *handle, int number) {
             continue;
         }
         child *c = *at;
-        char why[TAIL + 256];
+        char why[3000];
         *at = c->next;
         kill(-pid, SIGKILL); /* what it forked and left */
-        read_rest(c);
+        if (c->errors) bti_errors_finish(c->errors);
         describe_end(c, status, why, sizeof why);
         if (!bti_gpus_watch(state, c->client, why, tell_gone)) tell_gone(c->client, why);
         drop_child(c);
     }
+    start_all(); /* what it wanted and had no time to say */
+    look_at_deadlines();
 }
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */
+
+/* The parent of a process, as its row in /proc says; -1. */
+static pid_t parent_of(const char *process) {
+    char path[64], text[512], *at;
+    snprintf(path, sizeof path, "/proc/%.20s/stat", process);
+    int file = open(path, O_RDONLY | O_CLOEXEC), parent = -1;
+    if (file < 0) return -1;
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    text[length > 0 ? length : 0] = 0;
+    if ((at = strrchr(text, ')')) != NULL && sscanf(at, ") %*c %d", &parent) != 1) parent = -1;
+    return parent;
+}
+
+/* What workers left behind and has become a child of their parent. */
+static void kill_strays(void) {
+    DIR *processes = opendir("/proc");
+    for (struct dirent *row; processes && (row = readdir(processes)) != NULL;)
+        if (row->d_name[0] >= '1' && row->d_name[0] <= '9' && parent_of(row->d_name) == getpid())
+            kill(atoi(row->d_name), SIGKILL);
+    if (processes) closedir(processes);
+}
 
 static _Noreturn void end(void) {
     for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
     for (child *c = children; c; c = c->next) kill(c->pid, SIGKILL);
     bti_gpus_watch_end();
     bti_listen_end();
-    while (waitpid(-1, NULL, 0) > 0) continue; /* as its subreaper, for what they left as well */
+    for (child *c = children; c; c = c->next) waitpid(c->pid, NULL, 0);
+    for (int tries = 0; tries < 2000; tries++) { /* one that is another user's now may not be killed */
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) break;
+        if (pid > 0) continue;
+        kill_strays();
+        usleep(1000);
+    }
     _exit(0);
 }
 
@@ -219,8 +202,6 @@ static void kill_wanted(void) {
         if (c->client->kill) kill(c->pid, SIGKILL);
     bti_arena_unlock(state->arena);
 }
-
-static void look_at_deadlines(void);
 
 static void on_deadline(uv_timer_t *handle) {
     (void)handle;
@@ -238,12 +219,9 @@ static void look_at_deadlines(void) {
     if (next) uv_timer_start(&deadline, on_deadline, (next - now) / 1000000 + 1, 0);
 }
 
-static void on_event(uv_poll_t *handle, int status, int events) {
+static void on_call(uv_signal_t *handle, int number) {
     (void)handle;
-    (void)status;
-    (void)events;
-    uint64_t count;
-    if (read(state->nest_event, &count, sizeof count) < 0 && errno != EAGAIN) return;
+    (void)number;
     if (atomic_load(&state->closing)) end();
     start_all();
     look_at_deadlines();
@@ -257,23 +235,48 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     end();
 }
 
-void bti_nest_run(bti_state *shared, int program) {
-    static uv_poll_t event, gone;
-    static uv_signal_t child_signal;
+/* A pipe alone says it late: what the program forked may still have it. But it tells when the program becomes another (exec). */
+static int watch_program(int pipe) {
+    static uv_poll_t by_pipe, by_process;
+    int process = (int)syscall(SYS_pidfd_open, state->program->pid, 0);
+    if (getppid() != state->program->pid) return -1;
+    if (process >= 0 &&
+        (uv_poll_init(&loop, &by_process, process) || uv_poll_start(&by_process, UV_READABLE, on_program)))
+        return -1;
+    return uv_poll_init(&loop, &by_pipe, pipe) || uv_poll_start(&by_pipe, UV_READABLE | UV_DISCONNECT, on_program) ? -1
+                                                                                                                   : 0;
+}
+
+/* Of what it got from the program it keeps where to write, the pipe, and where values are spilled. */
+static void leave_program(int pipe) {
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if (number != BTI_NEST_SIGNAL) signal(number, SIG_DFL); /* the program's handlers are its own */
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
+    keep_open(pipe, state->spill_file);
+    int nothing = open("/dev/null", O_RDWR);
+    for (int file = 0; file < 3; file++) /* workers read nothing */
+        if (!file || fcntl(file, F_GETFD) < 0) dup2(nothing, file);
+    if (nothing > 2) close(nothing);
+}
+
+void bti_nest_run(bti_state *shared, int pipe) {
+    static uv_signal_t child_signal, call_signal;
     state = shared;
     state->nest_pid = getpid();
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setpgid(0, 0);
-    for (int number = 1; number < SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
-    signal(SIGPIPE, SIG_IGN);
-    if (uv_loop_init(&loop) || uv_poll_init(&loop, &event, state->nest_event) || uv_poll_init(&loop, &gone, program) ||
-        uv_signal_init(&loop, &child_signal) || uv_timer_init(&loop, &deadline) ||
-        uv_signal_start(&child_signal, on_child, SIGCHLD) || uv_poll_start(&event, UV_READABLE, on_event) ||
-        uv_poll_start(&gone, UV_READABLE | UV_DISCONNECT, on_program))
+    leave_program(pipe);
+    if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) ||
+        uv_signal_init(&loop, &child_signal) || uv_signal_init(&loop, &call_signal) ||
+        uv_signal_start(&child_signal, on_child, SIGCHLD) || uv_signal_start(&call_signal, on_call, BTI_NEST_SIGNAL) ||
+        watch_program(pipe))
         _exit(1);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     bti_listen_start(state, &loop);
-    start_all();
+    on_call(&call_signal, BTI_NEST_SIGNAL); /* what was asked before it listened */
     uv_run(&loop, UV_RUN_DEFAULT);
     end();
 }

@@ -18,7 +18,7 @@ void bti_wake_later(bti_wakes *wakes, atomic_uint *word) {
 
 void bti_wake(bti_state *state, bti_wakes *wakes) {
     for (int i = 0; i < wakes->count; i++) wake_word(wakes->words[i]);
-    if (wakes->nest && write(state->nest_event, &(uint64_t){1}, 8) != 8) return; /* full: it will look anyway */
+    if (wakes->nest && atomic_load(&state->closing) < 2) kill(state->nest_pid, BTI_NEST_SIGNAL);
     wakes->count = 0;
     wakes->nest = false;
 }

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,10 @@
 #include "task/timeline.h"
 
 bti_process bti_process_now;
+
+/* A child that the program or a task forks is no part of the runtime. */
+static void leave_runtime(void) { bti_process_now = (bti_process){0}; }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
 
 /* --- starting -------------------------------------------------------------------------------------------------------- */
 
@@ -91,17 +94,25 @@ static bt_status count_resources(bti_state *state, const bt_runtime_options *opt
 
 static bt_status start_nest(bti_state *state, int *program) {
     int ends[2];
-    state->nest_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (state->nest_event < 0 || pipe2(ends, O_CLOEXEC) != 0)
+    sigset_t early, before; /* until the nest listens, which lets it through */
+    if (pipe2(ends, O_CLOEXEC) != 0)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
     fflush(NULL);
+    sigemptyset(&early);
+    sigaddset(&early, BTI_NEST_SIGNAL);
+    sigprocmask(SIG_BLOCK, &early, &before);
     pid_t pid = fork();
-    if (pid < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(errno));
+    int error = errno;
     if (!pid) {
         close(ends[1]);
         bti_nest_run(state, ends[0]);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(error));
+    }
     state->nest_pid = pid;
     return *program = ends[1], BT_OK;
 }
@@ -157,7 +168,6 @@ bt_status bti_local_stop(void) {
 void bti_local_close(void) {
     bti_state *state = bti_process_now.state;
     close(program_pipe);
-    close(state->nest_event);
     bti_spill_close(state);
     bti_process_now = (bti_process){0};
     bti_state_release(state);

@@ -12,6 +12,7 @@
 #define BTI_TASK_STATE_H
 
 #include <berth/task.h>
+#include <signal.h>
 
 #include "task/arena.h"
 
@@ -20,8 +21,9 @@ enum {
     BTI_MOST_GPUS = 64,
     BTI_GPU_NAME = 96, /* bytes of one in CUDA_VISIBLE_DEVICES */
     BTI_MOST_BUNDLES = 64,
-    BTI_INLINE_BYTES = 40, /* a value of so many bytes or less stands in its object */
-    BTI_UNIT = 10000       /* amounts are whole numbers of 1/10000 */
+    BTI_INLINE_BYTES = 40,    /* a value of so many bytes or less stands in its object */
+    BTI_UNIT = 10000,         /* amounts are whole numbers of 1/10000 */
+    BTI_NEST_SIGNAL = SIGUSR1 /* the nest looks at to_start; a signal, for a task may close all files */
 };
 
 typedef enum bti_record_kind {
@@ -244,7 +246,7 @@ typedef struct bti_state {
     uint64_t started_ns;
     struct bti_timeline *timeline; /* timeline.h */
     uint64_t next_deadline_ns;     /* when the nest looks for tasks past theirs; 0: never */
-    int32_t nest_pid, nest_event;  /* an eventfd: the nest looks at to_start */
+    int32_t nest_pid;
     atomic_uint closing;
     atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
 } bti_state;

@@ -109,7 +109,11 @@ static void say_why(bti_state *state, bti_object *const *objects, int count) {
     bti_view_free(&view);
 }
 
-static bt_status over(void) { return bti_fail(BT_ABORTED, "the runtime has ended"); }
+static bt_status over(const bti_state *state) {
+    return bti_fail(BT_ABORTED, atomic_load(&state->closing) == 2
+                                    ? "the process that starts workers has ended: the runtime is over"
+                                    : "the runtime has ended");
+}
 
 static bool nest_is_gone(const bti_state *state) {
     pid_t pid = waitpid(state->nest_pid, NULL, WNOHANG);
@@ -148,7 +152,7 @@ bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int w
         unsigned seen = atomic_load(word);
         if (enough(objects, count, wanted)) break;
         if (atomic_load(&state->closing)) {
-            status = over();
+            status = over(state);
             break;
         }
         bti_sleep_on(word, seen, until_ns && until_ns < look_at ? until_ns : look_at);

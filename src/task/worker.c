@@ -213,6 +213,7 @@ static bool run(bti_state *state, bti_client *me, bti_task_record *record) {
     bt_error_clear();
     bt_status status = make_ready(state, &task);
     if (status == BT_OK) status = call(&task);
+    if (!bti_process_now.state) _exit(1); /* a child that the function forked */
     if (status != BT_OK) snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
