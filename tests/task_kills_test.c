@@ -89,8 +89,8 @@ static uint64_t random_next(uint64_t *random) {
 static _Noreturn void kill_workers(int kills, int killed) {
     uint64_t random = (uint64_t)getpid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pid_t nest, pids[64];
-    while (!(nest = process_named(getppid(), "berth nest"))) usleep(100);
+    pid_t nest = process_named(getppid(), "berth nest", 10), pids[64];
+    if (!nest) _exit(1);
     while (kills > 0) {
         usleep((useconds_t)(random_next(&random) % 4000));
         int count = children_of(nest, pids, 64), one = count ? pids[random_next(&random) % (uint64_t)count] : 0;
@@ -329,7 +329,7 @@ static int nest_killed(void) {
         bt_actor *actor = bt_actor_new(make);
         bt_ref *first = bt_method(actor, nap, 1), *waits = bt_remote(nap, 60000000);
         CHECK(bt_get(first, NULL) == BT_OK);
-        pid_t nest = process_named(getpid(), "berth nest");
+        pid_t nest = process_named(getpid(), "berth nest", 10);
         CHECK(nest > 0);
         int count = children_of(nest, workers, 16);
         CHECK(count > 0);
@@ -356,7 +356,7 @@ static int nest_killed_unseen(void) {
 
 static int nest_terminated(void) {
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
-    pid_t nest = process_named(getpid(), "berth nest");
+    pid_t nest = process_named(getpid(), "berth nest", 10);
     for (int i = 0; i < 50; i++) {
         const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1};
         kill(nest, signals[i % 6]);

@@ -24,6 +24,11 @@ _Noreturn void bti_nest_run(bti_state *state, int pipe);
 /* --- worker.c --- */
 _Noreturn void bti_worker_run(bti_state *state, bti_client *me);
 
+/* --- surroundings.c --- */
+/* What a call may change and the next one of this process is not to see: working directory, umask, signal mask, environment. */
+void bti_surroundings_keep(void);
+void bti_surroundings_put_back(void); /* nothing when they were not kept */
+
 /* --- loan.c --- */
 /* An array on the bytes of a value of `owner`, in place when it is large; NULL: they go away, and are copied. The owner's value is pinned. */
 bt_array *bti_array_in(bti_object *owner, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape);

@@ -222,6 +222,7 @@ static bool run(bti_state *state, bti_client *me, bti_task_record *record) {
     bti_dispatch(state, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
+    if (goes_on) bti_surroundings_put_back();
     return goes_on;
 }
 
@@ -241,9 +242,18 @@ static bti_task_record *begin_task(bti_state *state, bti_client *me, unsigned *s
     return task;
 }
 
+static void thread_ended(void *unused) {
+    static const char text[] = "the function ended its thread (pthread_exit)\n";
+    (void)unused;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(2);
+    _exit(1);
+}
+
 void bti_worker_run(bti_state *state, bti_client *me) {
     bti_process_now = (bti_process){state, me, 1};
     prctl(PR_SET_NAME, "berth worker");
+    pthread_cleanup_push(thread_ended, NULL);
+    if (!me->actor) bti_surroundings_keep();
     for (bool goes_on = true; goes_on;) {
         unsigned seen;
         bti_task_record *task = begin_task(state, me, &seen, &goes_on);
@@ -258,4 +268,5 @@ void bti_worker_run(bti_state *state, bti_client *me) {
     if (actor_release && actor_state) actor_release(actor_state);
     fflush(NULL);
     _exit(0);
+    pthread_cleanup_pop(0);
 }

@@ -72,13 +72,20 @@ bool process_lives(pid_t pid) {
     return row_of(pid, &state, name) && state != 'Z' && state != 'X';
 }
 
-pid_t process_named(pid_t parent, const char *wanted) {
+static pid_t child_named(pid_t parent, const char *wanted) {
     pid_t pids[256];
     char state, name[16];
     int count = children_of(parent, pids, 256);
     for (int i = 0; i < count; i++)
         if (row_of(pids[i], &state, name) == parent && !strcmp(name, wanted)) return pids[i];
     return 0;
+}
+
+pid_t process_named(pid_t parent, const char *name, double seconds) {
+    double until = seconds_now() + seconds;
+    pid_t pid;
+    while (!(pid = child_named(parent, name)) && seconds_now() < until) sleep_seconds(0.0002);
+    return pid;
 }
 
 bool comes_true(bool (*condition)(int number), int number, double seconds) {

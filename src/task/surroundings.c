@@ -1,0 +1,52 @@
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "task/process.h"
+
+static struct {
+    char folder[PATH_MAX];
+    mode_t umask;
+    char **names; /* the environment, ended by NULL; NULL: not kept */
+    bool kept;
+} before;
+
+static char **copy_of(char **names) {
+    size_t count = 0;
+    while (names && names[count]) count++;
+    char **copy = bti_calloc(count + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < count; i++) copy[i] = names[i];
+    return copy;
+}
+
+void bti_surroundings_keep(void) {
+    umask(before.umask = umask(022));
+    if (!getcwd(before.folder, sizeof before.folder)) before.folder[0] = 0;
+    before.names = copy_of(environ);
+    before.kept = true;
+}
+
+static bool environment_is_same(void) {
+    char **now = environ, **then = before.names;
+    if (!now) return !*then;
+    while (*now && *now == *then) now++, then++;
+    return !*now && !*then;
+}
+
+void bti_surroundings_put_back(void) {
+    char folder[PATH_MAX];
+    sigset_t none;
+    if (!before.kept) return;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    umask(before.umask);
+    if (before.folder[0] && (!getcwd(folder, sizeof folder) || strcmp(folder, before.folder) != 0) &&
+        chdir(before.folder) != 0)
+        before.folder[0] = 0; /* it is gone */
+    if (!before.names || environment_is_same()) return;
+    clearenv();
+    for (char **name = before.names; *name; name++) putenv(*name);
+}
