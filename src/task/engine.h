@@ -46,8 +46,9 @@ typedef struct bti_engine {
 
 extern const bti_engine bti_engine_local;
 
-/* The one that runs; NULL. Forked workers of it have it too. */
+/* The one that runs; NULL. A forked process has none before it joins, as the engine's own workers do. */
 const bti_engine *bti_engine_now(void);
+void bti_engine_join(const bti_engine *engine);
 
 /* INVALID_ARGUMENT, or its own cause, when it cannot be a result or be put: NULL, poisoned, a reference. */
 bt_status bti_check_value(const bt_item_value *value, const char *what);

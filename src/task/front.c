@@ -1,5 +1,6 @@
 /* The public functions: they check, find the engine, and own handles. */
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -27,6 +28,7 @@ static const bti_engine *engine;
 static uint64_t runtime; /* counts those that this process began */
 
 const bti_engine *bti_engine_now(void) { return engine; }
+void bti_engine_join(const bti_engine *of) { engine = of; }
 
 /* A call that is inside of the engine, which is closed after the last. */
 typedef struct visit {
@@ -46,6 +48,15 @@ static void leave(const visit *v) {
     if (v->inside) atomic_fetch_sub(&visitors, 1);
 }
 #define VISIT(v) __attribute__((cleanup(leave))) const visit v = enter()
+
+/* A child that the program or a task forks is no part of it. */
+static void leave_runtime(void) {
+    engine = NULL;
+    runtime++;
+    atomic_store(&visitors, 0);
+    atomic_store(&ending, false);
+}
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
 
 static bt_status no_runtime(void) {
     return bti_fail(BT_FAILED_PRECONDITION, "no runtime: bt_runtime_init comes first");

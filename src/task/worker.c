@@ -83,6 +83,8 @@ void *bt_state(bt_task *task) {
 
 bt_status bti_return(bt_task *task, const bt_item_value *value) {
     char *room = task->small;
+    if (!bti_process_now.state)
+        return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", task->name);
     if (task->record->makes_actor)
         return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
                         task->name);
@@ -251,6 +253,7 @@ static void thread_ended(void *unused) {
 
 void bti_worker_run(bti_state *state, bti_client *me) {
     bti_process_now = (bti_process){state, me, 1};
+    bti_engine_join(&bti_engine_local);
     prctl(PR_SET_NAME, "berth worker");
     pthread_cleanup_push(thread_ended, NULL);
     if (!me->actor) bti_surroundings_keep();
