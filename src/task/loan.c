@@ -1,4 +1,6 @@
 /* Arrays that lie in the store: an object stays where it is as long as a process has one. */
+#include <unistd.h>
+
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "task/process.h"
@@ -10,7 +12,7 @@ typedef struct loan {
     bti_state *state;
     bti_hold *hold;
     uint64_t runtime; /* as in a reference */
-    bool of_program;  /* the mapping is to stay; workers end with theirs */
+    pid_t program; /* of it: the mapping is to stay; workers end with theirs, and what the program forks has another */
 } loan;
 
 void bti_state_release(bti_state *state) {
@@ -29,7 +31,7 @@ static void end(void *lender) {
         bti_wake(state, &wakes);
         if (untidy) bti_store_tidy(state);
     }
-    if (l->of_program) bti_state_release(state);
+    if (l->program == getpid()) bti_state_release(state);
     bti_free(l);
 }
 
@@ -47,7 +49,7 @@ bt_array *bti_array_in(bti_object *owner, const void *data, uint64_t bytes, bt_d
     loan *l = bti_calloc(1, sizeof *l);
     bti_hold *hold = l ? hold_pinned(state, owner) : NULL;
     if (!hold) return bti_free(l), bt_from(data, dtype, shape);
-    *l = (loan){state, hold, bti_process_now.runtime, bti_process_now.me->is_program};
-    if (l->of_program) atomic_fetch_add(&state->users, 1);
+    *l = (loan){state, hold, bti_process_now.runtime, bti_process_now.me->is_program ? getpid() : 0};
+    if (l->program) atomic_fetch_add(&state->users, 1);
     return bti_from_lent(data, dtype, shape, end, l);
 }
