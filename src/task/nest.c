@@ -94,20 +94,23 @@ static bti_client *next_to_start(void) {
 static void start(bti_client *client) {
     int errors = -1, error = ENOMEM;
     child *c = bti_calloc(1, sizeof *c);
-    if (c) c->errors = bti_errors_open(&errors);
-    pid_t pid = c ? fork() : -1;
-    if (c && pid < 0) error = errno;
+    pid_t pid = -1;
+    if (c) {
+        *c = (child){client, 0, bti_errors_open(&errors), children};
+        children = c;
+        pid = c->pid = fork();
+        error = errno;
+    }
     if (!pid) be_worker(client, errors);
     if (errors >= 0) close(errors);
-    if (pid < 0) {
-        char why[160];
-        snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
-        if (c) drop_child(c);
-        tell_gone(client, why);
-        return;
+    if (pid > 0) return;
+    char why[160];
+    snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
+    if (c) {
+        children = c->next;
+        drop_child(c);
     }
-    *c = (child){client, pid, c->errors, children};
-    children = c;
+    tell_gone(client, why);
 }
 
 static void start_all(void) {

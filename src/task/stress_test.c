@@ -101,6 +101,7 @@ typedef struct player {
     double until;
     bt_ref *refs[REFS];
     int64_t expected[REFS]; /* < 0: it is no number */
+    bool alone[REFS];       /* its task waits for no other */
     bt_actor *actors[ACTORS];
     bt_group *groups[GROUPS];
     uint64_t calls, right, failed;
@@ -180,11 +181,12 @@ static void call(player *p) {
     bt_item_value arguments[2] = {bti_of_integer(n)};
     forget(p, i);
     join_group(p, &o);
-    if (function != &bti_remote_large && !below(p, 3) && !o.group && (!actor || a < CALLED) && p->refs[on] &&
-        p->expected[on] >= 0 && p->expected[on] < 1 << 20)
+    if (function != &bti_remote_large && !below(p, 3) && !o.group && (!actor || (a < CALLED && p->alone[on])) &&
+        p->refs[on] && p->expected[on] >= 0 && p->expected[on] < 1 << 20)
         n = p->expected[on], arguments[0] = bti_of_ref(p->refs[on]);
     p->expected[i] = function == &bti_remote_large ? -1 - (n & 0x7f) : 2 * n;
     bt_ref *ref;
+    p->alone[i] = !actor && function != &bti_remote_nested && arguments[0].type == BT_INTEGER;
     if (actor && a < CALLED && !o.group && below(p, 2)) {
         arguments[1] = bti_of_actor(actor);
         p->expected[i] = 2 * n;
@@ -230,6 +232,7 @@ static void put(player *p) {
     memset(bytes, (int)n, sizeof bytes);
     forget(p, i);
     p->expected[i] = -1 - n;
+    p->alone[i] = true;
     p->refs[i] = bt_ref_retain(bt_put(((bt_bytes){bytes, sizeof bytes})));
 }
 
