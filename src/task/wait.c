@@ -122,8 +122,7 @@ static bool nest_is_gone(const bti_state *state) {
 
 bt_status bti_check_runs(bti_state *state) {
     if (bti_process_now.me->is_program && nest_is_gone(state)) atomic_store(&state->closing, 2);
-    if (!atomic_load(&state->closing)) return BT_OK;
-    return bti_fail(BT_ABORTED, "the process that starts workers has ended: the runtime is over");
+    return atomic_load(&state->closing) ? over(state) : BT_OK;
 }
 
 /* Why waiting makes no sense any more. */
