@@ -18,6 +18,7 @@
 #include <berth.h>
 
 #include "task/process.h"
+#include "task/store.h"
 
 enum {
     REFS = 150,
@@ -298,15 +299,24 @@ static void *play(void *data) {
 static const char *const kind_names[] = {"clients", "objects",   "tasks", "queues", "actors",
                                          "groups",  "functions", "holds", "waits",  "links"};
 
-/* The first that is not as in the beginning. */
+/* Free blocks of a kind that keep their memory for the next values. */
+static uint32_t warm_blocks(const bti_state *state, int kind) {
+    uint32_t count = 0;
+    if (kind < BTI_BLOCKS || kind - BTI_BLOCKS + BTI_SMALLEST_BLOCK >= BTI_ORDERS) return 0;
+    const bti_store_block *block = state->store->warm[kind - BTI_BLOCKS + BTI_SMALLEST_BLOCK].newest;
+    for (; block; block = block->older) count++;
+    return count;
+}
+
+/* The last that is not as in the beginning. */
 static bool is_clean(char *text, size_t bytes) {
     bti_state *state = bti_process_now.state;
     const bti_arena *arena = state->arena;
     text[0] = 0;
     bti_arena_lock(state->arena);
     for (int kind = 0; kind < BTI_KINDS_OF_RECORDS; kind++) {
-        uint32_t live = arena->records[kind].live;
-        bool stays = kind == BTI_QUEUES || kind == BTI_FUNCTIONS;
+        uint32_t live = arena->records[kind].live - warm_blocks(state, kind);
+        bool stays = kind == BTI_QUEUES || kind == BTI_FUNCTIONS || kind == BTI_SLOTS; /* free ones wait in lists */
         bool right =
             kind == BTI_CLIENTS ? live == 1 + state->worker_count && state->worker_count == state->idle_count : !live;
         if (!right && !stays)
@@ -322,6 +332,8 @@ static bool is_clean(char *text, size_t bytes) {
     for (int g = 0; g < state->gpu_count; g++)
         if (state->machine.gpu_free[g] != BTI_UNIT)
             snprintf(text, bytes, "GPU %d: %d free", g, state->machine.gpu_free[g]);
+    if (state->spilled_bytes || state->spilled_count || state->store->moving_out)
+        snprintf(text, bytes, "%u values are spilled", state->spilled_count);
     if (state->store_used) snprintf(text, bytes, "%llu bytes of the store", (unsigned long long)state->store_used);
     bti_arena_unlock(state->arena);
     return !text[0];
