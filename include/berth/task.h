@@ -57,7 +57,8 @@ typedef struct bt_runtime_options {
     double num_cpus;          /* [those of cgroup and affinity] */
     int num_gpus;             /* [0; those of the machine are ignored]; BT_DETECT counts them */
     bt_resource resources[8]; /* custom ones, by name */
-    uint64_t store_bytes;     /* memory of results and arguments [30 % of what the machine or the cgroup has] */
+    uint64_t
+        store_bytes; /* memory of results and arguments [30 % of what the machine or the cgroup has]; less where addresses are few (RLIMIT_AS) */
     const char *spill_folder; /* where values go that do not fit, in a file without a name [$TMPDIR, else /tmp] */
     uint64_t spill_bytes;     /* at most so many there [half of what is free on that disk] */
     const char *engine;       /* ["local"] */

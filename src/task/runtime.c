@@ -45,7 +45,7 @@ enum { THREADS = 1 };
 
 #define RECORDS_SPACE ((uint64_t)64 << 30) /* of addresses, for all records but values */
 
-static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, bti_state **state) {
+static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, int halvings, bti_state **state) {
     static const struct {
         size_t bytes;
         uint32_t most;
@@ -63,7 +63,9 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, bt
     (*state)->arena = arena;
     (*state)->spill_file = -1;
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
-        if (kinds[kind].most) BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes, kinds[kind].most));
+        if (kinds[kind].most)
+            BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes,
+                                      kind == BTI_FUNCTIONS ? kinds[kind].most : kinds[kind].most >> halvings));
     (*state)->started_ns = bti_now_ns();
     BTI_TRY(bti_timeline_open(*state));
     BTI_TRY(bti_store_open(*state, options->store_bytes));
@@ -120,6 +122,18 @@ static bt_status start_nest(bti_state *state, int *program) {
 static int program_pipe = -1;
 static uint64_t runtimes;
 
+/* Half of all, and half of that, where addresses are few (RLIMIT_AS). */
+static bt_status open_arena(bt_runtime_options *options, bti_arena **arena, int *halvings) {
+    enum { MOST_HALVINGS = 6 };
+    bti_error *before = bti_error_last();
+    for (;; ++*halvings, options->store_bytes /= 2) {
+        uint64_t bytes = (RECORDS_SPACE >> *halvings) + bti_store_address_space(options->store_bytes);
+        bt_status status = bti_arena_open(bytes, arena);
+        if (status == BT_OK) return bti_error_put_back(before), BT_OK;
+        if (*halvings == MOST_HALVINGS) return bti_error_release(before), status;
+    }
+}
+
 bt_status bti_local_start(const bt_runtime_options *options) {
     bti_arena *arena;
     bti_state *state = NULL;
@@ -130,8 +144,9 @@ bt_status bti_local_start(const bt_runtime_options *options) {
     BTI_TRY(bti_gpus_check_clean());
     bt_runtime_options filled = *options;
     if (!filled.store_bytes) filled.store_bytes = bti_store_default_bytes();
-    BTI_TRY(bti_arena_open(RECORDS_SPACE + bti_store_address_space(filled.store_bytes), &arena));
-    bt_status status = lay_out(arena, &filled, &state);
+    int halvings = 0;
+    BTI_TRY(open_arena(&filled, &arena, &halvings));
+    bt_status status = lay_out(arena, &filled, halvings, &state);
     if (status == BT_OK) status = count_resources(state, options);
     if (status == BT_OK) {
         bti_arena_lock(arena);
