@@ -1,4 +1,4 @@
-// labels: threads
+// labels: threads valgrind
 /* Arrays that lie in the store: how long they last, and that they are no copies. */
 #include <setjmp.h>
 #include <stdarg.h>

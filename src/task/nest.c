@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +32,13 @@ static uv_timer_t deadline;
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
+/* No number of a file is larger: valgrind closes them one by one. */
+static unsigned largest_file(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return ~0u;
+    return limit.rlim_max < 1 << 20 ? 1 << 20 /* the limit may have been higher */ : (unsigned)limit.rlim_max;
+}
+
 /* Of the files past the standard ones only these two; a number below 0 is none. */
 static void keep_open(int a, int b) {
     const int kept[] = {a < b ? a : b, a < b ? b : a};
@@ -39,7 +47,7 @@ static void keep_open(int a, int b) {
         if (kept[i] > from) close_range((unsigned)from, (unsigned)kept[i] - 1, 0);
         if (kept[i] >= from) from = kept[i] + 1;
     }
-    close_range((unsigned)from, ~0u, 0);
+    close_range((unsigned)from, largest_file(), 0);
 }
 
 /* It ends with the program, and with nothing else that is said to all processes of a terminal or a service. */
@@ -195,6 +203,7 @@ static _Noreturn void end(void) {
         kill_strays();
         usleep(1000);
     }
+    bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
 }
 
