@@ -39,7 +39,7 @@ static atomic_bool ending;
 
 static visit enter(void) {
     atomic_fetch_add(&visitors, 1);
-    if (engine && !atomic_load(&ending)) return (visit){true};
+    if (!atomic_load(&ending) && engine) return (visit){true}; /* in this order: the end is told after it is gone */
     atomic_fetch_sub(&visitors, 1);
     return (visit){false};
 }
@@ -165,7 +165,10 @@ static bt_status check_value(const bt_item_value *value, int index) {
         return bt_peek_status(value->as.array);
     case BT_REFERENCE: return held_by(value->as.ref, "reference") ? BT_OK : bt_error_status();
     case BT_ACTOR_VALUE: return held_by(value->as.actor, "actor") ? BT_OK : bt_error_status();
-    default: return BT_OK;
+    case BT_NOTHING:
+    case BT_INTEGER:
+    case BT_REAL: return BT_OK;
+    default: return bti_fail(BT_INVALID_ARGUMENT, "value %d is of no type: %d", index + 1, (int)value->type);
     }
 }
 

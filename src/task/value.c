@@ -111,6 +111,9 @@ static place place_of(const char *function, int index) {
 }
 
 static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *function, int index) {
+    if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is an integer; a variable of %zu bytes is none",
+                        place_of(function, index).text, bytes);
     int64_t least = bytes == 8 ? INT64_MIN : -((int64_t)1 << (8 * bytes - 1)), most = -(least + 1);
     if (value < least || value > most)
         return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes",
@@ -122,6 +125,8 @@ static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *
 bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
                        const char *function, int index) {
     const bti_packed_value *head = &value->head;
+    if (!out && type != BT_NOTHING)
+        return bti_fail(BT_INVALID_ARGUMENT, "the variable for %s is NULL", place_of(function, index).text);
     if (type == BT_REAL && (head->type == BT_REAL || head->type == BT_INTEGER)) {
         double real = head->type == BT_REAL ? head->as.real : (double)head->as.integer;
         if (bytes == sizeof(float))

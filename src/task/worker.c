@@ -29,21 +29,27 @@ static void (*actor_release)(void *state);
 
 int bt_argument_count(const bt_task *task) { return bti_packed_count(task->arguments); }
 
+/* The value itself, of a reference that which it stands for, and the object that it lies in. */
+static bti_unpacked_value argument(const bt_task *task, int index, bti_object **owner) {
+    bti_unpacked_value value = bti_unpack(task->arguments, index);
+    *owner = task->record->pack;
+    if (value.head.type != BT_REFERENCE) return value;
+    *owner = value.head.as.object;
+    return bti_unpack(bti_object_value(*owner), 0);
+}
+
 bt_value_type bt_argument_type(const bt_task *task, int index) {
+    bti_object *owner;
     if (index < 0 || index >= bt_argument_count(task)) return BT_NOTHING;
-    return (bt_value_type)bti_unpack(task->arguments, index).head.type;
+    return (bt_value_type)argument(task, index, &owner).head.type;
 }
 
 bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
     if (index < 0 || index >= bt_argument_count(task))
         return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", task->name, index + 1,
                         bt_argument_count(task));
-    bti_unpacked_value value = bti_unpack(task->arguments, index);
-    bti_object *owner = task->record->pack;
-    if (value.head.type == BT_REFERENCE) {
-        owner = value.head.as.object;
-        value = bti_unpack(bti_object_value(owner), 0);
-    }
+    bti_object *owner;
+    bti_unpacked_value value = argument(task, index, &owner);
     return bti_value_to(&value, owner, type, bytes, out, task->name, index);
 }
 
