@@ -17,6 +17,10 @@ void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
         BTI_SET(arena, actor->first, task);
     BTI_SET(arena, actor->last, task);
     BTI_SET(arena, actor->length, actor->length + 1);
+    bti_actor_look(actor, wakes);
+}
+
+void bti_actor_look(bti_actor_record *actor, bti_wakes *wakes) {
     if (actor->client && actor->client->state == BTI_CLIENT_IDLE) bti_wake_later(wakes, &actor->client->word);
 }
 
@@ -29,8 +33,13 @@ static bti_task_record *take_first(bti_state *state, bti_actor_record *actor) {
 }
 
 bti_task_record *bti_actor_next(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
-    while (actor->first && actor->first->cancelled && !actor->first->missing)
-        bti_task_end(state, take_first(state, actor), wakes);
+    while (actor->first && actor->first->cancelled) {
+        bti_task_record *task = take_first(state, actor);
+        if (task->missing)
+            BTI_SET(state->arena, task->actor, NULL); /* it ends when they come */
+        else
+            bti_task_end(state, task, wakes);
+    }
     return actor->first && !actor->first->missing ? take_first(state, actor) : NULL;
 }
 
@@ -41,6 +50,7 @@ bool bti_actor_over(const bti_actor_record *actor) { return !actor->first && act
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     BTI_SET(arena, actor->maker->state, BTI_TASK_KEPT);
+    if (actor->maker->deadline_ns) BTI_SET(arena, actor->maker->deadline_ns, 0); /* not that of a restart */
     if (actor->maker->frees_cpus) bti_lend_cpus(state, actor->maker);
     BTI_SET(arena, actor->state, BTI_ACTOR_ALIVE);
     if (atomic_load(&actor->self->state) == BTI_OBJECT_PENDING)
@@ -118,7 +128,8 @@ static void method_gone(bti_state *state, bti_actor_record *actor, bti_task_reco
 void bti_actor_gone(bti_state *state, bti_actor_record *actor, bti_task_record *running, const char *why,
                     bti_wakes *wakes) {
     bti_arena *arena = state->arena;
-    bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && !bti_actor_over(actor);
+    bool again = running && running != actor->maker && running->retries && !running->cancelled;
+    bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && (again || !bti_actor_over(actor));
     if (running && running != actor->maker) method_gone(state, actor, running, restarts, why, wakes);
     if (!restarts) {
         bti_actor_die(state, actor, BT_ABORTED, why, wakes);

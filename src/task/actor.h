@@ -6,6 +6,8 @@
 
 /* Puts a method at the end of its line. */
 void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes);
+/* Its worker looks at the line, if it is idle. */
+void bti_actor_look(bti_actor_record *actor, bti_wakes *wakes);
 /* The next of the line for the actor's worker: NULL when there is none, or its arguments are missing. */
 bti_task_record *bti_actor_next(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 /* Nobody has a handle, and the line is empty: its process ends. */
@@ -22,6 +24,8 @@ void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wake
 
 /* Groups that wait get what they want, in order, as far as it fits. */
 void bti_groups_reserve(bti_state *state, bti_wakes *wakes);
+/* Has one neither handles nor tasks? */
+bool bti_groups_end(const bti_state *state);
 void bti_group_unheld(bti_state *state, bti_group_record *group);
 
 #endif

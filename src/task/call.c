@@ -32,8 +32,26 @@ static bt_status check_amounts(bti_state *state, call *c) {
     return bti_amounts_check(state, &c->amounts, &c->group->bundles[o->bundle], name, "its bundle has");
 }
 
+static bt_status check_options(const bti_call *asked) {
+    const bt_task_options *o = asked->options;
+    const bt_remote_entry *entry = asked->entry;
+    const bti_function_record *f = NULL;
+    if (!(o->deadline_seconds >= 0))
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: deadline_seconds is %g: the time is over before it begins",
+                        entry->name, o->deadline_seconds);
+    if (o->max_retries < 0 || o->max_restarts < 0)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; they cannot be below 0",
+                        entry->name, o->max_retries, o->max_restarts);
+    if (strlen(entry->name) >= sizeof f->name || strlen(entry->module) >= sizeof f->module)
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "%s of module %s: names of functions have at most %zu bytes, of modules %zu", entry->name,
+                        entry->module, sizeof f->name - 1, sizeof f->module - 1);
+    return BT_OK;
+}
+
 static bt_status prepare(bti_state *state, call *c) {
     const bti_call *asked = c->asked;
+    BTI_TRY(check_options(asked));
     if (asked->kind == BTI_CALL_METHOD)
         c->actor = ((bti_hold *)asked->actor)->object;
     else
@@ -71,6 +89,7 @@ static bti_task_record *new_task(bti_state *state, const call *c, bti_wakes *wak
     bti_task_record *task = bti_record_new(state->arena, BTI_TASKS);
     if (!task || !(task->function = function_of(state, c->asked->entry))) return NULL;
     if (!c->actor && !(task->queue = bti_queue_of(state, &c->amounts, c->group, c->group ? o->bundle : 0))) return NULL;
+    if (task->queue) BTI_SET(state->arena, task->queue->users, task->queue->users + 1);
     if (c->group) BTI_SET(state->arena, c->group->users, c->group->users + 1);
     task->priority = o->priority;
     task->retries = o->max_retries;
@@ -197,6 +216,7 @@ bt_status bti_local_actor_kill(void *held) {
             wakes.nest = true;
         }
         bti_actor_die(state, actor, BT_CANCELLED, "the actor was killed (bt_actor_kill)", &wakes);
+        bti_dispatch(state, &wakes);
     }
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
@@ -214,6 +234,7 @@ static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wa
     BTI_SET(state->arena, task->cancelled, true);
     if (!runs) {
         bti_object_fail(state, object, BT_CANCELLED, "the call was cancelled before it began", wakes);
+        if (task->actor) bti_actor_look(task->actor, wakes);
         bti_dispatch(state, wakes);
     } else if (force) {
         BTI_SET(state->arena, task->client->kill, true);

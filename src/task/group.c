@@ -44,10 +44,18 @@ static void free_group(bti_state *state, bti_group_record **at, bti_wakes *wakes
     bti_record_free(arena, BTI_GROUPS, group);
 }
 
+static bool is_over(const bti_group_record *group) { return group->released && !group->users; }
+
+bool bti_groups_end(const bti_state *state) {
+    const bti_group_record *group = state->groups;
+    while (group && !is_over(group)) group = group->next;
+    return group != NULL;
+}
+
 void bti_groups_reserve(bti_state *state, bti_wakes *wakes) {
     for (bti_group_record **at = &state->groups; *at;) {
         bti_group_record *group = *at;
-        if (group->released && !group->users) {
+        if (is_over(group)) {
             free_group(state, at, wakes);
             continue;
         }
@@ -63,6 +71,25 @@ void bti_group_unheld(bti_state *state, bti_group_record *group) { BTI_SET(state
 
 /* --- for programs ------------------------------------------------------------------------------------------------------ */
 
+/* Would each share find a GPU if nobody else had any? */
+static bt_status check_shares(const bti_state *state, const bti_supply *bundles, int count) {
+    bti_supply all = {.free = state->machine.total};
+    for (int g = 0; g < state->gpu_count; g++) all.gpu_free[g] = BTI_UNIT;
+    for (int i = 0; i < count; i++) {
+        const bti_amounts *amounts = &bundles[i].total;
+        if (!bti_supply_fits(state, &all, amounts))
+            return bti_fail(
+                BT_RESOURCE_EXHAUSTED,
+                "the group's bundle %d asks for %g GPU; of the %d that the runtime has none has so much left "
+                "beside the bundles before it (shares of one GPU cannot be of several: larger ones first)",
+                i, bti_amount(amounts->of[1]), state->gpu_count);
+        uint64_t gpus = bti_supply_choose(state, &all, amounts);
+        for (int g = 0; g < state->gpu_count; g++)
+            if (gpus >> g & 1) all.gpu_free[g] -= amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
+    }
+    return BT_OK;
+}
+
 static bt_status read_bundles(const bti_state *state, const bt_task_options *bundles, int count, bti_supply *supplies) {
     bti_amounts sum = {0};
     if (count < 1 || count > BTI_MOST_BUNDLES)
@@ -72,7 +99,8 @@ static bt_status read_bundles(const bti_state *state, const bt_task_options *bun
         supplies[i].free = supplies[i].total;
         for (int r = 0; r < state->resource_count; r++) sum.of[r] += supplies[i].total.of[r];
     }
-    return bti_amounts_check(state, &sum, &state->machine, "the group", "the runtime has");
+    BTI_TRY(bti_amounts_check(state, &sum, &state->machine, "the group", "the runtime has"));
+    return check_shares(state, supplies, count);
 }
 
 static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int count) {
@@ -82,6 +110,7 @@ static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int cou
     if (!hold) return NULL;
     self->group = group;
     group->self = self;
+    group->owner = bti_process_now.me;
     group->count = count;
     memcpy(group->bundles, supplies, (size_t)count * sizeof *supplies);
     bti_group_record **end = &state->groups;

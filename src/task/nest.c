@@ -225,8 +225,10 @@ static void look_at_deadlines(void) {
     bti_arena_lock(state->arena);
     uint64_t now = bti_now_ns(), next = bti_deadlines(state, now, &wakes);
     bti_arena_unlock(state->arena);
-    wakes.nest = false;
+    bool starts = wakes.nest;
+    wakes.nest = false; /* that is here */
     bti_wake(state, &wakes);
+    if (starts) start_all();
     kill_wanted();
     if (next) uv_timer_start(&deadline, on_deadline, (next - now) / 1000000 + 1, 0);
 }

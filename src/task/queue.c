@@ -77,9 +77,19 @@ static bti_task_record *take_first(bti_state *state, bti_queue *queue) {
     return task;
 }
 
+enum { QUEUES_KEPT = 64 }; /* of amounts that nobody takes now */
+
 bti_queue *bti_queue_of(bti_state *state, const bti_amounts *amounts, bti_group_record *group, int bundle) {
-    for (bti_queue *q = state->queues; q; q = q->next)
+    bti_queue *unused = NULL;
+    int count = 0;
+    for (bti_queue *q = state->queues; q; q = q->next) {
         if (q->group == group && q->bundle == bundle && !memcmp(&q->amounts, amounts, sizeof *amounts)) return q;
+        if (!q->users && !q->group && ++count > QUEUES_KEPT) unused = q;
+    }
+    if (unused && !group) {
+        for (int r = 0; r < state->resource_count; r++) BTI_SET(state->arena, unused->amounts.of[r], amounts->of[r]);
+        return unused;
+    }
     bti_queue *queue = bti_record_new(state->arena, BTI_QUEUES);
     if (!queue) return NULL;
     queue->amounts = *amounts;
@@ -149,8 +159,7 @@ static bti_client *take_idle(bti_state *state) {
     return worker;
 }
 
-void bti_dispatch(bti_state *state, bti_wakes *wakes) {
-    if (state->groups) bti_groups_reserve(state, wakes);
+static void give_all(bti_state *state, bti_wakes *wakes) {
     for (bti_queue *queue; (queue = best_queue(state, wakes)) != NULL;) {
         bti_client *worker = needs_fresh_worker(queue->first) ? NULL : take_idle(state);
         if (worker)
@@ -159,6 +168,13 @@ void bti_dispatch(bti_state *state, bti_wakes *wakes) {
             return;
         assign(state, queue, worker);
     }
+}
+
+void bti_dispatch(bti_state *state, bti_wakes *wakes) {
+    do {
+        if (state->groups) bti_groups_reserve(state, wakes);
+        give_all(state, wakes);
+    } while (state->groups && bti_groups_end(state)); /* tasks that it refused were the last of theirs */
 }
 
 bti_task_record *bti_take_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {

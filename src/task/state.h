@@ -164,6 +164,7 @@ struct bti_queue {
     bti_group_record *group;
     int32_t bundle;
     uint32_t length;
+    uint32_t users;         /* tasks that are in it, or were: without any it may be of other amounts */
     bti_task_record *first; /* of the heap: highest priority, then earliest */
 };
 
@@ -187,6 +188,7 @@ struct bti_group_record {
     bti_object *self;       /* of its handles, and one holder more */
     bool has;               /* its resources */
     bool released;          /* nobody has a handle: it ends with its last task */
+    bti_client *owner;      /* who made it, and has its handles as long as it is not released */
     uint32_t users;         /* tasks and actors of it */
     int32_t count;
     bti_supply bundles[BTI_MOST_BUNDLES];

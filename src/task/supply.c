@@ -26,40 +26,35 @@ bool bti_supply_fits(const bti_state *state, const bti_supply *supply, const bti
     return gpus < BTI_UNIT ? gpu_for_share(state, supply, (int32_t)gpus) >= 0 : whole_gpus(state, supply) >= gpus;
 }
 
-bool bti_supply_could(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts) {
-    for (int r = 0; r < state->resource_count; r++)
-        if (amounts->of[r] > supply->total.of[r]) return false;
-    return true;
+uint64_t bti_supply_choose(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts) {
+    int64_t left = amounts->of[1];
+    uint64_t chosen = 0;
+    if (left && left < BTI_UNIT) return (uint64_t)1 << gpu_for_share(state, supply, (int32_t)left);
+    for (int g = 0; g < state->gpu_count && left > 0; g++) {
+        if (supply->gpu_free[g] != BTI_UNIT) continue;
+        chosen |= (uint64_t)1 << g;
+        left -= BTI_UNIT;
+    }
+    return chosen;
 }
 
-static void change_free(bti_state *state, bti_supply *supply, const bti_amounts *amounts, int sign) {
+/* Gives (1) or takes (-1) all of it. */
+static void change(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, int sign) {
+    int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
     for (int r = 0; r < state->resource_count; r++)
         if (amounts->of[r]) BTI_SET(state->arena, supply->free.of[r], supply->free.of[r] + sign * amounts->of[r]);
+    for (int g = 0; g < state->gpu_count; g++)
+        if (gpus >> g & 1) BTI_SET(state->arena, supply->gpu_free[g], supply->gpu_free[g] + sign * share);
 }
 
 uint64_t bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts) {
-    int64_t left = amounts->of[1];
-    uint64_t given = 0;
-    change_free(state, supply, amounts, -1);
-    if (left && left < BTI_UNIT) {
-        int g = gpu_for_share(state, supply, (int32_t)left);
-        BTI_SET(state->arena, supply->gpu_free[g], supply->gpu_free[g] - (int32_t)left);
-        return (uint64_t)1 << g;
-    }
-    for (int g = 0; g < state->gpu_count && left > 0; g++) {
-        if (supply->gpu_free[g] != BTI_UNIT) continue;
-        given |= (uint64_t)1 << g;
-        left -= BTI_UNIT;
-        BTI_SET(state->arena, supply->gpu_free[g], 0);
-    }
-    return given;
+    uint64_t gpus = bti_supply_choose(state, supply, amounts);
+    change(state, supply, amounts, gpus, -1);
+    return gpus;
 }
 
 void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus) {
-    int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
-    change_free(state, supply, amounts, 1);
-    for (int g = 0; g < state->gpu_count; g++)
-        if (gpus >> g & 1) BTI_SET(state->arena, supply->gpu_free[g], supply->gpu_free[g] + share);
+    change(state, supply, amounts, gpus, 1);
 }
 
 /* --- of a task ---------------------------------------------------------------------------------------------------------- */

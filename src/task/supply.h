@@ -8,9 +8,9 @@
 bti_supply *bti_supply_of(bti_state *state, const bti_queue *queue);
 
 bool bti_supply_fits(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
-/* Could it ever, with all of it free? */
-bool bti_supply_could(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
-/* They fit. Returns the GPUs, as bits: whole ones, or the one that the share is of (the fullest that has it, so that whole ones stay). */
+/* They fit: which GPUs, as bits. Whole ones, or the one that the share is of (the fullest that has it, so that whole ones stay). */
+uint64_t bti_supply_choose(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
+/* They fit. Returns the GPUs. */
 uint64_t bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts);
 void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus);
 

@@ -95,8 +95,8 @@ void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     if (task->left_room) bti_store_give(state, task->left_room, task->left_bytes);
     if (task->pack) bti_object_drop(state, task->pack, wakes);
     if (task->result) bti_object_drop(state, task->result, wakes);
+    if (task->queue) BTI_SET(arena, task->queue->users, task->queue->users - 1);
     if (task->queue && task->queue->group) BTI_SET(arena, task->queue->group->users, task->queue->group->users - 1);
-    if (task->deadline_ns) BTI_SET(arena, task->deadline_ns, 0); /* of one that is free: none */
     BTI_SET(arena, task->state, BTI_TASK_NONE);
     bti_record_free(arena, BTI_TASKS, task);
 }
@@ -159,12 +159,14 @@ void bti_client_gone(bti_state *state, bti_client *client, const char *why, bti_
 static void pass_deadline(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     static const char late[] = "its deadline has passed";
     BTI_SET(state->arena, task->cancelled, true);
+    BTI_SET(state->arena, task->deadline_ns, 0);
     bool runs = task->client && (task->state == BTI_TASK_GIVEN || task->state == BTI_TASK_RUNNING);
     if (runs && (!task->actor || task->makes_actor)) BTI_SET(state->arena, task->client->kill, true);
     if (task->makes_actor && task->actor)
         bti_actor_die(state, task->actor, BT_DEADLINE_EXCEEDED, late, wakes);
     else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING)
         bti_object_fail(state, task->result, BT_DEADLINE_EXCEEDED, late, wakes);
+    if (task->actor && !task->makes_actor) bti_actor_look(task->actor, wakes);
 }
 
 uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
@@ -173,7 +175,7 @@ uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
     const bti_records *tasks = &state->arena->records[BTI_TASKS];
     for (uint32_t i = 0; i < tasks->used; i++) {
         bti_task_record *task = (bti_task_record *)(void *)(tasks->first + i * tasks->bytes);
-        if (!task->deadline_ns || task->cancelled || task->state == BTI_TASK_KEPT) continue;
+        if (!task->deadline_ns || task->state == BTI_TASK_NONE || task->state == BTI_TASK_KEPT) continue;
         if (task->deadline_ns <= now_ns)
             pass_deadline(state, task, wakes);
         else if (!next || task->deadline_ns < next)
