@@ -2,7 +2,9 @@
  * can come. Resources come free when their holders can end. So what can end is found step by step, from what runs, until nothing is added:
  * who waits for anything else waits for ever. Waits with a limit end by themselves. */
 #include <stdio.h>
+#include <sys/stat.h>
 
+#include "task/gpus.h"
 #include "task/object.h"
 #include "task/process.h"
 #include "task/value.h"
@@ -22,20 +24,50 @@ static uint32_t index_of(const bti_state *state, const bti_client *client) {
 
 static bool can_end(const search *s, const bti_client *client) { return s->can_end[index_of(s->state, client)]; }
 
+static void add(const bti_state *state, bti_supply *to, const bti_amounts *amounts, uint64_t gpus, bool but_cpus) {
+    int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
+    for (int r = but_cpus; r < state->resource_count; r++) to->free.of[r] += amounts->of[r];
+    for (int g = 0; g < state->gpu_count; g++)
+        if (gpus >> g & 1) to->gpu_free[g] += share;
+}
+
+/* A thread that waits for nothing may give back what its process has. */
+static bool has_more_threads(const bti_client *client) {
+    char path[64];
+    struct stat threads;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)client->pid);
+    return stat(path, &threads) == 0 &&
+           threads.st_nlink > client->blocked + 2; /* a folder each, and two names of this one */
+}
+
+static bool group_ends(const search *s, const bti_group_record *group) {
+    if (!group->released && !can_end(s, group->owner) && !has_more_threads(group->owner)) return false;
+    for (const bti_client *c = s->state->clients; c; c = c->next) {
+        const bti_task_record *task = bti_gpus_holder(c);
+        if (task && task->queue && task->queue->group == group && !can_end(s, c)) return false;
+    }
+    return true;
+}
+
+static void add_groups(const search *s, bti_supply *to) {
+    for (const bti_group_record *group = s->state->groups; group; group = group->next) {
+        if (!group->has || !group_ends(s, group)) continue;
+        for (int i = 0; i < group->count; i++)
+            add(s->state, to, &group->bundles[i].total, group->bundles[i].gpus, false);
+    }
+}
+
 /* With all that those that can end will give back. */
 static bool queue_moves(const search *s, const bti_queue *queue) {
     bti_state *state = s->state;
     bti_supply supply = *bti_supply_of(state, queue);
     if (queue->group && !queue->group->has) return true; /* not followed further */
+    if (!queue->group) add_groups(s, &supply);
     for (const bti_client *c = state->clients; c; c = c->next) {
-        const bti_task_record *task = c->actor ? c->actor->maker : c->task;
+        const bti_task_record *task = bti_gpus_holder(c);
         if (!task || !task->queue || !can_end(s, c) || bti_supply_of(state, task->queue) != bti_supply_of(state, queue))
             continue;
-        const bti_amounts *amounts = &task->queue->amounts;
-        for (int r = task->cpus_lent; r < state->resource_count; r++) supply.free.of[r] += amounts->of[r];
-        int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
-        for (int g = 0; g < state->gpu_count; g++)
-            if (task->gpus >> g & 1) supply.gpu_free[g] += share;
+        add(state, &supply, &task->queue->amounts, task->gpus, task->cpus_lent);
     }
     return bti_supply_fits(state, &supply, &queue->amounts);
 }
@@ -53,6 +85,8 @@ static bool find_whether_ends(const search *s, const bti_task_record *task, int 
     if (task->client && task->state != BTI_TASK_QUEUED) return can_end(s, task->client);
     if (!arguments_come(s, task, depth)) return false;
     if (!task->actor || task->makes_actor) return queue_moves(s, task->queue);
+    const bti_task_record *first = task->actor->first;
+    if (first && first != task && !first->cancelled && !arguments_come(s, first, depth)) return false;
     if (task->actor->client) return can_end(s, task->actor->client);
     return !task->actor->maker || task_ends(s, task->actor->maker, depth + 1);
 }
@@ -70,9 +104,15 @@ static bool can_come(const search *s, const bti_object *object, int depth) {
     return atomic_load(&object->state) != BTI_OBJECT_PENDING || !object->maker || task_ends(s, object->maker, depth);
 }
 
-/* Does what it runs end? For an actor: does it take the next method? */
+/* Does what it runs end? For an actor: does it take the next method? Of several that it waits for one may be enough. */
 static bool moves(const search *s, const bti_client *client) {
-    return !client->blocked || !client->awaited || can_come(s, client->awaited, 0);
+    bool waits = false;
+    for (const bti_wait *wait = client->blocked ? client->waits : NULL; wait; wait = wait->next_of_client) {
+        if (atomic_load(&wait->object->state) != BTI_OBJECT_PENDING) continue;
+        if (can_come(s, wait->object, 0)) return true;
+        waits = true;
+    }
+    return !waits;
 }
 
 /* An actor gives up what it holds when all who have handles can go on. */
@@ -97,11 +137,16 @@ static void describe(const bti_state *state, const bti_object *object, char *tex
                      ", which waits for resources that are held by those who wait");
             return;
         }
-        object = client->awaited;
+        object = client->blocked ? client->awaited : NULL;
+        const bti_task_record *last = task;
         task = object ? object->maker : NULL;
         if (task)
             length += snprintf(text + length, bytes - (size_t)length, ", which waits for %s (process %d)",
                                task->function->name, (int)client->pid);
+        else if (last->actor && last->actor->first && last->actor->first != last)
+            snprintf(text + length, bytes - (size_t)length,
+                     ", whose turn with its actor comes after %s, whose arguments wait for this",
+                     last->actor->first->function->name);
     }
     (void)state;
 }
