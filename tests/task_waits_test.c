@@ -1,0 +1,286 @@
+// labels: threads
+/* Who waits goes on as soon as he can, and is told of a deadlock only where there is one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <berth.h>
+
+#define OK(call)                                              \
+    do {                                                      \
+        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
+    } while (0)
+
+enum { SOON = 20 }; /* seconds that are not reached where it works */
+
+static void expect_error(bt_status got, bt_status status, const char *text) {
+    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
+    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
+}
+
+static int end_runtime(void **state) {
+    (void)state;
+    return bt_runtime_shutdown() == BT_OK ? 0 : -1;
+}
+
+static void sleep_ms(int64_t ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+
+/* --- functions --------------------------------------------------------------------------------------------------------- */
+
+static bt_status nap(bt_task *task) {
+    int64_t ms;
+    bt_status status = bt_argument(task, 0, &ms);
+    if (status == BT_OK) sleep_ms(ms);
+    return status;
+}
+BT_REMOTE(nap);
+
+static bt_status nothing(bt_task *task) {
+    (void)task;
+    return BT_OK;
+}
+BT_REMOTE(nothing);
+
+static bt_status actor_new(bt_task *task) {
+    bt_set_state(task, NULL, NULL);
+    return BT_OK;
+}
+BT_REMOTE(actor_new);
+
+static bt_status type_of(bt_task *task) { return bt_return(task, (int)bt_argument_type(task, 0)); }
+BT_REMOTE(type_of);
+
+/* Has a GPU in a group of its own for a while. */
+static bt_status hold_group(bt_task *task) {
+    (void)task;
+    bt_status status = BT_OK;
+    BT_SCOPE {
+        bt_group *group = bt_group_new(&(bt_task_options){.num_gpus = 1}, 1);
+        status = bt_group_wait(group, SOON);
+        sleep_ms(1500);
+    }
+    return status;
+}
+BT_REMOTE(hold_group);
+
+/* Has the GPU, and waits for one of two calls: the first wants it too. */
+static bt_status wait_for_one(bt_task *task) {
+    int done = 0;
+    BT_SCOPE {
+        bt_ref *never = bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing);
+        done = bt_wait_refs((bt_ref *[]){never, bt_remote(nap, 1500)}, 2, 1, NULL, -1);
+        if (bt_cancel(never, false) != BT_OK) done = -1;
+    }
+    return done < 0 ? bt_error_status() : bt_return(task, done);
+}
+BT_REMOTE(wait_for_one, .num_gpus = 1);
+
+static bt_status wait_for_method(bt_task *task) {
+    bt_actor *actor;
+    bt_status status = bt_argument(task, 0, &actor);
+    if (status != BT_OK) return status;
+    sleep_ms(200); /* another method stands before it */
+    return bt_get(bt_method(actor, nothing), NULL);
+}
+BT_REMOTE(wait_for_method);
+
+static bt_status die_once(bt_task *task) {
+    const char *path;
+    bt_status status = bt_argument(task, 0, &path);
+    if (status != BT_OK || access(path, F_OK) != 0) return status;
+    unlink(path);
+    sleep_ms(100);
+    _exit(3);
+}
+BT_REMOTE(die_once);
+
+/* --- who can go on does ------------------------------------------------------------------------------------------------ */
+
+/* A call whose argument fails is to run, so that it fails as well, although nothing else happens. */
+static void failures_are_passed_on(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 1));
+    BT_SCOPE {
+        bt_ref *busy = bt_remote_with(BT_OPTIONS(.num_gpus = 1), nap, SOON * 2000);
+        bt_actor *actor = bt_actor_new(actor_new); /* waits for the CPU */
+        bt_ref *user = bt_remote_with(BT_OPTIONS(.num_cpus = 0), nothing, bt_method(actor, nothing));
+        OK(bt_actor_kill(actor));
+        expect_error(bt_get_within(user, SOON, NULL), BT_CANCELLED, "killed");
+        bt_ref *late = bt_remote_with(BT_OPTIONS(.num_gpus = 1, .deadline_seconds = 0.05), nothing);
+        user = bt_remote_with(BT_OPTIONS(.num_cpus = 0), nothing, late);
+        expect_error(bt_get_within(user, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
+        OK(bt_cancel(busy, true));
+    }
+}
+
+/* The last task of a group is refused when its argument comes: what the group has is free then. */
+static void groups_end_with_what_they_refuse(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 3, .num_gpus = 1, .resources = {{"tool", 1}}));
+    BT_SCOPE {
+        (void)bt_remote_with(BT_OPTIONS(.resources = {{"tool", 1}}), nap, SOON * 2000);
+        bt_ref *late = bt_remote_with(BT_OPTIONS(.resources = {{"tool", 1}}, .deadline_seconds = 0.3), nothing);
+        bt_ref *refused = NULL;
+        BT_SCOPE {
+            bt_group *group = bt_group_new(&(bt_task_options){.num_gpus = 1, .num_cpus = 1}, 1);
+            OK(bt_group_wait(group, SOON));
+            refused = bt_ref_retain(bt_remote_with(BT_OPTIONS(.group = group), nothing, late));
+        }
+        OK(bt_get_within(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), SOON, NULL));
+        expect_error(bt_get_within(refused, SOON, NULL), BT_FAILED_PRECONDITION, "group was released");
+        bt_ref_release(refused);
+    }
+}
+
+static void cancelled_methods_hold_up_nobody(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 2));
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new(actor_new);
+        bt_ref *first = bt_method(actor, nothing, bt_remote(nap, SOON * 2000)), *second = bt_method(actor, nothing);
+        OK(bt_get(bt_remote(nap, 100), NULL)); /* the actor is idle now */
+        OK(bt_cancel(first, false));
+        OK(bt_get_within(second, SOON, NULL));
+        bt_ref *late = bt_method_with(BT_OPTIONS(.deadline_seconds = 0.1), actor, nothing, bt_remote(nap, SOON * 2000));
+        second = bt_method(actor, nothing);
+        OK(bt_get_within(second, SOON, NULL));
+        expect_error(bt_get_within(late, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
+    }
+}
+
+static void deadlines_end_what_was_asked_to_end(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1));
+    BT_SCOPE {
+        bt_ref *ref = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.3), nap, SOON * 2000);
+        sleep_ms(100);
+        OK(bt_cancel(ref, false));
+        expect_error(bt_get_within(ref, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
+    }
+}
+
+/* The actor has no other call and nobody has a handle, but this one may be tried again. */
+static void last_methods_are_retried(void **state) {
+    (void)state;
+    char path[] = "/tmp/berth-once-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    OK(bt_runtime_init(.num_cpus = 1));
+    bt_ref *ref = NULL;
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.max_restarts = 1), actor_new);
+        ref = bt_ref_retain(bt_method_with(BT_OPTIONS(.max_retries = 1), actor, die_once, path));
+    }
+    OK(bt_get_within(ref, SOON, NULL));
+    bt_ref_release(ref);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* --- deadlocks --------------------------------------------------------------------------------------------------------- */
+
+static void what_comes_back_is_waited_for(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 3, .num_gpus = 1));
+    BT_SCOPE {
+        bt_ref *holder = bt_remote(hold_group);
+        sleep_ms(200);
+        OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL));
+        OK(bt_get(holder, NULL));
+        BT_SCOPE { /* a group without handles, which ends with its task */
+            bt_group *group = bt_group_new(&(bt_task_options){.num_gpus = 1, .num_cpus = 1}, 1);
+            OK(bt_group_wait(group, SOON));
+            (void)bt_remote_with(BT_OPTIONS(.num_gpus = 1, .group = group), nap, 1500);
+            sleep_ms(200);
+        }
+        OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL));
+        int done = 0;
+        OK(bt_get(bt_remote(wait_for_one), &done));
+        assert_int_equal(done, 1);
+    }
+}
+
+static void lines_of_actors_can_be_deadlocks(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 3));
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new(actor_new);
+        bt_ref *waiter = bt_remote(wait_for_method, actor);
+        bt_ref *first = bt_method(actor, type_of, waiter);
+        expect_error(bt_get_within(first, SOON, NULL), BT_FAILED_PRECONDITION, "deadlock");
+        expect_error(bt_get(waiter, NULL), BT_FAILED_PRECONDITION, "comes after type_of");
+    }
+}
+
+/* --- what can never be -------------------------------------------------------------------------------------------------- */
+
+static void shares_of_groups_must_fit(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 2));
+    BT_SCOPE {
+        bt_task_options shares[] = {{.num_gpus = 0.6}, {.num_gpus = 0.6}, {.num_gpus = 0.6}};
+        expect_error(bt_group_wait(bt_group_new(shares, 3), SOON), BT_RESOURCE_EXHAUSTED, "bundle 2 asks for 0.6 GPU");
+        OK(bt_group_wait(bt_group_new(shares, 2), SOON));
+    }
+    OK(bt_runtime_shutdown());
+    OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 2));
+    BT_SCOPE {
+        bt_task_options mixed[] = {{.num_gpus = 0.5}, {.num_gpus = 1}, {.num_gpus = 0.5}};
+        OK(bt_group_wait(bt_group_new(mixed, 3), SOON));
+        assert_true(bt_resource_free("GPU") == 0);
+    }
+}
+
+/* More kinds of amounts than there are queues, one after the other. */
+static void amounts_may_differ_each_time(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .resources = {{"bytes", 1e6}}));
+    for (int i = 0; i < 5000; i++)
+        BT_SCOPE
+            OK(bt_get(bt_remote_with(BT_OPTIONS(.resources = {{"bytes", 1 + i}}), nothing), NULL));
+    assert_true(bt_resource_free("bytes") == 1e6);
+}
+
+static void odd_calls_are_refused(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1));
+    BT_SCOPE {
+        bt_item_value odd = {.type = (bt_value_type)77};
+        expect_error(bt_get(bt_remote_named(NULL, "type_of", NULL, &odd, 1), NULL), BT_INVALID_ARGUMENT, "no type: 77");
+        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = -1), nothing), NULL), BT_INVALID_ARGUMENT,
+                     "max_retries is -1");
+        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.deadline_seconds = -0.5), nothing), NULL), BT_INVALID_ARGUMENT,
+                     "deadline_seconds is -0.5");
+        int type = 0;
+        bt_ref *ref = bt_remote(type_of, bt_put(2.5));
+        OK(bt_get(ref, &type));
+        assert_int_equal(type, BT_REAL);
+        char room[24];
+        expect_error(bti_get(ref, BT_INTEGER, sizeof room, room, -1), BT_INVALID_ARGUMENT, "24 bytes");
+        expect_error(bt_get(ref, (int64_t *)NULL), BT_INVALID_ARGUMENT, "NULL");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(failures_are_passed_on, end_runtime),
+        cmocka_unit_test_teardown(groups_end_with_what_they_refuse, end_runtime),
+        cmocka_unit_test_teardown(cancelled_methods_hold_up_nobody, end_runtime),
+        cmocka_unit_test_teardown(deadlines_end_what_was_asked_to_end, end_runtime),
+        cmocka_unit_test_teardown(last_methods_are_retried, end_runtime),
+        cmocka_unit_test_teardown(what_comes_back_is_waited_for, end_runtime),
+        cmocka_unit_test_teardown(lines_of_actors_can_be_deadlocks, end_runtime),
+        cmocka_unit_test_teardown(shares_of_groups_must_fit, end_runtime),
+        cmocka_unit_test_teardown(amounts_may_differ_each_time, end_runtime),
+        cmocka_unit_test_teardown(odd_calls_are_refused, end_runtime),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
