@@ -249,6 +249,24 @@ static void amounts_may_differ_each_time(void **state) {
     assert_true(bt_resource_free("bytes") == 1e6);
 }
 
+static bt_status give_poisoned(bt_task *task) {
+    return bt_return(task, bt_add(bt_ones(BT_F32, 3), bt_ones(BT_F32, 4)));
+}
+BT_REMOTE(give_poisoned);
+
+static void poisoned_arrays_say_why(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1));
+    BT_SCOPE {
+        bt_array *poisoned = bt_add(bt_ones(BT_F32, 3), bt_ones(BT_F32, 4));
+        bt_error_clear();
+        expect_error(bt_get(bt_remote(nothing, poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
+        bt_error_clear();
+        expect_error(bt_get(bt_put(poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
+        expect_error(bt_get(bt_remote(give_poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
+    }
+}
+
 static void odd_calls_are_refused(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 1));
@@ -281,6 +299,7 @@ int main(void) {
         cmocka_unit_test_teardown(shares_of_groups_must_fit, end_runtime),
         cmocka_unit_test_teardown(amounts_may_differ_each_time, end_runtime),
         cmocka_unit_test_teardown(odd_calls_are_refused, end_runtime),
+        cmocka_unit_test_teardown(poisoned_arrays_say_why, end_runtime), /* the last: arrays ask for devices */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

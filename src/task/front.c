@@ -162,7 +162,7 @@ static bt_status check_value(const bt_item_value *value, int index) {
                    : bti_fail(BT_INVALID_ARGUMENT, "value %d is bytes at NULL", index + 1);
     case BT_ARRAY_VALUE:
         if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an array that is NULL", index + 1);
-        return bt_peek_status(value->as.array);
+        return bt_peek_status(value->as.array) == BT_OK ? BT_OK : bti_fail_with(bti_array_error(value->as.array));
     case BT_REFERENCE: return held_by(value->as.ref, "reference") ? BT_OK : bt_error_status();
     case BT_ACTOR_VALUE: return held_by(value->as.actor, "actor") ? BT_OK : bt_error_status();
     case BT_NOTHING:
