@@ -220,6 +220,23 @@ static void lines_of_actors_can_be_deadlocks(void **state) {
     }
 }
 
+/* A method of an actor that has no GPU yet says who has it. */
+static void turns_say_what_the_actor_waits_for(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 2, .num_gpus = 1));
+    BT_SCOPE {
+        bt_actor *first = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1, .name = "first"), actor_new);
+        OK(bt_get(bt_method(first, nothing), NULL));
+        (void)bt_method(bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), actor_new), nothing);
+        char *text = bt_runtime_text(false);
+        assert_non_null(text);
+        const char *why =
+            "its turn with the actor, which waits for 1 GPU: 0 of 1 are free; held by actor first (process";
+        if (!strstr(text, why)) fail_msg("not \"%s\":\n%s", why, text);
+        bt_free(text);
+    }
+}
+
 /* --- what can never be -------------------------------------------------------------------------------------------------- */
 
 static void shares_of_groups_must_fit(void **state) {
@@ -296,6 +313,7 @@ int main(void) {
         cmocka_unit_test_teardown(last_methods_are_retried, end_runtime),
         cmocka_unit_test_teardown(what_comes_back_is_waited_for, end_runtime),
         cmocka_unit_test_teardown(lines_of_actors_can_be_deadlocks, end_runtime),
+        cmocka_unit_test_teardown(turns_say_what_the_actor_waits_for, end_runtime),
         cmocka_unit_test_teardown(shares_of_groups_must_fit, end_runtime),
         cmocka_unit_test_teardown(amounts_may_differ_each_time, end_runtime),
         cmocka_unit_test_teardown(odd_calls_are_refused, end_runtime),

@@ -126,6 +126,7 @@ static void spread(search *s) {
 }
 
 static void describe(const bti_state *state, const bti_object *object, char *text, size_t bytes) {
+    const bti_object *first = object;
     const bti_task_record *task = object->maker;
     int length = snprintf(text, bytes, "this waits for %s", task ? task->function->name : "a value");
     for (int i = 0; task && i < 6 && length >= 0 && (size_t)length < bytes; i++) {
@@ -140,6 +141,7 @@ static void describe(const bti_state *state, const bti_object *object, char *tex
         object = client->blocked ? client->awaited : NULL;
         const bti_task_record *last = task;
         task = object ? object->maker : NULL;
+        if (task == last || (task && task == first->maker)) return; /* round and round */
         if (task)
             length += snprintf(text + length, bytes - (size_t)length, ", which waits for %s (process %d)",
                                task->function->name, (int)client->pid);

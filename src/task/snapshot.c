@@ -66,6 +66,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
     if (task->client && task->state != BTI_TASK_QUEUED) to.pid = task->client->pid, to.worker = task->client->number;
     if (task->actor) memcpy(to.actor, task->actor->name, sizeof to.actor);
     if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
+    if (task->actor && task->actor->maker) to.making = task->actor->maker->sequence;
     if (to.state == BTI_VIEW_ARGUMENTS) find_missing(task, &to);
     if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(task->client->awaited);
     return to;

@@ -45,7 +45,8 @@ typedef struct bti_view_task {
     int supply;             /* how that looks, for one that waits, in `supplies`; -1: it is the machine */
     bool of_actor;
     int32_t actor_pid;
-    char actor[64]; /* its name */
+    uint64_t making; /* of its actor: `sequence` of that */
+    char actor[64];  /* its name */
 } bti_view_task;
 
 typedef struct bti_view_worker {

@@ -116,16 +116,25 @@ static void add_missing(words *to, const bti_view *view, const bti_view_task *ta
     if (task->missing > 1) add(to, ", and for %u more", task->missing - 1);
 }
 
+static void add_turn(words *to, const bti_view *view, const bti_view_task *task) {
+    add(to, "waits for its turn with the actor%s%s", *task->actor ? " " : "", task->actor);
+    if (task->actor_pid) add(to, " (process %d)", (int)task->actor_pid);
+    for (size_t i = 0; !task->actor_pid && i < view->actors.count; i++) {
+        const bti_view_task *making = &view->actors.items[i].making;
+        if (making->sequence != task->making) continue;
+        if (making->state != BTI_VIEW_RESOURCES && making->state != BTI_VIEW_ARGUMENTS) return;
+        add(to, ", which ");
+        return making->state == BTI_VIEW_RESOURCES ? add_resources(to, view, making) : add_missing(to, view, making);
+    }
+}
+
 const char *bti_view_why(const bti_view *view, const bti_view_task *task, char *text, size_t size) {
     words to = {text, size, 0};
     *text = '\0';
     switch (task->state) {
     case BTI_VIEW_ARGUMENTS: add_missing(&to, view, task); break;
     case BTI_VIEW_RESOURCES: add_resources(&to, view, task); break;
-    case BTI_VIEW_TURN:
-        add(&to, "waits for its turn with the actor%s%s", *task->actor ? " " : "", task->actor);
-        if (task->actor_pid) add(&to, " (process %d)", (int)task->actor_pid);
-        break;
+    case BTI_VIEW_TURN: add_turn(&to, view, task); break;
     case BTI_VIEW_STARTING: add(&to, "its process starts"); break;
     case BTI_VIEW_BLOCKED:
         add(&to, "waits inside for ");
