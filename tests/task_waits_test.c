@@ -140,6 +140,19 @@ static void groups_end_with_what_they_refuse(void **state) {
     }
 }
 
+/* Calls that wait do not pass what becomes free from one to the next, past a group. */
+static void groups_come_before_calls(void **state) {
+    enum { MANY = 200 };
+    bt_ref *refs[MANY];
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1));
+    BT_SCOPE {
+        for (int i = 0; i < MANY; i++) refs[i] = bt_remote(nap, 10);
+        OK(bt_group_wait(bt_group_new(&(bt_task_options){.num_cpus = 1}, 1), SOON));
+        assert_in_range(bt_wait_refs(refs, MANY, 0, NULL, 0), 0, MANY - 1);
+    }
+}
+
 static void cancelled_methods_hold_up_nobody(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 2));
@@ -308,6 +321,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(failures_are_passed_on, end_runtime),
         cmocka_unit_test_teardown(groups_end_with_what_they_refuse, end_runtime),
+        cmocka_unit_test_teardown(groups_come_before_calls, end_runtime),
         cmocka_unit_test_teardown(cancelled_methods_hold_up_nobody, end_runtime),
         cmocka_unit_test_teardown(deadlines_end_what_was_asked_to_end, end_runtime),
         cmocka_unit_test_teardown(last_methods_are_retried, end_runtime),

@@ -178,6 +178,7 @@ void bti_dispatch(bti_state *state, bti_wakes *wakes) {
 }
 
 bti_task_record *bti_take_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
+    if (state->groups) bti_groups_reserve(state, wakes); /* they come first, as in a dispatch */
     bti_queue *queue = best_queue(state, wakes);
     if (queue && needs_fresh_worker(queue->first)) {
         bti_dispatch(state, wakes);
