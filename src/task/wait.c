@@ -78,9 +78,14 @@ static void end(bti_state *state, int count, bti_wait **waits, bool limited) {
     bti_wake(state, &wakes);
 }
 
-static bool enough(bti_object *const *objects, int count, int wanted) {
-    for (int i = 0; i < count && wanted > 0; i++) wanted -= atomic_load(&objects[i]->state) != BTI_OBJECT_PENDING;
-    return wanted <= 0;
+static bool is_pending(const bti_object *object) { return atomic_load(&object->state) == BTI_OBJECT_PENDING; }
+
+/* Those before `*from` are done, and not looked at again: many may come one by one. */
+static bool enough(bti_object *const *objects, int count, int wanted, int *from) {
+    int more = count - wanted; /* that need not be done */
+    while (*from < count && !is_pending(objects[*from])) ++*from;
+    for (int i = *from; i < count && more >= 0; i++) more -= is_pending(objects[i]);
+    return more >= 0;
 }
 
 /* The number of the first call that they wait for and that cannot begin; -1. */
@@ -146,10 +151,11 @@ bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int w
     }
     bt_status status = BT_OK;
     bool said = false;
+    int from = 0;
     uint64_t look_at = bti_now_ns() + LOOK_NS;
     while (status == BT_OK) {
         unsigned seen = atomic_load(word);
-        if (enough(objects, count, wanted)) break;
+        if (enough(objects, count, wanted, &from)) break;
         if (atomic_load(&state->closing)) {
             status = over(state);
             break;
