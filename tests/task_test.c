@@ -158,6 +158,12 @@ static void calls_give_references(void **state) {
         OK(bt_get(refs[0], &real)); /* widened */
         assert_true(real == 1000);
         expect_error(bt_get(refs[0], &text), BT_INVALID_ARGUMENT, "is an integer, not a text");
+        uint32_t large;
+        uint8_t tiny;
+        OK(bt_get(bt_remote(add, 3000000000, 1), &large));
+        assert_true(large == 3000000001u);
+        expect_error(bt_get(bt_remote(add, 256, 0), &tiny), BT_OUT_OF_RANGE, "1 bytes without sign");
+        expect_error(bt_get(bt_remote(add, -1, 0), &large), BT_OUT_OF_RANGE, "-1");
         OK(bt_get(bt_remote(give_nothing), NULL));
         expect_error(bt_get(bt_remote(give_nothing), &n), BT_INVALID_ARGUMENT, "is nothing, not an integer");
         expect_error(bt_get(bt_remote(add, 1, bt_remote(give_nothing)), &n), BT_INVALID_ARGUMENT,
@@ -380,6 +386,11 @@ static void actors_keep_state(void **state) {
         OK(bt_actor_status(a));
         OK(bt_actor_kill(a));
         expect_error(bt_get(bt_method(a, counter_add, 1), NULL), BT_CANCELLED, "killed");
+        bt_actor *busy = bt_actor_new(counter_new, 1);
+        bt_ref *runs = bt_method(busy, nap, 60000);
+        assert_int_equal(bt_wait_refs(&runs, 1, 1, NULL, 0.1), 0);
+        OK(bt_actor_kill(busy));
+        expect_error(bt_get(runs, NULL), BT_CANCELLED, "killed");
         OK(bt_get(bt_method(b, counter_add, 1), &n));
         assert_int_equal(n, 101);
     }
@@ -485,6 +496,14 @@ static void deadlocks_are_errors(void **state) {
     BT_SCOPE {
         OK(bt_get(bt_remote(wants_gpus, 1), &n));
         expect_error(bt_get(bt_remote(wants_gpus, 2), NULL), BT_FAILED_PRECONDITION, "deadlock");
+        BT_SCOPE { /* nobody but who waits could let the actor go */
+            bt_actor *holder = bt_actor_new_with(BT_OPTIONS(.num_gpus = 2), counter_new, 0);
+            OK(bt_get(bt_method(holder, counter_add, 1), NULL));
+            bt_actor *waits = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), counter_new, 0);
+            expect_error(bt_get(bt_method(waits, counter_add, 1), NULL), BT_FAILED_PRECONDITION, "deadlock");
+            expect_error(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 1}}, 1), -1),
+                         BT_FAILED_PRECONDITION, "deadlock");
+        }
         bt_ref *twice = bt_remote(nap, 1300); /* long enough for a look; that each waits for two is no trouble */
         for (int i = 0; i < 40; i++) twice = bt_remote(add, twice, twice);
         OK(bt_get(twice, &n));

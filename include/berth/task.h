@@ -98,7 +98,7 @@ typedef struct bt_task_options {
     int max_restarts; /* [0] times an actor is started again when its process dies */
     double
         deadline_seconds; /* [none] from submission; past it the task is cancelled, running or not: DEADLINE_EXCEEDED */
-    const char *name;     /* an actor's, for bt_actor_find; a task's in views [the function's] */
+    const char *name;     /* an actor\'s, for bt_actor_find */
     bt_group *group;      /* runs on what this group holds */
     int bundle;           /* which of the group's bundles */
 } bt_task_options;
@@ -134,7 +134,8 @@ typedef enum bt_value_type {
     BT_BYTES,
     BT_ARRAY_VALUE,
     BT_REFERENCE,
-    BT_ACTOR_VALUE
+    BT_ACTOR_VALUE,
+    BT_UNSIGNED /* of variables alone: an integer without sign */
 } bt_value_type;
 
 typedef struct bt_bytes {
@@ -179,8 +180,9 @@ BT_API BT_MUST_USE bt_status bti_get(bt_ref *ref, bt_value_type type, size_t byt
  * be NULL. Returns how many are, -1 with the cause in the error record. */
 BT_API int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double seconds);
 
-/* Takes a task back: one that waits is not started; one that runs is stopped if `force` (its process is killed), else it may ask
- * bt_task_cancelled. Its reference fails with CANCELLED; OK when it was done already. */
+/* Takes a call back. One that has not begun never does, and its reference fails with CANCELLED. One that runs is stopped if `force` (its process is
+ * ended; INVALID_ARGUMENT for an actor's method: bt_actor_kill); else it may ask bt_task_cancelled, and what it fails with becomes CANCELLED, what it returns
+ * stays. OK when it was done already. */
 BT_API BT_MUST_USE bt_status bt_cancel(bt_ref *ref, bool force);
 
 BT_API bt_ref *bt_ref_retain(bt_ref *ref);
@@ -337,9 +339,12 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
              bt_bytes: bti_of_bytes, bt_array *: bti_of_array, bt_ref *: bti_of_ref,                           \
              bt_actor *: bti_of_actor, default: bti_of_integer)(x)
 #define BTI_TYPE_AT(out) \
-    _Generic((out), float *: BT_REAL, double *: BT_REAL, char **: BT_TEXT_VALUE, const char **: BT_TEXT_VALUE,       \
-             bt_bytes *: BT_BYTES, bt_array **: BT_ARRAY_VALUE,                     \
-             bt_actor **: BT_ACTOR_VALUE, void *: BT_NOTHING, default: BT_INTEGER)
+    _Generic((out), float *: BT_REAL, double *: BT_REAL, char **: BT_TEXT_VALUE, const char **: BT_TEXT_VALUE,    \
+             bt_bytes *: BT_BYTES, bt_array **: BT_ARRAY_VALUE, bt_actor **: BT_ACTOR_VALUE, void *: BT_NOTHING,  \
+             bool *: BT_UNSIGNED, unsigned char *: BT_UNSIGNED, unsigned short *: BT_UNSIGNED,                    \
+             unsigned *: BT_UNSIGNED, unsigned long *: BT_UNSIGNED, unsigned long long *: BT_UNSIGNED,            \
+             char *: BT_INTEGER, signed char *: BT_INTEGER, short *: BT_INTEGER, int *: BT_INTEGER,               \
+             long *: BT_INTEGER, long long *: BT_INTEGER)
 #define BTI_BYTES_AT(out) _Generic((out), void * : 0, default : sizeof *(out))
 
 /* A list of up to 16 values, each made from a C value. */

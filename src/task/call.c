@@ -211,11 +211,15 @@ bt_status bti_local_actor_kill(void *held) {
     bti_arena_lock(state->arena);
     bti_actor_record *actor = ((bti_hold *)held)->object->actor;
     if (actor) {
+        static const char killed[] = "the actor was killed (bt_actor_kill)";
+        const bti_task_record *running = actor->client ? actor->client->task : NULL;
         if (actor->client) {
             BTI_SET(state->arena, actor->client->kill, true);
             wakes.nest = true;
         }
-        bti_actor_die(state, actor, BT_CANCELLED, "the actor was killed (bt_actor_kill)", &wakes);
+        if (running && running->result && atomic_load(&running->result->state) == BTI_OBJECT_PENDING)
+            bti_object_fail(state, running->result, BT_CANCELLED, killed, &wakes);
+        bti_actor_die(state, actor, BT_CANCELLED, killed, &wakes);
         bti_dispatch(state, &wakes);
     }
     bti_arena_unlock(state->arena);

@@ -13,7 +13,8 @@ enum { DEEPEST = 200 };
 
 typedef struct search {
     bti_state *state;
-    uint8_t can_end[1 << 14]; /* per client record: it ends, or frees what it holds */
+    uint8_t can_end[1 << 14]; /* per client record: what it runs ends; an actor takes its next method */
+    bool lively;              /* somebody runs who might let go of an actor */
     bool changed;
 } search;
 
@@ -23,6 +24,11 @@ static uint32_t index_of(const bti_state *state, const bti_client *client) {
 }
 
 static bool can_end(const search *s, const bti_client *client) { return s->can_end[index_of(s->state, client)]; }
+
+/* It will give back what it holds: an actor does when it is let go of. */
+static bool can_free(const search *s, const bti_client *client) {
+    return can_end(s, client) && (!client->actor || s->lively);
+}
 
 static void add(const bti_state *state, bti_supply *to, const bti_amounts *amounts, uint64_t gpus, bool but_cpus) {
     int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
@@ -44,7 +50,7 @@ static bool group_ends(const search *s, const bti_group_record *group) {
     if (!group->released && !can_end(s, group->owner) && !has_more_threads(group->owner)) return false;
     for (const bti_client *c = s->state->clients; c; c = c->next) {
         const bti_task_record *task = bti_gpus_holder(c);
-        if (task && task->queue && task->queue->group == group && !can_end(s, c)) return false;
+        if (task && task->queue && task->queue->group == group && !can_free(s, c)) return false;
     }
     return true;
 }
@@ -58,18 +64,32 @@ static void add_groups(const search *s, bti_supply *to) {
 }
 
 /* With all that those that can end will give back. */
-static bool queue_moves(const search *s, const bti_queue *queue) {
+static bti_supply supply_to_come(const search *s, const bti_supply *now) {
     bti_state *state = s->state;
-    bti_supply supply = *bti_supply_of(state, queue);
-    if (queue->group && !queue->group->has) return true; /* not followed further */
-    if (!queue->group) add_groups(s, &supply);
+    bti_supply supply = *now;
+    if (now == &state->machine) add_groups(s, &supply);
     for (const bti_client *c = state->clients; c; c = c->next) {
         const bti_task_record *task = bti_gpus_holder(c);
-        if (!task || !task->queue || !can_end(s, c) || bti_supply_of(state, task->queue) != bti_supply_of(state, queue))
-            continue;
-        add(state, &supply, &task->queue->amounts, task->gpus, task->cpus_lent);
+        if (task && task->queue && can_free(s, c) && bti_supply_of(state, task->queue) == now)
+            add(state, &supply, &task->queue->amounts, task->gpus, task->cpus_lent);
     }
-    return bti_supply_fits(state, &supply, &queue->amounts);
+    return supply;
+}
+
+static bool group_comes(const search *s, const bti_group_record *group) {
+    if (group->has) return true;
+    bti_supply supply = supply_to_come(s, &s->state->machine);
+    for (int r = 0; r < s->state->resource_count; r++) {
+        for (int i = 0; i < group->count; i++) supply.free.of[r] -= group->bundles[i].total.of[r];
+        if (supply.free.of[r] < 0) return false;
+    }
+    return true;
+}
+
+static bool queue_moves(const search *s, const bti_queue *queue) {
+    if (queue->group && !queue->group->has) return group_comes(s, queue->group);
+    bti_supply supply = supply_to_come(s, bti_supply_of(s->state, queue));
+    return bti_supply_fits(s->state, &supply, &queue->amounts);
 }
 
 static bool can_come(const search *s, const bti_object *object, int depth);
@@ -82,6 +102,7 @@ static bool arguments_come(const search *s, const bti_task_record *task, int dep
 }
 
 static bool find_whether_ends(const search *s, const bti_task_record *task, int depth) {
+    if (task->deadline_ns) return true; /* then, if not before */
     if (task->client && task->state != BTI_TASK_QUEUED) return can_end(s, task->client);
     if (!arguments_come(s, task, depth)) return false;
     if (!task->actor || task->makes_actor) return queue_moves(s, task->queue);
@@ -101,7 +122,9 @@ static bool task_ends(const search *s, bti_task_record *task, int depth) {
 }
 
 static bool can_come(const search *s, const bti_object *object, int depth) {
-    return atomic_load(&object->state) != BTI_OBJECT_PENDING || !object->maker || task_ends(s, object->maker, depth);
+    if (atomic_load(&object->state) != BTI_OBJECT_PENDING) return true;
+    if (object->group) return group_comes(s, object->group);
+    return !object->maker || task_ends(s, object->maker, depth);
 }
 
 /* Does what it runs end? For an actor: does it take the next method? Of several that it waits for one may be enough. */
@@ -115,13 +138,18 @@ static bool moves(const search *s, const bti_client *client) {
     return !waits;
 }
 
-/* An actor gives up what it holds when all who have handles can go on. */
+/* Who runs something may let go of actors. The program does, unless all of its threads wait. */
+static bool is_lively(const bti_client *client) {
+    return client->is_program || client->task ||
+           (client->actor && client->actor->first && !client->actor->first->missing);
+}
+
 static void spread(search *s) {
     for (const bti_client *c = s->state->clients; c; c = c->next) {
         uint32_t at = index_of(s->state, c);
-        if (s->can_end[at] || !moves(s, c)) continue;
-        s->can_end[at] = true;
-        s->changed = true;
+        if (!s->can_end[at] && moves(s, c)) s->can_end[at] = s->changed = true;
+        if (s->lively || !is_lively(c) || !(s->can_end[at] || (c->is_program && has_more_threads(c)))) continue;
+        s->lively = s->changed = true;
     }
 }
 
@@ -134,8 +162,9 @@ static void describe(const bti_state *state, const bti_object *object, char *tex
                                    : task->actor                                  ? task->actor->client
                                                                                   : NULL;
         if (!client) {
-            snprintf(text + length, bytes - (size_t)length,
-                     ", which waits for resources that are held by those who wait");
+            snprintf(
+                text + length, bytes - (size_t)length,
+                ", which waits for resources that are held by those who wait, or by actors that nobody can let go of");
             return;
         }
         object = client->blocked ? client->awaited : NULL;

@@ -93,21 +93,29 @@ static void keep_pinned(bti_state *state, bti_hold *held, bti_hold *reading, boo
     bti_wake(state, &wakes);
 }
 
-static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
+static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, void *out) {
     bti_state *state = bti_process_now.state;
-    bti_object *object = hold_of(held)->object;
-    if (!is_done(held)) {
-        BTI_TRY(wait_for(&held, 1, 1, seconds));
-        if (!is_done(held)) return *done = false, BT_OK;
-    }
+    bti_object *object = hold->object;
+    bti_hold *reading = NULL;
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
     if (type == BT_NOTHING) return BT_OK;
-    bti_hold *reading = NULL;
     if (object->bytes > sizeof object->small && !(reading = bti_object_pinned(state, object))) return bt_error_status();
     bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
     bt_status status = bti_value_to(&value, object, type, bytes, out, NULL, 0);
-    if (reading) keep_pinned(state, held, reading, type == BT_TEXT_VALUE || type == BT_BYTES);
+    if (reading) keep_pinned(state, hold, reading, type == BT_TEXT_VALUE || type == BT_BYTES);
     return status;
+}
+
+/* Who was settling it may have died in the middle: then it is taken back, its state first, and comes again. */
+static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
+    for (;;) {
+        if (!is_done(held)) {
+            BTI_TRY(wait_for(&held, 1, 1, seconds));
+            if (!is_done(held)) return *done = false, BT_OK;
+        }
+        bt_status status = read_value(held, type, bytes, out);
+        if (is_done(held)) return status;
+    }
 }
 
 static double resource(const char *name, bool only_free) {

@@ -184,7 +184,7 @@ bti_task_record *bti_take_next(bti_state *state, bti_client *worker, bti_wakes *
         bti_dispatch(state, wakes);
         queue = best_queue(state, wakes);
     }
-    if (!queue) return NULL;
+    if (!queue || needs_fresh_worker(queue->first)) return NULL;
     assign(state, queue, worker);
     return worker->task;
 }

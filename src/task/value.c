@@ -110,14 +110,15 @@ static place place_of(const char *function, int index) {
     return p;
 }
 
-static bt_status to_integer(int64_t value, size_t bytes, void *out, const char *function, int index) {
+static bt_status to_integer(int64_t value, bool is_signed, size_t bytes, void *out, const char *function, int index) {
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
         return bti_fail(BT_INVALID_ARGUMENT, "%s is an integer; a variable of %zu bytes is none",
                         place_of(function, index).text, bytes);
     int64_t least = bytes == 8 ? INT64_MIN : -((int64_t)1 << (8 * bytes - 1)), most = -(least + 1);
+    if (!is_signed) least = 0, most = bytes == 8 ? INT64_MAX : most * 2 + 1;
     if (value < least || value > most)
-        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes",
-                        place_of(function, index).text, (long long)value, bytes);
+        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes%s",
+                        place_of(function, index).text, (long long)value, bytes, is_signed ? "" : " without sign");
     memcpy(out, &value, bytes); /* little-endian, as everywhere here */
     return BT_OK;
 }
@@ -135,11 +136,13 @@ bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_va
             *(double *)out = real;
         return BT_OK;
     }
+    bool is_signed = type != BT_UNSIGNED;
+    if (!is_signed) type = BT_INTEGER;
     if (type != head->type)
         return bti_fail(BT_INVALID_ARGUMENT, "%s is %s, not %s", place_of(function, index).text, type_name(head->type),
                         type_name((int)type));
     switch (type) {
-    case BT_INTEGER: return to_integer(head->as.integer, bytes, out, function, index);
+    case BT_INTEGER: return to_integer(head->as.integer, is_signed, bytes, out, function, index);
     case BT_TEXT_VALUE: return *(const char **)out = value->data, BT_OK;
     case BT_BYTES: return *(bt_bytes *)out = (bt_bytes){value->data, head->as.bytes}, BT_OK;
     case BT_ARRAY_VALUE: {

@@ -138,6 +138,7 @@ static bt_status call(bt_task *task) {
 }
 
 static bt_status make_ready(bti_state *state, bt_task *task) {
+    if (task->record->cancelled) return bti_fail(BT_CANCELLED, "the call was cancelled before it began");
     BTI_TRY(bti_task_pin(state, task->record));
     task->arguments = bti_arguments_of(task->record);
     return check_arguments(task);
