@@ -43,7 +43,7 @@ static bool has_more_threads(const bti_client *client) {
     struct stat threads;
     snprintf(path, sizeof path, "/proc/%d/task", (int)client->pid);
     return stat(path, &threads) == 0 &&
-           threads.st_nlink > client->blocked + 2; /* a folder each, and two names of this one */
+           threads.st_nlink > client->blocked + 2 + BTI_STRANGE_THREADS; /* a folder each, and two names of this one */
 }
 
 static bool group_ends(const search *s, const bti_group_record *group) {

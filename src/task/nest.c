@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,8 +69,6 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     if (errors >= 0) dup2(errors, STDERR_FILENO);
     keep_open(state->spill_file, -1);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
-    signal(SIGCHLD, SIG_DFL);
-    signal(BTI_NEST_SIGNAL, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -139,11 +138,7 @@ static void describe_end(const child *c, int status, char *text, size_t size) {
     snprintf(text + length, size - (size_t)length, "; the end of its standard error: %s", tail);
 }
 
-static void look_at_deadlines(void);
-
-static void on_child(uv_signal_t *handle, int number) {
-    (void)handle;
-    (void)number;
+static void reap(void) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (bti_gpus_watched(pid)) continue;
@@ -162,8 +157,6 @@ static void on_child(uv_signal_t *handle, int number) {
         if (!bti_gpus_watch(state, c->client, why, tell_gone)) tell_gone(c->client, why);
         drop_child(c);
     }
-    start_all(); /* what it wanted and had no time to say */
-    look_at_deadlines();
 }
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */
@@ -215,9 +208,11 @@ static void kill_wanted(void) {
     bti_arena_unlock(state->arena);
 }
 
+static void look(void);
+
 static void on_deadline(uv_timer_t *handle) {
     (void)handle;
-    look_at_deadlines();
+    look();
 }
 
 static void look_at_deadlines(void) {
@@ -233,12 +228,35 @@ static void look_at_deadlines(void) {
     if (next) uv_timer_start(&deadline, on_deadline, (next - now) / 1000000 + 1, 0);
 }
 
-static void on_call(uv_signal_t *handle, int number) {
-    (void)handle;
-    (void)number;
+/* Somebody called, or a worker has died, who may have had no time to call. */
+static void look(void) {
     if (atomic_load(&state->closing)) end();
+    reap();
     start_all();
     look_at_deadlines();
+}
+
+/* Signals come by a file, not by handlers: one of libuv's must not interrupt another, which sanitizers make them do. */
+static int signals = -1;
+
+static void on_signals(uv_poll_t *handle, int status, int events) {
+    (void)handle;
+    (void)status;
+    (void)events;
+    struct signalfd_siginfo some[16];
+    while (read(signals, some, sizeof some) > 0) continue;
+    look();
+}
+
+static int watch_signals(void) {
+    static uv_poll_t poll;
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, BTI_NEST_SIGNAL);
+    sigprocmask(SIG_SETMASK, &watched, NULL);
+    signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    return signals < 0 || uv_poll_init(&loop, &poll, signals) || uv_poll_start(&poll, UV_READABLE, on_signals) ? -1 : 0;
 }
 
 /* The program is gone, however it went. */
@@ -263,8 +281,7 @@ static int watch_program(int pipe) {
 
 /* Of what it got from the program it keeps where to write, the pipe, and where values are spilled. */
 static void leave_program(int pipe) {
-    for (int number = 1; number <= SIGRTMAX; number++)
-        if (number != BTI_NEST_SIGNAL) signal(number, SIG_DFL); /* the program's handlers are its own */
+    for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
     keep_open(pipe, state->spill_file);
     int nothing = open("/dev/null", O_RDWR);
@@ -274,23 +291,17 @@ static void leave_program(int pipe) {
 }
 
 void bti_nest_run(bti_state *shared, int pipe) {
-    static uv_signal_t child_signal, call_signal;
     state = shared;
     state->nest_pid = getpid();
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setpgid(0, 0);
     leave_program(pipe);
-    if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) ||
-        uv_signal_init(&loop, &child_signal) || uv_signal_init(&loop, &call_signal) ||
-        uv_signal_start(&child_signal, on_child, SIGCHLD) || uv_signal_start(&call_signal, on_call, BTI_NEST_SIGNAL) ||
+    if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) || watch_signals() ||
         watch_program(pipe))
         _exit(1);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     bti_listen_start(state, &loop);
-    on_call(&call_signal, BTI_NEST_SIGNAL); /* what was asked before it listened */
+    look(); /* what was asked before it listened */
     uv_run(&loop, UV_RUN_DEFAULT);
     end();
 }

@@ -12,6 +12,13 @@ typedef struct bti_process {
 } bti_process;
 extern bti_process bti_process_now;
 
+/* Threads of a process that are not its own. */
+#ifdef __SANITIZE_THREAD__
+enum { BTI_STRANGE_THREADS = 1 }; /* ThreadSanitizer's */
+#else
+enum { BTI_STRANGE_THREADS = 0 };
+#endif
+
 /* --- modules.c --- */
 /* A function of a module ("" is the program), which is opened if it is not yet; NOT_FOUND names both. */
 bt_status bti_module_find(const char *module, const char *name, const bt_remote_entry **entry);

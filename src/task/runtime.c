@@ -31,17 +31,8 @@ static int threads_of_process(void) {
     int count = 0;
     for (struct dirent *row; tasks && (row = readdir(tasks)) != NULL;) count += row->d_name[0] != '.';
     if (tasks) closedir(tasks);
-#ifdef __SANITIZE_THREAD__
-    if (count > 1) count--; /* its own, which it has in forked processes and beside second threads */
-#endif
-    return count;
+    return count > 1 ? count - BTI_STRANGE_THREADS : count; /* they come with a fork, or a second thread */
 }
-
-#ifdef __SANITIZE_THREAD__
-enum { THREADS = 2 }; /* ThreadSanitizer has one of its own */
-#else
-enum { THREADS = 1 };
-#endif
 
 #define RECORDS_SPACE ((uint64_t)64 << 30) /* of addresses, for all records but values */
 
@@ -138,7 +129,7 @@ bt_status bti_local_start(const bt_runtime_options *options) {
     bti_arena *arena;
     bti_state *state = NULL;
     int threads = threads_of_process();
-    if (threads > THREADS)
+    if (threads > 1)
         return bti_fail(BT_FAILED_PRECONDITION,
                         "bt_runtime_init: this process has %d threads; it must come before the second", threads);
     BTI_TRY(bti_gpus_check_clean());
