@@ -19,6 +19,10 @@ enum { BTI_STRANGE_THREADS = 1 }; /* ThreadSanitizer's */
 enum { BTI_STRANGE_THREADS = 0 };
 #endif
 
+/* --- runtime.c --- */
+/* This process has one thread. */
+bool bti_is_alone(void);
+
 /* --- modules.c --- */
 /* A function of a module ("" is the program), which is opened if it is not yet; NOT_FOUND names both. */
 bt_status bti_module_find(const char *module, const char *name, const bt_remote_entry **entry);

@@ -34,6 +34,8 @@ static int threads_of_process(void) {
     return count > 1 ? count - BTI_STRANGE_THREADS : count; /* they come with a fork, or a second thread */
 }
 
+bool bti_is_alone(void) { return threads_of_process() <= 1; }
+
 #define RECORDS_SPACE ((uint64_t)64 << 30) /* of addresses, for all records but values */
 
 static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, int halvings, bti_state **state) {

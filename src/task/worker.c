@@ -277,7 +277,7 @@ void bti_worker_run(bti_state *state, bti_client *me) {
     }
     if (actor_release && actor_state) actor_release(actor_state);
     fflush(NULL);
-    bti_arena_close(state->arena);
+    if (bti_is_alone()) bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
     pthread_cleanup_pop(0);
 }
