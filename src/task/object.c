@@ -6,7 +6,8 @@
 
 bti_object *bti_object_new(bti_state *state) {
     bti_object *object = bti_record_new(state->arena, BTI_OBJECTS);
-    if (object) object->holders = 1;
+    if (object)
+        BTI_SET(state->arena, object->holders, 1); /* 0 says that a record is free, also when this is taken back */
     return object;
 }
 

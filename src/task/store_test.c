@@ -148,7 +148,10 @@ static void check_objects(void) {
         if (object->value) used += object->bytes;
         assert_null(object->reader);
         assert_int_equal(object->pins, 0);
-        assert_true(!object->value != !object->slot);
+        if (!object->value == !object->slot)
+            fail_msg("object %u: state %u, value %p, slot %p, holders %u, bytes %llu, recoveries %llu", i,
+                     atomic_load(&object->state), (void *)object->value, (void *)object->slot, object->holders,
+                     (unsigned long long)object->bytes, (unsigned long long)arena->recoveries);
         resting += object->value != NULL;
     }
     const bti_object *newer = NULL;
