@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/check.h"
 #include "support/support.h"
 
 /* Runs fn in a child; its return value, or -1 when it was ended by a signal (an alarm after 20 s among them). */
@@ -19,14 +20,6 @@ static int in_child(int (*fn)(void *data), void *data) {
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
-
-#define CHECK(condition)                                                                 \
-    do {                                                                                 \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, bt_error_text()); \
-            return 1;                                                                    \
-        }                                                                                \
-    } while (0)
 
 static int refused(bt_status status) {
     CHECK(status == BT_UNAVAILABLE);

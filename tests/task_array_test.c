@@ -1,21 +1,9 @@
 // labels: threads valgrind
 /* Arrays that lie in the store: how long they last, and that they are no copies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
+#include "support/support.h"
 
 enum { COUNT = 1 << 20, BYTES = 4 * COUNT, STORE_BYTES = 40 << 20 };
-
-#define OK(call)                                              \
-    do {                                                      \
-        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
-    } while (0)
 
 static bt_status make(bt_task *task) {
     int64_t value;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "support/check.h"
 #include "support/support.h"
 
 /* Seen by all processes of a test. */
@@ -30,14 +31,6 @@ static void in_process(int (*fn)(void *data), void *data) {
     assert_int_equal(status, 0);
     munmap(shared, sizeof *shared);
 }
-
-#define CHECK(condition)                                                                 \
-    do {                                                                                 \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, bt_error_text()); \
-            return 1;                                                                    \
-        }                                                                                \
-    } while (0)
 
 #undef OK
 #define OK(call) CHECK((call) == BT_OK)

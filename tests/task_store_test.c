@@ -1,38 +1,14 @@
 // labels: threads
 // timeout: 300
 /* Large values between processes: arrays that are not copied, more values than memory, processes that are killed meanwhile. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/support.h"
 
-#include <berth.h>
-
-enum { MIB = 1 << 20, LARGE = 25000000 /* floats: 100 MB */ };
-
-#define OK(call)                                              \
-    do {                                                      \
-        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
-    } while (0)
-
-static int end_runtime(void **state) {
-    (void)state;
-    return bt_runtime_shutdown() == BT_OK ? 0 : -1;
-}
-
-static void expect_error(bt_status got, bt_status status, const char *text) {
-    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
-    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
-}
+enum { LARGE = 25000000 /* floats: 100 MB */ };
 
 /* Whether it lies in memory that processes share. */
 static bool is_shared(const void *pointer) {
@@ -223,7 +199,7 @@ static void arrays_outlive_the_reference_and_the_runtime(void **state) {
         for (int i = 0; i < 40; i++) OK(bt_get(bt_put(bt_full(i, BT_F32, 4 * MIB)), NULL));
     OK(bt_runtime_shutdown());
     const float *map = bt_map(kept);
-    for (int i = 0; i < 4 * MIB; i++) assert_true(map[i] == 8);
+    for (size_t i = 0; i < 4 * MIB; i++) assert_true(map[i] == 8);
     assert_true(is_shared(map));
     bt_assign(&kept, NULL);
 }
@@ -293,15 +269,15 @@ static void limits_are_named(void **state) {
     OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 64 * MIB));
     BT_SCOPE {
         bt_array *x[4];
-        expect_error(bt_get(bt_put(bt_full(1, BT_F32, 20 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "67108864");
-        expect_error(bt_error_status(), BT_RESOURCE_EXHAUSTED, "838861"); /* 80 MiB and its head */
+        FAILS(bt_get(bt_put(bt_full(1, BT_F32, 20 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "67108864");
+        FAILS(bt_error_status(), BT_RESOURCE_EXHAUSTED, "838861"); /* 80 MiB and its head */
         for (int i = 0; i < 3; i++) OK(bt_get(bt_put(bt_full(i, BT_F32, 4 * MIB)), &x[i]));
         BT_SCOPE
-            expect_error(bt_get(bt_put(bt_full(1, BT_F32, 5 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "being read");
+            FAILS(bt_get(bt_put(bt_full(1, BT_F32, 5 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "being read");
         OK(bt_get(bt_put(bt_full(1, BT_F32, 3 * MIB)), NULL));
-        expect_error(bt_get(bt_remote(twice, bt_full(1, BT_F32, 8 * MIB)), &x[3]), BT_RESOURCE_EXHAUSTED, "being read");
+        FAILS(bt_get(bt_remote(twice, bt_full(1, BT_F32, 8 * MIB)), &x[3]), BT_RESOURCE_EXHAUSTED, "being read");
         const float *map = bt_map(x[2]);
-        for (int i = 0; i < 4 * MIB; i++) assert_true(map[i] == 2);
+        for (size_t i = 0; i < 4 * MIB; i++) assert_true(map[i] == 2);
     }
     BT_SCOPE
         OK(bt_get(bt_put(bt_full(1, BT_F32, 15 * MIB)), NULL)); /* all of it is free again */
@@ -312,7 +288,7 @@ static void without_a_folder_what_fits_goes_on(void **state) {
     OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 16 * MIB, .spill_folder = "/nonexistent/place"));
     BT_SCOPE {
         bt_ref *first = bt_put(bt_full(1, BT_F32, 3 * MIB));
-        expect_error(bt_get(bt_put(bt_full(2, BT_F32, 3 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "/nonexistent/place");
+        FAILS(bt_get(bt_put(bt_full(2, BT_F32, 3 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "/nonexistent/place");
         double value;
         OK(bt_get(bt_remote(first_of, first), &value));
     }

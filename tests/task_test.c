@@ -1,37 +1,11 @@
 // labels: threads
 /* Functions and actors in processes of their own: calls, references, failures, actors, groups, as a program uses them. */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
-
-#define OK(call)                                              \
-    do {                                                      \
-        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
-    } while (0)
-
-static void expect_error(bt_status got, bt_status status, const char *text) {
-    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
-    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
-}
-
-static int end_runtime(void **state) {
-    (void)state;
-    return bt_runtime_shutdown() == BT_OK ? 0 : -1;
-}
-
-static void sleep_ms(int64_t ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+#include "support/support.h"
 
 /* --- functions --------------------------------------------------------------------------------------------------------- */
 
@@ -157,19 +131,19 @@ static void calls_give_references(void **state) {
         double real;
         OK(bt_get(refs[0], &real)); /* widened */
         assert_true(real == 1000);
-        expect_error(bt_get(refs[0], &text), BT_INVALID_ARGUMENT, "is an integer, not a text");
+        FAILS(bt_get(refs[0], &text), BT_INVALID_ARGUMENT, "is an integer, not a text");
         uint32_t large;
         uint8_t tiny;
         OK(bt_get(bt_remote(add, 3000000000, 1), &large));
         assert_true(large == 3000000001u);
-        expect_error(bt_get(bt_remote(add, 256, 0), &tiny), BT_OUT_OF_RANGE, "1 bytes without sign");
-        expect_error(bt_get(bt_remote(add, -1, 0), &large), BT_OUT_OF_RANGE, "-1");
+        FAILS(bt_get(bt_remote(add, 256, 0), &tiny), BT_OUT_OF_RANGE, "1 bytes without sign");
+        FAILS(bt_get(bt_remote(add, -1, 0), &large), BT_OUT_OF_RANGE, "-1");
         OK(bt_get(bt_remote(give_nothing), NULL));
-        expect_error(bt_get(bt_remote(give_nothing), &n), BT_INVALID_ARGUMENT, "is nothing, not an integer");
-        expect_error(bt_get(bt_remote(add, 1, bt_remote(give_nothing)), &n), BT_INVALID_ARGUMENT,
-                     "argument 2 of add is nothing");
+        FAILS(bt_get(bt_remote(give_nothing), &n), BT_INVALID_ARGUMENT, "is nothing, not an integer");
+        FAILS(bt_get(bt_remote(add, 1, bt_remote(give_nothing)), &n), BT_INVALID_ARGUMENT,
+              "argument 2 of add is nothing");
         int8_t small;
-        expect_error(bt_get(refs[0], &small), BT_OUT_OF_RANGE, "does not fit into 1 bytes");
+        FAILS(bt_get(refs[0], &small), BT_OUT_OF_RANGE, "does not fit into 1 bytes");
     }
 }
 
@@ -178,21 +152,19 @@ static void failures_are_told(void **state) {
     OK(bt_runtime_init(.num_cpus = 2));
     BT_SCOPE {
         bt_ref *refused = bt_remote(refuse);
-        expect_error(bt_get(refused, NULL), BT_OUT_OF_RANGE, "no more than 7");
-        expect_error(bt_get(bt_remote(add, 1, refused), NULL), BT_OUT_OF_RANGE, "no more than 7"); /* the first cause */
-        expect_error(bt_get(bt_remote(add, 1), NULL), BT_OUT_OF_RANGE, "add wants argument 2");
-        expect_error(bt_get(bt_remote(crash), NULL), BT_ABORTED, "signal 11");
-        expect_error(bt_get(bt_remote(crash), NULL), BT_ABORTED, "the last words");
-        expect_error(bt_get(bt_remote(leave), NULL), BT_ABORTED, "exit code 3");
-        expect_error(bt_get(bt_remote(add, 1, (const char *)NULL), NULL), BT_INVALID_ARGUMENT, "NULL");
-        expect_error(bt_get(bt_remote_named(NULL, "nowhere", NULL, NULL, 0), NULL), BT_NOT_FOUND,
-                     "no function \"nowhere\"");
-        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 3), add, 1, 2), NULL), BT_RESOURCE_EXHAUSTED,
-                     "asks for 3 GPU; the runtime has 0");
-        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.num_cpus = -1), add, 1, 2), NULL), BT_INVALID_ARGUMENT,
-                     "no amount");
-        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.resources = {{"glue", 1}}), add, 1, 2), NULL), BT_NOT_FOUND,
-                     "\"glue\"");
+        FAILS(bt_get(refused, NULL), BT_OUT_OF_RANGE, "no more than 7");
+        FAILS(bt_get(bt_remote(add, 1, refused), NULL), BT_OUT_OF_RANGE, "no more than 7"); /* the first cause */
+        FAILS(bt_get(bt_remote(add, 1), NULL), BT_OUT_OF_RANGE, "add wants argument 2");
+        FAILS(bt_get(bt_remote(crash), NULL), BT_ABORTED, "signal 11");
+        FAILS(bt_get(bt_remote(crash), NULL), BT_ABORTED, "the last words");
+        FAILS(bt_get(bt_remote(leave), NULL), BT_ABORTED, "exit code 3");
+        FAILS(bt_get(bt_remote(add, 1, (const char *)NULL), NULL), BT_INVALID_ARGUMENT, "NULL");
+        FAILS(bt_get(bt_remote_named(NULL, "nowhere", NULL, NULL, 0), NULL), BT_NOT_FOUND, "no function \"nowhere\"");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 3), add, 1, 2), NULL), BT_RESOURCE_EXHAUSTED,
+              "asks for 3 GPU; the runtime has 0");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.num_cpus = -1), add, 1, 2), NULL), BT_INVALID_ARGUMENT, "no amount");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.resources = {{"glue", 1}}), add, 1, 2), NULL), BT_NOT_FOUND,
+              "\"glue\"");
         int64_t n;
         OK(bt_get(bt_remote(add, 1, 2), &n));
     }
@@ -201,13 +173,13 @@ static void failures_are_told(void **state) {
 static void without_a_runtime_calls_fail(void **state) {
     (void)state;
     BT_SCOPE {
-        expect_error(bt_get(bt_remote(add, 1, 2), NULL), BT_FAILED_PRECONDITION, "bt_runtime_init");
+        FAILS(bt_get(bt_remote(add, 1, 2), NULL), BT_FAILED_PRECONDITION, "bt_runtime_init");
         OK(bt_runtime_init(.num_cpus = 1));
-        expect_error(bt_runtime_init(.num_cpus = 1), BT_ALREADY_EXISTS, "already");
+        FAILS(bt_runtime_init(.num_cpus = 1), BT_ALREADY_EXISTS, "already");
         bt_ref *ref = bt_remote(add, 1, 2);
         OK(bt_get(ref, NULL));
         OK(bt_runtime_shutdown());
-        expect_error(bt_get(ref, NULL), BT_FAILED_PRECONDITION, "shut down");
+        FAILS(bt_get(ref, NULL), BT_FAILED_PRECONDITION, "shut down");
     }
 }
 
@@ -240,8 +212,8 @@ static void retries_run_it_again(void **state) {
     BT_SCOPE {
         OK(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = 3), die_first, (const char *)path, 3), &n));
         assert_int_equal(n, 3);
-        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = 1), die_first, (const char *)path, 9), NULL),
-                     BT_ABORTED, "signal 9");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = 1), die_first, (const char *)path, 9), NULL), BT_ABORTED,
+              "signal 9");
     }
     close(file);
     unlink(path);
@@ -268,10 +240,10 @@ static void waiting_for_some(void **state) {
         assert_false(ready[0]);
         assert_true(ready[1] && ready[2] && ready[3]);
         assert_int_equal(bt_wait_refs(refs, 4, 4, ready, 0.05), 3);
-        expect_error(bt_get_within(refs[0], 0.05, NULL), BT_DEADLINE_EXCEEDED, "within 0.05");
+        FAILS(bt_get_within(refs[0], 0.05, NULL), BT_DEADLINE_EXCEEDED, "within 0.05");
         assert_int_equal(bt_wait_refs(refs, 4, 5, ready, 0), -1);
         OK(bt_cancel(refs[0], true));
-        expect_error(bt_get(refs[0], NULL), BT_CANCELLED, "cancelled");
+        FAILS(bt_get(refs[0], NULL), BT_CANCELLED, "cancelled");
     }
 }
 
@@ -289,10 +261,10 @@ static void cancelling(void **state) {
                *depends = bt_remote(add, waits, 1);
         assert_int_equal(bt_wait_refs(&runs, 1, 1, NULL, 0.1), 0);
         OK(bt_cancel(waits, false));
-        expect_error(bt_get(waits, NULL), BT_CANCELLED, "before it began");
+        FAILS(bt_get(waits, NULL), BT_CANCELLED, "before it began");
         OK(bt_cancel(runs, false));
-        expect_error(bt_get(runs, NULL), BT_CANCELLED, "stopped");
-        expect_error(bt_get(depends, NULL), BT_CANCELLED, "before it began");
+        FAILS(bt_get(runs, NULL), BT_CANCELLED, "stopped");
+        FAILS(bt_get(depends, NULL), BT_CANCELLED, "before it began");
         OK(bt_cancel(runs, true)); /* done: nothing happens */
         int64_t n;
         OK(bt_get(bt_remote(add, 2, 2), &n));
@@ -307,8 +279,8 @@ static void deadlines(void **state) {
         bt_ref *runs = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.1), nap, 60000);
         bt_ref *waits = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.05), add, 1, 2);
         bt_ref *in_time = bt_remote_with(BT_OPTIONS(.deadline_seconds = 60), add, 1, 2);
-        expect_error(bt_get(waits, NULL), BT_DEADLINE_EXCEEDED, "deadline");
-        expect_error(bt_get(runs, NULL), BT_DEADLINE_EXCEEDED, "deadline");
+        FAILS(bt_get(waits, NULL), BT_DEADLINE_EXCEEDED, "deadline");
+        FAILS(bt_get(runs, NULL), BT_DEADLINE_EXCEEDED, "deadline");
         OK(bt_get(in_time, NULL));
     }
 }
@@ -385,12 +357,12 @@ static void actors_keep_state(void **state) {
         assert_int_equal(n, 155);
         OK(bt_actor_status(a));
         OK(bt_actor_kill(a));
-        expect_error(bt_get(bt_method(a, counter_add, 1), NULL), BT_CANCELLED, "killed");
+        FAILS(bt_get(bt_method(a, counter_add, 1), NULL), BT_CANCELLED, "killed");
         bt_actor *busy = bt_actor_new(counter_new, 1);
         bt_ref *runs = bt_method(busy, nap, 60000);
         assert_int_equal(bt_wait_refs(&runs, 1, 1, NULL, 0.1), 0);
         OK(bt_actor_kill(busy));
-        expect_error(bt_get(runs, NULL), BT_CANCELLED, "killed");
+        FAILS(bt_get(runs, NULL), BT_CANCELLED, "killed");
         OK(bt_get(bt_method(b, counter_add, 1), &n));
         assert_int_equal(n, 101);
     }
@@ -417,20 +389,19 @@ static void actors_die_and_come_again(void **state) {
     BT_SCOPE {
         bt_actor *mortal = bt_actor_new(counter_new, 1);
         bt_ref *crashed = bt_method(mortal, counter_crash), *after = bt_method(mortal, counter_add, 1);
-        expect_error(bt_get(crashed, NULL), BT_ABORTED, "signal 9");
-        expect_error(bt_get(after, NULL), BT_ABORTED, "signal 9");
-        expect_error(bt_actor_status(mortal), BT_ABORTED, "signal 9");
+        FAILS(bt_get(crashed, NULL), BT_ABORTED, "signal 9");
+        FAILS(bt_get(after, NULL), BT_ABORTED, "signal 9");
+        FAILS(bt_actor_status(mortal), BT_ABORTED, "signal 9");
         bt_actor *again = bt_actor_new_with(BT_OPTIONS(.max_restarts = 1), counter_new, 10);
         OK(bt_get(bt_method(again, counter_add, 5), &n));
         assert_int_equal(n, 15);
         crashed = bt_method(again, counter_crash), after = bt_method(again, counter_add, 1);
-        expect_error(bt_get(crashed, NULL), BT_ABORTED, "signal 9");
+        FAILS(bt_get(crashed, NULL), BT_ABORTED, "signal 9");
         OK(bt_get(after, &n));
         assert_int_equal(n, 11); /* its state is new */
-        expect_error(bt_get(bt_method(again, counter_crash), NULL), BT_ABORTED, "signal 9");
-        expect_error(bt_get(bt_method(again, counter_add, 1), NULL), BT_ABORTED, "signal 9");
-        expect_error(bt_get(bt_method(bt_actor_new(counter_new), counter_add, 1), NULL), BT_OUT_OF_RANGE,
-                     "wants argument 1");
+        FAILS(bt_get(bt_method(again, counter_crash), NULL), BT_ABORTED, "signal 9");
+        FAILS(bt_get(bt_method(again, counter_add, 1), NULL), BT_ABORTED, "signal 9");
+        FAILS(bt_get(bt_method(bt_actor_new(counter_new), counter_add, 1), NULL), BT_OUT_OF_RANGE, "wants argument 1");
     }
 }
 
@@ -442,10 +413,10 @@ static void actors_have_names(void **state) {
         bt_actor *a = bt_actor_new_with(BT_OPTIONS(.name = "counter"), counter_new, 1);
         OK(bt_get(bt_method(bt_actor_find("counter"), counter_add, 1), &n));
         assert_int_equal(n, 2);
-        expect_error(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.name = "counter"), counter_new, 1)),
-                     BT_ALREADY_EXISTS, "\"counter\"");
+        FAILS(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.name = "counter"), counter_new, 1)), BT_ALREADY_EXISTS,
+              "\"counter\"");
         assert_null(bt_actor_find("nobody"));
-        expect_error(bt_error_status(), BT_NOT_FOUND, "\"nobody\"");
+        FAILS(bt_error_status(), BT_NOT_FOUND, "\"nobody\"");
         OK(bt_actor_kill(a));
         assert_null(bt_actor_find("counter"));
     }
@@ -456,8 +427,8 @@ static void actors_hold_gpus(void **state) {
     OK(bt_runtime_init(.num_cpus = 2, .num_gpus = 2));
     BT_SCOPE {
         bt_ref *waits = NULL;
-        expect_error(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.num_gpus = 3), counter_new, 1)),
-                     BT_RESOURCE_EXHAUSTED, "asks for 3 GPU; the runtime has 2");
+        FAILS(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.num_gpus = 3), counter_new, 1)), BT_RESOURCE_EXHAUSTED,
+              "asks for 3 GPU; the runtime has 2");
         BT_SCOPE {
             bt_actor *a = bt_actor_new_with(BT_OPTIONS(.num_gpus = 2), counter_new, 1);
             OK(bt_get(bt_method(a, counter_add, 1), NULL));
@@ -495,21 +466,21 @@ static void deadlocks_are_errors(void **state) {
     OK(bt_runtime_init(.num_cpus = 2, .num_gpus = 2));
     BT_SCOPE {
         OK(bt_get(bt_remote(wants_gpus, 1), &n));
-        expect_error(bt_get(bt_remote(wants_gpus, 2), NULL), BT_FAILED_PRECONDITION, "deadlock");
+        FAILS(bt_get(bt_remote(wants_gpus, 2), NULL), BT_FAILED_PRECONDITION, "deadlock");
         BT_SCOPE { /* nobody but who waits could let the actor go */
             bt_actor *holder = bt_actor_new_with(BT_OPTIONS(.num_gpus = 2), counter_new, 0);
             OK(bt_get(bt_method(holder, counter_add, 1), NULL));
             bt_actor *waits = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), counter_new, 0);
-            expect_error(bt_get(bt_method(waits, counter_add, 1), NULL), BT_FAILED_PRECONDITION, "deadlock");
-            expect_error(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 1}}, 1), -1),
-                         BT_FAILED_PRECONDITION, "deadlock");
+            FAILS(bt_get(bt_method(waits, counter_add, 1), NULL), BT_FAILED_PRECONDITION, "deadlock");
+            FAILS(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 1}}, 1), -1), BT_FAILED_PRECONDITION,
+                  "deadlock");
         }
         bt_ref *twice = bt_remote(nap, 1300); /* long enough for a look; that each waits for two is no trouble */
         for (int i = 0; i < 40; i++) twice = bt_remote(add, twice, twice);
         OK(bt_get(twice, &n));
         assert_int_equal(n, (int64_t)1300 << 40);
         bt_actor *a = bt_actor_new(counter_new, 0);
-        expect_error(bt_get(bt_method(a, call_me, a), NULL), BT_FAILED_PRECONDITION, "deadlock");
+        FAILS(bt_get(bt_method(a, call_me, a), NULL), BT_FAILED_PRECONDITION, "deadlock");
         OK(bt_get(bt_method(a, counter_add, 1), &n));
     }
 }
@@ -525,7 +496,7 @@ static void waits_are_told(void **state) {
         bt_actor *holder = bt_actor_new_with(BT_OPTIONS(.num_gpus = 2, .name = "holder"), counter_new, 1);
         OK(bt_get(bt_method(holder, counter_add, 1), NULL));
         bt_ref *waits = bt_remote_with(BT_OPTIONS(.num_gpus = 1), add, 1, 2);
-        expect_error(bt_get_within(waits, 1.3, NULL), BT_DEADLINE_EXCEEDED, "1.3");
+        FAILS(bt_get_within(waits, 1.3, NULL), BT_DEADLINE_EXCEEDED, "1.3");
         if (!strstr(line, "add waits for 1 GPU: 0 of 2 are free; held by actor holder")) fail_msg("\"%s\"", line);
     }
     bt_set_log_sink(NULL, NULL);
@@ -539,17 +510,17 @@ static void groups_take_all_or_nothing(void **state) {
     BT_SCOPE {
         bt_task_options bundles[] = {{.num_gpus = 2, .num_cpus = 1}, {.num_gpus = 2, .num_cpus = 1}};
         bt_ref *on_it = NULL;
-        expect_error(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 3}, {.num_gpus = 2}}, 2), 1),
-                     BT_RESOURCE_EXHAUSTED, "asks for 5 GPU; the runtime has 4");
+        FAILS(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 3}, {.num_gpus = 2}}, 2), 1),
+              BT_RESOURCE_EXHAUSTED, "asks for 5 GPU; the runtime has 4");
         BT_SCOPE {
             bt_group *group = bt_group_new(bundles, 2), *second = bt_group_new(bundles, 2);
             OK(bt_group_wait(group, 10));
             assert_true(bt_resource_free("GPU") == 0);
-            expect_error(bt_group_wait(second, 0.05), BT_DEADLINE_EXCEEDED, "0.05");
-            expect_error(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 3, .group = group), add, 1, 2), NULL),
-                         BT_RESOURCE_EXHAUSTED, "its bundle has 2");
-            expect_error(bt_get(bt_remote_with(BT_OPTIONS(.group = group, .bundle = 2), add, 1, 2), NULL),
-                         BT_OUT_OF_RANGE, "bundle 2");
+            FAILS(bt_group_wait(second, 0.05), BT_DEADLINE_EXCEEDED, "0.05");
+            FAILS(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 3, .group = group), add, 1, 2), NULL),
+                  BT_RESOURCE_EXHAUSTED, "its bundle has 2");
+            FAILS(bt_get(bt_remote_with(BT_OPTIONS(.group = group, .bundle = 2), add, 1, 2), NULL), BT_OUT_OF_RANGE,
+                  "bundle 2");
             int64_t n;
             OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 2, .group = group, .bundle = 1), add, 1, 2), &n));
             on_it = bt_ref_retain(bt_remote_with(BT_OPTIONS(.num_gpus = 1, .group = group), nap, 200));

@@ -1,37 +1,10 @@
 // labels: threads
 /* Who waits goes on as soon as he can, and is told of a deadlock only where there is one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
-
-#define OK(call)                                              \
-    do {                                                      \
-        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
-    } while (0)
+#include "support/support.h"
 
 enum { SOON = 20 }; /* seconds that are not reached where it works */
-
-static void expect_error(bt_status got, bt_status status, const char *text) {
-    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
-    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
-}
-
-static int end_runtime(void **state) {
-    (void)state;
-    return bt_runtime_shutdown() == BT_OK ? 0 : -1;
-}
-
-static void sleep_ms(int64_t ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
 
 /* --- functions --------------------------------------------------------------------------------------------------------- */
 
@@ -113,10 +86,10 @@ static void failures_are_passed_on(void **state) {
         bt_actor *actor = bt_actor_new(actor_new); /* waits for the CPU */
         bt_ref *user = bt_remote_with(BT_OPTIONS(.num_cpus = 0), nothing, bt_method(actor, nothing));
         OK(bt_actor_kill(actor));
-        expect_error(bt_get_within(user, SOON, NULL), BT_CANCELLED, "killed");
+        FAILS(bt_get_within(user, SOON, NULL), BT_CANCELLED, "killed");
         bt_ref *late = bt_remote_with(BT_OPTIONS(.num_gpus = 1, .deadline_seconds = 0.05), nothing);
         user = bt_remote_with(BT_OPTIONS(.num_cpus = 0), nothing, late);
-        expect_error(bt_get_within(user, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
+        FAILS(bt_get_within(user, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
         OK(bt_cancel(busy, true));
     }
 }
@@ -135,7 +108,7 @@ static void groups_end_with_what_they_refuse(void **state) {
             refused = bt_ref_retain(bt_remote_with(BT_OPTIONS(.group = group), nothing, late));
         }
         OK(bt_get_within(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), SOON, NULL));
-        expect_error(bt_get_within(refused, SOON, NULL), BT_FAILED_PRECONDITION, "group was released");
+        FAILS(bt_get_within(refused, SOON, NULL), BT_FAILED_PRECONDITION, "group was released");
         bt_ref_release(refused);
     }
 }
@@ -165,7 +138,7 @@ static void cancelled_methods_hold_up_nobody(void **state) {
         bt_ref *late = bt_method_with(BT_OPTIONS(.deadline_seconds = 0.1), actor, nothing, bt_remote(nap, SOON * 2000));
         second = bt_method(actor, nothing);
         OK(bt_get_within(second, SOON, NULL));
-        expect_error(bt_get_within(late, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
+        FAILS(bt_get_within(late, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
     }
 }
 
@@ -176,7 +149,7 @@ static void deadlines_end_what_was_asked_to_end(void **state) {
         bt_ref *ref = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.3), nap, SOON * 2000);
         sleep_ms(100);
         OK(bt_cancel(ref, false));
-        expect_error(bt_get_within(ref, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
+        FAILS(bt_get_within(ref, SOON, NULL), BT_DEADLINE_EXCEEDED, "its deadline has passed");
     }
 }
 
@@ -228,8 +201,8 @@ static void lines_of_actors_can_be_deadlocks(void **state) {
         bt_actor *actor = bt_actor_new(actor_new);
         bt_ref *waiter = bt_remote(wait_for_method, actor);
         bt_ref *first = bt_method(actor, type_of, waiter);
-        expect_error(bt_get_within(first, SOON, NULL), BT_FAILED_PRECONDITION, "deadlock");
-        expect_error(bt_get(waiter, NULL), BT_FAILED_PRECONDITION, "comes after type_of");
+        FAILS(bt_get_within(first, SOON, NULL), BT_FAILED_PRECONDITION, "deadlock");
+        FAILS(bt_get(waiter, NULL), BT_FAILED_PRECONDITION, "comes after type_of");
     }
 }
 
@@ -257,7 +230,7 @@ static void shares_of_groups_must_fit(void **state) {
     OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 2));
     BT_SCOPE {
         bt_task_options shares[] = {{.num_gpus = 0.6}, {.num_gpus = 0.6}, {.num_gpus = 0.6}};
-        expect_error(bt_group_wait(bt_group_new(shares, 3), SOON), BT_RESOURCE_EXHAUSTED, "bundle 2 asks for 0.6 GPU");
+        FAILS(bt_group_wait(bt_group_new(shares, 3), SOON), BT_RESOURCE_EXHAUSTED, "bundle 2 asks for 0.6 GPU");
         OK(bt_group_wait(bt_group_new(shares, 2), SOON));
     }
     OK(bt_runtime_shutdown());
@@ -290,10 +263,10 @@ static void poisoned_arrays_say_why(void **state) {
     BT_SCOPE {
         bt_array *poisoned = bt_add(bt_ones(BT_F32, 3), bt_ones(BT_F32, 4));
         bt_error_clear();
-        expect_error(bt_get(bt_remote(nothing, poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
+        FAILS(bt_get(bt_remote(nothing, poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
         bt_error_clear();
-        expect_error(bt_get(bt_put(poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
-        expect_error(bt_get(bt_remote(give_poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
+        FAILS(bt_get(bt_put(poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
+        FAILS(bt_get(bt_remote(give_poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
     }
 }
 
@@ -302,18 +275,18 @@ static void odd_calls_are_refused(void **state) {
     OK(bt_runtime_init(.num_cpus = 1));
     BT_SCOPE {
         bt_item_value odd = {.type = (bt_value_type)77};
-        expect_error(bt_get(bt_remote_named(NULL, "type_of", NULL, &odd, 1), NULL), BT_INVALID_ARGUMENT, "no type: 77");
-        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = -1), nothing), NULL), BT_INVALID_ARGUMENT,
-                     "max_retries is -1");
-        expect_error(bt_get(bt_remote_with(BT_OPTIONS(.deadline_seconds = -0.5), nothing), NULL), BT_INVALID_ARGUMENT,
-                     "deadline_seconds is -0.5");
+        FAILS(bt_get(bt_remote_named(NULL, "type_of", NULL, &odd, 1), NULL), BT_INVALID_ARGUMENT, "no type: 77");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = -1), nothing), NULL), BT_INVALID_ARGUMENT,
+              "max_retries is -1");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.deadline_seconds = -0.5), nothing), NULL), BT_INVALID_ARGUMENT,
+              "deadline_seconds is -0.5");
         int type = 0;
         bt_ref *ref = bt_remote(type_of, bt_put(2.5));
         OK(bt_get(ref, &type));
         assert_int_equal(type, BT_REAL);
         char room[24];
-        expect_error(bti_get(ref, BT_INTEGER, sizeof room, room, -1), BT_INVALID_ARGUMENT, "24 bytes");
-        expect_error(bt_get(ref, (int64_t *)NULL), BT_INVALID_ARGUMENT, "NULL");
+        FAILS(bti_get(ref, BT_INTEGER, sizeof room, room, -1), BT_INVALID_ARGUMENT, "24 bytes");
+        FAILS(bt_get(ref, (int64_t *)NULL), BT_INVALID_ARGUMENT, "NULL");
     }
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include <berth.h>
+#include "support/check.h"
 
 typedef struct test_program {
     const char *name;
@@ -31,14 +31,6 @@ void tell_ready(int number);
 int told_number(void);
 void fail_drive(const char *text);
 
-/* In a program: complains and returns 1 from it. */
-#define CHECK(condition)                                                                 \
-    do {                                                                                 \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, bt_error_text()); \
-            return 1;                                                                    \
-        }                                                                                \
-    } while (0)
 /* The call fails with that status, and says that. */
 #define CHECK_FAILS(call, status, text)                                                                      \
     do {                                                                                                     \

@@ -1,5 +1,7 @@
 #include "support/support.h"
 
+#include <time.h>
+
 static char lines[1 << 16];
 static size_t length;
 
@@ -51,6 +53,12 @@ int fresh_end(void **state) {
     fresh("");
     bt_set_log_sink(NULL, NULL);
     return 0;
+}
+
+int end_runtime(void **state) { return bt_runtime_shutdown() == BT_OK ? 0 : -1; }
+
+void sleep_ms(int64_t milliseconds) {
+    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
 }
 
 void expect_ok(bt_status status, const char *what, const char *file, int line) {

@@ -23,6 +23,9 @@
 void fresh(const char *settings);
 int fresh_end(void **state); /* a group's teardown */
 
+int end_runtime(void **state); /* a test's teardown: bt_runtime_shutdown */
+void sleep_ms(int64_t milliseconds);
+
 /* The lines logged since fresh() or log_forget(), each ended by a newline. */
 const char *log_text(void);
 void log_forget(void);
