@@ -167,7 +167,7 @@ static void describe(const bti_state *state, const bti_object *object, char *tex
                 ", which waits for resources that are held by those who wait, or by actors that nobody can let go of");
             return;
         }
-        object = client->blocked ? client->awaited : NULL;
+        object = bti_awaited(client);
         const bti_task_record *last = task;
         task = object ? object->maker : NULL;
         if (task == last || (task && task == first->maker)) return; /* round and round */

@@ -46,8 +46,7 @@ typedef struct bti_engine {
 
 extern const bti_engine bti_engine_local;
 
-/* The one that runs; NULL. A forked process has none before it joins, as the engine's own workers do. */
-const bti_engine *bti_engine_now(void);
+/* A forked process is of no engine before it joins one, as the engine's own workers do. */
 void bti_engine_join(const bti_engine *engine);
 
 /* INVALID_ARGUMENT, or its own cause, when it cannot be a result or be put: NULL, poisoned, a reference. */

@@ -27,7 +27,6 @@ static const bti_engine *const engines[] = {&bti_engine_local};
 static const bti_engine *engine;
 static uint64_t runtime; /* counts those that this process began */
 
-const bti_engine *bti_engine_now(void) { return engine; }
 void bti_engine_join(const bti_engine *of) { engine = of; }
 
 /* A call that is inside of the engine, which is closed after the last. */

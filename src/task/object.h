@@ -44,6 +44,10 @@ void bti_hold_free(bti_state *state, bti_hold *hold, bti_wakes *wakes);
 
 /* Counts the client's word up when the object is done; NULL: no record is left. The wait holds the object. */
 bti_wait *bti_wait_begin(bti_state *state, bti_object *object, bti_client *client);
+/* One of those that its threads wait for without a limit; NULL. */
+static inline const bti_object *bti_awaited(const bti_client *client) {
+    return client->blocked && client->waits ? client->waits->object : NULL;
+}
 void bti_wait_end(bti_state *state, bti_wait *wait, bti_wakes *wakes);
 
 /* --- tasks --- */

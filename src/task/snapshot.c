@@ -68,7 +68,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
     if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
     if (task->actor && task->actor->maker) to.making = task->actor->maker->sequence;
     if (to.state == BTI_VIEW_ARGUMENTS) find_missing(task, &to);
-    if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(task->client->awaited);
+    if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(bti_awaited(task->client));
     return to;
 }
 
@@ -107,7 +107,7 @@ static void copy_state(bti_state *state, bti_view *view) {
     view->state = *state;
     view->program = program->pid;
     view->program_waits = program->blocked > 0;
-    if (view->program_waits) view->program_awaits = awaited(program->awaited);
+    if (view->program_waits) view->program_awaits = awaited(bti_awaited(program));
     view->objects = state->arena->records[BTI_OBJECTS].live;
     view->recoveries = state->arena->recoveries;
     view->now_ns = bti_now_ns();

@@ -213,10 +213,9 @@ struct bti_client {
     bti_actor_record *actor;
     bti_hold *holds;
     bti_wait *waits;
-    uint32_t blocked;    /* threads in an unlimited wait for an object */
-    bti_object *awaited; /* one of those */
-    bool kill;           /* the nest is to end it */
-    atomic_uint word;    /* counts up when there is something for it */
+    uint32_t blocked; /* threads in an unlimited wait for an object */
+    bool kill;        /* the nest is to end it */
+    atomic_uint word; /* counts up when there is something for it */
 };
 
 /* The one record from which all others are reached. */

@@ -53,10 +53,7 @@ static bool begin(bti_state *state, bti_object *const *objects, int count, bti_w
     if (!room) {
         bti_arena_take_back(state->arena);
     } else {
-        if (!limited) {
-            BTI_SET(state->arena, me->blocked, me->blocked + 1);
-            BTI_SET(state->arena, me->awaited, objects[0]);
-        }
+        if (!limited) BTI_SET(state->arena, me->blocked, me->blocked + 1);
         if (me->task && !me->task->actor) {
             bti_lend_cpus(state, me->task);
             bti_dispatch(state, &wakes);
