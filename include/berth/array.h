@@ -94,18 +94,23 @@ BT_API uint64_t bt_live_arrays(void);
 typedef struct bti_on_guard {
     bool marked;
 } bti_on_guard;
-BT_API bti_on_guard bti_on_begin(const char *device);
+BT_API bti_on_guard bti_on_begin(const char *device, const char *file, int line);
 BT_API void bti_on_end(bti_on_guard *guard);
 
 /* `BT_ON("/device:GPU:2") { a = ...; c = bt_matmul(a, b); }`: what is recorded inside, on this thread, goes to that device and
  * is committed to it. Blocks nest; leaving by `return` restores too; `break` and `continue` leave the block only. An unknown device
  * poisons what is recorded inside, or, under soft placement, gives way. */
-#define BT_ON(device) BTI_BLOCK(on, bti_on_begin(device))
+#define BT_ON(device) BTI_BLOCK(on, bti_on_begin(device, BTI_SITE))
 
 typedef enum bt_transfers {
     BT_TRANSFERS_COPY, /* copies are inserted, counted, and shown by explain */
     BT_TRANSFERS_LOG,  /* and one line each in the log */
-    BT_TRANSFERS_ERROR /* an operation on committed arrays of several devices is refused */
+    /* No committed array is copied to another device unless the program says so (bt_to, bt_gpu, bt_cpu, a target argument,
+     * bt_all_reduce, a strategy, a training loop's batches). An operation on committed arrays of several devices, or in a block
+     * or a default place (placement=tensorflow) away from its input, is refused; so are a value for a variable on another
+     * device, an argument for an input there, and a gradient that would cross. Uncommitted arrays and reads by the host are
+     * free. */
+    BT_TRANSFERS_ERROR
 } bt_transfers;
 
 typedef struct bti_transfers_guard {

@@ -78,6 +78,11 @@ BT_API bt_status bti_leave_status(bt_status status);
 BT_API BT_MUST_USE bt_status bti_leave_must(bt_status status);
 BT_API double bti_leave_double(double result);
 BT_API void bti_leave_void(void);
+#ifdef BERTH_BUILDING
+#define BTI_SITE NULL, 0
+#else
+#define BTI_SITE __FILE__, __LINE__
+#endif
 #ifdef BERTH_BUILDING /* inside the library: the user's place stands, and definitions look like any others */
 #define BTI_AT(type, call) call
 #define BTI_AT_STATUS(call) call

@@ -42,6 +42,18 @@ bt_array *bti_call_argument(const bt_function *f, int index, bt_array *argument)
     return argument;
 }
 
+/* Under transfers=error: whether an argument may go where the input was committed to. */
+static bt_status check_argument(const bt_function *f, int index, const bt_array *argument) {
+    const bti_node *input = f->inputs[index], *given = bti_node_of(argument);
+    if (!atomic_load(&input->committed) || !bti_transfer_refused(given, input->device)) return BT_OK;
+    bti_error *error = bti_transfer_error(
+        given, input->device, "x", "is argument %d, whose input was made on %s at %s:%d", index + 1,
+        bt_device_name(bti_device_at(input->device)), bti_site_file(input->place.site), input->place.site.line);
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    return status;
+}
+
 bt_status bti_call_bind(bti_call *c, int index, bti_node *node) {
     const bti_node *input = c->function->inputs[index];
     bool fits = node->dtype == input->dtype && node->rank == input->rank;
@@ -128,6 +140,16 @@ static bt_status size_unknown(const bti_node *node) {
     return status;
 }
 
+/* Under transfers=error: whether the inputs may go where the function has the operation. */
+static bt_status check_inputs(const bti_node *pattern, const bti_node *made) {
+    if (bti_is_move(pattern)) return BT_OK;
+    for (int i = 0; i < made->input_count; i++) {
+        const bti_node *input = made->inputs[i];
+        if (bti_transfer_refused(input, made->device)) return bti_refuse_input(input, made, "in the function");
+    }
+    return BT_OK;
+}
+
 /* The node of this call for one of the body. */
 static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
@@ -150,7 +172,9 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
     bti_free(inputs);
     if (!*made) return no_memory();
     bti_copy_marks(*made, node);
-    if (bti_transfers_now() == BT_TRANSFERS_LOG) (*made)->log_copies = true;
+    bt_transfers policy = bti_transfers_now();
+    if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
+    if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_inputs(node, *made));
     for (int i = 0; i < (*made)->input_count; i++)
         if ((*made)->inputs[i]->symbolic) (*made)->symbolic = true; /* a call inside of another function */
     return (*made)->symbolic || sizes_agree(*made) ? BT_OK : misfit(*made);
@@ -208,6 +232,8 @@ static bt_status read_variables(bti_call *c) {
 static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
     BTI_TRY(bti_call_begin_recording(c));
     for (int i = 0; i < c->function->input_count; i++) {
+        BTI_TRY(bti_fail_with(bti_array_error(arguments[i])));
+        BTI_TRY(check_argument(c->function, i, arguments[i]));
         bt_array *argument = bti_call_argument(c->function, i, arguments[i]);
         BTI_TRY(bti_fail_with(bti_array_error(argument)));
         BTI_TRY(bti_call_bind(c, i, bti_node_of(argument)));

@@ -87,8 +87,17 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
 bti_on_guard bti_on_refused(bti_error *error);
 /* x on a device of the registry: x itself when it is there, else a copy that is recorded now. */
 bt_array *bti_move(bt_array *x, int device, bool softened);
+/* Whether the node is such a copy, which the program asked for. */
+bool bti_is_move(const bti_node *node);
 /* The transfer policy of this thread now. */
 bt_transfers bti_transfers_now(void);
+/* Whether that policy refuses a copy of the array to the device. The error of such a refusal: the array with its place, then
+ * the format (what it is wanted for, and where), then the call that mends it, in which the array is called `name`. */
+bool bti_transfer_refused(const bti_node *array, int device);
+bti_error *bti_transfer_error(const bti_node *array, int device, const char *name, const char *format, ...)
+    BT_PRINTF(4, 5);
+/* Fails with it: `user` (a recorded operation) takes the array from another device. how: the end of the sentence. */
+bt_status bti_refuse_input(const bti_node *array, const bti_node *user, const char *how);
 
 /* The lock that every walk over nodes holds (node->inputs, mark). */
 void bti_graph_lock(void);

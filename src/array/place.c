@@ -11,6 +11,7 @@ typedef struct block {
     int device; /* -1: unknown, every operation inside fails with `error` */
     bool softened;
     bti_error *error;
+    bti_site site; /* of the block */
 } block;
 
 typedef struct placement_state {
@@ -27,8 +28,8 @@ static _Thread_local placement_state mine;
 
 /* --- blocks --------------------------------------------------------------------------------------------------------- */
 
-bti_on_guard bti_on_begin(const char *device) {
-    block b = {.device = -1};
+bti_on_guard bti_on_begin(const char *device, const char *file, int line) {
+    block b = {.device = -1, .site = {file, line}};
     if (bti_device_place(device ? device : "", &b.device, &b.softened) != BT_OK) {
         b.device = -1;
         b.error = bti_error_last();
@@ -129,19 +130,29 @@ static void describe(bti_str *text, const bti_node *node) {
                      bti_site_file(node->place.site), node->place.site.line);
 }
 
-static bt_array *refuse_transfer(const bti_node *a, const bti_node *b) {
-    bti_str text = {0};
-    bti_str_add(&text, "arrays on different devices: ");
-    bti_graph_lock();
-    describe(&text, as_given(a));
-    bti_str_add(&text, " and ");
-    describe(&text, as_given(b));
-    bti_graph_unlock();
-    bti_str_addf(&text, "; bring one over first, e.g. bt_to(y, \"%s\")", bt_device_name(bti_device_at(a->device)));
-    bt_array *poison = bti_poisonf(BT_FAILED_PRECONDITION, "%s", bti_str_text(&text));
-    bti_str_free(&text);
-    return poison;
+static const char *name_of(int device) { return bt_device_name(bti_device_at(device)); }
+
+bool bti_transfer_refused(const bti_node *array, int device) {
+    return array->device != device && atomic_load(&array->committed) && bti_transfers_now() == BT_TRANSFERS_ERROR;
 }
+
+bti_error *bti_transfer_error(const bti_node *array, int device, const char *name, const char *format, ...) {
+    bti_str text = {0}, use = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    bti_str_addv(&use, format, arguments);
+    va_end(arguments);
+    bti_graph_lock();
+    describe(&text, as_given(array));
+    bti_graph_unlock();
+    bti_error *error = bti_error_new(BT_FAILED_PRECONDITION, "%s %s; transfers=error: move it first: bt_to(%s, \"%s\")",
+                                     bti_str_text(&text), bti_str_text(&use), name, name_of(device));
+    bti_str_free(&text);
+    bti_str_free(&use);
+    return error;
+}
+
+static bool is_committed(const bt_array *x) { return atomic_load(&bti_node_of(x)->committed); }
 
 /* The device that holds most bytes of the committed inputs; ties go to the first. */
 static int heaviest(bt_array *const *inputs, int count) {
@@ -160,6 +171,52 @@ static int heaviest(bt_array *const *inputs, int count) {
     return best;
 }
 
+bt_status bti_refuse_input(const bti_node *array, const bti_node *user, const char *how) {
+    const bti_place *place = &user->place;
+    bti_error *error = bti_transfer_error(array, user->device, "x", "is used by %s on %s at %s:%d, %s",
+                                          place->name && *place->name ? place->name : "a call", name_of(user->device),
+                                          bti_site_file(place->site), place->site.line, how);
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    return status;
+}
+
+/* Committed inputs on several devices: those of the others go to the one with most bytes. */
+static bt_array *refuse_mixed(bt_array *const *inputs, int device) {
+    int stays = 0, moves = 0;
+    while (!is_committed(inputs[stays]) || bti_node_of(inputs[stays])->device != device) stays++;
+    while (!is_committed(inputs[moves]) || bti_node_of(inputs[moves])->device == device) moves++;
+    int first = stays < moves ? stays : moves, second = stays < moves ? moves : stays;
+    bti_str text = {0};
+    bti_graph_lock();
+    describe(&text, as_given(bti_node_of(inputs[first])));
+    bti_str_add(&text, " and ");
+    describe(&text, as_given(bti_node_of(inputs[second])));
+    bti_graph_unlock();
+    bti_str_addf(&text, "; move the %s first: bt_to(%s, \"%s\")", moves == first ? "former" : "latter",
+                 moves == first ? "x" : "y", name_of(device));
+    bt_array *poison = bti_poisonf(BT_FAILED_PRECONDITION, "arrays on different devices: %s", bti_str_text(&text));
+    bti_str_free(&text);
+    return poison;
+}
+
+/* Inputs that a block, or placement=tensorflow, takes to its device whatever theirs is. */
+static bt_array *check_inputs(bt_array *const *inputs, int count, int device, const block *b) {
+    for (int i = 0; i < count; i++) {
+        const bti_node *node = bti_node_of(inputs[i]);
+        if (node->device == device || !bti_transfer_refused(node, device)) continue;
+        if (!b)
+            return bti_poison(bti_transfer_error(
+                node, device, "x", "goes to %s, where placement=tensorflow puts operations outside of blocks",
+                name_of(device)));
+        if (!b->site.file)
+            return bti_poison(bti_transfer_error(node, device, "x", "is used in a block on %s", name_of(device)));
+        return bti_poison(bti_transfer_error(node, device, "x", "is used in the block on %s at %s:%d", name_of(device),
+                                             bti_site_file(b->site), b->site.line));
+    }
+    return NULL;
+}
+
 bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement) {
     if (mine.forced.on) {
         *placement = (bti_placement){mine.forced.device, mine.forced.committed, BTI_RULE_FORWARD};
@@ -174,10 +231,11 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
         const block *b = &mine.blocks.items[mine.blocks.count - 1];
         if (b->error) return bti_poisonf(bti_error_code(b->error), "%s", bti_error_message(b->error));
         *placement = (bti_placement){b->device, true, b->softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT};
-        return NULL;
+        return check_inputs(inputs, count, b->device, b);
     }
     *placement = (bti_placement){bti_default_device_id(), false, BTI_RULE_DEFAULT};
-    if (bti_flag_choice(BTI_FLAG_placement) == BTI_PLACEMENT_TENSORFLOW) return NULL;
+    if (bti_flag_choice(BTI_FLAG_placement) == BTI_PLACEMENT_TENSORFLOW)
+        return check_inputs(inputs, count, placement->device, NULL);
     const bti_node *first = NULL, *other = NULL;
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(inputs[i]);
@@ -191,7 +249,7 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
     if (!other)
         *placement = (bti_placement){first->device, true, BTI_RULE_COMMITTED};
     else if (bti_transfers_now() == BT_TRANSFERS_ERROR)
-        return refuse_transfer(first, other);
+        return refuse_mixed(inputs, heaviest(inputs, count));
     else
         *placement = (bti_placement){heaviest(inputs, count), true, BTI_RULE_BYTES};
     return NULL;
@@ -218,6 +276,8 @@ bt_array *bti_move(bt_array *x, int device, bool softened) {
     bti_eval_recorded(node);
     return bti_array_new(node);
 }
+
+bool bti_is_move(const bti_node *node) { return node->op == BTI_OP_copy; }
 
 bt_array *bt_to(bt_array *x, const char *device) {
     BTI_PUBLIC("bt_to");

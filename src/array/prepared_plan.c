@@ -13,12 +13,13 @@ bti_plan_setting bti_plan_setting_now(void) {
     return (bti_plan_setting){.fusing = bti_fusing_now(),
                               .kernels = bti_flag_choice(BTI_FLAG_kernels),
                               .replica = bti_in_replica() ? bti_replica() : -1,
-                              .logged = bti_transfers_now() == BT_TRANSFERS_LOG};
+                              .policy = bti_transfers_now()};
 }
 
 /* --- the list --------------------------------------------------------------------------------------------------------- */
 
-static bool alike(const bti_node *a, const bti_node *b) {
+static bool alike(const bti_node *a, const bti_node *b, bt_transfers policy) {
+    if (policy == BT_TRANSFERS_ERROR && atomic_load(&a->committed) != atomic_load(&b->committed)) return false;
     return a->dtype == b->dtype && a->weak == b->weak && a->device == b->device &&
            a->layout.offset == b->layout.offset && bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
            memcmp(a->layout.stride, b->layout.stride, a->rank * sizeof *a->layout.stride) == 0;
@@ -27,8 +28,8 @@ static bool alike(const bti_node *a, const bti_node *b) {
 static bool matches(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting) {
     const bti_plan_setting *own = &ready->setting;
     bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
-                own->logged == setting.logged;
-    for (int i = 0; i < ready->given_count && same; i++) same = alike(ready->given[i], given[i]);
+                own->policy == setting.policy;
+    for (int i = 0; i < ready->given_count && same; i++) same = alike(ready->given[i], given[i], setting.policy);
     return same;
 }
 
@@ -100,6 +101,7 @@ static bti_node *stand_in_for(const bti_node *given) {
         return NULL;
     }
     node->device = given->device;
+    node->committed = atomic_load(&given->committed);
     node->weak = given->weak;
     node->place = given->place;
     return node;
@@ -133,7 +135,9 @@ static bt_status record(bti_call *c, bti_ready_call *ready) {
         const bti_node *input = f->inputs[i];
         bti_node *given = ready->given[i];
         bt_dtype dtype = (bt_dtype)(given->weak ? input->dtype : given->dtype);
-        bti_node *fit = bti_node_fit(given, dtype, atomic_load(&input->committed) ? input->device : given->device);
+        int device = atomic_load(&input->committed) ? input->device : given->device;
+        if (bti_transfer_refused(given, device)) return BT_FAILED_PRECONDITION;
+        bti_node *fit = bti_node_fit(given, dtype, device);
         bt_status status = fit ? bti_call_bind(c, i, fit) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
         bti_node_release(fit);
         BTI_TRY(status);
@@ -153,6 +157,7 @@ static bool find_sources(const bti_call *c, bti_ready_call *ready) {
             if (ready->setting.replica >= 0 && ready->setting.replica != r) continue;
             ready->updated[n] = f->updated[u];
             ready->replicas[n] = r;
+            if (bti_shared_refused(f->updated[u], r, bti_call_stand_in(c, f->updates[u]))) return false;
             ready->sets[n].node = bti_shared_fit(f->updated[u], r, bti_call_stand_in(c, f->updates[u]));
             if (!ready->sets[n++].node) return false;
         }
@@ -246,7 +251,9 @@ bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_
 
 static bti_ready_call *make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     bti_plan plan = {0};
+    bool quiet = bti_errors_quiet(true); /* a call that fails is recorded, which tells */
     bti_ready_call *ready = bti_ready_call_plan(f, given, setting, &plan);
+    bti_errors_quiet(quiet);
     if (!ready) return NULL;
     bool fine = copies_are_logged(&plan) || bti_exec_prepare(&plan, &ready->prepared) == BT_OK;
     bti_plan_free(&plan);

@@ -23,7 +23,7 @@ typedef struct bti_plan_setting {
     bti_fusing fusing;
     int kernels; /* the flag */
     int replica; /* that this thread sets; -1: all */
-    bool logged; /* copies are logged */
+    bt_transfers policy;
 } bti_plan_setting;
 
 struct bti_ready_call {

@@ -56,6 +56,7 @@ static bt_shared *make(bt_array *value, const int *devices, int count) {
     if (!shared) return no_memory();
     atomic_init(&shared->refs, 1);
     shared->number = atomic_fetch_add(&last_number, 1) + 1;
+    shared->made = bti_call_place();
     shared->dtype = (bt_dtype)node->dtype;
     shared->rank = node->rank;
     memcpy(shared->shape, node->shape, sizeof shared->shape);
@@ -165,6 +166,13 @@ bti_node *bti_shared_fit(const bt_shared *shared, int index, bti_node *value) {
     return bti_node_fit(value, shared->dtype, shared->replicas[index].device);
 }
 
+bool bti_shared_refused(const bt_shared *shared, int index, const bti_node *value) {
+    if (!bti_transfer_refused(value, shared->replicas[index].device)) return false;
+    for (int r = 0; r < shared->replica_count && !bti_in_replica(); r++)
+        if (shared->replicas[r].device == value->device) return false;
+    return true;
+}
+
 /* --- setting ---------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value) {
@@ -227,6 +235,24 @@ bt_status bti_sets_end(bool commit) {
     return status;
 }
 
+/* Under transfers=error: the value is where the replicas that this thread sets are. */
+bt_status bti_shared_check_place(const bt_shared *shared, const bt_array *value, const char *name, const char *role) {
+    for (int r = 0; r < shared->replica_count; r++) {
+        const bti_shared_replica *replica = &shared->replicas[r];
+        if (bti_in_replica() && r != bti_replica()) continue;
+        if (!bti_shared_refused(shared, r, bti_node_of(value))) continue;
+        bti_error *error = bti_transfer_error(
+            bti_node_of(value), replica->device, name, "is %s variable %s%son %s (made by %s at %s:%d)", role,
+            bt_shared_name(shared), *bt_shared_name(shared) ? " " : "", bt_device_name(bti_device_at(replica->device)),
+            shared->made.name && *shared->made.name ? shared->made.name : "a call", bti_site_file(shared->made.site),
+            shared->made.site.line);
+        bt_status status = bti_fail_with(error);
+        bti_error_release(error);
+        return status;
+    }
+    return BT_OK;
+}
+
 bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int count) {
     BTI_PUBLIC("bt_set");
     BTI_TRY(bti_check_list(shared, count, "variables"));
@@ -237,6 +263,7 @@ bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int coun
             return bti_fail(
                 BT_FAILED_PRECONDITION,
                 "the value depends on a function's input; list it with the function's updates (bt_function_new)");
+        BTI_TRY(bti_shared_check_place(shared[i], values[i], "value", "the new value of"));
     }
     size_t total = 0;
     for (int i = 0; i < count; i++) total += bti_in_replica() ? 1 : (size_t)shared[i]->replica_count;

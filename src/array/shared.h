@@ -33,6 +33,11 @@ int bti_shared_replicas(const bt_shared *shared);
 /* The value as the replica takes it: cast and on its device (retained; `value` itself when it fits); NULL when memory is
  * short. */
 bti_node *bti_shared_fit(const bt_shared *shared, int replica, bti_node *value);
+/* Whether transfers=error refuses to bring the value to the replica. A set of a variable with several replicas spreads it: then
+ * the value must be where one of them is. */
+bool bti_shared_refused(const bt_shared *shared, int replica, const bti_node *value);
+/* Fails when it does for a replica that this thread sets. The error calls the value `name`, "the new value of" (role) it. */
+bt_status bti_shared_check_place(const bt_shared *shared, const bt_array *value, const char *name, const char *role);
 /* Why this value cannot be set (as a status in the error record); BT_OK when it can. */
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value);
 

@@ -35,6 +35,7 @@ struct bt_shared {
     bt_shared *previous, *next; /* all that live */
     int64_t number;
     char *name;
+    bti_place made;  /* by which call */
     bti_error *lost; /* why a step was taken back, until the next set tells; retained */
     bt_dtype dtype;
     int rank;

@@ -16,7 +16,8 @@ void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
     }
     int devices[BTI_MAX_REPLICAS];
     bt_array *sum = NULL, *sums[BTI_MAX_REPLICAS];
-    BT_ON(bt_device_long_name(strategy->devices[0])) sum = bt_add_n(arrays, strategy->count);
+    for (int i = 0; i < strategy->count; i++) sums[i] = bt_to(arrays[i], bt_device_long_name(strategy->devices[0]));
+    BT_ON(bt_device_long_name(strategy->devices[0])) sum = bt_add_n(sums, strategy->count);
     for (int i = 0; i < strategy->count; i++) {
         devices[i] = bti_device_id(strategy->devices[i]);
         sums[i] = bt_to(sum, bt_device_long_name(strategy->devices[i]));
@@ -102,14 +103,16 @@ static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t
 static bt_array *tree_sum(const step *s, bt_array **parts) {
     for (int apart = 1; apart < s->shards; apart *= 2)
         for (int i = 0; i + apart < s->shards; i += 2 * apart)
-            BT_ON(device_name(s, s->device_of[i])) parts[i] = bt_add(parts[i], parts[i + apart]);
+            BT_ON(device_name(s, s->device_of[i]))
+                parts[i] = bt_add(parts[i], bt_to(parts[i + apart], device_name(s, s->device_of[i])));
     return bt_to(parts[0], device_name(s, 0));
 }
 
 static bt_array *sum_of(const step *s, bt_array **parts) {
     if (s->strategy->exact) return tree_sum(s, parts);
-    bt_array *sum = NULL;
-    BT_ON(device_name(s, 0)) sum = bt_add_n(parts, s->shards);
+    bt_array *sum = NULL, *there[BTI_MAX_REPLICAS];
+    for (int i = 0; i < s->shards; i++) there[i] = bt_to(parts[i], device_name(s, 0));
+    BT_ON(device_name(s, 0)) sum = bt_add_n(there, s->shards);
     return bt_to(sum, device_name(s, 0)); /* one part alone is where it was */
 }
 

@@ -154,7 +154,7 @@ bti_replica_guard bti_replica_begin(bt_strategy *strategy, int replica) {
     bt_device *device = bt_strategy_device(strategy, replica);
     bti_replica_guard guard = {.before = bti_set_replica(device ? replica : 0)};
     if (device)
-        guard.on = bti_on_begin(bt_device_long_name(device));
+        guard.on = bti_on_begin(bt_device_long_name(device), NULL, 0);
     else if (strategy)
         guard.on = bti_on_refused(bti_error_new(BT_INVALID_ARGUMENT,
                                                 "replica %d of a strategy over %d devices; it must be in [0, %d)",

@@ -125,7 +125,8 @@ static bt_status compare(const model *m, const bt_tensors *file) {
 static bt_status load(model *m, const bt_tensors *file) {
     BTI_TRY(compare(m, file));
     for (int i = 0; i < m->count; i++) {
-        m->values[i] = bti_tensors_read(file, bti_tensors_find(file, m->names[i]));
+        BT_ON(bt_device_long_name(bt_device_of(m->values[i])))
+            m->values[i] = bti_tensors_read(file, bti_tensors_find(file, m->names[i]));
         BTI_TRY(bt_block(m->values[i]));
     }
     return bt_set_all(m->parameters, m->values, m->count);

@@ -123,6 +123,13 @@ static bt_status check_cotangent(bt_array *y, bt_array **cotangent) {
     const bti_node *of = bti_node_of(y), *given = bti_node_of(*cotangent);
     if (bt_dtype_of(y) < BT_F16)
         return bti_fail(BT_INVALID_ARGUMENT, "y is %s; only floats have gradients", bt_dtype_name(bt_dtype_of(y)));
+    if (bti_transfer_refused(given, of->device)) {
+        bti_error *error = bti_transfer_error(given, of->device, "cotangent", "is the cotangent of y, which is on %s",
+                                              bt_device_name(bt_device_of(y)));
+        bt_status status = bti_fail_with(error);
+        bti_error_release(error);
+        return status;
+    }
     if (bti_shape_equal(of->rank, of->shape, given->rank, given->shape)) {
         *cotangent = bt_cast(*cotangent, bt_dtype_of(y));
         return bti_fail_with(bti_array_error(*cotangent));

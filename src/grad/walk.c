@@ -177,6 +177,12 @@ static void send_on(step *to, bt_array *gradient) {
     stand_back(before);
 }
 
+/* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
+static bt_status check_crossing(const bti_node *node, const bti_node *from) {
+    if (bti_is_move(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
+    return bti_refuse_input(from, node, "and the gradient would cross back");
+}
+
 /* The rule of one step with room for its inputs' arrays: x, then gx. */
 static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **arrays, bool *wanted) {
     input *inputs = &w->inputs.items[s->first_input];
@@ -206,6 +212,8 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
 }
 
 static bt_status pass_back(walk *w, step *s) {
+    for (int i = 0; i < s->input_count; i++)
+        BTI_TRY(check_crossing(s->node, w->inputs.items[s->first_input + (size_t)i].node));
     bti_gradient_rule *rule = bti_gradient_of((bti_op)s->node->op);
     if (!rule) {
         stand before = stand_at(s->node);

@@ -1,7 +1,7 @@
 /* Optimisers: how gradients become new values. */
 #include <berth/nn.h>
 
-#include "array/handle.h"
+#include "array/shared.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -159,6 +159,9 @@ bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameter
     if (count && (!parameters || !grads))
         return bti_fail(BT_INVALID_ARGUMENT, "bt_optimizer_step: the list of %s is NULL",
                         parameters ? "gradients" : "parameters");
+    for (int i = 0; i < count; i++)
+        if (parameters[i] && bt_peek_status(grads[i]) == BT_OK)
+            BTI_TRY(bti_shared_check_place(parameters[i], grads[i], "grad", "the gradient of"));
     for (int i = 0; i < count && states_of(optimizer->rule); i++)
         if (!find_state(atomic_load(&optimizer->states), parameters[i])) BTI_TRY(add_state(optimizer, parameters[i]));
     size_t room = (size_t)count * (STATES + 1);
