@@ -226,6 +226,23 @@ static void wide_graphs_free_what_is_read(void **state) {
     assert_true(memory(one).peak <= 4 * MIB);
 }
 
+/* Small arrays share a segment, so that what is free under the limit can be had in one piece. */
+static void small_arrays_leave_room_for_large_ones(void **state) {
+    begin(state, "memory_limit=16M");
+    BT_SCOPE {
+        bt_array *small[14];
+        const float host[2] = {1, 2};
+        small[0] = bt_from(host, BT_F32, BT_SHAPE(2));
+        READS(small[0], 1, 2);
+        bt_memory_info info = memory(one);
+        assert_true(info.used + info.cached <= 2 * MIB);
+        for (int i = 1; i < 14; i++) small[i] = bt_from(host, BT_F32, BT_SHAPE(2));
+        all_are(megabytes(3, 4), 3);
+        all_are(megabytes(5, 9), 5);
+        for (int i = 0; i < 14; i++) READS(small[i], 1, 2);
+    }
+}
+
 /* What was used and freed serves as scratch, where nothing else is left. */
 static void scratch_comes_from_what_was_used(void **state) {
     begin(state, "memory_growth=off,memory_limit=9M");
@@ -287,6 +304,7 @@ int main(void) {
         CASE(copies_are_counted),
         CASE(temporaries_are_used_again),
         CASE(wide_graphs_free_what_is_read),
+        CASE(small_arrays_leave_room_for_large_ones),
         CASE(scratch_comes_from_what_was_used),
         CASE(trims_go_beside_work),
     };

@@ -106,13 +106,21 @@ bt_status bti_memory_open(bt_device *device) {
 
 /* --- lending to drivers ------------------------------------------------------------------------------------------- */
 
+static bt_status lend(bt_device *device, size_t bytes, bti_block **block) {
+    uint64_t (*hook)(int) = atomic_load(&issued_hook), issued = hook ? hook(device->id) : 0;
+    bt_status status = bti_pool_take(device->pool, bytes, issued, BTI_LAUNCHED_ONLY, block);
+    if (status != BT_RESOURCE_EXHAUSTED || device->driver->sync(device->state) != BT_OK) return status;
+    bti_pool_release(device->pool, issued); /* it is complete now */
+    return bti_pool_take(device->pool, bytes, issued, BTI_LAUNCHED_ONLY, block);
+}
+
 bt_status bti_memory_lend(int id, size_t bytes, uint64_t *address, void **lent) {
-    uint64_t (*issued)(int) = atomic_load(&issued_hook);
+    bt_device *device = bti_registry_at(id);
     bti_block *block;
-    BTI_TRY(bti_pool_take(bti_registry_at(id)->pool, bytes, issued ? issued(id) : 0, BTI_LAUNCHED_ONLY, &block));
+    BTI_TRY(lend(device, bytes, &block));
     *address = block->address;
     *lent = block;
-    atomic_fetch_add(&bti_registry_at(id)->lent, block->capacity);
+    atomic_fetch_add(&device->lent, block->capacity);
     return BT_OK;
 }
 

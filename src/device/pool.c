@@ -12,18 +12,22 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-#define SMALL_BELOW MIB /* such blocks share segments; others get one of their size */
-#define SEGMENT_MIN MIB /* of shared ones */
-#define SEGMENT_MAX (32 * MIB)
-#define IDLE_CACHE (64 * MIB) /* so much may lie busy in the cache before a busy block is handed out to the host */
+#define SMALL_BELOW MIB        /* blocks below it and the others are cut from segments of their own */
+#define SEGMENT_MIN (2 * MIB)  /* of small blocks */
+#define SEGMENT_MAX (32 * MIB) /* of several blocks */
+#define IDLE_CACHE (64 * MIB)  /* so much may lie busy in the cache before a busy block is handed out to the host */
 #define SLAB_BLOCKS 128
 #define SCAN_MAX 64 /* blocks looked at in one bin */
-#define BINS 1024   /* sizes in units of 64 bytes, 16 bins for each power of two */
+#define BINS 1024   /* sizes in units of BTI_POOL_ALIGN, 16 bins for each power of two */
+
+/* Small blocks would keep large segments from being given back, so each size has its own segments. What was reserved at the
+ * start serves both. */
+typedef enum segment_class { SMALL, LARGE, KEPT, CLASSES } segment_class;
 
 typedef struct bti_segment {
     uint64_t address;
     size_t bytes;
-    bool keep;
+    segment_class class;
     bti_block *first;
     struct bti_segment *previous, *next;
 } bti_segment;
@@ -34,9 +38,13 @@ struct bti_pool {
     const char *name;
     bti_pool_source source;
     size_t limit, reserved, used, peak, segment_count;
+    size_t reserved_of[CLASSES];
+    size_t unjoined; /* free blocks whose left neighbour is free too */
     bti_segment *segments;
-    uint64_t nonempty[BINS / 64];
-    bti_block *bins[BINS];
+    struct {
+        uint64_t nonempty[BINS / 64];
+        bti_block *first[BINS];
+    } bins[CLASSES];
     bti_block *spare; /* unused block records, by free_next */
     BTI_VEC(bti_block *) slabs;
 };
@@ -74,45 +82,46 @@ static int bin_of(size_t bytes) {
 }
 
 static void bin_add(bti_pool *pool, bti_block *block) {
-    int bin = bin_of(block->capacity);
+    int bin = bin_of(block->capacity), class = (int)block->segment->class;
+    bti_block **first = &pool->bins[class].first[bin];
     block->free_previous = NULL;
-    block->free_next = pool->bins[bin];
-    if (block->free_next) block->free_next->free_previous = block;
-    pool->bins[bin] = block;
-    pool->nonempty[bin / 64] |= UINT64_C(1) << bin % 64;
+    block->free_next = *first;
+    if (*first) (*first)->free_previous = block;
+    *first = block;
+    pool->bins[class].nonempty[bin / 64] |= UINT64_C(1) << bin % 64;
 }
 
 static void bin_remove(bti_pool *pool, bti_block *block) {
-    int bin = bin_of(block->capacity);
+    int bin = bin_of(block->capacity), class = (int)block->segment->class;
     if (block->free_next) block->free_next->free_previous = block->free_previous;
     if (block->free_previous)
         block->free_previous->free_next = block->free_next;
-    else if (!(pool->bins[bin] = block->free_next))
-        pool->nonempty[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+    else if (!(pool->bins[class].first[bin] = block->free_next))
+        pool->bins[class].nonempty[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
 /* The first bin from `bin` on that holds a block; BINS when there is none. */
-static int bin_next(const bti_pool *pool, int bin) {
+static int bin_next(const bti_pool *pool, segment_class class, int bin) {
     for (int word = bin / 64; word < BINS / 64; word++) {
-        uint64_t bits = pool->nonempty[word];
+        uint64_t bits = pool->bins[class].nonempty[word];
         if (word == bin / 64) bits &= ~UINT64_C(0) << bin % 64;
         if (bits) return word * 64 + __builtin_ctzll(bits);
     }
     return BINS;
 }
 
-/* The smallest free block of `need` bytes or more that is idle by then, from bins of up to `bins_above` steps up. */
-static bti_block *find(bti_pool *pool, size_t need, uint64_t completed, int bins_above) {
+/* The smallest free block of `need` bytes or more in segments of that class that is idle by then. */
+static bti_block *find_in(bti_pool *pool, segment_class class, size_t need, uint64_t completed) {
     int first = bin_of(need);
-    for (int bin = bin_next(pool, first); bin < BINS && bin - first <= bins_above; bin = bin_next(pool, bin + 1)) {
+    for (int bin = bin_next(pool, class, first); bin < BINS; bin = bin_next(pool, class, bin + 1)) {
         bti_block *best = NULL;
         int looked = 0;
-        for (bti_block *b = pool->bins[bin]; b && looked < SCAN_MAX; b = b->free_next, looked++)
+        for (bti_block *b = pool->bins[class].first[bin]; b && looked < SCAN_MAX; b = b->free_next, looked++)
             if (b->capacity >= need && b->busy_until <= completed && (!best || b->capacity < best->capacity)) best = b;
         if (best) return best;
         if (bin == BINS - 1) break;
     }
-    for (bti_block *b = completed == UINT64_MAX ? pool->bins[first] : NULL; b; b = b->free_next)
+    for (bti_block *b = completed == UINT64_MAX ? pool->bins[class].first[first] : NULL; b; b = b->free_next)
         if (b->capacity >= need) return b;
     return NULL;
 }
@@ -121,7 +130,7 @@ static bti_block *find(bti_pool *pool, size_t need, uint64_t completed, int bins
 
 /* A new segment as one free block; NULL when limit, source or host memory say no (the record then holds the source's
  * error, which the caller puts right). */
-static bti_block *segment_new(bti_pool *pool, size_t bytes, bool keep) {
+static bti_block *segment_new(bti_pool *pool, size_t bytes, segment_class class) {
     if (pool->limit && (bytes > pool->limit || pool->reserved > pool->limit - bytes)) return NULL;
     bti_segment *segment = bti_calloc(1, sizeof *segment);
     bti_block *block = segment ? record_new(pool) : NULL;
@@ -131,13 +140,14 @@ static bti_block *segment_new(bti_pool *pool, size_t bytes, bool keep) {
         return NULL;
     }
     segment->bytes = bytes;
-    segment->keep = keep;
+    segment->class = class;
     segment->first = block;
     segment->next = pool->segments;
     if (pool->segments) pool->segments->previous = segment;
     pool->segments = segment;
     pool->segment_count++;
     pool->reserved += bytes;
+    pool->reserved_of[class] += bytes;
     block->address = segment->address;
     block->capacity = bytes;
     block->segment = segment;
@@ -153,16 +163,55 @@ static void segment_free(bti_pool *pool, bti_segment *segment) {
     if (segment->next) segment->next->previous = segment->previous;
     pool->segment_count--;
     pool->reserved -= segment->bytes;
+    pool->reserved_of[segment->class] -= segment->bytes;
     pool->source.free(pool->source.context, segment->address, segment->bytes);
     bti_free(segment);
 }
 
-static size_t release(bti_pool *pool, uint64_t completed) {
+/* --- joining and giving back -------------------------------------------------------------------------------------- */
+
+/* `right`, the next block, becomes part of `left`. */
+static void merge(bti_pool *pool, bti_block *left, bti_block *right) {
+    left->capacity += right->capacity;
+    if (right->busy_until > left->busy_until) left->busy_until = right->busy_until;
+    left->next = right->next;
+    if (left->next) left->next->previous = left;
+    record_free(pool, right);
+}
+
+/* Joins the block and what is free and idle by then to its right; the block is in no bin meanwhile. */
+static void join_right(bti_pool *pool, bti_block *block, uint64_t completed) {
+    while (block->next && !block->next->in_use && block->next->busy_until <= completed) {
+        bin_remove(pool, block->next);
+        merge(pool, block, block->next);
+        pool->unjoined--;
+    }
+}
+
+/* Free neighbours that are idle by then become one. */
+static void join(bti_pool *pool, uint64_t completed) {
+    for (bti_segment *segment = pool->unjoined ? pool->segments : NULL; segment; segment = segment->next) {
+        for (bti_block *block = segment->class == LARGE ? segment->first : NULL; block; block = block->next) {
+            if (block->in_use || block->busy_until > completed) continue;
+            bin_remove(pool, block);
+            join_right(pool, block, completed);
+            bin_add(pool, block);
+        }
+    }
+}
+
+/* Gives segments back until `enough` bytes are free under the limit, or all that can be. */
+static size_t release(bti_pool *pool, uint64_t completed, size_t enough) {
     size_t bytes = 0;
     for (bti_segment *segment = pool->segments, *next; segment; segment = next) {
         next = segment->next;
+        if (pool->limit && pool->reserved <= pool->limit && pool->limit - pool->reserved >= enough) break;
         bti_block *block = segment->first;
-        if (segment->keep || block->in_use || block->next || block->busy_until > completed) continue;
+        if (segment->class == KEPT || block->in_use || block->busy_until > completed) continue;
+        bin_remove(pool, block);
+        join_right(pool, block, completed);
+        bin_add(pool, block);
+        if (block->next) continue;
         bytes += segment->bytes;
         bin_remove(pool, block);
         record_free(pool, block);
@@ -171,32 +220,58 @@ static size_t release(bti_pool *pool, uint64_t completed) {
     return bytes;
 }
 
-/* What a block of `need` bytes is best cut from. Shared segments grow with the pool, so that they stay few. */
-static size_t segment_bytes(const bti_pool *pool, size_t need) {
-    if (need >= SMALL_BELOW) return need;
-    size_t bytes = pool->reserved / 8 & ~(SEGMENT_MIN - 1);
-    if (bytes < SEGMENT_MIN) bytes = SEGMENT_MIN;
-    return bytes > SEGMENT_MAX ? SEGMENT_MAX : bytes;
+/* What a block of `need` bytes is best cut from. Segments grow with the pool, so that they stay few. */
+static size_t segment_bytes(const bti_pool *pool, segment_class class, size_t need) {
+    size_t bytes = pool->reserved_of[class] / (class == SMALL ? 4 : 8) & ~(SEGMENT_MIN - 1);
+    if (bytes > SEGMENT_MAX) bytes = SEGMENT_MAX;
+    if (class == SMALL && bytes < SEGMENT_MIN) bytes = SEGMENT_MIN;
+    return bytes > need ? bytes : need;
 }
 
-static bti_block *grow(bti_pool *pool, size_t need) {
-    size_t wanted = segment_bytes(pool, need);
-    bti_block *block = segment_new(pool, wanted, false);
-    return block || wanted == need ? block : segment_new(pool, need, false);
+static bti_block *grow(bti_pool *pool, segment_class class, size_t need) {
+    size_t wanted = segment_bytes(pool, class, need);
+    bti_block *block = segment_new(pool, wanted, class);
+    if (!block && class == SMALL && wanted > SEGMENT_MIN) block = segment_new(pool, SEGMENT_MIN, class);
+    return block || wanted == need ? block : segment_new(pool, need, class);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
+static segment_class class_of(size_t need) { return need < SMALL_BELOW ? SMALL : LARGE; }
+
+static bti_block *find(bti_pool *pool, size_t need, uint64_t completed) {
+    segment_class class = class_of(need);
+    bti_block *block = find_in(pool, class, need, completed);
+    if (!block && class == LARGE && pool->unjoined) {
+        join(pool, completed);
+        block = find_in(pool, class, need, completed);
+    }
+    return block ? block : find_in(pool, KEPT, need, completed);
+}
+
 static bti_block *choose(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
-    if (wish == BTI_ANY_BLOCK) return find(pool, need, UINT64_MAX, BINS);
-    if (wish == BTI_LAUNCHED_ONLY) return find(pool, need, completed, BINS);
-    bti_block *block = find(pool, need, completed, 32);
-    if (block) return block;
-    bti_block *busy = find(pool, need, UINT64_MAX, BINS);
+    if (wish == BTI_ANY_BLOCK) return find(pool, need, UINT64_MAX);
+    bti_block *block = find(pool, need, completed);
+    if (block || wish == BTI_LAUNCHED_ONLY) return block;
+    bti_block *busy = find(pool, need, UINT64_MAX);
     size_t cached = pool->reserved - pool->used;
-    if (busy && cached < (need > IDLE_CACHE / 4 ? need * 4 : IDLE_CACHE)) block = grow(pool, need);
+    if (busy && cached < (need > IDLE_CACHE / 4 ? need * 4 : IDLE_CACHE)) block = grow(pool, class_of(need), need);
     return block ? block : busy;
 }
+
+/* The cache has no such block. */
+static bti_block *make_room(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
+    segment_class class = class_of(need);
+    bti_block *block = grow(pool, class, need);
+    uint64_t idle = wish == BTI_LAUNCHED_ONLY ? 0 : completed;
+    if (!block && release(pool, idle, segment_bytes(pool, class, need))) block = grow(pool, class, need);
+    if (!block && release(pool, idle, SIZE_MAX)) block = grow(pool, class, need);
+    return block ? block
+                 : find_in(pool, class == SMALL ? LARGE : SMALL, need,
+                           wish == BTI_LAUNCHED_ONLY ? completed : UINT64_MAX);
+}
+
+static bool free_neighbour(const bti_block *block) { return block && !block->in_use; }
 
 /* Cuts what is not needed off its end. Without a record for the rest, it stays whole. */
 static void split(bti_pool *pool, bti_block *block, size_t need) {
@@ -210,18 +285,10 @@ static void split(bti_pool *pool, bti_block *block, size_t need) {
     rest->previous = block;
     rest->next = block->next;
     if (rest->next) rest->next->previous = rest;
+    pool->unjoined += free_neighbour(rest->next);
     block->next = rest;
     block->capacity = need;
     bin_add(pool, rest);
-}
-
-/* `right` becomes part of `left`. */
-static void merge(bti_pool *pool, bti_block *left, bti_block *right) {
-    left->capacity += right->capacity;
-    if (right->busy_until > left->busy_until) left->busy_until = right->busy_until;
-    left->next = right->next;
-    if (left->next) left->next->previous = left;
-    record_free(pool, right);
 }
 
 static bt_status refuse(bti_pool *pool, size_t bytes, const bti_pool_counters *count) {
@@ -259,10 +326,10 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     bt_error_clear();
     pthread_mutex_lock(&pool->lock);
     bti_block *block = fits ? choose(pool, need, completed, wish) : NULL;
-    if (fits && !block) block = grow(pool, need);
-    if (fits && !block && release(pool, wish == BTI_LAUNCHED_ONLY ? 0 : completed)) block = grow(pool, need);
+    if (fits && !block) block = make_room(pool, need, completed, wish);
     if (block) {
         bin_remove(pool, block);
+        pool->unjoined -= (size_t)(free_neighbour(block->previous) + free_neighbour(block->next));
         split(pool, block, need);
         block->bytes = bytes;
         block->in_use = true;
@@ -279,6 +346,12 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     return refuse(pool, bytes, &count);
 }
 
+/* A large block stays apart from one that other work must be waited for: joined, both would have to be waited for. They are
+ * joined when a request finds nothing else. */
+static bool joins_at_once(const bti_block *left, const bti_block *right) {
+    return left->segment->class != LARGE || left->busy_until == right->busy_until;
+}
+
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
     pthread_mutex_lock(&pool->lock);
     pool->used -= block->capacity;
@@ -286,14 +359,20 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
     block->in_use = false;
     if (busy_until > block->busy_until) block->busy_until = busy_until;
     bti_block *previous = block->previous, *next = block->next;
-    if (next && !next->in_use) {
-        bin_remove(pool, next);
-        merge(pool, block, next);
+    if (free_neighbour(next)) {
+        if (joins_at_once(block, next)) {
+            bin_remove(pool, next);
+            merge(pool, block, next);
+        } else
+            pool->unjoined++;
     }
-    if (previous && !previous->in_use) {
-        bin_remove(pool, previous);
-        merge(pool, previous, block);
-        block = previous;
+    if (free_neighbour(previous)) {
+        if (joins_at_once(previous, block)) {
+            bin_remove(pool, previous);
+            merge(pool, previous, block);
+            block = previous;
+        } else
+            pool->unjoined++;
     }
     bin_add(pool, block);
     pthread_mutex_unlock(&pool->lock);
@@ -330,7 +409,7 @@ bt_status bti_pool_reserve(bti_pool *pool, size_t bytes) {
     if (!bytes) return BT_OK;
     bt_error_clear(); /* refuse() quotes what the source says */
     pthread_mutex_lock(&pool->lock);
-    bool done = segment_new(pool, bytes, true) != NULL;
+    bool done = segment_new(pool, bytes, KEPT) != NULL;
     pthread_mutex_unlock(&pool->lock);
     if (done) return BT_OK;
     bti_pool_counters count = bti_pool_count(pool);
@@ -345,9 +424,32 @@ void bti_pool_set_limit(bti_pool *pool, size_t limit) {
 
 size_t bti_pool_release(bti_pool *pool, uint64_t completed) {
     pthread_mutex_lock(&pool->lock);
-    size_t bytes = release(pool, completed);
+    size_t bytes = release(pool, completed, SIZE_MAX);
     pthread_mutex_unlock(&pool->lock);
     return bytes;
+}
+
+/* Free neighbours count as one. */
+static size_t largest_unjoined(const bti_pool *pool) {
+    size_t largest = 0;
+    for (const bti_segment *segment = pool->segments; segment; segment = segment->next) {
+        size_t run = 0;
+        for (const bti_block *block = segment->first; block; block = block->next) {
+            run = block->in_use ? 0 : run + block->capacity;
+            if (run > largest) largest = run;
+        }
+    }
+    return largest;
+}
+
+static size_t largest_in(const bti_pool *pool, segment_class class) {
+    size_t largest = 0;
+    int highest = -1;
+    for (int bin = bin_next(pool, class, 0); bin < BINS; bin = bin == BINS - 1 ? BINS : bin_next(pool, class, bin + 1))
+        highest = bin;
+    for (bti_block *b = highest >= 0 ? pool->bins[class].first[highest] : NULL; b; b = b->free_next)
+        if (b->capacity > largest) largest = b->capacity;
+    return largest;
 }
 
 bti_pool_counters bti_pool_count(bti_pool *pool) {
@@ -355,23 +457,28 @@ bti_pool_counters bti_pool_count(bti_pool *pool) {
     bti_pool_counters count = {.limit = pool->limit, .used = pool->used, .peak = pool->peak};
     count.cached = pool->reserved - pool->used;
     count.segments = pool->segment_count;
-    int highest = -1;
-    for (int bin = bin_next(pool, 0); bin < BINS; bin = bin == BINS - 1 ? BINS : bin_next(pool, bin + 1)) highest = bin;
-    for (bti_block *b = highest >= 0 ? pool->bins[highest] : NULL; b; b = b->free_next)
-        if (b->capacity > count.largest_free) count.largest_free = b->capacity;
+    if (pool->unjoined) count.largest_free = largest_unjoined(pool);
+    for (int class = 0; class < CLASSES && !pool->unjoined; class ++) {
+        size_t largest = largest_in(pool, (segment_class) class);
+        if (largest > count.largest_free) count.largest_free = largest;
+    }
     pthread_mutex_unlock(&pool->lock);
     return count;
 }
 
 size_t bti_pool_scattered(bti_pool *pool) {
-    size_t bytes = SEGMENT_MIN;
+    size_t bytes = 0;
+    bool room_for_small = false;
     pthread_mutex_lock(&pool->lock);
     for (const bti_segment *segment = pool->segments; segment; segment = segment->next) {
         size_t unused = 0;
         for (const bti_block *block = segment->first; block; block = block->next)
             unused += block->in_use ? 0 : block->capacity;
-        if (unused < segment->bytes) bytes += unused;
+        if (unused == segment->bytes) continue;
+        bytes += unused;
+        if (segment->class == SMALL && unused >= SMALL_BELOW) room_for_small = true;
     }
+    if (!room_for_small && !pool->reserved_of[KEPT]) bytes += SEGMENT_MIN;
     pthread_mutex_unlock(&pool->lock);
     return bytes;
 }
@@ -383,14 +490,16 @@ void bti_pool_reset_peak(bti_pool *pool) {
 }
 
 static const char *verify(bti_pool *pool) {
-    size_t reserved = 0, used = 0, free_blocks = 0, binned = 0;
+    size_t reserved = 0, used = 0, free_blocks = 0, binned = 0, unjoined = 0;
     for (bti_segment *segment = pool->segments; segment; segment = segment->next) {
         uint64_t at = segment->address;
         bti_block *previous = NULL;
         for (bti_block *b = segment->first; b; previous = b, b = b->next) {
             if (b->address != at || b->previous != previous || b->segment != segment) return "broken chain of blocks";
-            if (previous && !previous->in_use && !b->in_use) return "two free neighbours";
             if (!b->capacity || b->capacity % BTI_POOL_ALIGN) return "odd size";
+            bool apart = previous && !previous->in_use && !b->in_use;
+            if (apart && segment->class != LARGE) return "two free neighbours";
+            unjoined += apart;
             at += b->capacity;
             if (b->in_use) used += b->capacity;
             free_blocks += !b->in_use;
@@ -398,13 +507,16 @@ static const char *verify(bti_pool *pool) {
         if (at != segment->address + segment->bytes) return "blocks do not fill their segment";
         reserved += segment->bytes;
     }
-    for (int bin = 0; bin < BINS; bin++) {
-        if (!pool->bins[bin] != !(pool->nonempty[bin / 64] >> bin % 64 & 1)) return "bitmap is wrong";
-        for (bti_block *b = pool->bins[bin]; b; b = b->free_next, binned++)
-            if (b->in_use || bin_of(b->capacity) != bin) return "block in a wrong bin";
+    for (int i = 0; i < CLASSES * BINS; i++) {
+        int class = i / BINS, bin = i % BINS;
+        if (!pool->bins[class].first[bin] != !(pool->bins[class].nonempty[bin / 64] >> bin % 64 & 1))
+            return "bitmap is wrong";
+        for (bti_block *b = pool->bins[class].first[bin]; b; b = b->free_next, binned++)
+            if (b->in_use || bin_of(b->capacity) != bin || (int)b->segment->class != class)
+                return "block in a wrong bin";
     }
     if (binned != free_blocks) return "free blocks and bins differ";
-    if (reserved != pool->reserved || used != pool->used) return "counters are wrong";
+    if (reserved != pool->reserved || used != pool->used || unjoined != pool->unjoined) return "counters are wrong";
     return pool->limit && reserved > pool->limit ? "past the limit" : NULL;
 }
 

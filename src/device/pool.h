@@ -1,5 +1,6 @@
-/* A caching allocator over one device's memory: large segments from the device, blocks cut from them and merged again,
- * best fit. It never takes more than its limit. Thread safe. */
+/* A caching allocator over one device's memory: segments from the device, blocks cut from them and joined again, best fit.
+ * Blocks below 1 MiB share segments of 2 MiB and more, of their own; larger ones share segments that grow with the pool. It
+ * never takes more than its limit. Thread safe. */
 #ifndef BTI_DEVICE_POOL_H
 #define BTI_DEVICE_POOL_H
 
@@ -18,7 +19,7 @@ typedef struct bti_pool_counters {
     size_t limit, used, peak, cached, largest_free, segments;
 } bti_pool_counters;
 
-#define BTI_POOL_ALIGN 64 /* bytes; blocks are multiples of it, at multiples of it */
+#define BTI_POOL_ALIGN BTI_MEMORY_ALIGN /* bytes; blocks are multiples of it, at multiples of it */
 
 /* `device` is put into the blocks; limit 0: none. NULL when memory is short. */
 bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, size_t limit);
@@ -41,8 +42,8 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);
 size_t bti_pool_release(bti_pool *pool, uint64_t completed);
 
 bti_pool_counters bti_pool_count(bti_pool *pool);
-/* Free bytes in segments that are partly in use: larger blocks find no room there, and no trim gives them back. With what one
- * more segment of small blocks may hold. */
+/* Free bytes in segments that are partly in use: larger blocks find no room there, and no trim gives them back. With the first
+ * segment of small blocks where one may be needed. */
 size_t bti_pool_scattered(bti_pool *pool);
 void bti_pool_reset_peak(bti_pool *pool);
 /* For tests: NULL, or what is wrong with its books. */

@@ -48,6 +48,8 @@ typedef struct bti_program_source {
     bti_render_work_function *render_work;
 } bti_program_source;
 
+#define BTI_MEMORY_ALIGN 256 /* bytes, of every allocation and block: what NVIDIA's libraries assume of a workspace */
+
 typedef struct bti_event {
     uint64_t value; /* the driver's */
 } bti_event;
@@ -74,7 +76,7 @@ typedef struct bti_driver {
     /* Closes it; all work is done, all memory freed before. Never fails. */
     void (*close)(void *device);
 
-    /* Device memory, at least 64-byte aligned. RESOURCE_EXHAUSTED when there is none. Called from any thread at any time. */
+    /* Device memory, at multiples of BTI_MEMORY_ALIGN. RESOURCE_EXHAUSTED when there is none. Called from any thread at any time. */
     bt_status (*alloc)(void *device, size_t bytes, uint64_t *address);
     void (*free)(void *device, uint64_t address, size_t bytes);
 

@@ -85,13 +85,24 @@ void bti_buffer_release(bti_buffer *buffer) {
     bti_recycled_free(buffer, sizeof *buffer);
 }
 
-static bt_status reserve(bti_buffer *buffer, bool idle) {
+static bt_status take(bti_buffer *buffer, bool idle) {
     int device = buffer->device;
-    bt_status status = bti_block_alloc(device, buffer->bytes, bti_queue_completed(device), idle, &buffer->block);
+    return bti_block_alloc(device, buffer->bytes, bti_queue_completed(device), idle, &buffer->block);
+}
+
+static void empty_and_trim(int device) { bti_pool_trim(device, drain(device)); }
+
+/* Work in flight holds memory until it is done: first that on the device itself, then that on others, which read from it and
+ * may have their memory from the same host. */
+static bt_status reserve(bti_buffer *buffer, bool idle) {
+    bt_status status = take(buffer, idle);
     if (status == BT_RESOURCE_EXHAUSTED) {
-        bti_queue_wait(device, bti_queue_submitted(device));
-        bti_pool_trim(device, bti_queue_completed(device));
-        status = bti_block_alloc(device, buffer->bytes, bti_queue_completed(device), idle, &buffer->block);
+        empty_and_trim(buffer->device);
+        status = take(buffer, idle);
+    }
+    if (status == BT_RESOURCE_EXHAUSTED) {
+        for (int device = 0; device < bti_device_count(); device++) empty_and_trim(device);
+        status = take(buffer, idle);
     }
     if (status == BT_OK) buffer->address = buffer->block->address;
     return status;

@@ -44,7 +44,7 @@ static bt_status cpu_alloc(void *device, size_t bytes, uint64_t *address) {
             return bti_fail(BT_RESOURCE_EXHAUSTED, "CPU:0: %zu bytes asked for, %zu of %zu are free", bytes, left,
                             total);
     }
-    void *memory = bti_alloc_aligned(64, bytes);
+    void *memory = bti_alloc_aligned(BTI_MEMORY_ALIGN, bytes);
     if (!memory) return bti_fail(BT_RESOURCE_EXHAUSTED, "CPU:0: the system refused %zu bytes", bytes);
     *address = (uint64_t)(uintptr_t)memory;
     return BT_OK;

@@ -110,9 +110,11 @@ static size_t count_up_to(const sim_device *device, uint64_t offset) {
     return low;
 }
 
+static uint64_t aligned(uint64_t bytes) { return (bytes + BTI_MEMORY_ALIGN - 1) & ~(uint64_t)(BTI_MEMORY_ALIGN - 1); }
+
 /* Addresses are used again only when all were used once, so that a stale one does not hit what came after. */
 static bool find_room(sim_device *device, uint64_t bytes, uint64_t *offset, size_t *at) {
-    uint64_t span = ((bytes + 63) & ~UINT64_C(63)) + GUARD_BYTES;
+    uint64_t span = aligned(bytes) + GUARD_BYTES;
     if (span < OFFSET_MAX - GUARD_BYTES - device->next) {
         *offset = device->next + GUARD_BYTES;
         *at = device->pieces.count;
@@ -124,8 +126,7 @@ static bool find_room(sim_device *device, uint64_t bytes, uint64_t *offset, size
     for (*at = 0; *at <= device->pieces.count; ++*at) {
         uint64_t begin = *at < device->pieces.count ? device->pieces.items[*at].offset : OFFSET_MAX;
         if (begin > end && begin - end > span) return *offset = end, true;
-        if (*at < device->pieces.count)
-            end = begin + ((device->pieces.items[*at].bytes + 63) & ~UINT64_C(63)) + GUARD_BYTES;
+        if (*at < device->pieces.count) end = begin + aligned(device->pieces.items[*at].bytes) + GUARD_BYTES;
     }
     return false;
 }
@@ -138,7 +139,8 @@ static bt_status sim_alloc(void *opened, size_t bytes, uint64_t *address) {
     bt_status status = BT_OK;
     pthread_rwlock_wrlock(&device->lock);
     size_t left = device->limit - device->used;
-    char *host = bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_alloc_aligned(64, bytes) : NULL;
+    char *host =
+        bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_alloc_aligned(BTI_MEMORY_ALIGN, bytes) : NULL;
     if (!host || !find_room(device, bytes, &offset, &at)) {
         bti_free(host);
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
