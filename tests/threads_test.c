@@ -231,7 +231,7 @@ static void threads_make_functions_of_a_variable_that_others_set(void **state) {
 static void *leave_all_behind(void *argument) {
     job *my = argument;
     bt_array *x = bt_ones(BT_F32, 4); /* of the thread's outermost scope */
-    bti_scope_guard open = bti_scope_begin();
+    bti_scope_guard open = bti_scope_begin(__FILE__, __LINE__);
     (void)open;
     for (int i = 0; i < 100; i++) x = bt_add(x, bt_ones(BT_F32, 4));
     MUST(bt_eval(x) == BT_OK);

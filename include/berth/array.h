@@ -8,6 +8,10 @@
  * thread. Nothing is released by hand in straight code. bt_keep moves an array to the scope outside; bt_retain and
  * bt_release, or bt_assign, are for arrays that live longer than scopes.
  *
+ * A released array is not to be used. A call that is given one (bt_release and bt_retain too) fails with INVALID_ARGUMENT, and
+ * the text names the line that made it and the line of the scope, or of the bt_release, that released it. The last 65,536
+ * released arrays are told apart from living ones; the address of an older one may be that of a new array.
+ *
  * Errors. A call that cannot be made returns a poisoned array that carries the first cause; never NULL. See status.h.
  *
  * Threads. All calls may be made from any thread; scopes, device blocks and the error record are per thread. Arrays may be
@@ -59,7 +63,7 @@ extern "C" {
 typedef struct bti_scope_guard {
     bool marked;
 } bti_scope_guard;
-BT_API bti_scope_guard bti_scope_begin(void);
+BT_API bti_scope_guard bti_scope_begin(const char *file, int line);
 BT_API void bti_scope_end(bti_scope_guard *guard);
 
 /* A block that runs once; its guard is undone however it is left. Plain conditions let compilers see that the body runs. */
@@ -72,19 +76,27 @@ BT_API void bti_scope_end(bti_scope_guard *guard);
 
 /* `BT_SCOPE { ... }`: arrays made inside are released at its end, however it is left (`return`, `break`, `goto`); pending
  * work that needs them keeps what it needs, so leaving never waits. `break` and `continue` leave the scope only. */
-#define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin())
+#ifdef BERTH_BUILDING
+#define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin(NULL, 0))
+#else
+#define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin(__FILE__, __LINE__))
+#endif
 
 /* Moves an array from the innermost scope to the one outside of it; returns it. */
 BT_API bt_array *bt_keep(bt_array *array);
+#define bt_keep(...) BTI_AT(bt_array *, bt_keep(__VA_ARGS__))
 
 /* One more owner, outside of all scopes; each bt_retain wants one bt_release. NULL is fine. A retained array is a long-lived
  * value: gradients end at it, and once computed it forgets how it was made. */
 BT_API bt_array *bt_retain(bt_array *array);
+#define bt_retain(...) BTI_AT(bt_array *, bt_retain(__VA_ARGS__))
 BT_API void bt_release(bt_array *array);
+#define bt_release(...) BTI_AT_VOID(bt_release(__VA_ARGS__))
 
 /* *slot = value, for variables that outlive scopes: retains the new array, releases the old one. `bt_assign(&x, NULL)` at
  * the end. Not atomic: one thread per slot. */
 BT_API void bt_assign(bt_array **slot, bt_array *value);
+#define bt_assign(...) BTI_AT_VOID(bt_assign(__VA_ARGS__))
 
 /* Arrays alive in this process. */
 BT_API uint64_t bt_live_arrays(void);

@@ -19,11 +19,26 @@
 
 /* --- asking ----------------------------------------------------------------------------------------------------------- */
 
-bt_dtype bt_dtype_of(const bt_array *x) { return x ? (bt_dtype)bti_node_of(x)->dtype : BT_DTYPE_COUNT; }
-int bt_rank(const bt_array *x) { return x ? bti_node_of(x)->rank : -1; }
+/* The node of an array that may be NULL or released: NULL, in the second case with the cause in the error record. */
+static const bti_node *node_of(const bt_array *x) {
+    if (!x || !bti_owned_is_released(&x->head)) return x ? bti_node_of(x) : NULL;
+    (void)!bti_fail_with(bti_array_error(x));
+    return NULL;
+}
+
+bt_dtype bt_dtype_of(const bt_array *x) {
+    const bti_node *node = node_of(x);
+    return node ? (bt_dtype)node->dtype : BT_DTYPE_COUNT;
+}
+
+int bt_rank(const bt_array *x) {
+    const bti_node *node = node_of(x);
+    return node ? node->rank : -1;
+}
 
 bt_shape bt_shape_of(const bt_array *x) {
-    return x ? bti_shape_of(bti_node_of(x)->shape, bti_node_of(x)->rank) : (bt_shape){0};
+    const bti_node *node = node_of(x);
+    return node ? bti_shape_of(node->shape, node->rank) : (bt_shape){0};
 }
 
 int64_t bt_size(const bt_array *x, int axis) {
@@ -34,8 +49,9 @@ int64_t bt_size(const bt_array *x, int axis) {
 }
 
 int64_t bt_count(const bt_array *x) {
-    int64_t count = x ? 1 : -1;
-    for (int i = 0; i < bt_rank(x); i++) {
+    int rank = bt_rank(x);
+    int64_t count = rank < 0 ? -1 : 1;
+    for (int i = 0; i < rank; i++) {
         if (bt_size(x, i) < 0) return -1;
         count *= bt_size(x, i);
     }

@@ -8,14 +8,15 @@
 #include "array/eval.h"
 #include "base/flags.h"
 #include "base/log.h"
-#include "base/recycle.h"
 #include "array/record.h"
 #include "exec/exec.h"
 
 /* --- poison -------------------------------------------------------------------------------------------------------- */
 
 static bti_node no_memory_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
-static bt_array no_memory = {.refs = 1u << 30, .node = &no_memory_node};
+static bt_array no_memory = {.head.word = 1, .node = &no_memory_node};
+/* Of all released arrays: bti_array_error finds it on the way that poisoned ones take, so living ones pay nothing for it. */
+static bti_node released_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
 
 static bt_array *poison_without_memory(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,23 +51,23 @@ bt_array *bti_poisonf(bt_status status, const char *format, ...) {
     return array;
 }
 
-static void register_thread(void);
-static _Thread_local bti_error *missing; /* of this thread's last NULL argument: it names the call and the line */
+static bti_error *missing(int argument) {
+    bti_error *known = bti_misuse_known(&no_memory);
+    if (known) return known;
+    return argument ? bti_misuse_new(&no_memory, "array argument %d is NULL", argument)
+                    : bti_misuse_new(&no_memory, "an array argument is NULL");
+}
 
 bti_error *bti_array_error(const bt_array *x) {
-    if (!x) {
-        register_thread();
-        bti_error_release(missing);
-        return missing = bti_error_new(BT_INVALID_ARGUMENT, "an array argument is NULL");
-    }
-    if (atomic_load(&x->node->state) == BTI_FAILED) return x->node->error;
+    if (!x) return missing(0);
+    if (atomic_load(&x->node->state) == BTI_FAILED)
+        return x->node == &released_node ? bti_owned_released(&x->head) : x->node->error;
     return atomic_load(&x->node->state) == BTI_DONE ? bti_buffer_error(x->node->buffer) : NULL;
 }
 
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count) {
     for (int i = 0; i < count; i++) {
-        if (!arrays[i]) return bti_poisonf(BT_INVALID_ARGUMENT, "array argument %d is NULL", i + 1);
-        bti_error *error = bti_array_error(arrays[i]);
+        bti_error *error = arrays[i] ? bti_array_error(arrays[i]) : missing(i + 1);
         if (error) return bti_poison(bti_error_retain(error));
     }
     return NULL;
@@ -81,6 +82,7 @@ typedef struct owned {
 
 typedef struct start {
     size_t held, owned;
+    bti_site site;
 } start;
 
 typedef struct scopes {
@@ -97,8 +99,23 @@ static atomic_uint_fast64_t live_arrays;
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
-static void release_from(size_t first) {
-    while (mine.held.count > first) bt_release(mine.held.items[--mine.held.count]);
+/* The last owner is gone. */
+static void end(bt_array *array, bti_end how, bti_site site) {
+    bti_node *node = array->node;
+    bti_free(array->mapped);
+    array->mapped = NULL;
+    array->node = &released_node;
+    bti_owned_end(&array->head, offsetof(bt_array, mapped), how, site);
+    atomic_fetch_sub(&node->handles, 1);
+    bti_node_release(node);
+    atomic_fetch_sub_explicit(&live_arrays, 1, memory_order_relaxed);
+}
+
+static void release_from(size_t first, bti_end how, bti_site site) {
+    while (mine.held.count > first) {
+        bt_array *array = mine.held.items[--mine.held.count];
+        if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end(array, how, site);
+    }
 }
 
 static void release_owned(size_t first) {
@@ -111,12 +128,10 @@ static void release_owned(size_t first) {
 static void leave_thread(void *unused) {
     (void)unused;
     release_owned(0);
-    release_from(0);
+    release_from(0, BTI_END_THREAD, (bti_site){0});
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
     bti_vec_free(&mine.starts);
-    bti_error_release(missing);
-    missing = NULL;
     bti_eval_leave_thread();
     mine.registered = false;
     atomic_fetch_sub(&threads_with_scopes, 1);
@@ -125,7 +140,7 @@ static void make_thread_end(void) { pthread_key_create(&thread_end, leave_thread
 
 void bti_release_thread(void) {
     release_owned(0);
-    release_from(0);
+    release_from(0, BTI_END_SHUTDOWN, bti_here());
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
     for (size_t i = 0; i < mine.starts.count; i++) mine.starts.items[i] = (start){0};
@@ -133,7 +148,8 @@ void bti_release_thread(void) {
 }
 uint64_t bti_held_elsewhere(void) {
     uint64_t count = bt_live_arrays();
-    for (size_t i = 0; i < mine.held.count; i++) count -= atomic_load(&mine.held.items[i]->refs) == 1;
+    for (size_t i = 0; i < mine.held.count; i++)
+        count -= atomic_load(&mine.held.items[i]->head.word) == (BTI_WORD_HELD | 1);
     return mine.owned.count ? 0 : count;
 }
 int bti_threads_with_scopes(void) { return atomic_load(&threads_with_scopes); }
@@ -171,40 +187,51 @@ void *bti_scope_own(void *object, void (*release)(void *object)) {
 static bool hold(bt_array *array) {
     register_thread();
     if (!bti_vec_push(&mine.held, array)) return false;
+    atomic_store_explicit(&array->head.word, BTI_WORD_HELD | 1, memory_order_relaxed);
     notice_forgotten_scope();
     return true;
 }
 
 bt_array *bti_array_new(bti_node *node) {
-    bt_array *array = node ? bti_recycled_new(sizeof *array) : NULL;
+    bt_array *array = node ? bti_owned_new(BTI_OWNED_ARRAY, sizeof *array) : NULL;
     if (!array) {
         bti_node_release(node);
         return poison_without_memory();
     }
-    *array = (bt_array){.refs = 1, .node = node};
+    array->node = node;
     atomic_fetch_add(&node->handles, 1);
     atomic_fetch_add_explicit(&live_arrays, 1, memory_order_relaxed);
     if (hold(array)) return array;
-    bt_release(array);
+    (bt_release)(array);
     return poison_without_memory();
 }
 
 bt_array *bti_array_on(bti_node *node) { return bti_array_new(bti_node_retain(node)); }
 
-bti_scope_guard bti_scope_begin(void) {
+bti_scope_guard bti_scope_begin(const char *file, int line) {
     register_thread();
-    return (bti_scope_guard){.marked = bti_vec_push(&mine.starts, ((start){mine.held.count, mine.owned.count}))};
+    start begins = {mine.held.count, mine.owned.count, file ? (bti_site){file, line} : bti_here()};
+    return (bti_scope_guard){.marked = bti_vec_push(&mine.starts, begins)};
 }
 
 void bti_scope_end(bti_scope_guard *guard) {
     if (!guard->marked) return; /* there was no memory for the mark: its arrays fall to the scope outside */
     start first = mine.starts.items[--mine.starts.count];
     release_owned(first.owned);
-    release_from(first.held);
+    release_from(first.held, BTI_END_SCOPE, first.site);
     mine.noticed = false;
 }
 
+/* For calls that are made for what they do to the handle. */
+static bti_error *misused(const char *name, const bt_array *array) {
+    BTI_PUBLIC(name);
+    bti_error *error = bti_owned_released(&array->head);
+    (void)!bti_fail_with(error);
+    return error;
+}
+
 bt_array *bt_keep(bt_array *array) {
+    if (array && bti_owned_is_released(&array->head)) (void)!misused("bt_keep", array);
     if (!array || !mine.starts.count) return array;
     size_t *first = &mine.starts.items[mine.starts.count - 1].held;
     for (size_t i = mine.held.count; i-- > *first;) {
@@ -217,22 +244,25 @@ bt_array *bt_keep(bt_array *array) {
     return array;
 }
 
-bt_array *bt_retain(bt_array *array) {
+static bt_array *retain(bt_array *array, const char *name) {
     if (!array || array == &no_memory) return array;
-    atomic_fetch_add_explicit(&array->refs, 1, memory_order_relaxed);
+    if (!bti_owned_retain(&array->head)) { /* what the caller goes on with says so for as long as it is held */
+        BTI_PUBLIC(name);
+        return bt_retain(bti_poison(bti_error_retain(misused(name, array))));
+    }
     bti_forget_when_done(array->node);
     return array;
 }
 
-void bt_release(bt_array *array) {
+static void release(bt_array *array, bti_end how, const char *name) {
     if (!array || array == &no_memory) return;
-    if (atomic_fetch_sub_explicit(&array->refs, 1, memory_order_acq_rel) != 1) return;
-    atomic_fetch_sub(&array->node->handles, 1);
-    bti_node_release(array->node);
-    bti_free(array->mapped);
-    bti_recycled_free(array, sizeof *array);
-    atomic_fetch_sub_explicit(&live_arrays, 1, memory_order_relaxed);
+    bti_dropped dropped = bti_owned_drop(&array->head);
+    if (dropped == BTI_DROPPED_LAST) end(array, how, bti_here());
+    if (dropped == BTI_DROPPED_NONE) (void)!misused(name, array);
 }
+
+bt_array *bt_retain(bt_array *array) { return retain(array, "bt_retain"); }
+void bt_release(bt_array *array) { release(array, BTI_END_RELEASE, "bt_release"); }
 
 void bt_assign(bt_array **slot, bt_array *value) {
     if (!slot) {
@@ -240,8 +270,8 @@ void bt_assign(bt_array **slot, bt_array *value) {
         return;
     }
     bt_array *old = *slot;
-    *slot = bt_retain(value);
-    bt_release(old);
+    *slot = retain(value, "bt_assign");
+    release(old, BTI_END_ASSIGN, "bt_assign");
 }
 
 uint64_t bt_live_arrays(void) { return atomic_load(&live_arrays); }
@@ -258,7 +288,7 @@ bti_public bti_public_begin(const char *name) {
 
 static void finish(bti_public *guard) {
     if (guard->depth < 0) return;
-    release_from(guard->scope);
+    if (mine.held.count > guard->scope) release_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
     guard->depth = -1;
 }

@@ -4,12 +4,13 @@
 
 #include <berth/array.h>
 
+#include "base/owned.h"
 #include "ir/node.h"
 
 /* A handle on a node. Handles count as users of the node's result (node->handles). */
 struct bt_array {
-    atomic_uint refs;
-    bti_node *node; /* never NULL; FAILED nodes are poison */
+    bti_owned head;
+    bti_node *node; /* never NULL; FAILED nodes are poison, one of them that of all released arrays */
     void *mapped;   /* host copy made by bt_map */
 };
 
@@ -24,7 +25,7 @@ bt_array *bti_poison(bti_error *error);
 bt_array *bti_poisonf(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
 static inline bti_node *bti_node_of(const bt_array *x) { return x->node; }
 /* The cause if x is poisoned (by its recording, or by the running of it as far as known now), else NULL; borrowed. A NULL x
- * counts as poisoned by a missing argument. */
+ * and a released one count as poisoned by that. */
 bti_error *bti_array_error(const bt_array *x);
 /* As bt_from, but on a device with host memory the array lies in `data` itself, aligned to 64 bytes, which nobody writes before
  * `end(lender)` is called: when the last user of the array is done with it, from any thread; or before this returns, when the elements

@@ -305,6 +305,7 @@ bt_array *bt_cpu(bt_array *x) {
 }
 
 bt_device *bt_device_of(const bt_array *x) {
+    if (x && bti_owned_is_released(&x->head)) (void)!bti_fail_with(bti_array_error(x));
     return !x || bti_node_of(x)->device < 0 ? NULL : bti_device_at(bti_node_of(x)->device);
 }
 

@@ -26,7 +26,11 @@ typedef struct thread_state {
     const char *call_name; /* outermost public operation that is running */
     bti_site call_site;    /* where it was called: stands until it returns */
     int call_depth;
-    bool quiet; /* the handler is not told */
+    bool quiet;     /* the handler is not told */
+    uint64_t calls; /* public calls begun */
+    bti_error *misuse;
+    const void *misused;
+    uint64_t misused_in; /* which call */
 } thread_state;
 
 static _Thread_local thread_state state;
@@ -37,7 +41,8 @@ static pthread_key_t key;
 static void forget_thread(void *unused) {
     (void)unused;
     bti_error_release(state.last);
-    state.last = NULL;
+    bti_error_release(state.misuse);
+    state.last = state.misuse = NULL;
 }
 static void make_key(void) { pthread_key_create(&key, forget_thread); }
 
@@ -61,6 +66,7 @@ const char *bt_status_name(bt_status status) {
 void bti_enter(const char *file, int line) {
     if (state.depth < DEPTH_MAX) state.sites[state.depth] = (bti_site){file, line};
     state.depth++;
+    state.calls++;
 }
 void *bti_leave(const void *result) {
     state.depth--;
@@ -90,6 +96,7 @@ int bti_call_begin(const char *name) {
     if (state.call_depth == 0) {
         state.call_site = bti_here();
         state.call_name = name;
+        state.calls++;
     }
     return state.call_depth++;
 }
@@ -188,10 +195,14 @@ const char *bti_error_message(const bti_error *error) { return error ? error->me
 
 /* --- the thread's record ------------------------------------------------------------------------------------------ */
 
-bt_status bti_fail_with(bti_error *error) {
-    if (!error) return BT_OK;
+static void watch_thread(void) {
     pthread_once(&once, make_key);
     pthread_setspecific(key, &state); /* only so that forget_thread runs */
+}
+
+bt_status bti_fail_with(bti_error *error) {
+    if (!error) return BT_OK;
+    watch_thread();
     bti_error *old = state.last;
     state.last = bti_error_retain(error);
     bti_error_release(old);
@@ -208,6 +219,24 @@ bt_status bti_fail(bt_status status, const char *format, ...) {
     status = error->status;
     bti_error_release(error);
     return status;
+}
+
+bti_error *bti_misuse_known(const void *what) {
+    return state.misuse && state.misused == what && state.misused_in == state.calls ? state.misuse : NULL;
+}
+
+bti_error *bti_misuse_new(const void *what, const char *format, ...) {
+    watch_thread();
+    va_list arguments;
+    va_start(arguments, format);
+    bti_error *error = bti_error_newv(bti_call_place(), BT_INVALID_ARGUMENT, format, arguments);
+    va_end(arguments);
+    bti_error_release(state.misuse);
+    state.misuse = error;
+    state.misused = what;
+    state.misused_in = state.calls;
+    bti_error_tell(error);
+    return error;
 }
 
 bt_status bti_check_list(const void *list, int count, const char *what) {

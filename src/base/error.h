@@ -58,6 +58,10 @@ void bti_error_tell(const bti_error *error);
 
 /* Makes an error, puts it into the thread's record, returns its status: `return bti_fail(BT_NOT_FOUND, ...)`. */
 bt_status bti_fail(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
+/* Misuse of an argument (NULL, released): INVALID_ARGUMENT, borrowed until the calling thread's next one. `what` tells arguments
+ * apart: the running call's error about the same one, or NULL. */
+bti_error *bti_misuse_known(const void *what);
+bti_error *bti_misuse_new(const void *what, const char *format, ...) BT_PRINTF(2, 3);
 /* `count` things of a caller's list: INVALID_ARGUMENT when it is negative, or positive and the list NULL. */
 bt_status bti_check_list(const void *list, int count, const char *what);
 /* Puts an existing error (retained) into the thread's record; returns its status. NULL: BT_OK, the record stays. */

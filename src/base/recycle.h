@@ -1,4 +1,4 @@
-/* Small objects that come and go with every call (nodes, handles, buffers): taken from what others gave back, so that a loop
+/* Small objects that come and go with every call (nodes, buffers): taken from what others gave back, so that a loop
  * that is warm asks for no memory. Each thread keeps a few of each size, the rest is shared. */
 #ifndef BTI_BASE_RECYCLE_H
 #define BTI_BASE_RECYCLE_H

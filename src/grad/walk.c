@@ -145,7 +145,7 @@ static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
 
 /* One more owner, as bt_retain, but the array stays a passing one that knows how it was made. */
 static bt_array *own(bt_array *x) {
-    atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed);
+    (void)bti_owned_retain(&x->head);
     return x;
 }
 
