@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "array/plan_log.h"
+#include "array/step.h"
 #include "base/flags.h"
 #include "base/fork.h"
 #include "base/trace.h"
@@ -212,14 +213,15 @@ void bti_forget_when_done(bti_node *node) {
 bt_status bti_block_node(bti_node *node) {
     BTI_TRY(bti_eval_nodes(&node, 1, false));
     if (atomic_load(&node->state) == BTI_FAILED) return bti_fail_with(node->error);
-    return bti_buffer_wait(node->buffer);
+    BTI_TRY(bti_buffer_wait(node->buffer));
+    return node->gate ? bti_gate_wait(node->gate) : BT_OK;
 }
 
 bt_status bti_dense_node(bti_node *node, bti_node **dense) {
     *dense = NULL;
     BTI_TRY(bti_eval_nodes(&node, 1, false));
     if (atomic_load(&node->state) == BTI_FAILED) return bti_fail_with(node->error);
-    if (bti_layout_is_dense(node->rank, node->shape, &node->layout)) return bti_buffer_wait(node->buffer);
+    if (bti_layout_is_dense(node->rank, node->shape, &node->layout)) return bti_block_node(node);
     bti_node *copy = bti_node_new(BTI_OP_copy, (bt_dtype)node->dtype, node->rank, node->shape, 1, &node, 0, NULL);
     if (!copy) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     copy->device = node->device;

@@ -62,6 +62,7 @@ bti_error *bti_array_error(const bt_array *x) {
     if (!x) return missing(0);
     if (atomic_load(&x->node->state) == BTI_FAILED)
         return x->node == &released_node ? bti_owned_released(&x->head) : x->node->error;
+    if (x->node->gate && !x->node->symbolic && bti_gate_error(x->node->gate)) return x->node->gate->cause;
     return atomic_load(&x->node->state) == BTI_DONE ? bti_buffer_error(x->node->buffer) : NULL;
 }
 

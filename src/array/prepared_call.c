@@ -87,43 +87,54 @@ static bti_ready_call *find_plan(bt_function *f, bti_origin *origin, bool update
 
 /* --- what comes out ----------------------------------------------------------------------------------------------------- */
 
-static bti_node *result_node(const bti_ready_call *ready, bti_run *run, const bti_source *source) {
+/* The sets that may still fail and that something given depends on; *gate is retained. */
+static bool gate_of(const bti_origin *origin, bti_gate **gate) {
+    bool room = true;
+    *gate = NULL;
+    for (int i = 0; i < origin->given_count && room; i++)
+        room = !origin->given[i]->gate || bti_gate_join(gate, origin->given[i]->gate);
+    return room;
+}
+
+static bti_node *result_node(const bti_ready_call *ready, bti_run *run, const bti_source *source, bti_gate *gate) {
     const bti_plan *plan = bti_prepared_plan(ready->prepared);
     const bti_node *like = source->node;
     bti_buffer *buffer = bti_buffer_retain(bti_exec_result(run, (size_t)source->index));
     bti_node *node = bti_node_done(BTI_OP_copy, (bt_dtype)like->dtype, like->rank, like->shape, 0, NULL, buffer,
                                    &plan->values.items[plan->results.items[source->index].value].layout);
-    if (node)
-        bti_copy_marks(node, like);
-    else
+    if (!node) {
         bti_buffer_release(buffer);
+        return NULL;
+    }
+    bti_copy_marks(node, like);
+    node->gate = bti_gate_retain(gate);
     return node;
 }
 
 static bt_array *output(const bt_function *f, const bti_ready_call *ready, bti_origin *origin, bti_run *run, int o,
-                        bt_array *const *before) {
+                        bt_array *const *before, bti_gate *gate) {
     const bti_source *source = &ready->outputs[o];
     for (int i = 0; i < o; i++)
         if (f->outputs[i] == f->outputs[o]) return bti_array_on(bti_node_of(before[i]));
     if (source->from == BTI_FROM_CONSTANT || f->places.items[o] < 0)
         return bti_array_on(source->from == BTI_FROM_GIVEN ? origin->given[source->index] : f->outputs[o]);
-    bti_node *node = result_node(ready, run, source);
+    bti_node *node = result_node(ready, run, source, gate);
     if (node) bti_origin_add(origin, o, node);
     return bti_array_new(node);
 }
 
 static bool make_outputs(const bt_function *f, const bti_ready_call *ready, bti_origin *origin, bti_run *run,
-                         bt_array **outputs) {
+                         bt_array **outputs, bti_gate *gate) {
     for (int o = 0; o < f->output_count; o++) {
-        outputs[o] = output(f, ready, origin, run, o, outputs);
+        outputs[o] = output(f, ready, origin, run, o, outputs, gate);
         if (atomic_load(&bti_node_of(outputs[o])->state) == BTI_FAILED) return false;
     }
     return true;
 }
 
-static bti_set_step *make_step(const bti_ready_call *ready, const bti_origin *origin, bti_run *run) {
+static bti_set_step *make_step(const bti_ready_call *ready, const bti_origin *origin, bti_run *run, bti_gate *gate) {
     const bti_plan *plan = bti_prepared_plan(ready->prepared);
-    bti_set_step *step = bti_set_step_new(ready->set_count);
+    bti_set_step *step = bti_set_step_new(ready->set_count, gate);
     for (int n = 0; n < ready->set_count && step; n++) {
         const bti_source *source = &ready->sets[n];
         bool planned = source->from == BTI_FROM_PLAN;
@@ -165,9 +176,13 @@ static bool launch(bt_function *f, bti_origin *origin, const bti_ready_call *rea
     if (*status != BT_OK) return true;
     bti_run *run = reserve(ready, origin);
     if (!run) return false;
-    bti_set_step *step = f->update_count ? make_step(ready, origin, run) : NULL;
+    bti_gate *gate;
+    bool room = gate_of(origin, &gate);
+    bti_set_step *step = room && f->update_count ? make_step(ready, origin, run, gate) : NULL;
     bti_origin_number(origin);
-    if ((f->update_count && !step) || !make_outputs(f, ready, origin, run, outputs)) {
+    room = room && (step || !f->update_count) && make_outputs(f, ready, origin, run, outputs, gate);
+    bti_gate_release(gate);
+    if (!room) {
         if (step) bti_set_step_drop(step);
         bti_exec_abandon(run);
         return false;

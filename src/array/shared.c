@@ -16,7 +16,7 @@ static void free_shared(bt_shared *shared) {
         for (size_t v = 0; v < r->versions.count; v++) bti_version_drop(&r->versions.items[v]);
         bti_vec_free(&r->versions);
     }
-    bti_error_release(shared->lost);
+    bti_loss_release(shared->lost);
     bti_free(shared->name);
     bti_free(shared);
 }

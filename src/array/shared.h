@@ -20,7 +20,7 @@ bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, c
  * replica replicas[i] of shared[i], in the order of commit; commit takes it over. pace: what comes before the work of such a
  * step: tells of a set that was lost (then nothing may be set), starts what is unsettled, waits when far ahead. */
 typedef struct bti_set_step bti_set_step;
-bti_set_step *bti_set_step_new(int count);
+bti_set_step *bti_set_step_new(int count, bti_gate *gate); /* which counts only with that gate; borrowed, may be NULL */
 bool bti_set_step_give(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
                        const bti_layout *layout);
 void bti_set_step_drop(bti_set_step *step);

@@ -1,22 +1,11 @@
 /* What a shared variable is inside. Each replica has a stack of versions: the top is its value; older ones stay until a newer one
- * is known to have succeeded, so that a failed step can be taken back. Versions set in one step succeed or fail together. */
+ * is known to have succeeded, so that a failed step can be taken back (array/step.h). */
 #ifndef BTI_ARRAY_SHARED_PARTS_H
 #define BTI_ARRAY_SHARED_PARTS_H
 
 #include "array/shared.h"
+#include "array/step.h"
 #include "base/vec.h"
-
-typedef enum bti_outcome { BTI_UNKNOWN, BTI_GOOD, BTI_BAD } bti_outcome;
-
-struct bti_set_step {
-    unsigned refs; /* versions made by it; under the lock */
-    bti_outcome outcome;
-    bool told;        /* its failure was logged */
-    bool all_planned; /* none of the nodes is pending any more */
-    int count, room;
-    int good;          /* of the first nodes, as known */
-    bti_node *nodes[]; /* retained */
-};
 
 typedef struct bti_version {
     bti_node *node;     /* retained */
@@ -35,8 +24,8 @@ struct bt_shared {
     bt_shared *previous, *next; /* all that live */
     int64_t number;
     char *name;
-    bti_place made;  /* by which call */
-    bti_error *lost; /* why a step was taken back, until the next set tells; retained */
+    bti_place made; /* by which call */
+    bti_loss *lost; /* why a step was taken back, until the next set tells; retained */
     bt_dtype dtype;
     int rank;
     int64_t shape[BTI_MAX_RANK];

@@ -1,4 +1,4 @@
-/* Versions of shared variables: what is set in a step, whether it succeeded, and what is read meanwhile. */
+/* Versions of shared variables: what is set in a step, and what is read before the step is known to have succeeded. */
 #include <pthread.h>
 #include <string.h>
 
@@ -24,95 +24,70 @@ void bti_versions_unlock(void) { pthread_mutex_unlock(&lock); }
 
 /* --- steps and versions; under the lock ------------------------------------------------------------------------------ */
 
-static bti_outcome node_outcome(bti_node *node) {
-    switch (atomic_load(&node->state)) {
-    case BTI_FAILED: return BTI_BAD;
-    case BTI_DONE:
-        if (bti_buffer_error(node->buffer)) return BTI_BAD;
-        if (!bti_buffer_done(node->buffer)) return BTI_UNKNOWN;
-        return bti_buffer_error(node->buffer) ? BTI_BAD : BTI_GOOD;
-    default: return BTI_UNKNOWN;
-    }
-}
-
-/* Whether one of them could not even be planned, while others may be in flight. */
-static bool is_refused(step *s) {
-    bool pending = false;
-    for (int i = s->good; i < s->count && !s->all_planned; i++) {
-        int state = atomic_load(&s->nodes[i]->state);
-        if (state == BTI_FAILED) return true;
-        pending = pending || state != BTI_DONE;
-    }
-    s->all_planned = !pending;
-    return false;
-}
-
-static bti_outcome step_outcome(step *s) {
-    if (!s) return BTI_GOOD;
-    if (s->outcome != BTI_UNKNOWN) return s->outcome;
-    if (is_refused(s)) return s->outcome = BTI_BAD;
-    bti_outcome next = BTI_GOOD;
-    while (s->good < s->count && (next = node_outcome(s->nodes[s->good])) == BTI_GOOD) s->good++;
-    return s->outcome = next;
-}
-
-static void step_release(step *s) {
-    if (!s || --s->refs) return;
-    for (int i = 0; i < s->count; i++) bti_node_release(s->nodes[i]);
-    bti_recycled_free(s, sizeof *s + (size_t)s->room * sizeof *s->nodes);
-}
-
 void bti_version_drop(bti_version *v) {
     bti_node_release(v->node);
     bti_node_release(v->value);
-    step_release(v->step);
+    if (v->step) bti_gate_release(&v->step->gate);
 }
 
-/* Why a step failed behind everybody's back, the first time that anybody looks (retained); else NULL. */
-static bti_error *tell(step *s) {
-    bti_error *cause = NULL;
-    for (int i = 0; i < s->count && !s->told && !cause; i++)
-        if (atomic_load(&s->nodes[i]->state) == BTI_DONE) cause = bti_buffer_error(s->nodes[i]->buffer);
-    s->told = true;
-    return bti_error_retain(cause);
+/* The variable was set by a step that failed. *lost: the loss when it is to be logged. */
+static void note_loss(bt_shared *shared, bti_loss *loss, bti_loss **lost) {
+    if (!loss) return;
+    if (!loss->logged && !*lost) *lost = bti_loss_retain(loss);
+    loss->logged = true;
+    bti_loss *before = shared->lost;
+    shared->lost = bti_loss_retain(loss);
+    bti_loss_release(before);
 }
 
-/* Takes failed versions off the top, and forgets those under the newest that succeeded. *lost: the cause, to be logged. */
-static void settle(replica *r, bti_error **lost) {
-    *lost = NULL;
-    while (r->versions.count > 1 && step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
+/* Takes failed versions off the top, and forgets those under the newest that succeeded. Whether it took any. */
+static bool settle(bt_shared *shared, int index, bti_loss **lost) {
+    replica *r = &shared->replicas[index];
+    bool dropped = false;
+    while (r->versions.count > 1 && bti_step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
         version *top = &r->versions.items[--r->versions.count];
-        if (!*lost) *lost = tell(top->step);
+        note_loss(shared, top->step->loss, lost);
         bti_version_drop(top);
+        dropped = true;
     }
     size_t good = r->versions.count - 1;
-    while (good > 0 && step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
-    if (good == 0) return;
+    while (good > 0 && bti_step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
+    if (good == 0) return dropped;
     for (size_t i = 0; i < good; i++) bti_version_drop(&r->versions.items[i]);
     memmove(r->versions.items, r->versions.items + good, (r->versions.count - good) * sizeof(version));
     r->versions.count -= good;
+    return dropped;
 }
 
-/* A step was taken back: the log says so now, the next set of the variable by its status. Not under the lock: a log's sink
- * may ask for variables. */
-static void note_lost(bt_shared *shared, bti_error *cause) {
-    if (!cause) return;
+/* One log line for a step that was taken back; takes the loss over. Not under the lock: a log's sink may ask for variables. */
+static void log_loss(const bt_shared *shared, bti_loss *loss) {
+    if (!loss) return;
     bti_log("berth: variable %s%skeeps its value, the step that set it failed: %s", bt_shared_name(shared),
-            *bt_shared_name(shared) ? " " : "", bti_error_message(cause));
-    pthread_mutex_lock(&lock);
-    bti_error *before = shared->lost;
-    shared->lost = cause;
-    pthread_mutex_unlock(&lock);
-    bti_error_release(before);
+            *bt_shared_name(shared) ? " " : "", bti_error_message(loss->cause));
+    bti_loss_release(loss);
 }
 
-static bt_status tell_lost(bt_shared *shared) {
+/* An evaluation of this thread failed and took a step of the variable back. */
+static void lose(bt_shared *shared, bti_error *cause) {
+    bti_loss *loss = bti_loss_new(cause), *lost = NULL;
     pthread_mutex_lock(&lock);
-    bti_error *cause = shared->lost;
-    shared->lost = NULL;
+    note_loss(shared, loss, &lost);
     pthread_mutex_unlock(&lock);
-    bt_status status = bti_fail_with(cause);
+    log_loss(shared, lost);
+    bti_loss_release(loss);
     bti_error_release(cause);
+}
+
+/* Once for all variables of the step. */
+static bt_status tell_loss(bt_shared *shared) {
+    pthread_mutex_lock(&lock);
+    bti_loss *loss = shared->lost;
+    bool tell = loss && !loss->told;
+    shared->lost = NULL;
+    if (tell) loss->told = true;
+    pthread_mutex_unlock(&lock);
+    bt_status status = tell ? bti_fail_with(loss->cause) : BT_OK;
+    bti_loss_release(loss);
     return status;
 }
 
@@ -133,6 +108,7 @@ bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, b
     if (done) {
         own->buffer = bti_buffer_retain(node->buffer);
         own->layout = node->layout;
+        own->gate = bti_gate_retain(node->gate);
         atomic_store(&own->state, BTI_DONE);
     }
     return own;
@@ -140,48 +116,48 @@ bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, b
 
 /* --- reading ---------------------------------------------------------------------------------------------------------- */
 
-static bti_node *make_value(const bt_shared *shared, int index, bti_node *node) {
+/* Nobody reads the value before the whole step is known to have succeeded. A step of one is as good as its value. */
+static void wait_for_step(bti_node *value, step *s) {
+    if (!s || s->room < 2 || !bti_gate_matters(&s->gate)) return;
+    bti_gate_release(value->gate); /* the step depends on it too */
+    value->gate = bti_gate_retain(&s->gate);
+}
+
+static bti_node *make_value(const bt_shared *shared, int index, const version *of) {
     int64_t attr[2] = {index, shared->number};
-    bti_node *value = bti_shared_alias(shared, index, node, BTI_OP_value, attr, 2);
-    if (value) value->extra = shared;
+    bti_node *value = bti_shared_alias(shared, index, of->node, BTI_OP_value, attr, 2);
+    if (!value) return NULL;
+    value->extra = shared;
+    wait_for_step(value, of->step);
     return value;
 }
 
+static int index_of(const bt_shared *shared, int wanted) { return wanted < shared->replica_count ? wanted : 0; }
+
 /* Takes failed steps off all of them, until none of the steps that remain on one was taken off another. Under the lock. */
-static void settle_all(bt_shared *const *shared, const int *replicas, size_t count, bti_error **lost) {
-    *lost = NULL;
+static void settle_all(bt_shared *const *shared, const int *replicas, size_t count, bti_loss **lost) {
     for (bool dropped = true; dropped;) {
         dropped = false;
-        for (size_t i = 0; i < count; i++) {
-            replica *r = &shared[i]->replicas[replicas[i] < shared[i]->replica_count ? replicas[i] : 0];
-            const version *top = &r->versions.items[r->versions.count - 1];
-            bool failed = r->versions.count > 1 && step_outcome(top->step) == BTI_BAD;
-            bti_error *cause;
-            settle(r, &cause);
-            dropped = dropped || failed;
-            if (*lost)
-                bti_error_release(cause);
-            else
-                *lost = cause;
-        }
+        for (size_t i = 0; i < count; i++)
+            if (settle(shared[i], index_of(shared[i], replicas[i]), lost)) dropped = true;
     }
 }
 
 bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values) {
-    bti_error *lost;
+    bti_loss *lost = NULL;
     bool all = true;
     pthread_mutex_lock(&lock);
     settle_all(shared, replicas, count, &lost);
     for (size_t i = 0; i < count; i++) {
-        int index = replicas[i] < shared[i]->replica_count ? replicas[i] : 0;
+        int index = index_of(shared[i], replicas[i]);
         replica *r = &shared[i]->replicas[index];
         version *top = &r->versions.items[r->versions.count - 1];
-        if (!top->value) top->value = make_value(shared[i], index, top->node);
+        if (!top->value) top->value = make_value(shared[i], index, top);
         values[i] = bti_node_retain(top->value);
         all = all && values[i];
     }
     pthread_mutex_unlock(&lock);
-    if (count) note_lost(shared[0], lost);
+    if (count) log_loss(shared[0], lost);
     return all;
 }
 
@@ -197,62 +173,52 @@ bti_node *bti_shared_value(bt_shared *shared, int index) {
 bt_status bti_shared_pace(bt_shared *shared, int index) {
     pthread_mutex_lock(&lock);
     replica *r = &shared->replicas[index];
-    bti_error *lost;
-    settle(r, &lost);
+    bti_loss *lost = NULL;
+    settle(shared, index, &lost);
     bti_node *top = bti_node_retain(r->versions.items[r->versions.count - 1].node);
-    bti_node *oldest = r->versions.count > STEPS_AHEAD ? bti_node_retain(r->versions.items[1].node) : NULL;
+    step *oldest = r->versions.count > STEPS_AHEAD ? r->versions.items[1].step : NULL;
+    bti_gate *wait_for = oldest ? bti_gate_retain(&oldest->gate) : NULL;
     pthread_mutex_unlock(&lock);
-    note_lost(shared, lost);
-    if (atomic_load(&top->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
-        bti_error *before = bti_error_last();
-        if (bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK) note_lost(shared, bti_error_last());
-        bti_error_put_back(before);
-    }
-    if (oldest) (void)!bti_block_node(oldest);
+    log_loss(shared, lost);
+    bool pending = atomic_load(&top->state) == BTI_PENDING; /* whoever set it; its failure takes it back */
+    bti_error *before = pending || wait_for ? bti_error_last() : NULL;
+    if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK) lose(shared, bti_error_last());
+    (void)!bti_gate_wait(wait_for); /* the next to look takes it back */
+    if (pending || wait_for) bti_error_put_back(before);
     bti_node_release(top);
-    bti_node_release(oldest);
-    return tell_lost(shared);
+    bti_gate_release(wait_for);
+    return tell_loss(shared);
 }
 
-/* A step of aliases of the values, with no version made by it yet; NULL when memory is short. */
-static step *make_step(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {
-    step *s = bti_set_step_new(count);
-    bool room = s;
-    for (int i = 0; i < count && room; i++) {
-        s->nodes[i] = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);
-        room = s->nodes[i];
-        s->count += room;
-    }
-    if (room) return s;
-    step_release(s);
-    return NULL;
-}
-
-/* Its versions become the values. */
+/* Its versions become the values. Takes the step over. */
 static bt_status publish(step *s, bt_shared *const *shared, const int *replicas) {
+    bti_member *members = bti_step_members(s);
     pthread_mutex_lock(&lock);
     bool room = true;
     for (int i = 0; i < s->count && room; i++)
         room = bti_vec_reserve(&shared[i]->replicas[replicas[i]].versions, (size_t)s->count);
-    for (int i = 0; i < s->count && room; i++) room = bti_eval_note_set(s->nodes[i]);
+    for (int i = 0; i < s->count && room; i++) room = bti_eval_note_set(members[i].node);
     for (int i = 0; i < s->count && room; i++) {
-        s->refs++;
+        bti_gate_retain(&s->gate);
         replica *r = &shared[i]->replicas[replicas[i]];
-        version fresh = {.node = bti_node_retain(s->nodes[i]), .step = s};
-        if (fresh.node->op == BTI_OP_value) fresh.value = bti_node_retain(fresh.node);
+        version fresh = {.node = bti_node_retain(members[i].node), .step = s};
+        if (fresh.node->op == BTI_OP_value) { /* the step keeps the buffer only: the value is going to keep the step */
+            fresh.value = members[i].node;
+            members[i] = (bti_member){.buffer = bti_buffer_retain(fresh.value->buffer)};
+            wait_for_step(fresh.value, s);
+        }
         r->versions.items[r->versions.count++] = fresh;
     }
-    step_release(s);
+    bti_gate_release(&s->gate);
     pthread_mutex_unlock(&lock);
     return room ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
 }
 
-bti_set_step *bti_set_step_new(int count) {
-    step *s = bti_recycled_new(sizeof *s + (size_t)count * sizeof *s->nodes);
-    if (!s) return NULL;
-    s->refs = 1;
-    s->room = count;
-    return s;
+bti_set_step *bti_set_step_new(int count, bti_gate *gate) {
+    step *s = bti_step_new(count);
+    if (!s || bti_step_depend(s, gate)) return s;
+    bti_gate_release(&s->gate);
+    return NULL;
 }
 
 bool bti_set_step_give(step *s, const bt_shared *shared, int index, bti_buffer *buffer, const bti_layout *layout) {
@@ -265,18 +231,35 @@ bool bti_set_step_give(step *s, const bt_shared *shared, int index, bti_buffer *
     }
     own_by(node, shared, index);
     node->extra = shared;
-    s->nodes[s->count++] = node;
+    node->gate = bti_gate_retain(s->parent_count ? &s->parents[0]->gate : NULL);
+    bti_step_members(s)[s->count++].node = node;
     return true;
 }
 
-void bti_set_step_drop(step *s) { step_release(s); /* nobody else has it yet: no lock */ }
+void bti_set_step_drop(step *s) { bti_gate_release(&s->gate); }
 
 bt_status bti_set_step_commit(step *s, bt_shared *const *shared, const int *replicas) {
     return publish(s, shared, replicas);
 }
 
+static bt_status no_memory(step *s) {
+    if (s) bti_gate_release(&s->gate);
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+}
+
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {
     for (int i = 0; i < count; i++) BTI_TRY(bti_shared_pace(shared[i], replicas[i]));
-    step *s = make_step(shared, values, replicas, count);
-    return s ? publish(s, shared, replicas) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    step *s = bti_step_new(count);
+    for (int i = 0; i < count && s; i++) {
+        bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);
+        bti_step_members(s)[i].node = alias;
+        s->count += alias != NULL;
+        if (!alias || !bti_step_depend(s, alias->gate)) return no_memory(s);
+    }
+    if (!s) return no_memory(s);
+    bti_error *cause = s->parent_count ? bti_gate_error(&s->parents[0]->gate) : NULL;
+    if (!cause) return publish(s, shared, replicas);
+    bt_status status = bti_fail_with(cause);
+    bti_gate_release(&s->gate);
+    return status;
 }

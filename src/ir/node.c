@@ -8,6 +8,8 @@
 static void (*buffer_release)(bti_buffer *buffer);
 static void (*origin_unused)(bti_origin *origin);
 static void (*origin_left)(bti_origin *origin, bti_node *result);
+static bti_gate *(*gate_join)(bti_gate *a, bti_gate *b);
+static void (*gate_unused)(bti_gate *gate);
 static atomic_uint_fast64_t sequence;
 
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer)) { buffer_release = release; }
@@ -15,6 +17,24 @@ void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer)) { buffer_r
 void bti_node_set_origin_hooks(void (*unused)(bti_origin *origin), void (*left)(bti_origin *origin, bti_node *result)) {
     origin_unused = unused;
     origin_left = left;
+}
+
+void bti_node_set_gate_hooks(bti_gate *(*join)(bti_gate *a, bti_gate *b), void (*unused)(bti_gate *gate)) {
+    gate_join = join;
+    gate_unused = unused;
+}
+
+void bti_gate_release(bti_gate *gate) {
+    if (gate && atomic_fetch_sub_explicit(&gate->refs, 1, memory_order_acq_rel) == 1) gate_unused(gate);
+}
+
+bool bti_gate_join(bti_gate **gate, bti_gate *other) {
+    if (!bti_gate_matters(other) || other == *gate) return true;
+    bti_gate *before = *gate, *both = bti_gate_matters(before) ? gate_join(before, other) : bti_gate_retain(other);
+    if (!both) return false;
+    *gate = both;
+    bti_gate_release(before);
+    return true;
 }
 
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
@@ -36,6 +56,11 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
     for (int i = 0; i < attr_count; i++) node->attr[i] = attr[i];
     for (int i = 0; i < input_count; i++) node->inputs[i] = bti_node_retain(inputs[i]);
+    for (int i = 0; i < input_count; i++)
+        if (inputs[i]->gate && !bti_gate_join(&node->gate, inputs[i]->gate)) {
+            bti_node_release(node);
+            return NULL;
+        }
     return node;
 }
 
@@ -100,6 +125,7 @@ static void free_list(bti_node *dead) {
         dead = leave_origin(node, drop_inputs(node, node->next_dead));
         if (node->origin) origin_left(node->origin, node);
         if (node->buffer) buffer_release(node->buffer);
+        bti_gate_release(node->gate);
         for (int i = 0; i < node->rank && node->symbolic && node->op == BTI_OP_leaf; i++)
             bti_symbol_let_go(node->shape[i]);
         bti_error_release(node->error);

@@ -24,6 +24,15 @@ typedef enum bti_node_state { BTI_PENDING, BTI_DONE, BTI_FAILED } bti_node_state
 
 typedef struct bti_buffer bti_buffer; /* exec's: memory on a device with its completion */
 
+/* Sets of shared variables that a result depends on and that may still fail: then the result counts for nothing. A node inherits
+ * the gates of its inputs. array/step.c makes and resolves them. */
+typedef enum bti_outcome { BTI_UNKNOWN, BTI_GOOD, BTI_BAD } bti_outcome;
+typedef struct bti_gate {
+    atomic_uint refs;
+    atomic_int outcome; /* bti_outcome; changes once */
+    bti_error *cause;   /* when BAD */
+} bti_gate;
+
 struct bti_node;
 /* A call that ran without recording anything: what it was given, so that it can be recorded when somebody asks how its results
  * were made. array/origin.c makes and reads it. */
@@ -59,6 +68,8 @@ typedef struct bti_node {
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
     bti_origin *origin; /* of a prepared call's result */
+    bti_gate
+        *gate; /* retained; NULL: the result depends on no set that may fail. Never changes once others know the node */
     bti_buffer *buffer; /* when DONE; layout says where in it */
     bti_layout layout;
     int64_t shape[BTI_MAX_RANK];
@@ -80,6 +91,21 @@ bti_node *bti_node_retain(bti_node *node);
 void bti_node_release(bti_node *node);
 /* Drops the inputs: the node no longer knows how it was made. Only under the graph lock or before publishing. */
 void bti_node_forget(bti_node *node);
+
+static inline bti_gate *bti_gate_retain(bti_gate *gate) {
+    if (gate) atomic_fetch_add_explicit(&gate->refs, 1, memory_order_relaxed);
+    return gate;
+}
+void bti_gate_release(bti_gate *gate); /* NULL is fine */
+static inline bool bti_gate_matters(const bti_gate *gate) { return gate && atomic_load(&gate->outcome) != BTI_GOOD; }
+/* The cause when it is known to have failed (borrowed), else NULL. Does not wait. */
+static inline bti_error *bti_gate_error(const bti_gate *gate) {
+    return gate && atomic_load(&gate->outcome) == BTI_BAD ? gate->cause : NULL;
+}
+/* *gate depends on `other` (borrowed; may be NULL) too; false when memory is short. */
+bool bti_gate_join(bti_gate **gate, bti_gate *other);
+/* How two gates become one (retained; NULL: memory is short), and how one is freed. */
+void bti_node_set_gate_hooks(bti_gate *(*join)(bti_gate *a, bti_gate *b), void (*unused)(bti_gate *gate));
 
 /* How a buffer is let go of with the node that holds it; exec says. */
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer));

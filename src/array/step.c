@@ -1,0 +1,276 @@
+#include "array/step.h"
+
+#include <string.h>
+
+#include "array/eval.h"
+#include "array/shared_parts.h"
+#include "base/recycle.h"
+#include "exec/exec.h"
+
+/* --- losses ----------------------------------------------------------------------------------------------------------- */
+
+bti_loss *bti_loss_new(bti_error *cause) {
+    bti_loss *loss = bti_recycled_new(sizeof *loss);
+    if (!loss) return NULL;
+    atomic_init(&loss->refs, 1);
+    loss->cause = bti_error_retain(cause);
+    return loss;
+}
+
+bti_loss *bti_loss_retain(bti_loss *loss) {
+    if (loss) atomic_fetch_add_explicit(&loss->refs, 1, memory_order_relaxed);
+    return loss;
+}
+
+void bti_loss_release(bti_loss *loss) {
+    if (!loss || atomic_fetch_sub_explicit(&loss->refs, 1, memory_order_acq_rel) != 1) return;
+    bti_error_release(loss->cause);
+    bti_recycled_free(loss, sizeof *loss);
+}
+
+/* --- making and freeing ----------------------------------------------------------------------------------------------- */
+
+static bti_set_step *make(int parents, int members) {
+    size_t bytes =
+        sizeof(bti_set_step) + (size_t)parents * sizeof(bti_set_step *) + (size_t)members * sizeof(bti_member);
+    bti_set_step *step = bti_recycled_new(bytes);
+    if (!step) return NULL;
+    atomic_init(&step->gate.refs, 1);
+    step->bytes = bytes;
+    step->room = members;
+    return step;
+}
+
+bti_set_step *bti_step_new(int count) { return make(1, count); }
+
+bti_member *bti_step_members(bti_set_step *step) { return (bti_member *)(void *)(step->parents + 1); }
+
+static void let_go_of_member(bti_member *member) {
+    bti_node_release(member->node);
+    bti_buffer_release(member->buffer);
+    *member = (bti_member){0};
+}
+
+/* Its outcome does not depend on them any more. */
+static void let_go(bti_set_step *step) {
+    int parents = step->parent_count, count = step->count;
+    step->parent_count = step->count = 0;
+    for (int i = step->good; i < count; i++) let_go_of_member(&bti_step_members(step)[i]);
+    for (int i = 0; i < parents; i++) bti_gate_release(&step->parents[i]->gate);
+}
+
+/* A step that is freed may be the last user of another: freed in a loop, not by recursion. */
+static _Thread_local bti_set_step *unused_steps;
+static _Thread_local bool freeing;
+
+static void free_step(bti_gate *gate) {
+    bti_set_step *step = (bti_set_step *)gate;
+    step->back = unused_steps;
+    unused_steps = step;
+    if (freeing) return;
+    freeing = true;
+    while ((step = unused_steps)) {
+        unused_steps = step->back;
+        let_go(step);
+        bti_error_release(step->gate.cause);
+        bti_loss_release(step->loss);
+        bti_recycled_free(step, step->bytes);
+    }
+    freeing = false;
+}
+
+/* --- several in one --------------------------------------------------------------------------------------------------- */
+
+static bool is_step(const bti_set_step *step) { return step->room > 0; }
+
+static int steps_of(bti_set_step **gate, bti_set_step ***steps) {
+    *steps = is_step(*gate) ? gate : (*gate)->parents;
+    return is_step(*gate) ? 1 : (*gate)->parent_count;
+}
+
+static bool is_among(bti_set_step *step, bti_set_step *const *steps, int count) {
+    for (int i = 0; i < count; i++)
+        if (steps[i] == step) return true;
+    return false;
+}
+
+/* The steps of both; a or b itself when it has those of the other. Under the versions lock. */
+static bti_set_step *join_locked(bti_set_step *a, bti_set_step *b) {
+    bti_set_step **of_a, **of_b;
+    int count_a = steps_of(&a, &of_a), count_b = steps_of(&b, &of_b), more = 0;
+    if (!bti_gate_matters(&a->gate) || bti_gate_error(&b->gate)) return b;
+    if (!bti_gate_matters(&b->gate) || bti_gate_error(&a->gate)) return a;
+    for (int i = 0; i < count_b; i++) more += !is_among(of_b[i], of_a, count_a);
+    if (more == 0) return a;
+    if (more + count_a == count_b) return b;
+    bti_set_step *both = make(count_a + more, 0);
+    if (!both) return NULL;
+    for (int i = 0; i < count_a; i++) both->parents[both->parent_count++] = of_a[i];
+    for (int i = 0; i < count_b; i++)
+        if (!is_among(of_b[i], of_a, count_a)) both->parents[both->parent_count++] = of_b[i];
+    for (int i = 0; i < both->parent_count; i++) bti_gate_retain(&both->parents[i]->gate);
+    return both;
+}
+
+static bti_gate *join(bti_gate *a, bti_gate *b) {
+    bti_versions_lock();
+    bti_set_step *both = join_locked((bti_set_step *)a, (bti_set_step *)b);
+    bool is_new = both && &both->gate != a && &both->gate != b;
+    if (both && !is_new) bti_gate_retain(&both->gate);
+    bti_versions_unlock();
+    return both ? &both->gate : NULL;
+}
+
+__attribute__((constructor)) static void tell_below(void) { bti_node_set_gate_hooks(join, free_step); }
+
+bool bti_step_depend(bti_set_step *step, bti_gate *gate) {
+    bti_gate *all = step->parent_count ? &step->parents[0]->gate : NULL;
+    if (!bti_gate_join(&all, gate)) return false;
+    step->parents[0] = (bti_set_step *)all;
+    step->parent_count = all != NULL;
+    return true;
+}
+
+/* --- outcomes; under the versions lock -------------------------------------------------------------------------------- */
+
+static void succeed(bti_set_step *step) {
+    atomic_store(&step->gate.outcome, BTI_GOOD);
+    let_go(step);
+}
+
+static void fail(bti_set_step *step, bti_error *cause, bti_loss *loss) {
+    step->gate.cause = bti_error_retain(cause);
+    step->loss = bti_loss_retain(loss);
+    atomic_store(&step->gate.outcome, BTI_BAD);
+    let_go(step);
+}
+
+static bti_outcome member_outcome(const bti_member *member, bti_error **cause) {
+    int state = member->node ? atomic_load(&member->node->state) : BTI_DONE;
+    if (state == BTI_FAILED) *cause = member->node->error;
+    if (state != BTI_DONE) return state == BTI_FAILED ? BTI_BAD : BTI_UNKNOWN;
+    bti_buffer *buffer = member->node ? member->node->buffer : member->buffer;
+    if (!(*cause = bti_buffer_error(buffer)) && !bti_buffer_done(buffer)) return BTI_UNKNOWN;
+    if (!*cause) *cause = bti_buffer_error(buffer);
+    return *cause ? BTI_BAD : BTI_GOOD;
+}
+
+/* A member that could not even be planned, while others may be in flight; NULL: none. */
+static bti_node *find_refused(bti_set_step *step) {
+    bool pending = false;
+    for (int i = step->good; i < step->count && !step->all_planned; i++) {
+        bti_node *node = bti_step_members(step)[i].node;
+        int state = node ? atomic_load(&node->state) : BTI_DONE;
+        if (state == BTI_FAILED) return node;
+        pending = pending || state != BTI_DONE;
+    }
+    step->all_planned = !pending;
+    return NULL;
+}
+
+/* Looks at its own members; fails when one did. */
+static void look_at_members(bti_set_step *step) {
+    bti_node *refused = find_refused(step);
+    if (refused) {
+        fail(step, refused->error, NULL); /* whoever evaluated it had the status */
+        return;
+    }
+    for (; step->good < step->count; step->good++) {
+        bti_member *member = &bti_step_members(step)[step->good];
+        bti_error *cause = NULL;
+        bti_outcome outcome = member_outcome(member, &cause);
+        if (outcome == BTI_BAD) {
+            bti_loss *loss = bti_loss_new(cause);
+            fail(step, cause, loss);
+            bti_loss_release(loss);
+        }
+        if (outcome != BTI_GOOD) return;
+        let_go_of_member(member);
+    }
+}
+
+static bti_outcome known(const bti_set_step *step) { return (bti_outcome)atomic_load(&step->gate.outcome); }
+
+/* The next parent to look at on this walk, NULL when there is none; fails with a parent that did. */
+static bti_set_step *next_parent(bti_set_step *step, uint64_t mark) {
+    for (; known(step) == BTI_UNKNOWN && step->next < step->parent_count; step->next++) {
+        bti_set_step *parent = step->parents[step->next];
+        if (known(parent) == BTI_BAD) {
+            fail(step, parent->gate.cause, parent->loss);
+            return NULL;
+        }
+        if (known(parent) == BTI_UNKNOWN && parent->mark != mark) return parent;
+    }
+    return NULL;
+}
+
+static void conclude(bti_set_step *step) {
+    bool good = known(step) == BTI_UNKNOWN && step->good == step->count;
+    for (int i = 0; i < step->parent_count && good; i++) good = known(step->parents[i]) == BTI_GOOD;
+    if (good) succeed(step);
+}
+
+static void enter(bti_set_step *step, bti_set_step *from, uint64_t mark) {
+    step->mark = mark;
+    step->next = 0;
+    step->back = from;
+    look_at_members(step);
+}
+
+/* Resolves all that it depends on, as far as known; depth first, without recursion. *open (NULL: not asked for): one step whose
+ * members are not all known. */
+static bti_outcome resolve(bti_set_step *first, bti_set_step **open) {
+    static uint64_t last_mark;
+    uint64_t mark = ++last_mark;
+    if (known(first) == BTI_UNKNOWN) enter(first, NULL, mark);
+    for (bti_set_step *step = first; step && known(first) == BTI_UNKNOWN;) {
+        bti_set_step *parent = next_parent(step, mark), *back = step->back;
+        if (parent) {
+            enter(parent, step, mark);
+            step = parent;
+            continue;
+        }
+        if (known(step) == BTI_UNKNOWN && step->good < step->count && open) *open = step;
+        conclude(step);
+        step = back;
+    }
+    return known(first);
+}
+
+bti_outcome bti_step_outcome(bti_set_step *step) { return step ? resolve(step, NULL) : BTI_GOOD; }
+
+/* --- waiting ---------------------------------------------------------------------------------------------------------- */
+
+static bt_status wait_for_member(bti_member member) {
+    bti_node *node = member.node;
+    if (node && atomic_load(&node->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
+        if (!bti_eval_note_set(node)) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        bt_status status = bti_eval_nodes(NULL, 0, false);
+        if (atomic_load(&node->state) == BTI_PENDING) return status != BT_OK ? status : BT_INTERNAL;
+    }
+    if (node && atomic_load(&node->state) == BTI_FAILED) return BT_OK;
+    BTI_TRY(bti_device_check_fork());
+    bti_error *before = bti_error_last();
+    (void)!bti_buffer_wait(node ? node->buffer : member.buffer); /* its error is the step's */
+    bti_error_put_back(before);
+    return BT_OK;
+}
+
+bt_status bti_gate_wait(bti_gate *gate) {
+    while (gate && atomic_load(&gate->outcome) == BTI_UNKNOWN) {
+        bti_set_step *open = NULL;
+        bti_member member = {0};
+        bti_versions_lock();
+        if (resolve((bti_set_step *)gate, &open) == BTI_UNKNOWN && open) {
+            member = bti_step_members(open)[open->good];
+            bti_node_retain(member.node);
+            bti_buffer_retain(member.buffer);
+        }
+        bti_versions_unlock();
+        if (!member.node && !member.buffer) continue;
+        bt_status status = wait_for_member(member);
+        let_go_of_member(&member);
+        BTI_TRY(status);
+    }
+    return bti_fail_with(bti_gate_error(gate));
+}

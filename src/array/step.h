@@ -1,0 +1,50 @@
+/* Steps: shared variables that are set together succeed or fail together, with every later step whose values were computed from
+ * theirs. A step is a gate: what is computed from a value of an unsettled step can be read once that step has succeeded. */
+#ifndef BTI_ARRAY_STEP_H
+#define BTI_ARRAY_STEP_H
+
+#include "ir/node.h"
+
+/* Why a step failed behind the caller; shared by the steps that failed with it. */
+typedef struct bti_loss {
+    atomic_uint refs;
+    bool logged, told; /* by a log line; by the status of a later set. Under the versions lock */
+    bti_error *cause;
+} bti_loss;
+bti_loss *bti_loss_new(bti_error *cause); /* retains the cause; NULL when memory is short */
+bti_loss *bti_loss_retain(bti_loss *loss);
+void bti_loss_release(bti_loss *loss); /* NULL is fine */
+
+/* What is set, until it is known to have succeeded: a node that may be pending, or the buffer of one that is done. */
+typedef struct bti_member {
+    bti_node *node;     /* retained */
+    bti_buffer *buffer; /* retained */
+} bti_member;
+
+/* A step; or, without members, several steps that one result depends on. */
+typedef struct bti_set_step {
+    bti_gate gate;
+    size_t bytes;
+    bool all_planned;               /* no member's node is pending any more */
+    int count, room;                /* of members */
+    int good;                       /* so many of the first have succeeded and are let go of */
+    int parent_count;               /* a step has at most one: a step, or several in one */
+    bti_loss *loss;                 /* when it failed behind the caller */
+    uint64_t mark;                  /* from here on: scratch of one walk */
+    int next;                       /* parent to look at */
+    struct bti_set_step *back;      /* who depends on it on this walk; while being freed: the next */
+    struct bti_set_step *parents[]; /* retained; then the members */
+} bti_set_step;
+
+/* A step with room for `count` members and one parent; NULL when memory is short. */
+bti_set_step *bti_step_new(int count);
+bti_member *bti_step_members(bti_set_step *step);
+/* It depends on the gate (NULL: nothing more); before any member is published. False when memory is short. */
+bool bti_step_depend(bti_set_step *step, bti_gate *gate);
+/* Whether it succeeded, as far as known now; NULL: BTI_GOOD. Under the versions lock. */
+bti_outcome bti_step_outcome(bti_set_step *step);
+
+/* Computes what the gate depends on, waits for it; its cause as a status when it failed. NULL: BT_OK. Under no lock. */
+bt_status bti_gate_wait(bti_gate *gate);
+
+#endif
