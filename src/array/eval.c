@@ -168,7 +168,7 @@ static void keep_ends(held_nodes *held) {
 
 static void flush(const bti_node *newest) {
     held_nodes held = {0};
-    bti_each_held(add_held, &held);
+    bti_each_new_held(add_held, &held); /* a flush has evaluated those before */
     for (int i = 0; i < newest->input_count; i++) add_pending(&held, newest->inputs[i]);
     bti_error *before = bti_error_last();
     keep_ends(&held);

@@ -90,6 +90,7 @@ typedef struct scopes {
     BTI_VEC(bt_array *) held; /* of all scopes, the outermost first */
     BTI_VEC(owned) owned;     /* what else they release */
     BTI_VEC(start) starts;    /* where each begins in both */
+    size_t visited;           /* of held: bti_each_new_held has visited so many of the first */
     bool noticed;
     bool registered;
 } scopes;
@@ -112,11 +113,19 @@ static void end(bt_array *array, bti_end how, bti_site site) {
     atomic_fetch_sub_explicit(&live_arrays, 1, memory_order_relaxed);
 }
 
+static atomic_uint_fast64_t held_visits;
+uint64_t bti_held_visits(void) { return atomic_load(&held_visits); }
+
+static void visit_again_from(size_t first) {
+    if (mine.visited > first) mine.visited = first;
+}
+
 static void release_from(size_t first, bti_end how, bti_site site) {
     while (mine.held.count > first) {
         bt_array *array = mine.held.items[--mine.held.count];
         if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end(array, how, site);
     }
+    visit_again_from(first);
 }
 
 static void release_owned(size_t first) {
@@ -239,6 +248,7 @@ bt_array *bt_keep(bt_array *array) {
         if (mine.held.items[i] != array) continue;
         mine.held.items[i] = mine.held.items[*first];
         mine.held.items[*first] = array;
+        visit_again_from(*first);
         ++*first;
         break;
     }
@@ -277,8 +287,9 @@ void bt_assign(bt_array **slot, bt_array *value) {
 
 uint64_t bt_live_arrays(void) { return atomic_load(&live_arrays); }
 
-void bti_each_held(void (*fn)(bt_array *array, void *data), void *data) {
-    for (size_t i = 0; i < mine.held.count; i++) fn(mine.held.items[i], data);
+void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
+    atomic_fetch_add_explicit(&held_visits, mine.held.count - mine.visited, memory_order_relaxed);
+    while (mine.visited < mine.held.count) fn(mine.held.items[mine.visited++], data);
 }
 
 /* --- public calls --------------------------------------------------------------------------------------------------- */
@@ -300,6 +311,7 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
     for (size_t i = guard->scope; i < mine.held.count; i++) {
         if (mine.held.items[i] != result) continue;
         mine.held.items[i] = mine.held.items[guard->scope];
+        visit_again_from(guard->scope);
         mine.held.items[guard->scope++] = result;
         break;
     }

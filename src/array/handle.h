@@ -37,8 +37,9 @@ bt_array *bti_poisoned_by(bt_array *const *arrays, int count);
 /* Gives one reference of another object (a shared variable, a layer) to the innermost scope; returns it, or, when memory is
  * short, releases it and returns NULL with the cause in the error record. NULL stays NULL. */
 void *bti_scope_own(void *object, void (*release)(void *object));
-/* Calls fn for each array that this thread's scopes hold. */
-void bti_each_held(void (*fn)(bt_array *array, void *data), void *data);
+/* Calls fn for each array that this thread's scopes hold and for which it was not called before. fn makes and releases none. */
+void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data);
+uint64_t bti_held_visits(void); /* calls of such fn by all threads so far; for tests */
 /* For shutdown: releases what this thread's scopes hold; how many threads hold scopes at all. */
 void bti_release_thread(void);
 /* How many arrays its scopes do not account for: others hold them. Unknown (0) while they own anything but arrays. */
