@@ -3,6 +3,34 @@
 /* Running out of memory is an error that says everything and harms nothing, and so are sizes at the limits: on each kind of device. */
 #include "memory_kinds.h"
 
+/* The system gives more than it has, and ends the process that uses it. Nothing of this may be used, then. */
+static void the_machines_memory_is_a_limit(void **state) {
+    begin(state, "flush_bytes=1000000000000000"); /* no part of it begins before all is asked for */
+    size_t machine = memory("cpu").total;
+    bool shares = kind_now->sized; /* simulated devices have their memory from the same machine */
+    if (bt_device_kind(device(one)) != BT_CPU && !shares) {
+        lacks("its memory is not the machine's");
+        return;
+    }
+    if (shares) {
+        fresh("devices=sim:gpu*2@8T,default_device=gpu:0,flush_bytes=1000000000000000");
+    } else {
+        bt_memory_info info = memory(one);
+        assert_int_equal(info.limit, machine);
+        assert_true(*info.limit_source);
+        assert_string_not_equal(info.limit_source, "flag memory_limit");
+    }
+    int64_t more = (int64_t)((machine + 1024 * MIB) / sizeof(float)), part = (int64_t)(machine / 8 / sizeof(float));
+    BT_SCOPE {
+        FAILS(bt_block(bt_add(bt_full(1, BT_F32, more), bt_num(1))), BT_RESOURCE_EXHAUSTED,
+              with_name("out of memory on %s: asked for ", one_name), HERE(0));
+        bt_array *parts[12];
+        for (int i = 0; i < 12; i++) parts[i] = bt_add(bt_full(i, BT_F32, part), bt_num(1));
+        FAILS(bt_eval_all(parts, 12), BT_RESOURCE_EXHAUSTED, "out of memory on ");
+        READS(bt_add(BT_ARRAY(float, (2), 1, 2), bt_num(1)), 2, 3);
+    }
+}
+
 /* --- out of memory -------------------------------------------------------------------------------------------------------- */
 
 static void the_report_says_everything(void **state) {
@@ -205,6 +233,7 @@ static void a_copy_that_does_not_fit_leaves_both_sides_intact(void **state) {
 
 int main(void) {
     static const memory_case each[] = {
+        CASE(the_machines_memory_is_a_limit),
         CASE(the_report_says_everything),
         CASE(a_plan_that_does_not_fit_leaves_no_trace),
         CASE(the_cache_is_given_up_before_failing),

@@ -115,9 +115,10 @@ BT_API BT_MUST_USE bt_status bt_set_devices(const char *spec);
 /* All in bytes, all of this process unless said otherwise; blocks are what the device gave, cached or in use. */
 typedef struct bt_memory_info {
     size_t size;
-    size_t total;        /* of the device; 0: unknown */
-    size_t limit;        /* what this process may take of it (flags memory_limit, memory_fraction); 0: no limit */
-    size_t used;         /* in arrays, temporaries and scratch now */
+    size_t total; /* of the device; 0: unknown */
+    size_t limit; /* what this process may take of it: by flags (memory_limit, memory_fraction), and of the CPU at most
+                          * what the machine, the process's cgroup or RLIMIT_AS gives; 0: no limit */
+    size_t used;  /* in arrays, temporaries and scratch now */
     size_t scratch;      /* of `used`: what the driver keeps for its kernels and libraries until a trim */
     size_t peak;         /* the most that `used` was since the start or bt_memory_reset_peak */
     size_t cached;       /* taken from the device, not in use */
@@ -125,6 +126,9 @@ typedef struct bt_memory_info {
     size_t device_free;  /* what the device says is free for everyone; 0: unknown */
     uint64_t live_arrays;
     uint64_t copied_in, copied_out; /* bytes that came to or left the device: transfers, uploads and reads */
+    const char
+        *limit_source; /* what sets the limit: "flag memory_limit", "the machine's memory", a file of the cgroup...; ""
+                               * when there is none; kept until bt_shutdown */
 } bt_memory_info;
 #define BT_MEMORY_INFO_INIT \
     { .size = sizeof(bt_memory_info) }

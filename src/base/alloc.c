@@ -4,21 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host_memory.h"
+
 static atomic_uint_fast64_t asked;
 static atomic_uint_fast64_t fail_at;
 static atomic_bool fail_after;
 
-static bool refused(void) {
+static bool refused(size_t bytes) {
+    if (__builtin_expect(bytes >= BTI_HOST_MEMORY_ASK, 0) && !bti_host_memory_has(bytes)) return true;
     uint64_t n = atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) + 1;
     uint64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
     return at != 0 && (n == at || (n > at && atomic_load_explicit(&fail_after, memory_order_relaxed)));
 }
 
-void *bti_alloc(size_t bytes) { return refused() ? NULL : malloc(bytes ? bytes : 1); }
+void *bti_alloc(size_t bytes) { return refused(bytes) ? NULL : malloc(bytes ? bytes : 1); }
 
-void *bti_calloc(size_t count, size_t bytes) { return refused() ? NULL : calloc(count ? count : 1, bytes ? bytes : 1); }
+void *bti_calloc(size_t count, size_t bytes) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all) || refused(all)) return NULL;
+    return calloc(count ? count : 1, bytes ? bytes : 1);
+}
 
-void *bti_realloc(void *memory, size_t bytes) { return refused() ? NULL : realloc(memory, bytes ? bytes : 1); }
+void *bti_realloc(void *memory, size_t bytes) { return refused(bytes) ? NULL : realloc(memory, bytes ? bytes : 1); }
 
 char *bti_strdup(const char *text) {
     size_t bytes = strlen(text) + 1;
@@ -29,7 +36,7 @@ char *bti_strdup(const char *text) {
 
 void *bti_alloc_aligned(size_t alignment, size_t bytes) {
     void *memory = NULL;
-    return refused() || posix_memalign(&memory, alignment, bytes ? bytes : 1) ? NULL : memory;
+    return refused(0) || posix_memalign(&memory, alignment, bytes ? bytes : 1) ? NULL : memory;
 }
 
 void bti_free(void *memory) { free(memory); }

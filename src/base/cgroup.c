@@ -7,6 +7,13 @@
 
 #define ROOT "/sys/fs/cgroup"
 
+static const char *groups_path = "/proc/self/cgroup", *root_path = ROOT;
+
+void bti_cgroup_look_at(const char *groups, const char *root) {
+    groups_path = groups ? groups : "/proc/self/cgroup";
+    root_path = root ? root : ROOT;
+}
+
 static bool read_line(const char *folder, const char *name, char *text, int size) {
     char path[1300];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return false;
@@ -36,14 +43,45 @@ static void limit_cpus(bti_cgroup *group, const char *folder) {
     if (quota > 0 && period > 0 && (group->cpus == 0 || quota / period < group->cpus)) group->cpus = quota / period;
 }
 
+/* Bytes of the page cache, which the system takes back before it ends a process; version 1 counts the groups below in "total_". */
+static size_t reclaimable(const char *folder) {
+    static const char *const keys[] = {"active_file ", "inactive_file ", "slab_reclaimable "};
+    char path[1300], line[128];
+    size_t sums[2] = {0, 0};
+    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path) return 0;
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        int total = !strncmp(line, "total_", 6);
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+            size_t length = strlen(keys[i]);
+            if (!strncmp(line + 6 * total, keys[i], length))
+                sums[total] += (size_t)strtoull(line + 6 * total + length, NULL, 10);
+        }
+    }
+    if (file) fclose(file);
+    return sums[1] ? sums[1] : sums[0];
+}
+
+/* Above memory.high the kernel slows a process down until it is hardly there: it counts as a limit. */
 static void limit_memory(bti_cgroup *group, const char *folder) {
-    size_t limit = read_bytes(folder, "memory.max"), used = read_bytes(folder, "memory.current");
-    if (limit == SIZE_MAX) limit = read_bytes(folder, "memory.limit_in_bytes");
+    static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
+    size_t limit = SIZE_MAX, used = read_bytes(folder, "memory.current");
+    const char *from = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t bytes = read_bytes(folder, files[i]);
+        if (bytes < limit) limit = bytes, from = files[i];
+    }
     if (used == SIZE_MAX) used = read_bytes(folder, "memory.usage_in_bytes");
     if (limit >= SIZE_MAX / 4) return; /* version 1 says "none" by a great number */
-    if (limit < group->memory_bytes) group->memory_bytes = limit;
+    if (limit < group->memory_bytes) {
+        group->memory_bytes = limit;
+        snprintf(group->memory_file, sizeof group->memory_file, "%s/%s", folder, from);
+    }
+    if (used == SIZE_MAX) return;
+    size_t kept = reclaimable(folder);
+    used = used > kept ? used - kept : 0;
     size_t left = used < limit ? limit - used : 0;
-    if (used != SIZE_MAX && left < group->memory_free_bytes) group->memory_free_bytes = left;
+    if (left < group->memory_free_bytes) group->memory_free_bytes = left;
 }
 
 static void walk_up(bti_cgroup *group, const char *start, const char *root,
@@ -68,8 +106,8 @@ static bool lists(const char *names, const char *name) {
 
 void bti_cgroup_read(bti_cgroup *group) {
     *group = (bti_cgroup){.memory_bytes = SIZE_MAX, .memory_free_bytes = SIZE_MAX};
-    char line[1100];
-    FILE *groups = fopen("/proc/self/cgroup", "re");
+    char line[1100], root[600];
+    FILE *groups = fopen(groups_path, "re");
     while (groups && fgets(line, sizeof line, groups)) {
         line[strcspn(line, "\n")] = '\0';
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -77,12 +115,12 @@ void bti_cgroup_read(bti_cgroup *group) {
         *names++ = *path++ = '\0';
         bool all = !*names; /* version 2: one group for everything */
         if (all || lists(names, "cpu")) {
-            const char *root = all ? ROOT : ROOT "/cpu";
+            snprintf(root, sizeof root, "%s%s", root_path, all ? "" : "/cpu");
             snprintf(group->cpu_folder, sizeof group->cpu_folder, "%s%s", root, path);
             walk_up(group, group->cpu_folder, root, limit_cpus);
         }
         if (all || lists(names, "memory")) {
-            const char *root = all ? ROOT : ROOT "/memory";
+            snprintf(root, sizeof root, "%s%s", root_path, all ? "" : "/memory");
             snprintf(group->memory_folder, sizeof group->memory_folder, "%s%s", root, path);
             walk_up(group, group->memory_folder, root, limit_memory);
         }

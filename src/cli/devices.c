@@ -23,20 +23,33 @@ static json_t *processes_or_null(const bt_device *device) {
 static json_t *as_json(const bt_device *device, const bt_device_info *info, const bt_memory_info *memory) {
     json_t *capability = json_null();
     if (info->capability_major) capability = json_sprintf("%d.%d", info->capability_major, info->capability_minor);
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:b}", "name",
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:o, s:b}", "name",
                      info->name, "long_name", info->long_name, "kind", bt_kind_name(info->kind), "index", info->index,
                      "description", info->description, "driver", info->driver, "driver_version",
                      text_or_null(info->driver_version), "uuid", text_or_null(info->uuid), "pci_bus_id",
                      text_or_null(info->pci_bus_id), "compute_capability", capability, "memory", "total_bytes",
                      bytes_or_null(info->memory_bytes), "free_bytes", bytes_or_null(memory->device_free), "limit_bytes",
-                     bytes_or_null(memory->limit), "processes", processes_or_null(device), "default",
-                     device == bt_default_device());
+                     bytes_or_null(memory->limit), "limit_source", text_or_null(memory->limit_source), "processes",
+                     processes_or_null(device), "default", device == bt_default_device());
 }
 
 static void as_row(cli_table *table, const bt_device_info *info, const bt_memory_info *memory, bool is_default) {
     cli_table_row(table, is_default ? "*" : "", info->name, info->long_name, info->description, info->driver,
                   cli_bytes(info->memory_bytes, NULL), cli_bytes(memory->device_free, NULL),
                   *info->uuid ? info->uuid : "-");
+}
+
+static void print_limits(void) {
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
+        bt_device *devices[MAX_DEVICES];
+        int count = bt_device_list((bt_kind)kind, devices, MAX_DEVICES);
+        for (int i = 0; i < count && i < MAX_DEVICES; i++) {
+            bt_memory_info memory = BT_MEMORY_INFO_INIT;
+            if (bt_memory(devices[i], &memory) == BT_OK && memory.limit)
+                printf("%s: limit %s (%s)\n", bt_device_name(devices[i]), cli_bytes(memory.limit, NULL),
+                       memory.limit_source);
+        }
+    }
 }
 
 static void print_processes(void) {
@@ -85,6 +98,7 @@ int cli_devices(int argc, char **argv) {
     json_decref(list);
     cli_table_print(&table);
     printf("* the default; operations go there that nothing else places\n");
+    print_limits();
     print_processes();
     return code;
 }

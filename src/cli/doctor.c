@@ -58,8 +58,9 @@ static void print_memory(bt_kind kind) {
     for (int i = 0; i < count && i < MAX_DEVICES; i++) {
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         if (bt_memory(devices[i], &memory) != BT_OK) continue;
-        doctor_line(bt_device_name(devices[i]), "%s in all, limit %s", cli_bytes(memory.total, "unknown"),
-                    cli_bytes(memory.limit, "none"));
+        doctor_line(bt_device_name(devices[i]), "%s in all, limit %s%s%s%s", cli_bytes(memory.total, "unknown"),
+                    cli_bytes(memory.limit, "none"), *memory.limit_source ? " (" : "", memory.limit_source,
+                    *memory.limit_source ? ")" : "");
         char *held = cli_processes_text(devices[i]);
         if (held) doctor_line("", "held by %s", *held ? held : "no process");
         free(held);

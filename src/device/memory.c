@@ -20,20 +20,35 @@ static double gpu_share = 1;
 
 void bti_memory_share(double share) { gpu_share = share; }
 
+static void lower(size_t *limit, size_t to, const char **source, const char *by) {
+    if (!to || (*limit && *limit <= to)) return;
+    *limit = to;
+    *source = by;
+}
+
 /* Under the device's lock. 0: no limit. */
-static size_t limit_of(const bt_device *device) {
-    size_t limit = device->limit ? device->limit : bti_flag_bytes(BTI_FLAG_memory_limit),
-           total = device->facts.memory_bytes;
+static size_t limit_from(const bt_device *device, const char **source) {
+    size_t limit = 0, total = device->facts.memory_bytes;
+    *source = "";
+    lower(&limit, device->limit, source, "bt_set_memory_limit");
+    if (!limit) lower(&limit, bti_flag_bytes(BTI_FLAG_memory_limit), source, "flag memory_limit");
     double share = device->kind == BT_GPU ? gpu_share : 1;
     double fraction = device->fraction > 0 ? device->fraction : bti_flag_float(BTI_FLAG_memory_fraction);
     if (share < 1) fraction = fraction > 0 ? fraction * share : share;
     size_t part = fraction > 0 && total ? (size_t)((double)total * fraction) : 0;
     if (fraction > 0 && total && !part) part = 1; /* 0 would be no limit */
-    if (part && (!limit || part < limit)) limit = part;
+    lower(&limit, part, source, device->fraction > 0 ? "bt_set_memory_fraction" : "flag memory_fraction");
     size_t leased = device->kind == BT_GPU ? bti_flag_bytes(BTI_FLAG_gpu_memory_limit) : 0;
     if (leased && share < 1) leased = (size_t)((double)leased * share);
-    if (leased && (!limit || leased < limit)) limit = leased;
+    lower(&limit, leased, source, "flag gpu_memory_limit");
+    /* a process that uses more of the host's memory is ended by the system */
+    if (!limit && device->driver->host_memory) lower(&limit, total, source, device->facts.memory_source);
     return limit;
+}
+
+static size_t limit_of(const bt_device *device) {
+    const char *source;
+    return limit_from(device, &source);
 }
 
 static size_t piece_of(const bt_device *device, size_t bytes) {
@@ -74,12 +89,12 @@ static bt_status take_first(bt_device *device, size_t limit) {
     size_t total = device->facts.memory_bytes,
            first = device->preallocate ? device->preallocate : bti_flag_bytes(BTI_FLAG_memory_preallocate);
     bool growth = device->growth < 0 ? bti_flag_bool(BTI_FLAG_memory_growth) : device->growth;
-    if (limit && first > limit)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
-                        device->name, first, limit);
     if (total && first > total)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than its %zu", device->name, first,
                         total);
+    if (limit && first > limit)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
+                        device->name, first, limit);
     if (growth) return take(device, first);
     if (limit && (!total || limit < total)) return take(device, limit);
     return device->kind == BT_CPU ? take(device, first) : take_all(device, first);
@@ -232,8 +247,10 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
     bt_device *own = bti_registry_at(device->id);
     *info = (bt_memory_info){.size = sizeof *info, .total = device->facts.memory_bytes};
     pthread_mutex_lock(&own->lock);
+    info->limit = limit_from(own, &info->limit_source);
     if (atomic_load(&own->opened)) {
         bti_pool_counters count = bti_pool_count(own->pool);
+        if (info->limit != count.limit) info->limit_source = "flag memory_growth"; /* all that could be had */
         info->limit = count.limit;
         info->used = count.used;
         size_t lent = atomic_load(&own->lent);
@@ -247,8 +264,6 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
         if (own->driver->memory(own->state, &info->device_free, &total) != BT_OK) info->device_free = 0;
         bti_error_put_back(before);
         bti_errors_quiet(quiet);
-    } else {
-        info->limit = limit_of(own);
     }
     pthread_mutex_unlock(&own->lock);
     long long arrays = atomic_load(&own->live_arrays);

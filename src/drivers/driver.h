@@ -25,6 +25,7 @@ typedef struct bti_device_facts {
     char pci_bus_id[24];                    /* "0000:3b:00.0"; "" when it has none */
     int capability_major, capability_minor; /* compute capability; 0 when it has none */
     size_t memory_bytes;                    /* 0: unknown */
+    char memory_source[160];                /* what sets it, where that is no size of the device's own; "" */
     size_t largest_bytes;                   /* that one allocation may have; 0: as many as there are */
     bool masked; /* CUDA's own library listed it, under CUDA_VISIBLE_DEVICES: the mask is not applied again */
 } bti_device_facts;
@@ -70,6 +71,13 @@ typedef struct bti_driver {
      * doctor), one line per step. Failing here means "no devices", never an error of the program. Blocks briefly. All that
      * the hardware has, in PCI bus order: CUDA_VISIBLE_DEVICES is applied above (device/probe.c). */
     bt_status (*probe)(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
+
+    /* (optional; all or none) For devices whose maker's software is often broken. maker: "NVIDIA". ready: after a probe that listed
+     * some, whether they could be opened, as far as that shows without opening one; it starts the maker's libraries, so it is
+     * called in a child process only. broken: after a probe that listed none, whether the maker's driver is there all the same. */
+    const char *maker;
+    bt_status (*ready)(void);
+    bool (*broken)(void);
 
     /* Opens device `ordinal`; *device is the driver's own state. May take long. The lender can be used when open has returned. */
     bt_status (*open)(int ordinal, const bti_lender *lender, void **device);

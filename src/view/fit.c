@@ -267,9 +267,9 @@ static bt_status set_limits(search *s, const bt_device *device, size_t limit) {
         s->limits[d] = SIZE_MAX;
         if (device && bti_device_id(device) != d) continue;
         BTI_TRY(bt_memory(bti_device_at(d), &memory));
-        size_t own = memory.limit         ? memory.limit
-                     : memory.device_free ? memory.device_free + memory.used + memory.cached
-                                          : memory.total;
+        size_t own = memory.limit ? memory.limit : memory.total,
+               reach = memory.device_free ? memory.device_free + memory.used + memory.cached : 0;
+        if (reach && (!own || reach < own)) own = reach;
         size_t most = limit ? limit : own, scattered = bti_memory_scattered(d);
         if (most) s->limits[d] = most > scattered ? most - scattered : 0;
     }

@@ -6,21 +6,22 @@
 
 #include "base/alloc.h"
 #include "base/cores.h"
+#include "base/host_memory.h"
 #include "drivers/cpu/engine.h"
 #include "drivers/driver.h"
-
-#define ASK_SYSTEM_FROM ((size_t)64 << 20) /* bytes; smaller allocations are not worth reading /proc for */
 
 static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds;
     (void)reason;
     *count = 1;
     if (capacity < 1) return BT_OK;
-    size_t unused;
+    bti_host_memory memory;
+    bti_host_memory_read(&memory);
     facts[0] = (bti_device_facts){.kind = BT_CPU};
     bti_cpu_model(facts[0].description, sizeof facts[0].description);
     snprintf(facts[0].driver_version, sizeof facts[0].driver_version, "1");
-    bti_cpu_memory(&facts[0].memory_bytes, &unused);
+    facts[0].memory_bytes = memory.total;
+    snprintf(facts[0].memory_source, sizeof facts[0].memory_source, "%.159s", memory.source);
     return BT_OK;
 }
 
@@ -33,19 +34,10 @@ static bt_status cpu_open(int ordinal, const bti_lender *lender, void **device) 
 }
 static void cpu_close(void *device) { (void)device; }
 
-/* The system hands out more than it has and ends the process that uses it; so large wishes are held against what is
- * free before. */
 static bt_status cpu_alloc(void *device, size_t bytes, uint64_t *address) {
     (void)device;
-    size_t total, left = 0;
-    if (bytes >= ASK_SYSTEM_FROM) {
-        bti_cpu_memory(&total, &left);
-        if (left && bytes > left)
-            return bti_fail(BT_RESOURCE_EXHAUSTED, "CPU:0: %zu bytes asked for, %zu of %zu are free", bytes, left,
-                            total);
-    }
-    void *memory = bti_alloc_aligned(BTI_MEMORY_ALIGN, bytes);
-    if (!memory) return bti_fail(BT_RESOURCE_EXHAUSTED, "CPU:0: the system refused %zu bytes", bytes);
+    void *memory = bti_host_memory_take(BTI_MEMORY_ALIGN, bytes);
+    if (!memory) return bti_host_memory_refuse("CPU:0", bytes);
     *address = (uint64_t)(uintptr_t)memory;
     return BT_OK;
 }
@@ -53,8 +45,8 @@ static bt_status cpu_alloc(void *device, size_t bytes, uint64_t *address) {
 static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
 
 static void cpu_free(void *device, uint64_t address, size_t bytes) {
-    (void)device, (void)bytes;
-    bti_free(at(address));
+    (void)device;
+    bti_host_memory_give(at(address), bytes);
 }
 
 static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {
@@ -118,7 +110,10 @@ static bt_status sync_device(void *device) {
 }
 static bt_status memory(void *device, size_t *free_bytes, size_t *total_bytes) {
     (void)device;
-    bti_cpu_memory(total_bytes, free_bytes);
+    bti_host_memory now;
+    bti_host_memory_read(&now);
+    *total_bytes = now.total;
+    *free_bytes = now.left == SIZE_MAX ? 0 : now.left;
     return *total_bytes ? BT_OK : bti_fail(BT_UNIMPLEMENTED, "CPU:0: /proc/meminfo does not tell");
 }
 

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/flags.h"
+#include "base/host_memory.h"
 #include "base/vec.h"
 #include "drivers/cpu/engine.h"
 
@@ -89,7 +90,8 @@ static bt_status sim_open(int ordinal, const bti_lender *lender, void **opened) 
 
 static void sim_close(void *opened) {
     sim_device *device = opened;
-    for (size_t i = 0; i < device->pieces.count; i++) bti_free(device->pieces.items[i].host);
+    for (size_t i = 0; i < device->pieces.count; i++)
+        bti_host_memory_give(device->pieces.items[i].host, device->pieces.items[i].bytes);
     bti_vec_free(&device->pieces);
     pthread_rwlock_destroy(&device->lock);
     bti_free(device);
@@ -140,11 +142,13 @@ static bt_status sim_alloc(void *opened, size_t bytes, uint64_t *address) {
     pthread_rwlock_wrlock(&device->lock);
     size_t left = device->limit - device->used;
     char *host =
-        bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_alloc_aligned(BTI_MEMORY_ALIGN, bytes) : NULL;
+        bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_host_memory_take(BTI_MEMORY_ALIGN, bytes) : NULL;
     if (!host || !find_room(device, bytes, &offset, &at)) {
-        bti_free(host);
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
-                          bt_kind_name(device->kind), device->index, bytes, left, device->limit);
+        if (host) bti_host_memory_give(host, bytes);
+        status = bytes <= left && !host
+                     ? bti_host_memory_refuse("simulated device", bytes)
+                     : bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
+                                bt_kind_name(device->kind), device->index, bytes, left, device->limit);
     } else {
         piece *items = device->pieces.items;
         memmove(items + at + 1, items + at, (device->pieces.count - at) * sizeof *items);
@@ -165,7 +169,7 @@ static void sim_free(void *opened, uint64_t address, size_t bytes) {
     size_t at = count_up_to(device, offset);
     if (at && device->pieces.items[at - 1].offset == offset) {
         piece *p = &device->pieces.items[at - 1];
-        bti_free(p->host);
+        bti_host_memory_give(p->host, p->bytes);
         device->used -= p->bytes;
         memmove(p, p + 1, (device->pieces.count - at) * sizeof *p);
         device->pieces.count--;

@@ -1,0 +1,132 @@
+#include "base/host_memory.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cgroup.h"
+
+#define RESERVE_PART 64                  /* of the total: page tables, and what the process takes in small pieces */
+#define RESERVE_MOST ((size_t)256 << 20) /* bytes */
+
+static atomic_size_t taken;   /* by bti_host_memory_take */
+static atomic_size_t unasked; /* of it, since the system was last asked */
+
+/* --- what there is ------------------------------------------------------------------------------------------------ */
+
+static bool read_file(const char *path, char *text, size_t size) {
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, size - 1, file) : 0;
+    if (file) fclose(file);
+    text[length] = '\0';
+    return length > 0;
+}
+
+/* "MemTotal:  123 kB" and the like; 0 when the line is not there. */
+static size_t meminfo(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    return at ? (size_t)strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* Of this process: address space, data, and what lies in memory but not in files. */
+typedef struct extent {
+    size_t mapped, data, resident;
+} extent;
+
+static bool read_extent(extent *e) {
+    char text[256];
+    unsigned long long mapped, resident, shared, code, library, data;
+    if (!read_file("/proc/self/statm", text, sizeof text)) return false;
+    if (sscanf(text, "%llu %llu %llu %llu %llu %llu", &mapped, &resident, &shared, &code, &library, &data) != 6)
+        return false;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *e = (extent){(size_t)mapped * page, (size_t)data * page, (size_t)(resident - shared) * page};
+    return true;
+}
+
+static void hold(bti_host_memory *memory, size_t limit, size_t left, const char *source) {
+    if (!memory->total || limit < memory->total) {
+        memory->total = limit;
+        snprintf(memory->source, sizeof memory->source, "%.159s", source);
+    }
+    if (left < memory->left) memory->left = left;
+}
+
+static void hold_resource(bti_host_memory *memory, int resource, size_t used, const char *name) {
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)resource, &limit) || limit.rlim_cur == RLIM_INFINITY) return;
+    size_t bytes = (size_t)limit.rlim_cur;
+    hold(memory, bytes ? bytes : 1, bytes > used ? bytes - used : 0, name);
+}
+
+void bti_host_memory_read(bti_host_memory *memory) {
+    char text[4096] = "";
+    bti_cgroup group;
+    extent own = {0};
+    *memory = (bti_host_memory){.left = SIZE_MAX};
+    read_file("/proc/meminfo", text, sizeof text);
+    if (meminfo(text, "MemTotal:")) hold(memory, meminfo(text, "MemTotal:"), SIZE_MAX, "the machine's memory");
+    if (meminfo(text, "MemAvailable:")) memory->left = meminfo(text, "MemAvailable:");
+    bti_cgroup_read(&group);
+    if (group.memory_bytes != SIZE_MAX)
+        hold(memory, group.memory_bytes ? group.memory_bytes : 1, group.memory_free_bytes, group.memory_file);
+    if (read_extent(&own)) {
+        hold_resource(memory, RLIMIT_AS, own.mapped, "RLIMIT_AS");
+        hold_resource(memory, RLIMIT_DATA, own.data, "RLIMIT_DATA");
+    }
+}
+
+/* --- whether it is enough ----------------------------------------------------------------------------------------- */
+
+/* What was taken and not used yet is not missing from what is left: at least so much of it is not in memory. */
+static size_t unused(void) {
+    extent own;
+    size_t bytes = atomic_load(&taken);
+    if (!read_extent(&own)) return 0;
+    return bytes > own.resident ? bytes - own.resident : 0;
+}
+
+/* `bytes` more than what was taken. */
+static bool fits(size_t bytes) {
+    bti_host_memory memory;
+    bti_host_memory_read(&memory);
+    if (!memory.total || memory.left == SIZE_MAX) return true;
+    size_t kept = memory.total / RESERVE_PART;
+    if (kept > RESERVE_MOST) kept = RESERVE_MOST;
+    kept += unused();
+    return memory.left > kept && bytes <= memory.left - kept;
+}
+
+bool bti_host_memory_has(size_t bytes) { return bytes < BTI_HOST_MEMORY_ASK || fits(bytes); }
+
+void *bti_host_memory_take(size_t alignment, size_t bytes) {
+    size_t since = atomic_fetch_add(&unasked, bytes) + bytes;
+    bool enough = true;
+    atomic_fetch_add(&taken, bytes); /* before the question, so that of two threads one gets it */
+    if (since >= BTI_HOST_MEMORY_ASK) {
+        atomic_store(&unasked, 0);
+        enough = fits(0);
+    }
+    void *memory = enough ? bti_alloc_aligned(alignment, bytes) : NULL;
+    if (!memory) atomic_fetch_sub(&taken, bytes);
+    return memory;
+}
+
+void bti_host_memory_give(void *memory, size_t bytes) {
+    if (memory) atomic_fetch_sub(&taken, bytes);
+    bti_free(memory);
+}
+
+bt_status bti_host_memory_refuse(const char *device, size_t bytes) {
+    bti_host_memory memory;
+    bti_host_memory_read(&memory);
+    if (!memory.total || memory.left == SIZE_MAX)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: the system refused %zu bytes", device, bytes);
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: %zu bytes asked for, %zu of %zu are free (%s)", device, bytes,
+                    memory.left, memory.total, memory.source);
+}
