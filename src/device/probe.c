@@ -22,6 +22,7 @@ typedef struct account {
     bti_str tried[BT_KIND_COUNT]; /* what the driver tried, of the kinds that have no device by it */
     bti_str fault[BT_KIND_COUNT]; /* what its library did when it was tried, if that was bad */
     bti_str mask;                 /* what the mask hid of its GPUs */
+    bti_str broken;               /* why its devices cannot be used, although their maker's driver is there */
 } account;
 static account accounts[DRIVER_COUNT];
 
@@ -61,7 +62,33 @@ static void name_device(bt_device *device) {
     bti_name_long(device->kind, index, device->long_name, sizeof device->long_name);
 }
 
-static bool add_device(const bti_driver *driver, const bti_device_facts *facts, char *details, account *told) {
+/* The lines of a reason as one, without the driver's name. */
+static void add_joined(bti_str *text, const bti_driver *driver, const char *lines) {
+    size_t name = strlen(driver->name);
+    for (size_t length; *lines; lines += length + (lines[length] == '\n')) {
+        length = strcspn(lines, "\n");
+        const char *line = lines;
+        size_t rest = length;
+        if (!strncmp(line, driver->name, name) && !strncmp(line + name, ": ", 2)) line += name + 2, rest -= name + 2;
+        if (text->length && rest) bti_str_add(text, "; ");
+        bti_str_add_bytes(text, line, rest);
+    }
+}
+
+/* After it was asked: `shown` of its devices are to be seen of `count`. */
+static void note_broken(const bti_driver *driver, int count, int shown, const char *tried, const char *fault,
+                        const char *unready, account *told) {
+    if (!driver->maker) return;
+    if (*fault)
+        add_joined(&told->broken, driver, fault);
+    else if (shown && *unready)
+        add_joined(&told->broken, driver, unready);
+    else if (!count && driver->broken())
+        add_joined(&told->broken, driver, tried);
+}
+
+static bool add_device(const bti_driver *driver, const bti_device_facts *facts, bool unready, char *details,
+                       account *told) {
     bt_device *device = bti_registry_new();
     if (!device) {
         bti_free(details);
@@ -73,6 +100,7 @@ static bool add_device(const bti_driver *driver, const bti_device_facts *facts, 
     device->facts = *facts;
     device->details = details;
     device->growth = -1;
+    device->unready = unready;
     device->twin = facts->kind == BT_GPU && is_opencl(driver) && is_twin(facts);
     name_device(device);
     bti_registry_publish(device);
@@ -108,8 +136,9 @@ static int keep_kinds(bti_device_facts *facts, int count, unsigned kinds) {
 static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
     int count = 0, order[BTI_MAX_DEVICES];
-    bti_str tried = {0}, fault = {0}, opened = {0}, end = {0};
-    if ((!driver->likely || driver->likely(kinds, &tried)) && (!driver->foreign || bti_trial(driver, kinds, &fault))) {
+    bti_str tried = {0}, fault = {0}, unready = {0}, opened = {0}, end = {0};
+    bool likely = !driver->likely || driver->likely(kinds, &tried);
+    if (likely && (!driver->foreign || bti_trial(driver, kinds, &fault, &unready))) {
         if (driver->foreign) bti_trial_open(driver, kinds, &opened, &end); /* before this process has called it */
         if (driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &tried) != BT_OK)
             bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
@@ -118,11 +147,14 @@ static void ask(const bti_driver *driver, unsigned kinds, const char *mask, acco
     for (int i = 0; i < count; i++)
         if (facts[i].kind == BT_GPU && !is_opencl(driver)) note_card(&facts[i]);
     int shown = apply_mask(driver, facts, count, mask, order, &told->mask);
+    if (likely)
+        note_broken(driver, count, shown, bti_str_text(&tried), bti_str_text(&fault), bti_str_text(&unready), told);
     for (int i = 0; i < shown; i++) {
         char *details = bti_trial_told(&opened, facts[order[i]].ordinal);
         if (!details && end.length) details = bti_strdup(bti_str_text(&end));
-        if (!add_device(driver, &facts[order[i]], details, told)) break;
+        if (!add_device(driver, &facts[order[i]], unready.length > 0, details, told)) break;
     }
+    bti_str_free(&unready);
     bti_str_free(&opened);
     bti_str_free(&end);
     for (int kind = 0; kind < BT_KIND_COUNT; kind++)
@@ -175,6 +207,15 @@ const char *bti_probe_fault(bt_kind kind, const char *driver) {
     return NULL;
 }
 
+const char *bti_probe_broken(const char **maker) {
+    for (int i = 0; i < DRIVER_COUNT; i++) {
+        if (!accounts[i].broken.length) continue;
+        *maker = drivers[i]->maker;
+        return bti_str_text(&accounts[i].broken);
+    }
+    return NULL;
+}
+
 void bti_probe_forget(void) {
     for (int i = 0; i < DRIVER_COUNT; i++) {
         for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
@@ -182,6 +223,7 @@ void bti_probe_forget(void) {
             bti_str_free(&accounts[i].fault[kind]);
         }
         bti_str_free(&accounts[i].mask);
+        bti_str_free(&accounts[i].broken);
     }
     card_count = 0;
 }

@@ -1,6 +1,7 @@
 #include "device/registry.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -250,8 +251,33 @@ static int choose_default(bool *sure) {
         device = NULL;
         if (!setup_fault && *sure) bti_log("flag \"default_device\": %s; it is not used", bt_error_text());
     }
-    for (int i = 0; !device && i < 3; i++) device = bti_registry_find(order[i], 0);
+    for (int i = 0; !device && i < 3; i++)
+        for (int k = 0; (device = bti_registry_find(order[i], k)) && device->unready; k++) {
+        }
     return device ? device->id : 0;
+}
+
+/* Once per process. Nothing when the program has named another default. */
+static void tell_broken(const bt_device *chosen) {
+    static atomic_bool told;
+    const char *maker = NULL;
+    char name[32] = "cpu", *wanted = NULL;
+    if (atomic_load(&told) || !bti_flag_bool(BTI_FLAG_gpu_notice)) return;
+    if (bti_flag_changes(BTI_FLAG_default_device)) wanted = bti_flag_text(BTI_FLAG_default_device);
+    bool named = wanted && *wanted;
+    bti_free(wanted);
+    if (named) return;
+    pthread_mutex_lock(&lock);
+    const char *why = bti_probe_broken(&maker);
+    char *text = why ? bti_strdup(why) : NULL;
+    pthread_mutex_unlock(&lock);
+    if (!text || atomic_exchange(&told, true)) return bti_free(text);
+    if (chosen->kind != BT_CPU) snprintf(name, sizeof name, "%s", chosen->name);
+    bti_log("An %s GPU may be present on this machine, but it cannot be used: %s. Falling back to %s. (`berth doctor` "
+            "tells "
+            "more; the flag gpu_notice=off silences this.)",
+            maker, text, name);
+    bti_free(text);
 }
 
 int bti_default_device_id(void) {
@@ -263,6 +289,7 @@ int bti_default_device_id(void) {
     int id = choose_default(&sure);
     bti_error_put_back(before);
     if (sure) atomic_store(&default_cache, changes << 8 | (uint64_t)(id + 1));
+    if (sure && bti_registry_at(id)) tell_broken(bti_registry_at(id));
     return id;
 }
 

@@ -17,6 +17,7 @@ struct bt_device {
     bti_device_facts facts;
     char name[24], long_name[64];
     bool twin;           /* another driver has the same card: only its own name, opencl0:0, leads to it */
+    bool unready;        /* a child found that it cannot be opened: no default */
     char *details;       /* lines of what a child told that opened it; NULL: none did */
     atomic_bool retired; /* replaced by a simulated one; no name leads to it */
 
@@ -61,6 +62,8 @@ void bti_probe_simulated(unsigned kinds, const bti_view *view);
 void bti_probe_reasons(bt_kind kind, bool none, bti_str *text);
 /* How the library of a driver (NULL: of any) of the kind, which was asked for, hung, crashed or ended the process; NULL: none did. */
 const char *bti_probe_fault(bt_kind kind, const char *driver);
+/* Why GPUs of a maker cannot be used, although its driver is there; NULL: nothing speaks for that. */
+const char *bti_probe_broken(const char **maker);
 void bti_probe_forget(void);
 /* registry.c: a new entry, all 0 but its number; NULL when there is no room. Seen by others once it is published. */
 bt_device *bti_registry_new(void);

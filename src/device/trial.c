@@ -23,7 +23,9 @@
 
 typedef struct trial {
     pid_t child;
-    int report, said; /* to read from: what it found (of a probe '+' and its maps), what it prints */
+    int report,
+        said; /* to read from: what it found, what it prints. Of a probe '+' and its maps, and where devices are made ready,
+                       * '\0' and '+', or '-' and why they are not */
     bti_str report_text, words;
 } trial;
 
@@ -72,6 +74,11 @@ static void probe_in_child(const bti_driver *driver, unsigned kinds, int report)
     if (file >= 0) read_all(file, &maps);
     write_all(report, "+", 1);
     write_all(report, bti_str_text(&maps), maps.length);
+    if (!count || !driver->ready) return;
+    write_all(report, "", 1);
+    bool ready = driver->ready() == BT_OK;
+    write_all(report, ready ? "+" : "-", 1);
+    if (!ready) write_all(report, bt_error_text(), strlen(bt_error_text()));
 }
 
 /* Nobody lends there: what is opened only tells of itself. */
@@ -203,12 +210,13 @@ static void add_end(int status, bool known, bti_str *reason) {
 }
 
 /* Starts it and listens until it ends, or ends it; false: no child can be made. */
-static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned kinds, bti_str *end) {
+static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned kinds, bti_str *end, bool *ended) {
     double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
     if (!start(t, work, driver, kinds)) return false;
     int status = 0;
-    bool ended = listen_to(t, seconds), known;
-    if (!ended) {
+    bool known;
+    *ended = listen_to(t, seconds);
+    if (!*ended) {
         if (!t->report_text.length) read_maps(t);
         kill(t->child, SIGKILL);
     }
@@ -216,7 +224,7 @@ static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned k
     while ((waited = waitpid(t->child, &status, 0)) < 0 && errno == EINTR) {
     }
     known = waited == t->child;
-    if (ended)
+    if (*ended)
         add_end(status, known, end);
     else
         bti_str_addf(end, "gave no answer in %g seconds (flag probe_seconds)", seconds);
@@ -227,13 +235,27 @@ static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned k
     return true;
 }
 
-static bti_verdict run(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *maps) {
+/* What came after the maps. A library that is slow to start may be ready yet. */
+static void read_ready(const trial *t, bool ended, const char *end, bti_str *unready) {
+    const char *text = bti_str_text(&t->report_text), *told = memchr(text, '\0', t->report_text.length);
+    if (!told) return;
+    size_t length = t->report_text.length - (size_t)(++told - text);
+    if (length && *told == '-')
+        bti_str_add_bytes(unready, told + 1, length - 1);
+    else if (!length && ended)
+        bti_str_addf(unready, "its library, started in a process of its own, %s", end);
+}
+
+static bti_verdict run(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *unready, bti_str *maps) {
     trial t = {0};
     bti_str end = {0};
-    if (!try(&t, probe_in_child, driver, kinds, &end)) return BTI_NO_VERDICT; /* as without trials */
+    bool ended;
+    if (!try(&t, probe_in_child, driver, kinds, &end, &ended)) return BTI_NO_VERDICT; /* as without trials */
     bool done = bti_str_text(&t.report_text)[0] == '+';
     if (!done)
         bti_str_addf(reason, "%s: its library, tried in a process of its own, %s", driver->name, bti_str_text(&end));
+    else
+        read_ready(&t, ended, bti_str_text(&end), unready);
     bti_str_free(&end);
     *maps = t.report_text;
     return done ? BTI_GOOD : BTI_BAD;
@@ -243,7 +265,8 @@ void bti_trial_open(const bti_driver *driver, unsigned kinds, bti_str *told, bti
     trial t = {0};
     if (bti_flag_choice(BTI_FLAG_probe) != BTI_PROBE_OPEN) return;
     bti_str end = {0};
-    if (!try(&t, open_in_child, driver, kinds, &end)) return;
+    bool ended;
+    if (!try(&t, open_in_child, driver, kinds, &end, &ended)) return;
     *told = t.report_text;
     if (!told->length || told->text[told->length - 1] != '+')
         bti_str_addf(reason, "opening it, in a process of its own, %s\n", bti_str_text(&end));
@@ -265,14 +288,14 @@ char *bti_trial_told(const bti_str *told, int ordinal) {
     return NULL;
 }
 
-bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason) {
+bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *unready) {
     int when = bti_flag_choice(BTI_FLAG_probe);
     if (when == BTI_PROBE_DIRECT) return true;
     bti_str words = {0}, maps = {0};
     bti_verdict verdict = when == BTI_PROBE_AUTO ? bti_verdict_find(driver->name, kinds, &words) : BTI_NO_VERDICT;
     if (verdict == BTI_NO_VERDICT) {
-        verdict = run(driver, kinds, &words, &maps);
-        if (verdict != BTI_NO_VERDICT)
+        verdict = run(driver, kinds, &words, unready, &maps);
+        if (verdict != BTI_NO_VERDICT && !unready->length) /* what is missing may be installed at any time */
             bti_verdict_keep(driver->name, kinds, verdict, bti_str_text(&words), bti_str_text(&maps));
     } else if (verdict == BTI_BAD)
         bti_str_add(&words, "; that was before, `berth doctor` tries it again");

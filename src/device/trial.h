@@ -5,8 +5,9 @@
 
 #include "drivers/driver.h"
 
-/* Whether the driver may be asked for its devices in this process; if not, the reason. Blocks until the child has ended. */
-bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason);
+/* Whether the driver may be asked for its devices in this process; if not, the reason. Blocks until the child has ended. `unready`:
+ * why its devices cannot be opened, if the child could tell. */
+bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *unready);
 
 /* With the flag probe=open: the driver's devices of these kinds opened, each told of, in another child. The time that the flag gives
  * is for each of them. Adds "<ordinal> <bytes>\n" and so many bytes of lines per device to `told`; how it ended before all were told of

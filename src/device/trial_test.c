@@ -49,7 +49,9 @@ static void begin_trials(const char *flags) {
 
 static void expect_trial(const bti_driver *driver, bool good, const char *words) {
     bti_str reason = {0};
-    assert_int_equal(bti_trial(driver, BTI_KIND(BT_GPU), &reason), good);
+    bti_str unready = {0};
+    assert_int_equal(bti_trial(driver, BTI_KIND(BT_GPU), &reason, &unready), good);
+    bti_str_free(&unready);
     if (!strstr(bti_str_text(&reason), words)) fail_msg("\"%s\" does not say \"%s\"", bti_str_text(&reason), words);
     bti_str_free(&reason);
 }

@@ -68,6 +68,8 @@ bt_status bti_cuda_leave(bt_status status);
 
 /* --- probe.c --- */
 bool bti_cuda_likely(unsigned kinds, bti_str *reason);
+bt_status bti_cuda_ready(void);
+bool bti_cuda_broken(void);
 bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 /* The facts of our device `ordinal`, and libcuda's number of it. cuInit is called. */
 bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal);

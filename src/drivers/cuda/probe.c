@@ -24,14 +24,20 @@ BTI_RENEW_IN_CHILD(lock)
 static card cards[MOST];
 static int card_count;
 static bool listed, by_libcuda, nvml_ready, cuda_ready;
+static bool failed; /* none was listed, and not because there are none */
+
+static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu",
+                                    "/dev/nvgpu/igpu0"};
+static bool has_node(void) {
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        if (!access(nodes[i], F_OK)) return true;
+    return false;
+}
 
 bool bti_cuda_likely(unsigned kinds, bti_str *reason) {
-    static const char *const marks[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvhost-gpu",
-                                        "/dev/nvgpu/igpu0"};
     if (!(kinds & 1u << BT_GPU)) return false;
     if (bti_flag_bool(BTI_FLAG_cuda_path)) return true;
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (!access(marks[i], F_OK)) return true;
+    if (has_node() || !access("/proc/driver/nvidia/version", F_OK)) return true;
     bti_str_add(reason, "cuda: no NVIDIA driver is loaded (there is no /dev/nvidiactl)\n");
     return false;
 }
@@ -112,6 +118,7 @@ static bool list_by_nvml(bti_str *reason) {
     card_count = 0;
     for (unsigned i = 0; i < count && card_count < MOST; i++)
         card_count += nvml_card(i, version, &cards[card_count], &split, reason);
+    failed = count && !card_count;
     if (split)
         bti_str_add(reason,
                     "cuda: a GPU is split by MIG: of its parts those are listed that libcuda shows, one as a rule "
@@ -206,11 +213,33 @@ static void list(bti_str *reason) {
     if (listed) return;
     by_libcuda = false;
     bti_nowhere nowhere = bti_nowhere_begin();
-    if (!list_by_nvml(reason) && list_by_libcuda() != BT_OK) bti_str_addf(reason, "cuda: %s\n", bt_error_text());
+    failed = false;
+    if (!list_by_nvml(reason) && list_by_libcuda() != BT_OK) {
+        bti_str_addf(reason, "cuda: %s\n", bt_error_text());
+        failed = true;
+    }
     bti_nowhere_end(nowhere);
     if (!by_libcuda || !getenv("CUDA_VISIBLE_DEVICES")) qsort(cards, (size_t)card_count, sizeof *cards, by_location);
     for (int i = 0; i < card_count; i++) cards[i].facts.ordinal = i;
     listed = card_count > 0;
+}
+
+/* A container of a machine with a driver has files of it, and neither libraries nor devices. A mask that shows nothing is no fault. */
+bool bti_cuda_broken(void) {
+    pthread_mutex_lock(&lock);
+    bool broken = failed && !getenv("CUDA_VISIBLE_DEVICES");
+    pthread_mutex_unlock(&lock);
+    return broken && (has_node() || bti_cuda_has(BTI_CUDA_NVML) || bti_cuda_has(BTI_CUDA_DRIVER));
+}
+
+bt_status bti_cuda_ready(void) {
+    pthread_mutex_lock(&lock);
+    bt_status status = cuda_start();
+    const bti_device_facts *first = &cards[0].facts;
+    if (status == BT_OK && card_count)
+        status = bti_cuda_compiler_check(first->capability_major * 10 + first->capability_minor);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
