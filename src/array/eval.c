@@ -7,6 +7,7 @@
 #include "array/step.h"
 #include "base/flags.h"
 #include "base/fork.h"
+#include "base/guest.h"
 #include "base/trace.h"
 #include "compile/mark.h"
 #include "exec/exec.h"
@@ -113,6 +114,7 @@ bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     bool pending = mine.sets.count > 0;
     for (int i = 0; i < count && !pending; i++) pending = atomic_load(&nodes[i]->state) == BTI_PENDING;
     if (!pending) return BT_OK;
+    BTI_NO_CANCEL;
     BTI_TRY(bti_device_check_fork());
     bti_nodes wanted = {0};
     BTI_TRY(bti_eval_wanted(nodes, count, &wanted));

@@ -7,6 +7,7 @@
 
 #include "array/eval.h"
 #include "base/flags.h"
+#include "base/libraries.h"
 #include "base/log.h"
 #include "array/record.h"
 #include "exec/exec.h"
@@ -183,6 +184,7 @@ static void register_thread(void) {
     pthread_setspecific(thread_end, &mine);
     mine.registered = true;
     atomic_fetch_add(&threads_with_scopes, 1);
+    bti_libraries_watch_thread();
 }
 
 void *bti_scope_own(void *object, void (*release)(void *object)) {
@@ -295,13 +297,16 @@ void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
 /* --- public calls --------------------------------------------------------------------------------------------------- */
 
 bti_public bti_public_begin(const char *name) {
-    return (bti_public){.depth = bti_call_begin(name), .scope = mine.held.count, .sequence = bti_node_sequence()};
+    bti_public guard = {.depth = bti_call_begin(name), .scope = mine.held.count, .sequence = bti_node_sequence()};
+    if (guard.depth == 0) guard.modes = bti_modes_begin();
+    return guard;
 }
 
 static void finish(bti_public *guard) {
     if (guard->depth < 0) return;
     if (mine.held.count > guard->scope) release_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
+    if (guard->depth == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }
 

@@ -4,6 +4,7 @@
 
 #include <berth/array.h>
 
+#include "base/modes.h"
 #include "base/owned.h"
 #include "ir/node.h"
 
@@ -54,6 +55,7 @@ typedef struct bti_public {
     int depth;
     size_t scope;
     uint64_t sequence; /* nodes recorded from here on are this call's */
+    bti_modes modes;   /* the caller's, at depth 0 */
 } bti_public;
 bti_public bti_public_begin(const char *name);
 void bti_public_end(bti_public *guard);

@@ -4,7 +4,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 #include "base/cgroup.h"
 #include "base/flags.h"
 #include "base/fork.h"
+#include "base/guest.h"
 
 enum { HELPERS_MOST = 1023, WORDS = 16, SPIN_NS = 50000 };
 #define WAITING 0x80000000u
@@ -135,8 +135,10 @@ static int share_of_helpers(void) {
 }
 
 static void help(job *j) {
+    bti_guest guest = bti_guest_begin();
     while (do_piece(j))
         if (atomic_load_explicit(&j->helping, memory_order_relaxed) > share_of_helpers()) break;
+    bti_guest_end(&guest);
     atomic_fetch_sub(&j->helping, 1);
 }
 
@@ -162,18 +164,14 @@ static void *serve(void *argument) {
 }
 
 static void make_helpers(int wanted) {
-    sigset_t all, before; /* the program's signals are for its own threads */
     pthread_mutex_lock(&making);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int made = atomic_load(&helper_count);
     for (; made < wanted; made++) {
-        if (pthread_create(&helpers[made].thread, NULL, serve, &helpers[made])) break;
+        if (!bti_thread_start(&helpers[made].thread, BTI_STACK_WORK, serve, &helpers[made])) break;
         pthread_setname_np(helpers[made].thread, "berth-core");
         atomic_store(&helper_count, made + 1);
         set_idle(made);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     atomic_store(&made_for, wanted);
     pthread_mutex_unlock(&making);
 }

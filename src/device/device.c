@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/libraries.h"
 #include "base/trace.h"
 #include "device/registry.h"
 
@@ -31,10 +32,19 @@ bt_status bti_device_check_fork(void) {
                     atomic_load(&opened_by));
 }
 
+static bt_status open_driver(bt_device *device, const bti_lender *lender) {
+    bti_opening opening;
+    if (!device->driver->foreign) return device->driver->open(device->facts.ordinal, lender, &device->state);
+    BTI_TRY(bti_opening_try(&opening));
+    bt_status status = device->driver->open(device->facts.ordinal, lender, &device->state);
+    bti_opening_end(&opening);
+    return status;
+}
+
 static bt_status open_locked(bt_device *device) {
     pthread_once(&fork_once, watch_forks);
     const bti_lender lender = {device->id, bti_memory_lend, bti_memory_take_back};
-    BTI_TRY(device->driver->open(device->facts.ordinal, &lender, &device->state));
+    BTI_TRY(open_driver(device, &lender));
     bt_status status = bti_memory_open(device);
     if (status == BT_OK) {
         device->programs = bti_programs_new();

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/libraries.h"
 #include "base/quote.h"
 #include "device/registry.h"
 #include "device/trial.h"
@@ -133,6 +134,15 @@ static int keep_kinds(bti_device_facts *facts, int count, unsigned kinds) {
     return kept;
 }
 
+static bt_status probe(const bti_driver *driver, unsigned kinds, bti_device_facts *facts, int *count, bti_str *reason) {
+    bti_opening opening;
+    if (!driver->foreign) return driver->probe(kinds, facts, BTI_MAX_DEVICES, count, reason);
+    BTI_TRY(bti_opening_try(&opening));
+    bt_status status = driver->probe(kinds, facts, BTI_MAX_DEVICES, count, reason);
+    bti_opening_end(&opening);
+    return status;
+}
+
 static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
     int count = 0, order[BTI_MAX_DEVICES];
@@ -140,7 +150,7 @@ static void ask(const bti_driver *driver, unsigned kinds, const char *mask, acco
     bool likely = !driver->likely || driver->likely(kinds, &tried);
     if (likely && (!driver->foreign || bti_trial(driver, kinds, &fault, &unready))) {
         if (driver->foreign) bti_trial_open(driver, kinds, &opened, &end); /* before this process has called it */
-        if (driver->probe(kinds, facts, BTI_MAX_DEVICES, &count, &tried) != BT_OK)
+        if (probe(driver, kinds, facts, &count, &tried) != BT_OK)
             bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
     }
     count = keep_kinds(facts, count, kinds);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/libraries.h"
 #include "base/trace.h"
 #include "device/registry.h"
 
@@ -108,6 +109,15 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
     bti_trace_end(BTI_TRACE_LOAD, source->kernel ? name : bti_op_info(source->op)->name, start);
 }
 
+static bt_status load_into(bt_device *device, bti_program *program) {
+    bti_opening opening;
+    if (!device->driver->foreign) return device->driver->program_load(device->state, &program->source, &program->state);
+    BTI_TRY(bti_opening_try(&opening));
+    bt_status status = device->driver->program_load(device->state, &program->source, &program->state);
+    bti_opening_end(&opening);
+    return status;
+}
+
 static bt_status load(bt_device *device, const bti_program_source *source, uint64_t hash, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return no_memory();
@@ -126,7 +136,7 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
     }
     if (status == BT_OK) {
         uint64_t start = bti_trace_begin();
-        status = device->driver->program_load(device->state, &program->source, &program->state);
+        status = load_into(device, program);
         note_loading(source, start);
     }
     if (status == BT_OK) {

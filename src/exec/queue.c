@@ -1,10 +1,10 @@
 #include "exec/queue.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/fork.h"
+#include "base/guest.h"
 #include "base/recycle.h"
 #include "base/trace.h"
 #include "device/device.h"
@@ -115,35 +115,16 @@ uint64_t bti_queue_issued(int device) {
     return number;
 }
 
-static void wait_until(int device, uint64_t number, bool complete) {
-    queue *q = &queues[device];
-    if (atomic_load(&q->completed) >= number) return;
-    pthread_mutex_lock(&q->lock);
-    while ((complete ? atomic_load(&q->completed) : issued(q)) < number)
-        if ((q->head || q->flying) && !q->running) {
-            if (complete && q->flying && issued(q) >= number)
-                settle_first(q, false); /* nothing more is launched for it */
-            else
-                go_on(q, false);
-        } else {
-            q->waiting++;
-            pthread_cond_wait(&q->changed, &q->lock);
-            q->waiting--;
-        }
-    pthread_mutex_unlock(&q->lock);
-}
-
-void bti_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
-void bti_queue_issue(int device, uint64_t number) { wait_until(device, number, false); }
-
 static void *serve(void *argument) {
     queue *q = argument;
     bti_trace_serve((int)(q - queues));
     pthread_mutex_lock(&q->lock);
     while (!q->stop) {
-        if (q->kicked && (q->head || q->flying) && !q->running)
+        if (q->kicked && (q->head || q->flying) && !q->running) {
+            bti_guest guest = bti_guest_begin();
             go_on(q, true);
-        else {
+            bti_guest_end(&guest);
+        } else {
             if (!q->head && !q->flying) q->kicked = false;
             pthread_cond_wait(&q->work, &q->lock);
         }
@@ -152,21 +133,60 @@ static void *serve(void *argument) {
     return NULL;
 }
 
+/* Under the lock. */
+static void kick(queue *q) {
+    q->kicked = true;
+    if (!q->has_thread) {
+        q->stop = false;
+        q->has_thread = bti_thread_start(&q->thread, BTI_STACK_WORK, serve, q);
+    }
+    pthread_cond_signal(&q->work);
+}
+
+enum { ROOM = 256 << 10 }; /* bytes of stack that running a task may take */
+
+static bool has_work(const queue *q) { return (q->head || q->flying) && !q->running; }
+
+/* Runs tasks on the waiting thread as long as nobody else does. Called and left with the lock held. */
+static void run_as_guest(queue *q, uint64_t number, bool complete) {
+    bti_guest guest = bti_guest_begin();
+    while ((complete ? atomic_load(&q->completed) : issued(q)) < number && has_work(q))
+        if (complete && q->flying && issued(q) >= number)
+            settle_first(q, false); /* nothing more is launched for it */
+        else
+            go_on(q, false);
+    bool held = bti_signals_held();
+    if (held) pthread_mutex_unlock(&q->lock); /* they are delivered now */
+    bti_guest_end(&guest);
+    if (held) pthread_mutex_lock(&q->lock);
+}
+
+static void wait_until(int device, uint64_t number, bool complete) {
+    queue *q = &queues[device];
+    if (atomic_load(&q->completed) >= number) return;
+    BTI_NO_CANCEL;
+    bool here = bti_stack_left() >= ROOM;
+    pthread_mutex_lock(&q->lock);
+    while ((complete ? atomic_load(&q->completed) : issued(q)) < number) {
+        if (!here && has_work(q)) kick(q);
+        if (has_work(q) && (here || !q->has_thread)) {
+            run_as_guest(q, number, complete);
+        } else {
+            q->waiting++;
+            pthread_cond_wait(&q->changed, &q->lock);
+            q->waiting--;
+        }
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
+void bti_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
+void bti_queue_issue(int device, uint64_t number) { wait_until(device, number, false); }
+
 void bti_queue_kick(int device) {
     queue *q = &queues[device];
     pthread_mutex_lock(&q->lock);
-    if (q->head || q->flying) {
-        q->kicked = true;
-        if (!q->has_thread) {
-            sigset_t all, before; /* the program's signals are for its own threads */
-            sigfillset(&all);
-            pthread_sigmask(SIG_SETMASK, &all, &before);
-            q->stop = false;
-            q->has_thread = pthread_create(&q->thread, NULL, serve, q) == 0;
-            pthread_sigmask(SIG_SETMASK, &before, NULL);
-        }
-        pthread_cond_signal(&q->work);
-    }
+    if (q->head || q->flying) kick(q);
     pthread_mutex_unlock(&q->lock);
 }
 

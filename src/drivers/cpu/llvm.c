@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/fork.h"
+#include "base/libraries.h"
 #include "base/trace.h"
 
 /* The part of LLVM's C API that is used, as in llvm-c/ of LLVM 16 to 19; its handles are pointers. */
@@ -288,7 +289,7 @@ end:
     return status;
 }
 
-bt_status bti_llvm_compile(const bti_str *text, bti_target target, bti_str *object) {
+static bt_status compile_or_give_up(const bti_str *text, bti_target target, bti_str *object) {
     attempt here;
     bt_status status;
     BTI_TRY(ensure_open());
@@ -298,5 +299,44 @@ bt_status bti_llvm_compile(const bti_str *text, bti_target target, bti_str *obje
     else
         status = give_up(here.reason);
     running = NULL;
+    return status;
+}
+
+typedef struct wish {
+    const bti_str *text;
+    bti_target target;
+    bti_str *object;
+    bti_place place;
+    bt_status status;
+    bti_error *error;
+} wish;
+
+static void compile_aside(void *context) {
+    wish *of = context;
+    int depth = bti_call_begin(NULL);
+    bti_place before = bti_call_set_place(of->place);
+    bool quiet = bti_errors_quiet(true); /* the caller tells */
+    of->status = compile_or_give_up(of->text, of->target, of->object);
+    of->error = of->status == BT_OK ? NULL : bti_error_last();
+    bti_errors_quiet(quiet);
+    bti_call_set_place(before);
+    bti_call_end(depth);
+}
+
+static bt_status compile_with_stack(const bti_str *text, bti_target target, bti_str *object) {
+    if (bti_stack_left() >= BTI_STACK_COMPILE / 8) return compile_or_give_up(text, target, object);
+    wish of = {text, target, object, bti_call_place(), BT_OK, NULL};
+    if (!bti_with_stack(BTI_STACK_COMPILE, compile_aside, &of))
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no thread with a stack that LLVM needs can be made");
+    if (of.status != BT_OK) bti_fail_with(of.error);
+    bti_error_release(of.error);
+    return of.status;
+}
+
+bt_status bti_llvm_compile(const bti_str *text, bti_target target, bti_str *object) {
+    bti_opening opening;
+    if (!bti_opening_begin(&opening)) return bti_fail(BT_UNAVAILABLE, "LLVM: the process is ending");
+    bt_status status = compile_with_stack(text, target, object);
+    bti_opening_end(&opening);
     return status;
 }

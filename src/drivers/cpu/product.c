@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/cores.h"
+#include "base/libraries.h"
 #include "drivers/cpu/gather.h"
 #include "drivers/cpu/product_library.h"
 #include "drivers/cpu/product_tile.h"
@@ -49,6 +50,16 @@ static bt_status own_tile(const product *p, int64_t m, int64_t n, bti_matrix a, 
     bti_tile_multiply(p->target, p->dtype, m, n, p->k, a, b, out, scratch);
     if (scratch != few) bti_free(scratch);
     return BT_OK;
+}
+
+/* What was cut for a library. */
+static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < m; i += BTI_TILE_ROWS)
+        for (int64_t j = 0; j < n && status == BT_OK; j += BTI_TILE_COLUMNS)
+            status = own_tile(p, least(m - i, BTI_TILE_ROWS), least(n - j, BTI_TILE_COLUMNS), bti_matrix_part(&a, i, 0),
+                              bti_matrix_part(&b, 0, j), bti_matrix_part(&out, i, j));
+    return status;
 }
 
 static bt_status f32_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
@@ -139,7 +150,7 @@ static void cut(product *p) {
     p->tiles = ceil_div(p->m, p->tile_rows) * p->tiles_across;
 }
 
-static bt_status run_tile(const product *p, int64_t number) {
+static bt_status run_tile(const product *p, way *multiply, int64_t number) {
     int64_t batch = number / p->tiles, tile = number % p->tiles;
     int64_t row = tile / p->tiles_across * p->tile_rows, column = tile % p->tiles_across * p->tile_columns;
     const bti_walk *walk = &p->batches;
@@ -151,15 +162,32 @@ static bt_status run_tile(const product *p, int64_t number) {
         i = batch % walk->shape[axis];
         out.at += i * walk->stride[0][axis], a.at += i * walk->stride[1][axis], b.at += i * walk->stride[2][axis];
     }
-    return p->way(p, least(p->m - row, p->tile_rows), least(p->n - column, p->tile_columns),
-                  bti_matrix_part(&a, row, 0), bti_matrix_part(&b, 0, column), bti_matrix_part(&out, row, column));
+    return multiply(p, least(p->m - row, p->tile_rows), least(p->n - column, p->tile_columns),
+                    bti_matrix_part(&a, row, 0), bti_matrix_part(&b, 0, column), bti_matrix_part(&out, row, column));
 }
 
-static void run_tiles(void *context, int64_t begin, int64_t end) {
-    product *p = context;
+static void run_each(product *p, way *multiply, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
-        bt_status status = run_tile(p, i);
+        bt_status status = run_tile(p, multiply, i);
         if (status != BT_OK) atomic_store(&p->status, (int)status);
+    }
+}
+
+/* A library's kernel may use the stack pointer as it likes, so no signal comes in between. Once the process is ending no library is
+ * called any more. */
+static void run_tiles(void *context, int64_t begin, int64_t end) {
+    static bti_library_calls calls[BT_DTYPE_COUNT];
+    product *p = context;
+    if (p->way == own_tile) {
+        run_each(p, own_tile, begin, end);
+    } else if (!bti_libraries_enter(&calls[p->dtype])) {
+        run_each(p, own_tiles, begin, end);
+    } else {
+        bti_guest guest = bti_guest_begin();
+        bti_hold_signals();
+        run_each(p, p->way, begin, end);
+        bti_libraries_leave();
+        bti_guest_end(&guest);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/fork.h"
 #include "base/error.h"
+#include "base/libraries.h"
 #include "drivers/cpu/primitive_cache.h"
 #include "drivers/cpu/product_dnnl.h"
 
@@ -156,9 +157,12 @@ static void open_library(library *l) {
 static bool has(library *l) {
     int found = atomic_load_explicit(&l->found, memory_order_acquire);
     if (found) return found > 0;
+    bti_opening opening;
+    if (!bti_opening_begin(&opening)) return false;
     pthread_mutex_lock(&lock);
     if (!atomic_load(&l->found)) open_library(l);
     pthread_mutex_unlock(&lock);
+    bti_opening_end(&opening);
     return atomic_load(&l->found) > 0;
 }
 

@@ -1,0 +1,128 @@
+#include "base/libraries.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/error.h"
+
+enum { PATIENCE_MS = 10000 }; /* should who is inside wait for the thread that ends the process */
+
+static atomic_int inside, opening; /* threads */
+static atomic_bool gone;
+static _Thread_local int depth;     /* of enters */
+static _Thread_local int opened_at; /* the depth of the outermost opening; 0: none */
+static _Thread_local bool ending, watched;
+
+bool bti_libraries_gone(void) { return atomic_load_explicit(&gone, memory_order_relaxed); }
+
+static void wait_for_others(atomic_int *count, int own) {
+    for (int ms = 0; atomic_load(count) > own && ms < PATIENCE_MS; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void at_exit(void) {
+    ending = true; /* on this thread even what is under way is not gone on with */
+    atomic_store(&gone, true);
+    wait_for_others(&inside, depth > 0);
+}
+
+static bool enter(void) {
+    if (ending) return false;
+    if (!depth) {
+        atomic_fetch_add(&inside, 1);
+        if (atomic_load(&gone)) {
+            atomic_fetch_sub(&inside, 1);
+            return false;
+        }
+    }
+    depth++;
+    return true;
+}
+
+static void begin_opening(void) {
+    if (opened_at) return;
+    opened_at = depth;
+    atomic_fetch_add(&opening, 1);
+}
+
+void bti_libraries_leave(void) {
+    if (opened_at == depth) {
+        atexit(at_exit); /* if there is no memory for it, an older registration does nearly as well */
+        opened_at = 0;
+        atomic_fetch_sub(&opening, 1);
+    }
+    if (--depth == 0) atomic_fetch_sub(&inside, 1);
+}
+
+/* In a forked child nobody else is inside. */
+static void in_child(void) {
+    atomic_store(&inside, depth > 0);
+    atomic_store(&opening, opened_at > 0);
+}
+
+/* Our code stays mapped, whatever is closed: threads of ours may run in it, and exit handlers are to. */
+static void stay(void) {
+    Dl_info self;
+    if (dladdr((void *)(uintptr_t)at_exit, &self) && self.dli_fname)
+        (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    pthread_atfork(NULL, NULL, in_child);
+    atexit(at_exit);
+}
+
+enum { FRESH_ALL = 64, FRESH = 4096 }; /* calls of a kind: the first ones, and each FRESH_ALL-th up to that */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+bool bti_libraries_enter(bti_library_calls *calls) {
+    if (!enter()) return false;
+    if (atomic_load_explicit(&calls->count, memory_order_relaxed) < FRESH) {
+        unsigned before = atomic_fetch_add_explicit(&calls->count, 1, memory_order_relaxed);
+        if (before < FRESH_ALL || before % FRESH_ALL == 0) begin_opening();
+    }
+    return true;
+}
+
+bool bti_opening_begin(bti_opening *of) {
+    pthread_once(&once, stay);
+    if (!enter()) return false;
+    begin_opening();
+    of->calm = bti_calm_begin();
+    of->modes = bti_modes_begin();
+    return true;
+}
+
+bt_status bti_opening_try(bti_opening *of) {
+    if (bti_opening_begin(of)) return BT_OK;
+    return bti_fail(BT_UNAVAILABLE,
+                    "the process is ending: exit handlers of the libraries that this needs run before this call; "
+                    "register the handler that makes it after the first use of the device, and it runs before them");
+}
+
+void bti_opening_end(const bti_opening *of) {
+    bti_libraries_leave();
+    bti_modes_end(&of->modes);
+    bti_calm_end(&of->calm);
+}
+
+/* --- threads that end the process ---------------------------------------------------------------------------------- */
+
+/* A library's own handlers are registered while it is opened, and ours only after: between the two nothing of ours would run first. What
+ * runs before any exit handler are the destructors of the calling thread's variables, as C++ has them. They run when a thread ends, too,
+ * which then waits for nothing but an opening. */
+extern int __cxa_thread_atexit_impl(void (*destroy)(void *object), void *object, void *library) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static void at_thread_exit(void *unused) {
+    (void)unused;
+    wait_for_others(&opening, opened_at > 0);
+}
+
+void bti_libraries_watch_thread(void) {
+    if (watched || !__cxa_thread_atexit_impl) return;
+    watched = true;
+    __cxa_thread_atexit_impl(at_thread_exit, NULL, &__dso_handle);
+}
+
+__attribute__((constructor)) static void watch_first_thread(void) { bti_libraries_watch_thread(); }
