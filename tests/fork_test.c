@@ -133,12 +133,68 @@ static void a_fork_in_the_midst_of_work_does_not_hang_the_child(void **state) {
     bt_release(x);
 }
 
+static void ignore(void *data) { *(bool *)data = true; }
+
+/* What waits for work says that it cannot; what does not wait works. */
+static int waits_for_nothing(void *data) {
+    bt_array *pending = data;
+    bt_profile *profile = bt_profile_start();
+    bool called = false;
+    double seconds;
+    char text[32];
+    CHECK(!profile && !refused(bt_error_status()));
+    bt_error_clear();
+    bt_synchronize();
+    CHECK(!refused(bt_error_status()) && strstr(bt_error_text(), "bt_synchronize"));
+    bt_error_clear();
+    seconds = bt_time(ignore, &called);
+    CHECK(seconds != seconds && !called && !refused(bt_error_status()) && strstr(bt_error_text(), "bt_time"));
+    bt_error_clear();
+    CHECK(!bt_timeit(ignore, &called, 2, 1, &seconds) && !called && !refused(bt_error_status()));
+    CHECK(!refused(bt_block(pending)) && (bt_eval(pending) == BT_OK || !refused(bt_error_status())));
+    bt_error_clear();
+    seconds = bt_item(pending);
+    CHECK(seconds != seconds && !refused(bt_error_status()));
+    BT_SCOPE {
+        bt_shared *shared = bt_shared_new(bt_ones(BT_F32, 2), NULL);
+        CHECK(!shared || !refused(bt_read(bt_value(shared), text, 2 * sizeof(float))));
+        CHECK(bt_save("/dev/null", (const char *const[]){"x"}, &pending, 1, NULL) != BT_OK);
+        bt_array *y = bt_mul(pending, pending), *gradient = bt_grad1(y, pending);
+        CHECK(!refused(bt_eval(gradient)));
+    }
+    bt_memory_trim(bt_device_of(pending));
+    bt_print(pending);
+    CHECK(!refused(bt_shutdown()));
+    bt_release(pending);
+    return 0;
+}
+
+static bt_array *much_work(void) {
+    bt_array *x = bt_ones(BT_F32, 600, 600);
+    for (int i = 0; i < 12; i++) x = bt_mul(bt_matmul(x, x), bt_num(1.0 / 600));
+    return bt_max(x, BT_ALL, false);
+}
+
+static void a_child_does_not_wait_for_its_parents_work(void **state) {
+    fresh("");
+    for (int i = 0; i < 3; i++) {
+        bt_array *x = NULL;
+        BT_SCOPE
+            bt_assign(&x, much_work());
+        if (i < 2) OK(bt_eval(x)); /* queued and running; then only recorded */
+        assert_int_equal(in_child(waits_for_nothing, x), 0);
+        READS(x, 1);
+        bt_release(x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_forked_before_any_device_is_like_any_process),
         cmocka_unit_test(a_child_that_touches_a_device_gets_an_error),
         cmocka_unit_test(after_a_shutdown_children_are_free_again),
         cmocka_unit_test(a_fork_in_the_midst_of_work_does_not_hang_the_child),
+        cmocka_unit_test(a_child_does_not_wait_for_its_parents_work),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

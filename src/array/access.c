@@ -240,6 +240,8 @@ void bt_print(bt_array *x) {
 /* --- the end ---------------------------------------------------------------------------------------------------------- */
 
 void bt_synchronize(void) {
+    BTI_PUBLIC("bt_synchronize");
+    if (bti_device_check_fork() != BT_OK) return;
     (void)!bti_eval_nodes(NULL, 0, false);
     bti_exec_finish();
 }

@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/recycle.h"
 #include "base/trace.h"
 #include "exec/fit.h"
 #include "exec/queue.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(list_lock)
 static bti_buffer *live[BTI_MAX_DEVICES];
 static atomic_uint_fast64_t alive;
 uint64_t bti_buffers_alive(void) { return atomic_load(&alive); }

@@ -163,7 +163,7 @@ static void run_as_guest(queue *q, uint64_t number, bool complete) {
 
 static void wait_until(int device, uint64_t number, bool complete) {
     queue *q = &queues[device];
-    if (atomic_load(&q->completed) >= number) return;
+    if (atomic_load(&q->completed) >= number || bti_device_forked()) return; /* in a child nobody runs it */
     BTI_NO_CANCEL;
     bool here = bti_stack_left() >= ROOM;
     pthread_mutex_lock(&q->lock);
@@ -185,6 +185,7 @@ void bti_queue_issue(int device, uint64_t number) { wait_until(device, number, f
 
 void bti_queue_kick(int device) {
     queue *q = &queues[device];
+    if (bti_device_forked()) return;
     pthread_mutex_lock(&q->lock);
     if (q->head || q->flying) kick(q);
     pthread_mutex_unlock(&q->lock);

@@ -274,6 +274,8 @@ bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **te
     BTI_PUBLIC("bt_profile_stop");
     if (text) *text = NULL;
     if (!profile) return bti_fail(BT_INVALID_ARGUMENT, "the profile is NULL");
+    if (bti_device_forked()) bti_free(profile);
+    BTI_TRY(bti_device_check_fork());
     bt_synchronize();
     bti_trace_log log;
     bool collected = bti_trace_collect(profile->since, &log);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "device/device.h"
 #include "view/trace.h"
 
 static double now(void) {
@@ -20,9 +21,17 @@ static double time_loops(bt_timed_fn *fn, void *data, int64_t loops) {
     return now() - start;
 }
 
+/* The name stands for this check only: what fn calls goes by its own. */
+static bool may_wait(const char *name) {
+    int depth = bti_call_begin(name);
+    bt_status status = bti_device_check_fork();
+    bti_call_end(depth);
+    return status == BT_OK;
+}
+
 double bt_time(bt_timed_fn *fn, void *data) {
-    if (fn) return time_loops(fn, data, 1);
-    (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_time: the function is NULL");
+    if (fn && may_wait("bt_time")) return time_loops(fn, data, 1);
+    if (!fn) (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_time: the function is NULL");
     return NAN;
 }
 
@@ -42,6 +51,7 @@ char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *se
                    : bti_fail(BT_INVALID_ARGUMENT, "bt_timeit: the function is NULL"));
         return NULL;
     }
+    if (!may_wait("bt_timeit")) return NULL;
     double once = time_loops(fn, data, 1);
     if (loops == 0) loops = once >= 0.2 ? 1 : (int64_t)ceil(0.2 / (once > 1e-8 ? once : 1e-8));
     double sum = 0, squares = 0;
