@@ -8,6 +8,8 @@
  *     dist.h      one model on several devices                 train.h     data loading and the fit loop
  *     file.h      safetensors, .npy, CSV                       view.h      explaining and timing what runs
  *     task.h      functions and actors in processes of their own
+ *
+ * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
 #ifndef BERTH_H
 #define BERTH_H

@@ -121,7 +121,7 @@ bt_status bt_item_at(bt_array *x, const int64_t *index, double *value) {
 }
 
 double bt_item(bt_array *x) {
-    BTI_PUBLIC("bt_item");
+    BTI_PUBLIC_WAITING("bt_item");
     static const int64_t origin[BTI_MAX_RANK];
     double value = NAN;
     if (!bti_array_error(x) && bt_count(x) != 1) {
@@ -240,7 +240,7 @@ void bt_print(bt_array *x) {
 /* --- the end ---------------------------------------------------------------------------------------------------------- */
 
 void bt_synchronize(void) {
-    BTI_PUBLIC("bt_synchronize");
+    BTI_PUBLIC_WAITING("bt_synchronize");
     if (bti_device_check_fork() != BT_OK) return;
     (void)!bti_eval_nodes(NULL, 0, false);
     bti_exec_finish();

@@ -252,7 +252,7 @@ static bt_status check(const bt_array *x) {
 }
 
 bt_status bt_eval_all(bt_array *const *arrays, int count) {
-    BTI_PUBLIC("bt_eval");
+    BTI_PUBLIC_WAITING("bt_eval");
     BTI_TRY(bti_check_list(arrays, count, "arrays"));
     BTI_VEC(bti_node *) nodes = {0};
     bt_status status = BT_OK;
@@ -268,19 +268,19 @@ bt_status bt_eval_all(bt_array *const *arrays, int count) {
 }
 
 bt_status bt_eval(bt_array *x) {
-    BTI_PUBLIC("bt_eval");
+    BTI_PUBLIC_WAITING("bt_eval");
     BTI_TRY(check(x));
     return bt_eval_all(&x, 1);
 }
 
 bt_status bt_block(bt_array *x) {
-    BTI_PUBLIC("bt_block");
+    BTI_PUBLIC_WAITING("bt_block");
     BTI_TRY(check(x));
     return bti_block_node(bti_node_of(x));
 }
 
 bt_status bt_read(bt_array *x, void *data, size_t bytes) {
-    BTI_PUBLIC("bt_read");
+    BTI_PUBLIC_WAITING("bt_read");
     BTI_TRY(check(x));
     bti_node *node = bti_node_of(x);
     if (!node->symbolic && bytes != (size_t)bti_node_bytes(node)) {

@@ -3,6 +3,7 @@
 #define BTI_ARRAY_HANDLE_H
 
 #include <berth/array.h>
+#include <pthread.h>
 
 #include "base/modes.h"
 #include "base/owned.h"
@@ -64,6 +65,10 @@ bt_array *bti_public_result(bti_public *guard, bt_array *result);
 bt_array *bti_public_keep(bti_public *guard, bt_array *result);
 #define BTI_PUBLIC(name) \
     bti_public bti_public_ __attribute__((cleanup(bti_public_end), unused)) = bti_public_begin(name)
+/* The same for a call that waits: where the user calls it, a cancellation that the thread was asked for happens, as nothing is held yet. */
+#define BTI_PUBLIC_WAITING(name) \
+    BTI_PUBLIC(name);            \
+    if (bti_public_.depth == 0) pthread_testcancel()
 #define BTI_RETURN(result) return bti_public_result(&bti_public_, (result))
 
 /* --- placement ------------------------------------------------------------------------------------------------------ */

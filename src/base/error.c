@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/fork.h"
+#include "base/guest.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -282,6 +283,7 @@ void bt_set_log_sink(bt_log_sink *new_sink, void *data) {
 }
 
 void bti_log(const char *format, ...) {
+    BTI_NO_CANCEL;
     bti_str line = {0};
     va_list arguments;
     va_start(arguments, format);

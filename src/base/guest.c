@@ -108,7 +108,7 @@ bool bti_with_stack(size_t stack, void (*body)(void *context), void *context) {
         body(context);
         return true;
     }
-    if (!bti_thread_start(&thread, 2 * stack, run_moved, &of)) return false;
+    if (!bti_thread_start(&thread, 8 * stack, run_moved, &of)) return false;
     pthread_join(thread, NULL);
     return true;
 }

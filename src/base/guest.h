@@ -33,13 +33,13 @@ bti_calm bti_calm_begin(void);
 void bti_calm_end(const bti_calm *calm);
 
 /* A thread of our own: no asynchronous signal reaches it, it begins in the default modes, and its stack has STACK bytes at least. */
-enum { BTI_STACK_WORK = 2 << 20, BTI_STACK_COMPILE = 8 << 20 };
+enum { BTI_STACK_WORK = 2 << 20, BTI_STACK_LIBRARY = 1 << 20 /* what compilers and drivers may take */ };
 bool bti_thread_start(pthread_t *thread, size_t stack, void *(*body)(void *argument), void *argument);
 
 /* Bytes of stack that the calling thread has left; SIZE_MAX where the system does not tell. */
 size_t bti_stack_left(void);
-/* Runs body(context), which needs that much stack: here, or, if the thread has less, on a thread that is made for it. False: there is
- * neither. */
+/* Runs body(context), which needs that much stack: here, or, if the thread has less, on a thread that is made for it, with plenty. False:
+ * there is neither. */
 bool bti_with_stack(size_t stack, void (*body)(void *context), void *context);
 
 /* The thread cannot be cancelled while the variable lives: it may hold locks. */

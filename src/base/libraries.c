@@ -93,17 +93,54 @@ bool bti_opening_begin(bti_opening *of) {
     return true;
 }
 
-bt_status bti_opening_try(bti_opening *of) {
-    if (bti_opening_begin(of)) return BT_OK;
-    return bti_fail(BT_UNAVAILABLE,
-                    "the process is ending: exit handlers of the libraries that this needs run before this call; "
-                    "register the handler that makes it after the first use of the device, and it runs before them");
-}
-
 void bti_opening_end(const bti_opening *of) {
     bti_libraries_leave();
     bti_modes_end(&of->modes);
     bti_calm_end(&of->calm);
+}
+
+/* --- calls that need room ------------------------------------------------------------------------------------------- */
+
+typedef struct call {
+    bt_status (*body)(void *context);
+    void *context;
+    bti_place place;
+    bt_status status;
+    bti_error *error;
+} call;
+
+static void run_aside(void *context) {
+    call *of = context;
+    int calls = bti_call_begin(NULL);
+    bti_place before = bti_call_set_place(of->place);
+    bool quiet = bti_errors_quiet(true); /* the caller tells */
+    of->status = of->body(of->context);
+    of->error = of->status == BT_OK ? NULL : bti_error_last();
+    bti_errors_quiet(quiet);
+    bti_call_set_place(before);
+    bti_call_end(calls);
+}
+
+static bt_status with_stack(bt_status (*body)(void *context), void *context) {
+    call of = {body, context, bti_call_place(), BT_OK, NULL};
+    if (bti_stack_left() >= BTI_STACK_LIBRARY) return body(context);
+    if (!bti_with_stack(BTI_STACK_LIBRARY, run_aside, &of))
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no thread with the stack that a library needs can be made");
+    if (of.status != BT_OK) bti_fail_with(of.error);
+    bti_error_tell(of.error);
+    bti_error_release(of.error);
+    return of.status;
+}
+
+bt_status bti_libraries_open(bt_status (*body)(void *context), void *context) {
+    bti_opening begun;
+    if (!bti_opening_begin(&begun))
+        return bti_fail(BT_UNAVAILABLE, "the process is ending: exit handlers of the library that this needs run "
+                                        "before this call; register the handler that "
+                                        "makes it after the first use of the device, and it runs before them");
+    bt_status status = with_stack(body, context);
+    bti_opening_end(&begun);
+    return status;
 }
 
 /* --- threads that end the process ---------------------------------------------------------------------------------- */

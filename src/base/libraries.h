@@ -30,8 +30,10 @@ typedef struct bti_opening {
     bti_calm calm;
 } bti_opening;
 bool bti_opening_begin(bti_opening *opening);
-bt_status bti_opening_try(bti_opening *opening); /* UNAVAILABLE where begin says no */
 void bti_opening_end(const bti_opening *opening);
+/* body(context) in an opening, with a stack that compilers need: on a thread of its own if the caller has less; its error is the
+ * caller's. UNAVAILABLE when the process is ending. */
+bt_status bti_libraries_open(bt_status (*body)(void *context), void *context);
 
 /* This thread, should it call exit, waits as said; called once or more by threads that use the library. */
 void bti_libraries_watch_thread(void);

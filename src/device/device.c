@@ -32,19 +32,15 @@ bt_status bti_device_check_fork(void) {
                     atomic_load(&opened_by));
 }
 
-static bt_status open_driver(bt_device *device, const bti_lender *lender) {
-    bti_opening opening;
-    if (!device->driver->foreign) return device->driver->open(device->facts.ordinal, lender, &device->state);
-    BTI_TRY(bti_opening_try(&opening));
-    bt_status status = device->driver->open(device->facts.ordinal, lender, &device->state);
-    bti_opening_end(&opening);
-    return status;
+static bt_status open_driver(void *opened) {
+    bt_device *device = opened;
+    const bti_lender lender = {device->id, bti_memory_lend, bti_memory_take_back};
+    return device->driver->open(device->facts.ordinal, &lender, &device->state);
 }
 
 static bt_status open_locked(bt_device *device) {
     pthread_once(&fork_once, watch_forks);
-    const bti_lender lender = {device->id, bti_memory_lend, bti_memory_take_back};
-    BTI_TRY(open_driver(device, &lender));
+    BTI_TRY(device->driver->foreign ? bti_libraries_open(open_driver, device) : open_driver(device));
     bt_status status = bti_memory_open(device);
     if (status == BT_OK) {
         device->programs = bti_programs_new();
@@ -78,6 +74,7 @@ bt_status bti_device_open(int id) {
     BTI_TRY(bti_registry_check(0));
     device = bti_registry_at(id);
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "there is no device number %d", id);
+    BTI_NO_CANCEL;
     pthread_mutex_lock(&device->lock);
     bt_status status = BT_OK;
     if (atomic_load(&device->retired))

@@ -134,47 +134,58 @@ static int keep_kinds(bti_device_facts *facts, int count, unsigned kinds) {
     return kept;
 }
 
-static bt_status probe(const bti_driver *driver, unsigned kinds, bti_device_facts *facts, int *count, bti_str *reason) {
-    bti_opening opening;
-    if (!driver->foreign) return driver->probe(kinds, facts, BTI_MAX_DEVICES, count, reason);
-    BTI_TRY(bti_opening_try(&opening));
-    bt_status status = driver->probe(kinds, facts, BTI_MAX_DEVICES, count, reason);
-    bti_opening_end(&opening);
-    return status;
+typedef struct question {
+    const bti_driver *driver;
+    unsigned kinds;
+    bti_device_facts *facts;
+    bool likely;
+    int count;
+    bti_str tried, fault, unready, opened, end;
+} question;
+
+static bt_status probe(void *context) {
+    question *of = context;
+    return of->driver->probe(of->kinds, of->facts, BTI_MAX_DEVICES, &of->count, &of->tried);
+}
+
+static void ask_driver(question *of) {
+    const bti_driver *driver = of->driver;
+    of->likely = !driver->likely || driver->likely(of->kinds, &of->tried);
+    if (!of->likely || (driver->foreign && !bti_trial(driver, of->kinds, &of->fault, &of->unready))) return;
+    if (driver->foreign)
+        bti_trial_open(driver, of->kinds, &of->opened, &of->end); /* before this process has called it */
+    if ((driver->foreign ? bti_libraries_open(probe, of) : probe(of)) != BT_OK)
+        bti_str_addf(&of->tried, "%s: %s\n", driver->name, bt_error_text());
 }
 
 static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
-    int count = 0, order[BTI_MAX_DEVICES];
-    bti_str tried = {0}, fault = {0}, unready = {0}, opened = {0}, end = {0};
-    bool likely = !driver->likely || driver->likely(kinds, &tried);
-    if (likely && (!driver->foreign || bti_trial(driver, kinds, &fault, &unready))) {
-        if (driver->foreign) bti_trial_open(driver, kinds, &opened, &end); /* before this process has called it */
-        if (probe(driver, kinds, facts, &count, &tried) != BT_OK)
-            bti_str_addf(&tried, "%s: %s\n", driver->name, bt_error_text());
-    }
-    count = keep_kinds(facts, count, kinds);
+    int order[BTI_MAX_DEVICES];
+    question of = {.driver = driver, .kinds = kinds, .facts = facts};
+    ask_driver(&of);
+    int count = keep_kinds(facts, of.count, kinds);
     for (int i = 0; i < count; i++)
         if (facts[i].kind == BT_GPU && !is_opencl(driver)) note_card(&facts[i]);
     int shown = apply_mask(driver, facts, count, mask, order, &told->mask);
-    if (likely)
-        note_broken(driver, count, shown, bti_str_text(&tried), bti_str_text(&fault), bti_str_text(&unready), told);
+    if (of.likely)
+        note_broken(driver, count, shown, bti_str_text(&of.tried), bti_str_text(&of.fault), bti_str_text(&of.unready),
+                    told);
     for (int i = 0; i < shown; i++) {
-        char *details = bti_trial_told(&opened, facts[order[i]].ordinal);
-        if (!details && end.length) details = bti_strdup(bti_str_text(&end));
-        if (!add_device(driver, &facts[order[i]], unready.length > 0, details, told)) break;
+        char *details = bti_trial_told(&of.opened, facts[order[i]].ordinal);
+        if (!details && of.end.length) details = bti_strdup(bti_str_text(&of.end));
+        if (!add_device(driver, &facts[order[i]], of.unready.length > 0, details, told)) break;
     }
-    bti_str_free(&unready);
-    bti_str_free(&opened);
-    bti_str_free(&end);
+    bti_str_free(&of.unready);
+    bti_str_free(&of.opened);
+    bti_str_free(&of.end);
     for (int kind = 0; kind < BT_KIND_COUNT; kind++)
         if (kinds & BTI_KIND(kind)) {
-            bti_str_add(&told->tried[kind], bti_str_text(&tried));
-            bti_str_add(&told->tried[kind], bti_str_text(&fault));
-            bti_str_add_bytes(&told->fault[kind], bti_str_text(&fault), strcspn(bti_str_text(&fault), "\n"));
+            bti_str_add(&told->tried[kind], bti_str_text(&of.tried));
+            bti_str_add(&told->tried[kind], bti_str_text(&of.fault));
+            bti_str_add_bytes(&told->fault[kind], bti_str_text(&of.fault), strcspn(bti_str_text(&of.fault), "\n"));
         }
-    bti_str_free(&tried);
-    bti_str_free(&fault);
+    bti_str_free(&of.tried);
+    bti_str_free(&of.fault);
 }
 
 static unsigned named_kinds(const bti_sim_spec *spec) {

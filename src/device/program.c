@@ -109,13 +109,10 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
     bti_trace_end(BTI_TRACE_LOAD, source->kernel ? name : bti_op_info(source->op)->name, start);
 }
 
-static bt_status load_into(bt_device *device, bti_program *program) {
-    bti_opening opening;
-    if (!device->driver->foreign) return device->driver->program_load(device->state, &program->source, &program->state);
-    BTI_TRY(bti_opening_try(&opening));
-    bt_status status = device->driver->program_load(device->state, &program->source, &program->state);
-    bti_opening_end(&opening);
-    return status;
+static bt_status load_state(void *loaded) {
+    bti_program *program = loaded;
+    bt_device *device = program->device;
+    return device->driver->program_load(device->state, &program->source, &program->state);
 }
 
 static bt_status load(bt_device *device, const bti_program_source *source, uint64_t hash, bti_program **loaded) {
@@ -136,7 +133,7 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
     }
     if (status == BT_OK) {
         uint64_t start = bti_trace_begin();
-        status = load_into(device, program);
+        status = device->driver->foreign ? bti_libraries_open(load_state, program) : load_state(program);
         note_loading(source, start);
     }
     if (status == BT_OK) {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/guest.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/quote.h"
@@ -135,6 +136,7 @@ static void notice_mask_change(void) {
 void bti_registry_ensure(unsigned kinds) {
     kinds |= BTI_KIND(BT_CPU);
     if ((atomic_load_explicit(&known, memory_order_acquire) & kinds) == kinds) return;
+    BTI_NO_CANCEL;
     bti_str notices = {0};
     pthread_mutex_lock(&lock);
     bti_error *before = bti_error_last();

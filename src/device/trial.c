@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/guest.h"
 #include "base/trace.h"
 #include "device/device.h"
 
@@ -123,6 +124,18 @@ static void open_in_child(const bti_driver *driver, unsigned kinds, int report) 
 
 typedef void child_work(const bti_driver *driver, unsigned kinds, int report);
 
+typedef struct child {
+    child_work *work;
+    const bti_driver *driver;
+    unsigned kinds;
+    int report;
+} child;
+
+static void run_child(void *context) {
+    const child *of = context;
+    of->work(of->driver, of->kinds, of->report);
+}
+
 static bool start(trial *t, child_work *work, const bti_driver *driver, unsigned kinds) {
     int report[2], said[2];
     if (pipe2(report, O_CLOEXEC)) return false;
@@ -134,7 +147,7 @@ static bool start(trial *t, child_work *work, const bti_driver *driver, unsigned
     t->child = fork();
     if (!t->child) {
         bti_trial_behave(said[1]);
-        work(driver, kinds, report[1]);
+        (void)bti_with_stack(BTI_STACK_LIBRARY, run_child, &(child){work, driver, kinds, report[1]});
         _exit(0);
     }
     close(report[1]);

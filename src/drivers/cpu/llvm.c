@@ -306,37 +306,13 @@ typedef struct wish {
     const bti_str *text;
     bti_target target;
     bti_str *object;
-    bti_place place;
-    bt_status status;
-    bti_error *error;
 } wish;
 
-static void compile_aside(void *context) {
-    wish *of = context;
-    int depth = bti_call_begin(NULL);
-    bti_place before = bti_call_set_place(of->place);
-    bool quiet = bti_errors_quiet(true); /* the caller tells */
-    of->status = compile_or_give_up(of->text, of->target, of->object);
-    of->error = of->status == BT_OK ? NULL : bti_error_last();
-    bti_errors_quiet(quiet);
-    bti_call_set_place(before);
-    bti_call_end(depth);
-}
-
-static bt_status compile_with_stack(const bti_str *text, bti_target target, bti_str *object) {
-    if (bti_stack_left() >= BTI_STACK_COMPILE / 8) return compile_or_give_up(text, target, object);
-    wish of = {text, target, object, bti_call_place(), BT_OK, NULL};
-    if (!bti_with_stack(BTI_STACK_COMPILE, compile_aside, &of))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no thread with a stack that LLVM needs can be made");
-    if (of.status != BT_OK) bti_fail_with(of.error);
-    bti_error_release(of.error);
-    return of.status;
+static bt_status fulfil(void *context) {
+    const wish *of = context;
+    return compile_or_give_up(of->text, of->target, of->object);
 }
 
 bt_status bti_llvm_compile(const bti_str *text, bti_target target, bti_str *object) {
-    bti_opening opening;
-    if (!bti_opening_begin(&opening)) return bti_fail(BT_UNAVAILABLE, "LLVM: the process is ending");
-    bt_status status = compile_with_stack(text, target, object);
-    bti_opening_end(&opening);
-    return status;
+    return bti_libraries_open(fulfil, &(wish){text, target, object});
 }
