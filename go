@@ -170,7 +170,8 @@ part_headers() {
     [ -f include/berth.h ] || skip "no include/berth.h yet"
     have g++ || skip "no g++"
     echo '#include <berth.h>' | g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ - || return 1
-    g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only tests/headers.cc || return 1
+    g++ -std=c++17 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only tests/headers.cc || return 1
+    ! have clang++ || clang++ -std=c++17 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only tests/headers.cc || return 1
     # In C each header stands alone, in the plain standard.
     local header rc=0
     for header in include/berth.h include/berth/*.h; do

@@ -21,6 +21,7 @@ static int arrays() {
         BT_TRANSFERS(BT_TRANSFERS_ERROR) a = bt_matmul(a, bt_transpose(a));
         bt_print(bt_where(c, a, b));
         BT_TEXT text = bt_repr(d);
+        if (!text) return 1;
         double value = 0;
         if (bt_eval(a) != BT_OK || bt_block(a) != BT_OK || bt_item_at(a, shape.size, &value) != BT_OK) return 1;
         return bt_item(b) == value ? scalar.rank : shape.rank;
@@ -64,4 +65,31 @@ static int models() {
     return 0;
 }
 
-int main() { return arrays() + functions() + models(); }
+#define HIDE .num_gpus = 0
+static bt_status nothing(bt_task *) { return BT_OK; }
+BT_REMOTE(nothing);
+static bt_status hides(bt_task *) { return BT_OK; }
+BT_REMOTE(hides, .num_cpus = 1, HIDE, .resources = {{"license", 1}}, .max_retries = 3);
+
+static int options() {
+    if (bt_runtime_init(.num_cpus = 2, .num_gpus = 1) != BT_OK) return 1;
+    BT_SCOPE {
+        bt_ref *ref = bt_remote_named(nullptr, "hides", BT_OPTIONS(.priority = 5), nullptr, 0);
+        ref = bti_remote(&bti_remote_nothing, BT_OPTIONS(), nullptr, 0);
+        ref = bti_remote(&bti_remote_hides, BT_OPTIONS(HIDE), nullptr, 0);
+        bt_task_options bundles[] = {BT_BUNDLE(.num_gpus = 1), BT_BUNDLE()}, variable;
+        variable.num_gpus = 0;
+        if (bt_group_wait(bt_group_new(bundles, 2), 1) != BT_OK || !ref) return 1;
+        bt_fit_report report;
+        bt_fit_options fit;
+        fit.epochs = 5;
+        if (bt_fit(nullptr, nullptr, nullptr, nullptr, BT_FIT_OPTIONS(.epochs = 5, .quiet = true), &report) != BT_OK) return 1;
+        bt_memory_info memory = BT_MEMORY_INFO_INIT;
+        bt_compiler_info compiler = BT_COMPILER_INFO_INIT;
+        if (bt_memory(bt_default_device(), &memory) != BT_OK || bt_compiler(false, &compiler) != BT_OK) return 1;
+        bt_lease_release(bt_lease_take(BT_LEASE(.num_gpus = 1, .wait = true)));
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+int main() { return arrays() + functions() + models() + options(); }

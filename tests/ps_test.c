@@ -187,7 +187,7 @@ static void test_actors_and_groups(void **state) {
     bt_actor *trainer = bt_actor_new(trainer_new);
     bt_ref *steps[3], *licensed[2];
     for (int i = 0; i < 3; i++) steps[i] = bt_method(trainer, trainer_step);
-    bt_group *group = bt_group_new((bt_task_options[]){{.num_gpus = 1}}, 1);
+    bt_group *group = bt_group_new((bt_task_options[]){BT_BUNDLE(.num_gpus = 1)}, 1);
     assert_int_equal(bt_group_wait(group, -1), BT_OK);
     bt_ref *inside[2];
     for (int i = 0; i < 2; i++)
@@ -196,7 +196,8 @@ static void test_actors_and_groups(void **state) {
            *other = bt_remote_with(BT_OPTIONS(.num_gpus = 0.5), use);
     for (int i = 0; i < 2; i++) licensed[i] = bt_remote_with(BT_OPTIONS(.resources = {{"license", 1}}), load);
     bt_ref *outer = bt_remote(nest);
-    assert_non_null(bt_group_new((bt_task_options[]){{.num_gpus = 1}, {.num_gpus = 1}}, 2)); /* waits */
+    assert_non_null(
+        bt_group_new((bt_task_options[]){BT_BUNDLE(.num_gpus = 1), BT_BUNDLE(.num_gpus = 1)}, 2)); /* waits */
     json_t *runtime = settled_with_all();
 
     json_t *actor = named(json_object_get(runtime, "actors"), "name", "trainer");

@@ -472,8 +472,8 @@ static void deadlocks_are_errors(void **state) {
             OK(bt_get(bt_method(holder, counter_add, 1), NULL));
             bt_actor *waits = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), counter_new, 0);
             FAILS(bt_get(bt_method(waits, counter_add, 1), NULL), BT_FAILED_PRECONDITION, "deadlock");
-            FAILS(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 1}}, 1), -1), BT_FAILED_PRECONDITION,
-                  "deadlock");
+            FAILS(bt_group_wait(bt_group_new((bt_task_options[]){BT_BUNDLE(.num_gpus = 1)}, 1), -1),
+                  BT_FAILED_PRECONDITION, "deadlock");
         }
         bt_ref *twice = bt_remote(nap, 1300); /* long enough for a look; that each waits for two is no trouble */
         for (int i = 0; i < 40; i++) twice = bt_remote(add, twice, twice);
@@ -508,10 +508,11 @@ static void groups_take_all_or_nothing(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 4, .num_gpus = 4));
     BT_SCOPE {
-        bt_task_options bundles[] = {{.num_gpus = 2, .num_cpus = 1}, {.num_gpus = 2, .num_cpus = 1}};
+        bt_task_options bundles[] = {BT_BUNDLE(.num_gpus = 2, .num_cpus = 1), BT_BUNDLE(.num_gpus = 2, .num_cpus = 1)};
         bt_ref *on_it = NULL;
-        FAILS(bt_group_wait(bt_group_new((bt_task_options[]){{.num_gpus = 3}, {.num_gpus = 2}}, 2), 1),
-              BT_RESOURCE_EXHAUSTED, "asks for 5 GPU; the runtime has 4");
+        FAILS(
+            bt_group_wait(bt_group_new((bt_task_options[]){BT_BUNDLE(.num_gpus = 3), BT_BUNDLE(.num_gpus = 2)}, 2), 1),
+            BT_RESOURCE_EXHAUSTED, "asks for 5 GPU; the runtime has 4");
         BT_SCOPE {
             bt_group *group = bt_group_new(bundles, 2), *second = bt_group_new(bundles, 2);
             OK(bt_group_wait(group, 10));

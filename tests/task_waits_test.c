@@ -36,7 +36,7 @@ static bt_status hold_group(bt_task *task) {
     (void)task;
     bt_status status = BT_OK;
     BT_SCOPE {
-        bt_group *group = bt_group_new(&(bt_task_options){.num_gpus = 1}, 1);
+        bt_group *group = bt_group_new(BT_OPTIONS(.num_gpus = 1), 1);
         status = bt_group_wait(group, SOON);
         sleep_ms(1500);
     }
@@ -103,7 +103,7 @@ static void groups_end_with_what_they_refuse(void **state) {
         bt_ref *late = bt_remote_with(BT_OPTIONS(.resources = {{"tool", 1}}, .deadline_seconds = 0.3), nothing);
         bt_ref *refused = NULL;
         BT_SCOPE {
-            bt_group *group = bt_group_new(&(bt_task_options){.num_gpus = 1, .num_cpus = 1}, 1);
+            bt_group *group = bt_group_new(BT_OPTIONS(.num_gpus = 1, .num_cpus = 1), 1);
             OK(bt_group_wait(group, SOON));
             refused = bt_ref_retain(bt_remote_with(BT_OPTIONS(.group = group), nothing, late));
         }
@@ -121,7 +121,7 @@ static void groups_come_before_calls(void **state) {
     OK(bt_runtime_init(.num_cpus = 1));
     BT_SCOPE {
         for (int i = 0; i < MANY; i++) refs[i] = bt_remote(nap, 10);
-        OK(bt_group_wait(bt_group_new(&(bt_task_options){.num_cpus = 1}, 1), SOON));
+        OK(bt_group_wait(bt_group_new(BT_OPTIONS(.num_cpus = 1), 1), SOON));
         assert_in_range(bt_wait_refs(refs, MANY, 0, NULL, 0), 0, MANY - 1);
     }
 }
@@ -182,7 +182,7 @@ static void what_comes_back_is_waited_for(void **state) {
         OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL));
         OK(bt_get(holder, NULL));
         BT_SCOPE { /* a group without handles, which ends with its task */
-            bt_group *group = bt_group_new(&(bt_task_options){.num_gpus = 1, .num_cpus = 1}, 1);
+            bt_group *group = bt_group_new(BT_OPTIONS(.num_gpus = 1, .num_cpus = 1), 1);
             OK(bt_group_wait(group, SOON));
             (void)bt_remote_with(BT_OPTIONS(.num_gpus = 1, .group = group), nap, 1500);
             sleep_ms(200);
@@ -229,14 +229,14 @@ static void shares_of_groups_must_fit(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 2));
     BT_SCOPE {
-        bt_task_options shares[] = {{.num_gpus = 0.6}, {.num_gpus = 0.6}, {.num_gpus = 0.6}};
+        bt_task_options shares[] = {BT_BUNDLE(.num_gpus = 0.6), BT_BUNDLE(.num_gpus = 0.6), BT_BUNDLE(.num_gpus = 0.6)};
         FAILS(bt_group_wait(bt_group_new(shares, 3), SOON), BT_RESOURCE_EXHAUSTED, "bundle 2 asks for 0.6 GPU");
         OK(bt_group_wait(bt_group_new(shares, 2), SOON));
     }
     OK(bt_runtime_shutdown());
     OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 2));
     BT_SCOPE {
-        bt_task_options mixed[] = {{.num_gpus = 0.5}, {.num_gpus = 1}, {.num_gpus = 0.5}};
+        bt_task_options mixed[] = {BT_BUNDLE(.num_gpus = 0.5), BT_BUNDLE(.num_gpus = 1), BT_BUNDLE(.num_gpus = 0.5)};
         OK(bt_group_wait(bt_group_new(mixed, 3), SOON));
         assert_true(bt_resource_free("GPU") == 0);
     }

@@ -69,7 +69,7 @@ static inline void bti_free_text(char **text) { bt_free(*text); }
 
 /* What is known of a device. Fill `size` by BT_DEVICE_INFO_INIT. Texts are the device's. */
 typedef struct bt_device_info {
-    size_t size;
+    size_t size BTI_INITIALLY(sizeof(bt_device_info));
     bt_kind kind;
     int index;
     const char *name, *long_name, *description, *driver, *driver_version, *uuid, *pci_bus_id;
@@ -80,8 +80,7 @@ typedef struct bt_device_info {
         details; /* lines of text: its libraries and versions, or why it cannot be opened. With the flag probe=open, of devices
                             of others' drivers; else "" */
 } bt_device_info;
-#define BT_DEVICE_INFO_INIT \
-    { .size = sizeof(bt_device_info) }
+#define BT_DEVICE_INFO_INIT BTI_INFO_INIT(bt_device_info)
 BT_API BT_MUST_USE bt_status bt_device_describe(const bt_device *device, bt_device_info *info);
 #define bt_device_describe(...) BTI_AT_MUST(bt_device_describe(__VA_ARGS__))
 
@@ -114,7 +113,7 @@ BT_API BT_MUST_USE bt_status bt_set_devices(const char *spec);
 
 /* All in bytes, all of this process unless said otherwise; blocks are what the device gave, cached or in use. */
 typedef struct bt_memory_info {
-    size_t size;
+    size_t size BTI_INITIALLY(sizeof(bt_memory_info));
     size_t total; /* of the device; 0: unknown */
     size_t limit; /* what this process may take of it: by flags (memory_limit, memory_fraction), and of the CPU at most
                           * what the machine, the process's cgroup or RLIMIT_AS gives; 0: no limit */
@@ -130,8 +129,7 @@ typedef struct bt_memory_info {
         *limit_source; /* what sets the limit: "flag memory_limit", "the machine's memory", a file of the cgroup...; ""
                                * when there is none; kept until bt_shutdown */
 } bt_memory_info;
-#define BT_MEMORY_INFO_INIT \
-    { .size = sizeof(bt_memory_info) }
+#define BT_MEMORY_INFO_INIT BTI_INFO_INIT(bt_memory_info)
 BT_API BT_MUST_USE bt_status bt_memory(const bt_device *device, bt_memory_info *info);
 #define bt_memory(...) BTI_AT_MUST(bt_memory(__VA_ARGS__))
 BT_API void bt_memory_reset_peak(const bt_device *device);

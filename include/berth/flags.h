@@ -27,7 +27,7 @@ BT_API BT_MUST_USE bt_status bt_check_flags(void);
 /* What is known of flag `index`, 0 to bt_flag_count() - 1; OUT_OF_RANGE past that. Fill `size` by BT_FLAG_INFO_INIT. The
  * texts are berth's and stay; bt_get_flag gives the value. */
 typedef struct bt_flag_info {
-    size_t size;
+    size_t size BTI_INITIALLY(sizeof(bt_flag_info));
     const char *name;
     const char *type;          /* "bool", "int", "float", "bytes", "text", "choice" */
     const char *range;         /* "on or off", "0 to 1", "copy, log or error"; "" for any text */
@@ -36,8 +36,7 @@ typedef struct bt_flag_info {
     const char *when;          /* "any time", "before the first device query", "before the first use of a device" */
     const char *doc;
 } bt_flag_info;
-#define BT_FLAG_INFO_INIT \
-    { .size = sizeof(bt_flag_info) }
+#define BT_FLAG_INFO_INIT BTI_INFO_INIT(bt_flag_info)
 BT_API int bt_flag_count(void);
 BT_API BT_MUST_USE bt_status bt_flag_describe(int index, bt_flag_info *info);
 #define bt_flag_describe(...) BTI_AT_MUST(bt_flag_describe(__VA_ARGS__))

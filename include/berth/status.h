@@ -97,6 +97,43 @@ BT_API void bti_leave_void(void);
 #define BTI_AT_VOID(call) (bti_enter(__FILE__, __LINE__), (call), bti_leave_void())
 #endif
 
+/* --- structures that begin with their size -------------------------------------------------------------------------
+ * Options are made by their macros, `BT_FIT_OPTIONS(.epochs = 5)`, information by its initialiser, `bt_memory_info info =
+ * BT_MEMORY_INFO_INIT;`: both set the size, by which berth tells which members the caller's header has. A structure without it, or whose
+ * size ends inside of a member, is INVALID_ARGUMENT; a larger one is fine while what this berth does not know in it is 0. In C++ the
+ * members stand in the order of the structure, and a macro's options live to the end of the full expression; in C, of the block. */
+#ifdef __cplusplus
+}
+template <class T> static inline const T *bti_address(const T &value) { return &value; }
+extern "C" {
+#define BTI_INITIALLY(...) = __VA_ARGS__
+#define BTI_INFO_INIT(type) \
+    {}
+#define BTI_SIZE_OF(type)
+#define BTI_LITERAL(type) type
+#define BTI_OVERRIDING(...) __extension__ __VA_ARGS__
+#define BTI_DECLARED(type) __extension__ type
+#define BTI_ADDRESS(type, ...) bti_address<type>(__VA_ARGS__)
+#define BTI_QUIET
+#define BTI_LOUD
+#else
+#define BTI_INITIALLY(...)
+#define BTI_INFO_INIT(type) \
+    { .size = sizeof(type) }
+#define BTI_SIZE_OF(type) .size = sizeof(type),
+#define BTI_LITERAL(type) (type)
+/* What stands first in the literal are defaults, which the caller's members override. */
+#define BTI_QUIET _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
+#define BTI_LOUD _Pragma("GCC diagnostic pop")
+#define BTI_DECLARED(type)
+#define BTI_OVERRIDING(...)    \
+    __extension__({            \
+        BTI_QUIET __VA_ARGS__; \
+        BTI_LOUD               \
+    })
+#define BTI_ADDRESS(type, ...) ((const type[1]){__VA_ARGS__})
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,8 @@
 #ifndef BERTH_TASK_H
 #define BERTH_TASK_H
 
+#include <limits.h>
+
 #include <berth/array.h>
 
 #ifdef __cplusplus
@@ -51,26 +53,37 @@ typedef struct bt_resource {
     double amount;
 } bt_resource;
 
+/* Values of members that were not set; by the macros below. A set 0 is thereby told from one that was not set. */
+#define BTI_UNSET_REAL (-1.5e-301)
+#define BTI_UNSET_INT INT_MIN
+
+/* What the runtime has; a member that is not set means the default in brackets. */
 typedef struct bt_runtime_options {
-    size_t size;
-    const char *written;      /* these options as text; by bt_runtime_init */
-    double num_cpus;          /* [those of cgroup and affinity] */
-    int num_gpus;             /* [0; those of the machine are ignored]; BT_DETECT counts them */
-    bt_resource resources[8]; /* custom ones, by name */
-    uint64_t
-        store_bytes; /* memory of results and arguments [30 % of what the machine or the cgroup has]; less where addresses are few (RLIMIT_AS) */
-    const char *spill_folder; /* where values go that do not fit, in a file without a name [$TMPDIR, else /tmp] */
-    uint64_t spill_bytes;     /* at most so many there [half of what is free on that disk] */
-    const char *engine;       /* ["local"] */
+    size_t size BTI_INITIALLY(sizeof(bt_runtime_options));
+    bool zeros_set BTI_INITIALLY(true);            /* by bt_runtime_init: a member that is 0 was set to 0 */
+    double num_cpus BTI_INITIALLY(BTI_UNSET_REAL); /* [those of cgroup and affinity] */
+    int num_gpus BTI_INITIALLY(0);                 /* [0; those of the machine are ignored]; BT_DETECT counts them */
+    bt_resource resources[8] BTI_INITIALLY({});    /* custom ones, by name */
+    uint64_t store_bytes BTI_INITIALLY(0);         /* memory of results and arguments [30 % of what the machine or the
+                                                       cgroup has]; less where addresses are few (RLIMIT_AS) */
+    const char *spill_folder BTI_INITIALLY(NULL);  /* where values go that do not fit, in a file without a name
+                                                       [$TMPDIR, else /tmp] */
+    uint64_t spill_bytes BTI_INITIALLY(0);         /* at most so many there [half of what is free on that disk] */
+    const char *engine BTI_INITIALLY(NULL);        /* ["local"] */
 } bt_runtime_options;
 
 /* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must
  * have one thread and no open device library (FAILED_PRECONDITION names the culprit): workers are forked from it. Once until
  * bt_runtime_shutdown (ALREADY_EXISTS). */
 BT_API BT_MUST_USE bt_status bt_runtime_start(const bt_runtime_options *options);
-#define bt_runtime_init(...)      \
-    BTI_AT_MUST(bt_runtime_start( \
-        &(bt_runtime_options){.size = sizeof(bt_runtime_options), .written = #__VA_ARGS__, ##__VA_ARGS__}))
+#ifdef __cplusplus
+#define BTI_RUNTIME_UNSET
+#else
+#define BTI_RUNTIME_UNSET .size = sizeof(bt_runtime_options), .zeros_set = true, .num_cpus = BTI_UNSET_REAL,
+#endif
+#define bt_runtime_init(...)                  \
+    BTI_AT_MUST(bt_runtime_start(BTI_ADDRESS( \
+        bt_runtime_options, BTI_OVERRIDING(BTI_LITERAL(bt_runtime_options){BTI_RUNTIME_UNSET __VA_ARGS__}))))
 
 /* Ends all workers and actors, waits for their processes, frees the store. References that are still held are poisoned. OK when
  * none runs. A program that just exits, or dies by any signal, leaves nothing behind either. */
@@ -85,38 +98,55 @@ BT_API double bt_resource_free(const char *name);
 
 typedef bt_status bt_remote_function(bt_task *task);
 
-/* What a task or an actor takes and how it is treated; what is not written means the default in brackets. */
+/* What a task or an actor takes and how it is treated. BT_REMOTE declares a function's; a call's own options come before them: a member
+ * that the call does not set is as declared, and where neither sets it, the default in brackets holds. The macros tell a set 0 from a
+ * member that is not set: `.num_gpus = 0` hides all GPUs, nothing leaves CUDA_VISIBLE_DEVICES alone. In a structure that is filled
+ * without them (its size must be set) a 0 is not set. */
 typedef struct bt_task_options {
-    size_t size;
-    const char *written; /* these options as text, so that `.num_gpus = 0` (hide all GPUs) is told from nothing (leave
-                                   CUDA_VISIBLE_DEVICES alone); by the macros */
-    double num_cpus;     /* [1; an actor: 1 to be started, 0 while it lives] */
-    double num_gpus;     /* [none]; whole numbers, or a fraction below 1: a share of one GPU and of its memory */
-    bt_resource resources[8];
-    int priority;     /* [0]; higher first, else in order of submission */
-    int max_retries;  /* [0] times a task is run again when its process dies; an actor's method: as max_task_retries */
-    int max_restarts; /* [0] times an actor is started again when its process dies */
-    double
-        deadline_seconds; /* [none] from submission; past it the task is cancelled, running or not: DEADLINE_EXCEEDED */
-    const char *name;     /* an actor\'s, for bt_actor_find */
-    bt_group *group;      /* runs on what this group holds */
-    int bundle;           /* which of the group's bundles */
+    size_t size BTI_INITIALLY(sizeof(bt_task_options));
+    bool zeros_set BTI_INITIALLY(true);            /* by the macros: a member that is 0 was set to 0 */
+    double num_cpus BTI_INITIALLY(BTI_UNSET_REAL); /* [1; an actor: 1 to be started, 0 while it lives; a bundle: 0] */
+    double num_gpus BTI_INITIALLY(BTI_UNSET_REAL); /* [none]; whole numbers, or a fraction below 1: a share of one GPU
+                                                      and of its memory */
+    bt_resource resources[8] BTI_INITIALLY({});    /* set when the first has a name */
+    int priority BTI_INITIALLY(BTI_UNSET_INT);     /* [0]; higher first, else in order of submission */
+    int max_retries BTI_INITIALLY(BTI_UNSET_INT);  /* [0] times a task is run again when its process dies; an actor's
+                                                      method: as max_task_retries */
+    int max_restarts BTI_INITIALLY(BTI_UNSET_INT); /* [0] times an actor is started again when its process dies */
+    double deadline_seconds BTI_INITIALLY(BTI_UNSET_REAL); /* [none; so does 0] from submission; past it the task is
+                                                              cancelled, running or not: DEADLINE_EXCEEDED */
+    const char *name BTI_INITIALLY(NULL);                  /* an actor's, for bt_actor_find; "": none */
+    bt_group *group BTI_INITIALLY(NULL);                   /* runs on what this group holds */
+    int bundle BTI_INITIALLY(BTI_UNSET_INT);               /* [0] which of the group's bundles */
 } bt_task_options;
-#define BT_OPTIONS(...) (&(bt_task_options){.size = sizeof(bt_task_options), .written = #__VA_ARGS__, ##__VA_ARGS__})
+#ifdef __cplusplus
+#define BTI_TASK_UNSET
+#else
+#define BTI_TASK_UNSET                                                                                          \
+    .size = sizeof(bt_task_options), .zeros_set = true, .num_cpus = BTI_UNSET_REAL, .num_gpus = BTI_UNSET_REAL, \
+    .priority = BTI_UNSET_INT, .max_retries = BTI_UNSET_INT, .max_restarts = BTI_UNSET_INT,                     \
+    .deadline_seconds = BTI_UNSET_REAL, .bundle = BTI_UNSET_INT,
+#endif
+/* A call's options, `bt_remote_with(BT_OPTIONS(.num_gpus = 2), f)`, and a group's bundle. */
+#define BT_BUNDLE(...) BTI_OVERRIDING(BTI_LITERAL(bt_task_options){BTI_TASK_UNSET __VA_ARGS__})
+#define BT_OPTIONS(...) BTI_ADDRESS(bt_task_options, BT_BUNDLE(__VA_ARGS__))
 
 /* A function by its name in a module: the program itself, or a shared object that workers open. BT_REMOTE registers it when the module is
  * loaded. Names are unique in a module. */
 typedef struct bt_remote_entry {
     bt_remote_function *function;
     const char *name;
-    bt_task_options options;
+    const bt_task_options *options;
     struct bt_remote_entry *next; /* the library's */
     const char *module;           /* the library's */
 } bt_remote_entry;
 BT_API void bti_register(bt_remote_entry *entry);
-#define BT_REMOTE(function, ...)                                                                                     \
-    static bt_remote_entry bti_remote_##function = {                                                                 \
-        function, #function, {.size = sizeof(bt_task_options), .written = #__VA_ARGS__, ##__VA_ARGS__}, NULL, NULL}; \
+#define BT_REMOTE(...) BTI_REMOTE(__VA_ARGS__, )
+#define BTI_REMOTE(function, ...)                                                                                    \
+    BTI_QUIET static const bt_task_options bti_options_##function =                                                  \
+        BTI_DECLARED(bt_task_options){BTI_TASK_UNSET __VA_ARGS__};                                                   \
+    BTI_LOUD static bt_remote_entry bti_remote_##function = {function, #function, &bti_options_##function, NULL,     \
+                                                             NULL};                                                  \
     __attribute__((constructor)) static void bti_register_##function(void) { bti_register(&bti_remote_##function); } \
     typedef int bti_remote_end_##function /* takes the semicolon */
 
@@ -159,8 +189,8 @@ typedef struct bt_item_value {
 
 /* --- calls ------------------------------------------------------------------------------------------------------------ */
 
-/* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 16 arguments. With other options than the
- * declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`. By name, in a module (NULL: the program):
+/* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 16 arguments. With options of its own
+ * beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`. By name, in a module (NULL: the program):
  * `bt_remote_named("./lib.so", "add", NULL, values, count)`. Arguments are in the store when it returns; poisoned with RESOURCE_EXHAUSTED when they do not fit
  * and nothing that is there can be spilled. */
 BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
@@ -232,8 +262,8 @@ BT_API void *bt_state(bt_task *task);
 
 /* --- groups (gangs) ------------------------------------------------------------------------------------------------------- */
 
-/* Reserves bundles of resources, all or none (Ray's placement groups): tasks and actors then run on them (`.group`, `.bundle`). What can never be
- * is poisoned at once. bt_group_wait: until it has them. */
+/* Reserves bundles of resources, all or none (Ray's placement groups): `bt_group_new((bt_task_options[]){BT_BUNDLE(.num_gpus = 2),
+ * BT_BUNDLE(.num_gpus = 1)}, 2)`. Tasks and actors then run on them (`.group`, `.bundle`). What can never be is poisoned at once. bt_group_wait: until it has them. */
 BT_API bt_group *bt_group_new(const bt_task_options *bundles, int count);
 BT_API BT_MUST_USE bt_status bt_group_wait(bt_group *group, double seconds);
 BT_API bt_group *bt_group_retain(bt_group *group);
@@ -263,16 +293,20 @@ BT_API BT_MUST_USE bt_status bt_runtimes_timeline(int64_t pid, const char *path)
 typedef struct bt_lease bt_lease;
 
 typedef struct bt_lease_options {
-    size_t size;
-    int num_gpus; /* [1] of those that CUDA_VISIBLE_DEVICES shows, OpenCL's aside */
-    uint64_t
-        memory_bytes; /* [whole GPUs] a share of so many bytes on each; leases share a GPU while their shares fit into its memory */
-    bool wait;              /* [false] until they are free; after a second a line of the log tells who holds them */
-    double timeout_seconds; /* [no limit] of waiting */
-    const char *command;    /* [the program's command line] what others are told of the holder */
-    bool inherit;           /* [false] programs that this process becomes or starts (exec) keep the lease too */
+    size_t size BTI_INITIALLY(sizeof(bt_lease_options));
+    int num_gpus BTI_INITIALLY(0);           /* [1] of those that CUDA_VISIBLE_DEVICES shows, OpenCL's aside */
+    uint64_t memory_bytes BTI_INITIALLY(0);  /* [whole GPUs] a share of so many bytes on each; leases share a GPU while
+                                               their shares fit into its memory */
+    bool wait BTI_INITIALLY(false);          /* [false] until they are free; after a second a line of the log tells who
+                                                holds them */
+    double timeout_seconds BTI_INITIALLY(0); /* [no limit] of waiting */
+    const char *command BTI_INITIALLY(NULL); /* [the program's command line] what others are told of the holder */
+    bool inherit BTI_INITIALLY(false);       /* [false] programs that this process becomes or starts (exec) keep the
+                                                lease too */
 } bt_lease_options;
-#define BT_LEASE(...) (&(bt_lease_options){.size = sizeof(bt_lease_options), ##__VA_ARGS__})
+#define BT_LEASE(...)             \
+    BTI_ADDRESS(bt_lease_options, \
+                BTI_OVERRIDING(BTI_LITERAL(bt_lease_options){BTI_SIZE_OF(bt_lease_options) __VA_ARGS__}))
 
 /* Takes a lease: `bt_lease_take(BT_LEASE(.num_gpus = 2, .wait = true))`. The GPUs are counted in a child, so no library of devices is open
  * after it; it may come before bt_runtime_init. Yours: bt_lease_release. NULL, with the cause in the error record: RESOURCE_EXHAUSTED: not free,

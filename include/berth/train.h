@@ -8,19 +8,23 @@
 extern "C" {
 #endif
 
-/* What bt_fit does; zero means the default in brackets. */
+/* What bt_fit does; zero means the default in brackets. Made by `BT_FIT_OPTIONS(.epochs = 5)`, or in a variable:
+ * `bt_fit_options options = {BT_FIT_INIT, .epochs = 5};`. */
 typedef struct bt_fit_options {
-    size_t size;           /* set by BT_FIT_INIT */
-    int epochs;            /* [1] */
-    int64_t batch;         /* rows per step [32]; the last one of an epoch may be smaller */
-    bt_strategy *strategy; /* [one device] */
-    bt_model_loss *loss;   /* [bt_cross_entropy of the logits] */
-    void *loss_data;
-    uint64_t seed; /* rows are shuffled each epoch by key(seed) folded with the epoch, unless in_order */
-    bool in_order;
-    bool quiet; /* no progress bar; there is none either when standard error is not a terminal */
+    size_t size BTI_INITIALLY(sizeof(bt_fit_options)); /* set by the macros */
+    int epochs BTI_INITIALLY(0);                       /* [1] */
+    int64_t batch BTI_INITIALLY(0);                    /* rows per step [32]; the last one of an epoch may be smaller */
+    bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device] */
+    bt_model_loss *loss BTI_INITIALLY(NULL);           /* [bt_cross_entropy of the logits] */
+    void *loss_data BTI_INITIALLY(NULL);
+    uint64_t seed BTI_INITIALLY(0); /* rows are shuffled each epoch by key(seed) folded with the
+                                                          epoch, unless in_order */
+    bool in_order BTI_INITIALLY(false);
+    bool quiet BTI_INITIALLY(false); /* no progress bar; there is none either when standard error is not a terminal */
 } bt_fit_options;
 #define BT_FIT_INIT .size = sizeof(bt_fit_options)
+#define BT_FIT_OPTIONS(...) \
+    BTI_ADDRESS(bt_fit_options, BTI_OVERRIDING(BTI_LITERAL(bt_fit_options){BTI_SIZE_OF(bt_fit_options) __VA_ARGS__}))
 
 typedef struct bt_fit_report {
     int64_t steps;
@@ -29,7 +33,7 @@ typedef struct bt_fit_report {
 } bt_fit_report;
 
 /* Trains on rows of x [N, ...] and y [N, ...]. The progress bar (steps, loss, rate, time left) goes to standard error. Blocks
- * until done. `report` may be NULL. */
+ * until done. `options` NULL: the defaults. `report` may be NULL. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))

@@ -104,7 +104,7 @@ BT_API void bt_synchronize(void);
 /* What this process compiled so far, and what it did it with. Fill `size` by BT_COMPILER_INFO_INIT; texts are cut to fit. LLVM is
  * opened when a kernel is worth compiling and not in the disk cache; without it everything works, more slowly. */
 typedef struct bt_compiler_info {
-    size_t size;
+    size_t size BTI_INITIALLY(sizeof(bt_compiler_info));
     const char *vector; /* "avx512": the instructions that kernels are compiled for */
     char library[96];   /* "libLLVM-16.so.1, 16.0.6"; "" when none is open */
     char library_reason
@@ -119,8 +119,7 @@ typedef struct bt_compiler_info {
     uint64_t stores, refused; /* kernels written to it; damaged files in it, which were deleted */
     uint64_t files, bytes;    /* that the cache holds; 0 without a trial */
 } bt_compiler_info;
-#define BT_COMPILER_INFO_INIT \
-    { .size = sizeof(bt_compiler_info) }
+#define BT_COMPILER_INFO_INIT BTI_INFO_INIT(bt_compiler_info)
 /* `trial`: opens LLVM, compiles a small function and runs it, makes the cache's folder and tries to write there: what does not
  * work is told in the reasons. Otherwise nothing is opened. Any thread; a trial blocks for some 20 ms. INVALID_ARGUMENT: no
  * info. */
@@ -132,7 +131,7 @@ BT_API BT_MUST_USE bt_status bt_compiler(bool trial, bt_compiler_info *info);
 /* oneDNN multiplies float32 and bfloat16, OpenBLAS float64; each is opened when a product first needs it. Without them our own
  * loops do it, more slowly. Fill `size` by BT_LIBRARY_INFO_INIT; texts are cut to fit. */
 typedef struct bt_library_info {
-    size_t size;
+    size_t size BTI_INITIALLY(sizeof(bt_library_info));
     const char *name;  /* "oneDNN" */
     char library[160]; /* "libdnnl.so.2, 2.6.3"; "" when it is not open */
     char reason[600];  /* why not: what was tried, what the loader said, what to install; "" when nothing is wrong */
@@ -140,8 +139,7 @@ typedef struct bt_library_info {
     uint64_t kept;     /* of what is made per shape (bfloat16 products): there now, */
     uint64_t made, found, evicted; /* made so far, found again, given up for others: at most 64 are kept */
 } bt_library_info;
-#define BT_LIBRARY_INFO_INIT \
-    { .size = sizeof(bt_library_info) }
+#define BT_LIBRARY_INFO_INIT BTI_INFO_INIT(bt_library_info)
 /* Library `index`, 0 to bt_library_count() - 1; OUT_OF_RANGE past that. `trial`: opens it now. Any thread; a trial blocks for some
  * milliseconds. */
 BT_API int bt_library_count(void);
@@ -153,7 +151,7 @@ BT_API BT_MUST_USE bt_status bt_library_describe(int index, bool trial, bt_libra
 /* What is known of primitive `index`, 0 to bt_primitive_count() - 1; OUT_OF_RANGE past that. Everything that a plan holds is made
  * of primitives. Fill `size` by BT_PRIMITIVE_INFO_INIT; the texts are berth's and stay. Any thread; does not block. */
 typedef struct bt_primitive_info {
-    size_t size;
+    size_t size BTI_INITIALLY(sizeof(bt_primitive_info));
     const char *name;     /* "add" */
     const char *family;   /* "source", "elementwise", "reduce", "scan", "movement", "gather", "heavy", "effect" */
     int inputs;           /* -1: one or more */
@@ -161,8 +159,7 @@ typedef struct bt_primitive_info {
     const char *gradient; /* the name of its rule; "none" */
     const char *doc;
 } bt_primitive_info;
-#define BT_PRIMITIVE_INFO_INIT \
-    { .size = sizeof(bt_primitive_info) }
+#define BT_PRIMITIVE_INFO_INIT BTI_INFO_INIT(bt_primitive_info)
 BT_API int bt_primitive_count(void);
 BT_API BT_MUST_USE bt_status bt_primitive_describe(int index, bt_primitive_info *info);
 #define bt_primitive_describe(...) BTI_AT_MUST(bt_primitive_describe(__VA_ARGS__))

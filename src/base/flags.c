@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "base/trace.h"
 
@@ -334,17 +335,24 @@ bti_error *bti_flags_fault(void) {
 
 int bt_flag_count(void) { return BTI_FLAG_COUNT; }
 
+#define MEMBER(name) BTI_MEMBER(bt_flag_info, name)
+static const bti_member members[] = {MEMBER(size),          MEMBER(name),   MEMBER(type), MEMBER(range),
+                                     MEMBER(default_value), MEMBER(origin), MEMBER(when), MEMBER(doc)};
+#undef MEMBER
+static const bti_sized_type layout =
+    BTI_SIZED_TYPE(bt_flag_info, "contents of info", "bt_flag_info info = BT_FLAG_INFO_INIT", members, NULL);
+
 bt_status bt_flag_describe(int index, bt_flag_info *info) {
-    if (!info || info->size < sizeof *info)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_flag_describe: info must be set by BT_FLAG_INFO_INIT");
+    BTI_TRY(bti_sized_check(&layout, "bt_flag_describe", info));
     if (index < 0 || index >= BTI_FLAG_COUNT)
         return bti_fail(BT_OUT_OF_RANGE, "bt_flag_describe: there are %d flags, not number %d", BTI_FLAG_COUNT, index);
     bti_flags_read_();
     pthread_mutex_lock(&lock);
     origin from = origins[index];
     pthread_mutex_unlock(&lock);
-    *info = (bt_flag_info){sizeof *info,         rows[index].name,   type_names[rows[index].type], ranges[index],
-                           rows[index].standard, origin_names[from], when_names[rows[index].when], rows[index].doc};
+    bt_flag_info known = {sizeof known,         rows[index].name,   type_names[rows[index].type], ranges[index],
+                          rows[index].standard, origin_names[from], when_names[rows[index].when], rows[index].doc};
+    bti_info_give(&layout, &known, info);
     return BT_OK;
 }
 

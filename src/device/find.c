@@ -6,6 +6,7 @@
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "device/registry.h"
 
@@ -225,24 +226,45 @@ bt_kind bt_device_kind(const bt_device *device) { return device ? device->kind :
 int bt_device_index(const bt_device *device) { return device ? device->index : -1; }
 const char *bt_device_driver(const bt_device *device) { return device ? device->driver->name : ""; }
 
+#define MEMBER(name) BTI_MEMBER(bt_device_info, name)
+static const bti_member members[] = {MEMBER(size),
+                                     MEMBER(kind),
+                                     MEMBER(index),
+                                     MEMBER(name),
+                                     MEMBER(long_name),
+                                     MEMBER(description),
+                                     MEMBER(driver),
+                                     MEMBER(driver_version),
+                                     MEMBER(uuid),
+                                     MEMBER(pci_bus_id),
+                                     MEMBER(capability_major),
+                                     MEMBER(capability_minor),
+                                     MEMBER(memory_bytes),
+                                     MEMBER(opened),
+                                     MEMBER(details)};
+#undef MEMBER
+static const bti_sized_type layout =
+    BTI_SIZED_TYPE(bt_device_info, "contents of info", "bt_device_info info = BT_DEVICE_INFO_INIT", members, NULL);
+
 bt_status bt_device_describe(const bt_device *device, bt_device_info *info) {
-    if (!device || !info || info->size < sizeof *info)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_device_describe: a device, and info set by BT_DEVICE_INFO_INIT");
+    if (!device) return bti_fail(BT_INVALID_ARGUMENT, "bt_device_describe: the device is NULL");
+    BTI_TRY(bti_sized_check(&layout, "bt_device_describe", info));
     const bti_device_facts *facts = &device->facts;
-    *info = (bt_device_info){.size = sizeof *info,
-                             .kind = device->kind,
-                             .index = device->index,
-                             .name = device->name,
-                             .long_name = device->long_name,
-                             .description = facts->description,
-                             .driver = device->driver->name,
-                             .driver_version = facts->driver_version,
-                             .uuid = facts->uuid,
-                             .pci_bus_id = facts->pci_bus_id,
-                             .capability_major = facts->capability_major,
-                             .capability_minor = facts->capability_minor,
-                             .memory_bytes = facts->memory_bytes,
-                             .opened = atomic_load(&device->opened),
-                             .details = device->details ? device->details : ""};
+    bt_device_info known = {.size = sizeof known,
+                            .kind = device->kind,
+                            .index = device->index,
+                            .name = device->name,
+                            .long_name = device->long_name,
+                            .description = facts->description,
+                            .driver = device->driver->name,
+                            .driver_version = facts->driver_version,
+                            .uuid = facts->uuid,
+                            .pci_bus_id = facts->pci_bus_id,
+                            .capability_major = facts->capability_major,
+                            .capability_minor = facts->capability_minor,
+                            .memory_bytes = facts->memory_bytes,
+                            .opened = atomic_load(&device->opened),
+                            .details = device->details ? device->details : ""};
+    bti_info_give(&layout, &known, info);
     return BT_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/flagtext.h"
+#include "base/sized.h"
 #include "device/registry.h"
 
 static uint64_t (*_Atomic drain_hook)(int device);
@@ -240,12 +241,21 @@ void bti_device_count_arrays(int id, int change) {
     if (device) atomic_fetch_add_explicit(&device->live_arrays, change, memory_order_relaxed);
 }
 
-bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
-    if (!device || !info || info->size < sizeof *info)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_memory: a device, and info set by BT_MEMORY_INFO_INIT");
+#define MEMBER(name) BTI_MEMBER(bt_memory_info, name)
+static const bti_member members[] = {MEMBER(size),        MEMBER(total),       MEMBER(limit),     MEMBER(used),
+                                     MEMBER(scratch),     MEMBER(peak),        MEMBER(cached),    MEMBER(largest_free),
+                                     MEMBER(device_free), MEMBER(live_arrays), MEMBER(copied_in), MEMBER(copied_out),
+                                     MEMBER(limit_source)};
+#undef MEMBER
+static const bti_sized_type layout =
+    BTI_SIZED_TYPE(bt_memory_info, "contents of info", "bt_memory_info info = BT_MEMORY_INFO_INIT", members, NULL);
+
+bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
+    if (!device) return bti_fail(BT_INVALID_ARGUMENT, "bt_memory: the device is NULL");
+    BTI_TRY(bti_sized_check(&layout, "bt_memory", given));
     BTI_TRY(bti_device_check_fork());
     bt_device *own = bti_registry_at(device->id);
-    *info = (bt_memory_info){.size = sizeof *info, .total = device->facts.memory_bytes};
+    bt_memory_info known = {.size = sizeof known, .total = device->facts.memory_bytes}, *info = &known;
     pthread_mutex_lock(&own->lock);
     info->limit = limit_from(own, &info->limit_source);
     if (atomic_load(&own->opened)) {
@@ -273,6 +283,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *info) {
         info->copied_in += bti_device_copied(id, own->id);
         info->copied_out += bti_device_copied(own->id, id);
     }
+    bti_info_give(&layout, &known, given);
     return BT_OK;
 }
 

@@ -94,8 +94,8 @@ static bti_task_record *new_task(bti_state *state, const call *c, bti_wakes *wak
     task->priority = o->priority;
     task->retries = o->max_retries;
     task->makes_actor = makes_actor(c);
-    task->hides_gpus = !c->actor && !c->amounts.of[1] && bti_written(o, "num_gpus");
-    task->frees_cpus = makes_actor(c) && !bti_written(o, "num_cpus");
+    task->hides_gpus = !c->actor && !c->amounts.of[1] && bti_is_set(o->num_gpus);
+    task->frees_cpus = makes_actor(c) && !bti_is_set(o->num_cpus);
     task->sequence = state->sequence;
     task->submitter = bti_process_now.me->pid;
     task->submitted_ns = bti_now_ns();

@@ -13,7 +13,7 @@ typedef enum bti_call_kind { BTI_CALL_TASK, BTI_CALL_ACTOR, BTI_CALL_METHOD } bt
 typedef struct bti_call {
     bti_call_kind kind;
     const bt_remote_entry *entry;
-    const bt_task_options *options; /* never NULL */
+    const bt_task_options *options; /* merged with the declared ones (options.h) */
     const bt_item_value *arguments; /* none of them is poisoned */
     int count;
     void *actor; /* of a method */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/vec.h"
 #include "task/engine.h"
+#include "task/options.h"
 #include "task/process.h"
 
 struct bt_ref {
@@ -64,15 +65,15 @@ static bt_status no_runtime(void) {
 /* --- the runtime ------------------------------------------------------------------------------------------------------- */
 
 bt_status bt_runtime_start(const bt_runtime_options *options) {
-    const char *name = options && options->engine ? options->engine : "local";
-    if (!options || options->size < sizeof *options)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_start: the options have no size (bt_runtime_init sets it)");
+    bt_runtime_options known;
+    BTI_TRY(bti_runtime_options_take(options, &known));
+    const char *name = known.engine ? known.engine : "local";
     if (engine) return bti_fail(BT_ALREADY_EXISTS, "bt_runtime_init: a runtime is there already");
     for (size_t i = 0; i < sizeof engines / sizeof *engines && !engine; i++)
         if (!strcmp(engines[i]->name, name)) engine = engines[i];
     if (!engine) return bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known is: local", name);
     runtime++; /* before: workers begin inside */
-    bt_status status = engine->start(options);
+    bt_status status = engine->start(&known);
     if (status != BT_OK) engine = NULL;
     return status;
 }
@@ -187,11 +188,15 @@ bt_ref *bti_put(const bt_item_value *value) {
 
 static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options, bt_actor *actor,
                   const bt_item_value *arguments, int count) {
+    static const char *const names[] = {[BTI_CALL_TASK] = "bt_remote_with",
+                                        [BTI_CALL_ACTOR] = "bt_actor_new_with",
+                                        [BTI_CALL_METHOD] = "bt_method_with"};
     if (!entry) return NULL;
-    const bt_task_options *o = options ? options : &entry->options;
-    bti_call c = {.kind = kind, .entry = entry, .options = o, .arguments = arguments, .count = count};
+    bt_task_options o;
+    if (bti_task_options_merge(names[kind], entry, options, &o) != BT_OK) return NULL;
+    bti_call c = {.kind = kind, .entry = entry, .options = &o, .arguments = arguments, .count = count};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
-    if (o->group && !(c.group = held_by(o->group, "group"))) return NULL;
+    if (o.group && !(c.group = held_by(o.group, "group"))) return NULL;
     if (count > 16)
         return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: %d arguments; at most 16", entry->name, count), NULL;
     if (bti_check_list(arguments, count, "arguments") != BT_OK) return NULL;
@@ -313,10 +318,25 @@ bt_status bt_actor_kill(bt_actor *actor) {
     return held ? engine->actor_kill(held) : bt_error_status();
 }
 
+static void *group(const bt_task_options *bundles, int count) {
+    if (bti_check_list(bundles, count, "bundles") != BT_OK) return NULL;
+    BTI_VEC(bt_task_options) known = {0};
+    bt_status status = BT_OK;
+    for (int i = 0; i < count && status == BT_OK; i++) {
+        bt_task_options bundle;
+        status = bti_bundle_take(bundles, i, &bundle);
+        if (status == BT_OK && !bti_vec_push(&known, bundle))
+            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    }
+    void *held = status == BT_OK ? engine->group(known.items, count) : NULL;
+    bti_vec_free(&known);
+    return held;
+}
+
 bt_group *bt_group_new(const bt_task_options *bundles, int count) {
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), handle_of(NULL);
-    return handle_of(bti_check_list(bundles, count, "bundles") == BT_OK ? engine->group(bundles, count) : NULL);
+    return handle_of(group(bundles, count));
 }
 
 bt_status bt_group_wait(bt_group *group, double seconds) {

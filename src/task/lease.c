@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/sized.h"
 #include "task/lease.h"
 
 enum { LOOK_MS = 20, GATE_MS = 1, GATE_PATIENCE_S = 10, TELL_AFTER_S = 1 };
@@ -253,10 +254,17 @@ static void read_command_line(char *text, size_t size) {
     text[length] = '\0';
 }
 
+#define MEMBER(name) BTI_MEMBER(bt_lease_options, name)
+static const bti_member members[] = {MEMBER(size),   MEMBER(num_gpus),        MEMBER(memory_bytes),
+                                     MEMBER(wait),   MEMBER(timeout_seconds), MEMBER(command),
+                                     MEMBER(inherit)};
+#undef MEMBER
+static const bti_sized_type layout =
+    BTI_SIZED_TYPE(bt_lease_options, "options", "BT_LEASE(.num_gpus = 1)", members, NULL);
+
 static bt_status read_options(taking *t, const bt_lease_options *o) {
     char line[256];
     t->folder = -1;
-    if (!o || o->size < sizeof *o) return bti_fail(BT_INVALID_ARGUMENT, "bt_lease_take: options, set by BT_LEASE");
     if (o->num_gpus < 0 || o->num_gpus > BTI_LEASE_MOST_GPUS)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_lease_take: %d GPUs; it can be 1 to %d", o->num_gpus,
                         BTI_LEASE_MOST_GPUS);
@@ -293,12 +301,14 @@ static void end_taking(taking *t) {
 }
 
 bt_lease *(bt_lease_take)(const bt_lease_options *options) {
+    bt_lease_options known;
+    if (bti_options_take(&layout, "bt_lease_take", options, &known) != BT_OK) return NULL;
     taking *t = bti_calloc(1, sizeof *t);
     bt_lease *lease = bti_calloc(1, sizeof *lease);
-    bt_status status = t && lease ? read_options(t, options) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = t && lease ? read_options(t, &known) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     if (t && status == BT_OK) status = take(t);
     if (t && status == BT_OK) {
-        move_into(lease, t, options->inherit);
+        move_into(lease, t, known.inherit);
         if (lease->mask.failed) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     }
     if (t) end_taking(t);

@@ -1,16 +1,104 @@
 #include "task/options.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 
-bool bti_written(const bt_task_options *options, const char *option) {
-    size_t length = strlen(option);
-    for (const char *at = options->written; at && (at = strstr(at, option)) != NULL; at += length)
-        if (at > options->written && at[-1] == '.' && !isalnum((unsigned char)at[length]) && at[length] != '_')
-            return true;
-    return false;
+#include "base/sized.h"
+
+/* --- structures --------------------------------------------------------------------------------------------------------- */
+
+#define MEMBER(name) BTI_MEMBER(bt_task_options, name)
+static const bti_member task_members[] = {MEMBER(size),        MEMBER(zeros_set),    MEMBER(num_cpus),
+                                          MEMBER(num_gpus),    MEMBER(resources),    MEMBER(priority),
+                                          MEMBER(max_retries), MEMBER(max_restarts), MEMBER(deadline_seconds),
+                                          MEMBER(name),        MEMBER(group),        MEMBER(bundle)};
+#undef MEMBER
+static const bt_task_options no_task_options = {
+    .num_cpus = BTI_UNSET_REAL,
+    .num_gpus = BTI_UNSET_REAL,
+    .priority = BTI_UNSET_INT,
+    .max_retries = BTI_UNSET_INT,
+    .max_restarts = BTI_UNSET_INT,
+    .deadline_seconds = BTI_UNSET_REAL,
+    .bundle = BTI_UNSET_INT,
+};
+static const bti_sized_type call_layout =
+    BTI_SIZED_TYPE(bt_task_options, "options", "BT_OPTIONS(.num_gpus = 1)", task_members, &no_task_options);
+static const bti_sized_type declared_layout = BTI_SIZED_TYPE(
+    bt_task_options, "declared options", "BT_REMOTE(function, .num_gpus = 1)", task_members, &no_task_options);
+static const bti_sized_type bundle_layout =
+    BTI_SIZED_TYPE(bt_task_options, "options of a bundle", "BT_BUNDLE(.num_gpus = 1)", task_members, &no_task_options);
+
+#define MEMBER(name) BTI_MEMBER(bt_runtime_options, name)
+static const bti_member runtime_members[] = {MEMBER(size),         MEMBER(zeros_set),   MEMBER(num_cpus),
+                                             MEMBER(num_gpus),     MEMBER(resources),   MEMBER(store_bytes),
+                                             MEMBER(spill_folder), MEMBER(spill_bytes), MEMBER(engine)};
+#undef MEMBER
+static const bt_runtime_options no_runtime_options = {.num_cpus = BTI_UNSET_REAL};
+static const bti_sized_type runtime_layout = BTI_SIZED_TYPE(
+    bt_runtime_options, "options", "bt_runtime_init(.num_cpus = 4)", runtime_members, &no_runtime_options);
+
+/* The unset values are constants that are copied, never computed with. */
+bool bti_is_set(double member) { return !(member <= BTI_UNSET_REAL && member >= BTI_UNSET_REAL); }
+
+static bt_status take(const bti_sized_type *layout, const char *call, const bt_task_options *given,
+                      bt_task_options *known) {
+    BTI_TRY(bti_options_take(layout, call, given, known));
+    if (known->zeros_set) return BT_OK;
+    if (!(fabs(known->num_cpus) > 0)) known->num_cpus = BTI_UNSET_REAL;
+    if (!(fabs(known->num_gpus) > 0)) known->num_gpus = BTI_UNSET_REAL;
+    if (!(fabs(known->deadline_seconds) > 0)) known->deadline_seconds = BTI_UNSET_REAL;
+    if (!known->priority) known->priority = BTI_UNSET_INT;
+    if (!known->max_retries) known->max_retries = BTI_UNSET_INT;
+    if (!known->max_restarts) known->max_restarts = BTI_UNSET_INT;
+    if (!known->bundle) known->bundle = BTI_UNSET_INT;
+    return BT_OK;
 }
+
+static double real_of(double given, double declared) { return bti_is_set(given) ? given : declared; }
+static int int_of(int given, int declared) {
+    int value = given != BTI_UNSET_INT ? given : declared;
+    return value != BTI_UNSET_INT ? value : 0;
+}
+
+bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry, const bt_task_options *given,
+                                 bt_task_options *whole) {
+    bt_task_options own = no_task_options, declared;
+    BTI_TRY(take(&declared_layout, entry->name, entry->options, &declared));
+    if (given) BTI_TRY(take(&call_layout, call, given, &own));
+    *whole = own;
+    whole->num_cpus = real_of(own.num_cpus, declared.num_cpus);
+    whole->num_gpus = real_of(own.num_gpus, declared.num_gpus);
+    whole->deadline_seconds = real_of(own.deadline_seconds, declared.deadline_seconds);
+    if (!bti_is_set(whole->deadline_seconds)) whole->deadline_seconds = 0;
+    whole->priority = int_of(own.priority, declared.priority);
+    whole->max_retries = int_of(own.max_retries, declared.max_retries);
+    whole->max_restarts = int_of(own.max_restarts, declared.max_restarts);
+    whole->bundle = int_of(own.bundle, declared.bundle);
+    if (!own.resources[0].name) memcpy(whole->resources, declared.resources, sizeof declared.resources);
+    if (!own.name) whole->name = declared.name;
+    if (whole->name && !*whole->name) whole->name = NULL;
+    if (!own.group) whole->group = declared.group;
+    return BT_OK;
+}
+
+bt_status bti_bundle_take(const bt_task_options *bundles, int index, bt_task_options *bundle) {
+    const char *first = (const char *)bundles;
+    BTI_TRY(bti_sized_check(&bundle_layout, "bt_group_new", bundles));
+    const bt_task_options *at = (const void *)(first + (size_t)index * bundles->size);
+    BTI_TRY(take(&bundle_layout, "bt_group_new", at, bundle));
+    if (at->size == bundles->size) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT,
+                    "bt_group_new: bundle %d has another size than the first: use BT_BUNDLE for all", index);
+}
+
+bt_status bti_runtime_options_take(const bt_runtime_options *given, bt_runtime_options *known) {
+    BTI_TRY(bti_options_take(&runtime_layout, "bt_runtime_init", given, known));
+    if (!known->zeros_set && !(fabs(known->num_cpus) > 0)) known->num_cpus = BTI_UNSET_REAL;
+    return BT_OK;
+}
+
+/* --- amounts -------------------------------------------------------------------------------------------------------------- */
 
 double bti_amount(int64_t units) { return (double)units / BTI_UNIT; }
 
@@ -41,9 +129,8 @@ static bt_status add_named(const bti_state *state, const bt_resource *resource, 
 
 bt_status bti_amounts_of(const bti_state *state, const bt_task_options *o, double cpus, bti_amounts *amounts) {
     *amounts = (bti_amounts){0};
-    if (o->num_cpus != 0 || bti_written(o, "num_cpus")) cpus = o->num_cpus;
-    BTI_TRY(bti_units(cpus, "CPUs", &amounts->of[0]));
-    BTI_TRY(bti_units(o->num_gpus, "GPUs", &amounts->of[1]));
+    BTI_TRY(bti_units(bti_is_set(o->num_cpus) ? o->num_cpus : cpus, "CPUs", &amounts->of[0]));
+    BTI_TRY(bti_units(bti_is_set(o->num_gpus) ? o->num_gpus : 0, "GPUs", &amounts->of[1]));
     if (amounts->of[1] > BTI_UNIT && amounts->of[1] % BTI_UNIT)
         return bti_fail(BT_INVALID_ARGUMENT, "%g GPUs: several GPUs are whole ones, a share is below 1", o->num_gpus);
     for (int i = 0; i < 8 && o->resources[i].name; i++) BTI_TRY(add_named(state, &o->resources[i], amounts));

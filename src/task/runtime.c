@@ -78,7 +78,7 @@ static bt_status add_resource(bti_state *state, const char *name, double amount)
 static bt_status count_resources(bti_state *state, const bt_runtime_options *options) {
     bti_supply *supply = &state->machine;
     BTI_TRY(bti_gpus_count(state, options->num_gpus));
-    BTI_TRY(add_resource(state, "CPU", options->num_cpus != 0 ? options->num_cpus : bti_cores()));
+    BTI_TRY(add_resource(state, "CPU", bti_is_set(options->num_cpus) ? options->num_cpus : bti_cores()));
     BTI_TRY(add_resource(state, "GPU", state->gpu_count));
     for (int g = 0; g < state->gpu_count; g++) supply->gpu_free[g] = BTI_UNIT;
     for (int i = 0; i < 8 && options->resources[i].name; i++)

@@ -116,7 +116,7 @@ static uint64_t below(player *p, uint64_t limit) {
 }
 
 static bt_task_options chance(player *p) {
-    bt_task_options o = {.size = sizeof o, .written = ""};
+    bt_task_options o = *BT_OPTIONS();
     o.priority = (int)below(p, 3);
     o.max_retries = (int)below(p, 4);
     o.max_restarts = (int)below(p, 4);
@@ -124,7 +124,7 @@ static bt_task_options chance(player *p) {
     if (!below(p, 10)) o.num_gpus = (double)below(p, 3);
     if (!below(p, 20)) o.num_gpus = 0.3;
     if (!below(p, 15)) o.deadline_seconds = (double)(1 + below(p, 30)) * 1e-3;
-    if (!below(p, 20)) o.written = ".num_gpus = 0";
+    if (!below(p, 20)) o.num_gpus = 0;
     return o;
 }
 
@@ -135,7 +135,7 @@ static void join_group(player *p, bt_task_options *o) {
     o->group = group;
     o->bundle = (int)below(p, 2);
     o->num_cpus = 0.5;
-    o->num_gpus = 0;
+    o->num_gpus = BTI_UNSET_REAL;
 }
 
 static bool may_fail(bt_status status) {
@@ -191,10 +191,10 @@ static void call(player *p) {
     if (actor && a < CALLED && !o.group && below(p, 2)) {
         arguments[1] = bti_of_actor(actor);
         p->expected[i] = 2 * n;
-        o.num_gpus = 0;
+        o.num_gpus = BTI_UNSET_REAL;
         ref = bti_remote(&bti_remote_ask_actor, &o, arguments, 2);
     } else if (actor) {
-        o = (bt_task_options){.size = sizeof o, .max_retries = o.max_retries, .deadline_seconds = o.deadline_seconds};
+        o = BT_BUNDLE(.max_retries = o.max_retries, .deadline_seconds = o.deadline_seconds);
         ref = bti_method(actor, function, &o, arguments, 1);
     } else {
         ref = bti_remote(function, &o, arguments, 1);
@@ -211,9 +211,9 @@ static void change_actor(player *p) {
     *actor = NULL;
     if (!below(p, 3)) return;
     bt_task_options o = chance(p);
-    if (i < CALLED) o = (bt_task_options){.size = sizeof o, .written = "", .max_restarts = o.max_restarts};
+    if (i < CALLED) o = BT_BUNDLE(.max_restarts = o.max_restarts);
     o.deadline_seconds = below(p, 5) ? 0 : o.deadline_seconds;
-    o.num_cpus = 0;
+    o.num_cpus = BTI_UNSET_REAL;
     *actor = bt_actor_retain(bt_actor_new_with(&o, make));
 }
 
@@ -222,7 +222,8 @@ static void change_group(player *p) {
     bt_group_release(*group);
     *group = NULL;
     if (!below(p, 2)) return;
-    bt_task_options bundles[2] = {{.num_cpus = 1}, {.num_cpus = 0.5, .num_gpus = (double)below(p, 2)}};
+    bt_task_options bundles[2] = {BT_BUNDLE(.num_cpus = 1),
+                                  BT_BUNDLE(.num_cpus = 0.5, .num_gpus = (double)below(p, 2))};
     *group = bt_group_retain(bt_group_new(bundles, 2));
 }
 
@@ -383,7 +384,7 @@ static bt_status fill(bt_ref *late, bt_actor *actor) {
         refs[i] = i % 2 ? bt_remote(twice, late) : bt_remote_with(BT_OPTIONS(.num_cpus = 0.01), twice, i);
     for (int i = 0; i < 20; i++) (void)bt_method(actor, twice, i);
     for (int i = 0; i < 20; i++) (void)bt_actor_status(bt_actor_new(make));
-    for (int i = 0; i < 20; i++) (void)bt_group_new(&(bt_task_options){.num_cpus = 0.01}, 1);
+    for (int i = 0; i < 20; i++) (void)bt_group_new(BT_OPTIONS(.num_cpus = 0.01), 1);
     for (int i = 0; i < 20; i++) (void)bt_put(i);
     for (int i = 0; i < 100; i++) {
         bt_status one = bt_get(refs[i], NULL);

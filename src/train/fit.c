@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sized.h"
 #include "train/progress.h"
 
 #define STEPS_BETWEEN_READS 16 /* the loss that is shown is that many steps old: reading it waits for nothing */
@@ -95,10 +96,18 @@ static bt_status epoch(fit *f, int number, double *mean) {
     return status;
 }
 
+#define MEMBER(name) BTI_MEMBER(bt_fit_options, name)
+static const bti_member members[] = {MEMBER(size),     MEMBER(epochs),   MEMBER(batch),
+                                     MEMBER(strategy), MEMBER(loss),     MEMBER(loss_data),
+                                     MEMBER(seed),     MEMBER(in_order), MEMBER(quiet)};
+#undef MEMBER
+static const bti_sized_type layout =
+    BTI_SIZED_TYPE(bt_fit_options, "options", "BT_FIT_OPTIONS(.epochs = 5)", members, NULL);
+
 bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
                  bt_fit_report *report) {
     fit f = {model, optimizer, x, y, .shown_loss = NAN};
-    if (options) memcpy(&f.options, options, options->size < sizeof f.options ? options->size : sizeof f.options);
+    if (options) BTI_TRY(bti_options_take(&layout, "bt_fit", options, &f.options));
     if (!f.options.loss) f.options.loss = default_loss;
     if (!f.options.epochs) f.options.epochs = 1;
     if (!f.options.batch) f.options.batch = 32;

@@ -2,7 +2,7 @@
 #include <berth/view.h>
 #include <stdio.h>
 
-#include "base/error.h"
+#include "base/sized.h"
 #include "drivers/cpu/compiled.h"
 #include "drivers/cpu/product_library.h"
 #include "drivers/cpu/target.h"
@@ -18,13 +18,21 @@ static void fill_texts(bt_compiler_info *info, const bti_compiled_ledger *ledger
     snprintf(info->cache_reason, sizeof info->cache_reason, "%s", ledger->cache.reason);
 }
 
+#define MEMBER(name) BTI_MEMBER(bt_compiler_info, name)
+static const bti_member compiler_members[] = {
+    MEMBER(size),    MEMBER(vector),   MEMBER(library), MEMBER(library_reason), MEMBER(cache), MEMBER(cache_reason),
+    MEMBER(open_ns), MEMBER(trial_ns), MEMBER(kernels), MEMBER(compile_ns),     MEMBER(hits),  MEMBER(misses),
+    MEMBER(stores),  MEMBER(refused),  MEMBER(files),   MEMBER(bytes)};
+#undef MEMBER
+static const bti_sized_type compiler_layout = BTI_SIZED_TYPE(
+    bt_compiler_info, "contents of info", "bt_compiler_info info = BT_COMPILER_INFO_INIT", compiler_members, NULL);
+
 bt_status bt_compiler(bool trial, bt_compiler_info *info) {
-    if (!info || info->size < sizeof *info)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_compiler: info must be set by BT_COMPILER_INFO_INIT");
+    BTI_TRY(bti_sized_check(&compiler_layout, "bt_compiler", info));
     bti_compiled_ledger ledger;
     bti_compiled_look(&ledger, trial);
-    *info = (bt_compiler_info){
-        .size = sizeof *info,
+    bt_compiler_info known = {
+        .size = sizeof known,
         .vector = bti_target_name(bti_cpu_target()),
         .open_ns = ledger.llvm.open_ns,
         .trial_ns = ledger.trial_ns,
@@ -37,26 +45,35 @@ bt_status bt_compiler(bool trial, bt_compiler_info *info) {
         .files = ledger.cache.files,
         .bytes = ledger.cache.bytes,
     };
-    fill_texts(info, &ledger);
+    fill_texts(&known, &ledger);
+    bti_info_give(&compiler_layout, &known, info);
     return BT_OK;
 }
 
 int bt_library_count(void) { return 2; }
 
-bt_status bt_library_describe(int index, bool trial, bt_library_info *info) {
-    if (!info || info->size < sizeof *info)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_library_describe: info must be set by BT_LIBRARY_INFO_INIT");
+#define MEMBER(name) BTI_MEMBER(bt_library_info, name)
+static const bti_member library_members[] = {MEMBER(size),   MEMBER(name),    MEMBER(library),
+                                             MEMBER(reason), MEMBER(open_ns), MEMBER(kept),
+                                             MEMBER(made),   MEMBER(found),   MEMBER(evicted)};
+#undef MEMBER
+static const bti_sized_type library_layout = BTI_SIZED_TYPE(
+    bt_library_info, "contents of info", "bt_library_info info = BT_LIBRARY_INFO_INIT", library_members, NULL);
+
+bt_status bt_library_describe(int index, bool trial, bt_library_info *given) {
+    BTI_TRY(bti_sized_check(&library_layout, "bt_library_describe", given));
     if (index < 0 || index >= bt_library_count())
         return bti_fail(BT_OUT_OF_RANGE, "bt_library_describe: there is no library %d", index);
     bti_product_state state;
     bti_product_look(&state, trial);
     const bti_library_state *library = index ? &state.openblas : &state.dnnl;
-    *info = (bt_library_info){.size = sizeof *info, .name = index ? "OpenBLAS" : "oneDNN", .open_ns = library->open_ns};
+    bt_library_info known = {.name = index ? "OpenBLAS" : "oneDNN", .open_ns = library->open_ns}, *info = &known;
     if (library->opened) snprintf(info->library, sizeof info->library, "%s, %s", library->library, library->version);
     snprintf(info->reason, sizeof info->reason, "%s", library->reason);
     if (index == 0) {
         info->kept = state.primitives;
         info->made = state.made, info->found = state.found, info->evicted = state.evicted;
     }
+    bti_info_give(&library_layout, &known, given);
     return BT_OK;
 }

@@ -2,7 +2,7 @@
 #include <berth/view.h>
 
 #include "array/names.h"
-#include "base/error.h"
+#include "base/sized.h"
 #include "ir/op.h"
 
 static const char *const families[] = {
@@ -16,16 +16,22 @@ static const char *const dtype_rules[] = {
 
 int bt_primitive_count(void) { return BTI_OP_COUNT; }
 
+#define MEMBER(name) BTI_MEMBER(bt_primitive_info, name)
+static const bti_member members[] = {MEMBER(size),   MEMBER(name),     MEMBER(family), MEMBER(inputs),
+                                     MEMBER(dtypes), MEMBER(gradient), MEMBER(doc)};
+#undef MEMBER
+static const bti_sized_type layout = BTI_SIZED_TYPE(bt_primitive_info, "contents of info",
+                                                    "bt_primitive_info info = BT_PRIMITIVE_INFO_INIT", members, NULL);
+
 bt_status bt_primitive_describe(int index, bt_primitive_info *info) {
-    if (!info || info->size < sizeof *info)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_primitive_describe: info must be set by BT_PRIMITIVE_INFO_INIT");
+    BTI_TRY(bti_sized_check(&layout, "bt_primitive_describe", info));
     if (index < 0 || index >= BTI_OP_COUNT)
         return bti_fail(BT_OUT_OF_RANGE, "bt_primitive_describe: there are %d primitives, not number %d", BTI_OP_COUNT,
                         index);
     const bti_op_row *row = bti_op_info((bti_op)index);
-    *info =
-        (bt_primitive_info){sizeof *info,  row->name, families[row->class], row->arity, dtype_rules[row->dtype_rule],
-                            row->gradient, row->doc};
+    bt_primitive_info known = {sizeof known,  row->name, families[row->class], row->arity, dtype_rules[row->dtype_rule],
+                               row->gradient, row->doc};
+    bti_info_give(&layout, &known, info);
     return BT_OK;
 }
 
