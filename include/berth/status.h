@@ -89,6 +89,31 @@ BT_API void bti_leave_void(void);
 #define BTI_AT_MUST(call) call
 #define BTI_AT_DOUBLE(call) call
 #define BTI_AT_VOID(call) call
+#elif defined __cplusplus /* the place is forgotten when an exception leaves the arguments, too */
+}
+#define BTI_INLINE __attribute__((always_inline)) inline /* so that bti_enter sees the frame of the caller */
+class bti_noted {
+    bool left = false;
+
+  public:
+    BTI_INLINE bti_noted(const char *file, int line) { bti_enter(file, line); }
+    bti_noted(const bti_noted &) = delete;
+    BTI_INLINE ~bti_noted() {
+        if (!left) bti_leave_void();
+    }
+    template <class T> BTI_INLINE T leave(T result) {
+        left = true;
+        bti_leave_void();
+        return result;
+    }
+    BT_MUST_USE BTI_INLINE bt_status leave_must(bt_status status) { return leave(status); }
+};
+extern "C" {
+#define BTI_AT(type, call) (bti_noted(__FILE__, __LINE__).leave<type>((call)))
+#define BTI_AT_STATUS(call) bti_noted(__FILE__, __LINE__).leave<bt_status>((call))
+#define BTI_AT_MUST(call) bti_noted(__FILE__, __LINE__).leave_must((call))
+#define BTI_AT_DOUBLE(call) bti_noted(__FILE__, __LINE__).leave<double>((call))
+#define BTI_AT_VOID(call) ((void)bti_noted(__FILE__, __LINE__).leave(((call), 0)))
 #else
 #define BTI_AT(type, call) ((type)bti_leave((bti_enter(__FILE__, __LINE__), (call))))
 #define BTI_AT_STATUS(call) bti_leave_status((bti_enter(__FILE__, __LINE__), (call)))

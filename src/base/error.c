@@ -18,11 +18,21 @@ struct bti_error {
     char *message;
 };
 
-#define DEPTH_MAX 32 /* nested public calls whose places are kept; deeper ones report the last kept */
+/* A public call that is being made: bti_enter was called, bti_leave not yet. A longjmp or an exception out of its arguments skips
+ * bti_leave, so entries can be stale. */
+typedef struct public_call {
+    bti_site site;
+    int index;         /* of how many this was the next: a slot is used by many */
+    const char *frame; /* the stack pointer of the function that calls */
+    const void *from;  /* where in that function */
+} public_call;
+
+/* Of nested calls the outermost and the innermost keep their places; those between are without one. */
+enum { OUTERMOST = 32, INNERMOST = 32, STACK_REACH = 8 << 20 };
 
 typedef struct thread_state {
     bti_error *last;
-    bti_site sites[DEPTH_MAX];
+    public_call places[OUTERMOST + INNERMOST];
     int depth;
     const char *call_name; /* outermost public operation that is running */
     bti_site call_site;    /* where it was called: stands until it returns */
@@ -64,33 +74,70 @@ const char *bt_status_name(bt_status status) {
 
 /* --- places ------------------------------------------------------------------------------------------------------- */
 
-void bti_enter(const char *file, int line) {
-    if (state.depth < DEPTH_MAX) state.sites[state.depth] = (bti_site){file, line};
-    state.depth++;
+static public_call *place_of(int index) {
+    return &state.places[index < OUTERMOST ? index : OUTERMOST + (index - OUTERMOST) % INNERMOST];
+}
+
+/* A function that has returned, or was left: its frame is below that of a function which runs now. What is further away is another
+ * stack (a signal's, a coroutine's). */
+static bool has_returned(const char *frame, const char *now) { return (size_t)(now - frame - 1) < STACK_REACH; }
+
+/* How many of the places are not stale, as seen from a function that runs. */
+static inline int live_depth(const char *now) {
+    int depth = state.depth;
+    if (depth > OUTERMOST && has_returned(place_of(OUTERMOST - 1)->frame, now)) depth = OUTERMOST;
+    while (depth && place_of(depth - 1)->index == depth - 1 && has_returned(place_of(depth - 1)->frame, now)) depth--;
+    return depth;
+}
+
+/* The same call of the same function cannot be inside of itself: it was left by a longjmp. */
+static inline int without_itself(int depth, const char *now, const void *from) {
+    for (int i = depth - 1; i >= 0; i--) {
+        const public_call *p = place_of(i);
+        if (p->index != i || p->frame != now) return depth;
+        if (p->from == from) return i;
+    }
+    return depth;
+}
+
+/* Never inlined into a program: what counts is the frame that calls. */
+#define OWN_FRAME __attribute__((noinline))
+
+OWN_FRAME void bti_enter(const char *file, int line) {
+    const char *now = __builtin_frame_address(0);
+    const void *from = __builtin_return_address(0);
+    int depth = state.depth ? without_itself(live_depth(now), now, from) : 0;
+    *place_of(depth) = (public_call){{file, line}, depth, now, from};
+    state.depth = depth + 1;
     state.calls++;
 }
-void *bti_leave(const void *result) {
-    state.depth--;
+
+static inline void leave(const char *now) {
+    int depth = live_depth(now);
+    state.depth = depth ? depth - 1 : 0;
+}
+OWN_FRAME void *bti_leave(const void *result) {
+    leave(__builtin_frame_address(0));
     return (void *)(uintptr_t)result;
 }
-bt_status bti_leave_status(bt_status status) {
-    state.depth--;
+OWN_FRAME bt_status bti_leave_status(bt_status status) {
+    leave(__builtin_frame_address(0));
     return status;
 }
-bt_status bti_leave_must(bt_status status) {
-    state.depth--;
+OWN_FRAME bt_status bti_leave_must(bt_status status) {
+    leave(__builtin_frame_address(0));
     return status;
 }
-double bti_leave_double(double result) {
-    state.depth--;
+OWN_FRAME double bti_leave_double(double result) {
+    leave(__builtin_frame_address(0));
     return result;
 }
-void bti_leave_void(void) { state.depth--; }
+OWN_FRAME void bti_leave_void(void) { leave(__builtin_frame_address(0)); }
 
 bti_site bti_here(void) {
     if (state.call_depth) return state.call_site;
-    int top = state.depth < DEPTH_MAX ? state.depth : DEPTH_MAX;
-    return top ? state.sites[top - 1] : (bti_site){0};
+    const public_call *p = state.depth ? place_of(state.depth - 1) : NULL;
+    return p && p->index == state.depth - 1 ? p->site : (bti_site){0};
 }
 
 int bti_call_begin(const char *name) {
