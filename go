@@ -172,6 +172,11 @@ part_headers() {
     echo '#include <berth.h>' | g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ - || return 1
     g++ -std=c++17 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only tests/headers.cc || return 1
     ! have clang++ || clang++ -std=c++17 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only tests/headers.cc || return 1
+    local compiler
+    for compiler in gcc clang; do
+        ! have $compiler || $compiler -std=c17 -O1 -pedantic -Wall -Wextra -Wshadow -Werror -Wno-gnu-zero-variadic-macro-arguments \
+            -Iinclude -c tests/headers.c -o /dev/null || return 1
+    done
     # In C each header stands alone, in the plain standard.
     local header rc=0
     for header in include/berth.h include/berth/*.h; do

@@ -76,12 +76,24 @@ static void deep_nests(void **state) {
     }
 }
 
+/* Asked for before the call that fails, and after others that failed. */
+static void texts_outlive_the_next_failure(void **state) {
+    bt_device *device = NULL;
+    FAILS(bt_device_find("gpu:70", &device), BT_NOT_FOUND, "gpu:70");
+    const char *first = bt_error_text();
+    char copy[512];
+    snprintf(copy, sizeof copy, "%s", first);
+    for (int i = 0; i < 10; i++) assert_int_not_equal((bt_device_find)("no device at all", &device), BT_OK);
+    assert_string_equal(first, copy);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deep_nests), /* before calls are left */
         cmocka_unit_test(a_longjmp_out_of_an_argument),
         cmocka_unit_test(longjmps_out_of_many_frames),
         cmocka_unit_test(many_calls_of_one_function),
-        cmocka_unit_test(deep_nests),
+        cmocka_unit_test(texts_outlive_the_next_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,13 +66,20 @@ typedef struct bti_scope_guard {
 BT_API bti_scope_guard bti_scope_begin(const char *file, int line);
 BT_API void bti_scope_end(bti_scope_guard *guard);
 
-/* A block that runs once; its guard is undone however it is left. Plain conditions let compilers see that the body runs. */
-#define BTI_BLOCK_(once, type, guard, end, begin) \
-    for (bool once = true; once; once = false)    \
-        for (type guard __attribute__((cleanup(end), unused)) = begin; once; once = false)
-#define BTI_BLOCK(kind, begin)                                                                        \
-    BTI_BLOCK_(BTI_CAT(bti_once_, __COUNTER__), bti_##kind##_guard, BTI_CAT(bti_guard_, __COUNTER__), \
-               bti_##kind##_end, begin)
+/* A block that runs once; its guard is undone however it is left. Without a condition, so that compilers see that the body runs, and that
+ * nothing comes after a body that returns (GCC: with optimisation). The `break` leaves the switch in GCC, the loop in Clang. */
+#ifdef __clang__
+#define BTI_BREAK                                                                                \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wgcc-compat\"") break; \
+    _Pragma("clang diagnostic pop")
+#else
+#define BTI_BREAK break;
+#endif
+#define BTI_BLOCK_(type, guard, end, begin) \
+    switch (0)                              \
+    default:                                \
+        for (type guard __attribute__((cleanup(end), unused)) = begin;; __extension__({BTI_BREAK}))
+#define BTI_BLOCK(kind, begin) BTI_BLOCK_(bti_##kind##_guard, BTI_CAT(bti_guard_, __COUNTER__), bti_##kind##_end, begin)
 
 /* `BT_SCOPE { ... }`: arrays made inside are released at its end, however it is left (`return`, `break`, `goto`); pending
  * work that needs them keeps what it needs, so leaving never waits. `break` and `continue` leave the scope only. */
@@ -289,7 +296,8 @@ BT_API char *bt_to_text(bt_array *x);
 BT_API char *bt_repr(bt_array *x);
 #define bt_repr(...) BTI_AT(char *, bt_repr(__VA_ARGS__))
 /* Writes `bt_array(` ... `, shape=(2, 2), dtype=float32)` and a newline to standard output; with the flag `print_device` also
- * `, device=GPU:0`. A poisoned array prints its cause, and the cause goes to the error record. */
+ * `, device=GPU:0`. Of a poisoned
+ * array the cause is written, to standard error, and goes to the error record. */
 BT_API void bt_print(bt_array *x);
 #define bt_print(...) BTI_AT_VOID(bt_print(__VA_ARGS__))
 

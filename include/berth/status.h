@@ -20,6 +20,14 @@ extern "C" {
 
 #define BT_API __attribute__((visibility("default")))
 #define BT_MUST_USE __attribute__((warn_unused_result))
+#if defined __clang__ || \
+    (!defined __cplusplus && __GNUC__ < 10) /* a cast to void tells GCC that a status is not wanted */
+#define BTI_NOT_IGNORED BT_MUST_USE
+#elif defined __cplusplus
+#define BTI_NOT_IGNORED [[nodiscard]]
+#else
+#define BTI_NOT_IGNORED __extension__ [[nodiscard]]
+#endif
 #define BT_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
 
 /* The numbers are those of absl::StatusCode and of PJRT, so that a plugin's codes pass through unchanged. */
@@ -47,7 +55,7 @@ typedef enum bt_status {
 BT_API const char *bt_status_name(bt_status status);
 
 /* The calling thread's last error as one text, "main.c:12: bt_matmul: ..."; "" when there was none.
- * Owned by the thread: valid until its next failing call. */
+ * Owned by the thread: the last two texts that it gave are valid. */
 BT_API const char *bt_error_text(void);
 
 /* The status that belongs to `bt_error_text()`; BT_OK when there was none. */
@@ -75,7 +83,7 @@ BT_API void bt_set_log_sink(bt_log_sink *sink, void *data);
 BT_API void bti_enter(const char *file, int line);
 BT_API void *bti_leave(const void *result);
 BT_API bt_status bti_leave_status(bt_status status);
-BT_API BT_MUST_USE bt_status bti_leave_must(bt_status status);
+BTI_NOT_IGNORED BT_API bt_status bti_leave_must(bt_status status);
 BT_API double bti_leave_double(double result);
 BT_API void bti_leave_void(void);
 #ifdef BERTH_BUILDING
@@ -106,7 +114,7 @@ class bti_noted {
         bti_leave_void();
         return result;
     }
-    BT_MUST_USE BTI_INLINE bt_status leave_must(bt_status status) { return leave(status); }
+    BTI_NOT_IGNORED BTI_INLINE bt_status leave_must(bt_status status) { return leave(status); }
 };
 extern "C" {
 #define BTI_AT(type, call) (bti_noted(__FILE__, __LINE__).leave<type>((call)))

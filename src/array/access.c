@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/numtext.h"
 #include "base/recycle.h"
+#include "base/writes.h"
 #include "exec/exec.h"
 #include "ir/half.h"
 
@@ -223,16 +224,18 @@ void bt_print(bt_array *x) {
     BTI_PUBLIC("bt_print");
     char *elements = element_text(x, BTI_TEXT_STR);
     bti_str text = {0};
-    if (!elements)
-        bti_str_addf(&text, "bt_array(poisoned: %s)", bt_error_text());
-    else {
+    if (!elements) {
+        BTI_WRITES;
+        fflush(stdout); /* what was printed before comes first */
+        fprintf(stderr, "bt_array(poisoned: %s)\n", bt_error_text());
+    } else {
         bti_str_addf(&text, "bt_array(%s%s, shape=", strchr(elements, '\n') ? "\n" : "", elements);
         add_shape_tuple(&text, bti_node_of(x));
         bti_str_addf(&text, ", dtype=%s", bt_dtype_name(bt_dtype_of(x)));
         if (bti_flag_bool(BTI_FLAG_print_device)) bti_str_addf(&text, ", device=%s", bt_device_name(bt_device_of(x)));
         bti_str_add(&text, ")");
+        printf("%s\n", bti_str_text(&text));
     }
-    printf("%s\n", bti_str_text(&text));
     bti_str_free(&text);
     bti_free(elements);
 }

@@ -118,6 +118,7 @@ static void refuses_shapes(void **state) {
 
 static void refuses_indices(void **state) {
     BAD(take, bt_take(vector(), vector(), 0), "must be integers");
+    BAD(take, bt_take(vector(), bt_ones(BT_BOOL, 3), 0), "bt_where(mask, x, y)");
     BAD(take, bt_take(vector(), I32((1), 0), 1), "axis 1");
     BAD(take, bt_take(deep(), bt_zeros(BT_I32, 1, 1), 0), "make 9 axes");
     BAD(scatter_add, bt_scatter_add(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
@@ -190,6 +191,7 @@ static void refuses_makers(void **state) {
     BAD(full, bt_full(1, BT_F64, INT64_MAX / 8, 9), "63 bits");
     BAD(arange, bt_arange(0, 10, 0, BT_I32), "step must not be 0");
     BAD(arange, bt_arange(0, INFINITY, 1, BT_F32), "finite");
+    BAD(arange, bt_arange(0, 1e30, 1, BT_F32), "1e+30 elements");
     BAD(arange, bt_arange(0, 300, 1, BT_U8), "do not fit uint8");
     BAD(linspace, bt_linspace(0, 1, -1, BT_F32), "negative");
     BAD(linspace, bt_linspace(0, 1, 3, BT_I32), "int32");

@@ -66,6 +66,10 @@ bt_array *bti_new_axis(bt_array *x, int axis) {
 bt_array *bti_indices(bt_array *indices) {
     if (bti_array_error(indices)) return bti_poisoned_by(&indices, 1);
     bt_dtype dtype = bti_dtype(indices);
+    if (dtype == BT_BOOL)
+        return bti_poisonf(
+            BT_INVALID_ARGUMENT,
+            "indices are bool, and must be the integers of places; by a mask choose with bt_where(mask, x, y)");
     if (!bti_dtype_is_int(dtype))
         return bti_poisonf(BT_INVALID_ARGUMENT, "indices are %s; they must be integers: bt_cast(indices, BT_I32)",
                            bt_dtype_name(dtype));

@@ -58,6 +58,9 @@ bt_array *bt_arange(double start, double stop, double step, bt_dtype dtype) {
     bt_array *poison;
     if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
     double steps = ceil((stop - start) / step);
+    if (step != 0 && isfinite(start) && isfinite(stop) && isfinite(step) && steps >= 0x1p62)
+        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "from %g to %g by %g are %g elements; an array has less than 2^62",
+                               start, stop, step, steps));
     if (step == 0 || !isfinite(start) || !isfinite(step) || !(steps < 0x1p62))
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
                                "from %g to %g by %g is no range; the step must not be 0, and all finite", start, stop,

@@ -11,6 +11,7 @@
 #include "base/guest.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/writes.h"
 
 struct bti_error {
     atomic_uint refs;
@@ -28,10 +29,15 @@ typedef struct public_call {
 } public_call;
 
 /* Of nested calls the outermost and the innermost keep their places; those between are without one. */
-enum { OUTERMOST = 32, INNERMOST = 32, STACK_REACH = 8 << 20 };
+enum { OUTERMOST = 32, INNERMOST = 32 };
+
+/* Bytes. A stack pointer moves a little within one function (arguments that are passed on the stack), and what is further away than a
+ * stack is large is on another stack (a signal's, a coroutine's). */
+enum { WITHIN_FRAME = 256, WITHIN_STACK = 8 << 20 };
 
 typedef struct thread_state {
     bti_error *last;
+    bti_error *told[2]; /* whose texts bt_error_text gave last */
     public_call places[OUTERMOST + INNERMOST];
     int depth;
     const char *call_name; /* outermost public operation that is running */
@@ -53,7 +59,8 @@ static void forget_thread(void *unused) {
     (void)unused;
     bti_error_release(state.last);
     bti_error_release(state.misuse);
-    state.last = state.misuse = NULL;
+    for (int i = 0; i < 2; i++) bti_error_release(state.told[i]);
+    state.last = state.misuse = state.told[0] = state.told[1] = NULL;
 }
 static void make_key(void) { pthread_key_create(&key, forget_thread); }
 
@@ -74,28 +81,32 @@ const char *bt_status_name(bt_status status) {
 
 /* --- places ------------------------------------------------------------------------------------------------------- */
 
-static public_call *place_of(int index) {
-    return &state.places[index < OUTERMOST ? index : OUTERMOST + (index - OUTERMOST) % INNERMOST];
+static public_call *place_of(thread_state *s, int index) {
+    return &s->places[index < OUTERMOST ? index : OUTERMOST + (index - OUTERMOST) % INNERMOST];
 }
 
-/* A function that has returned, or was left: its frame is below that of a function which runs now. What is further away is another
- * stack (a signal's, a coroutine's). */
-static bool has_returned(const char *frame, const char *now) { return (size_t)(now - frame - 1) < STACK_REACH; }
+/* A function that has returned, or was left: its frame is below that of a function which runs now. */
+static bool has_returned(const char *frame, const char *now) {
+    return now - frame > WITHIN_FRAME && now - frame < WITHIN_STACK;
+}
 
 /* How many of the places are not stale, as seen from a function that runs. */
-static inline int live_depth(const char *now) {
-    int depth = state.depth;
-    if (depth > OUTERMOST && has_returned(place_of(OUTERMOST - 1)->frame, now)) depth = OUTERMOST;
-    while (depth && place_of(depth - 1)->index == depth - 1 && has_returned(place_of(depth - 1)->frame, now)) depth--;
+static __attribute__((noinline)) int live_depth(thread_state *s, const char *now) {
+    int depth = s->depth;
+    if (depth > OUTERMOST && has_returned(place_of(s, OUTERMOST - 1)->frame, now)) depth = OUTERMOST;
+    for (; depth; depth--) {
+        const public_call *p = place_of(s, depth - 1);
+        if (p->index != depth - 1 || !has_returned(p->frame, now)) break;
+    }
     return depth;
 }
 
 /* The same call of the same function cannot be inside of itself: it was left by a longjmp. */
-static inline int without_itself(int depth, const char *now, const void *from) {
+static int without_itself(thread_state *s, int depth, const char *now, const void *from) {
     for (int i = depth - 1; i >= 0; i--) {
-        const public_call *p = place_of(i);
-        if (p->index != i || p->frame != now) return depth;
-        if (p->from == from) return i;
+        const public_call *p = place_of(s, i);
+        if (p->index != i || now - p->frame > WITHIN_FRAME || p->frame - now > WITHIN_FRAME) break;
+        if (p->from == from && p->frame <= now) return i;
     }
     return depth;
 }
@@ -104,17 +115,20 @@ static inline int without_itself(int depth, const char *now, const void *from) {
 #define OWN_FRAME __attribute__((noinline))
 
 OWN_FRAME void bti_enter(const char *file, int line) {
+    thread_state *s = &state;
     const char *now = __builtin_frame_address(0);
     const void *from = __builtin_return_address(0);
-    int depth = state.depth ? without_itself(live_depth(now), now, from) : 0;
-    *place_of(depth) = (public_call){{file, line}, depth, now, from};
-    state.depth = depth + 1;
-    state.calls++;
+    int depth = s->depth ? without_itself(s, live_depth(s, now), now, from) : 0;
+    *place_of(s, depth) = (public_call){{file, line}, depth, now, from};
+    s->depth = depth + 1;
+    s->calls++;
 }
 
 static inline void leave(const char *now) {
-    int depth = live_depth(now);
-    state.depth = depth ? depth - 1 : 0;
+    thread_state *s = &state;
+    int depth = s->depth;
+    if (depth < 1 || depth > OUTERMOST || s->places[depth - 1].frame != now) depth = live_depth(s, now); /* rare */
+    s->depth = depth ? depth - 1 : 0;
 }
 OWN_FRAME void *bti_leave(const void *result) {
     leave(__builtin_frame_address(0));
@@ -136,7 +150,7 @@ OWN_FRAME void bti_leave_void(void) { leave(__builtin_frame_address(0)); }
 
 bti_site bti_here(void) {
     if (state.call_depth) return state.call_site;
-    const public_call *p = state.depth ? place_of(state.depth - 1) : NULL;
+    const public_call *p = state.depth ? place_of(&state, state.depth - 1) : NULL;
     return p && p->index == state.depth - 1 ? p->site : (bti_site){0};
 }
 
@@ -294,7 +308,17 @@ bt_status bti_check_list(const void *list, int count, const char *what) {
 }
 
 bti_error *bti_error_last(void) { return bti_error_retain(state.last); }
-const char *bt_error_text(void) { return bti_error_message(state.last); }
+
+/* In `printf("%g %s", bt_item(x), bt_error_text())` the text may be asked for before the call that fails. */
+const char *bt_error_text(void) {
+    thread_state *s = &state;
+    if (s->last && s->last != s->told[0]) {
+        bti_error_release(s->told[1]);
+        s->told[1] = s->told[0];
+        s->told[0] = bti_error_retain(s->last);
+    }
+    return bti_error_message(s->last);
+}
 bt_status bt_error_status(void) { return bti_error_code(state.last); }
 
 void bt_error_clear(void) {
@@ -337,10 +361,12 @@ void bti_log(const char *format, ...) {
     bti_str_addv(&line, format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&sink_lock);
-    if (sink)
+    if (sink) {
         sink(bti_str_text(&line), sink_data);
-    else
+    } else {
+        BTI_WRITES;
         fprintf(stderr, "%s\n", bti_str_text(&line));
+    }
     pthread_mutex_unlock(&sink_lock);
     bti_str_free(&line);
 }

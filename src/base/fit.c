@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/writes.h"
 
 atomic_bool bti_fit_on_;
 
@@ -83,6 +84,7 @@ static void write_noted(const char *path) {
     memset(all, 0, sizeof all);
     pthread_mutex_unlock(&lock);
     json_object_set_new(root, "devices", devices);
+    BTI_WRITES;
     if (!root || json_dump_file(root, path, JSON_COMPACT)) bti_log("flag \"fit\": %s could not be written", path);
     json_decref(root);
 }

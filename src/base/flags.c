@@ -203,17 +203,37 @@ static void note_fault(bti_error *error) {
         bti_error_release(error);
 }
 
+/* The flag that follows a `;` as if that stood between flags; -1: it joins the parts of one value. */
+static int entry_within(const char *value, size_t length) {
+    const char *end = value + length;
+    for (const char *at = value; (at = memchr(at, ';', (size_t)(end - at))) != NULL; at++) {
+        const char *name = at + 1, *equals = memchr(name, '=', (size_t)(end - name));
+        size_t name_length = equals ? (size_t)(equals - name) : 0;
+        trim(&name, &name_length);
+        int flag = name_length ? find(name, name_length) : -1;
+        if (flag >= 0) return flag;
+    }
+    return -1;
+}
+
 static bti_error *set_entry(const char *entry, size_t length) {
     trim(&entry, &length);
     if (!length) return NULL;
     const char *equals = memchr(entry, '=', length);
     if (!equals)
-        return bti_error_new(BT_INVALID_ARGUMENT, "BERTH_FLAGS: \"%s\" has no value; write name=value",
-                             bti_quote_bytes(entry, length).text);
+        return bti_error_new(
+            BT_INVALID_ARGUMENT,
+            "BERTH_FLAGS: \"%s\" has no value; write name=value, and join what is in one value by \";\"",
+            bti_quote_bytes(entry, length).text);
     const char *name = entry, *value = equals + 1;
     size_t name_length = (size_t)(equals - entry), value_length = length - name_length - 1;
     trim(&name, &name_length);
     trim(&value, &value_length);
+    int next = entry_within(value, value_length);
+    if (next >= 0)
+        return bti_error_new(BT_INVALID_ARGUMENT,
+                             "BERTH_FLAGS: \"%s\": flags are separated by \",\", not by \";\": write \",%s=...\"",
+                             bti_quote_bytes(entry, length).text, rows[next].name);
     return set("BERTH_FLAGS: ", name, name_length, value, value_length, ENVIRONMENT);
 }
 

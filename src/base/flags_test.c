@@ -181,13 +181,27 @@ static void a_fault_in_the_environment_is_kept_and_logged_once(void **state) {
     bti_flags_reset();
     assert_true(bti_flag_bool(BTI_FLAG_strict)); /* the good ones hold */
     assert_true(bti_flag_bool(BTI_FLAG_strict));
-    assert_string_equal(log_text, "BERTH_FLAGS: unknown flag \"memmory_limit\"; did you mean \"memory_limit\"?\n"
-                                  "BERTH_FLAGS: flag \"transfers\" cannot be \"move\": it takes copy, log or error\n"
-                                  "BERTH_FLAGS: \"lonely\" has no value; write name=value\n");
+    assert_string_equal(
+        log_text, "BERTH_FLAGS: unknown flag \"memmory_limit\"; did you mean \"memory_limit\"?\n"
+                  "BERTH_FLAGS: flag \"transfers\" cannot be \"move\": it takes copy, log or error\n"
+                  "BERTH_FLAGS: \"lonely\" has no value; write name=value, and join what is in one value by \";\"\n");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(bt_check_flags(), BT_NOT_FOUND);
         assert_non_null(strstr(bt_error_text(), "did you mean \"memory_limit\"?"));
     }
+}
+
+static void flags_are_separated_by_commas(void **state) {
+    (void)state;
+    setenv("BERTH_FLAGS", "soft_placement=on; transfers=log", 1);
+    bti_flags_reset();
+    assert_int_equal(bt_check_flags(), BT_INVALID_ARGUMENT);
+    assert_non_null(strstr(bt_error_text(), "separated by \",\", not by \";\": write \",transfers=...\""));
+    setenv("BERTH_FLAGS", "devices=sim:gpu*2;strict=on", 1);
+    bti_flags_reset();
+    assert_int_equal(bt_check_flags(), BT_INVALID_ARGUMENT);
+    assert_non_null(strstr(bt_error_text(), "write \",strict=...\""));
+    assert_false(bti_flag_bool(BTI_FLAG_strict));
 }
 
 static void berth_sync(void **state) {
@@ -262,6 +276,7 @@ int main(void) {
         TEST(the_environment_is_read_at_first_use),
         TEST(the_program_wins_even_when_it_comes_first),
         TEST(a_fault_in_the_environment_is_kept_and_logged_once),
+        TEST(flags_are_separated_by_commas),
         TEST(berth_sync),
         TEST(too_late_is_refused),
         TEST(changes_are_counted),

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/writes.h"
 #include "device/trial.h"
 #include "drivers/cache/folder.h"
 
@@ -152,6 +153,7 @@ void bti_verdict_keep(const char *driver, unsigned kinds, bti_verdict verdict, c
                    ? -1
                    : openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file >= 0) {
+        BTI_WRITES;
         bool written = write(file, text.text, text.length) == (ssize_t)text.length;
         written = !close(file) && written;
         if (!written || renameat(folder, temporary, folder, name)) unlinkat(folder, temporary, 0);

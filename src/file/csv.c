@@ -108,10 +108,12 @@ static int64_t count_fields(const char *line, const char *line_end) {
 }
 
 static bt_status bad_field(const reader *r, field f, int64_t line, int64_t column) {
-    return bti_file_damaged(&r->file, (uint64_t)(f.text - r->text), "line %lld, column %lld: %s%s%s is no %s",
-                            (long long)line, (long long)column, f.length ? "\"" : "",
-                            f.length ? bti_quote_bytes(f.text, f.length).text : "nothing", f.length ? "\"" : "",
-                            bt_dtype_name(r->dtype));
+    uint64_t at = (uint64_t)(f.text - r->text);
+    if (!f.length)
+        return bti_file_damaged(&r->file, at, "line %lld, column %lld: the field is empty; it must be a number (%s)",
+                                (long long)line, (long long)column, bt_dtype_name(r->dtype));
+    return bti_file_damaged(&r->file, at, "line %lld, column %lld: \"%s\" is no %s", (long long)line, (long long)column,
+                            bti_quote_bytes(f.text, f.length).text, bt_dtype_name(r->dtype));
 }
 
 static bt_status take_line(reader *r, const char *line, const char *line_end, int64_t number) {

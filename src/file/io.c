@@ -14,6 +14,7 @@
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/str.h"
+#include "base/writes.h"
 
 bt_array *bti_file_poison(void) { return bti_poison(bti_error_last()); }
 
@@ -100,6 +101,17 @@ bt_status bti_file_damaged(const bti_file *file, uint64_t offset, const char *fo
     return status;
 }
 
+bt_status bti_file_check_format(const bti_file *file, const char *wanted) {
+    unsigned char start[4] = {0};
+    BTI_TRY(bti_file_read(file, 0, start, file->size < sizeof start ? (size_t)file->size : sizeof start));
+    if (!memcmp(start, "PK\3\4", 4))
+        return bti_file_damaged(file, 0, "this is a zip archive, as PyTorch's .pt and NumPy's .npz files are, not %s",
+                                wanted);
+    if (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5 && start[2] && start[3])
+        return bti_file_damaged(file, 0, "this is a Python pickle, as older .pt files are, not %s", wanted);
+    return BT_OK;
+}
+
 bt_status bti_file_check_bools(const bti_file *file, uint64_t offset, const void *data, size_t bytes) {
     const unsigned char *at = data;
     for (size_t i = 0; i < bytes; i++)
@@ -122,31 +134,64 @@ static char *temporary_name(const char *target) {
     return bti_str_take(&name);
 }
 
-/* Where the file really is: a link is written through, not replaced. */
-static bt_status find_target(bti_writer *writer, const char *path, mode_t *mode, bool *exists) {
-    struct stat stat_;
-    *exists = stat(path, &stat_) == 0;
-    char *resolved = NULL;
-    if (*exists) {
-        if (S_ISDIR(stat_.st_mode)) return errno = EISDIR, system_error(path, "cannot be written");
-        if (!S_ISREG(stat_.st_mode)) return bti_fail(BT_FAILED_PRECONDITION, "%s: not a regular file", path);
-        *mode = stat_.st_mode & 0777;
-        if (!(resolved = realpath(path, NULL))) return system_error(path, "cannot be written");
-    } else if (errno != ENOENT) {
-        return system_error(path, "cannot be written");
+/* The name that a link stands for, one link after the other, be there a file of that name or not; "" when memory is short, NULL with errno. */
+static char *follow_links(const char *path) {
+    enum { MOST_LINKS = 40 };
+    char *name = strdup(path), to[PATH_MAX];
+    for (int i = 0; name && i < MOST_LINKS; i++) {
+        ssize_t length = readlink(name, to, sizeof to - 1);
+        if (length < 0) return name; /* not a link, or nothing */
+        to[length] = '\0';
+        const char *slash = to[0] == '/' ? NULL : strrchr(name, '/');
+        char *next = NULL;
+        if (asprintf(&next, "%.*s%s", slash ? (int)(slash - name) + 1 : 0, name, to) < 0) next = NULL;
+        free(name);
+        name = next;
     }
-    writer->target = bti_strdup(resolved ? resolved : path);
-    free(resolved);
+    if (!name) return errno = ENOMEM, NULL;
+    free(name);
+    return errno = ELOOP, NULL;
+}
+
+/* Where the file really is: a link is written through, not replaced. */
+static bt_status find_target(bti_writer *writer, const char *path, struct stat *old, bool *exists) {
+    *exists = stat(path, old) == 0;
+    if (*exists && S_ISDIR(old->st_mode)) return errno = EISDIR, system_error(path, "cannot be written");
+    if (*exists && !S_ISREG(old->st_mode)) return bti_fail(BT_FAILED_PRECONDITION, "%s: not a regular file", path);
+    if (!*exists && errno != ENOENT) return system_error(path, "cannot be written");
+    char *target = follow_links(path);
+    if (!target) return system_error(path, "cannot be written");
+    writer->target = bti_strdup(target);
+    free(target);
     return writer->target ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+}
+
+static bt_status cannot_be_made(const char *path, const char *target, int cause) {
+    const char *slash = strrchr(target, '/');
+    int length = slash == target ? 1 : slash ? (int)(slash - target) : 1;
+    if (cause == ENOENT)
+        return bti_fail(BT_NOT_FOUND, "%s: cannot be written: there is no folder %.*s", path, length,
+                        slash ? target : ".");
+    return errno = cause, system_error(path, "cannot be written: no file can be made in its folder");
+}
+
+/* Who could read and write the old file can do so with the new one, and nobody else. */
+static bool keep_owner_and_mode(int fd, const struct stat *old) {
+    mode_t mode = old->st_mode & 0777;
+    struct stat now;
+    if (fstat(fd, &now)) return false;
+    if (now.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1)) errno = 0; /* only root may */
+    if (now.st_gid != old->st_gid && fchown(fd, (uid_t)-1, old->st_gid)) mode = (mode & ~070u) | (mode & 07) << 3;
+    return fchmod(fd, mode) == 0;
 }
 
 bt_status bti_writer_open(bti_writer *writer, const char *path) {
     *writer = (bti_writer){.fd = -1};
     if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "the path is %s", path ? "empty" : "NULL");
     if (path[strlen(path) - 1] == '/') return errno = EISDIR, system_error(path, "cannot be written");
-    mode_t mode = 0666;
+    struct stat old;
     bool exists;
-    BTI_TRY(find_target(writer, path, &mode, &exists));
+    BTI_TRY(find_target(writer, path, &old, &exists));
     do {
         bti_free(writer->temporary);
         writer->temporary = temporary_name(writer->target);
@@ -154,16 +199,17 @@ bt_status bti_writer_open(bti_writer *writer, const char *path) {
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (writer->fd < 0 && errno == EEXIST);
     if (writer->fd < 0) {
-        bt_status status = system_error(writer->temporary, "cannot be made");
+        bt_status status = cannot_be_made(path, writer->target, errno);
         bti_free(writer->temporary);
         writer->temporary = NULL;
         return status;
     }
-    if (exists && fchmod(writer->fd, mode)) return system_error(writer->temporary, "cannot have the old file's mode");
+    if (exists && !keep_owner_and_mode(writer->fd, &old)) return system_error(path, "cannot have the old file's mode");
     return BT_OK;
 }
 
 bt_status bti_writer_add(bti_writer *writer, const void *data, size_t bytes) {
+    BTI_WRITES;
     const char *from = data;
     while (bytes) {
         size_t part = bytes < 1u << 30 ? bytes : 1u << 30;

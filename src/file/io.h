@@ -19,6 +19,8 @@ void bti_file_close(bti_file *file);
 bt_status bti_file_read(const bti_file *file, uint64_t offset, void *data, size_t bytes);
 /* DATA_LOSS with path and offset: "model.safetensors: byte 8: ..." */
 bt_status bti_file_damaged(const bti_file *file, uint64_t offset, const char *format, ...) BT_PRINTF(3, 4);
+/* DATA_LOSS when it begins as a zip archive or a Python pickle does: what `wanted` is to be had from. */
+bt_status bti_file_check_format(const bti_file *file, const char *wanted);
 /* The bytes of an array of bools must be 0 or 1. */
 bt_status bti_file_check_bools(const bti_file *file, uint64_t offset, const void *data, size_t bytes);
 

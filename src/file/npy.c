@@ -144,6 +144,8 @@ static bt_status open_npy(npy *n, const char *path) {
     size_t known = n->file.size < sizeof start ? (size_t)n->file.size : sizeof start;
     BTI_TRY(bti_file_read(&n->file, 0, start, known));
     if (known < 10 || memcmp(start, "\x93NUMPY", 6))
+        BTI_TRY(bti_file_check_format(&n->file, "a .npy file; a .npz holds .npy files, which unzip takes out"));
+    if (known < 10 || memcmp(start, "\x93NUMPY", 6))
         return bti_file_damaged(&n->file, 0, "does not begin as a .npy file does");
     if (start[6] < 1 || start[6] > 3 || start[7])
         return bti_file_damaged(&n->file, 6, "version %d.%d; known are 1.0, 2.0 and 3.0", start[6], start[7]);

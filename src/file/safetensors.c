@@ -203,6 +203,10 @@ static bt_status read_header(bt_tensors *t) {
                                 "too short for a safetensors file, which begins with 8 bytes of length");
     BTI_TRY(bti_file_read(&t->file, 0, bytes, sizeof bytes));
     for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
+    if (length > BTI_SAFETENSORS_MAX_HEADER || length > size - 8)
+        BTI_TRY(bti_file_check_format(&t->file,
+                                      "safetensors; in Python, safetensors.torch.save_file(model.state_dict(), "
+                                      "\"model.safetensors\") makes one"));
     if (length > BTI_SAFETENSORS_MAX_HEADER)
         return bti_file_damaged(&t->file, 0, "a header of %llu bytes; at most %u are allowed",
                                 (unsigned long long)length, BTI_SAFETENSORS_MAX_HEADER);

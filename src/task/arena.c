@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/writes.h"
+
 enum { NOTES = 1 << 20, PAGE = 4096 };
 
 /* --- the mapping ----------------------------------------------------------------------------------------------------- */
@@ -25,6 +27,7 @@ static bt_status map(uint64_t bytes, void **memory) {
     int file = memfd_create("berth", MFD_CLOEXEC);
     if (file < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no shared memory: memfd_create: %s", strerror(errno));
     bt_status status = BT_OK;
+    BTI_WRITES;
     *memory = MAP_FAILED;
     if (ftruncate(file, (off_t)bytes) == 0)
         *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);

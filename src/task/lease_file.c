@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/quote.h"
+#include "base/writes.h"
 
 #define MEMORY_END ((int64_t)1 << 60)
 #define TICKETS MEMORY_END
@@ -201,6 +202,7 @@ void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record) {
     if (f->record < 0) return;
     snprintf(text, sizeof text, "berth %s %ld %" PRId64 " %" PRIu64 " %d %s\n", record->waits ? "waits" : "holds",
              record->pid, record->since, record->memory_bytes, record->num_gpus, record->command);
+    BTI_WRITES;
     (void)!pwrite(f->file, text, sizeof text, (off_t)f->record * RECORD_BYTES);
 }
 

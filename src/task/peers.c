@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/writes.h"
 #include "task/listen.h"
 #include "task/process.h"
 #include "task/view.h"
@@ -141,6 +142,7 @@ static bt_status choose(int64_t pid, int32_t *program) {
 bt_status bt_runtimes_timeline(int64_t pid, const char *path) {
     int32_t program = 0;
     BTI_TRY(choose(pid, &program));
+    BTI_WRITES;
     char *text = ask(program, "timeline");
     if (!text) return bti_fail(BT_DEADLINE_EXCEEDED, "process %" PRId32 " does not answer", program);
     FILE *file = fopen(path, "we");

@@ -7,6 +7,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/writes.h"
+
 enum { MOST_SLOTS = 1 << 22, LEAST_ORDER = 12, TRIM_BYTES = 64 << 20 /* at once */ };
 
 /* --- the file ------------------------------------------------------------------------------------------------------------- */
@@ -44,6 +46,7 @@ void bti_spill_close(bti_state *state) {
 }
 
 bt_status bti_spill_write(const bti_state *state, const bti_slot *slot, const char *value) {
+    BTI_WRITES;
     for (uint64_t done = 0; done < slot->bytes;) {
         ssize_t length = pwrite(state->spill_file, value + done, slot->bytes - done, (off_t)(slot->at + done));
         if (length < 0 && errno == EINTR) continue;

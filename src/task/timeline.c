@@ -6,6 +6,7 @@
 
 #include "base/chrome.h"
 #include "base/vec.h"
+#include "base/writes.h"
 #include "task/local.h"
 #include "task/view.h"
 
@@ -177,6 +178,7 @@ bool bti_timeline_print(bti_state *state, FILE *file) {
 }
 
 bt_status bti_local_timeline(const char *path) {
+    BTI_WRITES;
     FILE *file = fopen(path, "we");
     if (!file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
     bool done = bti_timeline_print(bti_process_now.state, file), failed = fflush(file) || ferror(file);

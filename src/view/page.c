@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "array/handle.h"
+#include "base/writes.h"
 
 static const unsigned char bytes_of_page[] = {
 #include "page.inc"
@@ -87,6 +88,7 @@ static int put_escaped(const char *bytes, size_t count, void *data) {
 }
 
 static bt_status write_page(json_t *trace, const char *path) {
+    BTI_WRITES;
     FILE *file = fopen(path, "we");
     if (!file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
     const char *page = (const char *)bytes_of_page, *place = strstr(page, mark), *rest = place + strlen(mark);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/chrome.h"
+#include "base/writes.h"
 #include "view/trace.h"
 
 enum { HOST = 0, QUEUE = 1, COPIES_OUT = 2, COPIES_IN = 10 }; /* a process; lanes of a device's */
@@ -143,6 +144,7 @@ static void put_span(output *out, const bti_trace_event *event) {
 }
 
 bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
+    BTI_WRITES;
     output out = {.to = {.file = fopen(path, "we"), .begun_ns = log->begun_ns}, .log = log};
     if (!out.to.file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
     bti_chrome_head(&out.to, program_invocation_short_name, getpid(), log->dropped, log->ended_ns);

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/fork.h"
+#include "base/writes.h"
 #include "drivers/cache/evict.h"
 #include "drivers/cache/folder.h"
 
@@ -41,6 +42,8 @@ static atomic_uint_fast64_t temporaries, added_bytes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the reason */
 BTI_RENEW_IN_CHILD(lock)
 static char last_reason[sizeof((bti_cache_state *)0)->reason];
+
+static const char no_room[] = "the flag cache_bytes is 0: no kernel is kept";
 
 static void set_reason(const char *reason) {
     pthread_mutex_lock(&lock);
@@ -159,14 +162,6 @@ static bool write_all(int file, const void *from, size_t bytes) {
     return true;
 }
 
-/* A write past the limit of file sizes would end the process by a signal. */
-static bool within_limit(size_t bytes) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return true;
-    errno = EFBIG;
-    return false;
-}
-
 /* A new file of a name that no other thread or process makes. */
 static int open_temporary(int folder, char name[BTI_CACHE_NAME]) {
     struct timespec now;
@@ -179,7 +174,7 @@ static int open_temporary(int folder, char name[BTI_CACHE_NAME]) {
 /* Readers see the whole file or none. */
 static bool write_file(int folder, const char *name, const file_header *header, const bti_str *object) {
     char temporary[BTI_CACHE_NAME];
-    if (!within_limit(sizeof *header + object->length)) return false;
+    BTI_WRITES;
     int file = open_temporary(folder, temporary);
     if (file < 0) return false;
     bool written = write_all(file, header, sizeof *header) && write_all(file, object->text, object->length);
@@ -202,6 +197,7 @@ static void keep_bounded(int folder, bti_cache_key key, size_t limit, size_t byt
 void bti_cache_store(bti_cache_key key, const bti_str *object, const unsigned compiler[3]) {
     char name[BTI_CACHE_NAME];
     size_t limit = bti_flag_bytes(BTI_FLAG_cache_bytes), bytes = sizeof(file_header) + object->length;
+    if (limit == 0) set_reason(no_room);
     if (object->length == 0 || object->length > LARGEST || bytes > limit) return;
     file_header header = {.key_high = key.high, .key_low = key.low, .object_bytes = object->length};
     memcpy(header.magic, magic, sizeof magic);
@@ -239,7 +235,9 @@ static void attempt_folder(bti_cache_state *state) {
         close(file);
         unlinkat(folder, name, 0);
     }
-    bti_cache_contents contents = bti_evict(folder, bti_flag_bytes(BTI_FLAG_cache_bytes));
+    size_t limit = bti_flag_bytes(BTI_FLAG_cache_bytes);
+    if (limit == 0) set_reason(no_room);
+    bti_cache_contents contents = bti_evict(folder, limit);
     state->files = contents.files;
     state->bytes = contents.bytes;
     close(folder);

@@ -221,6 +221,8 @@ static void only_our_files_go(void **state) {
     set("cache_bytes", "0");
     store(2, 1);
     assert_int_equal(found(2, 1), 0);
+    assert_string_equal(look(false).reason, "the flag cache_bytes is 0: no kernel is kept");
+    assert_string_equal(look(true).reason, "the flag cache_bytes is 0: no kernel is kept");
 }
 
 /* --- several processes -------------------------------------------------------------------------------------------- */
