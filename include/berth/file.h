@@ -1,6 +1,7 @@
 /* berth/file.h: arrays and models in files. No device stands in a file: what was saved from one is loaded on any.
  *
- * Files are written to a temporary name beside, synced and renamed: a reader sees the old file or the whole new one. Files are
+ * Files are written to a temporary name beside, synced and renamed: a reader sees the old file or the whole new one. A symbolic link is
+ * written through, also where its target is not there yet; the mode stays, and the owner where the process may set it. Files are
  * never trusted: every size is checked before anything is allocated, and a malformed file is refused with the offset and
  * the reason (DATA_LOSS). All calls block. Formats: safetensors (huggingface.co/docs/safetensors), .npy (NumPy's NEP 1).
  */
