@@ -159,7 +159,8 @@ BT_API char *bt_devices_text(const bt_array *x);
 /* --- making arrays --------------------------------------------------------------------------------------------------
  * On the block's device, else the default device (then uncommitted: operations may take them elsewhere). */
 
-/* Copies row-major elements of `data` (bt_dtype_size(dtype) bytes each). NULL is fine when there are none. Errors:
+/* Copies row-major elements of `data` (bt_dtype_size(dtype) bytes each). NULL is fine when there are none. Of BT_BOOL any byte
+ * but 0 becomes 1. Errors:
  * INVALID_ARGUMENT (dtype, rank, negative or overflowing size), RESOURCE_EXHAUSTED. */
 BT_API bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape);
 #define bt_from(...) BTI_AT(bt_array *, bt_from(__VA_ARGS__))
@@ -277,7 +278,7 @@ BT_API BT_MUST_USE bt_status bt_item_at(bt_array *x, const int64_t *index, doubl
 BT_API double bt_item(bt_array *x);
 #define bt_item(...) BTI_AT_DOUBLE(bt_item(__VA_ARGS__))
 
-/* Other elements for the same array, row-major, all `bytes` of them: x stands for the new ones from here on; what was recorded
+/* Other elements for the same array, row-major, all `bytes` of them (bools as for bt_from): x stands for the new ones from here on; what was recorded
  * before reads the old ones. Not while another thread uses x. */
 BT_API BT_MUST_USE bt_status bt_write(bt_array *x, const void *data, size_t bytes);
 #define bt_write(...) BTI_AT_MUST(bt_write(__VA_ARGS__))

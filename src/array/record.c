@@ -89,18 +89,52 @@ bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed) 
     return unknown_allowed ? NULL : check_size(dtype, shape.rank, shape.size);
 }
 
-/* A DONE leaf on a chosen device; its elements are copied unless they are lent. */
-static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_placement placement, const bti_loan *loan) {
-    bti_node *node = bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
-    if (!node) return bti_array_new(NULL);
+static bool are_bools(const unsigned char *data, size_t count) {
+    uint64_t all = 0, eight;
+    size_t i = 0;
+    for (; i + sizeof eight <= count; i += sizeof eight) {
+        memcpy(&eight, data + i, sizeof eight);
+        all |= eight;
+    }
+    for (; i < count; i++) all |= data[i];
+    return !(all & ~UINT64_C(0x0101010101010101));
+}
+
+/* Kernels count on bools that are 0 or 1, and the host may give any bytes. The elements as they are to be stored: `data`, or
+ * *made, which the caller frees; NULL when memory is short. */
+static const void *stored_form(const void *data, bt_dtype dtype, bt_shape shape, unsigned char **made) {
+    int64_t count;
+    *made = NULL;
+    if (dtype != BT_BOOL || !bti_shape_count(shape.rank, shape.size, &count) || are_bools(data, (size_t)count))
+        return data;
+    *made = bti_alloc((size_t)count);
+    for (int64_t i = 0; *made && i < count; i++) (*made)[i] = ((const unsigned char *)data)[i] != 0;
+    return *made;
+}
+
+/* A DONE leaf on a chosen device; its elements are copied unless they are lent, which *lent tells. */
+static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_placement placement, const bti_loan *loan,
+                      bool *lent) {
+    unsigned char *made;
+    const void *stored = stored_form(data, dtype, shape, &made);
+    *lent = loan && !made && bti_device_has_host_memory(placement.device);
+    bti_node *node =
+        data && !stored ? NULL : bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
+    if (!node) {
+        *lent = false;
+        bti_free(made);
+        return bti_array_new(NULL);
+    }
     node->device = (int16_t)placement.device;
     node->committed = placement.committed;
     node->rule = (uint8_t)placement.rule;
     node->place = bti_call_place();
     bti_layout_dense(shape.rank, shape.size, &node->layout);
     bt_status status =
-        loan ? bti_buffer_lent(node, data, *loan, &node->buffer) : bti_buffer_from_host(node, data, &node->buffer);
+        *lent ? bti_buffer_lent(node, stored, *loan, &node->buffer) : bti_buffer_from_host(node, stored, &node->buffer);
+    bti_free(made);
     if (status != BT_OK) {
+        *lent = false;
         bti_node_release(node);
         return bti_poison(bti_error_last());
     }
@@ -110,6 +144,7 @@ static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_plac
 
 static bt_array *from(const void *data, bt_dtype dtype, bt_shape shape, const bti_loan *loan, bool *lent) {
     bt_array *poison = bti_check_shape(dtype, shape, false);
+    *lent = false;
     for (int i = 0; i < shape.rank && !poison; i++)
         if (bti_size_is_symbolic(shape.size[i]))
             poison = bti_poisonf(BT_INVALID_ARGUMENT, "size of axis %d is unknown", i);
@@ -119,10 +154,7 @@ static bt_array *from(const void *data, bt_dtype dtype, bt_shape shape, const bt
     bti_placement placement;
     if (!poison) poison = bti_choose_device(NULL, 0, &placement);
     if (poison) return poison;
-    *lent = loan && bti_device_has_host_memory(placement.device);
-    bt_array *x = leaf(data, dtype, shape, placement, *lent ? loan : NULL);
-    *lent = *lent && !bti_array_error(x);
-    return x;
+    return leaf(data, dtype, shape, placement, loan, lent);
 }
 
 bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape) {
@@ -165,7 +197,8 @@ bt_status bt_write(bt_array *x, const void *data, size_t bytes) {
     if (bytes && !data) return bti_fail(BT_INVALID_ARGUMENT, "data is NULL");
     bt_shape shape = bti_shape_of(old->shape, old->rank);
     bti_placement placement = {old->device, atomic_load(&old->committed), (bti_rule)old->rule};
-    bt_array *fresh = leaf(data, (bt_dtype)old->dtype, shape, placement, NULL);
+    bool lent;
+    bt_array *fresh = leaf(data, (bt_dtype)old->dtype, shape, placement, NULL, &lent);
     if ((error = bti_array_error(fresh))) return bti_fail_with(error);
     bti_array_swap(x, fresh);
     return BT_OK;

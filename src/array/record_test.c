@@ -1,9 +1,10 @@
-/* Arrays in memory that is lent to them. */
+/* Arrays made of the host's memory: copied, or lent to them; bools that are neither 0 nor 1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -88,12 +89,73 @@ static void poisoned_ones_give_them_back(void **state) {
     assert_int_equal(ended, 2);
 }
 
+/* --- bools ------------------------------------------------------------------------------------------------------------ */
+
+enum { BOOLS = 4099 };
+
+static unsigned char odd[BOOLS];
+
+static void expect_bools(bt_array *x) {
+    static unsigned char read[BOOLS];
+    memset(read, 7, sizeof read);
+    assert_int_equal(bt_read(x, read, sizeof read), BT_OK);
+    int64_t count = 0;
+    for (int i = 0; i < BOOLS; i++) {
+        if (read[i] != (odd[i] != 0)) fail_msg("element %d, given as %d, is %d", i, odd[i], read[i]);
+        count += read[i];
+    }
+    assert_int_equal(bt_item(bt_sum(x, BT_ALL, false)), count);
+    assert_int_equal(bt_item(bt_sum(bt_cast(x, BT_I32), BT_ALL, false)), count);
+    assert_int_equal(bt_item(bt_sum(bt_cast(bt_eq(x, bt_ones(BT_BOOL, BOOLS)), BT_I32), BT_ALL, false)), count);
+    assert_int_equal(bt_item(bt_sum(bt_cast(bt_logical_not(x), BT_I32), BT_ALL, false)), BOOLS - count);
+}
+
+static void written_files_are_read(bt_array *x) {
+    char safe[] = "/tmp/berth-bools-XXXXXX", plain[] = "/tmp/berth-bools-XXXXXX";
+    close(mkstemp(safe));
+    close(mkstemp(plain));
+    const char *const name = "x";
+    bt_tensors *tensors = NULL;
+    assert_int_equal(bt_save(safe, &name, &x, 1, NULL), BT_OK);
+    assert_int_equal(bt_tensors_open(safe, &tensors), BT_OK);
+    expect_bools(bt_tensors_get(tensors, name));
+    bt_tensors_close(tensors);
+    assert_int_equal(bt_save_npy(plain, x), BT_OK);
+    expect_bools(bt_load_npy(plain));
+    unlink(safe);
+    unlink(plain);
+}
+
+static void bools_are_zero_or_one(void **state) {
+    for (int i = 0; i < BOOLS; i++) odd[i] = (unsigned char)(i % 3 ? 0 : i % 7 + 1);
+    static const char *const flags[] = {"", "devices=sim:gpu*2"};
+    for (int f = 0; f < 2; f++) {
+        begin(flags[f]);
+        BT_SCOPE {
+            bt_shape shape = BT_SHAPE(BOOLS);
+            bt_array *x = bt_from(odd, BT_BOOL, shape), *written = bt_zeros(BT_BOOL, BOOLS);
+            expect_bools(x);
+            assert_int_equal(bt_write(written, odd, BOOLS), BT_OK);
+            expect_bools(written);
+            expect_bools(bt_from(bt_map(written), BT_BOOL, shape));
+            expect_bools(bti_from_lent(odd, BT_BOOL, shape, end, &ended));
+            if (f == 1)
+                BT_ON("gpu:1") expect_bools(bt_from(odd, BT_BOOL, shape));
+            bt_shared *variable = bt_shared_new(bt_from(odd, BT_BOOL, shape), NULL);
+            expect_bools(bt_value(variable));
+            written_files_are_read(x);
+        }
+        assert_int_equal(ended, 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(elements_are_used_where_they_lie, finish),
         cmocka_unit_test_teardown(what_is_written_leaves_the_lent_elements_alone, finish),
         cmocka_unit_test_teardown(other_devices_copy_them, finish),
         cmocka_unit_test_teardown(poisoned_ones_give_them_back, finish),
+        cmocka_unit_test_teardown(bools_are_zero_or_one, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
