@@ -19,11 +19,11 @@ extern "C" {
 /* Axes by value: BT_AXES(0, -1); BT_ALL is all of them. */
 typedef struct bt_axes {
     int count; /* -1: all */
-    int axis[BT_MAX_RANK];
+    int64_t axis[BT_MAX_RANK];
 } bt_axes;
 static inline bt_axes bti_axes_of(const int64_t *axis, size_t count) {
     bt_axes axes = {(int)count, {0}};
-    for (size_t i = 0; i < count && i < BT_MAX_RANK; i++) axes.axis[i] = (int)axis[i];
+    for (size_t i = 0; i < count && i < BT_MAX_RANK; i++) axes.axis[i] = axis[i];
     return axes;
 }
 static inline bt_axes bti_axes_all(void) {

@@ -185,31 +185,33 @@ bt_array *bti_stop(bt_array *x) {
 
 /* --- axes ----------------------------------------------------------------------------------------------------------- */
 
-bool bti_axis(bt_array *x, int axis, int *normal, bt_array **poison) {
+bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison) {
     int rank = bti_node_of(x)->rank;
-    *normal = axis < 0 ? axis + rank : axis;
-    if (*normal >= 0 && *normal < rank) return true;
-    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of an array of %d dimensions; it must be in [%d, %d)", axis,
-                          rank, -rank, rank);
+    if (axis >= -rank && axis < rank) {
+        *normal = (int)(axis < 0 ? axis + rank : axis);
+        return true;
+    }
+    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %lld of an array of %d dimensions; it must be in [%d, %d)",
+                          (long long)axis, rank, -rank, rank);
     return false;
 }
 
 bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison) {
     int rank = bti_node_of(x)->rank;
     *mask = 0;
-    if (axes.count < 0) {
+    if (axes.count == -1) {
         *mask = (1u << rank) - 1;
         return true;
     }
+    if (axes.count < 0 || axes.count > BT_MAX_RANK) {
+        *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%d axes; an array has at most %d", axes.count, BT_MAX_RANK);
+        return false;
+    }
     for (int i = 0; i < axes.count; i++) {
         int axis;
-        if (i >= BT_MAX_RANK) {
-            *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%d axes; an array has at most %d", axes.count, BT_MAX_RANK);
-            return false;
-        }
         if (!bti_axis(x, axes.axis[i], &axis, poison)) return false;
         if (*mask >> axis & 1) {
-            *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %d is given twice", axes.axis[i]);
+            *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %lld is given twice", (long long)axes.axis[i]);
             return false;
         }
         *mask |= 1u << axis;
@@ -218,6 +220,13 @@ bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison)
 }
 
 /* --- reductions ----------------------------------------------------------------------------------------------------- */
+
+bt_array *bti_check_index(bt_array *x, int axis) {
+    int64_t size = bti_node_of(x)->shape[axis];
+    if (bti_size_is_symbolic(size) || size <= INT32_MAX) return NULL;
+    return bti_poisonf(BT_INVALID_ARGUMENT, "axis %d has %lld elements; their indices are int32, so it can have %d",
+                       axis, (long long)size, INT32_MAX);
+}
 
 bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) {
     bt_array *poison = bti_poisoned_by(&x, 1);
@@ -229,6 +238,7 @@ bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) {
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < node->rank; i++) {
         bool folded = mask >> i & 1;
+        if (folded && bti_op_info(op)->dtype_rule == BTI_INDEX_OUT && (poison = bti_check_index(x, i))) return poison;
         if (folded && needs_elements && node->shape[i] == 0)
             return bti_poisonf(BT_INVALID_ARGUMENT, "no elements along axis %d to take the %s of", i,
                                bti_op_info(op)->name);

@@ -44,13 +44,15 @@ bt_array *bti_concat(bt_array *const *arrays, int count, int axis);             
 bt_array *bti_take(bt_array *x, bt_array *indices, int axis); /* indices [I], int32 or int64 */
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 bt_array *bti_argsort(bt_array *x, int axis);
+/* The poison of an axis with more elements than int32 numbers; NULL when it has not. */
+bt_array *bti_check_index(bt_array *x, int axis);
 bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis);
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 bt_array *bti_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equal leading axes, equal dtypes */
 bt_array *bti_stop(bt_array *x);
 
 /* The axis as 0..rank-1; false (and *poison set, naming axis and rank) when x has no such axis. */
-bool bti_axis(bt_array *x, int axis, int *normal, bt_array **poison);
+bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison);
 /* The mask of a public bt_axes; errors name a doubled or missing axis. */
 bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison);
 /* The dtype that inputs meet at: promotion with weak scalars giving way. */

@@ -82,7 +82,7 @@ bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, cons
     bool whole = true;
     for (int i = 0; i < node->rank; i++) {
         attr[i] = start[i];
-        attr[node->rank + i] = step[i];
+        attr[node->rank + i] = count[i] == 0 || count[i] == 1 ? 1 : step[i]; /* a longer step would leave the array */
         whole = whole && start[i] == 0 && step[i] == 1 && count[i] == node->shape[i];
     }
     return whole ? x : same_kind(BTI_OP_slice, x, node->rank, count, attr, 2 * node->rank);
@@ -161,6 +161,7 @@ bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int
 
 bt_array *bti_argsort(bt_array *x, int axis) {
     bt_array *poison = bti_poisoned_by(&x, 1);
+    if (!poison) poison = bti_check_index(x, axis);
     if (poison) return poison;
     int64_t attr = axis;
     return bti_record(BTI_OP_argsort, BT_I32, false, bti_node_of(x)->rank, bti_node_of(x)->shape, &x, 1, &attr, 1);

@@ -154,11 +154,9 @@ static bt_status check_inputs(const bti_node *pattern, const bti_node *made) {
 static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
     int64_t shape[BTI_MAX_RANK], attr[3 * BTI_MAX_RANK];
-    int64_t count = 1;
     bool bound = node->attr_count <= 3 * BTI_MAX_RANK;
-    for (int d = 0; d < node->rank && bound; d++)
-        bound = bti_size_bind(node->shape[d], &binding, &shape[d]) &&
-                (bti_size_is_symbolic(shape[d]) || (shape[d] >= 0 && !__builtin_mul_overflow(count, shape[d], &count)));
+    for (int d = 0; d < node->rank && bound; d++) bound = bti_size_bind(node->shape[d], &binding, &shape[d]);
+    bound = bound && bti_shape_fits(node->rank, shape, bt_dtype_size((bt_dtype)node->dtype));
     for (int i = 0; i < node->attr_count && bound; i++)
         bound = node->op == BTI_OP_const || !bti_size_is_symbolic(node->attr[i])
                     ? (attr[i] = node->attr[i], true)

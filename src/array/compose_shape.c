@@ -58,7 +58,7 @@ bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {
     bt_array *poison;
     if (!bti_axes_mask(x, axes, &mask, &poison)) BTI_RETURN(poison);
     int order[BTI_MAX_RANK];
-    for (int i = 0; i < axes.count; i++) order[i] = axes.axis[i] < 0 ? axes.axis[i] + axes.count : axes.axis[i];
+    for (int i = 0; i < axes.count; i++) (void)bti_axis(x, axes.axis[i], &order[i], &poison);
     BTI_RETURN(bti_permute(x, order));
 }
 
@@ -133,7 +133,7 @@ static range cut(int64_t size, int64_t start, int64_t stop, int64_t step) {
     int64_t length = step < 0 ? start - stop : stop - start, stride = step < 0 ? -step : step;
     if (length <= 0) return (range){0, 1, 0};
     int64_t count = (length - 1) / stride + 1;
-    return (range){start, count == 1 ? 1 : step, count};
+    return (range){start, step, count};
 }
 
 /* The same where the size is not known: all of it, or a part that counts from the beginning. */

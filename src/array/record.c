@@ -13,17 +13,16 @@ static bool has_symbol(int rank, const int64_t *shape) {
 }
 
 static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape) {
-    int64_t count, bytes;
     for (int i = 0; i < rank; i++)
-        if (bti_size_is_symbolic(shape[i]) && !bti_size_exists(shape[i]))
+        if (shape[i] < 0 && !bti_size_exists(shape[i]))
             return bti_poisonf(BT_INVALID_ARGUMENT, "size %lld of axis %d is negative", (long long)shape[i], i);
-    if (has_symbol(rank, shape)) return NULL;
-    if (bti_shape_count(rank, shape, &count) && !__builtin_mul_overflow(count, (int64_t)bt_dtype_size(dtype), &bytes))
-        return NULL;
+    if (bti_shape_fits(rank, shape, bt_dtype_size(dtype))) return NULL;
     bti_str text = {0};
     bti_shape_text(&text, rank, shape);
-    bt_array *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s %s has more bytes than 63 bits can count",
-                                   bt_dtype_name(dtype), bti_str_text(&text));
+    bt_array *poison =
+        bti_poisonf(BT_INVALID_ARGUMENT,
+                    "the sizes of %s %s multiply to more bytes than 63 bits can count (a size of 0 counts as 1)",
+                    bt_dtype_name(dtype), bti_str_text(&text));
     bti_str_free(&text);
     return poison;
 }
@@ -83,10 +82,9 @@ bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed) 
         return bti_poisonf(BT_INVALID_ARGUMENT, "%d is not a dtype (bt_dtype)", (int)dtype);
     if (shape.rank < 0 || shape.rank > BT_MAX_RANK)
         return bti_poisonf(BT_INVALID_ARGUMENT, "%d dimensions; an array has at most %d", shape.rank, BT_MAX_RANK);
-    for (int i = 0; i < shape.rank; i++)
-        if (shape.size[i] < 0 && !bti_size_exists(shape.size[i]) && !(unknown_allowed && shape.size[i] == -1))
-            return bti_poisonf(BT_INVALID_ARGUMENT, "size %lld of axis %d is negative", (long long)shape.size[i], i);
-    return unknown_allowed ? NULL : check_size(dtype, shape.rank, shape.size);
+    for (int i = 0; i < shape.rank && unknown_allowed; i++)
+        if (shape.size[i] == -1) shape.size[i] = 1;
+    return check_size(dtype, shape.rank, shape.size);
 }
 
 static bool are_bools(const unsigned char *data, size_t count) {

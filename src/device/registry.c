@@ -311,8 +311,14 @@ bt_device *bt_default_device(void) {
 
 bool bt_functional(bt_kind kind, char **reason) {
     int count = bt_device_count(kind);
-    if (!reason) return count > 0;
     bti_str text = {0};
+    if ((unsigned)kind >= BT_KIND_COUNT) {
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_functional: %d is not a kind (bt_kind)", (int)kind);
+        bti_str_addf(&text, "%d is not a kind of device", (int)kind);
+        if (reason) *reason = bti_str_take(&text);
+        return bti_str_free(&text), false;
+    }
+    if (!reason) return count > 0;
     pthread_mutex_lock(&lock);
     if (!count) bti_str_addf(&text, "no %s is visible\n", bt_kind_name(kind));
     for (int i = 0; i < count; i++) {

@@ -22,7 +22,7 @@ void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
         devices[i] = bti_device_id(strategy->devices[i]);
         sums[i] = bt_to(sum, bt_device_long_name(strategy->devices[i]));
     }
-    bt_status status = bti_sum_by_driver(devices, strategy->count, arrays, sums, 1);
+    bt_status status = bti_array_error(sum) ? BT_OK : bti_sum_by_driver(devices, strategy->count, arrays, sums, 1);
     for (int i = 0; i < strategy->count; i++) arrays[i] = status == BT_OK ? sums[i] : bti_poison(bti_error_last());
 }
 

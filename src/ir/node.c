@@ -151,7 +151,7 @@ uint64_t bti_node_sequence(void) { return atomic_load_explicit(&sequence, memory
 
 int64_t bti_node_count(const bti_node *node) {
     int64_t count = 1;
-    for (int i = 0; i < node->rank; i++) count *= node->shape[i];
+    for (int i = 0; i < node->rank; i++) count *= node->shape[i]; /* bti_shape_fits */
     return count;
 }
 

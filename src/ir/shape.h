@@ -18,6 +18,9 @@ typedef struct bti_layout {
 
 /* Elements of a shape; false on overflow, or for a negative (so also a symbolic) size. */
 bool bti_shape_count(int rank, const int64_t *shape, int64_t *count);
+/* Whether no product of the sizes, in bytes, overflows: a size of 0 counts as 1, so that the product of some of the axes fits
+ * as well; symbolic sizes are left out. Every recorded array has such a shape. */
+bool bti_shape_fits(int rank, const int64_t *shape, size_t element_bytes);
 bool bti_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
 /* "(2, 3)", "(3,)", "()"; a symbolic size prints as "?1". */
 void bti_shape_text(bti_str *text, int rank, const int64_t *shape);

@@ -52,6 +52,18 @@ static void dense_layouts(void **state) {
 }
 
 /* Where the elements lie, in row-major order. */
+static void what_fits(void **state) {
+    assert_true(bti_shape_fits(0, NULL, 8));
+    assert_true(bti_shape_fits(SHAPE(INT64_MAX / 8), 8));
+    assert_false(bti_shape_fits(SHAPE(INT64_MAX / 8 + 1), 8));
+    assert_true(bti_shape_fits(SHAPE(INT64_MAX - 1, 0), 1));
+    assert_false(bti_shape_fits(SHAPE(INT64_MAX, 0), 1));            /* what overflows is that */
+    assert_false(bti_shape_fits(SHAPE(INT64_C(1) << 62, 16, 0), 1)); /* some of its axes overflow */
+    assert_false(bti_shape_fits(SHAPE(0, INT64_MAX, 2), 1));
+    assert_false(bti_shape_fits(SHAPE(2, -1), 1));
+    assert_true(bti_shape_fits(SHAPE(bti_symbol_new(), 7), 8));
+}
+
 static void places(int rank, const int64_t *shape, const bti_layout *layout, int64_t count, int64_t *place) {
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i;
@@ -190,6 +202,7 @@ static void threads_agree(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts),
+        cmocka_unit_test(what_fits),
         cmocka_unit_test(texts),
         cmocka_unit_test(dense_layouts),
         cmocka_unit_test(reshapes_without_moving),

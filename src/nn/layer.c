@@ -87,7 +87,7 @@ bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activat
 bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array *key) {
     bt_layer *layer = NULL;
     BT_SCOPE {
-        double bound = sqrt(6.0 / (double)(in + out > 0 ? in + out : 1));
+        double both = (double)in + (double)out, bound = sqrt(6.0 / (both > 0 ? both : 1));
         bt_array *weight = bt_uniform_shape(key, -bound, bound, BT_F32, BT_SHAPE(in, out));
         layer = bt_layer_retain(bt_dense_from(weight, bt_zeros(BT_F32, out), activation));
     }

@@ -153,6 +153,7 @@ bt_actor *bti_actor_of(void *held) { return handle_of(held); }
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
 static bt_status check_value(const bt_item_value *value, int index) {
+    if (!value) return bti_fail(BT_INVALID_ARGUMENT, "value %d is NULL", index + 1);
     switch (value->type) {
     case BT_TEXT_VALUE:
         return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "value %d is a text that is NULL", index + 1);
@@ -173,7 +174,7 @@ static bt_status check_value(const bt_item_value *value, int index) {
 }
 
 bt_status bti_check_value(const bt_item_value *value, const char *what) {
-    if (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE)
+    if (value && (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE))
         return bti_fail(BT_INVALID_ARGUMENT, "%s: a reference or an actor is no value of its own", what);
     return check_value(value, 0);
 }

@@ -97,7 +97,7 @@ bti_unpacked_value bti_unpack(const char *packed, int index) {
 static const char *type_name(int type) {
     static const char *const names[] = {"nothing", "an integer", "a real number", "a text",
                                         "bytes",   "an array",   "a reference",   "an actor"};
-    return names[type];
+    return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "of no type";
 }
 
 typedef struct place {

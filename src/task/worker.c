@@ -27,7 +27,9 @@ static void (*actor_release)(void *state);
 
 /* --- what a task asks ------------------------------------------------------------------------------------------------ */
 
-int bt_argument_count(const bt_task *task) { return bti_packed_count(task->arguments); }
+int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task->arguments) : 0; }
+
+static bt_status no_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
 
 /* The value itself, of a reference that which it stands for, and the object that it lies in. */
 static bti_unpacked_value argument(const bt_task *task, int index, bti_object **owner) {
@@ -45,6 +47,7 @@ bt_value_type bt_argument_type(const bt_task *task, int index) {
 }
 
 bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
+    if (!task) return no_task();
     if (index < 0 || index >= bt_argument_count(task))
         return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", task->name, index + 1,
                         bt_argument_count(task));
@@ -54,12 +57,14 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
 }
 
 bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
+    if (!task) return no_task();
+    BTI_TRY(bti_check_list(variables, count, "variables"));
     for (int i = 0; i < count; i++)
         BTI_TRY(bti_argument(task, i, variables[i].type, variables[i].bytes, variables[i].out));
     return BT_OK;
 }
 
-bool bt_task_cancelled(const bt_task *task) { return task->record->cancelled; }
+bool bt_task_cancelled(const bt_task *task) { return task && task->record->cancelled; }
 
 int bt_get_gpu_ids(int *ids, int capacity) {
     const bti_state *state = bti_process_now.state;
@@ -67,7 +72,7 @@ int bt_get_gpu_ids(int *ids, int capacity) {
     int count = 0;
     for (int g = 0; task && g < state->gpu_count; g++) {
         if (!(task->gpus >> g & 1)) continue;
-        if (count < capacity) ids[count] = state->gpu_number[g];
+        if (ids && count < capacity) ids[count] = state->gpu_number[g];
         count++;
     }
     return count;
@@ -88,6 +93,8 @@ void *bt_state(bt_task *task) {
 /* --- what it gives --------------------------------------------------------------------------------------------------- */
 
 bt_status bti_return(bt_task *task, const bt_item_value *value) {
+    if (!task) return no_task();
+    if (!value) return bti_fail(BT_INVALID_ARGUMENT, "%s returns a value that is NULL", task->name);
     char *room = task->small;
     if (!bti_process_now.state)
         return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", task->name);
@@ -105,7 +112,7 @@ bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...)
     char text[1024];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    vsnprintf(text, sizeof text, format ? format : "", list);
     va_end(list);
     (void)task;
     return bti_fail(status, "%s", text);

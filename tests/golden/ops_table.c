@@ -149,7 +149,7 @@ static bt_array *do_squeeze(call *c) {
     bool drop[BT_MAX_RANK] = {false};
     for (int i = 0; i < rank; i++) drop[i] = axes.count < 0 && bt_size(x, i) == 1;
     for (int i = 0; i < axes.count; i++) {
-        if (axes.axis[i] < -rank || axes.axis[i] >= rank) return bt_squeeze(x, axes.axis[i]);
+        if (axes.axis[i] < -rank || axes.axis[i] >= rank) return bt_squeeze(x, (int)axes.axis[i]);
         drop[axes.axis[i] < 0 ? axes.axis[i] + rank : axes.axis[i]] = true;
     }
     for (int i = rank - 1; i >= 0; i--)
