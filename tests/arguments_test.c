@@ -132,7 +132,7 @@ static void lists_of_axes(void **state) {
     BT_SCOPE {
         POISONED(bt_sum(grid(), BT_AXES((int64_t)1 << 32), false), BT_INVALID_ARGUMENT, HERE(0), "axis 4294967296");
         POISONED(bt_permute(grid(), 1, (int64_t)1 << 32), BT_INVALID_ARGUMENT, "axis 4294967296");
-        POISONED(bt_sum(grid(), BT_AXES(0, 1, 2, 3, 4, 5, 6, 7, 8), false), BT_INVALID_ARGUMENT, "9 axes");
+        POISONED(bt_sum(grid(), BT_AXES(0, 1, 2, 3, 4, 5, 6, 7, 8), false), BT_INVALID_ARGUMENT, "axis 2");
         FOR_EACH(int, count, ints) {
             bt_axes axes = {.count = count, .axis = {1, 0, 2, 3, 4, 5, 6, 7}};
             GOOD_IF(count >= -1 && count <= 2, count, bt_sum(grid(), axes, false));

@@ -203,12 +203,12 @@ bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison)
         *mask = (1u << rank) - 1;
         return true;
     }
-    if (axes.count < 0 || axes.count > BT_MAX_RANK) {
-        *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%d axes; an array has at most %d", axes.count, BT_MAX_RANK);
-        return false;
-    }
-    for (int i = 0; i < axes.count; i++) {
+    for (int i = 0; i < axes.count || axes.count < 0; i++) {
         int axis;
+        if (i >= BT_MAX_RANK || axes.count < 0) {
+            *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%d axes; an array has at most %d", axes.count, BT_MAX_RANK);
+            return false;
+        }
         if (!bti_axis(x, axes.axis[i], &axis, poison)) return false;
         if (*mask >> axis & 1) {
             *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %lld is given twice", (long long)axes.axis[i]);
