@@ -5,6 +5,13 @@
  * size 1 are repeated. Negative axes count from the end. dtypes meet by bt_promote; "floats" below means: integers and bool
  * become float32, 64-bit integers float64.
  *
+ * A number without a dtype, bt_num(x), is weak: it takes the dtype of the arrays that it meets, theirs if they are floats, float64 if
+ * they are integers or bool. What is made of weak arrays alone is weak float64; bt_cast, bt_concat and bt_stack make it strong.
+ * bt_f32(x) and its like are strong: they count as any array of that dtype.
+ *
+ * The same inputs give the same bits for any number of threads, fused or not; products of floats that libraries compute, for a given
+ * instruction set; all else on every one. The sign and payload of a NaN are not covered. docs/same-bits.md says what is.
+ *
  * [..] shapes are written in letters: [B, T, C].
  */
 #ifndef BERTH_OPS_H
@@ -106,6 +113,9 @@ BT_API bt_array *bt_tanh(bt_array *x);
 #define bt_tanh(...) BTI_AT(bt_array *, bt_tanh(__VA_ARGS__))
 BT_API bt_array *bt_erf(bt_array *x);
 #define bt_erf(...) BTI_AT(bt_array *, bt_erf(__VA_ARGS__))
+/* 1 - erf(x), exact where that is near 0. */
+BT_API bt_array *bt_erfc(bt_array *x);
+#define bt_erfc(...) BTI_AT(bt_array *, bt_erfc(__VA_ARGS__))
 BT_API bt_array *bt_erfinv(bt_array *x);
 #define bt_erfinv(...) BTI_AT(bt_array *, bt_erfinv(__VA_ARGS__))
 /* bool: x is 0. */
@@ -138,7 +148,7 @@ BT_API bt_array *bt_softplus(bt_array *x);
 /* x * sigmoid(x). */
 BT_API bt_array *bt_silu(bt_array *x);
 #define bt_silu(...) BTI_AT(bt_array *, bt_silu(__VA_ARGS__))
-/* x * P(X <= x), exact, by erf. */
+/* x * P(X <= x), exact, by erfc. */
 BT_API bt_array *bt_gelu(bt_array *x);
 #define bt_gelu(...) BTI_AT(bt_array *, bt_gelu(__VA_ARGS__))
 /* x, or alpha * (e**x - 1) below 0. */
@@ -163,10 +173,11 @@ BT_API bt_array *bt_mul(bt_array *x, bt_array *y);
 /* Floats. */
 BT_API bt_array *bt_div(bt_array *x, bt_array *y);
 #define bt_div(...) BTI_AT(bt_array *, bt_div(__VA_ARGS__))
-/* Python's //. Integers by 0 give 0. */
+/* Python's //: floor of the exact quotient, rounded to the dtype. Floats by 0 give x / 0, an infinite x NaN; integers by 0 give 0,
+ * and the least one by -1 itself (it wraps). */
 BT_API bt_array *bt_floor_div(bt_array *x, bt_array *y);
 #define bt_floor_div(...) BTI_AT(bt_array *, bt_floor_div(__VA_ARGS__))
-/* Python's %: the sign of y. Integers by 0 give 0. */
+/* Python's %: the sign of y; exact but for one rounding. Floats by 0 give NaN, integers 0. */
 BT_API bt_array *bt_mod(bt_array *x, bt_array *y);
 #define bt_mod(...) BTI_AT(bt_array *, bt_mod(__VA_ARGS__))
 /* x ** y. */
@@ -187,10 +198,11 @@ BT_API bt_array *bt_bit_or(bt_array *x, bt_array *y);
 #define bt_bit_or(...) BTI_AT(bt_array *, bt_bit_or(__VA_ARGS__))
 BT_API bt_array *bt_bit_xor(bt_array *x, bt_array *y);
 #define bt_bit_xor(...) BTI_AT(bt_array *, bt_bit_xor(__VA_ARGS__))
-/* By the width or more: 0. */
+/* Bits of x moved by y places; both meet at one dtype first, as in bt_add, and the places are counted in its width. A count of the
+ * width or more, and a negative one, moves all bits out: 0. Of bool: x and not y. */
 BT_API bt_array *bt_shift_left(bt_array *x, bt_array *y);
 #define bt_shift_left(...) BTI_AT(bt_array *, bt_shift_left(__VA_ARGS__))
-/* Signed types keep the sign. */
+/* Likewise to the right. Signed dtypes keep the sign: a negative x gives -1 when all bits are out. */
 BT_API bt_array *bt_shift_right(bt_array *x, bt_array *y);
 #define bt_shift_right(...) BTI_AT(bt_array *, bt_shift_right(__VA_ARGS__))
 /* bool, as all to bt_logical_xor. */
@@ -327,13 +339,14 @@ BT_API bt_array *bt_stack(bt_array *const *arrays, int count, int axis);
 /* Repeated reps[i] times along axis i (x gets axes in front if reps has more). */
 BT_API bt_array *bt_tile(bt_array *x, bt_shape reps);
 #define bt_tile(...) BTI_AT(bt_array *, bt_tile(__VA_ARGS__))
-/* [...] of integers -> [..., depth]: 1 at x, 0 elsewhere; out of range: all 0. */
+/* [...] of integers -> [..., depth]: 1 at x, 0 elsewhere; outside of [0, depth), also at -1: all 0. */
 BT_API bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype);
 #define bt_one_hot(...) BTI_AT(bt_array *, bt_one_hot(__VA_ARGS__))
 
 /* --- by index -------------------------------------------------------------------------------------------------------- */
 
-/* The rows of x along axis: indices [I...] replace the axis. Integers; negative ones count from the end; out of range gives NaN (0 for integers). */
+/* The rows of x along axis: indices [I...] replace the axis. Integers; -1 is the last, -n the first of n; outside of [-n, n) gives NaN (0 for integers, false for bool). Class labels do
+ * not count from the end: see bt_cross_entropy and bt_one_hot. */
 BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
 #define bt_take(...) BTI_AT(bt_array *, bt_take(__VA_ARGS__))
 /* x with updates added at the indices [I] along axis (updates: as x, I in place of the axis); out of range is dropped; negative ones count from the end. */
@@ -386,7 +399,8 @@ BT_API bt_array *bt_mse(bt_array *x, bt_array *y);
 /* mean(|x - y|): a scalar. */
 BT_API bt_array *bt_mae(bt_array *x, bt_array *y);
 #define bt_mae(...) BTI_AT(bt_array *, bt_mae(__VA_ARGS__))
-/* Mean over rows of -sum(targets * log_softmax(logits)); logits [N, C], targets [N, C] (one-hot or probabilities), or [N] of integer classes. */
+/* Mean over rows of -sum(targets * log_softmax(logits)); logits [N, C], targets [N, C] (one-hot or probabilities), or [N] of integer classes in [0, C):
+ * one outside, also -1, makes the loss NaN. */
 BT_API bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets);
 #define bt_cross_entropy(...) BTI_AT(bt_array *, bt_cross_entropy(__VA_ARGS__))
 /* Mean of softplus(logits) - targets * logits. */

@@ -39,6 +39,7 @@ UNARY(cosh, BTI_OP_cosh)
 UNARY(tanh, BTI_OP_tanh)
 UNARY(sigmoid, BTI_OP_sigmoid)
 UNARY(erf, BTI_OP_erf)
+UNARY(erfc, BTI_OP_erfc)
 UNARY(erfinv, BTI_OP_erfinv)
 UNARY(bit_not, BTI_OP_not)
 

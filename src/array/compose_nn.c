@@ -17,11 +17,13 @@ bt_array *bt_relu(bt_array *x) {
     BTI_RETURN(positive_part(bti_float(x), false));
 }
 
-/* max(x, 0) + log1p(e**-|x|). At 0 the gradients are 1 and -1/2: one half. */
-bt_array *bti_softplus(bt_array *x) {
-    bt_array *tail = bti_unary(BTI_OP_exp, bti_unary(BTI_OP_neg, bti_unary(BTI_OP_abs, x)));
-    return bti_binary(BTI_OP_add, positive_part(x, true), bti_unary(BTI_OP_log1p, tail));
+/* log1p(e**-|x|) */
+static bt_array *softplus_tail(bt_array *x) {
+    return bti_unary(BTI_OP_log1p, bti_unary(BTI_OP_exp, bti_unary(BTI_OP_neg, bti_unary(BTI_OP_abs, x))));
 }
+
+/* max(x, 0) + log1p(e**-|x|). At 0 the gradients are 1 and -1/2: one half. */
+bt_array *bti_softplus(bt_array *x) { return bti_binary(BTI_OP_add, positive_part(x, true), softplus_tail(x)); }
 
 bt_array *bt_softplus(bt_array *x) {
     BTI_PUBLIC("bt_softplus");
@@ -38,16 +40,15 @@ bt_array *bt_silu(bt_array *x) {
     BTI_RETURN(bti_narrow(bti_binary(BTI_OP_mul, wide, bti_unary(BTI_OP_sigmoid, wide)), bti_dtype(x)));
 }
 
-/* x/2 * (1 + erf(x / sqrt(2))) */
+/* x/2 * erfc(-x / sqrt(2)): far below 0, where 1 + erf has no digits left, erfc has all. */
 bt_array *bt_gelu(bt_array *x) {
     BTI_PUBLIC("bt_gelu");
     BTI_NEED(x);
     x = bti_float(x);
     bt_array *wide = bti_widen(x);
-    bt_array *erf = bti_unary(BTI_OP_erf, bti_binary(BTI_OP_mul, wide, bti_scalar_like(0.70710678118654752, wide)));
+    bt_array *twice = bti_unary(BTI_OP_erfc, bti_binary(BTI_OP_mul, wide, bti_scalar_like(-0.70710678118654752, wide)));
     bt_array *half = bti_binary(BTI_OP_mul, wide, bti_scalar_like(0.5, wide));
-    bt_array *both = bti_binary(BTI_OP_add, erf, bti_scalar_like(1, wide));
-    BTI_RETURN(bti_narrow(bti_binary(BTI_OP_mul, half, both), bti_dtype(x)));
+    BTI_RETURN(bti_narrow(bti_binary(BTI_OP_mul, half, twice), bti_dtype(x)));
 }
 
 bt_array *bt_elu(bt_array *x, double alpha) {
@@ -185,8 +186,9 @@ bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets) {
     BTI_PUBLIC("bt_binary_cross_entropy");
     BTI_NEED(logits, targets);
     bt_dtype dtype = as_floats(&logits, &targets);
-    bt_array *loss = bti_binary(BTI_OP_sub, bti_softplus(logits), bti_binary(BTI_OP_mul, targets, logits));
-    BTI_RETURN(mean_of_all(loss, dtype));
+    /* In this order, as the difference is exact for targets of 0 and 1: what is right by far keeps its small loss. */
+    bt_array *wrong = bti_binary(BTI_OP_sub, positive_part(logits, true), bti_binary(BTI_OP_mul, targets, logits));
+    BTI_RETURN(mean_of_all(bti_binary(BTI_OP_add, wrong, softplus_tail(logits)), dtype));
 }
 
 /* Targets are shares of each class. */

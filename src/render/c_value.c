@@ -41,13 +41,24 @@ static int column_of(bt_dtype dtype) {
 
 static const char *dtype_word(bt_dtype dtype) { return dtype == BT_BOOL ? "bool" : value_types[dtype]; }
 
+/* What scalar.h has as a function of floats stands in c/common.h. */
+static const char *written_out(bti_op op, bool wide) {
+    switch (op) {
+    case BTI_OP_erfinv: return wide ? "giles_f64(x)" : "giles_f32(x)";
+    case BTI_OP_sigmoid: return wide ? "sigmoid_of_f64(x)" : "sigmoid_of_f32(x)";
+    case BTI_OP_floor_div: return wide ? "whole_quotient_f64(x, y)" : "whole_quotient_f32(x, y)";
+    default: return NULL;
+    }
+}
+
 static void write_function(bti_c *w, bti_op op, bt_dtype dtype) {
     int column = column_of(dtype), bits = bti_dtype_bits(dtype);
     bool wide = bits == 64, two = bti_op_info(op)->arity == 2;
     const char *whole = wide ? "i64" : "i32", *natural = wide ? "u64" : "u32", *type = bti_c_type(dtype);
     const char *given = column == 1 ? whole : column == 2 ? natural : type;
     const char *result = is_comparison(op) ? "u8" : type;
-    const char *expression = op == BTI_OP_erfinv ? (wide ? "giles_f64(x)" : "giles_f32(x)") : expressions[op][column];
+    const char *expression = expressions[op][column], *own = column == 0 ? written_out(op, wide) : NULL;
+    if (own) expression = own;
     bti_c_open(w, "FUNCTION %s %s_%s(%s x%s%s%s)", result, bti_op_info(op)->name, dtype_word(dtype), given,
                two ? ", " : "", two ? given : "", two ? " y" : "");
     if (column == 0)

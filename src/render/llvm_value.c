@@ -1,4 +1,6 @@
 /* Elementwise instructions: ir/scalar.def as LLVM instructions, for the current lanes. */
+#include <math.h>
+
 #include "ir/dtype.h"
 #include "ir/half.h"
 #include "render/llvm_parts.h"
@@ -65,20 +67,37 @@ static bti_temp float_sign(bti_llvm *w, bti_llvm_type type, bti_temp x) {
     return SELECT(OP("fcmp ogt", x, zero), bti_llvm_real(w, type, 1), negative);
 }
 
-/* Python's modulus and quotient: the remainder decides. */
-static bti_temp float_modulus(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x, bti_temp y) {
+/* Python's, as bti_floor_div_f32 and _f64 in ir/scalar.h. */
+static bti_temp float_modulus(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, bool divide) {
     int fmod = type == BTI_LLVM_F64 ? BTI_CALL_fmod_f64 : BTI_CALL_fmod_f32;
     bti_temp rest = bti_llvm_call_scalar(w, fmod, type, 2, (bti_temp[]){x, y}), zero = bti_llvm_real(w, type, 0);
     bti_temp negative_rest = OP("fcmp olt", rest, zero), negative_y = OP("fcmp olt", y, zero);
     bti_temp differ = bti_llvm_op(w, "xor", BTI_LLVM_I1, negative_rest, negative_y);
-    if (op == BTI_OP_mod) {
+    if (!divide) {
         bti_temp moved = SELECT(differ, OP("fadd", rest, y), rest);
         return SELECT(OP("fcmp oeq", rest, zero), INTRINSIC("copysign", zero, y), moved);
     }
     differ = bti_llvm_op(w, "and", BTI_LLVM_I1, differ, OP("fcmp une", rest, zero));
-    bti_temp quotient = to_whole(w, type, BTI_OP_round, OP("fdiv", OP("fsub", x, rest), y));
-    bti_temp lower = OP("fsub", quotient, SELECT(differ, bti_llvm_real(w, type, 1), zero));
-    return SELECT(OP("fcmp oeq", y, zero), OP("fdiv", x, y), lower);
+    bti_temp quotient = OP("fdiv", OP("fsub", x, rest), y), plain = OP("fdiv", x, y);
+    quotient = SELECT(differ, REAL("fsub", quotient, 1), quotient);
+    bti_temp whole = to_whole(w, type, BTI_OP_floor, quotient);
+    whole = SELECT(REAL("fcmp ogt", OP("fsub", quotient, whole), 0.5), REAL("fadd", whole, 1), whole);
+    whole = SELECT(OP("fcmp oeq", quotient, zero), INTRINSIC("copysign", zero, plain), whole);
+    return SELECT(OP("fcmp oeq", y, zero), plain, whole);
+}
+
+static bti_temp float_quotient(bti_llvm *w, bti_llvm_type narrow, bti_temp x, bti_temp y) {
+    const bti_llvm_type type = BTI_LLVM_F64, i1 = BTI_LLVM_I1;
+    if (narrow == type) return float_modulus(w, type, x, y, true);
+    x = bti_llvm_convert(w, "fpext", narrow, x, type);
+    y = bti_llvm_convert(w, "fpext", narrow, y, type);
+    bti_temp quotient = OP("fdiv", x, y), whole = to_whole(w, type, BTI_OP_floor, quotient);
+    bti_temp differ = bti_llvm_op(w, "xor", i1, REAL("fcmp olt", x, 0), REAL("fcmp olt", y, 0));
+    bti_temp none = bti_llvm_op(w, "and", i1, REAL("fcmp oeq", quotient, 0), REAL("fcmp une", x, 0));
+    whole = SELECT(bti_llvm_op(w, "and", i1, none, differ), bti_llvm_real(w, type, -1), whole);
+    bti_temp infinite = REAL("fcmp oeq", INTRINSIC("fabs", x), (double)INFINITY);
+    infinite = bti_llvm_op(w, "and", i1, infinite, REAL("fcmp une", y, 0));
+    return bti_llvm_convert(w, "fptrunc", type, SELECT(infinite, OP("fsub", x, x), whole), narrow);
 }
 
 static bti_temp float_call(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x, bti_temp y) {
@@ -108,18 +127,21 @@ static bti_temp float_value(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp
     case BTI_OP_trunc: return to_whole(w, type, op, x);
     case BTI_OP_sqrt: return INTRINSIC("sqrt", x);
     case BTI_OP_rsqrt: one = bti_llvm_real(w, type, 1); return OP("fdiv", one, INTRINSIC("sqrt", x));
-    case BTI_OP_sigmoid:
+    case BTI_OP_sigmoid: {
+        bti_temp below = REAL("fcmp olt", x, 0);
         one = bti_llvm_real(w, type, 1);
-        x = float_call(w, type, BTI_OP_exp, float_value(w, type, BTI_OP_neg, x, x), BTI_NO_TEMP);
-        return OP("fdiv", one, OP("fadd", one, x));
+        x = SELECT(below, x, float_value(w, type, BTI_OP_neg, x, x));
+        x = float_call(w, type, BTI_OP_exp, x, BTI_NO_TEMP);
+        return OP("fdiv", SELECT(below, x, one), OP("fadd", one, x));
+    }
     case BTI_OP_erfinv:
         return bti_llvm_call_scalar(w, type == BTI_LLVM_F64 ? BTI_CALL_erfinv_f64 : BTI_CALL_erfinv_f32, type, 1, &x);
     case BTI_OP_add: return OP("fadd", x, y);
     case BTI_OP_sub: return OP("fsub", x, y);
     case BTI_OP_mul: return OP("fmul", x, y);
     case BTI_OP_div: return OP("fdiv", x, y);
-    case BTI_OP_floor_div:
-    case BTI_OP_mod: return float_modulus(w, type, op, x, y);
+    case BTI_OP_floor_div: return float_quotient(w, type, x, y);
+    case BTI_OP_mod: return float_modulus(w, type, x, y, false);
     case BTI_OP_maximum: return SELECT(OP("fcmp uno", x, x), x, SELECT(OP("fcmp ogt", x, y), x, y));
     case BTI_OP_minimum: return SELECT(OP("fcmp uno", x, x), x, SELECT(OP("fcmp olt", x, y), x, y));
     default: return float_call(w, type, op, x, y);

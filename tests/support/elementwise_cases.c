@@ -26,20 +26,21 @@ typedef struct unary {
 } unary;
 
 static const unary unaries[] = {
-    {"neg", bt_neg, neg},       {"abs", bt_abs, fabs},
-    {"sign", bt_sign, sign},    {"floor", bt_floor, floor},
-    {"ceil", bt_ceil, ceil},    {"round", bt_round, round_even},
-    {"trunc", bt_trunc, trunc}, {"exp", bt_exp, exp},
-    {"exp2", bt_exp2, exp2},    {"expm1", bt_expm1, expm1},
-    {"log", bt_log, log},       {"log2", bt_log2, log2},
-    {"log10", bt_log10, log10}, {"log1p", bt_log1p, log1p},
-    {"sqrt", bt_sqrt, sqrt},    {"rsqrt", bt_rsqrt, rsqrt_},
-    {"sin", bt_sin, sin},       {"cos", bt_cos, cos},
-    {"tan", bt_tan, tan},       {"asin", bt_asin, asin},
-    {"acos", bt_acos, acos},    {"atan", bt_atan, atan},
-    {"sinh", bt_sinh, sinh},    {"cosh", bt_cosh, cosh},
-    {"tanh", bt_tanh, tanh},    {"sigmoid", bt_sigmoid, sigmoid},
-    {"erf", bt_erf, erf},       {"erfinv", bt_erfinv, erfinv},
+    {"neg", bt_neg, neg},          {"abs", bt_abs, fabs},
+    {"sign", bt_sign, sign},       {"floor", bt_floor, floor},
+    {"ceil", bt_ceil, ceil},       {"round", bt_round, round_even},
+    {"trunc", bt_trunc, trunc},    {"exp", bt_exp, exp},
+    {"exp2", bt_exp2, exp2},       {"expm1", bt_expm1, expm1},
+    {"log", bt_log, log},          {"log2", bt_log2, log2},
+    {"log10", bt_log10, log10},    {"log1p", bt_log1p, log1p},
+    {"sqrt", bt_sqrt, sqrt},       {"rsqrt", bt_rsqrt, rsqrt_},
+    {"sin", bt_sin, sin},          {"cos", bt_cos, cos},
+    {"tan", bt_tan, tan},          {"asin", bt_asin, asin},
+    {"acos", bt_acos, acos},       {"atan", bt_atan, atan},
+    {"sinh", bt_sinh, sinh},       {"cosh", bt_cosh, cosh},
+    {"tanh", bt_tanh, tanh},       {"sigmoid", bt_sigmoid, sigmoid},
+    {"erf", bt_erf, erf},          {"erfc", bt_erfc, erfc},
+    {"erfinv", bt_erfinv, erfinv},
 };
 
 static bt_dtype float_of(bt_dtype dtype) {
@@ -337,6 +338,7 @@ const cases elementwise_cases[] = {
     UNARY("tanh"),
     UNARY("sigmoid"),
     UNARY("erf"),
+    UNARY("erfc"),
     UNARY("erfinv"),
     {"not", run_not},
     BINARY("add"),

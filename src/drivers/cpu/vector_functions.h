@@ -1,5 +1,6 @@
 /* The functions of functions.def for one target: SLEEF's deterministic ones (finz), which have the same bits at all widths,
- * mended where they are not C's. The including file says LANES_F32, LANES_F64 and SLEEF_F32(name), SLEEF_F64(name). */
+ * mended where they are not C's. The including file says LANES_F32, LANES_F64, SLEEF_F32(name), SLEEF_F64(name), SLEEF_ERFC_F32 and
+ * SLEEF_ERFC_F64. */
 #include <math.h>
 #include <sleef.h>
 #include <stdint.h>
@@ -61,9 +62,18 @@ typedef int64_t mask_f64;
         vector_##type half = SLEEF_##type(exp)(magnitude - 1) * (half_e);     \
         return CHOSEN(type, mend, CHOSEN(type, below, (sign)*half, half), y); \
     }
+/* As in scalar.h. */
+#define SIGMOID(name, type)                                              \
+    static inline vector_##type name##_##type(vector_##type x) {         \
+        mask_##type below = x < 0;                                       \
+        vector_##type e = SLEEF_##type(exp)(CHOSEN(type, below, x, -x)); \
+        vector_##type one = (vector_##type){0} + 1;                      \
+        return CHOSEN(type, below, e, one) / (one + e);                  \
+    }
 #define BOTH(kind, name) kind(name, f32) kind(name, f64)
 
 BOTH(UNARY, exp)
+BOTH(SIGMOID, sigmoid)
 BOTH(UNARY, exp2)
 BOTH(UNARY, expm1)
 BOTH(UNARY, log)
@@ -83,6 +93,8 @@ HYPERBOLIC(cosh, f32, 80.0f, 1.35914091f, 1.0f)
 HYPERBOLIC(cosh, f64, 700.0, 1.3591409142295226, 1.0)
 BOTH(UNARY, tanh)
 BOTH(UNARY, erf)
+static inline vector_f32 erfc_f32(vector_f32 x) { return SLEEF_ERFC_F32(x); }
+static inline vector_f64 erfc_f64(vector_f64 x) { return SLEEF_ERFC_F64(x); }
 BOTH(BINARY, pow)
 BOTH(BINARY, atan2)
 

@@ -78,6 +78,39 @@ FUNCTION u32 random_word(u32 key0, u32 key1, u32 number, u32 count) {
     return threefry_word(key0, key1, i, counter, number >= half_count);
 }
 
+/* ir/scalar.h. */
+FUNCTION f32 sigmoid_of_f32(f32 x) {
+    f32 e = exp(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+#ifdef HAS_F64
+FUNCTION f64 sigmoid_of_f64(f64 x) {
+    f64 e = exp(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+FUNCTION f32 whole_quotient_f32(f32 x, f32 y) {
+    f64 quotient = (f64)x / (f64)y, whole = floor(quotient);
+    if (quotient == 0 && x != 0 && (x < 0) != (y < 0)) whole = -1;
+    return fabs(x) == f32_of_bits(0x7f800000) && y != 0 ? x - x : (f32)whole;
+}
+FUNCTION f64 whole_quotient_f64(f64 x, f64 y) {
+    f64 rest = fmod(x, y), quotient = (x - rest) / y;
+    if (rest != 0 && (rest < 0) != (y < 0)) quotient -= 1;
+    f64 whole = floor(quotient);
+    if (quotient - whole > 0.5) whole += 1;
+    if (quotient == 0) whole = copysign((f64)0, x / y);
+    return y == 0 ? x / y : whole;
+}
+#else /* the quotient, mended by what is missing to the remainder: exact below 2**24 */
+FUNCTION f32 whole_quotient_f32(f32 x, f32 y) {
+    f32 rest = fmod(x, y), whole = rint((x - rest) / y);
+    if (whole != 0 && fabs(whole) < 16777216) whole += rint((fma(-whole, y, x) - rest) / y);
+    if (rest != 0 && (rest < 0) != (y < 0)) whole -= 1;
+    if (whole == 0) whole = copysign((f32)0, x / y);
+    return y == 0 ? x / y : whole;
+}
+#endif
+
 /* Giles, "Approximating the erfinv function" (2010): ir/interp_math.c. */
 CONSTANTS f32 giles_f32_middle[9] = {2.81022636e-08f,  3.43273939e-07f, -3.5233877e-06f,
                                      -4.39150654e-06f, 0.00021858087f,  -0.00125372503f,
