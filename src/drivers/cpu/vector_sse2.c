@@ -3,7 +3,6 @@
 #define LANES_F32 1
 #define LANES_F64 1
 #define SLEEF_F32(name) Sleef_finz_##name##f1_u10purecfma
-#define SLEEF_ERFC_F32 Sleef_finz_erfcf1_u15purecfma
 #define SLEEF_F64(name) Sleef_finz_##name##d1_u10purecfma
 #define SLEEF_ERFC_F64 Sleef_finz_erfcd1_u15purecfma
 /* sleef.h has them only for compilers that are told of FMA. */
@@ -12,7 +11,6 @@
 #define BTI_VECTOR_FUNCTION(name, arity)             \
     float SLEEF_F32(name)(ARGUMENTS_##arity(float)); \
     double SLEEF_F64(name)(ARGUMENTS_##arity(double));
-float SLEEF_ERFC_F32(float);
 double SLEEF_ERFC_F64(double);
 #define BTI_SCALAR_FUNCTION(...)
 #include "ir/functions.def"
