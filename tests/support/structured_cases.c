@@ -147,7 +147,7 @@ static void run_reshape(const row *of) {
 
 static int64_t permuted(const host *x, const int64_t *index, void *axes) {
     int64_t source[BT_MAX_RANK];
-    for (int i = 0; i < x->shape.rank; i++) source[((int *)axes)[i]] = index[i];
+    for (int i = 0; i < x->shape.rank; i++) source[((int64_t *)axes)[i]] = index[i];
     return host_offset(x->shape, source);
 }
 
