@@ -304,7 +304,7 @@ static void place_slots(bti_blocks *blocks, uint32_t bytes_per_point) {
 
 /* Nanoseconds per point, measured on float32 and AVX-512. */
 static double cost_of_op(int op) {
-    bool function = (op >= BTI_OP_exp && op <= BTI_OP_erf) || op == BTI_OP_pow || op == BTI_OP_atan2;
+    bool function = (op >= BTI_OP_exp && op <= BTI_OP_erfc) || op == BTI_OP_pow || op == BTI_OP_atan2;
     bool divides = op == BTI_OP_floor_div || op == BTI_OP_mod;
     bool cheap = op == BTI_OP_sqrt || op == BTI_OP_rsqrt || !function;
     if (op == BTI_OP_erfinv) return 7;

@@ -73,7 +73,7 @@ static inline uint64_t plain_instr(const plain_run *p, const bti_instr *i) {
     for (int a = 0; a < count; a++) x[a] = p->value[i->arg[a]];
     bt_dtype from = (bt_dtype)p->kernel->instrs[i->arg[0]].dtype;
     bt_dtype rest = count > 1 ? (bt_dtype)p->kernel->instrs[i->arg[1]].dtype : from;
-    bool function = (i->op >= BTI_OP_exp && i->op <= BTI_OP_log1p) || (i->op >= BTI_OP_sin && i->op <= BTI_OP_erf) ||
+    bool function = (i->op >= BTI_OP_exp && i->op <= BTI_OP_log1p) || (i->op >= BTI_OP_sin && i->op <= BTI_OP_erfc) ||
                     i->op == BTI_OP_atan2 || (i->op == BTI_OP_pow && bti_dtype_is_float(dtype));
     if (function) return plain_function(i, p->code->elementwise[i->op][dtype == BT_F64], x);
     return plain_operation((bti_op)i->op, i->attr, dtype, from, rest, x, count);
