@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/flags.h"
+#include "base/test_depth.h"
 #include "drivers/cpu/check.h"
 #include "drivers/cpu/code.h"
 #include "drivers/cpu/functions.h"
@@ -148,16 +149,18 @@ static const int64_t lengths[] = {1,  2,  3,  7,  8,   9,   15,  16,  17,  31,  
 static void typical_ones(void **state) {
     uint64_t scalars[2] = {bti_f64_bits(1. / 64), bti_f64_bits(1e-5)};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        typical(map_kernel, "map", scalars, 3, lengths[i]);
-        typical(softmax_kernel, "softmax", scalars, 3, lengths[i]);
-        typical(layer_norm_kernel, "layer norm", scalars, 3, lengths[i]);
-        typical(column_sum_kernel, "column sum", scalars, 37, lengths[i]);
-        typical(small_floats_kernel, "small floats", scalars, 1, lengths[i]);
+        if (test_is_drawn(3)) typical(map_kernel, "map", scalars, 3, lengths[i]);
+        if (test_is_drawn(3)) typical(softmax_kernel, "softmax", scalars, 3, lengths[i]);
+        if (test_is_drawn(3)) typical(layer_norm_kernel, "layer norm", scalars, 3, lengths[i]);
+        if (test_is_drawn(3)) typical(column_sum_kernel, "column sum", scalars, 37, lengths[i]);
+        if (test_is_drawn(3)) typical(small_floats_kernel, "small floats", scalars, 1, lengths[i]);
     }
     typical(softmax_kernel, "softmax", scalars, 300, 1000);
     typical(layer_norm_kernel, "layer norm", scalars, 3, 100001);
     typical(column_sum_kernel, "column sum", scalars, 10007, 33);
     typical(column_sum_kernel, "column sum", scalars, 5, 100003);
+    typical(map_kernel, "map", scalars, 3, 1 << 18);
+    if (!test_is_long()) return;
     typical(column_sum_kernel, "column sum", scalars, 3000, 3001);
     typical(map_kernel, "map", scalars, 3, 1 << 20);
     typical(small_floats_kernel, "small floats", scalars, 1, (1 << 22) + 5);
@@ -179,18 +182,20 @@ static void long_rows(void **state) {
     static const int64_t around[] = {-33, -1, 0, 1, 32};
     for (int i = 0; i < 5; i++) {
         typical(row_sums_kernel, "row sums", NULL, 1, 4 * BTI_ROW_CHUNK + around[i]);
-        typical(row_sums_kernel, "row sums", NULL, 3, 17 * BTI_ROW_CHUNK + around[i]);
+        if (test_is_drawn(3)) typical(row_sums_kernel, "row sums", NULL, 3, 17 * BTI_ROW_CHUNK + around[i]);
     }
 }
 
 static void in_pairs(void **state) {
-    static const int64_t more[] = {4096, 4098, 5000, 65536, 65538, 1 << 20, (1 << 20) + 2, 1 << 22, (1 << 22) + 128};
+    static const int64_t more[] = {4096,          4098,    5000,          65536,   65538,
+                                   (1 << 18) - 2, 1 << 20, (1 << 20) + 2, 1 << 22, (1 << 22) + 128};
     bti_kernel kernel;
     random_kernel(&kernel);
     assert_true(bti_kernel_pairs(&kernel));
     for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths + sizeof more / sizeof *more); i++) {
         int count = (int)(sizeof lengths / sizeof *lengths);
         int64_t length = i < count ? lengths[i] : more[i - count];
+        if (length > 1 << 18 && !test_is_long()) continue;
         typical(random_kernel, "random", (uint64_t[]){(uint64_t)length, 9, 0x3F800000, bti_f64_bits(1)}, 1, length);
     }
 }

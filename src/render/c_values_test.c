@@ -7,11 +7,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/test_depth.h"
 #include "render/c.h"
 #include "render/test_evaluate.h"
 #include "render/test_opencl.h"
-
-static bool is_long(void) { return getenv("BERTH_TEST_LONG") != NULL; }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
@@ -229,7 +228,7 @@ static void cross(launch *l, uint64_t *state) {
 }
 
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = is_long() ? 150 : 6;
+    unsigned long long from = 0, to = test_is_long() ? 150 : 4;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {
@@ -254,8 +253,9 @@ static void kernels_written(void **state) {
         double tolerance, least;
     } kernels[] = {{map_kernel, 4e-6, 1},     {softmax_kernel, 4e-6, 1e-30}, {layer_norm_kernel, 0, 0},
                    {column_sum_kernel, 0, 0}, {small_floats_kernel, 0, 0},   {transpose_add_kernel, 0, 0}};
-    for (uint64_t seed = 0; seed < (is_long() ? 4 : 2); seed++)
+    for (uint64_t seed = 0; seed < 4; seed++)
         for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+            if (!test_is_long() && seed != k % 2) continue;
             static bti_kernel kernel;
             double tolerance[BTI_KERNEL_OPERANDS];
             launch l;
@@ -348,7 +348,7 @@ static void run_functions(function_set *set, bt_dtype dtype) {
 static void functions(void **state) {
     static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_F16, BT_BF16};
     static function_set set;
-    for (size_t d = 0; d < (is_long() ? 4 : 1); d++) {
+    for (size_t d = 0; d < (test_is_long() ? 4 : 1); d++) {
         set = (function_set){.kernel = {.inner = 1}};
         for (bti_op op = BTI_OP_neg; op <= BTI_OP_atan2; op++) {
             if (!is_inexact(op) || add_function(&set, op, dtypes[d])) continue;

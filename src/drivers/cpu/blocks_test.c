@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/test_depth.h"
 #include "drivers/cpu/blocks.h"
 #include "drivers/cpu/kernel_cases.h"
 #include "drivers/cpu/kernel_parts.h"
@@ -28,7 +29,7 @@ static bti_blocks *made(const bti_kernel *kernel, bti_target target) {
 }
 
 static void as_the_contract_says(void **state) {
-    for (uint64_t seed = 1; seed <= 700; seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 700 : 250); seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
         const char *wrong = bti_kernel_verify(&c.kernel);
@@ -56,7 +57,7 @@ static void finish(const void *code, const bti_box *box, const uint64_t *parts, 
 
 static void parts_and_finish(void **state) {
     int tried = 0;
-    for (uint64_t seed = 1; seed <= 2000; seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 2000 : 800); seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
         if (bti_has_parts(&c.kernel)) {

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/flags.h"
+#include "base/test_depth.h"
 #include "drivers/cpu/primitive_cache.h"
 #include "ir/dtype.h"
 #include "ir/interp_parts.h"
@@ -163,7 +164,7 @@ static void all_layouts(void) {
             for (int a = 0; a < LAYOUTS; a++)
                 for (int b = 0; b < LAYOUTS; b++)
                     for (int out = 0; out < LAYOUTS; out++)
-                        if (out != REPEATED)
+                        if (out != REPEATED && test_is_drawn(7))
                             try_product(dtypes[d], 3, sides[s][0], sides[s][1], sides[s][2], (layout)a, (layout)b,
                                         (layout)out);
 }
@@ -174,6 +175,7 @@ static void large_ones(void) {
                                        {20, 500, 700}, {500, 20, 700}, {1, 3000, 600}, {3000, 1, 600}};
     for (int d = 0; d < DTYPES; d++)
         for (int s = 0; s < 9; s++) {
+            if (!test_is_drawn(5)) continue;
             try_product(dtypes[d], 1, sides[s][0], sides[s][1], sides[s][2], PLAIN, PLAIN, PLAIN);
             try_product(dtypes[d], 1, sides[s][0], sides[s][1], sides[s][2], TRANSPOSED, TRANSPOSED, PLAIN);
         }
