@@ -15,7 +15,8 @@ packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" g++ clang libcla
 help() {
     cat <<'TEXT'
 ./go demo [ARGS]               install what is missing, build, run `berth demo`
-./go check [--long]            the demo, then every check; one table at the end
+./go check [--long] [--peers]  the demo, then every check; one table at the end. --long: every list of cases in full, long fuzz runs;
+                               --peers: also what needs other projects from PyPI (results compared with JAX, PyTorch, TensorFlow, NumPy, Ray)
 ./go part NAME                 one part of the check, by its name in the table
 ./go build [PRESET]            configure and build (release debug asan ubsan asan-ubsan tsan) into build/PRESET
 ./go test PRESET [CTEST-ARGS]  build, then run the tests: ./go test release -L unit -R shape
@@ -24,7 +25,7 @@ help() {
 ./go golden FILE...            compare with reference files
 ./go format                    format the sources (clang-format)
 ./go lint [FILE...]            clang-tidy over src
-BERTH_CHECK_MINUTES limits `check` (25; no limit with --long). BERTH_TEST_DEVICES names the devices that tests run on.
+BERTH_CHECK_MINUTES limits `check` (75; no limit with --long or --peers). BERTH_TEST_DEVICES names the devices that tests run on.
 TEXT
 }
 
@@ -229,18 +230,36 @@ part_fuzz() {
     bash tests/fuzz/run.sh ${BERTH_TEST_LONG:+--long}
 }
 
+# Results of every row of the benchmarks beside other projects', from environments outside the tree; speed is not judged.
+part_peers() {
+    build release || return 1
+    python3 bench/peers.py --repetitions 1 --seconds 0 --shrink 4
+}
+part_ray() {
+    build release || return 1
+    python3 bench/tasks.py --repetitions 1 --shrink 10
+}
+
 parts=(build demo layers format headers ctest golden readme install asan tsan valgrind fuzz)
+peer_parts=(peers ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [golden]="reference files" [readme]="README examples"
     [install]="install and use by pkg-config" [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
-    [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs"
+    [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
+    [ray]="tasks beside Ray"
 )
 
 check() {
-    local minutes=${BERTH_CHECK_MINUTES:-25} name rc started=$SECONDS begun left table='' passed=0 failed=0 skipped=0 word
-    [ "${1:-}" != --long ] || { export BERTH_TEST_LONG=1; minutes=${BERTH_CHECK_MINUTES:-1440}; shift; }
-    [ $# -eq 0 ] || die "check takes --long only"
+    local minutes=${BERTH_CHECK_MINUTES:-75} name rc started=$SECONDS begun left table='' passed=0 failed=0 skipped=0 word
+    for word; do
+        case $word in
+        --long) export BERTH_TEST_LONG=1 ;;
+        --peers) parts+=("${peer_parts[@]}") ;;
+        *) die "check takes --long and --peers" ;;
+        esac
+        minutes=${BERTH_CHECK_MINUTES:-1440}
+    done
     install "${packages_check[@]}"
     find_nvrtc
     echo "set-up took $((SECONDS - started)) s"
@@ -290,7 +309,7 @@ demo)
     ;;
 check) check "$@" ;;
 part)
-    [ $# -eq 1 ] && [ -n "${about[$1]:-}" ] || die "the parts are: ${parts[*]}"
+    [ $# -eq 1 ] && [ -n "${about[$1]:-}" ] || die "the parts are: ${parts[*]} ${peer_parts[*]}"
     "part_$1"
     ;;
 build)

@@ -24,13 +24,12 @@ lines() {
     done <"$1"
 }
 lines "$stem.env"; env=("${read_lines[@]}")
-if [ -n "${BERTH_TEST_FLAGS:-}" ]; then # after those of X.env
-    flags=$BERTH_TEST_FLAGS
-    for setting in "${env[@]}"; do
-        case $setting in BERTH_FLAGS=?*) flags=${setting#BERTH_FLAGS=},$BERTH_TEST_FLAGS ;; esac
-    done
-    env+=("BERTH_FLAGS=$flags")
-fi
+tested=log_waits=off${BERTH_TEST_FLAGS:+,$BERTH_TEST_FLAGS} # a wait is logged after a second, which a busy machine may take
+flags=$tested
+for setting in "${env[@]}"; do # after those of X.env
+    case $setting in BERTH_FLAGS=?*) flags=${setting#BERTH_FLAGS=},$tested ;; esac
+done
+env+=("BERTH_FLAGS=$flags")
 lines "$stem.args"; args=("${read_lines[@]}")
 status=0
 [ ! -f "$stem.status" ] || read -r status <"$stem.status"

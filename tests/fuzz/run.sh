@@ -52,28 +52,40 @@ for source in "${sources[@]}"; do
 done
 for pid in "${pids[@]}"; do wait "$pid"; done
 
-failed=0 ran=0
-for harness in tests/fuzz/fuzz_*.c; do
-    name=$(basename "$harness" .c)
-    name=${name#fuzz_}
-    [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+# fuzz NAME: builds its harness and runs it; prints what came of it.
+fuzz() {
+    local name=$1 corpus found inputs dictionary log
     corpus=tests/fuzz/corpus/$name found=$out/found/$name
     mkdir -p "$found"
-    "$cc" "${flags[@]}" -fsanitize=fuzzer "$harness" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
+    "$cc" "${flags[@]}" -fsanitize=fuzzer "tests/fuzz/fuzz_$name.c" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
     inputs=("$found")
     [ -d "$corpus" ] && inputs+=("$corpus")
     dictionary=()
     [ -f "tests/fuzz/$name.dict" ] && dictionary=(-dict="tests/fuzz/$name.dict")
     log=$out/$name.log
-    ran=$((ran + 1))
-    if "$out/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -max_len=4096 -print_final_stats=1 \
+    if "$out/$name" -max_total_time="$seconds" -timeout=120 -rss_limit_mb=3000 -max_len=4096 -print_final_stats=1 \
         -artifact_prefix="$out/$name-" "${dictionary[@]}" "${inputs[@]}" >"$log" 2>&1; then
         echo "fuzz: $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, no fault"
     else
-        failed=$((failed + 1))
         echo "fuzz: $name: FAILED, see $log"
         tail -n 40 "$log"
+        return 1
+    fi
+}
+
+failed=0 ran=0
+pids=()
+for harness in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$harness" .c)
+    name=${name#fuzz_}
+    [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+    fuzz "$name" &
+    pids+=($!) ran=$((ran + 1))
+    if [ ${#pids[@]} -ge "$(nproc)" ]; then
+        wait "${pids[0]}" || failed=$((failed + 1))
+        pids=("${pids[@]:1}")
     fi
 done
+for pid in "${pids[@]}"; do wait "$pid" || failed=$((failed + 1)); done
 echo "fuzz: $ran harnesses, $failed failed"
 [ $failed -eq 0 ]

@@ -233,8 +233,7 @@ static void transfers_cost_time(void **state) {
     OK(bt_set_flag("sim_latency_us", "5000"));
     double start = seconds();
     OK(SIM->upload(gpu[0], a, host, sizeof host));
-    double took = seconds() - start;
-    assert_true(took >= 0.036 && took < 5);
+    assert_true(seconds() - start >= 0.036);
     start = seconds();
     OK(SIM->download(gpu[0], host, a, 1));
     assert_true(seconds() - start >= 0.005);
