@@ -141,10 +141,12 @@ BT_API void bti_transfers_end(bti_transfers_guard *guard);
 /* `BT_TRANSFERS(BT_TRANSFERS_ERROR) { ... }`: the policy of this thread inside the block; outside the flag `transfers` holds. */
 #define BT_TRANSFERS(policy) BTI_BLOCK(transfers, bti_transfers_begin(policy))
 
-/* x on that device. The same array, without a copy, when it is there already. Works on symbolic inputs too. */
+/* x on that device, committed to it: a copy, recorded like any operation. When x is there already nothing is copied: an array that
+ * is committed is returned itself; of one that is not, another array on the same elements is, and x stays uncommitted. Works on
+ * symbolic inputs too. */
 BT_API bt_array *bt_to(bt_array *x, const char *device);
 #define bt_to(...) BTI_AT(bt_array *, bt_to(__VA_ARGS__))
-/* To the lowest GPU: x itself when there is none. To the CPU. */
+/* To the lowest GPU: x itself when there is none. To the CPU. Otherwise as bt_to. */
 BT_API bt_array *bt_gpu(bt_array *x);
 #define bt_gpu(...) BTI_AT(bt_array *, bt_gpu(__VA_ARGS__))
 BT_API bt_array *bt_cpu(bt_array *x);

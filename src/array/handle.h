@@ -94,9 +94,15 @@ typedef struct bti_placement {
 bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement);
 /* A block inside of which nothing can be recorded, for that cause (taken over); ended by bti_on_end. */
 bti_on_guard bti_on_refused(bti_error *error);
-/* x on a device of the registry: x itself when it is there, else a copy that is recorded now. */
+/* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
+bool bti_placed_by_flow(void);
+/* x, a batch or its labels, on a device that work is meant to go to: moved there, unless blocks decide where work goes, or it
+ * goes there anyway. */
+bt_array *bti_bring(bt_array *x, int device);
+/* x on a device of the registry, committed: x itself when it is that already; a view of x when it is there uncommitted; else a
+ * copy. Recorded now; x stays as it was. */
 bt_array *bti_move(bt_array *x, int device, bool softened);
-/* Whether the node is such a copy, which the program asked for. */
+/* Whether the node is such a copy or view, which the program asked for. */
 bool bti_is_move(const bti_node *node);
 /* The transfer policy of this thread now. */
 bt_transfers bti_transfers_now(void);

@@ -6,6 +6,7 @@
 #include "base/flags.h"
 #include "base/vec.h"
 #include "device/device.h"
+#include "exec/exec.h"
 
 typedef struct block {
     int device; /* -1: unknown, every operation inside fails with `error` */
@@ -58,6 +59,11 @@ void bti_on_end(bti_on_guard *guard) {
     }
     bti_error_release(mine.blocks.items[--mine.blocks.count].error);
     if (!mine.blocks.count) bti_vec_free(&mine.blocks);
+}
+
+bool bti_placed_by_flow(void) {
+    return !mine.blocks.count && !mine.lost && !mine.forced.on &&
+           bti_flag_choice(BTI_FLAG_placement) != BTI_PLACEMENT_TENSORFLOW;
 }
 
 bti_transfers_guard bti_transfers_begin(bt_transfers policy) {
@@ -260,12 +266,16 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
 bt_array *bti_move(bt_array *x, int device, bool softened) {
     if (bti_array_error(x)) return bti_poisoned_by(&x, 1);
     bti_node *from = bti_node_of(x);
-    if (from->device == device) {
-        atomic_store(&from->committed, true);
-        return x;
-    }
-    bti_node *node = bti_node_new(BTI_OP_copy, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, 0, NULL);
+    bool here = from->device == device;
+    if (here && atomic_load(&from->committed)) return x;
+    bti_op op = here ? BTI_OP_reshape : BTI_OP_copy; /* a view: x itself stays uncommitted */
+    bti_node *node = bti_node_new(op, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, 0, NULL);
     if (!node) return bti_array_new(NULL);
+    if (here && atomic_load(&from->state) == BTI_DONE) {
+        node->buffer = bti_buffer_retain(from->buffer);
+        node->layout = from->layout;
+        atomic_store(&node->state, BTI_DONE);
+    }
     node->device = (int16_t)device;
     node->committed = true;
     node->rule = softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT;
@@ -277,7 +287,22 @@ bt_array *bti_move(bt_array *x, int device, bool softened) {
     return bti_array_new(node);
 }
 
-bool bti_is_move(const bti_node *node) { return node->op == BTI_OP_copy; }
+bt_array *bti_bring(bt_array *x, int device) {
+    if (bti_array_error(x) || !bti_placed_by_flow()) return x;
+    return bti_node_of(x)->device == device && device == bti_default_device_id() ? x : bti_move(x, device, false);
+}
+
+bool bti_is_move(const bti_node *node) {
+    if (node->op != BTI_OP_reshape || !node->input_count) return node->op == BTI_OP_copy;
+    return bti_shape_equal(node->rank, node->shape, node->inputs[0]->rank, node->inputs[0]->shape);
+}
+
+/* What moved nothing is no operation: the placement log has no line for it. */
+static bt_array *moved(bti_public *call, bt_array *x, int device, bool softened) {
+    bt_array *result = bti_move(x, device, softened);
+    bool copied = !bti_array_error(result) && bti_node_of(result)->op == BTI_OP_copy;
+    return copied ? bti_public_result(call, result) : bti_public_keep(call, result);
+}
 
 bt_array *bt_to(bt_array *x, const char *device) {
     BTI_PUBLIC("bt_to");
@@ -286,7 +311,7 @@ bt_array *bt_to(bt_array *x, const char *device) {
     int id = -1;
     bool softened = false;
     if (bti_device_place(device ? device : "", &id, &softened) != BT_OK) BTI_RETURN(bti_poison(bti_error_last()));
-    BTI_RETURN(bti_move(x, id, softened));
+    return moved(&bti_public_, x, id, softened);
 }
 
 bt_array *bt_gpu(bt_array *x) {
@@ -294,14 +319,14 @@ bt_array *bt_gpu(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) BTI_RETURN(poison);
     bt_device *gpu = bt_device_count(BT_GPU) ? bt_device_get(BT_GPU, 0) : NULL;
-    BTI_RETURN(gpu ? bti_move(x, bti_device_id(gpu), false) : x);
+    return gpu ? moved(&bti_public_, x, bti_device_id(gpu), false) : x;
 }
 
 bt_array *bt_cpu(bt_array *x) {
     BTI_PUBLIC("bt_cpu");
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) BTI_RETURN(poison);
-    BTI_RETURN(bti_move(x, bti_cpu_device_id(), false));
+    return moved(&bti_public_, x, bti_cpu_device_id(), false);
 }
 
 bt_device *bt_device_of(const bt_array *x) {

