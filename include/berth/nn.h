@@ -53,7 +53,8 @@ BT_API void bt_layer_release(bt_layer *layer); /* NULL is fine */
 /* Softmax over the last axis, as an activation. */
 BT_API bt_array *bt_softmax_last(bt_array *x);
 
-/* layer(x). A NULL layer gives a poisoned array. */
+/* layer(x). A NULL layer gives a poisoned array. An x that is committed to another device than a committed Dense layer is copied to the
+ * layer, by the policy of transfers: weights stay where they were put. */
 BT_API bt_array *bt_apply(bt_layer *layer, bt_array *x);
 #define bt_apply(...) BTI_AT(bt_array *, bt_apply(__VA_ARGS__))
 

@@ -32,13 +32,14 @@ typedef struct bt_fit_report {
     double seconds;
 } bt_fit_report;
 
-/* Trains on rows of x [N, ...] and y [N, ...]. The progress bar (steps, loss, rate, time left) goes to standard error. Blocks
- * until done. `options` NULL: the defaults. `report` may be NULL. */
+/* Trains on rows of x [N, ...] and y [N, ...], where the model is: each batch is taken where x and y are and moved to it, as
+ * bt_train_step does. The progress bar (steps, loss, rate, time left) goes to standard error. Blocks until done. `options`
+ * NULL: the defaults. `report` may be NULL. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))
 
-/* The part of rows whose greatest logit is at the class y [N] (integers). Blocks; NaN with the cause in the error record. */
+/* The part of rows whose greatest logit is at the class y [N] (integers), worked out where the model is. Blocks; NaN with the cause in the error record. */
 BT_API double bt_accuracy(bt_layer *model, bt_array *x, bt_array *y);
 #define bt_accuracy(...) BTI_AT_DOUBLE(bt_accuracy(__VA_ARGS__))
 

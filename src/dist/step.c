@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "device/device.h"
 #include "dist/strategy.h"
+#include "nn/layer.h"
 
 void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
     if (!strategy) return;
@@ -58,7 +59,26 @@ static bt_status share(step *s, int shard, bt_array *x, bt_array *y, double weig
     return status;
 }
 
+/* The device of the model's output. Functions among the layers may move it: then a forward pass is recorded, and not run. */
+static int output_device(const step *s, bti_layer_ends ends, bt_array *x) {
+    int device = ends.last;
+    bool quiet = bti_errors_quiet(true);
+    bti_error *before = bti_error_last();
+    BT_SCOPE {
+        bt_device *found = ends.several ? bt_device_of(bt_apply(s->model, x)) : NULL;
+        if (found) device = bti_device_id(found);
+    }
+    bti_error_put_back(before);
+    bti_errors_quiet(quiet);
+    return device;
+}
+
 static bt_status one_device(step *s, bt_array *x, bt_array *y) {
+    bti_layer_ends ends = bti_layer_ends_of(s->model);
+    if (ends.any) {
+        x = bti_bring(x, ends.first);
+        y = bti_bring(y, output_device(s, ends, x));
+    }
     BTI_TRY(share(s, 0, x, y, 1));
     return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
 }
@@ -92,8 +112,9 @@ static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t
     bt_status status = BT_OK;
     const char *device = device_name(s, s->device_of[shard]);
     int64_t end = start + s->rows_of[shard];
-    bt_array *own_x = bt_slice_axis(x, 0, start, end, 1); /* cut where x is: its rows travel alone */
-    bt_array *own_y = bt_slice_axis(y, 0, start, end, 1);
+    bt_array *own_x = NULL, *own_y = NULL;
+    BT_ON(bt_device_long_name(bt_device_of(x))) own_x = bt_slice_axis(x, 0, start, end, 1); /* its rows travel alone */
+    BT_ON(bt_device_long_name(bt_device_of(y))) own_y = bt_slice_axis(y, 0, start, end, 1);
     BT_REPLICA(s->strategy, s->device_of[shard])
         status = share(s, shard, bt_to(own_x, device), bt_to(own_y, device), weight);
     return status;

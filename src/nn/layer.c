@@ -6,7 +6,7 @@
 
 #include <berth/random.h>
 
-#include "array/handle.h"
+#include "array/shared.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
@@ -44,7 +44,15 @@ bt_layer *bti_layer_own(bt_layer *layer) { return bti_scope_own(layer, release);
 
 /* --- dense ------------------------------------------------------------------------------------------------------------ */
 
+/* An input that is committed elsewhere goes to the layer, however small that is: weights stay where they were put. */
+static bt_array *brought(const bt_shared *weight, bt_array *x) {
+    if (bti_array_error(x) || !bti_shared_committed(weight) || !atomic_load(&bti_node_of(x)->committed)) return x;
+    int device = bti_shared_device(weight);
+    return bti_node_of(x)->device == device || bti_transfer_refused(bti_node_of(x), device) ? x : bti_bring(x, device);
+}
+
 static bt_array *apply_dense(bt_layer *layer, bt_array *x) {
+    x = brought(layer->own[0], x);
     bt_array *y = bt_matmul(x, bt_value(layer->own[0]));
     if (layer->own[1]) y = bt_add(y, bt_value(layer->own[1]));
     return layer->activation ? layer->activation(y) : y;

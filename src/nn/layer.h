@@ -23,6 +23,18 @@ struct bt_layer {
 bt_layer *bti_layer_new(const char *kind, bt_array *(*apply)(bt_layer *, bt_array *));
 /* Gives the caller's reference to the innermost scope; returns the layer. NULL stays NULL. */
 bt_layer *bti_layer_own(bt_layer *layer);
+/* Where a model takes its input and, as far as its parameters tell, gives its output. */
+typedef struct bti_layer_ends {
+    int first, last; /* devices of the first and the last parameter */
+    bool several;    /* there are others, or those differ */
+    bool any;        /* it has parameters */
+} bti_layer_ends;
+bti_layer_ends bti_layer_ends_of(const bt_layer *layer);
+/* bti_bring to the device of another array. */
+bt_array *bti_bring_beside(bt_array *x, const bt_array *beside);
+/* bti_bring to the model's first parameter; x itself when there is none. */
+bt_array *bti_bring_batch(bt_array *x, const bt_layer *model);
+
 /* "relu" for bt_relu, ...; "function" for one that berth does not know; "" for NULL. */
 const char *bti_activation_name(bt_activation *activation);
 

@@ -1,7 +1,38 @@
 /* Trees and tuples on other devices. */
-#include <berth/nn.h>
-
+#include "array/shared.h"
 #include "base/error.h"
+#include "nn/layer.h"
+
+/* --- batches to the model ------------------------------------------------------------------------------------------------- */
+
+static void find_ends(const bt_layer *layer, bti_layer_ends *ends) {
+    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
+        if (!layer->own[i]) continue;
+        int device = bti_shared_device(layer->own[i]);
+        ends->several = ends->several || (ends->any && device != ends->last);
+        if (!ends->any) ends->first = device;
+        ends->last = device;
+        ends->any = true;
+    }
+    for (int i = 0; i < layer->child_count; i++) find_ends(layer->children[i], ends);
+}
+
+bti_layer_ends bti_layer_ends_of(const bt_layer *layer) {
+    bti_layer_ends ends = {0};
+    if (layer) find_ends(layer, &ends);
+    return ends;
+}
+
+bt_array *bti_bring_beside(bt_array *x, const bt_array *beside) {
+    return bti_array_error(beside) ? x : bti_bring(x, bti_node_of(beside)->device);
+}
+
+bt_array *bti_bring_batch(bt_array *x, const bt_layer *model) {
+    bti_layer_ends ends = bti_layer_ends_of(model);
+    return ends.any ? bti_bring(x, ends.first) : x;
+}
+
+/* --- moving ----------------------------------------------------------------------------------------------------------------- */
 
 static bt_array *move_to(bt_array *value, void *device) { return bt_to(value, device); }
 static bt_array *move_to_gpu(bt_array *value, void *unused) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/sized.h"
+#include "nn/layer.h"
 #include "train/progress.h"
 
 #define STEPS_BETWEEN_READS 16 /* the loss that is shown is that many steps old: reading it waits for nothing */
@@ -52,20 +53,20 @@ static bt_status show_late_loss(fit *f, bt_array *loss) {
     return status;
 }
 
+/* Rows of x, taken where x is: what travels is the batch. */
+static bt_array *rows_of(bt_array *x, bt_array *order, int64_t start, int64_t stop) {
+    bt_array *rows = NULL;
+    BT_ON(bt_device_long_name(bt_device_of(x)))
+        rows = order ? bt_take(x, bt_slice_axis(order, 0, start, stop, 1), 0) : bt_slice_axis(x, 0, start, stop, 1);
+    return rows;
+}
+
 /* One step; its loss, times its rows, is added to *sum (kept over the epoch, read at its end). */
-static bt_status step(fit *f, int64_t number, bt_array *order, int64_t start, bt_array **sum) {
+static bt_status step(fit *f, int64_t number, bt_array *const order[2], int64_t start, bt_array **sum) {
     bt_status status = BT_OK;
     int64_t stop = start + f->options.batch < f->rows ? start + f->options.batch : f->rows;
     BT_SCOPE {
-        bt_array *x, *y;
-        if (order) {
-            bt_array *rows = bt_slice_axis(order, 0, start, stop, 1);
-            x = bt_take(f->x, rows, 0);
-            y = bt_take(f->y, rows, 0);
-        } else {
-            x = bt_slice_axis(f->x, 0, start, stop, 1);
-            y = bt_slice_axis(f->y, 0, start, stop, 1);
-        }
+        bt_array *x = rows_of(f->x, order[0], start, stop), *y = rows_of(f->y, order[1], start, stop);
         bt_array *loss =
             bt_train_step(f->options.strategy, f->model, f->optimizer, f->options.loss, f->options.loss_data, x, y);
         bt_array *weighted = bt_mul(loss, bt_num((double)(stop - start)));
@@ -83,9 +84,13 @@ static bt_status epoch(fit *f, int number, double *mean) {
     bt_status status = BT_OK;
     bt_array *sum = NULL;
     BT_SCOPE {
-        bt_array *order = NULL;
-        if (!f->options.in_order)
-            order = bt_permutation(bt_fold_in(bt_key((int64_t)f->options.seed), (uint32_t)number), f->rows);
+        bt_array *order[2] = {NULL, NULL}; /* of x and of y: where they are */
+        const char *at_x = bt_device_long_name(bt_device_of(f->x)), *at_y = bt_device_long_name(bt_device_of(f->y));
+        if (!f->options.in_order) {
+            BT_ON(at_x)
+                order[0] = bt_permutation(bt_fold_in(bt_key((int64_t)f->options.seed), (uint32_t)number), f->rows);
+            order[1] = bt_to(order[0], at_y);
+        }
         for (int64_t i = 0; i < f->steps_per_epoch && status == BT_OK; i++)
             status = step(f, number * f->steps_per_epoch + i, order, i * f->options.batch, &sum);
         if (status == BT_OK) status = bt_block(sum);
@@ -144,9 +149,11 @@ static bt_status check_classes(bt_array *logits, bt_array *y) {
 double bt_accuracy(bt_layer *model, bt_array *x, bt_array *y) {
     double part = NAN;
     BT_SCOPE {
-        bt_array *logits = bt_apply(model, x);
-        if (check_classes(logits, y) == BT_OK)
+        bt_array *logits = bt_apply(model, bti_bring_batch(x, model));
+        if (check_classes(logits, y) == BT_OK) {
+            y = bti_bring_beside(y, logits);
             part = bt_item(bt_mean(bt_cast(bt_eq(bt_argmax(logits, -1), y), BT_F64), BT_ALL, false));
+        }
     }
     return part;
 }
