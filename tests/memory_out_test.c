@@ -220,12 +220,22 @@ static void asking_is_silent(void **state) {
     lacks("which processes hold its memory is not told");
 }
 
+static void expect_beginning(const char *line, const char *then) {
+    char head[128];
+    snprintf(head, sizeof head, "%s%s", line, then);
+    if (strncmp(bt_error_text(), head, strlen(head))) fail_msg("%s does not begin \"%s\"", head, bt_error_text());
+}
+
 static void a_copy_that_does_not_fit_leaves_both_sides_intact(void **state) {
     begin(state, "");
     OK(bt_set_memory_limit(device(two), 2 * MIB));
     BT_SCOPE {
         bt_array *x = megabytes(1, 4), *there = bt_to(bt_ones(BT_F32, 8), two);
         POISONED(bt_to(x, two), BT_RESOURCE_EXHAUSTED, with_name("out of memory on %s", two_name), "asked for 4 MiB");
+        expect_beginning(HERE(-1), ": bt_to: "); /* who wanted it, not who made it */
+        SAYS(bt_error_text(), with_name(", a copy from %s (made by bt_add at memory_kinds.h:", one_name));
+        BT_ON(two) POISONED(bt_add(x, x), BT_RESOURCE_EXHAUSTED, "asked for 4 MiB");
+        expect_beginning(HERE(-1), ": bt_add: ");
         all_are(x, 1);
         all_are(there, 1);
     }

@@ -341,6 +341,40 @@ static void at_once_with_sync(void **state) {
     }
 }
 
+static void constants_have_no_line(void **state) {
+    fresh("devices=sim:gpu*2,log_device_placement=on");
+    BT_SCOPE {
+        bt_array *made[] = {bt_num(1), bt_f32(1), bt_f64(1), bt_i32(1), bt_i64(1), BT_ARRAY(float, (2), 1, 2),
+                            bt_key(0)};
+        OK(bt_eval_all(made, COUNT(made)));
+        bt_shared *w = bt_shared_new(made[5], NULL);
+        OK(bt_block(bt_value(w)));
+        OK(bt_set(w, made[5]));
+        OK(bt_block(bt_value(w)));
+        if (log_count("Executing op StatelessRandomKey")) log_forget(); /* a key is drawn up by operations */
+        assert_string_equal(log_text(), "");
+        OK(bt_block(bt_add(made[5], bt_num(2))));
+        assert_string_equal(log_text(), "Executing op AddV2 in device " LONG("GPU:0") "\n");
+    }
+}
+
+static void gradients_have_lines_with_a_flag(void **state) {
+    for (int with = 0; with < 2; with++) {
+        fresh("devices=sim:gpu*2,log_device_placement=on");
+        if (with) OK(bt_set_flag("log_gradients", "on"));
+        BT_SCOPE {
+            bt_array *x = pair_on("gpu:1"), *a = bt_reshape(x, 1, 2), *b = bt_reshape(x, 2, 1);
+            bt_array *loss = bt_sum(bt_matmul(a, b), BT_ALL, false), *grads[2];
+            OK(bt_grad(loss, ((bt_array *[]){a, b}), 2, grads));
+            OK(bt_eval_all(grads, 2));
+            assert_int_equal(log_count("Executing op MatMul (gradient of MatMul) in device " LONG("GPU:1") "\n"),
+                             2 * with);
+            assert_int_equal(log_count("gradient of") > 0, with);
+            READS(bt_grad1(loss, a), 1, 2);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_default_is_the_lowest_tpu_gpu_or_cpu),
@@ -360,6 +394,8 @@ int main(void) {
         cmocka_unit_test(transfer_blocks_end_however_they_are_left),
         cmocka_unit_test(each_executed_operation_is_one_line_in_recorded_order),
         cmocka_unit_test(at_once_with_sync),
+        cmocka_unit_test(constants_have_no_line),
+        cmocka_unit_test(gradients_have_lines_with_a_flag),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -240,7 +240,7 @@ static void refusals(void **state) {
         assert_int_equal(report.steps, 1);
 
         assert_true(isnan(bt_accuracy(NULL, x, y)));
-        SAYS(bt_error_text(), "the layer is NULL");
+        SAYS(bt_error_text(), "the model is NULL");
         assert_true(isnan(bt_accuracy(model, x, NULL)));
         SAYS(bt_error_text(), "y is NULL");
         assert_true(isnan(bt_accuracy(model, x, bt_zeros(BT_I32, 10, 1))));

@@ -213,8 +213,9 @@ extern "C" {
 /* All elements 0, 1, or `value` (converted to dtype). `bt_zeros(BT_F32, 2, 3)`. A scalar: `bt_zeros(BT_F32, )` where -Wpedantic
  * asks for the comma. */
 BT_API bt_array *bt_full_shape(double value, bt_dtype dtype, bt_shape shape);
-#define bt_zeros(dtype, ...) BTI_AT(bt_array *, bt_full_shape(0, dtype, BT_SHAPE(__VA_ARGS__)))
-#define bt_ones(dtype, ...) BTI_AT(bt_array *, bt_full_shape(1, dtype, BT_SHAPE(__VA_ARGS__)))
+BT_API bt_array *bti_full_as(const char *name, double value, bt_dtype dtype, bt_shape shape);
+#define bt_zeros(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_zeros", 0, dtype, BT_SHAPE(__VA_ARGS__)))
+#define bt_ones(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_ones", 1, dtype, BT_SHAPE(__VA_ARGS__)))
 #define bt_full(value, dtype, ...) BTI_AT(bt_array *, bt_full_shape(value, dtype, BT_SHAPE(__VA_ARGS__)))
 
 /* start, start + step, ... below stop: ceil((stop - start) / step) elements. Step 0: INVALID_ARGUMENT. */

@@ -32,8 +32,10 @@ BT_API bt_array *bt_bits_shape(bt_array *key, bt_dtype dtype, bt_shape shape);
 /* Floats in [0, 1), or in [low, high). */
 BT_API bt_array *bt_uniform_shape(bt_array *key, double low, double high, bt_dtype dtype, bt_shape shape);
 #define bt_uniform(key, dtype, ...) BTI_AT(bt_array *, bt_uniform_shape(key, 0, 1, dtype, BT_SHAPE(__VA_ARGS__)))
+BT_API bt_array *bti_uniform_as(const char *name, bt_array *key, double low, double high, bt_dtype dtype,
+                                bt_shape shape);
 #define bt_uniform_in(key, low, high, dtype, ...) \
-    BTI_AT(bt_array *, bt_uniform_shape(key, low, high, dtype, BT_SHAPE(__VA_ARGS__)))
+    BTI_AT(bt_array *, bti_uniform_as("bt_uniform_in", key, low, high, dtype, BT_SHAPE(__VA_ARGS__)))
 /* The standard normal distribution; sqrt(2) * erfinv(uniform). `cpu` and `sim` give the same bits; devices whose logarithm is
  * their own (`opencl`, `cuda`) may differ by a few units in the last place of float32 and float64. */
 BT_API bt_array *bt_normal_shape(bt_array *key, bt_dtype dtype, bt_shape shape);

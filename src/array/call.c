@@ -300,7 +300,8 @@ bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count
 }
 
 bt_array *bt_call1(bt_function *f, bt_array *const *arguments, int argument_count) {
+    BTI_PUBLIC("bt_call1");
     bt_array *output = NULL; /* poisoned when the call fails */
     (void)!bt_call(f, arguments, argument_count, &output, 1);
-    return output;
+    return bti_public_keep(&bti_public_, output);
 }

@@ -252,7 +252,7 @@ static bt_status check(const bt_array *x) {
 }
 
 bt_status bt_eval_all(bt_array *const *arrays, int count) {
-    BTI_PUBLIC_WAITING("bt_eval");
+    BTI_PUBLIC_WAITING("bt_eval_all");
     BTI_TRY(bti_check_list(arrays, count, "arrays"));
     BTI_VEC(bti_node *) nodes = {0};
     bt_status status = BT_OK;

@@ -69,7 +69,8 @@ void bti_copy_marks(bti_node *to, const bti_node *from) {
     to->committed = atomic_load(&from->committed);
     to->rule = from->rule;
     to->weak = from->weak;
-    to->logged = atomic_load(&from->logged);
+    atomic_store(&to->logged, atomic_load(&from->logged));
+    to->in_gradient = from->in_gradient;
     to->log_copies = from->log_copies;
     to->place = from->place;
 }

@@ -296,17 +296,26 @@ void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
 
 /* --- public calls --------------------------------------------------------------------------------------------------- */
 
+static _Thread_local int nesting;
+
 bti_public bti_public_begin(const char *name) {
-    bti_public guard = {.depth = bti_call_begin(name), .scope = mine.held.count, .sequence = bti_node_sequence()};
-    if (guard.depth == 0) guard.modes = bti_modes_begin();
+    bti_public guard = {.name = name,
+                        .depth = bti_call_begin(name),
+                        .nesting = nesting++,
+                        .scope = mine.held.count,
+                        .sequence = bti_node_sequence()};
+    if (guard.nesting == 0) guard.modes = bti_modes_begin();
     return guard;
 }
+
+int bti_public_nesting(void) { return nesting; }
 
 static void finish(bti_public *guard) {
     if (guard->depth < 0) return;
     if (mine.held.count > guard->scope) release_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
-    if (guard->depth == 0) bti_modes_end(&guard->modes);
+    nesting = guard->nesting;
+    if (guard->nesting == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }
 
@@ -325,9 +334,12 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
 
 bt_array *bti_public_result(bti_public *guard, bt_array *result) {
     bti_public_keep(guard, result);
-    bool outermost = guard->depth == 0;
-    if (outermost && result && result != &no_memory && result->node->sequence > guard->sequence)
-        result->node->logged = true;
+    bool outermost = guard->nesting == 0,
+         of_gradient = guard->nesting && guard->nesting == bti_forced_now()->gradient_in;
+    if ((outermost || of_gradient) && result && result != &no_memory && result->node->sequence > guard->sequence) {
+        result->node->in_gradient = of_gradient;
+        atomic_store_explicit(&result->node->logged, guard->name, memory_order_release);
+    }
     finish(guard);
     if (outermost && bti_flag_bool(BTI_FLAG_sync)) bti_eval_sync(result);
     return result;

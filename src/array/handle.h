@@ -53,14 +53,17 @@ int bti_threads_with_scopes(void);
  * arrays made inside for its own use are released, its last node is marked for the placement log. Calls inside of it, of
  * public operations too, belong to it. */
 typedef struct bti_public {
+    const char *name;
     int depth;
+    int nesting; /* public operations that it is inside of */
     size_t scope;
     uint64_t sequence; /* nodes recorded from here on are this call's */
-    bti_modes modes;   /* the caller's, at depth 0 */
+    bti_modes modes;   /* the caller's, of the outermost */
 } bti_public;
 bti_public bti_public_begin(const char *name);
 void bti_public_end(bti_public *guard);
 bt_array *bti_public_result(bti_public *guard, bt_array *result);
+int bti_public_nesting(void); /* of the running operation: 1 in the outermost */
 /* Keeps one of several results past the end of the call; returns it. */
 bt_array *bti_public_keep(bti_public *guard, bt_array *result);
 #define BTI_PUBLIC(name) \
@@ -68,7 +71,7 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result);
 /* The same for a call that waits: where the user calls it, a cancellation that the thread was asked for happens, as nothing is held yet. */
 #define BTI_PUBLIC_WAITING(name) \
     BTI_PUBLIC(name);            \
-    if (bti_public_.depth == 0) pthread_testcancel()
+    if (bti_public_.nesting == 0) pthread_testcancel()
 #define BTI_RETURN(result) return bti_public_result(&bti_public_, (result))
 
 /* --- placement ------------------------------------------------------------------------------------------------------ */
@@ -77,6 +80,7 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result);
  * inputs say: gradients run where and for whom their forward operations did. */
 typedef struct bti_forced {
     bool on;
+    int gradient_in; /* not 0: public operations nested in so many are a gradient's, and logged as such */
     int device;
     bool committed;
     bti_place place;

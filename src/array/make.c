@@ -4,7 +4,12 @@
 #include "array/compose.h"
 
 bt_array *bt_full_shape(double value, bt_dtype dtype, bt_shape shape) {
-    BTI_PUBLIC("bt_full");
+    return bti_full_as("bt_full", value, dtype, shape);
+}
+
+/* The name lives as long as the program: a literal of the header's macros. */
+bt_array *bti_full_as(const char *name, double value, bt_dtype dtype, bt_shape shape) {
+    BTI_PUBLIC(name);
     bt_array *poison = bti_check_shape(dtype, shape, false);
     if (poison) BTI_RETURN(poison);
     BTI_RETURN(bti_expand(bti_scalar_cast(value, dtype), shape.rank, shape.size));

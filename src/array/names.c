@@ -16,5 +16,5 @@ static int compare(const void *key, const void *row) { return strcmp(key, ((cons
 
 const char *bti_log_name(const char *public_name) {
     const bti_name *row = bsearch(public_name, names, NAME_COUNT, sizeof *names, compare);
-    return row ? row->log_name : public_name;
+    return row ? row->log_name : NULL;
 }

@@ -10,7 +10,7 @@ typedef struct bti_name {
 /* Row i of names.def, in alphabetical order; NULL past the last. */
 const bti_name *bti_name_at(int i);
 
-/* What the placement log calls a public operation; the name itself when it is not in the table. */
+/* What the placement log calls a public operation; NULL when it is not in the table: constants, which have no line. */
 const char *bti_log_name(const char *public_name);
 
 #endif

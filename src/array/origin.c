@@ -89,7 +89,8 @@ bool bti_origins_note(bti_origins *origins, bti_node *node) {
 /* An argument as the input takes it; what is recorded for that stands before the body. */
 static bt_status bind(bti_call *c, const origin *o, int index) {
     bti_node *given = o->base.given[index];
-    bti_forced there = {true, given->device, atomic_load(&given->committed), bti_call_place()};
+    bti_forced there = {
+        .on = true, .device = given->device, .committed = atomic_load(&given->committed), .place = bti_call_place()};
     bti_forced before = bti_force(there);
     bt_array *argument = bti_call_argument(o->function, index, bti_array_on(given));
     bti_force(before);

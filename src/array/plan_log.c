@@ -10,11 +10,22 @@ static const char *device_name(int device) { return bt_device_name(bti_device_at
 
 void bti_log_order(const bti_nodes *order) {
     if (!bti_flag_bool(BTI_FLAG_log_device_placement)) return;
+    bool gradients = bti_flag_bool(BTI_FLAG_log_gradients);
     for (size_t i = 0; i < order->count; i++) {
         bti_node *node = order->items[i];
-        const char *name = node->logged ? bti_log_name(node->place.name) : NULL;
-        node->logged = false;
-        if (name) bti_log("Executing op %s in device %s", name, bt_device_long_name(bti_device_at(node->device)));
+        const char *public_name = atomic_exchange(&node->logged, NULL),
+                   *name = public_name ? bti_log_name(public_name) : NULL;
+        const char *device = bt_device_long_name(bti_device_at(node->device));
+        if (!name || (node->in_gradient && !gradients)) continue;
+        const char *of = node->in_gradient && node->place.name ? bti_log_name(node->place.name) : NULL;
+        if (node->in_gradient)
+            bti_log("Executing op %s (gradient of %s) in device %s", name,
+                    of                 ? of
+                    : node->place.name ? node->place.name
+                                       : "a call",
+                    device);
+        else
+            bti_log("Executing op %s in device %s", name, device);
     }
 }
 

@@ -208,7 +208,12 @@ static bool floats_fit(bt_array *key, bt_dtype dtype, bt_shape shape, bt_array *
 }
 
 bt_array *bt_uniform_shape(bt_array *key, double low, double high, bt_dtype dtype, bt_shape shape) {
-    BTI_PUBLIC("bt_uniform");
+    return bti_uniform_as("bt_uniform", key, low, high, dtype, shape);
+}
+
+/* The name: a literal of the header's macros. */
+bt_array *bti_uniform_as(const char *name, bt_array *key, double low, double high, bt_dtype dtype, bt_shape shape) {
+    BTI_PUBLIC(name);
     bt_array *poison;
     if (!floats_fit(key, dtype, shape, &poison)) BTI_RETURN(poison);
     if (!isfinite(low) || !isfinite(high))

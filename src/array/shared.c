@@ -202,6 +202,22 @@ bt_status bti_shared_check(const bt_shared *shared, const bt_array *value) {
     return status;
 }
 
+bt_status bti_shared_check_gradient(const bt_shared *shared, const bt_array *gradient) {
+    if (!shared) return bti_fail(BT_INVALID_ARGUMENT, "the shared variable is NULL");
+    BTI_TRY(bti_fail_with(bti_array_error(gradient)));
+    const bti_node *node = bti_node_of(gradient);
+    if (bti_shape_equal(node->rank, node->shape, shared->rank, shared->shape)) return BT_OK;
+    bti_str has = {0}, is = {0};
+    bti_shape_text(&has, shared->rank, shared->shape);
+    bti_shape_text(&is, node->rank, node->shape);
+    bt_status status =
+        bti_fail(BT_INVALID_ARGUMENT, "variable %s%sis %s, its gradient %s; it keeps its value", bt_shared_name(shared),
+                 *bt_shared_name(shared) ? " " : "", bti_str_text(&has), bti_str_text(&is));
+    bti_str_free(&has);
+    bti_str_free(&is);
+    return status;
+}
+
 /* Sets that wait to be committed as one step. */
 typedef struct gathered {
     int depth;
@@ -261,7 +277,7 @@ bt_status bti_shared_check_place(const bt_shared *shared, const bt_array *value,
 }
 
 bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int count) {
-    BTI_PUBLIC("bt_set");
+    BTI_PUBLIC("bt_set_all");
     BTI_TRY(bti_check_list(shared, count, "variables"));
     BTI_TRY(bti_check_list(values, count, "values"));
     for (int i = 0; i < count; i++) {
@@ -298,4 +314,7 @@ bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int coun
     return status;
 }
 
-bt_status bt_set(bt_shared *shared, bt_array *value) { return bt_set_all(&shared, &value, 1); }
+bt_status bt_set(bt_shared *shared, bt_array *value) {
+    BTI_PUBLIC("bt_set");
+    return bt_set_all(&shared, &value, 1);
+}

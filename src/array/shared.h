@@ -40,6 +40,8 @@ bti_node *bti_shared_fit(const bt_shared *shared, int replica, bti_node *value);
 bool bti_shared_refused(const bt_shared *shared, int replica, const bti_node *value);
 /* Fails when it does for a replica that this thread sets. The error calls the value `name`, "the new value of" (role) it. */
 bt_status bti_shared_check_place(const bt_shared *shared, const bt_array *value, const char *name, const char *role);
+/* Why this array cannot be the gradient of the variable, which has its shape. */
+bt_status bti_shared_check_gradient(const bt_shared *shared, const bt_array *gradient);
 /* Why this value cannot be set (as a status in the error record); BT_OK when it can. */
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value);
 

@@ -22,6 +22,10 @@ const char *bti_site_file(bti_site site);
  * operation composed of others) keep the outermost name. Returns the depth before; give it back to bti_call_end. */
 int bti_call_begin(const char *name);
 void bti_call_end(int depth);
+static inline void bti_call_guard_end(const int *depth) { bti_call_end(*depth); }
+/* At the head of a public function that records nothing, or of the part of one that checks: errors name it. Operations that it
+ * calls are operations of their own to the placement log. */
+#define BTI_CALL(name) const int bti_call_ __attribute__((cleanup(bti_call_guard_end), unused)) = bti_call_begin(name)
 const char *bti_call_name(void); /* outermost running public operation, "" outside of any */
 
 typedef struct bti_place {

@@ -287,7 +287,8 @@ void bti_flags_read_(void) {
 /* --- the public face ---------------------------------------------------------------------------------------------- */
 
 bt_status bt_set_flag(const char *name, const char *value) {
-    if (!name || !value) return bti_fail(BT_INVALID_ARGUMENT, "bt_set_flag: name and value must not be NULL");
+    BTI_CALL("bt_set_flag");
+    if (!name || !value) return bti_fail(BT_INVALID_ARGUMENT, "name and value must not be NULL");
     size_t length = strlen(value);
     trim(&value, &length);
     bti_flags_read_();
@@ -304,7 +305,8 @@ bt_status bt_set_flag(const char *name, const char *value) {
 }
 
 bt_status bt_get_flag(const char *name, char *text, size_t size) {
-    if (!name || (!text && size)) return bti_fail(BT_INVALID_ARGUMENT, "bt_get_flag: name and text must not be NULL");
+    BTI_CALL("bt_get_flag");
+    if (!name || (!text && size)) return bti_fail(BT_INVALID_ARGUMENT, "name and text must not be NULL");
     bti_flags_read_();
     int flag = find(name, strlen(name));
     if (flag < 0) {
@@ -339,6 +341,7 @@ uint64_t bti_flag_changes(bti_flag flag) {
 }
 
 bt_status bt_check_flags(void) {
+    BTI_CALL("bt_check_flags");
     bti_error *error = bti_flags_fault();
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
@@ -364,8 +367,9 @@ static const bti_sized_type layout =
 
 bt_status bt_flag_describe(int index, bt_flag_info *info) {
     BTI_TRY(bti_sized_check(&layout, "bt_flag_describe", info));
+    BTI_CALL("bt_flag_describe");
     if (index < 0 || index >= BTI_FLAG_COUNT)
-        return bti_fail(BT_OUT_OF_RANGE, "bt_flag_describe: there are %d flags, not number %d", BTI_FLAG_COUNT, index);
+        return bti_fail(BT_OUT_OF_RANGE, "there are %d flags, not number %d", BTI_FLAG_COUNT, index);
     bti_flags_read_();
     pthread_mutex_lock(&lock);
     origin from = origins[index];

@@ -9,29 +9,29 @@ static size_t size_of(const void *given) {
 }
 
 bt_status bti_sized_check(const bti_sized_type *layout, const char *call, const void *given) {
-    if (!given)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: the %s are NULL: use %s", call, layout->what, layout->made_by);
+    BTI_CALL(call);
+    if (!given) return bti_fail(BT_INVALID_ARGUMENT, "the %s are NULL: use %s", layout->what, layout->made_by);
     size_t size = size_of(given);
-    if (!size)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: the %s have no size: use %s", call, layout->what, layout->made_by);
+    if (!size) return bti_fail(BT_INVALID_ARGUMENT, "the %s have no size: use %s", layout->what, layout->made_by);
     bool cuts = size < sizeof size;
     for (int i = 0; i < layout->count; i++)
         cuts = cuts || (layout->members[i].begin < size && size < layout->members[i].end);
     if (!cuts) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT, "%s: the size of the %s is %zu, which ends inside of a member: use %s", call,
+    return bti_fail(BT_INVALID_ARGUMENT, "the size of the %s is %zu, which ends inside of a member: use %s",
                     layout->what, size, layout->made_by);
 }
 
 bt_status bti_options_take(const bti_sized_type *layout, const char *call, const void *given, void *known) {
+    BTI_CALL(call);
     BTI_TRY(bti_sized_check(layout, call, given));
     size_t size = size_of(given), common = size < layout->size ? size : layout->size;
     const char *bytes = given;
     for (size_t i = layout->size; i < size; i++)
         if (bytes[i])
             return bti_fail(BT_INVALID_ARGUMENT,
-                            "%s: the %s set something that this version of berth does not have: their size is %zu, "
+                            "the %s set something that this version of berth does not have: their size is %zu, "
                             "here it is %zu, and byte %zu is not 0",
-                            call, layout->what, size, layout->size, i);
+                            layout->what, size, layout->size, i);
     if (layout->unsaid)
         memcpy(known, layout->unsaid, layout->size);
     else

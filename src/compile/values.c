@@ -109,7 +109,9 @@ static int32_t send(bti_planner *planner, const bti_node *node, int32_t value, i
     const bti_value base = *bti_plan_value(planner, dense);
     int32_t arrived = bti_add_value(planner, node, device, -1, base.dtype, base.rank, base.shape, NULL);
     if (planner->failed) return 0;
-    if (planner->plan->storages.items[bti_plan_value(planner, arrived)->storage].bytes == 0) return arrived;
+    bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, arrived)->storage];
+    storage->reader = planner->now;
+    if (storage->bytes == 0) return arrived;
     bti_step step = {.kind = BTI_STEP_COPY,
                      .op = BTI_OP_copy,
                      .node = node,

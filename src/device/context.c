@@ -118,8 +118,9 @@ bt_status bti_contexts_set(const char *text, bti_str *notices) {
 }
 
 bt_status bt_set_contexts(const char *text) {
+    BTI_CALL("bt_set_contexts");
     bti_str notices = {0};
-    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "bt_set_contexts: the map must not be NULL");
+    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "the map must not be NULL");
     bti_registry_ensure(0);
     bt_status status = bti_contexts_set(text, &notices);
     bti_log_lines(bti_str_text(&notices));

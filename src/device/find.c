@@ -103,8 +103,9 @@ bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_devic
 }
 
 bt_status bt_device_find(const char *text, bt_device **device) {
+    BTI_CALL("bt_device_find");
     bti_name name;
-    if (!device) return bti_fail(BT_INVALID_ARGUMENT, "bt_device_find: device must not be NULL");
+    if (!device) return bti_fail(BT_INVALID_ARGUMENT, "device must not be NULL");
     *device = NULL;
     BTI_TRY(bti_registry_check(0));
     BTI_TRY(bti_name_parse(text, &name));
@@ -159,6 +160,7 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
 }
 
 bt_device *bt_device_get(bt_kind kind, int index) {
+    BTI_CALL("bt_device_get");
     char name[32];
     if ((unsigned)kind >= BT_KIND_COUNT) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a kind of device (bt_kind)", (int)kind);
@@ -194,6 +196,7 @@ int bt_try_all_gpus(bt_device **devices, int capacity) {
 }
 
 char *bt_device_list_text(bt_device *const *devices, int count, bool long_names) {
+    BTI_CALL("bt_device_list_text");
     bti_str text = {0};
     if (bti_check_list(devices, count, "devices") != BT_OK) return NULL;
     for (int i = 0; i < count; i++)

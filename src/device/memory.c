@@ -155,6 +155,7 @@ static bt_status begin_setting(bt_device *device, const char *what) {
 }
 
 bt_status bt_set_memory_growth(bt_device *device, bool on) {
+    BTI_CALL("bt_set_memory_growth");
     if (!device) return bt_set_flag("memory_growth", on ? "on" : "off");
     BTI_TRY(begin_setting(device, "memory_growth"));
     device->growth = on;
@@ -163,6 +164,7 @@ bt_status bt_set_memory_growth(bt_device *device, bool on) {
 }
 
 bt_status bt_set_memory_fraction(bt_device *device, double fraction) {
+    BTI_CALL("bt_set_memory_fraction");
     char text[40];
     if (!(fraction > 0 && fraction <= 1))
         return bti_fail(BT_INVALID_ARGUMENT, "memory_fraction must be above 0 and at most 1");
@@ -175,6 +177,7 @@ bt_status bt_set_memory_fraction(bt_device *device, double fraction) {
 }
 
 bt_status bt_set_memory_limit(bt_device *device, size_t bytes) {
+    BTI_CALL("bt_set_memory_limit");
     char text[40];
     snprintf(text, sizeof text, "%zu", bytes);
     if (!device) return bt_set_flag("memory_limit", text);
@@ -185,6 +188,7 @@ bt_status bt_set_memory_limit(bt_device *device, size_t bytes) {
 }
 
 bt_status bt_set_memory_preallocate(bt_device *device, size_t bytes) {
+    BTI_CALL("bt_set_memory_preallocate");
     char text[40];
     snprintf(text, sizeof text, "%zu", bytes);
     if (!device) return bt_set_flag("memory_preallocate", text);
@@ -314,11 +318,11 @@ static bt_status list_processes(const bt_device *device, bt_device_process **lis
 }
 
 bt_status bt_device_processes(const bt_device *device, bt_device_process *processes, int capacity, int *count) {
+    BTI_CALL("bt_device_processes");
     bt_device_process *listed = NULL;
     if (count) *count = 0;
     if (!device || !count || capacity < 0 || (capacity && !processes))
-        return bti_fail(BT_INVALID_ARGUMENT,
-                        "bt_device_processes: a device, room for `capacity` processes, and a count");
+        return bti_fail(BT_INVALID_ARGUMENT, "a device, room for `capacity` processes, and a count");
     BTI_TRY(bti_device_check_fork());
     if (!device->driver->processes)
         return bti_fail(BT_UNIMPLEMENTED, "%s: the driver `%s` does not tell which processes hold its memory",

@@ -206,12 +206,11 @@ static bt_status replace(const bti_sim_spec *spec) {
             bt_device *device = bti_registry_find((bt_kind)kind, i);
             if (!device) break;
             if (atomic_load(&device->opened))
-                return bti_fail(BT_FAILED_PRECONDITION, "bt_set_devices: %s was opened already", device->name);
+                return bti_fail(BT_FAILED_PRECONDITION, "%s was opened already", device->name);
         }
     }
     if (bti_registry_total() + added > BTI_MAX_DEVICES)
-        return bti_fail(BT_FAILED_PRECONDITION, "bt_set_devices: there can be %d devices in all, replaced ones too",
-                        BTI_MAX_DEVICES);
+        return bti_fail(BT_FAILED_PRECONDITION, "there can be %d devices in all, replaced ones too", BTI_MAX_DEVICES);
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
         if (!spec->named[kind]) continue;
         simulated.named[kind] = true;
@@ -231,8 +230,9 @@ static bt_status replace(const bti_sim_spec *spec) {
 }
 
 bt_status bt_set_devices(const char *text) {
+    BTI_CALL("bt_set_devices");
     bti_sim_spec spec;
-    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "bt_set_devices: the text must not be NULL");
+    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "the text must not be NULL");
     BTI_TRY(bti_sim_spec_parse(text, &spec));
     BTI_TRY(bti_device_check_fork());
     ensure_for_query(0);
@@ -296,6 +296,7 @@ int bti_default_device_id(void) {
 }
 
 bt_status bt_set_default_device(const char *name) {
+    BTI_CALL("bt_set_default_device");
     BTI_TRY(bti_registry_check(0));
     bt_device *unused;
     if (name) BTI_TRY(bt_device_find(name, &unused));

@@ -12,16 +12,15 @@ static bt_status choose_devices(bt_strategy *s, const char *const *names, int co
         return BT_OK;
     }
     if (count < 0 || count > BTI_MAX_REPLICAS)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_mirrored: %d devices; 1 to %d can be mirrored over", count,
-                        BTI_MAX_REPLICAS);
-    if (!names) return bti_fail(BT_INVALID_ARGUMENT, "bt_mirrored: the list of %d devices is NULL", count);
+        return bti_fail(BT_INVALID_ARGUMENT, "%d devices; 1 to %d can be mirrored over", count, BTI_MAX_REPLICAS);
+    if (!names) return bti_fail(BT_INVALID_ARGUMENT, "the list of %d devices is NULL", count);
     for (int i = 0; i < count; i++) {
-        if (!names[i]) return bti_fail(BT_INVALID_ARGUMENT, "bt_mirrored: device %d is NULL", i);
+        if (!names[i]) return bti_fail(BT_INVALID_ARGUMENT, "device %d is NULL", i);
         BTI_TRY(bt_device_find(names[i], &s->devices[i]));
         for (int k = 0; k < i; k++)
             if (s->devices[k] == s->devices[i])
-                return bti_fail(BT_INVALID_ARGUMENT, "bt_mirrored: \"%s\" and \"%s\" are the same device, %s", names[k],
-                                names[i], bt_device_name(s->devices[i]));
+                return bti_fail(BT_INVALID_ARGUMENT, "\"%s\" and \"%s\" are the same device, %s", names[k], names[i],
+                                bt_device_name(s->devices[i]));
     }
     s->count = count;
     return BT_OK;
@@ -30,6 +29,7 @@ static bt_status choose_devices(bt_strategy *s, const char *const *names, int co
 static void release(void *strategy) { bt_strategy_release(strategy); }
 
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
+    BTI_CALL("bt_mirrored");
     bt_strategy *s = bti_calloc(1, sizeof *s);
     if (!s) {
         (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
@@ -71,17 +71,15 @@ bool bti_strategy_is_even(const bt_strategy *strategy) {
 }
 
 bt_status bt_strategy_set_shares(bt_strategy *strategy, const double *shares, int count) {
+    BTI_CALL("bt_strategy_set_shares");
     double sum = 0;
     if (!strategy || !shares)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_shares: the %s is NULL",
-                        strategy ? "list of shares" : "strategy");
+        return bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", strategy ? "list of shares" : "strategy");
     if (count != strategy->count)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_shares: %d shares for %d devices", count,
-                        strategy->count);
+        return bti_fail(BT_INVALID_ARGUMENT, "%d shares for %d devices", count, strategy->count);
     for (int i = 0; i < count; i++) {
         if (!(shares[i] > 0 && shares[i] < 1e300))
-            return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_shares: share %d is %g; it must be above 0", i,
-                            shares[i]);
+            return bti_fail(BT_INVALID_ARGUMENT, "share %d is %g; it must be above 0", i, shares[i]);
         sum += shares[i];
     }
     for (int i = 0; i < count; i++) atomic_store(&strategy->share[i], shares[i] / sum);
@@ -111,7 +109,8 @@ void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *count
 }
 
 bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
-    if (!strategy) return bti_fail(BT_INVALID_ARGUMENT, "bt_strategy_set_exact: the strategy is NULL");
+    BTI_CALL("bt_strategy_set_exact");
+    if (!strategy) return bti_fail(BT_INVALID_ARGUMENT, "the strategy is NULL");
     if (exact && !bti_strategy_is_even(strategy)) {
         int other = 1;
         while (same_make(strategy->devices[0], strategy->devices[other])) other++;

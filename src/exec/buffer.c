@@ -157,7 +157,7 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
     bt_status status = bti_buffer_reserve(buffer, true);
     if (noted) bti_fit_end(status == BT_OK);
     if (status == BT_RESOURCE_EXHAUSTED) {
-        bti_error *error = bti_out_of_memory(node->device, (int64_t)bytes, node, bt_error_text());
+        bti_error *error = bti_out_of_memory(node->device, (int64_t)bytes, node, NULL, bt_error_text());
         status = bti_fail_with(error);
         bti_error_release(error);
     }
@@ -249,12 +249,19 @@ static void add_other_processes(bti_str *text, int device) {
     }
 }
 
-bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const char *why) {
+bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_node *reader, const char *why) {
     bti_str text = {0};
     bti_str_addf(&text, "out of memory on %s: asked for ", bt_device_name(bti_device_at(device)));
     bti_str_add_bytes_size(&text, (unsigned long long)bytes);
     bti_str_addf(&text, " for %s ", bt_dtype_name((bt_dtype)node->dtype));
     bti_shape_text(&text, node->rank, node->shape);
+    if (reader) {
+        bti_str_addf(&text, ", a copy from %s", bt_device_name(bti_device_at(node->device)));
+        if (node->place.site.file)
+            bti_str_addf(&text, " (made by %s at %s:%d)",
+                         node->place.name && *node->place.name ? node->place.name : "a call",
+                         bti_site_file(node->place.site), node->place.site.line);
+    }
     bt_memory_info memory = BT_MEMORY_INFO_INIT;
     if (bt_memory(bti_device_at(device), &memory) == BT_OK) {
         bti_str_add(&text, "; limit ");
@@ -284,7 +291,8 @@ bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, co
         add_place(&text, top[i].place);
     }
     add_other_processes(&text, device);
-    bti_error *error = bti_error_at(node->place, BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&text));
+    bti_error *error =
+        bti_error_at(reader ? reader->place : node->place, BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&text));
     bti_str_free(&text);
     return error;
 }

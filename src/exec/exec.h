@@ -86,6 +86,6 @@ void bti_exec_kick(void);
 void bti_exec_shutdown(void);
 
 /* The report of an allocation that failed; short: the pool's own words. */
-bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const char *why);
+bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_node *reader, const char *why);
 
 #endif

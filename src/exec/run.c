@@ -185,7 +185,7 @@ static bool run_task(bti_task *base, bool may) {
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
 static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_error **error) {
-    *error = bti_out_of_memory(storage->device, bytes, storage->node, bt_error_text());
+    *error = bti_out_of_memory(storage->device, bytes, storage->node, storage->reader, bt_error_text());
     return bti_fail_with(*error);
 }
 

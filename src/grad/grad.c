@@ -20,7 +20,8 @@ static bt_status give_up(bti_public *call, bt_status status, int count, bt_array
 }
 
 static bt_array *zeros_where(const bti_node *node, bt_array *like) {
-    bti_forced before = bti_force((bti_forced){true, node->device, atomic_load(&node->committed), node->place});
+    bti_forced before = bti_force((bti_forced){
+        .on = true, .device = node->device, .committed = atomic_load(&node->committed), .place = node->place});
     bt_array *zeros = bt_zeros_like(like);
     bti_force(before);
     return zeros;
@@ -81,7 +82,8 @@ static bt_status check_loss(bt_array *loss) {
 }
 
 static bt_array *ones_where(const bti_node *node, bt_array *like) {
-    bti_forced before = bti_force((bti_forced){true, node->device, atomic_load(&node->committed), node->place});
+    bti_forced before = bti_force((bti_forced){
+        .on = true, .device = node->device, .committed = atomic_load(&node->committed), .place = node->place});
     bt_array *ones = bt_ones_like(like);
     bti_force(before);
     return ones;
@@ -155,15 +157,17 @@ bt_status bt_vjp(bt_array *y, bt_array *cotangent, bt_array *const *wrt, int cou
 
 /* The one gradient carries the cause when there is one. */
 bt_array *bti_grad1_array(bt_array *loss, bt_array *wrt) {
+    BTI_PUBLIC("bt_grad1");
     bt_array *gradient;
     (void)bt_grad(loss, &wrt, 1, &gradient);
-    return gradient;
+    return bti_public_keep(&bti_public_, gradient);
 }
 
 bt_array *bti_grad1_shared(bt_array *loss, bt_shared *wrt) {
+    BTI_PUBLIC("bt_grad1");
     bt_array *gradient;
     (void)bt_grad_shared(loss, &wrt, 1, &gradient);
-    return gradient;
+    return bti_public_keep(&bti_public_, gradient);
 }
 
 /* --- of functions ----------------------------------------------------------------------------------------------------- */
@@ -235,8 +239,9 @@ static bt_status check_argument(check *c, int which, bt_array *gradient) {
     return status;
 }
 
-bt_status bt_check_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, double eps, double *worst) {
-    if (!fn) return bti_fail(BT_INVALID_ARGUMENT, "bt_check_grad: the function is NULL");
+static bt_status check_of_grad(bt_loss_fn *fn, bt_array *const *args, int count) {
+    BTI_CALL("bt_check_grad");
+    if (!fn) return bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
     BTI_TRY(check_lists(args, count, (bt_array **)(uintptr_t)args));
     BTI_TRY(check_arrays(args, count));
     for (int i = 0; i < count; i++)
@@ -244,6 +249,11 @@ bt_status bt_check_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int c
             return bti_fail(BT_INVALID_ARGUMENT,
                             "argument %d is %s; only float64 is fine enough for difference quotients", i,
                             bt_dtype_name(bt_dtype_of(args[i])));
+    return BT_OK;
+}
+
+bt_status bt_check_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, double eps, double *worst) {
+    BTI_TRY(check_of_grad(fn, args, count));
     bt_array **arrays = bti_alloc(2 * (size_t)count * sizeof *arrays + 1);
     if (!arrays) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     memcpy(arrays, args, (size_t)count * sizeof *arrays);

@@ -161,7 +161,11 @@ typedef struct stand {
     bti_place place;
 } stand;
 static stand stand_at(const bti_node *node) {
-    bti_forced there = {true, node->device, atomic_load(&node->committed), node->place};
+    bti_forced there = {.on = true,
+                        .gradient_in = bti_public_nesting(),
+                        .device = node->device,
+                        .committed = atomic_load(&node->committed),
+                        .place = node->place};
     return (stand){bti_force(there), bti_call_set_place(node->place)};
 }
 static void stand_back(stand before) {

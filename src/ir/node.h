@@ -54,7 +54,7 @@ typedef struct bti_node {
     bool symbolic; /* depends on a function's input; cannot be read */
     atomic_bool committed;
     atomic_bool forget; /* when done, forgets how it was made (a long-lived value) */
-    atomic_bool logged; /* the last node of a public operation: one line in the placement log */
+    bool in_gradient;   /* recorded by the rule of a gradient, on behalf of the operation that `place` names */
     bool passed; /* was computed on the way to something else and not kept: kept the next time. Under the graph lock */
     bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
     bool left_origin; /* has left the users of its origin */
@@ -64,7 +64,9 @@ typedef struct bti_node {
     int32_t attr_count;
     uint64_t sequence; /* order of recording; inputs have smaller ones */
     bti_place place;   /* public name ("MatMul") and caller's line */
-    bti_error *error;  /* when FAILED */
+    _Atomic(const char *)
+        logged;       /* of the last node of a public operation, its name: one line in the placement log; else NULL */
+    bti_error *error; /* when FAILED */
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
     bti_origin *origin; /* of a prepared call's result */

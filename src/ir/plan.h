@@ -27,6 +27,7 @@ typedef struct bti_storage {
     int device;
     int64_t bytes;
     const bti_node *node;          /* whose result it was made for: names it in reports */
+    const bti_node *reader;        /* of a copy from another device: who wanted it first; else NULL */
     bti_buffer *external;          /* memory that exists already (borrowed from its node); else NULL */
     int32_t first_step, last_step; /* first written, last read; last_step == step count: kept. -1: never in memory */
     int64_t offset;                /* of a temporary: where in the device's arena, bytes; else -1 */

@@ -62,10 +62,9 @@ static bt_array *apply_dense(bt_layer *layer, bt_array *x) {
 static bool dense_fits(bt_array *weight, bt_array *bias) {
     if (!weight || bt_peek_status(weight) != BT_OK || (bias && bt_peek_status(bias) != BT_OK)) return true;
     if (bt_rank(weight) != 2)
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_dense: the weight has %d axes; it must be [in, out]", bt_rank(weight));
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "the weight has %d axes; it must be [in, out]", bt_rank(weight));
     else if (bias && (bt_rank(bias) != 1 || bt_size(bias, 0) != bt_size(weight, 1)))
-        (void)!bti_fail(BT_INVALID_ARGUMENT,
-                        "bt_dense: the bias has %lld elements and %d axes; it must be [out], out is %lld",
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "the bias has %lld elements and %d axes; it must be [out], out is %lld",
                         (long long)bt_count(bias), bt_rank(bias), (long long)bt_size(weight, 1));
     else
         return true;
@@ -73,6 +72,7 @@ static bool dense_fits(bt_array *weight, bt_array *bias) {
 }
 
 bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activation) {
+    BTI_CALL("bt_dense_from");
     if (!dense_fits(weight, bias)) return NULL;
     bt_layer *layer = bti_layer_new("Dense", apply_dense);
     if (!layer) return NULL;
@@ -93,6 +93,7 @@ bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activat
 }
 
 bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array *key) {
+    BTI_CALL("bt_dense");
     bt_layer *layer = NULL;
     BT_SCOPE {
         double both = (double)in + (double)out, bound = sqrt(6.0 / (both > 0 ? both : 1));
@@ -107,8 +108,9 @@ bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array 
 static bt_array *apply_lambda(bt_layer *layer, bt_array *x) { return layer->activation(x); }
 
 bt_layer *bt_lambda(const char *name, bt_activation *function) {
+    BTI_CALL("bt_lambda");
     if (!function) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_lambda: the function is NULL");
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
         return NULL;
     }
     bt_layer *layer = bti_layer_new("Function", apply_lambda);
@@ -125,7 +127,10 @@ static bt_array *apply_flatten(bt_layer *layer, bt_array *x) {
 
 bt_layer *bt_flatten_layer(void) { return bti_layer_own(bti_layer_new("Flatten", apply_flatten)); }
 
-bt_array *bt_softmax_last(bt_array *x) { return bt_softmax(x, -1); }
+bt_array *bt_softmax_last(bt_array *x) {
+    BTI_PUBLIC("bt_softmax_last");
+    BTI_RETURN(bt_softmax(x, -1));
+}
 
 const char *bti_activation_name(bt_activation *activation) {
     static const struct {
@@ -162,14 +167,14 @@ static void name_parameters(bt_layer *layer, const char *path) {
 }
 
 bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
+    BTI_CALL("bt_chain");
     if (count < 0 || (count && !layers)) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT,
-                        count < 0 ? "bt_chain: %d layers" : "bt_chain: the list of %d layers is NULL", count);
+        (void)!bti_fail(BT_INVALID_ARGUMENT, count < 0 ? "%d layers" : "the list of %d layers is NULL", count);
         return NULL;
     }
     for (int i = 0; i < count; i++) {
         if (layers[i]) continue;
-        if (bt_error_status() == BT_OK) (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_chain: layer %d is NULL", i + 1);
+        if (bt_error_status() == BT_OK) (void)!bti_fail(BT_INVALID_ARGUMENT, "layer %d is NULL", i + 1);
         return NULL; /* else its maker has said why */
     }
     bt_layer *chain = bti_layer_new("Chain", apply_chain);
@@ -290,6 +295,7 @@ bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer) {
         bti_vec_free(&m.to);
         return bti_layer_own(copy);
     }
-    (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_fmap: the %s is NULL", layer ? "function" : "layer");
+    BTI_CALL("bt_fmap");
+    (void)!bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", layer ? "function" : "layer");
     return NULL;
 }

@@ -153,15 +153,22 @@ static bt_status collect(bt_optimizer *o, bt_shared *const *parameters, bt_array
     return bt_set_all(list->shared, list->values, list->count);
 }
 
-bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads, int count) {
-    if (!optimizer) return bti_fail(BT_INVALID_ARGUMENT, "bt_optimizer_step: the optimiser is NULL");
-    if (count < 0) return bti_fail(BT_INVALID_ARGUMENT, "bt_optimizer_step: %d parameters", count);
+static bt_status check_step(const bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads,
+                            int count) {
+    BTI_CALL("bt_optimizer_step");
+    if (!optimizer) return bti_fail(BT_INVALID_ARGUMENT, "the optimiser is NULL");
+    if (count < 0) return bti_fail(BT_INVALID_ARGUMENT, "%d parameters", count);
     if (count && (!parameters || !grads))
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_optimizer_step: the list of %s is NULL",
-                        parameters ? "gradients" : "parameters");
-    for (int i = 0; i < count; i++)
-        if (parameters[i] && bt_peek_status(grads[i]) == BT_OK)
-            BTI_TRY(bti_shared_check_place(parameters[i], grads[i], "grad", "the gradient of"));
+        return bti_fail(BT_INVALID_ARGUMENT, "the list of %s is NULL", parameters ? "gradients" : "parameters");
+    for (int i = 0; i < count; i++) {
+        BTI_TRY(bti_shared_check_gradient(parameters[i], grads[i]));
+        BTI_TRY(bti_shared_check_place(parameters[i], grads[i], "grad", "the gradient of"));
+    }
+    return BT_OK;
+}
+
+bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads, int count) {
+    BTI_TRY(check_step(optimizer, parameters, grads, count));
     for (int i = 0; i < count && states_of(optimizer->rule); i++)
         if (!find_state(atomic_load(&optimizer->states), parameters[i])) BTI_TRY(add_state(optimizer, parameters[i]));
     size_t room = (size_t)count * (STATES + 1);

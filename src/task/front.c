@@ -65,10 +65,11 @@ static bt_status no_runtime(void) {
 /* --- the runtime ------------------------------------------------------------------------------------------------------- */
 
 bt_status bt_runtime_start(const bt_runtime_options *options) {
+    BTI_CALL("bt_runtime_init");
     bt_runtime_options known;
     BTI_TRY(bti_runtime_options_take(options, &known));
     const char *name = known.engine ? known.engine : "local";
-    if (engine) return bti_fail(BT_ALREADY_EXISTS, "bt_runtime_init: a runtime is there already");
+    if (engine) return bti_fail(BT_ALREADY_EXISTS, "a runtime is there already");
     for (size_t i = 0; i < sizeof engines / sizeof *engines && !engine; i++)
         if (!strcmp(engines[i]->name, name)) engine = engines[i];
     if (!engine) return bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known is: local", name);
@@ -180,6 +181,7 @@ bt_status bti_check_value(const bt_item_value *value, const char *what) {
 }
 
 bt_ref *bti_put(const bt_item_value *value) {
+    BTI_CALL("bt_put");
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
@@ -208,6 +210,7 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
 
 bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
                    int count) {
+    BTI_CALL((options ? "bt_remote_with" : "bt_remote"));
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
@@ -215,6 +218,7 @@ bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options,
 
 bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
                     int count) {
+    BTI_CALL((options ? "bt_actor_new_with" : "bt_actor_new"));
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
@@ -222,6 +226,7 @@ bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options
 
 bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
                    const bt_item_value *arguments, int count) {
+    BTI_CALL((options ? "bt_method_with" : "bt_method"));
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
@@ -236,28 +241,32 @@ static const bt_remote_entry *entry_of(const char *module, const char *name) {
 
 bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
                         const bt_item_value *arguments, int count) {
+    BTI_CALL("bt_remote_named");
     return bti_remote(entry_of(module, name), options, arguments, count);
 }
 
 bt_actor *bt_actor_named(const char *module, const char *name, const bt_task_options *options,
                          const bt_item_value *arguments, int count) {
+    BTI_CALL("bt_actor_named");
     return bti_actor(entry_of(module, name), options, arguments, count);
 }
 
 bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, const bt_task_options *options,
                         const bt_item_value *arguments, int count) {
+    BTI_CALL("bt_method_named");
     return bti_method(actor, entry_of(module, name), options, arguments, count);
 }
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds) {
+    BTI_CALL((seconds < 0 ? "bt_get" : "bt_get_within"));
     VISIT(v);
     void *held = held_by(ref, "reference");
     bool done = true;
     if (!held) return bt_error_status();
     bt_status status = engine->get(held, type, bytes, out, seconds, &done);
-    return done ? status : bti_fail(BT_DEADLINE_EXCEEDED, "bt_get: not done within %g seconds", seconds);
+    return done ? status : bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
 }
 
 static int count_done(bt_ref *const *refs, int count, bool *ready) {
@@ -292,6 +301,7 @@ int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double
 }
 
 bt_status bt_cancel(bt_ref *ref, bool force) {
+    BTI_CALL("bt_cancel");
     VISIT(v);
     void *held = held_by(ref, "reference");
     return held ? engine->cancel(held, force) : bt_error_status();
@@ -300,13 +310,15 @@ bt_status bt_cancel(bt_ref *ref, bool force) {
 /* --- actors and groups ------------------------------------------------------------------------------------------------- */
 
 bt_status bt_actor_status(bt_actor *actor) {
+    BTI_CALL("bt_actor_status");
     VISIT(v);
     void *held = held_by(actor, "actor");
     return held ? engine->actor_status(held) : bt_error_status();
 }
 
 bt_actor *bt_actor_find(const char *name) {
-    if (!name || !*name) return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_actor_find: the name is empty"), NULL;
+    BTI_CALL("bt_actor_find");
+    if (!name || !*name) return (void)bti_fail(BT_INVALID_ARGUMENT, "the name is empty"), NULL;
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), NULL;
     void *held = engine->actor_find(name);
@@ -314,6 +326,7 @@ bt_actor *bt_actor_find(const char *name) {
 }
 
 bt_status bt_actor_kill(bt_actor *actor) {
+    BTI_CALL("bt_actor_kill");
     VISIT(v);
     void *held = held_by(actor, "actor");
     return held ? engine->actor_kill(held) : bt_error_status();
@@ -335,18 +348,20 @@ static void *group(const bt_task_options *bundles, int count) {
 }
 
 bt_group *bt_group_new(const bt_task_options *bundles, int count) {
+    BTI_CALL("bt_group_new");
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), handle_of(NULL);
     return handle_of(group(bundles, count));
 }
 
 bt_status bt_group_wait(bt_group *group, double seconds) {
+    BTI_CALL("bt_group_wait");
     VISIT(v);
     void *held = held_by(group, "group");
     if (!held) return bt_error_status();
     BTI_TRY(engine->wait(&held, 1, 1, seconds));
     if (engine->is_done(held)) return BT_OK;
-    return bti_fail(BT_DEADLINE_EXCEEDED, "bt_group_wait: it does not have its resources within %g seconds", seconds);
+    return bti_fail(BT_DEADLINE_EXCEEDED, "it does not have its resources within %g seconds", seconds);
 }
 
 /* --- views ------------------------------------------------------------------------------------------------------------- */
@@ -357,7 +372,8 @@ char *bt_runtime_text(bool json) {
 }
 
 bt_status bt_runtime_timeline(const char *path) {
+    BTI_CALL("bt_runtime_timeline");
     VISIT(v);
     if (!v.inside) return no_runtime();
-    return path ? engine->timeline(path) : bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_timeline: the path is NULL");
+    return path ? engine->timeline(path) : bti_fail(BT_INVALID_ARGUMENT, "the path is NULL");
 }

@@ -42,7 +42,8 @@ static bt_status load(const char *path) {
 }
 
 bt_status(bt_module_load)(const char *path) {
-    if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "bt_module_load: the path is empty");
+    BTI_CALL("bt_module_load");
+    if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "the path is empty");
     pthread_mutex_lock(&lock);
     bt_status status = load(path);
     pthread_mutex_unlock(&lock);

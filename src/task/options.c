@@ -88,8 +88,7 @@ bt_status bti_bundle_take(const bt_task_options *bundles, int index, bt_task_opt
     const bt_task_options *at = (const void *)(first + (size_t)index * bundles->size);
     BTI_TRY(take(&bundle_layout, "bt_group_new", at, bundle));
     if (at->size == bundles->size) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT,
-                    "bt_group_new: bundle %d has another size than the first: use BT_BUNDLE for all", index);
+    return bti_fail(BT_INVALID_ARGUMENT, "bundle %d has another size than the first: use BT_BUNDLE for all", index);
 }
 
 bt_status bti_runtime_options_take(const bt_runtime_options *given, bt_runtime_options *known) {

@@ -118,6 +118,7 @@ static bt_status find(int64_t pid, pid_list *pids) {
 }
 
 char *bt_runtimes_text(int64_t pid, bool json) {
+    BTI_CALL("bt_runtimes_text");
     pid_list pids = {0};
     char *text = NULL;
     if (find(pid, &pids) == BT_OK && !(text = text_of(&pids, json)))
@@ -140,6 +141,7 @@ static bt_status choose(int64_t pid, int32_t *program) {
 }
 
 bt_status bt_runtimes_timeline(int64_t pid, const char *path) {
+    BTI_CALL("bt_runtimes_timeline");
     int32_t program = 0;
     BTI_TRY(choose(pid, &program));
     BTI_WRITES;

@@ -136,7 +136,8 @@ bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array
 }
 
 static bt_status check_classes(bt_array *logits, bt_array *y) {
-    if (!y) return bti_fail(BT_INVALID_ARGUMENT, "bt_accuracy: the array y is NULL");
+    if (!logits || !y)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_accuracy: the %s is NULL", logits ? "array y" : "model");
     if (bt_peek_status(logits) != BT_OK || bt_peek_status(y) != BT_OK)
         return bt_block(bt_peek_status(logits) != BT_OK ? logits : y); /* the first cause */
     if (bt_size(logits, 0) == 0) return bti_fail(BT_INVALID_ARGUMENT, "bt_accuracy: there are no rows to judge");
@@ -149,7 +150,7 @@ static bt_status check_classes(bt_array *logits, bt_array *y) {
 double bt_accuracy(bt_layer *model, bt_array *x, bt_array *y) {
     double part = NAN;
     BT_SCOPE {
-        bt_array *logits = bt_apply(model, bti_bring_batch(x, model));
+        bt_array *logits = model ? bt_apply(model, bti_bring_batch(x, model)) : NULL;
         if (check_classes(logits, y) == BT_OK) {
             y = bti_bring_beside(y, logits);
             part = bt_item(bt_mean(bt_cast(bt_eq(bt_argmax(logits, -1), y), BT_F64), BT_ALL, false));

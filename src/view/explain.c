@@ -37,7 +37,7 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
 }
 
 char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form) {
-    BTI_PUBLIC("bt_explain");
+    BTI_PUBLIC("bt_explain_as");
     if ((unsigned)form > BT_EXPLAIN_DOT) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a form (bt_explain_form)", (int)form);
         return NULL;
@@ -56,13 +56,19 @@ char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form) {
     return text;
 }
 
-char *bt_explain_all(bt_array *const *arrays, int count) { return bt_explain_as(arrays, count, BT_EXPLAIN_TEXT); }
+char *bt_explain_all(bt_array *const *arrays, int count) {
+    BTI_CALL("bt_explain_all");
+    return bt_explain_as(arrays, count, BT_EXPLAIN_TEXT);
+}
 
-char *bt_explain(bt_array *x) { return bt_explain_as(&x, 1, BT_EXPLAIN_TEXT); }
+char *bt_explain(bt_array *x) {
+    BTI_CALL("bt_explain");
+    return bt_explain_as(&x, 1, BT_EXPLAIN_TEXT);
+}
 
 char *bt_explain_function_as(bt_function *function, bt_array *const *arguments, int argument_count,
                              bt_explain_form form) {
-    BTI_PUBLIC("bt_explain_function");
+    BTI_PUBLIC("bt_explain_function_as");
     if (!function) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
         return NULL;
@@ -81,5 +87,6 @@ char *bt_explain_function_as(bt_function *function, bt_array *const *arguments, 
 }
 
 char *bt_explain_function(bt_function *function, bt_array *const *arguments, int argument_count) {
+    BTI_CALL("bt_explain_function");
     return bt_explain_function_as(function, arguments, argument_count, BT_EXPLAIN_TEXT);
 }

@@ -1,0 +1,555 @@
+/* Every public function, called wrongly, names itself and the caller's line at the head of the error. The headers are read, so
+ * that a new function must find its place here: among those that are called, or among those that cannot fail. */
+#include <math.h>
+
+#include "support/support.h"
+
+static int wrong, called_count;
+static const char *called[512];
+
+static void expect_name(const char *name, int line) {
+    char head[128], macro_less[128];
+    called[called_count++] = name;
+    snprintf(head, sizeof head, "names_test.c:%d: %s: ", line, name);
+    snprintf(macro_less, sizeof macro_less, "%s: ", name); /* a plain function knows no line */
+    const char *text = bt_error_text();
+    if (strncmp(text, head, strlen(head)) && strncmp(text, macro_less, strlen(macro_less))) {
+        print_error("%s, line %d: \"%s\"\n", name, line, text);
+        wrong++;
+    }
+    bt_error_clear();
+}
+
+static void none_wrong(void) {
+    int count = wrong;
+    wrong = 0;
+    assert_int_equal(count, 0);
+}
+
+#define ERROR(name, call)             \
+    do {                              \
+        bt_error_clear();             \
+        (void)!(call);                \
+        expect_name(#name, __LINE__); \
+    } while (0)
+#define SILENT(name, call)            \
+    do {                              \
+        bt_error_clear();             \
+        call;                         \
+        expect_name(#name, __LINE__); \
+    } while (0)
+/* A poisoned array tells when it is read. */
+#define ARRAY(name, call)                                                                            \
+    do {                                                                                             \
+        bt_array *poisoned_ = (call);                                                                \
+        bt_error_clear();                                                                            \
+        if (bt_peek_status(poisoned_) == BT_OK) print_error("%s was not refused\n", #name), wrong++; \
+        (void)!(bt_block)(poisoned_);                                                                \
+        expect_name(#name, __LINE__);                                                                \
+    } while (0)
+
+static void operations(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        ARRAY(bt_to, bt_to(NULL, NULL));
+        ARRAY(bt_gpu, bt_gpu(NULL));
+        ARRAY(bt_cpu, bt_cpu(NULL));
+        ARRAY(bt_zeros_like, bt_zeros_like(NULL));
+        ARRAY(bt_ones_like, bt_ones_like(NULL));
+        ARRAY(bt_neg, bt_neg(NULL));
+        ARRAY(bt_abs, bt_abs(NULL));
+        ARRAY(bt_sign, bt_sign(NULL));
+        ARRAY(bt_square, bt_square(NULL));
+        ARRAY(bt_floor, bt_floor(NULL));
+        ARRAY(bt_ceil, bt_ceil(NULL));
+        ARRAY(bt_round, bt_round(NULL));
+        ARRAY(bt_trunc, bt_trunc(NULL));
+        ARRAY(bt_exp, bt_exp(NULL));
+        ARRAY(bt_exp2, bt_exp2(NULL));
+        ARRAY(bt_expm1, bt_expm1(NULL));
+        ARRAY(bt_log, bt_log(NULL));
+        ARRAY(bt_log2, bt_log2(NULL));
+        ARRAY(bt_log10, bt_log10(NULL));
+        ARRAY(bt_log1p, bt_log1p(NULL));
+        ARRAY(bt_sqrt, bt_sqrt(NULL));
+        ARRAY(bt_rsqrt, bt_rsqrt(NULL));
+        ARRAY(bt_reciprocal, bt_reciprocal(NULL));
+        ARRAY(bt_sin, bt_sin(NULL));
+        ARRAY(bt_cos, bt_cos(NULL));
+        ARRAY(bt_tan, bt_tan(NULL));
+        ARRAY(bt_asin, bt_asin(NULL));
+        ARRAY(bt_acos, bt_acos(NULL));
+        ARRAY(bt_atan, bt_atan(NULL));
+        ARRAY(bt_sinh, bt_sinh(NULL));
+        ARRAY(bt_cosh, bt_cosh(NULL));
+        ARRAY(bt_tanh, bt_tanh(NULL));
+        ARRAY(bt_erf, bt_erf(NULL));
+        ARRAY(bt_erfinv, bt_erfinv(NULL));
+        ARRAY(bt_logical_not, bt_logical_not(NULL));
+        ARRAY(bt_bit_not, bt_bit_not(NULL));
+        ARRAY(bt_isnan, bt_isnan(NULL));
+        ARRAY(bt_isinf, bt_isinf(NULL));
+        ARRAY(bt_isfinite, bt_isfinite(NULL));
+        ARRAY(bt_relu, bt_relu(NULL));
+        ARRAY(bt_sigmoid, bt_sigmoid(NULL));
+        ARRAY(bt_softplus, bt_softplus(NULL));
+        ARRAY(bt_silu, bt_silu(NULL));
+        ARRAY(bt_gelu, bt_gelu(NULL));
+        ARRAY(bt_elu, bt_elu(NULL, 1));
+        ARRAY(bt_leaky_relu, bt_leaky_relu(NULL, 1));
+        ARRAY(bt_identity, bt_identity(NULL));
+        ARRAY(bt_add, bt_add(NULL, NULL));
+        ARRAY(bt_sub, bt_sub(NULL, NULL));
+        ARRAY(bt_mul, bt_mul(NULL, NULL));
+        ARRAY(bt_div, bt_div(NULL, NULL));
+        ARRAY(bt_floor_div, bt_floor_div(NULL, NULL));
+        ARRAY(bt_mod, bt_mod(NULL, NULL));
+        ARRAY(bt_pow, bt_pow(NULL, NULL));
+        ARRAY(bt_atan2, bt_atan2(NULL, NULL));
+        ARRAY(bt_maximum, bt_maximum(NULL, NULL));
+        ARRAY(bt_minimum, bt_minimum(NULL, NULL));
+        ARRAY(bt_bit_and, bt_bit_and(NULL, NULL));
+        ARRAY(bt_bit_or, bt_bit_or(NULL, NULL));
+        ARRAY(bt_bit_xor, bt_bit_xor(NULL, NULL));
+        ARRAY(bt_shift_left, bt_shift_left(NULL, NULL));
+        ARRAY(bt_shift_right, bt_shift_right(NULL, NULL));
+        ARRAY(bt_eq, bt_eq(NULL, NULL));
+        ARRAY(bt_ne, bt_ne(NULL, NULL));
+        ARRAY(bt_lt, bt_lt(NULL, NULL));
+        ARRAY(bt_le, bt_le(NULL, NULL));
+        ARRAY(bt_gt, bt_gt(NULL, NULL));
+        ARRAY(bt_ge, bt_ge(NULL, NULL));
+        ARRAY(bt_logical_and, bt_logical_and(NULL, NULL));
+        ARRAY(bt_logical_or, bt_logical_or(NULL, NULL));
+        ARRAY(bt_logical_xor, bt_logical_xor(NULL, NULL));
+        ARRAY(bt_where, bt_where(NULL, NULL, NULL));
+        ARRAY(bt_clamp, bt_clamp(NULL, 1, 1));
+        ARRAY(bt_cast, bt_cast(NULL, BT_F32));
+        ARRAY(bt_bitcast, bt_bitcast(NULL, BT_F32));
+        ARRAY(bt_add_n, bt_add_n(NULL, 1));
+        ARRAY(bt_stop_gradient, bt_stop_gradient(NULL));
+        ARRAY(bt_sum, bt_sum(NULL, BT_ALL, false));
+        ARRAY(bt_prod, bt_prod(NULL, BT_ALL, false));
+        ARRAY(bt_mean, bt_mean(NULL, BT_ALL, false));
+        ARRAY(bt_max, bt_max(NULL, BT_ALL, false));
+        ARRAY(bt_min, bt_min(NULL, BT_ALL, false));
+        ARRAY(bt_all, bt_all(NULL, BT_ALL, false));
+        ARRAY(bt_any, bt_any(NULL, BT_ALL, false));
+        ARRAY(bt_logsumexp, bt_logsumexp(NULL, BT_ALL, false));
+        ARRAY(bt_sum_as, bt_sum_as(NULL, BT_ALL, false, BT_F32));
+        ARRAY(bt_prod_as, bt_prod_as(NULL, BT_ALL, false, BT_F32));
+        ARRAY(bt_var, bt_var(NULL, BT_ALL, false, 1));
+        ARRAY(bt_std, bt_std(NULL, BT_ALL, false, 1));
+        ARRAY(bt_norm, bt_norm(NULL, BT_ALL, false));
+        ARRAY(bt_argmax, bt_argmax(NULL, 1));
+        ARRAY(bt_argmin, bt_argmin(NULL, 1));
+        ARRAY(bt_cumsum, bt_cumsum(NULL, 1, false));
+        ARRAY(bt_flatten, bt_flatten(NULL, 1));
+        ARRAY(bt_transpose, bt_transpose(NULL));
+        ARRAY(bt_expand_dims, bt_expand_dims(NULL, 1));
+        ARRAY(bt_squeeze, bt_squeeze(NULL, 1));
+        ARRAY(bt_slice, bt_slice(NULL, NULL, NULL, NULL));
+        ARRAY(bt_slice_axis, bt_slice_axis(NULL, 1, 1, 1, 1));
+        ARRAY(bt_flip, bt_flip(NULL, BT_ALL));
+        ARRAY(bt_pad, bt_pad(NULL, NULL, NULL, 1));
+        ARRAY(bt_concat, bt_concat(NULL, 1, 1));
+        ARRAY(bt_stack, bt_stack(NULL, 1, 1));
+        ARRAY(bt_tile, bt_tile(NULL, BT_SHAPE(2)));
+        ARRAY(bt_one_hot, bt_one_hot(NULL, 1, BT_F32));
+        ARRAY(bt_take, bt_take(NULL, NULL, 1));
+        ARRAY(bt_scatter_add, bt_scatter_add(NULL, NULL, NULL, 1));
+        ARRAY(bt_take_along_axis, bt_take_along_axis(NULL, NULL, 1));
+        ARRAY(bt_scatter_add_along_axis, bt_scatter_add_along_axis(NULL, NULL, NULL, 1));
+        ARRAY(bt_sort, bt_sort(NULL, 1));
+        ARRAY(bt_argsort, bt_argsort(NULL, 1));
+        ARRAY(bt_top_k, bt_top_k(NULL, 1));
+        ARRAY(bt_top_k_indices, bt_top_k_indices(NULL, 1));
+        ARRAY(bt_matmul, bt_matmul(NULL, NULL));
+        ARRAY(bt_matmul_t, bt_matmul_t(NULL, NULL, false, false));
+        ARRAY(bt_einsum, bt_einsum(NULL, NULL, 1));
+        ARRAY(bt_softmax, bt_softmax(NULL, 1));
+        ARRAY(bt_log_softmax, bt_log_softmax(NULL, 1));
+        ARRAY(bt_layer_norm, bt_layer_norm(NULL, NULL, NULL, 1));
+        ARRAY(bt_mse, bt_mse(NULL, NULL));
+        ARRAY(bt_mae, bt_mae(NULL, NULL));
+        ARRAY(bt_cross_entropy, bt_cross_entropy(NULL, NULL));
+        ARRAY(bt_binary_cross_entropy, bt_binary_cross_entropy(NULL, NULL));
+        ARRAY(bt_huber, bt_huber(NULL, NULL, 1));
+        ARRAY(bt_conv2d, bt_conv2d(NULL, NULL, NULL, NULL, NULL, 1));
+        ARRAY(bt_max_pool2d, bt_max_pool2d(NULL, NULL, NULL));
+        ARRAY(bt_avg_pool2d, bt_avg_pool2d(NULL, NULL, NULL));
+        ARRAY(bt_split, bt_split(NULL, 1));
+        ARRAY(bt_split_at, bt_split_at(NULL, 1));
+        ARRAY(bt_fold_in, bt_fold_in(NULL, 1));
+        ARRAY(bt_permutation, bt_permutation(NULL, 1));
+        ARRAY(bt_shuffle, bt_shuffle(NULL, NULL, 1));
+        ARRAY(bt_reshape, bt_reshape(NULL, 2));
+        ARRAY(bt_permute, bt_permute(NULL, 1, 0));
+        ARRAY(bt_broadcast_to, bt_broadcast_to(NULL, 2));
+        ARRAY(bt_bits, bt_bits(NULL, BT_U32, 2));
+        ARRAY(bt_uniform, bt_uniform(NULL, BT_F32, 2));
+        ARRAY(bt_uniform_in, bt_uniform_in(NULL, 0, 1, BT_F32, 2));
+        ARRAY(bt_normal, bt_normal(NULL, BT_F32, 2));
+        ARRAY(bt_randint, bt_randint(NULL, 0, 2, BT_I32, 2));
+        ARRAY(bt_bernoulli, bt_bernoulli(NULL, NULL, 2));
+        ARRAY(bt_categorical, bt_categorical(NULL, NULL, 2));
+        ARRAY(bt_softmax_last, bt_softmax_last(NULL));
+    }
+    none_wrong();
+}
+
+/* Each operation that was called so far has its name in the placement log. */
+static void operations_have_log_names(void **state) {
+    for (int i = 0; i < called_count; i++) {
+        int row = 0;
+        while (row < bt_operation_count() && strcmp(bt_operation_name(row, NULL), called[i])) row++;
+        if (row == bt_operation_count()) print_error("%s has no row in names.def\n", called[i]), wrong++;
+    }
+    none_wrong();
+}
+
+static void what_shapes_and_dtypes_are_wrong(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 2, 3), *i = bt_ones(BT_I32, 3), *s = bt_zeros(BT_F32, 4);
+        ARRAY(bt_mse, bt_mse(x, s));
+        ARRAY(bt_mae, bt_mae(x, s));
+        ARRAY(bt_huber, bt_huber(x, s, 1));
+        ARRAY(bt_cross_entropy, bt_cross_entropy(x, s));
+        ARRAY(bt_binary_cross_entropy, bt_binary_cross_entropy(x, s));
+        ARRAY(bt_layer_norm, bt_layer_norm(x, s, NULL, 1e-5));
+        ARRAY(bt_matmul, bt_matmul(x, x));
+        ARRAY(bt_add, bt_add(x, s));
+        ARRAY(bt_add_n, bt_add_n(((bt_array *[]){x, s}), 2));
+        ARRAY(bt_where, bt_where(x, s, x));
+        ARRAY(bt_concat, bt_concat(((bt_array *[]){x, s}), 2, 0));
+        ARRAY(bt_stack, bt_stack(((bt_array *[]){x, s}), 2, 0));
+        ARRAY(bt_take, bt_take(x, x, 0));
+        ARRAY(bt_scatter_add, bt_scatter_add(x, i, s, 0));
+        ARRAY(bt_softmax, bt_softmax(x, 5));
+        ARRAY(bt_sum, bt_sum(x, BT_AXES(7), false));
+        ARRAY(bt_reshape, bt_reshape(x, 7));
+        ARRAY(bt_broadcast_to, bt_broadcast_to(x, 7));
+        ARRAY(bt_slice_axis, bt_slice_axis(x, 4, 0, 1, 1));
+        ARRAY(bt_cast, bt_cast(x, (bt_dtype)99));
+        ARRAY(bt_bit_and, bt_bit_and(x, x));
+        ARRAY(bt_conv2d, bt_conv2d(x, x, NULL, NULL, NULL, 1));
+        ARRAY(bt_einsum, bt_einsum("ij->", &s, 1));
+        ARRAY(bt_uniform, bt_uniform(x, BT_F32, 2));
+        ARRAY(bt_one_hot, bt_one_hot(x, 2, BT_F32));
+        ARRAY(bt_max_pool2d, bt_max_pool2d(x, NULL, NULL));
+    }
+    none_wrong();
+}
+
+static void making(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        ARRAY(bt_zeros, bt_zeros((bt_dtype)99, 2));
+        ARRAY(bt_zeros, bt_zeros(BT_F32, -2));
+        ARRAY(bt_ones, bt_ones(BT_F32, -2));
+        ARRAY(bt_full, bt_full(1, BT_F32, -2));
+        ARRAY(BT_ARRAY, BT_ARRAY(float, (3), 1, 2));
+        ARRAY(bt_from, bt_from(NULL, BT_F32, BT_SHAPE(3)));
+        ARRAY(bt_arange, bt_arange(0, 1, 0, BT_F32));
+        ARRAY(bt_linspace, bt_linspace(0, 1, -1, BT_F32));
+        ARRAY(bt_eye, bt_eye(-1, 2, BT_F32));
+        ARRAY(bt_input, bt_input(BT_F32, -7));
+        BT_ON("gpu:7") {
+            ARRAY(bt_num, bt_num(1));
+            ARRAY(bt_f32, bt_f32(1));
+            ARRAY(bt_f64, bt_f64(1));
+            ARRAY(bt_i32, bt_i32(1));
+            ARRAY(bt_i64, bt_i64(1));
+            ARRAY(bt_key, bt_key(1));
+            ARRAY(bt_ones, bt_ones(BT_F32, 2));
+        }
+    }
+    none_wrong();
+}
+
+static void reading(void **state) {
+    double number;
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        ERROR(bt_read, bt_read(NULL, &number, 8));
+        ERROR(bt_write, bt_write(NULL, &number, 8));
+        ERROR(bt_eval, bt_eval(NULL));
+        ERROR(bt_eval_all, bt_eval_all(NULL, 1));
+        ERROR(bt_block, bt_block(NULL));
+        ERROR(bt_item_at, bt_item_at(NULL, NULL, NULL));
+        ERROR(bt_item, isnan(bt_item(NULL)));
+        ERROR(bt_map, bt_map(NULL));
+        ERROR(bt_to_text, bt_to_text(NULL));
+        ERROR(bt_repr, bt_repr(NULL));
+        SILENT(bt_print, bt_print(NULL));
+        SILENT(bt_assign, bt_assign(NULL, NULL));
+        SILENT(bt_to_all, bt_to_all(NULL, 1, "cpu"));
+        SILENT(bt_gpu_all, bt_gpu_all(NULL, 1));
+        SILENT(bt_cpu_all, bt_cpu_all(NULL, -1));
+        bt_array *held = bt_retain(bt_ones(BT_F32, 2));
+        ERROR(bt_shutdown, bt_shutdown());
+        bt_release(held);
+    }
+    none_wrong();
+}
+
+static bt_array *total(bt_array *const *args, int count, void *data) { return bt_sum(args[0], BT_ALL, false); }
+static bt_array *same(bt_array *x, void *data) { return x; }
+
+static void functions_and_gradients(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 2), *y = bt_neg(x), *argument = bt_ones(BT_F32, 3), *grad = NULL;
+        bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
+        bt_shared *w = bt_shared_new(bt_ones(BT_F32, 2), NULL);
+        ARRAY(bt_value, bt_value(NULL));
+        SILENT(bt_shared_new, bt_shared_new(NULL, NULL));
+        SILENT(bt_shared_new, bt_shared_new(argument, "gpu:7"));
+        SILENT(bt_shared_new_beside, bt_shared_new_beside(w, NULL));
+        SILENT(bt_shared_set_name, bt_shared_set_name(NULL, "w"));
+        ERROR(bt_set, bt_set(w, argument));
+        ERROR(bt_set_all, bt_set_all(&w, &argument, 1));
+        SILENT(bt_function_new, bt_function_new(NULL, 1, &y, 1, NULL, 0));
+        ERROR(bt_call, bt_call(f, &argument, 1, &grad, 1));
+        ARRAY(bt_call1, bt_call1(f, &argument, 1));
+        ERROR(bt_grad, bt_grad(argument, &argument, 1, &grad));
+        ARRAY(bt_grad1, bt_grad1(argument, argument));
+        ARRAY(bt_grad1, bt_grad1(argument, w));
+        ERROR(bt_grad_shared, bt_grad_shared(argument, &w, 1, &grad));
+        ERROR(bt_vjp, bt_vjp(argument, NULL, &argument, 1, &grad));
+        ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
+        ERROR(bt_check_grad, bt_check_grad(NULL, NULL, &argument, 1, 0, NULL));
+        ERROR(bt_check_grad, bt_check_grad(total, NULL, NULL, 1, 0, NULL));
+        ERROR(bt_check_grad, bt_check_grad(total, NULL, &argument, 1, 0, NULL));
+        ERROR(bt_explain, bt_explain(NULL));
+        ERROR(bt_explain_all, bt_explain_all(NULL, 1));
+        ERROR(bt_explain_as, bt_explain_as(NULL, 1, BT_EXPLAIN_TEXT));
+        ERROR(bt_explain_function, bt_explain_function(NULL, NULL, 0));
+        ERROR(bt_explain_function_as, bt_explain_function_as(NULL, NULL, 0, BT_EXPLAIN_TEXT));
+        ERROR(bt_peak_all, bt_peak_all(NULL, 1, NULL, NULL));
+        ERROR(bt_peak_call, bt_peak_call(NULL, NULL, NULL, 1, NULL, NULL));
+        ERROR(bt_peak_text, bt_peak_text(NULL, 1));
+        ERROR(bt_largest_batch, bt_largest_batch(NULL, NULL, 1, NULL, 0, NULL));
+        ERROR(bt_time, isnan(bt_time(NULL, NULL)));
+        ERROR(bt_timeit, bt_timeit(NULL, NULL, 1, 1, NULL));
+        ERROR(bt_profile_stop, bt_profile_stop(NULL, NULL, NULL));
+        ERROR(bt_trace_page, bt_trace_page(NULL, NULL));
+        ERROR(bt_compiler, bt_compiler(false, NULL));
+        ERROR(bt_library_describe, bt_library_describe(-1, false, NULL));
+        ERROR(bt_primitive_describe, bt_primitive_describe(-1, NULL));
+    }
+    none_wrong();
+}
+
+static void layers_and_training(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 4, 2), *vector = bt_ones(BT_F32, 3), *key = bt_key(0);
+        bt_layer *model = bt_dense(2, 2, NULL, key);
+        bt_shared *w;
+        bt_parameters(model, &w, 1);
+        SILENT(bt_dense, bt_dense(-1, 5, NULL, key));
+        SILENT(bt_dense, bt_dense(2, -5, NULL, key));
+        SILENT(bt_dense, bt_dense(2, 5, NULL, NULL));
+        SILENT(bt_dense, bt_dense(2, 5, NULL, x));
+        SILENT(bt_dense_from, bt_dense_from(NULL, NULL, NULL));
+        SILENT(bt_dense_from, bt_dense_from(vector, NULL, NULL));
+        SILENT(bt_lambda, bt_lambda("none", NULL));
+        SILENT(bt_chain, bt_chain(NULL));
+        ARRAY(bt_apply, bt_apply(NULL, x));
+        SILENT(bt_parameters, bt_parameters(model, NULL, 1));
+        SILENT(bt_fmap, bt_fmap(NULL, NULL, model));
+        SILENT(bt_fmap, bt_fmap(same, NULL, NULL));
+        SILENT(bt_layer_to, bt_layer_to(NULL, "gpu"));
+        SILENT(bt_layer_to, bt_layer_to(model, "gpu:7"));
+        SILENT(bt_layer_gpu, bt_layer_gpu(NULL));
+        SILENT(bt_layer_cpu, bt_layer_cpu(NULL));
+        ERROR(bt_summary, bt_summary(NULL));
+        ERROR(bt_optimizer_step, bt_optimizer_step(NULL, &w, &x, 1));
+        ERROR(bt_optimizer_step, bt_optimizer_step(bt_sgd(1), &w, &vector, 1));
+        ERROR(bt_optimizer_step, bt_optimizer_step(bt_adam(1, .9, .9, 1), &w, &vector, 1));
+        SILENT(bt_mirrored, bt_mirrored((const char *[]){"gpu:7"}, 1));
+        ERROR(bt_strategy_set_shares, bt_strategy_set_shares(NULL, NULL, 1));
+        ERROR(bt_strategy_set_exact, bt_strategy_set_exact(NULL, true));
+        SILENT(bt_all_reduce, bt_all_reduce(bt_mirrored(NULL, 0), NULL));
+        ARRAY(bt_train_step, bt_train_step(NULL, NULL, NULL, NULL, NULL, x, x));
+        ERROR(bt_fit, bt_fit(NULL, NULL, x, x, NULL, NULL));
+        ERROR(bt_fit, bt_fit(model, bt_sgd(1), x, vector, NULL, NULL));
+        ERROR(bt_accuracy, isnan(bt_accuracy(model, x, NULL)));
+        ERROR(bt_accuracy, isnan(bt_accuracy(NULL, x, x)));
+    }
+    none_wrong();
+}
+
+static void devices_and_flags(void **state) {
+    fresh("devices=sim:gpu*2");
+    bt_device *d = NULL;
+    char text[8];
+    ERROR(bt_set_flag, bt_set_flag(NULL, "on"));
+    ERROR(bt_set_flag, bt_set_flag("nothing", "on"));
+    ERROR(bt_set_flag, bt_set_flag("fuse", "maybe"));
+    ERROR(bt_get_flag, bt_get_flag("nothing", text, 8));
+    ERROR(bt_flag_describe, bt_flag_describe(-1, NULL));
+    ERROR(bt_device_find, bt_device_find("gpu:7", &d));
+    ERROR(bt_device_find, bt_device_find(NULL, &d));
+    ERROR(bt_device_find, bt_device_find("cpu", NULL));
+    ERROR(bt_device_get, bt_device_get((bt_kind)17, 0));
+    ERROR(bt_device_list_text, bt_device_list_text(NULL, 1, false));
+    ERROR(bt_device_describe, bt_device_describe(NULL, NULL));
+    ERROR(bt_set_default_device, bt_set_default_device("gpu:7"));
+    ERROR(bt_set_contexts, bt_set_contexts(NULL));
+    ERROR(bt_set_contexts, bt_set_contexts("cuda7->gpu0"));
+    ERROR(bt_set_devices, bt_set_devices(NULL));
+    ERROR(bt_set_devices, bt_set_devices("sim:nothing"));
+    ERROR(bt_memory, bt_memory(NULL, NULL));
+    ERROR(bt_device_processes, bt_device_processes(NULL, NULL, 0, NULL));
+    assert_int_equal(bt_device_find("gpu:1", &d), BT_OK);
+    ERROR(bt_set_memory_fraction, bt_set_memory_fraction(d, 7));
+    BT_SCOPE
+        BT_ON("gpu:1") OK(bt_block(bt_ones(BT_F32, 2)));
+    ERROR(bt_set_memory_growth, bt_set_memory_growth(d, false));
+    ERROR(bt_set_memory_limit, bt_set_memory_limit(d, 1));
+    ERROR(bt_set_memory_preallocate, bt_set_memory_preallocate(d, 1));
+    none_wrong();
+}
+
+static void files(void **state) {
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_tensors *tensors;
+        bt_layer *model = bt_dense(2, 2, NULL, bt_key(0));
+        ERROR(bt_save, bt_save(NULL, NULL, NULL, 1, NULL));
+        ERROR(bt_tensors_open, bt_tensors_open("/nowhere", &tensors));
+        ARRAY(bt_tensors_get, bt_tensors_get(NULL, "x"));
+        ERROR(bt_save_model, bt_save_model("/nowhere/x", model));
+        ERROR(bt_load_model, bt_load_model("/nowhere", model));
+        ARRAY(bt_load_npy, bt_load_npy("/nowhere"));
+        ERROR(bt_save_npy, bt_save_npy("/nowhere/x", bt_ones(BT_F32, 1)));
+        ARRAY(bt_load_csv, bt_load_csv("/nowhere", BT_F32));
+    }
+    none_wrong();
+}
+
+static bt_status nothing(bt_task *task) { return BT_OK; }
+BT_REMOTE(nothing);
+
+static void tasks(void **state) {
+    fresh("");
+    int number;
+    ERROR(bt_runtime_init, bt_runtime_init(.num_cpus = -7));
+    ERROR(bt_module_load, bt_module_load("/nowhere.so"));
+    ERROR(bt_put, bt_put(1));
+    ERROR(bt_get, bt_get(NULL, &number));
+    ERROR(bt_get_within, bt_get_within(NULL, 1, &number));
+    ERROR(bt_remote, bt_remote(nothing));
+    ERROR(bt_remote_with, bt_remote_with(BT_OPTIONS(.num_cpus = 1), nothing));
+    ERROR(bt_remote_named, bt_remote_named(NULL, "nothing", NULL, NULL, 0));
+    ERROR(bt_actor_new, bt_actor_new(nothing));
+    ERROR(bt_actor_new_with, bt_actor_new_with(BT_OPTIONS(.num_cpus = 1), nothing));
+    ERROR(bt_actor_named, bt_actor_named(NULL, "nothing", NULL, NULL, 0));
+    ERROR(bt_method, bt_method(NULL, nothing));
+    ERROR(bt_method_with, bt_method_with(BT_OPTIONS(.num_cpus = 1), NULL, nothing));
+    ERROR(bt_method_named, bt_method_named(NULL, NULL, "nothing", NULL, NULL, 0));
+    ERROR(bt_cancel, bt_cancel(NULL, false));
+    ERROR(bt_actor_find, bt_actor_find("nobody"));
+    ERROR(bt_actor_status, bt_actor_status(NULL));
+    ERROR(bt_actor_kill, bt_actor_kill(NULL));
+    ERROR(bt_group_new, bt_group_new(NULL, 1));
+    ERROR(bt_group_wait, bt_group_wait(NULL, 1));
+    ERROR(bt_runtime_timeline, bt_runtime_timeline("/nowhere/x"));
+    ERROR(bt_runtimes_text, bt_runtimes_text(1, false));
+    ERROR(bt_runtimes_timeline, bt_runtimes_timeline(1, "/nowhere/x"));
+    ERROR(bt_lease_take, bt_lease_take(&(bt_lease_options){.size = sizeof(bt_lease_options), .num_gpus = -3}));
+    none_wrong();
+}
+
+/* --- the headers ---------------------------------------------------------------------------------------------------------- */
+
+/* They cannot fail, or answer (0, NULL, false, NaN) without an error; those inside of a task are called by task_test. */
+static const char silent[] =
+    /* called by macros of the names before */
+    " bt_bits_shape bt_uniform_shape bt_normal_shape bt_randint_shape bt_bernoulli_shape bt_categorical_shape "
+    "bt_full_shape "
+    " bt_input_shape bt_reshape_to bt_permute_axes bt_broadcast_shape bt_chain_of bt_runtime_start "
+    /* owners */
+    " bt_keep bt_retain bt_release bt_free bt_shared_retain bt_shared_release bt_function_retain bt_function_release "
+    " bt_layer_retain bt_layer_release bt_optimizer_retain bt_optimizer_release bt_strategy_retain bt_strategy_release "
+    " bt_ref_retain bt_ref_release bt_actor_retain bt_actor_release bt_group_retain bt_group_release bt_lease_release "
+    " bt_tensors_close "
+    /* questions that always have an answer */
+    " bt_live_arrays bt_device_of bt_devices_text bt_dtype_of bt_rank bt_shape_of bt_size bt_count bt_peek_status "
+    " bt_kind_name bt_device_count bt_device_list bt_try_tpu_gpu bt_try_all_gpus bt_device_name bt_device_long_name "
+    " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_default_device "
+    " bt_memory_reset_peak bt_memory_trim bt_dtype_name bt_dtype_named bt_dtype_size bt_promote bt_flag_count "
+    " bt_shared_name bt_parameter_count bt_strategy_count bt_strategy_device bt_strategy_share bt_status_name "
+    "bt_error_text "
+    " bt_error_status bt_error_clear bt_set_error_handler bt_set_log_sink bt_library_count bt_primitive_count "
+    " bt_operation_count bt_operation_name bt_tensors_count bt_tensors_name bt_tensors_metadata bt_resource_total "
+    " bt_resource_free bt_lease_gpus bt_lease_mask bt_get_gpu_ids bt_wait_refs bt_runtime_text bt_leases_text "
+    /* what only memory can keep from succeeding, or the settings */
+    " bt_sgd bt_momentum bt_adam bt_flatten_layer bt_profile_start bt_synchronize bt_check_flags bt_runtime_shutdown "
+    /* inside of a task: task_test */
+    " bt_argument_count bt_argument_type bt_argument bt_arguments bt_return bt_task_fail bt_task_cancelled "
+    "bt_set_state bt_state ";
+
+static bool in_list(const char *name) {
+    char word[160];
+    snprintf(word, sizeof word, " %s ", name);
+    if (strstr(silent, word)) return true;
+    for (int i = 0; i < called_count; i++)
+        if (!strcmp(called[i], name)) return true;
+    return false;
+}
+
+static void check_name(const char *at) {
+    char name[128];
+    size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
+    snprintf(name, sizeof name, "%.*s", (int)length, at);
+    if (in_list(name)) return;
+    print_error("%s is called nowhere here\n", name);
+    wrong++;
+}
+
+static void check_header(const char *path) {
+    FILE *file = fopen(path, "r");
+    static char text[1 << 17];
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (const char *at = text; (at = strstr(at, "#define bt_")); at++)
+        if (at[8 + strspn(at + 8, "abcdefghijklmnopqrstuvwxyz_0123456789")] == '(') check_name(at + 8);
+    for (const char *at = text; (at = strstr(at, "BT_API ")); at++) {
+        const char *open = strchr(at, '('), *name = open;
+        while (name > at && strchr("abcdefghijklmnopqrstuvwxyz_0123456789", name[-1])) name--;
+        if (!strncmp(name, "bt_", 3)) check_name(name);
+    }
+}
+
+static void every_public_function_is_here(void **state) {
+    static const char *const headers[] = {"array", "device", "dist",   "dtype",  "file", "flags", "function", "grad",
+                                          "nn",    "ops",    "random", "status", "task", "train", "view"};
+    for (int i = 0; i < COUNT(headers); i++) {
+        char path[512];
+        snprintf(path, sizeof path, BERTH_SOURCE_DIR "/include/berth/%s.h", headers[i]);
+        check_header(path);
+    }
+    none_wrong();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations),
+        cmocka_unit_test(operations_have_log_names),
+        cmocka_unit_test(what_shapes_and_dtypes_are_wrong),
+        cmocka_unit_test(making),
+        cmocka_unit_test(reading),
+        cmocka_unit_test(functions_and_gradients),
+        cmocka_unit_test(layers_and_training),
+        cmocka_unit_test(devices_and_flags),
+        cmocka_unit_test(files),
+        cmocka_unit_test(tasks),
+        cmocka_unit_test(every_public_function_is_here),
+    };
+    return cmocka_run_group_tests(tests, NULL, fresh_end);
+}
