@@ -10,6 +10,7 @@
 #include "base/fork.h"
 #include "base/libraries.h"
 #include "base/trace.h"
+#include "drivers/cpu/guard.h"
 
 /* The part of LLVM's C API that is used, as in llvm-c/ of LLVM 16 to 19; its handles are pointers. */
 #define LLVM_ENTRIES(ENTRY)                                                                                     \
@@ -59,6 +60,9 @@ enum {
 #define PASSES "function(early-cse,loop-mssa(licm),instsimplify,simplifycfg)"
 
 #define INSTALL "install LLVM's library, 16 to 19 (on Debian the package libllvm16, libllvm17, libllvm18 or libllvm19)"
+
+#define OPEN_ROOM ((size_t)256 << 20)   /* bytes of address space that opening it takes at most */
+#define COMPILE_ROOM ((size_t)48 << 20) /* and compiling, beside the reserve */
 
 static const char *const usual_libraries[] = {"libLLVM-16.so.1", "libLLVM-17.so.1", "libLLVM-18.so.1",
                                               "libLLVM.so.18.1", "libLLVM.so.19.1", NULL};
@@ -120,9 +124,22 @@ static uint64_t clock_ns(void) {
 }
 
 static void fatal(const char *reason);
+static void out_of_memory(void *data, const char *reason, bool dump) {
+    (void)data, (void)dump;
+    fatal(reason);
+}
+
+/* C++'s, in LLVM's own namespace: without it LLVM ends the process when malloc fails. */
+static void watch_memory(void *library) {
+    void (*install)(void (*handler)(void *, const char *, bool), void *data);
+    *(void **)&install = dlsym(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
+    if (install) install(out_of_memory, NULL);
+    bti_guard_watch(library);
+}
 
 static void open_one(void *library, const char *name) {
     llvm.InstallFatalErrorHandler(fatal);
+    watch_memory(library);
     register_targets(library);
     llvm.GetVersion(&now.version[0], &now.version[1], &now.version[2]);
     snprintf(now.library, sizeof now.library, "%s", name);
@@ -156,8 +173,14 @@ static void open_any(void) {
 static bt_status ensure_open(void) {
     bt_status status = BT_OK;
     pthread_mutex_lock(&lock);
-    if (!tried) open_any();
-    if (*now.reason) status = bti_fail(BT_UNAVAILABLE, "%s", now.reason);
+    if (!tried) {
+        status = bti_guard_room(OPEN_ROOM, "opening LLVM"); /* another time there may be more */
+        if (status == BT_OK)
+            now.reason[0] = '\0', open_any();
+        else
+            snprintf(now.reason, sizeof now.reason, "%s", bt_error_text());
+    }
+    if (status == BT_OK && !now.opened) status = bti_fail(BT_UNAVAILABLE, "%s", now.reason);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -289,16 +312,27 @@ end:
     return status;
 }
 
+/* For the ledger; the next time there may be room. */
+static bt_status begin(void) {
+    bt_status status = bti_guard_begin("LLVM", COMPILE_ROOM, fatal);
+    pthread_mutex_lock(&lock);
+    if (now.opened) snprintf(now.reason, sizeof now.reason, "%s", status == BT_OK ? "" : bt_error_text());
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 static bt_status compile_or_give_up(const bti_str *text, bti_target target, bti_str *object) {
     attempt here;
     bt_status status;
     BTI_TRY(ensure_open());
+    BTI_TRY(begin());
     running = &here;
     if (!setjmp(here.back))
         status = compile(text, target, object);
     else
         status = give_up(here.reason);
     running = NULL;
+    bti_guard_end();
     return status;
 }
 

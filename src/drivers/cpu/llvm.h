@@ -15,8 +15,9 @@ typedef struct bti_llvm_state {
     bool opened;
     char library[64]; /* "libLLVM-16.so.1"; "" when none is open */
     unsigned version[3];
-    uint64_t open_ns;  /* what opening took */
-    char reason[1024]; /* why there is none, cut to fit; "" when it is open or was not needed yet */
+    uint64_t open_ns; /* what opening took */
+    char reason
+        [1024]; /* why there is none, or why it did not compile the last time, cut to fit; "" when nothing is wrong */
 } bti_llvm_state;
 
 /* How things stand. Opens nothing. */

@@ -6,7 +6,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "drivers/cpu/guard.h"
 #include "drivers/cpu/product_dnnl.h"
+
+#define PRIMITIVE_ROOM ((size_t)64 << 20) /* bytes of address space that making or running one may take */
 
 enum { A, B, C, OPERANDS };
 enum { DESC_BYTES = 1024, MATMUL_BYTES = 8192 }; /* more than oneDNN 2 has */
@@ -43,6 +46,7 @@ bool bti_has_bf16(void) {
 static int make_handle(primitive *p) {
     _Alignas(16) char matmul[MATMUL_BYTES] = {0};
     void *attr = NULL;
+    if (bti_guard_begin("oneDNN", PRIMITIVE_ROOM, NULL) != BT_OK) return 1; /* out of memory */
     int status = 0, threads = bti_omp_begin(&bti_dnnl_.omp);
     for (int i = 0; i < OPERANDS && !status; i++)
         status = bti_dnnl_.memory_desc_init_by_strides(p->operand[i], 2, p->made_for.shape[i], BTI_DNNL_BF16,
@@ -58,6 +62,7 @@ static int make_handle(primitive *p) {
     }
     if (attr) bti_dnnl_.primitive_attr_destroy(attr);
     bti_omp_end(&bti_dnnl_.omp, threads);
+    bti_guard_end();
     return status;
 }
 
@@ -121,6 +126,7 @@ static int run(const primitive *p, char *const at[OPERANDS], void *scratch) {
         int number;
         void *memory;
     } arguments[OPERANDS + 1];
+    if (bti_guard_begin("oneDNN", PRIMITIVE_ROOM, NULL) != BT_OK) return 1; /* out of memory */
     int status = 0, count = 0, threads = bti_omp_begin(&bti_dnnl_.omp);
     void *stream = NULL;
     for (int i = 0; i <= OPERANDS && !status; i++) {
@@ -135,6 +141,7 @@ static int run(const primitive *p, char *const at[OPERANDS], void *scratch) {
     if (stream) bti_dnnl_.stream_destroy(stream);
     while (count) bti_dnnl_.memory_destroy(arguments[--count].memory);
     bti_omp_end(&bti_dnnl_.omp, threads);
+    bti_guard_end();
     return status;
 }
 

@@ -69,8 +69,7 @@ static bt_status f32_tile(const product *p, int64_t m, int64_t n, bti_matrix a, 
 
 static bt_status f64_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
     bti_blas_matrix left = blas(&a, p->a_transposed, 8), right = blas(&b, p->b_transposed, 8), to = blas(&out, 0, 8);
-    bti_dgemm(m, n, p->k, &left, &right, &to);
-    return BT_OK;
+    return bti_dgemm(m, n, p->k, &left, &right, &to);
 }
 
 static bt_status bf16_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/fork.h"
+#include "drivers/cpu/guard.h"
 #include "base/error.h"
 #include "base/libraries.h"
 #include "drivers/cpu/primitive_cache.h"
@@ -129,18 +130,25 @@ static int64_t clock_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Under the lock. */
+#define OPEN_ROOM ((size_t)512 << 20) /* bytes of address space that opening either takes at most */
+#define DNNL_ROOM \
+    ((size_t)64 << 20) /* and a call of oneDNN, whose malloc is not always looked at, beside the matrices */
+#define OPENBLAS_ROOM ((size_t)192 << 20) /* and each thread that is in OpenBLAS at once: 128 MiB, kept */
+
+/* Under the lock. A library that has no room is not tried again: the same products by other ways have other bits. */
 static void open_library(library *l) {
     int64_t start = clock_ns();
     bti_str reason = {0};
-    for (int i = 0; l->names[i] && !l->now.opened; i++) {
+    bool room = bti_guard_room(OPEN_ROOM, "opening a library of products") == BT_OK;
+    if (!room) bti_str_addf(&reason, "%s; ", bt_error_text());
+    for (int i = 0; l->names[i] && !l->now.opened && room; i++) {
         void *handle = dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL);
         snprintf(l->now.library, sizeof l->now.library, "%s", l->names[i]);
         const char *said = handle ? NULL : dlerror();
         if (!handle)
             bti_str_addf(&reason, "%s; ", said ? said : l->names[i]);
         else if (l->resolve(handle, &l->now, &reason))
-            l->now.opened = true;
+            l->now.opened = true, bti_guard_watch(handle);
         else
             dlclose(handle);
     }
@@ -197,22 +205,42 @@ void bti_product_use(const char *const *dnnl, const char *const *openblas_names)
 
 bt_status bti_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
                     const bti_blas_matrix *c, bool add) {
+    BTI_TRY(bti_guard_begin("oneDNN", DNNL_ROOM + 4 * (size_t)(m * k + k * n), NULL));
     int threads = bti_omp_begin(&bti_dnnl_.omp);
     int status = bti_dnnl_.sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', m, n, k, 1,
                                  (const float *)(const void *)a->at, a->leading, (const float *)(const void *)b->at,
                                  b->leading, add ? 1 : 0, (float *)(void *)c->at, c->leading);
     bti_omp_end(&bti_dnnl_.omp, threads);
+    bti_guard_end();
     if (!status) return BT_OK;
     return bti_fail(status == 1 ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
                     "oneDNN refuses a product of %lld x %lld x %lld (its status is %d)", (long long)m, (long long)k,
                     (long long)n, status);
 }
 
-void bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
-               const bti_blas_matrix *c) {
+/* OpenBLAS keeps a buffer for each thread that was ever in it at once, and tries for ever to get one more. */
+static atomic_int in_openblas, buffers;
+
+static bt_status enter_openblas(void) {
+    int now = atomic_fetch_add(&in_openblas, 1) + 1;
+    if (now <= atomic_load(&buffers)) return BT_OK;
+    bt_status status = bti_guard_room((size_t)(now - atomic_load(&buffers)) * OPENBLAS_ROOM, "OpenBLAS");
+    if (status != BT_OK) atomic_fetch_sub(&in_openblas, 1);
+    return status;
+}
+
+static void leave_openblas(void) {
+    int now = atomic_fetch_sub(&in_openblas, 1), had = atomic_load(&buffers);
+    while (had < now && !atomic_compare_exchange_weak(&buffers, &had, now)) {
+    }
+}
+
+bt_status bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+                    const bti_blas_matrix *c) {
     const double *left = (const void *)a->at, *right = (const void *)b->at;
     double *to = (void *)c->at;
     int trans_a = a->transposed ? TRANSPOSED : PLAIN, trans_b = b->transposed ? TRANSPOSED : PLAIN;
+    BTI_TRY(enter_openblas());
     int threads = bti_omp_begin(&openblas.omp);
     if (n == 1)
         openblas.cblas_dgemv(ROW_MAJOR, trans_a, (int)(a->transposed ? k : m), (int)(a->transposed ? m : k), 1, left,
@@ -225,4 +253,6 @@ void bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const 
         openblas.cblas_dgemm(ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, 1, left, (int)a->leading, right,
                              (int)b->leading, 0, to, (int)c->leading);
     bti_omp_end(&openblas.omp, threads);
+    leave_openblas();
+    return BT_OK;
 }

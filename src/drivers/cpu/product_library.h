@@ -20,8 +20,8 @@ bool bti_has_openblas(void);
 bt_status bti_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
                     const bti_blas_matrix *c, bool add);
 /* All sizes below 2^31. */
-void bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
-               const bti_blas_matrix *c);
+bt_status bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+                    const bti_blas_matrix *c);
 
 /* Whether oneDNN and this CPU multiply bfloat16 by instructions of their own. */
 bool bti_has_bf16(void);
