@@ -61,6 +61,15 @@ static bt_status product_bf16(double *result) {
     return status;
 }
 
+/* PoCL's compiler, where it is installed. */
+static bt_status kernel_by_opencl(double *result) {
+    bt_status status = BT_OK;
+    *result = 0;
+    if (bt_device_count(BT_ACC))
+        BT_ON("acc:0") status = kernel(result);
+    return status;
+}
+
 typedef bt_status work(double *result);
 
 static const char *check(work *run, bool may_fail) {
@@ -108,12 +117,12 @@ static const char *within(work *run, size_t left, bool opened) {
     return wrong;
 }
 
-static void try_all(work *run, bool opened) {
+static void try_some(work *run, bool opened, size_t step) {
     static const int left[] = {0, 1, 2, 4, 8, 12, 24, 40, 56, 72, 96, 128, 200, 300, 420, 600}; /* MiB */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their shadows take all address space */
 #endif
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+    for (size_t i = 0; i < sizeof left / sizeof *left; i += step) {
         int status;
         fflush(NULL);
         pid_t child = fork();
@@ -131,6 +140,8 @@ static void try_all(work *run, bool opened) {
     }
 }
 
+static void try_all(work *run, bool opened) { try_some(run, opened, 1); }
+
 static void compiling(void **state) {
     (void)state;
     try_all(kernel, false);
@@ -146,11 +157,18 @@ static void products_of_float64(void **state) {
     try_all(product_f64, false);
 }
 
+static void compiling_by_opencl(void **state) {
+    (void)state;
+    try_some(kernel_by_opencl, false, 4);
+    try_some(kernel_by_opencl, true, 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiling),
         cmocka_unit_test(products_of_float32),
         cmocka_unit_test(products_of_float64),
+        cmocka_unit_test(compiling_by_opencl),
     };
     setenv("BERTH_FLAGS", "kernels=compiled,cache=off", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

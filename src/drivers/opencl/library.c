@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/fork.h"
+#include "drivers/cpu/guard.h"
 #include "drivers/opencl/opencl.h"
 
+#define OPEN_ROOM ((size_t)1 << 30) /* bytes of address space: with the drivers that it opens, and their compilers */
 #define LIBRARY "libOpenCL.so.1"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -18,6 +20,10 @@ static bool open_library(bti_str *reason) {
 #define BTI_CL(name) #name,
 #include "drivers/opencl/functions.def"
     };
+    if (bti_guard_room(OPEN_ROOM, "opening OpenCL's libraries") != BT_OK) {
+        bti_str_addf(reason, "opencl: %s\n", bt_error_text());
+        return false;
+    }
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         bti_str_addf(reason, "opencl: %s; it is the package ocl-icd-libopencl1\n", dlerror());

@@ -4,7 +4,12 @@
 
 #include "base/alloc.h"
 #include "drivers/cache/cache.h"
+#include "drivers/cpu/guard.h"
 #include "drivers/opencl/opencl.h"
+
+/* Bytes of address space: PoCL brings an LLVM of its own, which compiles at a kernel's first launch too, on threads of PoCL's, and ends
+ * the process when memory is short. */
+#define BUILD_ROOM ((size_t)384 << 20)
 
 #define LOG_MOST 2000 /* bytes of a compiler's log that are told */
 
@@ -106,6 +111,7 @@ static bt_status from_text(bti_cl_device *device, const char *name, const bti_st
 static bt_status build(void *opened, const char *name, const bti_str *text, void **module) {
     bti_cl_device *device = opened;
     BTI_TRY(bti_cl_check(device));
+    BTI_TRY(bti_guard_room(BUILD_ROOM, "compiling by OpenCL"));
     bti_cache_key key = bti_cache_key_of(text, device->gpu.target, device->key);
     bti_str binary = {0};
     cl_program program = bti_cache_find(key, &binary) ? from_binary(device, &binary) : NULL;
@@ -172,6 +178,7 @@ static bt_status launch(void *opened, const bti_gpu_launch *asked) {
     }
     if (asked->local)
         BTI_CL_TRY(device, "local memory", device->cl->clSetKernelArg(kernel, at++, asked->local_bytes, NULL));
+    BTI_TRY(bti_guard_room(BUILD_ROOM, "a launch by OpenCL"));
     cl_int error = set_words(device, kernel, at, words, &constant);
     size_t threads = asked->threads, all = threads * asked->groups;
     if (error == CL_SUCCESS)
