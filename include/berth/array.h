@@ -94,14 +94,16 @@ BT_API bt_array *bt_keep(bt_array *array);
 #define bt_keep(...) BTI_AT(bt_array *, bt_keep(__VA_ARGS__))
 
 /* One more owner, outside of all scopes; each bt_retain wants one bt_release. NULL is fine. A retained array is a long-lived
- * value: gradients end at it, and once computed it forgets how it was made. */
+ * value: gradients end at it (bt_grad fails where that would cut a gradient off), and once computed it forgets how it was made. */
 BT_API bt_array *bt_retain(bt_array *array);
 #define bt_retain(...) BTI_AT(bt_array *, bt_retain(__VA_ARGS__))
 BT_API void bt_release(bt_array *array);
 #define bt_release(...) BTI_AT_VOID(bt_release(__VA_ARGS__))
 
 /* *slot = value, for variables that outlive scopes: retains the new array, releases the old one. `bt_assign(&x, NULL)` at
- * the end. Not atomic: one thread per slot. */
+ * the end. Not atomic: one thread per slot. Gradients end at the new array as at a retained one: from now on, or, when the slot was
+ * NULL or one scope made both arrays, from the end of the scope that made the new one. A log line says when the history that is kept so passes 10,000
+ * operations. */
 BT_API void bt_assign(bt_array **slot, bt_array *value);
 #define bt_assign(...) BTI_AT_VOID(bt_assign(__VA_ARGS__))
 

@@ -13,8 +13,10 @@ extern "C" {
 #endif
 
 /* d loss / d wrt[i] for each i, of wrt's shapes and dtypes, into grads[] (arrays of the innermost scope). `loss` is a floating
- * scalar. What loss does not depend on has gradient zero. Ends at retained arrays and shared variables' values. On errors
- * (loss not a floating scalar, an operation without a gradient) the grads are poisoned and the status says so. */
+ * scalar. What loss does not depend on has gradient zero. Ends at shared variables' values and where bt_stop_gradient says so. Where it
+ * ends at an array that has forgotten how it was made (bt_retain, bt_assign), and that may have been made of a wrt which loss does not
+ * depend on otherwise: FAILED_PRECONDITION, with the line of that call. On errors (that one, loss not a floating scalar, an operation
+ * without a gradient) the grads are poisoned and the status says so. */
 BT_API bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **grads);
 #define bt_grad(...) BTI_AT_STATUS(bt_grad(__VA_ARGS__))
 /* The same for shared variables (of the calling thread's replica). */

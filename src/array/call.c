@@ -4,6 +4,7 @@
 
 #include "array/build.h"
 #include "array/eval.h"
+#include "array/history.h"
 #include "array/shared.h"
 #include "base/fork.h"
 
@@ -194,7 +195,7 @@ void bti_call_set_values(bti_call *c, bti_node *const *values) {
 
 /* A node that is one of the results of the call from now on. */
 static void note_results(bti_call *c, size_t index, bti_node **made) {
-    (*made)->sequence = c->sequence + 2 * index;
+    bti_history_number(*made, c->sequence + 2 * index);
     for (int o = 0; o < c->function->output_count; o++) {
         if (c->function->places.items[o] != (int)index || !c->results[o]) continue;
         c->made[o] = *made;

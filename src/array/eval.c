@@ -202,14 +202,6 @@ void bti_eval_sync(bt_array *array) {
     (void)!bti_block_node(bti_node_of(array));
 }
 
-void bti_forget_when_done(bti_node *node) {
-    if (node->forget) return;
-    bti_graph_lock();
-    node->forget = true;
-    if (atomic_load(&node->state) == BTI_DONE) bti_node_forget(node);
-    bti_graph_unlock();
-}
-
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_block_node(bti_node *node) {

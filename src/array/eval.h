@@ -20,8 +20,6 @@ bt_status bti_dense_node(bti_node *node, bti_node **dense);
 /* How plans are made now, by the flags. */
 bti_fusing bti_fusing_now(void);
 
-/* A long-lived value: it forgets how it was made, now or when it is done. */
-void bti_forget_when_done(bti_node *node);
 /* Notes a recorded node; evaluates what this thread holds when the flags' bounds are passed. */
 void bti_eval_recorded(const bti_node *node);
 /* BERTH_SYNC: computes it now. */

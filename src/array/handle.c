@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "array/eval.h"
+#include "array/history.h"
 #include "base/flags.h"
 #include "base/libraries.h"
 #include "base/log.h"
@@ -84,6 +85,7 @@ typedef struct owned {
 
 typedef struct start {
     size_t held, owned;
+    uint64_t scope; /* its number */
     bti_site site;
 } start;
 
@@ -92,12 +94,15 @@ typedef struct scopes {
     BTI_VEC(owned) owned;     /* what else they release */
     BTI_VEC(start) starts;    /* where each begins in both */
     size_t visited;           /* of held: bti_each_new_held has visited so many of the first */
-    bool noticed;
+    uint64_t thread;          /* the number of what stands outside of any scope; those of scopes follow */
+    uint64_t scope_count;
+    bool noticed, noticed_history;
     bool registered;
 } scopes;
 
 static _Thread_local scopes mine;
 static atomic_int threads_with_scopes;
+static atomic_uint_fast64_t last_thread;
 static atomic_uint_fast64_t live_arrays;
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
@@ -124,6 +129,7 @@ static void visit_again_from(size_t first) {
 static void release_from(size_t first, bti_end how, bti_site site) {
     while (mine.held.count > first) {
         bt_array *array = mine.held.items[--mine.held.count];
+        if (array->ends_history && !bti_owned_is_released(&array->head)) bti_history_end_noted(array->node);
         if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end(array, how, site);
     }
     visit_again_from(first);
@@ -154,7 +160,7 @@ void bti_release_thread(void) {
     release_from(0, BTI_END_SHUTDOWN, bti_here());
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
-    for (size_t i = 0; i < mine.starts.count; i++) mine.starts.items[i] = (start){0};
+    for (size_t i = 0; i < mine.starts.count; i++) mine.starts.items[i] = (start){.scope = mine.starts.items[i].scope};
     mine.noticed = false;
 }
 uint64_t bti_held_elsewhere(void) {
@@ -183,6 +189,7 @@ static void register_thread(void) {
     pthread_once(&thread_end_once, make_thread_end);
     pthread_setspecific(thread_end, &mine);
     mine.registered = true;
+    if (!mine.thread) mine.thread = (atomic_fetch_add(&last_thread, 1) + 1) << 40;
     atomic_fetch_add(&threads_with_scopes, 1);
     bti_libraries_watch_thread();
 }
@@ -196,9 +203,21 @@ void *bti_scope_own(void *object, void (*release)(void *object)) {
     return NULL;
 }
 
+/* The number of the innermost scope but `outer`. */
+static uint64_t scope_now(size_t outer) {
+    return mine.starts.count > outer ? mine.starts.items[mine.starts.count - 1 - outer].scope : mine.thread;
+}
+
+static bool is_open(uint64_t scope) {
+    for (size_t i = mine.starts.count; i-- > 0;)
+        if (mine.starts.items[i].scope == scope) return true;
+    return scope == mine.thread;
+}
+
 static bool hold(bt_array *array) {
     register_thread();
     if (!bti_vec_push(&mine.held, array)) return false;
+    array->scope = scope_now(0);
     atomic_store_explicit(&array->head.word, BTI_WORD_HELD | 1, memory_order_relaxed);
     notice_forgotten_scope();
     return true;
@@ -222,7 +241,8 @@ bt_array *bti_array_on(bti_node *node) { return bti_array_new(bti_node_retain(no
 
 bti_scope_guard bti_scope_begin(const char *file, int line) {
     register_thread();
-    start begins = {mine.held.count, mine.owned.count, file ? (bti_site){file, line} : bti_here()};
+    start begins = {mine.held.count, mine.owned.count, mine.thread + ++mine.scope_count,
+                    file ? (bti_site){file, line} : bti_here()};
     return (bti_scope_guard){.marked = bti_vec_push(&mine.starts, begins)};
 }
 
@@ -231,7 +251,7 @@ void bti_scope_end(bti_scope_guard *guard) {
     start first = mine.starts.items[--mine.starts.count];
     release_owned(first.owned);
     release_from(first.held, BTI_END_SCOPE, first.site);
-    mine.noticed = false;
+    mine.noticed = mine.noticed_history = false;
 }
 
 /* For calls that are made for what they do to the handle. */
@@ -251,20 +271,19 @@ bt_array *bt_keep(bt_array *array) {
         mine.held.items[i] = mine.held.items[*first];
         mine.held.items[*first] = array;
         visit_again_from(*first);
+        array->scope = scope_now(1);
         ++*first;
         break;
     }
     return array;
 }
 
-static bt_array *retain(bt_array *array, const char *name) {
-    if (!array || array == &no_memory) return array;
-    if (!bti_owned_retain(&array->head)) { /* what the caller goes on with says so for as long as it is held */
-        BTI_PUBLIC(name);
-        return bt_retain(bti_poison(bti_error_retain(misused(name, array))));
-    }
-    bti_forget_when_done(array->node);
-    return array;
+/* With one owner more; NULL and no_memory have none. */
+static bt_array *retain(bt_array *array, const char *name, bool *retained) {
+    *retained = array && array != &no_memory && bti_owned_retain(&array->head);
+    if (*retained || !array || array == &no_memory) return array;
+    BTI_PUBLIC(name); /* what the caller goes on with says so for as long as it is held */
+    return bt_retain(bti_poison(bti_error_retain(misused(name, array))));
 }
 
 static void release(bt_array *array, bti_end how, const char *name) {
@@ -274,8 +293,43 @@ static void release(bt_array *array, bti_end how, const char *name) {
     if (dropped == BTI_DROPPED_NONE) (void)!misused(name, array);
 }
 
-bt_array *bt_retain(bt_array *array) { return retain(array, "bt_retain"); }
+bt_array *bt_retain(bt_array *array) {
+    bool retained;
+    array = retain(array, "bt_retain", &retained);
+    if (retained) bti_history_end(array->node, "bt_retain");
+    return array;
+}
+
 void bt_release(bt_array *array) { release(array, BTI_END_RELEASE, "bt_release"); }
+
+#define LONG_HISTORY 10000 /* operations */
+
+static void notice_long_history(const bt_array *value) {
+    if (mine.noticed_history || value->history <= LONG_HISTORY) return;
+    mine.noticed_history = true;
+    bti_site site = bti_here();
+    bti_log("berth: bt_assign at %s:%d keeps a history of more than %d operations, which ends with the scope that made "
+            "the array; put "
+            "a BT_SCOPE around the body of the loop, or cut it by bt_stop_gradient",
+            bti_site_file(site), site.line, LONG_HISTORY);
+}
+
+/* Gradients of what one scope computes step by step: history stays until that scope ends. */
+static bool keeps_history(const bt_array *old, const bt_array *value) {
+    return (!old || (!bti_owned_is_released(&old->head) && old->scope == value->scope)) && is_open(value->scope);
+}
+
+static void assigned(const bt_array *old, bt_array *value) {
+    if (!keeps_history(old, value)) {
+        bti_history_end(value->node, "bt_assign");
+        return;
+    }
+    if (value->node->forget) return;
+    bti_history_note_end(value->node, "bt_assign");
+    value->ends_history = true;
+    value->history = old ? old->history + bti_history_length(value->node, old->node->sequence) : 0;
+    notice_long_history(value);
+}
 
 void bt_assign(bt_array **slot, bt_array *value) {
     if (!slot) {
@@ -283,7 +337,9 @@ void bt_assign(bt_array **slot, bt_array *value) {
         return;
     }
     bt_array *old = *slot;
-    *slot = retain(value, "bt_assign");
+    bool retained;
+    *slot = retain(value, "bt_assign", &retained);
+    if (retained) assigned(old, value);
     release(old, BTI_END_ASSIGN, "bt_assign");
 }
 

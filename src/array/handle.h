@@ -12,8 +12,11 @@
 /* A handle on a node. Handles count as users of the node's result (node->handles). */
 struct bt_array {
     bti_owned head;
-    bti_node *node; /* never NULL; FAILED nodes are poison, one of them that of all released arrays */
-    void *mapped;   /* host copy made by bt_map */
+    bti_node *node;    /* never NULL; FAILED nodes are poison, one of them that of all released arrays */
+    void *mapped;      /* host copy made by bt_map */
+    uint64_t scope;    /* number of the scope that made it, or that it was moved to */
+    uint64_t history;  /* operations that bt_assign kept in its history */
+    bool ends_history; /* at the end of its scope it forgets how it was made */
 };
 
 /* A new array of the innermost scope on a node, whose reference it takes over. When memory is short: the static poisoned

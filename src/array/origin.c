@@ -2,6 +2,7 @@
 
 #include "array/build.h"
 #include "array/call.h"
+#include "array/history.h"
 #include "base/fork.h"
 #include "base/recycle.h"
 
@@ -68,7 +69,8 @@ static uint64_t body_sequence(const origin *o) { return o->sequence + 2 * (uint6
 
 void bti_origin_add(bti_origin *base, int output, bti_node *result) {
     origin *o = (origin *)base;
-    result->sequence = body_sequence(o) + 2 * (uint64_t)o->function->places.items[output] + 1;
+    bti_history_number(result, body_sequence(o) + 2 * (uint64_t)o->function->places.items[output] + 1);
+    for (int i = 0; i < base->given_count; i++) bti_history_derive(result, base->given[i]);
     result->origin = base;
     o->results[output] = result;
     atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
@@ -96,7 +98,8 @@ static bt_status bind(bti_call *c, const origin *o, int index) {
     bti_force(before);
     BTI_TRY(bti_fail_with(bti_array_error(argument)));
     uint64_t number = o->sequence + 2 * (uint64_t)index + 1;
-    for (bti_node *node = bti_node_of(argument); node != given; node = node->inputs[0]) node->sequence = number--;
+    for (bti_node *node = bti_node_of(argument); node != given; node = node->inputs[0])
+        bti_history_number(node, number--);
     return bti_call_bind(c, index, bti_node_of(argument));
 }
 

@@ -27,6 +27,15 @@ static bt_array *zeros_where(const bti_node *node, bt_array *like) {
     return zeros;
 }
 
+static bt_status cut_off(const bti_node *cut, int index) {
+    return bti_fail(
+        BT_FAILED_PRECONDITION,
+        "the gradient by wrt[%d] is cut off at %s:%d: %s made an array forget that it may depend on it; take the "
+        "gradient "
+        "before, keep the array in the scope instead (bt_keep), or put bt_stop_gradient around it where that is meant",
+        index, bti_site_file(cut->cut.site), cut->cut.site.line, cut->cut.name);
+}
+
 /* The gradients by wrt[i], which are arrays, or values of shared variables, in the caller's scope. */
 static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, bt_array *const *wrt, bool shared,
                            int count, bt_array **grads) {
@@ -43,13 +52,17 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
         const bti_node *node = bti_node_of(wrt[i]);
         bti_target key = bti_target_of(node, shared);
         const bti_target *found = bsearch(&key, targets, (size_t)distinct, sizeof key, bti_compare_targets);
+        if (found->cut && (status = cut_off(found->cut, i)) != BT_OK) break;
         bt_array *gradient = found->gradient ? found->gradient : zeros_where(node, wrt[i]);
         status = bti_fail_with(bti_array_error(gradient));
         grads[i] = bti_public_keep(call, bti_array_on(bti_node_of(gradient)));
         if (status == BT_OK && bti_flag_bool(BTI_FLAG_sync) && !bti_node_of(gradient)->symbolic)
             status = bt_block(grads[i]);
     }
-    for (int i = 0; i < distinct; i++) bt_release(targets[i].gradient);
+    for (int i = 0; i < distinct; i++) {
+        bt_release(targets[i].gradient);
+        bti_node_release(targets[i].cut);
+    }
     bti_free(targets);
     return status == BT_OK ? BT_OK : give_up(call, status, count, grads);
 }

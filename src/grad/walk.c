@@ -66,6 +66,22 @@ static bool passes(const bti_node *node) {
            !atomic_load(&node->forget);
 }
 
+/* Whether history was forgotten here that may have led to the target. */
+static bool may_hide(const bti_node *node, const bti_target *target) {
+    if (!node->cut.name || !atomic_load(&node->forget) || node->dtype < BT_F16) return false;
+    if (target->replica) return node->variables >> (target->id % 64) & 1;
+    return node->sequence > target->sequence && node->oldest <= target->sequence;
+}
+
+static void note_cuts(const node_list *found, bti_target *targets, int count) {
+    for (int t = 0; t < count; t++) {
+        bti_node_release(targets[t].cut);
+        targets[t].cut = NULL;
+        for (size_t n = found->count; n-- > 0 && !targets[t].reached && !targets[t].cut;)
+            if (may_hide(found->items[n], &targets[t])) targets[t].cut = bti_node_retain(found->items[n]);
+    }
+}
+
 static bool visit(node_list *found, bti_node *node, uint64_t mark, uint64_t oldest) {
     if (node->mark == mark || node->sequence < oldest) return true;
     node->mark = mark;
@@ -118,8 +134,11 @@ static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count,
         for (int i = 0; passes(node) && i < node->input_count && !through; i++)
             through = step_of(node->inputs[i], mark) >= 0;
         node->mark_index = -1;
-        if ((through || targets_of(node, targets, count, of)) && !add_step(w, node, through, mark)) return false;
+        int is = targets_of(node, targets, count, of);
+        for (int t = 0; t < is; t++) of[t]->reached = true;
+        if ((through || is) && !add_step(w, node, through, mark)) return false;
     }
+    note_cuts(found, targets, count);
     w->last = step_of(y, mark);
     return true;
 }
@@ -266,10 +285,12 @@ static void free_walk(walk *w) {
 
 bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_target *targets, int count) {
     walk w = {.last = -1};
-    if (atomic_load(&bti_node_of(y)->forget) && count)
-        return bti_fail(
-            BT_FAILED_PRECONDITION,
-            "gradients end at retained arrays, and this is one: take the gradient before bt_retain or bt_assign");
+    const bti_node *from = bti_node_of(y);
+    if (atomic_load(&from->forget) && count)
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "gradients end at retained arrays, and this is one (%s at %s:%d): take the gradient before",
+                        from->cut.name ? from->cut.name : "bt_retain or bt_assign", bti_site_file(from->cut.site),
+                        from->cut.site.line);
     bt_status status = collect(&w, bti_node_of(y), targets, count);
     if (status == BT_OK && w.last >= 0) {
         w.steps.items[w.last].gradient = own(cotangent);

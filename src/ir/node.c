@@ -37,6 +37,19 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other) {
     return true;
 }
 
+/* What gradients pass through; they do not pass integers, nor a read of a variable, nor `stop`. */
+static void inherit_history(bti_node *node) {
+    node->oldest = node->sequence;
+    if (node->op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr[1] % 64);
+    if (node->dtype < BT_F16 || node->op == BTI_OP_value || node->op == BTI_OP_stop) return;
+    for (int i = 0; i < node->input_count; i++) {
+        const bti_node *input = node->inputs[i];
+        if (input->dtype < BT_F16) continue;
+        if (input->oldest < node->oldest) node->oldest = input->oldest;
+        node->variables |= input->variables;
+    }
+}
+
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
                        bti_node *const *inputs, int attr_count, const int64_t *attr) {
     size_t room = (size_t)(input_count ? input_count : 1) * sizeof(bti_node *);
@@ -56,6 +69,7 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
     for (int i = 0; i < attr_count; i++) node->attr[i] = attr[i];
     for (int i = 0; i < input_count; i++) node->inputs[i] = bti_node_retain(inputs[i]);
+    inherit_history(node);
     for (int i = 0; i < input_count; i++)
         if (inputs[i]->gate && !bti_gate_join(&node->gate, inputs[i]->gate)) {
             bti_node_release(node);

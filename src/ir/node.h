@@ -63,7 +63,12 @@ typedef struct bti_node {
     int32_t input_count;
     int32_t attr_count;
     uint64_t sequence; /* order of recording; inputs have smaller ones */
-    bti_place place;   /* public name ("MatMul") and caller's line */
+    /* What a gradient may pass through to this node, also where history was forgotten since: the smallest sequence, and a bit for each
+     * shared variable (its number modulo 64). */
+    uint64_t oldest, variables;
+    bti_place
+        cut; /* the call that made it forget how it was made, or is going to; name NULL: nothing was or is forgotten */
+    bti_place place; /* public name ("MatMul") and caller's line */
     _Atomic(const char *)
         logged;       /* of the last node of a public operation, its name: one line in the placement log; else NULL */
     bti_error *error; /* when FAILED */
