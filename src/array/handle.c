@@ -316,7 +316,7 @@ static void notice_long_history(const bt_array *value) {
 
 /* Gradients of what one scope computes step by step: history stays until that scope ends. */
 static bool keeps_history(const bt_array *old, const bt_array *value) {
-    return (!old || (!bti_owned_is_released(&old->head) && old->scope == value->scope)) && is_open(value->scope);
+    return old && !bti_owned_is_released(&old->head) && old->scope == value->scope && is_open(value->scope);
 }
 
 static void assigned(const bt_array *old, bt_array *value) {
@@ -327,7 +327,7 @@ static void assigned(const bt_array *old, bt_array *value) {
     if (value->node->forget) return;
     bti_history_note_end(value->node, "bt_assign");
     value->ends_history = true;
-    value->history = old ? old->history + bti_history_length(value->node, old->node->sequence) : 0;
+    value->history = old->history + bti_history_length(value->node, old->node->sequence);
     notice_long_history(value);
 }
 
