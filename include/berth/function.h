@@ -46,7 +46,11 @@ BT_API bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, i
 /* --- functions ------------------------------------------------------------------------------------------------------ */
 
 /* An input of a function: an array without a value. Sizes may be -1 (unknown; two inputs' unknown sizes are independent). Inside a
- * BT_ON block its argument is brought to that device. Operations on it record; reading is FAILED_PRECONDITION. */
+ * BT_ON block its argument is brought to that device. Operations on it record; reading is FAILED_PRECONDITION.
+ *
+ * Two unknown sizes that meet (x + y, matrix products, concatenations) must fit at each call as they would have to in the eager call: where
+ * shapes are broadcast they are equal or one of them is 1, elsewhere they are equal; else the call is INVALID_ARGUMENT. An unknown
+ * size that meets a number other than 1 gives that number, and must be equal to it or 1. */
 BT_API bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape);
 #define bt_input(dtype, ...) BTI_AT(bt_array *, bt_input_shape(dtype, BT_SHAPE(__VA_ARGS__)))
 

@@ -75,11 +75,10 @@ static bt_array *broadcast_shape(bt_array *const *arrays, int count, int *rank, 
         for (int i = 0; i < count; i++) {
             const bti_node *node = bti_node_of(arrays[i]);
             int own = axis - (*rank - node->rank);
-            if (own < 0 || node->shape[own] == 1 || node->shape[own] == shape[axis]) continue;
-            if (shape[axis] == 1 || bti_size_is_symbolic(shape[axis])) /* unknown sizes are checked at the call */
-                shape[axis] = node->shape[own];
-            else if (!bti_size_is_symbolic(node->shape[own]))
-                return do_not_broadcast(arrays, count);
+            int64_t size = own < 0 ? 1 : node->shape[own];
+            bool known = !bti_size_is_symbolic(size) && !bti_size_is_symbolic(shape[axis]);
+            if (known && size != 1 && shape[axis] != 1 && size != shape[axis]) return do_not_broadcast(arrays, count);
+            shape[axis] = bti_size_broadcast(shape[axis], size); /* unknown sizes are checked at the call */
         }
     }
     return NULL;

@@ -55,6 +55,8 @@ static inline bt_array *bti_narrow(bt_array *result, bt_dtype dtype) {
 
 /* Bodies of public operations that others are made of; arguments have been checked. */
 bt_array *bti_mean(bt_array *x, uint32_t mask); /* axes stay with size 1; x is a float */
+/* bti_reduce (the axes stay), where an axis of unknown size that turns out empty gives `nothing`. */
+bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing);
 bt_array *bti_flip_axis(bt_array *x, int axis);
 bt_array *bti_softplus(bt_array *x); /* x is a float */
 /* Part of one axis: `count` elements from start by step, all within. */

@@ -34,7 +34,7 @@ static int leading_axes(const bt_array *a, const bt_array *b, int64_t *leading) 
         int at_a = i - (count - count_a), at_b = i - (count - count_b);
         int64_t size_a = at_a < 0 ? 1 : bti_shape(a)[at_a], size_b = at_b < 0 ? 1 : bti_shape(b)[at_b];
         if (size_a != 1 && size_b != 1 && !bti_may_equal(size_a, size_b)) return -1;
-        leading[i] = size_a == 1 || (size_b != 1 && bti_size_is_symbolic(size_a)) ? size_b : size_a;
+        leading[i] = bti_size_broadcast(size_a, size_b);
     }
     return count;
 }

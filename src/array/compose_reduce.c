@@ -73,6 +73,12 @@ CHOICE(min, BTI_OP_min)
 INDEX_OF(argmax, BTI_OP_argmax)
 INDEX_OF(argmin, BTI_OP_argmin)
 
+bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing) {
+    int64_t low[BTI_MAX_RANK] = {0}, high[BTI_MAX_RANK] = {0};
+    for (int i = 0; i < bti_rank(x); i++) high[i] = mask >> i & 1 && bti_size_is_symbolic(bti_shape(x)[i]);
+    return reduced(op, bti_pad(x, low, high, bti_scalar(nothing, bti_dtype(x))), mask, true);
+}
+
 /* bti_reduce, but what stands for nothing where there are no elements to choose from. The axes stay. */
 static bt_array *chosen(bti_op op, bt_array *x, uint32_t mask, double nothing) {
     bool none = false;
@@ -82,7 +88,7 @@ static bt_array *chosen(bti_op op, bt_array *x, uint32_t mask, double nothing) {
         none |= folded && bti_shape(x)[i] == 0;
         shape[i] = folded ? 1 : bti_shape(x)[i];
     }
-    if (!none) return reduced(op, x, mask, true);
+    if (!none) return bti_reduce_or(op, x, mask, nothing);
     return bti_expand(bti_scalar(nothing, bti_dtype(x)), bti_rank(x), shape);
 }
 
@@ -105,7 +111,7 @@ bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims) {
     bt_dtype dtype = bti_dtype(x);
     x = bti_widen(x);
     /* An infinite maximum must not meet itself: inf - inf. */
-    bt_array *top = chosen(BTI_OP_max, x, mask, 0);
+    bt_array *top = chosen(BTI_OP_max, x, mask, -INFINITY);
     bt_array *finite = bti_binary(BTI_OP_lt, bti_unary(BTI_OP_abs, top), bti_scalar_like(INFINITY, x));
     top = bti_stop(bti_where(finite, top, bti_scalar_like(0, x)));
     bt_array *sum = reduced(BTI_OP_sum, bti_unary(BTI_OP_exp, bti_binary(BTI_OP_sub, x, top)), mask, true);

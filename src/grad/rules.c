@@ -158,15 +158,28 @@ static void rule_permute(bti_backward *b) {
     b->gx[0] = bt_permute_axes(b->g, back);
 }
 
+static bool is_known(int64_t size) { return !bti_size_is_symbolic(size); }
+
+/* An axis that is as long as `size` says, or whose elements are repeats of one: [A, N, B] -> [A, size, B]. */
+static bt_array *sum_repeats(bt_array *g, int axis, int64_t size) {
+    bt_shape to = bt_shape_of(g);
+    int64_t before = 1, after = 1, repeats = bti_size_repeats(size, to.size[axis]);
+    for (int i = 0; i < axis; i++) before = bti_size_mul(before, to.size[i]);
+    for (int i = axis + 1; i < to.rank; i++) after = bti_size_mul(after, to.size[i]);
+    to.size[axis] = size;
+    return bt_reshape_to(bt_sum(bt_reshape(g, before, repeats, size, after), BT_AXES(1), false), to);
+}
+
 static void rule_expand(bti_backward *b) {
     bt_shape from = bt_shape_of(b->x[0]), to = bt_shape_of(b->y);
     int64_t mask = 0;
     for (int i = 0; i < to.rank; i++)
         if (from.size[i] == 1 && to.size[i] != 1) mask |= 1 << i;
-    b->gx[0] = bt_sum(b->g, axes_of(mask), true);
+    bt_array *g = bt_sum(b->g, axes_of(mask), true);
+    for (int i = 0; i < to.rank; i++)
+        if (from.size[i] != 1 && from.size[i] != to.size[i]) g = sum_repeats(g, i, from.size[i]);
+    b->gx[0] = g;
 }
-
-static bool is_known(int64_t size) { return !bti_size_is_symbolic(size); }
 
 /* A size, known or not, as a scalar. */
 static bt_array *size_array(int64_t size) { return bt_sum(bt_full_shape(1, BT_I64, BT_SHAPE(size)), BT_ALL, false); }

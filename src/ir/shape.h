@@ -50,6 +50,12 @@ int64_t bti_size_mul(int64_t a, int64_t b);
 int64_t bti_size_ceil_div(int64_t a, int64_t b);  /* b > 0 known */
 int64_t bti_size_exact_div(int64_t a, int64_t b); /* cancels factors where it can */
 
+/* What two sizes that are broadcast become: where both are numbers they are equal or one is 1. Of a number (not 1) and a symbolic size,
+ * the number. Bound, both must be equal or one of them 1. */
+int64_t bti_size_broadcast(int64_t a, int64_t b);
+/* How often an axis of size a is repeated in one of `size`: once when they are equal, else a must be 1. */
+int64_t bti_size_repeats(int64_t a, int64_t size);
+
 /* Numbers for symbols: value[i] belongs to symbol[i]. */
 typedef struct bti_binding {
     const int64_t *symbol;

@@ -22,12 +22,14 @@ typedef struct polynomial {
     term terms[MAX_TERMS]; /* descending by compare_terms; no coefficient is 0 */
 } polynomial;
 
-typedef enum atom_kind { SYMBOL, ADD, MULTIPLY, CEIL_DIVIDE, EXACT_DIVIDE } atom_kind;
+typedef enum atom_kind { SYMBOL, ADD, MULTIPLY, CEIL_DIVIDE, EXACT_DIVIDE, BROADCAST, REPEATS } atom_kind;
 typedef struct atom {
     atom_kind kind;
     int64_t a, b; /* sizes; of a symbol, a: its number, from 1 */
     int64_t size; /* that is this atom alone */
+    int depth;    /* atoms inside of atoms: walks over them recurse */
 } atom;
+enum { MAX_DEPTH = 400 };
 
 typedef struct expression {
     uint64_t hash;
@@ -129,15 +131,28 @@ static int64_t add_atom(atom_kind kind, int64_t a, int64_t b) {
     polynomial p = {.count = 1};
     p.terms[0] = (term){.coefficient = 1, .degree = 1, .atom = {(int32_t)atom_count}};
     int64_t size = size_of(&p);
-    if (size) atoms[atom_count++] = (atom){kind, a, b, size};
+    if (size) atoms[atom_count++] = (atom){kind, a, b, size, 0};
     return size;
+}
+
+static int depth_of(int64_t size) {
+    int depth = 0;
+    const expression *e = bti_size_is_symbolic(size) ? expressions[size - BASE] : NULL;
+    for (int i = 0; e && i < e->count; i++)
+        for (int k = 0; k < e->terms[i].degree; k++)
+            if (atoms[e->terms[i].atom[k]].depth > depth) depth = atoms[e->terms[i].atom[k]].depth;
+    return depth;
 }
 
 /* The size that is this operation, unexpanded; 0 when memory is short. */
 static int64_t size_of_atom(atom_kind kind, int64_t a, int64_t b) {
     for (int64_t i = 0; i < atom_count; i++)
         if (atoms[i].kind == kind && atoms[i].a == a && atoms[i].b == b) return atoms[i].size;
-    return add_atom(kind, a, b);
+    int depth_a = depth_of(a), depth_b = depth_of(b), depth = 1 + (depth_a > depth_b ? depth_a : depth_b);
+    if (depth > MAX_DEPTH) return INT64_MAX; /* as a size that overflows */
+    int64_t size = add_atom(kind, a, b);
+    if (size) atoms[atom_count - 1].depth = depth;
+    return size;
 }
 
 /* --- polynomials -------------------------------------------------------------------------------------------------- */
@@ -224,6 +239,8 @@ static bool compute(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
     case ADD: return !__builtin_add_overflow(a, b, out);
     case MULTIPLY: return !__builtin_mul_overflow(a, b, out);
     case CEIL_DIVIDE: *out = b == 0 ? 0 : ceil_divided(a, b); return b != 0;
+    case BROADCAST: *out = a == 1 ? b : a; return a == b || a == 1 || b == 1;
+    case REPEATS: *out = a == b ? 1 : b; return a == b || a == 1;
     default: *out = b == 0 ? 0 : a / b; return b != 0 && a % b == 0;
     }
 }
@@ -232,26 +249,53 @@ static bool expand(atom_kind kind, polynomial *a, const polynomial *b, polynomia
     static const term one = {.coefficient = 1};
     out->count = 0;
     if (kind == ADD) return add_product(out, a, &one) && add_product(out, b, &one);
+    if (kind == BROADCAST || kind == REPEATS) return false;
     if (kind != MULTIPLY) return divide(a, b, out); /* what comes out even need not be rounded */
     for (int i = 0; i < b->count; i++)
         if (!add_product(out, a, &b->terms[i])) return false;
     return true;
 }
 
-static int64_t operate(atom_kind kind, int64_t a, int64_t b) {
-    bool commutes = kind == ADD || kind == MULTIPLY;
-    int64_t size;
-    if (known(a, b))
-        return compute(kind, a, b, &size) || !commutes ? size : INT64_MAX; /* too much, as any use will find */
-    if (b == 0 && !commutes) return 0;
-    pthread_mutex_lock(&lock);
+/* Whether `size` is a broadcast of `part` and others already. */
+static bool is_broadcast_of(int64_t size, int64_t part) {
+    while (bti_size_is_symbolic(size)) {
+        if (size == part) return true;
+        const expression *e = expressions[size - BASE];
+        const atom *x = &atoms[e->terms[0].atom[0]];
+        if (x->size != size || x->kind != BROADCAST) return false;
+        if (x->b == part) return true;
+        size = x->a;
+    }
+    return false;
+}
+
+/* What needs no atom; 0: nothing of that. */
+static int64_t broadcast_simply(int64_t a, int64_t b) {
+    if (a == 1 || b == 1) return a == 1 ? b : a;
+    if (!bti_size_is_symbolic(a) || !bti_size_is_symbolic(b)) return bti_size_is_symbolic(a) ? b : a;
+    return is_broadcast_of(a, b) ? a : is_broadcast_of(b, a) ? b : 0;
+}
+
+/* Of two sizes that are not both known. Under the lock. */
+static int64_t operate_locked(atom_kind kind, int64_t a, int64_t b) {
+    bool commutes = kind == ADD || kind == MULTIPLY || kind == BROADCAST;
+    int64_t simple = kind == BROADCAST ? broadcast_simply(a, b) : 0;
+    if (simple || kind == BROADCAST) return simple ? simple : size_of_atom(kind, b < a ? b : a, b < a ? a : b);
+    if (kind == REPEATS && (a == 1 || a == b)) return a == b ? 1 : b;
     polynomial p, q, result;
     load(&p, a);
     load(&q, b);
-    if (expand(kind, &p, &q, &result))
-        size = size_of(&result);
-    else
-        size = commutes && b < a ? size_of_atom(kind, b, a) : size_of_atom(kind, a, b);
+    if (expand(kind, &p, &q, &result)) return size_of(&result);
+    return commutes && b < a ? size_of_atom(kind, b, a) : size_of_atom(kind, a, b);
+}
+
+static int64_t operate(atom_kind kind, int64_t a, int64_t b) {
+    int64_t size;
+    if (known(a, b)) /* too much, as any use will find */
+        return compute(kind, a, b, &size) || (kind != ADD && kind != MULTIPLY) ? size : INT64_MAX;
+    if (b == 0 && (kind == CEIL_DIVIDE || kind == EXACT_DIVIDE)) return 0;
+    pthread_mutex_lock(&lock);
+    size = operate_locked(kind, a, b);
     pthread_mutex_unlock(&lock);
     return size;
 }
@@ -260,6 +304,8 @@ int64_t bti_size_add(int64_t a, int64_t b) { return operate(ADD, a, b); }
 int64_t bti_size_mul(int64_t a, int64_t b) { return operate(MULTIPLY, a, b); }
 int64_t bti_size_ceil_div(int64_t a, int64_t b) { return operate(CEIL_DIVIDE, a, b); }
 int64_t bti_size_exact_div(int64_t a, int64_t b) { return operate(EXACT_DIVIDE, a, b); }
+int64_t bti_size_broadcast(int64_t a, int64_t b) { return a == b ? a : operate(BROADCAST, a, b); }
+int64_t bti_size_repeats(int64_t a, int64_t size) { return operate(REPEATS, a, size); }
 
 bool bti_size_exists(int64_t size) {
     pthread_mutex_lock(&lock);
@@ -306,12 +352,19 @@ void bti_symbol_let_go(int64_t size) {
 
 static bool bind(int64_t size, const bti_binding *binding, int64_t *out);
 
+/* Bound to sizes of another function, symbols become expressions of that one. */
+static bool combine(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
+    if (known(a, b)) return compute(kind, a, b, out);
+    *out = operate_locked(kind, a, b);
+    return *out != INT64_MAX;
+}
+
 static bool bind_atom(int32_t number, const bti_binding *binding, int64_t *out) {
-    const atom *x = &atoms[number];
+    const atom x = atoms[number]; /* the table may move meanwhile */
     int64_t a, b;
-    if (x->kind != SYMBOL) return bind(x->a, binding, &a) && bind(x->b, binding, &b) && compute(x->kind, a, b, out);
+    if (x.kind != SYMBOL) return bind(x.a, binding, &a) && bind(x.b, binding, &b) && combine(x.kind, a, b, out);
     for (int i = 0; i < binding->count; i++)
-        if (binding->symbol[i] == x->size) return *out = binding->value[i], true;
+        if (binding->symbol[i] == x.size) return *out = binding->value[i], true;
     return false;
 }
 
@@ -323,9 +376,9 @@ static bool bind(int64_t size, const bti_binding *binding, int64_t *out) {
     for (int i = 0; i < e->count; i++) {
         int64_t product = e->terms[i].coefficient, factor;
         for (int k = 0; k < e->terms[i].degree; k++)
-            if (!bind_atom(e->terms[i].atom[k], binding, &factor) || __builtin_mul_overflow(product, factor, &product))
+            if (!bind_atom(e->terms[i].atom[k], binding, &factor) || !combine(MULTIPLY, product, factor, &product))
                 return false;
-        if (__builtin_add_overflow(sum, product, &sum)) return false;
+        if (!combine(ADD, sum, product, &sum)) return false;
     }
     *out = sum;
     return true;
@@ -345,7 +398,7 @@ bool bti_size_bind(int64_t size, const bti_binding *binding, int64_t *out) {
 static void add_size(bti_str *text, int64_t size);
 
 static void add_atom_text(bti_str *text, int32_t number) {
-    static const char *const names[] = {"", "add", "mul", "ceil_div", "exact_div"};
+    static const char *const names[] = {"", "add", "mul", "ceil_div", "exact_div", "broadcast", "repeats"};
     const atom *x = &atoms[number];
     if (x->kind == SYMBOL) {
         bti_str_addf(text, "?%lld", (long long)x->a);
