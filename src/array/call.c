@@ -128,16 +128,21 @@ static bt_status misfit(const bti_node *made) {
     return status;
 }
 
-static bt_status size_unknown(const bti_node *node) {
-    bti_str text = {0};
+static bt_status size_unknown(const bti_call *c, const bti_node *node) {
+    bti_str text = {0}, arguments = {0};
     bti_shape_text(&text, node->rank, node->shape);
-    bti_error *error =
-        bti_error_at(node->place, BT_INVALID_ARGUMENT,
-                     "in a call of the function the sizes do not fit: %s to %s, whose sizes the arguments do not give",
-                     bti_op_info((bti_op)node->op)->name, bti_str_text(&text));
+    for (int i = 0; i < c->function->input_count; i++) {
+        bti_str_add(&arguments, i ? ", " : "");
+        bti_shape_text(&arguments, c->stand_ins[i]->rank, c->stand_ins[i]->shape);
+    }
+    bti_error *error = bti_error_at(
+        node->place, BT_INVALID_ARGUMENT,
+        "in a call of the function the sizes do not fit: %s to %s, whose sizes the arguments of shapes %s do not give",
+        bti_op_info((bti_op)node->op)->name, bti_str_text(&text), bti_str_text(&arguments));
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
     bti_str_free(&text);
+    bti_str_free(&arguments);
     return status;
 }
 
@@ -162,7 +167,7 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
         bound = node->op == BTI_OP_const || !bti_size_is_symbolic(node->attr[i])
                     ? (attr[i] = node->attr[i], true)
                     : bti_size_bind(node->attr[i], &binding, &attr[i]);
-    if (!bound) return size_unknown(node);
+    if (!bound) return size_unknown(c, node);
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = bti_call_stand_in(c, node->inputs[i]);
