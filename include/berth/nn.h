@@ -33,7 +33,7 @@ BT_API bt_layer *bt_lambda(const char *name, bt_activation *function);
 /* [B, ...] -> [B, rest]. */
 BT_API bt_layer *bt_flatten_layer(void);
 #define bt_flatten_layer(...) BTI_AT(bt_layer *, bt_flatten_layer(__VA_ARGS__))
-/* One after the other; it shares its layers. A NULL among them makes it NULL. `bt_chain(a, b, c)`. */
+/* One after the other; it shares its layers. Chains within chains: at most 200 levels (INVALID_ARGUMENT). A NULL among them makes it NULL. `bt_chain(a, b, c)`. */
 BT_API bt_layer *bt_chain_of(bt_layer *const *layers, int count);
 #ifdef __cplusplus
 }

@@ -128,8 +128,26 @@ static void deep_chains(void **state) {
     run_on_stack(function, 100000, 256);
 }
 
+/* Chains of layers within chains are refused before anything recurses too far. */
+static void nested_layers(program *p) {
+    bt_layer *layer = bt_lambda("neg", bt_neg), *last = layer;
+    int levels = 0;
+    while (levels < p->count && (layer = bt_chain(layer))) last = layer, levels++;
+    CHECK(p, levels >= 100 && levels < p->count && strstr(bt_error_text(), "nested more than"));
+    CHECK(p, bt_item(bt_apply(last, BT_ARRAY(float, (1), 1))) == -1);
+    char *text = bt_summary(bt_layer_cpu(last));
+    CHECK(p, text != NULL);
+    free(text);
+}
+
+static void deep_layers(void **state) {
+    (void)state;
+    run_on_stack(nested_layers, 100000, 256);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deep_layers),
         cmocka_unit_test(work_is_linear_in_the_arrays_of_a_scope),
         cmocka_unit_test(kept_arrays_are_evaluated),
         cmocka_unit_test(deep_chains),

@@ -177,8 +177,18 @@ bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
         if (bt_error_status() == BT_OK) (void)!bti_fail(BT_INVALID_ARGUMENT, "layer %d is NULL", i + 1);
         return NULL; /* else its maker has said why */
     }
+    int depth = 0;
+    for (int i = 0; i < count; i++)
+        if (layers[i]->depth >= depth) depth = layers[i]->depth + 1;
+    if (depth > BTI_LAYER_DEPTH) {
+        (void)!bti_fail(BT_INVALID_ARGUMENT,
+                        "bt_chain: chains are nested more than %d levels deep; list the layers in one chain",
+                        BTI_LAYER_DEPTH);
+        return NULL;
+    }
     bt_layer *chain = bti_layer_new("Chain", apply_chain);
     if (!chain) return NULL;
+    chain->depth = depth;
     chain->children = bti_alloc((size_t)count * sizeof *layers);
     if (!chain->children) {
         bt_layer_release(chain);
@@ -273,6 +283,7 @@ static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
     bt_layer *copy = bti_layer_new(layer->kind, layer->apply);
     if (!copy) return NULL;
     copy->activation = layer->activation;
+    copy->depth = layer->depth;
     memcpy(copy->own_names, layer->own_names, sizeof copy->own_names);
     bool whole = (!layer->name || (copy->name = bti_strdup(layer->name))) && map_own(m, layer, copy);
     if (whole && layer->child_count)

@@ -5,6 +5,7 @@
 #include <berth/nn.h>
 #include <stdatomic.h>
 
+#define BTI_LAYER_DEPTH 200
 #define BTI_LAYER_PARAMETERS 2 /* of its own, at most */
 
 struct bt_layer {
@@ -17,6 +18,7 @@ struct bt_layer {
     const char *own_names[BTI_LAYER_PARAMETERS];
     bt_layer **children;
     int child_count;
+    int depth; /* levels below it; at most BTI_LAYER_DEPTH: walks over the tree recurse */
 };
 
 /* A layer without children, with one reference, the caller's; NULL when memory is short (in the error record). */
