@@ -56,7 +56,9 @@ static void a_retained_array_cuts(void **state) {
             int line = __LINE__ - 1;
             bt_array *y = bt_mul(kept, kept);
             CUT(y, x, line, "bt_retain");
-            CUT(bt_exp(bt_retain(bt_add(kept, bt_num(1)))), x, __LINE__, "bt_retain");
+            bt_array *later = bt_retain(bt_add(kept, bt_num(1)));
+            CUT(bt_exp(later), x, __LINE__ - 1, "bt_retain");
+            bt_release(later);
             GRADIENT(bt_add(y, bt_mul(z, bt_num(4))), z, 4); /* it is younger than the cut array */
             GRADIENT(bt_add(y, bt_mul(x, bt_num(4))), x, 4); /* another way leads there */
             GRADIENT(bt_mul(bt_stop_gradient(h), bt_num(2)), x, 0);
