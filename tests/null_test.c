@@ -31,6 +31,7 @@ static bool said(const char *call, int line) {
     } while (0)
 #define STATUS(name, call) REFUSED(name, (call) == BT_INVALID_ARGUMENT)
 #define NOTHING(name, call) REFUSED(name, (call) == NULL)
+#define POISONED(name, status) REFUSED(name, (status) != BT_OK)
 #define SILENT(name, call) REFUSED(name, ((call), true))
 
 static double number;
@@ -75,9 +76,9 @@ static void variables_and_functions(void **state) {
         bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 2), NULL);
         bt_array *y = bt_add(x, bt_value(w)), *argument = bt_ones(BT_F32, 2), *out = NULL;
         bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
-        NOTHING("bt_shared_new", bt_shared_new(NULL, NULL));
-        NOTHING("bt_shared_new_beside", bt_shared_new_beside(w, NULL));
-        NOTHING("bt_shared_new_beside", bt_shared_new_beside(NULL, argument));
+        POISONED("bt_shared_new", bt_shared_status(bt_shared_new(NULL, NULL)));
+        POISONED("bt_shared_new_beside", bt_shared_status(bt_shared_new_beside(w, NULL)));
+        POISONED("bt_shared_new_beside", bt_shared_status(bt_shared_new_beside(NULL, argument)));
         STATUS("bt_set", bt_set(NULL, argument));
         STATUS("bt_set", bt_set(w, NULL));
         STATUS("bt_set", bt_set_all(NULL, &argument, 1));
@@ -86,13 +87,13 @@ static void variables_and_functions(void **state) {
         STATUS("bt_value", bt_eval(bt_value(NULL)));
         bt_shared_set_name(NULL, "w");
         assert_string_equal(bt_shared_name(NULL), "");
-        NOTHING("bt_function_new", bt_function_new(NULL, 1, &y, 1, NULL, 0));
-        NOTHING("bt_function_new", bt_function_new(&x, 1, NULL, 1, NULL, 0));
-        NOTHING("bt_function_new", bt_function_new(&x, 1, &y, 1, NULL, 1));
-        NOTHING("bt_function_new", bt_function_new(&x, -1, &y, 1, NULL, 0));
-        NOTHING("bt_function_new", bt_function_new((bt_array *[]){NULL}, 1, &y, 1, NULL, 0));
-        NOTHING("bt_function_new", bt_function_new(&x, 1, (bt_array *[]){NULL}, 1, NULL, 0));
-        NOTHING("bt_function_new", bt_function_new(&x, 1, &y, 1, &(bt_update){0}, 1));
+        POISONED("bt_function_new", bt_function_status(bt_function_new(NULL, 1, &y, 1, NULL, 0)));
+        POISONED("bt_function_new", bt_function_status(bt_function_new(&x, 1, NULL, 1, NULL, 0)));
+        POISONED("bt_function_new", bt_function_status(bt_function_new(&x, 1, &y, 1, NULL, 1)));
+        POISONED("bt_function_new", bt_function_status(bt_function_new(&x, -1, &y, 1, NULL, 0)));
+        POISONED("bt_function_new", bt_function_status(bt_function_new((bt_array *[]){NULL}, 1, &y, 1, NULL, 0)));
+        POISONED("bt_function_new", bt_function_status(bt_function_new(&x, 1, (bt_array *[]){NULL}, 1, NULL, 0)));
+        POISONED("bt_function_new", bt_function_status(bt_function_new(&x, 1, &y, 1, &(bt_update){0}, 1)));
         STATUS("bt_call", bt_call(NULL, &argument, 1, &out, 1));
         STATUS("bt_call", bt_call(f, NULL, 1, &out, 1));
         STATUS("bt_call", bt_call(f, (bt_array *[]){NULL}, 1, &out, 1));

@@ -234,7 +234,7 @@ static void null_arguments_are_named(void **state) {
         FAILS(bt_set(NULL, x), BT_INVALID_ARGUMENT, "NULL");
         FAILS(bt_call(NULL, NULL, 0, NULL, 0), BT_INVALID_ARGUMENT, "NULL");
         assert_null(bt_map(NULL));
-        assert_null(bt_shared_new(NULL, NULL));
+        assert_int_not_equal(bt_shared_status(bt_shared_new(NULL, NULL)), BT_OK);
         assert_int_equal(bt_error_status(), BT_INVALID_ARGUMENT);
         assert_int_equal(bt_rank(NULL), -1);
         READS(bt_from(NULL, BT_F32, BT_SHAPE(0, 3)), );
@@ -362,7 +362,7 @@ static void symbolic_arrays_have_no_value(void **state) {
         assert_int_equal(bt_size(y, 1), 3);
         assert_int_equal(bt_count(y), -1);
         READS(bt_value(w), 2, 2); /* and what else was pending is done */
-        assert_null(bt_shared_new(y, NULL));
+        assert_int_not_equal(bt_shared_status(bt_shared_new(y, NULL)), BT_OK);
         assert_int_equal(bt_error_status(), BT_FAILED_PRECONDITION);
     }
 }
@@ -374,9 +374,9 @@ static void function_arguments_are_checked(void **state) {
         bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 3), NULL);
         bt_array *inputs[] = {x, z}, *y = bt_add(x, z);
         bt_update update = {w, bt_sum(x, BT_AXES(0), false)};
-        assert_null(bt_function_new(inputs, 1, &y, 1, NULL, 0));
+        assert_int_not_equal(bt_function_status(bt_function_new(inputs, 1, &y, 1, NULL, 0)), BT_OK);
         SAYS(bt_error_text(), "need an input that is not listed");
-        assert_null(bt_function_new(&y, 1, &y, 1, NULL, 0));
+        assert_int_not_equal(bt_function_status(bt_function_new(&y, 1, &y, 1, NULL, 0)), BT_OK);
         SAYS(bt_error_text(), "input 1 was not made by bt_input");
         bt_function *f = bt_function_new(inputs, 2, &y, 1, &update, 1);
         bt_array *a = bt_ones(BT_F32, 2, 3), *b = bt_ones(BT_F32, 4, 3), *c = bt_ones(BT_F64, 2, 3),

@@ -183,6 +183,30 @@ static void without_a_runtime_calls_fail(void **state) {
     }
 }
 
+static void released_references_are_refused(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1));
+    bt_ref *ref;
+    bt_group *group;
+    bool ready;
+    BT_SCOPE {
+        ref = bt_remote(add, 1, 2);
+        group = bt_group_new(&(bt_task_options){.size = sizeof(bt_task_options), .num_cpus = 1}, 1);
+        OK(bt_get(ref, NULL));
+    }
+    BT_SCOPE {
+        FAILS(bt_get(ref, NULL), BT_INVALID_ARGUMENT, "the reference made at",
+              "was released at the end of its scope at ");
+        FAILS(bt_get(bt_remote(add, ref, 2), NULL), BT_INVALID_ARGUMENT, "the reference made at");
+        FAILS(bt_group_wait(group, 1), BT_INVALID_ARGUMENT, "the group was released at the end of its scope at ");
+        assert_int_equal(bt_wait_refs(&ref, 1, 1, &ready, 0), -1);
+        SAYS(bt_error_text(), "the reference made at");
+        bt_error_clear();
+        bt_ref_release(ref);
+        SAYS(bt_error_text(), "bt_ref_release: the reference made at");
+    }
+}
+
 static void *wait_in_a_thread(void *ref) {
     bt_status status = bt_get(ref, NULL);
     return (void *)(intptr_t)status;
@@ -539,6 +563,7 @@ int main(void) {
         cmocka_unit_test_teardown(calls_give_references, end_runtime),
         cmocka_unit_test_teardown(failures_are_told, end_runtime),
         cmocka_unit_test_teardown(without_a_runtime_calls_fail, end_runtime),
+        cmocka_unit_test_teardown(released_references_are_refused, end_runtime),
         cmocka_unit_test_teardown(shutdown_ends_waits, end_runtime),
         cmocka_unit_test_teardown(retries_run_it_again, end_runtime),
         cmocka_unit_test_teardown(nested_calls_lend_their_cpus, end_runtime),

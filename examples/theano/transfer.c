@@ -24,7 +24,7 @@ int main(void) {
     show("v", v), show("there", there), show("doubled", doubled), show("back", back);
 
     bt_function *function = bt_function_new(&v, 1, &back, 1, NULL, 0);
-    if (!function) {
+    if (bt_function_status(function) != BT_OK) {
         fprintf(stderr, "%s\n", bt_error_text());
         return 1;
     }

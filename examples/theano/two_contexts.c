@@ -12,7 +12,6 @@ static bt_function *products(int64_t n, const char *first, const char *second) {
     for (int i = 0; i < 2; i++) {
         a[i] = bt_shared_new(bt_uniform(bt_key(1), BT_F32, n, n), devices[i]);
         b[i] = bt_shared_new(bt_uniform(bt_key(2), BT_F32, n, n), devices[i]);
-        if (!a[i] || !b[i]) return NULL;
         out[i] = bt_matmul(bt_value(a[i]), bt_value(b[i]));
     }
     return bt_function_new(NULL, 0, out, 2, NULL, 0);
@@ -29,7 +28,7 @@ static void run(void *function) {
 int main(int argc, char **argv) {
     int64_t n = argc > 1 ? atoll(argv[1]) : 256;
     bt_function *two = products(n, "dev0", "dev1"), *one = products(n, "dev0", "dev0");
-    if (!two || !one) {
+    if (bt_function_status(two) != BT_OK || bt_function_status(one) != BT_OK) {
         fprintf(stderr, "%s\nmap both: BERTH_FLAGS=\"contexts=dev0->cuda0;dev1->cuda1\"\n", bt_error_text());
         return 1;
     }

@@ -17,11 +17,18 @@ extern "C" {
 typedef struct bt_strategy bt_strategy;
 
 /* Over the named devices; count 0: over all GPUs, else all CPUs. Belongs to the innermost scope; bt_strategy_retain and
- * bt_strategy_release for longer lives. NULL with the cause (an unknown or doubled device) in the error record. */
+ * bt_strategy_release for longer lives. An unknown or doubled device poisons it: it is never NULL, the cause goes to the error
+ * record, and each use of it fails with that cause; what a BT_STRATEGY block of it makes is poisoned by it. */
 BT_API bt_strategy *bt_mirrored(const char *const *devices, int count);
 #define bt_mirrored(...) BTI_AT(bt_strategy *, bt_mirrored(__VA_ARGS__))
 BT_API bt_strategy *bt_strategy_retain(bt_strategy *strategy);
+#define bt_strategy_retain(...) BTI_AT(bt_strategy *, bt_strategy_retain(__VA_ARGS__))
 BT_API void bt_strategy_release(bt_strategy *strategy); /* NULL is fine */
+#define bt_strategy_release(...) BTI_AT_VOID(bt_strategy_release(__VA_ARGS__))
+/* BT_OK when it can be used; else why not, with the cause in the error record. */
+BT_API bt_status bt_strategy_status(const bt_strategy *strategy);
+#define bt_strategy_status(...) BTI_AT_STATUS(bt_strategy_status(__VA_ARGS__))
+/* 1 for NULL; 0 for one that cannot be used. */
 BT_API int bt_strategy_count(const bt_strategy *strategy);
 BT_API bt_device *bt_strategy_device(const bt_strategy *strategy, int replica);
 
@@ -37,6 +44,8 @@ BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool e
 
 typedef struct bti_strategy_guard {
     bt_strategy *before;
+    bool refused;
+    bti_on_guard on;
 } bti_strategy_guard;
 BT_API bti_strategy_guard bti_strategy_begin(bt_strategy *strategy);
 BT_API void bti_strategy_end(bti_strategy_guard *guard);

@@ -26,6 +26,7 @@ typedef struct bt_tensors bt_tensors;
 BT_API BT_MUST_USE bt_status bt_tensors_open(const char *path, bt_tensors **tensors);
 #define bt_tensors_open(...) BTI_AT_MUST(bt_tensors_open(__VA_ARGS__))
 BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is fine */
+#define bt_tensors_close(...) BTI_AT_VOID(bt_tensors_close(__VA_ARGS__))
 BT_API int bt_tensors_count(const bt_tensors *tensors);
 BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index); /* in the order of the data; borrowed */
 BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key); /* NULL when absent; borrowed */

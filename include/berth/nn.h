@@ -3,8 +3,11 @@
  * A model is any function with a tree of parameters; the layers here are one way to write it. A `bt_layer` is a node of a tree:
  * its own parameters (shared variables), its children, and a function from an array to an array. Like arrays, layers and
  * optimisers belong to the innermost scope of the thread that makes them, and may be used from any thread; bt_layer_retain and
- * bt_layer_release (bt_optimizer_...) are for those that live longer. All that make one return NULL with the cause in the error
- * record when they cannot.
+ * bt_layer_release (bt_optimizer_...) are for those that live longer.
+ *
+ * Errors. What makes one never returns NULL: a layer or an optimizer that cannot be made is poisoned, as an array. It carries the
+ * first cause, which also goes to the error record; each use of it fails with that cause, and layers made of it carry it on.
+ * bt_layer_status tells at once. A released one is refused with INVALID_ARGUMENT, which names what made and what released it.
  */
 #ifndef BERTH_NN_H
 #define BERTH_NN_H
@@ -33,7 +36,8 @@ BT_API bt_layer *bt_lambda(const char *name, bt_activation *function);
 /* [B, ...] -> [B, rest]. */
 BT_API bt_layer *bt_flatten_layer(void);
 #define bt_flatten_layer(...) BTI_AT(bt_layer *, bt_flatten_layer(__VA_ARGS__))
-/* One after the other; it shares its layers. Chains within chains: at most 200 levels (INVALID_ARGUMENT). A NULL among them makes it NULL. `bt_chain(a, b, c)`. */
+/* One after the other; it shares its layers. Chains within chains: at most 200 levels (INVALID_ARGUMENT). A poisoned or released one or a
+ * NULL among them poisons it. `bt_chain(a, b, c)`. */
 BT_API bt_layer *bt_chain_of(bt_layer *const *layers, int count);
 #ifdef __cplusplus
 }
@@ -48,20 +52,26 @@ extern "C" {
                                    (int)(sizeof((bt_layer *const[]){__VA_ARGS__}) / sizeof(bt_layer *))))
 #endif
 BT_API bt_layer *bt_layer_retain(bt_layer *layer);
+#define bt_layer_retain(...) BTI_AT(bt_layer *, bt_layer_retain(__VA_ARGS__))
 BT_API void bt_layer_release(bt_layer *layer); /* NULL is fine */
+#define bt_layer_release(...) BTI_AT_VOID(bt_layer_release(__VA_ARGS__))
+/* BT_OK when it can be used; else why not, with the cause in the error record. */
+BT_API bt_status bt_layer_status(const bt_layer *layer);
+#define bt_layer_status(...) BTI_AT_STATUS(bt_layer_status(__VA_ARGS__))
 
 /* Softmax over the last axis, as an activation. */
 BT_API bt_array *bt_softmax_last(bt_array *x);
 
-/* layer(x). A NULL layer gives a poisoned array. An x that is committed to another device than a committed Dense layer is copied to the
- * layer, by the policy of transfers: weights stay where they were put. */
+/* layer(x). A layer that cannot be used gives an array that is poisoned by its cause. An x that is committed to another device than a committed
+ * Dense layer is copied to the layer, by the policy of transfers: weights stay where they were put. */
 BT_API bt_array *bt_apply(bt_layer *layer, bt_array *x);
 #define bt_apply(...) BTI_AT(bt_array *, bt_apply(__VA_ARGS__))
 
 /* --- the tree ------------------------------------------------------------------------------------------------------- */
 
 /* Its parameters, in order, children's too: "0.weight", "0.bias", "1.weight"... One of a layer that is used several times
- * counts once, by its first way through the tree. Returns how many there are; writes up to `capacity` of them (borrowed). */
+ * counts once, by its first way through the tree. Returns how many there are; writes up to `capacity` of them (borrowed). Of a layer
+ * that cannot be used: 0, with the cause in the error record. */
 BT_API int bt_parameters(const bt_layer *layer, bt_shared **parameters, int capacity);
 /* Numbers in all of them. */
 BT_API int64_t bt_parameter_count(const bt_layer *layer);
@@ -109,7 +119,12 @@ BT_API bt_optimizer *bt_momentum(double rate, double momentum);
 BT_API bt_optimizer *bt_adam(double rate, double beta1, double beta2, double epsilon);
 #define bt_adam(...) BTI_AT(bt_optimizer *, bt_adam(__VA_ARGS__))
 BT_API bt_optimizer *bt_optimizer_retain(bt_optimizer *optimizer);
+#define bt_optimizer_retain(...) BTI_AT(bt_optimizer *, bt_optimizer_retain(__VA_ARGS__))
 BT_API void bt_optimizer_release(bt_optimizer *optimizer); /* NULL is fine; its states go with it */
+#define bt_optimizer_release(...) BTI_AT_VOID(bt_optimizer_release(__VA_ARGS__))
+/* As bt_layer_status. */
+BT_API bt_status bt_optimizer_status(const bt_optimizer *optimizer);
+#define bt_optimizer_status(...) BTI_AT_STATUS(bt_optimizer_status(__VA_ARGS__))
 
 /* One update of parameters[i] by grads[i], all in one step (bt_set_all); states (velocities) are made at the first call, where
  * the parameters are, and belong to the calling thread's replica. */

@@ -216,7 +216,9 @@ BT_API int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready,
 BT_API BT_MUST_USE bt_status bt_cancel(bt_ref *ref, bool force);
 
 BT_API bt_ref *bt_ref_retain(bt_ref *ref);
+#define bt_ref_retain(...) BTI_AT(bt_ref *, bt_ref_retain(__VA_ARGS__))
 BT_API void bt_ref_release(bt_ref *ref); /* NULL is fine */
+#define bt_ref_release(...) BTI_AT_VOID(bt_ref_release(__VA_ARGS__))
 
 /* --- inside of a task --------------------------------------------------------------------------------------------------- */
 
@@ -256,7 +258,9 @@ bt_actor_status(bt_actor *actor);                 /* OK while it starts, lives o
 BT_API bt_actor *bt_actor_find(const char *name); /* NULL, NOT_FOUND in the error record */
 BT_API BT_MUST_USE bt_status bt_actor_kill(bt_actor *actor);
 BT_API bt_actor *bt_actor_retain(bt_actor *actor);
+#define bt_actor_retain(...) BTI_AT(bt_actor *, bt_actor_retain(__VA_ARGS__))
 BT_API void bt_actor_release(bt_actor *actor);
+#define bt_actor_release(...) BTI_AT_VOID(bt_actor_release(__VA_ARGS__))
 BT_API void bt_set_state(bt_task *task, void *state, void (*release)(void *state));
 BT_API void *bt_state(bt_task *task);
 
@@ -267,7 +271,9 @@ BT_API void *bt_state(bt_task *task);
 BT_API bt_group *bt_group_new(const bt_task_options *bundles, int count);
 BT_API BT_MUST_USE bt_status bt_group_wait(bt_group *group, double seconds);
 BT_API bt_group *bt_group_retain(bt_group *group);
+#define bt_group_retain(...) BTI_AT(bt_group *, bt_group_retain(__VA_ARGS__))
 BT_API void bt_group_release(bt_group *group); /* gives them back; tasks that run on it end first */
+#define bt_group_release(...) BTI_AT_VOID(bt_group_release(__VA_ARGS__))
 
 /* --- views -------------------------------------------------------------------------------------------------------------- */
 
@@ -323,6 +329,7 @@ BT_API const char *bt_lease_mask(const bt_lease *lease);
 
 /* Gives it back, also when children that were forked since have it open. In such a child it only closes what the child has. NULL is fine. */
 BT_API void bt_lease_release(bt_lease *lease);
+#define bt_lease_release(...) BTI_AT_VOID(bt_lease_release(__VA_ARGS__))
 
 /* Who holds and who waits for each GPU that CUDA_VISIBLE_DEVICES shows, as lines or as JSON. What it tells of a process is what that process wrote.
  * Yours: bt_free; NULL, with the cause in the error record: as bt_lease_take. */

@@ -266,7 +266,7 @@ void bti_call_end_recording(bti_call *c) {
 
 bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
                           bool with_updates) {
-    if (!f) return bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
     if (argument_count != f->input_count)
         return bti_fail(BT_INVALID_ARGUMENT, "the function takes %d arguments, not %d", f->input_count, argument_count);
     BTI_TRY(bti_check_list(arguments, argument_count, "arguments"));
@@ -292,10 +292,11 @@ bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count
                   int output_count) {
     BTI_PUBLIC("bt_call");
     BTI_TRY(bti_check_list(outputs, output_count, "outputs"));
-    bt_status status;
-    if (f && output_count != f->output_count)
+    bt_status status = bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call");
+    if (status != BT_OK) {
+    } else if (output_count != f->output_count)
         status = bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
-    else if (!f || argument_count != f->input_count || (argument_count && !arguments) ||
+    else if (argument_count != f->input_count || (argument_count && !arguments) ||
              !bti_call_prepared(f, arguments, outputs, &status))
         status = bti_call_record(f, arguments, argument_count, outputs, true);
     for (int i = 0; i < output_count; i++) {

@@ -12,7 +12,7 @@
 typedef struct bti_ready_call bti_ready_call;
 
 struct bt_function {
-    atomic_uint refs;
+    bti_owned head;
     int input_count, output_count, update_count;
     bti_node **inputs, **outputs; /* retained */
     bti_node **updates;           /* retained */

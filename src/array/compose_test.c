@@ -210,7 +210,7 @@ static void gradients_agree_with_differences(void **state) {
             bt_array *given = bt_reshape(bt_arange(0, (double)rows * 3, 1, BT_F32), rows, 3);                      \
             bt_array *x = bt_input(BT_F32, -1, 3), *made = expression;                                             \
             bt_function *function = bt_function_new(ALL(x), 1, ALL(made), 1, NULL, 0);                             \
-            if (!function) fail_msg("line %d: %s", __LINE__, bt_error_text());                                     \
+            if (bt_function_status(function) != BT_OK) fail_msg("line %d: %s", __LINE__, bt_error_text());         \
             bt_array *got = bt_call1(function, ALL(given), 1);                                                     \
             x = given;                                                                                             \
             bt_array *same = bt_all(bt_eq(got, expression), BT_ALL, false);                                        \
@@ -221,7 +221,7 @@ static void gradients_agree_with_differences(void **state) {
 /* Two inputs whose sizes agree only at the call; f: of x [n, 3] and y [m, 3]. */
 static void expect_two(bt_array *x, bt_array *y, bt_array *made, bt_array *rows, const char *text, int line) {
     bt_function *function = bt_function_new(ALL(x, y), 2, ALL(made), 1, NULL, 0);
-    if (!function) fail_msg("line %d: %s", line, bt_error_text());
+    if (bt_function_status(function) != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
     expect_text(bt_call1(function, ALL(matrix(), rows), 2), BT_F32, text, line);
     bt_array *misfit = bt_call1(function, ALL(matrix(), bt_zeros(bt_dtype_of(y), 5, 3)), 2);
     if (bt_block(misfit) != BT_INVALID_ARGUMENT) fail_msg("line %d: 2 rows and 5 rows passed", line);

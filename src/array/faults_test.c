@@ -102,12 +102,13 @@ static void check_steps(const float *y1, const float *y2, const float *w, const 
 static bt_status function_with_update(void) {
     BT_SCOPE {
         bt_shared *w = bt_shared_new(BT_ARRAY(float, (2), 1, 2), "gpu:0");
-        bt_shared *v = w ? bt_shared_new(bt_zeros(BT_F32, 2), "gpu:1") : NULL;
-        if (!v) return bt_error_status();
+        bt_shared *v = bt_shared_new(bt_zeros(BT_F32, 2), "gpu:1");
+        BTI_TRY(bt_shared_status(w));
+        BTI_TRY(bt_shared_status(v));
         bt_array *x = bt_input(BT_F32, -1), *y = bt_mul(x, bt_value(w)), *argument = BT_ARRAY(float, (2), 10, 20);
         bt_update updates[] = {{w, bt_add(bt_value(w), bt_num(1))}, {v, bt_sub(bt_value(v), bt_value(w))}};
         bt_function *f = bt_function_new(&x, 1, &y, 1, updates, 2);
-        if (!f) return bt_error_status();
+        BTI_TRY(bt_function_status(f));
         float y1[2], y2[2], w_now[2], v_now[2];
         BTI_TRY(bt_read(bt_call1(f, &argument, 1), y1, sizeof y1));
         BTI_TRY(bt_read(bt_call1(f, &argument, 1), y2, sizeof y2));

@@ -168,49 +168,9 @@ static bt_status fill(bt_function *f, bt_array *const *inputs, bt_array *const *
     return find_body(f);
 }
 
-static void release_function(void *function) { bt_function_release(function); }
-
-bt_function *bt_function_new(bt_array *const *inputs, int input_count, bt_array *const *outputs, int output_count,
-                             const bt_update *updates, int update_count) {
-    BTI_PUBLIC("bt_function_new");
-    if (input_count < 0 || output_count < 0 || update_count < 0) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "a count is negative");
-        return NULL;
-    }
-    if (bti_check_list(inputs, input_count, "inputs") != BT_OK ||
-        bti_check_list(outputs, output_count, "outputs") != BT_OK ||
-        bti_check_list(updates, update_count, "updates") != BT_OK)
-        return NULL;
-    bt_function *f = bti_calloc(1, sizeof *f);
-    if (!f) {
-        (void)!no_memory();
-        return NULL;
-    }
-    atomic_init(&f->refs, 1);
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_mutex_init(&f->making, NULL);
-    atomic_fetch_add(&alive, 1);
-    f->input_count = input_count;
-    f->output_count = output_count;
-    f->update_count = update_count;
-    f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
-    f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
-    f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
-    f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
-    bool room = f->inputs && f->outputs && f->updates && f->updated;
-    if ((room ? fill(f, inputs, outputs, updates) : no_memory()) == BT_OK) return bti_scope_own(f, release_function);
-    if (!room) f->input_count = f->output_count = f->update_count = 0;
-    bt_function_release(f);
-    return NULL;
-}
-
-bt_function *bt_function_retain(bt_function *f) {
-    if (f) atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
-    return f;
-}
-
-void bt_function_release(bt_function *f) {
-    if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
+static void clear(void *object) {
+    bt_function *f = object;
+    if (f->head.error) return; /* a poisoned one */
     atomic_fetch_sub(&alive, 1);
     bti_ready_calls_free(f);
     for (int i = 0; i < f->input_count; i++) bti_node_release(f->inputs[i]);
@@ -231,7 +191,49 @@ void bt_function_release(bt_function *f) {
     bti_free(f->outputs);
     bti_free(f->updates);
     bti_free(f->updated);
-    bti_free(f);
 }
 
-int bti_function_outputs(const bt_function *f) { return f ? f->output_count : 0; }
+static bt_function without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class function_class = {BTI_OWNED_FUNCTION, sizeof(bt_function), clear, &without_memory};
+
+static bt_function *make(bt_array *const *inputs, int input_count, bt_array *const *outputs, int output_count,
+                         const bt_update *updates, int update_count) {
+    bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
+    if (!f) {
+        (void)!no_memory();
+        return NULL;
+    }
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->making, NULL);
+    atomic_fetch_add(&alive, 1);
+    f->input_count = input_count;
+    f->output_count = output_count;
+    f->update_count = update_count;
+    f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
+    f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
+    f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
+    f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
+    bool room = f->inputs && f->outputs && f->updates && f->updated;
+    if ((room ? fill(f, inputs, outputs, updates) : no_memory()) == BT_OK) return f;
+    if (!room) f->input_count = f->output_count = f->update_count = 0;
+    bt_function_release(f);
+    return NULL;
+}
+
+bt_function *bt_function_new(bt_array *const *inputs, int input_count, bt_array *const *outputs, int output_count,
+                             const bt_update *updates, int update_count) {
+    BTI_PUBLIC("bt_function_new");
+    if (bti_check_list(inputs, input_count, "inputs") != BT_OK ||
+        bti_check_list(outputs, output_count, "outputs") != BT_OK ||
+        bti_check_list(updates, update_count, "updates") != BT_OK)
+        return bti_scope_own(&function_class, NULL);
+    return bti_scope_own(&function_class, make(inputs, input_count, outputs, output_count, updates, update_count));
+}
+
+bt_function *bt_function_retain(bt_function *f) { return bti_handle_retain(&function_class, f, "bt_function_retain"); }
+void bt_function_release(bt_function *f) { bti_handle_release(&function_class, f, "bt_function_release"); }
+bt_status bt_function_status(const bt_function *f) {
+    return bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_function_status");
+}
+
+int bti_function_outputs(const bt_function *f) { return f->output_count; }

@@ -79,8 +79,8 @@ bt_array *bti_poisoned_by(bt_array *const *arrays, int count) {
 /* --- scopes --------------------------------------------------------------------------------------------------------- */
 
 typedef struct owned {
-    void *object;
-    void (*release)(void *object);
+    bti_owned *object;
+    const bti_handle_class *class;
 } owned;
 
 typedef struct start {
@@ -135,16 +135,31 @@ static void release_from(size_t first, bti_end how, bti_site site) {
     visit_again_from(first);
 }
 
-static void release_owned(size_t first) {
+/* What an object releases with itself was released as it was. */
+static _Thread_local struct {
+    bti_end how;
+    bti_site site;
+} ending;
+
+static void end_object(bti_owned *object, const bti_handle_class *class, bti_end how, bti_site site) {
+    bool outermost = !ending.how;
+    if (outermost) ending.how = how, ending.site = site;
+    class->clear(object);
+    bti_error_release(object->error);
+    bti_owned_end(object, sizeof *object, ending.how, ending.site);
+    if (outermost) ending.how = BTI_END_NONE;
+}
+
+static void release_owned(size_t first, bti_end how, bti_site site) {
     while (mine.owned.count > first) {
         owned last = mine.owned.items[--mine.owned.count];
-        last.release(last.object);
+        if (bti_owned_drop_held(last.object) == BTI_DROPPED_LAST) end_object(last.object, last.class, how, site);
     }
 }
 
 static void leave_thread(void *unused) {
     (void)unused;
-    release_owned(0);
+    release_owned(0, BTI_END_THREAD, (bti_site){0});
     release_from(0, BTI_END_THREAD, (bti_site){0});
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
@@ -156,7 +171,7 @@ static void leave_thread(void *unused) {
 static void make_thread_end(void) { pthread_key_create(&thread_end, leave_thread); }
 
 void bti_release_thread(void) {
-    release_owned(0);
+    release_owned(0, BTI_END_SHUTDOWN, bti_here());
     release_from(0, BTI_END_SHUTDOWN, bti_here());
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
@@ -192,15 +207,6 @@ static void register_thread(void) {
     if (!mine.thread) mine.thread = (atomic_fetch_add(&last_thread, 1) + 1) << 40;
     atomic_fetch_add(&threads_with_scopes, 1);
     bti_libraries_watch_thread();
-}
-
-void *bti_scope_own(void *object, void (*release)(void *object)) {
-    if (!object) return NULL;
-    register_thread();
-    if (bti_vec_push(&mine.owned, ((owned){object, release}))) return object;
-    release(object);
-    (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    return NULL;
 }
 
 /* The number of the innermost scope but `outer`. */
@@ -249,7 +255,7 @@ bti_scope_guard bti_scope_begin(const char *file, int line) {
 void bti_scope_end(bti_scope_guard *guard) {
     if (!guard->marked) return; /* there was no memory for the mark: its arrays fall to the scope outside */
     start first = mine.starts.items[--mine.starts.count];
-    release_owned(first.owned);
+    release_owned(first.owned, BTI_END_SCOPE, first.site);
     release_from(first.held, BTI_END_SCOPE, first.site);
     mine.noticed = mine.noticed_history = false;
 }
@@ -341,6 +347,56 @@ void bt_assign(bt_array **slot, bt_array *value) {
     *slot = retain(value, "bt_assign", &retained);
     if (retained) assigned(old, value);
     release(old, BTI_END_ASSIGN, "bt_assign");
+}
+
+/* --- other objects --------------------------------------------------------------------------------------------------- */
+
+static void *poisoned(const bti_handle_class *class, bti_error *error) {
+    bti_owned *object = bti_owned_new(class->kind, class->bytes);
+    if (!object) return class->no_memory;
+    object->error = bti_error_retain(error);
+    return object;
+}
+
+static void *poisoned_by_record(const bti_handle_class *class) {
+    bti_error *error = bti_error_last();
+    void *object = poisoned(class, error ? error : &bti_no_memory_error);
+    bti_error_release(error);
+    return object;
+}
+
+void *bti_scope_own(const bti_handle_class *class, void *made) {
+    bti_owned *object = made ? made : poisoned_by_record(class);
+    if (object == class->no_memory) return object;
+    register_thread();
+    atomic_fetch_or_explicit(&object->word, BTI_WORD_HELD, memory_order_relaxed);
+    if (bti_vec_push(&mine.owned, ((owned){object, class}))) return object;
+    (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (bti_owned_drop_held(object) == BTI_DROPPED_LAST) end_object(object, class, BTI_END_CALL, bti_here());
+    return class->no_memory;
+}
+
+void *bti_handle_retain(const bti_handle_class *class, void *object, const char *name) {
+    if (!object || object == class->no_memory || bti_owned_retain(object)) return object;
+    bti_error *error = bti_handle_misuse(class->kind, object, name);
+    (void)!bti_fail_with(error);
+    return poisoned(class, error);
+}
+
+void bti_handle_release(const bti_handle_class *class, void *object, const char *name) {
+    if (!object || object == class->no_memory) return;
+    bti_dropped dropped = bti_owned_drop(object);
+    if (dropped == BTI_DROPPED_LAST) end_object(object, class, BTI_END_RELEASE, bti_here());
+    if (dropped == BTI_DROPPED_NONE) (void)!bti_handle_check(class->kind, object, name);
+}
+
+bti_error *bti_handle_misuse(bti_owned_kind kind, const void *object, const char *name) {
+    BTI_PUBLIC(name);
+    return bti_owned_error(object, kind);
+}
+
+bt_status bti_handle_check(bti_owned_kind kind, const void *object, const char *name) {
+    return bti_fail_with(bti_handle_error(kind, object, name));
 }
 
 uint64_t bt_live_arrays(void) { return atomic_load(&live_arrays); }

@@ -39,9 +39,34 @@ bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (
 /* A new array of the innermost scope that carries the cause of the first poisoned one among them; NULL if none is. */
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count);
 
-/* Gives one reference of another object (a shared variable, a layer) to the innermost scope; returns it, or, when memory is
- * short, releases it and returns NULL with the cause in the error record. NULL stays NULL. */
-void *bti_scope_own(void *object, void (*release)(void *object));
+/* --- other public objects --------------------------------------------------------------------------------------------
+ * Shared variables, layers, ...: each begins with a bti_owned. One that cannot be made is poisoned, as an array: it carries the
+ * cause, which every use of it gives. */
+typedef struct bti_handle_class {
+    bti_owned_kind kind;
+    size_t bytes; /* of a poisoned one */
+    /* frees what it has, not the object; does nothing to one that is zero behind its head. */
+    void (*clear)(void *object);
+    void *no_memory; /* a static one that begins with BTI_NO_MEMORY */
+} bti_handle_class;
+#define BTI_NO_MEMORY \
+    { .word = 1, .error = &bti_no_memory_error }
+
+/* Gives a new object to the innermost scope and returns it. NULL: one that is poisoned by what the error record says. Never NULL. */
+void *bti_scope_own(const bti_handle_class *class, void *object);
+/* One owner more; of one that is released, returns a poisoned one instead. name: of the public function, for errors. NULL is fine. */
+void *bti_handle_retain(const bti_handle_class *class, void *object, const char *name);
+void bti_handle_release(const bti_handle_class *class, void *object, const char *name);
+/* Why it cannot be used (NULL, released, poisoned); NULL when it can. Borrowed until the thread's next such error. */
+bti_error *bti_handle_misuse(bti_owned_kind kind, const void *object, const char *name);
+static inline bti_error *bti_handle_error(bti_owned_kind kind, const void *object, const char *name) {
+    const bti_owned *head = object;
+    if (head && !bti_owned_is_released(head) && !head->error) return NULL;
+    return bti_handle_misuse(kind, object, name);
+}
+/* The same as a status, with the cause in the error record. */
+bt_status bti_handle_check(bti_owned_kind kind, const void *object, const char *name);
+
 /* Calls fn for each array that this thread's scopes hold and for which it was not called before. fn makes and releases none. */
 void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data);
 uint64_t bti_held_visits(void); /* calls of such fn by all threads so far; for tests */

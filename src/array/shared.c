@@ -10,16 +10,26 @@
 static bt_shared *living;
 static atomic_int_fast64_t last_number;
 
-static void free_shared(bt_shared *shared) {
+static void clear(void *object) {
+    bt_shared *shared = object;
+    bti_versions_lock();
+    if (shared->previous)
+        shared->previous->next = shared->next;
+    else if (living == shared)
+        living = shared->next;
+    if (shared->next) shared->next->previous = shared->previous;
     for (int i = 0; i < shared->replica_count; i++) {
         bti_shared_replica *r = &shared->replicas[i];
         for (size_t v = 0; v < r->versions.count; v++) bti_version_drop(&r->versions.items[v]);
         bti_vec_free(&r->versions);
     }
+    bti_versions_unlock();
     bti_loss_release(shared->lost);
     bti_free(shared->name);
-    bti_free(shared);
 }
+
+static bt_shared without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear, &without_memory};
 
 static bt_shared *no_memory(void) {
     (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
@@ -52,9 +62,9 @@ static bt_shared *make(bt_array *value, const int *devices, int count) {
         (void)!bti_fail(BT_FAILED_PRECONDITION, "a variable's first value cannot depend on a function's input");
         return NULL;
     }
-    bt_shared *shared = bti_calloc(1, sizeof *shared + (size_t)(count ? count : 1) * sizeof(bti_shared_replica));
+    bt_shared *shared =
+        bti_owned_new(BTI_OWNED_SHARED, sizeof *shared + (size_t)(count ? count : 1) * sizeof(bti_shared_replica));
     if (!shared) return no_memory();
-    atomic_init(&shared->refs, 1);
     shared->number = atomic_fetch_add(&last_number, 1) + 1;
     shared->made = bti_call_place();
     shared->dtype = (bt_dtype)node->dtype;
@@ -63,7 +73,7 @@ static bt_shared *make(bt_array *value, const int *devices, int count) {
     for (int i = 0; i < (count ? count : 1); i++) {
         bt_array *here = count ? bti_move(value, devices[i], false) : value;
         if (add_replica(shared, here) != BT_OK) {
-            free_shared(shared);
+            bt_shared_release(shared);
             return NULL;
         }
     }
@@ -79,27 +89,21 @@ bt_shared *bti_shared_find(const void *pointer, int64_t number) {
     bti_versions_lock();
     bt_shared *shared = living;
     while (shared && (shared != pointer || shared->number != number)) shared = shared->next;
-    if (shared && atomic_load(&shared->refs) == 0) shared = NULL; /* being released by another thread */
-    bt_shared_retain(shared);
+    if (shared && !bti_owned_retain(&shared->head)) shared = NULL; /* being released by another thread */
     bti_versions_unlock();
     return shared;
 }
 
-static void release_shared(void *shared) { bt_shared_release(shared); }
-static bt_shared *own(bt_shared *shared) { return bti_scope_own(shared, release_shared); }
+static bt_shared *own(bt_shared *shared) { return bti_scope_own(&shared_class, shared); }
 
 bt_shared *bt_shared_new(bt_array *value, const char *device) {
     BTI_PUBLIC("bt_shared_new");
-    bti_error *error = bti_array_error(value);
-    if (error) {
-        (void)!bti_fail_with(error);
-        return NULL;
-    }
+    if (bti_fail_with(bti_array_error(value)) != BT_OK) return own(NULL);
     const int *devices;
     int count = bti_replica_devices(&devices), id;
     if (device) {
         bool softened;
-        if (bti_device_place(device, &id, &softened) != BT_OK) return NULL;
+        if (bti_device_place(device, &id, &softened) != BT_OK) return own(NULL);
         devices = &id;
         count = 1;
     }
@@ -108,43 +112,28 @@ bt_shared *bt_shared_new(bt_array *value, const char *device) {
 
 bt_shared *bt_shared_new_beside(const bt_shared *beside, bt_array *value) {
     BTI_PUBLIC("bt_shared_new_beside");
-    bti_error *error = bti_array_error(value);
-    if (error || !beside) {
-        (void)!(error ? bti_fail_with(error) : bti_fail(BT_INVALID_ARGUMENT, "the variable to stand beside is NULL"));
-        return NULL;
-    }
+    if (bti_fail_with(bti_array_error(value)) != BT_OK || bt_shared_status(beside) != BT_OK) return own(NULL);
     int devices[BTI_MAX_REPLICAS];
     for (int i = 0; i < beside->replica_count; i++) devices[i] = beside->replicas[i].device;
     return own(make(value, devices, beside->replica_count));
 }
 
-bt_shared *bt_shared_retain(bt_shared *shared) {
-    if (shared) atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
-    return shared;
-}
-
-void bt_shared_release(bt_shared *shared) {
-    if (!shared || atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1) return;
-    bti_versions_lock();
-    if (shared->previous)
-        shared->previous->next = shared->next;
-    else
-        living = shared->next;
-    if (shared->next) shared->next->previous = shared->previous;
-    free_shared(shared);
-    bti_versions_unlock();
+bt_shared *bt_shared_retain(bt_shared *shared) { return bti_handle_retain(&shared_class, shared, "bt_shared_retain"); }
+void bt_shared_release(bt_shared *shared) { bti_handle_release(&shared_class, shared, "bt_shared_release"); }
+bt_status bt_shared_status(const bt_shared *shared) {
+    return bti_handle_check(BTI_OWNED_SHARED, shared, "bt_shared_status");
 }
 
 void bt_shared_set_name(bt_shared *shared, const char *name) {
-    if (!shared) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_shared_set_name: the shared variable is NULL");
-        return;
-    }
+    if (bti_handle_check(BTI_OWNED_SHARED, shared, "bt_shared_set_name") != BT_OK) return;
     char *copy = name ? bti_strdup(name) : NULL;
     bti_free(shared->name);
     shared->name = copy;
 }
-const char *bt_shared_name(const bt_shared *shared) { return shared && shared->name ? shared->name : ""; }
+const char *bt_shared_name(const bt_shared *shared) {
+    if (!shared || bti_handle_check(BTI_OWNED_SHARED, shared, "bt_shared_name") != BT_OK) return "";
+    return shared->name ? shared->name : "";
+}
 
 uint64_t bti_shared_alive(void) {
     uint64_t count = 0;
@@ -156,7 +145,8 @@ uint64_t bti_shared_alive(void) {
 
 bt_array *bt_value(bt_shared *shared) {
     BTI_PUBLIC("bt_value");
-    if (!shared) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the shared variable is NULL"));
+    bti_error *error = bti_handle_error(BTI_OWNED_SHARED, shared, "bt_value");
+    if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
     BTI_RETURN(bti_array_new(bti_shared_value(shared, bti_replica())));
 }
 
@@ -183,7 +173,7 @@ bool bti_shared_refused(const bt_shared *shared, int index, const bti_node *valu
 /* --- setting ---------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value) {
-    if (!shared) return bti_fail(BT_INVALID_ARGUMENT, "the shared variable is NULL");
+    BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, shared, "bt_set"));
     bti_error *error = bti_array_error(value);
     if (error) return bti_fail_with(error);
     const bti_node *node = bti_node_of(value);

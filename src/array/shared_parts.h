@@ -20,9 +20,9 @@ typedef struct bti_shared_replica {
 } bti_shared_replica;
 
 struct bt_shared {
-    atomic_uint refs;
+    bti_owned head;
     bt_shared *previous, *next; /* all that live */
-    int64_t number;
+    int64_t number;             /* 0: not among them, a poisoned one */
     char *name;
     bti_place made; /* by which call */
     bti_loss *lost; /* why a step was taken back, until the next set tells; retained */

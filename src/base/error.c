@@ -51,7 +51,7 @@ typedef struct thread_state {
 } thread_state;
 
 static _Thread_local thread_state state;
-static bti_error out_of_memory = {1, BT_RESOURCE_EXHAUSTED, (char *)"out of host memory"};
+bti_error bti_no_memory_error = {1, BT_RESOURCE_EXHAUSTED, (char *)"out of host memory"};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -158,7 +158,7 @@ int bti_call_begin(const char *name) {
     if (state.call_depth == 0) {
         state.call_site = bti_here();
         state.call_name = name;
-        state.calls++;
+        if (!state.depth) state.calls++; /* else bti_enter has counted it */
     }
     return state.call_depth++;
 }
@@ -201,7 +201,7 @@ bti_error *bti_error_newv(bti_place place, bt_status status, const char *format,
     if (!error || !message) {
         bti_free(error);
         bti_free(message);
-        return &out_of_memory;
+        return &bti_no_memory_error;
     }
     *error = (bti_error){1, status, message};
     return error;
@@ -241,12 +241,12 @@ bti_error *bti_error_new(bt_status status, const char *format, ...) {
 }
 
 bti_error *bti_error_retain(bti_error *error) {
-    if (error && error != &out_of_memory) atomic_fetch_add_explicit(&error->refs, 1, memory_order_relaxed);
+    if (error && error != &bti_no_memory_error) atomic_fetch_add_explicit(&error->refs, 1, memory_order_relaxed);
     return error;
 }
 
 void bti_error_release(bti_error *error) {
-    if (!error || error == &out_of_memory) return;
+    if (!error || error == &bti_no_memory_error) return;
     if (atomic_fetch_sub_explicit(&error->refs, 1, memory_order_acq_rel) != 1) return;
     bti_free(error->message);
     bti_free(error);

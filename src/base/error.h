@@ -12,6 +12,8 @@ typedef struct bti_site {
 } bti_site;
 
 typedef struct bti_error bti_error;
+/* What stands in when there is no memory for an error. */
+extern bti_error bti_no_memory_error;
 
 /* The innermost place of the calling thread. */
 bti_site bti_here(void);

@@ -149,7 +149,7 @@ void *bti_owned_new(bti_owned_kind kind, size_t bytes) {
     bti_site site = bti_here();
     atomic_store_explicit(&object->word, 1, memory_order_relaxed);
     object->kind = (uint8_t)kind;
-    object->bytes = (uint16_t)bytes;
+    object->bytes = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
     object->made_file = site.file;
     object->made_line = site.line;
     return object;
@@ -194,27 +194,21 @@ void bti_owned_end(bti_owned *object, size_t readable, bti_end end, bti_site sit
 /* --- misuse ----------------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *keeping;
+    const char *name, *release;
+    const char *keeping; /* past its scope; NULL: scopes do not release it */
 } kinds[BTI_OWNED_COUNT] = {
-    [BTI_OWNED_ARRAY] = {"array", "bt_keep moves it to the scope outside, bt_assign or bt_retain keeps it longer"},
-    [BTI_OWNED_SHARED] = {"shared variable", "bt_shared_retain keeps it longer"},
-    [BTI_OWNED_FUNCTION] = {"function", "bt_function_retain keeps it longer"},
-    [BTI_OWNED_LAYER] = {"layer", "bt_layer_retain keeps it longer"},
-    [BTI_OWNED_OPTIMIZER] = {"optimizer", "bt_optimizer_retain keeps it longer"},
-    [BTI_OWNED_STRATEGY] = {"strategy", "bt_strategy_retain keeps it longer"},
-    [BTI_OWNED_REF] = {"reference", "bt_ref_retain keeps it longer"},
-    [BTI_OWNED_ACTOR] = {"actor", "bt_actor_retain keeps it longer"},
-    [BTI_OWNED_GROUP] = {"group", "bt_group_retain keeps it longer"},
+    [BTI_OWNED_ARRAY] = {"array", "bt_release",
+                         "bt_keep moves it to the scope outside, bt_assign or bt_retain keeps it longer"},
+    [BTI_OWNED_SHARED] = {"shared variable", "bt_shared_release", "bt_shared_retain keeps it longer"},
+    [BTI_OWNED_FUNCTION] = {"function", "bt_function_release", "bt_function_retain keeps it longer"},
+    [BTI_OWNED_LAYER] = {"layer", "bt_layer_release", "bt_layer_retain keeps it longer"},
+    [BTI_OWNED_OPTIMIZER] = {"optimiser", "bt_optimizer_release", "bt_optimizer_retain keeps it longer"},
+    [BTI_OWNED_STRATEGY] = {"strategy", "bt_strategy_release", "bt_strategy_retain keeps it longer"},
+    [BTI_OWNED_REF] = {"reference", "bt_ref_release", "bt_ref_retain keeps it longer"},
+    [BTI_OWNED_ACTOR] = {"actor", "bt_actor_release", "bt_actor_retain keeps it longer"},
+    [BTI_OWNED_GROUP] = {"group", "bt_group_release", "bt_group_retain keeps it longer"},
+    [BTI_OWNED_TENSORS] = {"file", "bt_tensors_close", NULL},
 };
-
-static const char *release_name(bti_owned_kind kind) {
-    static const char *const names[BTI_OWNED_COUNT] = {
-        "bt_release",          "bt_shared_release", "bt_function_release", "bt_layer_release", "bt_optimizer_release",
-        "bt_strategy_release", "bt_ref_release",    "bt_actor_release",    "bt_group_release"};
-    return names[kind];
-}
-
-const char *bti_owned_name(bti_owned_kind kind) { return kinds[kind].name; }
 
 bti_error *bti_owned_released(const bti_owned *object) {
     bti_error *known = bti_misuse_known(object);
@@ -232,10 +226,10 @@ bti_error *bti_owned_released(const bti_owned *object) {
     bti_str_addf(&text, "the %s", kinds[kind].name);
     bti_site made = {object->made_file, object->made_line};
     if (made.file) bti_str_addf(&text, " made at %s:%d", bti_site_file(made), made.line);
-    bti_str_addf(&text, "%s%s", how[end], end == BTI_END_RELEASE ? release_name(kind) : "");
+    bti_str_addf(&text, "%s%s", how[end], end == BTI_END_RELEASE ? kinds[kind].release : "");
     bti_site site = end ? (bti_site){object->released_file, object->released_line} : (bti_site){0};
     if (site.file) bti_str_addf(&text, " at %s:%d", bti_site_file(site), site.line);
-    if (end == BTI_END_SCOPE) bti_str_addf(&text, "; %s", kinds[kind].keeping);
+    if (end == BTI_END_SCOPE && kinds[kind].keeping) bti_str_addf(&text, "; %s", kinds[kind].keeping);
     bti_error *error = bti_misuse_new(object, "%s", bti_str_text(&text));
     bti_str_free(&text);
     return error;

@@ -18,6 +18,7 @@ typedef enum bti_owned_kind {
     BTI_OWNED_REF,
     BTI_OWNED_ACTOR,
     BTI_OWNED_GROUP,
+    BTI_OWNED_TENSORS,
     BTI_OWNED_COUNT
 } bti_owned_kind;
 
@@ -36,7 +37,7 @@ typedef struct bti_owned {
     atomic_uint word; /* owners; and the two bits below */
     uint8_t kind;
     atomic_uchar end; /* bti_end; when not NONE, what follows about the release is there */
-    uint16_t bytes;
+    uint16_t bytes;   /* 65535: that many or more */
     int made_line, released_line;
     const char *made_file, *released_file;
     union {
@@ -82,7 +83,5 @@ bti_error *bti_owned_released(const bti_owned *object);
 static inline bool bti_owned_is_released(const bti_owned *object) {
     return !(atomic_load_explicit(&object->word, memory_order_relaxed) & BTI_WORD_OWNERS);
 }
-/* "layer" */
-const char *bti_owned_name(bti_owned_kind kind);
 
 #endif

@@ -131,7 +131,7 @@ static int32_t *classify(bt_layer *model, bt_array *x, int64_t count) {
 static int read_back(char **argv, const char *path, const demo_digits *digits, double accuracy, bool quiet) {
     bt_layer *fresh = NULL;
     BT_ON("cpu") fresh = make_model(1);
-    if (!fresh || bt_load_model(path, fresh) != BT_OK) return cli_error(argv, "the model could not be read back");
+    if (bt_load_model(path, fresh) != BT_OK) return cli_error(argv, "the model could not be read back");
     int code = CLI_OK;
     bt_array *x = bt_cpu(digits->test_x), *y = bt_cpu(digits->test_y);
     int32_t *guesses = classify(fresh, x, digits->test_count);
@@ -180,7 +180,7 @@ static int with_devices(char **argv, bt_strategy *strategy, const options *chose
     bt_layer *model = NULL;
     if (!demo_load_digits(argv, chosen->data, &digits)) return CLI_FAILED;
     BT_STRATEGY(strategy) model = make_model(0);
-    if (!model) return cli_error(argv, "the model cannot be made");
+    if (bt_layer_status(model) != BT_OK) return cli_error(argv, "the model cannot be made");
     if (!chosen->quiet) {
         char *summary = bt_summary(model);
         printf("%lld digits to learn from, %lld held out; %d device%s\n%s\n", (long long)digits.train_count,
@@ -199,7 +199,8 @@ int cli_demo(int argc, char **argv) {
     if (!cli_settings_good(argv)) return CLI_FAILED;
     BT_SCOPE {
         bt_strategy *strategy = choose_devices(&chosen);
-        code = strategy ? with_devices(argv, strategy, &chosen) : cli_error(argv, "no devices to train on");
+        code = strategy && bt_strategy_status(strategy) == BT_OK ? with_devices(argv, strategy, &chosen)
+                                                                 : cli_error(argv, "no devices to train on");
     }
     return bt_shutdown() == BT_OK ? code : cli_error(argv, "the devices cannot be closed");
 }

@@ -128,17 +128,32 @@ bt_status bti_device_canonical(const char *text, char **long_name) {
     return *long_name ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
 }
 
+/* The handler does not hear of a device that is not there: the caller says so in its own words, or takes another. */
+static bt_status resolve_quietly(const bti_name *name, const char *text, bt_device **device) {
+    bti_error *before = bti_error_last();
+    bool quiet = bti_errors_quiet(true);
+    bt_status status = bti_registry_resolve(name, text, device);
+    bti_errors_quiet(quiet);
+    if (status == BT_OK || name->form != BTI_NAME_CONTEXT) {
+        bti_error_put_back(before);
+        return status;
+    }
+    bti_error *error = bti_error_last();
+    bti_error_tell(error);
+    bti_error_release(error);
+    bti_error_release(before);
+    return status;
+}
+
 bt_status bti_device_place(const char *text, int *id, bool *softened) {
     bti_name name;
     bt_device *device = NULL;
     *softened = false;
     BTI_TRY(bti_registry_check(0));
     BTI_TRY(bti_name_parse(text, &name));
-    if (bti_registry_resolve(&name, text, &device) == BT_OK) {
-        *id = device->id;
-        return BT_OK;
-    }
-    if (name.form == BTI_NAME_CONTEXT) return bt_error_status();
+    bt_status status = resolve_quietly(&name, text, &device);
+    if (status == BT_OK) *id = device->id;
+    if (status == BT_OK || name.form == BTI_NAME_CONTEXT) return status;
     char wanted[128];
     if (name.form == BTI_NAME_KIND && !name.remote)
         bti_name_long(name.kind, name.index, wanted, sizeof wanted);
@@ -148,7 +163,6 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
     if (!bti_flag_bool(BTI_FLAG_soft_placement))
         return bti_fail(BT_NOT_FOUND, "Error copying tensor to device: %s. %s unknown device.%s%s", wanted, wanted,
                         fault ? " " : "", fault ? fault : "");
-    bt_error_clear();
     bt_kind kind = name.form == BTI_NAME_KIND ? name.kind : name.form == BTI_NAME_OPENCL ? BT_CPU : BT_GPU;
     bti_registry_ensure(BTI_KIND(kind));
     device = bti_registry_find(kind, 0);

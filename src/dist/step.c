@@ -10,7 +10,7 @@
 #include "nn/layer.h"
 
 void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
-    if (!strategy) return;
+    if (!strategy || bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_all_reduce") != BT_OK) return;
     if (!arrays) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
         return;
@@ -233,14 +233,19 @@ static bt_status run(step *s, bt_array *x, bt_array *y) {
     return mirrored(s, x, y);
 }
 
+static bt_status check_objects(const bt_strategy *strategy, const bt_layer *model, const bt_optimizer *optimizer) {
+    if (strategy) BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_train_step"));
+    if (!model) return bti_fail(BT_INVALID_ARGUMENT, "bt_train_step: the model is NULL");
+    BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, model, "bt_train_step"));
+    return bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_train_step");
+}
+
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                         void *data, bt_array *x, bt_array *y) {
+    bt_status usable = check_objects(strategy, model, optimizer);
+    if (usable == BT_OK && !loss) usable = bti_fail(BT_INVALID_ARGUMENT, "bt_train_step: the loss is NULL");
+    if (usable != BT_OK) return bti_poison(bti_error_last());
     step s = {strategy, model, optimizer, loss, data, .parameter_count = bt_parameters(model, NULL, 0), .shards = 1};
-    if (!model || !optimizer || !loss)
-        return bti_poisonf(BT_INVALID_ARGUMENT, "bt_train_step: the %s is NULL",
-                           !model       ? "model"
-                           : !optimizer ? "optimiser"
-                                        : "loss");
     bt_array *total = NULL;
     BT_SCOPE {
         s.parameters = bti_alloc((size_t)s.parameter_count * sizeof *s.parameters);

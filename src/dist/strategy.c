@@ -26,35 +26,44 @@ static bt_status choose_devices(bt_strategy *s, const char *const *names, int co
     return BT_OK;
 }
 
-static void release(void *strategy) { bt_strategy_release(strategy); }
+static void clear(void *strategy) { (void)strategy; }
+static bt_strategy without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class strategy_class = {BTI_OWNED_STRATEGY, sizeof(bt_strategy), clear, &without_memory};
 
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
     BTI_CALL("bt_mirrored");
-    bt_strategy *s = bti_calloc(1, sizeof *s);
-    if (!s) {
-        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-        return NULL;
+    bt_strategy *s = bti_owned_new(BTI_OWNED_STRATEGY, sizeof *s);
+    if (!s) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (s && choose_devices(s, devices, count) != BT_OK) {
+        bt_strategy_release(s);
+        s = NULL;
     }
-    atomic_init(&s->refs, 1);
-    if (choose_devices(s, devices, count) != BT_OK) {
-        bti_free(s);
-        return NULL;
-    }
-    for (int i = 0; i < s->count && bti_strategy_is_even(s); i++) atomic_init(&s->share[i], 1.0 / s->count);
-    return bti_scope_own(s, release);
+    for (int i = 0; s && i < s->count && bti_strategy_is_even(s); i++) atomic_init(&s->share[i], 1.0 / s->count);
+    return bti_scope_own(&strategy_class, s);
 }
 
 bt_strategy *bt_strategy_retain(bt_strategy *strategy) {
-    if (strategy) atomic_fetch_add_explicit(&strategy->refs, 1, memory_order_relaxed);
-    return strategy;
+    return bti_handle_retain(&strategy_class, strategy, "bt_strategy_retain");
+}
+void bt_strategy_release(bt_strategy *strategy) {
+    bti_handle_release(&strategy_class, strategy, "bt_strategy_release");
+}
+bt_status bt_strategy_status(const bt_strategy *strategy) {
+    return bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_status");
 }
 
-void bt_strategy_release(bt_strategy *strategy) {
-    if (strategy && atomic_fetch_sub_explicit(&strategy->refs, 1, memory_order_acq_rel) == 1) bti_free(strategy);
+/* NULL is one device, without an error. */
+static bool is_usable(const bt_strategy *strategy, const char *name) {
+    return strategy && bti_handle_check(BTI_OWNED_STRATEGY, strategy, name) == BT_OK;
 }
-int bt_strategy_count(const bt_strategy *strategy) { return strategy ? strategy->count : 1; }
+
+int bt_strategy_count(const bt_strategy *strategy) {
+    if (!strategy) return 1;
+    return is_usable(strategy, "bt_strategy_count") ? strategy->count : 0;
+}
 bt_device *bt_strategy_device(const bt_strategy *strategy, int replica) {
-    return strategy && replica >= 0 && replica < strategy->count ? strategy->devices[replica] : NULL;
+    bool there = is_usable(strategy, "bt_strategy_device") && replica >= 0 && replica < strategy->count;
+    return there ? strategy->devices[replica] : NULL;
 }
 
 /* --- shares ----------------------------------------------------------------------------------------------------------- */
@@ -73,8 +82,8 @@ bool bti_strategy_is_even(const bt_strategy *strategy) {
 bt_status bt_strategy_set_shares(bt_strategy *strategy, const double *shares, int count) {
     BTI_CALL("bt_strategy_set_shares");
     double sum = 0;
-    if (!strategy || !shares)
-        return bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", strategy ? "list of shares" : "strategy");
+    BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_set_shares"));
+    if (!shares) return bti_fail(BT_INVALID_ARGUMENT, "the list of shares is NULL");
     if (count != strategy->count)
         return bti_fail(BT_INVALID_ARGUMENT, "%d shares for %d devices", count, strategy->count);
     for (int i = 0; i < count; i++) {
@@ -110,7 +119,7 @@ void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *count
 
 bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
     BTI_CALL("bt_strategy_set_exact");
-    if (!strategy) return bti_fail(BT_INVALID_ARGUMENT, "the strategy is NULL");
+    BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_set_exact"));
     if (exact && !bti_strategy_is_even(strategy)) {
         int other = 1;
         while (same_make(strategy->devices[0], strategy->devices[other])) other++;
@@ -135,6 +144,7 @@ static _Thread_local bt_strategy *current;
 
 static void use(bt_strategy *strategy) {
     int ids[BTI_MAX_REPLICAS];
+    if (!is_usable(strategy, "BT_STRATEGY")) strategy = NULL;
     int count = strategy ? strategy->count : 0;
     for (int i = 0; i < count; i++) ids[i] = bti_device_id(strategy->devices[i]);
     (void)bti_set_replica_devices(ids, count);
@@ -143,23 +153,31 @@ static void use(bt_strategy *strategy) {
 
 bti_strategy_guard bti_strategy_begin(bt_strategy *strategy) {
     bti_strategy_guard guard = {.before = current};
+    bti_error *error = strategy ? bti_handle_error(BTI_OWNED_STRATEGY, strategy, "BT_STRATEGY") : NULL;
+    guard.refused = error;
+    if (error) guard.on = bti_on_refused(bti_error_retain(error));
     use(strategy);
     return guard;
 }
 
-void bti_strategy_end(bti_strategy_guard *guard) { use(guard->before); }
+void bti_strategy_end(bti_strategy_guard *guard) {
+    if (guard->refused) bti_on_end(&guard->on);
+    use(guard->before);
+}
 
 bti_replica_guard bti_replica_begin(bt_strategy *strategy, int replica) {
     bt_device *device = bt_strategy_device(strategy, replica);
     bti_replica_guard guard = {.before = bti_set_replica(device ? replica : 0)};
     if (device)
         guard.on = bti_on_begin(bt_device_long_name(device), NULL, 0);
-    else if (strategy)
-        guard.on = bti_on_refused(bti_error_new(BT_INVALID_ARGUMENT,
-                                                "replica %d of a strategy over %d devices; it must be in [0, %d)",
-                                                replica, strategy->count, strategy->count));
-    else
-        guard.on = bti_on_refused(bti_error_new(BT_INVALID_ARGUMENT, "BT_REPLICA: the strategy is NULL"));
+    else {
+        bti_error *error = bti_handle_error(BTI_OWNED_STRATEGY, strategy, "BT_REPLICA");
+        guard.on =
+            bti_on_refused(error ? bti_error_retain(error)
+                                 : bti_error_new(BT_INVALID_ARGUMENT,
+                                                 "replica %d of a strategy over %d devices; it must be in [0, %d)",
+                                                 replica, strategy->count, strategy->count));
+    }
     return guard;
 }
 

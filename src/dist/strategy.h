@@ -9,7 +9,7 @@
 #define BTI_EXACT_SHARDS 8 /* that a batch is cut into in exact mode, on however many devices */
 
 struct bt_strategy {
-    atomic_uint refs;
+    bti_owned head;
     int count;
     bool exact;
     bt_device *devices[BTI_MAX_REPLICAS];

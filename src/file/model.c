@@ -22,7 +22,7 @@ static void model_free(model *m) {
 
 static bt_status model_open(model *m, const bt_layer *layer) {
     *m = (model){0};
-    if (!layer) return bti_fail(BT_INVALID_ARGUMENT, "the model is NULL");
+    BTI_TRY(bt_layer_status(layer));
     m->count = bt_parameters(layer, NULL, 0);
     size_t room = (size_t)m->count + 1;
     m->parameters = bti_calloc(room, sizeof *m->parameters);

@@ -223,11 +223,21 @@ static bt_status read_header(bt_tensors *t) {
     return status;
 }
 
+static void clear(void *object) {
+    bt_tensors *t = object;
+    bti_file_close(&t->file);
+    json_decref(t->header);
+    bti_free(t->tensors);
+    bti_free(t->by_name);
+}
+
+static const bti_handle_class tensors_class = {BTI_OWNED_TENSORS, sizeof(bt_tensors), clear, NULL};
+
 bt_status bt_tensors_open(const char *path, bt_tensors **tensors) {
     BTI_PUBLIC("bt_tensors_open");
     if (!tensors) return bti_fail(BT_INVALID_ARGUMENT, "where to put the tensors is NULL");
     *tensors = NULL;
-    bt_tensors *t = bti_calloc(1, sizeof *t);
+    bt_tensors *t = bti_owned_new(BTI_OWNED_TENSORS, sizeof *t);
     if (!t) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     bt_status status = bti_file_open(path, &t->file);
     if (status == BT_OK) status = read_header(t);
@@ -239,25 +249,23 @@ bt_status bt_tensors_open(const char *path, bt_tensors **tensors) {
     return BT_OK;
 }
 
-void bt_tensors_close(bt_tensors *t) {
-    if (!t) return;
-    bti_file_close(&t->file);
-    json_decref(t->header);
-    bti_free(t->tensors);
-    bti_free(t->by_name);
-    bti_free(t);
-}
+void bt_tensors_close(bt_tensors *t) { bti_handle_release(&tensors_class, t, "bt_tensors_close"); }
 
 /* --- asking --------------------------------------------------------------------------------------------------------- */
 
-int bt_tensors_count(const bt_tensors *t) { return t ? t->count : 0; }
+/* NULL tells nothing. */
+static bool is_open(const bt_tensors *t, const char *name) {
+    return t && bti_handle_check(BTI_OWNED_TENSORS, t, name) == BT_OK;
+}
+
+int bt_tensors_count(const bt_tensors *t) { return is_open(t, "bt_tensors_count") ? t->count : 0; }
 
 const char *bt_tensors_name(const bt_tensors *t, int index) {
-    return t && index >= 0 && index < t->count ? t->tensors[index].name : NULL;
+    return is_open(t, "bt_tensors_name") && index >= 0 && index < t->count ? t->tensors[index].name : NULL;
 }
 
 const char *bt_tensors_metadata(const bt_tensors *t, const char *key) {
-    if (!t || !key) return NULL;
+    if (!key || !is_open(t, "bt_tensors_metadata")) return NULL;
     return json_string_value(json_object_get(json_object_get(t->header, BTI_SAFETENSORS_METADATA), key));
 }
 
@@ -298,7 +306,9 @@ bt_array *bti_tensors_read(const bt_tensors *t, const bti_tensor *tensor) {
 
 bt_array *bt_tensors_get(bt_tensors *t, const char *name) {
     BTI_PUBLIC("bt_tensors_get");
-    if (!t || !name) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the %s is NULL", t ? "name" : "file"));
+    bti_error *error = bti_handle_error(BTI_OWNED_TENSORS, t, "bt_tensors_get");
+    if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
+    if (!name) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the name is NULL"));
     const bti_tensor *tensor = bti_tensors_find(t, name);
     if (!tensor)
         BTI_RETURN(bti_poisonf(BT_NOT_FOUND, "%s holds no tensor \"%s\"; it holds %d others", t->file.path,

@@ -6,6 +6,7 @@
 #include <berth/file.h>
 #include <jansson.h>
 
+#include "array/handle.h"
 #include "file/io.h"
 
 #define BTI_SAFETENSORS_MAX_HEADER 100000000u
@@ -30,6 +31,7 @@ typedef struct bti_tensor {
 } bti_tensor;
 
 struct bt_tensors {
+    bti_owned head;
     bti_file file;
     json_t *header;
     bti_tensor *tensors; /* in the order of the data */

@@ -17,30 +17,28 @@ static bt_layer *no_memory(void) {
 }
 
 bt_layer *bti_layer_new(const char *kind, bt_array *(*apply)(bt_layer *, bt_array *)) {
-    bt_layer *layer = bti_calloc(1, sizeof *layer);
+    bt_layer *layer = bti_owned_new(BTI_OWNED_LAYER, sizeof *layer);
     if (!layer) return no_memory();
-    atomic_init(&layer->refs, 1);
     layer->kind = kind;
     layer->apply = apply;
     return layer;
 }
 
-bt_layer *bt_layer_retain(bt_layer *layer) {
-    if (layer) atomic_fetch_add_explicit(&layer->refs, 1, memory_order_relaxed);
-    return layer;
-}
-
-void bt_layer_release(bt_layer *layer) {
-    if (!layer || atomic_fetch_sub_explicit(&layer->refs, 1, memory_order_acq_rel) != 1) return;
+static void clear(void *object) {
+    bt_layer *layer = object;
     for (int i = 0; i < layer->child_count; i++) bt_layer_release(layer->children[i]);
     for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) bt_shared_release(layer->own[i]);
     bti_free(layer->children);
     bti_free(layer->name);
-    bti_free(layer);
 }
 
-static void release(void *layer) { bt_layer_release(layer); }
-bt_layer *bti_layer_own(bt_layer *layer) { return bti_scope_own(layer, release); }
+static bt_layer without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class layer_class = {BTI_OWNED_LAYER, sizeof(bt_layer), clear, &without_memory};
+
+bt_layer *bti_layer_own(bt_layer *layer) { return bti_scope_own(&layer_class, layer); }
+bt_layer *bt_layer_retain(bt_layer *layer) { return bti_handle_retain(&layer_class, layer, "bt_layer_retain"); }
+void bt_layer_release(bt_layer *layer) { bti_handle_release(&layer_class, layer, "bt_layer_release"); }
+bt_status bt_layer_status(const bt_layer *layer) { return bti_handle_check(BTI_OWNED_LAYER, layer, "bt_layer_status"); }
 
 /* --- dense ------------------------------------------------------------------------------------------------------------ */
 
@@ -58,38 +56,41 @@ static bt_array *apply_dense(bt_layer *layer, bt_array *x) {
     return layer->activation ? layer->activation(y) : y;
 }
 
-/* Of poisoned ones bt_shared_new will give the cause. */
-static bool dense_fits(bt_array *weight, bt_array *bias) {
-    if (!weight || bt_peek_status(weight) != BT_OK || (bias && bt_peek_status(bias) != BT_OK)) return true;
+static bt_status check_dense(bt_array *weight, bt_array *bias) {
+    BTI_TRY(bti_fail_with(bti_array_error(weight)));
+    if (bias) BTI_TRY(bti_fail_with(bti_array_error(bias)));
     if (bt_rank(weight) != 2)
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "the weight has %d axes; it must be [in, out]", bt_rank(weight));
-    else if (bias && (bt_rank(bias) != 1 || bt_size(bias, 0) != bt_size(weight, 1)))
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "the bias has %lld elements and %d axes; it must be [out], out is %lld",
+        return bti_fail(BT_INVALID_ARGUMENT, "the weight has %d axes; it must be [in, out]", bt_rank(weight));
+    if (bias && (bt_rank(bias) != 1 || bt_size(bias, 0) != bt_size(weight, 1)))
+        return bti_fail(BT_INVALID_ARGUMENT, "the bias has %lld elements and %d axes; it must be [out], out is %lld",
                         (long long)bt_count(bias), bt_rank(bias), (long long)bt_size(weight, 1));
-    else
-        return true;
-    return false;
+    return BT_OK;
 }
 
-bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activation) {
-    BTI_CALL("bt_dense_from");
-    if (!dense_fits(weight, bias)) return NULL;
+/* With one reference, the caller's; NULL with the cause in the error record. */
+static bt_layer *make_dense(bt_array *weight, bt_array *bias, bt_activation *activation) {
+    if (check_dense(weight, bias) != BT_OK) return NULL;
     bt_layer *layer = bti_layer_new("Dense", apply_dense);
     if (!layer) return NULL;
     layer->activation = activation;
     layer->own_names[0] = "weight";
     layer->own_names[1] = "bias";
-    BT_SCOPE {
-        layer->own[0] = bt_shared_retain(bt_shared_new(weight, NULL));
-        if (bias) layer->own[1] = bt_shared_retain(bt_shared_new(bias, NULL));
+    bt_array *values[] = {weight, bias};
+    for (int i = 0; i < 2 && values[i]; i++) {
+        BT_SCOPE
+            layer->own[i] = bt_shared_retain(bt_shared_new(values[i], NULL));
+        if (bt_shared_status(layer->own[i]) != BT_OK) {
+            bt_layer_release(layer);
+            return NULL;
+        }
+        bt_shared_set_name(layer->own[i], layer->own_names[i]);
     }
-    if (layer->own[0] && (layer->own[1] || !bias)) {
-        bt_shared_set_name(layer->own[0], "weight");
-        if (bias) bt_shared_set_name(layer->own[1], "bias");
-        return bti_layer_own(layer);
-    }
-    bt_layer_release(layer);
-    return NULL;
+    return layer;
+}
+
+bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activation) {
+    BTI_CALL("bt_dense_from");
+    return bti_layer_own(make_dense(weight, bias, activation));
 }
 
 bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array *key) {
@@ -98,7 +99,8 @@ bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array 
     BT_SCOPE {
         double both = (double)in + (double)out, bound = sqrt(6.0 / (both > 0 ? both : 1));
         bt_array *weight = bt_uniform_shape(key, -bound, bound, BT_F32, BT_SHAPE(in, out));
-        layer = bt_layer_retain(bt_dense_from(weight, bt_zeros(BT_F32, out), activation));
+        if (bti_fail_with(bti_array_error(weight)) == BT_OK)
+            layer = make_dense(weight, bt_zeros(BT_F32, out), activation);
     }
     return bti_layer_own(layer);
 }
@@ -109,14 +111,15 @@ static bt_array *apply_lambda(bt_layer *layer, bt_array *x) { return layer->acti
 
 bt_layer *bt_lambda(const char *name, bt_activation *function) {
     BTI_CALL("bt_lambda");
-    if (!function) {
+    bt_layer *layer = NULL;
+    if (function)
+        layer = bti_layer_new("Function", apply_lambda);
+    else
         (void)!bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
-        return NULL;
+    if (layer) {
+        layer->activation = function;
+        layer->name = name ? bti_strdup(name) : NULL;
     }
-    bt_layer *layer = bti_layer_new("Function", apply_lambda);
-    if (!layer) return NULL;
-    layer->activation = function;
-    layer->name = name ? bti_strdup(name) : NULL;
     return bti_layer_own(layer);
 }
 
@@ -166,33 +169,33 @@ static void name_parameters(bt_layer *layer, const char *path) {
     }
 }
 
-bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
-    BTI_CALL("bt_chain");
-    if (count < 0 || (count && !layers)) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, count < 0 ? "%d layers" : "the list of %d layers is NULL", count);
-        return NULL;
-    }
-    for (int i = 0; i < count; i++) {
-        if (layers[i]) continue;
-        if (bt_error_status() == BT_OK) (void)!bti_fail(BT_INVALID_ARGUMENT, "layer %d is NULL", i + 1);
-        return NULL; /* else its maker has said why */
-    }
+static int depth_over(bt_layer *const *layers, int count) {
     int depth = 0;
     for (int i = 0; i < count; i++)
         if (layers[i]->depth >= depth) depth = layers[i]->depth + 1;
-    if (depth > BTI_LAYER_DEPTH) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT,
-                        "bt_chain: chains are nested more than %d levels deep; list the layers in one chain",
-                        BTI_LAYER_DEPTH);
-        return NULL;
+    return depth;
+}
+
+static bt_status check_chain(bt_layer *const *layers, int count) {
+    BTI_TRY(bti_check_list(layers, count, "layers"));
+    for (int i = 0; i < count; i++) {
+        if (!layers[i]) return bti_fail(BT_INVALID_ARGUMENT, "layer %d is NULL", i + 1);
+        BTI_TRY(bt_layer_status(layers[i]));
     }
-    bt_layer *chain = bti_layer_new("Chain", apply_chain);
-    if (!chain) return NULL;
-    chain->depth = depth;
+    if (depth_over(layers, count) <= BTI_LAYER_DEPTH) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT, "chains are nested more than %d levels deep; list the layers in one chain",
+                    BTI_LAYER_DEPTH);
+}
+
+bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
+    BTI_CALL("bt_chain");
+    bt_layer *chain = check_chain(layers, count) == BT_OK ? bti_layer_new("Chain", apply_chain) : NULL;
+    if (!chain) return bti_layer_own(NULL);
+    chain->depth = depth_over(layers, count);
     chain->children = bti_alloc((size_t)count * sizeof *layers);
     if (!chain->children) {
         bt_layer_release(chain);
-        return no_memory();
+        return bti_layer_own(no_memory());
     }
     for (int i = 0; i < count; i++) chain->children[chain->child_count++] = bt_layer_retain(layers[i]);
     name_parameters(chain, "");
@@ -202,7 +205,8 @@ bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
 /* --- applying --------------------------------------------------------------------------------------------------------- */
 
 bt_array *bt_apply(bt_layer *layer, bt_array *x) {
-    if (!layer) return bti_poisonf(BT_INVALID_ARGUMENT, "bt_apply: the layer is NULL");
+    bti_error *error = bti_handle_error(BTI_OWNED_LAYER, layer, "bt_apply");
+    if (error) return bti_poison(bti_error_retain(error));
     bt_array *y = NULL;
     BT_SCOPE
         y = bt_keep(layer->apply(layer, x));
@@ -246,13 +250,13 @@ int bt_parameters(const bt_layer *layer, bt_shared **parameters, int capacity) {
     parameter_walk walk = {.root = layer, .parameters = parameters, .capacity = parameters ? capacity : 0};
     if (!parameters && capacity > 0)
         (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_parameters: the list for %d parameters is NULL", capacity);
-    if (layer) walk_parameters(layer, &walk);
+    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_parameters") == BT_OK) walk_parameters(layer, &walk);
     return walk.count;
 }
 
 int64_t bt_parameter_count(const bt_layer *layer) {
     parameter_walk walk = {.root = layer};
-    if (layer) walk_parameters(layer, &walk);
+    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_parameter_count") == BT_OK) walk_parameters(layer, &walk);
     return walk.numbers;
 }
 
@@ -270,7 +274,7 @@ static bool map_own(mapping *m, const bt_layer *from, bt_layer *to) {
         if (!from->own[i]) continue;
         BT_SCOPE
             to->own[i] = bt_shared_retain(bt_shared_new(m->fn(bt_value(from->own[i]), m->data), NULL));
-        if (!to->own[i]) return false;
+        if (bt_shared_status(to->own[i]) != BT_OK) return false;
         bt_shared_set_name(to->own[i], bt_shared_name(from->own[i]));
     }
     return true;
@@ -299,14 +303,12 @@ static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
 }
 
 bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer) {
-    if (layer && fn) {
-        mapping m = {.fn = fn, .data = data};
-        bt_layer *copy = map_tree(&m, layer);
-        bti_vec_free(&m.from);
-        bti_vec_free(&m.to);
-        return bti_layer_own(copy);
-    }
-    BTI_CALL("bt_fmap");
-    (void)!bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", layer ? "function" : "layer");
-    return NULL;
+    bt_status status = bti_handle_check(BTI_OWNED_LAYER, layer, "bt_fmap");
+    if (status == BT_OK && !fn) status = bti_fail(BT_INVALID_ARGUMENT, "bt_fmap: the function is NULL");
+    if (status != BT_OK) return bti_layer_own(NULL);
+    mapping m = {.fn = fn, .data = data};
+    bt_layer *copy = map_tree(&m, layer);
+    bti_vec_free(&m.from);
+    bti_vec_free(&m.to);
+    return bti_layer_own(copy);
 }

@@ -3,13 +3,14 @@
 #define BTI_NN_LAYER_H
 
 #include <berth/nn.h>
-#include <stdatomic.h>
+
+#include "array/handle.h"
 
 #define BTI_LAYER_DEPTH 200
 #define BTI_LAYER_PARAMETERS 2 /* of its own, at most */
 
 struct bt_layer {
-    atomic_uint refs;
+    bti_owned head;
     const char *kind; /* "Dense", "Chain", ... */
     char *name;       /* of a function given by the user; else NULL */
     bt_array *(*apply)(bt_layer *layer, bt_array *x);
@@ -23,7 +24,7 @@ struct bt_layer {
 
 /* A layer without children, with one reference, the caller's; NULL when memory is short (in the error record). */
 bt_layer *bti_layer_new(const char *kind, bt_array *(*apply)(bt_layer *, bt_array *));
-/* Gives the caller's reference to the innermost scope; returns the layer. NULL stays NULL. */
+/* Gives the caller's reference to the innermost scope; returns the layer. NULL: a layer poisoned by the error record. */
 bt_layer *bti_layer_own(bt_layer *layer);
 /* Where a model takes its input and, as far as its parameters tell, gives its output. */
 typedef struct bti_layer_ends {

@@ -17,27 +17,40 @@ typedef struct state {
 } state;
 
 struct bt_optimizer {
-    atomic_uint refs;
+    bti_owned head;
     rule rule;
     double rate, beta1, beta2, epsilon; /* beta1 is momentum's */
     _Atomic(state *) states;            /* a list that only grows, at its head: any thread may read it meanwhile */
 };
 
-static void release(void *optimizer) { bt_optimizer_release(optimizer); }
+static void free_state(state *s) {
+    for (int k = 0; k < STATES; k++) bt_shared_release(s->shared[k]);
+    bt_shared_release(s->parameter);
+    bti_free(s);
+}
+
+static void clear(void *object) {
+    bt_optimizer *optimizer = object;
+    for (state *s = atomic_load(&optimizer->states), *next; s; s = next) {
+        next = s->next;
+        free_state(s);
+    }
+}
+
+static bt_optimizer without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class optimizer_class = {BTI_OWNED_OPTIMIZER, sizeof(bt_optimizer), clear, &without_memory};
 
 static bt_optimizer *make(rule r, double rate, double beta1, double beta2, double epsilon) {
-    bt_optimizer *o = bti_calloc(1, sizeof *o);
-    if (!o) {
+    bt_optimizer *o = bti_owned_new(BTI_OWNED_OPTIMIZER, sizeof *o);
+    if (o) {
+        o->rule = r;
+        o->rate = rate;
+        o->beta1 = beta1;
+        o->beta2 = beta2;
+        o->epsilon = epsilon;
+    } else
         (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-        return NULL;
-    }
-    atomic_init(&o->refs, 1);
-    o->rule = r;
-    o->rate = rate;
-    o->beta1 = beta1;
-    o->beta2 = beta2;
-    o->epsilon = epsilon;
-    return bti_scope_own(o, release);
+    return bti_scope_own(&optimizer_class, o);
 }
 
 bt_optimizer *bt_sgd(double rate) { return make(SGD, rate, 0, 0, 0); }
@@ -47,23 +60,13 @@ bt_optimizer *bt_adam(double rate, double beta1, double beta2, double epsilon) {
 }
 
 bt_optimizer *bt_optimizer_retain(bt_optimizer *optimizer) {
-    if (optimizer) atomic_fetch_add_explicit(&optimizer->refs, 1, memory_order_relaxed);
-    return optimizer;
+    return bti_handle_retain(&optimizer_class, optimizer, "bt_optimizer_retain");
 }
-
-static void free_state(state *s) {
-    for (int k = 0; k < STATES; k++) bt_shared_release(s->shared[k]);
-    bt_shared_release(s->parameter);
-    bti_free(s);
-}
-
 void bt_optimizer_release(bt_optimizer *optimizer) {
-    if (!optimizer || atomic_fetch_sub_explicit(&optimizer->refs, 1, memory_order_acq_rel) != 1) return;
-    for (state *s = atomic_load(&optimizer->states), *next; s; s = next) {
-        next = s->next;
-        free_state(s);
-    }
-    bti_free(optimizer);
+    bti_handle_release(&optimizer_class, optimizer, "bt_optimizer_release");
+}
+bt_status bt_optimizer_status(const bt_optimizer *optimizer) {
+    return bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_status");
 }
 
 /* --- states ----------------------------------------------------------------------------------------------------------- */
@@ -85,7 +88,7 @@ static bt_status add_state(bt_optimizer *optimizer, bt_shared *parameter) {
         BT_SCOPE
             s->shared[k] = bt_shared_retain(
                 bt_shared_new_beside(parameter, k == 2 ? bt_zeros(BT_F64) : bt_zeros_like(bt_value(parameter))));
-        made = s->shared[k];
+        made = bt_shared_status(s->shared[k]) == BT_OK;
     }
     s->next = atomic_load(&optimizer->states);
     while (made && !find_state(s->next, parameter)) /* another thread may have been faster */
@@ -156,11 +159,12 @@ static bt_status collect(bt_optimizer *o, bt_shared *const *parameters, bt_array
 static bt_status check_step(const bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads,
                             int count) {
     BTI_CALL("bt_optimizer_step");
-    if (!optimizer) return bti_fail(BT_INVALID_ARGUMENT, "the optimiser is NULL");
+    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_step"));
     if (count < 0) return bti_fail(BT_INVALID_ARGUMENT, "%d parameters", count);
     if (count && (!parameters || !grads))
         return bti_fail(BT_INVALID_ARGUMENT, "the list of %s is NULL", parameters ? "gradients" : "parameters");
     for (int i = 0; i < count; i++) {
+        BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, parameters[i], "bt_optimizer_step"));
         BTI_TRY(bti_shared_check_gradient(parameters[i], grads[i]));
         BTI_TRY(bti_shared_check_place(parameters[i], grads[i], "grad", "the gradient of"));
     }

@@ -45,10 +45,7 @@ static void add_layer(bti_str *text, const bt_layer *layer, int depth, const cha
 }
 
 char *bt_summary(const bt_layer *layer) {
-    if (!layer) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_summary: the layer is NULL");
-        return NULL;
-    }
+    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_summary") != BT_OK) return NULL;
     bti_str text = {0};
     add_layer(&text, layer, 0, "");
     char *taken = bti_str_take(&text);

@@ -12,10 +12,9 @@
 #include "task/process.h"
 
 struct bt_ref {
-    atomic_uint refs;
+    bti_owned head;
     uint64_t runtime; /* the one that it is of */
     void *held;       /* NULL: poisoned */
-    bti_error *error;
 };
 struct bt_actor {
     bt_ref ref;
@@ -102,54 +101,55 @@ double bt_resource_free(const char *name) { return resource(name, true); }
 
 /* --- handles ----------------------------------------------------------------------------------------------------------- */
 
-static void release(void *handle) {
-    bt_ref *ref = handle;
-    if (!ref || atomic_fetch_sub(&ref->refs, 1) != 1) return;
+static void clear(void *handle) {
+    const bt_ref *ref = handle;
     VISIT(v);
     if (ref->held && v.inside && ref->runtime == runtime) engine->release(ref->held);
-    bti_error_release(ref->error);
-    bti_free(ref);
 }
 
-static void *retain(void *handle) {
-    bt_ref *ref = handle;
-    if (ref) atomic_fetch_add(&ref->refs, 1);
-    return ref;
-}
+static bt_ref no_ref = {.head = BTI_NO_MEMORY};
+static bt_actor no_actor = {.ref.head = BTI_NO_MEMORY};
+static bt_group no_group = {.ref.head = BTI_NO_MEMORY};
+static const bti_handle_class ref_class = {BTI_OWNED_REF, sizeof(bt_ref), clear, &no_ref};
+static const bti_handle_class actor_class = {BTI_OWNED_ACTOR, sizeof(bt_actor), clear, &no_actor};
+static const bti_handle_class group_class = {BTI_OWNED_GROUP, sizeof(bt_group), clear, &no_group};
 
-/* Of what the engine gave; poisoned with the error record when that is NULL. */
-static void *handle_of(void *held) {
-    bt_ref *ref = bti_calloc(1, sizeof *ref);
-    if (!ref) {
-        if (held) engine->release(held);
-        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), NULL;
+/* Of what the engine gave; poisoned by the error record when that is NULL. */
+static void *own(const bti_handle_class *class, void *held) {
+    bt_ref *ref = held ? bti_owned_new(class->kind, class->bytes) : NULL;
+    if (ref) {
+        ref->runtime = runtime;
+        ref->held = held;
+    } else if (held) {
+        engine->release(held);
+        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     }
-    atomic_init(&ref->refs, 1);
-    ref->runtime = runtime;
-    ref->held = held;
-    if (!held) ref->error = bti_error_last();
-    return bti_scope_own(ref, release);
+    return bti_scope_own(class, ref);
 }
+
+static bt_ref *ref_of(void *held) { return own(&ref_class, held); }
+static bt_actor *actor_of(void *held) { return own(&actor_class, held); }
+static bt_group *handle_of(void *held) { return own(&group_class, held); }
 
 /* Inside of the engine. NULL with the cause in the error record. */
 static void *held_by(const void *handle, const char *what) {
     const bt_ref *ref = handle;
     if (!ref) return (void)bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", what), NULL;
-    if (ref->error) return (void)bti_fail_with(ref->error), NULL;
+    if (bti_fail_with(bti_owned_error(&ref->head, (bti_owned_kind)ref->head.kind)) != BT_OK) return NULL;
     if (engine && ref->runtime == runtime && !atomic_load(&ending)) return ref->held;
     return (void)bti_fail(BT_FAILED_PRECONDITION, "the runtime of this %s was shut down", what), NULL;
 }
 
-bt_ref *bt_ref_retain(bt_ref *ref) { return retain(ref); }
-void bt_ref_release(bt_ref *ref) { release(ref); }
-bt_actor *bt_actor_retain(bt_actor *actor) { return retain(actor); }
-void bt_actor_release(bt_actor *actor) { release(actor); }
-bt_group *bt_group_retain(bt_group *group) { return retain(group); }
-void bt_group_release(bt_group *group) { release(group); }
+bt_ref *bt_ref_retain(bt_ref *ref) { return bti_handle_retain(&ref_class, ref, "bt_ref_retain"); }
+void bt_ref_release(bt_ref *ref) { bti_handle_release(&ref_class, ref, "bt_ref_release"); }
+bt_actor *bt_actor_retain(bt_actor *actor) { return bti_handle_retain(&actor_class, actor, "bt_actor_retain"); }
+void bt_actor_release(bt_actor *actor) { bti_handle_release(&actor_class, actor, "bt_actor_release"); }
+bt_group *bt_group_retain(bt_group *group) { return bti_handle_retain(&group_class, group, "bt_group_retain"); }
+void bt_group_release(bt_group *group) { bti_handle_release(&group_class, group, "bt_group_release"); }
 
 void *bti_ref_held(const bt_ref *ref) { return ref->held; }
 void *bti_actor_held(const bt_actor *actor) { return actor->ref.held; }
-bt_actor *bti_actor_of(void *held) { return handle_of(held); }
+bt_actor *bti_actor_of(void *held) { return actor_of(held); }
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
@@ -183,8 +183,8 @@ bt_status bti_check_value(const bt_item_value *value, const char *what) {
 bt_ref *bti_put(const bt_item_value *value) {
     BTI_CALL("bt_put");
     VISIT(v);
-    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
-    return handle_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
+    if (!v.inside) return (void)no_runtime(), ref_of(NULL);
+    return ref_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
@@ -212,24 +212,24 @@ bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options,
                    int count) {
     BTI_CALL((options ? "bt_remote_with" : "bt_remote"));
     VISIT(v);
-    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
-    return handle_of(call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
+    if (!v.inside) return (void)no_runtime(), ref_of(NULL);
+    return ref_of(call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
 }
 
 bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
                     int count) {
     BTI_CALL((options ? "bt_actor_new_with" : "bt_actor_new"));
     VISIT(v);
-    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
-    return handle_of(call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
+    if (!v.inside) return (void)no_runtime(), actor_of(NULL);
+    return actor_of(call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
 }
 
 bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
                    const bt_item_value *arguments, int count) {
     BTI_CALL((options ? "bt_method_with" : "bt_method"));
     VISIT(v);
-    if (!v.inside) return (void)no_runtime(), handle_of(NULL);
-    return handle_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
+    if (!v.inside) return (void)no_runtime(), ref_of(NULL);
+    return ref_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
 }
 
 static const bt_remote_entry *entry_of(const char *module, const char *name) {
@@ -272,7 +272,7 @@ bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, doub
 static int count_done(bt_ref *const *refs, int count, bool *ready) {
     int done = 0;
     for (int i = 0; i < count; i++) {
-        bool is = refs[i]->error || engine->is_done(refs[i]->held);
+        bool is = refs[i]->head.error || engine->is_done(refs[i]->held);
         if (ready) ready[i] = is;
         done += is;
     }
@@ -288,7 +288,7 @@ int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double
         return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_wait_refs: %d of %d references are wanted", wanted, count), -1;
     bt_status status = BT_OK;
     for (int i = 0; i < count && status == BT_OK; i++) {
-        if (refs[i] && refs[i]->error) continue; /* poisoned: done */
+        if (refs[i] && !bti_owned_is_released(&refs[i]->head) && refs[i]->head.error) continue; /* poisoned: done */
         if (!held_by(refs[i], "reference"))
             status = bt_error_status();
         else if (!engine->is_done(refs[i]->held) && !bti_vec_push(&pending, refs[i]->held))
@@ -322,7 +322,7 @@ bt_actor *bt_actor_find(const char *name) {
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), NULL;
     void *held = engine->actor_find(name);
-    return held ? handle_of(held) : NULL;
+    return held ? actor_of(held) : NULL;
 }
 
 bt_status bt_actor_kill(bt_actor *actor) {

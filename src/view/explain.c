@@ -69,10 +69,7 @@ char *bt_explain(bt_array *x) {
 char *bt_explain_function_as(bt_function *function, bt_array *const *arguments, int argument_count,
                              bt_explain_form form) {
     BTI_PUBLIC("bt_explain_function_as");
-    if (!function) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
-        return NULL;
-    }
+    if (bti_handle_check(BTI_OWNED_FUNCTION, function, "bt_explain_function_as") != BT_OK) return NULL;
     int count = bti_function_outputs(function);
     bt_array **outputs = bti_calloc((size_t)count, sizeof *outputs);
     if (!outputs) {

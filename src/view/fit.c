@@ -214,7 +214,7 @@ static bt_status add_call(foreseen *of, bt_function *f, bt_array *const *argumen
 }
 
 static bt_status check_call(const bt_function *f, int argument_count) {
-    if (!f) return bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_peak_call"));
     if (argument_count == f->input_count) return BT_OK;
     return bti_fail(BT_INVALID_ARGUMENT, "the function takes %d arguments, not %d", f->input_count, argument_count);
 }
