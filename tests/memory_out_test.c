@@ -163,7 +163,7 @@ static void more_than_there_is_is_refused(void **state) {
                 FAILS(bt_block(bt_add(bt_full(1, BT_F32, i < 0 ? total / 4 + 1 : sizes[i]), bt_num(0))),
                       BT_RESOURCE_EXHAUSTED, with_name("out of memory on %s", one_name));
         BT_SCOPE {
-            FAILS(bt_block(bt_neg(bt_full(1, BT_I8, INT64_MAX))), BT_RESOURCE_EXHAUSTED);
+            FAILS(bt_block(bt_neg(bt_full(1, BT_I8, INT64_MAX - 1))), BT_RESOURCE_EXHAUSTED);
             FAILS(bt_block(bt_full(1, BT_F32, INT64_MAX)), BT_INVALID_ARGUMENT); /* of 2^65 bytes */
             FAILS(bt_block(bt_full(1, BT_F32, (int64_t)1 << 32, (int64_t)1 << 32)), BT_INVALID_ARGUMENT);
         }
