@@ -382,14 +382,14 @@ static void lists(void **state) {
             bt_gpu_all(pair, count);
             bt_cpu_all(pair, count);
             assert_null(bt_explain_all(pair, count));
-            assert_null(bt_function_new(pair, count, pair, 1, NULL, 0));
-            assert_null(bt_function_new(pair, 0, pair, count, NULL, 0));
-            assert_null(bt_function_new(pair, 0, pair, 1, NULL, count));
+            FAILS(bt_function_status(bt_function_new(pair, count, pair, 1, NULL, 0)), BT_INVALID_ARGUMENT);
+            FAILS(bt_function_status(bt_function_new(pair, 0, pair, count, NULL, 0)), BT_INVALID_ARGUMENT);
+            FAILS(bt_function_status(bt_function_new(pair, 0, pair, 1, NULL, count)), BT_INVALID_ARGUMENT);
             FAILS(bt_peak_all(pair, 1, peaks, &peak_count), BT_INVALID_ARGUMENT);
             FAILS(bt_peak_all(pair, count, peaks, &(int){1}), BT_INVALID_ARGUMENT);
             assert_null(bt_peak_text(peaks, count));
             assert_null(bt_device_list_text(NULL, count, false));
-            assert_null(bt_mirrored(NULL, count));
+            FAILS(bt_strategy_status(bt_mirrored(NULL, count)), BT_INVALID_ARGUMENT);
             FAILS(bt_save("/tmp/berth-never", NULL, pair, count, NULL), BT_INVALID_ARGUMENT);
             bt_memory_info memory_info = {.size = 0};
             FAILS(bt_memory(device("cpu"), &memory_info), BT_INVALID_ARGUMENT);

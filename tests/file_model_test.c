@@ -59,8 +59,8 @@ static void damage_changes_nothing(void **state) {
         }
         expect_equal_models(other, before);
         expect_error(bt_load_model(path_of("absent"), other), BT_NOT_FOUND, "absent");
-        expect_error(bt_load_model(path_of("model"), NULL), BT_INVALID_ARGUMENT, "model is NULL");
-        expect_error(bt_save_model(path_of("model"), NULL), BT_INVALID_ARGUMENT, "model is NULL");
+        expect_error(bt_load_model(path_of("model"), NULL), BT_INVALID_ARGUMENT, "the layer is NULL");
+        expect_error(bt_save_model(path_of("model"), NULL), BT_INVALID_ARGUMENT, "the layer is NULL");
     }
 }
 

@@ -84,6 +84,7 @@ static void operations(void **state) {
         ARRAY(bt_cosh, bt_cosh(NULL));
         ARRAY(bt_tanh, bt_tanh(NULL));
         ARRAY(bt_erf, bt_erf(NULL));
+        ARRAY(bt_erfc, bt_erfc(NULL));
         ARRAY(bt_erfinv, bt_erfinv(NULL));
         ARRAY(bt_logical_not, bt_logical_not(NULL));
         ARRAY(bt_bit_not, bt_bit_not(NULL));
@@ -443,6 +444,11 @@ static void tasks(void **state) {
     ERROR(bt_get, bt_get(NULL, &number));
     ERROR(bt_get_within, bt_get_within(NULL, 1, &number));
     ERROR(bt_remote, bt_remote(nothing));
+    ERROR(bt_layer_status, bt_layer_status(NULL));
+    ERROR(bt_optimizer_status, bt_optimizer_status(NULL));
+    ERROR(bt_shared_status, bt_shared_status(NULL));
+    ERROR(bt_function_status, bt_function_status(NULL));
+    ERROR(bt_strategy_status, bt_strategy_status(NULL));
     ERROR(bt_remote_with, bt_remote_with(BT_OPTIONS(.num_cpus = 1), nothing));
     ERROR(bt_remote_named, bt_remote_named(NULL, "nothing", NULL, NULL, 0));
     ERROR(bt_actor_new, bt_actor_new(nothing));
