@@ -86,7 +86,7 @@ static void use_flags(const char *label) {
 
 static unsigned one_in(bool slow) {
     const char *told = getenv("BERTH_TEST_ONE_IN");
-    int count = told ? atoi(told) : slow && !getenv("BERTH_TEST_LONG") ? 200 : 1;
+    int count = told ? atoi(told) : slow && !getenv("BERTH_TEST_LONG") ? 1000 : 1;
     return count > 1 ? (unsigned)count : 1;
 }
 

@@ -7,7 +7,7 @@
 static uint64_t crossed(void) {
     uint64_t bytes = 0;
     for (int i = 0; i < 4; i++) {
-        char name[8];
+        char name[24];
         snprintf(name, sizeof name, "gpu:%d", i);
         bytes += memory(name).copied_in;
     }

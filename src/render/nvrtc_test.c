@@ -139,7 +139,7 @@ static void kernels_written(void **state) {
 }
 
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = test_is_long() ? 200 : 20;
+    unsigned long long from = 0, to = test_is_long() ? 200 : 8;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {
@@ -189,7 +189,7 @@ static void programs_recorded(void **state) {
     }
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
     size_t count = (size_t)ftell(file) / sizeof(recorded_program), kernels = 0;
-    uint64_t share = test_is_long() ? 1 : 96;
+    uint64_t share = test_is_long() ? 1 : 200;
     recorded_program *programs = malloc(count * sizeof *programs);
     assert_non_null(programs);
     rewind(file);
