@@ -71,6 +71,40 @@ static void exit_codes(void **state) {
         if (run("", wrong[i]) != 64) fail_msg("berth run %s: not 64, and:\n%s", wrong[i], output);
 }
 
+/* --- released ---------------------------------------------------------------------------------------------------------- */
+
+static void tells_of_release(int line) {
+    char text[100];
+    snprintf(text, sizeof text, "released by bt_lease_release at lease_test.c:%d", line);
+    if (!strstr(bt_error_text(), "the lease made at lease_test.c:") || !strstr(bt_error_text(), text))
+        fail_msg("not released at line %d: %s", line, bt_error_text());
+    assert_int_equal(bt_error_status(), BT_INVALID_ARGUMENT);
+    bt_error_clear();
+}
+
+static void released_leases_are_refused(void **state) {
+    bt_lease *lease = bt_lease_take(BT_LEASE(.num_gpus = 2));
+    int ids[2] = {7, 7};
+    assert_non_null(lease);
+    bt_lease_release(lease);
+    int line = __LINE__ - 1;
+    bt_error_clear();
+    assert_int_equal(bt_lease_gpus(lease, ids, 2), 0);
+    tells_of_release(line);
+    assert_int_equal(ids[0], 7);
+    assert_string_equal(bt_lease_mask(lease), "");
+    tells_of_release(line);
+    bt_lease *other = bt_lease_take(BT_LEASE(.num_gpus = GPUS));
+    assert_non_null(other);
+    bt_lease_release(lease);
+    tells_of_release(line);
+    for (int g = 0; g < GPUS; g++) assert_int_equal(count_of(g, "holders"), 1); /* a release too many took none */
+    bt_lease_release(other);
+    for (int g = 0; g < GPUS; g++) assert_int_equal(count_of(g, "holders"), 0);
+    bt_lease_release(NULL);
+    assert_int_equal(bt_error_status(), BT_OK);
+}
+
 /* --- free and not free ------------------------------------------------------------------------------------------------- */
 
 static void who_holds_is_named(void **state) {
@@ -301,6 +335,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_program_sees_its_gpus_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_share_limits_gpus_and_nothing_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exit_codes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(released_leases_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_holds_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shares_fit_wherever_memory_is_free, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shares_go_where_the_least_is_left, set_up, tear_down),

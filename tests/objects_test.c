@@ -222,6 +222,25 @@ static void files_too(void **state) {
     close(file);
 }
 
+static void profiles_too(void **state) {
+    fresh("");
+    bt_profile *profile = bt_profile_start();
+    const char *made = HERE(-1);
+    assert_non_null(profile);
+    OK(bt_profile_stop(profile, NULL, NULL));
+    char text[256], *table = text;
+    snprintf(text, sizeof text, "was released by bt_profile_stop at %s", HERE(-2));
+    FAILS(bt_profile_stop(profile, NULL, &table), BT_INVALID_ARGUMENT, HERE(0), "the profile made at", made, text);
+    assert_null(table);
+    FAILS(bt_profile_stop(NULL, NULL, NULL), BT_INVALID_ARGUMENT, "the profile is NULL");
+    bt_profile *other = bt_profile_start(); /* recording goes on as often as it began */
+    FAILS(bt_profile_stop(profile, NULL, NULL), BT_INVALID_ARGUMENT, text);
+    bt_release(bt_add(bt_ones(BT_F32, 2), bt_num(1)));
+    OK(bt_profile_stop(other, NULL, &table));
+    assert_non_null(table);
+    bt_free(table);
+}
+
 /* --- strict mode -------------------------------------------------------------------------------------------------------------- */
 
 static int heard;
@@ -270,10 +289,15 @@ static void a_mistake_is_heard_of_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_layer_carries_its_cause),    cmocka_unit_test(a_variable_carries_its_cause),
-        cmocka_unit_test(a_function_carries_its_cause), cmocka_unit_test(a_strategy_carries_its_cause),
-        cmocka_unit_test(released_objects_are_refused), cmocka_unit_test(parts_go_with_the_whole),
-        cmocka_unit_test(a_release_too_many_is_borne),  cmocka_unit_test(files_too),
+        cmocka_unit_test(a_layer_carries_its_cause),
+        cmocka_unit_test(a_variable_carries_its_cause),
+        cmocka_unit_test(a_function_carries_its_cause),
+        cmocka_unit_test(a_strategy_carries_its_cause),
+        cmocka_unit_test(released_objects_are_refused),
+        cmocka_unit_test(parts_go_with_the_whole),
+        cmocka_unit_test(a_release_too_many_is_borne),
+        cmocka_unit_test(files_too),
+        cmocka_unit_test(profiles_too),
         cmocka_unit_test(a_mistake_is_heard_of_once),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "array/handle.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/quote.h"
@@ -15,13 +16,32 @@
 
 enum { LOOK_MS = 20, GATE_MS = 1, GATE_PATIENCE_S = 10, TELL_AFTER_S = 1 };
 
+typedef struct leased {
+    int id;
+    bti_lease_file file;
+} leased;
+
 struct bt_lease {
+    bti_owned head;
     pid_t owner;
     int count;
-    int ids[BTI_LEASE_MOST_GPUS];
-    bti_lease_file files[BTI_LEASE_MOST_GPUS];
+    leased *gpus; /* apart: the memory of a released lease is kept for a while */
     bti_str mask;
 };
+
+static void clear(void *object) {
+    bt_lease *lease = object;
+    bool own = lease->owner == getpid();
+    for (int i = 0; i < lease->count; i++) {
+        if (own)
+            bti_lease_file_close(&lease->gpus[i].file);
+        else
+            close(lease->gpus[i].file.file);
+    }
+    bti_free(lease->gpus);
+    bti_str_free(&lease->mask);
+}
+static const bti_handle_class lease_class = {BTI_OWNED_LEASE, sizeof(bt_lease), clear, NULL};
 
 typedef struct taking {
     int wanted;
@@ -288,8 +308,7 @@ static void move_into(bt_lease *lease, taking *t, bool inherit) {
         bti_lease_drop_ticket(&t->files[i]);
         if (inherit) fcntl(t->files[i].file, F_SETFD, 0);
         bti_str_addf(&lease->mask, "%s%s", lease->count ? "," : "", t->gpus[i].entry);
-        lease->ids[lease->count] = t->gpus[i].id;
-        lease->files[lease->count++] = t->files[i];
+        lease->gpus[lease->count++] = (leased){t->gpus[i].id, t->files[i]};
         t->files[i].file = -1;
     }
 }
@@ -304,8 +323,10 @@ bt_lease *(bt_lease_take)(const bt_lease_options *options) {
     bt_lease_options known;
     if (bti_options_take(&layout, "bt_lease_take", options, &known) != BT_OK) return NULL;
     taking *t = bti_calloc(1, sizeof *t);
-    bt_lease *lease = bti_calloc(1, sizeof *lease);
-    bt_status status = t && lease ? read_options(t, &known) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_lease *lease = bti_owned_new(BTI_OWNED_LEASE, sizeof *lease);
+    if (lease) lease->gpus = bti_calloc(BTI_LEASE_MOST_GPUS, sizeof *lease->gpus);
+    bt_status status =
+        t && lease && lease->gpus ? read_options(t, &known) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     if (t && status == BT_OK) status = take(t);
     if (t && status == BT_OK) {
         move_into(lease, t, known.inherit);
@@ -318,22 +339,14 @@ bt_lease *(bt_lease_take)(const bt_lease_options *options) {
 }
 
 int bt_lease_gpus(const bt_lease *lease, int *ids, int capacity) {
-    if (!lease) return 0;
-    for (int i = 0; ids && i < lease->count && i < capacity; i++) ids[i] = lease->ids[i];
+    if (!lease || bti_handle_check(BTI_OWNED_LEASE, lease, "bt_lease_gpus") != BT_OK) return 0;
+    for (int i = 0; ids && i < lease->count && i < capacity; i++) ids[i] = lease->gpus[i].id;
     return lease->count;
 }
 
-const char *bt_lease_mask(const bt_lease *lease) { return lease ? bti_str_text(&lease->mask) : ""; }
-
-void bt_lease_release(bt_lease *lease) {
-    if (!lease) return;
-    bool own = lease->owner == getpid();
-    for (int i = 0; i < lease->count; i++) {
-        if (own)
-            bti_lease_file_close(&lease->files[i]);
-        else
-            close(lease->files[i].file);
-    }
-    bti_str_free(&lease->mask);
-    bti_free(lease);
+const char *bt_lease_mask(const bt_lease *lease) {
+    if (!lease || bti_handle_check(BTI_OWNED_LEASE, lease, "bt_lease_mask") != BT_OK) return "";
+    return bti_str_text(&lease->mask);
 }
+
+void bt_lease_release(bt_lease *lease) { bti_handle_release(&lease_class, lease, "bt_lease_release"); }

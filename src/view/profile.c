@@ -10,6 +10,7 @@
 #define ROWS_SHOWN 24
 
 struct bt_profile {
+    bti_owned head;
     uint64_t since;
 };
 
@@ -252,10 +253,16 @@ void bti_profile_text(bti_str *text, const bti_trace_log *log) {
 
 /* --- the public face ------------------------------------------------------------------------------------------------ */
 
+static void clear(void *profile) {
+    (void)profile;
+    if (!bti_device_forked()) bti_trace_stop();
+}
+static const bti_handle_class profile_class = {BTI_OWNED_PROFILE, sizeof(bt_profile), clear, NULL};
+
 bt_profile *bt_profile_start(void) {
     BTI_PUBLIC("bt_profile_start");
     if (bti_device_check_fork() != BT_OK) return NULL;
-    bt_profile *profile = bti_calloc(1, sizeof *profile);
+    bt_profile *profile = bti_owned_new(BTI_OWNED_PROFILE, sizeof *profile);
     if (!profile) {
         (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
         return NULL;
@@ -273,14 +280,13 @@ bt_profile *bt_profile_start(void) {
 bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **text) {
     BTI_PUBLIC("bt_profile_stop");
     if (text) *text = NULL;
-    if (!profile) return bti_fail(BT_INVALID_ARGUMENT, "the profile is NULL");
-    if (bti_device_forked()) bti_free(profile);
+    BTI_TRY(bti_handle_check(BTI_OWNED_PROFILE, profile, "bt_profile_stop"));
+    if (bti_device_forked()) bti_handle_release(&profile_class, profile, "bt_profile_stop");
     BTI_TRY(bti_device_check_fork());
     bt_synchronize();
     bti_trace_log log;
     bool collected = bti_trace_collect(profile->since, &log);
-    bti_trace_stop();
-    bti_free(profile);
+    bti_handle_release(&profile_class, profile, "bt_profile_stop");
     if (!collected) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     bt_status status = trace_file ? bti_trace_write(&log, trace_file) : BT_OK;
     if (text) {
