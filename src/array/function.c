@@ -42,6 +42,9 @@ static bool visit(node_list *all, bti_node *node, uint64_t mark) {
     return bti_vec_push(all, node);
 }
 
+/* Each call reads variables anew. */
+static bool passes(const bti_node *node) { return node->op != BTI_OP_value; }
+
 /* Everything that outputs and updates are made of, done or not, in recorded order. Under the graph lock. */
 static bool reach_all(const bt_function *f, node_list *all) {
     uint64_t mark = bti_next_mark();
@@ -51,7 +54,7 @@ static bool reach_all(const bt_function *f, node_list *all) {
         if (!visit(all, f->updates[i], mark)) return false;
     for (size_t next = 0; next < all->count; next++) {
         const bti_node *node = all->items[next];
-        for (int i = 0; i < node->input_count && node->op != BTI_OP_value; i++) /* each call reads variables anew */
+        for (int i = 0; i < node->input_count && passes(node); i++)
             if (!visit(all, node->inputs[i], mark)) return false;
     }
     bti_nodes_sort(all->items, all->count);
@@ -122,23 +125,30 @@ static bt_status find_places(bt_function *f) {
     return BT_OK;
 }
 
+static bool any_hidden(const node_list *all) {
+    for (size_t i = 0; i < all->count; i++)
+        if (passes(all->items[i]) && bti_origin_hidden(all->items[i])) return true;
+    return false;
+}
+
+static bt_status record_origins(const bt_function *f) {
+    BTI_TRY(bti_origins_record(f->outputs, f->output_count, 0, passes));
+    return bti_origins_record(f->updates, f->update_count, 0, passes);
+}
+
 static bt_status find_body(bt_function *f) {
     node_list all = {0};
-    bti_origins origins = {0};
-    bt_status status;
-    do { /* until every call among them is recorded */
-        status = bti_origins_record(&origins);
-        if (status != BT_OK) break;
+    bt_status status = BT_OK;
+    bool hidden;
+    do {
         all.count = 0;
         bti_graph_lock();
         status = reach_all(f, &all) ? BT_OK : no_memory();
-        for (size_t i = 0; i < all.count && status == BT_OK; i++)
-            if (!bti_origins_note(&origins, all.items[i])) status = no_memory();
-        for (size_t i = 0; i < all.count && status == BT_OK && !origins.count; i++)
-            status = add_to_body(f, all.items[i]);
+        hidden = any_hidden(&all);
+        for (size_t i = 0; i < all.count && status == BT_OK && !hidden; i++) status = add_to_body(f, all.items[i]);
         bti_graph_unlock();
-    } while (origins.count && status == BT_OK);
-    bti_origins_free(&origins);
+        if (status == BT_OK && hidden) status = record_origins(f); /* then all their history is there */
+    } while (hidden && status == BT_OK);
     bti_vec_free(&all);
     return status == BT_OK ? find_places(f) : status;
 }

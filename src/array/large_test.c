@@ -119,6 +119,33 @@ static void function(program *p) {
     CHECK(p, bt_call(f, &x, 1, results, 2) == BT_OK && bt_item(results[0]) == 1 && bt_item(results[1]) == 1);
 }
 
+/* Of each call only what it was given is kept: history is recorded when it is asked for, in one pass. In one that began anew at
+ * each call these would take an hour. */
+static bt_array *calls(bt_array *x, int count) {
+    bt_array *input = bt_input(BT_F32, 1), *output = bt_mul(input, bt_num(-1));
+    bt_function *f = bt_function_new(&input, 1, &output, 1, NULL, 0);
+    for (int i = 0; i < count; i++) x = bt_call1(f, &x, 1);
+    return x;
+}
+
+static void gradient_of_calls(program *p) {
+    bt_array *x = BT_ARRAY(float, (1), 1), *y = calls(x, p->count), *g;
+    CHECK(p, bt_grad(bt_sum(y, BT_ALL, false), &x, 1, &g) == BT_OK && bt_item(g) == 1);
+    CHECK(p, bt_grad(bt_sum(bt_mul(y, y), BT_ALL, false), &x, 1, &g) == BT_OK && bt_item(g) == 2);
+}
+
+static void function_of_calls(program *p) {
+    bt_array *input = bt_input(BT_F32, 1), *y = calls(BT_ARRAY(float, (1), 1), p->count), *sum = bt_add(input, y);
+    bt_function *f = bt_function_new(&input, 1, &sum, 1, NULL, 0);
+    CHECK(p, bt_item(bt_call1(f, &y, 1)) == 2);
+}
+
+static void deep_calls(void **state) {
+    (void)state;
+    run_on_stack(gradient_of_calls, 100000, 256);
+    run_on_stack(function_of_calls, 100000, 256);
+}
+
 static void deep_chains(void **state) {
     (void)state;
     run_on_stack(chain, 1000000, 8192);
@@ -151,6 +178,7 @@ int main(void) {
         cmocka_unit_test(work_is_linear_in_the_arrays_of_a_scope),
         cmocka_unit_test(kept_arrays_are_evaluated),
         cmocka_unit_test(deep_chains),
+        cmocka_unit_test(deep_calls),
     };
     setenv("BERTH_FLAGS", "scope_notice=0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

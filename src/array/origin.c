@@ -5,6 +5,7 @@
 #include "array/history.h"
 #include "base/fork.h"
 #include "base/recycle.h"
+#include "base/vec.h"
 
 typedef struct origin {
     bti_origin base;
@@ -79,15 +80,6 @@ void bti_origin_add(bti_origin *base, int output, bti_node *result) {
 
 /* --- recording -------------------------------------------------------------------------------------------------------- */
 
-static bool hidden(const bti_node *node) { return node->origin && !node->left_origin; }
-
-bool bti_origins_note(bti_origins *origins, bti_node *node) {
-    if (!hidden(node)) return true;
-    if (!bti_vec_push(origins, node)) return false;
-    bti_node_retain(node);
-    return true;
-}
-
 /* An argument as the input takes it; what is recorded for that stands before the body. */
 static bt_status bind(bti_call *c, const origin *o, int index) {
     bti_node *given = o->base.given[index];
@@ -114,7 +106,7 @@ static bt_status record_body(bti_call *c, const origin *o) {
 static void link_results(origin *o, bti_node **results, bti_node **made) {
     bti_graph_lock();
     for (int i = 0; i < o->count && !o->recorded; i++) {
-        if (!made[i] || !hidden(results[i])) continue; /* retained arrays have forgotten */
+        if (!made[i] || !bti_origin_hidden(results[i])) continue; /* retained arrays have forgotten */
         results[i]->inputs[0] = made[i];
         results[i]->input_count = 1;
         made[i] = NULL;
@@ -142,25 +134,73 @@ static bt_status record_call(origin *o) {
     return status;
 }
 
-bt_status bti_origins_record(bti_origins *origins) {
-    bt_status status = BT_OK;
-    for (size_t i = 0; i < origins->count; i++) {
-        bti_node *node = origins->items[i];
-        bti_graph_lock();
-        bool needed = status == BT_OK && hidden(node) && !((origin *)node->origin)->recorded;
-        if (needed) atomic_fetch_add(&node->origin->users, 1);
-        bti_graph_unlock();
-        if (needed) {
-            status = record_call((origin *)node->origin);
-            bti_origin_leave(node->origin);
-        }
-        bti_node_release(node);
-    }
-    origins->count = 0;
+/* The graph lock is held before and after. */
+static bt_status record_hidden(bti_node *node) {
+    origin *o = (origin *)node->origin;
+    atomic_fetch_add(&o->base.users, 1);
+    bti_graph_unlock();
+    bt_status status = record_call(o);
+    bti_origin_leave(&o->base);
+    bti_graph_lock();
     return status;
 }
 
-void bti_origins_free(bti_origins *origins) {
-    for (size_t i = 0; i < origins->count; i++) bti_node_release(origins->items[i]);
-    bti_vec_free(origins);
+/* --- all of them ------------------------------------------------------------------------------------------------------ */
+
+/* Back from the newest node to the oldest: the users of a node are met before it, and what recording a call adds is older than
+ * its results. So each node is met once, though the marks of a walk do not outlast the recording of a call. */
+typedef BTI_VEC(bti_node *) node_list; /* retained */
+
+/* A heap by sequence, the newest node first. */
+static bool add(node_list *heap, bti_node *node) {
+    if (!bti_vec_push(heap, node)) return false;
+    size_t at = heap->count - 1;
+    for (; at && heap->items[(at - 1) / 2]->sequence < node->sequence; at = (at - 1) / 2)
+        heap->items[at] = heap->items[(at - 1) / 2];
+    heap->items[at] = bti_node_retain(node);
+    return true;
+}
+
+static bti_node *take_newest(node_list *heap) {
+    bti_node *newest = heap->items[0], *moved = heap->items[--heap->count];
+    size_t at = 0, next;
+    while ((next = 2 * at + 1) < heap->count) {
+        if (next + 1 < heap->count && heap->items[next + 1]->sequence > heap->items[next]->sequence) next++;
+        if (heap->items[next]->sequence <= moved->sequence) break;
+        heap->items[at] = heap->items[next];
+        at = next;
+    }
+    heap->items[at] = moved;
+    return newest;
+}
+
+static void let_go_of(node_list *list) {
+    for (size_t i = 0; i < list->count; i++) bti_node_release(list->items[i]);
+    bti_vec_free(list);
+}
+
+/* met: those that were taken, which are let go of when the lock is not held. */
+static bt_status record_all(node_list *waiting, node_list *met, uint64_t oldest, bool (*passes)(const bti_node *node)) {
+    while (waiting->count) {
+        if (!bti_vec_reserve(met, 1)) return no_memory();
+        bti_node *node = take_newest(waiting);
+        met->items[met->count++] = node;
+        if (!passes(node) || (met->count > 1 && met->items[met->count - 2] == node)) continue;
+        if (bti_origin_hidden(node)) BTI_TRY(record_hidden(node));
+        for (int i = 0; i < node->input_count; i++)
+            if (node->inputs[i]->sequence >= oldest && !add(waiting, node->inputs[i])) return no_memory();
+    }
+    return BT_OK;
+}
+
+bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node)) {
+    node_list waiting = {0}, met = {0};
+    bool room = true;
+    for (int i = 0; i < count && room; i++) room = add(&waiting, nodes[i]);
+    bti_graph_lock();
+    bt_status status = room ? record_all(&waiting, &met, oldest, passes) : no_memory();
+    bti_graph_unlock();
+    let_go_of(&waiting);
+    let_go_of(&met);
+    return status;
 }

@@ -7,7 +7,6 @@
 #include <berth/function.h>
 
 #include "array/handle.h"
-#include "base/vec.h"
 
 /* For a call of a function, with room for what it is given: arguments, then variables' values (to be filled, retained). Yours
  * until drop; NULL when memory is short. */
@@ -18,11 +17,10 @@ void bti_origin_number(bti_origin *origin);
 /* The node is that output of the call. */
 void bti_origin_add(bti_origin *origin, int output, bti_node *result);
 
-/* Results whose calls are to be recorded. note: under the graph lock; true also for a node that has nothing to record. record:
- * records them all and empties the list; not under the graph lock. */
-typedef BTI_VEC(bti_node *) bti_origins; /* retained */
-bool bti_origins_note(bti_origins *origins, bti_node *node);
-bt_status bti_origins_record(bti_origins *origins);
-void bti_origins_free(bti_origins *origins);
+/* Whether the node is a result whose call has not been recorded. Under the graph lock. */
+static inline bool bti_origin_hidden(const bti_node *node) { return node->origin && !node->left_origin; }
+/* Records all calls that the nodes were made by, as far back as `passes` lets through and not before `oldest` (a number in the
+ * order of recording), in one pass. Not under the graph lock; `passes` is called under it, also for hidden nodes. */
+bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node));
 
 #endif

@@ -62,8 +62,7 @@ typedef BTI_VEC(bti_node *) node_list;
 
 /* Gradients end at integers, at variables, at retained arrays (computed yet or not) and where told to stop. */
 static bool passes(const bti_node *node) {
-    return node->input_count > 0 && node->dtype >= BT_F16 && node->op != BTI_OP_value && node->op != BTI_OP_stop &&
-           !atomic_load(&node->forget);
+    return node->dtype >= BT_F16 && node->op != BTI_OP_value && node->op != BTI_OP_stop && !atomic_load(&node->forget);
 }
 
 /* Whether history was forgotten here that may have led to the target. */
@@ -113,20 +112,24 @@ static bool add_step(walk *w, bti_node *node, bool through, uint64_t mark) {
     return true;
 }
 
-/* Calls on the way that are to be recorded first: their results' history is not there yet. */
-static bool note_origins(const node_list *found, bti_origins *origins) {
+/* Whether calls on the way are to be recorded first: their results' history is not there yet. */
+static bool any_hidden(const node_list *found) {
     for (size_t n = 0; n < found->count; n++)
-        if (found->items[n]->dtype >= BT_F16 && !bti_origins_note(origins, found->items[n])) return false;
-    return true;
+        if (passes(found->items[n]) && bti_origin_hidden(found->items[n])) return true;
+    return false;
 }
 
-static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count, node_list *found,
-                           bti_origins *origins) {
-    uint64_t mark = bti_next_mark(), oldest = UINT64_MAX;
+static uint64_t oldest_of(const bti_target *targets, int count) {
+    uint64_t oldest = UINT64_MAX;
     for (int i = 0; i < count; i++)
         if (targets[i].sequence < oldest) oldest = targets[i].sequence;
-    if (!reach(y, mark, oldest, found) || !note_origins(found, origins)) return false;
-    if (origins->count) return true;
+    return oldest;
+}
+
+static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count, node_list *found, bool *hidden) {
+    uint64_t mark = bti_next_mark();
+    if (!reach(y, mark, oldest_of(targets, count), found)) return false;
+    if ((*hidden = any_hidden(found))) return true;
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
         bti_target *of[2];
@@ -145,17 +148,16 @@ static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count,
 
 static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
     node_list found = {0};
-    bti_origins origins = {0};
-    bt_status status;
-    do {
-        status = bti_origins_record(&origins);
-        if (status != BT_OK) break;
+    bt_status status = BT_OK;
+    bool hidden;
+    do { /* another thread may call meanwhile */
+        hidden = false;
         found.count = 0;
         bti_graph_lock();
-        if (!collect_locked(w, y, targets, count, &found, &origins)) status = no_memory();
+        if (!collect_locked(w, y, targets, count, &found, &hidden)) status = no_memory();
         bti_graph_unlock();
-    } while (origins.count && status == BT_OK);
-    bti_origins_free(&origins);
+        if (status == BT_OK && hidden) status = bti_origins_record(&y, 1, oldest_of(targets, count), passes);
+    } while (hidden && status == BT_OK);
     bti_vec_free(&found);
     return status;
 }
