@@ -521,8 +521,7 @@ static void models(void **state) {
         POISONED(bt_train_step(NULL, layer, sgd, no_loss, NULL, NULL, y), BT_INVALID_ARGUMENT);
         POISONED(bt_value_and_grad(no_array, NULL, &x, 1, grads), BT_INVALID_ARGUMENT);
         POISONED(bt_value_and_grad(NULL, NULL, &x, 1, grads), BT_INVALID_ARGUMENT);
-        (void)TRY(bt_value_and_grad(total, NULL, &x, -1, grads));
-        assert_int_equal(bt_error_status(), BT_INVALID_ARGUMENT);
+        POISONED(bt_value_and_grad(total, NULL, &x, -1, grads), BT_INVALID_ARGUMENT);
         POISONED(bt_value_and_grad(total, NULL, (bt_array *[]){NULL}, 1, grads), BT_INVALID_ARGUMENT);
         FAILS(bt_check_grad(total, NULL, &x, -1, 0, NULL), BT_INVALID_ARGUMENT);
         FAILS(bt_check_grad(no_array, NULL, (bt_array *[]){bt_ones(BT_F64, 2)}, 1, 0, NULL), BT_INVALID_ARGUMENT);

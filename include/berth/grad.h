@@ -42,7 +42,8 @@ extern "C" {
 
 /* A scalar function of arrays, for bt_value_and_grad and bt_check_grad. */
 typedef bt_array *bt_loss_fn(bt_array *const *args, int count, void *data);
-/* Calls fn(args), returns its value, fills grads[] with the gradients by args. */
+/* Calls fn(args), returns its value, fills grads[] with the gradients by args. Where fn, args, count or grads cannot be used, fn is not
+ * called and the value is poisoned. */
 BT_API bt_array *bt_value_and_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, bt_array **grads);
 #define bt_value_and_grad(...) BTI_AT(bt_array *, bt_value_and_grad(__VA_ARGS__))
 /* Compares the gradients of fn at args (float64) with central differences of step `eps` (0: 1e-6); the largest difference,

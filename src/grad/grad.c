@@ -67,9 +67,10 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
     return status == BT_OK ? BT_OK : give_up(call, status, count, grads);
 }
 
-static bt_status check_lists(const void *wrt, int count, bt_array **grads) {
+/* name: what the caller calls `wrt`. */
+static bt_status check_lists(const void *wrt, const char *name, int count, bt_array **grads) {
     if (count < 0) return bti_fail(BT_INVALID_ARGUMENT, "count is %d", count);
-    if (count > 0 && (!wrt || !grads)) return bti_fail(BT_INVALID_ARGUMENT, "%s is NULL", wrt ? "grads" : "wrt");
+    if (count > 0 && (!wrt || !grads)) return bti_fail(BT_INVALID_ARGUMENT, "%s is NULL", wrt ? "grads" : name);
     return BT_OK;
 }
 
@@ -106,7 +107,7 @@ static bt_array *ones_where(const bti_node *node, bt_array *like) {
 
 bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **grads) {
     BTI_PUBLIC("bt_grad");
-    BTI_TRY(check_lists(wrt, count, grads));
+    BTI_TRY(check_lists(wrt, "wrt", count, grads));
     bt_status status = check_loss(loss);
     if (status == BT_OK) status = check_arrays(wrt, count);
     if (status != BT_OK) return give_up(&bti_public_, status, count, grads);
@@ -115,7 +116,7 @@ bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **gr
 
 bt_status bt_grad_shared(bt_array *loss, bt_shared *const *wrt, int count, bt_array **grads) {
     BTI_PUBLIC("bt_grad_shared");
-    BTI_TRY(check_lists(wrt, count, grads));
+    BTI_TRY(check_lists(wrt, "wrt", count, grads));
     bt_status status = check_loss(loss);
     bt_array **values = bti_calloc((size_t)count + 1, sizeof *values);
     if (!values) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
@@ -161,7 +162,7 @@ static bt_status check_cotangent(bt_array *y, bt_array **cotangent) {
 
 bt_status bt_vjp(bt_array *y, bt_array *cotangent, bt_array *const *wrt, int count, bt_array **grads) {
     BTI_PUBLIC("bt_vjp");
-    BTI_TRY(check_lists(wrt, count, grads));
+    BTI_TRY(check_lists(wrt, "wrt", count, grads));
     bt_status status = check_cotangent(y, &cotangent);
     if (status == BT_OK) status = check_arrays(wrt, count);
     if (status != BT_OK) return give_up(&bti_public_, status, count, grads);
@@ -185,15 +186,20 @@ bt_array *bti_grad1_shared(bt_array *loss, bt_shared *wrt) {
 
 /* --- of functions ----------------------------------------------------------------------------------------------------- */
 
+/* NULL: there is nothing to refuse. */
+static bt_array *refuse_lists(bt_loss_fn *fn, bt_array *const *args, int count, bt_array **grads) {
+    BTI_PUBLIC("bt_value_and_grad");
+    bt_status status =
+        fn ? check_lists(args, "args", count, grads) : bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
+    if (status == BT_OK) return NULL;
+    give_up(&bti_public_, status, grads ? count : 0, grads);
+    BTI_RETURN(bti_poison(bti_error_last()));
+}
+
 /* No public call here: what fn calls is the user's own, with its own places. */
 bt_array *bt_value_and_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, bt_array **grads) {
-    if (!fn) {
-        BTI_PUBLIC("bt_value_and_grad");
-        bt_status status = bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
-        give_up(&bti_public_, status, grads ? count : 0, grads);
-        BTI_RETURN(bti_poison(bti_error_last()));
-    }
-    bt_array *value = NULL;
+    bt_array *value = refuse_lists(fn, args, count, grads);
+    if (value) return value;
     BT_SCOPE {
         value = bt_keep(fn(args, count, data));
         (void)bt_grad(value, args, count, grads); /* they carry the cause when there are none */
@@ -255,7 +261,7 @@ static bt_status check_argument(check *c, int which, bt_array *gradient) {
 static bt_status check_of_grad(bt_loss_fn *fn, bt_array *const *args, int count) {
     BTI_CALL("bt_check_grad");
     if (!fn) return bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
-    BTI_TRY(check_lists(args, count, (bt_array **)(uintptr_t)args));
+    BTI_TRY(check_lists(args, "args", count, (bt_array **)(uintptr_t)args));
     BTI_TRY(check_arrays(args, count));
     for (int i = 0; i < count; i++)
         if (bt_dtype_of(args[i]) != BT_F64)

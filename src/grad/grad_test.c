@@ -122,6 +122,14 @@ static void value_and_gradient(void **state) {
         READS(grads[1], -0.25, -0.125);
         assert_int_equal(bt_peek_status(bt_value_and_grad(NULL, NULL, args, 2, grads)), BT_INVALID_ARGUMENT);
         assert_int_equal(bt_peek_status(grads[1]), BT_INVALID_ARGUMENT);
+        bt_array *refused[] = {bt_value_and_grad(quotient, NULL, args, -1, grads),
+                               bt_value_and_grad(quotient, NULL, args, 2, NULL),
+                               bt_value_and_grad(quotient, NULL, NULL, 2, grads)};
+        for (int i = 0; i < 3; i++) assert_int_equal(bt_peek_status(refused[i]), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(grads[0]), BT_INVALID_ARGUMENT);
+        bt_error_clear();
+        assert_int_equal(bt_eval(bt_add(refused[0], bt_num(1))), BT_INVALID_ARGUMENT);
+        assert_non_null(strstr(bt_error_text(), "bt_value_and_grad: count is -1"));
         READS(bt_value_and_grad(floors, NULL, args, 2, grads), 0);
         assert_int_equal(bt_peek_status(grads[0]), BT_UNIMPLEMENTED);
         assert_int_equal(bt_peek_status(bt_value_and_grad(null, NULL, args, 2, grads)), BT_INVALID_ARGUMENT);
