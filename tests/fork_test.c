@@ -188,6 +188,42 @@ static void a_child_does_not_wait_for_its_parents_work(void **state) {
     }
 }
 
+#define MODULE(name) BERTH_BUILD_DIR "/modules/" name "_module.so"
+
+static void *load_slow_module(void *unused) {
+    return bt_module_load(MODULE("slow")) == BT_OK ? NULL : (void *)MODULE("slow");
+}
+
+static int loads_a_module(void *unused) {
+    CHECK(bt_module_load(MODULE("task")) == BT_OK);
+    return 0;
+}
+
+static void a_fork_while_a_module_is_loaded_does_not_hang_the_child(void **state) {
+    fresh("");
+    int tells[2], asks[2];
+    char number[16], byte = 0;
+    assert_int_equal(pipe(tells) | pipe(asks), 0);
+    snprintf(number, sizeof number, "%d", tells[1]);
+    setenv("SLOW_MODULE_TELLS", number, 1);
+    snprintf(number, sizeof number, "%d", asks[0]);
+    setenv("SLOW_MODULE_ASKS", number, 1);
+    OK(bt_module_load(MODULE("task")));
+    pthread_t thread;
+    void *failed;
+    pthread_create(&thread, NULL, load_slow_module, NULL);
+    assert_int_equal(read(tells[0], &byte, 1), 1);
+    int result = in_child(loads_a_module, NULL);
+    assert_int_equal(write(asks[1], &byte, 1), 1);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_int_equal(result, 0);
+    for (int i = 0; i < 2; i++) {
+        close(tells[i]);
+        close(asks[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_forked_before_any_device_is_like_any_process),
@@ -195,6 +231,7 @@ int main(void) {
         cmocka_unit_test(after_a_shutdown_children_are_free_again),
         cmocka_unit_test(a_fork_in_the_midst_of_work_does_not_hang_the_child),
         cmocka_unit_test(a_child_does_not_wait_for_its_parents_work),
+        cmocka_unit_test(a_fork_while_a_module_is_loaded_does_not_hang_the_child),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -8,6 +8,7 @@
 #include "array/eval.h"
 #include "array/history.h"
 #include "base/flags.h"
+#include "base/fork.h"
 #include "base/libraries.h"
 #include "base/log.h"
 #include "array/record.h"
@@ -20,12 +21,14 @@ static bt_array no_memory = {.head.word = 1, .node = &no_memory_node};
 /* Of all released arrays: bti_array_error finds it on the way that poisoned ones take, so living ones pay nothing for it. */
 static bti_node released_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
 
+static pthread_mutex_t no_memory_lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(no_memory_lock)
+
 static bt_array *poison_without_memory(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&no_memory_lock);
     if (!no_memory_node.error) /* of no line: it serves for every one */
         no_memory_node.error = bti_error_at((bti_place){0}, BT_RESOURCE_EXHAUSTED, "out of host memory");
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&no_memory_lock);
     return &no_memory;
 }
 

@@ -4,11 +4,13 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/fork.h"
 #include "base/vec.h"
 #include "task/process.h"
 
 static bt_remote_entry *entries; /* of all modules that are loaded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(lock)
 static const char *loading = ""; /* the module whose constructors run now */
 
 /* By constructors: of the program before main, of a module while it is opened. */

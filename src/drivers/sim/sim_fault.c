@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/flagtext.h"
+#include "base/fork.h"
 #include "base/quote.h"
 #include "drivers/sim/sim.h"
 
@@ -26,6 +27,7 @@ static const char *const entries[] = {"open",  "alloc",        "upload", "downlo
 static const char *const kinds[BT_KIND_COUNT] = {"cpu", "gpu", "tpu", "acc"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(lock)
 static rule rules[MAX_RULES];
 static int rule_count;
 static bool bad_rules;
