@@ -265,5 +265,6 @@ int main(void) {
         cmocka_unit_test(memory_stays),
         cmocka_unit_test(refusals),
     };
+    if (getenv("BERTH_TEST_SHORT")) cmocka_set_skip_filter("momentum_tanh*");
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

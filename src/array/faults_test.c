@@ -20,12 +20,13 @@
 
 #include "array/shared.h"
 #include "base/alloc.h"
+#include "base/test_depth.h"
 #include "base/flags.h"
 #include "device/device.h"
 #include "exec/exec.h"
 
-#define ALL_UP_TO 200 /* allocations that are all made to fail; of the rest some */
-#define SAMPLES 50
+#define ALL_UP_TO (test_is_short() ? 20u : 200u) /* allocations that are all made to fail; of the rest some */
+#define SAMPLES (test_is_short() ? 10u : 50u)
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 /* --- programs: BT_OK says that everything came out right ----------------------------------------------------------------- */

@@ -73,7 +73,7 @@ void bti_copy_marks(bti_node *to, const bti_node *from) {
     to->rule = from->rule;
     to->weak = from->weak;
     atomic_store(&to->logged, atomic_load(&from->logged));
-    to->in_gradient = from->in_gradient;
+    atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
     to->log_copies = from->log_copies;
     to->place = from->place;
 }

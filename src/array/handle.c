@@ -132,7 +132,7 @@ static void visit_again_from(size_t first) {
 static void release_from(size_t first, bti_end how, bti_site site) {
     while (mine.held.count > first) {
         bt_array *array = mine.held.items[--mine.held.count];
-        if (array->ends_history && !bti_owned_is_released(&array->head)) bti_history_end_noted(array->node);
+        if (!bti_owned_is_released(&array->head) && array->ends_history) bti_history_end_noted(array->node);
         if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end(array, how, site);
     }
     visit_again_from(first);
@@ -452,7 +452,7 @@ bt_array *bti_public_result(bti_public *guard, bt_array *result) {
     bool outermost = guard->nesting == 0,
          of_gradient = guard->nesting && guard->nesting == bti_forced_now()->gradient_in;
     if ((outermost || of_gradient) && result && result != &no_memory && result->node->sequence > guard->sequence) {
-        result->node->in_gradient = of_gradient;
+        atomic_store_explicit(&result->node->in_gradient, of_gradient, memory_order_relaxed);
         atomic_store_explicit(&result->node->logged, guard->name, memory_order_release);
     }
     finish(guard);

@@ -8,6 +8,13 @@
 
 #include "base/error.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#else
+#define __lsan_disable() ((void)0)
+#define __lsan_enable() ((void)0)
+#endif
+
 enum { PATIENCE_MS = 10000 }; /* should who is inside wait for the thread that ends the process */
 
 static atomic_int inside, opening; /* threads */
@@ -159,7 +166,9 @@ static void at_thread_exit(void *unused) {
 void bti_libraries_watch_thread(void) {
     if (watched || !__cxa_thread_atexit_impl) return;
     watched = true;
+    __lsan_disable(); /* the C library never frees the entry of a first thread that ends by pthread_exit */
     __cxa_thread_atexit_impl(at_thread_exit, NULL, &__dso_handle);
+    __lsan_enable();
 }
 
 __attribute__((constructor)) static void watch_first_thread(void) { bti_libraries_watch_thread(); }

@@ -15,6 +15,8 @@
 #else
 #define RUNNING_ON_VALGRIND 0
 #define VALGRIND_CHECK_MEM_IS_ADDRESSABLE(address, bytes) 0
+#define VALGRIND_DISABLE_ERROR_REPORTING
+#define VALGRIND_ENABLE_ERROR_REPORTING
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -105,7 +107,10 @@ static void checkers_see_the_head_only(void **state) {
 #endif
     if (RUNNING_ON_VALGRIND) {
         assert_int_equal(VALGRIND_CHECK_MEM_IS_ADDRESSABLE(&x->head, sizeof x->head), 0);
-        assert_int_not_equal(VALGRIND_CHECK_MEM_IS_ADDRESSABLE(&x->body[5], 1), 0);
+        VALGRIND_DISABLE_ERROR_REPORTING;
+        bool is_open = VALGRIND_CHECK_MEM_IS_ADDRESSABLE(&x->body[5], 1) == 0;
+        VALGRIND_ENABLE_ERROR_REPORTING;
+        assert_false(is_open);
     }
 }
 

@@ -53,8 +53,8 @@ typedef struct bti_node {
     bool weak;     /* a weak C double or what was made of such alone */
     bool symbolic; /* depends on a function's input; cannot be read */
     atomic_bool committed;
-    atomic_bool forget; /* when done, forgets how it was made (a long-lived value) */
-    bool in_gradient;   /* recorded by the rule of a gradient, on behalf of the operation that `place` names */
+    atomic_bool forget;      /* when done, forgets how it was made (a long-lived value) */
+    atomic_bool in_gradient; /* recorded by the rule of a gradient, on behalf of the operation that `place` names */
     bool passed; /* was computed on the way to something else and not kept: kept the next time. Under the graph lock */
     bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
     bool left_origin; /* has left the users of its origin */
