@@ -42,8 +42,8 @@ static bool visit(node_list *all, bti_node *node, uint64_t mark) {
     return bti_vec_push(all, node);
 }
 
-/* Each call reads variables anew. */
-static bool passes(const bti_node *node) { return node->op != BTI_OP_value; }
+/* What no input and no variable went into is the same in every call. Each call reads variables anew. */
+static bool passes(const bti_node *node) { return node->op != BTI_OP_value && (node->symbolic || node->reads); }
 
 /* Everything that outputs and updates are made of, done or not, in recorded order. Under the graph lock. */
 static bool reach_all(const bt_function *f, node_list *all) {

@@ -13,6 +13,7 @@
 
 #include <berth.h>
 
+#include "array/function.h"
 #include "array/handle.h"
 
 #define OK(call) expect_ok((call), __LINE__)
@@ -140,8 +141,28 @@ static void function_of_calls(program *p) {
     CHECK(p, bt_item(bt_call1(f, &y, 1)) == 2);
 }
 
+/* A function whose constant is the result of a function whose constant ...: only the last result holds them. */
+static void nested_functions(program *p) {
+    bt_array *one = BT_ARRAY(float, (1), 1), *last = BT_ARRAY(float, (1), 1);
+    OK(bt_set_flag("kernels", "interpreter"));
+    for (int i = 0; i < p->count; i++) {
+        BT_SCOPE {
+            bt_array *input = bt_input(BT_F32, 1), *output = bt_sub(input, last);
+            bt_function *f = bt_function_new(&input, 1, &output, 1, NULL, 0);
+            bt_array *before = last;
+            last = bt_keep(bt_call1(f, &one, 1));
+            bt_release(before); /* what its scope held */
+        }
+    }
+    CHECK(p, bt_item(last) == p->count % 2 ? 0 : 1);
+    CHECK(p, bti_functions_alive() >= (uint64_t)p->count);
+    OK(bt_set_flag("kernels", "auto"));
+}
+
 static void deep_calls(void **state) {
     (void)state;
+    run_on_stack(nested_functions, 100000, 256);
+    assert_int_equal(bti_functions_alive(), 0);
     run_on_stack(gradient_of_calls, 100000, 256);
     run_on_stack(function_of_calls, 100000, 256);
 }

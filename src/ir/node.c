@@ -70,6 +70,8 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     for (int i = 0; i < attr_count; i++) node->attr[i] = attr[i];
     for (int i = 0; i < input_count; i++) node->inputs[i] = bti_node_retain(inputs[i]);
     inherit_history(node);
+    node->reads = op == BTI_OP_value;
+    for (int i = 0; i < input_count; i++) node->reads |= inputs[i]->reads;
     for (int i = 0; i < input_count; i++)
         if (inputs[i]->gate && !bti_gate_join(&node->gate, inputs[i]->gate)) {
             bti_node_release(node);
@@ -115,6 +117,30 @@ static bti_node *drop_inputs(bti_node *node, bti_node *dead) {
     return dead;
 }
 
+/* A function that goes with an origin may have been the last to hold nodes that go with their origins, and so on. So while one goes,
+ * the nodes that this thread frees are collected. */
+static _Thread_local bool function_goes;
+static _Thread_local bti_node *freed_by_function;
+
+static bti_node *join(bti_node *first, bti_node *rest) {
+    if (!first) return rest;
+    bti_node *last = first;
+    while (last->next_dead) last = last->next_dead;
+    last->next_dead = rest;
+    return first;
+}
+
+static bti_node *let_function_go(bti_origin *origin, bti_node *dead) {
+    bool outermost = !function_goes;
+    function_goes = true;
+    origin_unused(origin);
+    if (!outermost) return dead;
+    function_goes = false;
+    dead = join(freed_by_function, dead);
+    freed_by_function = NULL;
+    return dead;
+}
+
 /* The last user lets go of what the call was given. */
 static bti_node *drop_user(bti_origin *origin, bti_node *dead) {
     if (atomic_fetch_sub_explicit(&origin->users, 1, memory_order_acq_rel) != 1) return dead;
@@ -123,8 +149,7 @@ static bti_node *drop_user(bti_origin *origin, bti_node *dead) {
         origin->given[i]->next_dead = dead;
         dead = origin->given[i];
     }
-    origin_unused(origin);
-    return dead;
+    return let_function_go(origin, dead);
 }
 
 static bti_node *leave_origin(bti_node *node, bti_node *dead) {
@@ -134,6 +159,10 @@ static bti_node *leave_origin(bti_node *node, bti_node *dead) {
 }
 
 static void free_list(bti_node *dead) {
+    if (function_goes) {
+        freed_by_function = join(dead, freed_by_function);
+        return;
+    }
     while (dead) {
         bti_node *node = dead;
         dead = leave_origin(node, drop_inputs(node, node->next_dead));

@@ -58,6 +58,7 @@ typedef struct bti_node {
     bool passed; /* was computed on the way to something else and not kept: kept the next time. Under the graph lock */
     bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
     bool left_origin; /* has left the users of its origin */
+    bool reads;       /* it is a value of a variable, or was made of one, also where history was forgotten since */
     uint8_t rule;     /* bti_rule */
     int16_t device;   /* number in the registry */
     int32_t input_count;
