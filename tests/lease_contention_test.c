@@ -202,7 +202,10 @@ static void the_killed_hold_nothing_and_block_nobody(void **state) {
         children[k] = fork();
         if (!children[k]) take_for_ever(slots[k]);
     }
-    for (int k = 0; k < PROCESSES; k++) kill(children[k], SIGKILL);
+    for (int k = 0; k < PROCESSES; k++) {
+        atomic_store(&seen->doomed[slots[k]], true);
+        kill(children[k], SIGKILL);
+    }
     for (int k = 0; k < PROCESSES; k++) assert_int_equal(end_of(children[k]), 128 + SIGKILL);
     bt_lease *lease = bt_lease_take(BT_LEASE(.num_gpus = GPUS));
     if (!lease) fail_msg("%s", bt_error_text());
