@@ -1,4 +1,5 @@
 // `berth bench`: what it prints and refuses; no times are judged.
+// labels: slow
 // timeout: 300
 #include <berth.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// labels: slow
 // timeout: 300
 /* The page of `berth trace`, opened in a browser without a screen: what it shows against the trace that it was made from. */
 #include <berth.h>

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds every tests/fuzz/fuzz_*.c with all of the library's sources, and runs each over tests/fuzz/corpus/NAME.
-#   tests/fuzz/run.sh [SECONDS | --long] [NAME...]     10 seconds each; --long 600; CC chooses the clang
+#   tests/fuzz/run.sh [SECONDS | --long] [NAME...]     6 seconds each; --long 600; CC chooses the clang
 # New inputs go to build/fuzz/found/NAME; an input that breaks something is left in build/fuzz/NAME-crash-*. Exits with 77
 # where there is no clang with libFuzzer.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-seconds=10
+seconds=6
 case ${1:-} in
 --long) seconds=600; shift ;;
 [0-9]*) seconds=$1; shift ;;
@@ -16,7 +16,7 @@ cmake -DPAGE=src/view/page/page.html -DOUTPUT="$out/generated/page.inc" -P src/v
 for words in src/render/c/*.h; do
     cmake -DINPUT="$words" -DOUTPUT="$out/generated/c_$(basename "$words" .h).inc" -P cmake/bytes.cmake
 done
-flags=(-std=gnu17 -g -O1 -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -Iinclude -Isrc -I"$out/generated"
+flags=(-std=gnu17 -gline-tables-only -O1 -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -Iinclude -Isrc -I"$out/generated"
     -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
     "$cc" -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then
