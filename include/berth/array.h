@@ -101,8 +101,8 @@ BT_API void bt_release(bt_array *array);
 #define bt_release(...) BTI_AT_VOID(bt_release(__VA_ARGS__))
 
 /* *slot = value, for variables that outlive scopes: retains the new array, releases the old one. `bt_assign(&x, NULL)` at
- * the end. Not atomic: one thread per slot. Gradients end at the new array as at a retained one: from now on, or, when one scope
- * made both arrays, from the end of that scope. A log line says when the history that is kept so passes 10,000 operations. */
+ * the end. Not atomic: one thread per slot. Gradients end at the new array as at a retained one: when the scope that made it ends,
+ * or, where the slot was empty, from now on. A log line says when the history that is kept so passes 10,000 operations. */
 BT_API void bt_assign(bt_array **slot, bt_array *value);
 #define bt_assign(...) BTI_AT_VOID(bt_assign(__VA_ARGS__))
 

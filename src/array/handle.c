@@ -323,9 +323,10 @@ static void notice_long_history(const bt_array *value) {
             bti_site_file(site), site.line, LONG_HISTORY);
 }
 
-/* Gradients of what one scope computes step by step: history stays until that scope ends. */
+/* Gradients of what a scope computes step by step: history stays until that scope ends. The first step may start at a state of an
+ * outer scope, or of one that has ended. */
 static bool keeps_history(const bt_array *old, const bt_array *value) {
-    return old && !bti_owned_is_released(&old->head) && old->scope == value->scope && is_open(value->scope);
+    return old && !bti_owned_is_released(&old->head) && is_open(value->scope);
 }
 
 static void assigned(const bt_array *old, bt_array *value) {
@@ -336,7 +337,8 @@ static void assigned(const bt_array *old, bt_array *value) {
     if (value->node->forget) return;
     bti_history_note_end(value->node, "bt_assign");
     value->ends_history = true;
-    value->history = old->history + bti_history_length(value->node, old->node->sequence);
+    if (old->scope == value->scope)
+        value->history = old->history + bti_history_length(value->node, old->node->sequence);
     notice_long_history(value);
 }
 
