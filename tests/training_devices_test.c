@@ -189,6 +189,18 @@ static void a_step_by_hand(void **state) {
         assert_int_equal(moved.in[2] + moved.out, 0);
         BT_ON("gpu:0") loss = bt_train_step(NULL, model, bt_sgd(0.1), squares, NULL, x, x); /* a block decides */
         POISONED(loss, BT_FAILED_PRECONDITION, "in the block on GPU:0");
+        BT_ON("gpu:1") {
+            OK(bt_block(bt_train_step(NULL, model, bt_sgd(0.1), squares, NULL, x, x)));
+            OK(bt_fit(model, bt_sgd(0.1), x, x, BT_FIT_OPTIONS(.loss = squares, .quiet = true), NULL));
+            bt_array *classes = NULL;
+            BT_ON("cpu") classes = BT_ARRAY(int32_t, (2), 0, 1);
+            assert_false(isnan(bt_accuracy(model, x, classes)));
+        }
+        OK(bt_set_flag("default_device", "gpu:1"));
+        OK(bt_set_flag("placement", "tensorflow"));
+        OK(bt_block(bt_train_step(NULL, model, bt_sgd(0.1), squares, NULL, x, x)));
+        OK(bt_set_flag("placement", "berth"));
+        OK(bt_set_flag("default_device", ""));
     }
 }
 

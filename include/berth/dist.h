@@ -71,7 +71,7 @@ typedef bt_array *bt_model_loss(bt_layer *model, bt_array *x, bt_array *y, void 
 
 /* One training step: x and y [B, ...] split along axis 0 over the strategy (NULL: no strategy, one device), gradients summed,
  * the model's parameters updated by the optimiser. Without a strategy the work is done where the model is: x moves to the device of its
- * first parameter, y to that of its output (inside of BT_ON, the block decides). Returns the mean loss over the batch, before the update (lazy). */
+ * first parameter, y to that of its output (inside of a BT_ON of another device, the block decides). Returns the mean loss over the batch, before the update (lazy). */
 BT_API bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                                void *data, bt_array *x, bt_array *y);
 #define bt_train_step(...) BTI_AT(bt_array *, bt_train_step(__VA_ARGS__))

@@ -128,7 +128,7 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
 bti_on_guard bti_on_refused(bti_error *error);
 /* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
 bool bti_placed_by_flow(void);
-/* x, a batch or its labels, on a device that work is meant to go to: moved there, unless blocks decide where work goes, or it
+/* x, a batch or its labels, on a device that work is meant to go to: moved there, unless a block puts work elsewhere, or it
  * goes there anyway. */
 bt_array *bti_bring(bt_array *x, int device);
 /* x on a device of the registry, committed: x itself when it is that already; a view of x when it is there uncommitted; else a

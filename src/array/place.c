@@ -287,8 +287,15 @@ bt_array *bti_move(bt_array *x, int device, bool softened) {
     return bti_array_new(node);
 }
 
+/* Whether work on what is there may be done there: a block, or placement=tensorflow, may put it elsewhere. */
+static bool may_work_on(int device) {
+    if (bti_placed_by_flow()) return true;
+    if (mine.lost || mine.forced.on) return false;
+    return device == (mine.blocks.count ? mine.blocks.items[mine.blocks.count - 1].device : bti_default_device_id());
+}
+
 bt_array *bti_bring(bt_array *x, int device) {
-    if (bti_array_error(x) || !bti_placed_by_flow()) return x;
+    if (bti_array_error(x) || !may_work_on(device)) return x;
     return bti_node_of(x)->device == device && device == bti_default_device_id() ? x : bti_move(x, device, false);
 }
 
