@@ -15,6 +15,7 @@ void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
         return;
     }
+    BTI_CALL("bt_all_reduce");
     int devices[BTI_MAX_REPLICAS];
     bt_array *sum = NULL, *sums[BTI_MAX_REPLICAS];
     for (int i = 0; i < strategy->count; i++) sums[i] = bt_to(arrays[i], bt_device_long_name(strategy->devices[0]));

@@ -28,6 +28,13 @@ typedef struct fit {
     double shown_loss;
 } fit;
 
+static bt_status check_objects(const fit *f) {
+    BTI_CALL("bt_fit");
+    BTI_TRY(bt_layer_status(f->model));
+    BTI_TRY(bt_optimizer_status(f->optimizer));
+    return f->options.strategy ? bt_strategy_status(f->options.strategy) : BT_OK;
+}
+
 static bt_status check(const fit *f) {
     if (!f->model || !f->optimizer || !f->x || !f->y)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_fit: the %s is NULL",
@@ -35,9 +42,7 @@ static bt_status check(const fit *f) {
                         : !f->optimizer ? "optimiser"
                         : !f->x         ? "array x"
                                         : "array y");
-    BTI_TRY(bt_layer_status(f->model));
-    BTI_TRY(bt_optimizer_status(f->optimizer));
-    if (f->options.strategy) BTI_TRY(bt_strategy_status(f->options.strategy));
+    BTI_TRY(check_objects(f));
     if (bt_peek_status(f->x) != BT_OK || bt_peek_status(f->y) != BT_OK)
         return bt_block(bt_peek_status(f->x) != BT_OK ? f->x : f->y); /* the first cause */
     if (bt_rank(f->x) < 1 || bt_rank(f->y) < 1 || bt_size(f->x, 0) != bt_size(f->y, 0) || bt_size(f->x, 0) < 1)
