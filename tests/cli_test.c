@@ -1,4 +1,5 @@
 // The command `berth`, run as a user runs it.
+// labels: slow
 // timeout: 300
 #include <berth.h>
 #include <setjmp.h>

@@ -76,7 +76,6 @@ static void stay(void) {
     if (dladdr((void *)(uintptr_t)at_exit, &self) && self.dli_fname)
         (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     pthread_atfork(NULL, NULL, in_child);
-    atexit(at_exit);
 }
 
 enum { FRESH_ALL = 64, FRESH = 4096 }; /* calls of a kind: the first ones, and each FRESH_ALL-th up to that */
@@ -92,9 +91,9 @@ bool bti_libraries_enter(bti_library_calls *calls) {
 }
 
 bool bti_opening_begin(bti_opening *of) {
-    pthread_once(&once, stay);
     if (!enter()) return false;
     begin_opening();
+    pthread_once(&once, stay); /* counted: a process that ends runs no destructor of ours before this is done */
     of->calm = bti_calm_begin();
     of->modes = bti_modes_begin();
     return true;
@@ -171,4 +170,7 @@ void bti_libraries_watch_thread(void) {
     __lsan_enable();
 }
 
-__attribute__((constructor)) static void watch_first_thread(void) { bti_libraries_watch_thread(); }
+__attribute__((constructor)) static void watch_process(void) {
+    bti_libraries_watch_thread();
+    atexit(at_exit); /* for a first opening that begins when the process ends already */
+}

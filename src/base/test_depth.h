@@ -1,5 +1,5 @@
 /* How much of its list of cases a test runs: everything with BERTH_TEST_LONG, little with BERTH_TEST_SHORT (under valgrind and
- * ThreadSanitizer), else a draw. */
+ * sanitizers), else a draw. */
 #ifndef BTI_BASE_TEST_DEPTH_H
 #define BTI_BASE_TEST_DEPTH_H
 

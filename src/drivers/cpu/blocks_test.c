@@ -29,7 +29,7 @@ static bti_blocks *made(const bti_kernel *kernel, bti_target target) {
 }
 
 static void as_the_contract_says(void **state) {
-    for (uint64_t seed = 1; seed <= (test_is_long() ? 700 : 250); seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 700 : test_is_short() ? 60 : 250); seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
         const char *wrong = bti_kernel_verify(&c.kernel);
