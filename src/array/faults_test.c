@@ -25,8 +25,8 @@
 #include "device/device.h"
 #include "exec/exec.h"
 
-#define ALL_UP_TO (test_is_short() ? 20u : 200u) /* allocations that are all made to fail; of the rest some */
-#define SAMPLES (test_is_short() ? 10u : 50u)
+#define ALL_UP_TO (test_is_short() ? 8u : 200u) /* allocations that are all made to fail; of the rest some */
+#define SAMPLES (test_is_short() ? 4u : 50u)
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 /* --- programs: BT_OK says that everything came out right ----------------------------------------------------------------- */
