@@ -301,8 +301,8 @@ BT_API char *bt_to_text(bt_array *x);
 BT_API char *bt_repr(bt_array *x);
 #define bt_repr(...) BTI_AT(char *, bt_repr(__VA_ARGS__))
 /* Writes `bt_array(` ... `, shape=(2, 2), dtype=float32)` and a newline to standard output; with the flag `print_device` also
- * `, device=GPU:0`. Of a poisoned
- * array the cause is written, to standard error, and goes to the error record. */
+ * `, device=GPU:0`. For a poisoned array the cause is written
+ * to standard error instead, and goes to the error record. */
 BT_API void bt_print(bt_array *x);
 #define bt_print(...) BTI_AT_VOID(bt_print(__VA_ARGS__))
 

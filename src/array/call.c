@@ -288,17 +288,22 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
     return status;
 }
 
+static bt_status call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                      int output_count) {
+    bt_status status;
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
+    if (output_count != f->output_count)
+        return bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
+    bool fits = argument_count == f->input_count && (!argument_count || arguments);
+    if (fits && bti_call_prepared(f, arguments, outputs, &status)) return status;
+    return bti_call_record(f, arguments, argument_count, outputs, true);
+}
+
 bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
                   int output_count) {
     BTI_PUBLIC("bt_call");
     BTI_TRY(bti_check_list(outputs, output_count, "outputs"));
-    bt_status status = bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call");
-    if (status != BT_OK) {
-    } else if (output_count != f->output_count)
-        status = bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
-    else if (argument_count != f->input_count || (argument_count && !arguments) ||
-             !bti_call_prepared(f, arguments, outputs, &status))
-        status = bti_call_record(f, arguments, argument_count, outputs, true);
+    bt_status status = call(f, arguments, argument_count, outputs, output_count);
     for (int i = 0; i < output_count; i++) {
         if (status != BT_OK) outputs[i] = bti_poison(bti_error_last());
         outputs[i] = bti_public_keep(&bti_public_, outputs[i]);

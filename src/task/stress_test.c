@@ -17,6 +17,7 @@
 
 #include <berth.h>
 
+#include "base/test_depth.h"
 #include "task/process.h"
 #include "task/store.h"
 
@@ -350,7 +351,7 @@ static void expect_clean(void) {
 static void all_is_free_in_the_end(void **state) {
     const char *told = getenv("BERTH_TEST_SEED");
     uint64_t seed = told ? strtoull(told, NULL, 10) : (uint64_t)time(NULL), recoveries = 0;
-    int rounds = getenv("BERTH_TEST_LONG") ? 100 : 3;
+    int rounds = test_is_long() ? 100 : 3;
     assert_int_equal(pthread_barrier_init(&released, NULL, THREADS), 0);
     print_message("BERTH_TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int round = 0; round < rounds; round++) {
