@@ -206,6 +206,12 @@ C
     export PKG_CONFIG_PATH=$work/usr/lib/pkgconfig LD_LIBRARY_PATH=$work/usr/lib
     gcc -std=c17 -Wall -Wextra -Werror "$work/use.c" -o "$work/use" $(pkg-config --cflags --libs berth) || return 1
     "$work/use" || return 1
+    local compiler
+    for compiler in g++ clang++; do
+        have $compiler || continue
+        $compiler -std=c++17 -Wall -Wextra -pedantic -Werror tests/task_cxx.cc -o "$work/use" $(pkg-config --cflags --libs berth) &&
+            "$work/use" || return 1
+    done
     [ ! -x "$work/usr/bin/berth" ] || env -u LD_LIBRARY_PATH "$work/usr/bin/berth" --help >/dev/null
 }
 part_asan() {

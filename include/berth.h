@@ -7,7 +7,7 @@
  *     grad.h      gradients                                    nn.h        layers, losses, optimisers
  *     dist.h      one model on several devices                 train.h     data loading and the fit loop
  *     file.h      safetensors, .npy, CSV                       view.h      explaining and timing what runs
- *     task.h      functions and actors in processes of their own
+ *     task.h      functions and actors in processes of their own   call.h    the macros that call them
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */

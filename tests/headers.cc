@@ -66,17 +66,27 @@ static int models() {
 }
 
 #define HIDE .num_gpus = 0
-static bt_status nothing(bt_task *) { return BT_OK; }
+static bt_status nothing(bt_task *task) { return bt_arguments(task); }
 BT_REMOTE(nothing);
-static bt_status hides(bt_task *) { return BT_OK; }
+static bt_status hides(bt_task *task) {
+    int a;
+    bt_array *b;
+    bt_status status = bt_arguments(task, &a, &b);
+    if (status == BT_OK) status = bt_argument(task, 2, &a);
+    return status == BT_OK ? bt_return(task, a) : status;
+}
 BT_REMOTE(hides, .num_cpus = 1, HIDE, .resources = {{"license", 1}}, .max_retries = 3);
 
 static int options() {
     if (bt_runtime_init(.num_cpus = 2, .num_gpus = 1) != BT_OK) return 1;
     BT_SCOPE {
         bt_ref *ref = bt_remote_named(nullptr, "hides", BT_OPTIONS(.priority = 5), nullptr, 0);
-        ref = bti_remote(&bti_remote_nothing, BT_OPTIONS(), nullptr, 0);
-        ref = bti_remote(&bti_remote_hides, BT_OPTIONS(HIDE), nullptr, 0);
+        ref = bt_remote(hides, 1, 2.5, "text", bt_put(true), ref, bt_zeros(BT_F32, 2), bt_bytes{"xy", 2});
+        ref = bt_remote_with(BT_OPTIONS(), nothing);
+        ref = bt_remote_with(BT_OPTIONS(HIDE), hides, ref);
+        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.name = "name"), nothing);
+        ref = bt_method_with(BT_OPTIONS(.max_retries = 1), bt_actor_new(nothing, actor), nothing, 1);
+        if (bt_get(bt_method(actor, nothing), nullptr) != BT_OK || bt_get_within(ref, 1, NULL) != BT_OK) return 1;
         bt_task_options bundles[] = {BT_BUNDLE(.num_gpus = 1), BT_BUNDLE()}, variable;
         variable.num_gpus = 0;
         if (bt_group_wait(bt_group_new(bundles, 2), 1) != BT_OK || !ref) return 1;

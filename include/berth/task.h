@@ -141,6 +141,8 @@ typedef struct bt_remote_entry {
     const char *module;           /* the library's */
 } bt_remote_entry;
 BT_API void bti_register(bt_remote_entry *entry);
+/* After the function, or after its declaration: `static bt_status fib(bt_task *task); BT_REMOTE(fib);` stands before the body of a function
+ * that calls itself remotely. */
 #define BT_REMOTE(...) BTI_REMOTE(__VA_ARGS__, )
 #define BTI_REMOTE(function, ...)                                                                                    \
     BTI_QUIET static const bt_task_options bti_options_##function =                                                  \
@@ -189,9 +191,9 @@ typedef struct bt_item_value {
 
 /* --- calls ------------------------------------------------------------------------------------------------------------ */
 
-/* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 16 arguments. With options of its own
- * beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`. By name, in a module (NULL: the program):
- * `bt_remote_named("./lib.so", "add", NULL, values, count)`. Arguments are in the store when it returns; poisoned with RESOURCE_EXHAUSTED when they do not fit
+/* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 64 arguments in C, any number in C++; at most
+ * 16 references and actors among them. With options of its own beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`.
+ * By name, in a module (NULL: the program), with a list of any length: `bt_remote_named("./lib.so", "add", NULL, values, count)`. Arguments are in the store when it returns; poisoned with RESOURCE_EXHAUSTED when they do not fit
  * and nothing that is there can be spilled. */
 BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
                                const bt_item_value *arguments, int count);
@@ -336,119 +338,7 @@ BT_API void bt_lease_release(bt_lease *lease);
 BT_API char *bt_leases_text(bool json);
 #define bt_leases_text(...) BTI_AT(char *, bt_leases_text(__VA_ARGS__))
 
-/* --- from C values -------------------------------------------------------------------------------------------------------- */
-
-static inline bt_item_value bti_of_integer(int64_t x) {
-    bt_item_value value = {BT_INTEGER, {0}};
-    value.as.integer = x;
-    return value;
-}
-static inline bt_item_value bti_of_real(double x) {
-    bt_item_value value = {BT_REAL, {0}};
-    value.as.real = x;
-    return value;
-}
-static inline bt_item_value bti_of_text(const char *x) {
-    bt_item_value value = {BT_TEXT_VALUE, {0}};
-    value.as.text = x;
-    return value;
-}
-static inline bt_item_value bti_of_bytes(bt_bytes x) {
-    bt_item_value value = {BT_BYTES, {0}};
-    value.as.bytes = x;
-    return value;
-}
-static inline bt_item_value bti_of_array(bt_array *x) {
-    bt_item_value value = {BT_ARRAY_VALUE, {0}};
-    value.as.array = x;
-    return value;
-}
-static inline bt_item_value bti_of_ref(bt_ref *x) {
-    bt_item_value value = {BT_REFERENCE, {0}};
-    value.as.ref = x;
-    return value;
-}
-static inline bt_item_value bti_of_actor(bt_actor *x) {
-    bt_item_value value = {BT_ACTOR_VALUE, {0}};
-    value.as.actor = x;
-    return value;
-}
-
-#ifndef __cplusplus
-#define BTI_VALUE_OF(x) \
-    _Generic((x), float: bti_of_real, double: bti_of_real, char *: bti_of_text, const char *: bti_of_text,           \
-             bt_bytes: bti_of_bytes, bt_array *: bti_of_array, bt_ref *: bti_of_ref,                           \
-             bt_actor *: bti_of_actor, default: bti_of_integer)(x)
-#define BTI_TYPE_AT(out) \
-    _Generic((out), float *: BT_REAL, double *: BT_REAL, char **: BT_TEXT_VALUE, const char **: BT_TEXT_VALUE,    \
-             bt_bytes *: BT_BYTES, bt_array **: BT_ARRAY_VALUE, bt_actor **: BT_ACTOR_VALUE, void *: BT_NOTHING,  \
-             bool *: BT_UNSIGNED, unsigned char *: BT_UNSIGNED, unsigned short *: BT_UNSIGNED,                    \
-             unsigned *: BT_UNSIGNED, unsigned long *: BT_UNSIGNED, unsigned long long *: BT_UNSIGNED,            \
-             char *: BT_INTEGER, signed char *: BT_INTEGER, short *: BT_INTEGER, int *: BT_INTEGER,               \
-             long *: BT_INTEGER, long long *: BT_INTEGER)
-#define BTI_BYTES_AT(out) _Generic((out), void * : 0, default : sizeof *(out))
-
-/* A list of up to 16 values, each made from a C value. */
-#define BTI_COUNT_(first, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
-#define BTI_COUNT(first, ...) \
-    BTI_COUNT_(first, ##__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0) /* past the first */
-#define BTI_V0()
-#define BTI_V1(x) BTI_VALUE_OF(x),
-#define BTI_V2(x, ...) BTI_VALUE_OF(x), BTI_V1(__VA_ARGS__)
-#define BTI_V3(x, ...) BTI_VALUE_OF(x), BTI_V2(__VA_ARGS__)
-#define BTI_V4(x, ...) BTI_VALUE_OF(x), BTI_V3(__VA_ARGS__)
-#define BTI_V5(x, ...) BTI_VALUE_OF(x), BTI_V4(__VA_ARGS__)
-#define BTI_V6(x, ...) BTI_VALUE_OF(x), BTI_V5(__VA_ARGS__)
-#define BTI_V7(x, ...) BTI_VALUE_OF(x), BTI_V6(__VA_ARGS__)
-#define BTI_V8(x, ...) BTI_VALUE_OF(x), BTI_V7(__VA_ARGS__)
-#define BTI_V9(x, ...) BTI_VALUE_OF(x), BTI_V8(__VA_ARGS__)
-#define BTI_V10(x, ...) BTI_VALUE_OF(x), BTI_V9(__VA_ARGS__)
-#define BTI_V11(x, ...) BTI_VALUE_OF(x), BTI_V10(__VA_ARGS__)
-#define BTI_V12(x, ...) BTI_VALUE_OF(x), BTI_V11(__VA_ARGS__)
-#define BTI_V13(x, ...) BTI_VALUE_OF(x), BTI_V12(__VA_ARGS__)
-#define BTI_V14(x, ...) BTI_VALUE_OF(x), BTI_V13(__VA_ARGS__)
-#define BTI_V15(x, ...) BTI_VALUE_OF(x), BTI_V14(__VA_ARGS__)
-#define BTI_V16(x, ...) BTI_VALUE_OF(x), BTI_V15(__VA_ARGS__)
-#define BTI_LIST(count, ...) (const bt_item_value[]){BTI_CAT(BTI_V, count)(__VA_ARGS__){BT_NOTHING, {0}}}, count
-
-#define bt_remote(function, ...) \
-    BTI_AT(bt_ref *,             \
-           bti_remote(&bti_remote_##function, NULL, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
-#define bt_remote_with(options, function, ...) \
-    BTI_AT(bt_ref *,                           \
-           bti_remote(&bti_remote_##function, options, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
-#define bt_get(ref, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, -1))
-#define bt_get_within(ref, seconds, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, seconds))
-#define bt_argument(task, index, out) bti_argument(task, index, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out)
-#define bt_put(x) BTI_AT(bt_ref *, bti_put(&(const bt_item_value[]){BTI_VALUE_OF(x)}[0]))
-/* `bt_actor_new(counter_new, 5)`, `bt_method(actor, counter_add, 1)`; with options of their own as above. */
-#define bt_actor_new(function, ...) \
-    BTI_AT(bt_actor *,              \
-           bti_actor(&bti_remote_##function, NULL, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
-#define bt_actor_new_with(options, function, ...) \
-    BTI_AT(bt_actor *,                            \
-           bti_actor(&bti_remote_##function, options, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
-#define bt_method(actor, function, ...) \
-    BTI_AT(bt_ref *,                    \
-           bti_method(actor, &bti_remote_##function, NULL, BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
-#define bt_method_with(options, actor, function, ...)                   \
-    BTI_AT(bt_ref *, bti_method(actor, &bti_remote_##function, options, \
-                                BTI_LIST(BTI_COUNT(function, ##__VA_ARGS__), __VA_ARGS__)))
-#define BTI_VARIABLE(out) \
-    { BTI_TYPE_AT(out), BTI_BYTES_AT(out), out }
-#define BTI_O1(x) BTI_VARIABLE(x)
-#define BTI_O2(x, ...) BTI_VARIABLE(x), BTI_O1(__VA_ARGS__)
-#define BTI_O3(x, ...) BTI_VARIABLE(x), BTI_O2(__VA_ARGS__)
-#define BTI_O4(x, ...) BTI_VARIABLE(x), BTI_O3(__VA_ARGS__)
-#define BTI_O5(x, ...) BTI_VARIABLE(x), BTI_O4(__VA_ARGS__)
-#define BTI_O6(x, ...) BTI_VARIABLE(x), BTI_O5(__VA_ARGS__)
-#define BTI_O7(x, ...) BTI_VARIABLE(x), BTI_O6(__VA_ARGS__)
-#define BTI_O8(x, ...) BTI_VARIABLE(x), BTI_O7(__VA_ARGS__)
-#define bt_arguments(task, ...)                                                                              \
-    bti_arguments(task, (const bti_variable[]){BTI_CAT(BTI_O, BTI_COUNT(task, ##__VA_ARGS__))(__VA_ARGS__)}, \
-                  BTI_COUNT(task, ##__VA_ARGS__))
-#define bt_return(task, x) bti_return(task, &(const bt_item_value[]){BTI_VALUE_OF(x)}[0])
-#endif
+/* What the call macros call (call.h). */
 BT_API bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
                           int count);
 BT_API bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
@@ -459,4 +349,7 @@ BT_API bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const b
 #ifdef __cplusplus
 }
 #endif
+
+#include <berth/call.h>
+
 #endif

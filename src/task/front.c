@@ -159,6 +159,9 @@ static bt_status check_value(const bt_item_value *value, int index) {
     case BT_TEXT_VALUE:
         return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "value %d is a text that is NULL", index + 1);
     case BT_BYTES:
+        if (value->as.bytes.size > INT64_MAX)
+            return bti_fail(BT_INVALID_ARGUMENT, "value %d has %zu bytes, more than any memory", index + 1,
+                            value->as.bytes.size);
         return value->as.bytes.data || !value->as.bytes.size
                    ? BT_OK
                    : bti_fail(BT_INVALID_ARGUMENT, "value %d is bytes at NULL", index + 1);
@@ -189,6 +192,24 @@ bt_ref *bti_put(const bt_item_value *value) {
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
 
+static bt_status check_arguments(const char *name, const bt_item_value *arguments, int count) {
+    enum { MOST_REFERENCES = 16 };
+    int references = 0;
+    uint64_t bytes = 0;
+    BTI_TRY(bti_check_list(arguments, count, "arguments"));
+    for (int i = 0; i < count; i++) {
+        BTI_TRY(check_value(&arguments[i], i));
+        references += arguments[i].type == BT_REFERENCE || arguments[i].type == BT_ACTOR_VALUE;
+        if (arguments[i].type == BT_BYTES) bytes += arguments[i].as.bytes.size; /* of each: at most INT64_MAX */
+        if (bytes > INT64_MAX)
+            return bti_fail(BT_INVALID_ARGUMENT, "%s: its arguments have more bytes than any memory", name);
+    }
+    if (references > MOST_REFERENCES)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: %d references and actors among its arguments; at most %d", name,
+                        references, MOST_REFERENCES);
+    return BT_OK;
+}
+
 static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options, bt_actor *actor,
                   const bt_item_value *arguments, int count) {
     static const char *const names[] = {[BTI_CALL_TASK] = "bt_remote_with",
@@ -200,12 +221,7 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
     bti_call c = {.kind = kind, .entry = entry, .options = &o, .arguments = arguments, .count = count};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
     if (o.group && !(c.group = held_by(o.group, "group"))) return NULL;
-    if (count > 16)
-        return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: %d arguments; at most 16", entry->name, count), NULL;
-    if (bti_check_list(arguments, count, "arguments") != BT_OK) return NULL;
-    for (int i = 0; i < count; i++)
-        if (check_value(&arguments[i], i) != BT_OK) return NULL;
-    return engine->submit(&c);
+    return check_arguments(entry->name, arguments, count) == BT_OK ? engine->submit(&c) : NULL;
 }
 
 bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,

@@ -14,6 +14,11 @@ static uint64_t data_at(uint64_t at, bt_value_type type, int rank) {
     return type == BT_ARRAY_VALUE ? aligned(at + (uint64_t)rank * 8) : at;
 }
 
+/* A list longer than this has a table of where its values stand, so that finding one does not pass all before it. */
+enum { SHORT_LIST = 16 };
+
+static uint64_t first_at(int64_t count) { return 8 + (count > SHORT_LIST ? (uint64_t)count * 8 : 0); }
+
 static uint64_t bytes_of(const bt_item_value *value) {
     switch (value->type) {
     case BT_TEXT_VALUE: return strlen(value->as.text) + 1;
@@ -30,7 +35,7 @@ static uint64_t end_of(uint64_t at, const bt_item_value *value) {
 }
 
 uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
-    uint64_t at = 8;
+    uint64_t at = first_at(count);
     for (int i = 0; i < count; i++) at = end_of(at, &values[i]);
     return at;
 }
@@ -65,9 +70,10 @@ static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
 }
 
 bt_status bti_pack(const bt_item_value *values, int count, char *packed) {
-    uint64_t at = 8;
+    uint64_t at = first_at(count);
     memcpy(packed, &(int64_t){count}, 8);
     for (int i = 0; i < count; i++) {
+        if (count > SHORT_LIST) memcpy(packed + 8 + (uint64_t)i * 8, &at, 8);
         BTI_TRY(put(&values[i], packed, at));
         at = end_of(at, &values[i]);
     }
@@ -80,9 +86,11 @@ static bool has_bytes(uint8_t type) { return type == BT_TEXT_VALUE || type == BT
 
 bti_unpacked_value bti_unpack(const char *packed, int index) {
     bti_unpacked_value value = {.head.type = BT_NOTHING};
-    uint64_t at = 8;
-    if (!packed || index >= bti_packed_count(packed)) return value;
-    for (int i = 0;; i++) {
+    int count = packed ? bti_packed_count(packed) : 0;
+    if (index >= count) return value;
+    uint64_t at = first_at(count);
+    if (count > SHORT_LIST) memcpy(&at, packed + 8 + (uint64_t)index * 8, 8);
+    for (int i = count > SHORT_LIST ? index : 0;; i++) {
         memcpy(&value.head, packed + at, sizeof value.head);
         value.size = (const int64_t *)(const void *)(packed + at + sizeof value.head);
         uint64_t data = data_at(at, (bt_value_type)value.head.type, value.head.rank);

@@ -1,7 +1,7 @@
 /* Values as bytes that every process of a runtime reads: what calls take and give.
  *
- *     packed   count, then for each value a head (16 bytes), the sizes of an array (8 each), and its bytes, at a multiple of 64 when
- *              they are an array's
+ *     packed   count; of more than 16 values, where each begins (8 bytes each); then for each value a head (16 bytes), the sizes of an
+ *              array (8 each), and its bytes, at a multiple of 64 when they are an array's
  */
 #ifndef BTI_TASK_VALUE_H
 #define BTI_TASK_VALUE_H
