@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "task/errors.h"
 #include "task/gpus.h"
 #include "task/listen.h"
+#include "task/nest.h"
 #include "task/process.h"
 
 typedef struct child {
@@ -30,6 +32,7 @@ static bti_state *state;
 static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
+static int program_pipe = -1;
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
@@ -40,8 +43,7 @@ static unsigned largest_file(void) {
     return limit.rlim_max < 1 << 20 ? 1 << 20 /* the limit may have been higher */ : (unsigned)limit.rlim_max;
 }
 
-/* Of the files past the standard ones only these two; a number below 0 is none. */
-static void keep_open(int a, int b) {
+void bti_files_keep(int a, int b) {
     const int kept[] = {a < b ? a : b, a < b ? b : a};
     int from = 3;
     for (int i = 0; i < 2; i++) {
@@ -67,7 +69,7 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     if (getppid() != state->nest_pid) _exit(1);
     setpgid(0, 0);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
-    keep_open(state->spill_file, -1);
+    bti_files_keep(state->spill_file, -1);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -196,6 +198,7 @@ static _Noreturn void end(void) {
         kill_strays();
         usleep(1000);
     }
+    pthread_mutex_unlock(&state->nest_lives);
     bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
 }
@@ -230,7 +233,7 @@ static void look_at_deadlines(void) {
 
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
-    if (atomic_load(&state->closing)) end();
+    if (atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
     reap();
     start_all();
     look_at_deadlines();
@@ -267,40 +270,73 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     end();
 }
 
-/* A pipe alone says it late: what the program forked may still have it. But it tells when the program becomes another (exec). */
+static uv_timer_t becoming;
+static int program_process = -1;
+
+static void look_at_program(uv_timer_t *handle) {
+    (void)handle;
+    if (!bti_program_has_memory(state)) end();
+}
+
+/* The pipe is closed when the program ends, when it becomes another (exec), and when it closes files that it does not know. */
+static void on_program_pipe(uv_poll_t *handle, int status, int events) {
+    char bytes[64];
+    ssize_t length = read(program_pipe, bytes, sizeof bytes);
+    (void)status;
+    (void)events;
+    if (length > 0) return look();
+    if (length < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (program_process < 0 || !bti_program_has_memory(state)) end();
+    uv_poll_stop(handle);
+    uv_timer_start(&becoming, look_at_program, 1000, 1000);
+}
+
+/* The pipe alone tells it late: what the program forked may still have it. */
 static int watch_program(int pipe) {
     static uv_poll_t by_pipe, by_process;
     int process = (int)syscall(SYS_pidfd_open, state->program->pid, 0);
-    if (getppid() != state->program->pid) return -1;
+    if (process < 0 && errno == ESRCH) return -1;
+    program_pipe = pipe;
+    program_process = process;
     if (process >= 0 &&
         (uv_poll_init(&loop, &by_process, process) || uv_poll_start(&by_process, UV_READABLE, on_program)))
         return -1;
-    return uv_poll_init(&loop, &by_pipe, pipe) || uv_poll_start(&by_pipe, UV_READABLE | UV_DISCONNECT, on_program) ? -1
-                                                                                                                   : 0;
+    return uv_timer_init(&loop, &becoming) || uv_poll_init(&loop, &by_pipe, pipe) ||
+                   uv_poll_start(&by_pipe, UV_READABLE | UV_DISCONNECT, on_program_pipe)
+               ? -1
+               : 0;
 }
 
 /* Of what it got from the program it keeps where to write, the pipe, and where values are spilled. */
 static void leave_program(int pipe) {
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
-    keep_open(pipe, state->spill_file);
+    bti_files_keep(pipe, state->spill_file);
     int nothing = open("/dev/null", O_RDWR);
     for (int file = 0; file < 3; file++) /* workers read nothing */
         if (!file || fcntl(file, F_GETFD) < 0) dup2(nothing, file);
     if (nothing > 2) close(nothing);
 }
 
+/* The program waits for the number. */
+static void tell_there(void) {
+    *(volatile int32_t *)&state->nest_pid = getpid();
+    syscall(SYS_futex, &state->nest_pid, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
 void bti_nest_run(bti_state *shared, int pipe) {
     state = shared;
-    state->nest_pid = getpid();
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, BTI_NEST_SIGNAL);
+    if (pthread_mutex_lock(&state->nest_lives) != 0) _exit(1);
     setpgid(0, 0);
     leave_program(pipe);
     if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) || watch_signals() ||
         watch_program(pipe))
         _exit(1);
     bti_listen_start(state, &loop);
+    tell_there();
     look(); /* what was asked before it listened */
     uv_run(&loop, UV_RUN_DEFAULT);
     end();

@@ -29,7 +29,7 @@ bt_status bti_module_find(const char *module, const char *name, const bt_remote_
 
 /* --- nest.c --- */
 /* The life of the parent of all workers: forks them, tells of those that died, ends when the program does. In a process of its own
- * that has one thread. `pipe` closes with the program. Never returns. */
+ * that has one thread, a child of the keeper (nest.h). `pipe` closes with the program. Never returns. */
 _Noreturn void bti_nest_run(bti_state *state, int pipe);
 
 /* --- worker.c --- */

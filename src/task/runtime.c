@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "array/handle.h"
@@ -15,6 +14,7 @@
 #include "task/gpus.h"
 #include "task/options.h"
 #include "task/local.h"
+#include "task/nest.h"
 #include "task/spill.h"
 #include "task/timeline.h"
 
@@ -87,32 +87,6 @@ static bt_status count_resources(bti_state *state, const bt_runtime_options *opt
     return BT_OK;
 }
 
-static bt_status start_nest(bti_state *state, int *program) {
-    int ends[2];
-    sigset_t early, before; /* until the nest listens, which lets it through */
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
-    fflush(NULL);
-    sigemptyset(&early);
-    sigaddset(&early, BTI_NEST_SIGNAL);
-    sigprocmask(SIG_BLOCK, &early, &before);
-    pid_t pid = fork();
-    int error = errno;
-    if (!pid) {
-        close(ends[1]);
-        bti_nest_run(state, ends[0]);
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    close(ends[0]);
-    if (pid < 0) {
-        close(ends[1]);
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(error));
-    }
-    state->nest_pid = pid;
-    return *program = ends[1], BT_OK;
-}
-
-static int program_pipe = -1;
 static uint64_t runtimes;
 
 /* Half of all, and half of that, where addresses are few (RLIMIT_AS). */
@@ -149,7 +123,7 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         state->clients = state->program;
         state->clients_ever = 1;
         bti_arena_unlock(arena);
-        status = start_nest(state, &program_pipe);
+        status = bti_nest_start(state);
     }
     if (status != BT_OK) {
         if (state) bti_spill_close(state);
@@ -169,13 +143,13 @@ bt_status bti_local_stop(void) {
     atomic_store(&state->closing, 1);
     bti_wake_later(&wakes, &bti_process_now.me->word);
     bti_wake(state, &wakes);
-    while (waitpid(state->nest_pid, NULL, 0) < 0 && errno == EINTR) continue;
+    bti_nest_wait(state);
     return BT_OK;
 }
 
 void bti_local_close(void) {
     bti_state *state = bti_process_now.state;
-    close(program_pipe);
+    bti_nest_leave();
     bti_spill_close(state);
     bti_process_now = (bti_process){0};
     bti_state_release(state);

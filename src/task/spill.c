@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/writes.h"
+#include "task/nest.h"
 
 enum { MOST_SLOTS = 1 << 22, LEAST_ORDER = 12, TRIM_BYTES = 64 << 20 /* at once */ };
 
@@ -34,19 +35,36 @@ bt_status bti_spill_open(bti_state *state, const char *folder, uint64_t limit) {
     BTI_TRY(bti_arena_reserve(state->arena, BTI_SLOTS, sizeof(bti_slot), MOST_SLOTS));
     state->spill_file = open_file(folder);
     state->spill_errno = state->spill_file < 0 ? errno : 0;
+    bti_file_identity file;
+    if (state->spill_file >= 0 && bti_file_know(&file, state->spill_file))
+        state->spill_device = file.device, state->spill_inode = file.inode;
     if (!limit && state->spill_file >= 0 && fstatvfs(state->spill_file, &disk) == 0)
         limit = (uint64_t)disk.f_bavail * disk.f_frsize / 2;
     state->spill_limit = state->spill_file < 0 ? 0 : limit;
     return BT_OK;
 }
 
+static bool has_file(const bti_state *state) {
+    const bti_file_identity file = {state->spill_file, state->spill_device, state->spill_inode};
+    return bti_file_is_same(&file);
+}
+
+static bt_status check_file(const bti_state *state) {
+    return has_file(state)
+               ? BT_OK
+               : bti_fail(BT_FAILED_PRECONDITION,
+                          "a value lies on disk (in %s), but this process has closed the file of the runtime",
+                          state->spill_folder);
+}
+
 void bti_spill_close(bti_state *state) {
-    if (state->spill_file >= 0) close(state->spill_file);
+    if (has_file(state)) close(state->spill_file);
     state->spill_file = -1;
 }
 
 bt_status bti_spill_write(const bti_state *state, const bti_slot *slot, const char *value) {
     BTI_WRITES;
+    BTI_TRY(check_file(state));
     for (uint64_t done = 0; done < slot->bytes;) {
         ssize_t length = pwrite(state->spill_file, value + done, slot->bytes - done, (off_t)(slot->at + done));
         if (length < 0 && errno == EINTR) continue;
@@ -59,6 +77,7 @@ bt_status bti_spill_write(const bti_state *state, const bti_slot *slot, const ch
 }
 
 bt_status bti_spill_read(const bti_state *state, const bti_slot *slot, char *value) {
+    BTI_TRY(check_file(state));
     for (uint64_t done = 0; done < slot->bytes;) {
         ssize_t length = pread(state->spill_file, value + done, slot->bytes - done, (off_t)(slot->at + done));
         if (length < 0 && errno == EINTR) continue;
@@ -116,7 +135,8 @@ bool bti_slot_trim(bti_state *state) {
     bti_slot *slot = state->store->dirty;
     if (!slot || slot->record.turn == state->arena->turn) return false;
     uint64_t left = slot->dirty > TRIM_BYTES ? slot->dirty - TRIM_BYTES : 0, end = (slot->dirty + 4095) / 4096 * 4096;
-    while (fallocate(state->spill_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(slot->at + left),
+    while (has_file(state) &&
+           fallocate(state->spill_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(slot->at + left),
                      (off_t)(end - left)) < 0 &&
            errno == EINTR)
         continue; /* a disk that has no holes keeps the room for the next value */

@@ -250,6 +250,9 @@ typedef struct bti_state {
     int32_t nest_pid;
     atomic_uint closing;
     atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
+    pthread_mutex_t nest_lives;         /* robust; the nest holds it as long as it lives (nest.h) */
+    int32_t keeper_pid;                 /* the nest's parent, a child of the program */
+    uint64_t spill_device, spill_inode; /* of spill_file: its number may be another file's, in who closed it */
 } bti_state;
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */

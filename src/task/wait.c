@@ -3,13 +3,13 @@
 #include <linux/futex.h>
 #include <math.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/log.h"
+#include "task/nest.h"
 #include "task/process.h"
 #include "task/view.h"
 
@@ -117,13 +117,8 @@ static bt_status over(const bti_state *state) {
                                     : "the runtime has ended");
 }
 
-static bool nest_is_gone(const bti_state *state) {
-    pid_t pid = waitpid(state->nest_pid, NULL, WNOHANG);
-    return pid > 0 || (pid < 0 && errno == ECHILD);
-}
-
 bt_status bti_check_runs(bti_state *state) {
-    if (bti_process_now.me->is_program && nest_is_gone(state)) atomic_store(&state->closing, 2);
+    if (!bti_nest_lives(state)) atomic_store(&state->closing, 2);
     return atomic_load(&state->closing) ? over(state) : BT_OK;
 }
 

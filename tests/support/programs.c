@@ -78,6 +78,11 @@ static pid_t child_named(pid_t parent, const char *wanted) {
     int count = children_of(parent, pids, 256);
     for (int i = 0; i < count; i++)
         if (row_of(pids[i], &state, name) == parent && !strcmp(name, wanted)) return pids[i];
+    for (int i = 0; i < count; i++) {
+        pid_t pid =
+            row_of(pids[i], &state, name) == parent && !strcmp(name, "berth keeper") ? child_named(pids[i], wanted) : 0;
+        if (pid) return pid;
+    }
     return 0;
 }
 

@@ -44,7 +44,7 @@ void fail_drive(const char *text);
 /* The children of a process, as /proc tells: up to `most` into `pids`. */
 int children_of(pid_t pid, pid_t *pids, int most);
 bool process_lives(pid_t pid); /* and is no zombie */
-/* A child with that name, waited for so long; 0. */
+/* A child with that name, or one of berth's keeper (the nest), waited for so long; 0. */
 pid_t process_named(pid_t parent, const char *name, double seconds);
 bool comes_true(bool (*condition)(int number), int number, double seconds);
 void sleep_seconds(double seconds);

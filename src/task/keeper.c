@@ -1,0 +1,145 @@
+/* The program's side of the nest, and the process between them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "task/nest.h"
+#include "task/queue.h"
+
+/* --- the lock that tells ------------------------------------------------------------------------------------------------ */
+
+static bt_status make_lock(pthread_mutex_t *lock) {
+    pthread_mutexattr_t attributes;
+    int error = pthread_mutexattr_init(&attributes);
+    if (error) return bti_fail(BT_INTERNAL, "no lock between processes: %s", strerror(error));
+    error = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    if (!error) error = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    if (!error) error = pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    return error ? bti_fail(BT_INTERNAL, "no lock between processes: %s", strerror(error)) : BT_OK;
+}
+
+bool bti_nest_lives(bti_state *state) {
+    int error = pthread_mutex_trylock(&state->nest_lives);
+    if (error == EBUSY) return true;
+    if (!error || error == EOWNERDEAD) pthread_mutex_unlock(&state->nest_lives); /* cannot be recovered from now on */
+    return false;
+}
+
+/* --- the keeper --------------------------------------------------------------------------------------------------------- */
+
+static _Noreturn void keep(bti_state *state, int pipe) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    state->keeper_pid = getpid();
+    pid_t nest = fork();
+    if (!nest) bti_nest_run(state, pipe);
+    if (nest < 0) {
+        state->nest_pid = -errno;
+        _exit(1);
+    }
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "berth keeper");
+    for (int file = 0; file < 3; file++) close(file);
+    bti_files_keep(-1, -1);
+    bti_arena_close(state->arena);
+    while (waitpid(nest, NULL, 0) < 0 && errno == EINTR) continue;
+    _exit(0);
+}
+
+/* --- files that the program may have closed ------------------------------------------------------------------------------ */
+
+bool bti_file_know(bti_file_identity *file, int number) {
+    struct stat now;
+    if (fstat(number, &now) != 0) return false;
+    *file = (bti_file_identity){number, now.st_dev, now.st_ino};
+    return true;
+}
+
+bool bti_file_is_same(const bti_file_identity *file) {
+    struct stat now;
+    return file->number >= 0 && fstat(file->number, &now) == 0 && now.st_dev == file->device &&
+           now.st_ino == file->inode;
+}
+
+/* --- the program -------------------------------------------------------------------------------------------------------- */
+
+static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
+
+/* A keeper that has ended is taken note of once. */
+static bool keeper_ended(const bti_state *state) { return waitpid(state->keeper_pid, NULL, WNOHANG | __WCLONE) != 0; }
+
+static bt_status await_nest(bti_state *state) {
+    volatile int32_t *pid = &state->nest_pid;
+    for (int32_t now; (now = *pid) <= 0;) {
+        if (now < 0 || keeper_ended(state))
+            return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", now ? strerror(-now) : "it ended");
+        syscall(SYS_futex, pid, FUTEX_WAIT, now, &(struct timespec){.tv_nsec = 20000000}, NULL, 0);
+    }
+    return BT_OK;
+}
+
+static bti_file_identity program_pipe = {.number = -1}; /* closes with the program */
+
+bt_status bti_nest_start(bti_state *state) {
+    int ends[2];
+    BTI_TRY(make_lock(&state->nest_lives));
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL); /* no signal when it ends */
+    int error = errno;
+    if (!pid) {
+        close(ends[1]);
+        keep(state, ends[0]);
+    }
+    close(ends[0]);
+    bt_status status = BT_OK;
+    if (pid < 0)
+        status = bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(error));
+    else
+        state->keeper_pid = pid, status = await_nest(state);
+    if (status != BT_OK) return close(ends[1]), status;
+    bti_file_know(&program_pipe, ends[1]);
+    return BT_OK;
+}
+
+void bti_nest_leave(void) {
+    if (bti_file_is_same(&program_pipe)) close(program_pipe.number);
+    program_pipe.number = -1;
+}
+
+bool bti_program_has_memory(const bti_state *state) {
+    char path[64], line[512], start[40];
+    bool has = false, begins = true;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)state->program->pid);
+    int length = snprintf(start, sizeof start, "%" PRIxPTR "-", (uintptr_t)state->arena);
+    FILE *maps = fopen(path, "re");
+    while (maps && !has && fgets(line, sizeof line, maps)) {
+        has = begins && !strncmp(line, start, (size_t)length) && strstr(line, "memfd:berth");
+        begins = strchr(line, '\n');
+    }
+    if (maps) fclose(maps);
+    return has;
+}
+
+void bti_nest_wait(bti_state *state) {
+    long pause = 20000;
+    for (; bti_nest_lives(state); pause = pause < 2000000 ? pause * 2 : pause) {
+        bti_wakes wakes = {.nest = true};
+        bti_wake(state, &wakes);
+        pause_ns(pause);
+    }
+    while (waitpid(state->keeper_pid, NULL, __WCLONE) < 0 && errno == EINTR) continue;
+}

@@ -1,0 +1,42 @@
+/* How the program starts the nest, tells whether it lives, and waits for its end. */
+#ifndef BTI_TASK_NEST_H
+#define BTI_TASK_NEST_H
+
+#include <sys/types.h>
+
+#include "task/process.h"
+
+/* Starts the nest and waits until it is there.
+ *
+ *     program -> keeper -> nest -> workers
+ *
+ * The keeper does nothing but wait for the nest. It is a child that sends no signal when it ends, so wait(2) does not see it: loops over
+ * all children of the program come to an end, and its SIGCHLD handlers are not called. */
+bt_status bti_nest_start(bti_state *state);
+/* In the program, after the nest has ended. */
+void bti_nest_leave(void);
+
+/* The nest holds a robust lock of the shared memory, which the kernel gives back when the nest ends, however it ends. So this needs no
+ * file, no process number and no right to send signals. */
+bool bti_nest_lives(bti_state *state);
+
+/* In the nest. The program has the shared memory where it got it: it did not become another program. */
+bool bti_program_has_memory(const bti_state *state);
+
+/* Waits until the nest has ended; `closing` is set. */
+void bti_nest_wait(bti_state *state);
+
+/* A program may close files that it does not know (closefrom), and open others under their numbers. */
+typedef struct bti_file_identity {
+    int number;
+    dev_t device;
+    ino_t inode;
+} bti_file_identity;
+bool bti_file_know(bti_file_identity *file, int number);
+bool bti_file_is_same(const bti_file_identity *file);
+
+/* --- nest.c --- */
+/* Closes all files but the standard ones and these two; a number below 0 is none. */
+void bti_files_keep(int a, int b);
+
+#endif
