@@ -248,7 +248,8 @@ static void leases_of_calls_end_at_exec(void **state) {
 
 static void in_place_of_gpu(int gpu, const char *make) {
     char line[700];
-    snprintf(line, sizeof line, "f=%s/GPU-51000000-0000-0000-0000-00000000000%d.lock; rm -rf --one-file-system $f; %s",
+    snprintf(line, sizeof line,
+             "f=%s/berth-GPU-51000000-0000-0000-0000-00000000000%d.lock; rm -rf --one-file-system $f; umask 0; %s",
              folder, gpu, make);
     assert_int_equal(system(line), 0);
 }
@@ -266,7 +267,7 @@ static void what_files_say_is_not_believed(void **state) {
         assert_non_null(lease);
         for (int g = 0; g < GPUS; g++) { /* what the holder wrote is overwritten */
             char line[700];
-            snprintf(line, sizeof line, "f=%s/GPU-51000000-0000-0000-0000-00000000000%d.lock; %s", folder, g,
+            snprintf(line, sizeof line, "f=%s/berth-GPU-51000000-0000-0000-0000-00000000000%d.lock; %s", folder, g,
                      contents[i]);
             assert_int_equal(system(line), 0);
         }
@@ -283,8 +284,12 @@ static void what_files_say_is_not_believed(void **state) {
 }
 
 static void what_is_no_file_is_left_alone(void **state) {
-    static const char *const makers[] = {"ln -s /etc/passwd $f", "mkdir $f", "mkfifo $f", "ln -s nowhere $f",
-                                         "echo mine > ${f%/*}/mine; ln ${f%/*}/mine $f"};
+    static const char *const makers[] = {"ln -s /etc/passwd $f",
+                                         "mkdir $f",
+                                         "mkfifo $f",
+                                         "ln -s nowhere $f",
+                                         "echo mine > ${f%/*}/mine; ln ${f%/*}/mine $f",
+                                         "echo mine > $f; chmod 644 $f"};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         in_place_of_gpu(0, makers[i]);
         assert_int_equal(run("", "--gpus 3 -- " SHOW), 0);
@@ -306,7 +311,7 @@ static void folders_that_cannot_be_used(void **state) {
     assert_int_equal(run("BERTH_LEASES=/etc/passwd", "--gpus 1 --wait -- true"), 69);
     assert_says("cannot be opened: Not a directory");
     assert_int_equal(run("BERTH_LEASES=/proc", "--gpus 1 -- true"), 69); /* nothing can be made there, by whom ever */
-    assert_says("GPU 0 cannot be leased: its lock file /proc/GPU-");
+    assert_says("GPU 0 cannot be leased: its lock file /proc/berth-GPU-");
     assert_int_equal(run("BERTH_LEASES=/proc", "--list"), 0);
     char before[300];
     struct stat facts;
@@ -315,9 +320,59 @@ static void folders_that_cannot_be_used(void **state) {
     snprintf(before, sizeof before, "%s/new", folder);
     assert_int_equal(stat(before, &facts), 0);
     assert_int_equal(facts.st_mode & 07777, 01777);
-    strcat(before, "/GPU-51000000-0000-0000-0000-000000000000.lock");
+    strcat(before, "/berth-GPU-51000000-0000-0000-0000-000000000000.lock");
     assert_int_equal(stat(before, &facts), 0);
     assert_int_equal(facts.st_mode & 07777, 0666);
+}
+
+/* Where others than root and this user could put other files in the place of lock files. */
+static void folders_of_others_are_refused(void **state) {
+    char path[280], before[500];
+    snprintf(path, sizeof path, "%s/new", folder);
+    snprintf(before, sizeof before, "BERTH_LEASES=%s", path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(run(before, "--gpus 1 -- true"), 0);
+    static const mode_t refused[] = {0777, 0770, 0720, 0702};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(chmod(path, refused[i]), 0);
+        assert_int_equal(run(before, "--gpus 1 -- true"), 69);
+        assert_says("others may write to it, and without the sticky bit they could replace lock files");
+        assert_int_equal(run(before, "--list"), 69);
+        assert_int_equal(chmod(path, refused[i] | 01000), 0);
+        assert_int_equal(run(before, "--gpus 1 -- true"), 0);
+    }
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        assert_int_equal(run(before, "--gpus 1 -- true"), 69);
+        assert_says("belongs to user 12345, who could replace lock files: it must belong to root or to user 0");
+    }
+    snprintf(before, sizeof before, "ln -s . %s/link; BERTH_LEASES=%s/link/", folder, folder);
+    assert_int_equal(run(before, "--gpus 1 -- true"), 69);
+    assert_says("is a symbolic link, which could be turned to another folder");
+}
+
+/* A folder that belongs to root is for all users: each takes what others have not, with files that others made. */
+static void users_share_a_folder_of_root(void **state) {
+    if (geteuid() != 0) skip();
+    bt_lease *lease = bt_lease_take(BT_LEASE(.num_gpus = 2)); /* makes files of root's */
+    assert_non_null(lease);
+    assert_int_equal(chmod(folder, 01777), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        if (setgid(12345) || setuid(12345)) _exit(2);
+        bt_lease *own_lease = bt_lease_take(BT_LEASE(.num_gpus = 2));
+        bool right = own_lease && !strcmp(bt_lease_mask(own_lease), "2,3");
+        if (!right) fprintf(stderr, "%s\n", bt_error_text());
+        bool none = !bt_lease_take(BT_LEASE(.num_gpus = 1)) && bt_error_status() == BT_RESOURCE_EXHAUSTED;
+        if (!none) fprintf(stderr, "%s\n", bt_error_text());
+        _exit(!(right && none));
+    }
+    assert_int_equal(end_of(child), 0);
+    bt_lease_release(lease);
+    lease = bt_lease_take(BT_LEASE(.num_gpus = 4)); /* two files are the other user's */
+    assert_non_null(lease);
+    bt_lease_release(lease);
 }
 
 static void a_lock_file_that_is_deleted_is_noticed(void **state) {
@@ -347,6 +402,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_files_say_is_not_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_file_is_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders_that_cannot_be_used, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(folders_of_others_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(users_share_a_folder_of_root, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_file_that_is_deleted_is_noticed, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 #include "device/device.h"
 #include "device/trial.h"
 #include "device/visibility.h"
+#include "task/lease.h"
 #include "task/process.h"
 
 static const char mask_variable[] = "CUDA_VISIBLE_DEVICES";
@@ -177,6 +178,7 @@ bt_status bti_gpus_count(bti_state *state, int asked) {
         return bti_fail(BT_INVALID_ARGUMENT,
                         "bt_runtime_init: num_gpus is %d, but CUDA_VISIBLE_DEVICES=\"%s\" shows %d", asked,
                         bti_quote(mask).text, shown);
+    state->lease_file_count = bti_lease_find_open(state->lease_files, BTI_MOST_LEASE_FILES);
     state->gpu_count = asked;
     if (asked == BT_DETECT) BTI_TRY(detect(&state->gpu_count));
     if (state->gpu_count > shown) state->gpu_count = shown;

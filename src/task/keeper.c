@@ -52,7 +52,7 @@ static _Noreturn void keep(bti_state *state, int pipe) {
     setpgid(0, 0);
     prctl(PR_SET_NAME, "berth keeper");
     for (int file = 0; file < 3; file++) close(file);
-    bti_files_keep(-1, -1);
+    bti_files_keep(NULL, -1);
     bti_arena_close(state->arena);
     while (waitpid(nest, NULL, 0) < 0 && errno == EINTR) continue;
     _exit(0);

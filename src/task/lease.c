@@ -113,8 +113,7 @@ static bt_status find_usable(taking *t) {
     }
     if (t->usable >= t->wanted) return BT_OK;
     return bti_fail(BT_UNAVAILABLE, "GPU %d cannot be leased: its lock file %s/%s: %s", t->gpus[broken].id, t->path,
-                    t->files[broken].name,
-                    t->files[broken].fault == EINVAL ? "is no file of its own" : strerror(t->files[broken].fault));
+                    t->files[broken].name, bti_lease_file_fault(&t->files[broken]));
 }
 
 /* --- the queue --------------------------------------------------------------------------------------------------------- */

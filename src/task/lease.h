@@ -46,7 +46,7 @@ typedef struct bti_lease_file {
     int fault;  /* then why, of errno */
     int folder; /* borrowed */
     ino_t inode;
-    char name[80];
+    char name[88];
     int64_t ticket; /* -1: none */
     int record;     /* -1: none */
 } bti_lease_file;
@@ -61,12 +61,16 @@ typedef struct bti_lease_record {
     char command[96];
 } bti_lease_record;
 
-/* The folder of lock files: $BERTH_LEASES, else one that all users have; made when it is not there. UNAVAILABLE says why not. The path is
- * for messages. */
+/* The folder of lock files: $BERTH_LEASES, made when it is not there, else one that all users have. UNAVAILABLE says why not: it is refused
+ * when somebody other than root and this user could replace files in it. The path is for messages. */
 bt_status bti_lease_folder_open(int *folder, char path[static 256]);
 
 /* Opens or makes the file of a GPU; what is wrong is in `fault`. */
 void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu);
+/* What is wrong with one that cannot be used: "is no file of its own". */
+const char *bti_lease_file_fault(const bti_lease_file *f);
+/* Lock files that this process has open, its own and inherited ones: up to `capacity`; returns how many. */
+int bti_lease_find_open(int *files, int capacity);
 /* Lets go of all that is held there and closes it. */
 void bti_lease_file_close(bti_lease_file *f);
 /* Whether its name still leads to it: nobody has deleted or replaced it. */

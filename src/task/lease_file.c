@@ -1,8 +1,10 @@
 #include "task/lease.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@
 #define TICKETS_END ((int64_t)1 << 61)
 #define RECORDS TICKETS_END
 #define GATE ((int64_t)1 << 62)
+#define PREFIX "berth-"
+#define SUFFIX ".lock"
 
 enum { MOST_RECORDS = 4096, RECORD_BYTES = 512 };
 
@@ -62,28 +66,64 @@ static bool find_gap(int file, int64_t start, int64_t end, int64_t *from, int64_
 
 /* --- folder and file ------------------------------------------------------------------------------------------------- */
 
-/* One that depends on nothing but the machine, so that all users mean the same. */
+/* One that depends on nothing but the machine, so that all users mean the same; root's, so that nobody deletes what another made. */
 static const char *shared_folder(void) {
     struct stat facts;
     bool everybody = !lstat("/run/lock", &facts) && S_ISDIR(facts.st_mode) && (facts.st_mode & 01777) == 01777;
-    return everybody ? "/run/lock/berth" : "/tmp/berth-leases";
+    return everybody && !facts.st_uid ? "/run/lock" : "/tmp";
+}
+
+/* The owner of a folder may delete and replace every file in it, and without the sticky bit everyone who may write to it: two programs would
+ * lock different files. */
+static bt_status check_folder(int folder, const char *path) {
+    struct stat facts;
+    if (fstat(folder, &facts))
+        return bti_fail(BT_UNAVAILABLE, "the folder of lock files, %s: %s", path, strerror(errno));
+    if (facts.st_uid && facts.st_uid != geteuid())
+        return bti_fail(
+            BT_UNAVAILABLE,
+            "the folder of lock files, %s, belongs to user %u, who could replace lock files: it must belong to root "
+            "or to user %u (BERTH_LEASES names another)",
+            path, (unsigned)facts.st_uid, (unsigned)geteuid());
+    if ((facts.st_mode & 022) && !(facts.st_mode & S_ISVTX))
+        return bti_fail(
+            BT_UNAVAILABLE,
+            "the folder of lock files, %s, has mode %04o: others may write to it, and without the sticky bit they "
+            "could replace lock files (\"chmod +t\" sets it)",
+            path, (unsigned)facts.st_mode & 07777);
+    return BT_OK;
+}
+
+static bt_status fail_to_open(const char *wanted, const char *path, int not_made, int not_opened) {
+    struct stat facts;
+    bool absent = not_opened == ENOENT;
+    if (!absent && !lstat(wanted, &facts) && S_ISLNK(facts.st_mode))
+        return bti_fail(BT_UNAVAILABLE,
+                        "the folder of lock files, %s, is a symbolic link, which could be turned to another folder "
+                        "(BERTH_LEASES names another)",
+                        path);
+    return bti_fail(BT_UNAVAILABLE, "the folder of lock files, %s, cannot be %s: %s (BERTH_LEASES names another)", path,
+                    absent ? "made" : "opened", strerror(absent ? not_made : not_opened));
 }
 
 bt_status bti_lease_folder_open(int *folder, char path[static 256]) {
     const char *own = getenv("BERTH_LEASES");
-    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (own && *own ? 0 : O_NOFOLLOW);
-    const char *wanted = own && *own ? own : shared_folder();
+    char wanted[PATH_MAX];
+    int length = snprintf(wanted, sizeof wanted, "%s", own && *own ? own : shared_folder());
     snprintf(path, 256, "%s", bti_quote(wanted).text);
-    bool made = mkdir(wanted, 0777) == 0;
+    if (length >= (int)sizeof wanted) return fail_to_open("", path, 0, ENAMETOOLONG);
+    while (length > 1 && wanted[length - 1] == '/') wanted[--length] = '\0'; /* "link/" is what the link leads to */
+    bool made = mkdir(wanted, 01777) == 0;
     int not_made = made ? 0 : errno;
-    *folder = open(wanted, flags);
-    int not_opened = errno;
-    if (*folder >= 0 && made) (void)!fchmod(*folder, 01777);
-    if (*folder >= 0) return BT_OK;
-    bool absent = not_opened == ENOENT;
-    return bti_fail(BT_UNAVAILABLE, "the folder of lock files, %s, cannot be %s: %s (BERTH_LEASES names another)", path,
-                    absent ? "made" : "opened", strerror(absent ? not_made : not_opened));
+    *folder = open(wanted, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (*folder < 0) return fail_to_open(wanted, path, not_made, errno);
+    if (made) (void)!fchmod(*folder, 01777);
+    bt_status status = check_folder(*folder, path);
+    if (status != BT_OK) close(*folder), *folder = -1;
+    return status;
 }
+
+static void pause_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); }
 
 /* Files are made without O_CREAT on one that is there: in a shared folder the kernel may refuse that for files of others. */
 static int open_or_make(int folder, const char *name) {
@@ -99,14 +139,22 @@ static int open_or_make(int folder, const char *name) {
             return -1;
         }
         if (tries == 5) return -1; /* one that another user is just making opens up in a moment */
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        pause_briefly();
     }
+}
+
+/* A file that was put there for another end, whose bytes would be overwritten, is left alone: a lock file has one name and is for all. */
+static int find_fault(const bti_lease_file *f, const struct stat *facts) {
+    struct flock range = {.l_type = F_WRLCK, .l_start = GATE, .l_len = 1};
+    if (!S_ISREG(facts->st_mode) || facts->st_nlink != 1) return EINVAL;
+    if ((facts->st_mode & 0777) != 0666) return EPERM;
+    return fcntl(f->file, F_OFD_GETLK, &range) ? errno : 0;
 }
 
 void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu) {
     struct stat facts = {0};
     *f = (bti_lease_file){.folder = folder, .ticket = -1, .record = -1};
-    int length = snprintf(f->name, sizeof f->name, "%s.lock", gpu);
+    int length = snprintf(f->name, sizeof f->name, PREFIX "%s" SUFFIX, gpu);
     for (int i = 0; i < length; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", f->name[i])) f->name[i] = '_';
     f->file = open_or_make(folder, f->name);
@@ -114,13 +162,38 @@ void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu) {
         f->fault = errno;
         return;
     }
-    struct flock range = {.l_type = F_WRLCK, .l_start = GATE, .l_len = 1};
-    if (fstat(f->file, &facts) || fcntl(f->file, F_OFD_GETLK, &range))
-        f->fault = errno;
-    else if (!S_ISREG(facts.st_mode) || facts.st_nlink != 1) /* a file of somebody's, by a second name */
-        f->fault = EINVAL;
+    for (int tries = 0;; tries++) { /* one that another process is just making has its mode in a moment */
+        f->fault = fstat(f->file, &facts) ? errno : find_fault(f, &facts);
+        if (f->fault != EPERM || tries == 5) break;
+        pause_briefly();
+    }
     f->inode = facts.st_ino;
     if (f->fault) bti_lease_file_close(f);
+}
+
+const char *bti_lease_file_fault(const bti_lease_file *f) {
+    return f->fault == EINVAL  ? "is no file of its own"
+           : f->fault == EPERM ? "is no lock file: its mode is not 0666"
+                               : strerror(f->fault);
+}
+
+int bti_lease_find_open(int *files, int capacity) {
+    int count = 0;
+    DIR *rows = opendir("/proc/self/fd");
+    for (struct dirent *row; rows && count < capacity && (row = readdir(rows)) != NULL;) {
+        char path[PATH_MAX];
+        struct stat facts;
+        ssize_t length = readlinkat(dirfd(rows), row->d_name, path, sizeof path - 1);
+        if (length < (ssize_t)strlen(SUFFIX)) continue;
+        path[length] = '\0';
+        const char *name = strrchr(path, '/');
+        if (!name || strncmp(name + 1, PREFIX, strlen(PREFIX)) || strcmp(path + length - strlen(SUFFIX), SUFFIX))
+            continue;
+        int file = atoi(row->d_name);
+        if (!fstat(file, &facts) && S_ISREG(facts.st_mode)) files[count++] = file;
+    }
+    if (rows) closedir(rows);
+    return count;
 }
 
 void bti_lease_file_close(bti_lease_file *f) {

@@ -37,7 +37,7 @@ static void open_several(bti_lease_file *files, int count) {
     for (int i = 0; i < count; i++) {
         bti_lease_file_open(&files[i], folder, "GPU/../x");
         assert_true(files[i].file >= 0);
-        assert_string_equal(files[i].name, "GPU_.._x.lock");
+        assert_string_equal(files[i].name, "berth-GPU_.._x.lock");
     }
     close(folder);
 }

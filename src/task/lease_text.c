@@ -68,7 +68,7 @@ static void add_lines(bti_str *text, const bti_lease_gpu *gpu, const bti_lease_f
     bti_str_addf(text, "GPU %d", gpu->id);
     if (gpu->memory_bytes) bti_str_add(text, ", "), bti_str_add_bytes_size(text, gpu->memory_bytes);
     if (f->file < 0) {
-        bti_str_addf(text, ": cannot be leased: %s: %s\n", f->name, strerror(f->fault));
+        bti_str_addf(text, ": cannot be leased: %s: %s\n", f->name, bti_lease_file_fault(f));
         return;
     }
     if (bti_lease_is_free(f)) {
@@ -99,10 +99,11 @@ static json_t *gpu_json(const bti_lease_gpu *gpu, const bti_lease_file *f) {
     for (int at = 0; f->file >= 0 && bti_lease_next_record(f, &at, &r);)
         json_array_append_new(r.waits ? waiters : holders, process_json(&r));
     uint64_t left = f->file < 0 ? 0 : bti_lease_free_bytes(f, gpu->memory_bytes);
-    return json_pack(
-        "{s:i, s:s, s:I, s:I, s:b, s:o, s:o, s:o}", "gpu", gpu->id, "uuid", gpu->name, "bytes",
-        (json_int_t)gpu->memory_bytes, "free_bytes", (json_int_t)left, "free", f->file >= 0 && bti_lease_is_free(f),
-        "fault", f->file < 0 ? json_string(strerror(f->fault)) : json_null(), "holders", holders, "waiters", waiters);
+    return json_pack("{s:i, s:s, s:I, s:I, s:b, s:o, s:o, s:o}", "gpu", gpu->id, "uuid", gpu->name, "bytes",
+                     (json_int_t)gpu->memory_bytes, "free_bytes", (json_int_t)left, "free",
+                     f->file >= 0 && bti_lease_is_free(f), "fault",
+                     f->file < 0 ? json_string(bti_lease_file_fault(f)) : json_null(), "holders", holders, "waiters",
+                     waiters);
 }
 
 static char *as_json(const bti_lease_gpu *gpus, const bti_lease_file *files, int count, const char *path) {

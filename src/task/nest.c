@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,13 +44,20 @@ static unsigned largest_file(void) {
     return limit.rlim_max < 1 << 20 ? 1 << 20 /* the limit may have been higher */ : (unsigned)limit.rlim_max;
 }
 
-void bti_files_keep(int a, int b) {
-    const int kept[] = {a < b ? a : b, a < b ? b : a};
+/* The first file from `from` on that is kept; INT_MAX: none. */
+static int next_kept(const bti_state *kept, int from, int pipe) {
+    int next = pipe >= from ? pipe : INT_MAX;
+    if (!kept) return next;
+    if (kept->spill_file >= from && kept->spill_file < next) next = kept->spill_file;
+    for (int i = 0; i < kept->lease_file_count; i++)
+        if (kept->lease_files[i] >= from && kept->lease_files[i] < next) next = kept->lease_files[i];
+    return next;
+}
+
+void bti_files_keep(const bti_state *kept, int pipe) {
     int from = 3;
-    for (int i = 0; i < 2; i++) {
-        if (kept[i] > from) close_range((unsigned)from, (unsigned)kept[i] - 1, 0);
-        if (kept[i] >= from) from = kept[i] + 1;
-    }
+    for (int next; (next = next_kept(kept, from, pipe)) < INT_MAX; from = next + 1)
+        if (next > from) close_range((unsigned)from, (unsigned)next - 1, 0);
     close_range((unsigned)from, largest_file(), 0);
 }
 
@@ -69,7 +77,7 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     if (getppid() != state->nest_pid) _exit(1);
     setpgid(0, 0);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
-    bti_files_keep(state->spill_file, -1);
+    bti_files_keep(state, -1);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -307,11 +315,11 @@ static int watch_program(int pipe) {
                : 0;
 }
 
-/* Of what it got from the program it keeps where to write, the pipe, and where values are spilled. */
+/* Of what it got from the program it keeps where to write, the pipe, where values are spilled, and leases. */
 static void leave_program(int pipe) {
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
-    bti_files_keep(pipe, state->spill_file);
+    bti_files_keep(state, pipe);
     int nothing = open("/dev/null", O_RDWR);
     for (int file = 0; file < 3; file++) /* workers read nothing */
         if (!file || fcntl(file, F_GETFD) < 0) dup2(nothing, file);

@@ -36,7 +36,8 @@ bool bti_file_know(bti_file_identity *file, int number);
 bool bti_file_is_same(const bti_file_identity *file);
 
 /* --- nest.c --- */
-/* Closes all files but the standard ones and these two; a number below 0 is none. */
-void bti_files_keep(int a, int b);
+/* Closes all files but the standard ones, the pipe (-1: none) and those of the runtime (NULL: none): where values are spilled, and lock
+ * files of leases. */
+void bti_files_keep(const bti_state *kept, int pipe);
 
 #endif

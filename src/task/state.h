@@ -20,6 +20,7 @@ enum {
     BTI_MOST_RESOURCES = 18, /* CPU, GPU and 16 by name */
     BTI_MOST_GPUS = 64,
     BTI_GPU_NAME = 96, /* bytes of one in CUDA_VISIBLE_DEVICES */
+    BTI_MOST_LEASE_FILES = 128,
     BTI_MOST_BUNDLES = 64,
     BTI_INLINE_BYTES = 40,    /* a value of so many bytes or less stands in its object */
     BTI_UNIT = 10000,         /* amounts are whole numbers of 1/10000 */
@@ -253,6 +254,8 @@ typedef struct bti_state {
     pthread_mutex_t nest_lives;         /* robust; the nest holds it as long as it lives (nest.h) */
     int32_t keeper_pid;                 /* the nest's parent, a child of the program */
     uint64_t spill_device, spill_inode; /* of spill_file: its number may be another file's, in who closed it */
+    int32_t lease_file_count;
+    int32_t lease_files[BTI_MOST_LEASE_FILES]; /* open in the nest and in workers, which hold the leases */
 } bti_state;
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */
