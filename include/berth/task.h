@@ -24,8 +24,8 @@
  * Threads and processes: all calls may be made from any thread of the program, and inside of tasks. A worker runs one task after the other: what
  * one changes of the working directory, umask, signal mask and environment is put back before the next; statics, signal handlers and open
  * files stay as it leaves them. A process that a task forks ends with its worker; one that leaves for a session of its own (setsid), with
- * the runtime. A child that the program or a task forks is no part of the runtime. Workers' standard error goes to the program's, standard
- * input is empty. SIGTERM and the like end the program or a worker, never the runtime under it.
+ * the runtime. A child that the program or a task forks is no part of the runtime. What a function prints is written out when its
+ * call ends, before its result is there. Workers' standard error goes to the program's, standard input is empty. SIGTERM and the like end the program or a worker, never the runtime under it.
  */
 #ifndef BERTH_TASK_H
 #define BERTH_TASK_H

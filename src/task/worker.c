@@ -11,6 +11,7 @@
 #include "task/actor.h"
 #include "task/engine.h"
 #include "task/gpus.h"
+#include "task/output.h"
 #include "task/process.h"
 #include "task/value.h"
 
@@ -230,6 +231,7 @@ static bool run(bti_state *state, bti_client *me, bti_task_record *record) {
     bt_status status = make_ready(state, &task);
     if (status == BT_OK) status = call(&task);
     if (!bti_process_now.state) _exit(1); /* a child that the function forked */
+    bti_output_flush();
     if (status != BT_OK) snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
@@ -283,6 +285,7 @@ void bti_worker_run(bti_state *state, bti_client *me) {
         goes_on = run(state, me, task);
     }
     if (actor_release && actor_state) actor_release(actor_state);
+    bti_output_flush();
     fflush(NULL);
     if (bti_is_alone()) bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
