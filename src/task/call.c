@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "task/actor.h"
+#include "task/identity.h"
 #include "task/local.h"
 #include "task/object.h"
 #include "task/options.h"
@@ -170,6 +171,7 @@ void *bti_local_submit(const bti_call *asked) {
     bti_hold *hold = NULL;
     bti_wakes wakes = {0};
     if (prepare(state, &c) != BT_OK) return NULL;
+    bti_identity_look(state);
     bti_arena_lock(state->arena);
     bool dead = c.actor && atomic_load(&c.actor->state) == BTI_OBJECT_FAILED;
     bt_status status = dead ? BT_ABORTED : refuse(state, &c);

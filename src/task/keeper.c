@@ -73,6 +73,31 @@ bool bti_file_is_same(const bti_file_identity *file) {
            now.st_ino == file->inode;
 }
 
+/* --- calling the nest ----------------------------------------------------------------------------------------------------- */
+
+static bti_file_identity program_pipe = {.number = -1}; /* in the program: closes with it */
+static bti_file_identity worker_pipe = {.number = -1};  /* in the nest and its workers */
+static int call_file = -1;
+
+bt_status bti_nest_call_open(void) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime");
+    call_file = ends[0];
+    bti_file_know(&worker_pipe, ends[1]);
+    return BT_OK;
+}
+
+int bti_nest_call_file(void) { return call_file; }
+int bti_nest_worker_file(void) { return worker_pipe.number; }
+
+/* A process that has other users than the nest may not send it signals, and may have closed its files: then the nest looks by itself within
+ * a second. */
+void bti_nest_call(const bti_state *state) {
+    const bti_file_identity *pipe = bti_process_now.me && bti_process_now.me->is_program ? &program_pipe : &worker_pipe;
+    if (kill(state->nest_pid, BTI_NEST_SIGNAL) == 0 || errno != EPERM || !bti_file_is_same(pipe)) return;
+    if (write(pipe->number, "", 1) < 0) errno = 0; /* full: it will look */
+}
+
 /* --- the program -------------------------------------------------------------------------------------------------------- */
 
 static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
@@ -89,8 +114,6 @@ static bt_status await_nest(bti_state *state) {
     }
     return BT_OK;
 }
-
-static bti_file_identity program_pipe = {.number = -1}; /* closes with the program */
 
 bt_status bti_nest_start(bti_state *state) {
     int ends[2];

@@ -14,9 +14,14 @@
 enum { MOST_ANSWERS = 4, BACKLOG = 16, QUESTION_SECONDS = 1 };
 
 static bti_state *state;
-static uv_poll_t listener;
+static uv_loop_t *loop;
+static struct {
+    uv_poll_t poll;
+    int file;
+    uid_t user;
+} doors[2]; /* of who started the runtime, and of who the program is now */
+static int door_count;
 static uv_timer_t later;
-static int door = -1;
 static pid_t answers[MOST_ANSWERS]; /* 0: nobody */
 
 /* --- what both ends use ----------------------------------------------------------------------------------------------- */
@@ -93,7 +98,14 @@ static int free_answer(void) {
 static void on_caller(uv_poll_t *handle, int status, int events);
 static void look_again(uv_timer_t *timer) {
     (void)timer;
-    uv_poll_start(&listener, UV_READABLE, on_caller);
+    for (int d = 0; d < door_count; d++) uv_poll_start(&doors[d].poll, UV_READABLE, on_caller);
+}
+
+static bool is_welcome(int socket) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+    return !peer.uid || peer.uid == geteuid() || peer.uid == atomic_load(&state->program_user);
 }
 
 static void on_caller(uv_poll_t *handle, int status, int events) {
@@ -103,30 +115,58 @@ static void on_caller(uv_poll_t *handle, int status, int events) {
         uv_poll_stop(handle); /* until one has ended: others wait in line */
         return;
     }
-    int socket = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int *door = handle->data;
+    int socket = accept4(*door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
         uv_poll_stop(handle); /* no files are left: not to be asked again and again */
         uv_timer_start(&later, look_again, 1000, 0);
         return;
     }
-    pid_t pid = bti_listen_is_friend(socket) ? fork() : -1;
+    pid_t pid = is_welcome(socket) ? fork() : -1;
     if (!pid) answer(socket);
     close(socket);
     if (pid > 0) answers[place] = pid;
 }
 
-void bti_listen_start(bti_state *shared, uv_loop_t *loop) {
+static void open_door(uid_t user) {
     struct sockaddr_un address;
+    socklen_t size = bti_listen_address(&address, user, state->program->pid);
+    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (file < 0) return;
+    doors[door_count].file = file;
+    doors[door_count].user = user;
+    doors[door_count].poll.data = &doors[door_count].file;
+    if (bind(file, (struct sockaddr *)&address, size) == 0 && listen(file, BACKLOG) == 0 &&
+        uv_poll_init(loop, &doors[door_count].poll, file) == 0 &&
+        uv_poll_start(&doors[door_count].poll, UV_READABLE, on_caller) == 0)
+        door_count++;
+    else
+        close(file);
+}
+
+void bti_listen_start(bti_state *shared, uv_loop_t *of) {
     state = shared;
-    socklen_t size = bti_listen_address(&address, geteuid(), state->program->pid);
-    door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (door < 0) return;
-    if (bind(door, (struct sockaddr *)&address, size) == 0 && listen(door, BACKLOG) == 0 &&
-        uv_timer_init(loop, &later) == 0 && uv_poll_init(loop, &listener, door) == 0 &&
-        uv_poll_start(&listener, UV_READABLE, on_caller) == 0)
+    loop = of;
+    if (uv_timer_init(loop, &later) == 0) open_door(geteuid());
+}
+
+static void closed(uv_handle_t *handle) {
+    (void)handle;
+    uid_t user = atomic_load(&state->program_user);
+    doors[1].file = 0;
+    if (user != doors[0].user) open_door(user);
+}
+
+void bti_listen_user(uid_t user) {
+    if (!door_count || user == doors[door_count - 1].user || user == doors[0].user) return;
+    if (door_count == 1) {
+        if (doors[1].file >= 0) open_door(user); /* else it is being closed */
         return;
-    close(door);
-    door = -1;
+    }
+    door_count = 1;
+    uv_close((uv_handle_t *)&doors[1].poll, closed);
+    close(doors[1].file);
+    doors[1].file = -1;
 }
 
 void bti_listen_ended(pid_t pid) {

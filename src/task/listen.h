@@ -30,6 +30,8 @@ bool bti_listen_wait(int socket, short events, uint64_t until_ns);
 
 /* In the nest. Without a socket the runtime works as well, unseen. */
 void bti_listen_start(bti_state *state, uv_loop_t *loop);
+/* The program is this user now, who is to see it as well; nothing if it was before. */
+void bti_listen_user(uid_t user);
 /* A child that is no worker has ended. */
 void bti_listen_ended(pid_t pid);
 /* Ends those that still answer. */

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "task/errors.h"
 #include "task/gpus.h"
+#include "task/identity.h"
 #include "task/listen.h"
 #include "task/nest.h"
 #include "task/process.h"
@@ -27,6 +28,7 @@ typedef struct child {
     pid_t pid;
     bti_errors *errors; /* NULL: it writes where the program writes */
     struct child *next;
+    bool beyond; /* it may not be killed */
 } child;
 
 static bti_state *state;
@@ -73,16 +75,17 @@ static void offer_for_memory(void) {
 }
 
 static _Noreturn void be_worker(bti_client *client, int errors) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != state->nest_pid) _exit(1);
     setpgid(0, 0);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
-    bti_files_keep(state, -1);
+    bti_files_keep(state, bti_nest_worker_file());
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     offer_for_memory();
+    if (!bti_identity_take(state)) _exit(1);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* other users would have undone it */
+    if (getppid() != state->nest_pid) _exit(1);
     client->pid = getpid();
     bti_worker_run(state, client);
 }
@@ -113,7 +116,7 @@ static void start(bti_client *client) {
     child *c = bti_calloc(1, sizeof *c);
     pid_t pid = -1;
     if (c) {
-        *c = (child){client, 0, bti_errors_open(&errors), children};
+        *c = (child){.client = client, .errors = bti_errors_open(&errors), .next = children};
         children = c;
         pid = c->pid = fork();
         error = errno;
@@ -195,11 +198,12 @@ static void kill_strays(void) {
 
 static _Noreturn void end(void) {
     for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
-    for (child *c = children; c; c = c->next) kill(c->pid, SIGKILL);
+    for (child *c = children; c; c = c->next) c->beyond = kill(c->pid, SIGKILL) != 0 && errno == EPERM;
     bti_gpus_watch_end();
     bti_listen_end();
-    for (child *c = children; c; c = c->next) waitpid(c->pid, NULL, 0);
-    for (int tries = 0; tries < 2000; tries++) { /* one that is another user's now may not be killed */
+    for (child *c = children; c; c = c->next)
+        if (!c->beyond) waitpid(c->pid, NULL, 0); /* the kernel kills the others when this process ends */
+    for (int tries = 0; tries < 2000; tries++) {  /* one that is another user's now may not be killed */
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0) break;
         if (pid > 0) continue;
@@ -241,6 +245,7 @@ static void look_at_deadlines(void) {
 
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
+    bti_listen_user(atomic_load(&state->program_user));
     if (atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
     reap();
     start_all();
@@ -278,6 +283,30 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     end();
 }
 
+/* Where signals cannot come from. */
+static void on_call(uv_poll_t *handle, int status, int events) {
+    char bytes[64];
+    (void)handle;
+    (void)status;
+    (void)events;
+    while (read(bti_nest_call_file(), bytes, sizeof bytes) > 0) continue;
+    look();
+}
+
+static void on_heartbeat(uv_timer_t *handle) {
+    (void)handle;
+    look();
+}
+
+static int watch_calls(void) {
+    static uv_poll_t poll;
+    static uv_timer_t heartbeat;
+    if (bti_nest_call_open() != BT_OK || uv_poll_init(&loop, &poll, bti_nest_call_file()) ||
+        uv_poll_start(&poll, UV_READABLE, on_call) || uv_timer_init(&loop, &heartbeat))
+        return -1;
+    return state->identity_may_change ? uv_timer_start(&heartbeat, on_heartbeat, 1000, 1000) : 0;
+}
+
 static uv_timer_t becoming;
 static int program_process = -1;
 
@@ -292,7 +321,10 @@ static void on_program_pipe(uv_poll_t *handle, int status, int events) {
     ssize_t length = read(program_pipe, bytes, sizeof bytes);
     (void)status;
     (void)events;
-    if (length > 0) return look();
+    if (length > 0) {
+        look();
+        return;
+    }
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (program_process < 0 || !bti_program_has_memory(state)) end();
     uv_poll_stop(handle);
@@ -341,7 +373,7 @@ void bti_nest_run(bti_state *shared, int pipe) {
     setpgid(0, 0);
     leave_program(pipe);
     if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) || watch_signals() ||
-        watch_program(pipe))
+        watch_calls() || watch_program(pipe))
         _exit(1);
     bti_listen_start(state, &loop);
     tell_there();

@@ -20,6 +20,13 @@ void bti_nest_leave(void);
  * file, no process number and no right to send signals. */
 bool bti_nest_lives(bti_state *state);
 
+/* The nest looks at what there is to do. Any process of the runtime, also one that may not send signals to it. */
+void bti_nest_call(const bti_state *state);
+/* In the nest: where such calls come in, and what workers need for them. */
+bt_status bti_nest_call_open(void);
+int bti_nest_call_file(void);
+int bti_nest_worker_file(void);
+
 /* In the nest. The program has the shared memory where it got it: it did not become another program. */
 bool bti_program_has_memory(const bti_state *state);
 

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "task/gpus.h"
+#include "task/identity.h"
 #include "task/options.h"
 #include "task/local.h"
 #include "task/nest.h"
@@ -123,6 +124,7 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         state->clients = state->program;
         state->clients_ever = 1;
         bti_arena_unlock(arena);
+        bti_identity_begin(state);
         status = bti_nest_start(state);
     }
     if (status != BT_OK) {

@@ -253,6 +253,8 @@ typedef struct bti_state {
     atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
     pthread_mutex_t nest_lives;         /* robust; the nest holds it as long as it lives (nest.h) */
     int32_t keeper_pid;                 /* the nest's parent, a child of the program */
+    bool identity_may_change;           /* of the program (identity.h) */
+    atomic_uint program_user;           /* effective */
     uint64_t spill_device, spill_inode; /* of spill_file: its number may be another file's, in who closed it */
     int32_t lease_file_count;
     int32_t lease_files[BTI_MOST_LEASE_FILES]; /* open in the nest and in workers, which hold the leases */
