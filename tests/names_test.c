@@ -463,6 +463,13 @@ static void tasks(void **state) {
     ERROR(bt_actor_kill, bt_actor_kill(NULL));
     ERROR(bt_group_new, bt_group_new(NULL, 1));
     ERROR(bt_group_wait, bt_group_wait(NULL, 1));
+    ERROR(bt_pool_new, bt_pool_new(NULL, 1));
+    ERROR(bt_pool_submit, bt_pool_submit(NULL, nothing));
+    ERROR(bt_pool_next, bt_pool_next(NULL, BT_IN_ORDER, 0));
+    ERROR(bt_pool_has_next, bt_pool_has_next(NULL));
+    ERROR(bt_pool_idle, bt_pool_idle(NULL));
+    ERROR(bt_pool_push, bt_pool_push(NULL, NULL));
+    ERROR(bt_pool_pop_idle, bt_pool_pop_idle(NULL));
     ERROR(bt_runtime_timeline, bt_runtime_timeline("/nowhere/x"));
     ERROR(bt_runtimes_text, bt_runtimes_text(1, false));
     ERROR(bt_runtimes_timeline, bt_runtimes_timeline(1, "/nowhere/x"));
@@ -482,6 +489,7 @@ static const char silent[] =
     " bt_keep bt_retain bt_release bt_free bt_shared_retain bt_shared_release bt_function_retain bt_function_release "
     " bt_layer_retain bt_layer_release bt_optimizer_retain bt_optimizer_release bt_strategy_retain bt_strategy_release "
     " bt_ref_retain bt_ref_release bt_actor_retain bt_actor_release bt_group_retain bt_group_release bt_lease_release "
+    " bt_pool_retain bt_pool_release "
     " bt_tensors_close "
     /* questions that always have an answer */
     " bt_live_arrays bt_device_of bt_devices_text bt_dtype_of bt_rank bt_shape_of bt_size bt_count bt_peek_status "
@@ -534,7 +542,7 @@ static void check_header(const char *path) {
 
 static void every_public_function_is_here(void **state) {
     static const char *const headers[] = {"array", "device", "dist",   "dtype",  "file", "flags", "function", "grad",
-                                          "nn",    "ops",    "random", "status", "task", "train", "view"};
+                                          "nn",    "ops",    "random", "status", "task", "train", "view",     "call"};
     for (int i = 0; i < COUNT(headers); i++) {
         char path[512];
         snprintf(path, sizeof path, BERTH_SOURCE_DIR "/include/berth/%s.h", headers[i]);

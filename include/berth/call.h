@@ -1,4 +1,4 @@
-/* berth/call.h: the macros of task.h that make calls and values of C and C++ values: bt_remote, bt_actor_new, bt_method, bt_get, bt_put,
+/* berth/call.h: the macros of task.h that make calls and values of C and C++ values: bt_remote, bt_actor_new, bt_method, bt_pool_submit, bt_get, bt_put,
  * bt_arguments, bt_argument, bt_return. They are spelt the same in both languages. task.h includes this file; its comments say what
  * the calls do.
  *
@@ -122,6 +122,9 @@ inline bt_ref *bti_method_items(bt_actor *actor, const bt_remote_entry *entry, c
                                 bti_items items) {
     return bti_method(actor, entry, options, items.begin(), static_cast<int>(items.size()));
 }
+BT_MUST_USE inline bt_status bti_pool_submit_items(bt_pool *pool, const bt_remote_entry *entry, bti_items items) {
+    return bti_pool_submit(pool, entry, items.begin(), static_cast<int>(items.size()));
+}
 inline bt_ref *bti_put_item(const bti_item &item) { return bti_put(&item); }
 BT_MUST_USE inline bt_status bti_return_item(bt_task *task, const bti_item &item) { return bti_return(task, &item); }
 BT_MUST_USE inline bt_status bti_get_into(bt_ref *ref, const bti_target &target, double seconds) {
@@ -148,6 +151,8 @@ BT_MUST_USE inline bt_status bti_arguments_into(bt_task *task, std::initializer_
     BTI_AT(bt_ref *, bti_method_items(actor, BTI_ENTRY(__VA_ARGS__), nullptr, BTI_ITEMS(__VA_ARGS__)))
 #define bt_method_with(options, actor, ...) \
     BTI_AT(bt_ref *, bti_method_items(actor, BTI_ENTRY(__VA_ARGS__), options, BTI_ITEMS(__VA_ARGS__)))
+#define bt_pool_submit(pool, ...) \
+    BTI_AT_MUST(bti_pool_submit_items(pool, BTI_ENTRY(__VA_ARGS__), BTI_ITEMS(__VA_ARGS__)))
 #define bt_put(...) BTI_AT(bt_ref *, bti_put_item(__VA_ARGS__))
 #define bt_get(ref, out) BTI_AT_MUST(bti_get_into(ref, out, -1))
 #define bt_get_within(ref, seconds, out) BTI_AT_MUST(bti_get_into(ref, out, seconds))
@@ -266,6 +271,7 @@ BT_MUST_USE inline bt_status bti_arguments_into(bt_task *task, std::initializer_
 #define bt_method(actor, ...) BTI_AT(bt_ref *, bti_method(actor, BTI_ENTRY(__VA_ARGS__), NULL, BTI_ITEMS(__VA_ARGS__)))
 #define bt_method_with(options, actor, ...) \
     BTI_AT(bt_ref *, bti_method(actor, BTI_ENTRY(__VA_ARGS__), options, BTI_ITEMS(__VA_ARGS__)))
+#define bt_pool_submit(pool, ...) BTI_AT_MUST(bti_pool_submit(pool, BTI_ENTRY(__VA_ARGS__), BTI_ITEMS(__VA_ARGS__)))
 #define bt_put(x) BTI_AT(bt_ref *, bti_put(&(const bt_item_value[]){BTI_VALUE_OF(x)}[0]))
 #define bt_get(ref, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, -1))
 #define bt_get_within(ref, seconds, out) BTI_AT_MUST(bti_get(ref, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out, seconds))

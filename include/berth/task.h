@@ -42,6 +42,7 @@ typedef struct bt_task bt_task;
 typedef struct bt_ref bt_ref;
 typedef struct bt_actor bt_actor;
 typedef struct bt_group bt_group;
+typedef struct bt_pool bt_pool;
 
 /* --- the runtime ---------------------------------------------------------------------------------------------------- */
 
@@ -265,6 +266,43 @@ BT_API void bt_actor_release(bt_actor *actor);
 #define bt_actor_release(...) BTI_AT_VOID(bt_actor_release(__VA_ARGS__))
 BT_API void bt_set_state(bt_task *task, void *state, void (*release)(void *state));
 BT_API void *bt_state(bt_task *task);
+
+/* --- pools of actors ------------------------------------------------------------------------------------------------------ */
+
+/* Calls that any of several like actors can run, one at a time on each: `bt_pool_new(actors, 3)`, then `bt_pool_submit(pool, square, 5)`
+ * for each value and `bt_pool_next(pool, BT_IN_ORDER, -1)` for each result. The pool keeps its actors. It may be used from any thread of
+ * the process that made it. */
+BT_API bt_pool *bt_pool_new(bt_actor *const *actors, int count);
+#define bt_pool_new(...) BTI_AT(bt_pool *, bt_pool_new(__VA_ARGS__))
+BT_API bt_pool *bt_pool_retain(bt_pool *pool);
+#define bt_pool_retain(...) BTI_AT(bt_pool *, bt_pool_retain(__VA_ARGS__))
+BT_API void bt_pool_release(bt_pool *pool); /* NULL is fine; calls that run go on, those that wait are dropped */
+#define bt_pool_release(...) BTI_AT_VOID(bt_pool_release(__VA_ARGS__))
+
+/* Begins a method on an idle actor; when all are busy it waits in the pool, its arguments in the store, and begins in a later call of one
+ * of these functions, as soon as an actor is free. A call whose actor dies fails; the actor leaves the pool, unless it is the last one. */
+BT_API BT_MUST_USE bt_status bti_pool_submit(bt_pool *pool, const bt_remote_entry *entry,
+                                             const bt_item_value *arguments, int count);
+
+typedef enum bt_pool_order {
+    BT_IN_ORDER,    /* the call that was submitted first */
+    BT_AS_COMPLETED /* of those that are done, the one that was submitted first */
+} bt_pool_order;
+
+/* Waits for a result, for at most so many seconds (negative: no limit), and gives its reference, which is done, to the innermost scope. Each
+ * result is given once. Poisoned: DEADLINE_EXCEEDED when the time is over (the result comes with a later call), OUT_OF_RANGE when none is
+ * left, FAILED_PRECONDITION when calls wait and the pool has no actor. */
+BT_API bt_ref *bt_pool_next(bt_pool *pool, bt_pool_order order, double seconds);
+#define bt_pool_next(...) BTI_AT(bt_ref *, bt_pool_next(__VA_ARGS__))
+BT_API bool bt_pool_has_next(bt_pool *pool); /* results that bt_pool_next has not given yet, done or not */
+BT_API int bt_pool_idle(bt_pool *pool);      /* how many of its actors are idle */
+
+/* One actor more, idle; ALREADY_EXISTS when the pool has it. */
+BT_API BT_MUST_USE bt_status bt_pool_push(bt_pool *pool, bt_actor *actor);
+#define bt_pool_push(...) BTI_AT_MUST(bt_pool_push(__VA_ARGS__))
+/* An idle actor leaves the pool; yours: bt_actor_release. NULL when none is idle. */
+BT_API bt_actor *bt_pool_pop_idle(bt_pool *pool);
+#define bt_pool_pop_idle(...) BTI_AT(bt_actor *, bt_pool_pop_idle(__VA_ARGS__))
 
 /* --- groups (gangs) ------------------------------------------------------------------------------------------------------- */
 

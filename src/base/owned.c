@@ -207,6 +207,7 @@ static const struct {
     [BTI_OWNED_REF] = {"reference", "bt_ref_release", "bt_ref_retain keeps it longer"},
     [BTI_OWNED_ACTOR] = {"actor", "bt_actor_release", "bt_actor_retain keeps it longer"},
     [BTI_OWNED_GROUP] = {"group", "bt_group_release", "bt_group_retain keeps it longer"},
+    [BTI_OWNED_POOL] = {"pool", "bt_pool_release", "bt_pool_retain keeps it longer"},
     [BTI_OWNED_LEASE] = {"lease", "bt_lease_release", NULL},
     [BTI_OWNED_TENSORS] = {"file", "bt_tensors_close", NULL},
     [BTI_OWNED_PROFILE] = {"profile", "bt_profile_stop", NULL},

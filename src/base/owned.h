@@ -18,6 +18,7 @@ typedef enum bti_owned_kind {
     BTI_OWNED_REF,
     BTI_OWNED_ACTOR,
     BTI_OWNED_GROUP,
+    BTI_OWNED_POOL,
     BTI_OWNED_LEASE,
     BTI_OWNED_TENSORS,
     BTI_OWNED_PROFILE,

@@ -51,6 +51,12 @@ void bti_engine_join(const bti_engine *engine);
 
 /* INVALID_ARGUMENT, or its own cause, when it cannot be a result or be put: NULL, poisoned, a reference. */
 bt_status bti_check_value(const bt_item_value *value, const char *what);
+/* The same of an argument, which may be a reference or an actor; index: its place, from 0. */
+bt_status bti_check_argument(const bt_item_value *value, int index);
+
+/* Gives a reference that the caller holds, and that no scope lists, to the innermost scope. NULL: one that is poisoned by what the error record
+ * says. */
+bt_ref *bti_ref_give(bt_ref *ref);
 
 /* What stands behind a reference or an actor, for engines that pass them on: not poisoned, of the runtime that runs. */
 void *bti_ref_held(const bt_ref *ref);

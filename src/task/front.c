@@ -147,13 +147,15 @@ void bt_actor_release(bt_actor *actor) { bti_handle_release(&actor_class, actor,
 bt_group *bt_group_retain(bt_group *group) { return bti_handle_retain(&group_class, group, "bt_group_retain"); }
 void bt_group_release(bt_group *group) { bti_handle_release(&group_class, group, "bt_group_release"); }
 
+bt_ref *bti_ref_give(bt_ref *ref) { return bti_scope_own(&ref_class, ref); }
+
 void *bti_ref_held(const bt_ref *ref) { return ref->held; }
 void *bti_actor_held(const bt_actor *actor) { return actor->ref.held; }
 bt_actor *bti_actor_of(void *held) { return actor_of(held); }
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
-static bt_status check_value(const bt_item_value *value, int index) {
+bt_status bti_check_argument(const bt_item_value *value, int index) {
     if (!value) return bti_fail(BT_INVALID_ARGUMENT, "value %d is NULL", index + 1);
     switch (value->type) {
     case BT_TEXT_VALUE:
@@ -180,7 +182,7 @@ static bt_status check_value(const bt_item_value *value, int index) {
 bt_status bti_check_value(const bt_item_value *value, const char *what) {
     if (value && (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE))
         return bti_fail(BT_INVALID_ARGUMENT, "%s: a reference or an actor is no value of its own", what);
-    return check_value(value, 0);
+    return bti_check_argument(value, 0);
 }
 
 bt_ref *bti_put(const bt_item_value *value) {
@@ -198,7 +200,7 @@ static bt_status check_arguments(const char *name, const bt_item_value *argument
     uint64_t bytes = 0;
     BTI_TRY(bti_check_list(arguments, count, "arguments"));
     for (int i = 0; i < count; i++) {
-        BTI_TRY(check_value(&arguments[i], i));
+        BTI_TRY(bti_check_argument(&arguments[i], i));
         references += arguments[i].type == BT_REFERENCE || arguments[i].type == BT_ACTOR_VALUE;
         if (arguments[i].type == BT_BYTES) bytes += arguments[i].as.bytes.size; /* of each: at most INT64_MAX */
         if (bytes > INT64_MAX)
