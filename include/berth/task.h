@@ -110,7 +110,8 @@ typedef struct bt_task_options {
     double num_gpus BTI_INITIALLY(BTI_UNSET_REAL); /* [none]; whole numbers, or a fraction below 1: a share of one GPU
                                                       and of its memory */
     bt_resource resources[8] BTI_INITIALLY({});    /* set when the first has a name */
-    int priority BTI_INITIALLY(BTI_UNSET_INT);     /* [0]; higher first, else in order of submission */
+    int priority BTI_INITIALLY(BTI_UNSET_INT);     /* [that of the task that calls; 0 in the program] higher first, then
+                                                      calls of tasks before those of the program, then in order */
     int max_retries BTI_INITIALLY(BTI_UNSET_INT);  /* [0] times a task is run again when its process dies; an actor's
                                                       method: as max_task_retries */
     int max_restarts BTI_INITIALLY(BTI_UNSET_INT); /* [0] times an actor is started again when its process dies */

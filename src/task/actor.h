@@ -22,8 +22,8 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, bti_task_record *
 /* One handle less. */
 void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 
-/* Groups that wait get what they want, in order, as far as it fits. */
-void bti_groups_reserve(bti_state *state, bti_wakes *wakes);
+/* Tasks that wait for groups that were released are refused; groups that are over give back what they have. */
+void bti_groups_clean(bti_state *state, bti_wakes *wakes);
 /* Has one neither handles nor tasks? */
 bool bti_groups_end(const bti_state *state);
 void bti_group_unheld(bti_state *state, bti_group_record *group);

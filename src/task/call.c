@@ -92,12 +92,14 @@ static bti_task_record *new_task(bti_state *state, const call *c, bti_wakes *wak
     if (!c->actor && !(task->queue = bti_queue_of(state, &c->amounts, c->group, c->group ? o->bundle : 0))) return NULL;
     if (task->queue) BTI_SET(state->arena, task->queue->users, task->queue->users + 1);
     if (c->group) BTI_SET(state->arena, c->group->users, c->group->users + 1);
-    task->priority = o->priority;
+    const bti_task_record *parent = bti_process_now.me->task;
+    task->priority = o->priority != BTI_UNSET_INT ? o->priority : parent ? parent->priority : 0;
     task->retries = o->max_retries;
     task->makes_actor = makes_actor(c);
     task->hides_gpus = !c->actor && !c->amounts.of[1] && bti_is_set(o->num_gpus);
     task->frees_cpus = makes_actor(c) && !bti_is_set(o->num_cpus);
     task->sequence = state->sequence;
+    task->depth = parent ? parent->depth + 1 : 0;
     task->submitter = bti_process_now.me->pid;
     task->submitted_ns = bti_now_ns();
     BTI_SET(state->arena, state->sequence, state->sequence + 1);
@@ -240,6 +242,7 @@ static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wa
     BTI_SET(state->arena, task->cancelled, true);
     if (!runs) {
         bti_object_fail(state, object, BT_CANCELLED, "the call was cancelled before it began", wakes);
+        if (task->queue && task->state == BTI_TASK_QUEUED) (void)bti_queue_clean(state, task->queue, wakes);
         if (task->actor) bti_actor_look(task->actor, wakes);
         bti_dispatch(state, wakes);
     } else if (force) {

@@ -1,42 +1,55 @@
 /* Groups: bundles of resources set aside together. */
 #include "task/actor.h"
+#include "task/fair.h"
 #include "task/local.h"
 #include "task/object.h"
 #include "task/options.h"
 
-static void give_bundles(bti_state *state, bti_group_record *group, int count) {
-    for (int i = 0; i < count; i++)
-        bti_supply_give(state, &state->machine, &group->bundles[i].total, group->bundles[i].gpus);
-}
+/* --- their resources ------------------------------------------------------------------------------------------------- */
 
-/* All or none. */
-static bool reserve(bti_state *state, bti_group_record *group) {
-    bti_arena *arena = state->arena;
+bool bti_group_choose(const bti_state *state, const bti_group_record *group, const bti_supply *open, uint64_t *gpus) {
+    bti_supply left = *open;
     for (int i = 0; i < group->count; i++) {
-        bti_supply *bundle = &group->bundles[i];
-        if (!bti_supply_fits(state, &state->machine, &bundle->total)) return give_bundles(state, group, i), false;
-        BTI_SET(arena, bundle->gpus, bti_supply_take(state, &state->machine, &bundle->total));
-        int64_t gpus = bundle->total.of[1];
-        int32_t share = gpus < BTI_UNIT ? (int32_t)gpus : BTI_UNIT;
-        for (int g = 0; g < state->gpu_count; g++)
-            BTI_SET(arena, bundle->gpu_free[g], bundle->gpus >> g & 1 ? share : 0);
+        const bti_amounts *amounts = &group->bundles[i].total;
+        if (!bti_supply_fits(state, &left, amounts)) return false;
+        gpus[i] = bti_supply_choose(state, &left, amounts);
+        bti_supply_set_aside(state, &left, amounts, gpus[i]);
     }
     return true;
 }
+
+void bti_group_grant(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    bti_group_record *group = turn->group;
+    for (int i = 0; i < group->count; i++) {
+        bti_supply *bundle = &group->bundles[i];
+        int64_t gpus = bundle->total.of[1];
+        int32_t share = gpus < BTI_UNIT ? (int32_t)gpus : BTI_UNIT;
+        bti_supply_take(state, &state->machine, &bundle->total, turn->gpus[i], true);
+        BTI_SET(arena, bundle->gpus, turn->gpus[i]);
+        for (int g = 0; g < state->gpu_count; g++)
+            BTI_SET(arena, bundle->gpu_free[g], bundle->gpus >> g & 1 ? share : 0);
+    }
+    BTI_SET(arena, group->has, true);
+    BTI_SET(arena, state->groups_waiting, state->groups_waiting - 1);
+    bti_object_settle(state, group->self, BTI_OBJECT_READY, wakes);
+}
+
+static void give_bundles(bti_state *state, bti_group_record *group) {
+    for (int i = 0; i < group->count; i++)
+        bti_supply_give(state, &state->machine, &group->bundles[i].total, group->bundles[i].gpus, true);
+}
+
+/* --- their ends ------------------------------------------------------------------------------------------------------ */
 
 /* It has no handle and no task. */
 static void free_group(bti_state *state, bti_group_record **at, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_group_record *group = *at;
-    if (group->has) give_bundles(state, group, group->count);
-    for (bti_queue **q = &state->queues; *q;) {
-        bti_queue *queue = *q;
-        if (queue->group != group) {
-            q = &queue->next;
-            continue;
-        }
-        BTI_SET(arena, *q, queue->next);
-        bti_record_free(arena, BTI_QUEUES, queue);
+    if (group->has) give_bundles(state, group);
+    for (bti_queue *next, *queue = group->queues; queue; queue = next) {
+        next = queue->next;
+        bti_queue_free(state, queue);
     }
     BTI_SET(arena, *at, group->next);
     BTI_SET(arena, group->self->group, NULL);
@@ -52,22 +65,23 @@ bool bti_groups_end(const bti_state *state) {
     return group != NULL;
 }
 
-void bti_groups_reserve(bti_state *state, bti_wakes *wakes) {
+void bti_groups_clean(bti_state *state, bti_wakes *wakes) {
     for (bti_group_record **at = &state->groups; *at;) {
         bti_group_record *group = *at;
-        if (is_over(group)) {
+        for (bti_queue *queue = group->released ? group->queues : NULL; queue; queue = queue->next)
+            (void)bti_queue_clean(state, queue, wakes);
+        if (is_over(group))
             free_group(state, at, wakes);
-            continue;
-        }
-        if (!group->has && !group->released && reserve(state, group)) {
-            BTI_SET(state->arena, group->has, true);
-            bti_object_settle(state, group->self, BTI_OBJECT_READY, wakes);
-        }
-        at = &group->next;
+        else
+            at = &group->next;
     }
 }
 
-void bti_group_unheld(bti_state *state, bti_group_record *group) { BTI_SET(state->arena, group->released, true); }
+void bti_group_unheld(bti_state *state, bti_group_record *group) {
+    if (group->released) return;
+    BTI_SET(state->arena, group->released, true);
+    if (!group->has) BTI_SET(state->arena, state->groups_waiting, state->groups_waiting - 1);
+}
 
 /* --- for programs ------------------------------------------------------------------------------------------------------ */
 
@@ -84,8 +98,7 @@ static bt_status check_shares(const bti_state *state, const bti_supply *bundles,
                 "beside the bundles before it (shares of one GPU cannot be of several: larger ones first)",
                 i, bti_amount(amounts->of[1]), state->gpu_count);
         uint64_t gpus = bti_supply_choose(state, &all, amounts);
-        for (int g = 0; g < state->gpu_count; g++)
-            if (gpus >> g & 1) all.gpu_free[g] -= amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
+        bti_supply_set_aside(state, &all, amounts, gpus);
     }
     return BT_OK;
 }
@@ -112,10 +125,13 @@ static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int cou
     group->self = self;
     group->owner = bti_process_now.me;
     group->count = count;
+    group->queued_ns = bti_now_ns();
     memcpy(group->bundles, supplies, (size_t)count * sizeof *supplies);
+    for (int i = 0; i < count; i++) group->bundles[i].group = group;
     bti_group_record **end = &state->groups;
     while (*end) end = &(*end)->next;
     BTI_SET(state->arena, *end, group);
+    BTI_SET(state->arena, state->groups_waiting, state->groups_waiting + 1);
     return hold;
 }
 

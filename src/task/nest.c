@@ -234,13 +234,15 @@ static void look_at_deadlines(void) {
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     uint64_t now = bti_now_ns(), next = bti_deadlines(state, now, &wakes);
+    uint64_t due = bti_dispatch_due(state, now, &wakes);
+    if (due && (!next || due < next)) next = due;
     bti_arena_unlock(state->arena);
     bool starts = wakes.nest;
     wakes.nest = false; /* that is here */
     bti_wake(state, &wakes);
     if (starts) start_all();
     kill_wanted();
-    if (next) uv_timer_start(&deadline, on_deadline, (next - now) / 1000000 + 1, 0);
+    if (next) uv_timer_start(&deadline, on_deadline, next > now ? (next - now) / 1000000 + 1 : 0, 0);
 }
 
 /* Somebody called, or a worker has died, who may have had no time to call. */

@@ -71,7 +71,7 @@ bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry,
     whole->num_gpus = real_of(own.num_gpus, declared.num_gpus);
     whole->deadline_seconds = real_of(own.deadline_seconds, declared.deadline_seconds);
     if (!bti_is_set(whole->deadline_seconds)) whole->deadline_seconds = 0;
-    whole->priority = int_of(own.priority, declared.priority);
+    if (own.priority == BTI_UNSET_INT) whole->priority = declared.priority;
     whole->max_retries = int_of(own.max_retries, declared.max_retries);
     whole->max_restarts = int_of(own.max_restarts, declared.max_restarts);
     whole->bundle = int_of(own.bundle, declared.bundle);

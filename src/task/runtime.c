@@ -46,7 +46,7 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
     } kinds[] = {[BTI_CLIENTS] = {sizeof(bti_client), 1 << 14},
                  [BTI_OBJECTS] = {sizeof(bti_object), 1 << 22},
                  [BTI_TASKS] = {sizeof(bti_task_record), 1 << 22},
-                 [BTI_QUEUES] = {sizeof(bti_queue), 1 << 12},
+                 [BTI_QUEUES] = {sizeof(bti_queue), 1 << 20},
                  [BTI_FUNCTIONS] = {sizeof(bti_function_record), 1 << 12},
                  [BTI_HOLDS] = {sizeof(bti_hold), 1 << 23},
                  [BTI_WAITS] = {sizeof(bti_wait), 1 << 22},
@@ -61,6 +61,7 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
             BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes,
                                       kind == BTI_FUNCTIONS ? kinds[kind].most : kinds[kind].most >> halvings));
     (*state)->started_ns = bti_now_ns();
+    BTI_TRY(bti_queues_open(*state));
     BTI_TRY(bti_timeline_open(*state));
     BTI_TRY(bti_store_open(*state, options->store_bytes));
     return bti_spill_open(*state, options->spill_folder, options->spill_bytes);

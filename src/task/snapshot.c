@@ -2,6 +2,7 @@
 #include "task/process.h"
 #include "task/value.h"
 #include "task/view.h"
+#include "task/waiting.h"
 
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 
@@ -135,21 +136,25 @@ static bool take_running(bti_state *state, bti_view *view) {
 
 /* --- those that wait for resources: the first of all heaps ------------------------------------------------------------ */
 
-static bool goes_before(const bti_task_record *a, const bti_task_record *b) {
-    return a->priority != b->priority ? a->priority > b->priority : a->sequence < b->sequence;
+/* The first queues of the machine, and of bundles. */
+static size_t first_queues(const bti_state *state, bti_queue **queues) {
+    int count = bti_waiting_list(&state->machine, queues, HEADS / 2);
+    for (const bti_supply *bundle = state->waiting; bundle && count < HEADS; bundle = bundle->next_waiting)
+        count += bti_waiting_list(bundle, queues + count, HEADS - count);
+    return (size_t)count;
 }
 
 static bool take_queued(bti_state *state, bti_view *view) {
     const bti_task_record *edge[HEADS + 2 * BTI_VIEW_WAITING + 1]; /* of the heaps, below what was taken */
-    size_t edges = 0;
+    bti_queue *queues[HEADS];
     if (!bti_vec_reserve(&view->waiting, 3 * BTI_VIEW_WAITING)) return false;
     bti_arena_lock(state->arena);
-    for (const bti_queue *q = state->queues; q && edges < HEADS; q = q->next)
-        if (q->first) edge[edges++] = q->first;
+    size_t edges = first_queues(state, queues);
+    for (size_t i = 0; i < edges; i++) edge[i] = queues[i]->first;
     for (int taken = 0; edges && taken < 2 * BTI_VIEW_WAITING && view->waiting.count < BTI_VIEW_WAITING; taken++) {
         size_t best = 0;
         for (size_t i = 1; i < edges; i++)
-            if (goes_before(edge[i], edge[best])) best = i;
+            if (bti_task_goes_before(edge[i], edge[best])) best = i;
         const bti_task_record *task = edge[best];
         edge[best] = edge[--edges];
         if (task->left) edge[edges++] = task->left;

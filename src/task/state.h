@@ -114,7 +114,12 @@ typedef struct bti_amounts {
 typedef struct bti_supply {
     bti_amounts total, free; /* free may be below 0: who waited takes his CPUs again at once */
     int32_t gpu_free[BTI_MOST_GPUS];
-    uint64_t gpus; /* a bundle's own */
+    uint64_t gpus;    /* a bundle's own */
+    bti_amounts kept; /* of `total`: by actors and groups, which may live on for ever; other tasks end by themselves */
+    int32_t gpu_kept[BTI_MOST_GPUS];
+    struct bti_queue *waiting;                        /* root of the queues that have tasks (waiting.h) */
+    struct bti_supply *next_waiting, *before_waiting; /* bundles with such queues */
+    struct bti_group_record *group;                   /* whose bundle it is; NULL: the machine */
 } bti_supply;
 
 typedef enum bti_task_state {
@@ -155,18 +160,24 @@ struct bti_task_record {
     uint64_t gpus;   /* bit per GPU it was given */
     uint32_t looked; /* number of the look for deadlocks that came by last; what it found (deadlock.c) */
     bool ends;
+    uint32_t depth;     /* 0: submitted by the program; n + 1: by a task of depth n */
+    uint64_t queued_ns; /* since when it waits for resources */
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */
 struct bti_queue {
     bti_free_record record;
-    bti_queue *next;
+    bti_queue *next; /* of the same group */
     bti_amounts amounts;
     bti_group_record *group;
     int32_t bundle;
     uint32_t length;
-    uint32_t users;         /* tasks that are in it, or were: without any it may be of other amounts */
-    bti_task_record *first; /* of the heap: highest priority, then earliest */
+    uint32_t users;          /* tasks that are in it, or were: without any it may be freed */
+    bti_task_record *first;  /* of the heap: see bti_task_goes_before */
+    bti_queue *left, *right; /* in the tree of its supply, while it has tasks (waiting.h) */
+    uint64_t weight;         /* of the treap: parents have more */
+    bti_amounts least;       /* of each resource, in the subtree */
+    bti_queue *next_same;    /* in the table: with the same hash */
 };
 
 typedef enum bti_actor_state { BTI_ACTOR_WAITING, BTI_ACTOR_ALIVE, BTI_ACTOR_DEAD } bti_actor_state;
@@ -193,6 +204,8 @@ struct bti_group_record {
     uint32_t users;         /* tasks and actors of it */
     int32_t count;
     bti_supply bundles[BTI_MOST_BUNDLES];
+    bti_queue *queues; /* of its bundles */
+    uint64_t queued_ns;
 };
 
 typedef enum bti_client_state {
@@ -228,7 +241,6 @@ typedef struct bti_state {
     int32_t gpu_number[BTI_MOST_GPUS];
     char gpu_name[BTI_MOST_GPUS][BTI_GPU_NAME];
     bool gpus_told; /* somebody may tell which processes hold their memory */
-    bti_queue *queues;
     bti_actor_record *actors;
     bti_group_record *groups;
     bti_client *clients, *idle, *to_start;
@@ -258,6 +270,13 @@ typedef struct bti_state {
     uint64_t spill_device, spill_inode; /* of spill_file: its number may be another file's, in who closed it */
     int32_t lease_file_count;
     int32_t lease_files[BTI_MOST_LEASE_FILES]; /* open in the nest and in workers, which hold the leases */
+    bti_queue **queue_table, *last_queue;      /* queues by hash; the one that was asked for last */
+    uint32_t queue_hand;                       /* the next record that is freed when nobody uses it */
+    uint32_t groups_waiting;                   /* groups without their resources */
+    bti_supply *waiting;                       /* bundles with queues that have tasks */
+    uint64_t dispatch_at_ns;                   /* when the nest is to dispatch; 0: never */
+    bool keeps;                                /* what comes free is kept for a call or group that waited long */
+    const bti_function_record *kept_for;       /* its function; NULL: a group */
 } bti_state;
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */

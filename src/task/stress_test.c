@@ -325,15 +325,23 @@ static bool is_clean(char *text, size_t bytes) {
             snprintf(text, bytes, "%u %s are left; %u workers, %u idle", live,
                      kind <= BTI_LINKS ? kind_names[kind] : "blocks", state->worker_count, state->idle_count);
     }
-    for (const bti_queue *q = state->queues; q; q = q->next)
-        if (q->length || q->first || q->group) snprintf(text, bytes, "a queue of %u", q->length);
+    const bti_records *queues = &arena->records[BTI_QUEUES];
+    for (uint32_t i = 0; i < queues->used; i++) {
+        const bti_queue *q = (const bti_queue *)(const void *)(queues->first + i * queues->bytes);
+        if (q->weight && (q->length || q->first || q->group)) snprintf(text, bytes, "a queue of %u", q->length);
+    }
+    if (state->machine.waiting || state->waiting || state->groups_waiting) snprintf(text, bytes, "something waits");
     for (int r = 0; r < state->resource_count; r++)
         if (state->machine.free.of[r] != state->machine.total.of[r])
             snprintf(text, bytes, "%lld of %s free, not %lld", (long long)state->machine.free.of[r], state->names[r],
                      (long long)state->machine.total.of[r]);
+    for (int r = 0; r < state->resource_count; r++)
+        if (state->machine.kept.of[r])
+            snprintf(text, bytes, "%lld of %s kept", (long long)state->machine.kept.of[r], state->names[r]);
     for (int g = 0; g < state->gpu_count; g++)
-        if (state->machine.gpu_free[g] != BTI_UNIT)
-            snprintf(text, bytes, "GPU %d: %d free", g, state->machine.gpu_free[g]);
+        if (state->machine.gpu_free[g] != BTI_UNIT || state->machine.gpu_kept[g])
+            snprintf(text, bytes, "GPU %d: %d free, %d kept", g, state->machine.gpu_free[g],
+                     state->machine.gpu_kept[g]);
     if (state->spilled_bytes || state->spilled_count || state->store->moving_out)
         snprintf(text, bytes, "%u values are spilled", state->spilled_count);
     if (state->store_used) snprintf(text, bytes, "%llu bytes of the store", (unsigned long long)state->store_used);

@@ -38,23 +38,36 @@ uint64_t bti_supply_choose(const bti_state *state, const bti_supply *supply, con
     return chosen;
 }
 
-/* Gives (1) or takes (-1) all of it. */
-static void change(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, int sign) {
+void bti_supply_set_aside(const bti_state *state, bti_supply *copy, const bti_amounts *amounts, uint64_t gpus) {
     int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
-    for (int r = 0; r < state->resource_count; r++)
-        if (amounts->of[r]) BTI_SET(state->arena, supply->free.of[r], supply->free.of[r] + sign * amounts->of[r]);
-    for (int g = 0; g < state->gpu_count; g++)
-        if (gpus >> g & 1) BTI_SET(state->arena, supply->gpu_free[g], supply->gpu_free[g] + sign * share);
+    for (int r = 0; r < state->resource_count; r++) copy->free.of[r] -= amounts->of[r];
+    for (int g = 0; gpus >> g; g++)
+        if (gpus >> g & 1) copy->gpu_free[g] -= share;
 }
 
-uint64_t bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts) {
-    uint64_t gpus = bti_supply_choose(state, supply, amounts);
-    change(state, supply, amounts, gpus, -1);
-    return gpus;
+/* Gives (1) or takes (-1) all of it; `keeps`: an actor or a group does. */
+static void change(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps,
+                   int sign) {
+    bti_arena *arena = state->arena;
+    int32_t share = sign * (amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT);
+    for (int r = 0; r < state->resource_count; r++) {
+        int64_t amount = sign * amounts->of[r];
+        if (amount) BTI_SET(arena, supply->free.of[r], supply->free.of[r] + amount);
+        if (amount && keeps) BTI_SET(arena, supply->kept.of[r], supply->kept.of[r] - amount);
+    }
+    for (int g = 0; gpus >> g; g++) {
+        if (!(gpus >> g & 1)) continue;
+        BTI_SET(arena, supply->gpu_free[g], supply->gpu_free[g] + share);
+        if (keeps) BTI_SET(arena, supply->gpu_kept[g], supply->gpu_kept[g] - share);
+    }
 }
 
-void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus) {
-    change(state, supply, amounts, gpus, 1);
+void bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps) {
+    change(state, supply, amounts, gpus, keeps, -1);
+}
+
+void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps) {
+    change(state, supply, amounts, gpus, keeps, 1);
 }
 
 /* --- of a task ---------------------------------------------------------------------------------------------------------- */
@@ -62,8 +75,9 @@ void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *am
 static void move_cpus(bti_state *state, bti_task_record *task, bool lent) {
     if (!task->queue || task->cpus_lent == lent) return;
     bti_supply *supply = bti_supply_of(state, task->queue);
-    int64_t cpus = task->queue->amounts.of[0];
-    BTI_SET(state->arena, supply->free.of[0], supply->free.of[0] + (lent ? cpus : -cpus));
+    int64_t cpus = task->queue->amounts.of[0] * (lent ? 1 : -1);
+    BTI_SET(state->arena, supply->free.of[0], supply->free.of[0] + cpus);
+    if (task->makes_actor) BTI_SET(state->arena, supply->kept.of[0], supply->kept.of[0] - cpus);
     BTI_SET(state->arena, task->cpus_lent, lent);
 }
 
@@ -73,6 +87,6 @@ void bti_retake_cpus(bti_state *state, bti_task_record *task) { move_cpus(state,
 void bti_give_back(bti_state *state, bti_task_record *task) {
     if (!task->queue) return;
     bti_retake_cpus(state, task);
-    bti_supply_give(state, bti_supply_of(state, task->queue), &task->queue->amounts, task->gpus);
+    bti_supply_give(state, bti_supply_of(state, task->queue), &task->queue->amounts, task->gpus, task->makes_actor);
     if (task->gpus) BTI_SET(state->arena, task->gpus, 0);
 }

@@ -10,9 +10,11 @@ bti_supply *bti_supply_of(bti_state *state, const bti_queue *queue);
 bool bti_supply_fits(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
 /* They fit: which GPUs, as bits. Whole ones, or the one that the share is of (the fullest that has it, so that whole ones stay). */
 uint64_t bti_supply_choose(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
-/* They fit. Returns the GPUs. */
-uint64_t bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts);
-void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus);
+/* The same in a copy of a supply, for who looks what would fit then. */
+void bti_supply_set_aside(const bti_state *state, bti_supply *copy, const bti_amounts *amounts, uint64_t gpus);
+/* `gpus`: as chosen. `keeps`: an actor or a group takes it, which may live on for ever. */
+void bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps);
+void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps);
 
 /* A task that waits inside, or is an actor that was made, lends its CPUs to others; and takes them again at once, whoever has them. */
 void bti_lend_cpus(bti_state *state, bti_task_record *task);

@@ -167,6 +167,7 @@ static void pass_deadline(bti_state *state, bti_task_record *task, bti_wakes *wa
     else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING)
         bti_object_fail(state, task->result, BT_DEADLINE_EXCEEDED, late, wakes);
     if (task->actor && !task->makes_actor) bti_actor_look(task->actor, wakes);
+    if (task->queue && task->state == BTI_TASK_QUEUED) (void)bti_queue_clean(state, task->queue, wakes);
 }
 
 uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {

@@ -31,7 +31,7 @@ static int set_up(void **unused) {
     state->arena = arena;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (bti_arena_reserve(arena, kinds[i].kind, kinds[i].bytes, 1 << 10) != BT_OK) return -1;
-    if (bti_timeline_open(state) != BT_OK) return -1;
+    if (bti_queues_open(state) != BT_OK || bti_timeline_open(state) != BT_OK) return -1;
     strcpy(state->names[0], "CPU");
     strcpy(state->names[1], "GPU");
     state->resource_count = state->gpu_count = 2;
@@ -61,6 +61,7 @@ static bti_task_record *add_task(int64_t cpus, int64_t gpus, int priority) {
     task->priority = priority;
     task->submitted_ns = bti_now_ns();
     task->queue = bti_queue_of(state, &amounts, NULL, 0);
+    task->queue->users++;
     bti_queue_add(state, task);
     bti_arena_commit(state->arena);
     return task;

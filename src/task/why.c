@@ -78,13 +78,21 @@ static void add_lack(words *to, const bti_view *view, const bti_supply *supply, 
     if (r == 1 && amounts->of[r] <= supply->free.of[r]) add(to, ", %d whole", whole_gpus(view, supply));
 }
 
+/* It lacks nothing. */
+static void add_turn_of(words *to, const bti_view *view) {
+    const bti_function_record *first = view->state.kept_for;
+    add(to, "waits for its turn");
+    if (view->state.keeps)
+        add(to, ": what is free is kept for %s, which has waited longer", first ? first->name : "a group");
+}
+
 static void add_resources(words *to, const bti_view *view, const bti_view_task *task) {
     const bti_supply *supply = task->supply < 0 ? &view->state.machine : &view->supplies.items[task->supply];
     int r = lack(view, supply, &task->amounts);
     if (task->group_waits) {
         add(to, "waits for its group, which has no resources yet");
     } else if (r < 0) {
-        add(to, "waits for its turn");
+        add_turn_of(to, view);
     } else {
         add_lack(to, view, supply, &task->amounts, r);
         add_holders(to, view, task->from, task->supply < 0, r);
@@ -153,7 +161,7 @@ const char *bti_view_why_group(const bti_view *view, const bti_view_group *group
     if (group->has) return text;
     int r = lack(view, machine, &group->total);
     if (r < 0)
-        add(&to, "waits for its turn");
+        add_turn_of(&to, view);
     else
         add_lack(&to, view, machine, &group->total, r);
     return text;
