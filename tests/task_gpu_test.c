@@ -382,9 +382,12 @@ static int waits_for_memory(void *data) {
     snprintf(flags, sizeof flags, "cuda_path=%s/fakes,probe=direct,cache=off,gpu_free_seconds=%s", BERTH_BUILD_DIR,
              h->gpu_free_seconds);
     snprintf(machine_path, sizeof machine_path, "%s/task_gpu_machine.%d.json", BERTH_BUILD_DIR, (int)getpid());
+    char leases[] = "/tmp/berth-task-gpu-XXXXXX", line[100];
+    CHECK(mkdtemp(leases));
     write_machine(1);
     setenv("BERTH_FLAGS", flags, 1);
     setenv("BERTH_FAKE_MACHINE", machine_path, 1);
+    setenv("BERTH_LEASES", leases, 1);
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     OK(bt_runtime_init(.num_cpus = 4, .num_gpus = BT_DETECT));
     BT_SCOPE {
@@ -400,7 +403,9 @@ static int waits_for_memory(void *data) {
         OK(bt_get(next, NULL));
     }
     unlink(machine_path);
-    return bt_runtime_shutdown() != BT_OK;
+    OK(bt_runtime_shutdown());
+    snprintf(line, sizeof line, "rm -rf --one-file-system '%s'", leases);
+    return system(line);
 }
 
 static void after_its_memory_is_free(void **state) {

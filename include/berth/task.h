@@ -71,11 +71,19 @@ typedef struct bt_runtime_options {
                                                        [$TMPDIR, else /tmp] */
     uint64_t spill_bytes BTI_INITIALLY(0);         /* at most so many there [half of what is free on that disk] */
     const char *engine BTI_INITIALLY(NULL);        /* ["local"] */
+    double gpu_wait_seconds BTI_INITIALLY(0); /* how long to wait for GPUs that other programs hold [0: not at all];
+                                                       below 0: without limit */
 } bt_runtime_options;
 
 /* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must
  * have one thread and no open device library (FAILED_PRECONDITION names the culprit): workers are forked from it. Once until
- * bt_runtime_shutdown (ALREADY_EXISTS). */
+ * bt_runtime_shutdown (ALREADY_EXISTS).
+ *
+ * GPUs that the machine has are taken as leases (docs/leases.md), so that no two programs hand out the same: the first that are free of those
+ * that CUDA_VISIBLE_DEVICES shows. A lease that the program has already, from `berth run` or bt_lease_take, is used first. The leases last until the
+ * last process of the runtime has ended. With BT_DETECT all that are shown are taken. Counting them takes a child process as long as NVML needs
+ * to start. Simulated GPUs, and numbers beyond those of the machine, are only counted. RESOURCE_EXHAUSTED, or DEADLINE_EXCEEDED after
+ * .gpu_wait_seconds: other programs hold them; the message names their processes. */
 BT_API BT_MUST_USE bt_status bt_runtime_start(const bt_runtime_options *options);
 #ifdef __cplusplus
 #define BTI_RUNTIME_UNSET

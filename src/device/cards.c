@@ -1,11 +1,20 @@
 #include "device/cards.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "device/device.h"
+#include "device/registry.h"
+#include "device/trial.h"
 #include "device/visibility.h"
 #include "drivers/sim/sim.h"
 
@@ -22,6 +31,7 @@ enum { DRIVER_COUNT = sizeof drivers / sizeof *drivers, GPUS = 1u << BT_GPU, MOS
 typedef struct card {
     const bti_driver *driver;
     int ordinal;
+    bti_card told;
 } card;
 
 /* Which drivers are asked: the simulated devices' alone when GPUs are simulated. */
@@ -41,17 +51,27 @@ static bool is_asked(const bti_driver *driver, bool simulated, bti_str *reason) 
     return !driver->likely || driver->likely(GPUS, reason);
 }
 
+static card as_card(const bti_driver *driver, const bti_device_facts *facts) {
+    card c = {driver, facts->ordinal, {.memory_bytes = facts->memory_bytes, .simulated = driver == &bti_driver_sim}};
+    if (*facts->uuid || *facts->pci_bus_id)
+        snprintf(c.told.name, sizeof c.told.name, "%s", *facts->uuid ? facts->uuid : facts->pci_bus_id);
+    else
+        snprintf(c.told.name, sizeof c.told.name, "%.40s-%d", driver->name, facts->ordinal);
+    return c;
+}
+
 /* Adds what the mask shows of a driver's. */
 static int add_shown(const bti_driver *driver, const bti_device_facts *facts, int count, card *cards, int capacity) {
     const char *uuids[BTI_MAX_DEVICES];
     int gpus[BTI_MAX_DEVICES], visible[BTI_MAX_DEVICES], gpu_count = 0, shown = 0;
     for (int i = 0; i < count; i++) {
         if (facts[i].kind != BT_GPU) continue;
-        if (facts[i].masked && shown < capacity) cards[shown++] = (card){driver, facts[i].ordinal};
-        if (!facts[i].masked) uuids[gpu_count] = facts[i].uuid, gpus[gpu_count++] = facts[i].ordinal;
+        if (facts[i].masked && shown < capacity) cards[shown++] = as_card(driver, &facts[i]);
+        if (!facts[i].masked) uuids[gpu_count] = facts[i].uuid, gpus[gpu_count++] = i;
     }
     int visible_count = bti_visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids, gpu_count, visible);
-    for (int i = 0; i < visible_count && shown < capacity; i++) cards[shown++] = (card){driver, gpus[visible[i]]};
+    for (int i = 0; i < visible_count && shown < capacity; i++)
+        cards[shown++] = as_card(driver, &facts[gpus[visible[i]]]);
     return shown;
 }
 
@@ -73,9 +93,23 @@ static int find_cards(card *cards, bti_str *reason) {
     return found;
 }
 
-int bti_cards_count(bti_str *reason) {
-    card cards[BTI_MAX_DEVICES];
-    return find_cards(cards, reason);
+bt_status bti_cards_list(bti_card *cards, int capacity, int *count, bti_str *reason) {
+    static card found[BTI_MAX_DEVICES];
+    *count = 0;
+    BTI_TRY(bti_registry_check(0));
+    *count = find_cards(found, reason);
+    for (int i = 0; i < *count && i < capacity; i++) cards[i] = found[i].told;
+    return BT_OK;
+}
+
+bool bti_cards_likely(void) {
+    bti_str reason = {0};
+    bti_sim_spec spec;
+    bool simulated, likely = false;
+    if (read_settings(&spec, &simulated, &reason) && !simulated)
+        for (int i = 0; i < DRIVER_COUNT; i++) likely |= is_asked(drivers[i], false, &reason);
+    bti_str_free(&reason);
+    return likely;
 }
 
 bool bti_cards_tell(void) {
@@ -104,4 +138,94 @@ bt_status bti_cards_held(int pid, bool *held) {
         for (int p = 0; p < listed && p < MOST_PROCESSES; p++) *held |= processes[p].pid == pid;
     }
     return BT_OK;
+}
+
+/* --- in a child --------------------------------------------------------------------------------------------------------- */
+
+typedef struct answer {
+    bt_status status;
+    char error[512];
+    int count;
+    bti_card cards[BTI_MAX_DEVICES];
+} answer;
+
+static void write_all(int to, const void *bytes, size_t left) {
+    const char *at = bytes;
+    for (ssize_t n; left && (n = write(to, at, left)) > 0; at += n) left -= (size_t)n;
+}
+
+/* First how long it may take: the parent reads no flags, which the program may still set. */
+static _Noreturn void answer_into(int report, answer *a) {
+    bti_str reason = {0};
+    double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
+    write_all(report, &seconds, sizeof seconds);
+    bti_trial_behave(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    a->status = bti_cards_list(a->cards, BTI_MAX_DEVICES, &a->count, &reason);
+    if (a->status != BT_OK) snprintf(a->error, sizeof a->error, "%s", bt_error_text());
+    write_all(report, a, sizeof *a);
+    _exit(0);
+}
+
+static uint64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* False: they did not come in time, or (*ended) the child has ended. seconds below 0: no limit. */
+static bool read_all(int report, void *bytes, size_t left, double seconds, bool *ended) {
+    char *at = bytes;
+    uint64_t until = seconds < 0 ? UINT64_MAX : now_ms() + (uint64_t)(seconds * 1e3), now;
+    while (left && (now = now_ms()) <= until) {
+        struct pollfd ready = {.fd = report, .events = POLLIN};
+        if (poll(&ready, 1, until - now < 3600000 ? (int)(until - now) + 1 : 3600000) <= 0) continue;
+        ssize_t n = read(report, at, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return *ended = true, false;
+        at += n;
+        left -= (size_t)n;
+    }
+    return !left;
+}
+
+static bt_status fail_to_ask(bool ended, double seconds, int status) {
+    if (!ended)
+        return bti_fail(BT_UNAVAILABLE,
+                        "the process that looked for GPUs gave no answer in %g seconds (flag probe_seconds)", seconds);
+    if (WIFSIGNALED(status))
+        return bti_fail(BT_UNAVAILABLE, "the process that looked for GPUs was ended by signal %d (%s)",
+                        WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return bti_fail(BT_UNAVAILABLE, "the process that looked for GPUs ended with exit code %d", WEXITSTATUS(status));
+}
+
+static bt_status ask(answer *a) {
+    int ends[2], status = 0;
+    bool ended = false;
+    double seconds = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files to look for GPUs: %s", strerror(errno));
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) answer_into(ends[1], a);
+    int error = errno;
+    close(ends[1]);
+    bool whole = child > 0 && read_all(ends[0], &seconds, sizeof seconds, -1, &ended) &&
+                 read_all(ends[0], a, sizeof *a, seconds, &ended);
+    close(ends[0]);
+    if (child < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no process to look for GPUs: %s", strerror(error));
+    if (!whole && !ended) kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (!whole) return fail_to_ask(ended, seconds, status);
+    return a->status == BT_OK ? BT_OK : bti_fail(a->status, "%s", a->error);
+}
+
+bt_status bti_cards_ask(bti_card *cards, int capacity, int *count) {
+    answer *a = bti_calloc(1, sizeof *a);
+    *count = 0;
+    if (!a) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = ask(a);
+    if (status == BT_OK) *count = a->count;
+    for (int i = 0; i < *count && i < capacity; i++) cards[i] = a->cards[i];
+    bti_free(a);
+    return status;
 }

@@ -3,11 +3,29 @@
 #ifndef BTI_DEVICE_CARDS_H
 #define BTI_DEVICE_CARDS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/error.h"
 #include "base/str.h"
 
-/* How many the mask of the environment shows; opens libraries. What was tried where there are none goes to `reason`. */
-int bti_cards_count(bti_str *reason);
+typedef struct bti_card {
+    char name
+        [64]; /* of the device itself, the same in every process: its UUID, else its PCI place, else driver and number */
+    uint64_t memory_bytes; /* 0: not known */
+    bool simulated;
+} bti_card;
+
+/* Those that the mask of the environment shows, in its order: up to `capacity`, *count how many there are; opens libraries. What was tried
+ * where there are none goes to `reason`. INVALID_ARGUMENT when the settings are faulty. */
+bt_status bti_cards_list(bti_card *cards, int capacity, int *count, bti_str *reason);
+
+/* The same, asked in a child: no library is opened in this process. UNAVAILABLE when the child crashes, or gives no answer in the time that the
+ * flag probe_seconds gives. */
+bt_status bti_cards_ask(bti_card *cards, int capacity, int *count);
+
+/* A look at settings and files: whether there may be GPUs that are not simulated. */
+bool bti_cards_likely(void);
 
 /* A look at settings and files: whether anybody might tell which processes hold memory of them. */
 bool bti_cards_tell(void);

@@ -2,27 +2,19 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/flags.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "base/str.h"
 #include "device/cards.h"
 #include "device/device.h"
-#include "device/trial.h"
 #include "device/visibility.h"
 #include "task/lease.h"
-#include "task/process.h"
 
 static const char mask_variable[] = "CUDA_VISIBLE_DEVICES";
 
@@ -104,86 +96,82 @@ int bti_gpus_of_mask(const char *mask, int32_t *numbers, char (*names)[BTI_GPU_N
 
 /* --- counting --------------------------------------------------------------------------------------------------------- */
 
-/* What the child writes: how many, then why not more. */
-static _Noreturn void count_in_child(int report) {
-    bti_str reason = {0};
-    bti_trial_behave(open("/dev/null", O_WRONLY | O_CLOEXEC));
-    int count = bti_cards_count(&reason);
-    if (write(report, &count, sizeof count) != sizeof count) _exit(1);
-    if (!count && write(report, bti_str_text(&reason), reason.length) < 0) _exit(1);
-    _exit(0);
-}
-
-/* All that comes until the other end is closed or the time is over; false: it is. */
-static bool read_within(int from, double seconds, bti_str *said) {
-    uint64_t until = bti_now_ns() + (uint64_t)(seconds * 1e9);
-    for (uint64_t now; (now = bti_now_ns()) < until;) {
-        struct pollfd ready = {.fd = from, .events = POLLIN};
-        char piece[512];
-        if (poll(&ready, 1, (int)((until - now) / 1000000) + 1) <= 0) continue;
-        ssize_t length = read(from, piece, sizeof piece);
-        if (length == 0) return true;
-        if (length > 0) bti_str_add_bytes(said, piece, (size_t)length);
-        if (length < 0 && errno != EINTR) return true;
-    }
-    return false;
-}
-
-static void tell_failed(bool in_time, int status) {
-    if (!in_time)
-        bti_log("no GPU is counted: the process that looked for them gave no answer in %g seconds (flag probe_seconds)",
-                bti_flag_float(BTI_FLAG_probe_seconds));
-    else if (WIFSIGNALED(status))
-        bti_log("no GPU is counted: the process that looked for them was ended by signal %d (%s)", WTERMSIG(status),
-                strsignal(WTERMSIG(status)));
-    else
-        bti_log("no GPU is counted: the process that looked for them ended with exit code %d", WEXITSTATUS(status));
-}
-
-static bt_status detect(int *count) {
-    int ends[2], status = 0;
-    bti_str said = {0};
-    *count = 0;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files to look for GPUs: %s", strerror(errno));
-    fflush(NULL);
-    pid_t pid = fork();
-    if (!pid) count_in_child(ends[1]);
-    close(ends[1]);
-    bool in_time = pid > 0 && read_within(ends[0], bti_flag_float(BTI_FLAG_probe_seconds), &said);
-    close(ends[0]);
-    if (pid < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no process to look for GPUs: %s", strerror(errno));
-    if (!in_time) kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    if (in_time && said.length >= sizeof *count && !said.failed)
-        memcpy(count, said.text, sizeof *count);
-    else
-        tell_failed(in_time, status);
-    bti_str_free(&said);
-    return BT_OK;
-}
-
-bt_status bti_gpus_count(bti_state *state, int asked) {
-    const char *mask = getenv(mask_variable);
-    int shown = BTI_MOST_GPUS;
-    if (asked < BT_DETECT || asked > BTI_MOST_GPUS)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: num_gpus is %d; it can be 0 to %d, or BT_DETECT", asked,
-                        BTI_MOST_GPUS);
-    for (int g = 0; g < BTI_MOST_GPUS && !mask; g++) {
+/* Those that the environment shows, whether or not they are there; how many. */
+static int name_shown(bti_state *state, const char *mask) {
+    if (mask) return bti_gpus_of_mask(mask, state->gpu_number, state->gpu_name, BTI_MOST_GPUS);
+    for (int g = 0; g < BTI_MOST_GPUS; g++) {
         state->gpu_number[g] = g;
         snprintf(state->gpu_name[g], BTI_GPU_NAME, "%d", g);
     }
-    if (mask) shown = bti_gpus_of_mask(mask, state->gpu_number, state->gpu_name, BTI_MOST_GPUS);
+    return BTI_MOST_GPUS;
+}
+
+/* Those of the machine among them, which come first: an entry of the mask that is no device ends it. */
+static int find_cards(bti_card *cards, int shown) {
+    int count;
+    if (bti_cards_ask(cards, BTI_MOST_GPUS, &count) != BT_OK) {
+        bti_log("no GPU of the machine is counted: %s", bt_error_text());
+        bt_error_clear();
+    }
+    return count < shown ? count : shown;
+}
+
+/* The first `there` are of the machine: as many of them as are wanted, those that are chosen before the rest. */
+static void keep_chosen(bti_state *state, int there, const bool *chosen) {
+    int kept = 0;
+    for (int g = 0; g < there; g++) {
+        if (!chosen[g]) continue;
+        state->gpu_number[kept] = state->gpu_number[g];
+        memmove(state->gpu_name[kept++], state->gpu_name[g], BTI_GPU_NAME);
+    }
+}
+
+static bt_status take_leases(bti_state *state, const bti_card *cards, int there, double wait_seconds) {
+    static bti_lease_gpu gpus[BTI_LEASE_MOST_GPUS];
+    bool chosen[BTI_LEASE_MOST_GPUS];
+    int wanted = state->gpu_count < there ? state->gpu_count : there;
+    if (state->lease_file_count + wanted > BTI_MOST_LEASE_FILES)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "bt_runtime_init: this process has %d lock files of leases open",
+                        state->lease_file_count);
+    for (int g = 0; g < there; g++) {
+        gpus[g] = (bti_lease_gpu){.memory_bytes = cards[g].memory_bytes, .id = state->gpu_number[g]};
+        memcpy(gpus[g].name, cards[g].name, sizeof gpus[g].name);
+    }
+    BTI_TRY(bti_lease_take_for_runtime(gpus, there, wanted, wait_seconds, chosen,
+                                       state->lease_files + state->lease_file_count));
+    state->leases_taken = wanted;
+    state->lease_file_count += wanted;
+    keep_chosen(state, there, chosen);
+    return BT_OK;
+}
+
+bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
+    static bti_card cards[BTI_MOST_GPUS];
+    const char *mask = getenv(mask_variable);
+    if (asked < BT_DETECT || asked > BTI_MOST_GPUS)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: num_gpus is %d; it can be 0 to %d, or BT_DETECT", asked,
+                        BTI_MOST_GPUS);
+    int shown = name_shown(state, mask);
     if (asked > shown)
         return bti_fail(BT_INVALID_ARGUMENT,
                         "bt_runtime_init: num_gpus is %d, but CUDA_VISIBLE_DEVICES=\"%s\" shows %d", asked,
                         bti_quote(mask).text, shown);
     state->lease_file_count = bti_lease_find_open(state->lease_files, BTI_MOST_LEASE_FILES);
-    state->gpu_count = asked;
-    if (asked == BT_DETECT) BTI_TRY(detect(&state->gpu_count));
-    if (state->gpu_count > shown) state->gpu_count = shown;
+    int there = asked == BT_DETECT || (asked && bti_cards_likely()) ? find_cards(cards, shown) : 0;
+    state->gpu_count = asked == BT_DETECT ? there : asked;
     state->gpus_told = state->gpu_count && bti_cards_tell();
-    return BT_OK;
+    if (!there || cards[0].simulated) return BT_OK; /* they are numbers: another program may have the same */
+    return take_leases(state, cards, there, wait_seconds);
+}
+
+void bti_gpus_inherit(const bti_state *state) {
+    for (int i = state->lease_file_count - state->leases_taken; i < state->lease_file_count; i++)
+        fcntl(state->lease_files[i], F_SETFD, 0);
+}
+
+void bti_gpus_leave(const bti_state *state) {
+    for (int i = state->lease_file_count - state->leases_taken; i < state->lease_file_count; i++)
+        close(state->lease_files[i]);
 }
 
 /* --- in a worker ------------------------------------------------------------------------------------------------------ */

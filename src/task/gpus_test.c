@@ -68,7 +68,7 @@ static bt_status count(const char *flags, const char *mask, int asked) {
     else
         unsetenv("CUDA_VISIBLE_DEVICES");
     memset(&runtime, 0, sizeof runtime);
-    return bti_gpus_count(&runtime, asked);
+    return bti_gpus_count(&runtime, asked, 0);
 }
 
 static void gpus_are_counted(void **state) {

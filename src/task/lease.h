@@ -7,6 +7,8 @@
  *              whole lease holds the range, which is longer than any memory. So the kernel keeps shares apart and within the whole
  *     TICKETS  who waits or takes holds the byte of his ticket: one past the last that is held; nobody takes while one before it is held
  *     RECORDS  who holds byte k has written what others are told of him, for eyes only, at 512 k of the content
+ *     ADOPTED  a runtime that hands out the GPU of a lease that its program has (it was started by `berth run`, say) holds the byte of
+ *              that lease, which is the number of its record: several programs may have inherited one lease
  *     GATE     held while a ticket is drawn, in all files of the GPUs that one may take, in the order of their names
  *
  * Why locks of open file descriptions: they outlive exec, so `berth run` becomes the program in the place of waiting for it: no parent is there
@@ -45,6 +47,7 @@ typedef struct bti_lease_file {
     int file;   /* -1: it cannot be used */
     int fault;  /* then why, of errno */
     int folder; /* borrowed */
+    dev_t device;
     ino_t inode;
     char name[88];
     int64_t ticket; /* -1: none */
@@ -91,12 +94,56 @@ uint64_t bti_lease_free_bytes(const bti_lease_file *f, uint64_t whole);
 bool bti_lease_is_free(const bti_lease_file *f);
 /* bytes 0: all. False: they are not to be had, nothing is held. */
 bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole);
+/* Gives up what it holds and what it has adopted. */
 void bti_lease_let_go(const bti_lease_file *f);
+
+/* The lease of the GPU that one of these open files holds, as a number from 1 on; 0: none does. */
+int bti_lease_find_enclosing(const bti_lease_file *f, const int *files, int count);
+/* Whether another runtime hands out its GPU. */
+bool bti_lease_is_adopted(const bti_lease_file *f, int lease);
+/* False: another has just done so. */
+bool bti_lease_adopt(const bti_lease_file *f, int lease);
 
 /* What others are told; replaces what was written before. Without room for it nothing is told. */
 void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record);
 /* Those of others that stand, from *at (0 at first) on; false: no more. */
 bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record);
+
+/* The record of a lease, by its number from 1 on. */
+void bti_lease_read_record(const bti_lease_file *f, int lease, bti_lease_record *record);
+
+/* --- lease_take.c: one that takes ----------------------------------------------------------------------------------------- */
+
+typedef struct bti_taking {
+    int wanted;
+    uint64_t share; /* bytes on each; 0: whole GPUs */
+    bool runtime;   /* it uses leases that this process has, before it takes others */
+    bool wait;
+    double started, deadline; /* seconds; 0: none */
+    bti_lease_record record;
+    int folder, count;
+    char path[256];
+    bti_lease_gpu gpus[BTI_LEASE_MOST_GPUS];
+    bti_lease_file files[BTI_LEASE_MOST_GPUS];
+    int enclosing[BTI_LEASE_MOST_GPUS];       /* the lease that this process has of it; 0: none */
+    int usable, by_name[BTI_LEASE_MOST_GPUS]; /* the others that could be taken, in the order of their files' names */
+    bool chosen[BTI_LEASE_MOST_GPUS];
+} bti_taking;
+
+/* Waits so many seconds; 0: it does not, below 0: without limit. command NULL: that of this process. NULL: memory is short. */
+bti_taking *bti_taking_new(int wanted, double seconds, const char *command);
+/* Of gpus[0..count): holds files[i] of each that is chosen. */
+bt_status bti_taking_take(bti_taking *t);
+/* Gives up what is still in it. NULL is fine. */
+void bti_taking_end(bti_taking *t);
+
+/* --- lease.c --------------------------------------------------------------------------------------------------------------- */
+
+/* Whole GPUs that a runtime is to hand out: `wanted` of `count`, first those whose leases this process has. chosen[BTI_LEASE_MOST_GPUS], and a
+ * lock file of each that is chosen, in that order: the leases last as long as a process has these files open. RESOURCE_EXHAUSTED (seconds 0)
+ * or DEADLINE_EXCEEDED names who holds them. */
+bt_status bti_lease_take_for_runtime(const bti_lease_gpu *gpus, int count, int wanted, double seconds, bool *chosen,
+                                     int *files);
 
 /* --- lease_text.c -------------------------------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #define TICKETS MEMORY_END
 #define TICKETS_END ((int64_t)1 << 61)
 #define RECORDS TICKETS_END
+#define ADOPTED (RECORDS + (1 << 20))
 #define GATE ((int64_t)1 << 62)
 #define PREFIX "berth-"
 #define SUFFIX ".lock"
@@ -168,6 +169,7 @@ void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu) {
         pause_briefly();
     }
     f->inode = facts.st_ino;
+    f->device = facts.st_dev;
     if (f->fault) bti_lease_file_close(f);
 }
 
@@ -245,7 +247,10 @@ uint64_t bti_lease_free_bytes(const bti_lease_file *f, uint64_t whole) {
 
 bool bti_lease_is_free(const bti_lease_file *f) { return !is_held(f->file, 0, MEMORY_END); }
 
-void bti_lease_let_go(const bti_lease_file *f) { leave(f->file, 0, MEMORY_END); }
+void bti_lease_let_go(const bti_lease_file *f) {
+    leave(f->file, 0, MEMORY_END);
+    leave(f->file, ADOPTED, ADOPTED + MOST_RECORDS + 1);
+}
 
 bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole) {
     int64_t from, to = 0, left = (int64_t)bytes;
@@ -294,6 +299,10 @@ static void read_record(int file, int number, bti_lease_record *record) {
         if ((unsigned char)*c > 0x7e) *c = '?';
 }
 
+void bti_lease_read_record(const bti_lease_file *f, int number, bti_lease_record *record) {
+    read_record(f->file, number - 1, record);
+}
+
 bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record) {
     for (; *at < MOST_RECORDS; ++*at) {
         int64_t from, to, until = RECORDS + MOST_RECORDS;
@@ -304,3 +313,36 @@ bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *r
     }
     return false;
 }
+
+/* --- leases within leases ------------------------------------------------------------------------------------------------ */
+
+/* `file` is another open file of the same. What it holds is held to others and free to itself. */
+static bool holds_some(int file, const bti_lease_file *f) {
+    const bti_lease_file other = {.file = file};
+    uint64_t all = (uint64_t)MEMORY_END;
+    return bti_lease_free_bytes(&other, all) > bti_lease_free_bytes(f, all);
+}
+
+/* The record that it holds, from 1 on; one past the last: it found no room for any. */
+static int record_of(int file, const bti_lease_file *f) {
+    int64_t from, to, end = RECORDS + MOST_RECORDS;
+    for (int64_t at = RECORDS; at < end && find_held(f->file, at, end, &from, &to); at++)
+        if (is_held(f->file, at, at + 1) && !is_held(file, at, at + 1)) return (int)(at - RECORDS) + 1;
+    return MOST_RECORDS + 1;
+}
+
+int bti_lease_find_enclosing(const bti_lease_file *f, const int *files, int count) {
+    for (int i = 0; i < count; i++) {
+        struct stat facts;
+        if (!fstat(files[i], &facts) && facts.st_ino == f->inode && facts.st_dev == f->device &&
+            holds_some(files[i], f))
+            return record_of(files[i], f);
+    }
+    return 0;
+}
+
+bool bti_lease_is_adopted(const bti_lease_file *f, int lease) {
+    return lease > 0 && is_held(f->file, ADOPTED + lease - 1, ADOPTED + lease);
+}
+
+bool bti_lease_adopt(const bti_lease_file *f, int lease) { return take(f->file, ADOPTED + lease - 1, ADOPTED + lease); }

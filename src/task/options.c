@@ -30,9 +30,9 @@ static const bti_sized_type bundle_layout =
     BTI_SIZED_TYPE(bt_task_options, "options of a bundle", "BT_BUNDLE(.num_gpus = 1)", task_members, &no_task_options);
 
 #define MEMBER(name) BTI_MEMBER(bt_runtime_options, name)
-static const bti_member runtime_members[] = {MEMBER(size),         MEMBER(zeros_set),   MEMBER(num_cpus),
-                                             MEMBER(num_gpus),     MEMBER(resources),   MEMBER(store_bytes),
-                                             MEMBER(spill_folder), MEMBER(spill_bytes), MEMBER(engine)};
+static const bti_member runtime_members[] = {
+    MEMBER(size),        MEMBER(zeros_set),    MEMBER(num_cpus),    MEMBER(num_gpus), MEMBER(resources),
+    MEMBER(store_bytes), MEMBER(spill_folder), MEMBER(spill_bytes), MEMBER(engine),   MEMBER(gpu_wait_seconds)};
 #undef MEMBER
 static const bt_runtime_options no_runtime_options = {.num_cpus = BTI_UNSET_REAL};
 static const bti_sized_type runtime_layout = BTI_SIZED_TYPE(

@@ -79,7 +79,7 @@ static bt_status add_resource(bti_state *state, const char *name, double amount)
 
 static bt_status count_resources(bti_state *state, const bt_runtime_options *options) {
     bti_supply *supply = &state->machine;
-    BTI_TRY(bti_gpus_count(state, options->num_gpus));
+    BTI_TRY(bti_gpus_count(state, options->num_gpus, options->gpu_wait_seconds));
     BTI_TRY(add_resource(state, "CPU", bti_is_set(options->num_cpus) ? options->num_cpus : bti_cores()));
     BTI_TRY(add_resource(state, "GPU", state->gpu_count));
     for (int g = 0; g < state->gpu_count; g++) supply->gpu_free[g] = BTI_UNIT;
@@ -128,6 +128,7 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         bti_identity_begin(state);
         status = bti_nest_start(state);
     }
+    if (state) bti_gpus_leave(state);
     if (status != BT_OK) {
         if (state) bti_spill_close(state);
         return bti_arena_close(arena), status;

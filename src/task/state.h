@@ -270,6 +270,7 @@ typedef struct bti_state {
     uint64_t spill_device, spill_inode; /* of spill_file: its number may be another file's, in who closed it */
     int32_t lease_file_count;
     int32_t lease_files[BTI_MOST_LEASE_FILES]; /* open in the nest and in workers, which hold the leases */
+    int32_t leases_taken;                      /* the last so many of these were taken by this runtime, not inherited */
     bti_queue **queue_table, *last_queue;      /* queues by hash; the one that was asked for last */
     uint32_t queue_hand;                       /* the next record that is freed when nobody uses it */
     uint32_t groups_waiting;                   /* groups without their resources */
