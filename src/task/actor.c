@@ -130,9 +130,10 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, bti_task_record *
     bti_arena *arena = state->arena;
     bool again = running && running != actor->maker && running->retries && !running->cancelled;
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && (again || !bti_actor_over(actor));
+    /* The failure is read without the lock: who sees that the call failed sees that the actor has ended. */
+    if (!restarts) bti_actor_die(state, actor, BT_ABORTED, why, wakes);
     if (running && running != actor->maker) method_gone(state, actor, running, restarts, why, wakes);
     if (!restarts) {
-        bti_actor_die(state, actor, BT_ABORTED, why, wakes);
         BTI_SET(arena, actor->client, NULL);
         bury(state, actor, wakes);
         return;
