@@ -67,7 +67,7 @@ static bool begin(bti_state *state, bti_object *const *objects, int count, bti_w
 static void end(bti_state *state, int count, bti_wait **waits, bool limited) {
     bti_client *me = bti_process_now.me;
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return;
     for (int i = 0; i < count; i++) bti_wait_end(state, waits[i], &wakes);
     if (!limited) BTI_SET(state->arena, me->blocked, me->blocked - 1);
     if (me->task && !me->task->actor && !me->waits) bti_retake_cpus(state, me->task);
@@ -112,12 +112,14 @@ static void say_why(bti_state *state, bti_object *const *objects, int count) {
 }
 
 static bt_status over(const bti_state *state) {
+    BTI_TRY(bti_state_fault(true));
     return bti_fail(BT_ABORTED, atomic_load(&state->closing) == 2
                                     ? "the process that starts workers has ended: the runtime is over"
                                     : "the runtime has ended");
 }
 
 bt_status bti_check_runs(bti_state *state) {
+    BTI_TRY(bti_state_fault(true));
     if (!bti_nest_lives(state)) atomic_store(&state->closing, 2);
     return atomic_load(&state->closing) ? over(state) : BT_OK;
 }
