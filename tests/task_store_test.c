@@ -273,9 +273,10 @@ static void limits_are_named(void **state) {
         FAILS(bt_error_status(), BT_RESOURCE_EXHAUSTED, "838861"); /* 80 MiB and its head */
         for (int i = 0; i < 3; i++) OK(bt_get(bt_put(bt_full(i, BT_F32, 4 * MIB)), &x[i]));
         BT_SCOPE
-            FAILS(bt_get(bt_put(bt_full(1, BT_F32, 5 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "being read");
+            FAILS(bt_get(bt_put(bt_full(1, BT_F32, 5 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "held by the program");
         OK(bt_get(bt_put(bt_full(1, BT_F32, 3 * MIB)), NULL));
-        FAILS(bt_get(bt_remote(twice, bt_full(1, BT_F32, 8 * MIB)), &x[3]), BT_RESOURCE_EXHAUSTED, "being read");
+        FAILS(bt_get(bt_remote(twice, bt_full(1, BT_F32, 8 * MIB)), &x[3]), BT_RESOURCE_EXHAUSTED,
+              "held by the program");
         const float *map = bt_map(x[2]);
         for (size_t i = 0; i < 4 * MIB; i++) assert_true(map[i] == 2);
     }

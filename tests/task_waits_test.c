@@ -108,7 +108,8 @@ static void groups_end_with_what_they_refuse(void **state) {
             refused = bt_ref_retain(bt_remote_with(BT_OPTIONS(.group = group), nothing, late));
         }
         OK(bt_get_within(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), SOON, NULL));
-        FAILS(bt_get_within(refused, SOON, NULL), BT_FAILED_PRECONDITION, "group was released");
+        FAILS(bt_get_within(refused, SOON, NULL), BT_DEADLINE_EXCEEDED,
+              "its deadline has passed"); /* as its argument */
         bt_ref_release(refused);
     }
 }

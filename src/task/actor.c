@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "task/given.h"
 #include "task/object.h"
 
 /* --- the line ----------------------------------------------------------------------------------------------------------- */
@@ -17,11 +18,7 @@ void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
         BTI_SET(arena, actor->first, task);
     BTI_SET(arena, actor->last, task);
     BTI_SET(arena, actor->length, actor->length + 1);
-    bti_actor_look(actor, wakes);
-}
-
-void bti_actor_look(bti_actor_record *actor, bti_wakes *wakes) {
-    if (actor->client && actor->client->state == BTI_CLIENT_IDLE) bti_wake_later(wakes, &actor->client->word);
+    bti_actor_feed(state, actor, wakes);
 }
 
 static bti_task_record *take_first(bti_state *state, bti_actor_record *actor) {
@@ -32,7 +29,8 @@ static bti_task_record *take_first(bti_state *state, bti_actor_record *actor) {
     return task;
 }
 
-bti_task_record *bti_actor_next(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
+/* The next of the line; NULL when there is none, or its arguments are missing. */
+static bti_task_record *next_of(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     while (actor->first && actor->first->cancelled) {
         bti_task_record *task = take_first(state, actor);
         if (task->missing)
@@ -40,7 +38,30 @@ bti_task_record *bti_actor_next(bti_state *state, bti_actor_record *actor, bti_w
         else
             bti_task_end(state, task, wakes);
     }
-    return actor->first && !actor->first->missing ? take_first(state, actor) : NULL;
+    return actor->first && !actor->first->missing ? actor->first : NULL;
+}
+
+enum { AHEAD_BYTES = 1 << 16 }; /* as of functions (queue.c) */
+
+static bool may_be_ahead(bti_state *state, bti_task_record *task) {
+    return bti_task_stored_bytes(task) <= AHEAD_BYTES && bti_task_pin_now(state, task);
+}
+
+void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
+    bti_client *worker = actor->client;
+    bti_task_record *next;
+    if (!worker || actor->state == BTI_ACTOR_WAITING) return;
+    while (bti_given_has_room(worker) && (next = next_of(state, actor, wakes)) != NULL) {
+        if (!may_be_ahead(state, next) && bti_given_count(worker)) break;
+        bti_give(state, worker, take_first(state, actor), wakes);
+    }
+    bool idle = !bti_given_count(worker);
+    if (idle && bti_actor_over(actor)) {
+        bti_actor_die(state, actor, BT_CANCELLED, "nobody had a handle to the actor any more", wakes);
+        bti_give_end(state, worker, wakes);
+    }
+    uint32_t now = idle ? BTI_CLIENT_IDLE : BTI_CLIENT_BUSY;
+    if (worker->state != now) BTI_SET(state->arena, worker->state, now);
 }
 
 /* --- life and death ----------------------------------------------------------------------------------------------------- */
@@ -76,10 +97,7 @@ static void cancel_making(bti_state *state, bti_actor_record *actor) {
     BTI_SET(state->arena, actor->maker, NULL);
 }
 
-void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes) {
-    if (actor->state == BTI_ACTOR_DEAD) return;
-    BTI_SET(state->arena, actor->state, BTI_ACTOR_DEAD);
-    bti_object_fail(state, actor->self, status, why, wakes);
+static void drop_line(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes) {
     for (bti_task_record *next, *task = actor->first; task; task = next) {
         next = task->right;
         bti_object_fail(state, task->result, status, why, wakes);
@@ -93,7 +111,28 @@ void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, 
     BTI_SET(state->arena, actor->first, NULL);
     BTI_SET(state->arena, actor->last, NULL);
     BTI_SET(state->arena, actor->length, 0);
-    if (actor->client) return;
+}
+
+/* Methods that its worker was given and has not begun. */
+static void fail_given(bti_state *state, const bti_client *worker, bt_status status, const char *why,
+                       bti_wakes *wakes) {
+    for (uint32_t n = worker->given_first; n != worker->given_end; n++) {
+        bti_task_record *task = worker->given[n % BTI_AHEAD];
+        if (!task || task->makes_actor || bti_given_is_taken(worker, n)) continue;
+        BTI_SET(state->arena, task->cancelled, true);
+        bti_object_fail(state, task->result, status, why, wakes);
+    }
+}
+
+void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes) {
+    if (actor->state == BTI_ACTOR_DEAD) return;
+    BTI_SET(state->arena, actor->state, BTI_ACTOR_DEAD);
+    bti_object_fail(state, actor->self, status, why, wakes);
+    drop_line(state, actor, status, why, wakes);
+    if (actor->client) {
+        fail_given(state, actor->client, status, why, wakes);
+        return;
+    }
     cancel_making(state, actor);
     bury(state, actor, wakes);
 }
@@ -101,7 +140,7 @@ void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, 
 void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     if (actor->first) return;
     if (actor->client)
-        bti_wake_later(wakes, &actor->client->word);
+        bti_actor_feed(state, actor, wakes);
     else
         bti_actor_die(state, actor, BT_CANCELLED, "nobody had a handle to the actor any more", wakes);
 }
@@ -125,15 +164,18 @@ static void method_gone(bti_state *state, bti_actor_record *actor, bti_task_reco
     bti_task_end(state, task, wakes);
 }
 
-void bti_actor_gone(bti_state *state, bti_actor_record *actor, bti_task_record *running, const char *why,
-                    bti_wakes *wakes) {
+void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
+    bti_task_record *running = actor->client->task;
+    if (running && running != actor->maker && !bti_task_runs(running)) running = NULL;
+    bti_given_to_line(state, actor->client, running);
     bool again = running && running != actor->maker && running->retries && !running->cancelled;
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && (again || !bti_actor_over(actor));
     /* The failure is read without the lock: who sees that the call failed sees that the actor has ended. */
     if (!restarts) bti_actor_die(state, actor, BT_ABORTED, why, wakes);
     if (running && running != actor->maker) method_gone(state, actor, running, restarts, why, wakes);
     if (!restarts) {
+        drop_line(state, actor, BT_ABORTED, why, wakes);
         BTI_SET(arena, actor->client, NULL);
         bury(state, actor, wakes);
         return;

@@ -6,19 +6,16 @@
 
 /* Puts a method at the end of its line. */
 void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes);
-/* Its worker looks at the line, if it is idle. */
-void bti_actor_look(bti_actor_record *actor, bti_wakes *wakes);
-/* The next of the line for the actor's worker: NULL when there is none, or its arguments are missing. */
-bti_task_record *bti_actor_next(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
+/* Its worker is given methods, as far as they can begin; one that nobody can call any more is told to end. */
+void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 /* Nobody has a handle, and the line is empty: its process ends. */
 bool bti_actor_over(const bti_actor_record *actor);
 /* Its function has made it. */
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 /* It lives no longer, for callers: methods that wait fail. What it holds is given back when its process is gone. */
 void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes);
-/* Its process is gone (`running` is what that ran): it is made again, or is over. */
-void bti_actor_gone(bti_state *state, bti_actor_record *actor, bti_task_record *running, const char *why,
-                    bti_wakes *wakes);
+/* Its process is gone: it is made again, or is over. */
+void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes);
 /* One handle less. */
 void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 

@@ -1,162 +1,98 @@
-/* Can it go on? A wait ends if its objects can come; an object can come if its task can end; a task can end if it runs, or if what it waits for
- * can come. Resources come free when their holders can end. So what can end is found step by step, from what runs, until nothing is added:
- * who waits for anything else waits for ever. Waits with a limit end by themselves. */
+#include "task/deadlock.h"
+
+#include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-#include "task/gpus.h"
-#include "task/object.h"
+#include "base/vec.h"
+#include "task/chores.h"
+#include "task/given.h"
 #include "task/process.h"
-#include "task/value.h"
+#include "task/server.h"
 
-enum { DEEPEST = 200 };
+/* --- who runs --------------------------------------------------------------------------------------------------------------- */
 
-typedef struct search {
-    bti_state *state;
-    uint8_t can_end[1 << 14]; /* per client record: what it runs ends; an actor takes its next method */
-    bool lively;              /* somebody runs who might let go of an actor */
-    bool changed;
-} search;
+/* A process all of whose waits are without a limit, and how many of its threads are in one. */
+typedef struct sleeper {
+    int32_t pid;
+    uint32_t threads;
+} sleeper;
+typedef BTI_VEC(sleeper) sleepers;
 
-static uint32_t index_of(const bti_state *state, const bti_client *client) {
-    const bti_records *clients = &state->arena->records[BTI_CLIENTS];
-    return (uint32_t)(((const char *)client - clients->first) / (ptrdiff_t)clients->bytes);
+static bool has_limit(const bti_client *client) {
+    for (const bti_waiter *w = client->waiters; w; w = w->next)
+        if (w->limited || w->stuck) return true;
+    return false;
 }
 
-static bool can_end(const search *s, const bti_client *client) { return s->can_end[index_of(s->state, client)]; }
-
-/* It will give back what it holds: an actor does when it is let go of. */
-static bool can_free(const search *s, const bti_client *client) {
-    return can_end(s, client) && (!client->actor || s->lively);
+/* It runs what a user wrote, or is on its way in or out. The program's waits with a limit are looked at apart. */
+static bool is_active(const bti_state *state, const bti_client *client) {
+    if (client->is_program) return !client->waiters;
+    if (client->kill || client->stops || (client->task && client->task->state == BTI_TASK_KEPT)) return true;
+    if (!bti_given_count(client)) return false;
+    if (!bti_given_is_taken(client, client->given_first)) return true;
+    return has_limit(client) || (!client->blocked && !bti_chores_wait(state, client));
 }
 
-static void add(const bti_state *state, bti_supply *to, const bti_amounts *amounts, uint64_t gpus, bool but_cpus) {
-    int32_t share = amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT;
-    for (int r = but_cpus; r < state->resource_count; r++) to->free.of[r] += amounts->of[r];
-    for (int g = 0; g < state->gpu_count; g++)
-        if (gpus >> g & 1) to->gpu_free[g] += share;
+/* How many of its threads wait. */
+static uint32_t waits_of(const bti_client *client) {
+    uint32_t count = 0;
+    for (const bti_waiter *w = client->waiters; w; w = w->next) count++;
+    return count ? count : 1;
 }
 
-/* A thread that waits for nothing may give back what its process has. */
-static bool has_more_threads(const bti_client *client) {
-    char path[64];
-    struct stat threads;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)client->pid);
-    return stat(path, &threads) == 0 &&
-           threads.st_nlink > client->blocked + 2 + BTI_STRANGE_THREADS; /* a folder each, and two names of this one */
-}
-
-static bool group_ends(const search *s, const bti_group_record *group) {
-    if (!group->released && !can_end(s, group->owner) && !has_more_threads(group->owner)) return false;
-    for (const bti_client *c = s->state->clients; c; c = c->next) {
-        const bti_task_record *task = bti_gpus_holder(c);
-        if (task && task->queue && task->queue->group == group && !can_free(s, c)) return false;
-    }
-    return true;
-}
-
-static void add_groups(const search *s, bti_supply *to) {
-    for (const bti_group_record *group = s->state->groups; group; group = group->next) {
-        if (!group->has || !group_ends(s, group)) continue;
-        for (int i = 0; i < group->count; i++)
-            add(s->state, to, &group->bundles[i].total, group->bundles[i].gpus, false);
-    }
-}
-
-/* With all that those that can end will give back. */
-static bti_supply supply_to_come(const search *s, const bti_supply *now) {
-    bti_state *state = s->state;
-    bti_supply supply = *now;
-    if (now == &state->machine) add_groups(s, &supply);
+/* Nothing goes on, as far as the records tell. With the lock. */
+static bool is_still(const bti_state *state, sleepers *asleep) {
+    if (state->to_start || state->next_deadline_ns || state->dispatch_at_ns || bti_has_messages(state)) return false;
+    for (const bti_chore *c = state->chores; c; c = c->next)
+        if (!c->stuck) return false;
     for (const bti_client *c = state->clients; c; c = c->next) {
-        const bti_task_record *task = bti_gpus_holder(c);
-        if (task && task->queue && can_free(s, c) && bti_supply_of(state, task->queue) == now)
-            add(state, &supply, &task->queue->amounts, task->gpus, task->cpus_lent);
-    }
-    return supply;
-}
-
-static bool group_comes(const search *s, const bti_group_record *group) {
-    if (group->has) return true;
-    bti_supply supply = supply_to_come(s, &s->state->machine);
-    for (int r = 0; r < s->state->resource_count; r++) {
-        for (int i = 0; i < group->count; i++) supply.free.of[r] -= group->bundles[i].total.of[r];
-        if (supply.free.of[r] < 0) return false;
+        if (is_active(state, c)) return false;
+        if (!c->waiters && !bti_chores_wait(state, c)) continue;
+        if (asleep && !bti_vec_push(asleep, ((sleeper){c->pid, waits_of(c)}))) return false;
     }
     return true;
 }
 
-static bool queue_moves(const search *s, const bti_queue *queue) {
-    if (queue->group && !queue->group->has) return group_comes(s, queue->group);
-    bti_supply supply = supply_to_come(s, bti_supply_of(s->state, queue));
-    return bti_supply_fits(s->state, &supply, &queue->amounts);
+/* A thread that takes no signals is berth's or a library's: those run nothing of the user's. */
+static bool takes_signals(int32_t pid, const char *thread) {
+    char path[64], line[256];
+    unsigned long long blocked = 0;
+    snprintf(path, sizeof path, "/proc/%" PRId32 "/task/%.20s/status", pid, thread);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
+    if (file) fclose(file);
+    return !(blocked >> (SIGTERM - 1) & 1);
 }
 
-static bool can_come(const search *s, const bti_object *object, int depth);
-static bool task_ends(const search *s, bti_task_record *task, int depth);
+/* One of its threads does not wait, and may let go of something. */
+static bool has_more_threads(const sleeper *of) {
+    char path[64];
+    uint32_t count = 0;
+    snprintf(path, sizeof path, "/proc/%" PRId32 "/task", of->pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
+        count += row->d_name[0] != '.' && takes_signals(of->pid, row->d_name);
+    if (threads) closedir(threads);
+    return count > of->threads + BTI_STRANGE_THREADS;
+}
 
-static bool arguments_come(const search *s, const bti_task_record *task, int depth) {
-    for (uint32_t i = 0; task->missing && i < task->object_count; i++)
-        if (!task->objects[i]->actor && !can_come(s, task->objects[i], depth + 1)) return false;
+bool bti_is_quiet(const bti_state *state) {
+    if (state->to_start || state->chores || !bti_is_alone()) return false;
+    for (const bti_client *c = state->clients; c; c = c->next)
+        if (!c->is_program && (bti_given_count(c) || c->stops || c->kill)) return false;
     return true;
 }
 
-static bool find_whether_ends(const search *s, const bti_task_record *task, int depth) {
-    if (task->deadline_ns) return true; /* then, if not before */
-    if (task->client && task->state != BTI_TASK_QUEUED) return can_end(s, task->client);
-    if (!arguments_come(s, task, depth)) return false;
-    if (!task->actor || task->makes_actor) return queue_moves(s, task->queue);
-    const bti_task_record *first = task->actor->first;
-    if (first && first != task && !first->cancelled && !arguments_come(s, first, depth)) return false;
-    if (task->actor->client) return can_end(s, task->actor->client);
-    return !task->actor->maker || task_ends(s, task->actor->maker, depth + 1);
-}
+/* --- what is told ------------------------------------------------------------------------------------------------------------- */
 
-/* Once in a look: many may wait for the same. */
-static bool task_ends(const search *s, bti_task_record *task, int depth) {
-    if (depth > DEEPEST) return true;
-    if (task->looked == s->state->looks) return task->ends;
-    task->ends = find_whether_ends(s, task, depth);
-    task->looked = s->state->looks;
-    return task->ends;
-}
-
-static bool can_come(const search *s, const bti_object *object, int depth) {
-    if (atomic_load(&object->state) != BTI_OBJECT_PENDING) return true;
-    if (object->group) return group_comes(s, object->group);
-    return !object->maker || task_ends(s, object->maker, depth);
-}
-
-/* Does what it runs end? For an actor: does it take the next method? Of several that it waits for one may be enough. */
-static bool moves(const search *s, const bti_client *client) {
-    bool waits = false;
-    for (const bti_wait *wait = client->blocked ? client->waits : NULL; wait; wait = wait->next_of_client) {
-        if (atomic_load(&wait->object->state) != BTI_OBJECT_PENDING) continue;
-        if (can_come(s, wait->object, 0)) return true;
-        waits = true;
-    }
-    return !waits;
-}
-
-/* Who runs something may let go of actors. The program does, unless all of its threads wait. */
-static bool is_lively(const bti_client *client) {
-    return client->is_program || client->task ||
-           (client->actor && client->actor->first && !client->actor->first->missing);
-}
-
-static void spread(search *s) {
-    for (const bti_client *c = s->state->clients; c; c = c->next) {
-        uint32_t at = index_of(s->state, c);
-        if (!s->can_end[at] && moves(s, c)) s->can_end[at] = s->changed = true;
-        if (s->lively || !is_lively(c) || !(s->can_end[at] || (c->is_program && has_more_threads(c)))) continue;
-        s->lively = s->changed = true;
-    }
-}
-
-static void describe(const bti_state *state, const bti_object *object, char *text, size_t bytes) {
+static void describe(const bti_object *object, char *text, size_t bytes) {
     const bti_object *first = object;
     const bti_task_record *task = object->maker;
-    int length = snprintf(text, bytes, "this waits for %s", task ? task->function->name : "a value");
+    int length = snprintf(text, bytes, "deadlock: this waits for %s", task ? task->function->name : "a value");
     for (int i = 0; task && i < 6 && length >= 0 && (size_t)length < bytes; i++) {
         const bti_client *client = task->client && task->state != BTI_TASK_QUEUED ? task->client
                                    : task->actor                                  ? task->actor->client
@@ -179,26 +115,123 @@ static void describe(const bti_state *state, const bti_object *object, char *tex
                      ", whose turn with its actor comes after %s, whose arguments wait for this",
                      last->actor->first->function->name);
     }
-    (void)state;
 }
 
-bool bti_deadlocked(bti_state *state, bti_object *const *objects, int count, int wanted, char *text, size_t bytes) {
-    static search s; /* under the lock */
-    memset(&s, 0, sizeof s);
-    s.state = state;
-    const bti_object *missing = NULL;
-    do {
-        s.changed = false;
-        state->looks++; /* what ends for certain is found anew with what was added */
-        spread(&s);
-    } while (s.changed);
-    for (int i = 0; i < count; i++) {
-        if (can_come(&s, objects[i], 0))
-            wanted--;
-        else
-            missing = objects[i];
+static uint64_t pinned_by(const bti_client *client) {
+    enum { MOST = 100000 };
+    uint64_t bytes = 0;
+    int count = 0;
+    for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++)
+        if (h->pinned) bytes += h->object->bytes;
+    for (uint32_t n = client->given_first; n != client->given_end; n++) {
+        const bti_task_record *task = client->given[n % BTI_AHEAD];
+        if (!task) continue;
+        if (task->pinned) bytes += bti_task_stored_bytes(task);
+        if (task->result && task->result->value) bytes += task->result->bytes;
     }
-    if (wanted <= 0 || !missing) return false;
-    describe(state, missing, text, bytes);
-    return true;
+    return bytes;
+}
+
+const char *bti_store_holders(const bti_state *state, char *text, size_t bytes) {
+    enum { NAMED = 4 };
+    int length = snprintf(text, bytes, "all that is in memory is in use"), named = 0;
+    for (const bti_client *c = state->clients; c && named < NAMED && (size_t)length < bytes; c = c->next) {
+        uint64_t held = pinned_by(c);
+        if (!held) continue;
+        const char *who = c->is_program ? "the program" : c->task ? c->task->function->name : "an actor";
+        length += snprintf(text + length, bytes - (size_t)length, "%s%s (process %" PRId32 ", %" PRIu64 " bytes)",
+                           named++ ? ", " : "; held by ", who, c->pid, held);
+    }
+    return text;
+}
+
+/* The wait without a limit that began last, of a worker if there is one. */
+static bti_waiter *last_waiter(const bti_state *state) {
+    bti_waiter *last = NULL;
+    for (const bti_client *c = state->clients; c; c = c->next)
+        for (bti_waiter *w = c->waiters; w; w = w->next) {
+            bool sooner = last && (last->client->is_program == c->is_program ? w->order < last->order : c->is_program);
+            if (w->armed && !w->limited && !sooner) last = w;
+        }
+    return last;
+}
+
+static const bti_object *awaited_by(const bti_waiter *waiter) {
+    const bti_wait *wait = waiter->waits;
+    while (wait && wait->over) wait = wait->next_of_waiter;
+    return wait ? wait->object : NULL;
+}
+
+/* --- circles ------------------------------------------------------------------------------------------------------------------ */
+
+/* What an object waits for, if that is one other object, and not resources; NULL. */
+static const bti_object *next_of(const bti_object *object) {
+    const bti_task_record *task = object->maker;
+    const bti_client *client = task ? task->client : NULL;
+    if (!task || atomic_load(&object->state) != BTI_OBJECT_PENDING) return NULL;
+    if (task->missing) {
+        uint32_t i = 0;
+        while (i < task->object_count && atomic_load(&task->objects[i]->state) != BTI_OBJECT_PENDING) i++;
+        return i < task->object_count ? task->objects[i] : NULL;
+    }
+    if (task->actor && !task->makes_actor && !client) {
+        const bti_task_record *first = task->actor->first;
+        if (first && first != task && first->missing) return next_of(first->result);
+        client = task->actor->client;
+    }
+    if (!client || !client->waiters || client->waiters->next || client->waiters->limited) return NULL;
+    return client->waiters->left == 1 ? awaited_by(client->waiters) : NULL;
+}
+
+/* Its wait waits for itself, whatever else comes. */
+static bool is_in_circle(const bti_waiter *waiter) {
+    enum { LONGEST = 10000 };
+    const bti_object *first = waiter->left == 1 ? awaited_by(waiter) : NULL, *object = first;
+    for (int i = 0; object && i < LONGEST; i++)
+        if ((object = next_of(object)) == first && object) return true;
+    return false;
+}
+
+static bti_waiter *waiter_in_circle(const bti_state *state) {
+    bti_waiter *last = NULL;
+    for (const bti_client *c = state->clients; c; c = c->next)
+        for (bti_waiter *w = c->is_program ? NULL : c->waiters; w; w = w->next)
+            if (w->armed && !w->limited && (!last || w->order > last->order) && is_in_circle(w)) last = w;
+    return last;
+}
+
+/* A thread of the program whose wait has a limit may yet let go of something: then only those are told that wait in a circle. */
+static void tell_one(bti_state *state, bti_wakes *wakes) {
+    char text[512];
+    bool limited = has_limit(state->program);
+    bti_waiter *waiter = limited ? waiter_in_circle(state) : last_waiter(state);
+    if (!limited && bti_chores_fail(state, bti_store_holders(state, text, sizeof text), wakes)) return;
+    if (!waiter) return;
+    if (!waiter->room_bytes && awaited_by(waiter)) describe(awaited_by(waiter), text, sizeof text);
+    bti_waiter_stuck(state, waiter, BT_FAILED_PRECONDITION, text, wakes);
+    if (waiter->room_bytes) bti_room_changed(state);
+    bti_dispatch(state, wakes);
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------------------ */
+
+void bti_deadlock_look(bti_state *state, bool watched) {
+    static uint64_t seen;
+    sleepers asleep = {0};
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    uint64_t progress = state->progress;
+    bool still = !watched && progress == seen && is_still(state, &asleep);
+    bti_arena_unlock(state->arena);
+    seen = progress;
+    for (size_t i = 0; i < asleep.count && still; i++) still = !has_more_threads(&asleep.items[i]);
+    bti_vec_free(&asleep);
+    if (!still) return;
+    bti_arena_lock(state->arena);
+    if (state->progress == progress && is_still(state, NULL)) {
+        tell_one(state, &wakes);
+        BTI_SET(state->arena, state->progress, progress + 1);
+    }
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
 }

@@ -36,6 +36,7 @@ typedef void bti_gone(bti_client *client, const char *why);
 bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_gone *gone);
 /* A child of the nest has ended; false: it was none of those processes. */
 bool bti_gpus_watched(pid_t pid);
+bool bti_gpus_are_watched(void);
 void bti_gpus_watch_end(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include "task/local.h"
 #include "task/object.h"
 #include "task/options.h"
+#include "task/order.h"
 
 /* --- their resources ------------------------------------------------------------------------------------------------- */
 
@@ -103,7 +104,7 @@ static bt_status check_shares(const bti_state *state, const bti_supply *bundles,
     return BT_OK;
 }
 
-static bt_status read_bundles(const bti_state *state, const bt_task_options *bundles, int count, bti_supply *supplies) {
+bt_status bti_group_read(const bti_state *state, const bt_task_options *bundles, int count, bti_supply *supplies) {
     bti_amounts sum = {0};
     if (count < 1 || count > BTI_MOST_BUNDLES)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_group_new: %d bundles; 1 to %d", count, BTI_MOST_BUNDLES);
@@ -116,14 +117,14 @@ static bt_status read_bundles(const bti_state *state, const bt_task_options *bun
     return check_shares(state, supplies, count);
 }
 
-static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int count) {
+static bti_hold *new_group(bti_state *state, bti_client *client, const bti_supply *supplies, int count) {
     bti_object *self = bti_object_new(state);
     bti_group_record *group = self ? bti_record_new(state->arena, BTI_GROUPS) : NULL;
-    bti_hold *hold = group ? bti_hold_new(state, bti_process_now.me, self) : NULL;
+    bti_hold *hold = group ? bti_hold_new(state, client, self) : NULL;
     if (!hold) return NULL;
     self->group = group;
     group->self = self;
-    group->owner = bti_process_now.me;
+    group->owner = client;
     group->count = count;
     group->queued_ns = bti_now_ns();
     memcpy(group->bundles, supplies, (size_t)count * sizeof *supplies);
@@ -135,17 +136,24 @@ static bti_hold *new_group(bti_state *state, const bti_supply *supplies, int cou
     return hold;
 }
 
+bti_hold *bti_group_submit(bti_state *state, bti_client *client, const bti_supply *bundles, int count,
+                           bti_wakes *wakes) {
+    bti_arena_commit(state->arena); /* what came before stays */
+    bti_hold *hold = new_group(state, client, bundles, count);
+    if (hold)
+        bti_dispatch(state, wakes);
+    else
+        bti_arena_take_back(state->arena);
+    return hold;
+}
+
 void *bti_local_group(const bt_task_options *bundles, int count) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     bti_supply supplies[BTI_MOST_BUNDLES] = {0};
-    if (read_bundles(state, bundles, count, supplies) != BT_OK) return NULL;
+    if (bti_group_read(state, bundles, count, supplies) != BT_OK) return NULL;
     bti_arena_lock(state->arena);
-    bti_hold *hold = new_group(state, supplies, count);
-    if (hold)
-        bti_dispatch(state, &wakes);
-    else
-        bti_arena_take_back(state->arena);
+    bti_hold *hold = bti_group_submit(state, bti_process_now.me, supplies, count, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
     if (!hold) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "bt_group_new: there are too many groups");

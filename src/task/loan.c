@@ -10,46 +10,73 @@ enum { LEAST_BYTES = 1 << 14 }; /* less is copied sooner than lent */
 
 typedef struct loan {
     bti_state *state;
-    bti_hold *hold;
+    bti_hold *hold; /* NULL: an argument of the call that runs keeps it (in `borrowed`) */
+    bti_object *owner;
     uint64_t runtime; /* as in a reference */
     pid_t program; /* of it: the mapping is to stay; workers end with theirs, and what the program forks has another */
+    struct loan *next, *before;
 } loan;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `borrowed`; nothing is called under it */
+static loan *borrowed;
 
 void bti_state_release(bti_state *state) {
     if (atomic_fetch_sub(&state->users, 1) == 1) bti_arena_close(state->arena);
 }
 
+static void borrow(loan *l) {
+    pthread_mutex_lock(&lock);
+    l->next = borrowed;
+    if (borrowed) borrowed->before = l;
+    borrowed = l;
+    pthread_mutex_unlock(&lock);
+}
+
+static void take_out(loan *l) {
+    if (l->next) l->next->before = l->before;
+    if (l->before)
+        l->before->next = l->next;
+    else if (borrowed == l)
+        borrowed = l->next;
+    l->next = l->before = NULL;
+}
+
 static void end(void *lender) {
     loan *l = lender;
-    bti_state *state = l->state;
-    if (bti_process_now.state == state && bti_process_now.runtime == l->runtime) {
-        bti_wakes wakes = {0};
-        bti_arena_lock(state->arena);
-        bti_hold_free(state, l->hold, &wakes);
-        bool untidy = bti_store_is_untidy(state);
-        bti_arena_unlock(state->arena);
-        bti_wake(state, &wakes);
-        if (untidy) bti_store_tidy(state);
-    }
-    if (l->program == getpid()) bti_state_release(state);
+    pthread_mutex_lock(&lock);
+    take_out(l);
+    bti_hold *hold = l->hold;
+    pthread_mutex_unlock(&lock);
+    if (hold && bti_process_now.state == l->state && bti_process_now.runtime == l->runtime) bti_hold_leave(hold);
+    if (l->program == getpid()) bti_state_release(l->state);
     bti_free(l);
 }
 
-static bti_hold *hold_pinned(bti_state *state, bti_object *object) {
-    bti_arena_lock(state->arena);
-    bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
-    if (hold) bti_hold_pin(state, hold);
-    bti_arena_unlock(state->arena);
-    return hold;
+void bti_loans_keep(void) {
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        loan *l = borrowed;
+        bti_object *owner = l ? l->owner : NULL;
+        pthread_mutex_unlock(&lock);
+        if (!owner) return;
+        bti_hold *hold = bti_hold_take(owner, true);
+        pthread_mutex_lock(&lock);
+        bool still = borrowed == l;
+        if (still) take_out(l), l->hold = hold;
+        pthread_mutex_unlock(&lock);
+        if (!still && hold) bti_hold_leave(hold);
+    }
 }
 
-bt_array *bti_array_in(bti_object *owner, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape) {
+bt_array *bti_array_in(bti_object *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                       bt_shape shape) {
     bti_state *state = bti_process_now.state;
     if (!owner || bytes < LEAST_BYTES) return bt_from(data, dtype, shape);
     loan *l = bti_calloc(1, sizeof *l);
-    bti_hold *hold = l ? hold_pinned(state, owner) : NULL;
-    if (!hold) return bti_free(l), bt_from(data, dtype, shape);
-    *l = (loan){state, hold, bti_process_now.runtime, bti_process_now.me->is_program ? getpid() : 0};
+    bti_hold *hold = l && !is_argument ? bti_hold_take(owner, true) : NULL;
+    if (!l || (!hold && !is_argument)) return bti_free(l), bt_from(data, dtype, shape);
+    *l = (loan){state, hold, owner, bti_process_now.runtime, bti_process_now.me->is_program ? getpid() : 0, NULL, NULL};
     if (l->program) atomic_fetch_add(&state->users, 1);
+    if (is_argument) borrow(l);
     return bti_from_lent(data, dtype, shape, end, l);
 }

@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "task/engine.h"
-#include "task/nest.h"
 #include "task/options.h"
 #include "task/value.h"
+#include "task/worker_engine.h"
 
 static bti_hold *hold_of(void *held) { return held; }
 
@@ -38,10 +38,11 @@ static bti_hold *new_object(bti_state *state) {
     return hold;
 }
 
-/* The list as the value of an object that this process holds; NULL with the cause in the error record. */
-bti_hold *bti_pack_object(bti_state *state, const bt_item_value *values, int count, uint64_t bytes) {
-    bti_hold *hold = new_object(state);
+bti_hold *bti_pack_object(const bt_item_value *values, int count, uint64_t bytes) {
+    bti_state *state = bti_process_now.state;
     char *room;
+    if (bti_process_now.me->mail) return bti_worker_pack(values, count, bytes);
+    bti_hold *hold = new_object(state);
     if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
     if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_pack(values, count, room) == BT_OK)
         return hold;
@@ -49,12 +50,27 @@ bti_hold *bti_pack_object(bti_state *state, const bt_item_value *values, int cou
     return NULL;
 }
 
-bt_status bti_actor_from(bti_object *object, bt_actor **actor) {
+bti_hold *bti_hold_take(bti_object *object, bool pinned) {
     bti_state *state = bti_process_now.state;
+    if (bti_process_now.me->mail) return bti_worker_hold(object, pinned);
     bti_arena_lock(state->arena);
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
+    if (hold && pinned) bti_hold_pin(state, hold);
     bti_arena_unlock(state->arena);
-    if (!hold) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
+    if (!hold) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
+    return hold;
+}
+
+void bti_hold_leave(bti_hold *hold) {
+    if (bti_process_now.me->mail)
+        bti_worker_release(hold);
+    else
+        release(hold);
+}
+
+bt_status bti_actor_from(bti_object *object, bt_actor **actor) {
+    bti_hold *hold = bti_hold_take(object, false);
+    if (!hold) return bt_error_status();
     *actor = bti_actor_of(hold);
     return *actor ? BT_OK : bt_error_status();
 }
@@ -63,7 +79,7 @@ static void *put(const bt_item_value *value) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     uint64_t bytes = bti_pack_bytes(value, 1);
-    bti_hold *hold = bti_pack_object(state, value, 1, bytes);
+    bti_hold *hold = bti_pack_object(value, 1, bytes);
     if (!hold) return NULL;
     bti_arena_lock(state->arena);
     bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
@@ -111,7 +127,6 @@ static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, vo
 static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
     for (;;) {
         if (!is_done(held)) {
-            BTI_TRY(bti_state_fault(true));
             BTI_TRY(wait_for(&held, 1, 1, seconds));
             if (!is_done(held)) return *done = false, BT_OK;
         }
@@ -120,13 +135,11 @@ static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, do
     }
 }
 
-static double resource(const char *name, bool only_free) {
+double bti_local_resource(const char *name, bool only_free) {
     bti_state *state = bti_process_now.state;
     int r = bti_resource_of(state, name);
     if (r < 0) return NAN;
-    bti_arena_lock(state->arena);
-    int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
-    bti_arena_unlock(state->arena);
+    int64_t units = *(volatile const int64_t *)&(only_free ? &state->machine.free : &state->machine.total)->of[r];
     return bti_amount(units > 0 ? units : 0);
 }
 
@@ -146,8 +159,7 @@ const bti_engine bti_engine_local = {
     .actor_find = bti_local_actor_find,
     .actor_kill = bti_local_actor_kill,
     .group = bti_local_group,
-    .resource = resource,
+    .resource = bti_local_resource,
     .text = bti_local_text,
     .timeline = bti_local_timeline,
-    .fault = bti_state_fault,
 };

@@ -5,6 +5,9 @@
 #include "task/engine.h"
 #include "task/process.h"
 
+/* --- local.c --- */
+double bti_local_resource(const char *name, bool only_free);
+
 /* --- runtime.c --- */
 bt_status bti_local_start(const bt_runtime_options *options);
 bt_status bti_local_stop(void);

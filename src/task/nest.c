@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +16,15 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "task/chores.h"
+#include "task/deadlock.h"
 #include "task/errors.h"
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/listen.h"
 #include "task/nest.h"
 #include "task/process.h"
+#include "task/server.h"
 
 typedef struct child {
     bti_client *client;
@@ -36,8 +38,7 @@ static bti_state *state;
 static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
-static int program_pipe = -1, program_process = -1;
-static bti_arena *arena; /* as the nest got it: what stands in the state may be damaged */
+static int program_pipe = -1;
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
@@ -80,8 +81,7 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     setpgid(0, 0);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
     bti_files_keep(state, bti_nest_worker_file());
-    for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
-    bti_state_watch(state, NULL);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -89,7 +89,7 @@ static _Noreturn void be_worker(bti_client *client, int errors) {
     if (!bti_identity_take(state)) _exit(1);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* other users would have undone it */
     if (getppid() != state->nest_pid) _exit(1);
-    client->pid = getpid();
+    if (client->is_mover) bti_mover_run(state, client);
     bti_worker_run(state, client);
 }
 
@@ -101,7 +101,12 @@ static void drop_child(child *c) {
 static void tell_gone(bti_client *client, const char *why) {
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
-    bti_client_gone(state, client, why, &wakes);
+    if (client->is_mover) {
+        bti_mover_gone(state, client, &wakes);
+    } else {
+        bti_serve_client(state, client, &wakes); /* what it said before its end */
+        bti_client_gone(state, client, why, &wakes);
+    }
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
 }
@@ -126,7 +131,10 @@ static void start(bti_client *client) {
     }
     if (!pid) be_worker(client, errors);
     if (errors >= 0) close(errors);
-    if (pid > 0) return;
+    if (pid > 0) {
+        client->pid = pid;
+        return;
+    }
     char why[160];
     snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
     if (c) {
@@ -199,16 +207,6 @@ static void kill_strays(void) {
     if (processes) closedir(processes);
 }
 
-static void end_strays(void) {
-    for (int tries = 0; tries < 2000; tries++) { /* one that is another user's now may not be killed */
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0) break;
-        if (pid > 0) continue;
-        kill_strays();
-        usleep(1000);
-    }
-}
-
 static _Noreturn void end(void) {
     for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
     for (child *c = children; c; c = c->next) c->beyond = kill(c->pid, SIGKILL) != 0 && errno == EPERM;
@@ -216,9 +214,15 @@ static _Noreturn void end(void) {
     bti_listen_end();
     for (child *c = children; c; c = c->next)
         if (!c->beyond) waitpid(c->pid, NULL, 0); /* the kernel kills the others when this process ends */
-    end_strays();
+    for (int tries = 0; tries < 2000; tries++) {  /* one that is another user's now may not be killed */
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) break;
+        if (pid > 0) continue;
+        kill_strays();
+        usleep(1000);
+    }
     pthread_mutex_unlock(&state->nest_lives);
-    bti_arena_close(arena); /* valgrind would look for pointers in all of it */
+    bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
 }
 
@@ -235,6 +239,35 @@ static void look(void);
 static void on_deadline(uv_timer_t *handle) {
     (void)handle;
     look();
+}
+
+enum { LOOK_MS = 300 }; /* for deadlocks, and mailboxes whose bell was lost */
+
+static uv_timer_t regular;
+
+static void on_regular(uv_timer_t *handle) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    bti_serve_all(state, &wakes);
+    state->nest_looks = state->worker_count > 0 || state->program->waiters;
+    bool goes_on = state->nest_looks;
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    bti_deadlock_look(state, bti_gpus_are_watched());
+    if (!goes_on) uv_timer_stop(handle);
+}
+
+/* What workers say when no thread of the program listens. */
+static void read_mailboxes(void) {
+    bti_wakes wakes = {0};
+    atomic_store(&state->bells->nest_rung, 0);
+    bti_arena_lock(state->arena);
+    bti_serve(state, &wakes);
+    state->nest_looks = true;
+    bti_arena_unlock(state->arena);
+    wakes.nest = false; /* that is here */
+    bti_wake(state, &wakes);
+    if (!uv_is_active((uv_handle_t *)&regular)) uv_timer_start(&regular, on_regular, LOOK_MS, LOOK_MS);
 }
 
 static void look_at_deadlines(void) {
@@ -255,8 +288,9 @@ static void look_at_deadlines(void) {
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
     bti_listen_user(atomic_load(&state->program_user));
-    if (bti_arena_is_broken(arena) || atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
+    if (atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
     reap();
+    read_mailboxes();
     start_all();
     look_at_deadlines();
 }
@@ -317,6 +351,7 @@ static int watch_calls(void) {
 }
 
 static uv_timer_t becoming;
+static int program_process = -1;
 
 static void look_at_program(uv_timer_t *handle) {
     (void)handle;
@@ -367,52 +402,23 @@ static void leave_program(int pipe) {
     if (nothing > 2) close(nothing);
 }
 
-/* The lock may be held by a program that is stopped, or that has died since, or by nobody at all. */
-static void while_waiting(void) {
-    struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
-    bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
-    if (gone || bti_arena_is_broken(arena) || atomic_load(&state->closing)) end();
-}
-
-/* Records that were overwritten are noticed here: the runtime is over, in all its processes. */
-static void on_fault(int number) {
-    (void)number;
-    bti_arena_break(arena, BTI_FAULT_NEST);
-    for (child *c = children; c; c = c->next) {
-        kill(-c->pid, SIGKILL);
-        kill(c->pid, SIGKILL);
-    }
-    alarm(3); /* the next may need locks that this thread has */
-    end_strays();
-    _exit(1);
-}
-
-static void watch_memory(void) {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) signal(faults[i], on_fault);
-    bti_state_watch(state, while_waiting);
-}
-
 /* The program waits for the number. */
 static void tell_there(void) {
-    bti_nest_is_here();
     *(volatile int32_t *)&state->nest_pid = getpid();
     syscall(SYS_futex, &state->nest_pid, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 void bti_nest_run(bti_state *shared, int pipe) {
     state = shared;
-    arena = shared->arena;
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, BTI_NEST_SIGNAL);
     if (pthread_mutex_lock(&state->nest_lives) != 0) _exit(1);
     setpgid(0, 0);
     leave_program(pipe);
-    if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) || watch_signals() ||
-        watch_calls() || watch_program(pipe))
+    if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) ||
+        uv_timer_init(&loop, &regular) || watch_signals() || watch_calls() || watch_program(pipe))
         _exit(1);
-    watch_memory();
     bti_listen_start(state, &loop);
     tell_there();
     look(); /* what was asked before it listened */

@@ -1,7 +1,10 @@
 #include "task/object.h"
 
+#include <stdio.h>
+
 #include "task/actor.h"
-#include "task/store.h"
+#include "task/mailbox.h"
+#include "task/process.h"
 #include "task/value.h"
 
 bti_object *bti_object_new(bti_state *state) {
@@ -30,6 +33,125 @@ void bti_object_drop(bti_state *state, bti_object *object, bti_wakes *wakes) {
         free_object(state, object);
 }
 
+/* --- waits ------------------------------------------------------------------------------------------------------------- */
+
+void bti_urgent(bti_state *state, int more) {
+    uint32_t *urgent = (uint32_t *)&state->urgent;
+    BTI_SET(state->arena, *urgent, *urgent + (uint32_t)more);
+}
+
+const bti_object *bti_awaited(const bti_client *client) {
+    const bti_wait *wait = NULL;
+    for (const bti_waiter *w = client->waiters; w && !wait; w = w->next)
+        for (wait = w->limited ? NULL : w->waits; wait && wait->over;) wait = wait->next_of_waiter;
+    return wait ? wait->object : NULL;
+}
+
+bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited) {
+    bti_arena *arena = state->arena;
+    bti_waiter *waiter = bti_record_new(arena, BTI_WAITERS);
+    if (!waiter) return NULL;
+    waiter->client = client;
+    waiter->limited = limited;
+    waiter->slot = BTI_NO_REPLY;
+    waiter->order = state->progress;
+    BTI_SET(arena, state->progress, state->progress + 1);
+    waiter->next = client->waiters;
+    if (waiter->next) BTI_SET(arena, waiter->next->before, waiter);
+    BTI_SET(arena, client->waiters, waiter);
+    return waiter;
+}
+
+bool bti_waiter_add(bti_state *state, bti_waiter *waiter, bti_object *object) {
+    bti_arena *arena = state->arena;
+    if (atomic_load(&object->state) != BTI_OBJECT_PENDING) {
+        BTI_SET(arena, waiter->left, waiter->left - 1);
+        return true;
+    }
+    bti_wait *wait = bti_record_new(arena, BTI_WAITS);
+    if (!wait) return false;
+    wait->object = object;
+    wait->waiter = waiter;
+    wait->next = object->waits;
+    if (wait->next) BTI_SET(arena, wait->next->before, wait);
+    BTI_SET(arena, object->waits, wait);
+    wait->next_of_waiter = waiter->waits;
+    BTI_SET(arena, waiter->waits, wait);
+    bti_object_retain(state, object);
+    return true;
+}
+
+static void tell(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
+    if (!waiter->client->is_program) {
+        bti_mail_reply(waiter->client, waiter->slot, status, NULL, text, wakes);
+        return;
+    }
+    bti_wake_later(wakes, &waiter->word);
+    if (atomic_load(&waiter->leads)) bti_wake_later(wakes, &state->bells->program);
+}
+
+bool bti_waiter_arm(bti_state *state, bti_waiter *waiter, int wanted) {
+    bti_arena *arena = state->arena;
+    BTI_SET(arena, waiter->left, waiter->left + wanted);
+    if (waiter->left <= 0) return false;
+    BTI_SET(arena, waiter->armed, true);
+    bti_urgent(state, 1);
+    if (!waiter->limited) BTI_SET(arena, waiter->client->blocked, waiter->client->blocked + 1);
+    return true;
+}
+
+/* Once a worker's waiter was answered it is gone. */
+static void answer(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
+    tell(state, waiter, status, text, wakes);
+    if (!waiter->client->is_program) bti_waiter_free(state, waiter, wakes);
+}
+
+/* Its object is done; the waiter holds it until it is freed. */
+static void wait_over(bti_state *state, bti_wait *wait, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    bti_waiter *waiter = wait->waiter;
+    BTI_SET(arena, wait->object->waits, wait->next);
+    if (wait->next) BTI_SET(arena, wait->next->before, NULL);
+    BTI_SET(arena, wait->over, true);
+    BTI_SET(arena, waiter->left, waiter->left - 1);
+    if (waiter->armed && waiter->left == 0) answer(state, waiter, BT_OK, NULL, wakes);
+}
+
+void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
+    snprintf(waiter->text, sizeof waiter->text, "%s", text);
+    waiter->stuck = true;
+    waiter->left = 0;
+    answer(state, waiter, status, text, wakes);
+}
+
+void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    for (bti_wait *next, *wait = waiter->waits; wait; wait = next) {
+        next = wait->next_of_waiter;
+        if (!wait->over) {
+            if (wait->next) BTI_SET(arena, wait->next->before, wait->before);
+            if (wait->before)
+                BTI_SET(arena, wait->before->next, wait->next);
+            else
+                BTI_SET(arena, wait->object->waits, wait->next);
+        }
+        bti_object_drop(state, wait->object, wakes);
+        bti_record_free(arena, BTI_WAITS, wait);
+    }
+    bti_client *client = waiter->client;
+    if (waiter->next) BTI_SET(arena, waiter->next->before, waiter->before);
+    if (waiter->before)
+        BTI_SET(arena, waiter->before->next, waiter->next);
+    else
+        BTI_SET(arena, client->waiters, waiter->next);
+    if (waiter->armed) {
+        bti_urgent(state, -1);
+        if (!waiter->limited) BTI_SET(arena, client->blocked, client->blocked - 1);
+    }
+    bti_record_free(arena, BTI_WAITERS, waiter);
+    if (!client->waiters && client->task && !client->actor) bti_retake_cpus(state, client->task);
+}
+
 /* --- done -------------------------------------------------------------------------------------------------------------- */
 
 void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as, bti_wakes *wakes) {
@@ -37,11 +159,14 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
     BTI_SET(arena, object->maker, NULL);
     BTI_SET(arena, *(uint32_t *)&object->state, (uint32_t)as);
     if (as == BTI_OBJECT_READY) bti_object_rest(state, object);
-    for (bti_wait *wait = object->waits; wait; wait = wait->next) bti_wake_later(wakes, &wait->client->word);
+    while (object->waits) wait_over(state, object->waits, wakes);
     for (bti_link *link = object->links, *next; link; link = next) {
         next = link->next;
         BTI_SET(arena, link->task->missing, link->task->missing - 1);
-        if (!link->task->missing) bti_task_ready(state, link->task, wakes);
+        if (!link->task->missing) {
+            bti_urgent(state, -1);
+            bti_task_ready(state, link->task, wakes);
+        }
         bti_record_free(arena, BTI_LINKS, link);
     }
     BTI_SET(arena, object->links, NULL);
@@ -75,9 +200,13 @@ void bti_object_fail(bti_state *state, bti_object *object, bt_status status, con
     bti_object_settle(state, object, BTI_OBJECT_FAILED, wakes);
 }
 
-bt_status bti_object_failure(const bti_object *object) {
+const char *bti_object_failure_text(const bti_object *object) {
     const char *value = bti_object_value(object), *text = value ? bti_unpack(value, 0).data : NULL;
-    return bti_fail((bt_status)object->status, "%s", text ? text : "the store had no room for what was said of it");
+    return text ? text : "the store had no room for what was said of it";
+}
+
+bt_status bti_object_failure(const bti_object *object) {
+    return bti_fail((bt_status)object->status, "%s", bti_object_failure_text(object));
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------------- */
@@ -106,38 +235,4 @@ void bti_hold_free(bti_state *state, bti_hold *hold, bti_wakes *wakes) {
     if (hold->pinned) bti_object_unpin(state, hold->object);
     bti_object_drop(state, hold->object, wakes);
     bti_record_free(arena, BTI_HOLDS, hold);
-}
-
-/* --- waits ------------------------------------------------------------------------------------------------------------- */
-
-bti_wait *bti_wait_begin(bti_state *state, bti_object *object, bti_client *client) {
-    bti_arena *arena = state->arena;
-    bti_wait *wait = bti_record_new(arena, BTI_WAITS);
-    if (!wait) return NULL;
-    wait->object = object;
-    wait->client = client;
-    wait->next = object->waits;
-    wait->next_of_client = client->waits;
-    if (wait->next) BTI_SET(arena, wait->next->before, wait);
-    if (wait->next_of_client) BTI_SET(arena, wait->next_of_client->before_of_client, wait);
-    BTI_SET(arena, object->waits, wait);
-    BTI_SET(arena, client->waits, wait);
-    bti_object_retain(state, object);
-    return wait;
-}
-
-void bti_wait_end(bti_state *state, bti_wait *wait, bti_wakes *wakes) {
-    bti_arena *arena = state->arena;
-    if (wait->next) BTI_SET(arena, wait->next->before, wait->before);
-    if (wait->before)
-        BTI_SET(arena, wait->before->next, wait->next);
-    else
-        BTI_SET(arena, wait->object->waits, wait->next);
-    if (wait->next_of_client) BTI_SET(arena, wait->next_of_client->before_of_client, wait->before_of_client);
-    if (wait->before_of_client)
-        BTI_SET(arena, wait->before_of_client->next_of_client, wait->next_of_client);
-    else
-        BTI_SET(arena, wait->client->waits, wait->next_of_client);
-    bti_object_drop(state, wait->object, wakes);
-    bti_record_free(arena, BTI_WAITS, wait);
 }

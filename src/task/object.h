@@ -17,10 +17,20 @@ bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, 
 /* Without the lock. A hold of this process that keeps the value of an object that is ready, and larger than stands in it, in memory; one that
  * was spilled is read back. NULL with the cause in the error record. */
 bti_hold *bti_object_pinned(bti_state *state, bti_object *object);
+/* Without the lock. In memory again, pinned by this hold of the caller; and: there is room for so many bytes in one piece. UNAVAILABLE: others have to let
+ * go of values first. */
+bt_status bti_hold_bring_back(bti_state *state, bti_hold *hold);
+bt_status bti_store_make_room(bti_state *state, uint64_t bytes);
+/* With it: a copy of a packed value, in the object or the store, whose limit a small one may pass; false: no room. */
+bool bti_object_copy(bti_state *state, bti_object *object, const char *packed, uint64_t bytes);
 /* With it: the same of a value that is in memory. Nothing when it is pinned already. */
 void bti_hold_pin(bti_state *state, bti_hold *hold);
+/* With it: it is in memory, and stays there. */
+void bti_object_pin(bti_state *state, bti_object *object);
 /* One pin less. */
 void bti_object_unpin(bti_state *state, bti_object *object);
+/* Who waits for room looks again. */
+void bti_room_changed(bti_state *state);
 /* It is ready, and can be spilled when nobody has it pinned. */
 void bti_object_rest(bti_state *state, bti_object *object);
 /* The process of a hold is gone, or gives up: what it moved stays where it was. */
@@ -37,27 +47,48 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
 void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes);
 /* Its failure as the error of this thread. Without the lock; by who holds it. */
 bt_status bti_object_failure(const bti_object *object);
+const char *bti_object_failure_text(const bti_object *object);
 
 /* A reference of a process. */
 bti_hold *bti_hold_new(bti_state *state, bti_client *client, bti_object *object);
 void bti_hold_free(bti_state *state, bti_hold *hold, bti_wakes *wakes);
 
-/* Counts the client's word up when the object is done; NULL: no record is left. The wait holds the object. */
-bti_wait *bti_wait_begin(bti_state *state, bti_object *object, bti_client *client);
+/* A thread of a client that waits for some of several objects: made, told its objects one by one (false: no record is left), and armed with how many
+ * of them it wants; false: that many are done already. When they are, a thread of the program is woken; a worker gets the reply, and the waiter is
+ * gone. */
+bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited);
+bool bti_waiter_add(bti_state *state, bti_waiter *waiter, bti_object *object);
+bool bti_waiter_arm(bti_state *state, bti_waiter *waiter, int wanted);
+/* It waits for ever: its wait fails. */
+void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes);
+void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */
-static inline const bti_object *bti_awaited(const bti_client *client) {
-    return client->blocked && client->waits ? client->waits->object : NULL;
-}
-void bti_wait_end(bti_state *state, bti_wait *wait, bti_wakes *wakes);
+const bti_object *bti_awaited(const bti_client *client);
+/* So many waiters and calls with missing arguments more. */
+void bti_urgent(bti_state *state, int more);
+
+/* What an engine's handle holds, here. */
+static inline bti_object *bti_held_object(const void *held) { return ((const bti_hold *)held)->object; }
 
 /* --- tasks --- */
 
 const char *bti_arguments_of(const bti_task_record *task);
 /* A new task holds the objects among its arguments, and waits for those that are not done; false: no record is left, and it holds none. */
 bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes);
-/* Its arguments stay in memory while it runs. Without the lock. */
+/* Its arguments stay in memory while it runs. Without the lock: they are read back from disk. */
 bt_status bti_task_pin(bti_state *state, bti_task_record *task);
-void bti_task_unpin(bti_state *state, bti_task_record *task); /* with it */
+/* With it: false when some are on disk. */
+bool bti_task_pin_now(bti_state *state, bti_task_record *task);
+void bti_task_unpin(bti_state *state, bti_task_record *task);
+/* The values that it reads from memory: its arguments as a list, and those among them that are large. How many. */
+enum { BTI_MOST_STORED = 17 };
+int bti_task_stored(const bti_task_record *task, bti_object **stored);
+/* Bytes of its arguments that are in the store. */
+uint64_t bti_task_stored_bytes(const bti_task_record *task);
+/* Its worker has begun it. */
+bool bti_task_runs(const bti_task_record *task);
+/* When; 0: it has not. */
+uint64_t bti_task_begun_ns(const bti_task_record *task);
 /* All its arguments are there: it is queued, or stands in its actor's line anyway. */
 void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes);
 /* It runs nowhere, or has ended: gives back what it had, drops what it holds, frees it. */

@@ -39,8 +39,7 @@ static char *receive_text(int socket, uint64_t until_ns) {
     return NULL;
 }
 
-/* What the runtime of a program answers within the time for it; NULL. */
-static char *ask(int32_t program, const char *what) {
+char *bti_peer_text(int32_t program, const char *what) {
     struct sockaddr_un address;
     socklen_t size = bti_listen_address(&address, geteuid(), program);
     char *text = NULL;
@@ -85,7 +84,7 @@ static bool find_all(pid_list *pids) {
 /* --- all of them ------------------------------------------------------------------------------------------------------- */
 
 static void add_one(bti_str *all, int32_t program, bool json, bool first) {
-    char *text = ask(program, json ? "json" : "text");
+    char *text = bti_peer_text(program, json ? "json" : "text");
     if (!text && !json)
         bti_str_addf(all, "%sprocess %" PRId32 " does not answer\n", first ? "" : "\n", program);
     else if (!text)
@@ -145,7 +144,7 @@ bt_status bt_runtimes_timeline(int64_t pid, const char *path) {
     int32_t program = 0;
     BTI_TRY(choose(pid, &program));
     BTI_WRITES;
-    char *text = ask(program, "timeline");
+    char *text = bti_peer_text(program, "timeline");
     if (!text) return bti_fail(BT_DEADLINE_EXCEEDED, "process %" PRId32 " does not answer", program);
     FILE *file = fopen(path, "we");
     bool failed = !file || fputs(text, file) < 0;

@@ -40,9 +40,19 @@ _Noreturn void bti_worker_run(bti_state *state, bti_client *me);
 void bti_surroundings_keep(void);
 void bti_surroundings_put_back(void); /* nothing when they were not kept */
 
+/* --- local.c --- */
+/* In the program and in workers. Without the lock. Another hold of an object that it may use; its value is in memory, and `pinned` there. NULL with the
+ * cause in the error record. */
+bti_hold *bti_hold_take(bti_object *object, bool pinned);
+void bti_hold_leave(bti_hold *hold);
+
 /* --- loan.c --- */
-/* An array on the bytes of a value of `owner`, in place when it is large; NULL: they go away, and are copied. The owner's value is pinned. */
-bt_array *bti_array_in(bti_object *owner, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape);
+/* An array on the bytes of a value of `owner`, in place when it is large; NULL: they go away, and are copied. The owner's value is in memory: as
+ * long as a hold of this process says so, or, for an argument, the call that runs. */
+bt_array *bti_array_in(bti_object *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                       bt_shape shape);
+/* In a worker, at the end of a call: arrays of its arguments that are still there keep those in memory. */
+void bti_loans_keep(void);
 /* One user less (state.h). */
 void bti_state_release(bti_state *state);
 
@@ -52,15 +62,13 @@ uint64_t bti_now_ns(void);
 uint64_t bti_until_ns(double seconds);
 /* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */
 bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns);
+/* The same, but it may return for no reason. */
+bool bti_sleep_once(atomic_uint *word, unsigned seen, uint64_t until_ns);
 /* ABORTED when the process that starts workers, and tells of their ends, is gone. */
 bt_status bti_check_runs(bti_state *state);
 
 /* With a hold on the objects. Until `wanted` of them are done or the time has come; false with the cause in the error record: the runtime is gone,
  * waiting would never end, or no record is left. A task that waits lends its CPUs. */
 bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns);
-
-/* --- deadlock.c --- */
-/* With the lock. Says in `text` why none of the processes that would have to go on can, if so. */
-bool bti_deadlocked(bti_state *state, bti_object *const *objects, int count, int wanted, char *text, size_t bytes);
 
 #endif

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "task/given.h"
 #include "task/nest.h"
 #include "task/process.h"
 #include "task/waiting.h"
@@ -13,13 +14,17 @@ static void wake_word(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, 
 
 void bti_wake_later(bti_wakes *wakes, atomic_uint *word) {
     atomic_fetch_add(word, 1);
+    bti_wake_word_later(wakes, word);
+}
+
+void bti_wake_word_later(bti_wakes *wakes, atomic_uint *word) {
     if (wakes->count == 64) wake_word(wakes->words[--wakes->count]);
     wakes->words[wakes->count++] = word;
 }
 
 void bti_wake(bti_state *state, bti_wakes *wakes) {
     for (int i = 0; i < wakes->count; i++) wake_word(wakes->words[i]);
-    if (wakes->nest && atomic_load(&state->closing) < 2) bti_nest_call();
+    if (wakes->nest && atomic_load(&state->closing) < 2) bti_nest_call(state);
     wakes->count = 0;
     wakes->nest = false;
 }
@@ -64,7 +69,7 @@ static void set_heap(bti_state *state, bti_queue *queue, bti_task_record *a, bti
     if (waits && !alone) bti_waiting_add(state, queue);
 }
 
-void bti_queue_add(bti_state *state, bti_task_record *task) {
+void bti_queue_add_back(bti_state *state, bti_task_record *task) {
     bti_arena *arena = state->arena;
     bti_queue *queue = task->queue;
     bool came_late = task->object_count || task->begun_ns; /* it waited for arguments, or runs once more */
@@ -78,6 +83,17 @@ void bti_queue_add(bti_state *state, bti_task_record *task) {
     else
         set_heap(state, queue, queue->first, task);
     BTI_SET(arena, queue->length, queue->length + 1);
+}
+
+/* It comes before some that were given ahead. */
+static bool overtakes(const bti_state *state, const bti_task_record *task) {
+    if (!state->ahead || task->priority < state->ahead_priority) return false;
+    return task->priority > state->ahead_priority || task->depth > state->ahead_depth;
+}
+
+void bti_queue_add(bti_state *state, bti_task_record *task) {
+    bti_queue_add_back(state, task);
+    if (overtakes(state, task)) bti_given_revoke_all(state);
 }
 
 bti_task_record *bti_queue_take(bti_state *state, bti_queue *queue) {

@@ -10,7 +10,10 @@ bt_status bti_queues_open(bti_state *state);
 /* The queue of tasks that take this from a group's bundle (NULL: from the machine); NULL when there are too many. It stays until the next
  * call of this function that finds it unused. */
 bti_queue *bti_queue_of(bti_state *state, const bti_amounts *amounts, bti_group_record *group, int bundle);
-void bti_queue_add(bti_state *state, bti_task_record *task); /* O(log n) */
+/* O(log n). Calls that were given ahead and come after it are queued again. */
+void bti_queue_add(bti_state *state, bti_task_record *task);
+/* One of those. */
+void bti_queue_add_back(bti_state *state, bti_task_record *task);
 /* Takes the first task of a queue that has one. */
 bti_task_record *bti_queue_take(bti_state *state, bti_queue *queue);
 /* Ends first tasks that are not to run: cancelled ones, all of a group that was released. True: there were some. */
@@ -23,14 +26,19 @@ void bti_queue_free(bti_state *state, bti_queue *queue);
 void bti_dispatch(bti_state *state, bti_wakes *wakes);
 /* What the nest does now and then: dispatches when the time for it has come (fair.h). When to call it again; 0: never. */
 uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes);
-/* The next task for a worker that has just ended one: NULL when none fits or the first is not for it. */
-bti_task_record *bti_take_next(bti_state *state, bti_client *worker, bti_wakes *wakes);
+/* The next call for a worker that has none: false when none fits or the first is not for it. */
+bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes);
+/* A worker has few calls ahead: it is given more that take what its first one takes, as long as it would be their turn. */
+void bti_give_ahead(bti_state *state, bti_client *worker, bti_wakes *wakes);
 /* A worker without a task. */
 void bti_client_rest(bti_state *state, bti_client *worker);
 void bti_client_unrest(bti_state *state, bti_client *worker);
 
 /* --- queue.c: waking --- */
+/* Counts it up and wakes who sleeps on it, once the lock is given back. */
 void bti_wake_later(bti_wakes *wakes, atomic_uint *word);
+/* Only wakes. */
+void bti_wake_word_later(bti_wakes *wakes, atomic_uint *word);
 /* Without the lock. */
 void bti_wake(bti_state *state, bti_wakes *wakes);
 

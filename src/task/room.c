@@ -5,10 +5,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "task/deadlock.h"
+#include "task/nest.h"
 #include "task/process.h"
 #include "task/spill.h"
 
 enum { LOOK_NS = 100000000 }; /* for who waits for a move: its end may have been told by nobody */
+
+/* Who waits for room looks again. */
+void bti_room_changed(bti_state *state) {
+    if (!state->room_wanted && !state->chore_count) return;
+    atomic_fetch_add(&state->store->moved, 1);
+    syscall(SYS_futex, &state->store->moved, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
 
 /* --- values that can be spilled, by last use ------------------------------------------------------------------------------ */
 
@@ -22,6 +31,7 @@ void bti_object_rest(bti_state *state, bti_object *object) {
     else
         BTI_SET(state->arena, store->oldest, object);
     BTI_SET(state->arena, store->newest, object);
+    bti_room_changed(state);
 }
 
 static void unrest(bti_state *state, bti_object *object) {
@@ -39,10 +49,14 @@ static void unrest(bti_state *state, bti_object *object) {
     BTI_SET(state->arena, object->older, NULL);
 }
 
+void bti_object_pin(bti_state *state, bti_object *object) {
+    unrest(state, object);
+    BTI_SET(state->arena, object->pins, object->pins + 1);
+}
+
 void bti_hold_pin(bti_state *state, bti_hold *hold) {
     if (hold->pinned) return;
-    unrest(state, hold->object);
-    BTI_SET(state->arena, hold->object->pins, hold->object->pins + 1);
+    bti_object_pin(state, hold->object);
     BTI_SET(state->arena, hold->pinned, true);
 }
 
@@ -55,6 +69,7 @@ void bti_object_unpin(bti_state *state, bti_object *object) {
 
 static void forget_value(bti_state *state, bti_object *object) {
     bti_store_give(state, object->value, object->bytes);
+    bti_room_changed(state);
     BTI_SET(state->arena, object->value, NULL);
 }
 
@@ -143,29 +158,82 @@ static bt_status no_room(const bti_state *state, uint64_t bytes, const char *why
                     (unsigned long long)state->spill_limit, state->spill_folder, why);
 }
 
-/* With the lock, which may be given back meanwhile. Who gets none never waits for somebody who might wait for him: only for moves, which
- * end by themselves. */
-static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
-    char why[160] = "what is in use is being read or written";
-    bool stuck = bytes > state->store_limit;
-    for (*room = NULL; !stuck;) {
+/* With the lock, which may be given back meanwhile: values that nobody reads go to disk. UNAVAILABLE: all that is in memory is in use. */
+static bt_status try_room(bti_state *state, uint64_t bytes, char **room) {
+    if (bytes > state->store_limit) return no_room(state, bytes, "");
+    for (;;) {
         while (bti_store_is_over(state, bytes) && bti_store_trim(state)) breathe(state);
         if ((*room = bti_store_take(state, bytes)) != NULL) return BT_OK;
-        bool quiet = bti_errors_quiet(true); /* of tries that others follow */
-        bti_error *before = bti_error_last();
-        stuck = !state->store->oldest;
-        if (!stuck && move_out(state, state->store->oldest) != BT_OK) {
-            snprintf(why, sizeof why, "%s", bt_error_text());
-            stuck = true;
+        if (state->store->oldest) {
+            char why[160];
+            bool quiet = bti_errors_quiet(true); /* of tries that others follow */
+            bti_error *before = bti_error_last();
+            bool failed = move_out(state, state->store->oldest) != BT_OK;
+            snprintf(why, sizeof why, "%s", failed ? bt_error_text() : "");
+            bti_error_put_back(before);
+            bti_errors_quiet(quiet);
+            if (failed && !state->store->moving_out) return no_room(state, bytes, why);
+            if (!failed) continue;
         }
-        bti_error_put_back(before);
-        bti_errors_quiet(quiet);
-        if (stuck && state->store->moving_out) {
-            BTI_TRY(wait_for_move(state));
-            stuck = false;
-        }
+        if (!state->store->moving_out) return BT_UNAVAILABLE;
+        BTI_TRY(wait_for_move(state));
     }
-    return no_room(state, bytes, why);
+}
+
+/* A thread of this process that waits until others let go of values. With the lock, which is given back meanwhile. */
+static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t bytes) {
+    unsigned seen = atomic_load(&state->store->moved);
+    if (waiter->stuck) return no_room(state, bytes, waiter->text);
+    bti_arena_unlock(state->arena);
+    bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
+    bt_status status = bti_check_runs(state);
+    bti_arena_lock(state->arena);
+    return status;
+}
+
+/* With the lock, which may be given back meanwhile. Waits for room. */
+static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
+    bti_wakes wakes = {0};
+    bt_status status = try_room(state, bytes, room);
+    if (status != BT_UNAVAILABLE) return status;
+    if (bti_is_quiet(state)) return no_room(state, bytes, bti_store_holders(state, (char[512]){0}, 512));
+    bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, false);
+    if (!waiter) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
+    waiter->room_bytes = bytes;
+    (void)bti_waiter_arm(state, waiter, 1);
+    bti_nest_call(state);
+    BTI_SET(state->arena, state->room_wanted, state->room_wanted + 1);
+    while (status == BT_UNAVAILABLE) {
+        status = wait_for_others(state, waiter, bytes);
+        if (status == BT_OK) status = try_room(state, bytes, room);
+    }
+    BTI_SET(state->arena, state->room_wanted, state->room_wanted - 1);
+    bti_waiter_free(state, waiter, &wakes);
+    return status;
+}
+
+bt_status bti_store_make_room(bti_state *state, uint64_t bytes) {
+    char *room;
+    bti_arena_lock(state->arena);
+    bt_status status = try_room(state, bytes, &room);
+    if (status == BT_OK) bti_store_give(state, room, bytes);
+    bti_arena_unlock(state->arena);
+    return status;
+}
+
+static char *any_room(bti_state *state, uint64_t bytes) {
+    enum { SMALL = 1 << 14 };
+    char *room = bti_store_take(state, bytes);
+    return room || bytes > SMALL ? room : bti_store_take_past(state, bytes);
+}
+
+bool bti_object_copy(bti_state *state, bti_object *object, const char *packed, uint64_t bytes) {
+    char *room = bytes <= sizeof object->small ? object->small : any_room(state, bytes);
+    if (!room) return false;
+    memcpy(room, packed, bytes);
+    if (room != object->small) BTI_SET(state->arena, object->value, room);
+    BTI_SET(state->arena, object->bytes, bytes);
+    return true;
 }
 
 bool bti_store_is_untidy(const bti_state *state) { return state->store->dirty || bti_store_is_wide(state); }
@@ -221,7 +289,8 @@ static bt_status move_in(bti_state *state, bti_hold *hold) {
     char *room;
     BTI_SET(state->arena, object->reader, hold);
     BTI_SET(state->arena, hold->moves, BTI_MOVES_IN);
-    bt_status status = take_room(state, object->bytes, &room);
+    bt_status status =
+        bti_process_now.me->is_mover ? try_room(state, object->bytes, &room) : take_room(state, object->bytes, &room);
     if (status == BT_OK) {
         BTI_SET(state->arena, object->value, room);
         bti_arena_unlock(state->arena);
@@ -234,18 +303,27 @@ static bt_status move_in(bti_state *state, bti_hold *hold) {
     return BT_OK;
 }
 
+/* With the lock, which may be given back meanwhile. */
+static bt_status bring_back(bti_state *state, bti_hold *hold) {
+    bt_status status = BT_OK;
+    bti_hold_pin(state, hold);
+    while (status == BT_OK && (!hold->object->value || hold->object->reader))
+        status = hold->object->reader ? wait_for_move(state) : move_in(state, hold);
+    return status;
+}
+
+bt_status bti_hold_bring_back(bti_state *state, bti_hold *hold) {
+    bti_arena_lock(state->arena);
+    bt_status status = hold->object->bytes > sizeof hold->object->small ? bring_back(state, hold) : BT_OK;
+    unlock_and_tidy(state, NULL);
+    return status;
+}
+
 bti_hold *bti_object_pinned(bti_state *state, bti_object *object) {
     bti_wakes wakes = {0};
-    bt_status status = BT_OK;
     bti_arena_lock(state->arena);
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
-    if (hold)
-        bti_hold_pin(state, hold);
-    else
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
-    while (status == BT_OK && (!object->value || object->reader)) {
-        status = object->reader ? wait_for_move(state) : move_in(state, hold);
-    }
+    bt_status status = hold ? bring_back(state, hold) : bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
     if (hold && status != BT_OK) bti_hold_free(state, hold, &wakes);
     unlock_and_tidy(state, &wakes);
     return status == BT_OK ? hold : NULL;

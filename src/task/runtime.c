@@ -11,11 +11,14 @@
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/cores.h"
+#include "task/actor.h"
+#include "task/given.h"
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/options.h"
 #include "task/local.h"
 #include "task/nest.h"
+#include "task/server.h"
 #include "task/spill.h"
 #include "task/timeline.h"
 
@@ -43,7 +46,7 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
     static const struct {
         size_t bytes;
         uint32_t most;
-    } kinds[] = {[BTI_CLIENTS] = {sizeof(bti_client), 1 << 14},
+    } kinds[] = {[BTI_CLIENTS] = {sizeof(bti_client), BTI_MOST_CLIENTS},
                  [BTI_OBJECTS] = {sizeof(bti_object), 1 << 22},
                  [BTI_TASKS] = {sizeof(bti_task_record), 1 << 22},
                  [BTI_QUEUES] = {sizeof(bti_queue), 1 << 20},
@@ -51,6 +54,8 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
                  [BTI_HOLDS] = {sizeof(bti_hold), 1 << 23},
                  [BTI_WAITS] = {sizeof(bti_wait), 1 << 22},
                  [BTI_LINKS] = {sizeof(bti_link), 1 << 22},
+                 [BTI_WAITERS] = {sizeof(bti_waiter), 1 << 17},
+                 [BTI_CHORES] = {sizeof(bti_chore), 1 << 14},
                  [BTI_ACTORS] = {sizeof(bti_actor_record), 1 << 14},
                  [BTI_GROUPS] = {sizeof(bti_group_record), 1 << 10}};
     BTI_TRY(bti_arena_room(arena, sizeof **state, (void **)state));
@@ -60,6 +65,9 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
         if (kinds[kind].most)
             BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes,
                                       kind == BTI_FUNCTIONS ? kinds[kind].most : kinds[kind].most >> halvings));
+    BTI_TRY(bti_arena_room(arena, sizeof(bti_bells), (void **)&(*state)->bells));
+    BTI_TRY(bti_arena_room(arena, (uint64_t)(BTI_MOST_CLIENTS >> halvings) * sizeof(bti_mailbox),
+                           (void **)&(*state)->mailboxes));
     (*state)->started_ns = bti_now_ns();
     BTI_TRY(bti_queues_open(*state));
     BTI_TRY(bti_timeline_open(*state));
@@ -126,12 +134,10 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         state->clients_ever = 1;
         bti_arena_unlock(arena);
         bti_identity_begin(state);
-        bti_state_watch(state, NULL);
         status = bti_nest_start(state);
     }
     if (state) bti_gpus_leave(state);
     if (status != BT_OK) {
-        bti_state_watch(NULL, NULL);
         if (state) bti_spill_close(state);
         return bti_arena_close(arena), status;
     }
@@ -140,25 +146,57 @@ bt_status bti_local_start(const bt_runtime_options *options) {
     return BT_OK;
 }
 
+enum { RELEASE_SECONDS = 5 }; /* for the release functions of actors, when the runtime ends */
+
+/* Actors that run nothing end by themselves. How many processes are still to end. */
+static int end_actors(bti_state *state, bool tell) {
+    bti_wakes wakes = {0};
+    int count = 0;
+    bti_arena_lock(state->arena);
+    bti_serve(state, &wakes);
+    for (bti_client *c = state->clients; c; c = c->next) {
+        if (!c->actor || bti_given_count(c) || c->kill || (!tell && !c->stops)) continue;
+        bti_actor_die(state, c->actor, BT_ABORTED, "the runtime has ended", &wakes);
+        bti_give_end(state, c, &wakes);
+        count++;
+    }
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    return count;
+}
+
+static void release_actors(bti_state *state) {
+    uint64_t until = bti_now_ns() + (uint64_t)RELEASE_SECONDS * 1000000000u;
+    for (int left = end_actors(state, true); left && bti_now_ns() < until && bti_nest_lives(state);) {
+        usleep(500);
+        left = end_actors(state, false);
+    }
+}
+
+/* All threads of the program that wait. */
+static void wake_waiters(bti_state *state) {
+    bti_wakes wakes = {.nest = true};
+    bti_arena_lock(state->arena);
+    atomic_store(&state->closing, 1);
+    for (bti_waiter *w = state->program->waiters; w; w = w->next) bti_wake_later(&wakes, &w->word);
+    bti_wake_later(&wakes, &state->bells->program);
+    bti_wake_later(&wakes, &state->store->moved);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}
+
 bt_status bti_local_stop(void) {
     bti_state *state = bti_process_now.state;
-    if (!bti_process_now.me->is_program)
-        return bti_fail(BT_FAILED_PRECONDITION,
-                        "bt_runtime_shutdown: a worker cannot end the runtime; the program does");
-    bti_wakes wakes = {.nest = true};
-    atomic_store(&state->closing, 1);
-    bti_wake_later(&wakes, &bti_process_now.me->word);
-    bti_wake(state, &wakes);
-    bti_nest_wait();
+    release_actors(state);
+    wake_waiters(state);
+    bti_nest_wait(state);
     return BT_OK;
 }
 
 void bti_local_close(void) {
     bti_state *state = bti_process_now.state;
-    bool sound = bti_state_fault(true) == BT_OK;
     bti_nest_leave();
     bti_spill_close(state);
     bti_process_now = (bti_process){0};
-    if (sound) bti_state_release(state); /* else the memory stays: its size is not known */
-    bti_state_watch(NULL, NULL);
+    bti_state_release(state);
 }

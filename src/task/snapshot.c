@@ -1,4 +1,5 @@
 /* The copy that views are made from. */
+#include "task/given.h"
 #include "task/process.h"
 #include "task/value.h"
 #include "task/view.h"
@@ -6,16 +7,20 @@
 
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 
+/* Given to a worker that runs another. */
+static bool is_ahead(const bti_task_record *task) { return task->client && task->client->task != task; }
+
 static bti_view_state state_of(const bti_task_record *task) {
-    bool has_begun = task->state == BTI_TASK_RUNNING || task->state == BTI_TASK_KEPT;
+    bool runs = bti_task_runs(task), has_begun = runs || task->state == BTI_TASK_KEPT;
     if (task->cancelled && !has_begun) return BTI_VIEW_NONE;
     switch (task->state) {
     case BTI_TASK_ARGUMENTS: return BTI_VIEW_ARGUMENTS;
     case BTI_TASK_QUEUED:
         if (task->queue) return BTI_VIEW_RESOURCES;
         return task->missing ? BTI_VIEW_ARGUMENTS : BTI_VIEW_TURN;
-    case BTI_TASK_GIVEN: return BTI_VIEW_STARTING;
-    case BTI_TASK_RUNNING: return task->client && task->client->blocked ? BTI_VIEW_BLOCKED : BTI_VIEW_RUNNING;
+    case BTI_TASK_GIVEN:
+        if (!runs) return !is_ahead(task) ? BTI_VIEW_STARTING : task->queue ? BTI_VIEW_RESOURCES : BTI_VIEW_TURN;
+        return task->client->blocked ? BTI_VIEW_BLOCKED : BTI_VIEW_RUNNING;
     case BTI_TASK_KEPT: return task->makes_actor ? BTI_VIEW_LIVING : BTI_VIEW_ENDING;
     default: return BTI_VIEW_NONE;
     }
@@ -27,7 +32,7 @@ static bti_view_awaited awaited(const bti_object *object) {
     bti_view_state state = state_of(maker);
     bool runs = state >= BTI_VIEW_RUNNING;
     return (bti_view_awaited){maker->function, state, runs && maker->client ? maker->client->pid : 0,
-                              runs ? maker->begun_ns : maker->submitted_ns};
+                              runs ? bti_task_begun_ns(maker) : maker->submitted_ns};
 }
 
 static void find_missing(const bti_task_record *task, bti_view_task *to) {
@@ -54,7 +59,7 @@ static void copy_supply(bti_state *state, bti_view *view, const bti_queue *queue
 static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_record *task) {
     bti_view_task to = {.sequence = task->sequence,
                         .submitted_ns = task->submitted_ns,
-                        .begun_ns = task->begun_ns,
+                        .begun_ns = bti_task_begun_ns(task),
                         .gpus = task->gpus,
                         .function = task->function,
                         .priority = task->priority,
@@ -64,7 +69,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
                         .supply = -1,
                         .of_actor = task->actor != NULL};
     if (task->queue) copy_supply(state, view, task->queue, &to);
-    if (task->client && task->state != BTI_TASK_QUEUED) to.pid = task->client->pid, to.worker = task->client->number;
+    if (task->client && !is_ahead(task)) to.pid = task->client->pid, to.worker = task->client->number;
     if (task->actor) memcpy(to.actor, task->actor->name, sizeof to.actor);
     if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
     if (task->actor && task->actor->maker) to.making = task->actor->maker->sequence;
@@ -86,9 +91,14 @@ static void copy_worker(bti_state *state, bti_view *view, const bti_client *clie
 
 static void copy_actor(bti_state *state, bti_view *view, const bti_actor_record *actor) {
     const bti_task_record *method = actor->client ? actor->client->task : NULL;
+    uint32_t given = actor->client ? bti_given_count(actor->client) : 0, ahead = given ? given - 1 : 0;
     if (!actor->maker) return;
-    bti_view_actor to = {
-        copy_task(state, view, actor->maker), actor->state, actor->length, actor->restarts, actor->restarted, NULL};
+    bti_view_actor to = {copy_task(state, view, actor->maker),
+                         actor->state,
+                         actor->length + ahead,
+                         actor->restarts,
+                         actor->restarted,
+                         NULL};
     if (method && !method->makes_actor) to.method = method->function;
     view->actors.items[view->actors.count++] = to;
 }

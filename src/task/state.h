@@ -2,6 +2,7 @@
  * another is good in every process.
  *
  *     client   a process that may call: the program, a worker
+ *     waiter   a thread that waits for objects
  *     object   what a reference stands for: pending, then a value or a failure
  *     task     a call: what it takes, its arguments, the object it will make
  *     queue    tasks that wait and take the same; the first of each queue is what can run next
@@ -22,8 +23,10 @@ enum {
     BTI_GPU_NAME = 96, /* bytes of one in CUDA_VISIBLE_DEVICES */
     BTI_MOST_LEASE_FILES = 128,
     BTI_MOST_BUNDLES = 64,
-    BTI_INLINE_BYTES = 40,    /* a value of so many bytes or less stands in its object */
-    BTI_UNIT = 10000,         /* amounts are whole numbers of 1/10000 */
+    BTI_INLINE_BYTES = 40, /* a value of so many bytes or less stands in its object */
+    BTI_UNIT = 10000,      /* amounts are whole numbers of 1/10000 */
+    BTI_MOST_CLIENTS = 1 << 14,
+    BTI_AHEAD = 16,           /* calls that a worker is given at once */
     BTI_NEST_SIGNAL = SIGUSR1 /* the nest looks at to_start; a signal, for a task may close all files */
 };
 
@@ -38,6 +41,8 @@ typedef enum bti_record_kind {
     BTI_HOLDS,
     BTI_WAITS,
     BTI_LINKS,
+    BTI_WAITERS,
+    BTI_CHORES,
     BTI_SLOTS
 } bti_record_kind;
 
@@ -48,14 +53,35 @@ typedef struct bti_actor_record bti_actor_record;
 typedef struct bti_group_record bti_group_record;
 typedef struct bti_queue bti_queue;
 typedef struct bti_function_record bti_function_record;
+typedef struct bti_mailbox bti_mailbox;
+typedef struct bti_bells bti_bells;
 
-/* A process that waits for an object: its word is counted up when that is done. */
+/* A thread that waits for some of several objects. */
+typedef struct bti_waiter {
+    bti_free_record record;
+    struct bti_waiter *next, *before; /* of the client, the latest first */
+    bti_client *client;
+    struct bti_wait *waits; /* of it */
+    int32_t left;           /* objects that have to be done still */
+    bool armed;             /* all its objects are known */
+    bool limited;           /* it ends by itself */
+    uint64_t order;         /* of its beginning */
+    uint16_t slot;          /* of a worker's reply */
+    atomic_uint word;       /* of the program's threads: counts up when it is over */
+    atomic_uint leads;      /* it reads mailboxes, and sleeps on the program's bell */
+    uint64_t room_bytes;    /* it waits for room in the store, not for objects */
+    bool stuck;             /* it is part of a deadlock, as `text` says */
+    char text[512];
+} bti_waiter;
+
+/* That it waits for this object, which is not done. */
 typedef struct bti_wait {
     bti_free_record record;
-    struct bti_wait *next, *before;                     /* of the object */
-    struct bti_wait *next_of_client, *before_of_client; /* gone with it */
+    struct bti_wait *next, *before; /* of the object */
+    struct bti_wait *next_of_waiter;
     bti_object *object;
-    bti_client *client;
+    bti_waiter *waiter;
+    bool over; /* the object is done, and the wait no longer in its list */
 } bti_wait;
 
 /* What a hold does meanwhile with the value of its object, without the lock (room.c). */
@@ -70,6 +96,19 @@ typedef struct bti_hold {
     bool pinned;    /* its process has a pointer into the value */
     uint32_t moves; /* bti_moving */
 } bti_hold;
+
+/* What a worker asked for and a scheduler cannot answer at once: room in a full store, values that are on disk. Done by the mover (mover.c). */
+typedef struct bti_chore {
+    bti_free_record record;
+    struct bti_chore *next;
+    bti_client *client;  /* NULL: it is gone */
+    uint16_t kind, slot; /* of the message (mailbox.h) */
+    bti_hold *hold;      /* of the client */
+    bti_task_record *task;
+    uint64_t count;
+    bool begun; /* the mover is at it */
+    bool stuck; /* it waits for others to let go of their values */
+} bti_chore;
 
 /* A task that waits for an object. */
 typedef struct bti_link {
@@ -126,9 +165,8 @@ typedef enum bti_task_state {
     BTI_TASK_NONE,      /* the record is free: views look at all of them */
     BTI_TASK_ARGUMENTS, /* waits for objects */
     BTI_TASK_QUEUED,    /* waits for resources, or for its turn in an actor */
-    BTI_TASK_GIVEN,     /* to a worker that has not begun */
-    BTI_TASK_RUNNING,
-    BTI_TASK_KEPT /* an actor's making, done: what the actor holds */
+    BTI_TASK_GIVEN,     /* to a worker, which may have begun (bti_task_runs) */
+    BTI_TASK_KEPT       /* an actor's making, done: what the actor holds */
 } bti_task_state;
 
 struct bti_task_record {
@@ -222,14 +260,21 @@ struct bti_client {
     int32_t pid;
     uint32_t state;
     bool is_program;
-    bool ends_after; /* with its task: it has GPUs, or is an actor's */
-    bti_task_record *task;
+    bool is_mover;
+    bool ends_after;       /* with its task: it has GPUs, or is an actor's */
+    bool kill;             /* the nest is to end it */
+    bool stops;            /* it was told to end */
+    bool insane;           /* its messages made no sense */
+    bti_task_record *task; /* the first that it was given, which has its resources */
     bti_actor_record *actor;
     bti_hold *holds;
-    bti_wait *waits;
-    uint32_t blocked; /* threads in an unlimited wait for an object */
-    bool kill;        /* the nest is to end it */
-    atomic_uint word; /* counts up when there is something for it */
+    bti_waiter *waiters;
+    uint32_t blocked; /* waiters without a limit */
+    bti_mailbox *mail;
+    bti_task_record *given[BTI_AHEAD]; /* by number; NULL: it was revoked */
+    uint32_t given_first, given_end;   /* numbers */
+    uint32_t read;                     /* position in `up` */
+    uint32_t stocked, stock_left;
 };
 
 /* The one record from which all others are reached. */
@@ -262,6 +307,20 @@ typedef struct bti_state {
     uint64_t next_deadline_ns;     /* when the nest looks for tasks past theirs; 0: never */
     int32_t nest_pid;
     atomic_uint closing;
+    bti_bells *bells;
+    bti_mailbox *mailboxes; /* one for each record of a client */
+    atomic_uint listening;  /* a thread of the program reads mailboxes */
+    atomic_uint urgent;     /* waiters and calls that wait for objects: who makes one tells at once */
+    uint32_t ahead;         /* calls that were given ahead, at most: some may have begun */
+    int32_t ahead_priority; /* the lowest of them */
+    uint32_t ahead_depth;
+    uint64_t progress; /* counts calls that ended, messages, waits */
+    bool nest_looks;   /* for deadlocks, at regular times */
+    bti_client *mover;
+    bti_chore *chores;
+    uint32_t room_wanted; /* threads of the program that wait for room */
+    uint32_t chore_count;
+    uint64_t pinned_bytes; /* of arguments of calls that were given */
     atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
     pthread_mutex_t nest_lives;         /* robust; the nest holds it as long as it lives (nest.h) */
     int32_t keeper_pid;                 /* the nest's parent, a child of the program */

@@ -9,20 +9,24 @@
 enum {
     MOST_KINDS = BTI_KINDS_OF_RECORDS - BTI_BLOCKS,
     PAGE = 4096,
-    WARM_ORDER = 14,      /* smaller blocks stay as they are */
+    WARM_ORDER = 14, /* smaller blocks stay as they are */
+    PAGED_ORDER = 14,
     TRIM_BYTES = 16 << 20 /* at once */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* A worker may write to the pages of a large value, and to nothing else in the store. */
+static uint64_t head_of(int order) { return order < PAGED_ORDER ? BTI_BLOCK_HEAD : PAGE; }
+
 static int order_of(uint64_t bytes) {
     int order = BTI_SMALLEST_BLOCK;
-    while (((uint64_t)1 << order) < bytes + BTI_BLOCK_HEAD) order++;
+    while (((uint64_t)1 << order) < bytes + head_of(order)) order++;
     return order;
 }
 
 static int kind_of(int order) { return BTI_BLOCKS + order - BTI_SMALLEST_BLOCK; }
-static uint64_t pages(uint64_t bytes) { return (bytes + BTI_BLOCK_HEAD + PAGE - 1) / PAGE * PAGE; }
+static uint64_t pages(uint64_t bytes) { return (bytes + head_of(order_of(bytes)) + PAGE - 1) / PAGE * PAGE; }
 
 /* A block may be half empty. */
 static uint64_t most_blocks(uint64_t limit, int order) { return least((limit >> (order - 1)) + 1, 1u << 22); }
@@ -38,7 +42,7 @@ uint64_t bti_store_address_space(uint64_t limit) {
     uint64_t bytes = PAGE;
     for (int order = BTI_SMALLEST_BLOCK; order - BTI_SMALLEST_BLOCK < MOST_KINDS; order++) {
         bytes += (most_blocks(limit, order) << order) + PAGE;
-        if (((uint64_t)1 << order) > limit + BTI_BLOCK_HEAD) break;
+        if (((uint64_t)1 << order) > limit + PAGE) break;
     }
     return bytes;
 }
@@ -49,7 +53,7 @@ bt_status bti_store_open(bti_state *state, uint64_t limit) {
     for (int order = BTI_SMALLEST_BLOCK; order - BTI_SMALLEST_BLOCK < MOST_KINDS; order++) {
         BTI_TRY(
             bti_arena_reserve(state->arena, kind_of(order), (uint64_t)1 << order, (uint32_t)most_blocks(limit, order)));
-        if (((uint64_t)1 << order) > limit + BTI_BLOCK_HEAD) break;
+        if (((uint64_t)1 << order) > limit + PAGE) break;
     }
     return BT_OK;
 }
@@ -90,7 +94,11 @@ static bti_store_block *find_warm(const bti_state *state, int order) {
 /* --- taking and giving ---------------------------------------------------------------------------------------------------- */
 
 char *bti_store_take(bti_state *state, uint64_t bytes) {
-    if (bytes > state->store_limit - state->store_used) return NULL;
+    bool fits = state->store_used <= state->store_limit && bytes <= state->store_limit - state->store_used;
+    return fits ? bti_store_take_past(state, bytes) : NULL;
+}
+
+char *bti_store_take_past(bti_state *state, uint64_t bytes) {
     int order = order_of(bytes);
     bti_store_block *block = find_warm(state, order);
     if (block)
@@ -103,12 +111,12 @@ char *bti_store_take(bti_state *state, uint64_t bytes) {
         BTI_SET(state->arena, state->store_memory, state->store_memory + pages(bytes) - block->memory);
         BTI_SET(state->arena, block->memory, pages(bytes));
     }
-    return (char *)block + BTI_BLOCK_HEAD;
+    return (char *)block + head_of(order);
 }
 
 void bti_store_give(bti_state *state, char *value, uint64_t bytes) {
     int order = order_of(bytes);
-    bti_store_block *block = (bti_store_block *)(void *)(value - BTI_BLOCK_HEAD);
+    bti_store_block *block = (bti_store_block *)(void *)(value - head_of(order));
     BTI_SET(state->arena, state->store_used, state->store_used - bytes);
     if (order >= WARM_ORDER)
         link_warm(state, order, block);

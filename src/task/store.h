@@ -43,8 +43,11 @@ uint64_t bti_store_address_space(uint64_t limit);
 /* Lays it out, for values of `limit` bytes in all; before there is a second process. */
 bt_status bti_store_open(bti_state *state, uint64_t limit);
 
-/* Room of `bytes`, aligned to 64; NULL when the limit would be passed. */
+/* Room of `bytes`, aligned to 64 (of BTI_PAGED_BYTES and more, to pages, which nothing else is in); NULL when the limit would be passed. */
+enum { BTI_PAGED_BYTES = 1 << 13 };
 char *bti_store_take(bti_state *state, uint64_t bytes);
+/* Whatever the limit; NULL: no block is left. */
+char *bti_store_take_past(bti_state *state, uint64_t bytes);
 void bti_store_give(bti_state *state, char *value, uint64_t bytes);
 /* Would taking so much take more memory from the machine than the limit, unless that of free blocks is given back first? */
 bool bti_store_is_over(const bti_state *state, uint64_t bytes);

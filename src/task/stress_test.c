@@ -310,6 +310,13 @@ static uint32_t warm_blocks(const bti_state *state, int kind) {
     return count;
 }
 
+/* References that idle workers have for their next calls. */
+static uint32_t stock(const bti_state *state) {
+    uint32_t count = 0;
+    for (const bti_client *c = state->clients; c; c = c->next) count += c->stock_left;
+    return count;
+}
+
 /* The last that is not as in the beginning. */
 static bool is_clean(char *text, size_t bytes) {
     bti_state *state = bti_process_now.state;
@@ -318,6 +325,8 @@ static bool is_clean(char *text, size_t bytes) {
     bti_arena_lock(state->arena);
     for (int kind = 0; kind < BTI_KINDS_OF_RECORDS; kind++) {
         uint32_t live = arena->records[kind].live - warm_blocks(state, kind);
+        if (kind == BTI_OBJECTS || kind == BTI_HOLDS) live -= stock(state);
+        if (kind == BTI_CLIENTS) live -= state->mover != NULL;
         bool stays = kind == BTI_QUEUES || kind == BTI_FUNCTIONS || kind == BTI_SLOTS; /* free ones wait in lists */
         bool right =
             kind == BTI_CLIENTS ? live == 1 + state->worker_count && state->worker_count == state->idle_count : !live;

@@ -1,5 +1,7 @@
 /* A task from its arguments to its end. */
 #include "task/actor.h"
+#include "task/chores.h"
+#include "task/given.h"
 #include "task/object.h"
 #include "task/store.h"
 #include "task/timeline.h"
@@ -30,25 +32,39 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
         BTI_SET(state->arena, object->links, link);
         BTI_SET(state->arena, task->missing, task->missing + 1);
     }
-    if (task->missing) BTI_SET(state->arena, task->state, BTI_TASK_ARGUMENTS);
+    if (task->missing) {
+        BTI_SET(state->arena, task->state, BTI_TASK_ARGUMENTS);
+        bti_urgent(state, 1);
+    }
     if (task->actor && !task->makes_actor) bti_actor_add(state, task, wakes);
     if (!task->missing) bti_task_ready(state, task, wakes);
     return true;
 }
 
+/* Of those that have failed the first; NULL. */
+static const bti_object *failed_argument(const bti_task_record *task) {
+    for (uint32_t i = 0; i < task->object_count; i++)
+        if (!task->objects[i]->actor && atomic_load(&task->objects[i]->state) == BTI_OBJECT_FAILED)
+            return task->objects[i];
+    return NULL;
+}
+
 void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
-    if (!task->queue && !task->actor) /* its actor died meanwhile */
+    const bti_object *failed = failed_argument(task);
+    if (!task->queue && !task->actor) { /* its actor died meanwhile */
         bti_task_end(state, task, wakes);
-    else if (!task->actor || task->makes_actor)
+    } else if (failed && task->queue && !task->cancelled) {
+        bti_task_refuse(state, task, (bt_status)failed->status, bti_object_failure_text(failed), wakes);
+    } else if (!task->actor || task->makes_actor) {
         bti_queue_add(state, task);
-    else if (task->actor->first == task && task->actor->client)
-        bti_wake_later(wakes, &task->actor->client->word);
+    } else if (task->actor->first == task) {
+        bti_actor_feed(state, task->actor, wakes);
+    }
 }
 
 /* --- pins -------------------------------------------------------------------------------------------------------------- */
 
-/* The values that it reads from memory: its arguments as a list, and those among them that are large. */
-static int stored_values(const bti_task_record *task, bti_object **stored) {
+int bti_task_stored(const bti_task_record *task, bti_object **stored) {
     int count = 0;
     if (task->pack) stored[count++] = task->pack;
     for (uint32_t i = 0; i < task->object_count; i++) {
@@ -59,28 +75,49 @@ static int stored_values(const bti_task_record *task, bti_object **stored) {
     return count;
 }
 
+uint64_t bti_task_stored_bytes(const bti_task_record *task) {
+    bti_object *stored[BTI_MOST_STORED];
+    uint64_t bytes = 0;
+    for (int i = 0, count = bti_task_stored(task, stored); i < count; i++) bytes += stored[i]->bytes;
+    return bytes;
+}
+
+/* Its values are in memory, or held there meanwhile. */
+static void pin(bti_state *state, bti_task_record *task, bti_object *const *stored, int count) {
+    for (int i = 0; i < count; i++) bti_object_pin(state, stored[i]);
+    BTI_SET(state->arena, task->pinned, true);
+    BTI_SET(state->arena, state->pinned_bytes, state->pinned_bytes + bti_task_stored_bytes(task));
+}
+
+bool bti_task_pin_now(bti_state *state, bti_task_record *task) {
+    bti_object *stored[BTI_MOST_STORED];
+    int count = bti_task_stored(task, stored);
+    if (task->pinned || !count) return true;
+    for (int i = 0; i < count; i++)
+        if (!bti_object_value(stored[i])) return false;
+    pin(state, task, stored, count);
+    return true;
+}
+
 bt_status bti_task_pin(bti_state *state, bti_task_record *task) {
-    bti_object *stored[17];
-    bti_hold *holds[17]; /* until they are the task's */
-    int done = 0, count = stored_values(task, stored);
+    bti_object *stored[BTI_MOST_STORED];
+    bti_hold *holds[BTI_MOST_STORED]; /* until they are the task's */
+    int done = 0, count = bti_task_stored(task, stored);
     bti_wakes wakes = {0};
-    if (!count) return BT_OK;
     while (done < count && (holds[done] = bti_object_pinned(state, stored[done])) != NULL) done++;
     bti_arena_lock(state->arena);
-    for (int i = 0; i < done; i++) {
-        if (done == count) BTI_SET(state->arena, stored[i]->pins, stored[i]->pins + 1);
-        bti_hold_free(state, holds[i], &wakes);
-    }
-    if (done == count) BTI_SET(state->arena, task->pinned, true);
+    if (done == count && !task->pinned) pin(state, task, stored, count);
+    for (int i = 0; i < done; i++) bti_hold_free(state, holds[i], &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
     return done == count ? BT_OK : bt_error_status();
 }
 
 void bti_task_unpin(bti_state *state, bti_task_record *task) {
-    bti_object *stored[17];
+    bti_object *stored[BTI_MOST_STORED];
     if (!task->pinned) return;
-    for (int i = 0, count = stored_values(task, stored); i < count; i++) bti_object_unpin(state, stored[i]);
+    BTI_SET(state->arena, state->pinned_bytes, state->pinned_bytes - bti_task_stored_bytes(task));
+    for (int i = 0, count = bti_task_stored(task, stored); i < count; i++) bti_object_unpin(state, stored[i]);
     BTI_SET(state->arena, task->pinned, false);
 }
 
@@ -135,23 +172,45 @@ static void leave_list(bti_state *state, bti_client *client) {
     bti_client_unrest(state, client);
 }
 
+/* The calls that its worker was given: those that it had not begun are queued once more. */
+static void given_gone(bti_state *state, bti_client *client, const char *why, bti_wakes *wakes) {
+    bool had_run = client->given_first > 0;
+    for (uint32_t n = client->given_first; client->task && n != client->given_end; n++) {
+        bti_task_record *task = client->given[n % BTI_AHEAD];
+        bool first = n == client->given_first;
+        if (!task) continue;
+        if (task->state == BTI_TASK_KEPT || bti_given_is_taken(client, n) || (first && !had_run)) {
+            if (!first) bti_supply_take(state, bti_supply_of(state, task->queue), &task->queue->amounts, 0, false);
+            task_gone(state, task, why, wakes);
+        } else {
+            bti_task_unpin(state, task);
+            if (first) bti_give_back(state, task);
+            BTI_SET(state->arena, task->client, NULL);
+            bti_task_ready(state, task, wakes);
+        }
+        if (!first) BTI_SET(state->arena, state->ahead, state->ahead - 1);
+    }
+}
+
 void bti_client_gone(bti_state *state, bti_client *client, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     leave_list(state, client);
-    while (client->waits) bti_wait_end(state, client->waits, wakes);
+    bti_chores_forget(state, client);
+    while (client->waiters) bti_waiter_free(state, client->waiters, wakes);
     while (client->holds) {
         bti_hold_free(state, client->holds, wakes);
         bti_arena_commit(arena); /* there may be millions */
     }
     if (client->actor)
-        bti_actor_gone(state, client->actor, client->task, why, wakes);
-    else if (client->task)
-        task_gone(state, client->task, why, wakes);
+        bti_actor_gone(state, client->actor, why, wakes);
+    else
+        given_gone(state, client, why, wakes);
+    BTI_SET(arena, client->state, BTI_CLIENT_ENDED);
+    BTI_SET(arena, client->mail, NULL);
     BTI_SET(arena, state->worker_count, state->worker_count - 1);
+    BTI_SET(arena, state->progress, state->progress + 1);
     bti_record_free(arena, BTI_CLIENTS, client);
     bti_dispatch(state, wakes);
-    for (bti_client *other = state->clients; other; other = other->next)
-        bti_wake_later(wakes, &other->word); /* it may have died between a change and its waking */
 }
 
 /* --- deadlines --------------------------------------------------------------------------------------------------------- */
@@ -160,13 +219,13 @@ static void pass_deadline(bti_state *state, bti_task_record *task, bti_wakes *wa
     static const char late[] = "its deadline has passed";
     BTI_SET(state->arena, task->cancelled, true);
     BTI_SET(state->arena, task->deadline_ns, 0);
-    bool runs = task->client && (task->state == BTI_TASK_GIVEN || task->state == BTI_TASK_RUNNING);
+    bool runs = bti_task_runs(task) || (task->makes_actor && task->state == BTI_TASK_GIVEN);
     if (runs && (!task->actor || task->makes_actor)) BTI_SET(state->arena, task->client->kill, true);
     if (task->makes_actor && task->actor)
         bti_actor_die(state, task->actor, BT_DEADLINE_EXCEEDED, late, wakes);
     else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING)
         bti_object_fail(state, task->result, BT_DEADLINE_EXCEEDED, late, wakes);
-    if (task->actor && !task->makes_actor) bti_actor_look(task->actor, wakes);
+    if (task->actor && !task->makes_actor) bti_actor_feed(state, task->actor, wakes);
     if (task->queue && task->state == BTI_TASK_QUEUED) (void)bti_queue_clean(state, task->queue, wakes);
 }
 

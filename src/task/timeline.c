@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "base/writes.h"
 #include "task/local.h"
+#include "task/object.h"
 #include "task/view.h"
 
 enum { CHUNK = 1024, WORKERS = 1, WAITING = 2 };
@@ -20,7 +21,7 @@ bt_status bti_timeline_open(bti_state *state) {
 
 static bti_span span_of(const bti_task_record *task) {
     bti_span span = {.submitted_ns = task->submitted_ns,
-                     .begun_ns = task->begun_ns,
+                     .begun_ns = bti_task_begun_ns(task),
                      .task = task->sequence,
                      .gpus = task->gpus,
                      .function = task->function,
@@ -66,7 +67,8 @@ static bool copy_running(bti_state *state, span_list *spans) {
     bti_arena_lock(state->arena);
     for (const bti_client *c = state->clients; c && spans->count + 1 < spans->capacity; c = c->next) {
         const bti_task_record *making = c->actor ? c->actor->maker : NULL;
-        if (c->task && c->task->state >= BTI_TASK_RUNNING) spans->items[spans->count++] = span_of(c->task);
+        if (c->task && (bti_task_runs(c->task) || c->task->state == BTI_TASK_KEPT))
+            spans->items[spans->count++] = span_of(c->task);
         if (making && making != c->task && making->state == BTI_TASK_KEPT)
             spans->items[spans->count++] = span_of(making);
     }

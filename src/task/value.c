@@ -40,8 +40,6 @@ uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
     return at;
 }
 
-static bti_object *held_object(const bti_hold *hold) { return hold->object; }
-
 static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
     bti_packed_value head = {.type = (uint8_t)value->type, .rank = (uint8_t)rank_of(value)};
     char *data = packed + data_at(at, value->type, head.rank);
@@ -50,8 +48,8 @@ static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
     switch (value->type) {
     case BT_INTEGER: head.as.integer = value->as.integer; break;
     case BT_REAL: head.as.real = value->as.real; break;
-    case BT_REFERENCE: head.as.object = held_object(bti_ref_held(value->as.ref)); break;
-    case BT_ACTOR_VALUE: head.as.object = held_object(bti_actor_held(value->as.actor)); break;
+    case BT_REFERENCE: head.as.object = bti_held_object(bti_ref_held(value->as.ref)); break;
+    case BT_ACTOR_VALUE: head.as.object = bti_held_object(bti_actor_held(value->as.actor)); break;
     case BT_TEXT_VALUE: memcpy(data, value->as.text, bytes); break;
     case BT_BYTES:
         if (bytes) bti_copy_bytes(data, value->as.bytes.data, bytes);
@@ -98,6 +96,48 @@ bti_unpacked_value bti_unpack(const char *packed, int index) {
         if (i == index) return value;
         at = (data + (has_bytes(value.head.type) ? value.head.as.bytes : 0) + 7) / 8 * 8;
     }
+}
+
+/* The sizes are as many as its bytes. */
+static bool is_array_of(const char *sizes, const bti_packed_value *head) {
+    uint64_t bytes = bt_dtype_size((bt_dtype)head->dtype);
+    bool empty = false;
+    if (!bytes) return false;
+    for (int i = 0; i < head->rank; i++) {
+        int64_t size;
+        memcpy(&size, sizes + 8 * i, 8);
+        if (size < 0) return false;
+        if (!size) empty = true;
+        if (!empty && __builtin_mul_overflow(bytes, (uint64_t)size, &bytes)) return false;
+    }
+    return head->as.bytes == (empty ? 0 : bytes);
+}
+
+bool bti_packed_is_whole(const char *packed, uint64_t bytes) {
+    int64_t count;
+    if (bytes < 8) return false;
+    memcpy(&count, packed, 8);
+    if (count < 0 || (uint64_t)count > bytes / sizeof(bti_packed_value)) return false;
+    uint64_t at = first_at(count), listed;
+    for (int64_t i = 0; i < count; i++) {
+        bti_packed_value head;
+        if (at > bytes) return false;
+        if (count > SHORT_LIST) memcpy(&listed, packed + 8 + i * 8, 8);
+        if (count > SHORT_LIST && listed != at) return false;
+        if (bytes - at < sizeof head) return false;
+        memcpy(&head, packed + at, sizeof head);
+        bool is_array = head.type == BT_ARRAY_VALUE;
+        if (head.type > BT_ACTOR_VALUE || head.rank > (is_array ? BT_MAX_RANK : 0)) return false;
+        uint64_t data = data_at(at, (bt_value_type)head.type, head.rank),
+                 length = has_bytes(head.type) ? head.as.bytes : 0;
+        if (data > bytes || length > bytes - data) return false;
+        if (head.type == BT_TEXT_VALUE && (!length || packed[data + length - 1])) return false;
+        if (is_array && !is_array_of(packed + at + sizeof head, &head)) return false;
+        at = (data + length + 7) / 8 * 8;
+        if (at > (bytes + 7) / 8 * 8) return false;
+        if (at > bytes) at = bytes;
+    }
+    return true;
 }
 
 /* --- into variables -------------------------------------------------------------------------------------------------- */
@@ -156,7 +196,8 @@ bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_va
     case BT_ARRAY_VALUE: {
         bt_shape shape = {.rank = head->rank};
         memcpy(shape.size, value->size, head->rank * sizeof *shape.size);
-        *(bt_array **)out = bti_array_in(owner, value->data, head->as.bytes, (bt_dtype)head->dtype, shape);
+        *(bt_array **)out =
+            bti_array_in(owner, function != NULL, value->data, head->as.bytes, (bt_dtype)head->dtype, shape);
         return BT_OK;
     }
     case BT_ACTOR_VALUE: return bti_actor_from(head->as.object, out);

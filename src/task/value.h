@@ -34,7 +34,9 @@ uint64_t bti_pack_bytes(const bt_item_value *values, int count);
 /* Computes arrays and waits for them. */
 bt_status bti_pack(const bt_item_value *values, int count, char *packed);
 /* The list as the value of a new object, pending, that this process holds; NULL with the cause in the error record. */
-bti_hold *bti_pack_object(bti_state *state, const bt_item_value *values, int count, uint64_t bytes);
+bti_hold *bti_pack_object(const bt_item_value *values, int count, uint64_t bytes);
+/* Of a list that another process wrote: it lies within its bytes, and each value within it. */
+bool bti_packed_is_whole(const char *packed, uint64_t bytes);
 int bti_packed_count(const char *packed);
 bti_unpacked_value bti_unpack(const char *packed, int index); /* nothing, past the last one */
 /* Into a C variable of that type and size: integers widen to reals. Arrays lie in the value of `owner`, which is pinned; NULL: it goes away,

@@ -6,11 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/flags.h"
 #include "base/log.h"
 #include "task/nest.h"
 #include "task/process.h"
+#include "task/server.h"
 #include "task/view.h"
 
 uint64_t bti_now_ns(void) {
@@ -25,64 +25,106 @@ uint64_t bti_until_ns(double seconds) {
     return until ? until : 1;
 }
 
-bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns) {
-    while (atomic_load(word) == seen) {
-        struct timespec left, *limit = NULL;
-        if (until_ns) {
-            uint64_t now = bti_now_ns();
-            if (now >= until_ns) return false;
-            left = (struct timespec){.tv_sec = (time_t)((until_ns - now) / 1000000000u),
-                                     .tv_nsec = (long)((until_ns - now) % 1000000000u)};
-            limit = &left;
-        }
-        syscall(SYS_futex, word, FUTEX_WAIT, seen, limit, NULL, 0);
+bool bti_sleep_once(atomic_uint *word, unsigned seen, uint64_t until_ns) {
+    struct timespec left, *limit = NULL;
+    if (until_ns) {
+        uint64_t now = bti_now_ns();
+        if (now >= until_ns) return false;
+        left = (struct timespec){.tv_sec = (time_t)((until_ns - now) / 1000000000u),
+                                 .tv_nsec = (long)((until_ns - now) % 1000000000u)};
+        limit = &left;
     }
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, limit, NULL, 0);
+    return true;
+}
+
+bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns) {
+    while (atomic_load(word) == seen)
+        if (!bti_sleep_once(word, seen, until_ns)) return false;
     return true;
 }
 
 /* --- for objects ------------------------------------------------------------------------------------------------------- */
 
-enum { LOOK_NS = 1000000000 }; /* how long to wait before asking whether that can end at all */
-
-static bool begin(bti_state *state, bti_object *const *objects, int count, bti_wait **waits, bool limited) {
-    bti_client *me = bti_process_now.me;
-    bti_wakes wakes = {0};
-    bool room = true;
-    bti_arena_lock(state->arena);
-    for (int i = 0; i < count && room; i++) room = (waits[i] = bti_wait_begin(state, objects[i], me)) != NULL;
-    if (!room) {
-        bti_arena_take_back(state->arena);
-    } else {
-        if (!limited) BTI_SET(state->arena, me->blocked, me->blocked + 1);
-        if (me->task && !me->task->actor) {
-            bti_lend_cpus(state, me->task);
-            bti_dispatch(state, &wakes);
-        }
-    }
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-    return room;
-}
-
-static void end(bti_state *state, int count, bti_wait **waits, bool limited) {
-    bti_client *me = bti_process_now.me;
-    bti_wakes wakes = {0};
-    if (!bti_arena_lock(state->arena)) return;
-    for (int i = 0; i < count; i++) bti_wait_end(state, waits[i], &wakes);
-    if (!limited) BTI_SET(state->arena, me->blocked, me->blocked - 1);
-    if (me->task && !me->task->actor && !me->waits) bti_retake_cpus(state, me->task);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-}
+enum { LOOK_NS = 1000000000 }; /* how long to wait before saying why, and looking whether the runtime is still there */
 
 static bool is_pending(const bti_object *object) { return atomic_load(&object->state) == BTI_OBJECT_PENDING; }
 
-/* Those before `*from` are done, and not looked at again: many may come one by one. */
-static bool enough(bti_object *const *objects, int count, int wanted, int *from) {
-    int more = count - wanted; /* that need not be done */
-    while (*from < count && !is_pending(objects[*from])) ++*from;
-    for (int i = *from; i < count && more >= 0; i++) more -= is_pending(objects[i]);
-    return more >= 0;
+static bool are_done(bti_object *const *objects, int count, int wanted) {
+    for (int i = 0; i < count && wanted > 0; i++) wanted -= !is_pending(objects[i]);
+    return wanted <= 0;
+}
+
+/* NULL when enough of them are done, or (*room) no record is left. */
+static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited,
+                         bool *room) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    bti_serve(state, &wakes);
+    bti_arena_commit(state->arena); /* that stays */
+    bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, limited);
+    *room = waiter != NULL;
+    for (int i = 0; i < count && *room; i++) *room = bti_waiter_add(state, waiter, objects[i]);
+    if (!*room) {
+        bti_arena_take_back(state->arena);
+        waiter = NULL;
+    } else if (!bti_waiter_arm(state, waiter, wanted)) {
+        bti_waiter_free(state, waiter, &wakes);
+        waiter = NULL;
+    }
+    wakes.nest = wakes.nest || (waiter && !state->nest_looks);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    return waiter;
+}
+
+/* Another thread of the program that waits is woken, and reads the mailboxes. */
+static void end(bti_state *state, bti_waiter *waiter) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    bti_waiter_free(state, waiter, &wakes);
+    bti_waiter *other = bti_process_now.me->waiters;
+    while (other && other->room_bytes) other = other->next;
+    if (other && !atomic_load(&state->listening)) bti_wake_word_later(&wakes, &other->word);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}
+
+static void serve(bti_state *state, bool all) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    if (all)
+        bti_serve_all(state, &wakes);
+    else
+        bti_serve(state, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}
+
+static bool is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word) != 0; }
+
+/* One thread of the program reads the mailboxes while it waits; when it leaves and there is something, and nobody else waits, the nest does. */
+static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
+    atomic_store(&waiter->leads, 1);
+    while (!is_over(waiter) && !atomic_load(&state->closing)) {
+        unsigned seen = atomic_load(&state->bells->program);
+        if (bti_has_messages(state)) {
+            serve(state, false);
+        } else if (!is_over(waiter) && !bti_sleep_on(&state->bells->program, seen, until_ns)) {
+            break;
+        }
+    }
+    atomic_store(&waiter->leads, 0);
+    atomic_store(&state->listening, 0);
+    if (bti_has_messages(state)) serve(state, false);
+}
+
+static void sleep_until(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
+    unsigned nobody = 0;
+    if (atomic_compare_exchange_strong(&state->listening, &nobody, 1))
+        lead(state, waiter, until_ns);
+    else
+        bti_sleep_once(&waiter->word, 0, until_ns);
 }
 
 /* The number of the first call that they wait for and that cannot begin; -1. */
@@ -112,58 +154,41 @@ static void say_why(bti_state *state, bti_object *const *objects, int count) {
 }
 
 static bt_status over(const bti_state *state) {
-    BTI_TRY(bti_state_fault(true));
     return bti_fail(BT_ABORTED, atomic_load(&state->closing) == 2
                                     ? "the process that starts workers has ended: the runtime is over"
                                     : "the runtime has ended");
 }
 
 bt_status bti_check_runs(bti_state *state) {
-    BTI_TRY(bti_state_fault(true));
     if (!bti_nest_lives(state)) atomic_store(&state->closing, 2);
     return atomic_load(&state->closing) ? over(state) : BT_OK;
 }
 
-/* Why waiting makes no sense any more. */
-static bt_status look(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited) {
-    char text[1024];
-    bool stuck = false;
-    BTI_TRY(bti_check_runs(state));
-    if (limited) return BT_OK;
-    bti_arena_lock(state->arena);
-    stuck = bti_deadlocked(state, objects, count, wanted, text, sizeof text);
-    bti_arena_unlock(state->arena);
-    return stuck ? bti_fail(BT_FAILED_PRECONDITION, "deadlock: %s", text) : BT_OK;
+/* What the waiter was told, or why there is no waiting any more. */
+static bt_status verdict(bti_state *state, const bti_waiter *waiter) {
+    if (atomic_load(&state->closing)) return over(state);
+    return waiter->stuck ? bti_fail(BT_FAILED_PRECONDITION, "%s", waiter->text) : BT_OK;
 }
 
 bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns) {
-    bti_wait *one, **waits = count > 1 ? bti_calloc((size_t)count, sizeof(bti_wait *)) : &one;
-    atomic_uint *word = &bti_process_now.me->word;
-    if (!waits || !begin(state, objects, count, waits, until_ns)) {
-        if (count > 1) bti_free(waits);
-        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits"), false;
-    }
+    bool room = true, said = false;
+    if (are_done(objects, count, wanted)) return true;
+    bti_waiter *waiter = begin(state, objects, count, wanted, until_ns, &room);
+    if (!waiter) return room || (bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits"), false);
     bt_status status = BT_OK;
-    bool said = false;
-    int from = 0;
     uint64_t look_at = bti_now_ns() + LOOK_NS;
-    while (status == BT_OK) {
-        unsigned seen = atomic_load(word);
-        if (enough(objects, count, wanted, &from)) break;
-        if (atomic_load(&state->closing)) {
-            status = over(state);
-            break;
-        }
-        bti_sleep_on(word, seen, until_ns && until_ns < look_at ? until_ns : look_at);
+    while ((status = verdict(state, waiter)) == BT_OK && !is_over(waiter)) {
+        sleep_until(state, waiter, until_ns && until_ns < look_at ? until_ns : look_at);
+        if (is_over(waiter)) continue;
         uint64_t now = bti_now_ns();
         if (until_ns && now >= until_ns) break;
         if (now < look_at) continue;
         look_at = now + LOOK_NS;
-        status = look(state, objects, count, wanted, until_ns);
-        if (status == BT_OK && !said) say_why(state, objects, count);
+        if ((status = bti_check_runs(state)) != BT_OK) break;
+        serve(state, true);
+        if (!said) say_why(state, objects, count);
         said = true;
     }
-    end(state, count, waits, until_ns);
-    if (count > 1) bti_free(waits);
+    end(state, waiter);
     return status == BT_OK;
 }

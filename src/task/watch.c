@@ -89,3 +89,5 @@ bool bti_gpus_watched(pid_t pid) {
 void bti_gpus_watch_end(void) {
     for (watcher *w = watchers; w; w = w->next) kill(w->pid, SIGKILL);
 }
+
+bool bti_gpus_are_watched(void) { return watchers != NULL; }

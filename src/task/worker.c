@@ -6,23 +6,27 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "task/actor.h"
 #include "task/engine.h"
 #include "task/gpus.h"
+#include "task/mailbox.h"
 #include "task/output.h"
 #include "task/process.h"
+#include "task/store.h"
+#include "task/worker_engine.h"
 #include "task/value.h"
 
 struct bt_task {
     bti_task_record *record;
+    uint32_t number;       /* of those that this worker was given */
     const char *arguments; /* packed */
     const char *name;
-    uint64_t bytes; /* of what it returned, packed; in its result, or, when small, below until it is done */
-    char small[BTI_INLINE_BYTES];
+    uint64_t bytes; /* of what it returned, packed: below, or, when it is large, in the store */
+    char *room;     /* there; NULL */
+    char small[BTI_PAGED_BYTES / 2];
 };
 
+static const bti_task_record *current; /* what this process runs; of an actor its making */
 static void *actor_state;
 static void (*actor_release)(void *state);
 
@@ -65,11 +69,13 @@ bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count)
     return BT_OK;
 }
 
-bool bt_task_cancelled(const bt_task *task) { return task && task->record->cancelled; }
+bool bt_task_cancelled(const bt_task *task) {
+    return task && *(volatile const bool *)&task->record->cancelled; /* others set it */
+}
 
 int bt_get_gpu_ids(int *ids, int capacity) {
     const bti_state *state = bti_process_now.state;
-    const bti_task_record *task = state ? bti_gpus_holder(bti_process_now.me) : NULL;
+    const bti_task_record *task = state ? current : NULL;
     int count = 0;
     for (int g = 0; task && g < state->gpu_count; g++) {
         if (!(task->gpus >> g & 1)) continue;
@@ -96,7 +102,6 @@ void *bt_state(bt_task *task) {
 bt_status bti_return(bt_task *task, const bt_item_value *value) {
     if (!task) return no_task();
     if (!value) return bti_fail(BT_INVALID_ARGUMENT, "%s returns a value that is NULL", task->name);
-    char *room = task->small;
     if (!bti_process_now.state)
         return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", task->name);
     if (task->record->makes_actor)
@@ -104,9 +109,16 @@ bt_status bti_return(bt_task *task, const bt_item_value *value) {
                         task->name);
     BTI_TRY(bti_check_value(value, task->name));
     uint64_t bytes = bti_pack_bytes(value, 1);
-    if (bytes > sizeof task->small) BTI_TRY(bti_object_room(bti_process_now.state, task->record->result, bytes, &room));
+    char *room = task->small;
+    task->room = NULL; /* what it returned before is given up with the next room, or the end */
+    if (!bti_worker_goes_along(bti_process_now.state, bytes)) {
+        BTI_TRY(bti_worker_result_room(task->number, bytes, &room));
+        task->room = room;
+    }
     task->bytes = bytes;
-    return bti_pack(value, 1, room);
+    bt_status status = bti_pack(value, 1, room);
+    if (task->room) bti_worker_seal(room, bytes);
+    return status;
 }
 
 bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) {
@@ -145,119 +157,56 @@ static bt_status call(bt_task *task) {
     return status;
 }
 
-static bt_status make_ready(bti_state *state, bt_task *task) {
-    if (task->record->cancelled) return bti_fail(BT_CANCELLED, "the call was cancelled before it began");
-    BTI_TRY(bti_task_pin(state, task->record));
-    task->arguments = bti_arguments_of(task->record);
+/* The list is checked: others may have written it. */
+static bt_status make_ready(bt_task *task) {
+    const bti_task_record *record = task->record;
+    if (record->cancelled) return bti_fail(BT_CANCELLED, "the call was cancelled before it began");
+    BTI_TRY(bti_worker_pin_arguments(task->number, record));
+    const char *packed = bti_arguments_of(record);
+    uint64_t bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments;
+    if (!packed || !bti_packed_is_whole(packed, bytes)) return bti_fail(BT_INTERNAL, "the arguments are damaged");
+    task->arguments = packed;
     return check_arguments(task);
-}
-
-/* With the lock. What it returned is what its reference stands for. */
-static void put_result(bti_state *state, const bt_task *task, bti_wakes *wakes) {
-    bti_object *result = task->record->result;
-    if (task->bytes <= sizeof task->small) {
-        bti_object_empty(state, result);
-        memcpy(result->small, task->small, sizeof task->small);
-        BTI_SET(state->arena, result->bytes, task->bytes);
-    }
-    bti_object_settle(state, result, BTI_OBJECT_READY, wakes);
-}
-
-static void end_task(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
-    if (!task->gpus) {
-        bti_task_end(state, task, wakes);
-        BTI_SET(state->arena, bti_process_now.me->task, NULL);
-        return;
-    }
-    bti_task_unpin(state, task); /* its GPUs are free when its process is gone */
-    bti_lend_cpus(state, task);
-    BTI_SET(state->arena, task->state, BTI_TASK_KEPT);
-}
-
-static void settle(bti_state *state, bt_task *task, bt_status status, const char *text, bti_wakes *wakes) {
-    bti_task_record *record = task->record;
-    bti_client *me = bti_process_now.me;
-    if (record->makes_actor) {
-        if (status == BT_OK)
-            bti_actor_made(state, record->actor, wakes);
-        else
-            bti_actor_die(state, record->actor, status, text, wakes);
-        bti_task_unpin(state, record);
-        BTI_SET(state->arena, me->task, NULL);
-        return;
-    }
-    if (atomic_load(&record->result->state) == BTI_OBJECT_PENDING) {
-        if (status == BT_OK)
-            put_result(state, task, wakes);
-        else
-            bti_object_fail(state, record->result, record->cancelled ? BT_CANCELLED : status, text, wakes);
-    }
-    end_task(state, record, wakes);
 }
 
 /* --- the next ---------------------------------------------------------------------------------------------------------- */
 
-static bool idle_enough(const bti_state *state) {
-    return state->idle_count >= (uint32_t)((state->machine.total.of[0] + BTI_UNIT - 1) / BTI_UNIT);
-}
-
-/* With the lock. The next task of this worker, or what it is without one; false: it ends. */
-static bool take_next(bti_state *state, bti_client *me, bti_wakes *wakes) {
-    bti_arena *arena = state->arena;
-    if (me->kill) return false; /* it is on its way */
-    if (me->actor) {
-        if (me->actor->state == BTI_ACTOR_DEAD) return false;
-        bti_task_record *next = bti_actor_next(state, me->actor, wakes);
-        if (!next && bti_actor_over(me->actor)) {
-            bti_actor_die(state, me->actor, BT_CANCELLED, "nobody had a handle to the actor any more", wakes);
-            return false;
-        }
-        BTI_SET(arena, me->task, next);
-        if (next) BTI_SET(arena, next->client, me);
-        BTI_SET(arena, me->state, next ? BTI_CLIENT_BUSY : BTI_CLIENT_IDLE);
-        return true;
+static void tell_done(bti_state *state, bti_client *me, const bt_task *task, bt_status status, uint64_t begun_ns) {
+    bti_message m = {.kind = BTI_SAYS_DONE,
+                     .number = task->number,
+                     .status = (uint32_t)status,
+                     .slot = BTI_NO_REPLY,
+                     .begun_ns = begun_ns,
+                     .length = task->room ? 0 : task->bytes};
+    char text[1200];
+    const char *bytes = task->small;
+    if (status != BT_OK) {
+        snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
+        bytes = text;
+        m.length = strlen(text) + 1;
     }
-    if (me->ends_after) return false;
-    if (bti_take_next(state, me, wakes)) return true;
-    if (idle_enough(state)) return false;
-    bti_client_rest(state, me);
-    return true;
+    bti_mail_send(state, me, &m, bytes);
 }
 
-static bool run(bti_state *state, bti_client *me, bti_task_record *record) {
-    bt_task task = {.record = record, .name = record->function->name, .bytes = 8};
-    char text[1200] = "";
+static void run(bti_state *state, bti_client *me, bti_task_record *record, uint32_t number) {
+    bt_task task;
+    task.record = record;
+    task.number = number;
+    task.arguments = NULL;
+    task.name = record->function->name;
+    task.room = NULL;
+    task.bytes = 8;
+    memset(task.small, 0, 8);
+    uint64_t begun_ns = me->mail->begun_ns[number % BTI_AHEAD] = bti_now_ns();
+    if (!me->actor || record->makes_actor) current = record;
     bt_error_clear();
-    bt_status status = make_ready(state, &task);
+    bt_status status = make_ready(&task);
     if (status == BT_OK) status = call(&task);
     if (!bti_process_now.state) _exit(1); /* a child that the function forked */
     bti_output_flush();
-    if (status != BT_OK) snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
-    bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
-    settle(state, &task, status, text, &wakes);
-    bool goes_on = take_next(state, me, &wakes);
-    bti_dispatch(state, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-    if (goes_on) bti_surroundings_put_back();
-    return goes_on;
-}
-
-static bti_task_record *begin_task(bti_state *state, bti_client *me, unsigned *seen, bool *goes_on) {
-    bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
-    *seen = atomic_load(&me->word);
-    *goes_on = true;
-    if (!me->task && me->actor) *goes_on = take_next(state, me, &wakes);
-    if (me->task) {
-        BTI_SET(state->arena, me->task->state, BTI_TASK_RUNNING);
-        BTI_SET(state->arena, me->task->begun_ns, bti_now_ns());
-    }
-    bti_task_record *task = me->task;
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-    return task;
+    bti_loans_keep();
+    tell_done(state, me, &task, status, begun_ns);
+    if (!me->actor) current = NULL;
 }
 
 static void thread_ended(void *unused) {
@@ -267,27 +216,50 @@ static void thread_ended(void *unused) {
     _exit(1);
 }
 
-void bti_worker_run(bti_state *state, bti_client *me) {
-    bti_process_now = (bti_process){state, me, 1};
-    bti_engine_join(&bti_engine_local);
-    prctl(PR_SET_NAME, "berth worker");
-    pthread_cleanup_push(thread_ended, NULL);
-    if (!me->actor) bti_surroundings_keep();
-    for (bool goes_on = true; goes_on;) {
-        unsigned seen;
-        bti_task_record *task = begin_task(state, me, &seen, &goes_on);
-        if (atomic_load(&state->closing) || !goes_on) break;
-        if (!task) {
-            bti_sleep_on(&me->word, seen, 0);
+/* Claims the next call; NULL: the worker is to end. */
+static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
+    for (;;) {
+        unsigned seen = atomic_load(&mail->bell), given = *number << 2 | BTI_GIVEN;
+        atomic_uint *tag = &mail->tag[*number % BTI_AHEAD];
+        if (atomic_compare_exchange_strong(tag, &given, *number << 2 | BTI_TAKEN))
+            return mail->task[*number % BTI_AHEAD];
+        bool passed =
+            given && (int32_t)((given & ~3u) - (*number << 2)) > 0; /* by one that came after it was revoked */
+        if (passed || given == (*number << 2 | BTI_REVOKED)) {
+            ++*number;
             continue;
         }
-        if (!me->actor || task->makes_actor) bti_gpus_show(state, task);
-        goes_on = run(state, me, task);
+        atomic_store(&mail->sleeping, 1);
+        if (atomic_load(&mail->bell) == seen) bti_sleep_on(&mail->bell, seen, 0);
+        atomic_store(&mail->sleeping, 0);
     }
+}
+
+static _Noreturn void end(bti_state *state) {
     if (actor_release && actor_state) actor_release(actor_state);
     bti_output_flush();
     fflush(NULL);
     if (bti_is_alone()) bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
+}
+
+void bti_worker_run(bti_state *state, bti_client *me) {
+    bti_process_now = (bti_process){state, me, 1};
+    bti_engine_join(&bti_engine_worker);
+    prctl(PR_SET_NAME, "berth worker");
+    bti_task_record *task;
+    bool protected = bti_worker_protect(state, me) == BT_OK;
+    if (!protected) {
+        dprintf(STDERR_FILENO, "%s\n", bt_error_text());
+        _exit(1);
+    }
+    pthread_cleanup_push(thread_ended, NULL);
+    if (!me->actor) bti_surroundings_keep();
+    for (uint32_t number = 0; (task = next_task(me->mail, &number)) != NULL; number++) {
+        if (!me->actor || task->makes_actor) bti_gpus_show(state, task);
+        run(state, me, task, number);
+        bti_surroundings_put_back();
+    }
+    end(state);
     pthread_cleanup_pop(0);
 }

@@ -1,0 +1,223 @@
+#include "task/chores.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "task/object.h"
+#include "task/process.h"
+#include "task/store.h"
+#include "task/value.h"
+
+/* --- at once --------------------------------------------------------------------------------------------------------------- */
+
+static bti_object *object_of(const bti_chore *chore) { return chore->hold ? chore->hold->object : chore->task->result; }
+
+static void answer_pin(bti_state *state, const bti_chore *chore, bti_wakes *wakes) {
+    bti_hold *hold = chore->count ? bti_hold_new(state, chore->client, chore->hold->object) : chore->hold;
+    if (hold) bti_hold_pin(state, hold);
+    bti_mail_reply(chore->client, chore->slot, hold ? BT_OK : BT_RESOURCE_EXHAUSTED, hold, "too many references",
+                   wakes);
+}
+
+static bool is_unwanted(const bti_chore *chore) {
+    return chore->kind == BTI_ASKS_ROOM && atomic_load(&object_of(chore)->state) != BTI_OBJECT_PENDING;
+}
+
+/* With the lock. False: it has to wait. */
+static bool try_at_once(bti_state *state, const bti_chore *chore, bti_wakes *wakes) {
+    if (is_unwanted(chore)) {
+        bti_mail_reply(chore->client, chore->slot, BT_CANCELLED, NULL, "nobody waits for this result any more", wakes);
+        return true;
+    }
+    if (chore->kind == BTI_ASKS_PIN_TASK) {
+        if (!bti_task_pin_now(state, chore->task)) return false;
+        bti_mail_reply(chore->client, chore->slot, BT_OK, NULL, NULL, wakes);
+        return true;
+    }
+    if (chore->kind == BTI_ASKS_PIN) {
+        if (!bti_object_value(chore->hold->object)) return false;
+        answer_pin(state, chore, wakes);
+        return true;
+    }
+    bti_object *object = object_of(chore);
+    bti_object_empty(state, object);
+    char *room = bti_store_is_over(state, chore->count) ? NULL : bti_store_take(state, chore->count);
+    if (!room) return false;
+    BTI_SET(state->arena, object->value, room);
+    BTI_SET(state->arena, object->bytes, chore->count);
+    bti_mail_reply(chore->client, chore->slot, BT_OK, room, NULL, wakes);
+    return true;
+}
+
+/* --- later ------------------------------------------------------------------------------------------------------------------ */
+
+static void want_mover(bti_state *state, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    if (!state->mover) {
+        bti_client *mover = bti_record_new(arena, BTI_CLIENTS);
+        if (!mover) return;
+        mover->is_mover = true;
+        mover->next_start = state->to_start;
+        BTI_SET(arena, state->to_start, mover);
+        BTI_SET(arena, state->mover, mover);
+        wakes->nest = true;
+    }
+    bti_wake_later(wakes, &state->store->moved);
+}
+
+void bti_chore_begin(bti_state *state, bti_client *client, const bti_message *message, bti_task_record *task,
+                     bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    bti_chore now = {.client = client,
+                     .kind = message->kind,
+                     .slot = message->slot,
+                     .hold = message->hold,
+                     .task = task,
+                     .count = message->count};
+    if (try_at_once(state, &now, wakes)) return;
+    bti_chore *chore = bti_record_new(arena, BTI_CHORES);
+    if (!chore) {
+        bti_mail_reply(client, now.slot, BT_RESOURCE_EXHAUSTED, NULL, "too many requests wait for room in the store",
+                       wakes);
+        return;
+    }
+    now.record = chore->record;
+    *chore = now;
+    bti_chore **end = &state->chores;
+    while (*end) end = &(*end)->next;
+    BTI_SET(arena, *end, chore);
+    BTI_SET(arena, state->chore_count, state->chore_count + 1);
+    want_mover(state, wakes);
+}
+
+static void end_chore(bti_state *state, bti_chore *chore) {
+    bti_chore **at = &state->chores;
+    while (*at != chore) at = &(*at)->next;
+    BTI_SET(state->arena, *at, chore->next);
+    BTI_SET(state->arena, state->chore_count, state->chore_count - 1);
+    bti_record_free(state->arena, BTI_CHORES, chore);
+}
+
+void bti_chores_forget(bti_state *state, const bti_client *client) {
+    for (bti_chore *next, *c = state->chores; c; c = next) {
+        next = c->next;
+        if (c->client != client) continue;
+        if (c->begun)
+            BTI_SET(state->arena, c->client, NULL); /* the mover is at it */
+        else
+            end_chore(state, c);
+    }
+}
+
+bool bti_chores_wait(const bti_state *state, const bti_client *client) {
+    for (const bti_chore *c = state->chores; c; c = c->next)
+        if (c->client == client && c->stuck) return true;
+    return false;
+}
+
+bool bti_chores_fail(bti_state *state, const char *text, bti_wakes *wakes) {
+    for (bti_chore *c = state->chores; c; c = c->next) {
+        if (!c->stuck || c->begun || !c->client) continue;
+        bti_mail_reply(c->client, c->slot, BT_RESOURCE_EXHAUSTED, NULL, text, wakes);
+        end_chore(state, c);
+        return true;
+    }
+    return false;
+}
+
+/* --- the mover ---------------------------------------------------------------------------------------------------------------- */
+
+void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes) {
+    BTI_SET(state->arena, state->mover, NULL);
+    while (mover->holds) bti_hold_free(state, mover->holds, wakes);
+    for (bti_chore *next, *c = state->chores; c; c = next) {
+        next = c->next;
+        BTI_SET(state->arena, c->begun, false);
+        if (!c->client) end_chore(state, c);
+    }
+    BTI_SET(state->arena, mover->state, BTI_CLIENT_ENDED);
+    bti_record_free(state->arena, BTI_CLIENTS, mover);
+    if (state->chores) want_mover(state, wakes);
+}
+
+/* Without the lock: its values are read back, or room is made; false: it must wait for others. The object is held by the mover meanwhile. */
+static bool move(bti_state *state, const bti_chore *chore, bti_hold *const *holds, int count, bt_status *status) {
+    *status = BT_OK;
+    if (chore->kind == BTI_ASKS_ROOM) {
+        *status = bti_store_make_room(state, chore->count);
+        return *status != BT_UNAVAILABLE;
+    }
+    for (int i = 0; i < count && *status == BT_OK; i++) *status = bti_hold_bring_back(state, holds[i]);
+    return *status != BT_UNAVAILABLE;
+}
+
+/* The objects that it is about, held. With the lock. */
+static int hold_values(bti_state *state, bti_client *me, const bti_chore *chore, bti_hold **holds) {
+    int count = 0;
+    if (chore->kind == BTI_ASKS_PIN) {
+        holds[count] = bti_hold_new(state, me, chore->hold->object);
+        count += holds[count] != NULL;
+    } else if (chore->kind == BTI_ASKS_PIN_TASK) {
+        bti_object *stored[BTI_MOST_STORED];
+        int most = bti_task_stored(chore->task, stored);
+        for (int i = 0; i < most && (holds[count] = bti_hold_new(state, me, stored[i])) != NULL; i++) count++;
+    }
+    return count;
+}
+
+/* With the lock, which is given back meanwhile. True: it went on. */
+static bool do_chore(bti_state *state, bti_client *me, bti_chore *chore, bti_wakes *wakes) {
+    bti_hold *holds[BTI_MOST_STORED];
+    bt_status status;
+    int count = hold_values(state, me, chore, holds);
+    BTI_SET(state->arena, chore->begun, true);
+    bti_arena_unlock(state->arena);
+    bool quiet = bti_errors_quiet(true);
+    bool moved = move(state, chore, holds, count, &status);
+    bti_errors_quiet(quiet);
+    bti_arena_lock(state->arena);
+    BTI_SET(state->arena, chore->begun, false);
+    BTI_SET(state->arena, chore->stuck, !moved);
+    if (!chore->client) {
+        end_chore(state, chore);
+    } else if (moved && status != BT_OK) {
+        bti_mail_reply(chore->client, chore->slot, status, NULL, bt_error_text(), wakes);
+        end_chore(state, chore);
+    } else if (moved && try_at_once(state, chore, wakes)) {
+        end_chore(state, chore);
+    }
+    for (int i = 0; i < count; i++) bti_hold_free(state, holds[i], wakes);
+    return moved;
+}
+
+static bool is_there(const bti_state *state, const bti_chore *chore) {
+    const bti_chore *c = state->chores;
+    while (c && c != chore) c = c->next;
+    return c != NULL;
+}
+
+/* All of them once. True: one went on. */
+static bool do_all(bti_state *state, bti_client *me) {
+    bti_wakes wakes = {0};
+    bool any = false;
+    bti_arena_lock(state->arena);
+    for (bti_chore *c = state->chores; c;) {
+        any = do_chore(state, me, c, &wakes) || any;
+        bti_arena_unlock(state->arena);
+        bti_wake(state, &wakes);
+        bti_arena_lock(state->arena);
+        c = is_there(state, c) ? c->next : NULL; /* the rest comes again */
+    }
+    bti_arena_unlock(state->arena);
+    return any;
+}
+
+_Noreturn void bti_mover_run(bti_state *state, bti_client *me) {
+    bti_process_now = (bti_process){.state = state, .me = me, .runtime = 1};
+    prctl(PR_SET_NAME, "berth mover");
+    while (!atomic_load(&state->closing)) {
+        unsigned seen = atomic_load(&state->store->moved);
+        if (!do_all(state, me)) bti_sleep_on(&state->store->moved, seen, state->chores ? bti_now_ns() + 100000000 : 0);
+    }
+    _exit(0);
+}

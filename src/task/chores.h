@@ -1,0 +1,22 @@
+/* Requests of workers that may take a while: room in a full store, values that are on disk. Done at once where possible, else by the mover: a
+ * process that moves values between memory and disk for workers, forked by the nest when it is first wanted. */
+#ifndef BTI_TASK_CHORES_H
+#define BTI_TASK_CHORES_H
+
+#include "task/mailbox.h"
+
+/* With the lock. Of a message that was checked; `task`: the call that it is about. */
+void bti_chore_begin(bti_state *state, bti_client *client, const bti_message *message, bti_task_record *task,
+                     bti_wakes *wakes);
+/* With the lock: its process is gone. */
+void bti_chores_forget(bti_state *state, const bti_client *client);
+/* With the lock: one of the client's waits for room. */
+bool bti_chores_wait(const bti_state *state, const bti_client *client);
+/* With the lock: the first that waits for room fails; false: there is none. */
+bool bti_chores_fail(bti_state *state, const char *text, bti_wakes *wakes);
+
+/* With the lock. */
+void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes);
+_Noreturn void bti_mover_run(bti_state *state, bti_client *me);
+
+#endif

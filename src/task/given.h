@@ -1,0 +1,27 @@
+/* The calls that a worker is given, several ahead: the first has its resources, those after it take the same and get them when it ends. A worker
+ * claims each before it begins; one that is not claimed can be revoked. All with the lock. */
+#ifndef BTI_TASK_GIVEN_H
+#define BTI_TASK_GIVEN_H
+
+#include "task/mailbox.h"
+
+static inline uint32_t bti_given_count(const bti_client *worker) { return worker->given_end - worker->given_first; }
+static inline bool bti_given_has_room(const bti_client *worker) {
+    return bti_given_count(worker) < BTI_AHEAD && !worker->stops && !worker->kill;
+}
+/* There is room. When it is the first, its resources were taken. */
+void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes);
+/* The worker ends when it comes to this. */
+void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes);
+/* Has the worker claimed this one? */
+bool bti_given_is_taken(const bti_client *worker, uint32_t number);
+/* The first has ended, and gave back what it had: the next is the first, and takes its resources. */
+void bti_given_shift(bti_state *state, bti_client *worker);
+/* Those after the first that the worker has not claimed are queued again. Returns how many. */
+int bti_given_revoke(bti_state *state, bti_client *worker);
+/* The same of all workers. */
+int bti_given_revoke_all(bti_state *state);
+/* Of an actor whose process is gone: those but `running` (NULL: all) stand in its line again, before all others. */
+void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running);
+
+#endif

@@ -1,0 +1,182 @@
+#include "task/mailbox.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "task/process.h"
+
+static uint32_t index_of(const bti_state *state, const bti_client *client) {
+    const bti_records *clients = &state->arena->records[BTI_CLIENTS];
+    return (uint32_t)(((const char *)client - clients->first) / (ptrdiff_t)clients->bytes);
+}
+
+static void wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+
+/* --- in a worker: up -------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t sending =
+    PTHREAD_MUTEX_INITIALIZER; /* protects `written` and the ring; nothing is called under it that waits for it */
+
+static uint32_t used_bytes(const bti_mailbox *mail) { return atomic_load(&mail->written) - atomic_load(&mail->read); }
+
+/* The calls that are given and not claimed: a scheduler has time as long as there are some. */
+static bool has_work(const bti_mailbox *mail) {
+    int ahead = 0;
+    for (int i = 0; i < BTI_AHEAD; i++) ahead += (atomic_load(&mail->tag[i]) & 3) == BTI_GIVEN;
+    return ahead > BTI_AHEAD / 4;
+}
+
+static bool can_wait(const bti_state *state, const bti_mailbox *mail, int kind) {
+    if (kind == BTI_SAYS_RELEASE || kind == BTI_SAYS_PUT) return used_bytes(mail) < BTI_UP_BYTES / 2;
+    return kind == BTI_SAYS_DONE && !atomic_load(&state->urgent) && has_work(mail) &&
+           used_bytes(mail) < BTI_UP_BYTES / 2;
+}
+
+/* Tells a scheduler: a thread of the program that reads mailboxes, else the nest. */
+static void ring(bti_state *state, const bti_client *me, int kind) {
+    uint32_t index = index_of(state, me);
+    bti_bells *bells = state->bells;
+    uint64_t bit = (uint64_t)1 << (index % 64), word = (uint64_t)1 << (index / 64 % 64);
+    if (!(atomic_load(&bells->ready[index / 64]) & bit)) {
+        atomic_fetch_or(&bells->ready[index / 64], bit);
+        atomic_fetch_or(&bells->any[index / 64 / 64], word);
+    }
+    if (atomic_load(&state->listening)) {
+        atomic_fetch_add(&bells->program, 1);
+        wake(&bells->program);
+    } else if (!can_wait(state, me->mail, kind) && !atomic_exchange(&bells->nest_rung, 1)) {
+        kill(state->nest_pid, BTI_NEST_SIGNAL);
+    }
+}
+
+static void wait_for_room(bti_state *state, bti_client *me, uint32_t bytes) {
+    bti_mailbox *mail = me->mail;
+    while (BTI_UP_BYTES - used_bytes(mail) < bytes) {
+        atomic_store(&mail->wants_room, 1);
+        uint32_t seen = atomic_load(&mail->read);
+        if (BTI_UP_BYTES - used_bytes(mail) >= bytes) break;
+        ring(state, me, 0);
+        bti_sleep_on(&mail->read, seen, bti_now_ns() + 100000000);
+    }
+}
+
+void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, const void *bytes) {
+    bti_mailbox *mail = me->mail;
+    bti_message whole = *head;
+    whole.bytes = (uint32_t)((sizeof whole + whole.length + 15) / 16 * 16);
+    pthread_mutex_lock(&sending);
+    uint32_t at = atomic_load(&mail->written) % BTI_UP_BYTES, rest = BTI_UP_BYTES - at;
+    uint32_t skipped = rest < whole.bytes ? rest : 0;
+    wait_for_room(state, me, whole.bytes + skipped);
+    if (skipped) {
+        memset(mail->up + at, 0, sizeof(uint32_t));
+        atomic_fetch_add(&mail->written, skipped);
+        at = 0;
+    }
+    memcpy(mail->up + at, &whole, sizeof whole);
+    if (whole.length) memcpy(mail->up + at + sizeof whole, bytes, whole.length);
+    atomic_fetch_add(&mail->written, whole.bytes);
+    pthread_mutex_unlock(&sending);
+    ring(state, me, whole.kind);
+}
+
+/* --- in a worker: replies ---------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `taken` */
+static pthread_cond_t slot_free = PTHREAD_COND_INITIALIZER;
+static uint32_t taken;              /* bits: slots in use */
+static unsigned begun[BTI_REPLIES]; /* what the slot's word was before */
+_Static_assert(BTI_REPLIES == 32, "a bit for each");
+
+static uint16_t take_slot(const bti_mailbox *mail) {
+    pthread_mutex_lock(&slots_lock);
+    while (taken == UINT32_MAX) pthread_cond_wait(&slot_free, &slots_lock);
+    int slot = __builtin_ctz(~taken);
+    taken |= (uint32_t)1 << slot;
+    begun[slot] = atomic_load(&mail->replies[slot].word);
+    pthread_mutex_unlock(&slots_lock);
+    return (uint16_t)slot;
+}
+
+uint16_t bti_mail_slot(bti_client *me) { return take_slot(me->mail); }
+
+bool bti_mail_sleep(bti_client *me, uint16_t slot, uint64_t until_ns) {
+    bti_reply *reply = &me->mail->replies[slot];
+    while (atomic_load(&reply->word) == begun[slot]) {
+        atomic_store(&reply->sleeping, 1);
+        if (!bti_sleep_on(&reply->word, begun[slot], until_ns)) return false;
+    }
+    return true;
+}
+
+bti_answer bti_mail_end(bti_client *me, uint16_t slot) {
+    const bti_reply *reply = &me->mail->replies[slot];
+    bti_answer answer = {(bt_status)reply->status, reply->value};
+    if (answer.status != BT_OK) (void)bti_fail(answer.status, "%.*s", BTI_REPLY_TEXT - 1, reply->text);
+    pthread_mutex_lock(&slots_lock);
+    taken &= ~((uint32_t)1 << slot);
+    pthread_cond_signal(&slot_free);
+    pthread_mutex_unlock(&slots_lock);
+    return answer;
+}
+
+bti_answer bti_mail_ask(bti_state *state, bti_client *me, bti_message *head, const void *bytes) {
+    head->slot = take_slot(me->mail);
+    bti_mail_send(state, me, head, bytes);
+    bti_mail_sleep(me, head->slot, 0);
+    return bti_mail_end(me, head->slot);
+}
+
+/* --- in a scheduler ---------------------------------------------------------------------------------------------------- */
+
+const bti_message *bti_mail_next(bti_state *state, bti_client *client, bool *sane) {
+    static _Alignas(16) char copy[BTI_MESSAGE_MOST];
+    bti_mailbox *mail = client->mail;
+    bti_message *message = (bti_message *)(void *)copy;
+    for (;;) {
+        uint32_t there = atomic_load(&mail->written) - client->read, at = client->read % BTI_UP_BYTES;
+        *sane = there <= BTI_UP_BYTES && there % 16 == 0;
+        if (!there || !*sane) return NULL;
+        memcpy(copy, mail->up + at, sizeof *message);
+        uint32_t bytes = message->bytes ? message->bytes : BTI_UP_BYTES - at;
+        *sane = bytes <= there && bytes <= BTI_UP_BYTES - at && bytes % 16 == 0 &&
+                (!message->bytes ||
+                 (bytes >= sizeof *message && bytes <= BTI_MESSAGE_MOST && message->length <= bytes - sizeof *message));
+        if (!*sane) return NULL;
+        if (message->bytes) memcpy(copy + sizeof *message, mail->up + at + sizeof *message, bytes - sizeof *message);
+        BTI_SET(state->arena, client->read, client->read + bytes);
+        atomic_store(&mail->read, client->read);
+        if (!message->bytes) continue;
+        message->bytes = bytes;
+        return message;
+    }
+}
+
+void bti_mail_reply(bti_client *client, uint16_t slot, bt_status status, void *value, const char *text,
+                    bti_wakes *wakes) {
+    if (slot >= BTI_REPLIES) return;
+    bti_reply *reply = &client->mail->replies[slot];
+    reply->status = (uint32_t)status;
+    reply->value = value;
+    snprintf(reply->text, sizeof reply->text, "%s", text ? text : "");
+    atomic_fetch_add(&reply->word, 1);
+    if (atomic_exchange(&reply->sleeping, 0)) bti_wake_word_later(wakes, &reply->word);
+}
+
+void bti_mail_open(bti_state *state, bti_client *client) {
+    client->mail = state->mailboxes + index_of(state, client);
+    bti_mailbox *mail = client->mail;
+    for (int i = 0; i < BTI_AHEAD; i++) {
+        atomic_store(&mail->tag[i], 0);
+        mail->task[i] = NULL;
+    }
+    atomic_store(&mail->sleeping, 0);
+    atomic_store(&mail->written, 0);
+    atomic_store(&mail->read, 0);
+    atomic_store(&mail->wants_room, 0);
+    atomic_store(&mail->stocked, 0);
+}

@@ -1,0 +1,426 @@
+#include "task/server.h"
+
+#include <linux/futex.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "task/actor.h"
+#include "task/chores.h"
+#include "task/given.h"
+#include "task/object.h"
+#include "task/order.h"
+#include "task/process.h"
+#include "task/value.h"
+
+/* --- what a worker says is checked ------------------------------------------------------------------------------------- */
+
+static bool is_record(const bti_state *state, int kind, const void *record) {
+    const bti_records *r = &state->arena->records[kind];
+    uint64_t at = (uint64_t)((const char *)record - r->first);
+    return record && (const char *)record >= r->first && at < r->used * r->bytes && at % r->bytes == 0;
+}
+
+static bool is_hold_of(const bti_state *state, const bti_client *client, const bti_hold *hold) {
+    return is_record(state, BTI_HOLDS, hold) && hold->client == client && hold->object;
+}
+
+/* One that nothing has been made of. */
+static bool is_fresh(const bti_state *state, const bti_client *client, const bti_hold *hold) {
+    return is_hold_of(state, client, hold) && atomic_load(&hold->object->state) == BTI_OBJECT_PENDING &&
+           !hold->object->maker && !hold->object->actor && !hold->object->group;
+}
+
+static bool is_object(const bti_state *state, const bti_object *object) {
+    return is_record(state, BTI_OBJECTS, object) && object->holders;
+}
+
+/* The list is whole, and what it refers to is there. */
+static bool is_packed(const bti_state *state, const char *packed, uint64_t bytes) {
+    if (!bti_packed_is_whole(packed, bytes)) return false;
+    for (int i = 0, count = bti_packed_count(packed); i < count; i++) {
+        bti_packed_value head = bti_unpack(packed, i).head;
+        if ((head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE) && !is_object(state, head.as.object))
+            return false;
+    }
+    return true;
+}
+
+/* --- ends of calls ------------------------------------------------------------------------------------------------------- */
+
+/* The room that it was granted was filled, or the value follows. */
+static bool put_result(bti_state *state, bti_object *result, const bti_message *m, bti_wakes *wakes) {
+    if (!m->length) {
+        if (!result->value || !bti_packed_is_whole(result->value, result->bytes)) return false;
+    } else {
+        if (!bti_packed_is_whole(bti_message_bytes(m), m->length)) return false;
+        bti_object_empty(state, result);
+        if (!bti_object_copy(state, result, bti_message_bytes(m), m->length)) {
+            bti_object_fail(state, result, BT_RESOURCE_EXHAUSTED, "the store has no room for the result", wakes);
+            return true;
+        }
+    }
+    bti_object_settle(state, result, BTI_OBJECT_READY, wakes);
+    return true;
+}
+
+static bool settle(bti_state *state, bti_client *client, bti_task_record *task, const bti_message *m,
+                   bti_wakes *wakes) {
+    const char *text = m->length ? bti_message_bytes(m) : "";
+    bool failed = m->status != BT_OK;
+    if (failed && m->length && text[m->length - 1]) return false;
+    if (m->status > BT_DATA_LOSS) return false;
+    if (task->makes_actor) {
+        if (failed)
+            bti_actor_die(state, client->actor, (bt_status)m->status, text, wakes);
+        else if (client->actor->state == BTI_ACTOR_WAITING)
+            bti_actor_made(state, client->actor, wakes);
+        bti_task_unpin(state, task);
+        if (failed) BTI_SET(state->arena, task->state, BTI_TASK_KEPT);
+        return true;
+    }
+    if (atomic_load(&task->result->state) != BTI_OBJECT_PENDING) return true;
+    if (!failed) return put_result(state, task->result, m, wakes);
+    bti_object_fail(state, task->result, task->cancelled ? BT_CANCELLED : (bt_status)m->status, text, wakes);
+    return true;
+}
+
+/* Its GPUs are free when its process is gone. */
+static void end_task(bti_state *state, bti_client *client, bti_task_record *task, bti_wakes *wakes) {
+    if (task->makes_actor) return;
+    if (client->ends_after && !client->actor) {
+        bti_task_unpin(state, task);
+        bti_lend_cpus(state, task);
+        BTI_SET(state->arena, task->state, BTI_TASK_KEPT);
+        return;
+    }
+    bti_task_end(state, task, wakes);
+}
+
+static bool idle_enough(const bti_state *state) {
+    return state->idle_count >= (uint32_t)((state->machine.total.of[0] + BTI_UNIT - 1) / BTI_UNIT);
+}
+
+static void call_ended(bti_state *state, bti_client *client, bti_wakes *wakes) {
+    if (client->ends_after && !client->actor) {
+        bti_give_end(state, client, wakes); /* `task` stays: it has the GPUs until the process is gone */
+        return;
+    }
+    bti_given_shift(state, client);
+    if (client->actor) {
+        if (client->actor->state == BTI_ACTOR_DEAD)
+            bti_give_end(state, client, wakes);
+        else
+            bti_actor_feed(state, client->actor, wakes);
+    } else if (client->task) {
+        if (bti_given_count(client) < BTI_AHEAD / 2) bti_give_ahead(state, client, wakes);
+    } else if (bti_give_next(state, client, wakes)) {
+        bti_give_ahead(state, client, wakes);
+    } else if (idle_enough(state)) {
+        bti_give_end(state, client, wakes);
+    } else {
+        bti_client_rest(state, client);
+    }
+}
+
+static bool done(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_task_record *task = client->task;
+    if (!task || m->number != client->given_first || task->state == BTI_TASK_KEPT) return false;
+    if (client->state == BTI_CLIENT_STARTING) BTI_SET(state->arena, client->state, BTI_CLIENT_BUSY);
+    BTI_SET(state->arena, task->begun_ns, m->begun_ns);
+    if (!settle(state, client, task, m, wakes)) return false;
+    end_task(state, client, task, wakes);
+    call_ended(state, client, wakes);
+    return true;
+}
+
+/* --- requests -------------------------------------------------------------------------------------------------------------- */
+
+static void refuse(bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_mail_reply(client, m->slot, bt_error_status(), NULL, bt_error_text(), wakes);
+}
+
+static void answer_hold(bti_client *client, const bti_message *m, bti_hold *hold, bti_wakes *wakes) {
+    if (!hold)
+        refuse(client, m, wakes);
+    else
+        bti_mail_reply(client, m->slot, BT_OK, hold, NULL, wakes);
+}
+
+static void fill_stock(bti_state *state, bti_client *client) {
+    bti_wakes wakes = {0};
+    while (client->stock_left < BTI_STOCK) {
+        bti_arena_commit(state->arena);
+        bti_object *object = bti_object_new(state);
+        bti_hold *hold = object ? bti_hold_new(state, client, object) : NULL;
+        if (!hold) {
+            bti_arena_take_back(state->arena);
+            return;
+        }
+        bti_object_drop(state, object, &wakes);
+        client->mail->stock[client->stocked % BTI_STOCK] = hold;
+        BTI_SET(state->arena, client->stocked, client->stocked + 1);
+        BTI_SET(state->arena, client->stock_left, client->stock_left + 1);
+        atomic_store(&client->mail->stocked, client->stocked);
+    }
+}
+
+static void use_stock(bti_state *state, bti_client *client) {
+    if (client->stock_left) BTI_SET(state->arena, client->stock_left, client->stock_left - 1);
+    if (client->stock_left < BTI_STOCK / 2) fill_stock(state, client);
+}
+
+static bool is_order(const bti_state *state, const bti_client *client, const bti_order *o, const bti_message *m) {
+    uint64_t most = 0;
+    for (int r = 0; r < BTI_MOST_RESOURCES; r++)
+        if (o->amounts.of[r] < 0 || o->amounts.of[r] > state->machine.total.of[r]) return false;
+    if (o->kind > BTI_CALL_METHOD || (o->pack && !is_hold_of(state, client, o->pack))) return false;
+    if (o->pack && (!o->pack->object->value || !is_packed(state, o->pack->object->value, o->pack->object->bytes)))
+        return false;
+    if (o->actor && !is_object(state, o->actor)) return false;
+    if (o->group &&
+        (!is_object(state, o->group) || !o->group->group || o->bundle < 0 || o->bundle >= o->group->group->count))
+        return false;
+    if (o->actor_name[sizeof o->actor_name - 1] || o->function[sizeof o->function - 1] ||
+        o->module[sizeof o->module - 1])
+        return false;
+    most = m->length - sizeof *o;
+    return o->pack || (o->bytes <= most && is_packed(state, bti_message_bytes(m) + sizeof *o, o->bytes));
+}
+
+static bool submit(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_order order;
+    if (m->length < sizeof order) return false;
+    memcpy(&order, bti_message_bytes(m), sizeof order);
+    bool makes_actor = order.kind == BTI_CALL_ACTOR;
+    if (!is_order(state, client, &order, m) || (!makes_actor && !is_fresh(state, client, m->hold))) return false;
+    bool quiet = bti_errors_quiet(true); /* the worker tells */
+    bti_error *before = bti_error_last();
+    bti_hold *hold = bti_order_submit(state, client, &order, bti_message_bytes(m) + sizeof order,
+                                      makes_actor ? NULL : m->hold, wakes);
+    if (makes_actor)
+        answer_hold(client, m, hold, wakes);
+    else if (!hold)
+        bti_object_fail(state, m->hold->object, bt_error_status(), bt_error_text(), wakes);
+    if (order.pack) bti_hold_free(state, order.pack, wakes);
+    if (!makes_actor) use_stock(state, client);
+    bti_error_put_back(before);
+    bti_errors_quiet(quiet);
+    return true;
+}
+
+static bool put(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (!is_fresh(state, client, m->hold) || !is_packed(state, bti_message_bytes(m), m->length)) return false;
+    if (bti_object_copy(state, m->hold->object, bti_message_bytes(m), m->length))
+        bti_object_settle(state, m->hold->object, BTI_OBJECT_READY, wakes);
+    else
+        bti_object_fail(state, m->hold->object, BT_RESOURCE_EXHAUSTED, "the store has no room", wakes);
+    use_stock(state, client);
+    return true;
+}
+
+static bool made(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (!is_fresh(state, client, m->hold)) return false;
+    bti_object *object = m->hold->object;
+    if (!object->value || !is_packed(state, object->value, object->bytes)) return false;
+    bti_object_settle(state, object, BTI_OBJECT_READY, wakes);
+    use_stock(state, client);
+    return true;
+}
+
+static bti_waiter *waiter_of(const bti_client *client, uint16_t slot) {
+    bti_waiter *waiter = client->waiters;
+    while (waiter && waiter->slot != slot) waiter = waiter->next;
+    return waiter;
+}
+
+static bool wait(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_waiter *waiter = waiter_of(client, m->slot);
+    uint64_t count = m->length / sizeof(bti_hold *);
+    bool whole = waiter || (waiter = bti_waiter_new(state, client, m->number)) != NULL;
+    if (m->slot >= BTI_REPLIES || (waiter && waiter->armed)) return false;
+    if (waiter) waiter->slot = m->slot;
+    for (uint64_t i = 0; i < count && whole; i++) {
+        bti_hold *hold;
+        memcpy(&hold, bti_message_bytes(m) + i * sizeof hold, sizeof hold);
+        if (!is_hold_of(state, client, hold)) return false;
+        whole = bti_waiter_add(state, waiter, hold->object);
+    }
+    bool last = m->kind == BTI_ASKS_WAIT;
+    if (!whole && last) {
+        bti_mail_reply(client, m->slot, BT_RESOURCE_EXHAUSTED, NULL, "too many waits", wakes);
+        if (waiter) bti_waiter_free(state, waiter, wakes);
+    } else if (last && !bti_waiter_arm(state, waiter, (int)m->count)) {
+        bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
+        bti_waiter_free(state, waiter, wakes);
+    } else if (last) {
+        bti_given_revoke(state, client); /* others begin what it will not */
+        if (client->task && !client->actor) bti_lend_cpus(state, client->task);
+    }
+    return true;
+}
+
+static bool wait_end(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_waiter *waiter = waiter_of(client, m->slot);
+    if (!waiter) return true; /* it was answered meanwhile */
+    bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
+    bti_waiter_free(state, waiter, wakes);
+    return true;
+}
+
+static bool hold_object(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_object *object;
+    if (m->length != sizeof object) return false;
+    memcpy(&object, bti_message_bytes(m), sizeof object);
+    if (!is_object(state, object)) return false;
+    bti_hold *hold = bti_hold_new(state, client, object);
+    if (hold && m->count && bti_object_value(object)) bti_hold_pin(state, hold);
+    bti_mail_reply(client, m->slot, hold ? BT_OK : BT_RESOURCE_EXHAUSTED, hold, "too many references", wakes);
+    return true;
+}
+
+static bool find_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    const char *name = bti_message_bytes(m);
+    if (!m->length || name[m->length - 1]) return false;
+    bti_actor_record *actor = bti_actor_named(state, name);
+    bti_hold *hold = actor ? bti_hold_new(state, client, actor->self) : NULL;
+    bti_mail_reply(client, m->slot,
+                   hold    ? BT_OK
+                   : actor ? BT_RESOURCE_EXHAUSTED
+                           : BT_NOT_FOUND,
+                   hold, actor ? "too many references" : "there is no actor of that name", wakes);
+    return true;
+}
+
+static bool cancel(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (!is_hold_of(state, client, m->hold)) return false;
+    bool quiet = bti_errors_quiet(true);
+    bti_error *before = bti_error_last();
+    bt_status status = bti_order_cancel(state, m->hold->object, m->count, wakes);
+    bti_mail_reply(client, m->slot, status, NULL, status == BT_OK ? NULL : bt_error_text(), wakes);
+    bti_error_put_back(before);
+    bti_errors_quiet(quiet);
+    return true;
+}
+
+static bool kill_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (!is_hold_of(state, client, m->hold)) return false;
+    bti_order_kill(state, m->hold->object, wakes);
+    bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
+    return true;
+}
+
+static bool group(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (m->count < 1 || m->count > BTI_MOST_BUNDLES || m->length != m->count * sizeof(bti_amounts)) return false;
+    bti_supply bundles[BTI_MOST_BUNDLES] = {0};
+    for (uint64_t i = 0; i < m->count; i++) {
+        memcpy(&bundles[i].total, bti_message_bytes(m) + i * sizeof(bti_amounts), sizeof(bti_amounts));
+        for (int r = 0; r < state->resource_count; r++)
+            if (bundles[i].total.of[r] < 0 || bundles[i].total.of[r] > state->machine.total.of[r]) return false;
+        bundles[i].free = bundles[i].total;
+    }
+    bti_hold *hold = bti_group_submit(state, client, bundles, (int)m->count, wakes);
+    bti_mail_reply(client, m->slot, hold ? BT_OK : BT_RESOURCE_EXHAUSTED, hold,
+                   "bt_group_new: there are too many groups", wakes);
+    return true;
+}
+
+/* What may take a while. */
+static bool chore(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_task_record *task = m->number == client->given_first ? client->task : NULL;
+    if (m->kind == BTI_ASKS_PIN_TASK || (m->kind == BTI_ASKS_ROOM && !m->hold)) {
+        if (!task || task->state != BTI_TASK_GIVEN || (m->kind == BTI_ASKS_ROOM && !task->result)) return false;
+    } else if (m->kind == BTI_ASKS_ROOM ? !is_fresh(state, client, m->hold) : !is_hold_of(state, client, m->hold)) {
+        return false;
+    }
+    if (m->slot >= BTI_REPLIES) return false;
+    bti_chore_begin(state, client, m, task, wakes);
+    return true;
+}
+
+static bool release(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (!is_hold_of(state, client, m->hold)) return false;
+    if (is_fresh(state, client, m->hold)) use_stock(state, client);
+    bti_hold_free(state, m->hold, wakes);
+    return true;
+}
+
+static bool serve(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    switch ((bti_message_kind)m->kind) {
+    case BTI_SAYS_DONE: return done(state, client, m, wakes);
+    case BTI_SAYS_RELEASE: return release(state, client, m, wakes);
+    case BTI_SAYS_SUBMIT: return submit(state, client, m, wakes);
+    case BTI_SAYS_PUT: return put(state, client, m, wakes);
+    case BTI_SAYS_MADE: return made(state, client, m, wakes);
+    case BTI_ASKS_STOCK:
+        fill_stock(state, client);
+        bti_mail_reply(client, m->slot, client->stock_left ? BT_OK : BT_RESOURCE_EXHAUSTED, NULL, "too many references",
+                       wakes);
+        return true;
+    case BTI_ASKS_ROOM:
+    case BTI_ASKS_PIN:
+    case BTI_ASKS_PIN_TASK: return chore(state, client, m, wakes);
+    case BTI_ASKS_WAIT:
+    case BTI_ASKS_WAIT_MORE: return wait(state, client, m, wakes);
+    case BTI_ASKS_WAIT_END: return wait_end(state, client, m, wakes);
+    case BTI_ASKS_CANCEL: return cancel(state, client, m, wakes);
+    case BTI_ASKS_HOLD: return hold_object(state, client, m, wakes);
+    case BTI_ASKS_ACTOR: return find_actor(state, client, m, wakes);
+    case BTI_ASKS_KILL: return kill_actor(state, client, m, wakes);
+    case BTI_ASKS_GROUP: return group(state, client, m, wakes);
+    }
+    return false;
+}
+
+void bti_serve_client(bti_state *state, bti_client *client, bti_wakes *wakes) {
+    const bti_message *message;
+    bool sane = true, any = false;
+    if (!client->mail || client->kill) return;
+    while (sane && (message = bti_mail_next(state, client, &sane)) != NULL) {
+        any = true;
+        sane = serve(state, client, message, wakes);
+        BTI_SET(state->arena, state->progress, state->progress + 1);
+        bti_arena_commit(state->arena);
+        if (client->kill) break;
+    }
+    if (!sane) {
+        BTI_SET(state->arena, client->kill, true);
+        BTI_SET(state->arena, client->insane, true);
+        wakes->nest = true;
+    }
+    if (any && atomic_exchange(&client->mail->wants_room, 0)) bti_wake_word_later(wakes, &client->mail->read);
+}
+
+bool bti_has_messages(const bti_state *state) {
+    for (int i = 0; i < BTI_MOST_CLIENTS / 64 / 64; i++)
+        if (atomic_load(&state->bells->any[i])) return true;
+    return false;
+}
+
+static void serve_word(bti_state *state, uint32_t word, bti_wakes *wakes) {
+    const bti_records *clients = &state->arena->records[BTI_CLIENTS];
+    uint64_t bits = atomic_exchange(&state->bells->ready[word], 0);
+    for (; bits; bits &= bits - 1) {
+        uint32_t index = word * 64 + (uint32_t)__builtin_ctzll(bits);
+        if (index >= clients->used) continue;
+        bti_client *client = (bti_client *)(void *)(clients->first + index * clients->bytes);
+        if (client->state != BTI_CLIENT_ENDED) bti_serve_client(state, client, wakes);
+    }
+}
+
+void bti_serve(bti_state *state, bti_wakes *wakes) {
+    bool any = false;
+    for (uint32_t i = 0; i < BTI_MOST_CLIENTS / 64 / 64; i++) {
+        uint64_t bits = atomic_load(&state->bells->any[i]) ? atomic_exchange(&state->bells->any[i], 0) : 0;
+        for (; bits; bits &= bits - 1, any = true) serve_word(state, i * 64 + (uint32_t)__builtin_ctzll(bits), wakes);
+    }
+    if (any) bti_dispatch(state, wakes);
+}
+
+void bti_serve_all(bti_state *state, bti_wakes *wakes) {
+    for (bti_client *next, *c = state->clients; c; c = next) {
+        next = c->next;
+        bti_serve_client(state, c, wakes);
+    }
+    bti_dispatch(state, wakes);
+}

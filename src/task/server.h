@@ -1,0 +1,16 @@
+/* What schedulers do with the messages of workers. All with the lock. */
+#ifndef BTI_TASK_SERVER_H
+#define BTI_TASK_SERVER_H
+
+#include "task/mailbox.h"
+
+/* Reads the mailboxes that have something, and does it. */
+void bti_serve(bti_state *state, bti_wakes *wakes);
+/* Has one something? Without the lock too. */
+bool bti_has_messages(const bti_state *state);
+/* All of them: a bell may have been lost. */
+void bti_serve_all(bti_state *state, bti_wakes *wakes);
+/* One. */
+void bti_serve_client(bti_state *state, bti_client *client, bti_wakes *wakes);
+
+#endif

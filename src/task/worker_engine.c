@@ -1,0 +1,267 @@
+#include "task/worker_engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cores.h"
+#include "task/local.h"
+#include "task/mailbox.h"
+#include "task/options.h"
+#include "task/order.h"
+#include "task/peers.h"
+#include "task/store.h"
+#include "task/value.h"
+
+static bti_state *state_now(void) { return bti_process_now.state; }
+static bti_client *me(void) { return bti_process_now.me; }
+
+static void say(bti_message *head, const void *bytes) { bti_mail_send(state_now(), me(), head, bytes); }
+static bti_answer ask(bti_message *head, const void *bytes) { return bti_mail_ask(state_now(), me(), head, bytes); }
+
+/* --- memory --------------------------------------------------------------------------------------------------------------- */
+
+enum { PAGE = 4096 };
+
+static bt_status allow(void *from, uint64_t bytes, int how) {
+    uintptr_t begin = (uintptr_t)from / PAGE * PAGE, end = ((uintptr_t)from + bytes + PAGE - 1) / PAGE * PAGE;
+    if (mprotect((void *)begin, end - begin, how) == 0) return BT_OK;
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "the memory of the runtime cannot be protected (mprotect)");
+}
+
+bt_status bti_worker_protect(bti_state *state, bti_client *client) {
+    BTI_TRY(allow(state->arena, state->arena->bytes, PROT_READ));
+    BTI_TRY(allow(state->bells, sizeof *state->bells, PROT_READ | PROT_WRITE));
+    return allow(client->mail, sizeof *client->mail, PROT_READ | PROT_WRITE);
+}
+
+void bti_worker_seal(char *room, uint64_t bytes) { (void)allow(room, bytes, PROT_READ); }
+
+/* Less goes with a message, and is copied. The store may be passed by little: not when it is nearly full. */
+bool bti_worker_goes_along(const bti_state *state, uint64_t bytes) {
+    uint64_t used = *(volatile const uint64_t *)&state->store_used;
+    return bytes <= sizeof((bti_object *)0)->small ||
+           (bytes < BTI_PAGED_BYTES / 2 && used + bytes < state->store_limit - state->store_limit / 16);
+}
+
+static bt_status room_for(bti_message *m, uint64_t bytes, char **room) {
+    m->kind = BTI_ASKS_ROOM;
+    m->count = bytes < BTI_PAGED_BYTES ? BTI_PAGED_BYTES : bytes; /* pages of its own */
+    bti_answer answer = ask(m, NULL);
+    if (answer.status != BT_OK) return answer.status;
+    *room = answer.value;
+    return allow(*room, bytes, PROT_READ | PROT_WRITE);
+}
+
+bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room) {
+    bti_message m = {.number = number};
+    return room_for(&m, bytes, room);
+}
+
+bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task) {
+    bti_object *stored[BTI_MOST_STORED];
+    if (task->pinned || !bti_task_stored(task, stored)) return BT_OK;
+    bti_message m = {.kind = BTI_ASKS_PIN_TASK, .number = number};
+    return ask(&m, NULL).status;
+}
+
+/* --- references without asking ---------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t stock_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `used`; a request may be made under it */
+static uint32_t used;
+
+static bti_hold *from_stock(void) {
+    bti_mailbox *mail = me()->mail;
+    bti_hold *hold = NULL;
+    pthread_mutex_lock(&stock_lock);
+    bti_message m = {.kind = BTI_ASKS_STOCK};
+    if (atomic_load(&mail->stocked) != used || ask(&m, NULL).status == BT_OK) hold = mail->stock[used++ % BTI_STOCK];
+    pthread_mutex_unlock(&stock_lock);
+    return hold;
+}
+
+void bti_worker_release(bti_hold *hold) {
+    bti_message m = {.kind = BTI_SAYS_RELEASE, .hold = hold};
+    say(&m, NULL);
+}
+static void release(void *held) { bti_worker_release(held); }
+
+bti_hold *bti_worker_hold(bti_object *object, bool pinned) {
+    bti_message m = {.kind = BTI_ASKS_HOLD, .length = sizeof object, .count = pinned};
+    bti_answer answer = ask(&m, &object);
+    return answer.status == BT_OK ? answer.value : NULL;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------------ */
+
+static bt_status fill(bti_hold *hold, const bt_item_value *values, int count, uint64_t bytes) {
+    char small[BTI_PAGED_BYTES / 2], *room = small;
+    bti_message m = {.kind = BTI_SAYS_PUT, .hold = hold, .length = bytes};
+    bool along = bti_worker_goes_along(state_now(), bytes);
+    if (!along) {
+        bti_message asks = {.hold = hold};
+        BTI_TRY(room_for(&asks, bytes, &room));
+        m = (bti_message){.kind = BTI_SAYS_MADE, .hold = hold};
+    }
+    bt_status status = bti_pack(values, count, room);
+    if (!along) bti_worker_seal(room, bytes);
+    if (status == BT_OK) say(&m, small);
+    return status;
+}
+
+bti_hold *bti_worker_pack(const bt_item_value *values, int count, uint64_t bytes) {
+    bti_hold *hold = from_stock();
+    if (!hold || fill(hold, values, count, bytes) == BT_OK) return hold;
+    release(hold);
+    return NULL;
+}
+
+static void *put(const bt_item_value *value) { return bti_worker_pack(value, 1, bti_pack_bytes(value, 1)); }
+
+static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, void *out) {
+    bti_object *object = hold->object;
+    if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
+    if (type == BT_NOTHING) return BT_OK;
+    bool stays =
+        type == BT_TEXT_VALUE || type == BT_BYTES; /* read where they stand, as long as the reference is held */
+    bti_hold *reading = NULL;
+    if (object->bytes > sizeof object->small) {
+        bti_message m = {.kind = BTI_ASKS_PIN, .hold = hold, .count = !stays};
+        bti_answer answer = ask(&m, NULL);
+        if (answer.status != BT_OK) return answer.status;
+        reading = answer.value;
+    }
+    const char *packed = bti_object_value(object);
+    bt_status status = BT_OK;
+    if (!packed || !bti_packed_is_whole(packed, object->bytes))
+        status = bti_fail(BT_INTERNAL, "the value of this reference is damaged");
+    bti_unpacked_value value = bti_unpack(status == BT_OK ? packed : NULL, 0);
+    if (status == BT_OK) status = bti_value_to(&value, object, type, bytes, out, NULL, 0);
+    if (reading && !stays) release(reading);
+    return status;
+}
+
+/* --- waiting ----------------------------------------------------------------------------------------------------------------- */
+
+static bool is_done(void *held) { return atomic_load(&bti_held_object(held)->state) != BTI_OBJECT_PENDING; }
+
+static void begin_wait(bti_message *m, void *const *held, int count) {
+    enum { AT_ONCE = (BTI_MESSAGE_MOST - sizeof(bti_message)) / sizeof(void *) };
+    m->slot = bti_mail_slot(me());
+    for (int from = 0;; from += AT_ONCE) {
+        bool last = count - from <= (int)AT_ONCE;
+        m->kind = last ? BTI_ASKS_WAIT : BTI_ASKS_WAIT_MORE;
+        m->length = (uint64_t)(last ? count - from : (int)AT_ONCE) * sizeof *held;
+        say(m, held + from);
+        if (last) return;
+    }
+}
+
+static bt_status wait_for(void *const *held, int count, int wanted, double seconds) {
+    uint64_t until = bti_until_ns(seconds);
+    int missing = wanted;
+    for (int i = 0; i < count && missing > 0; i++) missing -= is_done(held[i]);
+    if (missing <= 0) return BT_OK;
+    bti_message m = {.count = (uint64_t)wanted, .number = until != 0};
+    begin_wait(&m, held, count);
+    if (!bti_mail_sleep(me(), m.slot, until)) {
+        bti_message end = {.kind = BTI_ASKS_WAIT_END, .slot = m.slot};
+        say(&end, NULL);
+        bti_mail_sleep(me(), m.slot, 0);
+    }
+    return bti_mail_end(me(), m.slot).status;
+}
+
+static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
+    if (!is_done(held)) BTI_TRY(wait_for(&held, 1, 1, seconds));
+    *done = is_done(held);
+    return *done ? read_value(held, type, bytes, out) : BT_OK;
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------------------------- */
+
+enum { MOST_ARGUMENTS = BTI_MESSAGE_MOST - sizeof(bti_message) - sizeof(bti_order) - 16 };
+
+static void *submit(const bti_call *asked) {
+    struct {
+        bti_order order;
+        char arguments[MOST_ARGUMENTS];
+    } whole;
+    bool makes_actor = asked->kind == BTI_CALL_ACTOR;
+    bti_hold *result = NULL;
+    if (asked->kind == BTI_CALL_METHOD && bti_local_actor_status(asked->actor) != BT_OK) return NULL;
+    if (bti_order_of(state_now(), asked, &whole.order, whole.arguments, sizeof whole.arguments) != BT_OK) return NULL;
+    bti_message m = {.kind = BTI_SAYS_SUBMIT,
+                     .slot = BTI_NO_REPLY,
+                     .length = sizeof whole.order + (whole.order.pack ? 0 : whole.order.bytes)};
+    if (makes_actor) return ask(&m, &whole).value;
+    if (!(result = from_stock())) return NULL;
+    m.hold = result;
+    say(&m, &whole);
+    return result;
+}
+
+static bt_status cancel(void *held, bool force) {
+    bti_message m = {.kind = BTI_ASKS_CANCEL, .hold = held, .count = force};
+    return ask(&m, NULL).status;
+}
+
+static void *actor_find(const char *name) {
+    bti_message m = {.kind = BTI_ASKS_ACTOR, .length = strlen(name) + 1};
+    if (m.length > 64) return (void)bti_fail(BT_NOT_FOUND, "there is no actor \"%s\"", name), NULL;
+    return ask(&m, name).value;
+}
+
+static bt_status actor_kill(void *held) {
+    bti_message m = {.kind = BTI_ASKS_KILL, .hold = held};
+    return ask(&m, NULL).status;
+}
+
+static void *group(const bt_task_options *bundles, int count) {
+    bti_supply supplies[BTI_MOST_BUNDLES] = {0};
+    bti_amounts amounts[BTI_MOST_BUNDLES];
+    if (bti_group_read(state_now(), bundles, count, supplies) != BT_OK) return NULL;
+    for (int i = 0; i < count; i++) amounts[i] = supplies[i].total;
+    bti_message m = {.kind = BTI_ASKS_GROUP, .count = (uint64_t)count, .length = (uint64_t)count * sizeof *amounts};
+    return ask(&m, amounts).value;
+}
+
+/* --- the rest ---------------------------------------------------------------------------------------------------------------- */
+
+static bt_status start(const bt_runtime_options *options) {
+    (void)options;
+    return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_init: this is a worker of a runtime");
+}
+
+static bt_status stop(void) {
+    return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: a worker cannot end the runtime; the program does");
+}
+
+static void close_none(void) {}
+
+static char *text(bool json) { return bti_peer_text(state_now()->program->pid, json ? "json" : "text"); }
+
+static bt_status timeline(const char *path) { return bt_runtimes_timeline(state_now()->program->pid, path); }
+
+const bti_engine bti_engine_worker = {
+    .name = "worker",
+    .start = start,
+    .stop = stop,
+    .close = close_none,
+    .submit = submit,
+    .put = put,
+    .get = get,
+    .wait = wait_for,
+    .is_done = is_done,
+    .cancel = cancel,
+    .release = release,
+    .actor_status = bti_local_actor_status,
+    .actor_find = actor_find,
+    .actor_kill = actor_kill,
+    .group = group,
+    .resource = bti_local_resource,
+    .text = text,
+    .timeline = timeline,
+};

@@ -1,0 +1,27 @@
+/* The worker's side of the runtime: the engine that its functions call, which speaks by the mailbox (mailbox.h). */
+#ifndef BTI_TASK_WORKER_ENGINE_H
+#define BTI_TASK_WORKER_ENGINE_H
+
+#include "task/engine.h"
+#include "task/process.h"
+
+extern const bti_engine bti_engine_worker;
+
+/* From here on this process writes only into its mailbox, and into room that it is granted. */
+bt_status bti_worker_protect(bti_state *state, bti_client *me);
+
+/* A value of so many bytes goes with a message, and is copied; else it is written where it stays. */
+bool bti_worker_goes_along(const bti_state *state, uint64_t bytes);
+/* The arguments of call `number` are in memory, and stay there. */
+bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task);
+/* Room in the store for the result of call `number`; *opened is what bti_worker_close takes. */
+bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room);
+/* A room was filled: it is read-only again. */
+void bti_worker_seal(char *room, uint64_t bytes);
+/* The list as a value in the store; NULL with the cause in the error record. */
+bti_hold *bti_worker_pack(const bt_item_value *values, int count, uint64_t bytes);
+/* A hold of an object that is an argument, or that a value refers to; with `pinned`, its value stays in memory. NULL with the cause. */
+bti_hold *bti_worker_hold(bti_object *object, bool pinned);
+void bti_worker_release(bti_hold *hold);
+
+#endif
