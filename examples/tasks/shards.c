@@ -63,7 +63,7 @@ static bt_status average(bt_task *task) {
     }
     return bt_return(task, bt_div(sum, bt_num(count)));
 }
-BT_REMOTE(average);
+BT_REMOTE(average, .num_gpus = 0); // on the CPU: the GPUs are the trainers'
 
 int main(void) {
     if (bt_runtime_init(.num_cpus = 2, .num_gpus = WORKERS) != BT_OK) return puts(bt_error_text()), 1;

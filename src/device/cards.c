@@ -123,19 +123,20 @@ bool bti_cards_tell(void) {
     return tell;
 }
 
-bt_status bti_cards_held(int pid, bool *held) {
+bt_status bti_cards_users(int *pids, int capacity, int *count) {
     static card cards[BTI_MAX_DEVICES];
     static bt_device_process processes[MOST_PROCESSES];
-    static int count = -1;
+    static int card_count = -1;
     bti_str reason = {0};
-    *held = false;
-    if (count < 0) count = find_cards(cards, &reason);
+    *count = 0;
+    if (card_count < 0) card_count = find_cards(cards, &reason);
     bti_str_free(&reason);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < card_count; i++) {
         int listed;
         if (!cards[i].driver->processes) return bti_fail(BT_UNIMPLEMENTED, "%s does not tell", cards[i].driver->name);
         BTI_TRY(cards[i].driver->processes(cards[i].ordinal, processes, MOST_PROCESSES, &listed));
-        for (int p = 0; p < listed && p < MOST_PROCESSES; p++) *held |= processes[p].pid == pid;
+        for (int p = 0; p < listed && p < MOST_PROCESSES && *count < capacity; p++)
+            pids[(*count)++] = (int)processes[p].pid;
     }
     return BT_OK;
 }

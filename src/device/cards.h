@@ -30,7 +30,8 @@ bool bti_cards_likely(void);
 /* A look at settings and files: whether anybody might tell which processes hold memory of them. */
 bool bti_cards_tell(void);
 
-/* Whether a process holds memory of one that the mask shows; opens libraries. UNIMPLEMENTED when that cannot be told. */
-bt_status bti_cards_held(int pid, bool *held);
+/* Which processes hold memory of those that the mask shows, some perhaps several times: up to `capacity`; opens libraries. UNIMPLEMENTED when
+ * that cannot be told. */
+bt_status bti_cards_users(int *pids, int capacity, int *count);
 
 #endif

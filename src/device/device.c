@@ -67,6 +67,10 @@ static bt_status open_traced(bt_device *device) {
     return status;
 }
 
+static void (*_Atomic opened_hook)(int device);
+
+void bti_device_set_opened(void (*opened)(int device)) { atomic_store(&opened_hook, opened); }
+
 bt_status bti_device_open(int id) {
     BTI_TRY(bti_device_check_fork());
     bt_device *device = bti_registry_at(id);
@@ -75,13 +79,16 @@ bt_status bti_device_open(int id) {
     device = bti_registry_at(id);
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "there is no device number %d", id);
     BTI_NO_CANCEL;
+    bool opens = false;
     pthread_mutex_lock(&device->lock);
     bt_status status = BT_OK;
     if (atomic_load(&device->retired))
         status = bti_fail(BT_FAILED_PRECONDITION, "%s was replaced by a simulated device", device->name);
     else if (!atomic_load(&device->opened))
-        status = open_traced(device);
+        status = open_traced(device), opens = true;
     pthread_mutex_unlock(&device->lock);
+    void (*opened)(int device) = atomic_load(&opened_hook);
+    if (opens && opened && status == BT_OK) opened(id);
     return status;
 }
 

@@ -30,6 +30,8 @@ bt_status bti_device_canonical(const char *name, char **long_name);
 
 /* Opens the device at first use (every call below does so itself). UNAVAILABLE in a forked child. */
 bt_status bti_device_open(int id);
+/* Called each time that a device has been opened, by the thread that opened it. */
+void bti_device_set_opened(void (*opened)(int device));
 
 /* --- memory ---------------------------------------------------------------------------------------------------------
  * Blocks come from a caching pool per device. The pool never waits and knows no queues: a freed block carries the number

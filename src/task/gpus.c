@@ -183,6 +183,7 @@ const bti_task_record *bti_gpus_holder(const bti_client *client) {
 void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
     char list[BTI_MOST_GPUS * BTI_GPU_NAME] = "";
     size_t length = 0;
+    bti_gpus_mind(state, task);
     if (!task->gpus && !task->hides_gpus) return;
     for (int g = 0; g < state->gpu_count; g++)
         if (task->gpus >> g & 1)

@@ -2,6 +2,7 @@
  * process one more is forked that asks the driver until it is. */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +35,37 @@ static void behave(const bti_state *state) {
     signal(SIGALRM, SIG_DFL);
 }
 
+enum { MOST_USERS = 512, MOST_TOLD = 64 };
+
+/* Workers that were told of, once each; shared with the processes that look. */
+static struct told { int32_t count, pids[MOST_TOLD]; } * told;
+
+static void make_told(void) {
+    if (told) return;
+    void *memory = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) told = memory;
+}
+
+static void warn_once(const bti_state *state, const bti_task_record *task, int holder, int user) {
+    if (!told || told->count >= MOST_TOLD) return;
+    for (int i = 0; i < told->count; i++)
+        if (told->pids[i] == user) return;
+    if (bti_gpus_warn_of_user(state, task, holder, user)) told->pids[told->count++] = user;
+}
+
+/* Whether the process holds memory of its GPUs; false also where that cannot be told. */
+static bool is_held(const bti_state *state, const bti_task_record *task, int pid) {
+    static int users[MOST_USERS];
+    int count;
+    bool held = false;
+    if (bti_cards_users(users, MOST_USERS, &count) != BT_OK) return false;
+    for (int i = 0; i < count; i++) {
+        held |= users[i] == pid;
+        warn_once(state, task, pid, users[i]);
+    }
+    return held;
+}
+
 static _Noreturn void look(const bti_state *state, const bti_task_record *task, int pid) {
     double seconds = bti_flag_float(BTI_FLAG_gpu_free_seconds);
     uint64_t until = bti_now_ns() + (uint64_t)(seconds * 1e9);
@@ -42,7 +74,7 @@ static _Noreturn void look(const bti_state *state, const bti_task_record *task, 
     behave(state);
     bti_gpus_show(state, task);
     alarm((unsigned)seconds + 2); /* of a driver that does not answer */
-    while (bti_cards_held(pid, &held) == BT_OK && held && bti_now_ns() < until) {
+    while ((held = is_held(state, task, pid)) && bti_now_ns() < until) {
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;
     }
@@ -65,6 +97,7 @@ bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_g
     if (!state->gpus_told || !client->pid) return false;
     const bti_task_record *task = bti_gpus_holder(client);
     if (!task || !task->gpus) return false;
+    make_told();
     watcher *w = bti_calloc(1, sizeof *w);
     if (!w || !(w->why = bti_strdup(why)) || (w->pid = fork()) < 0) return drop(w), false;
     if (!w->pid) look(state, task, client->pid);
