@@ -73,6 +73,8 @@ typedef struct bt_runtime_options {
     const char *engine BTI_INITIALLY(NULL);        /* ["local"] */
     double gpu_wait_seconds BTI_INITIALLY(0); /* how long to wait for GPUs that other programs hold [0: not at all];
                                                        below 0: without limit */
+    bool prefix_output BTI_INITIALLY(false); /* [false; the flag prefix_output] each line that workers write begins with
+                                                the function and the process: "(square pid=1234) " */
 } bt_runtime_options;
 
 /* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must

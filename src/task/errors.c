@@ -7,27 +7,26 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "task/output.h"
 
-enum { TAIL = 2048, ROOM = 65536, AT_ONCE = 4096, LONGEST_REST = 1 << 20 };
-
-struct bti_errors {
-    uv_poll_t poll;
-    int file;
-    bool over; /* nothing more comes */
-    size_t length;
-    char tail[TAIL + 1];
-    bti_errors *next, *before;
+enum {
+    TAIL = 2048,
+    ROOM = 65536,
+    AT_ONCE = 4096,
+    LONGEST_REST = 1 << 20,
+    LINE = 8192,
+    LONGEST_NAME = 160,
+    STILL_SECONDS = 1,
+    END_SECONDS = 10
 };
 
-static uv_loop_t *loop;
-static bti_errors *all;
-
-/* --- to the program's ------------------------------------------------------------------------------------------------- */
-
-static struct {
+/* The program's standard output or error. */
+typedef struct sink {
+    const char *name;
     int file;      /* where to write */
     bool own;      /* opened here: it never blocks */
     bool socket;   /* can be told not to block */
@@ -37,23 +36,57 @@ static struct {
     uint64_t dropped; /* bytes that had no room to wait */
     uint64_t pause_ms;
     uv_timer_t again;
-} out;
+} sink;
+
+/* One pipe of a worker. */
+typedef struct stream {
+    uv_poll_t poll;
+    int file;  /* -1: there is none */
+    bool over; /* nothing more comes */
+    sink *to;
+    bti_errors *of;
+    char *held; /* the line that has not ended, of LINE bytes; NULL: lines get no prefix */
+    size_t held_length;
+    char name[LONGEST_NAME];
+} stream;
+
+struct bti_errors {
+    stream output, errors;
+    int open; /* polls that are not closed */
+    size_t length;
+    char tail[TAIL + 1];
+    bti_errors *next, *before;
+};
+
+static uv_loop_t *loop;
+static bti_errors *all;
+static bool prefixes;
+static sink output = {.name = "output"}, errors = {.name = "error"};
+
+static void each_stream(const sink *to, void (*fn)(stream *s)) {
+    for (bti_errors *e = all; e; e = e->next) {
+        if (e->output.file >= 0 && (!to || e->output.to == to)) fn(&e->output);
+        if (e->errors.file >= 0 && (!to || e->errors.to == to)) fn(&e->errors);
+    }
+}
+
+/* --- to the program's ------------------------------------------------------------------------------------------------- */
 
 /* As much as it takes now; -1 with EAGAIN: nothing. */
-static ssize_t put(const char *text, size_t length) {
-    if (out.socket) return send(out.file, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (out.can_wait && !out.own) {
-        struct pollfd room = {.fd = out.file, .events = POLLOUT};
+static ssize_t put(const sink *to, const char *text, size_t length) {
+    if (to->socket) return send(to->file, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (to->can_wait && !to->own) {
+        struct pollfd room = {.fd = to->file, .events = POLLOUT};
         if (poll(&room, 1, 0) <= 0) return errno = EAGAIN, -1;
         if (length > AT_ONCE) length = AT_ONCE;
     }
-    return write(out.file, text, length);
+    return write(to->file, text, length);
 }
 
 /* What is left; 0 as well when nobody can read it any more. */
-static size_t put_all(const char **text, size_t length) {
+static size_t put_all(const sink *to, const char **text, size_t length) {
     while (length) {
-        ssize_t done = put(*text, length);
+        ssize_t done = put(to, *text, length);
         if (done < 0 && errno == EINTR) continue;
         if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return length;
         if (done <= 0) return 0;
@@ -63,48 +96,65 @@ static size_t put_all(const char **text, size_t length) {
     return 0;
 }
 
-static void watch(bti_errors *errors);
+/* Writes what waits; false: nothing of it was taken. */
+static bool put_waiting(sink *to) {
+    const char *text = to->waiting;
+    size_t before = to->length, left = put_all(to, &text, before);
+    memmove(to->waiting, text, left);
+    to->length = left;
+    if (!left && to->dropped) {
+        to->length = (size_t)snprintf(to->waiting, ROOM, "\n[%llu bytes of workers' standard %s were dropped]\n",
+                                      (unsigned long long)to->dropped, to->name);
+        to->dropped = 0;
+    }
+    return left < before;
+}
+
+static void resume(stream *s);
 
 static void write_again(uv_timer_t *timer) {
-    const char *text = out.waiting;
-    size_t left = put_all(&text, out.length);
-    memmove(out.waiting, text, left);
-    out.pause_ms = left < out.length ? 1 : out.pause_ms < 50 ? out.pause_ms * 2 : 50;
-    out.length = left;
-    if (!left && out.dropped) {
-        out.length = (size_t)snprintf(out.waiting, ROOM, "\n[%llu bytes of workers' standard error were dropped]\n",
-                                      (unsigned long long)out.dropped);
-        out.dropped = 0;
-    }
-    if (out.length) {
-        uv_timer_start(timer, write_again, out.pause_ms, 0);
-        return;
-    }
-    for (bti_errors *e = all; e; e = e->next) watch(e);
+    sink *to = timer->data;
+    to->pause_ms = put_waiting(to) ? 1 : to->pause_ms < 50 ? to->pause_ms * 2 : 50;
+    if (to->length)
+        uv_timer_start(timer, write_again, to->pause_ms, 0);
+    else
+        each_stream(to, resume);
 }
 
-static void pass_on(const char *text, size_t length) {
-    bool waits = out.length > 0;
-    if (!waits) length = put_all(&text, length);
-    size_t room = ROOM - out.length, kept = length < room ? length : room;
-    memcpy(out.waiting + out.length, text, kept);
-    out.length += kept;
-    out.dropped += length - kept;
-    if (waits || !out.length) return;
-    for (bti_errors *e = all; e; e = e->next) uv_poll_stop(&e->poll);
-    out.pause_ms = 1;
-    uv_timer_start(&out.again, write_again, 1, 0);
+static void stop(stream *s) { uv_poll_stop(&s->poll); }
+
+static void pass_on(sink *to, const char *text, size_t length) {
+    bool waits = to->length > 0;
+    if (!waits) length = put_all(to, &text, length);
+    size_t room = ROOM - to->length, kept = length < room ? length : room;
+    memcpy(to->waiting + to->length, text, kept);
+    to->length += kept;
+    to->dropped += length - kept;
+    if (waits || !to->length) return;
+    each_stream(to, stop);
+    to->pause_ms = 1;
+    uv_timer_start(&to->again, write_again, 1, 0);
 }
 
-bool bti_errors_begin(uv_loop_t *of) {
+static bool begin(sink *to, int standard) {
     struct stat kind = {0};
+    char path[32];
+    to->file = standard;
+    to->again.data = to;
+    if (fstat(standard, &kind) == 0) to->can_wait = S_ISFIFO(kind.st_mode) || S_ISCHR(kind.st_mode);
+    to->socket = S_ISSOCK(kind.st_mode);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", standard);
+    int own = to->can_wait ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    if (own >= 0) to->file = own, to->own = true; /* the flag is not that of the program's */
+    if (uv_timer_init(loop, &to->again) != 0) return false;
+    to->again.data = to;
+    return true;
+}
+
+bool bti_errors_begin(uv_loop_t *of, bool with_prefixes) {
     loop = of;
-    out.file = STDERR_FILENO;
-    if (fstat(STDERR_FILENO, &kind) == 0) out.can_wait = S_ISFIFO(kind.st_mode) || S_ISCHR(kind.st_mode);
-    out.socket = S_ISSOCK(kind.st_mode);
-    int own = out.can_wait ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-    if (own >= 0) out.file = own, out.own = true; /* the flag is not that of the program's */
-    return uv_timer_init(loop, &out.again) == 0;
+    prefixes = with_prefixes;
+    return begin(&errors, STDERR_FILENO) && (!prefixes || begin(&output, STDOUT_FILENO));
 }
 
 /* --- from workers ----------------------------------------------------------------------------------------------------- */
@@ -118,14 +168,63 @@ static void keep(bti_errors *e, const char *text, size_t length) {
     e->tail[e->length] = 0;
 }
 
-static ssize_t take(bti_errors *e) {
+static void pass_line(stream *s, const char *text, size_t length) {
+    static char whole[LINE + LONGEST_NAME + 8];
+    int prefix = snprintf(whole, sizeof whole, "(%s) ", s->name);
+    memcpy(whole + prefix, text, length);
+    whole[(size_t)prefix + length] = '\n';
+    pass_on(s->to, whole, (size_t)prefix + length + 1);
+    if (s != &s->of->errors) return;
+    keep(s->of, text, length);
+    keep(s->of, "\n", 1);
+}
+
+/* The last of it may be the worker's word on who writes what follows; before that may stand a line that was not ended. */
+static void take_line(stream *s, const char *text, size_t length) {
+    static const char mark[] = BTI_OUTPUT_NAME;
+    const char *at = memmem(text, length, mark, sizeof mark - 1);
+    if (!at) {
+        pass_line(s, text, length);
+        return;
+    }
+    if (at > text) pass_line(s, text, (size_t)(at - text));
+    at += sizeof mark - 1;
+    snprintf(s->name, sizeof s->name, "%.*s", (int)(text + length - at), at);
+}
+
+typedef enum taken {
+    WHILE_TAKEN, /* lines that have ended, until the program's takes no more */
+    ALL_LINES,   /* that have ended */
+    ALL          /* and what comes after the last of them */
+} taken;
+
+static void take_lines(stream *s, taken what) {
+    const size_t part = LINE - LONGEST_NAME - sizeof BTI_OUTPUT_NAME; /* a name is never taken apart */
+    size_t at = 0;
+    while (at < s->held_length && (what != WHILE_TAKEN || !s->to->length)) {
+        const char *text = s->held + at, *end = memchr(text, '\n', s->held_length - at);
+        size_t length = end ? (size_t)(end - text) : s->held_length - at;
+        if (!end && what != ALL && length <= part) break;
+        if (!end && length > part) length = part;
+        take_line(s, text, length);
+        at += length + (end != NULL);
+    }
+    s->held_length -= at;
+    memmove(s->held, s->held + at, s->held_length);
+}
+
+static ssize_t take(stream *s, taken what) {
     static char room[ROOM];
-    ssize_t length = read(e->file, room, sizeof room);
-    if (length > 0) {
-        keep(e, room, (size_t)length);
-        pass_on(room, (size_t)length);
+    char *into = s->held ? s->held + s->held_length : room;
+    ssize_t length = read(s->file, into, s->held ? LINE - s->held_length : sizeof room);
+    if (length > 0 && s->held) {
+        s->held_length += (size_t)length;
+        take_lines(s, what);
+    } else if (length > 0) {
+        keep(s->of, room, (size_t)length);
+        pass_on(s->to, room, (size_t)length);
     } else if (!length || (errno != EAGAIN && errno != EINTR)) {
-        e->over = true;
+        s->over = true;
     }
     return length;
 }
@@ -133,50 +232,80 @@ static ssize_t take(bti_errors *e) {
 static void on_text(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
-    bti_errors *e = poll->data;
-    (void)take(e);
-    if (e->over) uv_poll_stop(poll);
+    stream *s = poll->data;
+    (void)take(s, WHILE_TAKEN);
+    if (s->over) uv_poll_stop(poll);
 }
 
-static void watch(bti_errors *e) {
-    if (!e->over && !out.length) uv_poll_start(&e->poll, UV_READABLE | UV_DISCONNECT, on_text);
+static void resume(stream *s) {
+    if (s->held) take_lines(s, WHILE_TAKEN);
+    if (!s->over && !s->to->length) uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_text);
 }
 
-bti_errors *bti_errors_open(int *worker_end) {
+static bool open_stream(stream *s, bti_errors *of, sink *to, int *worker_end) {
     int ends[2];
+    s->of = of;
+    s->to = to;
+    s->poll.data = s;
+    snprintf(s->name, sizeof s->name, "worker");
+    if (prefixes && !(s->held = bti_calloc(1, LINE))) return false;
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    if (uv_poll_init(loop, &s->poll, ends[0]) != 0) return close(ends[0]), close(ends[1]), false;
+    s->file = ends[0];
+    *worker_end = ends[1];
+    of->open++;
+    return true;
+}
+
+bti_errors *bti_errors_open(bti_errors_ends *worker_ends) {
+    *worker_ends = (bti_errors_ends){-1, -1};
     bti_errors *e = bti_calloc(1, sizeof *e);
-    *worker_end = -1;
     if (!e) return NULL;
-    if (pipe2(ends, O_CLOEXEC) != 0) return bti_free(e), NULL;
-    if (uv_poll_init(loop, &e->poll, ends[0]) != 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return bti_free(e), NULL;
-    }
-    e->file = ends[0];
-    e->poll.data = e;
+    e->output.file = e->errors.file = -1;
     e->next = all;
     if (all) all->before = e;
     all = e;
-    watch(e);
-    *worker_end = ends[1];
+    if (!open_stream(&e->errors, e, &errors, &worker_ends->errors) ||
+        (prefixes && !open_stream(&e->output, e, &output, &worker_ends->output))) {
+        if (worker_ends->errors >= 0) close(worker_ends->errors);
+        *worker_ends = (bti_errors_ends){-1, -1};
+        return bti_errors_close(e), NULL;
+    }
+    resume(&e->errors);
+    if (prefixes) resume(&e->output);
     return e;
 }
 
 /* A process that outlives its worker may go on writing: not all of that is waited for. */
-void bti_errors_finish(bti_errors *e) {
+static void finish(stream *s) {
     ssize_t length;
-    for (ssize_t sum = 0; sum < LONGEST_REST && (length = take(e)) > 0;) sum += length;
-    e->over = true;
-    uv_poll_stop(&e->poll);
+    if (s->held) take_lines(s, ALL_LINES);
+    for (ssize_t sum = 0; !s->over && sum < LONGEST_REST && (length = take(s, ALL_LINES)) > 0;) sum += length;
+    if (s->held) take_lines(s, ALL);
+    s->over = true;
+    uv_poll_stop(&s->poll);
+}
+
+void bti_errors_finish(bti_errors *e) {
+    if (e->output.file >= 0) finish(&e->output);
+    finish(&e->errors);
 }
 
 const char *bti_errors_tail(const bti_errors *e) { return e->tail; }
 
 static void free_it(uv_handle_t *handle) {
-    bti_errors *e = handle->data;
-    close(e->file);
-    bti_free(e);
+    stream *s = handle->data;
+    bti_errors *e = s->of;
+    close(s->file);
+    bti_free(s->held);
+    if (!--e->open) bti_free(e);
+}
+
+static void close_stream(stream *s) {
+    if (s->file >= 0)
+        uv_close((uv_handle_t *)&s->poll, free_it);
+    else
+        bti_free(s->held);
 }
 
 void bti_errors_close(bti_errors *e) {
@@ -186,5 +315,31 @@ void bti_errors_close(bti_errors *e) {
         e->before->next = e->next;
     else
         all = e->next;
-    uv_close((uv_handle_t *)&e->poll, free_it);
+    bool none = !e->open;
+    close_stream(&e->output);
+    close_stream(&e->errors);
+    if (none) bti_free(e);
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------------- */
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void drain(sink *to, double until) {
+    double moved = seconds_now();
+    while (to->length && seconds_now() < until && seconds_now() < moved + STILL_SECONDS) {
+        struct pollfd room = {.fd = to->file, .events = POLLOUT};
+        if (poll(&room, 1, 50) > 0 && put_waiting(to)) moved = seconds_now();
+    }
+}
+
+void bti_errors_end(void) {
+    double until = seconds_now() + END_SECONDS;
+    each_stream(NULL, finish);
+    drain(&errors, until);
+    if (prefixes) drain(&output, until);
 }

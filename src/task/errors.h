@@ -1,5 +1,10 @@
-/* What workers write to their standard error: its end is kept for what is said when they die, all of it is passed on to the program's. Where
- * that takes no more, workers wait as they would if it were theirs; the nest does not. */
+/* What workers write to their standard error and, when lines get a prefix, to their standard output. The end of standard error is kept for
+ * what is said when they die; all is passed on to the program's. Where that takes no more, workers wait as they would if it were theirs;
+ * the nest does not.
+ *
+ *     prefix   "(square pid=1234) " before each line: its function, or the one that made the actor, and the process. Lines of workers are
+ *              never mixed: one is passed on when its end has come. What is longer than 8 KiB is passed on in parts, each a line of its own.
+ *              Which function it is a worker says in the same pipe, by a line that begins with BTI_OUTPUT_NAME (output.h). */
 #ifndef BTI_TASK_ERRORS_H
 #define BTI_TASK_ERRORS_H
 
@@ -9,14 +14,22 @@
 typedef struct bti_errors bti_errors;
 
 /* Before the first; false: no memory, or no files. */
-bool bti_errors_begin(uv_loop_t *loop);
+bool bti_errors_begin(uv_loop_t *loop, bool prefixes);
 
-/* Of one worker, which gets the writing end; NULL: no memory, or no files. */
-bti_errors *bti_errors_open(int *worker_end);
+/* The ends that a worker writes to; -1: it writes where the program writes. */
+typedef struct bti_errors_ends {
+    int output, errors;
+} bti_errors_ends;
+/* Of one worker, which gets the writing ends; NULL: no memory, or no files. */
+bti_errors *bti_errors_open(bti_errors_ends *worker_ends);
 /* The worker has died: what is still there. */
 void bti_errors_finish(bti_errors *errors);
-/* The last of it, as text. */
+/* The last of its standard error, as text. */
 const char *bti_errors_tail(const bti_errors *errors);
 void bti_errors_close(bti_errors *errors); /* NULL is fine */
+
+/* All workers have died, and the nest is about to end: passes on what they left, as long as somebody reads it. Blocks: for a second when
+ * nobody does, at most for ten. */
+void bti_errors_end(void);
 
 #endif

@@ -77,9 +77,10 @@ static void offer_for_memory(void) {
     close(file);
 }
 
-static _Noreturn void be_worker(bti_client *client, int errors) {
+static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     setpgid(0, 0);
-    if (errors >= 0) dup2(errors, STDERR_FILENO);
+    if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
+    if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
     bti_files_keep(state, bti_nest_worker_file());
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
     sigset_t none;
@@ -120,17 +121,19 @@ static bti_client *next_to_start(void) {
 }
 
 static void start(bti_client *client) {
-    int errors = -1, error = ENOMEM;
+    bti_errors_ends ends = {-1, -1};
+    int error = ENOMEM;
     child *c = bti_calloc(1, sizeof *c);
     pid_t pid = -1;
     if (c) {
-        *c = (child){.client = client, .errors = bti_errors_open(&errors), .next = children};
+        *c = (child){.client = client, .errors = bti_errors_open(&ends), .next = children};
         children = c;
         pid = c->pid = fork();
         error = errno;
     }
-    if (!pid) be_worker(client, errors);
-    if (errors >= 0) close(errors);
+    if (!pid) be_worker(client, ends);
+    if (ends.output >= 0) close(ends.output);
+    if (ends.errors >= 0) close(ends.errors);
     if (pid > 0) {
         client->pid = pid;
         return;
@@ -221,6 +224,7 @@ static _Noreturn void end(void) {
         kill_strays();
         usleep(1000);
     }
+    bti_errors_end();
     pthread_mutex_unlock(&state->nest_lives);
     bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
@@ -416,7 +420,7 @@ void bti_nest_run(bti_state *shared, int pipe) {
     if (pthread_mutex_lock(&state->nest_lives) != 0) _exit(1);
     setpgid(0, 0);
     leave_program(pipe);
-    if (uv_loop_init(&loop) || !bti_errors_begin(&loop) || uv_timer_init(&loop, &deadline) ||
+    if (uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) || uv_timer_init(&loop, &deadline) ||
         uv_timer_init(&loop, &regular) || watch_signals() || watch_calls() || watch_program(pipe))
         _exit(1);
     bti_listen_start(state, &loop);

@@ -4,7 +4,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static void flush(FILE *stream) {
     if (__fpending(stream) && fflush(stream) != 0 && errno == EPIPE) {
@@ -26,4 +29,26 @@ void bti_output_flush(void) {
     if (!sigismember(&pending, SIGPIPE))
         while (sigtimedwait(&broken, NULL, &(struct timespec){0}) < 0 && errno == EINTR) continue;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The pipes that the worker got; a function may have put files of its own in their places. */
+static ino_t pipes[2];
+static char named[160];
+
+static void tell(int file, ino_t *pipe, const char *text, size_t length) {
+    struct stat is;
+    if (fstat(file, &is) != 0 || !S_ISFIFO(is.st_mode)) return;
+    if (!*named) *pipe = is.st_ino; /* the first time */
+    if (is.st_ino == *pipe)
+        while (write(file, text, length) < 0 && errno == EINTR) continue;
+}
+
+void bti_output_name(const char *function) {
+    char text[sizeof BTI_OUTPUT_NAME + sizeof named + 32];
+    if (!strcmp(named, function)) return;
+    if (!*named) setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* lines come as they are printed, not when the call ends */
+    int length = snprintf(text, sizeof text, BTI_OUTPUT_NAME "%.100s pid=%d\n", function, (int)getpid());
+    tell(STDOUT_FILENO, &pipes[0], text, (size_t)length);
+    tell(STDERR_FILENO, &pipes[1], text, (size_t)length);
+    snprintf(named, sizeof named, "%s", function);
 }

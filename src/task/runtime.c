@@ -11,6 +11,7 @@
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/cores.h"
+#include "base/flags.h"
 #include "task/actor.h"
 #include "task/given.h"
 #include "task/gpus.h"
@@ -69,6 +70,7 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
     BTI_TRY(bti_arena_room(arena, (uint64_t)(BTI_MOST_CLIENTS >> halvings) * sizeof(bti_mailbox),
                            (void **)&(*state)->mailboxes));
     (*state)->started_ns = bti_now_ns();
+    (*state)->prefix_output = options->prefix_output || bti_flag_bool(BTI_FLAG_prefix_output);
     BTI_TRY(bti_queues_open(*state));
     BTI_TRY(bti_timeline_open(*state));
     BTI_TRY(bti_store_open(*state, options->store_bytes));

@@ -337,6 +337,7 @@ typedef struct bti_state {
     uint64_t dispatch_at_ns;                   /* when the nest is to dispatch; 0: never */
     bool keeps;                                /* what comes free is kept for a call or group that waited long */
     const bti_function_record *kept_for;       /* its function; NULL: a group */
+    bool prefix_output;                        /* workers' lines get a prefix (errors.h) */
 } bti_state;
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */

@@ -201,6 +201,7 @@ static void run(bti_state *state, bti_client *me, bti_task_record *record, uint3
     if (!me->actor || record->makes_actor) current = record;
     bt_error_clear();
     bt_status status = make_ready(&task);
+    if (state->prefix_output && (!me->actor || record->makes_actor)) bti_output_name(task.name);
     if (status == BT_OK) status = call(&task);
     if (!bti_process_now.state) _exit(1); /* a child that the function forked */
     bti_output_flush();
