@@ -75,6 +75,8 @@ typedef struct bt_runtime_options {
                                                        below 0: without limit */
     bool prefix_output BTI_INITIALLY(false); /* [false; the flag prefix_output] each line that workers write begins with
                                                 the function and the process: "(square pid=1234) " */
+    int max_processes BTI_INITIALLY(0); /* calls that run at once, whatever they take [64, or 4 for each CPU]; calls
+                                                      that wait inside and actors are not counted */
 } bt_runtime_options;
 
 /* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must
@@ -115,8 +117,9 @@ typedef bt_status bt_remote_function(bt_task *task);
  * without them (its size must be set) a 0 is not set. */
 typedef struct bt_task_options {
     size_t size BTI_INITIALLY(sizeof(bt_task_options));
-    bool zeros_set BTI_INITIALLY(true);            /* by the macros: a member that is 0 was set to 0 */
-    double num_cpus BTI_INITIALLY(BTI_UNSET_REAL); /* [1; an actor: 1 to be started, 0 while it lives; a bundle: 0] */
+    bool zeros_set BTI_INITIALLY(true); /* by the macros: a member that is 0 was set to 0 */
+    double num_cpus BTI_INITIALLY(
+        BTI_UNSET_REAL); /* [1; an actor: 1 to be started, 0 while it lives; a bundle: 0, and so what runs on a bundle without CPUs] */
     double num_gpus BTI_INITIALLY(BTI_UNSET_REAL); /* [none]; whole numbers, or a fraction below 1: a share of one GPU
                                                       and of its memory */
     bt_resource resources[8] BTI_INITIALLY({});    /* set when the first has a name */

@@ -84,6 +84,13 @@ static void limit_memory(bti_cgroup *group, const char *folder) {
     if (left < group->memory_free_bytes) group->memory_free_bytes = left;
 }
 
+static void limit_processes(bti_cgroup *group, const char *folder) {
+    size_t most = read_bytes(folder, "pids.max"), used = read_bytes(folder, "pids.current");
+    if (most == SIZE_MAX) return;
+    size_t left = used == SIZE_MAX ? most : used < most ? most - used : 0;
+    if (left < group->processes_left) group->processes_left = left;
+}
+
 static void walk_up(bti_cgroup *group, const char *start, const char *root,
                     void (*look)(bti_cgroup *group, const char *folder)) {
     char folder[1200];
@@ -105,8 +112,8 @@ static bool lists(const char *names, const char *name) {
 }
 
 void bti_cgroup_read(bti_cgroup *group) {
-    *group = (bti_cgroup){.memory_bytes = SIZE_MAX, .memory_free_bytes = SIZE_MAX};
-    char line[1100], root[600];
+    *group = (bti_cgroup){.memory_bytes = SIZE_MAX, .memory_free_bytes = SIZE_MAX, .processes_left = SIZE_MAX};
+    char line[1100], root[600], folder[1200];
     FILE *groups = fopen(groups_path, "re");
     while (groups && fgets(line, sizeof line, groups)) {
         line[strcspn(line, "\n")] = '\0';
@@ -123,6 +130,11 @@ void bti_cgroup_read(bti_cgroup *group) {
             snprintf(root, sizeof root, "%s%s", root_path, all ? "" : "/memory");
             snprintf(group->memory_folder, sizeof group->memory_folder, "%s%s", root, path);
             walk_up(group, group->memory_folder, root, limit_memory);
+        }
+        if (all || lists(names, "pids")) {
+            snprintf(root, sizeof root, "%s%s", root_path, all ? "" : "/pids");
+            if (snprintf(folder, sizeof folder, "%s%s", root, path) < (int)sizeof folder)
+                walk_up(group, folder, root, limit_processes);
         }
     }
     if (groups) fclose(groups);

@@ -10,6 +10,7 @@ typedef struct bti_cgroup {
     double cpus;                                /* CPUs' worth of time; 0: no limit */
     size_t memory_bytes, memory_free_bytes;     /* the limit, and what is left of the tightest; SIZE_MAX: no limit */
     char memory_file[1240];                     /* that says the limit; "" when there is none */
+    size_t processes_left;                      /* that may be started yet; SIZE_MAX: no limit */
 } bti_cgroup;
 
 /* The tightest of the limits from the process's group up to the root. Reads some files: tens of microseconds. */

@@ -14,13 +14,17 @@
 static bt_status check_amounts(const bti_state *state, const bti_call *asked, bti_order *order) {
     const bt_task_options *o = asked->options;
     const char *name = asked->entry->name;
-    BTI_TRY(bti_amounts_of(state, o, 1, &order->amounts));
-    if (!asked->group) return bti_amounts_check(state, &order->amounts, &state->machine, name, "the runtime has");
-    order->group = bti_held_object(asked->group);
-    const bti_group_record *group = order->group->group;
-    if (o->bundle < 0 || o->bundle >= group->count)
-        return bti_fail(BT_OUT_OF_RANGE, "%s: bundle %d of a group of %d", name, o->bundle, group->count);
-    return bti_amounts_check(state, &order->amounts, &group->bundles[o->bundle], name, "its bundle has");
+    const bti_supply *supply = &state->machine;
+    if (asked->group) {
+        order->group = bti_held_object(asked->group);
+        const bti_group_record *group = order->group->group;
+        if (o->bundle < 0 || o->bundle >= group->count)
+            return bti_fail(BT_OUT_OF_RANGE, "%s: bundle %d of a group of %d", name, o->bundle, group->count);
+        supply = &group->bundles[o->bundle];
+    }
+    double cpus = asked->group && !supply->total.of[0] ? 0 : 1; /* of a bundle without CPUs it takes none */
+    BTI_TRY(bti_amounts_of(state, o, cpus, &order->amounts));
+    return bti_amounts_check(state, &order->amounts, supply, name, asked->group ? "its bundle has" : "the runtime has");
 }
 
 static bt_status check_options(const bti_call *asked) {

@@ -1,8 +1,76 @@
 /* Who runs next, and where. */
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cgroup.h"
 #include "task/actor.h"
 #include "task/fair.h"
 #include "task/given.h"
 #include "task/object.h"
+#include "task/process.h"
+
+enum { FORK_AGAIN_NS = 100000000 };
+
+/* --- how many processes ---------------------------------------------------------------------------------------------- */
+
+bool bti_has_turns(const bti_state *state) { return state->busy_count < state->most_busy; }
+
+/* After a fork that failed the next try is later. */
+static bool may_start_worker(bti_state *state, bti_wakes *wakes) {
+    if (state->worker_count - state->idle_count >= state->most_workers) return false;
+    if (!state->fork_again_ns || bti_now_ns() >= state->fork_again_ns) return true;
+    bti_dispatch_at(state, state->fork_again_ns, wakes);
+    return false;
+}
+
+/* Other programs keep some of what the system allows. */
+static uint32_t most_of(uint64_t left) {
+    uint64_t most = left / 4 * 3;
+    return most < 1 ? 1 : most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
+bt_status bti_processes_limit(bti_state *state, int max_processes) {
+    enum { PER_CPU = 4, LEAST = 64, SPARE = 16 };
+    int64_t cpus = (state->machine.total.of[0] + BTI_UNIT - 1) / BTI_UNIT;
+    uint32_t records = state->arena->records[BTI_CLIENTS].most;
+    struct rlimit limit;
+    bti_cgroup group;
+    if (max_processes < 0)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: max_processes is %d; it cannot be below 0",
+                        max_processes);
+    bti_cgroup_read(&group);
+    state->most_workers = records > SPARE ? records - SPARE : records;
+    if (group.processes_left < state->most_workers) state->most_workers = most_of(group.processes_left);
+    bool is_limited = geteuid() && getrlimit(RLIMIT_NPROC, &limit) == 0;
+    if (is_limited && limit.rlim_cur < state->most_workers) state->most_workers = most_of(limit.rlim_cur);
+    int64_t most = max_processes ? max_processes : PER_CPU * cpus > LEAST ? PER_CPU * cpus : LEAST;
+    state->most_busy = most < state->most_workers ? (uint32_t)most : state->most_workers;
+    return BT_OK;
+}
+
+/* The first of them has its resources, and in an actor's worker it is the making: the methods after it go back to the actor's line. */
+static void take_back_given(bti_state *state, bti_client *worker) {
+    bti_arena *arena = state->arena;
+    bti_task_record *first = worker->task;
+    if (worker->actor) bti_given_to_line(state, worker, first);
+    (void)bti_given_revoke(state, worker);
+    bti_task_unpin(state, first);
+    bti_give_back(state, first);
+    BTI_SET(arena, first->client, NULL);
+    if (worker->actor) BTI_SET(arena, worker->actor->client, NULL);
+    BTI_SET(arena, worker->task, NULL);
+    BTI_SET(arena, worker->actor, NULL);
+    bti_queue_add(state, first);
+}
+
+void bti_worker_not_started(bti_state *state, bti_client *worker, int error, uint64_t now_ns, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    if (!state->fork_failing_ns) BTI_SET(arena, state->fork_failing_ns, now_ns);
+    BTI_SET(arena, state->fork_again_ns, now_ns + FORK_AGAIN_NS);
+    BTI_SET(arena, state->fork_errno, error);
+    if (worker->task && (!worker->actor || worker->actor->state != BTI_ACTOR_DEAD)) take_back_given(state, worker);
+    bti_client_gone(state, worker, "no worker process could be started", wakes);
+}
 
 /* --- giving ---------------------------------------------------------------------------------------------------------- */
 
@@ -53,16 +121,17 @@ static bti_client *take_idle(bti_state *state) {
 /* To an idle worker or a new one; false: there is none. */
 static bool give(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
     bti_client *worker = needs_fresh_worker(turn->queue->first) ? NULL : take_idle(state);
-    if (!worker && !(worker = new_worker(state, wakes))) return false;
+    if (!worker && (!may_start_worker(state, wakes) || !(worker = new_worker(state, wakes)))) return false;
     assign(state, turn, worker, wakes);
     return true;
 }
 
 static void give_all(bti_state *state, bti_wakes *wakes) {
+    if (!bti_has_turns(state) && !state->groups_waiting) return;
     for (bti_turn turn; bti_next_turn(state, &turn, wakes);)
         if (turn.group)
             bti_group_grant(state, &turn, wakes);
-        else if (!give(state, &turn, wakes))
+        else if (!bti_has_turns(state) || !give(state, &turn, wakes))
             return;
 }
 
@@ -81,7 +150,13 @@ void bti_dispatch(bti_state *state, bti_wakes *wakes) {
         if (state->groups) bti_groups_clean(state, wakes);
         give_all(state, wakes);
     } while ((state->groups && bti_groups_end(state)) || /* tasks that it refused were the last of theirs */
-             (state->ahead && take_back_ahead(state)));
+             (state->ahead && bti_has_turns(state) && take_back_ahead(state)));
+}
+
+void bti_dispatch_at(bti_state *state, uint64_t at_ns, bti_wakes *wakes) {
+    if (state->dispatch_at_ns && state->dispatch_at_ns <= at_ns) return;
+    BTI_SET(state->arena, state->dispatch_at_ns, at_ns);
+    wakes->nest = true;
 }
 
 uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
@@ -98,6 +173,8 @@ bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     for (bti_turn turn; bti_next_turn(state, &turn, wakes);) {
         if (turn.group) {
             bti_group_grant(state, &turn, wakes);
+        } else if (!bti_has_turns(state)) {
+            break;
         } else if (!needs_fresh_worker(turn.queue->first)) {
             assign(state, &turn, worker, wakes);
             return true;

@@ -4,7 +4,10 @@
 #include "task/queue.h"
 #include "task/waiting.h"
 
-enum { LOOKED_AT = 32 }; /* tasks and groups for which something may be kept at once */
+enum {
+    LOOKED_AT = 32, /* queues, for one that fits beside what is kept; then all that are left at once */
+    MOST_KEPT = 4   /* tasks and groups of a supply for which something is kept at once */
+};
 static const uint64_t patience_ns = 1000000000u, first_period_ns = 2000000000u;
 
 bool bti_keeps_at(uint64_t now_ns, uint64_t queued_ns, bool for_tasks, uint64_t *until_ns) {
@@ -27,7 +30,7 @@ typedef struct look {
     bti_supply open_to_all;    /* to actors and groups too */
     bti_supply to_come;        /* free once all tasks have ended that are not actors */
     bti_supply whole;          /* free once everything has ended */
-    bool keeps;
+    int keeps;
     uint32_t depth; /* of the deepest task for which it keeps */
     const bti_function_record *kept_for;
 } look;
@@ -123,7 +126,7 @@ static void keep(look *l, const wanted *w, bool from_tasks) {
 /* It does not fit now. Keeps for it, if it has waited long; false: not now. */
 static bool keep_if_long(look *l, const wanted *w, uint64_t queued_ns) {
     uint64_t until;
-    if (l->now_ns < queued_ns + patience_ns) return false;
+    if (l->keeps == MOST_KEPT || l->now_ns < queued_ns + patience_ns) return false;
     bool from_tasks = all_fit(l, w, &l->to_come, false);
     if (!from_tasks && !all_fit(l, w, &l->whole, false)) return false;
     if (!bti_keeps_at(l->now_ns, queued_ns, from_tasks, &until)) return false;
@@ -131,7 +134,8 @@ static bool keep_if_long(look *l, const wanted *w, uint64_t queued_ns) {
     if (!l->keeps) l->kept_for = w->queue ? w->queue->first->function : NULL;
     if (!l->keeps || until < l->until_ns) l->until_ns = until;
     if (w->queue && w->queue->first->depth > l->depth) l->depth = w->queue->first->depth;
-    return l->keeps = true;
+    l->keeps++;
+    return true;
 }
 
 /* --- whose turn ---------------------------------------------------------------------------------------------------------- */
@@ -220,9 +224,7 @@ static void note_kept(bti_state *state, const kept *k, bti_wakes *wakes) {
     if (state->keeps != k->from_some) BTI_SET(state->arena, state->keeps, k->from_some);
     if (!k->from_some) return;
     if (state->kept_for != k->for_function) BTI_SET(state->arena, state->kept_for, k->for_function);
-    if (state->dispatch_at_ns && state->dispatch_at_ns <= k->until_ns) return;
-    BTI_SET(state->arena, state->dispatch_at_ns, k->until_ns);
-    wakes->nest = true;
+    bti_dispatch_at(state, k->until_ns, wakes);
 }
 
 static finding first_turn(bti_state *state, bti_turn *turn, kept *k, bti_wakes *wakes) {

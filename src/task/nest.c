@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "task/chores.h"
 #include "task/deadlock.h"
 #include "task/errors.h"
@@ -112,6 +113,30 @@ static void tell_gone(bti_client *client, const char *why) {
     bti_wake(state, &wakes);
 }
 
+/* Calls wait until one can be; not for ever when there is no other whose end would help. */
+static void tell_not_started(bti_client *client, int error) {
+    static const uint64_t most_ns = 10000000000u;
+    bti_wakes wakes = {0};
+    char why[160];
+    uint64_t now = bti_now_ns(), since = state->fork_failing_ns;
+    snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
+    if (!since) bti_log("%s; calls wait until one can", why);
+    bti_arena_lock(state->arena);
+    if (since && now > since + most_ns && !children)
+        bti_client_gone(state, client, why, &wakes);
+    else
+        bti_worker_not_started(state, client, error, now, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}
+
+static void forks_again(void) {
+    bti_arena_lock(state->arena);
+    BTI_SET(state->arena, state->fork_failing_ns, 0);
+    BTI_SET(state->arena, state->fork_again_ns, 0);
+    bti_arena_unlock(state->arena);
+}
+
 static bti_client *next_to_start(void) {
     bti_arena_lock(state->arena);
     bti_client *client = state->to_start;
@@ -136,15 +161,14 @@ static void start(bti_client *client) {
     if (ends.errors >= 0) close(ends.errors);
     if (pid > 0) {
         client->pid = pid;
+        if (state->fork_failing_ns) forks_again();
         return;
     }
-    char why[160];
-    snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
     if (c) {
         children = c->next;
         drop_child(c);
     }
-    tell_gone(client, why);
+    tell_not_started(client, error);
 }
 
 static void start_all(void) {

@@ -24,6 +24,15 @@ void bti_queue_free(bti_state *state, bti_queue *queue);
 /* --- dispatch.c --- */
 /* Groups that fit get their resources; tasks that can run are given to workers: idle ones, else new ones that the nest forks. */
 void bti_dispatch(bti_state *state, bti_wakes *wakes);
+/* The nest is to dispatch at a time. */
+void bti_dispatch_at(bti_state *state, uint64_t at_ns, bti_wakes *wakes);
+/* How many calls run at once, and how many processes there are, at most: `max_processes` of bt_runtime_options, what the system allows.
+ * Before there is a second process. */
+bt_status bti_processes_limit(bti_state *state, int max_processes);
+/* Another call may run beside those that do. */
+bool bti_has_turns(const bti_state *state);
+/* In the nest: a worker's process could not be started. Its task waits again, and the worker is gone. */
+void bti_worker_not_started(bti_state *state, bti_client *worker, int error, uint64_t now_ns, bti_wakes *wakes);
 /* What the nest does now and then: dispatches when the time for it has come (fair.h). When to call it again; 0: never. */
 uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes);
 /* The next call for a worker that has none: false when none fits or the first is not for it. */

@@ -96,7 +96,7 @@ static bt_status count_resources(bti_state *state, const bt_runtime_options *opt
     for (int i = 0; i < 8 && options->resources[i].name; i++)
         BTI_TRY(add_resource(state, options->resources[i].name, options->resources[i].amount));
     supply->free = supply->total;
-    return BT_OK;
+    return bti_processes_limit(state, options->max_processes);
 }
 
 static uint64_t runtimes;

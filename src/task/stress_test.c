@@ -339,6 +339,7 @@ static bool is_clean(char *text, size_t bytes) {
         const bti_queue *q = (const bti_queue *)(const void *)(queues->first + i * queues->bytes);
         if (q->weight && (q->length || q->first || q->group)) snprintf(text, bytes, "a queue of %u", q->length);
     }
+    if (state->busy_count) snprintf(text, bytes, "%u calls are busy", state->busy_count);
     if (state->machine.waiting || state->waiting || state->groups_waiting) snprintf(text, bytes, "something waits");
     for (int r = 0; r < state->resource_count; r++)
         if (state->machine.free.of[r] != state->machine.total.of[r])

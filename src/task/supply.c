@@ -49,6 +49,7 @@ void bti_supply_set_aside(const bti_state *state, bti_supply *copy, const bti_am
 static void change(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps,
                    int sign) {
     bti_arena *arena = state->arena;
+    if (!keeps) BTI_SET(arena, state->busy_count, state->busy_count - (uint32_t)sign);
     int32_t share = sign * (amounts->of[1] < BTI_UNIT ? (int32_t)amounts->of[1] : BTI_UNIT);
     for (int r = 0; r < state->resource_count; r++) {
         int64_t amount = sign * amounts->of[r];
@@ -78,6 +79,7 @@ static void move_cpus(bti_state *state, bti_task_record *task, bool lent) {
     int64_t cpus = task->queue->amounts.of[0] * (lent ? 1 : -1);
     BTI_SET(state->arena, supply->free.of[0], supply->free.of[0] + cpus);
     if (task->makes_actor) BTI_SET(state->arena, supply->kept.of[0], supply->kept.of[0] - cpus);
+    if (!task->makes_actor) BTI_SET(state->arena, state->busy_count, state->busy_count + (lent ? -1u : 1u));
     BTI_SET(state->arena, task->cpus_lent, lent);
 }
 

@@ -39,6 +39,7 @@ static int set_up(void **unused) {
     state->machine = (bti_supply){.total.of = {4 * BTI_UNIT, 2 * BTI_UNIT},
                                   .free.of = {4 * BTI_UNIT, 3 * BTI_UNIT / 2},
                                   .gpu_free = {BTI_UNIT / 2, BTI_UNIT}};
+    state->most_busy = state->most_workers = 100;
     state->started_ns = bti_now_ns();
     state->program = bti_record_new(arena, BTI_CLIENTS);
     state->program->is_program = true;

@@ -1,6 +1,7 @@
 /* Why something waits, in words. */
 #include <stdio.h>
 
+#include "task/queue.h"
 #include "task/view.h"
 
 enum { HOLDERS = 4 }; /* that are named */
@@ -78,8 +79,23 @@ static void add_lack(words *to, const bti_view *view, const bti_supply *supply, 
     if (r == 1 && amounts->of[r] <= supply->free.of[r]) add(to, ", %d whole", whole_gpus(view, supply));
 }
 
+/* False: there is one for it. */
+static bool add_process(words *to, const bti_state *state) {
+    uint32_t workers = state->worker_count - state->idle_count;
+    if (!bti_has_turns(state))
+        add(to, "waits for a process: %u calls run, the most that may (bt_runtime_init, .max_processes)",
+            state->busy_count);
+    else if (workers >= state->most_workers)
+        add(to, "waits for a process: there are %u, the most that the system allows", workers);
+    else if (state->fork_failing_ns)
+        add(to, "waits for a process: the system starts none (%s)", strerror(state->fork_errno));
+    else
+        return false;
+    return true;
+}
+
 /* It lacks nothing. */
-static void add_turn_of(words *to, const bti_view *view) {
+static void add_place(words *to, const bti_view *view) {
     const bti_function_record *first = view->state.kept_for;
     add(to, "waits for its turn");
     if (view->state.keeps)
@@ -92,7 +108,7 @@ static void add_resources(words *to, const bti_view *view, const bti_view_task *
     if (task->group_waits) {
         add(to, "waits for its group, which has no resources yet");
     } else if (r < 0) {
-        add_turn_of(to, view);
+        if (!add_process(to, &view->state)) add_place(to, view);
     } else {
         add_lack(to, view, supply, &task->amounts, r);
         add_holders(to, view, task->from, task->supply < 0, r);
@@ -161,7 +177,7 @@ const char *bti_view_why_group(const bti_view *view, const bti_view_group *group
     if (group->has) return text;
     int r = lack(view, machine, &group->total);
     if (r < 0)
-        add_turn_of(&to, view);
+        add_place(&to, view);
     else
         add_lack(&to, view, machine, &group->total, r);
     return text;
