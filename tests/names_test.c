@@ -500,7 +500,8 @@ static const char silent[] =
     "bt_error_text "
     " bt_error_status bt_error_clear bt_set_error_handler bt_set_log_sink bt_library_count bt_primitive_count "
     " bt_operation_count bt_operation_name bt_tensors_count bt_tensors_name bt_tensors_metadata bt_resource_total "
-    " bt_resource_free bt_lease_gpus bt_lease_mask bt_get_gpu_ids bt_wait_refs bt_runtime_text bt_leases_text "
+    " bt_resource_free bt_lease_gpus bt_lease_mask bt_lease_variable bt_get_gpu_ids bt_wait_refs bt_runtime_text "
+    "bt_leases_text "
     /* what only memory can keep from succeeding, or the settings */
     " bt_sgd bt_momentum bt_adam bt_flatten_layer bt_profile_start bt_synchronize bt_check_flags bt_runtime_shutdown "
     /* inside of a task: task_test */

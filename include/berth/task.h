@@ -377,9 +377,12 @@ BT_API bt_lease *bt_lease_take(const bt_lease_options *options);
 
 /* Its GPUs as bt_get_gpu_ids numbers them: up to `capacity` into `ids`; returns how many there are. */
 BT_API int bt_lease_gpus(const bt_lease *lease, int *ids, int capacity);
-/* CUDA_VISIBLE_DEVICES for who is to see these alone: "0,2", or those entries of the mask that the program was started with. Numbers count in
- * the order of the PCI bus (CUDA_DEVICE_ORDER=PCI_BUS_ID). Owned by the lease. */
+/* The mask for a program that is to see these alone: "0,2", or those entries of the mask that this program was started with. It is the value of
+ * the variable that bt_lease_variable names. Numbers in CUDA_VISIBLE_DEVICES count in the order of the PCI bus
+ * (CUDA_DEVICE_ORDER=PCI_BUS_ID). Owned by the lease. */
 BT_API const char *bt_lease_mask(const bt_lease *lease);
+/* "CUDA_VISIBLE_DEVICES", or with AMD's GPUs "ROCR_VISIBLE_DEVICES" (docs/visibility.md). Of the library; "" for NULL. */
+BT_API const char *bt_lease_variable(const bt_lease *lease);
 
 /* Gives it back, also when children that were forked since have it open. In such a child it only closes what the child has. NULL is fine. */
 BT_API void bt_lease_release(bt_lease *lease);

@@ -72,10 +72,10 @@ static char *joined(char *const *program) {
 
 static bool set_environment(const bt_lease *lease, uint64_t share) {
     char bytes[24];
-    const char *mask = bt_lease_mask(lease);
-    bool numbers = *mask >= '0' && *mask <= '9';
+    const char *mask = bt_lease_mask(lease), *variable = bt_lease_variable(lease);
+    bool numbers = *mask >= '0' && *mask <= '9' && !strcmp(variable, "CUDA_VISIBLE_DEVICES");
     snprintf(bytes, sizeof bytes, "%" PRIu64, share);
-    return !setenv("CUDA_VISIBLE_DEVICES", mask, 1) && (!numbers || !setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1)) &&
+    return !setenv(variable, mask, 1) && (!numbers || !setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1)) &&
            (!share || cli_add_flag("gpu_memory_limit", bytes));
 }
 

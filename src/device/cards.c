@@ -93,23 +93,88 @@ static int find_cards(card *cards, bti_str *reason) {
     return found;
 }
 
+/* --- AMD's ------------------------------------------------------------------------------------------------------------ */
+
+/* As CUDA's, but for lists that mix numbers and UUIDs. */
+static int shown_by(const char *list, const char *const *uuids, int count, int *visible) {
+    int shown = 0, index;
+    if (!list) return bti_visible_devices(NULL, uuids, count, visible);
+    for (const char *at = list; shown < count; at++) {
+        char entry[64];
+        size_t length = strcspn(at, ",");
+        int printed = snprintf(entry, sizeof entry, "%.*s", (int)length, at);
+        if (printed >= (int)sizeof entry || bti_visible_devices(entry, uuids, count, &index) != 1) break;
+        visible[shown++] = index;
+        at += length;
+        if (!*at) break;
+    }
+    return shown;
+}
+
+static int visible_of_amd(const bti_amd_gpu *gpus, int count, int *visible) {
+    const char *uuids[BTI_MAX_DEVICES];
+    int within[BTI_MAX_DEVICES];
+    for (int i = 0; i < count; i++) uuids[i] = gpus[i].uuid;
+    count = shown_by(getenv("ROCR_VISIBLE_DEVICES"), uuids, count, visible);
+    bti_mask mask = bti_mask_of(BTI_AMD);
+    if (!strcmp(mask.variable, "ROCR_VISIBLE_DEVICES")) return count;
+    for (int i = 0; i < count; i++) uuids[i] = gpus[visible[i]].uuid;
+    count = shown_by(mask.list, uuids, count, within); /* it counts among those that ROCR shows */
+    for (int i = 0; i < count; i++) within[i] = visible[within[i]];
+    memcpy(visible, within, (size_t)count * sizeof *visible);
+    return count;
+}
+
+static int list_amd(bti_card *cards, int capacity) {
+    bti_amd_gpu gpus[BTI_MAX_DEVICES];
+    int visible[BTI_MAX_DEVICES], count = bti_amd_list(bti_vendor_root, gpus, BTI_MAX_DEVICES);
+    if (count > BTI_MAX_DEVICES) count = BTI_MAX_DEVICES;
+    int shown = visible_of_amd(gpus, count, visible);
+    for (int i = 0; i < shown && i < capacity; i++) {
+        const bti_amd_gpu *gpu = &gpus[visible[i]];
+        cards[i] = (bti_card){.memory_bytes = gpu->memory_bytes, .vendor = BTI_AMD};
+        if (*gpu->uuid || *gpu->place)
+            snprintf(cards[i].name, sizeof cards[i].name, "%s", *gpu->uuid ? gpu->uuid : gpu->place);
+        else
+            snprintf(cards[i].name, sizeof cards[i].name, "amd-%d", visible[i]);
+    }
+    return shown;
+}
+
+/* --- of all ------------------------------------------------------------------------------------------------------------ */
+
 bt_status bti_cards_list(bti_card *cards, int capacity, int *count, bti_str *reason) {
     static card found[BTI_MAX_DEVICES];
     *count = 0;
     BTI_TRY(bti_registry_check(0));
+    if (bti_cards_vendor() == BTI_AMD) {
+        *count = list_amd(cards, capacity);
+        return BT_OK;
+    }
     *count = find_cards(found, reason);
     for (int i = 0; i < *count && i < capacity; i++) cards[i] = found[i].told;
     return BT_OK;
 }
 
+bti_vendor bti_cards_vendor(void) {
+    bti_str reason = {0};
+    bti_sim_spec spec;
+    bool simulated, nvidia = false;
+    if (read_settings(&spec, &simulated, &reason))
+        for (int i = 0; i < DRIVER_COUNT; i++) nvidia |= simulated || is_asked(drivers[i], simulated, &reason);
+    bti_str_free(&reason);
+    if (nvidia) return BTI_NVIDIA;
+    if (bti_amd_list(bti_vendor_root, NULL, 0)) return BTI_AMD;
+    return bti_intel_find(bti_vendor_root, false) ? BTI_INTEL : BTI_UNKNOWN_VENDOR;
+}
+
 bool bti_cards_likely(void) {
     bti_str reason = {0};
     bti_sim_spec spec;
-    bool simulated, likely = false;
-    if (read_settings(&spec, &simulated, &reason) && !simulated)
-        for (int i = 0; i < DRIVER_COUNT; i++) likely |= is_asked(drivers[i], false, &reason);
+    bool simulated, read = read_settings(&spec, &simulated, &reason);
     bti_str_free(&reason);
-    return likely;
+    bti_vendor vendor = bti_cards_vendor();
+    return read && !simulated && (vendor == BTI_NVIDIA || vendor == BTI_AMD);
 }
 
 bool bti_cards_tell(void) {

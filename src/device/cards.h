@@ -1,5 +1,5 @@
-/* The GPUs that CUDA_VISIBLE_DEVICES speaks of (NVIDIA's or simulated ones, not OpenCL's), asked past the registry: by a process
- * that is made for it and ends, so that the one that wants to know has opened no library. */
+/* The GPUs that are handed to processes by a mask: NVIDIA's, or simulated ones in their place; on a machine without NVIDIA's driver AMD's. Asked
+ * past the registry, by a process that is made for it and ends, so that the one that wants to know has opened no library. */
 #ifndef BTI_DEVICE_CARDS_H
 #define BTI_DEVICE_CARDS_H
 
@@ -8,13 +8,18 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "device/vendor.h"
 
 typedef struct bti_card {
     char name
         [64]; /* of the device itself, the same in every process: its UUID, else its PCI place, else driver and number */
     uint64_t memory_bytes; /* 0: not known */
+    bti_vendor vendor;
     bool simulated;
 } bti_card;
+
+/* Whose GPUs a mask is of, by a look at settings and files. */
+bti_vendor bti_cards_vendor(void);
 
 /* Those that the mask of the environment shows, in its order: up to `capacity`, *count how many there are; opens libraries. What was tried
  * where there are none goes to `reason`. INVALID_ARGUMENT when the settings are faulty. */

@@ -16,8 +16,6 @@
 #include "device/visibility.h"
 #include "task/lease.h"
 
-static const char mask_variable[] = "CUDA_VISIBLE_DEVICES";
-
 /* --- a clean process -------------------------------------------------------------------------------------------------- */
 
 /* A library that has begun to use a GPU holds its file open; being linked to one does no harm. */
@@ -96,8 +94,24 @@ int bti_gpus_of_mask(const char *mask, int32_t *numbers, char (*names)[BTI_GPU_N
 
 /* --- counting --------------------------------------------------------------------------------------------------------- */
 
+/* AMD and Intel take numbers, UUIDs and parts of a GPU ("0.1") in one list; what is no number is told by its place. */
+static int name_entries(bti_state *state, const char *list) {
+    int count = 0;
+    for (const char *at = list; count < BTI_MOST_GPUS; at++) {
+        char *name = state->gpu_name[count];
+        size_t length = strcspn(at, ",");
+        if (!cut_entry(at, length, name) || (!isdigit((unsigned char)*name) && strncasecmp(name, "GPU-", 4))) break;
+        state->gpu_number[count] = name[strspn(name, "0123456789")] ? count : atoi(name);
+        count++;
+        at += length;
+        if (!*at) break;
+    }
+    return count;
+}
+
 /* Those that the environment shows, whether or not they are there; how many. */
 static int name_shown(bti_state *state, const char *mask) {
+    if (mask && (state->gpu_vendor == BTI_INTEL || state->gpu_vendor == BTI_AMD)) return name_entries(state, mask);
     if (mask) return bti_gpus_of_mask(mask, state->gpu_number, state->gpu_name, BTI_MOST_GPUS);
     for (int g = 0; g < BTI_MOST_GPUS; g++) {
         state->gpu_number[g] = g;
@@ -147,15 +161,15 @@ static bt_status take_leases(bti_state *state, const bti_card *cards, int there,
 
 bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
     static bti_card cards[BTI_MOST_GPUS];
-    const char *mask = getenv(mask_variable);
     if (asked < BT_DETECT || asked > BTI_MOST_GPUS)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: num_gpus is %d; it can be 0 to %d, or BT_DETECT", asked,
                         BTI_MOST_GPUS);
-    int shown = name_shown(state, mask);
+    state->gpu_vendor = (int32_t)(asked ? bti_cards_vendor() : BTI_NVIDIA);
+    bti_mask mask = bti_mask_of((bti_vendor)state->gpu_vendor);
+    int shown = name_shown(state, mask.list);
     if (asked > shown)
-        return bti_fail(BT_INVALID_ARGUMENT,
-                        "bt_runtime_init: num_gpus is %d, but CUDA_VISIBLE_DEVICES=\"%s\" shows %d", asked,
-                        bti_quote(mask).text, shown);
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: num_gpus is %d, but %s=\"%s%s\" shows %d", asked,
+                        mask.variable, mask.prefix, bti_quote(mask.list).text, shown);
     state->lease_file_count = bti_lease_find_open(state->lease_files, BTI_MOST_LEASE_FILES);
     int there = asked == BT_DETECT || (asked && bti_cards_likely()) ? find_cards(cards, shown) : 0;
     state->gpu_count = asked == BT_DETECT ? there : asked;
@@ -189,8 +203,10 @@ void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
         if (task->gpus >> g & 1)
             length +=
                 (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? "," : "", state->gpu_name[g]);
-    setenv(mask_variable, list, 1);
-    if (isdigit((unsigned char)*list)) setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* as the numbers are counted */
+    bti_mask mask = bti_mask_of((bti_vendor)state->gpu_vendor);
+    bti_mask_set(&mask, list);
+    if (state->gpu_vendor != BTI_AMD && bti_amd_list(bti_vendor_root, NULL, 0)) bti_mask_hide(BTI_AMD);
+    if (state->gpu_vendor != BTI_INTEL && bti_intel_find(bti_vendor_root, true)) bti_mask_hide(BTI_INTEL);
     int64_t amount = task->queue->amounts.of[1];
     if (task->gpus && amount < BTI_UNIT) bti_memory_share((double)amount / BTI_UNIT);
 }

@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/flags.h"
+#include "device/vendor.h"
 
 /* "2 5 6" of "2,5,6"; what stands in `names` too. */
 static void expect_mask(const char *mask, const char *numbers, const char *names) {
@@ -93,6 +95,87 @@ static void gpus_are_counted(void **state) {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
 }
 
+/* --- whose GPUs ---------------------------------------------------------------------------------------------------------- */
+
+static char root[64];
+
+static void sh(const char *line) {
+    char whole[700];
+    snprintf(whole, sizeof whole, "cd '%s' && { %s; }", root, line);
+    assert_int_equal(system(whole), 0);
+}
+
+/* What a task with these GPUs of `runtime` sees: each variable's value. */
+static const char *shown(uint64_t gpus, bool hides) {
+    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                        "ZE_AFFINITY_MASK"};
+    static char text[400];
+    int ends[2];
+    bti_queue queue = {.amounts.of[1] = BTI_UNIT};
+    bti_task_record task = {.gpus = gpus, .hides_gpus = hides, .queue = &queue};
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        bti_gpus_show(&runtime, &task);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            dprintf(ends[1], "%s[%s]", i ? " " : "", getenv(names[i]) ? getenv(names[i]) : "unset");
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t n; (n = read(ends[0], text + length, sizeof text - 1 - length)) > 0;) length += (size_t)n;
+    text[length] = '\0';
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+    return text;
+}
+
+#define NODES "sys/class/kfd/kfd/topology/nodes"
+
+static void gpus_of_each_vendor_are_shown_by_its_variable(void **state) {
+    (void)state;
+    char leases[80];
+    snprintf(root, sizeof root, "/tmp/berth-gpus-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    snprintf(leases, sizeof leases, "%s/leases", root);
+    setenv("BERTH_LEASES", leases, 1);
+    bti_vendor_root = root;
+    assert_int_equal(count("", NULL, 2), BT_OK);  /* a machine without files of a GPU */
+    if (runtime.gpu_vendor == BTI_NVIDIA) skip(); /* this machine has NVIDIA's driver */
+    assert_string_equal(shown(2, false), "[1] [unset] [1] [1]");
+    assert_string_equal(shown(0, true), "[] [unset] [unset] [unset]");
+    assert_string_equal(shown(0, false), "[unset] [unset] [unset] [unset]");
+    sh("mkdir -p dev " NODES "/0 " NODES "/1 " NODES "/2 && : > dev/kfd");
+    sh("printf 'simd_count 80\nunique_id 10\n' | tee " NODES "/0/properties > " NODES "/1/properties");
+    sh("printf 'simd_count 80\nunique_id 11\n' > " NODES "/1/properties");
+    sh("printf 'simd_count 80\nunique_id 12\n' > " NODES "/2/properties");
+    assert_int_equal(count("", NULL, BT_DETECT), BT_OK);
+    assert_int_equal(runtime.gpu_count, 3);
+    assert_string_equal(shown(6, false), "[unset] [1,2] [unset] [unset]");
+    assert_string_equal(shown(0, true), "[unset] [] [unset] [unset]");
+    assert_int_equal(runtime.leases_taken, 3);
+    sh("test -f leases/berth-GPU-000000000000000c.lock");
+    bti_gpus_leave(&runtime);
+    setenv("HIP_VISIBLE_DEVICES", "1", 1); /* of those that ROCR shows */
+    setenv("ROCR_VISIBLE_DEVICES", "GPU-000000000000000c,0", 1);
+    assert_int_equal(count("", NULL, BT_DETECT), BT_OK);
+    assert_int_equal(runtime.gpu_count, 1);
+    assert_int_equal(runtime.gpu_number[0], 1);
+    assert_string_equal(shown(1, false), "[unset] [GPU-000000000000000c,0] [1] [unset]");
+    bti_gpus_leave(&runtime);
+    assert_int_equal(count("", NULL, 2), BT_INVALID_ARGUMENT);
+    assert_non_null(strstr(bt_error_text(), "num_gpus is 2, but HIP_VISIBLE_DEVICES=\"1\" shows 1"));
+    unsetenv("HIP_VISIBLE_DEVICES");
+    unsetenv("ROCR_VISIBLE_DEVICES");
+    assert_int_equal(count("devices=sim:gpu*2", NULL, 2), BT_OK); /* another vendor's are hidden */
+    assert_string_equal(shown(1, false), "[0] [] [unset] [unset]");
+    assert_int_equal(count("", NULL, 0), BT_OK);
+    assert_string_equal(shown(0, true), "[] [] [unset] [unset]");
+    bti_vendor_root = "";
+    sh("cd / && rm -rf --one-file-system \"$OLDPWD\"");
+}
+
 static int end(void **state) {
     (void)state;
     unsetenv("BERTH_FLAGS");
@@ -104,6 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_name_gpus),
         cmocka_unit_test(gpus_are_counted),
+        cmocka_unit_test(gpus_of_each_vendor_are_shown_by_its_variable),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }

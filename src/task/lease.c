@@ -25,6 +25,7 @@ struct bt_lease {
     int count;
     leased *gpus; /* apart: the memory of a released lease is kept for a while */
     bti_str mask;
+    const char *variable;
 };
 
 static void clear(void *object) {
@@ -73,6 +74,7 @@ static void move_into(bt_lease *lease, bti_taking *t, bool inherit) {
     for (int i = 0; i < t->count; i++) {
         if (!t->chosen[i]) continue;
         if (inherit) fcntl(t->files[i].file, F_SETFD, 0);
+        lease->variable = t->gpus[i].variable;
         bti_str_addf(&lease->mask, "%s%s", lease->count ? "," : "", t->gpus[i].entry);
         lease->gpus[lease->count++] = (leased){t->gpus[i].id, t->files[i]};
         t->files[i].file = -1;
@@ -112,6 +114,11 @@ int bt_lease_gpus(const bt_lease *lease, int *ids, int capacity) {
 const char *bt_lease_mask(const bt_lease *lease) {
     if (!lease || bti_handle_check(BTI_OWNED_LEASE, lease, "bt_lease_mask") != BT_OK) return "";
     return bti_str_text(&lease->mask);
+}
+
+const char *bt_lease_variable(const bt_lease *lease) {
+    if (!lease || bti_handle_check(BTI_OWNED_LEASE, lease, "bt_lease_variable") != BT_OK) return "";
+    return lease->variable;
 }
 
 void bt_lease_release(bt_lease *lease) { bti_handle_release(&lease_class, lease, "bt_lease_release"); }

@@ -34,7 +34,8 @@ enum { BTI_LEASE_MOST_GPUS = 64 };
 typedef struct bti_lease_gpu {
     uint64_t memory_bytes; /* 0: not known */
     char name[64];         /* its UUID, else its place: of what its lock file's name is made */
-    char entry[64];        /* how CUDA_VISIBLE_DEVICES names it */
+    char entry[64];        /* how the mask names it */
+    const char *variable;  /* the mask: "CUDA_VISIBLE_DEVICES" */
     int id;                /* as bt_get_gpu_ids numbers it */
 } bti_lease_gpu;
 

@@ -31,11 +31,12 @@ bt_status bti_lease_list_gpus(bti_lease_gpu *gpus, int *count) {
     if (!cards) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     bt_status status = bti_cards_ask(cards, BTI_LEASE_MOST_GPUS, count);
     if (*count > BTI_LEASE_MOST_GPUS) *count = BTI_LEASE_MOST_GPUS;
+    bti_mask mask = bti_mask_of(*count ? cards[0].vendor : BTI_NVIDIA);
     for (int i = 0; i < *count; i++) {
-        gpus[i] = (bti_lease_gpu){.memory_bytes = cards[i].memory_bytes};
+        gpus[i] = (bti_lease_gpu){.memory_bytes = cards[i].memory_bytes, .variable = mask.variable};
         memcpy(gpus[i].name, cards[i].name, sizeof gpus[i].name);
     }
     bti_free(cards);
-    number(gpus, *count, getenv("CUDA_VISIBLE_DEVICES"));
+    number(gpus, *count, mask.list);
     return status;
 }

@@ -42,11 +42,11 @@ static bt_status fail_for_ever(const bti_taking *t) {
     int large = 0;
     add_wish(&wish, t);
     for (int i = 0; i < t->count; i++) large += t->gpus[i].memory_bytes >= t->share;
-    const char *mask = getenv("CUDA_VISIBLE_DEVICES");
+    const char *variable = t->count ? t->gpus[0].variable : "CUDA_VISIBLE_DEVICES", *mask = getenv(variable);
     bt_status status = t->count < t->wanted
-                           ? bti_fail(BT_NOT_FOUND, "%s asked for, and there %s %d%s%s%s", bti_str_text(&wish),
-                                      t->count == 1 ? "is" : "are", t->count, mask ? " (CUDA_VISIBLE_DEVICES=\"" : "",
-                                      mask ? bti_quote(mask).text : "", mask ? "\")" : "")
+                           ? bti_fail(BT_NOT_FOUND, "%s asked for, and there %s %d%s%s%s%s%s", bti_str_text(&wish),
+                                      t->count == 1 ? "is" : "are", t->count, mask ? " (" : "", mask ? variable : "",
+                                      mask ? "=\"" : "", mask ? bti_quote(mask).text : "", mask ? "\")" : "")
                            : bti_fail(BT_NOT_FOUND, "%s asked for, and of %d only %d %s so much memory",
                                       bti_str_text(&wish), t->count, large, large == 1 ? "has" : "have");
     bti_str_free(&wish);

@@ -330,6 +330,7 @@ typedef struct bti_state {
     int32_t lease_file_count;
     int32_t lease_files[BTI_MOST_LEASE_FILES]; /* open in the nest and in workers, which hold the leases */
     int32_t leases_taken;                      /* the last so many of these were taken by this runtime, not inherited */
+    int32_t gpu_vendor;                        /* bti_vendor: whose GPUs are handed out */
     bti_queue **queue_table, *last_queue;      /* queues by hash; the one that was asked for last */
     uint32_t queue_hand;                       /* the next record that is freed when nobody uses it */
     uint32_t groups_waiting;                   /* groups without their resources */
