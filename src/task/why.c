@@ -58,7 +58,10 @@ static void add_holder(holders *h, const bti_view_task *task, const bti_supply *
         add(h->to, "actor %s", task->actor);
     else
         add(h->to, "%s%s", is_actor ? "an actor of " : "", task->function->name);
-    add(h->to, " (process %d, %g)", (int)task->pid, amount(held));
+    if (task->pid)
+        add(h->to, " (process %d, %g)", (int)task->pid, amount(held));
+    else
+        add(h->to, " (its process starts, %g)", amount(held));
 }
 
 static void add_holders(words *to, const bti_view *view, const bti_supply *from, bool of_machine, int r) {
