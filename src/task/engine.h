@@ -42,6 +42,8 @@ typedef struct bti_engine {
     double (*resource)(const char *name, bool only_free); /* NaN: there is none */
     char *(*text)(bool json);
     bt_status (*timeline)(const char *path);
+    /* OK, or why no call can be made any more: then no other entry but stop and close is called. `thorough`: it may take some time. */
+    bt_status (*fault)(bool thorough);
 } bti_engine;
 
 extern const bti_engine bti_engine_local;

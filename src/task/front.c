@@ -36,9 +36,18 @@ typedef struct visit {
 static atomic_int visitors;
 static atomic_bool ending;
 
-static visit enter(void) {
+/* What an engine says of its own end stays as the error of the call. */
+static bool is_sound(bool thorough) { return !engine->fault || engine->fault(thorough) == BT_OK; }
+
+/* Of a call that failed: the end of the engine comes first. */
+static bt_status cause(bt_status status) {
+    return status == BT_OK || !engine || is_sound(true) ? status : bt_error_status();
+}
+
+static visit enter(bool thorough) {
     atomic_fetch_add(&visitors, 1);
-    if (!atomic_load(&ending) && engine) return (visit){true}; /* in this order: the end is told after it is gone */
+    if (!atomic_load(&ending) && engine && is_sound(thorough))
+        return (visit){true}; /* in this order: the end is told after it is gone */
     atomic_fetch_sub(&visitors, 1);
     return (visit){false};
 }
@@ -46,7 +55,7 @@ static visit enter(void) {
 static void leave(const visit *v) {
     if (v->inside) atomic_fetch_sub(&visitors, 1);
 }
-#define VISIT(v) __attribute__((cleanup(leave))) const visit v = enter()
+#define VISIT(v) __attribute__((cleanup(leave))) const visit v = enter(true)
 
 /* A child that the program or a task forks is no part of it. */
 static void leave_runtime(void) {
@@ -58,6 +67,7 @@ static void leave_runtime(void) {
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
 
 static bt_status no_runtime(void) {
+    if (engine && !is_sound(true)) return bt_error_status();
     return bti_fail(BT_FAILED_PRECONDITION, "no runtime: bt_runtime_init comes first");
 }
 
@@ -116,6 +126,7 @@ static const bti_handle_class group_class = {BTI_OWNED_GROUP, sizeof(bt_group), 
 
 /* Of what the engine gave; poisoned by the error record when that is NULL. */
 static void *own(const bti_handle_class *class, void *held) {
+    if (!held) (void)!cause(BT_INTERNAL);
     bt_ref *ref = held ? bti_owned_new(class->kind, class->bytes) : NULL;
     if (ref) {
         ref->runtime = runtime;
@@ -136,6 +147,7 @@ static void *held_by(const void *handle, const char *what) {
     const bt_ref *ref = handle;
     if (!ref) return (void)bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", what), NULL;
     if (bti_fail_with(bti_owned_error(&ref->head, (bti_owned_kind)ref->head.kind)) != BT_OK) return NULL;
+    if (engine && !is_sound(false)) return NULL;
     if (engine && ref->runtime == runtime && !atomic_load(&ending)) return ref->held;
     return (void)bti_fail(BT_FAILED_PRECONDITION, "the runtime of this %s was shut down", what), NULL;
 }
@@ -279,12 +291,12 @@ bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, c
 
 bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds) {
     BTI_CALL((seconds < 0 ? "bt_get" : "bt_get_within"));
-    VISIT(v);
+    __attribute__((cleanup(leave))) const visit v = enter(false); /* a value that is there is all that it looks at */
     void *held = held_by(ref, "reference");
     bool done = true;
     if (!held) return bt_error_status();
     bt_status status = engine->get(held, type, bytes, out, seconds, &done);
-    return done ? status : bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
+    return done ? cause(status) : bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
 }
 
 static int count_done(bt_ref *const *refs, int count, bool *ready) {

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +16,8 @@
 
 #include "task/nest.h"
 #include "task/queue.h"
+
+enum { LONG_NS = 1000000000 };
 
 /* --- the lock that tells ------------------------------------------------------------------------------------------------ */
 
@@ -78,24 +81,28 @@ bool bti_file_is_same(const bti_file_identity *file) {
 static bti_file_identity program_pipe = {.number = -1}; /* in the program: closes with it */
 static bti_file_identity worker_pipe = {.number = -1};  /* in the nest and its workers */
 static int call_file = -1;
+static pid_t nest_pid, keeper_pid; /* not those of the shared memory, which may be damaged */
 
 bt_status bti_nest_call_open(void) {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime");
     call_file = ends[0];
     bti_file_know(&worker_pipe, ends[1]);
     return BT_OK;
 }
+
+void bti_nest_is_here(void) { nest_pid = getpid(); }
 
 int bti_nest_call_file(void) { return call_file; }
 int bti_nest_worker_file(void) { return worker_pipe.number; }
 
 /* A process that has other users than the nest may not send it signals, and may have closed its files: then the nest looks by itself within
  * a second. */
-void bti_nest_call(const bti_state *state) {
+void bti_nest_call(void) {
     const bti_file_identity *pipe = bti_process_now.me && bti_process_now.me->is_program ? &program_pipe : &worker_pipe;
-    if (kill(state->nest_pid, BTI_NEST_SIGNAL) == 0 || errno != EPERM || !bti_file_is_same(pipe)) return;
-    if (write(pipe->number, "", 1) < 0) errno = 0; /* full: it will look */
+    if (!nest_pid || kill(nest_pid, BTI_NEST_SIGNAL) == 0 || errno != EPERM || !bti_file_is_same(pipe)) return;
+    if (send(pipe->number, "", 1, MSG_NOSIGNAL) < 0) errno = 0; /* full: it will look */
 }
 
 /* --- the program -------------------------------------------------------------------------------------------------------- */
@@ -103,22 +110,23 @@ void bti_nest_call(const bti_state *state) {
 static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
 /* A keeper that has ended is taken note of once. */
-static bool keeper_ended(const bti_state *state) { return waitpid(state->keeper_pid, NULL, WNOHANG | __WCLONE) != 0; }
+static bool keeper_ended(void) { return waitpid(keeper_pid, NULL, WNOHANG | __WCLONE) != 0; }
 
 static bt_status await_nest(bti_state *state) {
     volatile int32_t *pid = &state->nest_pid;
     for (int32_t now; (now = *pid) <= 0;) {
-        if (now < 0 || keeper_ended(state))
+        if (now < 0 || keeper_ended())
             return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", now ? strerror(-now) : "it ended");
         syscall(SYS_futex, pid, FUTEX_WAIT, now, &(struct timespec){.tv_nsec = 20000000}, NULL, 0);
     }
+    nest_pid = *pid;
     return BT_OK;
 }
 
 bt_status bti_nest_start(bti_state *state) {
     int ends[2];
     BTI_TRY(make_lock(&state->nest_lives));
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL); /* no signal when it ends */
@@ -132,7 +140,7 @@ bt_status bti_nest_start(bti_state *state) {
     if (pid < 0)
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(error));
     else
-        state->keeper_pid = pid, status = await_nest(state);
+        keeper_pid = pid, status = await_nest(state);
     if (status != BT_OK) return close(ends[1]), status;
     bti_file_know(&program_pipe, ends[1]);
     return BT_OK;
@@ -141,6 +149,7 @@ bt_status bti_nest_start(bti_state *state) {
 void bti_nest_leave(void) {
     if (bti_file_is_same(&program_pipe)) close(program_pipe.number);
     program_pipe.number = -1;
+    nest_pid = 0;
 }
 
 bool bti_program_has_memory(const bti_state *state) {
@@ -157,12 +166,14 @@ bool bti_program_has_memory(const bti_state *state) {
     return has;
 }
 
-void bti_nest_wait(bti_state *state) {
-    long pause = 20000;
-    for (; bti_nest_lives(state); pause = pause < 2000000 ? pause * 2 : pause) {
-        bti_wakes wakes = {.nest = true};
-        bti_wake(state, &wakes);
+/* It is called again and again: it may have been stopped, or its memory be damaged. */
+void bti_nest_wait(void) {
+    uint64_t began = bti_now_ns();
+    for (long pause = 20000; !keeper_ended(); pause = pause < 2000000 ? pause * 2 : pause) {
+        bti_nest_call();
         pause_ns(pause);
+        if (bti_now_ns() - began < LONG_NS) continue;
+        kill(nest_pid, SIGCONT);
+        if (bti_state_fault(true) != BT_OK) kill(nest_pid, SIGKILL);
     }
-    while (waitpid(state->keeper_pid, NULL, __WCLONE) < 0 && errno == EINTR) continue;
 }

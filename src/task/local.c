@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "task/engine.h"
+#include "task/nest.h"
 #include "task/options.h"
 #include "task/value.h"
 #include "task/worker_engine.h"
@@ -127,6 +128,7 @@ static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, vo
 static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
     for (;;) {
         if (!is_done(held)) {
+            BTI_TRY(bti_state_fault(true));
             BTI_TRY(wait_for(&held, 1, 1, seconds));
             if (!is_done(held)) return *done = false, BT_OK;
         }
@@ -162,4 +164,5 @@ const bti_engine bti_engine_local = {
     .resource = bti_local_resource,
     .text = bti_local_text,
     .timeline = bti_local_timeline,
+    .fault = bti_state_fault,
 };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,8 @@ static bti_state *state;
 static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
-static int program_pipe = -1;
+static int program_pipe = -1, program_process = -1;
+static bti_arena *arena; /* as the nest got it: what stands in the state may be damaged */
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
@@ -83,7 +85,8 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
     if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
     bti_files_keep(state, bti_nest_worker_file());
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_DFL);
+    for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
+    bti_state_watch(NULL, NULL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -234,6 +237,16 @@ static void kill_strays(void) {
     if (processes) closedir(processes);
 }
 
+static void end_strays(void) {
+    for (int tries = 0; tries < 2000; tries++) { /* one that is another user's now may not be killed */
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) break;
+        if (pid > 0) continue;
+        kill_strays();
+        usleep(1000);
+    }
+}
+
 static _Noreturn void end(void) {
     for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
     for (child *c = children; c; c = c->next) c->beyond = kill(c->pid, SIGKILL) != 0 && errno == EPERM;
@@ -241,16 +254,10 @@ static _Noreturn void end(void) {
     bti_listen_end();
     for (child *c = children; c; c = c->next)
         if (!c->beyond) waitpid(c->pid, NULL, 0); /* the kernel kills the others when this process ends */
-    for (int tries = 0; tries < 2000; tries++) {  /* one that is another user's now may not be killed */
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0) break;
-        if (pid > 0) continue;
-        kill_strays();
-        usleep(1000);
-    }
+    end_strays();
     bti_errors_end();
     pthread_mutex_unlock(&state->nest_lives);
-    bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
+    bti_arena_close(arena); /* valgrind would look for pointers in all of it */
     _exit(0);
 }
 
@@ -316,7 +323,7 @@ static void look_at_deadlines(void) {
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
     bti_listen_user(atomic_load(&state->program_user));
-    if (atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
+    if (bti_arena_is_broken(arena) || atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
     reap();
     read_mailboxes();
     start_all();
@@ -379,7 +386,6 @@ static int watch_calls(void) {
 }
 
 static uv_timer_t becoming;
-static int program_process = -1;
 
 static void look_at_program(uv_timer_t *handle) {
     (void)handle;
@@ -430,14 +436,42 @@ static void leave_program(int pipe) {
     if (nothing > 2) close(nothing);
 }
 
+/* The lock may be held by a program that is stopped, or that has died since, or by nobody at all. */
+static void while_waiting(void) {
+    struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
+    bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
+    if (gone || bti_arena_is_broken(arena) || atomic_load(&state->closing)) end();
+}
+
+/* Records that were overwritten are noticed here: the runtime is over, in all its processes. */
+static void on_fault(int number) {
+    (void)number;
+    bti_arena_break(arena, BTI_FAULT_NEST);
+    for (child *c = children; c; c = c->next) {
+        kill(-c->pid, SIGKILL);
+        kill(c->pid, SIGKILL);
+    }
+    alarm(3); /* the next may need locks that this thread has */
+    end_strays();
+    _exit(1);
+}
+
+static void watch_memory(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) signal(faults[i], on_fault);
+    bti_state_watch(state, while_waiting);
+}
+
 /* The program waits for the number. */
 static void tell_there(void) {
+    bti_nest_is_here();
     *(volatile int32_t *)&state->nest_pid = getpid();
     syscall(SYS_futex, &state->nest_pid, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 void bti_nest_run(bti_state *shared, int pipe) {
     state = shared;
+    arena = shared->arena;
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, BTI_NEST_SIGNAL);
@@ -447,6 +481,7 @@ void bti_nest_run(bti_state *shared, int pipe) {
     if (uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) || uv_timer_init(&loop, &deadline) ||
         uv_timer_init(&loop, &regular) || watch_signals() || watch_calls() || watch_program(pipe))
         _exit(1);
+    watch_memory();
     bti_listen_start(state, &loop);
     tell_there();
     look(); /* what was asked before it listened */

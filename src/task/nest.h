@@ -21,7 +21,9 @@ void bti_nest_leave(void);
 bool bti_nest_lives(bti_state *state);
 
 /* The nest looks at what there is to do. Any process of the runtime, also one that may not send signals to it. */
-void bti_nest_call(const bti_state *state);
+void bti_nest_call(void);
+/* In the nest: its number is known to the processes that it forks. */
+void bti_nest_is_here(void);
 /* In the nest: where such calls come in, and what workers need for them. */
 bt_status bti_nest_call_open(void);
 int bti_nest_call_file(void);
@@ -30,8 +32,8 @@ int bti_nest_worker_file(void);
 /* In the nest. The program has the shared memory where it got it: it did not become another program. */
 bool bti_program_has_memory(const bti_state *state);
 
-/* Waits until the nest has ended; `closing` is set. */
-void bti_nest_wait(bti_state *state);
+/* Waits until the nest has ended; `closing` is set, or the arena is broken. */
+void bti_nest_wait(void);
 
 /* A program may close files that it does not know (closefrom), and open others under their numbers. */
 typedef struct bti_file_identity {
@@ -41,6 +43,12 @@ typedef struct bti_file_identity {
 } bti_file_identity;
 bool bti_file_know(bti_file_identity *file, int number);
 bool bti_file_is_same(const bti_file_identity *file);
+
+/* --- whole.c --- */
+/* From now on bti_arena_check looks at the heads of the state's lists too; `wait`: arena.h. NULL: no longer. */
+void bti_state_watch(bti_state *state, void (*wait)(void));
+/* INTERNAL with the cause when the memory of the runtime of this process is damaged; `thorough`: looks at the heads of lists too. */
+bt_status bti_state_fault(bool thorough);
 
 /* --- nest.c --- */
 /* Closes all files but the standard ones, the pipe (-1: none) and those of the runtime (NULL: none): where values are spilled, and lock

@@ -24,7 +24,7 @@ void bti_wake_word_later(bti_wakes *wakes, atomic_uint *word) {
 
 void bti_wake(bti_state *state, bti_wakes *wakes) {
     for (int i = 0; i < wakes->count; i++) wake_word(wakes->words[i]);
-    if (wakes->nest && atomic_load(&state->closing) < 2) bti_nest_call(state);
+    if (wakes->nest && atomic_load(&state->closing) < 2) bti_nest_call();
     wakes->count = 0;
     wakes->nest = false;
 }

@@ -201,7 +201,7 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     if (!waiter) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
     waiter->room_bytes = bytes;
     (void)bti_waiter_arm(state, waiter, 1);
-    bti_nest_call(state);
+    bti_nest_call();
     BTI_SET(state->arena, state->room_wanted, state->room_wanted + 1);
     while (status == BT_UNAVAILABLE) {
         status = wait_for_others(state, waiter, bytes);

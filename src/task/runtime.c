@@ -136,10 +136,12 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         state->clients_ever = 1;
         bti_arena_unlock(arena);
         bti_identity_begin(state);
+        bti_state_watch(state, NULL);
         status = bti_nest_start(state);
     }
     if (state) bti_gpus_leave(state);
     if (status != BT_OK) {
+        bti_state_watch(NULL, NULL);
         if (state) bti_spill_close(state);
         return bti_arena_close(arena), status;
     }
@@ -189,16 +191,20 @@ static void wake_waiters(bti_state *state) {
 
 bt_status bti_local_stop(void) {
     bti_state *state = bti_process_now.state;
-    release_actors(state);
-    wake_waiters(state);
-    bti_nest_wait(state);
+    if (bti_state_fault(true) == BT_OK) { /* else the nest ends by itself, and who waits sees it */
+        release_actors(state);
+        wake_waiters(state);
+    }
+    bti_nest_wait();
     return BT_OK;
 }
 
 void bti_local_close(void) {
     bti_state *state = bti_process_now.state;
+    bool sound = bti_state_fault(true) == BT_OK;
     bti_nest_leave();
     bti_spill_close(state);
     bti_process_now = (bti_process){0};
-    bti_state_release(state);
+    if (sound) bti_state_release(state); /* else the memory stays: its size is not known */
+    bti_state_watch(NULL, NULL);
 }

@@ -81,7 +81,7 @@ static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count
 /* Another thread of the program that waits is woken, and reads the mailboxes. */
 static void end(bti_state *state, bti_waiter *waiter) {
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return;
     bti_waiter_free(state, waiter, &wakes);
     bti_waiter *other = bti_process_now.me->waiters;
     while (other && other->room_bytes) other = other->next;
@@ -154,12 +154,14 @@ static void say_why(bti_state *state, bti_object *const *objects, int count) {
 }
 
 static bt_status over(const bti_state *state) {
+    BTI_TRY(bti_state_fault(true));
     return bti_fail(BT_ABORTED, atomic_load(&state->closing) == 2
                                     ? "the process that starts workers has ended: the runtime is over"
                                     : "the runtime has ended");
 }
 
 bt_status bti_check_runs(bti_state *state) {
+    BTI_TRY(bti_state_fault(true));
     if (!bti_nest_lives(state)) atomic_store(&state->closing, 2);
     return atomic_load(&state->closing) ? over(state) : BT_OK;
 }
