@@ -8,7 +8,9 @@
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 
 /* Given to a worker that runs another. */
-static bool is_ahead(const bti_task_record *task) { return task->client && task->client->task != task; }
+static bool is_ahead(const bti_task_record *task) {
+    return task->state == BTI_TASK_GIVEN && task->client && task->client->task != task;
+}
 
 static bti_view_state state_of(const bti_task_record *task) {
     bool runs = bti_task_runs(task), has_begun = runs || task->state == BTI_TASK_KEPT;
