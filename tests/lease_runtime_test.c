@@ -319,6 +319,30 @@ static void init_waits_for_gpus(void **state) {
     assert_int_equal(end_program(&b), 0);
 }
 
+/* A GPU that is split by MIG is its instances, each a device of its own. */
+static void instances_are_handed_out(void **state) {
+#define PART(n) "MIG-f0000000-0000-0000-0000-00000000000" #n
+    FILE *file = fopen(machine_path, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "{\"devices\": [{\"uuid\": \"GPU-f0000000-0000-0000-0000-000000000000\", \"mig\": true, \"instances\": ["
+            "{\"uuid\": \"" PART(1) "\", \"memory\": 1048576}, {\"uuid\": \"" PART(
+                2) "\", \"memory\": 1048576}, null, "
+                   "{\"uuid\": \"" PART(3) "\", \"memory\": 1048576}]}]}");
+    fclose(file);
+    started a = hand_out("GPUS=1", "[" PART(1) "] 0"), b = hand_out("GPUS=1", "[" PART(2) "] 1");
+    refused("GPUS=2", "RESOURCE_EXHAUSTED", "GPU 1 is held by");
+    refused("GPUS=-1 CUDA_VISIBLE_DEVICES=" PART(2), "RESOURCE_EXHAUSTED", "there is no GPU free");
+    started c = hand_out("GPUS=1 " COMMAND " run --gpus 1 --", "[" PART(3) "] 0");
+    assert_int_equal(end_program(&b), 0);
+    b = hand_out("GPUS=-1 CUDA_VISIBLE_DEVICES=" PART(2), "[" PART(2) "] 0");
+    assert_int_equal(end_program(&a), 0);
+    assert_int_equal(end_program(&b), 0);
+    assert_int_equal(end_program(&c), 0);
+    a = hand_out("GPUS=-1", "[" PART(1) "," PART(2) "," PART(3) "] 0 1 2");
+    assert_int_equal(end_program(&a), 0);
+}
+
 /* --- leases that a program has already ---------------------------------------------------------------------------------- */
 
 static void a_lease_of_berth_run_is_used(void **state) {
@@ -396,6 +420,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(masks_are_kept_to, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(numbers_beyond_the_machine_are_numbers, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(init_waits_for_gpus, set_up_machine, tear_down),
+        cmocka_unit_test_setup_teardown(instances_are_handed_out, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(a_lease_of_berth_run_is_used, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(programs_of_one_lease_divide_it, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(a_lease_of_the_program_is_used_and_kept, set_up_machine, tear_down),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,6 +76,18 @@ static int add_shown(const bti_driver *driver, const bti_device_facts *facts, in
     return shown;
 }
 
+/* Parts are named by UUID: a mask of numbers means whole GPUs. */
+static bool shows_parts(const bti_driver *driver) {
+    const char *mask = getenv("CUDA_VISIBLE_DEVICES");
+    while (mask && *mask && strchr(" \t\n\v\f\r", *mask)) mask++;
+    return driver->parts && (!mask || !strncasecmp(mask, "GPU-", 4) || !strncasecmp(mask, "MIG-", 4));
+}
+
+static bt_status list_driver(const bti_driver *driver, bti_device_facts *facts, int *count, bti_str *reason) {
+    return shows_parts(driver) ? driver->parts(facts, BTI_MAX_DEVICES, count, reason)
+                               : driver->probe(GPUS, facts, BTI_MAX_DEVICES, count, reason);
+}
+
 static int find_cards(card *cards, bti_str *reason) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
     bti_sim_spec spec;
@@ -85,7 +98,7 @@ static int find_cards(card *cards, bti_str *reason) {
     for (int i = 0; i < DRIVER_COUNT; i++) {
         int count = 0;
         if (!is_asked(drivers[i], simulated, reason)) continue;
-        if (drivers[i]->probe(GPUS, facts, BTI_MAX_DEVICES, &count, reason) != BT_OK)
+        if (list_driver(drivers[i], facts, &count, reason) != BT_OK)
             bti_str_addf(reason, "%s: %s\n", drivers[i]->name, bt_error_text());
         if (count > BTI_MAX_DEVICES) count = BTI_MAX_DEVICES;
         found += add_shown(drivers[i], facts, count, cards + found, BTI_MAX_DEVICES - found);
@@ -166,6 +179,12 @@ bti_vendor bti_cards_vendor(void) {
     if (nvidia) return BTI_NVIDIA;
     if (bti_amd_list(bti_vendor_root, NULL, 0)) return BTI_AMD;
     return bti_intel_find(bti_vendor_root, false) ? BTI_INTEL : BTI_UNKNOWN_VENDOR;
+}
+
+bool bti_cards_are_split(const bti_card *cards, int count) {
+    bool split = false;
+    for (int i = 0; i < count; i++) split |= !strncasecmp(cards[i].name, "MIG-", 4);
+    return split;
 }
 
 bool bti_cards_likely(void) {

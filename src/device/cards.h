@@ -29,6 +29,9 @@ bt_status bti_cards_list(bti_card *cards, int capacity, int *count, bti_str *rea
  * flag probe_seconds gives. */
 bt_status bti_cards_ask(bti_card *cards, int capacity, int *count);
 
+/* Whether there are MIG instances among them, which masks name by UUID, and the GPUs beside them too. */
+bool bti_cards_are_split(const bti_card *cards, int count);
+
 /* A look at settings and files: whether there may be GPUs that are not simulated. */
 bool bti_cards_likely(void);
 

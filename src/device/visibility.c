@@ -37,22 +37,29 @@ static int find_uuid(const char *entry, size_t length, const char *const *uuids,
     return found;
 }
 
+typedef enum entry_sort { A_NUMBER, A_GPU, AN_INSTANCE } entry_sort;
+
+static entry_sort sort_of(const char *entry, size_t length) {
+    if (length < 4) return A_NUMBER;
+    return bti_same_word(entry, 4, "GPU-") ? A_GPU : bti_same_word(entry, 4, "MIG-") ? AN_INSTANCE : A_NUMBER;
+}
+
 int bti_visible_devices(const char *mask, const char *const *uuids, int count, int *visible) {
     int shown = 0;
     if (!mask) {
         for (; shown < count; shown++) visible[shown] = shown;
         return shown;
     }
-    bool by_uuid = false;
+    entry_sort sort = A_NUMBER;
     for (bool first = true;; first = false) {
         size_t length = strcspn(mask, ",");
         const char *entry = mask;
         while (length && is_space(*entry)) entry++, length--;
         while (length && is_space(entry[length - 1])) length--;
-        bool is_uuid = length >= 4 && bti_same_word(entry, 4, "GPU-");
-        if (first) by_uuid = is_uuid;
-        int index = is_uuid ? find_uuid(entry, length, uuids, count) : read_index(entry, length);
-        if (is_uuid != by_uuid || index < 0 || index >= count) return shown;
+        entry_sort now = sort_of(entry, length);
+        if (first) sort = now;
+        int index = now == A_NUMBER ? read_index(entry, length) : find_uuid(entry, length, uuids, count);
+        if (now != sort || index < 0 || index >= count) return shown;
         for (int i = 0; i < shown; i++)
             if (visible[i] == index) return 0;
         visible[shown++] = index;

@@ -65,6 +65,20 @@ static void a_unique_beginning_of_a_uuid_is_enough(void **state) {
     assert_int_equal(bti_visible_devices("2", three, 3, visible), 1);
 }
 
+static void instances_are_a_sort_of_their_own(void **state) {
+    (void)state;
+    static const char *const parts[] = {"MIG-aa", "MIG-ab", "GPU-c"};
+    int visible[3];
+    assert_int_equal(bti_visible_devices("MIG-ab,mig-aa", parts, 3, visible), 2);
+    assert_int_equal(visible[0], 1);
+    assert_int_equal(visible[1], 0);
+    assert_int_equal(bti_visible_devices("MIG-ab,GPU-c", parts, 3, visible), 1);
+    assert_int_equal(bti_visible_devices("GPU-c,MIG-ab", parts, 3, visible), 1);
+    assert_int_equal(visible[0], 2);
+    assert_int_equal(bti_visible_devices("MIG-ab,MIG-ab", parts, 3, visible), 0);
+    assert_int_equal(bti_visible_devices("MIG-a", parts, 3, visible), 0);
+}
+
 static void no_devices_stay_none(void **state) {
     (void)state;
     int visible[1];
@@ -76,6 +90,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_of_cases),
         cmocka_unit_test(a_unique_beginning_of_a_uuid_is_enough),
+        cmocka_unit_test(instances_are_a_sort_of_their_own),
         cmocka_unit_test(no_devices_stay_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

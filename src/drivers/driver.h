@@ -72,6 +72,10 @@ typedef struct bti_driver {
      * the hardware has, in PCI bus order: CUDA_VISIBLE_DEVICES is applied above (device/probe.c). */
     bt_status (*probe)(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 
+    /* (optional) Lists what other processes can be given by UUID, however few of it one process can use: a GPU that is split by MIG is its
+     * instances. Otherwise as probe; `processes` takes these ordinals too. */
+    bt_status (*parts)(bti_device_facts *facts, int capacity, int *count, bti_str *reason);
+
     /* (optional; all or none) For devices whose maker's software is often broken. maker: "NVIDIA". ready: after a probe that listed
      * some, whether they could be opened, as far as that shows without opening one; it starts the maker's libraries, so it is
      * called in a child process only. broken: after a probe that listed none, whether the maker's driver is there all the same. */

@@ -59,6 +59,8 @@ static int gpu_of(const bti_state *state, const bt_device *device) {
     char names[BTI_MOST_GPUS][BTI_GPU_NAME];
     const char *mask = getenv("CUDA_VISIBLE_DEVICES");
     if (!device || device->kind != BT_GPU || !strcmp(device->driver->name, "opencl")) return -1;
+    for (int g = 0; g < state->gpu_count && *device->facts.uuid; g++)
+        if (!strcasecmp(state->gpu_name[g], device->facts.uuid)) return g;
     if (device->index < 0 || device->index >= BTI_MOST_GPUS) return -1;
     if (!mask)
         snprintf(names[device->index], BTI_GPU_NAME, "%d", device->index);

@@ -130,6 +130,11 @@ static int find_cards(bti_card *cards, int shown) {
     return count < shown ? count : shown;
 }
 
+/* Without a mask GPUs are numbers, but where MIG has split one. */
+static void name_by_uuid(bti_state *state, const bti_card *cards, int there) {
+    for (int g = 0; g < there; g++) memcpy(state->gpu_name[g], cards[g].name, sizeof cards[g].name);
+}
+
 /* The first `there` are of the machine: as many of them as are wanted, those that are chosen before the rest. */
 static void keep_chosen(bti_state *state, int there, const bool *chosen) {
     int kept = 0;
@@ -173,6 +178,7 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
     state->lease_file_count = bti_lease_find_open(state->lease_files, BTI_MOST_LEASE_FILES);
     int there = asked == BT_DETECT || (asked && bti_cards_likely()) ? find_cards(cards, shown) : 0;
     state->gpu_count = asked == BT_DETECT ? there : asked;
+    if (!mask.list && bti_cards_are_split(cards, there)) name_by_uuid(state, cards, there);
     state->gpus_told = state->gpu_count && bti_cards_tell();
     if (!there || cards[0].simulated) return BT_OK; /* they are numbers: another program may have the same */
     return take_leases(state, cards, there, wait_seconds);

@@ -36,7 +36,9 @@ bt_status bti_lease_list_gpus(bti_lease_gpu *gpus, int *count) {
         gpus[i] = (bti_lease_gpu){.memory_bytes = cards[i].memory_bytes, .variable = mask.variable};
         memcpy(gpus[i].name, cards[i].name, sizeof gpus[i].name);
     }
-    bti_free(cards);
     number(gpus, *count, mask.list);
+    for (int i = 0; i < *count && !mask.list && bti_cards_are_split(cards, *count); i++)
+        snprintf(gpus[i].entry, sizeof gpus[i].entry, "%s", cards[i].name);
+    bti_free(cards);
     return status;
 }

@@ -79,6 +79,18 @@ FAKE_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, u
     *now = *pending = of(device)->mig;
     return 0;
 }
+FAKE_API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count) {
+    ENTER(nvmlDeviceGetMaxMigDeviceCount);
+    *count = (unsigned)of(device)->instance_count;
+    return 0;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t *instance) {
+    ENTER(nvmlDeviceGetMigDeviceHandleByIndex);
+    fake_device *found = fake_instance(of(device)->first_instance + (int)index);
+    if (!*found->uuid) return NVML_ERROR_NOT_FOUND;
+    *instance = (nvmlDevice_t)(void *)found;
+    return 0;
+}
 /* As NVML does, it writes none when there is no room for all. */
 static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *count, nvmlProcessInfo_t *processes) {
     unsigned room = *count, at = 0;

@@ -9,6 +9,7 @@
 
 #define TAG UINT64_C(0xcd)
 #define PIECES 4096
+#define FAKE_INSTANCES 8
 
 typedef struct piece {
     uint64_t address, bytes;
@@ -38,6 +39,25 @@ void fake_unlock(void) { pthread_mutex_unlock(&lock); }
 
 /* --- the file ------------------------------------------------------------------------------------------------------ */
 
+static fake_device instances[FAKE_MOST * FAKE_INSTANCES];
+static int instance_count;
+
+fake_device *fake_instance(int number) { return &instances[number]; }
+
+static void read_device(json_t *from, fake_device *d);
+
+static void read_instances(json_t *from, fake_device *d) {
+    if (!d->instance_count) d->first_instance = instance_count;
+    d->instance_count = (int)json_array_size(from);
+    if (d->first_instance == instance_count) instance_count += d->instance_count;
+    for (int i = 0; i < d->instance_count; i++) {
+        fake_device *instance = &instances[d->first_instance + i];
+        json_t *row = json_array_get(from, (size_t)i);
+        memset(instance, 0, sizeof *instance);
+        if (json_is_object(row)) read_device(row, instance);
+    }
+}
+
 static void read_device(json_t *from, fake_device *d) {
     json_t *processes = json_object_get(from, "processes"), *capability = json_object_get(from, "capability");
     const char *name = json_string_value(json_object_get(from, "name"));
@@ -51,6 +71,7 @@ static void read_device(json_t *from, fake_device *d) {
     d->major = capability ? (int)json_integer_value(json_array_get(capability, 0)) : 9;
     d->minor = capability ? (int)json_integer_value(json_array_get(capability, 1)) : 0;
     d->mig = json_is_true(json_object_get(from, "mig"));
+    if (json_object_get(from, "instances")) read_instances(json_object_get(from, "instances"), d);
     for (size_t i = 0; i < json_array_size(processes) && i < FAKE_PROCESSES; i++, d->process_count++) {
         json_t *process = json_array_get(processes, i);
         d->processes[i].pid = (unsigned)json_integer_value(json_object_get(process, "pid"));
@@ -124,6 +145,7 @@ void fake_reset(void) {
     for (int i = 0; i < PIECES; i++) free(pieces[i].host);
     memset(pieces, 0, sizeof pieces);
     memset(&machine, 0, sizeof machine);
+    instance_count = 0;
     memset(faults, 0, sizeof faults);
     ready = false;
     any_nth = late_nth = 0;

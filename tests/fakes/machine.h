@@ -6,7 +6,9 @@
  *      "devices": [{"name": "NVIDIA H200", "uuid": "GPU-0a...", "pci": "0000:3b:00.0", "memory": 1073741824,
  *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes of 0: not told; types as
  *                   nvidia-smi has them, C without
- *                   "mig": false}],              in NVML's order
+ *                   "mig": false,                            true: it is split, into
+ *                   "instances": [{"uuid": "MIG-0a...", "memory": 1000, "processes": []}, null]}],   null: none there
+ *                                                in NVML's order
  *      "live": true,                          processes are read again each time that they are listed
  *      "order": [1, 0],                       libcuda's own numbers, before its mask (without: as listed)
  *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call gives error 2
@@ -40,7 +42,8 @@ typedef struct fake_device {
     int major, minor, process_count;
     fake_process processes[FAKE_PROCESSES];
     bool mig;
-    int sticky; /* the error that its context is stuck with */
+    int first_instance, instance_count; /* for fake_instance; one with an empty UUID is not there */
+    int sticky;                         /* the error that its context is stuck with */
 } fake_device;
 
 typedef struct fake_machine {
@@ -55,6 +58,7 @@ typedef struct fake_machine {
 /* The machine, read at the first use. */
 FAKE_API fake_machine *fake(void);
 FAKE_API void fake_processes_now(void);
+FAKE_API fake_device *fake_instance(int number);
 /* Every call of a library begins so: 0, or the error that is due. */
 FAKE_API int fake_call(const char *name, bool release);
 FAKE_API int fake_synchronised(int device); /* the error that is due late */

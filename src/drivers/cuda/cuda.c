@@ -242,6 +242,7 @@ const bti_driver bti_driver_cuda = {
     .ahead = true,
     .likely = bti_cuda_likely,
     .probe = bti_cuda_probe,
+    .parts = bti_cuda_parts,
     .maker = "NVIDIA",
     .ready = bti_cuda_ready,
     .broken = bti_cuda_broken,

@@ -254,6 +254,76 @@ bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, 
     return BT_OK;
 }
 
+/* --- instances --------------------------------------------------------------------------------------------------------- */
+
+enum { FIRST_PART = MOST }; /* ordinals of parts follow those of cards */
+static bti_device_facts parts[MOST];
+static nvmlDevice_t part_handles[MOST];
+static int part_count;
+
+static void add_part(const bti_device_facts *facts, nvmlDevice_t handle) {
+    if (part_count == MOST) return;
+    part_handles[part_count] = handle;
+    parts[part_count] = *facts;
+    parts[part_count].ordinal = FIRST_PART + part_count;
+    part_count++;
+}
+
+/* Of a GPU that MIG has split; places without an instance are skipped. */
+static void add_instances(const card *parent, nvmlDevice_t device, bti_str *reason) {
+    unsigned most = 0;
+    if (nvml_failed(bti_nvml.nvmlDeviceGetMaxMigDeviceCount(device, &most), "nvmlDeviceGetMaxMigDeviceCount", reason))
+        return;
+    for (unsigned i = 0; i < most; i++) {
+        nvmlDevice_t instance;
+        nvmlMemory_t memory;
+        bti_device_facts facts = parent->facts;
+        if (bti_nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, i, &instance) != NVML_SUCCESS) continue;
+        if (nvml_failed(bti_nvml.nvmlDeviceGetUUID(instance, facts.uuid, sizeof facts.uuid), "NVML, of an instance",
+                        reason))
+            continue;
+        (void)bti_nvml.nvmlDeviceGetName(instance, facts.description, sizeof facts.description);
+        facts.memory_bytes =
+            bti_nvml.nvmlDeviceGetMemoryInfo(instance, &memory) == NVML_SUCCESS ? (size_t)memory.total : 0;
+        add_part(&facts, instance);
+    }
+}
+
+/* False: no GPU is split, or that cannot be told. In the order of the bus, as cards are listed. */
+static bool list_parts(bti_str *reason) {
+    unsigned count = 0;
+    int found = 0;
+    bool any = false;
+    card whole[MOST];
+    bool split[MOST] = {false};
+    part_count = 0;
+    if (!nvml_start(reason) || !bti_nvml.nvmlDeviceGetMaxMigDeviceCount ||
+        !bti_nvml.nvmlDeviceGetMigDeviceHandleByIndex)
+        return false;
+    if (nvml_failed(bti_nvml.nvmlDeviceGetCount(&count), "nvmlDeviceGetCount", reason)) return false;
+    for (unsigned i = 0; i < count && found < MOST; i++) found += nvml_card(i, "", &whole[found], &split[i], reason);
+    qsort(whole, (size_t)found, sizeof *whole, by_location);
+    for (int i = 0; i < found; i++) {
+        nvmlDevice_t device;
+        if (bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)whole[i].number, &device) != NVML_SUCCESS) continue;
+        any |= split[whole[i].number];
+        if (split[whole[i].number])
+            add_instances(&whole[i], device, reason);
+        else
+            add_part(&whole[i].facts, device);
+    }
+    return any;
+}
+
+bt_status bti_cuda_parts(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+    pthread_mutex_lock(&lock);
+    bool split = list_parts(reason);
+    *count = part_count;
+    for (int i = 0; split && i < part_count && i < capacity; i++) facts[i] = parts[i];
+    pthread_mutex_unlock(&lock);
+    return split ? BT_OK : bti_cuda_probe(1u << BT_GPU, facts, capacity, count, reason);
+}
+
 static bt_status find_card(int ordinal, card *found) {
     bti_str reason = {0};
     list(&reason);
@@ -341,16 +411,31 @@ static nvmlReturn_t add_listed(list_processes *ask, nvmlDevice_t device, process
     return result;
 }
 
-static bt_status nvml_processes(int ordinal, process_list *all) {
+/* What NVML knows it by; *description of it. */
+static bt_status find_handle(int ordinal, nvmlDevice_t *device, char description[96]) {
     card asked;
+    if (ordinal >= FIRST_PART && ordinal - FIRST_PART < part_count) {
+        *device = part_handles[ordinal - FIRST_PART];
+        memcpy(description, parts[ordinal - FIRST_PART].description, 96);
+        return BT_OK;
+    }
+    BTI_TRY(find_card(ordinal, &asked));
+    memcpy(description, asked.facts.description, 96);
+    nvmlReturn_t result = NVML_ERROR_NOT_SUPPORTED;
+    if (!by_libcuda) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, device);
+    if (result == NVML_SUCCESS) return BT_OK;
+    return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
+                    "NVML does not tell which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
+}
+
+static bt_status nvml_processes(int ordinal, process_list *all) {
     nvmlDevice_t device;
+    char description[96];
     list_processes *compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v3,
                    *graphics = bti_nvml.nvmlDeviceGetGraphicsRunningProcesses_v3;
-    BTI_TRY(find_card(ordinal, &asked));
+    BTI_TRY(find_handle(ordinal, &device, description));
     if (!compute) compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v2;
-    nvmlReturn_t result = NVML_ERROR_NOT_SUPPORTED;
-    if (!by_libcuda && compute) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, &device);
-    if (result == NVML_SUCCESS) result = add_listed(compute, device, all);
+    nvmlReturn_t result = compute ? add_listed(compute, device, all) : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS && graphics) {
         nvmlReturn_t drawn = add_listed(graphics, device, all);
         if (drawn == NVML_ERROR_MEMORY) result = drawn; /* a card without graphics has no such list */
@@ -358,8 +443,7 @@ static bt_status nvml_processes(int ordinal, process_list *all) {
     if (result == NVML_SUCCESS) return BT_OK;
     if (result == NVML_ERROR_MEMORY) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
-                    "NVML does not tell which processes use %s: %s", asked.facts.description,
-                    bti_nvml.nvmlErrorString(result));
+                    "NVML does not tell which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
 }
 
 bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capacity, int *count) {
@@ -384,6 +468,6 @@ void bti_cuda_probe_reset(void) {
     pthread_mutex_lock(&lock);
     if (nvml_ready) (void)bti_nvml.nvmlShutdown();
     listed = nvml_ready = cuda_ready = false;
-    card_count = 0;
+    card_count = part_count = 0;
     pthread_mutex_unlock(&lock);
 }

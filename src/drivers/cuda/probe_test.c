@@ -168,6 +168,39 @@ static void split_cards_are_libcudas(void **state) {
     expect_text(reason.text, "split by MIG");
 }
 
+/* For a process that is given one: each instance, and the GPUs that are not split, in the order of the bus. */
+static void instances_can_be_handed_out(void **state) {
+    (void)state;
+    bt_device_process processes[4];
+    int count = 0;
+    machine("{\"devices\": [" CARD_A
+            ", {\"name\": \"NVIDIA S\", \"uuid\": \"GPU-cccccccc-0000-0000-0000-000000000003\", "
+            "\"pci\": \"0000:10:00.0\", \"mig\": true, \"instances\": ["
+            "{\"name\": \"NVIDIA S MIG 1g\", \"uuid\": \"MIG-cccccccc-0000-0000-0000-000000000031\", \"memory\": "
+            "1048576}, null, "
+            "{\"uuid\": \"MIG-cccccccc-0000-0000-0000-000000000033\", \"memory\": 2097152, "
+            "\"processes\": [{\"pid\": 33, \"bytes\": 5}]}]}]}",
+            NULL);
+    bti_str_free(&reason);
+    OK(bti_cuda_parts(facts, 8, &count, &reason));
+    assert_int_equal(count, 3);
+    assert_string_equal(facts[0].uuid, "MIG-cccccccc-0000-0000-0000-000000000031");
+    assert_string_equal(facts[0].description, "NVIDIA S MIG 1g");
+    assert_int_equal(facts[0].memory_bytes, 1048576);
+    assert_string_equal(facts[1].uuid, "MIG-cccccccc-0000-0000-0000-000000000033");
+    assert_string_equal(facts[2].uuid, "GPU-aaaaaaaa-0000-0000-0000-000000000001");
+    for (int i = 0; i < 3; i++) assert_false(facts[i].masked);
+    OK(bti_cuda_processes(facts[1].ordinal, processes, 4, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(processes[0].pid, 33);
+    OK(bti_cuda_processes(facts[0].ordinal, processes, 4, &count));
+    assert_int_equal(count, 0);
+    machine("{\"devices\": [" CARD_A "," CARD_B "]}", NULL);
+    OK(bti_cuda_parts(facts, 8, &count, &reason));
+    assert_int_equal(count, 2);
+    assert_int_equal(facts[0].ordinal, 0); /* as probe lists them */
+}
+
 static void processes_are_named(void **state) {
     (void)state;
     bt_device_process processes[4];
@@ -235,6 +268,7 @@ int main(void) {
         cmocka_unit_test(a_lost_card_is_left_out),
         cmocka_unit_test(an_old_driver_is_refused),
         cmocka_unit_test(split_cards_are_libcudas),
+        cmocka_unit_test(instances_can_be_handed_out),
         cmocka_unit_test(processes_are_named),
         cmocka_unit_test(many_processes_are_all_named),
     };
