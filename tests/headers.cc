@@ -75,7 +75,8 @@ static bt_status hides(bt_task *task) {
     if (status == BT_OK) status = bt_argument(task, 2, &a);
     return status == BT_OK ? bt_return(task, a) : status;
 }
-BT_REMOTE(hides, .num_cpus = 1, HIDE, .resources = {{"license", 1}}, .max_retries = 3);
+BT_REMOTE(hides, .num_cpus = 1, HIDE, .resources = {{"license", 1}}, .max_retries = 3,
+          .retry_failures = BT_FAILURES(BT_UNAVAILABLE, BT_ABORTED));
 
 static int options() {
     if (bt_runtime_init(.num_cpus = 2, .num_gpus = 1) != BT_OK) return 1;
@@ -84,7 +85,7 @@ static int options() {
         ref = bt_remote(hides, 1, 2.5, "text", bt_put(true), ref, bt_zeros(BT_F32, 2), bt_bytes{"xy", 2});
         ref = bt_remote_with(BT_OPTIONS(), nothing);
         ref = bt_remote_with(BT_OPTIONS(HIDE), hides, ref);
-        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.name = "name"), nothing);
+        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.name = "name", .get_if_exists = true), nothing);
         ref = bt_method_with(BT_OPTIONS(.max_retries = 1), bt_actor_new(nothing, actor), nothing, 1);
         if (bt_get(bt_method(actor, nothing), nullptr) != BT_OK || bt_get_within(ref, 1, NULL) != BT_OK) return 1;
         bt_task_options bundles[] = {BT_BUNDLE(.num_gpus = 1), BT_BUNDLE()}, variable;

@@ -277,8 +277,8 @@ static void odd_calls_are_refused(void **state) {
     BT_SCOPE {
         bt_item_value odd = {.type = (bt_value_type)77};
         FAILS(bt_get(bt_remote_named(NULL, "type_of", NULL, &odd, 1), NULL), BT_INVALID_ARGUMENT, "no type: 77");
-        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = -1), nothing), NULL), BT_INVALID_ARGUMENT,
-              "max_retries is -1");
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = -2), nothing), NULL), BT_INVALID_ARGUMENT,
+              "max_retries is -2");
         FAILS(bt_get(bt_remote_with(BT_OPTIONS(.deadline_seconds = -0.5), nothing), NULL), BT_INVALID_ARGUMENT,
               "deadline_seconds is -0.5");
         int type = 0;

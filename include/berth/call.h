@@ -137,6 +137,13 @@ BT_MUST_USE inline bt_status bti_arguments_into(bt_task *task, std::initializer_
     return bti_arguments(task, targets.begin(), static_cast<int>(targets.size()));
 }
 
+constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
+    uint32_t set = 0;
+    for (bt_status failure : failures) set |= uint32_t{1} << failure;
+    return set;
+}
+#define BT_FAILURES(...) bti_failures({__VA_ARGS__})
+
 #define BTI_ITEMS(...) BTI_ITEMS_(__VA_ARGS__, )
 #define BTI_ITEMS_(function, ...) \
     { __VA_ARGS__ }
@@ -253,6 +260,9 @@ BT_MUST_USE inline bt_status bti_arguments_into(bt_task *task, std::initializer_
 #define BTI_EACH62(m, first, x, ...) m(x) BTI_EACH61(m, first, __VA_ARGS__)
 #define BTI_EACH63(m, first, x, ...) m(x) BTI_EACH62(m, first, __VA_ARGS__)
 #define BTI_EACH64(m, first, x, ...) m(x) BTI_EACH63(m, first, __VA_ARGS__)
+
+#define BT_FAILURES(...) (0u BTI_EACH(BTI_FAILURE, , __VA_ARGS__))
+#define BTI_FAILURE(status) | 1u << (status)
 
 #define BTI_ITEM(x) BTI_VALUE_OF(x),
 #define BTI_VARIABLE(x) {BTI_TYPE_AT(x), BTI_BYTES_AT(x), x},

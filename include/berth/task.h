@@ -73,6 +73,8 @@ typedef struct bt_runtime_options {
     const char *engine BTI_INITIALLY(NULL);        /* ["local"] */
     double gpu_wait_seconds BTI_INITIALLY(0); /* how long to wait for GPUs that other programs hold [0: not at all];
                                                        below 0: without limit */
+    int max_retries BTI_INITIALLY(0);         /* [0] of calls of functions that do not set .max_retries; -1: without
+                                                 limit. Ray's default is 3: for functions that may run twice */
     bool prefix_output BTI_INITIALLY(false); /* [false; the flag prefix_output] each line that workers write begins with
                                                 the function and the process: "(square pid=1234) " */
     int max_processes BTI_INITIALLY(0); /* calls that run at once, whatever they take [64, or 4 for each CPU]; calls
@@ -125,15 +127,27 @@ typedef struct bt_task_options {
     bt_resource resources[8] BTI_INITIALLY({});    /* set when the first has a name */
     int priority BTI_INITIALLY(BTI_UNSET_INT);     /* [that of the task that calls; 0 in the program] higher first, then
                                                       calls of tasks before those of the program, then in order */
-    int max_retries BTI_INITIALLY(BTI_UNSET_INT);  /* [0] times a task is run again when its process dies; an actor's
-                                                      method: as max_task_retries */
-    int max_restarts BTI_INITIALLY(BTI_UNSET_INT); /* [0] times an actor is started again when its process dies */
+    int max_retries BTI_INITIALLY(BTI_UNSET_INT); /* [the runtime's, else 0; a method: 0] times a call is run again when
+                                                      its process dies, and after failures of .retry_failures;
+                                                      -1: without limit */
+    int max_restarts BTI_INITIALLY(BTI_UNSET_INT); /* [0] times an actor is started again when its process dies; -1:
+                                                      without limit */
     double deadline_seconds BTI_INITIALLY(BTI_UNSET_REAL); /* [none; so does 0] from submission; past it the task is
                                                               cancelled, running or not: DEADLINE_EXCEEDED */
     const char *name BTI_INITIALLY(NULL);                  /* an actor's, for bt_actor_find; "": none */
     bt_group *group BTI_INITIALLY(NULL);                   /* runs on what this group holds */
     int bundle BTI_INITIALLY(BTI_UNSET_INT);               /* [0] which of the group's bundles */
+    uint32_t retry_failures BTI_INITIALLY(0); /* [none] failures that the function returns and after which the call is
+                                                 run again, as often as .max_retries says: BT_FAILURES(BT_UNAVAILABLE),
+                                                 BT_ANY_FAILURE. A method then comes after those that its actor has
+                                                 been given already */
+    bool
+        get_if_exists BTI_INITIALLY(false); /* [false] the actor of this .name, if there is one, instead of a new one */
+    bool detached BTI_INITIALLY(false);     /* [false] an actor that outlives the program: UNIMPLEMENTED by the engine
+                                                 "local", whose processes all end with the program */
 } bt_task_options;
+/* A set of failures: `BT_FAILURES(BT_UNAVAILABLE, BT_ABORTED)`. */
+#define BT_ANY_FAILURE 0x1fffeu
 #ifdef __cplusplus
 #define BTI_TASK_UNSET
 #else

@@ -21,6 +21,16 @@ void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     bti_actor_feed(state, actor, wakes);
 }
 
+void bti_actor_line_first(bti_state *state, bti_task_record *task) {
+    bti_arena *arena = state->arena;
+    bti_actor_record *actor = task->actor;
+    BTI_SET(arena, task->state, BTI_TASK_QUEUED);
+    BTI_SET(arena, task->right, actor->first);
+    if (!actor->first) BTI_SET(arena, actor->last, task);
+    BTI_SET(arena, actor->first, task);
+    BTI_SET(arena, actor->length, actor->length + 1);
+}
+
 static bti_task_record *take_first(bti_state *state, bti_actor_record *actor) {
     bti_task_record *task = actor->first;
     BTI_SET(state->arena, actor->first, task->right);
@@ -146,18 +156,13 @@ void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wake
 }
 
 /* The method that ran: once more after the restart, or failed. */
-static void method_gone(bti_state *state, bti_actor_record *actor, bti_task_record *task, bool restarts,
-                        const char *why, bti_wakes *wakes) {
+static void method_gone(bti_state *state, bti_task_record *task, bool restarts, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     if (restarts && task->retries && !task->cancelled) {
         BTI_SET(arena, task->retries, task->retries - 1);
         bti_task_unpin(state, task);
         BTI_SET(arena, task->client, NULL);
-        BTI_SET(arena, task->state, BTI_TASK_QUEUED);
-        BTI_SET(arena, task->right, actor->first);
-        if (!actor->first) BTI_SET(arena, actor->last, task);
-        BTI_SET(arena, actor->first, task);
-        BTI_SET(arena, actor->length, actor->length + 1);
+        bti_actor_line_first(state, task);
         return;
     }
     bti_object_fail(state, task->result, task->cancelled ? BT_CANCELLED : BT_ABORTED, why, wakes);
@@ -173,7 +178,7 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, 
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && (again || !bti_actor_over(actor));
     /* The failure is read without the lock: who sees that the call failed sees that the actor has ended. */
     if (!restarts) bti_actor_die(state, actor, BT_ABORTED, why, wakes);
-    if (running && running != actor->maker) method_gone(state, actor, running, restarts, why, wakes);
+    if (running && running != actor->maker) method_gone(state, running, restarts, why, wakes);
     if (!restarts) {
         drop_line(state, actor, BT_ABORTED, why, wakes);
         BTI_SET(arena, actor->client, NULL);

@@ -6,6 +6,7 @@
 
 /* Puts a method at the end of its line. */
 void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes);
+void bti_actor_line_first(bti_state *state, bti_task_record *task); /* a method that its worker has, once more */
 /* Its worker is given methods, as far as they can begin; one that nobody can call any more is told to end. */
 void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 /* Nobody has a handle, and the line is empty: its process ends. */

@@ -35,8 +35,8 @@ static bt_status check_options(const bti_call *asked) {
         return bti_fail(BT_INVALID_ARGUMENT, "%s: deadline_seconds is %g: the time is over before it begins",
                         entry->name, o->deadline_seconds);
     if (o->max_retries < 0 || o->max_restarts < 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; they cannot be below 0",
-                        entry->name, o->max_retries, o->max_restarts);
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; -1 is without limit", entry->name,
+                        o->max_retries, o->max_restarts);
     if (strlen(entry->name) >= sizeof f->name || strlen(entry->module) >= sizeof f->module)
         return bti_fail(BT_INVALID_ARGUMENT,
                         "%s of module %s: names of functions have at most %zu bytes, of modules %zu", entry->name,
@@ -53,6 +53,7 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
                          .priority = o->priority,
                          .max_retries = o->max_retries,
                          .max_restarts = o->max_restarts,
+                         .retry_failures = o->retry_failures,
                          .bundle = o->bundle,
                          .deadline_seconds = o->deadline_seconds,
                          .made_ns = bti_now_ns()};
@@ -128,6 +129,7 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
     task->priority = order->priority != BTI_UNSET_INT ? order->priority : parent ? parent->priority : 0;
     task->depth = parent ? parent->depth + 1 : 0;
     task->retries = order->max_retries;
+    task->retry_failures = order->retry_failures;
     task->makes_actor = order->kind == BTI_CALL_ACTOR;
     task->hides_gpus = order->hides_gpus;
     task->frees_cpus = order->frees_cpus;

@@ -44,6 +44,7 @@ typedef struct bti_engine {
     bt_status (*timeline)(const char *path);
     /* OK, or why no call can be made any more: then no other entry but stop and close is called. `thorough`: it may take some time. */
     bt_status (*fault)(bool thorough);
+    bool detaches; /* actors may outlive the program (.detached) */
 } bti_engine;
 
 extern const bti_engine bti_engine_local;

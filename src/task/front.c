@@ -26,6 +26,7 @@ struct bt_group {
 static const bti_engine *const engines[] = {&bti_engine_local};
 static const bti_engine *engine;
 static uint64_t runtime; /* counts those that this process began */
+static int default_retries;
 
 void bti_engine_join(const bti_engine *of) { engine = of; }
 
@@ -83,6 +84,7 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
         if (!strcmp(engines[i]->name, name)) engine = engines[i];
     if (!engine) return bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known is: local", name);
     runtime++; /* before: workers begin inside */
+    default_retries = known.max_retries;
     bt_status status = engine->start(&known);
     if (status != BT_OK) engine = NULL;
     return status;
@@ -224,6 +226,40 @@ static bt_status check_arguments(const char *name, const bt_item_value *argument
     return BT_OK;
 }
 
+/* The actor of that name; NULL without an error: there is none. */
+static void *find_quietly(const char *name) {
+    bti_error *before = bti_error_last();
+    bool quiet = bti_errors_quiet(true);
+    void *held = engine->actor_find(name);
+    bti_errors_quiet(quiet);
+    return bti_error_put_back(before), held;
+}
+
+/* Of several that make it at once all get the same: a call after the submission finds the one that came first. */
+static void *get_or_submit(const bti_call *c) {
+    const char *name = c->options->name;
+    if (!name)
+        return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: .get_if_exists is set and .name is not", c->entry->name), NULL;
+    for (;;) {
+        void *held = find_quietly(name);
+        if (held) return held;
+        bti_error *before = bti_error_last();
+        bool quiet = bti_errors_quiet(true);
+        held = engine->submit(c);
+        bti_errors_quiet(quiet);
+        bool comes_late = !held && bt_error_status() == BT_ALREADY_EXISTS;
+        if (comes_late) {
+            bti_error_put_back(before);
+            continue;
+        }
+        bti_error_release(before);
+        void *first = held ? find_quietly(name) : NULL;
+        if (first) engine->release(held);
+        if (!held) bti_error_tell(bti_error_last());
+        return first ? first : held;
+    }
+}
+
 static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options, bt_actor *actor,
                   const bt_item_value *arguments, int count) {
     static const char *const names[] = {[BTI_CALL_TASK] = "bt_remote_with",
@@ -231,11 +267,19 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
                                         [BTI_CALL_METHOD] = "bt_method_with"};
     if (!entry) return NULL;
     bt_task_options o;
-    if (bti_task_options_merge(names[kind], entry, options, &o) != BT_OK) return NULL;
+    int retries = kind == BTI_CALL_TASK ? default_retries : 0;
+    if (bti_task_options_merge(names[kind], entry, options, retries, &o) != BT_OK) return NULL;
     bti_call c = {.kind = kind, .entry = entry, .options = &o, .arguments = arguments, .count = count};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
     if (o.group && !(c.group = held_by(o.group, "group"))) return NULL;
-    return check_arguments(entry->name, arguments, count) == BT_OK ? engine->submit(&c) : NULL;
+    if (check_arguments(entry->name, arguments, count) != BT_OK) return NULL;
+    if (kind != BTI_CALL_ACTOR) return engine->submit(&c);
+    if (o.detached && !engine->detaches)
+        return (void)bti_fail(BT_UNIMPLEMENTED,
+                              "%s: a detached actor outlives its program; the engine \"%s\" ends all processes with it",
+                              entry->name, engine->name),
+               NULL;
+    return o.get_if_exists ? get_or_submit(&c) : engine->submit(&c);
 }
 
 bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,

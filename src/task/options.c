@@ -8,10 +8,10 @@
 /* --- structures --------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_task_options, name)
-static const bti_member task_members[] = {MEMBER(size),        MEMBER(zeros_set),    MEMBER(num_cpus),
-                                          MEMBER(num_gpus),    MEMBER(resources),    MEMBER(priority),
-                                          MEMBER(max_retries), MEMBER(max_restarts), MEMBER(deadline_seconds),
-                                          MEMBER(name),        MEMBER(group),        MEMBER(bundle)};
+static const bti_member task_members[] = {
+    MEMBER(size),     MEMBER(zeros_set),   MEMBER(num_cpus),       MEMBER(num_gpus),         MEMBER(resources),
+    MEMBER(priority), MEMBER(max_retries), MEMBER(max_restarts),   MEMBER(deadline_seconds), MEMBER(name),
+    MEMBER(group),    MEMBER(bundle),      MEMBER(retry_failures), MEMBER(get_if_exists),    MEMBER(detached)};
 #undef MEMBER
 static const bt_task_options no_task_options = {
     .num_cpus = BTI_UNSET_REAL,
@@ -31,9 +31,9 @@ static const bti_sized_type bundle_layout =
 
 #define MEMBER(name) BTI_MEMBER(bt_runtime_options, name)
 static const bti_member runtime_members[] = {
-    MEMBER(size),      MEMBER(zeros_set),        MEMBER(num_cpus),      MEMBER(num_gpus),
-    MEMBER(resources), MEMBER(store_bytes),      MEMBER(spill_folder),  MEMBER(spill_bytes),
-    MEMBER(engine),    MEMBER(gpu_wait_seconds), MEMBER(prefix_output), MEMBER(max_processes)};
+    MEMBER(size),        MEMBER(zeros_set),     MEMBER(num_cpus),     MEMBER(num_gpus), MEMBER(resources),
+    MEMBER(store_bytes), MEMBER(spill_folder),  MEMBER(spill_bytes),  MEMBER(engine),   MEMBER(gpu_wait_seconds),
+    MEMBER(max_retries), MEMBER(prefix_output), MEMBER(max_processes)};
 #undef MEMBER
 static const bt_runtime_options no_runtime_options = {.num_cpus = BTI_UNSET_REAL};
 static const bti_sized_type runtime_layout = BTI_SIZED_TYPE(
@@ -62,8 +62,11 @@ static int int_of(int given, int declared) {
     return value != BTI_UNSET_INT ? value : 0;
 }
 
+/* -1 is without limit. */
+static int count_of(int count) { return count == -1 ? INT_MAX : count; }
+
 bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry, const bt_task_options *given,
-                                 bt_task_options *whole) {
+                                 int default_retries, bt_task_options *whole) {
     bt_task_options own = no_task_options, declared;
     BTI_TRY(take(&declared_layout, entry->name, entry->options, &declared));
     if (given) BTI_TRY(take(&call_layout, call, given, &own));
@@ -73,8 +76,12 @@ bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry,
     whole->deadline_seconds = real_of(own.deadline_seconds, declared.deadline_seconds);
     if (!bti_is_set(whole->deadline_seconds)) whole->deadline_seconds = 0;
     if (own.priority == BTI_UNSET_INT) whole->priority = declared.priority;
-    whole->max_retries = int_of(own.max_retries, declared.max_retries);
-    whole->max_restarts = int_of(own.max_restarts, declared.max_restarts);
+    int retries = own.max_retries != BTI_UNSET_INT ? own.max_retries : declared.max_retries;
+    whole->max_retries = count_of(retries != BTI_UNSET_INT ? retries : default_retries);
+    whole->max_restarts = count_of(int_of(own.max_restarts, declared.max_restarts));
+    if (!own.retry_failures) whole->retry_failures = declared.retry_failures;
+    whole->get_if_exists = own.get_if_exists || declared.get_if_exists;
+    whole->detached = own.detached || declared.detached;
     whole->bundle = int_of(own.bundle, declared.bundle);
     if (!own.resources[0].name) memcpy(whole->resources, declared.resources, sizeof declared.resources);
     if (!own.name) whole->name = declared.name;
@@ -95,6 +102,8 @@ bt_status bti_bundle_take(const bt_task_options *bundles, int index, bt_task_opt
 bt_status bti_runtime_options_take(const bt_runtime_options *given, bt_runtime_options *known) {
     BTI_TRY(bti_options_take(&runtime_layout, "bt_runtime_init", given, known));
     if (!known->zeros_set && !(fabs(known->num_cpus) > 0)) known->num_cpus = BTI_UNSET_REAL;
+    if (known->max_retries < -1)
+        return bti_fail(BT_INVALID_ARGUMENT, "max_retries is %d; -1 is without limit", known->max_retries);
     return BT_OK;
 }
 

@@ -7,9 +7,10 @@
 /* Was num_cpus, num_gpus or the like set, be it to 0? */
 bool bti_is_set(double member);
 /* The options of one call, `given` (may be NULL), before those that its function was declared with: num_cpus, num_gpus and priority stay unset
- * where neither sets them, the other members get their defaults. INVALID_ARGUMENT for a structure of no or of a wrong size. `call`: for the text. */
+ * where neither sets them, the other members get their defaults; INT_MAX retries or restarts are without limit. INVALID_ARGUMENT for a structure of
+ * no or of a wrong size. `call`: for the text. */
 bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry, const bt_task_options *given,
-                                 bt_task_options *whole);
+                                 int default_retries, bt_task_options *whole);
 /* Bundle `index` of an array of which each begins with its size. */
 bt_status bti_bundle_take(const bt_task_options *bundles, int index, bt_task_options *bundle);
 bt_status bti_runtime_options_take(const bt_runtime_options *given, bt_runtime_options *known);

@@ -18,6 +18,7 @@ typedef struct bti_order {
     uint64_t bytes;    /* of arguments */
     char actor_name[64];
     char function[96], module[256];
+    uint32_t retry_failures; /* statuses as bits */
 } bti_order;
 
 /* Checks it, and packs its arguments into `small` (at most `most` bytes; else into the store, order->pack). Without the lock. */

@@ -38,6 +38,8 @@ _Noreturn void bti_worker_run(bti_state *state, bti_client *me);
 /* --- surroundings.c --- */
 /* What a call may change and the next one of this process is not to see: working directory, umask, signal mask, environment. */
 void bti_surroundings_keep(void);
+/* The next call has so many CPUs (in units): OMP_NUM_THREADS and OpenMP's number of threads, unless the program came with the variable. */
+void bti_surroundings_cpus(int64_t units);
 void bti_surroundings_put_back(void); /* nothing when they were not kept */
 
 /* --- local.c --- */

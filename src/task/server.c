@@ -69,7 +69,7 @@ static bool settle(bti_state *state, bti_client *client, bti_task_record *task, 
     const char *text = m->length ? bti_message_bytes(m) : "";
     bool failed = m->status != BT_OK;
     if (failed && m->length && text[m->length - 1]) return false;
-    if (m->status > BT_DATA_LOSS) return false;
+    if (m->status > BT_UNAUTHENTICATED) return false;
     if (task->makes_actor) {
         if (failed)
             bti_actor_die(state, client->actor, (bt_status)m->status, text, wakes);
@@ -95,6 +95,25 @@ static void end_task(bti_state *state, bti_client *client, bti_task_record *task
         return;
     }
     bti_task_end(state, task, wakes);
+}
+
+static bool is_retried(const bti_task_record *task, const bti_message *m) {
+    return m->status != BT_OK && m->status <= BT_UNAUTHENTICATED && task->retry_failures >> m->status & 1 &&
+           task->retries && !task->cancelled && !task->makes_actor &&
+           atomic_load(&task->result->state) == BTI_OBJECT_PENDING;
+}
+
+/* It returned a failure, and is run again; one that has GPUs when its process is gone, which then counts as a death (tasks.c). */
+static void retry(bti_state *state, const bti_client *client, bti_task_record *task) {
+    if (client->ends_after && !client->actor) return;
+    BTI_SET(state->arena, task->retries, task->retries - 1);
+    bti_task_unpin(state, task);
+    bti_give_back(state, task);
+    BTI_SET(state->arena, task->client, NULL);
+    if (task->queue)
+        bti_queue_add(state, task);
+    else
+        bti_actor_line_first(state, task);
 }
 
 static bool idle_enough(const bti_state *state) {
@@ -128,8 +147,12 @@ static bool done(bti_state *state, bti_client *client, const bti_message *m, bti
     if (!task || m->number != client->given_first || task->state == BTI_TASK_KEPT) return false;
     if (client->state == BTI_CLIENT_STARTING) BTI_SET(state->arena, client->state, BTI_CLIENT_BUSY);
     BTI_SET(state->arena, task->begun_ns, m->begun_ns);
-    if (!settle(state, client, task, m, wakes)) return false;
-    end_task(state, client, task, wakes);
+    if (is_retried(task, m)) {
+        retry(state, client, task);
+    } else {
+        if (!settle(state, client, task, m, wakes)) return false;
+        end_task(state, client, task, wakes);
+    }
     call_ended(state, client, wakes);
     return true;
 }

@@ -198,8 +198,9 @@ struct bti_task_record {
     uint64_t gpus;   /* bit per GPU it was given */
     uint32_t looked; /* number of the look for deadlocks that came by last; what it found (deadlock.c) */
     bool ends;
-    uint32_t depth;     /* 0: submitted by the program; n + 1: by a task of depth n */
-    uint64_t queued_ns; /* since when it waits for resources */
+    uint32_t depth;          /* 0: submitted by the program; n + 1: by a task of depth n */
+    uint64_t queued_ns;      /* since when it waits for resources */
+    uint32_t retry_failures; /* statuses as bits: returned ones after which it is run again */
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */

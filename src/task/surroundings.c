@@ -1,5 +1,7 @@
+#include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,4 +51,33 @@ void bti_surroundings_put_back(void) {
     if (!before.names || environment_is_same()) return;
     clearenv();
     for (char **name = before.names; *name; name++) putenv(*name);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------------ */
+
+/* A library that reads the variable when it is loaded has read it already: OpenMP's is told. */
+static void tell_openmp(int threads) {
+    void (*set)(int) = NULL;
+    int (*count)(void) = NULL;
+    *(void **)&set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    *(void **)&count = dlsym(RTLD_DEFAULT, "omp_get_num_procs");
+    if (set && (threads || count)) set(threads ? threads : count());
+}
+
+void bti_surroundings_cpus(int64_t units) {
+    static const char name[] = "OMP_NUM_THREADS";
+    static int64_t told = -1;
+    static bool is_users;
+    char number[16];
+    if (units == told) return;
+    if (told < 0) is_users = getenv(name) != NULL;
+    told = units;
+    if (is_users) return;
+    int threads = units > 0 && units < BTI_UNIT ? 1 : units / BTI_UNIT < INT_MAX ? (int)(units / BTI_UNIT) : INT_MAX;
+    snprintf(number, sizeof number, "%d", threads);
+    if (threads ? setenv(name, number, 1) : unsetenv(name)) return;
+    tell_openmp(threads);
+    if (!before.kept) return;
+    bti_free(before.names);
+    before.names = copy_of(environ);
 }

@@ -201,8 +201,11 @@ static void run(bti_state *state, bti_client *me, bti_task_record *record, uint3
     if (!me->actor || record->makes_actor) current = record;
     bt_error_clear();
     bt_status status = make_ready(&task);
+    if (record->queue) bti_surroundings_cpus(record->queue->amounts.of[0]);
     if (state->prefix_output && (!me->actor || record->makes_actor)) bti_output_name(task.name);
     if (status == BT_OK) status = call(&task);
+    if ((unsigned)status > BT_UNAUTHENTICATED)
+        status = bti_fail(BT_UNKNOWN, "the function returned %d, which is no status", (int)status);
     if (!bti_process_now.state) _exit(1); /* a child that the function forked */
     bti_output_flush();
     bti_loans_keep();
