@@ -88,6 +88,26 @@ static int run_own_lease(void) {
     return bt_runtime_shutdown() != BT_OK;
 }
 
+/* Runs another program that hands out a GPU. */
+static bt_status start_another(bt_task *task) {
+    char line[500];
+    fflush(NULL);
+    snprintf(line, sizeof line, "GPUS=1 %s hand_out < /dev/null", getenv("OWN"));
+    int code = system(line);
+    return bt_return(task, WIFEXITED(code) ? WEXITSTATUS(code) : -1);
+}
+BT_REMOTE(start_another);
+
+static int run_nested(void) {
+    int code = -1;
+    if (init_as_wished() != BT_OK) return fprintf(stderr, "%s\n", bt_error_text()), 3;
+    BT_SCOPE {
+        if (bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), start_another), &code) != BT_OK || code) return 4;
+        if (bt_get(bt_remote(start_another), &code) != BT_OK) return 5;
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
 static bt_status note(bt_task *task) {
     int ids[GPUS], count = bt_get_gpu_ids(ids, GPUS);
     board *b = open_board(getenv("BOARD"));
@@ -122,11 +142,8 @@ static int run_many(void) {
 static const struct {
     const char *name;
     int (*run)(void);
-} programs[] = {{"one_task", run_one_task},
-                {"hand_out", run_hand_out},
-                {"own_lease", run_own_lease},
-                {"keep", run_keep},
-                {"many", run_many}};
+} programs[] = {{"one_task", run_one_task}, {"hand_out", run_hand_out}, {"own_lease", run_own_lease},
+                {"keep", run_keep},         {"nested", run_nested},     {"many", run_many}};
 
 /* --- starting them ------------------------------------------------------------------------------------------------------ */
 
@@ -257,6 +274,7 @@ static int set_up_machine(void **state) {
     setenv("BERTH_FLAGS", flags, 1);
     setenv("BERTH_FAKE_MACHINE", machine_path, 1);
     setenv("BOARD", board_path, 1);
+    setenv("OWN", own, 1);
     return 0;
 }
 
@@ -386,6 +404,19 @@ static void a_lease_of_the_program_is_used_and_kept(void **state) {
     assert_int_equal(end_program(&c), 0);
 }
 
+/* Programs that tasks start: one gets the GPU of its task, however that came to the runtime, and none gets another task's. */
+static void programs_of_tasks_get_their_gpus(void **state) {
+    started a = start_program("GPUS=1", "nested");
+    expect_line(&a, "[0] 0");
+    expect_line(&a, "[1] 1"); /* its task has none: one that is free */
+    assert_int_equal(end_program(&a), 0);
+    a = start_program("GPUS=1 " COMMAND " run --gpus 1 --", "nested");
+    expect_line(&a, "[0] 0");
+    const char *line = next_line(&a);
+    if (strncmp(line, "RESOURCE_EXHAUSTED", 18)) fail_msg("%s", line);
+    assert_int_equal(end_program(&a), 0);
+}
+
 /* --- until the last process has ended ----------------------------------------------------------------------------------- */
 
 static void workers_hold_what_their_runtime_took(void **state) {
@@ -424,6 +455,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(a_lease_of_berth_run_is_used, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(programs_of_one_lease_divide_it, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(a_lease_of_the_program_is_used_and_kept, set_up_machine, tear_down),
+        cmocka_unit_test_setup_teardown(programs_of_tasks_get_their_gpus, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(workers_hold_what_their_runtime_took, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(many_runtimes_at_once, set_up_machine, tear_down),
     };

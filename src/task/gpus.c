@@ -184,11 +184,6 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
     return take_leases(state, cards, there, wait_seconds);
 }
 
-void bti_gpus_inherit(const bti_state *state) {
-    for (int i = state->lease_file_count - state->leases_taken; i < state->lease_file_count; i++)
-        fcntl(state->lease_files[i], F_SETFD, 0);
-}
-
 void bti_gpus_leave(const bti_state *state) {
     for (int i = state->lease_file_count - state->leases_taken; i < state->lease_file_count; i++)
         close(state->lease_files[i]);
@@ -198,6 +193,12 @@ void bti_gpus_leave(const bti_state *state) {
 
 const bti_task_record *bti_gpus_holder(const bti_client *client) {
     return client->actor ? client->actor->maker : client->task;
+}
+
+/* Programs that the task starts hold the leases of its GPUs, and may hand them out; not those of other tasks. */
+static void inherit_leases(const bti_state *state, uint64_t gpus) {
+    for (int g = 0; g < state->leases_taken; g++)
+        if (gpus >> g & 1) fcntl(state->lease_files[state->lease_file_count - state->leases_taken + g], F_SETFD, 0);
 }
 
 void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
@@ -211,6 +212,7 @@ void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
                 (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? "," : "", state->gpu_name[g]);
     bti_mask mask = bti_mask_of((bti_vendor)state->gpu_vendor);
     bti_mask_set(&mask, list);
+    inherit_leases(state, task->gpus);
     if (state->gpu_vendor != BTI_AMD && bti_amd_list(bti_vendor_root, NULL, 0)) bti_mask_hide(BTI_AMD);
     if (state->gpu_vendor != BTI_INTEL && bti_intel_find(bti_vendor_root, true)) bti_mask_hide(BTI_INTEL);
     int64_t amount = task->queue->amounts.of[1];

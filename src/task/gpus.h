@@ -14,8 +14,6 @@ bt_status bti_gpus_check_clean(void);
  * DEADLINE_EXCEEDED naming who holds them. Opens no library in this process. */
 bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds);
 
-/* In the nest: what workers start holds the leases too. */
-void bti_gpus_inherit(const bti_state *state);
 /* In the program, once the nest has them or there will be none: the leases that were taken are no longer held here. */
 void bti_gpus_leave(const bti_state *state);
 

@@ -98,7 +98,8 @@ bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole);
 /* Gives up what it holds and what it has adopted. */
 void bti_lease_let_go(const bti_lease_file *f);
 
-/* The lease of the GPU that one of these open files holds, as a number from 1 on; 0: none does. */
+/* The lease of the GPU that one of these open files holds, as the number of its record from 1 on; 0: none does. Of several the one that no runtime
+ * hands out yet: a program that a task starts inherits the lease of `berth run` and, adopted, that of the task's runtime. */
 int bti_lease_find_enclosing(const bti_lease_file *f, const int *files, int count);
 /* Whether another runtime hands out its GPU. */
 bool bti_lease_is_adopted(const bti_lease_file *f, int lease);
@@ -109,9 +110,6 @@ bool bti_lease_adopt(const bti_lease_file *f, int lease);
 void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record);
 /* Those of others that stand, from *at (0 at first) on; false: no more. */
 bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record);
-
-/* The record of a lease, by its number from 1 on. */
-void bti_lease_read_record(const bti_lease_file *f, int lease, bti_lease_record *record);
 
 /* --- lease_take.c: one that takes ----------------------------------------------------------------------------------------- */
 

@@ -249,7 +249,7 @@ bool bti_lease_is_free(const bti_lease_file *f) { return !is_held(f->file, 0, ME
 
 void bti_lease_let_go(const bti_lease_file *f) {
     leave(f->file, 0, MEMORY_END);
-    leave(f->file, ADOPTED, ADOPTED + MOST_RECORDS + 1);
+    leave(f->file, ADOPTED, ADOPTED + MOST_RECORDS);
 }
 
 bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole) {
@@ -299,10 +299,6 @@ static void read_record(int file, int number, bti_lease_record *record) {
         if ((unsigned char)*c > 0x7e) *c = '?';
 }
 
-void bti_lease_read_record(const bti_lease_file *f, int number, bti_lease_record *record) {
-    read_record(f->file, number - 1, record);
-}
-
 bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record) {
     for (; *at < MOST_RECORDS; ++*at) {
         int64_t from, to, until = RECORDS + MOST_RECORDS;
@@ -316,29 +312,24 @@ bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *r
 
 /* --- leases within leases ------------------------------------------------------------------------------------------------ */
 
-/* `file` is another open file of the same. What it holds is held to others and free to itself. */
-static bool holds_some(int file, const bti_lease_file *f) {
-    const bti_lease_file other = {.file = file};
-    uint64_t all = (uint64_t)MEMORY_END;
-    return bti_lease_free_bytes(&other, all) > bti_lease_free_bytes(f, all);
-}
-
-/* The record that it holds, from 1 on; one past the last: it found no room for any. */
+/* The record that `file`, another open file of the same, holds, from 1 on; 0: none. It is held to others and free to itself. */
 static int record_of(int file, const bti_lease_file *f) {
     int64_t from, to, end = RECORDS + MOST_RECORDS;
     for (int64_t at = RECORDS; at < end && find_held(f->file, at, end, &from, &to); at++)
         if (is_held(f->file, at, at + 1) && !is_held(file, at, at + 1)) return (int)(at - RECORDS) + 1;
-    return MOST_RECORDS + 1;
+    return 0;
 }
 
 int bti_lease_find_enclosing(const bti_lease_file *f, const int *files, int count) {
+    int found = 0;
     for (int i = 0; i < count; i++) {
         struct stat facts;
-        if (!fstat(files[i], &facts) && facts.st_ino == f->inode && facts.st_dev == f->device &&
-            holds_some(files[i], f))
-            return record_of(files[i], f);
+        if (fstat(files[i], &facts) || facts.st_ino != f->inode || facts.st_dev != f->device) continue;
+        int record = record_of(files[i], f);
+        if (record && !bti_lease_is_adopted(f, record)) return record;
+        if (record) found = record;
     }
-    return 0;
+    return found;
 }
 
 bool bti_lease_is_adopted(const bti_lease_file *f, int lease) {

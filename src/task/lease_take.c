@@ -220,20 +220,11 @@ static void log_wait(const bti_taking *t) {
     bti_str_free(&text);
 }
 
-/* A program that adopts its own lease is told of already. */
-static bool is_told(const bti_taking *t, int i) {
-    bti_lease_record r;
-    if (!t->enclosing[i]) return false;
-    bti_lease_read_record(&t->files[i], t->enclosing[i], &r);
-    return r.readable && r.pid == t->record.pid;
-}
-
 static void tell(bti_taking *t, bool waits) {
     t->record.waits = waits;
     t->record.since = (int64_t)time(NULL);
     for (int i = 0; i < t->count; i++)
-        if (t->files[i].file >= 0 && (waits || t->chosen[i]) && !is_told(t, i))
-            bti_lease_tell(&t->files[i], &t->record);
+        if (t->files[i].file >= 0 && (waits || t->chosen[i])) bti_lease_tell(&t->files[i], &t->record);
 }
 
 static bt_status wait_for_turn(bti_taking *t) {

@@ -39,11 +39,23 @@ static void add_process(bti_str *text, const bti_lease_record *r) {
     bti_str_addf(text, "%s%s)", r->memory_bytes || r->waits ? ", " : "", r->command);
 }
 
+/* Those of others that stand. A process that hands out its own lease has two records: one is told of. */
+static bool next_process(const bti_lease_file *f, int *at, bti_lease_record *r) {
+    while (bti_lease_next_record(f, at, r)) {
+        bti_lease_record before = {0};
+        bool repeated = false;
+        for (int earlier = 0; !repeated && bti_lease_next_record(f, &earlier, &before) && earlier < *at;)
+            repeated = before.readable && r->readable && before.pid == r->pid && before.waits == r->waits;
+        if (!repeated) return true;
+    }
+    return false;
+}
+
 /* Each of those who hold (or wait), after `before`, up to so many; how many there are. */
 static int add_processes(bti_str *text, const bti_lease_file *f, bool waits, const char *before, int most) {
     bti_lease_record r;
     int count = 0;
-    for (int at = 0; bti_lease_next_record(f, &at, &r);) {
+    for (int at = 0; next_process(f, &at, &r);) {
         if (r.waits != waits || ++count > most) continue;
         bti_str_add(text, before);
         add_process(text, &r);
@@ -96,7 +108,7 @@ static json_t *process_json(const bti_lease_record *r) {
 static json_t *gpu_json(const bti_lease_gpu *gpu, const bti_lease_file *f) {
     json_t *holders = json_array(), *waiters = json_array();
     bti_lease_record r;
-    for (int at = 0; f->file >= 0 && bti_lease_next_record(f, &at, &r);)
+    for (int at = 0; f->file >= 0 && next_process(f, &at, &r);)
         json_array_append_new(r.waits ? waiters : holders, process_json(&r));
     uint64_t left = f->file < 0 ? 0 : bti_lease_free_bytes(f, gpu->memory_bytes);
     return json_pack("{s:i, s:s, s:I, s:I, s:b, s:o, s:o, s:o}", "gpu", gpu->id, "uuid", gpu->name, "bytes",

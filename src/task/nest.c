@@ -429,7 +429,6 @@ static void leave_program(int pipe) {
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
     bti_files_keep(state, pipe);
-    bti_gpus_inherit(state);
     int nothing = open("/dev/null", O_RDWR);
     for (int file = 0; file < 3; file++) /* workers read nothing */
         if (!file || fcntl(file, F_GETFD) < 0) dup2(nothing, file);

@@ -330,20 +330,20 @@ typedef struct bti_state {
     uint64_t spill_device, spill_inode; /* of spill_file: its number may be another file's, in who closed it */
     int32_t lease_file_count;
     int32_t lease_files[BTI_MOST_LEASE_FILES]; /* open in the nest and in workers, which hold the leases */
-    int32_t leases_taken;                      /* the last so many of these were taken by this runtime, not inherited */
-    int32_t gpu_vendor;                        /* bti_vendor: whose GPUs are handed out */
-    bti_queue **queue_table, *last_queue;      /* queues by hash; the one that was asked for last */
-    uint32_t queue_hand;                       /* the next record that is freed when nobody uses it */
-    uint32_t groups_waiting;                   /* groups without their resources */
-    bti_supply *waiting;                       /* bundles with queues that have tasks */
-    uint64_t dispatch_at_ns;                   /* when the nest is to dispatch; 0: never */
-    bool keeps;                                /* what comes free is kept for a call or group that waited long */
-    const bti_function_record *kept_for;       /* its function; NULL: a group */
-    bool prefix_output;                        /* workers' lines get a prefix (errors.h) */
-    uint32_t busy_count, most_busy; /* calls given to workers that do not wait inside; actors' are not counted */
-    uint32_t most_workers;          /* processes, of actors too; idle ones are not counted */
-    uint64_t fork_failing_ns;       /* since when no process can be started; 0: one could */
-    uint64_t fork_again_ns;         /* not before */
+    int32_t leases_taken; /* the last so many of these, of the first GPUs in order, were taken by this runtime */
+    int32_t gpu_vendor;   /* bti_vendor: whose GPUs are handed out */
+    bti_queue **queue_table, *last_queue; /* queues by hash; the one that was asked for last */
+    uint32_t queue_hand;                  /* the next record that is freed when nobody uses it */
+    uint32_t groups_waiting;              /* groups without their resources */
+    bti_supply *waiting;                  /* bundles with queues that have tasks */
+    uint64_t dispatch_at_ns;              /* when the nest is to dispatch; 0: never */
+    bool keeps;                           /* what comes free is kept for a call or group that waited long */
+    const bti_function_record *kept_for;  /* its function; NULL: a group */
+    bool prefix_output;                   /* workers' lines get a prefix (errors.h) */
+    uint32_t busy_count, most_busy;       /* calls given to workers that do not wait inside; actors' are not counted */
+    uint32_t most_workers;                /* processes, of actors too; idle ones are not counted */
+    uint64_t fork_failing_ns;             /* since when no process can be started; 0: one could */
+    uint64_t fork_again_ns;               /* not before */
     int32_t fork_errno;
 } bti_state;
 
