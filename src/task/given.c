@@ -116,3 +116,41 @@ void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_reco
         BTI_SET(arena, actor->length, actor->length + 1);
     }
 }
+
+/* --- workers that do not go on -------------------------------------------------------------------------------------------- */
+
+enum { LOOKS = 3, LOOKS_TO_BEGIN = 6 }; /* of the nest, in which it is still the same call */
+
+/* Its first call was not begun: nothing is lost when the process ends. */
+static bool give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
+    bti_task_record *task = worker->task;
+    unsigned given = tag_of(worker->given_first, BTI_GIVEN);
+    atomic_uint *tag = &worker->mail->tag[worker->given_first % BTI_AHEAD];
+    if (!atomic_compare_exchange_strong(tag, &given, tag_of(worker->given_first, BTI_REVOKED)) &&
+        given == tag_of(worker->given_first, BTI_TAKEN))
+        return false;
+    (void)bti_given_revoke(state, worker);
+    bti_task_unpin(state, task);
+    bti_give_back(state, task);
+    BTI_SET(state->arena, task->client, NULL);
+    BTI_SET(state->arena, worker->given[worker->given_first % BTI_AHEAD], NULL);
+    BTI_SET(state->arena, worker->task, NULL);
+    BTI_SET(state->arena, worker->kill, true);
+    wakes->nest = true;
+    bti_queue_add_back(state, task);
+    return true;
+}
+
+void bti_given_look(bti_state *state, bti_wakes *wakes) {
+    bool any = false;
+    for (bti_client *c = state->clients; c; c = c->next) {
+        bool same = c->task && c->looked_at == c->given_first;
+        c->looked_at = c->given_first;
+        c->looks = same ? c->looks + 1 : 0;
+        if (c->looks < LOOKS || c->actor || c->ends_after || c->kill) continue;
+        if (bti_given_count(c) > 1) any = bti_given_revoke(state, c) || any;
+        bool began = !c->given_first || bti_given_is_taken(c, c->given_first);
+        if (!began && c->looks >= LOOKS_TO_BEGIN) any = give_up(state, c, wakes) || any;
+    }
+    if (any) bti_dispatch(state, wakes);
+}

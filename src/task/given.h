@@ -24,4 +24,8 @@ int bti_given_revoke_all(bti_state *state);
 /* Of an actor whose process is gone: those but `running` (NULL: all) stand in its line again, before all others. */
 void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running);
 
+/* The nest, at regular times: calls that stand behind one that does not end are queued again; so are those of a worker that does not begin, which is
+ * stopped or has damaged its mailbox, and is ended. */
+void bti_given_look(bti_state *state, bti_wakes *wakes);
+
 #endif

@@ -21,6 +21,7 @@
 #include "task/chores.h"
 #include "task/deadlock.h"
 #include "task/errors.h"
+#include "task/given.h"
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/listen.h"
@@ -284,6 +285,7 @@ static void on_regular(uv_timer_t *handle) {
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     bti_serve_all(state, &wakes);
+    bti_given_look(state, &wakes);
     state->nest_looks = state->worker_count > 0 || state->program->waiters;
     bool goes_on = state->nest_looks;
     bti_arena_unlock(state->arena);

@@ -276,6 +276,7 @@ struct bti_client {
     uint32_t given_first, given_end;   /* numbers */
     uint32_t read;                     /* position in `up` */
     uint32_t stocked, stock_left;
+    uint32_t looked_at, looks; /* the first call when the nest looked last, and how often it was the same */
 };
 
 /* The one record from which all others are reached. */

@@ -220,6 +220,12 @@ static void thread_ended(void *unused) {
     _exit(1);
 }
 
+static _Noreturn void mailbox_is_damaged(void) {
+    static const char text[] = "the memory by which this worker is given calls is damaged\n";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(2);
+    _exit(1);
+}
+
 /* Claims the next call; NULL: the worker is to end. */
 static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
     for (;;) {
@@ -227,9 +233,9 @@ static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
         atomic_uint *tag = &mail->tag[*number % BTI_AHEAD];
         if (atomic_compare_exchange_strong(tag, &given, *number << 2 | BTI_TAKEN))
             return mail->task[*number % BTI_AHEAD];
-        bool passed =
-            given && (int32_t)((given & ~3u) - (*number << 2)) > 0; /* by one that came after it was revoked */
-        if (passed || given == (*number << 2 | BTI_REVOKED)) {
+        int32_t later = (int32_t)((given & ~3u) - (*number << 2)) / 4; /* one took the place of a revoked one */
+        if (given && (later > 2 * BTI_AHEAD || later < -2 * BTI_AHEAD)) mailbox_is_damaged();
+        if ((given && later > 0) || given == (*number << 2 | BTI_REVOKED)) {
             ++*number;
             continue;
         }

@@ -1,0 +1,268 @@
+// labels: threads
+// timeout: 300
+/* Workers that are stopped, write where they should not, or say what makes no sense: their own call fails, all others go on. */
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "support/programs.h"
+#include "task/given.h"
+#include "task/process.h"
+
+/* --- functions --------------------------------------------------------------------------------------------------------- */
+
+static bt_status twice(bt_task *task) {
+    int64_t n;
+    bt_status status = bt_argument(task, 0, &n);
+    return status == BT_OK ? bt_return(task, 2 * n) : status;
+}
+BT_REMOTE(twice);
+
+static bt_status stop(bt_task *task) { return raise(SIGSTOP), bt_return(task, (int)getpid()); }
+BT_REMOTE(stop);
+
+static bt_status stop_actor(bt_task *task) {
+    bt_set_state(task, NULL, NULL);
+    return BT_OK;
+}
+BT_REMOTE(stop_actor);
+
+static bt_status number_of(bt_task *task) { return bt_return(task, (int)getpid()); }
+BT_REMOTE(number_of);
+
+/* Writes at random into what all processes of the runtime share. */
+static bt_status write_records(bt_task *task) {
+    memset(bti_process_now.state, 0x5a, 64);
+    return bt_return(task, 1);
+}
+BT_REMOTE(write_records);
+
+static bt_status write_lock(bt_task *task) {
+    memset(&bti_process_now.state->arena->lock, 0x5a, sizeof bti_process_now.state->arena->lock);
+    return bt_return(task, 1);
+}
+BT_REMOTE(write_lock);
+
+/* The value of an argument is everybody's. */
+static bt_status write_argument(bt_task *task) {
+    bt_bytes bytes;
+    bt_status status = bt_argument(task, 0, &bytes);
+    if (status == BT_OK) memset((void *)(uintptr_t)bytes.data, 0x5a, bytes.size);
+    return status;
+}
+BT_REMOTE(write_argument);
+
+static bt_status write_other_mailbox(bt_task *task) {
+    bti_mailbox *mine = bti_process_now.me->mail, *first = bti_process_now.state->mailboxes;
+    memset(mine == first ? first + 1 : first, 0x5a, sizeof *mine);
+    return bt_return(task, 1);
+}
+BT_REMOTE(write_other_mailbox);
+
+/* What it may write: its own mailbox, and the bells. */
+static bt_status write_mailbox(bt_task *task) {
+    int64_t seed;
+    if (bt_argument(task, 0, &seed) != BT_OK) return bt_error_status();
+    bti_mailbox *mine = bti_process_now.me->mail;
+    uint64_t random = (uint64_t)seed * 2 + 1;
+    for (size_t i = 0; i < sizeof *mine; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        if (random >> 33 & 1) ((volatile char *)mine)[i] = (char)(random >> 40);
+    }
+    kill(getppid(), BTI_NEST_SIGNAL);
+    usleep(1000);
+    return bt_return(task, 1);
+}
+BT_REMOTE(write_mailbox);
+
+static bt_status write_bells(bt_task *task) {
+    memset(bti_process_now.state->bells, 0xff, sizeof *bti_process_now.state->bells);
+    return bt_return(task, 1);
+}
+BT_REMOTE(write_bells);
+
+/* Messages with a kind that may be, and anything else in them. */
+static bt_status say_nonsense(bt_task *task) {
+    int64_t seed;
+    char bytes[4096];
+    if (bt_argument(task, 0, &seed) != BT_OK) return bt_error_status();
+    uint64_t random = (uint64_t)seed * 2 + 1;
+    for (int n = 0; n < 20; n++) {
+        uint64_t words[8];
+        for (int i = 0; i < 8; i++) words[i] = random = random * 6364136223846793005u + 1442695040888963407u;
+        for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(words[i % 8] >> i % 32);
+        bti_message m = {.kind = (uint16_t)(words[0] >> 40) % 24,
+                         .slot = (uint16_t)(words[1] >> 40) % 40,
+                         .number = (uint32_t)(words[2] >> 60),
+                         .status = (uint32_t)(words[3] >> 60),
+                         .count = words[4] >> (words[4] & 63),
+                         .length = words[5] % sizeof bytes};
+        if (words[6] >> 62 == 0) m.hold = (bti_hold *)(uintptr_t)words[7];
+        if (words[6] >> 62 == 1) m.hold = bti_process_now.me->holds;
+        if (words[6] >> 62 == 2) m.hold = bti_process_now.state->program->holds;
+        bti_mail_send(bti_process_now.state, bti_process_now.me, &m, bytes);
+    }
+    return bt_return(task, 1);
+}
+BT_REMOTE(say_nonsense);
+
+/* --- programs ------------------------------------------------------------------------------------------------------------ */
+
+enum { SOON = 30 };
+
+static int others_go_on(int count) {
+    for (int i = 0; i < count; i++) {
+        int64_t y = 0;
+        BT_SCOPE
+            if (bt_get_within(bt_remote(twice, i), SOON, &y) != BT_OK || y != 2 * i) {
+                fprintf(stderr, "twice(%d) is %lld: %s\n", i, (long long)y, bt_error_text());
+                return 1;
+            }
+    }
+    return 0;
+}
+
+static bool is_stopped(int pid) {
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (file && !fgets(text, sizeof text, file)) *text = 0;
+    if (file) fclose(file);
+    const char *at = strrchr(text, ')');
+    return at && at[2] == 'T';
+}
+
+/* A worker that is stopped in its call, another in none, and an actor: nobody else waits. */
+static int stopped_workers(void) {
+    if (bt_runtime_init(.num_cpus = 2) != BT_OK) return 1;
+    BT_SCOPE {
+        int pid = 0, back = 0;
+        bt_actor *actor = bt_actor_new(stop_actor);
+        if (bt_get(bt_method(actor, number_of), &pid) != BT_OK) return 1;
+        kill(pid, SIGSTOP);
+        bt_ref *of_actor = bt_method(actor, number_of), *of_task = bt_remote(stop);
+        if (bt_get_within(of_task, 0.5, NULL) != BT_DEADLINE_EXCEEDED) return 2;
+        if (others_go_on(500)) return 1;
+        if (bt_get_within(of_actor, 0.01, NULL) != BT_DEADLINE_EXCEEDED) return 3;
+        kill(pid, SIGCONT);
+        if (bt_get_within(of_actor, SOON, &back) != BT_OK || back != pid) return 4;
+        if (bt_cancel(of_task, true) != BT_OK) return 5;
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+/* An idle one that is stopped is given a call: another does it. */
+static int stopped_while_idle(void) {
+    if (bt_runtime_init(.num_cpus = 1) != BT_OK) return 1;
+    BT_SCOPE {
+        int pid = 0;
+        if (bt_get(bt_remote(number_of), &pid) != BT_OK) return 1;
+        kill(pid, SIGSTOP);
+        if (others_go_on(100)) return 2;
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+static int writers(void) {
+    if (bt_runtime_init(.num_cpus = 2) != BT_OK) return 1;
+    BT_SCOPE {
+        static char large[100000];
+        CHECK_FAILS(bt_get(bt_remote(write_records), NULL), BT_ABORTED, "signal 11");
+        CHECK_FAILS(bt_get(bt_remote(write_lock), NULL), BT_ABORTED, "signal 11");
+        CHECK_FAILS(bt_get(bt_remote(write_other_mailbox), NULL), BT_ABORTED, "signal 11");
+        bt_ref *value = bt_put(((bt_bytes){large, sizeof large}));
+        CHECK_FAILS(bt_get(bt_remote(write_argument, value), NULL), BT_ABORTED, "signal 11");
+        bt_bytes got = {0};
+        if (bt_get(value, &got) != BT_OK || memcmp(got.data, large, sizeof large) != 0) return 2;
+        if (others_go_on(100)) return 1;
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+static int damaged_mailboxes(void) {
+    if (bt_runtime_init(.num_cpus = 3) != BT_OK) return 1;
+    for (int seed = 0; seed < (is_slow() ? 10 : 60); seed++)
+        BT_SCOPE {
+            bt_status status = bt_get_within(bt_remote(write_mailbox, seed), SOON, NULL);
+            if (status != BT_ABORTED && status != BT_OK) return fprintf(stderr, "%d: %s\n", seed, bt_error_text()), 2;
+            if (others_go_on(5)) return 1;
+        }
+    BT_SCOPE
+        if (bt_get_within(bt_remote(write_bells), SOON, NULL) != BT_OK || others_go_on(50)) return 3;
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+static int nonsense(void) {
+    if (bt_runtime_init(.num_cpus = 3) != BT_OK) return 1;
+    BT_SCOPE {
+        bt_ref *kept = bt_put(7);
+        for (int seed = 0; seed < (is_slow() ? 20 : 200); seed++)
+            BT_SCOPE {
+                int seven = 0;
+                bt_status status = bt_get_within(bt_remote(say_nonsense, seed), SOON, NULL);
+                if (status == BT_DEADLINE_EXCEEDED) return fprintf(stderr, "%d: %s\n", seed, bt_error_text()), 2;
+                if (others_go_on(3) || bt_get(kept, &seven) != BT_OK || seven != 7) return 1;
+            }
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+/* The program is stopped for longer than anything waits: its workers live, and go on with it. */
+static int stopped_program(void) {
+    if (bt_runtime_init(.num_cpus = 2) != BT_OK) return 1;
+    BT_SCOPE {
+        int pid = 0;
+        bt_actor *actor = bt_actor_new(stop_actor);
+        if (bt_get(bt_method(actor, number_of), &pid) != BT_OK) return 1;
+        tell_ready(pid);
+        double until = seconds_now() + 4;
+        while (seconds_now() < until)
+            if (others_go_on(10)) return 2;
+        int same = 0;
+        if (bt_get(bt_method(actor, number_of), &same) != BT_OK || same != pid) return 3;
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+static void stop_for_a_while(int pid) {
+    int worker = told_number();
+    kill(pid, SIGSTOP);
+    if (!comes_true(is_stopped, pid, SOON)) fail_drive("it does not stop");
+    sleep_seconds(2.5);
+    if (!process_lives(worker)) fail_drive("a worker of a stopped program ended");
+    kill(pid, SIGCONT);
+}
+
+/* It is stopped and then killed: everything ends. */
+static int killed_while_stopped(void) {
+    if (bt_runtime_init(.num_cpus = 2) != BT_OK) return 1;
+    int pid = 0;
+    bt_actor *actor = bt_actor_new(stop_actor);
+    if (bt_get(bt_method(actor, number_of), &pid) != BT_OK) return 1;
+    tell_ready(pid);
+    for (;;) others_go_on(10);
+}
+
+static bool is_gone(int pid) { return !process_lives(pid); }
+
+static void stop_and_kill(int pid) {
+    int worker = told_number();
+    kill(pid, SIGSTOP);
+    sleep_seconds(0.3);
+    kill(pid, SIGKILL);
+    if (!comes_true(is_gone, worker, SOON)) fail_drive("a worker outlives its program");
+}
+
+static const test_program programs[] = {
+    {"stopped_workers", stopped_workers, .seconds = 60},
+    {"stopped_while_idle", stopped_while_idle, .seconds = 60},
+    {"writers", writers, .seconds = 60},
+    {"damaged_mailboxes", damaged_mailboxes, .seconds = 120},
+    {"nonsense", nonsense, .seconds = 120},
+    {"stopped_program", stopped_program, stop_for_a_while, .seconds = 60},
+    {"killed_while_stopped", killed_while_stopped, stop_and_kill, .ends_by = SIGKILL, .seconds = 60},
+};
+
+int main(int argc, char **argv) {
+    return run_test_programs(argc, argv, programs, (int)(sizeof programs / sizeof *programs));
+}
