@@ -1,5 +1,6 @@
 // labels: threads
 /* Who waits goes on as soon as he can, and is told of a deadlock only where there is one. */
+#include <pthread.h>
 #include <unistd.h>
 
 #include "support/support.h"
@@ -55,6 +56,49 @@ static bt_status wait_for_one(bt_task *task) {
     return done < 0 ? bt_error_status() : bt_return(task, done);
 }
 BT_REMOTE(wait_for_one, .num_gpus = 1);
+
+/* The actor's end takes a while. */
+static void end_slowly(void *state) {
+    (void)state;
+    sleep_ms(3000);
+}
+
+static bt_status slow_new(bt_task *task) {
+    bt_set_state(task, task, end_slowly);
+    return BT_OK;
+}
+BT_REMOTE(slow_new, .num_gpus = 1);
+
+static void *let_go_later(void *actor) {
+    sleep_ms(2500);
+    bt_actor_release(actor);
+    return NULL;
+}
+
+/* Another of its threads lets go of the actor that has the GPU. */
+static bt_status wait_for_own_thread(bt_task *task) {
+    pthread_t thread;
+    bt_status status = BT_OK;
+    (void)task;
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), actor_new);
+        status = bt_get(bt_method(actor, type_of, 1), NULL);
+        if (status == BT_OK && pthread_create(&thread, NULL, let_go_later, bt_actor_retain(actor)) != 0)
+            return BT_INTERNAL;
+    }
+    if (status == BT_OK) status = bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL);
+    pthread_join(thread, NULL);
+    return status;
+}
+BT_REMOTE(wait_for_own_thread);
+
+/* Has a slot, and waits for a call that takes one. */
+static bt_status wait_for_slot(bt_task *task) {
+    (void)task;
+    sleep_ms(200); /* until all four have one */
+    return bt_get(bt_remote_with(BT_OPTIONS(.num_cpus = 0, .resources = {{"slot", 1}}), nothing), NULL);
+}
+BT_REMOTE(wait_for_slot, .num_cpus = 0, .resources = {{"slot", 1}});
 
 static bt_status wait_for_method(bt_task *task) {
     bt_actor *actor;
@@ -195,6 +239,37 @@ static void what_comes_back_is_waited_for(void **state) {
     }
 }
 
+/* Nothing that still goes on is told of a deadlock. */
+static void what_ends_slowly_is_waited_for(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 3, .num_gpus = 1));
+    BT_SCOPE {
+        BT_SCOPE {
+            bt_actor *actor = bt_actor_new(slow_new);
+            OK(bt_get(bt_method(actor, type_of, 1), NULL));
+        }
+        OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL));
+        OK(bt_get(bt_remote(wait_for_own_thread), NULL));
+    }
+}
+
+/* One is told, which is enough: the others go on. */
+static void one_of_a_deadlock_is_told(void **state) {
+    bt_ref *refs[4];
+    int failed = 0;
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 1, .resources = {{"slot", 4}}));
+    BT_SCOPE {
+        for (int i = 0; i < 4; i++) refs[i] = bt_remote(wait_for_slot);
+        for (int i = 0; i < 4; i++) {
+            bt_status status = bt_get(refs[i], NULL);
+            if (status != BT_OK) assert_int_equal(status, BT_FAILED_PRECONDITION);
+            failed += status != BT_OK;
+        }
+        assert_int_equal(failed, 1);
+    }
+}
+
 static void lines_of_actors_can_be_deadlocks(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 3));
@@ -258,9 +333,21 @@ static bt_status give_poisoned(bt_task *task) {
 }
 BT_REMOTE(give_poisoned);
 
+/* Threads of berth and of libraries run nothing of the user's. */
+static void deadlocks_are_told_beside_threads_of_berth(void) {
+    BT_SCOPE {
+        bt_array *x = bt_full(1, BT_F32, 1 << 22);
+        OK(bt_block(bt_add(x, x)));
+        OK(bt_block(bt_matmul(bt_full(1, BT_F32, 300, 300), bt_full(1, BT_F32, 300, 300))));
+        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), actor_new);
+        OK(bt_get(bt_method(actor, type_of, 1), NULL));
+        FAILS(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL), BT_FAILED_PRECONDITION, "deadlock");
+    }
+}
+
 static void poisoned_arrays_say_why(void **state) {
     (void)state;
-    OK(bt_runtime_init(.num_cpus = 1));
+    OK(bt_runtime_init(.num_cpus = 2, .num_gpus = 1));
     BT_SCOPE {
         bt_array *poisoned = bt_add(bt_ones(BT_F32, 3), bt_ones(BT_F32, 4));
         bt_error_clear();
@@ -269,6 +356,7 @@ static void poisoned_arrays_say_why(void **state) {
         FAILS(bt_get(bt_put(poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
         FAILS(bt_get(bt_remote(give_poisoned), NULL), BT_INVALID_ARGUMENT, "shapes (3,) and (4,)");
     }
+    deadlocks_are_told_beside_threads_of_berth();
 }
 
 static void odd_calls_are_refused(void **state) {
@@ -300,6 +388,8 @@ int main(void) {
         cmocka_unit_test_teardown(deadlines_end_what_was_asked_to_end, end_runtime),
         cmocka_unit_test_teardown(last_methods_are_retried, end_runtime),
         cmocka_unit_test_teardown(what_comes_back_is_waited_for, end_runtime),
+        cmocka_unit_test_teardown(what_ends_slowly_is_waited_for, end_runtime),
+        cmocka_unit_test_teardown(one_of_a_deadlock_is_told, end_runtime),
         cmocka_unit_test_teardown(lines_of_actors_can_be_deadlocks, end_runtime),
         cmocka_unit_test_teardown(turns_say_what_the_actor_waits_for, end_runtime),
         cmocka_unit_test_teardown(shares_of_groups_must_fit, end_runtime),
