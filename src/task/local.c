@@ -141,7 +141,10 @@ double bti_local_resource(const char *name, bool only_free) {
     bti_state *state = bti_process_now.state;
     int r = bti_resource_of(state, name);
     if (r < 0) return NAN;
-    int64_t units = *(volatile const int64_t *)&(only_free ? &state->machine.free : &state->machine.total)->of[r];
+    bool locks = !bti_process_now.me->mail; /* a worker reads what was there a moment ago */
+    if (locks) bti_arena_lock(state->arena);
+    int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
+    if (locks) bti_arena_unlock(state->arena);
     return bti_amount(units > 0 ? units : 0);
 }
 

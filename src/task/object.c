@@ -157,7 +157,8 @@ void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes) {
 void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     BTI_SET(arena, object->maker, NULL);
-    BTI_SET(arena, *(uint32_t *)&object->state, (uint32_t)as);
+    bti_arena_note_word(arena, &object->state, sizeof object->state);
+    atomic_store(&object->state, as); /* read without the lock: after the value */
     if (as == BTI_OBJECT_READY) bti_object_rest(state, object);
     while (object->waits) wait_over(state, object->waits, wakes);
     for (bti_link *link = object->links, *next; link; link = next) {
