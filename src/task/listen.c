@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "task/process.h"
+#include "task/server.h"
 #include "task/view.h"
 
 enum { MOST_ANSWERS = 4, BACKLOG = 16, QUESTION_SECONDS = 1 };
@@ -122,6 +123,7 @@ static void on_caller(uv_poll_t *handle, int status, int events) {
         uv_timer_start(&later, look_again, 1000, 0);
         return;
     }
+    bti_serve_now(state);
     pid_t pid = is_welcome(socket) ? fork() : -1;
     if (!pid) answer(socket);
     close(socket);

@@ -447,3 +447,11 @@ void bti_serve_all(bti_state *state, bti_wakes *wakes) {
     }
     bti_dispatch(state, wakes);
 }
+
+void bti_serve_now(bti_state *state) {
+    bti_wakes wakes = {0};
+    bti_arena_lock(state->arena);
+    bti_serve(state, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+}

@@ -13,4 +13,7 @@ void bti_serve_all(bti_state *state, bti_wakes *wakes);
 /* One. */
 void bti_serve_client(bti_state *state, bti_client *client, bti_wakes *wakes);
 
+/* Without the lock: what they said is done before a view is taken. */
+void bti_serve_now(bti_state *state);
+
 #endif

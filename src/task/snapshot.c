@@ -1,7 +1,6 @@
 /* The copy that views are made from. */
 #include "task/given.h"
 #include "task/process.h"
-#include "task/server.h"
 #include "task/value.h"
 #include "task/view.h"
 #include "task/waiting.h"
@@ -222,18 +221,8 @@ static bool take_functions(bti_state *state, bti_view *view) {
     return true;
 }
 
-/* What workers said is done first. */
-static void serve(bti_state *state) {
-    bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
-    bti_serve(state, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-}
-
 bool bti_view_take(bti_state *state, bti_view *view) {
     *view = (bti_view){0};
-    serve(state);
     if (take_running(state, view) && take_queued(state, view) && take_functions(state, view)) return true;
     bti_view_free(view);
     return false;

@@ -9,6 +9,7 @@
 #include "base/writes.h"
 #include "task/local.h"
 #include "task/object.h"
+#include "task/server.h"
 #include "task/view.h"
 
 enum { CHUNK = 1024, WORKERS = 1, WAITING = 2 };
@@ -180,6 +181,7 @@ bool bti_timeline_print(bti_state *state, FILE *file) {
 }
 
 bt_status bti_local_timeline(const char *path) {
+    bti_serve_now(bti_process_now.state);
     BTI_WRITES;
     FILE *file = fopen(path, "we");
     if (!file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));

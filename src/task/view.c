@@ -1,3 +1,4 @@
+#include "task/server.h"
 #include "task/view.h"
 
 #include <errno.h>
@@ -294,6 +295,7 @@ char *bti_view_text(bti_state *state, const char *what) {
 }
 
 char *bti_local_text(bool json) {
+    bti_serve_now(bti_process_now.state);
     char *text = bti_view_text(bti_process_now.state, json ? "json" : "text");
     if (!text) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     return text;
