@@ -71,7 +71,7 @@ static bt_status nothing_given(bt_task *task) {
 }
 BT_REMOTE(nothing_given);
 
-static int start(void **unused) { return bt_runtime_init(.num_cpus = 2, .store_bytes = 256 << 20) != BT_OK; }
+static int start(void **unused) { return bt_runtime_init(.num_cpus = 2, .store_bytes = 128 << 20) != BT_OK; }
 static int stop(void **unused) { return bt_runtime_shutdown() != BT_OK; }
 
 /* --- counts ------------------------------------------------------------------------------------------------------------ */
@@ -129,6 +129,97 @@ static void long_lists_are_of_all_kinds(void **unused) {
     }
 }
 
+/* --- references -------------------------------------------------------------------------------------------------------- */
+
+static bt_status one(bt_task *task) {
+    int64_t n;
+    bt_status status = bt_arguments(task, &n);
+    if (status == BT_OK && n < 0) return bt_task_fail(task, BT_OUT_OF_RANGE, "%lld is negative", (long long)n);
+    return status == BT_OK ? bt_return(task, n) : status;
+}
+BT_REMOTE(one);
+
+/* Half a MB, which begins with its number. */
+static bt_status large(bt_task *task) {
+    static char data[1 << 19];
+    int64_t n;
+    bt_status status = bt_arguments(task, &n);
+    bt_bytes bytes = {data, sizeof data};
+    memcpy(data, &n, sizeof n);
+    return status == BT_OK ? bt_return(task, bytes) : status;
+}
+BT_REMOTE(large);
+
+static bt_status add_first_words(bt_task *task) {
+    int64_t sum = 0;
+    for (int i = 0; i < bt_argument_count(task); i++) {
+        bt_bytes bytes;
+        int64_t n;
+        bt_status status = bt_argument(task, i, &bytes);
+        if (status != BT_OK) return status;
+        memcpy(&n, bytes.data, sizeof n);
+        sum += n;
+    }
+    return bt_return(task, sum);
+}
+BT_REMOTE(add_first_words);
+
+/* A call of that many references, which may wait for all of them. */
+static bt_ref *call_with(bt_ref **refs, int count, const char *name) {
+    bt_item_value *values = calloc((size_t)count, sizeof *values);
+    assert_non_null(values);
+    for (int i = 0; i < count; i++) values[i] = BT_ITEM(refs[i]);
+    bt_ref *result = bt_remote_named(NULL, name, NULL, values, count);
+    free(values);
+    return result;
+}
+
+static void many_references(void **unused) {
+    static const int counts[] = {16, 17, 46, 47, 76, 1000, 10000};
+    static bt_ref *refs[10000];
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        BT_SCOPE {
+            int64_t n = counts[c];
+            const char *got;
+            char expected[80];
+            for (int i = 0; i < n; i++) refs[i] = i % 7 ? bt_put(i) : bt_remote(one, i);
+            snprintf(expected, sizeof expected, "%lld: %lld, %lld", (long long)n, (long long)(n * (n - 1) / 2),
+                     (long long)n - 1);
+            assert_ok(bt_get(call_with(refs, counts[c], "add_all"), &got));
+            assert_string_equal(got, expected);
+        }
+}
+
+static void many_references_of_which_one_fails(void **unused) {
+    BT_SCOPE {
+        bt_ref *refs[100];
+        for (int i = 0; i < 100; i++) refs[i] = bt_remote(one, i == 70 ? -5 : i);
+        bt_ref *fails = call_with(refs, 100, "add_all");
+        assert_int_equal(bt_get(fails, NULL), BT_OUT_OF_RANGE);
+        if (!strstr(bt_error_text(), "-5 is negative")) fail_msg("%s", bt_error_text());
+        for (int i = 0; i < 100; i++) refs[i] = bt_remote(one, i);
+        bt_ref *cancelled = call_with(refs, 100, "add_all");
+        assert_ok(bt_cancel(cancelled, false));
+        bt_status status = bt_get(cancelled, NULL); /* it may have begun */
+        assert_true(status == BT_CANCELLED || status == BT_OK);
+    }
+}
+
+/* Of a store in which they fit with little else: some come back from disk for it. */
+static void many_large_references(void **unused) {
+    enum { COUNT = 200 };
+    BT_SCOPE {
+        bt_ref *refs[COUNT];
+        int64_t sum = 0;
+        for (int i = 0; i < COUNT; i++) refs[i] = bt_remote(large, i);
+        for (int i = 0; i < 400; i++) /* others that need the store meanwhile */
+            BT_SCOPE
+                assert_ok(bt_get(bt_remote(large, i), NULL));
+        assert_ok(bt_get(call_with(refs, COUNT, "add_first_words"), &sum));
+        assert_int_equal(sum, COUNT * (COUNT - 1) / 2);
+    }
+}
+
 /* --- misuse ------------------------------------------------------------------------------------------------------------ */
 
 static void assert_refused(bt_ref *ref, const char *text) {
@@ -145,15 +236,19 @@ static void sizes_that_cannot_be_are_refused(void **unused) {
         assert_refused(bt_put(all), "more than any memory");
         assert_refused(bt_remote_named(NULL, "add_all", NULL, NULL, 3), "NULL");
         assert_refused(bt_remote_named(NULL, "add_all", NULL, NULL, -1), "negative");
+        static bt_item_value values[100001];
+        bt_ref *same = bt_put(1);
+        for (int i = 0; i < 100001; i++) values[i] = BT_ITEM(same);
+        assert_refused(bt_remote_named(NULL, "add_all", NULL, values, 100001), "at most 100000");
         assert_ok(bt_get(bt_remote_named(NULL, "nothing_given", NULL, NULL, 0), NULL));
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_takes_64_written_arguments),
-        cmocka_unit_test(a_list_has_any_length),
-        cmocka_unit_test(long_lists_are_of_all_kinds),
+        cmocka_unit_test(a_call_takes_64_written_arguments),  cmocka_unit_test(a_list_has_any_length),
+        cmocka_unit_test(long_lists_are_of_all_kinds),        cmocka_unit_test(many_references),
+        cmocka_unit_test(many_references_of_which_one_fails), cmocka_unit_test(many_large_references),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -221,7 +221,7 @@ typedef struct bt_item_value {
 /* --- calls ------------------------------------------------------------------------------------------------------------ */
 
 /* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 64 arguments in C, any number in C++; at most
- * 16 references and actors among them. With options of its own beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`.
+ * 100,000 references and actors among them. With options of its own beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`.
  * By name, in a module (NULL: the program), with a list of any length: `bt_remote_named("./lib.so", "add", NULL, values, count)`. Arguments are in the store when it returns; poisoned with RESOURCE_EXHAUSTED when they do not fit
  * and nothing that is there can be spilled. */
 BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,

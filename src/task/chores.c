@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "task/object.h"
 #include "task/process.h"
 #include "task/store.h"
@@ -151,25 +152,34 @@ static bool move(bti_state *state, const bti_chore *chore, bti_hold *const *hold
     return *status != BT_UNAVAILABLE;
 }
 
-/* The objects that it is about, held. With the lock. */
-static int hold_values(bti_state *state, bti_client *me, const bti_chore *chore, bti_hold **holds) {
-    int count = 0;
+/* The objects that it is about, held; to be freed. With the lock. NULL: no memory. */
+static bti_hold **hold_values(bti_state *state, bti_client *me, const bti_chore *chore, int *count) {
+    bti_objects_at all = {.task = chore->task}, at = all;
+    size_t most = 1;
+    bool of_task = chore->kind == BTI_ASKS_PIN_TASK;
+    while (of_task && bti_task_next_stored(&at)) most++;
+    bti_hold **holds = bti_calloc(most, sizeof *holds);
+    *count = 0;
+    if (!holds) return NULL;
     if (chore->kind == BTI_ASKS_PIN) {
-        holds[count] = bti_hold_new(state, me, chore->hold->object);
-        count += holds[count] != NULL;
-    } else if (chore->kind == BTI_ASKS_PIN_TASK) {
-        bti_object *stored[BTI_MOST_STORED];
-        int most = bti_task_stored(chore->task, stored);
-        for (int i = 0; i < most && (holds[count] = bti_hold_new(state, me, stored[i])) != NULL; i++) count++;
+        holds[0] = bti_hold_new(state, me, chore->hold->object);
+        *count = holds[0] != NULL;
     }
-    return count;
+    at = all;
+    for (bti_object *object; of_task && (object = bti_task_next_stored(&at)) != NULL; ++*count)
+        if (!(holds[*count] = bti_hold_new(state, me, object))) break;
+    return holds;
 }
 
 /* With the lock, which is given back meanwhile. True: it went on. */
 static bool do_chore(bti_state *state, bti_client *me, bti_chore *chore, bti_wakes *wakes) {
-    bti_hold *holds[BTI_MOST_STORED];
     bt_status status;
-    int count = hold_values(state, me, chore, holds);
+    int count;
+    bti_hold **holds = hold_values(state, me, chore, &count);
+    if (!holds) {
+        bti_mail_reply(chore->client, chore->slot, BT_RESOURCE_EXHAUSTED, NULL, "out of host memory", wakes);
+        return end_chore(state, chore), true;
+    }
     BTI_SET(state->arena, chore->begun, true);
     bti_arena_unlock(state->arena);
     bool quiet = bti_errors_quiet(true);
@@ -187,6 +197,7 @@ static bool do_chore(bti_state *state, bti_client *me, bti_chore *chore, bti_wak
         end_chore(state, chore);
     }
     for (int i = 0; i < count; i++) bti_hold_free(state, holds[i], wakes);
+    bti_free(holds);
     return moved;
 }
 

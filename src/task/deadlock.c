@@ -170,9 +170,11 @@ static const bti_object *next_of(const bti_object *object) {
     const bti_client *client = task ? task->client : NULL;
     if (!task || atomic_load(&object->state) != BTI_OBJECT_PENDING) return NULL;
     if (task->missing) {
-        uint32_t i = 0;
-        while (i < task->object_count && atomic_load(&task->objects[i]->state) != BTI_OBJECT_PENDING) i++;
-        return i < task->object_count ? task->objects[i] : NULL;
+        bti_objects_at at = {.task = task};
+        const bti_object *missing;
+        while ((missing = bti_task_next_object(&at)) != NULL && atomic_load(&missing->state) != BTI_OBJECT_PENDING)
+            continue;
+        return missing;
     }
     if (task->actor && !task->makes_actor && !client) {
         const bti_task_record *first = task->actor->first;

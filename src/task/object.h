@@ -75,14 +75,19 @@ static inline bti_object *bti_held_object(const void *held) { return ((const bti
 const char *bti_arguments_of(const bti_task_record *task);
 /* A new task holds the objects among its arguments, and waits for those that are not done; false: no record is left, and it holds none. */
 bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes);
-/* Its arguments stay in memory while it runs. Without the lock: they are read back from disk. */
-bt_status bti_task_pin(bti_state *state, bti_task_record *task);
-/* With it: false when some are on disk. */
+/* Its arguments stay in memory while it runs; false when some are on disk. */
 bool bti_task_pin_now(bti_state *state, bti_task_record *task);
 void bti_task_unpin(bti_state *state, bti_task_record *task);
-/* The values that it reads from memory: its arguments as a list, and those among them that are large. How many. */
-enum { BTI_MOST_STORED = 17 };
-int bti_task_stored(const bti_task_record *task, bti_object **stored);
+/* The objects among its arguments, one after the other, from {.task = task} on; NULL: there are no more. */
+typedef struct bti_objects_at {
+    const bti_task_record *task;
+    uint32_t index;
+    const bti_more *more;
+    bool has_pack;
+} bti_objects_at;
+bti_object *bti_task_next_object(bti_objects_at *at);
+/* The same of the values that it reads from memory: its arguments as a list, and those among them that are large. */
+bti_object *bti_task_next_stored(bti_objects_at *at);
 /* Bytes of its arguments that are in the store. */
 uint64_t bti_task_stored_bytes(const bti_task_record *task);
 /* Its worker has begun it. */

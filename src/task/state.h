@@ -43,6 +43,7 @@ typedef enum bti_record_kind {
     BTI_LINKS,
     BTI_WAITERS,
     BTI_CHORES,
+    BTI_MORE,
     BTI_SLOTS
 } bti_record_kind;
 
@@ -169,6 +170,14 @@ typedef enum bti_task_state {
     BTI_TASK_KEPT       /* an actor's making, done: what the actor holds */
 } bti_task_state;
 
+enum { BTI_FIRST_OBJECTS = 16, BTI_MORE_OBJECTS = 30 };
+/* Objects among the arguments of a task that has many. */
+typedef struct bti_more {
+    bti_free_record record;
+    struct bti_more *next;
+    bti_object *objects[BTI_MORE_OBJECTS];
+} bti_more;
+
 struct bti_task_record {
     bti_free_record record;
     bti_task_record *left, *right; /* leftist heap of its queue; right: the next in an actor's line */
@@ -188,8 +197,8 @@ struct bti_task_record {
     bti_object *result;
     bti_object *pack; /* its arguments; NULL: they stand below */
     uint32_t object_count;
-    bti_object *objects[16]; /* those among its arguments */
-    char *left_room;         /* where it still writes a result that nobody wants any more */
+    bti_object *objects[BTI_FIRST_OBJECTS]; /* those among its arguments; the rest in `more` */
+    char *left_room;                        /* where it still writes a result that nobody wants any more */
     uint64_t left_bytes;
     char small_arguments[64];
     bti_client *client; /* that runs it */
@@ -201,6 +210,7 @@ struct bti_task_record {
     uint32_t depth;          /* 0: submitted by the program; n + 1: by a task of depth n */
     uint64_t queued_ns;      /* since when it waits for resources */
     uint32_t retry_failures; /* statuses as bits: returned ones after which it is run again */
+    struct bti_more *more;   /* objects among its arguments past those above */
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */

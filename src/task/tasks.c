@@ -16,13 +16,42 @@ static bti_object *argument_object(const char *packed, int index) {
     return value.head.type == BT_REFERENCE || value.head.type == BT_ACTOR_VALUE ? value.head.as.object : NULL;
 }
 
+/* To a new task, whose last part is `last`. */
+static bool add_object(bti_state *state, bti_task_record *task, bti_object *object, bti_more **last) {
+    uint32_t index = task->object_count;
+    if (index < BTI_FIRST_OBJECTS) {
+        task->objects[index] = object;
+    } else {
+        uint32_t at = (index - BTI_FIRST_OBJECTS) % BTI_MORE_OBJECTS;
+        if (!at) {
+            bti_more *more = bti_record_new(state->arena, BTI_MORE);
+            if (!more) return false;
+            *(*last ? &(*last)->next : &task->more) = more;
+            *last = more;
+        }
+        (*last)->objects[at] = object;
+    }
+    task->object_count++;
+    return true;
+}
+
+bti_object *bti_task_next_object(bti_objects_at *at) {
+    if (at->index >= at->task->object_count) return NULL;
+    if (at->index < BTI_FIRST_OBJECTS) return at->task->objects[at->index++];
+    uint32_t place = (at->index - BTI_FIRST_OBJECTS) % BTI_MORE_OBJECTS;
+    if (!place) at->more = at->index == BTI_FIRST_OBJECTS ? at->task->more : at->more->next;
+    at->index++;
+    return at->more->objects[place];
+}
+
 bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     const char *packed = bti_arguments_of(task);
     int count = bti_packed_count(packed);
+    bti_more *last = NULL;
     for (int i = 0; i < count; i++) {
         bti_object *object = argument_object(packed, i);
         if (!object) continue;
-        task->objects[task->object_count++] = object;
+        if (!add_object(state, task, object, &last)) return false;
         bti_object_retain(state, object);
         if (object->actor || atomic_load(&object->state) != BTI_OBJECT_PENDING) continue;
         bti_link *link = bti_record_new(state->arena, BTI_LINKS);
@@ -43,9 +72,9 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
 
 /* Of those that have failed the first; NULL. */
 static const bti_object *failed_argument(const bti_task_record *task) {
-    for (uint32_t i = 0; i < task->object_count; i++)
-        if (!task->objects[i]->actor && atomic_load(&task->objects[i]->state) == BTI_OBJECT_FAILED)
-            return task->objects[i];
+    bti_objects_at at = {.task = task};
+    for (const bti_object *object; (object = bti_task_next_object(&at)) != NULL;)
+        if (!object->actor && atomic_load(&object->state) == BTI_OBJECT_FAILED) return object;
     return NULL;
 }
 
@@ -64,71 +93,60 @@ void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
 
 /* --- pins -------------------------------------------------------------------------------------------------------------- */
 
-int bti_task_stored(const bti_task_record *task, bti_object **stored) {
-    int count = 0;
-    if (task->pack) stored[count++] = task->pack;
-    for (uint32_t i = 0; i < task->object_count; i++) {
-        bti_object *object = task->objects[i];
-        bool is = atomic_load(&object->state) == BTI_OBJECT_READY && object->bytes > sizeof object->small;
-        if (is) stored[count++] = object;
+bti_object *bti_task_next_stored(bti_objects_at *at) {
+    if (!at->has_pack) {
+        at->has_pack = true;
+        if (at->task->pack) return at->task->pack;
     }
-    return count;
+    for (bti_object *object; (object = bti_task_next_object(at)) != NULL;)
+        if (atomic_load(&object->state) == BTI_OBJECT_READY && object->bytes > sizeof object->small) return object;
+    return NULL;
 }
 
 uint64_t bti_task_stored_bytes(const bti_task_record *task) {
-    bti_object *stored[BTI_MOST_STORED];
+    bti_objects_at at = {.task = task};
     uint64_t bytes = 0;
-    for (int i = 0, count = bti_task_stored(task, stored); i < count; i++) bytes += stored[i]->bytes;
+    for (const bti_object *object; (object = bti_task_next_stored(&at)) != NULL;) bytes += object->bytes;
     return bytes;
 }
 
-/* Its values are in memory, or held there meanwhile. */
-static void pin(bti_state *state, bti_task_record *task, bti_object *const *stored, int count) {
-    for (int i = 0; i < count; i++) bti_object_pin(state, stored[i]);
+bool bti_task_pin_now(bti_state *state, bti_task_record *task) {
+    bti_objects_at all = {.task = task}, at = all;
+    bti_object *object = bti_task_next_stored(&at);
+    if (task->pinned || !object) return true;
+    for (; object; object = bti_task_next_stored(&at))
+        if (!bti_object_value(object)) return false;
+    for (at = all; (object = bti_task_next_stored(&at)) != NULL;) bti_object_pin(state, object);
     BTI_SET(state->arena, task->pinned, true);
     BTI_SET(state->arena, state->pinned_bytes, state->pinned_bytes + bti_task_stored_bytes(task));
-}
-
-bool bti_task_pin_now(bti_state *state, bti_task_record *task) {
-    bti_object *stored[BTI_MOST_STORED];
-    int count = bti_task_stored(task, stored);
-    if (task->pinned || !count) return true;
-    for (int i = 0; i < count; i++)
-        if (!bti_object_value(stored[i])) return false;
-    pin(state, task, stored, count);
     return true;
 }
 
-bt_status bti_task_pin(bti_state *state, bti_task_record *task) {
-    bti_object *stored[BTI_MOST_STORED];
-    bti_hold *holds[BTI_MOST_STORED]; /* until they are the task's */
-    int done = 0, count = bti_task_stored(task, stored);
-    bti_wakes wakes = {0};
-    while (done < count && (holds[done] = bti_object_pinned(state, stored[done])) != NULL) done++;
-    bti_arena_lock(state->arena);
-    if (done == count && !task->pinned) pin(state, task, stored, count);
-    for (int i = 0; i < done; i++) bti_hold_free(state, holds[i], &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-    return done == count ? BT_OK : bt_error_status();
-}
-
 void bti_task_unpin(bti_state *state, bti_task_record *task) {
-    bti_object *stored[BTI_MOST_STORED];
+    bti_objects_at at = {.task = task};
     if (!task->pinned) return;
     BTI_SET(state->arena, state->pinned_bytes, state->pinned_bytes - bti_task_stored_bytes(task));
-    for (int i = 0, count = bti_task_stored(task, stored); i < count; i++) bti_object_unpin(state, stored[i]);
+    for (bti_object *object; (object = bti_task_next_stored(&at)) != NULL;) bti_object_unpin(state, object);
     BTI_SET(state->arena, task->pinned, false);
 }
 
 /* --- ends -------------------------------------------------------------------------------------------------------------- */
+
+static void drop_objects(bti_state *state, const bti_task_record *task, bti_wakes *wakes) {
+    bti_objects_at at = {.task = task};
+    for (bti_object *object; (object = bti_task_next_object(&at)) != NULL;) bti_object_drop(state, object, wakes);
+    for (bti_more *next, *more = task->more; more; more = next) {
+        next = more->next;
+        bti_record_free(state->arena, BTI_MORE, more);
+    }
+}
 
 void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_timeline_note(state, task);
     bti_task_unpin(state, task);
     if (task->client) bti_give_back(state, task);
-    for (uint32_t i = 0; i < task->object_count; i++) bti_object_drop(state, task->objects[i], wakes);
+    drop_objects(state, task, wakes);
     if (task->left_room) bti_store_give(state, task->left_room, task->left_bytes);
     if (task->pack) bti_object_drop(state, task->pack, wakes);
     if (task->result) bti_object_drop(state, task->result, wakes);

@@ -61,8 +61,8 @@ bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room) {
 }
 
 bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task) {
-    bti_object *stored[BTI_MOST_STORED];
-    if (task->pinned || !bti_task_stored(task, stored)) return BT_OK;
+    bti_objects_at at = {.task = task};
+    if (task->pinned || !bti_task_next_stored(&at)) return BT_OK;
     bti_message m = {.kind = BTI_ASKS_PIN_TASK, .number = number};
     return ask(&m, NULL).status;
 }
