@@ -195,6 +195,18 @@ const bti_task_record *bti_gpus_holder(const bti_client *client) {
     return client->actor ? client->actor->maker : client->task;
 }
 
+/* A worker looks once: many tasks may ask for no GPU. */
+static void hide_others(bti_vendor vendor) {
+    static bool looked, amd, intel;
+    if (!looked) {
+        amd = bti_amd_list(bti_vendor_root, NULL, 0) > 0;
+        intel = bti_intel_find(bti_vendor_root, true);
+        looked = true;
+    }
+    if (amd && vendor != BTI_AMD) bti_mask_hide(BTI_AMD);
+    if (intel && vendor != BTI_INTEL) bti_mask_hide(BTI_INTEL);
+}
+
 /* Programs that the task starts hold the leases of its GPUs, and may hand them out; not those of other tasks. */
 static void inherit_leases(const bti_state *state, uint64_t gpus) {
     for (int g = 0; g < state->leases_taken; g++)
@@ -213,8 +225,7 @@ void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
     bti_mask mask = bti_mask_of((bti_vendor)state->gpu_vendor);
     bti_mask_set(&mask, list);
     inherit_leases(state, task->gpus);
-    if (state->gpu_vendor != BTI_AMD && bti_amd_list(bti_vendor_root, NULL, 0)) bti_mask_hide(BTI_AMD);
-    if (state->gpu_vendor != BTI_INTEL && bti_intel_find(bti_vendor_root, true)) bti_mask_hide(BTI_INTEL);
+    hide_others((bti_vendor)state->gpu_vendor);
     int64_t amount = task->queue->amounts.of[1];
     if (task->gpus && amount < BTI_UNIT) bti_memory_share((double)amount / BTI_UNIT);
 }

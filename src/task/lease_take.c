@@ -87,8 +87,9 @@ static bt_status open_files(bti_taking *t) {
         idle += !bti_lease_is_adopted(f, t->enclosing[i]);
     }
     if (enclosed + t->usable < t->wanted)
-        return bti_fail(BT_UNAVAILABLE, "GPU %d cannot be leased: its lock file %s/%s: %s", t->gpus[broken].id, t->path,
-                        t->files[broken].name, bti_lease_file_fault(&t->files[broken]));
+        return bti_fail(BT_UNAVAILABLE,
+                        "GPU %d cannot be leased: its lock file %s/%s: %s (BERTH_LEASES names another folder)",
+                        t->gpus[broken].id, t->path, t->files[broken].name, bti_lease_file_fault(&t->files[broken]));
     if (idle >= t->wanted) leave_others(t);
     return BT_OK;
 }
