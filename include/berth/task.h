@@ -181,7 +181,11 @@ BT_API void bti_register(bt_remote_entry *entry);
     __attribute__((constructor)) static void bti_register_##function(void) { bti_register(&bti_remote_##function); } \
     typedef int bti_remote_end_##function /* takes the semicolon */
 
-/* Loads a shared object here and, when they first need it, in workers; its functions can be called by name from then on. */
+/* Loads a shared object here and, when they first need it, in workers; its functions can be called by name from then on. The path, or a name that
+ * the loader searches, is resolved now: from then on it stands for the file that was opened, whatever the working directory is. A worker opens the
+ * same file; when that was replaced or overwritten by other bytes since, calls (and
+ * loading it again under this name) fail with FAILED_PRECONDITION and say so. Whole paths of modules
+ * have at most 478 bytes. NOT_FOUND: there is no such file; INVALID_ARGUMENT: it declares no function. */
 BT_API BT_MUST_USE bt_status bt_module_load(const char *path);
 #define bt_module_load(...) BTI_AT_MUST(bt_module_load(__VA_ARGS__))
 

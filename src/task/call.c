@@ -39,8 +39,9 @@ static bt_status check_options(const bti_call *asked) {
                         o->max_retries, o->max_restarts);
     if (strlen(entry->name) >= sizeof f->name || strlen(entry->module) >= sizeof f->module)
         return bti_fail(BT_INVALID_ARGUMENT,
-                        "%s of module %s: names of functions have at most %zu bytes, of modules %zu", entry->name,
-                        entry->module, sizeof f->name - 1, sizeof f->module - 1);
+                        "%s of module %.*s: names of functions have at most %zu bytes, whole paths of modules %zu",
+                        entry->name, (int)strcspn(entry->module, "\n"), entry->module, sizeof f->name - 1,
+                        sizeof f->module - 1 - BTI_KEY_END);
     if (asked->kind == BTI_CALL_ACTOR && o->name && strlen(o->name) > 63)
         return bti_fail(BT_INVALID_ARGUMENT, "an actor's name has at most 63 bytes");
     return BT_OK;

@@ -1,17 +1,48 @@
-/* Functions by module and name. */
+/* Functions by module and name.
+ *
+ * A module is known by a key: the whole path of the file that was opened, and what the file was: a line feed, a hash of its place on disk and of
+ * its times, a hash of its bytes. Calls carry the key, so a worker opens the same file, or says that it has changed. */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/vec.h"
 #include "task/process.h"
 
+enum { KEY_BYTES = PATH_MAX + BTI_KEY_END + 1 };
+
+/* Kept for good, as its functions are. */
+typedef struct module {
+    struct module *next;
+    void *handle;
+    char key[KEY_BYTES];
+} module;
+
+/* A path as somebody wrote it, which stands for what was opened then. */
+typedef struct spelling {
+    struct spelling *next;
+    const module *of;
+    char path[];
+} spelling;
+
 static bt_remote_entry *entries; /* of all modules that are loaded */
+static module *modules;
+static spelling *spellings; /* the latest first */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 BTI_RENEW_IN_CHILD(lock)
-static const char *loading = ""; /* the module whose constructors run now */
+static const char *loading = ""; /* the key of the module whose constructors run now; filled in later */
 
 /* By constructors: of the program before main, of a module while it is opened. */
 void bti_register(bt_remote_entry *entry) {
@@ -20,45 +51,187 @@ void bti_register(bt_remote_entry *entry) {
     entries = entry;
 }
 
-static const bt_remote_entry *find(const char *module, const char *name) {
+static const bt_remote_entry *find(const char *key, const char *name) {
     for (const bt_remote_entry *e = entries; e; e = e->next)
-        if (!strcmp(e->name, name) && !strcmp(e->module, module)) return e;
+        if (!strcmp(e->name, name) && !strcmp(e->module, key)) return e;
     return NULL;
 }
 
-/* Under the lock. Its name is kept for good, as its functions are. */
-static bt_status load(const char *path) {
-    for (const bt_remote_entry *e = entries; e; e = e->next)
-        if (!strcmp(e->module, path)) return BT_OK;
-    char *name = bti_strdup(path);
-    if (!name) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+static int path_length(const char *key) { return (int)strcspn(key, "\n"); }
+const char *bti_module_path(const char *key, char *path, size_t size) {
+    snprintf(path, size, "%.*s", path_length(key), key);
+    return path;
+}
+
+/* --- what a file is ----------------------------------------------------------------------------------------------------- */
+
+typedef struct identity {
+    uint64_t place, bytes; /* hashes */
+} identity;
+
+static uint64_t place_of(const struct stat *file) {
+    const uint64_t words[] = {file->st_dev,
+                              file->st_ino,
+                              (uint64_t)file->st_size,
+                              (uint64_t)file->st_mtim.tv_sec,
+                              (uint64_t)file->st_mtim.tv_nsec,
+                              (uint64_t)file->st_ctim.tv_sec,
+                              (uint64_t)file->st_ctim.tv_nsec};
+    return XXH3_64bits(words, sizeof words);
+}
+
+/* `known`: of the file as it was; the bytes are not read when it is in the same place and has the same times. */
+static bt_status identify(const char *path, const identity *known, identity *now) {
+    struct stat info;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &info) != 0) {
+        int error = errno;
+        if (file >= 0) close(file);
+        return bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, strerror(error));
+    }
+    now->place = place_of(&info);
+    now->bytes = known ? known->bytes : 0;
+    bt_status status = BT_OK;
+    if (!known || known->place != now->place) {
+        void *bytes = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+        if (bytes == MAP_FAILED) {
+            status = bti_fail(BT_NOT_FOUND, "module %s cannot be read: %s", path,
+                              info.st_size ? strerror(errno) : "it is empty");
+        } else {
+            now->bytes = XXH3_64bits(bytes, (size_t)info.st_size);
+            munmap(bytes, (size_t)info.st_size);
+        }
+    }
+    close(file);
+    return status;
+}
+
+static bool read_identity(const char *key, identity *known) {
+    return sscanf(key + path_length(key), "\n%16" SCNx64 "%16" SCNx64, &known->place, &known->bytes) == 2;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------------ */
+
+static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
+
+static const module *module_of(const char *key) {
+    for (const module *m = modules; m; m = m->next)
+        if (!strcmp(m->key, key)) return m;
+    return NULL;
+}
+
+/* The path of the file that the loader found. */
+static bt_status find_path(void *handle, const char *path, char *found) {
+    struct link_map *map = NULL;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || !realpath(*map->l_name ? map->l_name : path, found))
+        return bti_fail(BT_NOT_FOUND, "module %s: its file is not found again: %s", path, strerror(errno));
+    return BT_OK;
+}
+
+static bt_status make_key(void *handle, const char *path, char *key) {
+    char found[PATH_MAX];
+    identity is;
+    BTI_TRY(find_path(handle, path, found));
+    BTI_TRY(identify(found, NULL, &is));
+    snprintf(key, KEY_BYTES, "%s\n%016" PRIx64 "%016" PRIx64, found, is.place, is.bytes);
+    return BT_OK;
+}
+
+/* What was just opened: a new module, or one that is known. */
+static bt_status settle(module *m, const char *path, bool is_new, const module **loaded) {
+    BTI_TRY(make_key(m->handle, path, m->key));
+    for (const module *known = modules; known; known = known->next) {
+        if (is_new || known->handle != m->handle) continue;
+        if (!strcmp(known->key, m->key)) return *loaded = known, BT_OK;
+        return bti_fail(
+            BT_FAILED_PRECONDITION,
+            "module %s has changed since it was loaded: the loader keeps the old one; give the new file another name",
+            path);
+    }
+    if (!is_new) return bti_fail(BT_INVALID_ARGUMENT, "module %s declares no function (BT_REMOTE)", path);
+    return *loaded = m, BT_OK;
+}
+
+static bt_status open_module(const char *path, const char *key, const module **loaded) {
+    module *m = bti_calloc(1, sizeof *m);
+    if (!m) return no_memory();
     const bt_remote_entry *before = entries;
-    loading = name;
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    loading = m->key;
+    m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     loading = "";
-    if (!module) return bti_free(name), bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, dlerror());
-    if (entries != before) return BT_OK;
-    dlclose(module);
-    bti_free(name);
-    return bti_fail(BT_INVALID_ARGUMENT, "module %s declares no function (BT_REMOTE)", path);
+    if (!m->handle) return bti_free(m), bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, dlerror());
+    bool is_new = entries != before;
+    if (key) snprintf(m->key, sizeof m->key, "%s", key); /* it was verified */
+    bt_status status = key && is_new ? (*loaded = m, BT_OK) : settle(m, path, is_new, loaded);
+    if (is_new) { /* its functions stay, found or not */
+        m->next = modules;
+        modules = m;
+        return status;
+    }
+    dlclose(m->handle);
+    bti_free(m);
+    return status;
+}
+
+static bt_status spell(const char *path, const module *of) {
+    for (spelling *s = spellings; s; s = s->next)
+        if (!strcmp(s->path, path)) return s->of = of, BT_OK;
+    spelling *s = bti_alloc(sizeof *s + strlen(path) + 1);
+    if (!s) return no_memory();
+    strcpy(s->path, path);
+    s->of = of;
+    s->next = spellings;
+    spellings = s;
+    return BT_OK;
+}
+
+static bt_status load(const char *path, const module **loaded) {
+    BTI_TRY(open_module(path, NULL, loaded));
+    return spell(path, *loaded);
+}
+
+/* In a worker: what the program opened. */
+static bt_status load_same(const char *key, const module **loaded) {
+    char path[PATH_MAX];
+    identity known, now;
+    if ((*loaded = module_of(key)) != NULL) return BT_OK;
+    bti_module_path(key, path, sizeof path);
+    if (!read_identity(key, &known)) return bti_fail(BT_INVALID_ARGUMENT, "module %s is not known", path);
+    BTI_TRY(identify(path, &known, &now));
+    if (now.bytes != known.bytes)
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "module %s has changed since the program loaded it: it was overwritten or replaced meanwhile",
+                        path);
+    return open_module(path, key, loaded);
+}
+
+static bt_status find_module(const char *path, const module **loaded) {
+    if (strchr(path, '\n')) return load_same(path, loaded);
+    for (const spelling *s = spellings; s; s = s->next)
+        if (!strcmp(s->path, path)) return *loaded = s->of, BT_OK;
+    return load(path, loaded);
 }
 
 bt_status(bt_module_load)(const char *path) {
     BTI_CALL("bt_module_load");
+    const module *loaded;
     if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "the path is empty");
+    if (strchr(path, '\n')) return bti_fail(BT_INVALID_ARGUMENT, "a module's path has a line feed");
     pthread_mutex_lock(&lock);
-    bt_status status = load(path);
+    bt_status status = load(path, &loaded);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-bt_status bti_module_find(const char *module, const char *name, const bt_remote_entry **entry) {
+bt_status bti_module_find(const char *module_path, const char *name, const bt_remote_entry **entry) {
     bt_status status = BT_OK;
+    const module *loaded = NULL;
+    char path[PATH_MAX];
     pthread_mutex_lock(&lock);
-    if (*module) status = load(module);
-    if (status == BT_OK) *entry = find(module, name);
+    if (*module_path) status = find_module(module_path, &loaded);
+    if (status == BT_OK) *entry = find(loaded ? loaded->key : "", name);
     pthread_mutex_unlock(&lock);
     if (status != BT_OK || *entry) return status;
-    return bti_fail(BT_NOT_FOUND, "%s%s has no function \"%s\" (BT_REMOTE)", *module ? "module " : "the program",
-                    module, name);
+    return bti_fail(BT_NOT_FOUND, "%s%s has no function \"%s\" (BT_REMOTE)", *module_path ? "module " : "the program",
+                    bti_module_path(module_path, path, sizeof path), name);
 }

@@ -17,7 +17,7 @@ typedef struct bti_order {
     bti_hold *pack;    /* of arguments that were put into the store; NULL: they follow */
     uint64_t bytes;    /* of arguments */
     char actor_name[64];
-    char function[96], module[256];
+    char function[96], module[512];
     uint32_t retry_failures; /* statuses as bits */
 } bti_order;
 

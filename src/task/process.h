@@ -26,6 +26,9 @@ bool bti_is_alone(void);
 /* --- modules.c --- */
 /* A function of a module ("" is the program), which is opened if it is not yet; NOT_FOUND names both. */
 bt_status bti_module_find(const char *module, const char *name, const bt_remote_entry **entry);
+enum { BTI_KEY_END = 2 * 16 + 1 }; /* of a key, after the path */
+/* The path of a module, for people: entries and calls know it by a key (modules.c). */
+const char *bti_module_path(const char *key, char *path, size_t size);
 
 /* --- nest.c --- */
 /* The life of the parent of all workers: forks them, tells of those that died, ends when the program does. In a process of its own

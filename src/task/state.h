@@ -142,7 +142,7 @@ struct bti_object {
 struct bti_function_record {
     bti_free_record record;
     bti_function_record *next;
-    char module[256]; /* "": the program */
+    char module[512]; /* its key (modules.c); "": the program */
     char name[96];
 };
 

@@ -162,8 +162,9 @@ static json_t *tasks_json(const bti_view *view) {
     json_t *list = json_array(), *all = json_object();
     for (size_t i = 0; i < view->functions.count; i++) {
         const bti_view_function *f = &view->functions.items[i];
-        json_t *one =
-            json_pack("{s:o, s:o}", "function", text_of(f->function->name), "module", text_of(f->function->module));
+        char path[sizeof f->function->module];
+        json_t *one = json_pack("{s:o, s:o}", "function", text_of(f->function->name), "module",
+                                text_of(bti_module_path(f->function->module, path, sizeof path)));
         for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
             json_object_set_new(one, bti_view_state_names[s], integer(f->count[s]));
         json_array_append_new(list, one);
