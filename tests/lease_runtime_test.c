@@ -108,6 +108,25 @@ static int run_nested(void) {
     return bt_runtime_shutdown() != BT_OK;
 }
 
+/* A runtime that could not be started has nothing. */
+static int run_failing(void) {
+    for (int i = 0; i < 3; i++)
+        if (bt_runtime_init(.num_cpus = 1, .num_gpus = 4, .resources = {{"CPU", 1}}) != BT_INVALID_ARGUMENT) return 3;
+    bt_error_clear();
+    tell("failed\n");
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) > 0) continue;
+    return 0;
+}
+
+/* A program whose standard input was closed. */
+static int run_closed(void) {
+    close(STDIN_FILENO);
+    if (init_as_wished() != BT_OK) return fprintf(stderr, "%s\n", bt_error_text()), 8;
+    bt_ref *ref = bt_remote(stay);
+    return bt_get(ref, NULL) != BT_OK;
+}
+
 static bt_status note(bt_task *task) {
     int ids[GPUS], count = bt_get_gpu_ids(ids, GPUS);
     board *b = open_board(getenv("BOARD"));
@@ -143,7 +162,8 @@ static const struct {
     const char *name;
     int (*run)(void);
 } programs[] = {{"one_task", run_one_task}, {"hand_out", run_hand_out}, {"own_lease", run_own_lease},
-                {"keep", run_keep},         {"nested", run_nested},     {"many", run_many}};
+                {"keep", run_keep},         {"nested", run_nested},     {"failing", run_failing},
+                {"closed", run_closed},     {"many", run_many}};
 
 /* --- starting them ------------------------------------------------------------------------------------------------------ */
 
@@ -433,6 +453,26 @@ static void workers_hold_what_their_runtime_took(void **state) {
     fclose(program.says);
 }
 
+static void a_runtime_without_standard_files_holds_its_leases(void **state) {
+    started program = start_program("GPUS=4", "closed");
+    (void)next_number(&program);
+    refused("GPUS=1", "RESOURCE_EXHAUSTED", "GPU 0 is held by");
+    kill(program.pid, SIGKILL);
+    assert_int_equal(end_of(program.pid), 128 + SIGKILL);
+    started next = hand_out("GPUS=4 WAIT=-1", "[0,1,2,3] 0 1 2 3");
+    assert_int_equal(end_program(&next), 0);
+    close(program.input);
+    fclose(program.says);
+}
+
+static void a_runtime_that_fails_to_start_holds_none(void **state) {
+    started failed = start_program("", "failing");
+    expect_line(&failed, "failed");
+    started next = hand_out("GPUS=4", "[0,1,2,3] 0 1 2 3");
+    assert_int_equal(end_program(&failed), 0);
+    assert_int_equal(end_program(&next), 0);
+}
+
 static void many_runtimes_at_once(void **state) {
     started s[5];
     for (int i = 0; i < 5; i++) s[i] = start_program(i < 3 ? "" : COMMAND " run --gpus 4 --wait --", "many");
@@ -457,6 +497,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(a_lease_of_the_program_is_used_and_kept, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(programs_of_tasks_get_their_gpus, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(workers_hold_what_their_runtime_took, set_up_machine, tear_down),
+        cmocka_unit_test_setup_teardown(a_runtime_without_standard_files_holds_its_leases, set_up_machine, tear_down),
+        cmocka_unit_test_setup_teardown(a_runtime_that_fails_to_start_holds_none, set_up_machine, tear_down),
         cmocka_unit_test_setup_teardown(many_runtimes_at_once, set_up_machine, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

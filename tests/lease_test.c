@@ -71,6 +71,16 @@ static void exit_codes(void **state) {
         if (run("", wrong[i]) != 64) fail_msg("berth run %s: not 64, and:\n%s", wrong[i], output);
 }
 
+/* A caller without standard files: the program's are not lock files, which it would read and write. */
+static void standard_files_stay_closed(void **state) {
+    static const char before[] = "sh -c 'exec \"$@\" <&- >&- 2>&-' sh";
+    for (int file = 0; file < 3; file++) {
+        char line[100];
+        snprintf(line, sizeof line, "--gpus 4 -- sh -c 'test ! -e /proc/$$/fd/%d'", file);
+        assert_int_equal(run(before, line), 0);
+    }
+}
+
 /* --- released ---------------------------------------------------------------------------------------------------------- */
 
 static void tells_of_release(int line) {
@@ -390,6 +400,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_program_sees_its_gpus_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_share_limits_gpus_and_nothing_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exit_codes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(standard_files_stay_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(released_leases_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_holds_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shares_fit_wherever_memory_is_free, set_up, tear_down),

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/files.h"
 #include "base/flags.h"
 #include "device/registry.h"
 #include "device/trial.h"
@@ -244,7 +245,7 @@ static _Noreturn void answer_into(int report, answer *a) {
     bti_str reason = {0};
     double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
     write_all(report, &seconds, sizeof seconds);
-    bti_trial_behave(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    bti_trial_behave(bti_file_above_standard(open("/dev/null", O_WRONLY | O_CLOEXEC)));
     a->status = bti_cards_list(a->cards, BTI_MAX_DEVICES, &a->count, &reason);
     if (a->status != BT_OK) snprintf(a->error, sizeof a->error, "%s", bt_error_text());
     write_all(report, a, sizeof *a);
@@ -291,7 +292,7 @@ static bt_status ask(answer *a) {
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no files to look for GPUs: %s", strerror(errno));
     fflush(NULL);
     pid_t child = fork();
-    if (!child) answer_into(ends[1], a);
+    if (!child) answer_into(bti_file_above_standard(ends[1]), a);
     int error = errno;
     close(ends[1]);
     bool whole = child > 0 && read_all(ends[0], &seconds, sizeof seconds, -1, &ended) &&

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/quote.h"
 #include "base/writes.h"
 
@@ -158,7 +159,7 @@ void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu) {
     int length = snprintf(f->name, sizeof f->name, PREFIX "%s" SUFFIX, gpu);
     for (int i = 0; i < length; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", f->name[i])) f->name[i] = '_';
-    f->file = open_or_make(folder, f->name);
+    f->file = bti_file_above_standard(open_or_make(folder, f->name));
     if (f->file < 0) {
         f->fault = errno;
         return;

@@ -1,0 +1,19 @@
+/* Numbers of files. */
+#ifndef BTI_BASE_FILES_H
+#define BTI_BASE_FILES_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* The same open file, closed at exec, under a number that is no standard file's: where those are closed, a file that is opened gets one of
+ * theirs, and is then read, written or replaced as such. Takes `file` over; -1 stays -1, errno says why there is none. */
+static inline int bti_file_above_standard(int file) {
+    if (file < 0 || file > STDERR_FILENO) return file;
+    int higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(file);
+    errno = error;
+    return higher;
+}
+
+#endif
