@@ -79,6 +79,8 @@ typedef struct bt_runtime_options {
                                                 the function and the process: "(square pid=1234) " */
     int max_processes BTI_INITIALLY(0); /* calls that run at once, whatever they take [64, or 4 for each CPU]; calls
                                                       that wait inside and actors are not counted */
+    double gpu_memory BTI_INITIALLY(0); /* bytes of each GPU [as the driver tells]; for GPUs that are only counted */
+    const char *accelerator BTI_INITIALLY(NULL); /* the type of all GPUs, "NVIDIA H100" [as the driver tells] */
 } bt_runtime_options;
 
 /* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must
@@ -113,15 +115,24 @@ BT_API double bt_resource_free(const char *name);
 
 typedef bt_status bt_remote_function(bt_task *task);
 
+/* How bundles of a group lie on GPUs. A place is a set of GPUs with fast links to each other (NVLink); where the driver tells of none, all GPUs are
+ * one place to pack into, and each is one to spread over. */
+typedef enum bt_group_strategy {
+    BT_GROUP_PACK,         /* near each other, if that is possible */
+    BT_GROUP_SPREAD,       /* each bundle in another place, if that is possible */
+    BT_GROUP_STRICT_PACK,  /* all in one place */
+    BT_GROUP_STRICT_SPREAD /* each in another place */
+} bt_group_strategy;
+
 /* What a task or an actor takes and how it is treated. BT_REMOTE declares a function's; a call's own options come before them: a member
  * that the call does not set is as declared, and where neither sets it, the default in brackets holds. The macros tell a set 0 from a
  * member that is not set: `.num_gpus = 0` hides all GPUs, nothing leaves CUDA_VISIBLE_DEVICES alone. In a structure that is filled
  * without them (its size must be set) a 0 is not set. */
 typedef struct bt_task_options {
     size_t size BTI_INITIALLY(sizeof(bt_task_options));
-    bool zeros_set BTI_INITIALLY(true); /* by the macros: a member that is 0 was set to 0 */
-    double num_cpus BTI_INITIALLY(
-        BTI_UNSET_REAL); /* [1; an actor: 1 to be started, 0 while it lives; a bundle: 0, and so what runs on a bundle without CPUs] */
+    bool zeros_set BTI_INITIALLY(true);            /* by the macros: a member that is 0 was set to 0 */
+    double num_cpus BTI_INITIALLY(BTI_UNSET_REAL); /* [1; an actor: 1 to be started, 0 while it lives; a bundle: 0, and
+                                                      so what runs on a bundle without CPUs] */
     double num_gpus BTI_INITIALLY(BTI_UNSET_REAL); /* [none]; whole numbers, or a fraction below 1: a share of one GPU
                                                       and of its memory */
     bt_resource resources[8] BTI_INITIALLY({});    /* set when the first has a name */
@@ -145,6 +156,13 @@ typedef struct bt_task_options {
         get_if_exists BTI_INITIALLY(false); /* [false] the actor of this .name, if there is one, instead of a new one */
     bool detached BTI_INITIALLY(false);     /* [false] an actor that outlives the program: UNIMPLEMENTED by the engine
                                                  "local", whose processes all end with the program */
+    double gpu_memory BTI_INITIALLY(BTI_UNSET_REAL); /* [none] bytes: the share of one GPU that has so much memory;
+                                                        num_gpus is not set then, or 1 */
+    const char *accelerator BTI_INITIALLY(NULL); /* [any; so is ""] GPUs of that type: words of their name, "H100" */
+    int strategy BTI_INITIALLY(BTI_UNSET_INT);   /* [BT_GROUP_PACK] a group's, in its first bundle: bt_group_strategy */
+    int max_calls BTI_INITIALLY(BTI_UNSET_INT);  /* [1 with GPUs, else 0: without limit] calls of this function that a
+                                                    worker process runs before it ends, on the same GPUs; not an
+                                                    actor's */
 } bt_task_options;
 /* A set of failures: `BT_FAILURES(BT_UNAVAILABLE, BT_ABORTED)`. */
 #define BT_ANY_FAILURE 0x1fffeu
@@ -154,7 +172,8 @@ typedef struct bt_task_options {
 #define BTI_TASK_UNSET                                                                                          \
     .size = sizeof(bt_task_options), .zeros_set = true, .num_cpus = BTI_UNSET_REAL, .num_gpus = BTI_UNSET_REAL, \
     .priority = BTI_UNSET_INT, .max_retries = BTI_UNSET_INT, .max_restarts = BTI_UNSET_INT,                     \
-    .deadline_seconds = BTI_UNSET_REAL, .bundle = BTI_UNSET_INT,
+    .deadline_seconds = BTI_UNSET_REAL, .bundle = BTI_UNSET_INT, .gpu_memory = BTI_UNSET_REAL,                  \
+    .strategy = BTI_UNSET_INT, .max_calls = BTI_UNSET_INT,
 #endif
 /* A call's options, `bt_remote_with(BT_OPTIONS(.num_gpus = 2), f)`, and a group's bundle. */
 #define BT_BUNDLE(...) BTI_OVERRIDING(BTI_LITERAL(bt_task_options){BTI_TASK_UNSET __VA_ARGS__})

@@ -33,6 +33,7 @@ enum { DRIVER_COUNT = sizeof drivers / sizeof *drivers, GPUS = 1u << BT_GPU, MOS
 typedef struct card {
     const bti_driver *driver;
     int ordinal;
+    uint64_t linked; /* by ordinals */
     bti_card told;
 } card;
 
@@ -54,7 +55,11 @@ static bool is_asked(const bti_driver *driver, bool simulated, bti_str *reason) 
 }
 
 static card as_card(const bti_driver *driver, const bti_device_facts *facts) {
-    card c = {driver, facts->ordinal, {.memory_bytes = facts->memory_bytes, .simulated = driver == &bti_driver_sim}};
+    card c = {driver,
+              facts->ordinal,
+              facts->linked,
+              {.memory_bytes = facts->memory_bytes, .simulated = driver == &bti_driver_sim}};
+    snprintf(c.told.model, sizeof c.told.model, "%.63s", facts->description);
     if (*facts->uuid || *facts->pci_bus_id)
         snprintf(c.told.name, sizeof c.told.name, "%s", *facts->uuid ? facts->uuid : facts->pci_bus_id);
     else
@@ -104,6 +109,10 @@ static int find_cards(card *cards, bti_str *reason) {
         if (count > BTI_MAX_DEVICES) count = BTI_MAX_DEVICES;
         found += add_shown(drivers[i], facts, count, cards + found, BTI_MAX_DEVICES - found);
     }
+    for (int i = 0; i < found; i++)
+        for (int j = 0; j < found && j < 64; j++)
+            if (cards[i].driver == cards[j].driver && cards[j].ordinal < 64 && cards[i].linked >> cards[j].ordinal & 1)
+                cards[i].told.linked |= (uint64_t)1 << j;
     return found;
 }
 

@@ -13,7 +13,9 @@
 typedef struct bti_card {
     char name
         [64]; /* of the device itself, the same in every process: its UUID, else its PCI place, else driver and number */
+    char model[64];        /* "NVIDIA H200"; "": not known */
     uint64_t memory_bytes; /* 0: not known */
+    uint64_t linked;       /* bit per place in the list: cards that it has fast links to (NVLink) */
     bti_vendor vendor;
     bool simulated;
 } bti_card;

@@ -27,7 +27,8 @@ typedef struct bti_device_facts {
     size_t memory_bytes;                    /* 0: unknown */
     char memory_source[160];                /* what sets it, where that is no size of the device's own; "" */
     size_t largest_bytes;                   /* that one allocation may have; 0: as many as there are */
-    bool masked; /* CUDA's own library listed it, under CUDA_VISIBLE_DEVICES: the mask is not applied again */
+    uint64_t linked; /* bit per ordinal: devices of the driver that it has fast links to (NVLink) */
+    bool masked;     /* CUDA's own library listed it, under CUDA_VISIBLE_DEVICES: the mask is not applied again */
 } bti_device_facts;
 
 /* Where a driver takes memory of its own from, scratch of libraries say: the device's pool, under its limits. */

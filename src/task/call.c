@@ -24,6 +24,12 @@ static bt_status check_amounts(const bti_state *state, const bti_call *asked, bt
     }
     double cpus = asked->group && !supply->total.of[0] ? 0 : 1; /* of a bundle without CPUs it takes none */
     BTI_TRY(bti_amounts_of(state, o, cpus, &order->amounts));
+    uint64_t wanted = order->amounts.gpu_only, only = supply->total.gpu_only;
+    if (asked->group && wanted && (!only || only & ~wanted))
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "%s: accelerator is \"%s\", but its bundle may have other GPUs: "
+                        "BT_BUNDLE(.accelerator) chooses them",
+                        name, o->accelerator);
     return bti_amounts_check(state, &order->amounts, supply, name, asked->group ? "its bundle has" : "the runtime has");
 }
 

@@ -46,6 +46,10 @@ static const bti_amounts *part(const wanted *w, int i) {
     return w->queue ? &w->queue->amounts : &w->group->bundles[i].total;
 }
 
+static bti_amounts gpus_of(const bti_amounts *amounts) {
+    return (bti_amounts){.of[1] = amounts->of[1], .gpu_bytes = amounts->gpu_bytes, .gpu_only = amounts->gpu_only};
+}
+
 static void begin_look(look *l, bti_state *state, const bti_supply *supply) {
     *l = (look){.state = state, .now_ns = bti_now_ns(), .open = *supply, .open_to_all = *supply};
     l->to_come = l->whole = *supply;
@@ -54,21 +58,20 @@ static void begin_look(look *l, bti_state *state, const bti_supply *supply) {
         l->to_come.free.of[r] = supply->total.of[r] - supply->kept.of[r];
     }
     for (int g = 0; g < state->gpu_count; g++) {
-        int64_t most = supply->total.of[1] < BTI_UNIT ? supply->total.of[1] : BTI_UNIT;
-        l->whole.gpu_free[g] = !supply->group || supply->gpus >> g & 1 ? (int32_t)most : 0;
+        bool has = !supply->group || supply->gpus >> g & 1;
+        l->whole.gpu_free[g] = has ? bti_gpu_share(state, &supply->total, g) : 0;
         l->to_come.gpu_free[g] = l->whole.gpu_free[g] - supply->gpu_kept[g];
     }
 }
 
 /* Of the GPUs that it can have in `later` those of which most is free already. They fit. */
 static uint64_t choose_for_later(const look *l, const bti_supply *later, const bti_amounts *amounts) {
-    int64_t left = amounts->of[1];
-    int32_t share = left < BTI_UNIT ? (int32_t)left : BTI_UNIT;
     uint64_t chosen = 0;
-    for (; left > 0; left -= share) {
+    for (int64_t left = amounts->of[1]; left > 0; left -= BTI_UNIT) {
         int best = -1;
         for (int g = 0; g < l->state->gpu_count; g++)
-            if (!(chosen >> g & 1) && later->gpu_free[g] >= share &&
+            if (!(chosen >> g & 1) && later->gpu_free[g] >= bti_gpu_share(l->state, amounts, g) &&
+                (!amounts->gpu_only || amounts->gpu_only >> g & 1) &&
                 (best < 0 || l->open.gpu_free[g] > l->open.gpu_free[best]))
                 best = g;
         if (best < 0) break;
@@ -79,13 +82,11 @@ static uint64_t choose_for_later(const look *l, const bti_supply *later, const b
 
 static bool all_fit(const look *l, const wanted *w, const bti_supply *supply, bool only_gpus) {
     bti_supply left = *supply;
-    for (int i = 0; i < parts(w); i++) {
-        bti_amounts gpus = {.of[1] = part(w, i)->of[1]};
-        const bti_amounts *amounts = only_gpus ? &gpus : part(w, i);
-        if (!bti_supply_fits(l->state, &left, amounts)) return false;
-        if (parts(w) > 1) bti_supply_set_aside(l->state, &left, amounts, bti_supply_choose(l->state, &left, amounts));
-    }
-    return true;
+    uint64_t gpus[BTI_MOST_BUNDLES];
+    for (int r = 0; r < l->state->resource_count && only_gpus; r++)
+        if (r != 1) left.free.of[r] = INT64_MAX / 2;
+    if (w->queue) return bti_supply_fits(l->state, &left, &w->queue->amounts);
+    return bti_group_choose(l->state, w->group, &left, gpus);
 }
 
 /* The sum may be less than what the others count: of a GPU that is kept nothing is free. */
@@ -105,15 +106,19 @@ static void keep(look *l, const wanted *w, bool from_tasks) {
     bti_supply *later = from_tasks ? &l->to_come : &l->whole;
     const bti_supply before = l->open;
     bool lacks = !all_fit(l, w, &before, true);
+    uint64_t chosen[BTI_MOST_BUNDLES];
+    if (w->queue)
+        chosen[0] = choose_for_later(l, later, part(w, 0));
+    else if (!bti_group_choose(l->state, w->group, later, chosen))
+        return;
     for (int i = 0; i < parts(w); i++) {
-        bti_amounts gpus = {.of[1] = part(w, i)->of[1]};
-        uint64_t chosen = choose_for_later(l, later, part(w, i));
-        bti_supply_set_aside(l->state, later, part(w, i), chosen);
-        set_aside(l, from_tasks, &gpus, chosen);
+        bti_amounts gpus = gpus_of(part(w, i));
+        bti_supply_set_aside(l->state, later, part(w, i), chosen[i]);
+        set_aside(l, from_tasks, &gpus, chosen[i]);
     }
     for (int n = 2; n <= l->state->resource_count && !lacks; n++) {
         int r = n % l->state->resource_count;
-        bti_amounts sum = {{0}};
+        bti_amounts sum = {.gpu_bytes = 0};
         for (int i = 0; i < parts(w); i++) sum.of[r] += part(w, i)->of[r];
         lacks = sum.of[r] > 0 && sum.of[r] > before.free.of[r];
         set_aside(l, from_tasks, &sum, 0);

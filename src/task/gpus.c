@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "device/visibility.h"
 #include "task/lease.h"
+#include "task/supply.h"
 
 /* --- a clean process -------------------------------------------------------------------------------------------------- */
 
@@ -135,6 +136,19 @@ static void name_by_uuid(bti_state *state, const bti_card *cards, int there) {
     for (int g = 0; g < there; g++) memcpy(state->gpu_name[g], cards[g].name, sizeof cards[g].name);
 }
 
+/* What is known of those that the runtime has; `chosen`: which of the cards they are, NULL: the first. */
+static void note_cards(bti_state *state, const bti_card *cards, int there, const bool *chosen) {
+    int place[BTI_MOST_GPUS], count = 0;
+    for (int g = 0; g < there && count < state->gpu_count; g++)
+        if (!chosen || chosen[g]) place[count++] = g;
+    for (int i = 0; i < count; i++) {
+        const bti_card *card = &cards[place[i]];
+        state->gpu_bytes[i] = card->memory_bytes;
+        memcpy(state->gpu_model[i], card->model, sizeof card->model);
+        for (int j = 0; j < count; j++) state->gpu_linked[i] |= (card->linked >> place[j] & 1) << j;
+    }
+}
+
 /* The first `there` are of the machine: as many of them as are wanted, those that are chosen before the rest. */
 static void keep_chosen(bti_state *state, int there, const bool *chosen) {
     int kept = 0;
@@ -161,6 +175,7 @@ static bt_status take_leases(bti_state *state, const bti_card *cards, int there,
     state->leases_taken = wanted;
     state->lease_file_count += wanted;
     keep_chosen(state, there, chosen);
+    note_cards(state, cards, there, chosen);
     return BT_OK;
 }
 
@@ -180,6 +195,7 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
     state->gpu_count = asked == BT_DETECT ? there : asked;
     if (!mask.list && bti_cards_are_split(cards, there)) name_by_uuid(state, cards, there);
     state->gpus_told = state->gpu_count && bti_cards_tell();
+    note_cards(state, cards, cards[0].simulated ? there : 0, NULL);
     if (!there || cards[0].simulated) return BT_OK; /* they are numbers: another program may have the same */
     return take_leases(state, cards, there, wait_seconds);
 }
@@ -226,6 +242,6 @@ void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
     bti_mask_set(&mask, list);
     inherit_leases(state, task->gpus);
     hide_others((bti_vendor)state->gpu_vendor);
-    int64_t amount = task->queue->amounts.of[1];
-    if (task->gpus && amount < BTI_UNIT) bti_memory_share((double)amount / BTI_UNIT);
+    int32_t share = task->gpus ? bti_gpu_share(state, &task->queue->amounts, __builtin_ctzll(task->gpus)) : BTI_UNIT;
+    if (share < BTI_UNIT) bti_memory_share((double)share / BTI_UNIT);
 }

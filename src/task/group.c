@@ -1,5 +1,6 @@
 /* Groups: bundles of resources set aside together. */
 #include "task/actor.h"
+#include "task/bundles.h"
 #include "task/fair.h"
 #include "task/local.h"
 #include "task/object.h"
@@ -9,14 +10,7 @@
 /* --- their resources ------------------------------------------------------------------------------------------------- */
 
 bool bti_group_choose(const bti_state *state, const bti_group_record *group, const bti_supply *open, uint64_t *gpus) {
-    bti_supply left = *open;
-    for (int i = 0; i < group->count; i++) {
-        const bti_amounts *amounts = &group->bundles[i].total;
-        if (!bti_supply_fits(state, &left, amounts)) return false;
-        gpus[i] = bti_supply_choose(state, &left, amounts);
-        bti_supply_set_aside(state, &left, amounts, gpus[i]);
-    }
-    return true;
+    return bti_bundles_choose(state, group->bundles, group->count, open, gpus);
 }
 
 void bti_group_grant(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
@@ -24,12 +18,12 @@ void bti_group_grant(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
     bti_group_record *group = turn->group;
     for (int i = 0; i < group->count; i++) {
         bti_supply *bundle = &group->bundles[i];
-        int64_t gpus = bundle->total.of[1];
-        int32_t share = gpus < BTI_UNIT ? (int32_t)gpus : BTI_UNIT;
         bti_supply_take(state, &state->machine, &bundle->total, turn->gpus[i], true);
         BTI_SET(arena, bundle->gpus, turn->gpus[i]);
         for (int g = 0; g < state->gpu_count; g++)
-            BTI_SET(arena, bundle->gpu_free[g], bundle->gpus >> g & 1 ? share : 0);
+            BTI_SET(arena, bundle->gpu_free[g], bundle->gpus >> g & 1 ? bti_gpu_share(state, &bundle->total, g) : 0);
+        if (bundle->total.gpu_bytes)
+            BTI_SET(arena, bundle->free.of[1], bti_gpu_share(state, &bundle->total, __builtin_ctzll(bundle->gpus)));
     }
     BTI_SET(arena, group->has, true);
     BTI_SET(arena, state->groups_waiting, state->groups_waiting - 1);
@@ -86,21 +80,10 @@ void bti_group_unheld(bti_state *state, bti_group_record *group) {
 
 /* --- for programs ------------------------------------------------------------------------------------------------------ */
 
-/* Would each share find a GPU if nobody else had any? */
-static bt_status check_shares(const bti_state *state, const bti_supply *bundles, int count) {
-    bti_supply all = {.free = state->machine.total};
-    for (int g = 0; g < state->gpu_count; g++) all.gpu_free[g] = BTI_UNIT;
-    for (int i = 0; i < count; i++) {
-        const bti_amounts *amounts = &bundles[i].total;
-        if (!bti_supply_fits(state, &all, amounts))
-            return bti_fail(
-                BT_RESOURCE_EXHAUSTED,
-                "the group's bundle %d asks for %g GPU; of the %d that the runtime has none has so much left "
-                "beside the bundles before it (shares of one GPU cannot be of several: larger ones first)",
-                i, bti_amount(amounts->of[1]), state->gpu_count);
-        uint64_t gpus = bti_supply_choose(state, &all, amounts);
-        bti_supply_set_aside(state, &all, amounts, gpus);
-    }
+static bt_status read_strategy(int strategy, bti_amounts *first) {
+    if (strategy != BTI_UNSET_INT && (strategy < BT_GROUP_PACK || strategy > BT_GROUP_STRICT_SPREAD))
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_group_new: strategy is %d; it is a bt_group_strategy", strategy);
+    first->strategy = strategy == BTI_UNSET_INT ? BT_GROUP_PACK : strategy;
     return BT_OK;
 }
 
@@ -114,7 +97,8 @@ bt_status bti_group_read(const bti_state *state, const bt_task_options *bundles,
         for (int r = 0; r < state->resource_count; r++) sum.of[r] += supplies[i].total.of[r];
     }
     BTI_TRY(bti_amounts_check(state, &sum, &state->machine, "the group", "the runtime has"));
-    return check_shares(state, supplies, count);
+    BTI_TRY(read_strategy(bundles[0].strategy, &supplies[0].total));
+    return bti_bundles_check(state, supplies, count);
 }
 
 static bti_hold *new_group(bti_state *state, bti_client *client, const bti_supply *supplies, int count) {

@@ -1,7 +1,9 @@
 #include "task/options.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/sized.h"
 
@@ -9,9 +11,10 @@
 
 #define MEMBER(name) BTI_MEMBER(bt_task_options, name)
 static const bti_member task_members[] = {
-    MEMBER(size),     MEMBER(zeros_set),   MEMBER(num_cpus),       MEMBER(num_gpus),         MEMBER(resources),
-    MEMBER(priority), MEMBER(max_retries), MEMBER(max_restarts),   MEMBER(deadline_seconds), MEMBER(name),
-    MEMBER(group),    MEMBER(bundle),      MEMBER(retry_failures), MEMBER(get_if_exists),    MEMBER(detached)};
+    MEMBER(size),       MEMBER(zeros_set),   MEMBER(num_cpus),       MEMBER(num_gpus),         MEMBER(resources),
+    MEMBER(priority),   MEMBER(max_retries), MEMBER(max_restarts),   MEMBER(deadline_seconds), MEMBER(name),
+    MEMBER(group),      MEMBER(bundle),      MEMBER(retry_failures), MEMBER(get_if_exists),    MEMBER(detached),
+    MEMBER(gpu_memory), MEMBER(accelerator), MEMBER(strategy),       MEMBER(max_calls)};
 #undef MEMBER
 static const bt_task_options no_task_options = {
     .num_cpus = BTI_UNSET_REAL,
@@ -21,6 +24,9 @@ static const bt_task_options no_task_options = {
     .max_restarts = BTI_UNSET_INT,
     .deadline_seconds = BTI_UNSET_REAL,
     .bundle = BTI_UNSET_INT,
+    .gpu_memory = BTI_UNSET_REAL,
+    .strategy = BTI_UNSET_INT,
+    .max_calls = BTI_UNSET_INT,
 };
 static const bti_sized_type call_layout =
     BTI_SIZED_TYPE(bt_task_options, "options", "BT_OPTIONS(.num_gpus = 1)", task_members, &no_task_options);
@@ -31,9 +37,9 @@ static const bti_sized_type bundle_layout =
 
 #define MEMBER(name) BTI_MEMBER(bt_runtime_options, name)
 static const bti_member runtime_members[] = {
-    MEMBER(size),        MEMBER(zeros_set),     MEMBER(num_cpus),     MEMBER(num_gpus), MEMBER(resources),
-    MEMBER(store_bytes), MEMBER(spill_folder),  MEMBER(spill_bytes),  MEMBER(engine),   MEMBER(gpu_wait_seconds),
-    MEMBER(max_retries), MEMBER(prefix_output), MEMBER(max_processes)};
+    MEMBER(size),        MEMBER(zeros_set),     MEMBER(num_cpus),      MEMBER(num_gpus),   MEMBER(resources),
+    MEMBER(store_bytes), MEMBER(spill_folder),  MEMBER(spill_bytes),   MEMBER(engine),     MEMBER(gpu_wait_seconds),
+    MEMBER(max_retries), MEMBER(prefix_output), MEMBER(max_processes), MEMBER(gpu_memory), MEMBER(accelerator)};
 #undef MEMBER
 static const bt_runtime_options no_runtime_options = {.num_cpus = BTI_UNSET_REAL};
 static const bti_sized_type runtime_layout = BTI_SIZED_TYPE(
@@ -53,6 +59,9 @@ static bt_status take(const bti_sized_type *layout, const char *call, const bt_t
     if (!known->max_retries) known->max_retries = BTI_UNSET_INT;
     if (!known->max_restarts) known->max_restarts = BTI_UNSET_INT;
     if (!known->bundle) known->bundle = BTI_UNSET_INT;
+    if (!(fabs(known->gpu_memory) > 0)) known->gpu_memory = BTI_UNSET_REAL;
+    if (!known->strategy) known->strategy = BTI_UNSET_INT;
+    if (!known->max_calls) known->max_calls = BTI_UNSET_INT;
     return BT_OK;
 }
 
@@ -65,6 +74,13 @@ static int int_of(int given, int declared) {
 /* -1 is without limit. */
 static int count_of(int count) { return count == -1 ? INT_MAX : count; }
 
+/* A number of GPUs and a share in bytes stand for each other: a call that sets one does not have the other of its function. */
+static void set_gpus(bt_task_options *whole, const bt_task_options *own, const bt_task_options *declared) {
+    if (bti_is_set(own->num_gpus) || bti_is_set(own->gpu_memory)) return;
+    whole->num_gpus = declared->num_gpus;
+    whole->gpu_memory = declared->gpu_memory;
+}
+
 bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry, const bt_task_options *given,
                                  int default_retries, bt_task_options *whole) {
     bt_task_options own = no_task_options, declared;
@@ -72,7 +88,9 @@ bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry,
     if (given) BTI_TRY(take(&call_layout, call, given, &own));
     *whole = own;
     whole->num_cpus = real_of(own.num_cpus, declared.num_cpus);
-    whole->num_gpus = real_of(own.num_gpus, declared.num_gpus);
+    set_gpus(whole, &own, &declared);
+    whole->max_calls = int_of(own.max_calls, declared.max_calls);
+    if (!own.accelerator) whole->accelerator = declared.accelerator;
     whole->deadline_seconds = real_of(own.deadline_seconds, declared.deadline_seconds);
     if (!bti_is_set(whole->deadline_seconds)) whole->deadline_seconds = 0;
     if (own.priority == BTI_UNSET_INT) whole->priority = declared.priority;
@@ -136,12 +154,70 @@ static bt_status add_named(const bti_state *state, const bt_resource *resource, 
     return bti_units(resource->amount, resource->name, &amounts->of[r]);
 }
 
+/* The share is of the largest GPU that there is; of others it is more (bti_gpu_share). */
+static bt_status add_gpu_memory(const bti_state *state, const bt_task_options *o, bti_amounts *amounts) {
+    uint64_t most = 0;
+    if (!bti_is_set(o->gpu_memory)) return BT_OK;
+    if (!(o->gpu_memory > 0) || o->gpu_memory > 1e18)
+        return bti_fail(BT_INVALID_ARGUMENT, "gpu_memory is %g bytes; it is a number above 0", o->gpu_memory);
+    if (bti_is_set(o->num_gpus) && amounts->of[1] != BTI_UNIT)
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "gpu_memory is a share of one GPU; with it num_gpus is not set, or 1, and not %g", o->num_gpus);
+    for (int g = 0; g < state->gpu_count; g++)
+        if (state->gpu_bytes[g] > most) most = state->gpu_bytes[g];
+    if (!most && state->gpu_count)
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "gpu_memory is %g, but the memory of the GPUs is not known: the runtime "
+                        "only counts them (bt_runtime_init, .gpu_memory)",
+                        o->gpu_memory);
+    if (o->gpu_memory > (double)most)
+        return bti_fail(BT_RESOURCE_EXHAUSTED,
+                        "asks for %g bytes of a GPU's memory; the largest that the runtime has has %g", o->gpu_memory,
+                        (double)most);
+    amounts->gpu_bytes = (uint64_t)o->gpu_memory ? (uint64_t)o->gpu_memory : 1;
+    amounts->of[1] = (int64_t)(((unsigned __int128)amounts->gpu_bytes * BTI_UNIT + most - 1) / most);
+    return BT_OK;
+}
+
+/* Whether a name has these words: "H100" is in "NVIDIA H100 80GB", "A10" is not in "NVIDIA A100". */
+static bool has_words(const char *name, const char *words) {
+    size_t length = strlen(words);
+    for (const char *at = name; (at = strcasestr(at, words)) != NULL; at++)
+        if ((at == name || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[length])) return true;
+    return false;
+}
+
+static bt_status add_accelerator(const bti_state *state, const bt_task_options *o, bti_amounts *amounts) {
+    const char *type = o->accelerator && *o->accelerator ? o->accelerator : NULL;
+    uint64_t gpus = 0;
+    int usable = 0;
+    if (!type) return BT_OK;
+    if (!amounts->of[1])
+        return bti_fail(BT_INVALID_ARGUMENT, "accelerator is \"%s\", but no GPU is asked for (num_gpus, gpu_memory)",
+                        type);
+    for (int g = 0; g < state->gpu_count; g++) {
+        if (!has_words(state->gpu_model[g], type)) continue;
+        gpus |= (uint64_t)1 << g;
+        usable += !amounts->gpu_bytes || amounts->gpu_bytes <= state->gpu_bytes[g];
+    }
+    if ((amounts->of[1] + BTI_UNIT - 1) / BTI_UNIT > usable) {
+        const char *first = state->gpu_count ? state->gpu_model[0] : "";
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "asks for %g GPU of type \"%s\"; the runtime has %d%s%s%s",
+                        bti_amount(amounts->of[1]), type, usable, *first ? " (the first GPU is " : "", first,
+                        *first ? ")" : "");
+    }
+    amounts->gpu_only = gpus;
+    return BT_OK;
+}
+
 bt_status bti_amounts_of(const bti_state *state, const bt_task_options *o, double cpus, bti_amounts *amounts) {
     *amounts = (bti_amounts){0};
     BTI_TRY(bti_units(bti_is_set(o->num_cpus) ? o->num_cpus : cpus, "CPUs", &amounts->of[0]));
     BTI_TRY(bti_units(bti_is_set(o->num_gpus) ? o->num_gpus : 0, "GPUs", &amounts->of[1]));
     if (amounts->of[1] > BTI_UNIT && amounts->of[1] % BTI_UNIT)
         return bti_fail(BT_INVALID_ARGUMENT, "%g GPUs: several GPUs are whole ones, a share is below 1", o->num_gpus);
+    BTI_TRY(add_gpu_memory(state, o, amounts));
+    BTI_TRY(add_accelerator(state, o, amounts));
     for (int i = 0; i < 8 && o->resources[i].name; i++) BTI_TRY(add_named(state, &o->resources[i], amounts));
     return BT_OK;
 }

@@ -166,7 +166,8 @@ bti_queue *bti_queue_of(bti_state *state, const bti_amounts *amounts, bti_group_
     if (!queue) {
         free_unused(state);
         if (!(queue = bti_record_new(state->arena, BTI_QUEUES))) return NULL;
-        queue->amounts = queue->least = *amounts;
+        queue->amounts = *amounts;
+        memcpy(queue->least.of, amounts->of, sizeof amounts->of);
         queue->group = group;
         queue->bundle = bundle;
         queue->weight = mix((uint64_t)(uintptr_t)queue, state->sequence) | 1;

@@ -28,7 +28,7 @@ static int set_up(void **unused) {
         return -1;
     state->resource_count = 3;
     state->gpu_count = 2;
-    state->machine.total = (bti_amounts){{4 * BTI_UNIT, 2 * BTI_UNIT, 1000 * BTI_UNIT}};
+    state->machine.total = (bti_amounts){.of = {4 * BTI_UNIT, 2 * BTI_UNIT, 1000 * BTI_UNIT}};
     state->machine.free = state->machine.total;
     for (int g = 0; g < 2; g++) state->machine.gpu_free[g] = BTI_UNIT;
     return 0;
@@ -65,7 +65,7 @@ static uint32_t taken(bti_queue *queue) {
 static void tasks_come_in_order(void **unused) {
     (void)unused;
     static const uint32_t order[] = {5, 1, 6, 4, 3, 0, 2};
-    const bti_amounts one = {{BTI_UNIT}}, two = {{2 * BTI_UNIT}};
+    const bti_amounts one = {.of = {BTI_UNIT}}, two = {.of = {2 * BTI_UNIT}};
     add(one, 0, 0);
     add(two, 3, 0);
     add(two, 0, 0);
@@ -88,7 +88,7 @@ static void the_first_that_fits_is_found(void **unused) {
     for (int step = 0; step < STEPS; step++) {
         int kind = rand_r(&seed) % KINDS;
         if (count < 300 && rand_r(&seed) % 2) {
-            bti_amounts amounts = {{kind % 50 * 1000, kind % 3 * BTI_UNIT, kind / 50 * BTI_UNIT}};
+            bti_amounts amounts = {.of = {kind % 50 * 1000, kind % 3 * BTI_UNIT, kind / 50 * BTI_UNIT}};
             add(amounts, rand_r(&seed) % 3, (uint32_t)rand_r(&seed) % 2);
             count++;
         }
@@ -115,7 +115,7 @@ static void the_first_that_fits_is_found(void **unused) {
 static void kinds_are_many(void **unused) {
     (void)unused;
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < MANY; i++) add((bti_amounts){{1 + i + round * MANY}}, 0, 0);
+        for (int i = 0; i < MANY; i++) add((bti_amounts){.of = {1 + i + round * MANY}}, 0, 0);
         for (int i = 0; i < MANY; i++) {
             bti_queue *queue = bti_waiting_fit(state, &state->machine, &state->machine);
             if (!queue) break;

@@ -88,9 +88,25 @@ static bt_status add_resource(bti_state *state, const char *name, double amount)
     return state->resource_count++, BT_OK;
 }
 
+/* What the program says of GPUs goes before what their driver tells. */
+static bt_status describe_gpus(bti_state *state, const bt_runtime_options *options) {
+    const char *type = options->accelerator;
+    if (!(options->gpu_memory >= 0) || options->gpu_memory > 1e18)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: gpu_memory is %g bytes", options->gpu_memory);
+    if (type && strlen(type) >= sizeof state->gpu_model[0])
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: accelerator has at most %zu bytes",
+                        sizeof state->gpu_model[0] - 1);
+    for (int g = 0; g < state->gpu_count; g++) {
+        if (options->gpu_memory > 0) state->gpu_bytes[g] = (uint64_t)options->gpu_memory;
+        if (type) snprintf(state->gpu_model[g], sizeof state->gpu_model[g], "%s", type);
+    }
+    return BT_OK;
+}
+
 static bt_status count_resources(bti_state *state, const bt_runtime_options *options) {
     bti_supply *supply = &state->machine;
     BTI_TRY(bti_gpus_count(state, options->num_gpus, options->gpu_wait_seconds));
+    BTI_TRY(describe_gpus(state, options));
     BTI_TRY(add_resource(state, "CPU", bti_is_set(options->num_cpus) ? options->num_cpus : bti_cores()));
     BTI_TRY(add_resource(state, "GPU", state->gpu_count));
     for (int g = 0; g < state->gpu_count; g++) supply->gpu_free[g] = BTI_UNIT;

@@ -148,6 +148,10 @@ struct bti_function_record {
 
 typedef struct bti_amounts {
     int64_t of[BTI_MOST_RESOURCES]; /* 0: CPU, 1: GPU */
+    uint64_t
+        gpu_bytes; /* of one GPU's memory; of[1] is the share that this is of the largest GPU. 0: of[1] alone says it */
+    uint64_t gpu_only; /* bit per GPU that will do; 0: any */
+    int64_t strategy;  /* of a group, in its first bundle: bt_group_strategy */
 } bti_amounts;
 
 /* Resources of which tasks take: the machine's, or a bundle's. */
@@ -356,6 +360,9 @@ typedef struct bti_state {
     uint64_t fork_failing_ns;             /* since when no process can be started; 0: one could */
     uint64_t fork_again_ns;               /* not before */
     int32_t fork_errno;
+    uint64_t gpu_bytes[BTI_MOST_GPUS];  /* of memory; 0: not known */
+    char gpu_model[BTI_MOST_GPUS][64];  /* "NVIDIA H100 80GB HBM3"; "": not known */
+    uint64_t gpu_linked[BTI_MOST_GPUS]; /* bit per GPU that it has fast links to (NVLink) */
 } bti_state;
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */

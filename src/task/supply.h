@@ -7,6 +7,8 @@
 /* Where tasks of a queue take from. */
 bti_supply *bti_supply_of(bti_state *state, const bti_queue *queue);
 
+/* How much of a GPU it would take: BTI_UNIT is all of it; more: it has not so much. */
+int32_t bti_gpu_share(const bti_state *state, const bti_amounts *amounts, int gpu);
 bool bti_supply_fits(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);
 /* They fit: which GPUs, as bits. Whole ones, or the one that the share is of (the fullest that has it, so that whole ones stay). */
 uint64_t bti_supply_choose(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts);

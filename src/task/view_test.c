@@ -55,7 +55,7 @@ static int tear_down(void **unused) {
 }
 
 static bti_task_record *add_task(int64_t cpus, int64_t gpus, int priority) {
-    bti_amounts amounts = {{cpus, gpus}};
+    bti_amounts amounts = {.of = {cpus, gpus}};
     bti_task_record *task = bti_record_new(state->arena, BTI_TASKS);
     task->function = function;
     task->sequence = state->sequence++;

@@ -91,6 +91,12 @@ FAKE_API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, u
     *instance = (nvmlDevice_t)(void *)found;
     return 0;
 }
+FAKE_API nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t second, int index, int *status) {
+    ENTER(nvmlDeviceGetP2PStatus);
+    bool linked = index == NVML_P2P_CAPS_INDEX_NVLINK && of(first)->island && of(first)->island == of(second)->island;
+    *status = linked ? NVML_P2P_STATUS_OK : 5; /* not supported */
+    return 0;
+}
 /* As NVML does, it writes none when there is no room for all. */
 static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *count, nvmlProcessInfo_t *processes) {
     unsigned room = *count, at = 0;

@@ -72,6 +72,7 @@ static void read_device(json_t *from, fake_device *d) {
     d->minor = capability ? (int)json_integer_value(json_array_get(capability, 1)) : 0;
     d->mig = json_is_true(json_object_get(from, "mig"));
     if (json_object_get(from, "instances")) read_instances(json_object_get(from, "instances"), d);
+    d->island = (int)json_integer_value(json_object_get(from, "island"));
     for (size_t i = 0; i < json_array_size(processes) && i < FAKE_PROCESSES; i++, d->process_count++) {
         json_t *process = json_array_get(processes, i);
         d->processes[i].pid = (unsigned)json_integer_value(json_object_get(process, "pid"));

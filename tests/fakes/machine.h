@@ -43,6 +43,7 @@ typedef struct fake_device {
     fake_process processes[FAKE_PROCESSES];
     bool mig;
     int first_instance, instance_count; /* for fake_instance; one with an empty UUID is not there */
+    int island;                         /* NVLink to those of the same; 0: to none */
     int sticky;                         /* the error that its context is stuck with */
 } fake_device;
 

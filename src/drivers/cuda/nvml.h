@@ -19,6 +19,7 @@ enum {
     NVML_ERROR_MEMORY = 20
 };
 enum { NVML_DEVICE_MIG_ENABLE = 1 };
+enum { NVML_P2P_CAPS_INDEX_NVLINK = 2, NVML_P2P_STATUS_OK = 0 };
 #define NVML_VALUE_NOT_AVAILABLE (~0ull)
 
 typedef struct nvmlPciInfo_t { /* of nvmlDeviceGetPciInfo_v3 */

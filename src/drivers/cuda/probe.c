@@ -206,6 +206,23 @@ static bt_status list_by_libcuda(void) {
     return BT_OK;
 }
 
+/* Which have NVLink to each other, be it through switches. */
+static void read_links(void) {
+    nvmlDevice_t devices[MOST];
+    if (by_libcuda || !nvml_ready || !bti_nvml.nvmlDeviceGetP2PStatus) return;
+    for (int i = 0; i < card_count; i++)
+        if (bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)cards[i].number, &devices[i]) != NVML_SUCCESS) return;
+    for (int i = 0; i < card_count; i++)
+        for (int j = 0; j < i; j++) {
+            int status = 0;
+            nvmlReturn_t result =
+                bti_nvml.nvmlDeviceGetP2PStatus(devices[i], devices[j], NVML_P2P_CAPS_INDEX_NVLINK, &status);
+            if (result != NVML_SUCCESS || status != NVML_P2P_STATUS_OK) continue;
+            cards[i].facts.linked |= (uint64_t)1 << j;
+            cards[j].facts.linked |= (uint64_t)1 << i;
+        }
+}
+
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
 /* Under the lock. What libcuda lists under a mask is in the mask's order already. */
@@ -221,6 +238,7 @@ static void list(bti_str *reason) {
     bti_nowhere_end(nowhere);
     if (!by_libcuda || !getenv("CUDA_VISIBLE_DEVICES")) qsort(cards, (size_t)card_count, sizeof *cards, by_location);
     for (int i = 0; i < card_count; i++) cards[i].facts.ordinal = i;
+    read_links();
     listed = card_count > 0;
 }
 
