@@ -458,6 +458,7 @@ static void tasks(void **state) {
     ERROR(bt_method_with, bt_method_with(BT_OPTIONS(.num_cpus = 1), NULL, nothing));
     ERROR(bt_method_named, bt_method_named(NULL, NULL, "nothing", NULL, NULL, 0));
     ERROR(bt_cancel, bt_cancel(NULL, false));
+    ERROR(bt_cancel_all, bt_cancel_all(NULL, false));
     ERROR(bt_actor_find, bt_actor_find("nobody"));
     ERROR(bt_actor_status, bt_actor_status(NULL));
     ERROR(bt_actor_kill, bt_actor_kill(NULL));

@@ -105,6 +105,37 @@ static bt_status threads(bt_task *task) {
 }
 BT_REMOTE(threads);
 
+/* A tree of calls of that depth, whose leaves run until they are cancelled; `deaf`: for ever. Counts the calls that were told. */
+static bt_status tree(bt_task *task);
+BT_REMOTE(tree, .num_cpus = 0);
+static bt_status tree(bt_task *task) {
+    int64_t depth;
+    bool deaf;
+    bt_status status = bt_arguments(task, &depth, &deaf);
+    if (status != BT_OK) return status;
+    count_in("begun");
+    if (!depth) {
+        while (deaf || !bt_task_cancelled(task)) sleep_seconds(0.001);
+    } else {
+        bt_ref *low[] = {bt_remote(tree, depth - 1, deaf), bt_remote(tree, depth - 1, deaf)};
+        for (int i = 0; i < 2; i++) status = bt_get(low[i], NULL);
+    }
+    if (!bt_task_cancelled(task)) return status;
+    count_in("told");
+    return bt_task_fail(task, BT_ABORTED, "told");
+}
+
+static bt_status tree_by_method(bt_task *task) {
+    bt_actor *service;
+    int64_t n;
+    bt_status status = bt_arguments(task, &service);
+    count_in("begun");
+    bt_ref *runs = bt_method(service, tree, 0, false), *waits = bt_method(service, service_call);
+    if (status == BT_OK) status = bt_get(runs, NULL);
+    return status == BT_OK ? bt_get(waits, &n) : status;
+}
+BT_REMOTE(tree_by_method);
+
 static bt_status give(bt_task *task) {
     int64_t status_number;
     bt_status status = bt_arguments(task, &status_number);
@@ -197,6 +228,51 @@ static int statuses_that_functions_return(void) {
         CHECK(bt_get(bt_remote(give, 0), NULL) == BT_OK);
     }
     CHECK(bt_runtime_shutdown() == BT_OK);
+    return 0;
+}
+
+/* --- cancelling -------------------------------------------------------------------------------------------------------- */
+
+static int length_of(const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", getenv("TMPDIR"), name);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    fseek(file, 0, SEEK_END);
+    int length = (int)ftell(file);
+    fclose(file);
+    return length;
+}
+static bool has_begun(int count) { return length_of("begun") >= count; }
+static bool was_told(int count) { return length_of("told") >= count; }
+
+static int calls_are_cancelled_with_those_they_made(void) {
+    enum { CALLS = 7 };
+    CHECK(bt_runtime_init(.num_cpus = 4) == BT_OK);
+    BT_SCOPE {
+        bt_ref *other = bt_remote(tree, 0, false), *trunk = bt_remote(tree, 2, false);
+        CHECK(comes_true(has_begun, CALLS + 1, 20));
+        CHECK(bt_cancel_all(trunk, false) == BT_OK);
+        CHECK(bt_get(trunk, NULL) == BT_CANCELLED);
+        CHECK(comes_true(was_told, CALLS, 20));
+        CHECK(bt_get_within(other, 0.05, NULL) == BT_DEADLINE_EXCEEDED); /* the program made it */
+        CHECK(length_of("told") == CALLS);
+        trunk = bt_remote(tree, 2, true);
+        CHECK(comes_true(has_begun, 2 * CALLS + 1, 20));
+        CHECK(bt_cancel_all(trunk, true) == BT_OK); /* all seven processes are ended */
+        CHECK(bt_get(trunk, NULL) == BT_CANCELLED);
+        CHECK(bt_cancel_all(trunk, true) == BT_OK); /* it is done */
+        /* a method that runs is asked, one that waits never begins, and the actor lives */
+        bt_actor *service = bt_actor_new(service_new);
+        trunk = bt_remote(tree_by_method, service);
+        CHECK(comes_true(has_begun, 2 * CALLS + 3, 20));
+        CHECK(bt_cancel_all(trunk, true) == BT_OK);
+        CHECK(bt_get(trunk, NULL) == BT_CANCELLED);
+        CHECK_NUMBER(bt_method(service, service_call), 1);
+        CHECK(bt_cancel(other, false) == BT_OK && bt_get(other, NULL) == BT_CANCELLED);
+    }
+    CHECK(bt_runtime_shutdown() == BT_OK);
+    forget_count("begun"), forget_count("told"), forget_count("services");
     return 0;
 }
 
@@ -298,6 +374,7 @@ int main(int argc, char **argv) {
         {.name = "retries_after_deaths", .run = retries_after_deaths},
         {.name = "retries_after_failures", .run = retries_after_failures},
         {.name = "statuses_that_functions_return", .run = statuses_that_functions_return},
+        {.name = "calls_are_cancelled_with_those_they_made", .run = calls_are_cancelled_with_those_they_made},
         {.name = "actors_are_got_or_made", .run = actors_are_got_or_made},
         {.name = "threads_are_those_of_the_cpus", .run = threads_are_those_of_the_cpus},
         {.name = "threads_that_the_user_chose", .run = threads_that_the_user_chose},

@@ -268,6 +268,9 @@ BT_API int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready,
  * ended; INVALID_ARGUMENT for an actor's method: bt_actor_kill); else it may ask bt_task_cancelled, and what it fails with becomes CANCELLED, what it returns
  * stays. OK when it was done already. */
 BT_API BT_MUST_USE bt_status bt_cancel(bt_ref *ref, bool force);
+/* The same of the call, of the calls that it has made, and of those that these have made, as long as the calls between have not ended. Methods
+ * among them that run are asked, also with `force`; actors live on. */
+BT_API BT_MUST_USE bt_status bt_cancel_all(bt_ref *ref, bool force);
 
 BT_API bt_ref *bt_ref_retain(bt_ref *ref);
 #define bt_ref_retain(...) BTI_AT(bt_ref *, bt_ref_retain(__VA_ARGS__))

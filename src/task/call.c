@@ -135,6 +135,8 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
     const bti_task_record *parent = client->task;
     task->priority = order->priority != BTI_UNSET_INT ? order->priority : parent ? parent->priority : 0;
     task->depth = parent ? parent->depth + 1 : 0;
+    task->parent = parent;
+    task->parent_sequence = parent ? parent->sequence : 0;
     task->retries = order->max_retries;
     task->retry_failures = order->retry_failures;
     task->makes_actor = order->kind == BTI_CALL_ACTOR;
@@ -276,7 +278,7 @@ bt_status bti_local_actor_kill(void *held) {
 
 /* --- taking back ------------------------------------------------------------------------------------------------------- */
 
-bt_status bti_order_cancel(bti_state *state, bti_object *object, bool force, bti_wakes *wakes) {
+static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wakes *wakes) {
     bti_task_record *task = object->maker;
     if (!task || atomic_load(&object->state) != BTI_OBJECT_PENDING) return BT_OK;
     bool runs = bti_task_runs(task) || (task->makes_actor && task->state == BTI_TASK_GIVEN);
@@ -295,12 +297,40 @@ bt_status bti_order_cancel(bti_state *state, bti_object *object, bool force, bti
     return BT_OK;
 }
 
-bt_status bti_local_cancel(void *held, bool force) {
+/* Made by that call, or by one that was. Of a record that is another call's by now the number differs. */
+static bool comes_from(const bti_task_record *task, uint64_t sequence) {
+    while (task->parent && task->parent->sequence == task->parent_sequence) {
+        if (task->parent_sequence == sequence) return true;
+        task = task->parent;
+    }
+    return false;
+}
+
+static void cancel_made(bti_state *state, uint64_t sequence, bool force, bti_wakes *wakes) {
+    const bti_records *tasks = &state->arena->records[BTI_TASKS];
+    for (uint32_t i = 0; i < tasks->used; i++) {
+        bti_task_record *task = (bti_task_record *)(void *)(tasks->first + i * tasks->bytes);
+        if (task->state == BTI_TASK_NONE || task->state == BTI_TASK_KEPT || task->makes_actor || !task->result)
+            continue;
+        if (comes_from(task, sequence)) (void)cancel(state, task->result, force && !task->actor, wakes);
+    }
+}
+
+bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, bti_wakes *wakes) {
+    const bti_task_record *task = object->maker;
+    bool force = how & BTI_CANCEL_FORCE, made = how & BTI_CANCEL_MADE && task;
+    uint64_t sequence = task ? task->sequence : 0;
+    BTI_TRY(cancel(state, object, force && !(made && task->actor), wakes));
+    if (made) cancel_made(state, sequence, force, wakes);
+    return BT_OK;
+}
+
+bt_status bti_local_cancel(void *held, unsigned how) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     bti_serve(state, &wakes);
-    bt_status status = bti_order_cancel(state, bti_held_object(held), force, &wakes);
+    bt_status status = bti_order_cancel(state, bti_held_object(held), how, &wakes);
     bti_dispatch(state, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);

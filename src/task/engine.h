@@ -10,6 +10,11 @@
 
 typedef enum bti_call_kind { BTI_CALL_TASK, BTI_CALL_ACTOR, BTI_CALL_METHOD } bti_call_kind;
 
+typedef enum bti_cancel_how {
+    BTI_CANCEL_FORCE = 1, /* its process is ended, if it runs */
+    BTI_CANCEL_MADE = 2   /* also the calls that it made, and so on */
+} bti_cancel_how;
+
 typedef struct bti_call {
     bti_call_kind kind;
     const bt_remote_entry *entry;
@@ -33,7 +38,7 @@ typedef struct bti_engine {
     /* Until `wanted` of them are done, or the time is over. */
     bt_status (*wait)(void *const *held, int count, int wanted, double seconds);
     bool (*is_done)(void *held);
-    bt_status (*cancel)(void *held, bool force);
+    bt_status (*cancel)(void *held, unsigned how); /* bti_cancel_how, joined by | */
     void (*release)(void *held);
     bt_status (*actor_status)(void *held);
     void *(*actor_find)(const char *name);

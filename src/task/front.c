@@ -378,7 +378,14 @@ bt_status bt_cancel(bt_ref *ref, bool force) {
     BTI_CALL("bt_cancel");
     VISIT(v);
     void *held = held_by(ref, "reference");
-    return held ? engine->cancel(held, force) : bt_error_status();
+    return held ? engine->cancel(held, force ? BTI_CANCEL_FORCE : 0) : bt_error_status();
+}
+
+bt_status bt_cancel_all(bt_ref *ref, bool force) {
+    BTI_CALL("bt_cancel_all");
+    VISIT(v);
+    void *held = held_by(ref, "reference");
+    return held ? engine->cancel(held, BTI_CANCEL_MADE | (force ? BTI_CANCEL_FORCE : 0)) : bt_error_status();
 }
 
 /* --- actors and groups ------------------------------------------------------------------------------------------------- */

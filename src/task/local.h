@@ -15,7 +15,7 @@ void bti_local_close(void);
 
 /* --- call.c --- */
 void *bti_local_submit(const bti_call *call);
-bt_status bti_local_cancel(void *held, bool force);
+bt_status bti_local_cancel(void *held, unsigned how);
 bt_status bti_local_actor_status(void *held);
 void *bti_local_actor_find(const char *name);
 bt_status bti_local_actor_kill(void *held);

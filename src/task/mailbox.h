@@ -39,7 +39,7 @@ typedef enum bti_message_kind {
     BTI_ASKS_WAIT, /* bytes: holds; count: how many of them are wanted; number: 1 when it has a limit. Reply: when they are done */
     BTI_ASKS_WAIT_MORE, /* bytes: more holds of a wait that is sent after this */
     BTI_ASKS_WAIT_END,  /* the wait of that reply slot ends without being answered. Reply */
-    BTI_ASKS_CANCEL,    /* hold; count: bti_cancel flags. Reply */
+    BTI_ASKS_CANCEL,    /* hold; count: bti_cancel_how. Reply */
     BTI_ASKS_HOLD,      /* bytes: a pointer to an object that is an argument of its call. Reply: a hold of it */
     BTI_ASKS_ACTOR,     /* bytes: a name. Reply: a hold */
     BTI_ASKS_KILL,      /* hold: of an actor. Reply */

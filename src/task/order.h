@@ -29,7 +29,7 @@ bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_order
                            bti_hold *result, bti_wakes *wakes);
 
 /* With the lock: the rest of what handles are told. */
-bt_status bti_order_cancel(bti_state *state, bti_object *object, bool force, bti_wakes *wakes);
+bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, bti_wakes *wakes);
 void bti_order_kill(bti_state *state, bti_object *actor, bti_wakes *wakes);
 bti_actor_record *bti_actor_named(const bti_state *state, const char *name);
 /* A group of these bundles; NULL: there are too many. */

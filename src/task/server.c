@@ -319,7 +319,7 @@ static bool cancel(bti_state *state, bti_client *client, const bti_message *m, b
     if (!is_hold_of(state, client, m->hold)) return false;
     bool quiet = bti_errors_quiet(true);
     bti_error *before = bti_error_last();
-    bt_status status = bti_order_cancel(state, m->hold->object, m->count, wakes);
+    bt_status status = bti_order_cancel(state, m->hold->object, (unsigned)m->count, wakes);
     bti_mail_reply(client, m->slot, status, NULL, status == BT_OK ? NULL : bt_error_text(), wakes);
     bti_error_put_back(before);
     bti_errors_quiet(quiet);

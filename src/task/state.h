@@ -211,10 +211,12 @@ struct bti_task_record {
     uint64_t gpus;   /* bit per GPU it was given */
     uint32_t looked; /* number of the look for deadlocks that came by last; what it found (deadlock.c) */
     bool ends;
-    uint32_t depth;          /* 0: submitted by the program; n + 1: by a task of depth n */
-    uint64_t queued_ns;      /* since when it waits for resources */
-    uint32_t retry_failures; /* statuses as bits: returned ones after which it is run again */
-    struct bti_more *more;   /* objects among its arguments past those above */
+    uint32_t depth;                /* 0: submitted by the program; n + 1: by a task of depth n */
+    uint64_t queued_ns;            /* since when it waits for resources */
+    uint32_t retry_failures;       /* statuses as bits: returned ones after which it is run again */
+    struct bti_more *more;         /* objects among its arguments past those above */
+    const bti_task_record *parent; /* that made it, as long as it has this number */
+    uint64_t parent_sequence;
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */

@@ -203,8 +203,8 @@ static void *submit(const bti_call *asked) {
     return result;
 }
 
-static bt_status cancel(void *held, bool force) {
-    bti_message m = {.kind = BTI_ASKS_CANCEL, .hold = held, .count = force};
+static bt_status cancel(void *held, unsigned how) {
+    bti_message m = {.kind = BTI_ASKS_CANCEL, .hold = held, .count = how};
     return ask(&m, NULL).status;
 }
 
