@@ -139,6 +139,10 @@ bt_status bti_arena_error(const bti_arena *arena) {
                     known ? causes[fault] : causes[BTI_FAULT_HEAD]);
 }
 
+#ifdef __SANITIZE_THREAD__
+/* ThreadSanitizer does not know that a lock with a limit may have had a dead owner. */
+static int wait_for_lock(bti_arena *arena) { return pthread_mutex_lock(&arena->lock); }
+#else
 /* A lock that was overwritten may look as if a thread had it. The kernel ends the lock of a thread that is gone: if that does not happen,
  * no such thread had it. */
 static bool owner_is_missing(const bti_arena *arena) {
@@ -150,10 +154,6 @@ static bool owner_is_missing(const bti_arena *arena) {
 #endif
 }
 
-#ifdef __SANITIZE_THREAD__
-/* ThreadSanitizer does not know that a lock with a limit may have had a dead owner. */
-static int wait_for_lock(bti_arena *arena) { return pthread_mutex_lock(&arena->lock); }
-#else
 static int wait_for_lock(bti_arena *arena) {
     int lost = 0;
     for (;;) {
