@@ -628,6 +628,8 @@ static void tasks_without_a_runtime(void **state) {
         FOR_EACH(int, n, ints) {
             assert_int_equal(bt_wait_refs(n < 3 ? refs : NULL, n, 1, NULL, 0) <= 0, true);
             if (n <= 1) assert_int_equal(bt_get_gpu_ids(ids, n), 0);
+            if (n <= 0) (void)bt_pool_new(NULL, n);
+            (void)bt_pool_next(NULL, (bt_pool_order)n, 0);
             if (n <= 0) (void)bt_group_new(NULL, n);
             (void)bt_argument_type(NULL, n);
         }

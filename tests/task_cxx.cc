@@ -99,6 +99,7 @@ static bt_actor *begin_at(int64_t count) {
 static bt_ref *increase_by(bt_actor *actor, int by) {
     return by == 1 ? bt_method(actor, increase) : bt_method_with(BT_OPTIONS(.max_retries = 1), actor, increase, by);
 }
+static bt_status submit_to(bt_pool *pool, int by) { return bt_pool_submit(pool, increase, by); }
 } // namespace counters
 
 static bt_status through_a_task(bt_task *task) {
@@ -144,6 +145,18 @@ static void call_actors() {
     CHECK(bt_get(bt_method_named(bt_actor_find("zero"), nullptr, "increase", nullptr, nullptr, 0), &count) == BT_OK && count == 2);
 }
 
+static void use_pool() {
+    bt_actor *actors[] = {counters::begin_at(1), counters::begin_at(2)};
+    bt_pool *pool = bt_pool_new(actors, 2);
+    int64_t count, sum = 0;
+    for (int i = 0; i < 6; i++) CHECK(counters::submit_to(pool, i) == BT_OK);
+    while (bt_pool_has_next(pool)) {
+        CHECK(bt_get(bt_pool_next(pool, BT_AS_COMPLETED, -1), &count) == BT_OK);
+        sum += count > 0;
+    }
+    CHECK(sum == 6 && bt_pool_idle(pool) == 2);
+}
+
 static void call_wrongly() {
     int64_t number;
     small letter;
@@ -161,6 +174,7 @@ int main() {
     BT_SCOPE {
         call_functions();
         call_actors();
+        use_pool();
         call_wrongly();
     }
     CHECK(bt_runtime_shutdown() == BT_OK);

@@ -127,7 +127,8 @@ typedef enum bt_group_strategy {
 /* What a task or an actor takes and how it is treated. BT_REMOTE declares a function's; a call's own options come before them: a member
  * that the call does not set is as declared, and where neither sets it, the default in brackets holds. The macros tell a set 0 from a
  * member that is not set: `.num_gpus = 0` hides all GPUs, nothing leaves CUDA_VISIBLE_DEVICES alone. In a structure that is filled
- * without them (its size must be set) a 0 is not set. */
+ * without them (its size must be set) a 0 is not set. OMP_NUM_THREADS is the number of CPUs in a worker, rounded down and at least 1,
+ * unless the program was started with that variable. */
 typedef struct bt_task_options {
     size_t size BTI_INITIALLY(sizeof(bt_task_options));
     bool zeros_set BTI_INITIALLY(true);            /* by the macros: a member that is 0 was set to 0 */
