@@ -7,7 +7,7 @@
  *     }
  *     BT_REMOTE(add);                                  // its name, and what each call takes: BT_REMOTE(f, .num_gpus = 1)
  *
- *     bt_runtime_init(.num_cpus = 4, .num_gpus = 2)    // first thing in main, before threads and devices
+ *     bt_runtime_init(.num_cpus = 4, .num_gpus = 2)    // best first in main, before threads and devices
  *     bt_ref *sum = bt_remote(add, 1, 2);              // at once
  *     int64_t n;
  *     bt_get(sum, &n);                                 // waits
@@ -83,9 +83,10 @@ typedef struct bt_runtime_options {
     const char *accelerator BTI_INITIALLY(NULL); /* the type of all GPUs, "NVIDIA H100" [as the driver tells] */
 } bt_runtime_options;
 
-/* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. In about a millisecond; workers start with the first tasks. The process must
- * have one thread and no open device library (FAILED_PRECONDITION names the culprit): workers are forked from it. Once until
- * bt_runtime_shutdown (ALREADY_EXISTS).
+/* Starts it: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. Workers start with the first tasks. While the process has one
+ * thread and has used no device, workers are forked from it, as it is then: that takes about a millisecond. Else the program is started again for
+ * them: its constructors run once more there, its main does not, and that takes some milliseconds (docs/decisions/0016); FAILED_PRECONDITION where it
+ * cannot be (setuid programs, berth linked statically). Once until bt_runtime_shutdown (ALREADY_EXISTS).
  *
  * GPUs that the machine has are taken as leases (docs/leases.md), so that no two programs hand out the same: the first that are free of those
  * that CUDA_VISIBLE_DEVICES shows. A lease that the program has already, from `berth run` or bt_lease_take, is used first. The leases last until the

@@ -28,7 +28,7 @@ static bt_status make_lock(pthread_mutex_t *lock) {
     return error ? bti_fail(BT_INTERNAL, "no lock between processes: %s", strerror(error)) : BT_OK;
 }
 
-static bt_status map(uint64_t bytes, void **memory) {
+static bt_status map(uint64_t bytes, void **memory, int *kept) {
     int file = memfd_create("berth", MFD_CLOEXEC);
     if (file < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no shared memory: memfd_create: %s", strerror(errno));
     bt_status status = BT_OK;
@@ -41,20 +41,27 @@ static bt_status map(uint64_t bytes, void **memory) {
                           (unsigned long long)bytes, strerror(errno));
     else
         madvise(*memory, bytes, MADV_DONTDUMP);
-    close(file);
-    return status;
+    if (status != BT_OK) return close(file), status;
+    return *kept = file, BT_OK;
 }
 
 bt_status bti_arena_open(uint64_t bytes, bti_arena **arena) {
+    int file;
+    bt_status status = bti_arena_open_file(bytes, arena, &file);
+    if (status == BT_OK) close(file);
+    return status;
+}
+
+bt_status bti_arena_open_file(uint64_t bytes, bti_arena **arena, int *file) {
     void *memory = NULL;
-    BTI_TRY(map(bytes, &memory));
+    BTI_TRY(map(bytes, &memory, file));
     bti_arena *a = memory;
     a->bytes = bytes;
     a->next = (char *)memory + (sizeof *a + PAGE - 1) / PAGE * PAGE;
     bt_status status = make_lock(&a->lock);
     void *notes;
     if (status == BT_OK) status = bti_arena_room(a, BTI_MOST_NOTES * sizeof(bti_arena_note), &notes);
-    if (status != BT_OK) return munmap(a, bytes), status;
+    if (status != BT_OK) return close(*file), munmap(a, bytes), status;
     a->guard = a->second_guard = a->last_guard = (uint64_t)(uintptr_t)a ^ GUARD;
     return *arena = a, BT_OK;
 }

@@ -67,6 +67,8 @@ typedef struct bti_arena {
 
 /* A mapping of `bytes` of address space, of which only what is written takes memory. Forked processes have it too. */
 bt_status bti_arena_open(uint64_t bytes, bti_arena **arena);
+/* The same; `*file` is what it lies in, for a process that is to map it too. */
+bt_status bti_arena_open_file(uint64_t bytes, bti_arena **arena, int *file);
 /* Takes it out of this process. NULL is fine. */
 void bti_arena_close(bti_arena *arena);
 

@@ -20,31 +20,23 @@
 /* --- a clean process -------------------------------------------------------------------------------------------------- */
 
 /* A library that has begun to use a GPU holds its file open; being linked to one does no harm. */
-static bt_status check_file(const char *number) {
+static bool is_device(const char *number) {
     static const char *const files[] = {"/dev/nvidia", "/dev/kfd", "/dev/dri/render"};
     char link[300], path[128];
     snprintf(link, sizeof link, "/proc/self/fd/%s", number);
     ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length < 0) return BT_OK;
-    path[length] = '\0';
+    path[length > 0 ? length : 0] = '\0';
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (!strncmp(path, files[i], strlen(files[i])))
-            return bti_fail(
-                BT_FAILED_PRECONDITION,
-                "bt_runtime_init: this process has %s open; it must come before any library of GPUs is used", path);
-    return BT_OK;
+        if (!strncmp(path, files[i], strlen(files[i]))) return true;
+    return false;
 }
 
-bt_status bti_gpus_check_clean(void) {
-    if (bti_devices_asked())
-        return bti_fail(BT_FAILED_PRECONDITION,
-                        "bt_runtime_init: this process has asked for devices already; it must come before that");
+bool bti_gpus_are_unused(void) {
+    bool used = bti_devices_asked();
     DIR *files = opendir("/proc/self/fd");
-    bt_status status = BT_OK;
-    for (struct dirent *row; status == BT_OK && files && (row = readdir(files)) != NULL;)
-        status = check_file(row->d_name);
+    for (struct dirent *row; !used && files && (row = readdir(files)) != NULL;) used = is_device(row->d_name);
     if (files) closedir(files);
-    return status;
+    return !used;
 }
 
 /* --- what a mask names ------------------------------------------------------------------------------------------------ */

@@ -5,8 +5,8 @@
 
 #include "task/state.h"
 
-/* Whether workers can be forked from this process: FAILED_PRECONDITION when devices were asked for, or it has one of a GPU's files open. */
-bt_status bti_gpus_check_clean(void);
+/* Whether workers can be forked from this process: no device was asked for, and no file of a GPU is open. */
+bool bti_gpus_are_unused(void);
 
 /* Before the nest is forked: numbers and names of `asked` GPUs (BT_DETECT: of those that a child process finds) into the state. Those that are
  * devices of the machine are taken as leases, for which it waits so long (0: not at all, below 0: without limit); simulated ones, and

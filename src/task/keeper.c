@@ -81,6 +81,7 @@ bool bti_file_is_same(const bti_file_identity *file) {
 static bti_file_identity program_pipe = {.number = -1}; /* in the program: closes with it */
 static bti_file_identity worker_pipe = {.number = -1};  /* in the nest and its workers */
 static int call_file = -1;
+static unsigned long long nest_began;
 static pid_t nest_pid, keeper_pid; /* not those of the shared memory, which may be damaged */
 
 bt_status bti_nest_call_open(void) {
@@ -109,8 +110,26 @@ void bti_nest_call(void) {
 
 static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
-/* A keeper that has ended is taken note of once. */
-static bool keeper_ended(void) { return waitpid(keeper_pid, NULL, WNOHANG | __WCLONE) != 0; }
+/* When a process began, in ticks; 0: it has ended. A zombie has: who adopted it may not take note of it. */
+static unsigned long long began_at(pid_t pid) {
+    char path[40], text[512], state;
+    unsigned long long ticks = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    const char *end = strrchr(text, ')');
+    static const char format[] = ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
+    if (!end || sscanf(end, format, &state, &ticks) != 2) return 0;
+    return state == 'Z' || state == 'X' ? 0 : ticks;
+}
+
+/* A keeper that has ended is taken note of once; without one the nest is looked at. */
+static bool keeper_ended(void) {
+    return keeper_pid ? waitpid(keeper_pid, NULL, WNOHANG | __WCLONE) != 0 : began_at(nest_pid) != nest_began;
+}
 
 static bt_status await_nest(bti_state *state) {
     volatile int32_t *pid = &state->nest_pid;
@@ -146,10 +165,21 @@ bt_status bti_nest_start(bti_state *state) {
     return BT_OK;
 }
 
+bt_status bti_nest_start_again(bti_state *state, int memory) {
+    int end;
+    BTI_TRY(make_lock(&state->nest_lives));
+    keeper_pid = 0;
+    BTI_TRY(bti_nest_begin_again(state, memory, &end));
+    nest_pid = state->nest_pid;
+    nest_began = began_at(nest_pid);
+    bti_file_know(&program_pipe, end);
+    return BT_OK;
+}
+
 void bti_nest_leave(void) {
     if (bti_file_is_same(&program_pipe)) close(program_pipe.number);
     program_pipe.number = -1;
-    nest_pid = 0;
+    nest_pid = keeper_pid = 0;
 }
 
 bool bti_program_has_memory(const bti_state *state) {

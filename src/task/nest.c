@@ -325,7 +325,9 @@ static void look_at_deadlines(void) {
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
     bti_listen_user(atomic_load(&state->program_user));
-    if (bti_arena_is_broken(arena) || atomic_load(&state->closing) || getppid() != state->keeper_pid) end();
+    if (bti_arena_is_broken(arena) || atomic_load(&state->closing) ||
+        (state->keeper_pid && getppid() != state->keeper_pid))
+        end();
     reap();
     read_mailboxes();
     start_all();

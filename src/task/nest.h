@@ -13,6 +13,9 @@
  * The keeper does nothing but wait for the nest. It is a child that sends no signal when it ends, so wait(2) does not see it: loops over
  * all children of the program come to an end, and its SIGCHLD handlers are not called. */
 bt_status bti_nest_start(bti_state *state);
+/* The same for a program that cannot be forked into a nest, because it has threads or uses devices: it is started again, with the memory in
+ * `memory` (begin.c). There is no keeper then: the nest is nobody's child. */
+bt_status bti_nest_start_again(bti_state *state, int memory);
 /* In the program, after the nest has ended. */
 void bti_nest_leave(void);
 
@@ -43,6 +46,10 @@ typedef struct bti_file_identity {
 } bti_file_identity;
 bool bti_file_know(bti_file_identity *file, int number);
 bool bti_file_is_same(const bti_file_identity *file);
+
+/* --- begin.c --- */
+/* Starts the program again as a nest and waits until that is there; `*end` is to be kept open as long as the program lives. */
+bt_status bti_nest_begin_again(bti_state *state, int memory, int *end);
 
 /* --- whole.c --- */
 /* From now on bti_arena_check looks at the heads of the state's lists too; `wait`: arena.h. NULL: no longer. */

@@ -119,12 +119,12 @@ static bt_status count_resources(bti_state *state, const bt_runtime_options *opt
 static uint64_t runtimes;
 
 /* Half of all, and half of that, where addresses are few (RLIMIT_AS). */
-static bt_status open_arena(bt_runtime_options *options, bti_arena **arena, int *halvings) {
+static bt_status open_arena(bt_runtime_options *options, bti_arena **arena, int *halvings, int *file) {
     enum { MOST_HALVINGS = 6 };
     bti_error *before = bti_error_last();
     for (;; ++*halvings, options->store_bytes /= 2) {
         uint64_t bytes = (RECORDS_SPACE >> *halvings) + bti_store_address_space(options->store_bytes);
-        bt_status status = bti_arena_open(bytes, arena);
+        bt_status status = bti_arena_open_file(bytes, arena, file);
         if (status == BT_OK) return bti_error_put_back(before), BT_OK;
         if (*halvings == MOST_HALVINGS) return bti_error_release(before), status;
     }
@@ -133,15 +133,11 @@ static bt_status open_arena(bt_runtime_options *options, bti_arena **arena, int 
 bt_status bti_local_start(const bt_runtime_options *options) {
     bti_arena *arena;
     bti_state *state = NULL;
-    int threads = threads_of_process();
-    if (threads > 1)
-        return bti_fail(BT_FAILED_PRECONDITION,
-                        "bt_runtime_init: this process has %d threads; it must come before the second", threads);
-    BTI_TRY(bti_gpus_check_clean());
+    bool again = !bti_is_alone() || !bti_gpus_are_unused();
     bt_runtime_options filled = *options;
     if (!filled.store_bytes) filled.store_bytes = bti_store_default_bytes();
-    int halvings = 0;
-    BTI_TRY(open_arena(&filled, &arena, &halvings));
+    int halvings = 0, memory = -1;
+    BTI_TRY(open_arena(&filled, &arena, &halvings, &memory));
     bt_status status = lay_out(arena, &filled, halvings, &state);
     if (status == BT_OK) status = count_resources(state, options);
     if (status == BT_OK) {
@@ -154,8 +150,9 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         bti_arena_unlock(arena);
         bti_identity_begin(state);
         bti_state_watch(state, NULL);
-        status = bti_nest_start(state);
+        status = again ? bti_nest_start_again(state, memory) : bti_nest_start(state);
     }
+    close(memory);
     if (state) bti_gpus_leave(state);
     if (status != BT_OK) {
         bti_state_watch(NULL, NULL);
