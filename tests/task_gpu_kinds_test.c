@@ -57,6 +57,13 @@ static bt_status fill(bt_task *task) {
 }
 BT_REMOTE(fill);
 
+static bt_status nap(bt_task *task) {
+    (void)task;
+    usleep(100000);
+    return BT_OK;
+}
+BT_REMOTE(nap);
+
 static bt_status hold(bt_task *task) {
     (void)task;
     pause();
@@ -123,6 +130,43 @@ static void shares_may_be_bytes(void **state) {
     in_process(shares_in_bytes);
     in_process(bytes_of_gpus_that_are_counted);
 }
+
+/* --- calls of a process -------------------------------------------------------------------------------------------------------- */
+
+static bt_status process_of(bt_task *task) { return bt_return(task, getpid()); }
+BT_REMOTE(process_of);
+
+/* How many processes ran so many calls at one time, each in its place. */
+static int processes(const bt_task_options *options, int calls) {
+    int64_t pids[64], count = 0;
+    BT_SCOPE {
+        bt_ref *busy = bt_remote_with(BT_OPTIONS(.num_gpus = 1), nap), *refs[64];
+        for (int i = 0; i < calls; i++) refs[i] = bt_remote_with(options, process_of);
+        if (bt_get(busy, NULL) != BT_OK) return -1;
+        for (int64_t i = 0, known = 0; i < calls; i++, known = 0) {
+            if (bt_get(refs[i], &pids[count]) != BT_OK) return -1;
+            for (int64_t k = 0; k < count; k++) known |= pids[k] == pids[count];
+            count += !known;
+        }
+    }
+    return (int)count;
+}
+
+static int calls_of_processes(void) {
+    OK(bt_runtime_init(.num_cpus = 1, .num_gpus = 1));
+    CHECK(processes(BT_OPTIONS(.num_gpus = 1), 4) == 4);
+    CHECK(processes(BT_OPTIONS(.num_gpus = 1, .max_calls = 3), 12) == 4);
+    CHECK(processes(BT_OPTIONS(.num_gpus = 1, .max_calls = 100), 12) == 1);
+    CHECK(processes(BT_OPTIONS(.num_gpus = 0.5, .max_calls = 100), 12) <= 2);
+    CHECK(processes(BT_OPTIONS(.max_calls = 2), 12) == 6);
+    CHECK(processes(NULL, 12) == 1);
+    REFUSED(bt_get(bt_remote_with(BT_OPTIONS(.max_calls = -1), process_of), NULL), BT_INVALID_ARGUMENT,
+            "max_calls is -1");
+    CHECK(all_free());
+    return bt_runtime_shutdown() != BT_OK;
+}
+
+static void processes_run_several_calls(void **state) { in_process(calls_of_processes); }
 
 /* --- types and links ------------------------------------------------------------------------------------------------------------ */
 
@@ -240,6 +284,7 @@ static void linked_gpus_are_chosen(void **state) { in_process(links); }
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_may_be_bytes),
+        cmocka_unit_test(processes_run_several_calls),
         cmocka_unit_test(types_are_chosen),
         cmocka_unit_test(linked_gpus_are_chosen),
     };

@@ -43,6 +43,8 @@ static bt_status check_options(const bti_call *asked) {
     if (o->max_retries < 0 || o->max_restarts < 0)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; -1 is without limit", entry->name,
                         o->max_retries, o->max_restarts);
+    if (o->max_calls < 0)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_calls is %d; it cannot be below 0", entry->name, o->max_calls);
     if (strlen(entry->name) >= sizeof f->name || strlen(entry->module) >= sizeof f->module)
         return bti_fail(BT_INVALID_ARGUMENT,
                         "%s of module %.*s: names of functions have at most %zu bytes, whole paths of modules %zu",
@@ -62,6 +64,7 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
                          .max_restarts = o->max_restarts,
                          .retry_failures = o->retry_failures,
                          .bundle = o->bundle,
+                         .max_calls = o->max_calls,
                          .deadline_seconds = o->deadline_seconds,
                          .made_ns = bti_now_ns()};
     if (asked->kind == BTI_CALL_METHOD)
@@ -139,6 +142,7 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
     task->parent_sequence = parent ? parent->sequence : 0;
     task->retries = order->max_retries;
     task->retry_failures = order->retry_failures;
+    task->max_calls = order->max_calls > 0 ? (uint32_t)order->max_calls : 0;
     task->makes_actor = order->kind == BTI_CALL_ACTOR;
     task->hides_gpus = order->hides_gpus;
     task->frees_cpus = order->frees_cpus;

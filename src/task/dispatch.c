@@ -198,18 +198,56 @@ static uint32_t share_of(const bti_state *state, const bti_queue *queue) {
 
 void bti_give_ahead(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     bti_queue *queue = worker->task ? worker->task->queue : NULL;
-    if (!queue || worker->actor || worker->ends_after || worker->waiters || worker->task->cpus_lent) return;
+    if (!queue || worker->actor || worker->ends_after || worker->waiters || worker->task->cpus_lent ||
+        worker->task->max_calls)
+        return;
     bti_supply *supply = bti_supply_of(state, queue);
     bti_turn turn;
     for (uint32_t share = share_of(state, queue); bti_given_count(worker) < share && bti_given_has_room(worker);) {
         bti_supply_give(state, supply, &queue->amounts, 0, false); /* as when its first one has ended */
         bool is_next = bti_next_turn(state, &turn, wakes) && turn.queue == queue;
         bti_supply_take(state, supply, &queue->amounts, 0, false);
-        if (!is_next || needs_fresh_worker(queue->first) || bti_task_stored_bytes(queue->first) > AHEAD_BYTES ||
-            !bti_task_pin_now(state, queue->first))
+        if (!is_next || needs_fresh_worker(queue->first) || queue->first->max_calls ||
+            bti_task_stored_bytes(queue->first) > AHEAD_BYTES || !bti_task_pin_now(state, queue->first))
             return;
         bti_give(state, worker, bti_queue_take(state, queue), wakes);
     }
+}
+
+/* --- how many calls of a function a process runs ---------------------------------------------------------------------- */
+
+static uint32_t count_call(bti_state *state, bti_client *worker) {
+    const bti_function_record *function = worker->task->function;
+    BTI_SET(state->arena, worker->calls, worker->function == function ? worker->calls + 1 : 1);
+    if (worker->function != function) BTI_SET(state->arena, worker->function, function);
+    return worker->calls;
+}
+
+bool bti_was_last_call(bti_state *state, bti_client *worker) {
+    uint32_t most = worker->task->max_calls;
+    return most && count_call(state, worker) >= most;
+}
+
+bool bti_give_again(bti_state *state, bti_client *worker, bti_wakes *wakes) {
+    bti_task_record *ended = worker->task;
+    bti_queue *queue = ended->queue;
+    uint64_t gpus = ended->gpus;
+    bti_turn turn;
+    if (!gpus || count_call(state, worker) >= ended->max_calls) return false;
+    if (worker->stops || worker->kill || worker->outdated || worker->waiters || ended->cpus_lent) return false;
+    bti_supply *supply = bti_supply_of(state, queue);
+    bti_supply_give(state, supply, &queue->amounts, gpus, false);
+    bool is_next = bti_next_turn(state, &turn, wakes) && turn.queue == queue;
+    bti_supply_take(state, supply, &queue->amounts, gpus, false);
+    if (!is_next || queue->first->makes_actor || queue->first->function != ended->function) return false;
+    bti_task_record *next = bti_queue_take(state, queue);
+    bti_task_end(state, ended, wakes);
+    bti_given_shift(state, worker);
+    bti_supply_take(state, supply, &queue->amounts, gpus, false);
+    BTI_SET(state->arena, next->gpus, gpus);
+    (void)bti_task_pin_now(state, next); /* or the worker asks for what is on disk */
+    bti_give(state, worker, next, wakes);
+    return true;
 }
 
 void bti_client_rest(bti_state *state, bti_client *worker) {

@@ -66,6 +66,7 @@ static void retire_workers(bti_state *state) {
             BTI_SET(state->arena, client->kill, true);
         }
         BTI_SET(state->arena, client->ends_after, true);
+        BTI_SET(state->arena, client->outdated, true);
     }
 }
 

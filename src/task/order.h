@@ -7,7 +7,7 @@
 
 typedef struct bti_order {
     uint32_t kind; /* bti_call_kind */
-    int32_t priority, max_retries, max_restarts, bundle;
+    int32_t priority, max_retries, max_restarts, bundle, max_calls;
     bool hides_gpus, frees_cpus;
     double deadline_seconds; /* from when it was made; 0: none */
     uint64_t made_ns;

@@ -39,6 +39,11 @@ uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes);
 bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes);
 /* A worker has few calls ahead: it is given more that take what its first one takes, as long as it would be their turn. */
 void bti_give_ahead(bti_state *state, bti_client *worker, bti_wakes *wakes);
+/* The call of a worker with GPUs has ended, and is its task still. If the worker may run more of that function (max_calls), and one that takes
+ * the same is next, that one gets the same GPUs, and what has ended is gone. */
+bool bti_give_again(bti_state *state, bti_client *worker, bti_wakes *wakes);
+/* Counts the call of a worker without GPUs that has ended: whether it was the last that the worker may run. */
+bool bti_was_last_call(bti_state *state, bti_client *worker);
 /* A worker without a task. */
 void bti_client_rest(bti_state *state, bti_client *worker);
 void bti_client_unrest(bti_state *state, bti_client *worker);

@@ -120,7 +120,8 @@ static bool idle_enough(const bti_state *state) {
     return state->idle_count >= (uint32_t)((state->machine.total.of[0] + BTI_UNIT - 1) / BTI_UNIT);
 }
 
-static void call_ended(bti_state *state, bti_client *client, bti_wakes *wakes) {
+/* `is_last`: the worker may run no more (max_calls); nothing was given ahead then. */
+static void call_ended(bti_state *state, bti_client *client, bool is_last, bti_wakes *wakes) {
     if (client->ends_after && !client->actor) {
         bti_give_end(state, client, wakes); /* `task` stays: it has the GPUs until the process is gone */
         return;
@@ -131,6 +132,9 @@ static void call_ended(bti_state *state, bti_client *client, bti_wakes *wakes) {
             bti_give_end(state, client, wakes);
         else
             bti_actor_feed(state, client->actor, wakes);
+    } else if (is_last) {
+        (void)bti_given_revoke(state, client);
+        bti_give_end(state, client, wakes);
     } else if (client->task) {
         if (bti_given_count(client) < BTI_AHEAD / 2) bti_give_ahead(state, client, wakes);
     } else if (bti_give_next(state, client, wakes)) {
@@ -147,13 +151,16 @@ static bool done(bti_state *state, bti_client *client, const bti_message *m, bti
     if (!task || m->number != client->given_first || task->state == BTI_TASK_KEPT) return false;
     if (client->state == BTI_CLIENT_STARTING) BTI_SET(state->arena, client->state, BTI_CLIENT_BUSY);
     BTI_SET(state->arena, task->begun_ns, m->begun_ns);
+    bool is_last = false;
     if (is_retried(task, m)) {
         retry(state, client, task);
     } else {
         if (!settle(state, client, task, m, wakes)) return false;
+        if (client->ends_after && !client->actor && bti_give_again(state, client, wakes)) return true;
+        is_last = task->queue && !client->actor && bti_was_last_call(state, client);
         end_task(state, client, task, wakes);
     }
-    call_ended(state, client, wakes);
+    call_ended(state, client, is_last, wakes);
     return true;
 }
 

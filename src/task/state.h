@@ -217,6 +217,7 @@ struct bti_task_record {
     struct bti_more *more;         /* objects among its arguments past those above */
     const bti_task_record *parent; /* that made it, as long as it has this number */
     uint64_t parent_sequence;
+    uint32_t max_calls; /* of its function, that a worker runs before it ends; 0: 1 with GPUs, else without limit */
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */
@@ -292,7 +293,10 @@ struct bti_client {
     uint32_t given_first, given_end;   /* numbers */
     uint32_t read;                     /* position in `up` */
     uint32_t stocked, stock_left;
-    uint32_t looked_at, looks; /* the first call when the nest looked last, and how often it was the same */
+    const bti_function_record *function; /* that it ran last */
+    uint32_t calls;                      /* of that, one after the other */
+    bool outdated;                       /* it was forked with other rights: it gets no more calls */
+    uint32_t looked_at, looks;           /* the first call when the nest looked last, and how often it was the same */
 };
 
 /* The one record from which all others are reached. */
