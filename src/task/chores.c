@@ -226,6 +226,7 @@ static bool do_all(bti_state *state, bti_client *me) {
 _Noreturn void bti_mover_run(bti_state *state, bti_client *me) {
     bti_process_now = (bti_process){.state = state, .me = me, .runtime = 1};
     prctl(PR_SET_NAME, "berth mover");
+    (void)bti_nowhere_begin(); /* what it says is of a worker's call */
     while (!atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->store->moved);
         if (!do_all(state, me)) bti_sleep_on(&state->store->moved, seen, state->chores ? bti_now_ns() + 100000000 : 0);

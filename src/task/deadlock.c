@@ -117,30 +117,40 @@ static void describe(const bti_object *object, char *text, size_t bytes) {
     }
 }
 
-static uint64_t pinned_by(const bti_client *client) {
+/* Of values in memory, and how much of them cannot go to disk. */
+typedef struct share {
+    uint64_t held, in_use;
+} share;
+
+static share share_of(const bti_client *client) {
     enum { MOST = 100000 };
-    uint64_t bytes = 0;
+    share of = {0};
     int count = 0;
-    for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++)
-        if (h->pinned) bytes += h->object->bytes;
+    for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++) {
+        if (h->object->value) of.held += h->object->bytes;
+        if (h->pinned) of.in_use += h->object->bytes;
+    }
     for (uint32_t n = client->given_first; n != client->given_end; n++) {
         const bti_task_record *task = client->given[n % BTI_AHEAD];
         if (!task) continue;
-        if (task->pinned) bytes += bti_task_stored_bytes(task);
-        if (task->result && task->result->value) bytes += task->result->bytes;
+        if (task->pinned) of.in_use += bti_task_stored_bytes(task);
+        if (task->result && task->result->value) of.in_use += task->result->bytes;
     }
-    return bytes;
+    if (of.held < of.in_use) of.held = of.in_use;
+    return of;
 }
 
 const char *bti_store_holders(const bti_state *state, char *text, size_t bytes) {
     enum { NAMED = 4 };
-    int length = snprintf(text, bytes, "all that is in memory is in use"), named = 0;
+    int length = 0, named = 0;
+    *text = '\0';
     for (const bti_client *c = state->clients; c && named < NAMED && (size_t)length < bytes; c = c->next) {
-        uint64_t held = pinned_by(c);
-        if (!held) continue;
+        share of = share_of(c);
+        if (!of.held) continue;
         const char *who = c->is_program ? "the program" : c->task ? c->task->function->name : "an actor";
-        length += snprintf(text + length, bytes - (size_t)length, "%s%s (process %" PRId32 ", %" PRIu64 " bytes)",
-                           named++ ? ", " : "; held by ", who, c->pid, held);
+        length += snprintf(text + length, bytes - (size_t)length,
+                           "%s%s (process %" PRId32 ", %" PRIu64 " bytes, %" PRIu64 " in use)",
+                           named++ ? ", " : "held by ", who, c->pid, of.held, of.in_use);
     }
     return text;
 }
@@ -207,7 +217,12 @@ static void tell_one(bti_state *state, bti_wakes *wakes) {
     char text[512];
     bool limited = has_limit(state->program);
     bti_waiter *waiter = limited ? waiter_in_circle(state) : last_waiter(state);
-    if (!limited && bti_chores_fail(state, bti_store_holders(state, text, sizeof text), wakes)) return;
+    if (!limited && state->chores) {
+        char holders[400];
+        snprintf(text, sizeof text, "the store has no room: all that is in memory is in use; %s",
+                 bti_store_holders(state, holders, sizeof holders));
+        if (bti_chores_fail(state, text, wakes)) return;
+    }
     if (!waiter) return;
     if (!waiter->room_bytes && awaited_by(waiter)) describe(awaited_by(waiter), text, sizeof text);
     bti_waiter_stuck(state, waiter, BT_FAILED_PRECONDITION, text, wakes);

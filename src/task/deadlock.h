@@ -10,7 +10,7 @@
 
 /* With the lock. Nobody but the caller runs, starts or ends, so nothing will be let go of. */
 bool bti_is_quiet(const bti_state *state);
-/* With the lock. What of the store is in use, by whom. */
+/* With the lock. Who holds values that are in memory, and what of them is in use. */
 const char *bti_store_holders(const bti_state *state, char *text, size_t bytes);
 
 /* In the nest, without the lock: a look, which tells one who waits for ever. `watched`: GPUs are being freed. */

@@ -126,9 +126,41 @@ static bool give(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
     return true;
 }
 
+/* --- arguments in the store ------------------------------------------------------------------------------------------- */
+
+/* Arguments of what runs stay in memory. They take at most half of the store, which leaves room for results; but what a running call has
+ * called is never held up by that. */
+static bool is_crowded(const bti_state *state, const bti_task_record *task) {
+    uint64_t bytes = task->depth ? 0 : bti_task_stored_bytes(task);
+    return bytes && state->needed_bytes && state->needed_bytes + bytes > state->store_limit / 2;
+}
+
+static void put_aside(bti_state *state, bti_queue *queue) {
+    bti_task_record *task = bti_queue_take(state, queue);
+    BTI_SET(state->arena, task->right, state->crowded);
+    BTI_SET(state->arena, state->crowded, task);
+}
+
+void bti_dispatch_crowded(bti_state *state) {
+    while (state->crowded) {
+        bti_task_record *task = state->crowded;
+        BTI_SET(state->arena, state->crowded, task->right);
+        bti_queue_add_back(state, task);
+    }
+}
+
+/* A turn of a group or of a call that may begin. */
+static bool next_turn(bti_state *state, bti_turn *turn, bti_wakes *wakes) {
+    while (bti_next_turn(state, turn, wakes)) {
+        if (turn->group || !is_crowded(state, turn->queue->first)) return true;
+        put_aside(state, turn->queue);
+    }
+    return false;
+}
+
 static void give_all(bti_state *state, bti_wakes *wakes) {
     if (!bti_has_turns(state) && !state->groups_waiting) return;
-    for (bti_turn turn; bti_next_turn(state, &turn, wakes);)
+    for (bti_turn turn; next_turn(state, &turn, wakes);)
         if (turn.group)
             bti_group_grant(state, &turn, wakes);
         else if (!bti_has_turns(state) || !give(state, &turn, wakes))
@@ -170,7 +202,7 @@ uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
 bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     if (worker->stops || worker->kill || worker->waiters) return false;
     if (state->groups) bti_groups_clean(state, wakes);
-    for (bti_turn turn; bti_next_turn(state, &turn, wakes);) {
+    for (bti_turn turn; next_turn(state, &turn, wakes);) {
         if (turn.group) {
             bti_group_grant(state, &turn, wakes);
         } else if (!bti_has_turns(state)) {

@@ -25,6 +25,8 @@ void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_w
     bool first = !bti_given_count(worker);
     BTI_SET(arena, task->state, BTI_TASK_GIVEN);
     BTI_SET(arena, task->client, worker);
+    BTI_SET(arena, task->needs_bytes, bti_task_stored_bytes(task));
+    BTI_SET(arena, state->needed_bytes, state->needed_bytes + task->needs_bytes);
     push(state, worker, task, wakes);
     if (first) {
         BTI_SET(arena, worker->task, task);

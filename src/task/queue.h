@@ -33,6 +33,8 @@ bt_status bti_processes_limit(bti_state *state, int max_processes);
 bool bti_has_turns(const bti_state *state);
 /* In the nest: a worker's process could not be started. Its task waits again, and the worker is gone. */
 void bti_worker_not_started(bti_state *state, bti_client *worker, int error, uint64_t now_ns, bti_wakes *wakes);
+/* Calls whose arguments had no room beside those of others are queued again: some have ended. */
+void bti_dispatch_crowded(bti_state *state);
 /* What the nest does now and then: dispatches when the time for it has come (fair.h). When to call it again; 0: never. */
 uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes);
 /* The next call for a worker that has none: false when none fits or the first is not for it. */

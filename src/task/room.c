@@ -151,11 +151,13 @@ static bt_status no_room(const bti_state *state, uint64_t bytes, const char *why
             BT_RESOURCE_EXHAUSTED,
             "a value of %llu bytes is more than the store can ever hold: %llu (bt_runtime_init, .store_bytes)",
             (unsigned long long)bytes, (unsigned long long)state->store_limit);
-    return bti_fail(BT_RESOURCE_EXHAUSTED,
-                    "the store has no room for %llu bytes: %llu of %llu are in use, %llu of %llu are on disk (%s): %s",
-                    (unsigned long long)bytes, (unsigned long long)state->store_used,
-                    (unsigned long long)state->store_limit, (unsigned long long)state->spilled_bytes,
-                    (unsigned long long)state->spill_limit, state->spill_folder, why);
+    char holders[512];
+    return bti_fail(
+        BT_RESOURCE_EXHAUSTED,
+        "the store has no room for %llu bytes: %llu of %llu are in memory, %llu of %llu are on disk (%s): %s; %s",
+        (unsigned long long)bytes, (unsigned long long)state->store_used, (unsigned long long)state->store_limit,
+        (unsigned long long)state->spilled_bytes, (unsigned long long)state->spill_limit, state->spill_folder, why,
+        bti_store_holders(state, holders, sizeof holders));
 }
 
 /* With the lock, which may be given back meanwhile: values that nobody reads go to disk. UNAVAILABLE: all that is in memory is in use. */
@@ -183,7 +185,7 @@ static bt_status try_room(bti_state *state, uint64_t bytes, char **room) {
 /* A thread of this process that waits until others let go of values. With the lock, which is given back meanwhile. */
 static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t bytes) {
     unsigned seen = atomic_load(&state->store->moved);
-    if (waiter->stuck) return no_room(state, bytes, waiter->text);
+    if (waiter->stuck) return no_room(state, bytes, "all that is in memory is in use");
     bti_arena_unlock(state->arena);
     bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
     bt_status status = bti_check_runs(state);
@@ -196,7 +198,7 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     bti_wakes wakes = {0};
     bt_status status = try_room(state, bytes, room);
     if (status != BT_UNAVAILABLE) return status;
-    if (bti_is_quiet(state)) return no_room(state, bytes, bti_store_holders(state, (char[512]){0}, 512));
+    if (bti_is_quiet(state)) return no_room(state, bytes, "all that is in memory is in use");
     bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, false);
     if (!waiter) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
     waiter->room_bytes = bytes;

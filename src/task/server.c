@@ -224,7 +224,8 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
     memcpy(&order, bti_message_bytes(m), sizeof order);
     bool makes_actor = order.kind == BTI_CALL_ACTOR;
     if (!is_order(state, client, &order, m) || (!makes_actor && !is_fresh(state, client, m->hold))) return false;
-    bool quiet = bti_errors_quiet(true); /* the worker tells */
+    bool quiet = bti_errors_quiet(true); /* the worker tells, and where */
+    bti_nowhere nowhere = bti_nowhere_begin();
     bti_error *before = bti_error_last();
     bti_hold *hold = bti_order_submit(state, client, &order, bti_message_bytes(m) + sizeof order,
                                       makes_actor ? NULL : m->hold, wakes);
@@ -235,6 +236,7 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
     if (order.pack) bti_hold_free(state, order.pack, wakes);
     if (!makes_actor) use_stock(state, client);
     bti_error_put_back(before);
+    bti_nowhere_end(nowhere);
     bti_errors_quiet(quiet);
     return true;
 }
@@ -325,10 +327,12 @@ static bool find_actor(bti_state *state, bti_client *client, const bti_message *
 static bool cancel(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!is_hold_of(state, client, m->hold)) return false;
     bool quiet = bti_errors_quiet(true);
+    bti_nowhere nowhere = bti_nowhere_begin();
     bti_error *before = bti_error_last();
     bt_status status = bti_order_cancel(state, m->hold->object, (unsigned)m->count, wakes);
     bti_mail_reply(client, m->slot, status, NULL, status == BT_OK ? NULL : bt_error_text(), wakes);
     bti_error_put_back(before);
+    bti_nowhere_end(nowhere);
     bti_errors_quiet(quiet);
     return true;
 }

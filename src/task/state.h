@@ -196,6 +196,7 @@ struct bti_task_record {
     bool cancelled;                           /* somebody asked; its result may have failed already */
     bool cpus_lent;                           /* it waits inside, or is an actor: its CPUs are free */
     bool pinned;                              /* its arguments are */
+    uint64_t needs_bytes;                     /* of the store, for them, while it is given */
     int32_t retries;
     uint64_t deadline_ns; /* of CLOCK_MONOTONIC; 0: none */
     bti_object *result;
@@ -342,7 +343,9 @@ typedef struct bti_state {
     bti_chore *chores;
     uint32_t room_wanted; /* threads of the program that wait for room */
     uint32_t chore_count;
-    uint64_t pinned_bytes; /* of arguments of calls that were given */
+    uint64_t needed_bytes; /* of arguments of calls that were given */
+    bti_task_record *
+        crowded; /* calls that could begin but for their arguments, which would take too much of the store (by `right`) */
     atomic_uint users; /* in the program: the runtime, and each array that lies in the store; the last one unmaps it */
     pthread_mutex_t nest_lives;         /* robust; the nest holds it as long as it lives (nest.h) */
     int32_t keeper_pid;                 /* the nest's parent, a child of the program */

@@ -118,14 +118,17 @@ bool bti_task_pin_now(bti_state *state, bti_task_record *task) {
         if (!bti_object_value(object)) return false;
     for (at = all; (object = bti_task_next_stored(&at)) != NULL;) bti_object_pin(state, object);
     BTI_SET(state->arena, task->pinned, true);
-    BTI_SET(state->arena, state->pinned_bytes, state->pinned_bytes + bti_task_stored_bytes(task));
     return true;
 }
 
 void bti_task_unpin(bti_state *state, bti_task_record *task) {
+    if (task->needs_bytes) {
+        BTI_SET(state->arena, state->needed_bytes, state->needed_bytes - task->needs_bytes);
+        BTI_SET(state->arena, task->needs_bytes, 0);
+        if (state->crowded) bti_dispatch_crowded(state);
+    }
     bti_objects_at at = {.task = task};
     if (!task->pinned) return;
-    BTI_SET(state->arena, state->pinned_bytes, state->pinned_bytes - bti_task_stored_bytes(task));
     for (bti_object *object; (object = bti_task_next_stored(&at)) != NULL;) bti_object_unpin(state, object);
     BTI_SET(state->arena, task->pinned, false);
 }
