@@ -284,6 +284,60 @@ static void limits_are_named(void **state) {
         OK(bt_get(bt_put(bt_full(1, BT_F32, 15 * MIB)), NULL)); /* all of it is free again */
 }
 
+static bt_status grow(bt_task *task) {
+    bt_bytes bytes;
+    bt_status status = bt_argument(task, 0, &bytes);
+    char *grown = status == BT_OK ? malloc(bytes.size) : NULL;
+    for (size_t i = 0; grown && i < bytes.size; i++) grown[i] = (char)(((const char *)bytes.data)[i] + 1);
+    if (status == BT_OK) status = grown ? bt_return(task, ((bt_bytes){grown, bytes.size})) : BT_RESOURCE_EXHAUSTED;
+    free(grown);
+    return status;
+}
+BT_REMOTE(grow);
+
+/* Values that together are 16 times what the store holds, with more calls at once than have room for their arguments: each waits for room. */
+static void maps_are_larger_than_the_store(void **state) {
+    enum { VALUES = 40, BYTES = 2 * MIB };
+    static char bytes[BYTES];
+    bt_ref *refs[VALUES];
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 8, .store_bytes = 10 * MIB));
+    BT_SCOPE {
+        for (int i = 0; i < VALUES; i++) {
+            memset(bytes, i, sizeof bytes);
+            BT_SCOPE
+                refs[i] = bt_ref_retain(bt_remote(grow, bt_put(((bt_bytes){bytes, sizeof bytes}))));
+        }
+        for (int i = 0; i < VALUES; i++) {
+            bt_bytes got = {0};
+            OK(bt_get(refs[i], &got));
+            assert_int_equal(((const char *)got.data)[BYTES - 1], i + 1);
+            bt_ref_release(refs[i]);
+        }
+    }
+}
+
+/* Without disk the first values fill the store, and those who wait for room would wait for each other: they are told who holds what. */
+static void who_cannot_have_room_hears_who_has_it(void **state) {
+    static char bytes[2 * MIB];
+    bt_ref *refs[6];
+    int failed = 0;
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 2, .store_bytes = 10 * MIB, .spill_bytes = 4096));
+    BT_SCOPE {
+        bt_ref *value = bt_put(((bt_bytes){bytes, sizeof bytes}));
+        for (int i = 0; i < 6; i++) refs[i] = bt_remote(grow, value);
+        for (int i = 0; i < 6; i++) {
+            bt_status status = bt_get(refs[i], NULL);
+            if (status == BT_OK) continue;
+            assert_int_equal(status, BT_RESOURCE_EXHAUSTED);
+            assert_non_null(strstr(bt_error_text(), "the program"));
+            failed++;
+        }
+        assert_int_equal(failed, 3); /* the value and three results have room */
+    }
+}
+
 static void without_a_folder_what_fits_goes_on(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 16 * MIB, .spill_folder = "/nonexistent/place"));
@@ -336,6 +390,8 @@ int main(void) {
         cmocka_unit_test_teardown(values_that_do_not_fit_go_to_disk_and_come_back, end_runtime),
         cmocka_unit_test_teardown(arguments_of_tasks_that_wait_go_to_disk, end_runtime),
         cmocka_unit_test_teardown(limits_are_named, end_runtime),
+        cmocka_unit_test_teardown(maps_are_larger_than_the_store, end_runtime),
+        cmocka_unit_test_teardown(who_cannot_have_room_hears_who_has_it, end_runtime),
         cmocka_unit_test_teardown(without_a_folder_what_fits_goes_on, end_runtime),
         cmocka_unit_test_teardown(what_a_killed_process_had_is_free, end_runtime),
     };

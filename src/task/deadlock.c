@@ -232,7 +232,7 @@ static void tell_one(bti_state *state, bti_wakes *wakes) {
 
 /* --- looking ------------------------------------------------------------------------------------------------------------------ */
 
-void bti_deadlock_look(bti_state *state, bool watched) {
+bool bti_deadlock_look(bti_state *state, bool watched) {
     static uint64_t seen;
     sleepers asleep = {0};
     bti_wakes wakes = {0};
@@ -243,12 +243,14 @@ void bti_deadlock_look(bti_state *state, bool watched) {
     seen = progress;
     for (size_t i = 0; i < asleep.count && still; i++) still = !has_more_threads(&asleep.items[i]);
     bti_vec_free(&asleep);
-    if (!still) return;
+    if (!still) return false;
     bti_arena_lock(state->arena);
-    if (state->progress == progress && is_still(state, NULL)) {
+    still = state->progress == progress && is_still(state, NULL);
+    if (still) {
         tell_one(state, &wakes);
         BTI_SET(state->arena, state->progress, progress + 1);
     }
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
+    return still;
 }

@@ -13,7 +13,8 @@ bool bti_is_quiet(const bti_state *state);
 /* With the lock. Who holds values that are in memory, and what of them is in use. */
 const char *bti_store_holders(const bti_state *state, char *text, size_t bytes);
 
-/* In the nest, without the lock: a look, which tells one who waits for ever. `watched`: GPUs are being freed. */
-void bti_deadlock_look(bti_state *state, bool watched);
+/* In the nest, without the lock: a look, which tells one who waits for ever, if it was the same at the look before. `watched`: GPUs are being freed. True: it
+ * told one, and others may be stuck too. */
+bool bti_deadlock_look(bti_state *state, bool watched);
 
 #endif

@@ -277,9 +277,18 @@ static void on_deadline(uv_timer_t *handle) {
     look();
 }
 
-enum { LOOK_MS = 300 }; /* for deadlocks, and mailboxes whose bell was lost */
+enum { LOOK_MS = 300, SOON_MS = 30 }; /* for deadlocks, and mailboxes whose bell was lost */
 
-static uv_timer_t regular;
+static uv_timer_t regular, again;
+static int idle_looks;
+
+/* Others may be stuck in the same way: they do not wait for the next regular look. */
+static void look_for_deadlocks(uv_timer_t *handle) {
+    if (bti_deadlock_look(state, bti_gpus_are_watched()))
+        uv_timer_start(handle, look_for_deadlocks, SOON_MS, SOON_MS);
+    else if (uv_is_active((uv_handle_t *)handle) && ++idle_looks > 2)
+        idle_looks = 0, uv_timer_stop(handle);
+}
 
 static void on_regular(uv_timer_t *handle) {
     bti_wakes wakes = {0};
@@ -290,7 +299,7 @@ static void on_regular(uv_timer_t *handle) {
     bool goes_on = state->nest_looks;
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
-    bti_deadlock_look(state, bti_gpus_are_watched());
+    look_for_deadlocks(&again);
     if (!goes_on) uv_timer_stop(handle);
 }
 
@@ -482,7 +491,8 @@ void bti_nest_run(bti_state *shared, int pipe) {
     setpgid(0, 0);
     leave_program(pipe);
     if (uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) || uv_timer_init(&loop, &deadline) ||
-        uv_timer_init(&loop, &regular) || watch_signals() || watch_calls() || watch_program(pipe))
+        uv_timer_init(&loop, &regular) || uv_timer_init(&loop, &again) || watch_signals() || watch_calls() ||
+        watch_program(pipe))
         _exit(1);
     watch_memory();
     bti_listen_start(state, &loop);

@@ -160,22 +160,26 @@ static bt_status no_room(const bti_state *state, uint64_t bytes, const char *why
         bti_store_holders(state, holders, sizeof holders));
 }
 
-/* With the lock, which may be given back meanwhile: values that nobody reads go to disk. UNAVAILABLE: all that is in memory is in use. */
-static bt_status try_room(bti_state *state, uint64_t bytes, char **room) {
+typedef struct reason {
+    char text[160];
+} reason;
+
+/* With the lock, which may be given back meanwhile: values that nobody reads go to disk. UNAVAILABLE: others have to let go of some, because of that. */
+static bt_status try_room(bti_state *state, uint64_t bytes, char **room, reason *why) {
     if (bytes > state->store_limit) return no_room(state, bytes, "");
     for (;;) {
         while (bti_store_is_over(state, bytes) && bti_store_trim(state)) breathe(state);
         if ((*room = bti_store_take(state, bytes)) != NULL) return BT_OK;
         if (state->store->oldest) {
-            char why[160];
             bool quiet = bti_errors_quiet(true); /* of tries that others follow */
             bti_error *before = bti_error_last();
             bool failed = move_out(state, state->store->oldest) != BT_OK;
-            snprintf(why, sizeof why, "%s", failed ? bt_error_text() : "");
+            if (failed) snprintf(why->text, sizeof why->text, "%s", bt_error_text());
             bti_error_put_back(before);
             bti_errors_quiet(quiet);
-            if (failed && !state->store->moving_out) return no_room(state, bytes, why);
             if (!failed) continue;
+        } else {
+            strcpy(why->text, "all that is in memory is in use");
         }
         if (!state->store->moving_out) return BT_UNAVAILABLE;
         BTI_TRY(wait_for_move(state));
@@ -183,9 +187,9 @@ static bt_status try_room(bti_state *state, uint64_t bytes, char **room) {
 }
 
 /* A thread of this process that waits until others let go of values. With the lock, which is given back meanwhile. */
-static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t bytes) {
+static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t bytes, const reason *why) {
     unsigned seen = atomic_load(&state->store->moved);
-    if (waiter->stuck) return no_room(state, bytes, "all that is in memory is in use");
+    if (waiter->stuck) return no_room(state, bytes, why->text);
     bti_arena_unlock(state->arena);
     bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
     bt_status status = bti_check_runs(state);
@@ -196,9 +200,10 @@ static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t 
 /* With the lock, which may be given back meanwhile. Waits for room. */
 static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     bti_wakes wakes = {0};
-    bt_status status = try_room(state, bytes, room);
+    reason why;
+    bt_status status = try_room(state, bytes, room, &why);
     if (status != BT_UNAVAILABLE) return status;
-    if (bti_is_quiet(state)) return no_room(state, bytes, "all that is in memory is in use");
+    if (bti_is_quiet(state)) return no_room(state, bytes, why.text);
     bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, false);
     if (!waiter) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
     waiter->room_bytes = bytes;
@@ -206,8 +211,8 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     bti_nest_call();
     BTI_SET(state->arena, state->room_wanted, state->room_wanted + 1);
     while (status == BT_UNAVAILABLE) {
-        status = wait_for_others(state, waiter, bytes);
-        if (status == BT_OK) status = try_room(state, bytes, room);
+        status = wait_for_others(state, waiter, bytes, &why);
+        if (status == BT_OK) status = try_room(state, bytes, room, &why);
     }
     BTI_SET(state->arena, state->room_wanted, state->room_wanted - 1);
     bti_waiter_free(state, waiter, &wakes);
@@ -217,7 +222,8 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
 bt_status bti_store_make_room(bti_state *state, uint64_t bytes) {
     char *room;
     bti_arena_lock(state->arena);
-    bt_status status = try_room(state, bytes, &room);
+    reason why;
+    bt_status status = try_room(state, bytes, &room, &why);
     if (status == BT_OK) bti_store_give(state, room, bytes);
     bti_arena_unlock(state->arena);
     return status;
@@ -289,10 +295,11 @@ bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, 
 static bt_status move_in(bti_state *state, bti_hold *hold) {
     bti_object *object = hold->object;
     char *room;
+    reason why;
     BTI_SET(state->arena, object->reader, hold);
     BTI_SET(state->arena, hold->moves, BTI_MOVES_IN);
-    bt_status status =
-        bti_process_now.me->is_mover ? try_room(state, object->bytes, &room) : take_room(state, object->bytes, &room);
+    bt_status status = bti_process_now.me->is_mover ? try_room(state, object->bytes, &room, &why)
+                                                    : take_room(state, object->bytes, &room);
     if (status == BT_OK) {
         BTI_SET(state->arena, object->value, room);
         bti_arena_unlock(state->arena);

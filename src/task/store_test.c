@@ -188,7 +188,10 @@ static void read_place(bti_object *const *place) {
     bti_hold *hold = *place ? bti_hold_new(shared, bti_process_now.me, *place) : NULL;
     bti_arena_unlock(arena);
     if (!hold) return;
-    if (!read_whole(hold->object)) _exit(4);
+    if (!read_whole(hold->object)) {
+        fprintf(stderr, "%s\n", bt_error_text());
+        _exit(4);
+    }
     free_hold(hold);
 }
 
@@ -319,7 +322,7 @@ static void who_finds_no_room_hears_why(void **state) {
     bti_hold *first = put(words, sizeof words), *second = put(words, sizeof words);
     assert_non_null(second);
     assert_null(put(words, sizeof words));
-    assert_non_null(strstr(bt_error_text(), "of 6291456 are in use"));
+    assert_non_null(strstr(bt_error_text(), "of 6291456 are in memory"));
     assert_non_null(strstr(bt_error_text(), "/nonexistent"));
     assert_non_null(strstr(bt_error_text(), "No such file"));
     free_hold(first);
