@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,7 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     if (!bti_identity_take(state)) _exit(1);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* other users would have undone it */
     if (getppid() != state->nest_pid) _exit(1);
+    while (!*(volatile int32_t *)&client->pid) sched_yield(); /* views name it from its first task on */
     if (client->is_mover) bti_mover_run(state, client);
     bti_worker_run(state, client);
 }
