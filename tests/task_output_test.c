@@ -205,11 +205,17 @@ static int nothing_comes_twice(void) {
     return 0;
 }
 
+/* What the runtime opens gets none of the standard numbers: what the program and functions print would be written there. */
 static int no_output(void) {
+    fflush(stdout);
+    close(STDIN_FILENO);
     close(STDOUT_FILENO);
     CHECK(BT_OK == bt_runtime_init(.num_cpus = 1));
     BT_SCOPE {
         for (int i = 0; i < 3; i++) CHECK(bt_get(bt_remote(print_line, i), NULL) == BT_OK);
+        printf("the program\n");
+        CHECK(fflush(stdout) != 0 && fcntl(STDOUT_FILENO, F_GETFD) < 0 && fcntl(STDIN_FILENO, F_GETFD) < 0);
+        CHECK(bt_get(bt_remote(print_line, 4), NULL) == BT_OK);
     }
     CHECK(bt_runtime_shutdown() == BT_OK);
     return 0;

@@ -16,4 +16,16 @@ static inline int bti_file_above_standard(int file) {
     return higher;
 }
 
+/* Both ends of a pair that was made (`made` is 0); -1, with errno, when one of them cannot be, and none is left. */
+static inline int bti_ends_above_standard(int made, int ends[2]) {
+    if (made != 0) return -1;
+    for (int i = 0; i < 2; i++) {
+        if ((ends[i] = bti_file_above_standard(ends[i])) >= 0) continue;
+        int error = errno;
+        close(ends[1 - i]);
+        return errno = error, -1;
+    }
+    return 0;
+}
+
 #endif

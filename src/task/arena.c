@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/writes.h"
 
 enum { PAGE = BTI_PAGE, WAIT_NS = 100000000, MOST_WAITS = 5 /* for a lock that nobody has */ };
@@ -29,7 +30,7 @@ static bt_status make_lock(pthread_mutex_t *lock) {
 }
 
 static bt_status map(uint64_t bytes, void **memory, int *kept) {
-    int file = memfd_create("berth", MFD_CLOEXEC);
+    int file = bti_file_above_standard(memfd_create("berth", MFD_CLOEXEC));
     if (file < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no shared memory: memfd_create: %s", strerror(errno));
     bt_status status = BT_OK;
     BTI_WRITES;

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -211,7 +212,8 @@ static int await(const bti_state *state, int pipe) {
 /* 1: it is there, and `*end` tells of the program's end; 0: its memory's address was not free; -1: not, with the cause in the error record. */
 static int try_once(bti_state *state, int memory, beginning *b, int *end) {
     int ends[2], there = -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
+    if (bti_ends_above_standard(made, ends) != 0)
         return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno)), -1;
     bt_status status = prepare(state, memory, ends[0], b);
     if (status == BT_OK) status = run(b);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "task/nest.h"
 #include "task/queue.h"
 
@@ -145,7 +146,8 @@ static bt_status await_nest(bti_state *state) {
 bt_status bti_nest_start(bti_state *state) {
     int ends[2];
     BTI_TRY(make_lock(&state->nest_lives));
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
+    if (bti_ends_above_standard(made, ends) != 0)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL); /* no signal when it ends */

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/writes.h"
 #include "task/nest.h"
 
@@ -33,7 +34,7 @@ bt_status bti_spill_open(bti_state *state, const char *folder, uint64_t limit) {
                         sizeof state->spill_folder - 1);
     strcpy(state->spill_folder, folder);
     BTI_TRY(bti_arena_reserve(state->arena, BTI_SLOTS, sizeof(bti_slot), MOST_SLOTS));
-    state->spill_file = open_file(folder);
+    state->spill_file = bti_file_above_standard(open_file(folder));
     state->spill_errno = state->spill_file < 0 ? errno : 0;
     bti_file_identity file;
     if (state->spill_file >= 0 && bti_file_know(&file, state->spill_file))
