@@ -335,10 +335,10 @@ static void look_at_deadlines(void) {
 
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
-    bti_listen_user(atomic_load(&state->program_user));
-    if (bti_arena_is_broken(arena) || atomic_load(&state->closing) ||
+    if (!bti_arena_check(arena) || atomic_load(&state->closing) ||
         (state->keeper_pid && getppid() != state->keeper_pid))
         end();
+    bti_listen_user(atomic_load(&state->program_user));
     reap();
     read_mailboxes();
     start_all();
