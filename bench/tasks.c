@@ -1,6 +1,7 @@
 /* Rows of tasks: tasks [DIVISOR]. Each line of standard input is the name of a row, which is run once and answered by a line of
  * JSON: "seconds" of one step, what else there is to say, or "error". Counts and sizes are divided by DIVISOR. */
 #include <berth.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,111 @@ static bool actors_1000(sample *s) {
     return good;
 }
 
+/* --- round trips beside many that wait ----------------------------------------------------------------------------------- */
+
+static bt_status held(bt_task *task) {
+    const char *path;
+    if (bt_argument(task, 0, &path) != BT_OK) return bt_error_status();
+    while (access(path, F_OK) == 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    return BT_OK;
+}
+BT_REMOTE(held, .num_cpus = 0, .resources = {{"gate", 1}});
+
+/* Waits inside for a call that waits for the gate. */
+static bt_status blocked(bt_task *task) {
+    const char *path;
+    if (bt_argument(task, 0, &path) != BT_OK) return bt_error_status();
+    return bt_get(bt_remote(held, path), NULL);
+}
+BT_REMOTE(blocked, .num_cpus = 0);
+
+static bool trips(sample *s) {
+    int count = divided(TRIPS);
+    double start = now();
+    for (int64_t i = 0, n; i < count; i++)
+        BT_SCOPE
+            if (bt_get(bt_remote(next, i), &n) != BT_OK || !expect(n == i + 1, "a round trip beside waits is wrong"))
+                return false;
+    s->seconds = (now() - start) / count;
+    s->calls = 1;
+    return true;
+}
+
+static int blocked_now(void) {
+    char *text = bt_runtime_text(true), *at = text ? strstr(text, "\"blocked\": ") : NULL;
+    int count = at ? atoi(at + strlen("\"blocked\": ")) : -1;
+    bt_free(text);
+    return count;
+}
+
+/* So many workers wait inside of their calls. */
+static bool blocked_workers(sample *s, int count) {
+    char path[] = "/tmp/berth-tasks-XXXXXX";
+    int file = mkstemp(path);
+    bt_ref **refs = calloc((size_t)count, sizeof(bt_ref *));
+    bool good = expect(file >= 0 && refs, "no file or no memory for blocked workers");
+    if (file >= 0) close(file);
+    BT_SCOPE {
+        for (int i = 0; good && i < count; i++) refs[i] = bt_remote(blocked, (const char *)path);
+        while (good && blocked_now() < count) nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        good = good && trips(s);
+        unlink(path);
+        for (int i = 0; good && i < count; i++) good = bt_get(refs[i], NULL) == BT_OK;
+    }
+    free(refs);
+    return good;
+}
+
+static bool beside_blocked_50(sample *s) { return blocked_workers(s, divided(50)); }
+static bool beside_blocked_2000(sample *s) { return blocked_workers(s, divided(2000)); }
+
+static bool beside_actors_1000(sample *s) {
+    int count = divided(ACTORS);
+    bt_actor **actors = calloc((size_t)count, sizeof(bt_actor *));
+    bool good = expect(actors, "out of memory");
+    BT_SCOPE {
+        for (int i = 0; good && i < count; i++) actors[i] = bt_actor_new(counter_new, i);
+        for (int i = 0; good && i < count; i++) good = add(actors[i], i + 1);
+        good = good && trips(s);
+    }
+    free(actors);
+    return good;
+}
+
+typedef struct waited {
+    bt_ref **refs;
+    int count;
+    bool good;
+} waited;
+
+static void *wait_for_all(void *of) {
+    waited *w = of;
+    w->good = bt_wait_refs(w->refs, w->count, w->count, NULL, -1) == w->count;
+    return NULL;
+}
+
+/* Another thread waits for 10,000 references at once. */
+static bool beside_waited_10000(sample *s) {
+    int count = divided(BATCH);
+    char path[] = "/tmp/berth-tasks-XXXXXX";
+    int file = mkstemp(path);
+    pthread_t thread;
+    waited w = {calloc((size_t)count, sizeof(bt_ref *)), count, false};
+    bool good = expect(file >= 0 && w.refs, "no file or no memory for references"), waits = false;
+    if (file >= 0) close(file);
+    BT_SCOPE {
+        for (int i = 0; good && i < count; i++) w.refs[i] = bt_remote(held, (const char *)path);
+        waits = good && pthread_create(&thread, NULL, wait_for_all, &w) == 0;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* until it waits */
+        good = waits && trips(s);
+        unlink(path);
+        if (waits) pthread_join(thread, NULL);
+        good = good && expect(w.good, "a wait for many is wrong");
+    }
+    free(w.refs);
+    return good;
+}
+
 /* --- large values ------------------------------------------------------------------------------------------------------ */
 
 static double array_bytes(void) { return 4.0 * divided(ELEMENTS); }
@@ -317,6 +423,10 @@ static const struct {
             {"actor_round_trip", actor_round_trip},
             {"actor_batch", actor_batch},
             {"actors_1000", actors_1000},
+            {"beside_blocked_50", beside_blocked_50},
+            {"beside_blocked_2000", beside_blocked_2000},
+            {"beside_actors_1000", beside_actors_1000},
+            {"beside_waited_10000", beside_waited_10000},
             {"put_100mb", put_100mb},
             {"ref_100mb", ref_100mb},
             {"copy", copy}};
