@@ -157,7 +157,7 @@ static bool queue_1000000(sample *s) { return queue(s, divided(100 * BATCH)); }
 static bool started;
 
 static bool start_runtime(void) {
-    if (!started) started = bt_runtime_init(.num_cpus = CPUS) == BT_OK;
+    if (!started) started = bt_runtime_init(.num_cpus = CPUS, .resources = {{"gate", 1}}) == BT_OK;
     return started;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "task/nest.h"
 #include "task/process.h"
 
 static uint32_t index_of(const bti_state *state, const bti_client *client) {
@@ -30,14 +31,20 @@ static bool has_work(const bti_mailbox *mail) {
     return ahead > BTI_AHEAD / 4;
 }
 
-static bool can_wait(const bti_state *state, const bti_mailbox *mail, int kind) {
-    if (kind == BTI_SAYS_RELEASE || kind == BTI_SAYS_PUT) return used_bytes(mail) < BTI_UP_BYTES / 2;
-    return kind == BTI_SAYS_DONE && !atomic_load(&state->urgent) && has_work(mail) &&
-           used_bytes(mail) < BTI_UP_BYTES / 2;
+/* Whether somebody waits for the result of the call that it runs, as far as is known by now: who begins to wait later reads all mailboxes first. */
+static bool is_awaited(const bti_object *result) {
+    atomic_thread_fence(memory_order_seq_cst);
+    return !result || result->waits || result->links;
+}
+
+static bool can_wait(const bti_mailbox *mail, int kind, const bti_object *result) {
+    if (used_bytes(mail) >= BTI_UP_BYTES / 2) return false;
+    if (kind == BTI_SAYS_RELEASE || kind == BTI_SAYS_PUT) return true;
+    return kind == BTI_SAYS_DONE && has_work(mail) && !is_awaited(result);
 }
 
 /* Tells a scheduler: a thread of the program that reads mailboxes, else the nest. */
-static void ring(bti_state *state, const bti_client *me, int kind) {
+static void ring(bti_state *state, const bti_client *me, int kind, const bti_object *result) {
     uint32_t index = index_of(state, me);
     bti_bells *bells = state->bells;
     uint64_t bit = (uint64_t)1 << (index % 64), word = (uint64_t)1 << (index / 64 % 64);
@@ -45,11 +52,12 @@ static void ring(bti_state *state, const bti_client *me, int kind) {
         atomic_fetch_or(&bells->ready[index / 64], bit);
         atomic_fetch_or(&bells->any[index / 64 / 64], word);
     }
+    if (can_wait(me->mail, kind, result)) return;
     if (atomic_load(&state->listening)) {
         atomic_fetch_add(&bells->program, 1);
-        wake(&bells->program);
-    } else if (!can_wait(state, me->mail, kind) && !atomic_exchange(&bells->nest_rung, 1)) {
-        kill(state->nest_pid, BTI_NEST_SIGNAL);
+        if (atomic_exchange(&bells->program_sleeps, 0)) wake(&bells->program);
+    } else if (!atomic_exchange(&bells->nest_rung, 1)) {
+        bti_nest_call();
     }
 }
 
@@ -59,12 +67,13 @@ static void wait_for_room(bti_state *state, bti_client *me, uint32_t bytes) {
         atomic_store(&mail->wants_room, 1);
         uint32_t seen = atomic_load(&mail->read);
         if (BTI_UP_BYTES - used_bytes(mail) >= bytes) break;
-        ring(state, me, 0);
+        ring(state, me, 0, NULL);
         bti_sleep_on(&mail->read, seen, bti_now_ns() + 100000000);
     }
 }
 
-void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, const void *bytes) {
+void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, const void *bytes,
+                   const bti_object *result) {
     bti_mailbox *mail = me->mail;
     bti_message whole = *head;
     whole.bytes = (uint32_t)((sizeof whole + whole.length + 15) / 16 * 16);
@@ -81,7 +90,7 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
     if (whole.length) memcpy(mail->up + at + sizeof whole, bytes, whole.length);
     atomic_fetch_add(&mail->written, whole.bytes);
     pthread_mutex_unlock(&sending);
-    ring(state, me, whole.kind);
+    ring(state, me, whole.kind, result);
 }
 
 /* --- in a worker: replies ---------------------------------------------------------------------------------------------- */
@@ -126,7 +135,7 @@ bti_answer bti_mail_end(bti_client *me, uint16_t slot) {
 
 bti_answer bti_mail_ask(bti_state *state, bti_client *me, bti_message *head, const void *bytes) {
     head->slot = take_slot(me->mail);
-    bti_mail_send(state, me, head, bytes);
+    bti_mail_send(state, me, head, bytes, NULL);
     bti_mail_sleep(me, head->slot, 0);
     return bti_mail_end(me, head->slot);
 }

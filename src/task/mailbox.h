@@ -82,6 +82,7 @@ struct bti_mailbox {
 
 /* What all workers write: nothing that harms when it is wrong for a while. Lost bits are found by a look at all mailboxes, each second. */
 struct bti_bells {
+    atomic_uint program_sleeps;
     atomic_uint program;                                        /* a thread of the program sleeps on it */
     atomic_uint nest_rung;                                      /* the nest was signalled, and has not looked yet */
     _Alignas(64) atomic_ullong any[BTI_MOST_CLIENTS / 64 / 64]; /* bits: words of `ready` that are not 0 */
@@ -90,8 +91,9 @@ struct bti_bells {
 
 /* --- in a worker ------------------------------------------------------------------------------------------------------- */
 
-/* Puts a message up, with `length` bytes after its head; waits while the ring is full. Any thread. */
-void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, const void *bytes);
+/* Puts a message up, with `length` bytes after its head; waits while the ring is full. Any thread. `result`: of a call that has ended; NULL. */
+void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, const void *bytes,
+                   const bti_object *result);
 /* What was answered: a failure is in the error record too. */
 typedef struct bti_answer {
     bt_status status;

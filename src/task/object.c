@@ -35,11 +35,6 @@ void bti_object_drop(bti_state *state, bti_object *object, bti_wakes *wakes) {
 
 /* --- waits ------------------------------------------------------------------------------------------------------------- */
 
-void bti_urgent(bti_state *state, int more) {
-    uint32_t *urgent = (uint32_t *)&state->urgent;
-    BTI_SET(state->arena, *urgent, *urgent + (uint32_t)more);
-}
-
 const bti_object *bti_awaited(const bti_client *client) {
     const bti_wait *wait = NULL;
     for (const bti_waiter *w = client->waiters; w && !wait; w = w->next)
@@ -95,7 +90,6 @@ bool bti_waiter_arm(bti_state *state, bti_waiter *waiter, int wanted) {
     BTI_SET(arena, waiter->left, waiter->left + wanted);
     if (waiter->left <= 0) return false;
     BTI_SET(arena, waiter->armed, true);
-    bti_urgent(state, 1);
     if (!waiter->limited) BTI_SET(arena, waiter->client->blocked, waiter->client->blocked + 1);
     return true;
 }
@@ -145,7 +139,6 @@ void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes) {
     else
         BTI_SET(arena, client->waiters, waiter->next);
     if (waiter->armed) {
-        bti_urgent(state, -1);
         if (!waiter->limited) BTI_SET(arena, client->blocked, client->blocked - 1);
     }
     bti_record_free(arena, BTI_WAITERS, waiter);
@@ -165,7 +158,6 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
         next = link->next;
         BTI_SET(arena, link->task->missing, link->task->missing - 1);
         if (!link->task->missing) {
-            bti_urgent(state, -1);
             bti_task_ready(state, link->task, wakes);
         }
         bti_record_free(arena, BTI_LINKS, link);

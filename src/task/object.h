@@ -64,8 +64,6 @@ void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, co
 void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */
 const bti_object *bti_awaited(const bti_client *client);
-/* So many waiters and calls with missing arguments more. */
-void bti_urgent(bti_state *state, int more);
 
 /* What an engine's handle holds, here. */
 static inline bti_object *bti_held_object(const void *held) { return ((const bti_hold *)held)->object; }

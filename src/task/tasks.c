@@ -63,7 +63,6 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     }
     if (task->missing) {
         BTI_SET(state->arena, task->state, BTI_TASK_ARGUMENTS);
-        bti_urgent(state, 1);
     }
     if (task->actor && !task->makes_actor) bti_actor_add(state, task, wakes);
     if (!task->missing) bti_task_ready(state, task, wakes);

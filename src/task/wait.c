@@ -25,6 +25,21 @@ uint64_t bti_until_ns(double seconds) {
     return until ? until : 1;
 }
 
+bool bti_spin_on(atomic_uint *word, unsigned seen, uint32_t *patience) {
+    enum { LEAST = 16, MOST = 2000 };
+    for (uint32_t i = 0; i < *patience; i++) {
+        if (atomic_load_explicit(word, memory_order_relaxed) != seen) {
+            *patience = *patience < MOST / 2 ? *patience * 2 : MOST;
+            return true;
+        }
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+    *patience = *patience / 2 > LEAST ? *patience / 2 : LEAST;
+    return false;
+}
+
 bool bti_sleep_once(atomic_uint *word, unsigned seen, uint64_t until_ns) {
     struct timespec left, *limit = NULL;
     if (until_ns) {
@@ -105,13 +120,15 @@ static bool is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word
 
 /* One thread of the program reads the mailboxes while it waits; when it leaves and there is something, and nobody else waits, the nest does. */
 static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
+    static uint32_t patience; /* of who leads */
     atomic_store(&waiter->leads, 1);
     while (!is_over(waiter) && !atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->bells->program);
         if (bti_has_messages(state)) {
             serve(state, false);
-        } else if (!is_over(waiter) && !bti_sleep_on(&state->bells->program, seen, until_ns)) {
-            break;
+        } else if (!is_over(waiter) && !bti_spin_on(&state->bells->program, seen, &patience)) {
+            atomic_store(&state->bells->program_sleeps, 1);
+            if (!bti_sleep_on(&state->bells->program, seen, until_ns)) break;
         }
     }
     atomic_store(&waiter->leads, 0);

@@ -185,7 +185,7 @@ static void tell_done(bti_state *state, bti_client *me, const bt_task *task, bt_
         bytes = text;
         m.length = strlen(text) + 1;
     }
-    bti_mail_send(state, me, &m, bytes);
+    bti_mail_send(state, me, &m, bytes, task->record->result);
 }
 
 static void run(bti_state *state, bti_client *me, bti_task_record *record, uint32_t number) {
@@ -228,6 +228,7 @@ static _Noreturn void mailbox_is_damaged(void) {
 
 /* Claims the next call; NULL: the worker is to end. */
 static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
+    static uint32_t patience;
     for (;;) {
         unsigned seen = atomic_load(&mail->bell), given = *number << 2 | BTI_GIVEN;
         atomic_uint *tag = &mail->tag[*number % BTI_AHEAD];
@@ -239,6 +240,7 @@ static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
             ++*number;
             continue;
         }
+        if (bti_spin_on(&mail->bell, seen, &patience)) continue;
         atomic_store(&mail->sleeping, 1);
         if (atomic_load(&mail->bell) == seen) bti_sleep_on(&mail->bell, seen, 0);
         atomic_store(&mail->sleeping, 0);

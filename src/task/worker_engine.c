@@ -18,7 +18,7 @@
 static bti_state *state_now(void) { return bti_process_now.state; }
 static bti_client *me(void) { return bti_process_now.me; }
 
-static void say(bti_message *head, const void *bytes) { bti_mail_send(state_now(), me(), head, bytes); }
+static void say(bti_message *head, const void *bytes) { bti_mail_send(state_now(), me(), head, bytes, NULL); }
 static bti_answer ask(bti_message *head, const void *bytes) { return bti_mail_ask(state_now(), me(), head, bytes); }
 
 /* --- memory --------------------------------------------------------------------------------------------------------------- */

@@ -100,7 +100,7 @@ static bt_status say_nonsense(bt_task *task) {
         if (words[6] >> 62 == 0) m.hold = (bti_hold *)(uintptr_t)words[7];
         if (words[6] >> 62 == 1) m.hold = bti_process_now.me->holds;
         if (words[6] >> 62 == 2) m.hold = bti_process_now.state->program->holds;
-        bti_mail_send(bti_process_now.state, bti_process_now.me, &m, bytes);
+        bti_mail_send(bti_process_now.state, bti_process_now.me, &m, bytes, NULL);
     }
     return bt_return(task, 1);
 }
