@@ -6,6 +6,7 @@
 #include "task/local.h"
 #include "task/options.h"
 #include "task/order.h"
+#include "task/nest.h"
 #include "task/server.h"
 #include "task/value.h"
 
@@ -222,11 +223,13 @@ void *bti_local_submit(const bti_call *asked) {
     bti_hold *hold = NULL;
     if (status == BT_OK) {
         bti_identity_look(state);
-        bti_arena_lock(state->arena);
+        if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
         bti_serve(state, &wakes);
         hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
         if (order.pack) bti_hold_free(state, order.pack, &wakes);
         bti_dispatch(state, &wakes);
+        atomic_thread_fence(memory_order_seq_cst); /* as in a wait: it may wait for arguments */
+        if (bti_has_messages(state)) bti_serve(state, &wakes);
         bti_arena_unlock(state->arena);
         bti_wake(state, &wakes);
     }
@@ -271,7 +274,7 @@ void bti_order_kill(bti_state *state, bti_object *self, bti_wakes *wakes) {
 bt_status bti_local_actor_kill(void *held) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return bti_state_fault(false);
     bti_serve(state, &wakes);
     bti_order_kill(state, bti_held_object(held), &wakes);
     bti_dispatch(state, &wakes);
@@ -332,7 +335,7 @@ bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, b
 bt_status bti_local_cancel(void *held, unsigned how) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return bti_state_fault(false);
     bti_serve(state, &wakes);
     bt_status status = bti_order_cancel(state, bti_held_object(held), how, &wakes);
     bti_dispatch(state, &wakes);

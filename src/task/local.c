@@ -15,7 +15,7 @@ static bti_hold *hold_of(void *held) { return held; }
 static void release(void *held) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return;
     bti_hold_free(state, held, &wakes);
     bti_dispatch(state, &wakes);
     bool untidy = bti_store_is_untidy(state);

@@ -442,11 +442,22 @@ static void serve_word(bti_state *state, uint32_t word, bti_wakes *wakes) {
     }
 }
 
-void bti_serve(bti_state *state, bti_wakes *wakes) {
+static bool serve_once(bti_state *state, bti_wakes *wakes) {
     bool any = false;
     for (uint32_t i = 0; i < BTI_MOST_CLIENTS / 64 / 64; i++) {
         uint64_t bits = atomic_load(&state->bells->any[i]) ? atomic_exchange(&state->bells->any[i], 0) : 0;
         for (; bits; bits &= bits - 1, any = true) serve_word(state, i * 64 + (uint32_t)__builtin_ctzll(bits), wakes);
+    }
+    return any;
+}
+
+/* Once more for those who said something meanwhile: a worker that found nobody waiting for its result does not ring. */
+void bti_serve(bti_state *state, bti_wakes *wakes) {
+    enum { MOST = 16 };
+    bool any = false;
+    for (int times = 0; times < MOST && serve_once(state, wakes); times++) {
+        any = true;
+        atomic_thread_fence(memory_order_seq_cst); /* what waits now was told before the bells are read */
     }
     if (any) bti_dispatch(state, wakes);
 }
@@ -461,7 +472,7 @@ void bti_serve_all(bti_state *state, bti_wakes *wakes) {
 
 void bti_serve_now(bti_state *state) {
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return;
     bti_serve(state, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);

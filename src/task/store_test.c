@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -197,6 +198,7 @@ static void read_place(bti_object *const *place) {
 
 static _Noreturn void work(bti_client *me, uint64_t random) {
     uint64_t *words = malloc(LARGEST + 64);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it works until it is killed */
     bti_process_now = (bti_process){shared, me, 1};
     for (;;) {
         random = random * 6364136223846793005u + 1442695040888963407u;

@@ -74,7 +74,8 @@ static bool are_done(bti_object *const *objects, int count, int wanted) {
 static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited,
                          bool *room) {
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    *room = bti_arena_lock(state->arena);
+    if (!*room) return NULL;
     bti_serve(state, &wakes);
     bti_arena_commit(state->arena); /* that stays */
     bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, limited);
@@ -87,6 +88,8 @@ static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count
         bti_waiter_free(state, waiter, &wakes);
         waiter = NULL;
     }
+    atomic_thread_fence(memory_order_seq_cst); /* a worker that looked before whether somebody waits did not ring */
+    if (waiter && bti_has_messages(state)) bti_serve(state, &wakes);
     wakes.nest = wakes.nest || (waiter && !state->nest_looks);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
@@ -105,15 +108,17 @@ static void end(bti_state *state, bti_waiter *waiter) {
     bti_wake(state, &wakes);
 }
 
-static void serve(bti_state *state, bool all) {
+/* False: the memory is damaged. */
+static bool serve(bti_state *state, bool all) {
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return false;
     if (all)
         bti_serve_all(state, &wakes);
     else
         bti_serve(state, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
+    return true;
 }
 
 static bool is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word) != 0; }
@@ -125,7 +130,7 @@ static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
     while (!is_over(waiter) && !atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->bells->program);
         if (bti_has_messages(state)) {
-            serve(state, false);
+            if (!serve(state, false)) break;
         } else if (!is_over(waiter) && !bti_spin_on(&state->bells->program, seen, &patience)) {
             atomic_store(&state->bells->program_sleeps, 1);
             if (!bti_sleep_on(&state->bells->program, seen, until_ns)) break;
@@ -133,7 +138,7 @@ static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
     }
     atomic_store(&waiter->leads, 0);
     atomic_store(&state->listening, 0);
-    if (bti_has_messages(state)) serve(state, false);
+    if (bti_has_messages(state)) (void)serve(state, false);
 }
 
 static void sleep_until(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
@@ -193,7 +198,8 @@ bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int w
     bool room = true, said = false;
     if (are_done(objects, count, wanted)) return true;
     bti_waiter *waiter = begin(state, objects, count, wanted, until_ns, &room);
-    if (!waiter) return room || (bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits"), false);
+    if (!waiter && !room && bti_state_fault(false) == BT_OK) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
+    if (!waiter) return room;
     bt_status status = BT_OK;
     uint64_t look_at = bti_now_ns() + LOOK_NS;
     while ((status = verdict(state, waiter)) == BT_OK && !is_over(waiter)) {
@@ -204,7 +210,7 @@ bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int w
         if (now < look_at) continue;
         look_at = now + LOOK_NS;
         if ((status = bti_check_runs(state)) != BT_OK) break;
-        serve(state, true);
+        if (!serve(state, true)) status = bti_state_fault(false);
         if (!said) say_why(state, objects, count);
         said = true;
     }
