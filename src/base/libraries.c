@@ -18,6 +18,7 @@
 enum { PATIENCE_MS = 10000 }; /* should who is inside wait for the thread that ends the process */
 
 static atomic_int inside, opening; /* threads */
+static atomic_int forking;         /* threads that are in fork(): no opening begins */
 static atomic_bool gone;
 static _Thread_local int depth;     /* of enters */
 static _Thread_local int opened_at; /* the depth of the outermost opening; 0: none */
@@ -52,8 +53,22 @@ static bool enter(void) {
 static void begin_opening(void) {
     if (opened_at) return;
     opened_at = depth;
-    atomic_fetch_add(&opening, 1);
+    for (;;) {
+        atomic_fetch_add(&opening, 1);
+        if (!atomic_load(&forking)) return;
+        atomic_fetch_sub(&opening, 1);
+        wait_for_others(&forking, 0);
+    }
 }
+
+/* A child that is forked while another thread opens a library, or registers an exit handler, would find the loader's or the C library's lock
+ * taken for ever: fork() waits for openings, and openings wait for it. */
+static void before_fork(void) {
+    atomic_fetch_add(&forking, 1);
+    wait_for_others(&opening, opened_at > 0);
+}
+
+static void after_fork(void) { atomic_fetch_sub(&forking, 1); }
 
 void bti_libraries_leave(void) {
     if (opened_at == depth) {
@@ -66,6 +81,7 @@ void bti_libraries_leave(void) {
 
 /* In a forked child nobody else is inside. */
 static void in_child(void) {
+    atomic_store(&forking, 0);
     atomic_store(&inside, depth > 0);
     atomic_store(&opening, opened_at > 0);
 }
@@ -75,7 +91,7 @@ static void stay(void) {
     Dl_info self;
     if (dladdr((void *)(uintptr_t)at_exit, &self) && self.dli_fname)
         (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(before_fork, after_fork, in_child);
 }
 
 enum { FRESH_ALL = 64, FRESH = 4096 }; /* calls of a kind: the first ones, and each FRESH_ALL-th up to that */
