@@ -21,6 +21,22 @@ static bt_status twice(bt_task *task) {
 }
 BT_REMOTE(twice);
 
+/* A process that it forks has all files that were opened before. */
+static bt_status fork_with_files(bt_task *task) {
+    enum { FILES = 12 };
+    int files[FILES], lost = 0, status = 0;
+    for (int i = 0; i < FILES; i++) files[i] = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    pid_t child = fork();
+    if (!child) {
+        for (int i = 0; i < FILES; i++) lost += write(files[i], "x", 1) != 1;
+        _exit(lost);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) return BT_INTERNAL;
+    for (int i = 0; i < FILES; i++) close(files[i]);
+    return bt_return(task, WEXITSTATUS(status));
+}
+BT_REMOTE(fork_with_files);
+
 static bt_status do_segv(bt_task *task) { return raise(SIGSEGV), BT_OK; }
 BT_REMOTE(do_segv);
 static bt_status do_abort(bt_task *task) { abort(); }
@@ -225,6 +241,10 @@ static int memory_runs_out(void) {
 static int children_that_stay(void) {
     int64_t pid, outlives;
     CHECK(bt_runtime_init(.num_cpus = 1) == BT_OK);
+    BT_SCOPE {
+        int lost = -1;
+        CHECK(bt_get(bt_remote(fork_with_files), &lost) == BT_OK && lost == 0);
+    }
     BT_SCOPE {
         CHECK(bt_get(bt_remote(do_fork_and_return), &pid) == BT_OK && pid == 1);
         CHECK_FAILS(bt_get(bt_remote(do_leave_child, 0, 1), NULL), BT_ABORTED, "child ");

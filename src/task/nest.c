@@ -86,6 +86,7 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     setpgid(0, 0);
     if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
     if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
+    uv_library_shutdown(); /* else it closes the numbers of its own files, which are others' by then, in each process that this one forks */
     bti_files_keep(state, bti_nest_worker_file());
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
     bti_state_watch(NULL, NULL);
@@ -486,6 +487,7 @@ static void tell_there(void) {
 void bti_nest_run(bti_state *shared, int pipe) {
     state = shared;
     arena = shared->arena;
+    bti_call_end(0); /* what goes wrong in a worker is not of the call that began the runtime */
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, BTI_NEST_SIGNAL);
