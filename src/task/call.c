@@ -228,7 +228,7 @@ void *bti_local_submit(const bti_call *asked) {
         hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
         if (order.pack) bti_hold_free(state, order.pack, &wakes);
         bti_dispatch(state, &wakes);
-        atomic_thread_fence(memory_order_seq_cst); /* as in a wait: it may wait for arguments */
+        bti_fence(); /* as in a wait: it may wait for arguments */
         if (bti_has_messages(state)) bti_serve(state, &wakes);
         bti_arena_unlock(state->arena);
         bti_wake(state, &wakes);

@@ -68,17 +68,19 @@ static bool takes_signals(int32_t pid, const char *thread) {
     return !(blocked >> (SIGTERM - 1) & 1);
 }
 
-/* One of its threads does not wait, and may let go of something. */
-static bool has_more_threads(const sleeper *of) {
+uint32_t bti_threads_of_user(int32_t pid) {
     char path[64];
     uint32_t count = 0;
-    snprintf(path, sizeof path, "/proc/%" PRId32 "/task", of->pid);
+    snprintf(path, sizeof path, "/proc/%" PRId32 "/task", pid);
     DIR *threads = opendir(path);
     for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
-        count += row->d_name[0] != '.' && takes_signals(of->pid, row->d_name);
+        count += row->d_name[0] != '.' && takes_signals(pid, row->d_name);
     if (threads) closedir(threads);
-    return count > of->threads + BTI_STRANGE_THREADS;
+    return count > BTI_STRANGE_THREADS ? count - BTI_STRANGE_THREADS : count;
 }
+
+/* One of its threads does not wait, and may let go of something. */
+static bool has_more_threads(const sleeper *of) { return bti_threads_of_user(of->pid) > of->threads; }
 
 bool bti_is_quiet(const bti_state *state) {
     if (state->to_start || state->chores || !bti_is_alone()) return false;

@@ -33,7 +33,7 @@ static bool has_work(const bti_mailbox *mail) {
 
 /* Whether somebody waits for the result of the call that it runs, as far as is known by now: who begins to wait later reads all mailboxes first. */
 static bool is_awaited(const bti_object *result) {
-    atomic_thread_fence(memory_order_seq_cst);
+    bti_fence();
     return !result || result->waits || result->links;
 }
 

@@ -89,6 +89,13 @@ struct bti_bells {
     atomic_ullong ready[BTI_MOST_CLIENTS / 64];                 /* bits: mailboxes with messages */
 };
 
+/* What this thread wrote is there before what it reads next. */
+static inline void bti_fence(void) {
+#ifndef __SANITIZE_THREAD__ /* which knows no fences, and does not need them */
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 /* --- in a worker ------------------------------------------------------------------------------------------------------- */
 
 /* Puts a message up, with `length` bytes after its head; waits while the ring is full. Any thread. `result`: of a call that has ended; NULL. */

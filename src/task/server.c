@@ -457,7 +457,7 @@ void bti_serve(bti_state *state, bti_wakes *wakes) {
     bool any = false;
     for (int times = 0; times < MOST && serve_once(state, wakes); times++) {
         any = true;
-        atomic_thread_fence(memory_order_seq_cst); /* what waits now was told before the bells are read */
+        bti_fence(); /* what waits now was told before the bells are read */
     }
     if (any) bti_dispatch(state, wakes);
 }

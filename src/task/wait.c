@@ -88,7 +88,7 @@ static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count
         bti_waiter_free(state, waiter, &wakes);
         waiter = NULL;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* a worker that looked before whether somebody waits did not ring */
+    bti_fence(); /* a worker that looked before whether somebody waits did not ring */
     if (waiter && bti_has_messages(state)) bti_serve(state, &wakes);
     wakes.nest = wakes.nest || (waiter && !state->nest_looks);
     bti_arena_unlock(state->arena);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "task/actor.h"
+#include "task/deadlock.h"
 #include "task/engine.h"
 #include "task/gpus.h"
 #include "task/mailbox.h"
@@ -251,7 +252,8 @@ static _Noreturn void end(bti_state *state) {
     if (actor_release && actor_state) actor_release(actor_state);
     bti_output_flush();
     fflush(NULL);
-    if (bti_is_alone()) bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
+    if (bti_threads_of_user(getpid()) <= 1)
+        bti_arena_close(state->arena); /* valgrind would look for pointers in all of it */
     _exit(0);
 }
 
