@@ -76,7 +76,7 @@ uint32_t bti_threads_of_user(int32_t pid) {
     for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
         count += row->d_name[0] != '.' && takes_signals(pid, row->d_name);
     if (threads) closedir(threads);
-    return count > BTI_STRANGE_THREADS ? count - BTI_STRANGE_THREADS : count;
+    return count;
 }
 
 /* One of its threads does not wait, and may let go of something. */

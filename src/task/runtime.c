@@ -68,6 +68,7 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
             BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes,
                                       kind == BTI_FUNCTIONS ? kinds[kind].most : kinds[kind].most >> halvings));
     BTI_TRY(bti_arena_room(arena, sizeof(bti_bells), (void **)&(*state)->bells));
+    BTI_TRY(bti_arena_room(arena, sizeof *(*state)->listening, (void **)&(*state)->listening));
     BTI_TRY(bti_arena_room(arena, (uint64_t)(BTI_MOST_CLIENTS >> halvings) * sizeof(bti_mailbox),
                            (void **)&(*state)->mailboxes));
     (*state)->started_ns = bti_now_ns();

@@ -332,7 +332,7 @@ typedef struct bti_state {
     atomic_uint closing;
     bti_bells *bells;
     bti_mailbox *mailboxes; /* one for each record of a client */
-    atomic_uint listening;  /* a thread of the program reads mailboxes */
+    atomic_uint *listening; /* a thread of the program reads mailboxes; set without the lock */
     uint32_t ahead;         /* calls that were given ahead, at most: some may have begun */
     int32_t ahead_priority; /* the lowest of them */
     uint32_t ahead_depth;

@@ -103,7 +103,7 @@ static void end(bti_state *state, bti_waiter *waiter) {
     bti_waiter_free(state, waiter, &wakes);
     bti_waiter *other = bti_process_now.me->waiters;
     while (other && other->room_bytes) other = other->next;
-    if (other && !atomic_load(&state->listening)) bti_wake_word_later(&wakes, &other->word);
+    if (other && !atomic_load(state->listening)) bti_wake_word_later(&wakes, &other->word);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
 }
@@ -137,13 +137,13 @@ static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
         }
     }
     atomic_store(&waiter->leads, 0);
-    atomic_store(&state->listening, 0);
+    atomic_store(state->listening, 0);
     if (bti_has_messages(state)) (void)serve(state, false);
 }
 
 static void sleep_until(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
     unsigned nobody = 0;
-    if (atomic_compare_exchange_strong(&state->listening, &nobody, 1))
+    if (atomic_compare_exchange_strong(state->listening, &nobody, 1))
         lead(state, waiter, until_ns);
     else
         bti_sleep_once(&waiter->word, 0, until_ns);
