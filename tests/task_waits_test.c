@@ -1,6 +1,7 @@
 // labels: threads
 /* Who waits goes on as soon as he can, and is told of a deadlock only where there is one. */
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "support/support.h"
@@ -91,6 +92,42 @@ static bt_status wait_for_own_thread(bt_task *task) {
     return status;
 }
 BT_REMOTE(wait_for_own_thread);
+
+/* Leaves a thread behind, which takes no signals and lets go of the actor later. */
+static bt_status leave_thread(bt_task *task) {
+    pthread_t thread;
+    bt_actor *actor;
+    sigset_t all, before;
+    bt_status status = bt_argument(task, 0, &actor);
+    if (status != BT_OK) return status;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool made = pthread_create(&thread, NULL, let_go_later, bt_actor_retain(actor)) == 0 && pthread_detach(thread) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return made ? BT_OK : BT_INTERNAL;
+}
+BT_REMOTE(leave_thread);
+
+static void *wait_for_it(void *ref) { return (void *)(intptr_t)(bt_get(ref, NULL) == BT_CANCELLED); }
+
+/* Many of its threads wait, and another ends that. */
+static bt_status wait_in_threads(bt_task *task) {
+    enum { THREADS = 60 };
+    pthread_t threads[THREADS];
+    int64_t right = 0;
+    bt_ref *ref = bt_remote(nap, SOON * 1000);
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, wait_for_it, ref) != 0) return BT_INTERNAL;
+    sleep_ms(200);
+    bt_status status = bt_cancel(ref, true);
+    for (int i = 0; i < THREADS; i++) {
+        void *is_right = NULL;
+        pthread_join(threads[i], &is_right);
+        right += is_right != NULL;
+    }
+    return status == BT_OK ? bt_return(task, right) : status;
+}
+BT_REMOTE(wait_in_threads);
 
 /* Has a slot, and waits for a call that takes one. */
 static bt_status wait_for_slot(bt_task *task) {
@@ -250,7 +287,21 @@ static void what_ends_slowly_is_waited_for(void **state) {
         }
         OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL));
         OK(bt_get(bt_remote(wait_for_own_thread), NULL));
+        BT_SCOPE {
+            bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.num_gpus = 1), actor_new);
+            OK(bt_get(bt_remote(leave_thread, actor), NULL));
+        }
+        OK(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), NULL));
     }
+}
+
+static void many_threads_of_a_task_wait(void **state) {
+    int64_t right = 0;
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 2));
+    BT_SCOPE
+        OK(bt_get(bt_remote(wait_in_threads), &right));
+    assert_int_equal(right, 60);
 }
 
 /* One is told, which is enough: the others go on. */
@@ -389,6 +440,7 @@ int main(void) {
         cmocka_unit_test_teardown(last_methods_are_retried, end_runtime),
         cmocka_unit_test_teardown(what_comes_back_is_waited_for, end_runtime),
         cmocka_unit_test_teardown(what_ends_slowly_is_waited_for, end_runtime),
+        cmocka_unit_test_teardown(many_threads_of_a_task_wait, end_runtime),
         cmocka_unit_test_teardown(one_of_a_deadlock_is_told, end_runtime),
         cmocka_unit_test_teardown(lines_of_actors_can_be_deadlocks, end_runtime),
         cmocka_unit_test_teardown(turns_say_what_the_actor_waits_for, end_runtime),

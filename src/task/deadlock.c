@@ -36,11 +36,11 @@ static bool is_active(const bti_state *state, const bti_client *client) {
     return has_limit(client) || (!client->blocked && !bti_chores_wait(state, client));
 }
 
-/* How many of its threads wait. */
-static uint32_t waits_of(const bti_client *client) {
-    uint32_t count = 0;
+/* How many of its threads wait: for objects or room, or, of a worker that runs nothing, for a call. */
+static uint32_t waits_of(const bti_state *state, const bti_client *client) {
+    uint32_t count = !client->is_program && (!bti_given_count(client) || bti_chores_wait(state, client));
     for (const bti_waiter *w = client->waiters; w; w = w->next) count++;
-    return count ? count : 1;
+    return count;
 }
 
 /* Nothing goes on, as far as the records tell. With the lock. */
@@ -50,14 +50,21 @@ static bool is_still(const bti_state *state, sleepers *asleep) {
         if (!c->stuck) return false;
     for (const bti_client *c = state->clients; c; c = c->next) {
         if (is_active(state, c)) return false;
-        if (!c->waiters && !bti_chores_wait(state, c)) continue;
-        if (asleep && !bti_vec_push(asleep, ((sleeper){c->pid, waits_of(c)}))) return false;
+        if (asleep && !bti_vec_push(asleep, ((sleeper){c->pid, waits_of(state, c)}))) return false;
     }
     return true;
 }
 
-/* A thread that takes no signals is berth's or a library's: those run nothing of the user's. */
-static bool takes_signals(int32_t pid, const char *thread) {
+/* Threads of berth and of libraries, which run nothing of the user's: all signals are held back there but those of faults (base/guest.h). A thread of
+ * the user that holds all back holds those back too. */
+static bool is_ours(unsigned long long blocked) {
+    static const int held[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGIO};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        if (!(blocked >> (held[i] - 1) & 1)) return false;
+    return !(blocked >> (SIGSEGV - 1) & 1);
+}
+
+static bool is_of_user(int32_t pid, const char *thread) {
     char path[64], line[256];
     unsigned long long blocked = 0;
     snprintf(path, sizeof path, "/proc/%" PRId32 "/task/%.20s/status", pid, thread);
@@ -65,7 +72,7 @@ static bool takes_signals(int32_t pid, const char *thread) {
     while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
     if (file) fclose(file);
-    return !(blocked >> (SIGTERM - 1) & 1);
+    return !is_ours(blocked);
 }
 
 uint32_t bti_threads_of_user(int32_t pid) {
@@ -74,9 +81,9 @@ uint32_t bti_threads_of_user(int32_t pid) {
     snprintf(path, sizeof path, "/proc/%" PRId32 "/task", pid);
     DIR *threads = opendir(path);
     for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
-        count += row->d_name[0] != '.' && takes_signals(pid, row->d_name);
+        count += row->d_name[0] != '.' && is_of_user(pid, row->d_name);
     if (threads) closedir(threads);
-    return count;
+    return count > BTI_STRANGE_THREADS ? count - BTI_STRANGE_THREADS : count;
 }
 
 /* One of its threads does not wait, and may let go of something. */

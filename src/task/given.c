@@ -42,6 +42,10 @@ void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     push(state, worker, NULL, wakes);
 }
 
+bool bti_given_is_waiting(const bti_client *worker, uint32_t number) {
+    return atomic_load(&worker->mail->tag[number % BTI_AHEAD]) == tag_of(number, BTI_GIVEN);
+}
+
 bool bti_given_is_taken(const bti_client *worker, uint32_t number) {
     return atomic_load(&worker->mail->tag[number % BTI_AHEAD]) == tag_of(number, BTI_TAKEN);
 }

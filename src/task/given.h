@@ -13,8 +13,9 @@ static inline bool bti_given_has_room(const bti_client *worker) {
 void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes);
 /* The worker ends when it comes to this. */
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes);
-/* Has the worker claimed this one? */
+/* Has the worker claimed this one? And: has it not? Neither, when it has damaged its mailbox. */
 bool bti_given_is_taken(const bti_client *worker, uint32_t number);
+bool bti_given_is_waiting(const bti_client *worker, uint32_t number);
 /* The first has ended, and gave back what it had: the next is the first, and takes its resources. */
 void bti_given_shift(bti_state *state, bti_client *worker);
 /* Those after the first that the worker has not claimed are queued again. Returns how many. */

@@ -97,21 +97,34 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `taken` */
 static pthread_cond_t slot_free = PTHREAD_COND_INITIALIZER;
-static uint32_t taken;              /* bits: slots in use */
+static bool taken[BTI_REPLIES];
+static int taken_count;
 static unsigned begun[BTI_REPLIES]; /* what the slot's word was before */
-_Static_assert(BTI_REPLIES == 32, "a bit for each");
 
-static uint16_t take_slot(const bti_mailbox *mail) {
-    pthread_mutex_lock(&slots_lock);
-    while (taken == UINT32_MAX) pthread_cond_wait(&slot_free, &slots_lock);
-    int slot = __builtin_ctz(~taken);
-    taken |= (uint32_t)1 << slot;
+/* With the lock, and one is free. */
+static uint16_t take_free(const bti_mailbox *mail) {
+    int slot = 0;
+    while (taken[slot]) slot++;
+    taken[slot] = true;
+    taken_count++;
     begun[slot] = atomic_load(&mail->replies[slot].word);
-    pthread_mutex_unlock(&slots_lock);
     return (uint16_t)slot;
 }
 
-uint16_t bti_mail_slot(bti_client *me) { return take_slot(me->mail); }
+static uint16_t take_slot(const bti_mailbox *mail) {
+    pthread_mutex_lock(&slots_lock);
+    while (taken_count == BTI_REPLIES) pthread_cond_wait(&slot_free, &slots_lock);
+    uint16_t slot = take_free(mail);
+    pthread_mutex_unlock(&slots_lock);
+    return slot;
+}
+
+uint16_t bti_mail_wait_slot(bti_client *me) {
+    pthread_mutex_lock(&slots_lock);
+    uint16_t slot = taken_count < BTI_WAITS_AT_ONCE ? take_free(me->mail) : BTI_NO_REPLY;
+    pthread_mutex_unlock(&slots_lock);
+    return slot;
+}
 
 bool bti_mail_sleep(bti_client *me, uint16_t slot, uint64_t until_ns) {
     bti_reply *reply = &me->mail->replies[slot];
@@ -127,7 +140,8 @@ bti_answer bti_mail_end(bti_client *me, uint16_t slot) {
     bti_answer answer = {(bt_status)reply->status, reply->value};
     if (answer.status != BT_OK) (void)bti_fail(answer.status, "%.*s", BTI_REPLY_TEXT - 1, reply->text);
     pthread_mutex_lock(&slots_lock);
-    taken &= ~((uint32_t)1 << slot);
+    taken[slot] = false;
+    taken_count--;
     pthread_cond_signal(&slot_free);
     pthread_mutex_unlock(&slots_lock);
     return answer;

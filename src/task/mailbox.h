@@ -17,7 +17,9 @@
 enum {
     BTI_UP_BYTES = 16 << 10,
     BTI_MESSAGE_MOST = 8 << 10, /* bytes of one, with its head */
-    BTI_REPLIES = 32,
+    BTI_REPLIES = 256,
+    BTI_WAITS_AT_ONCE =
+        240, /* threads of a worker that wait for objects: the other slots are for requests that end soon */
     BTI_STOCK = 32,
     BTI_REPLY_TEXT = 1000,
     BTI_NO_REPLY = 0xffff
@@ -108,9 +110,9 @@ typedef struct bti_answer {
 } bti_answer;
 /* Sends it and waits for the answer. */
 bti_answer bti_mail_ask(bti_state *state, bti_client *me, bti_message *head, const void *bytes);
-/* The same in steps, for a wait with a limit: a slot (waits until one is free) for the message; false when the time has come; takes the answer,
- * which has come, and gives the slot back. */
-uint16_t bti_mail_slot(bti_client *me);
+/* The same in steps, for a wait for objects: a slot for the message, BTI_NO_REPLY when too many threads wait; false when the time has come; takes the
+ * answer, which has come, and gives the slot back. */
+uint16_t bti_mail_wait_slot(bti_client *me);
 bool bti_mail_sleep(bti_client *me, uint16_t slot, uint64_t until_ns);
 bti_answer bti_mail_end(bti_client *me, uint16_t slot);
 

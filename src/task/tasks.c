@@ -199,7 +199,7 @@ static void given_gone(bti_state *state, bti_client *client, const char *why, bt
         bti_task_record *task = client->given[n % BTI_AHEAD];
         bool first = n == client->given_first;
         if (!task) continue;
-        if (task->state == BTI_TASK_KEPT || bti_given_is_taken(client, n) || (first && !had_run)) {
+        if (task->state == BTI_TASK_KEPT || !bti_given_is_waiting(client, n) || (first && !had_run)) {
             if (!first) bti_supply_take(state, bti_supply_of(state, task->queue), &task->queue->amounts, 0, false);
             task_gone(state, task, why, wakes);
         } else {

@@ -157,7 +157,6 @@ static bool is_done(void *held) { return atomic_load(&bti_held_object(held)->sta
 
 static void begin_wait(bti_message *m, void *const *held, int count) {
     enum { AT_ONCE = (BTI_MESSAGE_MOST - sizeof(bti_message)) / sizeof(void *) };
-    m->slot = bti_mail_slot(me());
     for (int from = 0;; from += AT_ONCE) {
         bool last = count - from <= (int)AT_ONCE;
         m->kind = last ? BTI_ASKS_WAIT : BTI_ASKS_WAIT_MORE;
@@ -173,6 +172,8 @@ static bt_status wait_for(void *const *held, int count, int wanted, double secon
     for (int i = 0; i < count && missing > 0; i++) missing -= is_done(held[i]);
     if (missing <= 0) return BT_OK;
     bti_message m = {.count = (uint64_t)wanted, .number = until != 0};
+    if ((m.slot = bti_mail_wait_slot(me())) == BTI_NO_REPLY)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "a task waits in at most %d threads at once", BTI_WAITS_AT_ONCE);
     begin_wait(&m, held, count);
     if (!bti_mail_sleep(me(), m.slot, until)) {
         bti_message end = {.kind = BTI_ASKS_WAIT_END, .slot = m.slot};
