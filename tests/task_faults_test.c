@@ -244,6 +244,9 @@ static int children_that_stay(void) {
     BT_SCOPE {
         int lost = -1;
         CHECK(bt_get(bt_remote(fork_with_files), &lost) == BT_OK && lost == 0);
+        CHECK(bt_get(bt_remote(twice), NULL) ==
+              BT_OUT_OF_RANGE); /* it was told of no argument, and names no other call */
+        CHECK(!strstr(bt_error_text(), "bt_runtime_init"));
     }
     BT_SCOPE {
         CHECK(bt_get(bt_remote(do_fork_and_return), &pid) == BT_OK && pid == 1);

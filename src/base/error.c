@@ -166,6 +166,10 @@ void bti_call_end(int depth) {
     state.call_depth = depth;
     if (depth == 0) state.call_name = NULL;
 }
+void bti_calls_forget(void) {
+    bti_call_end(0);
+    state.depth = 0;
+}
 bti_place bti_call_place(void) { return (bti_place){bti_here(), bti_call_name()}; }
 bti_place bti_call_set_place(bti_place place) {
     bti_place before = {state.call_site, state.call_name};

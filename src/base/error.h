@@ -24,6 +24,8 @@ const char *bti_site_file(bti_site site);
  * operation composed of others) keep the outermost name. Returns the depth before; give it back to bti_call_end. */
 int bti_call_begin(const char *name);
 void bti_call_end(int depth);
+/* In a process that was forked inside of a call and never returns from it: what goes wrong from here on is not that call's. */
+void bti_calls_forget(void);
 static inline void bti_call_guard_end(const int *depth) { bti_call_end(*depth); }
 /* At the head of a public function that records nothing, or of the part of one that checks: errors name it. Operations that it
  * calls are operations of their own to the placement log. */

@@ -487,7 +487,7 @@ static void tell_there(void) {
 void bti_nest_run(bti_state *shared, int pipe) {
     state = shared;
     arena = shared->arena;
-    bti_call_end(0); /* what goes wrong in a worker is not of the call that began the runtime */
+    bti_calls_forget();
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, BTI_NEST_SIGNAL);
