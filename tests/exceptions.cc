@@ -1,4 +1,4 @@
-// Exceptions that leave the arguments of calls: later errors name their own lines. tests/exceptions.sh compiles and runs this.
+// Exceptions that leave the arguments of calls: later errors name their own lines. tests/cxx_program.sh compiles and runs this.
 #include <berth.h>
 #include <cstdio>
 #include <cstdlib>

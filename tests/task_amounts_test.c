@@ -1,15 +1,8 @@
 /* What calls take: of bundles, and in many different amounts. */
+#include "support/calls.h"
 #include "support/support.h"
 
 enum { SOON = 60 }; /* seconds that are not reached where it works */
-
-static bt_status nap(bt_task *task) {
-    int64_t ms;
-    bt_status status = bt_argument(task, 0, &ms);
-    if (status == BT_OK) sleep_ms(ms);
-    return status;
-}
-BT_REMOTE(nap);
 
 static bt_status next(bt_task *task) {
     int64_t n;
@@ -17,12 +10,6 @@ static bt_status next(bt_task *task) {
     return status == BT_OK ? bt_return(task, n + 1) : status;
 }
 BT_REMOTE(next);
-
-static bt_status actor_new(bt_task *task) {
-    bt_set_state(task, NULL, NULL);
-    return BT_OK;
-}
-BT_REMOTE(actor_new);
 
 /* --- bundles ---------------------------------------------------------------------------------------------------------------- */
 

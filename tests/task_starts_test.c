@@ -4,21 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/calls.h"
 #include "support/programs.h"
 
 enum { OWN = 40, MOST_SLEEPERS = 64 };
-
-static bt_status nothing(bt_task *task) {
-    (void)task;
-    return BT_OK;
-}
-BT_REMOTE(nothing);
-
-static bt_status actor_new(bt_task *task) {
-    bt_set_state(task, NULL, NULL);
-    return BT_OK;
-}
-BT_REMOTE(actor_new);
 
 static pid_t sleepers[MOST_SLEEPERS];
 static int sleeper_count;

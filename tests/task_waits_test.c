@@ -4,31 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "support/calls.h"
 #include "support/support.h"
 
 enum { SOON = 20 }; /* seconds that are not reached where it works */
 
 /* --- functions --------------------------------------------------------------------------------------------------------- */
-
-static bt_status nap(bt_task *task) {
-    int64_t ms;
-    bt_status status = bt_argument(task, 0, &ms);
-    if (status == BT_OK) sleep_ms(ms);
-    return status;
-}
-BT_REMOTE(nap);
-
-static bt_status nothing(bt_task *task) {
-    (void)task;
-    return BT_OK;
-}
-BT_REMOTE(nothing);
-
-static bt_status actor_new(bt_task *task) {
-    bt_set_state(task, NULL, NULL);
-    return BT_OK;
-}
-BT_REMOTE(actor_new);
 
 static bt_status type_of(bt_task *task) { return bt_return(task, (int)bt_argument_type(task, 0)); }
 BT_REMOTE(type_of);

@@ -1,5 +1,6 @@
 #include "task/given.h"
 
+#include "task/actor.h"
 #include "task/object.h"
 
 static uint32_t tag_of(uint32_t number, bti_given_state as) { return number << 2 | (uint32_t)as; }
@@ -99,27 +100,20 @@ int bti_given_revoke(bti_state *state, bti_client *worker) {
     return count;
 }
 
-int bti_given_revoke_all(bti_state *state) {
-    int count = 0;
+void bti_given_revoke_all(bti_state *state) {
     for (bti_client *c = state->clients; c && state->ahead; c = c->next)
-        count += c->mail ? bti_given_revoke(state, c) : 0;
-    return count;
+        if (c->mail) (void)bti_given_revoke(state, c);
 }
 
 void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running) {
     bti_arena *arena = state->arena;
-    bti_actor_record *actor = worker->actor;
     for (uint32_t n = worker->given_end; n != worker->given_first; n--) {
         bti_task_record *task = worker->given[(n - 1) % BTI_AHEAD];
         if (!task || task == running) continue;
         BTI_SET(arena, worker->given[(n - 1) % BTI_AHEAD], NULL);
         bti_task_unpin(state, task);
         BTI_SET(arena, task->client, NULL);
-        BTI_SET(arena, task->state, BTI_TASK_QUEUED);
-        BTI_SET(arena, task->right, actor->first);
-        if (!actor->first) BTI_SET(arena, actor->last, task);
-        BTI_SET(arena, actor->first, task);
-        BTI_SET(arena, actor->length, actor->length + 1);
+        bti_actor_line_first(state, task);
     }
 }
 

@@ -21,7 +21,7 @@ void bti_given_shift(bti_state *state, bti_client *worker);
 /* Those after the first that the worker has not claimed are queued again. Returns how many. */
 int bti_given_revoke(bti_state *state, bti_client *worker);
 /* The same of all workers. */
-int bti_given_revoke_all(bti_state *state);
+void bti_given_revoke_all(bti_state *state);
 /* Of an actor whose process is gone: those but `running` (NULL: all) stand in its line again, before all others. */
 void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running);
 

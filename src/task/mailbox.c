@@ -1,11 +1,6 @@
 #include "task/mailbox.h"
 
-#include <limits.h>
-#include <linux/futex.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "task/nest.h"
 #include "task/process.h"
@@ -14,8 +9,6 @@ static uint32_t index_of(const bti_state *state, const bti_client *client) {
     const bti_records *clients = &state->arena->records[BTI_CLIENTS];
     return (uint32_t)(((const char *)client - clients->first) / (ptrdiff_t)clients->bytes);
 }
-
-static void wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 
 /* --- in a worker: up -------------------------------------------------------------------------------------------------- */
 
@@ -55,7 +48,7 @@ static void ring(bti_state *state, const bti_client *me, int kind, const bti_obj
     if (can_wait(me->mail, kind, result)) return;
     if (atomic_load(state->listening)) {
         atomic_fetch_add(&bells->program, 1);
-        if (atomic_exchange(&bells->program_sleeps, 0)) wake(&bells->program);
+        if (atomic_exchange(&bells->program_sleeps, 0)) bti_wake_now(&bells->program);
     } else if (!atomic_exchange(&bells->nest_rung, 1)) {
         bti_nest_call();
     }

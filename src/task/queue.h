@@ -51,6 +51,8 @@ void bti_client_rest(bti_state *state, bti_client *worker);
 void bti_client_unrest(bti_state *state, bti_client *worker);
 
 /* --- queue.c: waking --- */
+/* All who sleep on it. */
+void bti_wake_now(atomic_uint *word);
 /* Counts it up and wakes who sleeps on it, once the lock is given back. */
 void bti_wake_later(bti_wakes *wakes, atomic_uint *word);
 /* Only wakes. */

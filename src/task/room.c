@@ -1,9 +1,6 @@
 /* Where values of objects stand: in memory, on disk, on their way. A move goes on without the lock; a hold of the mover stands for it, so
  * that it is undone when that process dies. */
-#include <linux/futex.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "task/deadlock.h"
 #include "task/nest.h"
@@ -12,11 +9,13 @@
 
 enum { LOOK_NS = 100000000 }; /* for who waits for a move: its end may have been told by nobody */
 
-/* Who waits for room looks again. */
-void bti_room_changed(bti_state *state) {
-    if (!state->room_wanted && !state->chore_count) return;
+static void tell_moved(bti_state *state) {
     atomic_fetch_add(&state->store->moved, 1);
-    syscall(SYS_futex, &state->store->moved, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    bti_wake_now(&state->store->moved);
+}
+
+void bti_room_changed(bti_state *state) {
+    if (state->room_wanted || state->chore_count) tell_moved(state);
 }
 
 /* --- values that can be spilled, by last use ------------------------------------------------------------------------------ */
@@ -84,8 +83,7 @@ static void end_move(bti_state *state, bti_hold *hold) {
     else
         BTI_SET(state->arena, hold->object->reader, NULL);
     BTI_SET(state->arena, hold->moves, BTI_STAYS);
-    atomic_fetch_add(&state->store->moved, 1);
-    syscall(SYS_futex, &state->store->moved, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    tell_moved(state);
 }
 
 void bti_hold_stop_move(bti_state *state, bti_hold *hold) {

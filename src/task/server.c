@@ -1,10 +1,5 @@
 #include "task/server.h"
 
-#include <linux/futex.h>
-#include <limits.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "task/actor.h"
 #include "task/chores.h"
 #include "task/given.h"
@@ -201,7 +196,6 @@ static void use_stock(bti_state *state, bti_client *client) {
 }
 
 static bool is_order(const bti_state *state, const bti_client *client, const bti_order *o, const bti_message *m) {
-    uint64_t most = 0;
     for (int r = 0; r < BTI_MOST_RESOURCES; r++)
         if (o->amounts.of[r] < 0 || o->amounts.of[r] > state->machine.total.of[r]) return false;
     if (o->kind > BTI_CALL_METHOD || (o->pack && !is_hold_of(state, client, o->pack))) return false;
@@ -214,8 +208,8 @@ static bool is_order(const bti_state *state, const bti_client *client, const bti
     if (o->actor_name[sizeof o->actor_name - 1] || o->function[sizeof o->function - 1] ||
         o->module[sizeof o->module - 1])
         return false;
-    most = m->length - sizeof *o;
-    return o->pack || (o->bytes <= most && is_packed(state, bti_message_bytes(m) + sizeof *o, o->bytes));
+    return o->pack ||
+           (o->bytes <= m->length - sizeof *o && is_packed(state, bti_message_bytes(m) + sizeof *o, o->bytes));
 }
 
 static bool submit(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {

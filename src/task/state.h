@@ -209,9 +209,7 @@ struct bti_task_record {
     bti_client *client; /* that runs it */
     int32_t submitter;  /* a process's number */
     uint64_t submitted_ns, begun_ns;
-    uint64_t gpus;   /* bit per GPU it was given */
-    uint32_t looked; /* number of the look for deadlocks that came by last; what it found (deadlock.c) */
-    bool ends;
+    uint64_t gpus;                 /* bit per GPU it was given */
     uint32_t depth;                /* 0: submitted by the program; n + 1: by a task of depth n */
     uint64_t queued_ns;            /* since when it waits for resources */
     uint32_t retry_failures;       /* statuses as bits: returned ones after which it is run again */
@@ -324,7 +322,6 @@ typedef struct bti_state {
     int32_t spill_errno;
     char spill_folder[256];
     uint64_t sequence;
-    uint32_t looks; /* for deadlocks */
     uint64_t started_ns;
     struct bti_timeline *timeline; /* timeline.h */
     uint64_t next_deadline_ns;     /* when the nest looks for tasks past theirs; 0: never */
