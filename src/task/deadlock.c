@@ -27,9 +27,9 @@ static bool has_limit(const bti_client *client) {
     return false;
 }
 
-/* It runs what a user wrote, or is on its way in or out. The program's waits with a limit are looked at apart. */
+/* A worker that runs what a user wrote, or is on its way in or out. */
 static bool is_active(const bti_state *state, const bti_client *client) {
-    if (client->is_program) return !client->waiters;
+    if (client->is_program) return false;
     if (client->kill || client->stops || (client->task && client->task->state == BTI_TASK_KEPT)) return true;
     if (!bti_given_count(client)) return false;
     if (!bti_given_is_taken(client, client->given_first)) return true;
@@ -56,12 +56,12 @@ static bool is_still(const bti_state *state, sleepers *asleep) {
 }
 
 /* Threads of berth and of libraries, which run nothing of the user's: all signals are held back there but those of faults (base/guest.h). A thread of
- * the user that holds all back holds those back too. */
+ * the user that holds all back holds those back too, as do ThreadSanitizer's. */
 static bool is_ours(unsigned long long blocked) {
     static const int held[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGIO};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         if (!(blocked >> (held[i] - 1) & 1)) return false;
-    return !(blocked >> (SIGSEGV - 1) & 1);
+    return BTI_CHECKED_THREADS || !(blocked >> (SIGSEGV - 1) & 1);
 }
 
 static bool is_of_user(int32_t pid, const char *thread) {
@@ -83,7 +83,7 @@ uint32_t bti_threads_of_user(int32_t pid) {
     for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
         count += row->d_name[0] != '.' && is_of_user(pid, row->d_name);
     if (threads) closedir(threads);
-    return count > BTI_STRANGE_THREADS ? count - BTI_STRANGE_THREADS : count;
+    return count;
 }
 
 /* One of its threads does not wait, and may let go of something. */
@@ -221,22 +221,22 @@ static bti_waiter *waiter_in_circle(const bti_state *state) {
     return last;
 }
 
-/* A thread of the program whose wait has a limit may yet let go of something: then only those are told that wait in a circle. */
-static void tell_one(bti_state *state, bti_wakes *wakes) {
+/* `only_circles`: a thread that runs may yet let go of something; those that wait in a circle wait for nothing of that. False: there was none to tell. */
+static bool tell_one(bti_state *state, bool only_circles, bti_wakes *wakes) {
     char text[512];
-    bool limited = has_limit(state->program);
-    bti_waiter *waiter = limited ? waiter_in_circle(state) : last_waiter(state);
-    if (!limited && state->chores) {
+    bti_waiter *waiter = only_circles ? waiter_in_circle(state) : last_waiter(state);
+    if (!only_circles && state->chores) {
         char holders[400];
         snprintf(text, sizeof text, "the store has no room: all that is in memory is in use; %s",
                  bti_store_holders(state, holders, sizeof holders));
-        if (bti_chores_fail(state, text, wakes)) return;
+        if (bti_chores_fail(state, text, wakes)) return true;
     }
-    if (!waiter) return;
+    if (!waiter) return false;
     if (!waiter->room_bytes && awaited_by(waiter)) describe(awaited_by(waiter), text, sizeof text);
     bti_waiter_stuck(state, waiter, BT_FAILED_PRECONDITION, text, wakes);
     if (waiter->room_bytes) bti_room_changed(state);
     bti_dispatch(state, wakes);
+    return true;
 }
 
 /* --- looking ------------------------------------------------------------------------------------------------------------------ */
@@ -250,14 +250,16 @@ bool bti_deadlock_look(bti_state *state, bool watched) {
     bool still = !watched && progress == seen && is_still(state, &asleep);
     bti_arena_unlock(state->arena);
     seen = progress;
-    for (size_t i = 0; i < asleep.count && still; i++) still = !has_more_threads(&asleep.items[i]);
+    bool runs = false;
+    for (size_t i = 0; i < asleep.count && still && !runs; i++) runs = has_more_threads(&asleep.items[i]);
     bti_vec_free(&asleep);
     if (!still) return false;
     bti_arena_lock(state->arena);
     still = state->progress == progress && is_still(state, NULL);
     if (still) {
-        tell_one(state, &wakes);
-        BTI_SET(state->arena, state->progress, progress + 1);
+        runs = runs || !state->program->waiters || has_limit(state->program);
+        still = tell_one(state, runs, &wakes);
+        if (still) BTI_SET(state->arena, state->progress, progress + 1);
     }
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);

@@ -12,11 +12,11 @@ typedef struct bti_process {
 } bti_process;
 extern bti_process bti_process_now;
 
-/* Threads of a process that are not its own. */
+/* ThreadSanitizer makes a thread in each process, and one more after a fork. */
 #ifdef __SANITIZE_THREAD__
-enum { BTI_STRANGE_THREADS = 1 }; /* ThreadSanitizer's */
+enum { BTI_CHECKED_THREADS = 1 };
 #else
-enum { BTI_STRANGE_THREADS = 0 };
+enum { BTI_CHECKED_THREADS = 0 };
 #endif
 
 /* --- runtime.c --- */

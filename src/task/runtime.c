@@ -36,7 +36,7 @@ static int threads_of_process(void) {
     int count = 0;
     for (struct dirent *row; tasks && (row = readdir(tasks)) != NULL;) count += row->d_name[0] != '.';
     if (tasks) closedir(tasks);
-    return count > 1 ? count - BTI_STRANGE_THREADS : count; /* they come with a fork, or a second thread */
+    return count > 1 ? count - BTI_CHECKED_THREADS : count;
 }
 
 bool bti_is_alone(void) { return threads_of_process() <= 1; }
