@@ -45,6 +45,7 @@ typedef struct bti_engine {
     bt_status (*actor_kill)(void *held);
     void *(*group)(const bt_task_options *bundles, int count);
     double (*resource)(const char *name, bool only_free); /* NaN: there is none */
+    int (*gpus)(int *ids, int capacity);                  /* bt_get_gpu_ids */
     char *(*text)(bool json);
     bt_status (*timeline)(const char *path);
     /* OK, or why no call can be made any more: then no other entry but stop and close is called. `thorough`: it may take some time. */
@@ -56,6 +57,7 @@ extern const bti_engine bti_engine_local;
 
 /* A forked process is of no engine before it joins one, as the engine's own workers do. */
 void bti_engine_join(const bti_engine *engine);
+bool bti_engine_is_joined(void);
 
 /* INVALID_ARGUMENT, or its own cause, when it cannot be a result or be put: NULL, poisoned, a reference. */
 bt_status bti_check_value(const bt_item_value *value, const char *what);

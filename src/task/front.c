@@ -29,6 +29,7 @@ static uint64_t runtime; /* counts those that this process began */
 static int default_retries;
 
 void bti_engine_join(const bti_engine *of) { engine = of; }
+bool bti_engine_is_joined(void) { return engine != NULL; }
 
 /* A call that is inside of the engine, which is closed after the last. */
 typedef struct visit {
@@ -110,6 +111,8 @@ static double resource(const char *name, bool only_free) {
 }
 double bt_resource_total(const char *name) { return resource(name, false); }
 double bt_resource_free(const char *name) { return resource(name, true); }
+
+int bt_get_gpu_ids(int *ids, int capacity) { return engine ? engine->gpus(ids, capacity) : 0; }
 
 /* --- handles ----------------------------------------------------------------------------------------------------------- */
 

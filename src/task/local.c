@@ -148,6 +148,13 @@ double bti_local_resource(const char *name, bool only_free) {
     return bti_amount(units > 0 ? units : 0);
 }
 
+/* The program has none itself. */
+static int no_gpus(int *ids, int capacity) {
+    (void)ids;
+    (void)capacity;
+    return 0;
+}
+
 const bti_engine bti_engine_local = {
     .name = "local",
     .start = bti_local_start,
@@ -165,6 +172,7 @@ const bti_engine bti_engine_local = {
     .actor_kill = bti_local_actor_kill,
     .group = bti_local_group,
     .resource = bti_local_resource,
+    .gpus = no_gpus,
     .text = bti_local_text,
     .timeline = bti_local_timeline,
     .fault = bti_state_fault,

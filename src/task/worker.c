@@ -1,6 +1,5 @@
 /* The life of a worker: takes tasks, runs them, gives what they return. */
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -14,67 +13,18 @@
 #include "task/output.h"
 #include "task/process.h"
 #include "task/store.h"
+#include "task/run.h"
 #include "task/worker_engine.h"
-#include "task/value.h"
 
-struct bt_task {
+/* A call that this worker was given. */
+typedef struct given_call {
     bti_task_record *record;
-    uint32_t number;       /* of those that this worker was given */
-    const char *arguments; /* packed */
-    const char *name;
-    uint64_t bytes; /* of what it returned, packed: below, or, when it is large, in the store */
-    char *room;     /* there; NULL */
-    char small[BTI_PAGED_BYTES / 2];
-};
+    uint32_t number;
+} given_call;
 
 static const bti_task_record *current; /* what this process runs; of an actor its making */
-static void *actor_state;
-static void (*actor_release)(void *state);
 
-/* --- what a task asks ------------------------------------------------------------------------------------------------ */
-
-int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task->arguments) : 0; }
-
-static bt_status no_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
-
-/* The value itself, of a reference that which it stands for, and the object that it lies in. */
-static bti_unpacked_value argument(const bt_task *task, int index, bti_object **owner) {
-    bti_unpacked_value value = bti_unpack(task->arguments, index);
-    *owner = task->record->pack;
-    if (value.head.type != BT_REFERENCE) return value;
-    *owner = value.head.as.object;
-    return bti_unpack(bti_object_value(*owner), 0);
-}
-
-bt_value_type bt_argument_type(const bt_task *task, int index) {
-    bti_object *owner;
-    if (index < 0 || index >= bt_argument_count(task)) return BT_NOTHING;
-    return (bt_value_type)argument(task, index, &owner).head.type;
-}
-
-bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
-    if (!task) return no_task();
-    if (index < 0 || index >= bt_argument_count(task))
-        return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", task->name, index + 1,
-                        bt_argument_count(task));
-    bti_object *owner;
-    bti_unpacked_value value = argument(task, index, &owner);
-    return bti_value_to(&value, owner, type, bytes, out, task->name, index);
-}
-
-bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
-    if (!task) return no_task();
-    BTI_TRY(bti_check_list(variables, count, "variables"));
-    for (int i = 0; i < count; i++)
-        BTI_TRY(bti_argument(task, i, variables[i].type, variables[i].bytes, variables[i].out));
-    return BT_OK;
-}
-
-bool bt_task_cancelled(const bt_task *task) {
-    return task && *(volatile const bool *)&task->record->cancelled; /* others set it */
-}
-
-int bt_get_gpu_ids(int *ids, int capacity) {
+int bti_worker_gpus(int *ids, int capacity) {
     const bti_state *state = bti_process_now.state;
     const bti_task_record *task = state ? current : NULL;
     int count = 0;
@@ -86,131 +36,83 @@ int bt_get_gpu_ids(int *ids, int capacity) {
     return count;
 }
 
-void bt_set_state(bt_task *task, void *state, void (*release)(void *state)) {
-    (void)task;
-    if (actor_release && actor_state) actor_release(actor_state);
-    actor_state = state;
-    actor_release = release;
-}
-
-void *bt_state(bt_task *task) {
-    (void)task;
-    return actor_state;
-}
-
-/* --- what it gives --------------------------------------------------------------------------------------------------- */
-
-bt_status bti_return(bt_task *task, const bt_item_value *value) {
-    if (!task) return no_task();
-    if (!value) return bti_fail(BT_INVALID_ARGUMENT, "%s returns a value that is NULL", task->name);
-    if (!bti_process_now.state)
-        return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", task->name);
-    if (task->record->makes_actor)
-        return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
-                        task->name);
-    BTI_TRY(bti_check_value(value, task->name));
-    uint64_t bytes = bti_pack_bytes(value, 1);
-    char *room = task->small;
-    task->room = NULL; /* what it returned before is given up with the next room, or the end */
-    if (!bti_worker_goes_along(bti_process_now.state, bytes)) {
-        BTI_TRY(bti_worker_result_room(task->number, bytes, &room));
-        task->room = room;
-    }
-    task->bytes = bytes;
-    bt_status status = bti_pack(value, 1, room);
-    if (task->room) bti_worker_seal(room, bytes);
-    return status;
-}
-
-bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) {
-    char text[1024];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format ? format : "", list);
-    va_end(list);
-    (void)task;
-    return bti_fail(status, "%s", text);
-}
-
 /* --- running --------------------------------------------------------------------------------------------------------- */
 
-/* A failed argument fails the task, with that first cause and its place. */
-static bt_status check_arguments(const bt_task *task) {
-    bti_nowhere nowhere = bti_nowhere_begin();
-    bt_status status = BT_OK;
-    for (int i = 0; i < bti_packed_count(task->arguments) && status == BT_OK; i++) {
-        bti_unpacked_value value = bti_unpack(task->arguments, i);
-        const bti_object *object = value.head.as.object;
-        if (value.head.type == BT_REFERENCE && atomic_load(&object->state) == BTI_OBJECT_FAILED)
-            status = bti_object_failure(object);
-    }
-    bti_nowhere_end(nowhere);
-    return status;
+static bt_status resolve(void *call, const bti_packed_value *reference, const char **packed, bti_object **owner) {
+    (void)call;
+    *owner = reference->as.object;
+    if (atomic_load(&(*owner)->state) == BTI_OBJECT_FAILED) return bti_object_failure(*owner);
+    *packed = bti_object_value(*owner);
+    return BT_OK;
 }
 
-static bt_status call(bt_task *task) {
-    const bti_function_record *f = task->record->function;
-    const bt_remote_entry *entry = NULL;
-    BTI_TRY(bti_module_find(f->module, f->name, &entry));
-    bt_status status = BT_OK;
-    BT_SCOPE
-        status = entry->function(task);
-    return status;
+static bt_status result_room(void *call, uint64_t bytes, char **room) {
+    const given_call *g = call;
+    *room = NULL;
+    return bti_worker_goes_along(bti_process_now.state, bytes) ? BT_OK : bti_worker_result_room(g->number, bytes, room);
 }
 
-/* The list is checked: others may have written it. */
-static bt_status make_ready(bt_task *task) {
-    const bti_task_record *record = task->record;
+static void seal(void *call, char *room, uint64_t bytes) {
+    (void)call;
+    bti_worker_seal(room, bytes);
+}
+
+static bool is_cancelled(const void *call) {
+    return *(volatile const bool *)&((const given_call *)call)->record->cancelled; /* others set it */
+}
+
+static const bti_run_table table = {resolve, result_room, seal, is_cancelled};
+
+static bt_status run_given(given_call *g, bti_run_result *result) {
+    const bti_task_record *record = g->record;
     if (record->cancelled) return bti_fail(BT_CANCELLED, "the call was cancelled before it began");
-    BTI_TRY(bti_worker_pin_arguments(task->number, record));
-    const char *packed = bti_arguments_of(record);
-    uint64_t bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments;
-    if (!packed || !bti_packed_is_whole(packed, bytes)) return bti_fail(BT_INTERNAL, "the arguments are damaged");
-    task->arguments = packed;
-    return check_arguments(task);
+    BTI_TRY(bti_worker_pin_arguments(g->number, record));
+    bti_run run = {.table = &table,
+                   .call = g,
+                   .module = record->function->module,
+                   .function = record->function->name,
+                   .makes_actor = record->makes_actor,
+                   .arguments = bti_arguments_of(record),
+                   .bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments,
+                   .owner = record->pack};
+    return bti_run_call(&run, result);
 }
 
 /* --- the next ---------------------------------------------------------------------------------------------------------- */
 
-static void tell_done(bti_state *state, bti_client *me, const bt_task *task, bt_status status, uint64_t begun_ns) {
+static void tell_done(bti_state *state, bti_client *me, const given_call *g, const bti_run_result *result,
+                      bt_status status, uint64_t begun_ns) {
     bti_message m = {.kind = BTI_SAYS_DONE,
-                     .number = task->number,
+                     .number = g->number,
                      .status = (uint32_t)status,
                      .slot = BTI_NO_REPLY,
                      .begun_ns = begun_ns,
-                     .length = task->room ? 0 : task->bytes};
+                     .length = result->room ? 0 : result->bytes};
     char text[1200];
-    const char *bytes = task->small;
+    const char *bytes = result->small;
     if (status != BT_OK) {
         snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
         bytes = text;
         m.length = strlen(text) + 1;
     }
-    bti_mail_send(state, me, &m, bytes, task->record->result);
+    bti_mail_send(state, me, &m, bytes, g->record->result);
 }
 
 static void run(bti_state *state, bti_client *me, bti_task_record *record, uint32_t number) {
-    bt_task task;
-    task.record = record;
-    task.number = number;
-    task.arguments = NULL;
-    task.name = record->function->name;
-    task.room = NULL;
-    task.bytes = 8;
-    memset(task.small, 0, 8);
+    given_call g = {record, number};
+    bti_run_result result;
+    result.room = NULL;
+    result.bytes = 0;
     uint64_t begun_ns = me->mail->begun_ns[number % BTI_AHEAD] = bti_now_ns();
     if (!me->actor || record->makes_actor) current = record;
     bt_error_clear();
-    bt_status status = make_ready(&task);
     if (record->queue) bti_surroundings_cpus(record->queue->amounts.of[0]);
-    if (state->prefix_output && (!me->actor || record->makes_actor)) bti_output_name(task.name);
-    if (status == BT_OK) status = call(&task);
-    if ((unsigned)status > BT_UNAUTHENTICATED)
-        status = bti_fail(BT_UNKNOWN, "the function returned %d, which is no status", (int)status);
+    if (state->prefix_output && (!me->actor || record->makes_actor)) bti_output_name(record->function->name);
+    bt_status status = run_given(&g, &result);
     if (!bti_process_now.state) _exit(1); /* a child that the function forked */
     bti_output_flush();
     bti_loans_keep();
-    tell_done(state, me, &task, status, begun_ns);
+    tell_done(state, me, &g, &result, status, begun_ns);
     if (!me->actor) current = NULL;
 }
 
@@ -249,7 +151,7 @@ static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
 }
 
 static _Noreturn void end(bti_state *state) {
-    if (actor_release && actor_state) actor_release(actor_state);
+    bti_run_end();
     bti_output_flush();
     fflush(NULL);
     if (bti_threads_of_user(getpid()) <= 1)

@@ -13,6 +13,7 @@
 #include "task/options.h"
 #include "task/order.h"
 #include "task/peers.h"
+#include "task/run.h"
 #include "task/store.h"
 #include "task/value.h"
 
@@ -51,7 +52,7 @@ void bti_worker_seal(char *room, uint64_t bytes) { (void)allow(room, bytes, PROT
 bool bti_worker_goes_along(const bti_state *state, uint64_t bytes) {
     uint64_t used = *(volatile const uint64_t *)&state->store_used;
     return bytes <= sizeof((bti_object *)0)->small ||
-           (bytes < BTI_PAGED_BYTES / 2 && used + bytes < state->store_limit - state->store_limit / 16);
+           (bytes < BTI_RUN_SMALL && used + bytes < state->store_limit - state->store_limit / 16);
 }
 
 static bt_status room_for(bti_message *m, uint64_t bytes, char **room) {
@@ -105,7 +106,7 @@ bti_hold *bti_worker_hold(bti_object *object, bool pinned) {
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
 static bt_status fill(bti_hold *hold, const bt_item_value *values, int count, uint64_t bytes) {
-    char small[BTI_PAGED_BYTES / 2], *room = small;
+    char small[BTI_RUN_SMALL], *room = small;
     bti_message m = {.kind = BTI_SAYS_PUT, .hold = hold, .length = bytes};
     bool along = bti_worker_goes_along(state_now(), bytes);
     if (!along) {
@@ -271,6 +272,7 @@ const bti_engine bti_engine_worker = {
     .actor_kill = actor_kill,
     .group = group,
     .resource = bti_local_resource,
+    .gpus = bti_worker_gpus,
     .text = text,
     .timeline = timeline,
 };

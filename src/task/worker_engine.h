@@ -7,6 +7,9 @@
 
 extern const bti_engine bti_engine_worker;
 
+/* GPUs of the call that this process runs (worker.c). */
+int bti_worker_gpus(int *ids, int capacity);
+
 /* From here on this process writes only into its mailbox, and into room that it is granted. */
 bt_status bti_worker_protect(bti_state *state, bti_client *me);
 

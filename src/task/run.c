@@ -1,0 +1,143 @@
+#include "task/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "task/engine.h"
+#include "task/process.h"
+
+struct bt_task {
+    const bti_run *run;
+    bti_run_result *result;
+};
+
+static void *actor_state;
+static void (*actor_release)(void *state);
+
+/* --- what a task asks ------------------------------------------------------------------------------------------------ */
+
+int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task->run->arguments) : 0; }
+
+static bt_status no_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
+
+/* The value itself, of a reference that which it stands for, and what keeps it. */
+static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value *value, bti_object **owner) {
+    const char *packed;
+    *value = bti_unpack(run->arguments, index);
+    *owner = run->owner;
+    if (value->head.type != BT_REFERENCE) return BT_OK;
+    BTI_TRY(run->table->resolve(run->call, &value->head, &packed, owner));
+    *value = bti_unpack(packed, 0);
+    return BT_OK;
+}
+
+bt_value_type bt_argument_type(const bt_task *task, int index) {
+    bti_unpacked_value value;
+    bti_object *owner;
+    if (index < 0 || index >= bt_argument_count(task)) return BT_NOTHING;
+    return find_argument(task->run, index, &value, &owner) == BT_OK ? (bt_value_type)value.head.type : BT_NOTHING;
+}
+
+bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
+    if (!task) return no_task();
+    const bti_run *run = task->run;
+    if (index < 0 || index >= bt_argument_count(task))
+        return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", run->function, index + 1,
+                        bt_argument_count(task));
+    bti_unpacked_value value;
+    bti_object *owner;
+    BTI_TRY(find_argument(run, index, &value, &owner));
+    return bti_value_to(&value, owner, type, bytes, out, run->function, index);
+}
+
+bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
+    if (!task) return no_task();
+    BTI_TRY(bti_check_list(variables, count, "variables"));
+    for (int i = 0; i < count; i++)
+        BTI_TRY(bti_argument(task, i, variables[i].type, variables[i].bytes, variables[i].out));
+    return BT_OK;
+}
+
+bool bt_task_cancelled(const bt_task *task) { return task && task->run->table->is_cancelled(task->run->call); }
+
+void bt_set_state(bt_task *task, void *state, void (*release)(void *state)) {
+    (void)task;
+    if (actor_release && actor_state) actor_release(actor_state);
+    actor_state = state;
+    actor_release = release;
+}
+
+void *bt_state(bt_task *task) {
+    (void)task;
+    return actor_state;
+}
+
+/* --- what it gives --------------------------------------------------------------------------------------------------- */
+
+bt_status bti_return(bt_task *task, const bt_item_value *value) {
+    if (!task) return no_task();
+    const bti_run *run = task->run;
+    bti_run_result *result = task->result;
+    if (!value) return bti_fail(BT_INVALID_ARGUMENT, "%s returns a value that is NULL", run->function);
+    if (!bti_engine_is_joined())
+        return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", run->function);
+    if (run->makes_actor)
+        return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
+                        run->function);
+    BTI_TRY(bti_check_value(value, run->function));
+    uint64_t bytes = bti_pack_bytes(value, 1);
+    char *room;
+    BTI_TRY(run->table->room(run->call, bytes, &room));
+    result->room = room;
+    result->bytes = bytes;
+    bt_status status = bti_pack(value, 1, room ? room : result->small);
+    if (room) run->table->seal(run->call, room, bytes);
+    return status;
+}
+
+bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) {
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format ? format : "", list);
+    va_end(list);
+    (void)task;
+    return bti_fail(status, "%s", text);
+}
+
+/* --- running --------------------------------------------------------------------------------------------------------- */
+
+/* A failed argument fails the task, with that first cause and its place. */
+static bt_status check_arguments(const bti_run *run) {
+    bti_nowhere nowhere = bti_nowhere_begin();
+    bt_status status = BT_OK;
+    for (int i = 0; i < bti_packed_count(run->arguments) && status == BT_OK; i++) {
+        bti_unpacked_value value;
+        bti_object *owner;
+        status = find_argument(run, i, &value, &owner);
+    }
+    bti_nowhere_end(nowhere);
+    return status;
+}
+
+bt_status bti_run_call(const bti_run *run, bti_run_result *result) {
+    bt_task task = {run, result};
+    const bt_remote_entry *entry = NULL;
+    result->room = NULL;
+    result->bytes = 8; /* an empty list */
+    memset(result->small, 0, 8);
+    if (!run->arguments || !bti_packed_is_whole(run->arguments, run->bytes))
+        return bti_fail(BT_INTERNAL, "the arguments are damaged");
+    BTI_TRY(check_arguments(run));
+    BTI_TRY(bti_module_find(run->module, run->function, &entry));
+    bt_status status = BT_OK;
+    BT_SCOPE
+        status = entry->function(&task);
+    if ((unsigned)status > BT_UNAUTHENTICATED)
+        status = bti_fail(BT_UNKNOWN, "the function returned %d, which is no status", (int)status);
+    return status;
+}
+
+void bti_run_end(void) {
+    if (actor_release && actor_state) actor_release(actor_state);
+}

@@ -1,0 +1,42 @@
+/* The side of a call that runs: what its function asks and gives (bt_argument, bt_return, bt_get_gpu_ids, ...), whatever engine has started it. The
+ * process that runs a call fills in a table and a bti_run; values are packed bytes (value.h), references in them ids. */
+#ifndef BTI_TASK_RUN_H
+#define BTI_TASK_RUN_H
+
+#include "task/value.h"
+
+/* What `call` stands for is the engine's. Entries fail with the cause in the error record. Any thread of the process may call them while the call runs. */
+typedef struct bti_run_table {
+    /* The value that an argument refers to, which is done and stays in memory until the call has ended; or its failure. `owner` is what keeps it. */
+    bt_status (*resolve)(void *call, const bti_packed_value *reference, const char **packed, bti_object **owner);
+    /* Room for the result; what was given before is given up. NULL: it goes with the end of the call (at most BTI_RUN_SMALL bytes). Filled, it is sealed. */
+    bt_status (*room)(void *call, uint64_t bytes, char **room);
+    void (*seal)(void *call, char *room, uint64_t bytes);
+    bool (*is_cancelled)(const void *call);
+} bti_run_table;
+
+typedef struct bti_run {
+    const bti_run_table *table;
+    void *call;
+    const char *module, *function; /* its key (modules.c), "" for the program; its name there */
+    bool makes_actor;
+    const char *arguments; /* packed, of so many bytes; checked before they are used */
+    uint64_t bytes;
+    bti_object *owner; /* what keeps them; NULL: they go away with the call */
+} bti_run;
+
+/* The result: bytes below, or in the room that was given last (room is not NULL). */
+enum { BTI_RUN_SMALL = 4 << 10 };
+typedef struct bti_run_result {
+    uint64_t bytes;
+    char *room;
+    char small[BTI_RUN_SMALL];
+} bti_run_result;
+
+/* Runs the function. A failure is in the error record: that of an argument, of the arguments' bytes, of the function's name, or what it returned. */
+bt_status bti_run_call(const bti_run *run, bti_run_result *result);
+
+/* The end of the process: the state of its actor is released. */
+void bti_run_end(void);
+
+#endif
