@@ -46,6 +46,12 @@ typedef struct bti_engine {
     void *(*group)(const bt_task_options *bundles, int count);
     double (*resource)(const char *name, bool only_free); /* NaN: there is none */
     int (*gpus)(int *ids, int capacity);                  /* bt_get_gpu_ids */
+    /* Values (value.h). What stands for a reference or an actor in packed bytes; another hold of what an id stands for, which the caller has read in a
+     * value that it still has; an array that lies in the memory of a value, which `owner` keeps, or a copy. */
+    uint64_t (*id)(const void *held);
+    void *(*hold)(uint64_t id);
+    bt_array *(*array_in)(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                          bt_shape shape);
     char *(*text)(bool json);
     bt_status (*timeline)(const char *path);
     /* OK, or why no call can be made any more: then no other entry but stop and close is called. `thorough`: it may take some time. */
@@ -68,10 +74,12 @@ bt_status bti_check_argument(const bt_item_value *value, int index);
  * says. */
 bt_ref *bti_ref_give(bt_ref *ref);
 
-/* What stands behind a reference or an actor, for engines that pass them on: not poisoned, of the runtime that runs. */
-void *bti_ref_held(const bt_ref *ref);
-void *bti_actor_held(const bt_actor *actor);
-/* Another handle of the innermost scope, which takes `held` over; NULL with the cause in the error record. */
-bt_actor *bti_actor_of(void *held);
+/* What stands for a reference or an actor in packed values: not poisoned, of the runtime that runs. */
+uint64_t bti_ref_id(const bt_ref *ref);
+uint64_t bti_actor_id(const bt_actor *actor);
+/* Another handle of the innermost scope; NULL with the cause in the error record. */
+bt_actor *bti_actor_from(uint64_t id);
+bt_array *bti_array_from(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                         bt_shape shape);
 
 #endif

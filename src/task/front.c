@@ -166,9 +166,21 @@ void bt_group_release(bt_group *group) { bti_handle_release(&group_class, group,
 
 bt_ref *bti_ref_give(bt_ref *ref) { return bti_scope_own(&ref_class, ref); }
 
-void *bti_ref_held(const bt_ref *ref) { return ref->held; }
-void *bti_actor_held(const bt_actor *actor) { return actor->ref.held; }
-bt_actor *bti_actor_of(void *held) { return actor_of(held); }
+uint64_t bti_ref_id(const bt_ref *ref) { return engine->id(ref->held); }
+uint64_t bti_actor_id(const bt_actor *actor) { return engine->id(actor->ref.held); }
+
+static void *hold_of_id(uint64_t id) { return engine ? engine->hold(id) : ((void)no_runtime(), NULL); }
+
+bt_actor *bti_actor_from(uint64_t id) {
+    void *held = hold_of_id(id);
+    return held ? actor_of(held) : NULL;
+}
+
+bt_array *bti_array_from(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                         bt_shape shape) {
+    if (!engine || !owner) return bt_from(data, dtype, shape);
+    return engine->array_in(owner, is_argument, data, bytes, dtype, shape);
+}
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 

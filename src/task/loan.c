@@ -4,7 +4,6 @@
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "task/process.h"
-#include "task/value.h"
 
 enum { LEAST_BYTES = 1 << 14 }; /* less is copied sooner than lent */
 
@@ -68,7 +67,7 @@ void bti_loans_keep(void) {
     }
 }
 
-bt_array *bti_array_in(bti_object *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+bt_array *bti_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
                        bt_shape shape) {
     bti_state *state = bti_process_now.state;
     if (!owner || bytes < LEAST_BYTES) return bt_from(data, dtype, shape);

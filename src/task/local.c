@@ -69,11 +69,19 @@ void bti_hold_leave(bti_hold *hold) {
         release(hold);
 }
 
-bt_status bti_actor_from(bti_object *object, bt_actor **actor) {
-    bti_hold *hold = bti_hold_take(object, false);
-    if (!hold) return bt_error_status();
-    *actor = bti_actor_of(hold);
-    return *actor ? BT_OK : bt_error_status();
+uint64_t bti_local_id(const void *held) { return bti_object_id(bti_process_now.state, bti_held_object(held)); }
+
+static void *hold_id(uint64_t id) {
+    bti_state *state = bti_process_now.state;
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
+    bti_object *object = bti_object_at(state, id);
+    bti_hold *hold = object ? bti_hold_new(state, bti_process_now.me, object) : NULL;
+    bti_arena_unlock(state->arena);
+    if (!object)
+        (void)bti_fail(BT_INTERNAL, "a value refers to nothing: it is damaged");
+    else if (!hold)
+        (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
+    return hold;
 }
 
 static void *put(const bt_item_value *value) {
@@ -119,7 +127,7 @@ static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, vo
     if (type == BT_NOTHING) return BT_OK;
     if (object->bytes > sizeof object->small && !(reading = bti_object_pinned(state, object))) return bt_error_status();
     bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
-    bt_status status = bti_value_to(&value, object, type, bytes, out, NULL, 0);
+    bt_status status = bti_value_to(&value, &(bti_value_place){.owner = object}, type, bytes, out);
     if (reading) keep_pinned(state, hold, reading, type == BT_TEXT_VALUE || type == BT_BYTES);
     return status;
 }
@@ -173,6 +181,9 @@ const bti_engine bti_engine_local = {
     .group = bti_local_group,
     .resource = bti_local_resource,
     .gpus = no_gpus,
+    .id = bti_local_id,
+    .hold = hold_id,
+    .array_in = bti_array_in,
     .text = bti_local_text,
     .timeline = bti_local_timeline,
     .fault = bti_state_fault,

@@ -42,7 +42,7 @@ typedef enum bti_message_kind {
     BTI_ASKS_WAIT_MORE, /* bytes: more holds of a wait that is sent after this */
     BTI_ASKS_WAIT_END,  /* the wait of that reply slot ends without being answered. Reply */
     BTI_ASKS_CANCEL,    /* hold; count: bti_cancel_how. Reply */
-    BTI_ASKS_HOLD,      /* bytes: a pointer to an object that is an argument of its call. Reply: a hold of it */
+    BTI_ASKS_HOLD,      /* bytes: the id of an object that a value of its names. Reply: a hold of it */
     BTI_ASKS_ACTOR,     /* bytes: a name. Reply: a hold */
     BTI_ASKS_KILL,      /* hold: of an actor. Reply */
     BTI_ASKS_GROUP      /* bytes: supplies of bundles; count: how many. Reply: a hold */

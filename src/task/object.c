@@ -14,6 +14,13 @@ bti_object *bti_object_new(bti_state *state) {
     return object;
 }
 
+bti_object *bti_object_at(const bti_state *state, uint64_t id) {
+    const bti_records *r = &state->arena->records[BTI_OBJECTS];
+    uint64_t at = id - (uint64_t)(r->first - (const char *)state->arena);
+    bti_object *object = bti_object_of(state, id);
+    return at < r->used * r->bytes && at % r->bytes == 0 && object->holders ? object : NULL;
+}
+
 void bti_object_retain(bti_state *state, bti_object *object) {
     BTI_SET(state->arena, object->holders, object->holders + 1);
 }

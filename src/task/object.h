@@ -65,6 +65,24 @@ void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */
 const bti_object *bti_awaited(const bti_client *client);
 
+/* The object of an id that a value has, which a worker may have written; NULL: there is none. */
+bti_object *bti_object_at(const bti_state *state, uint64_t id);
+
+/* References and actors in values, here: the place of their object in the arena. */
+static inline uint64_t bti_object_id(const bti_state *state, const bti_object *object) {
+    return (uint64_t)((const char *)object - (const char *)state->arena);
+}
+/* Of a value that was checked. */
+static inline bti_object *bti_object_of(const bti_state *state, uint64_t id) {
+    return (bti_object *)(void *)((char *)state->arena + id);
+}
+
+/* Where the value of an object stands in memory; NULL: on disk, on its way back, or there is none. */
+static inline const char *bti_object_value(const bti_object *object) {
+    if (object->reader) return NULL;
+    return object->value ? object->value : object->bytes && object->bytes <= BTI_INLINE_BYTES ? object->small : NULL;
+}
+
 /* What an engine's handle holds, here. */
 static inline bti_object *bti_held_object(const void *held) { return ((const bti_hold *)held)->object; }
 

@@ -52,10 +52,9 @@ bti_hold *bti_hold_take(bti_object *object, bool pinned);
 void bti_hold_leave(bti_hold *hold);
 
 /* --- loan.c --- */
-/* An array on the bytes of a value of `owner`, in place when it is large; NULL: they go away, and are copied. The owner's value is in memory: as
+/* An array on the bytes of a value of the object `owner`, in place when it is large; NULL: they go away, and are copied. The owner's value is in memory: as
  * long as a hold of this process says so, or, for an argument, the call that runs. */
-bt_array *bti_array_in(bti_object *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
-                       bt_shape shape);
+bt_array *bti_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape);
 /* In a worker, at the end of a call: arrays of its arguments that are still there keep those in memory. */
 void bti_loans_keep(void);
 /* One user less (state.h). */

@@ -21,7 +21,7 @@ int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task
 static bt_status no_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
 
 /* The value itself, of a reference that which it stands for, and what keeps it. */
-static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value *value, bti_object **owner) {
+static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value *value, void **owner) {
     const char *packed;
     *value = bti_unpack(run->arguments, index);
     *owner = run->owner;
@@ -33,7 +33,7 @@ static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value
 
 bt_value_type bt_argument_type(const bt_task *task, int index) {
     bti_unpacked_value value;
-    bti_object *owner;
+    void *owner;
     if (index < 0 || index >= bt_argument_count(task)) return BT_NOTHING;
     return find_argument(task->run, index, &value, &owner) == BT_OK ? (bt_value_type)value.head.type : BT_NOTHING;
 }
@@ -45,9 +45,10 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
         return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", run->function, index + 1,
                         bt_argument_count(task));
     bti_unpacked_value value;
-    bti_object *owner;
+    void *owner;
     BTI_TRY(find_argument(run, index, &value, &owner));
-    return bti_value_to(&value, owner, type, bytes, out, run->function, index);
+    bti_value_place place = {.owner = owner, .is_argument = true, .function = run->function, .index = index};
+    return bti_value_to(&value, &place, type, bytes, out);
 }
 
 bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
@@ -113,7 +114,7 @@ static bt_status check_arguments(const bti_run *run) {
     bt_status status = BT_OK;
     for (int i = 0; i < bti_packed_count(run->arguments) && status == BT_OK; i++) {
         bti_unpacked_value value;
-        bti_object *owner;
+        void *owner;
         status = find_argument(run, i, &value, &owner);
     }
     bti_nowhere_end(nowhere);

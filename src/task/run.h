@@ -8,7 +8,7 @@
 /* What `call` stands for is the engine's. Entries fail with the cause in the error record. Any thread of the process may call them while the call runs. */
 typedef struct bti_run_table {
     /* The value that an argument refers to, which is done and stays in memory until the call has ended; or its failure. `owner` is what keeps it. */
-    bt_status (*resolve)(void *call, const bti_packed_value *reference, const char **packed, bti_object **owner);
+    bt_status (*resolve)(void *call, const bti_packed_value *reference, const char **packed, void **owner);
     /* Room for the result; what was given before is given up. NULL: it goes with the end of the call (at most BTI_RUN_SMALL bytes). Filled, it is sealed. */
     bt_status (*room)(void *call, uint64_t bytes, char **room);
     void (*seal)(void *call, char *room, uint64_t bytes);
@@ -22,7 +22,7 @@ typedef struct bti_run {
     bool makes_actor;
     const char *arguments; /* packed, of so many bytes; checked before they are used */
     uint64_t bytes;
-    bti_object *owner; /* what keeps them; NULL: they go away with the call */
+    void *owner; /* what keeps them; NULL: they go away with the call */
 } bti_run;
 
 /* The result: bytes below, or in the room that was given last (room is not NULL). */

@@ -35,7 +35,7 @@ static bool is_packed(const bti_state *state, const char *packed, uint64_t bytes
     if (!bti_packed_is_whole(packed, bytes)) return false;
     for (int i = 0, count = bti_packed_count(packed); i < count; i++) {
         bti_packed_value head = bti_unpack(packed, i).head;
-        if ((head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE) && !is_object(state, head.as.object))
+        if ((head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE) && !bti_object_at(state, head.as.id))
             return false;
     }
     return true;
@@ -295,10 +295,11 @@ static bool wait_end(bti_state *state, bti_client *client, const bti_message *m,
 }
 
 static bool hold_object(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    bti_object *object;
-    if (m->length != sizeof object) return false;
-    memcpy(&object, bti_message_bytes(m), sizeof object);
-    if (!is_object(state, object)) return false;
+    uint64_t id;
+    if (m->length != sizeof id) return false;
+    memcpy(&id, bti_message_bytes(m), sizeof id);
+    bti_object *object = bti_object_at(state, id);
+    if (!object) return false;
     bti_hold *hold = bti_hold_new(state, client, object);
     if (hold && m->count && bti_object_value(object)) bti_hold_pin(state, hold);
     bti_mail_reply(client, m->slot, hold ? BT_OK : BT_RESOURCE_EXHAUSTED, hold, "too many references", wakes);

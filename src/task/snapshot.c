@@ -37,13 +37,14 @@ static bti_view_awaited awaited(const bti_object *object) {
                               runs ? bti_task_begun_ns(maker) : maker->submitted_ns};
 }
 
-static void find_missing(const bti_task_record *task, bti_view_task *to) {
+static void find_missing(const bti_state *state, const bti_task_record *task, bti_view_task *to) {
     const char *packed = bti_arguments_of(task); /* NULL: on disk */
     for (int i = 0; packed && i < bti_packed_count(packed); i++) {
         bti_packed_value head = bti_unpack(packed, i).head;
-        if (head.type != BT_REFERENCE || atomic_load(&head.as.object->state) != BTI_OBJECT_PENDING) continue;
+        const bti_object *object = head.type == BT_REFERENCE ? bti_object_of(state, head.as.id) : NULL;
+        if (!object || atomic_load(&object->state) != BTI_OBJECT_PENDING) continue;
         to->argument = i + 1;
-        to->awaited = awaited(head.as.object);
+        to->awaited = awaited(object);
         return;
     }
 }
@@ -75,7 +76,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
     if (task->actor) memcpy(to.actor, task->actor->name, sizeof to.actor);
     if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
     if (task->actor && task->actor->maker) to.making = task->actor->maker->sequence;
-    if (to.state == BTI_VIEW_ARGUMENTS) find_missing(task, &to);
+    if (to.state == BTI_VIEW_ARGUMENTS) find_missing(state, task, &to);
     if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(bti_awaited(task->client));
     return to;
 }

@@ -17,6 +17,7 @@
 
 #include "task/process.h"
 #include "task/spill.h"
+#include "task/local.h"
 #include "task/value.h"
 
 enum { MOST = 1 << 12, PLACES = 24, LARGEST = 2 << 20, STORE = 16 << 20, CROWDED = 9 << 20, KILLS = 150, WORKERS = 3 };

@@ -11,9 +11,9 @@ const char *bti_arguments_of(const bti_task_record *task) {
     return task->pack ? bti_object_value(task->pack) : task->small_arguments;
 }
 
-static bti_object *argument_object(const char *packed, int index) {
-    bti_unpacked_value value = bti_unpack(packed, index);
-    return value.head.type == BT_REFERENCE || value.head.type == BT_ACTOR_VALUE ? value.head.as.object : NULL;
+static bti_object *argument_object(const bti_state *state, const char *packed, int index) {
+    bti_packed_value head = bti_unpack(packed, index).head;
+    return head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE ? bti_object_of(state, head.as.id) : NULL;
 }
 
 /* To a new task, whose last part is `last`. */
@@ -49,7 +49,7 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     int count = bti_packed_count(packed);
     bti_more *last = NULL;
     for (int i = 0; i < count; i++) {
-        bti_object *object = argument_object(packed, i);
+        bti_object *object = argument_object(state, packed, i);
         if (!object) continue;
         if (!add_object(state, task, object, &last)) return false;
         bti_object_retain(state, object);

@@ -1,10 +1,10 @@
 #include "task/value.h"
 
 #include <stdio.h>
+#include <string.h>
 
-#include "task/engine.h"
 #include "base/cores.h"
-#include "task/process.h"
+#include "task/engine.h"
 
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
 
@@ -48,8 +48,8 @@ static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
     switch (value->type) {
     case BT_INTEGER: head.as.integer = value->as.integer; break;
     case BT_REAL: head.as.real = value->as.real; break;
-    case BT_REFERENCE: head.as.object = bti_held_object(bti_ref_held(value->as.ref)); break;
-    case BT_ACTOR_VALUE: head.as.object = bti_held_object(bti_actor_held(value->as.actor)); break;
+    case BT_REFERENCE: head.as.id = bti_ref_id(value->as.ref); break;
+    case BT_ACTOR_VALUE: head.as.id = bti_actor_id(value->as.actor); break;
     case BT_TEXT_VALUE: memcpy(data, value->as.text, bytes); break;
     case BT_BYTES:
         if (bytes) bti_copy_bytes(data, value->as.bytes.data, bytes);
@@ -148,34 +148,34 @@ static const char *type_name(int type) {
     return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "of no type";
 }
 
-typedef struct place {
+typedef struct place_text {
     char text[160];
-} place;
+} place_text;
 
-static place place_of(const char *function, int index) {
-    place p = {"the result"};
-    if (function) snprintf(p.text, sizeof p.text, "argument %d of %s", index + 1, function);
+static place_text text_of(const bti_value_place *place) {
+    place_text p = {"the result"};
+    if (place->function) snprintf(p.text, sizeof p.text, "argument %d of %s", place->index + 1, place->function);
     return p;
 }
 
-static bt_status to_integer(int64_t value, bool is_signed, size_t bytes, void *out, const char *function, int index) {
+static bt_status to_integer(int64_t value, bool is_signed, size_t bytes, void *out, const bti_value_place *place) {
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s is an integer; a variable of %zu bytes is none",
-                        place_of(function, index).text, bytes);
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is an integer; a variable of %zu bytes is none", text_of(place).text,
+                        bytes);
     int64_t least = bytes == 8 ? INT64_MIN : -((int64_t)1 << (8 * bytes - 1)), most = -(least + 1);
     if (!is_signed) least = 0, most = bytes == 8 ? INT64_MAX : most * 2 + 1;
     if (value < least || value > most)
-        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes%s",
-                        place_of(function, index).text, (long long)value, bytes, is_signed ? "" : " without sign");
+        return bti_fail(BT_OUT_OF_RANGE, "%s is %lld, which does not fit into %zu bytes%s", text_of(place).text,
+                        (long long)value, bytes, is_signed ? "" : " without sign");
     memcpy(out, &value, bytes); /* little-endian, as everywhere here */
     return BT_OK;
 }
 
-bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
-                       const char *function, int index) {
+bt_status bti_value_to(const bti_unpacked_value *value, const bti_value_place *place, bt_value_type type, size_t bytes,
+                       void *out) {
     const bti_packed_value *head = &value->head;
     if (!out && type != BT_NOTHING)
-        return bti_fail(BT_INVALID_ARGUMENT, "the variable for %s is NULL", place_of(function, index).text);
+        return bti_fail(BT_INVALID_ARGUMENT, "the variable for %s is NULL", text_of(place).text);
     if (type == BT_REAL && (head->type == BT_REAL || head->type == BT_INTEGER)) {
         double real = head->type == BT_REAL ? head->as.real : (double)head->as.integer;
         if (bytes == sizeof(float))
@@ -187,20 +187,20 @@ bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_va
     bool is_signed = type != BT_UNSIGNED;
     if (!is_signed) type = BT_INTEGER;
     if (type != head->type)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s is %s, not %s", place_of(function, index).text, type_name(head->type),
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is %s, not %s", text_of(place).text, type_name(head->type),
                         type_name((int)type));
     switch (type) {
-    case BT_INTEGER: return to_integer(head->as.integer, is_signed, bytes, out, function, index);
+    case BT_INTEGER: return to_integer(head->as.integer, is_signed, bytes, out, place);
     case BT_TEXT_VALUE: return *(const char **)out = value->data, BT_OK;
     case BT_BYTES: return *(bt_bytes *)out = (bt_bytes){value->data, head->as.bytes}, BT_OK;
     case BT_ARRAY_VALUE: {
         bt_shape shape = {.rank = head->rank};
         memcpy(shape.size, value->size, head->rank * sizeof *shape.size);
         *(bt_array **)out =
-            bti_array_in(owner, function != NULL, value->data, head->as.bytes, (bt_dtype)head->dtype, shape);
+            bti_array_from(place->owner, place->is_argument, value->data, head->as.bytes, (bt_dtype)head->dtype, shape);
         return BT_OK;
     }
-    case BT_ACTOR_VALUE: return bti_actor_from(head->as.object, out);
+    case BT_ACTOR_VALUE: return (*(bt_actor **)out = bti_actor_from(head->as.id)) ? BT_OK : bt_error_status();
     default: return BT_OK;
     }
 }

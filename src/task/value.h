@@ -1,4 +1,5 @@
-/* Values as bytes that every process of a runtime reads: what calls take and give.
+/* Values as bytes that every process of a runtime reads: what calls take and give. References and actors in them are ids, which the engine gives and
+ * takes (engine.h): nothing else of an engine is known here.
  *
  *     packed   count; of more than 16 values, where each begins (8 bytes each); then for each value a head (16 bytes), the sizes of an
  *              array (8 each), and its bytes, at a multiple of 64 when they are an array's
@@ -6,7 +7,9 @@
 #ifndef BTI_TASK_VALUE_H
 #define BTI_TASK_VALUE_H
 
-#include "task/state.h"
+#include <berth/task.h>
+
+#include "base/error.h"
 
 typedef struct bti_packed_value {
     uint8_t type, dtype, rank; /* bt_value_type, bt_dtype */
@@ -15,7 +18,7 @@ typedef struct bti_packed_value {
         int64_t integer;
         double real;
         uint64_t bytes; /* of a text (with its end), of bytes, of an array */
-        bti_object *object;
+        uint64_t id;    /* of a reference, of an actor */
     } as;
 } bti_packed_value;
 
@@ -26,28 +29,24 @@ typedef struct bti_unpacked_value {
     const void *data;
 } bti_unpacked_value;
 
-/* Another handle of this process, of the innermost scope. */
-bt_status bti_actor_from(bti_object *object, bt_actor **actor);
+/* Where a value lies, and what messages call it. */
+typedef struct bti_value_place {
+    void *owner;          /* the engine's: what keeps its memory; NULL: it goes away, arrays are copied */
+    bool is_argument;     /* of the call that runs, which keeps it until it ends */
+    const char *function; /* it is an argument of this function; NULL: a result */
+    int index;            /* which, from 0 */
+} bti_value_place;
 
 /* The bytes that they take; none of them is NULL or poisoned. */
 uint64_t bti_pack_bytes(const bt_item_value *values, int count);
 /* Computes arrays and waits for them. */
 bt_status bti_pack(const bt_item_value *values, int count, char *packed);
-/* The list as the value of a new object, pending, that this process holds; NULL with the cause in the error record. */
-bti_hold *bti_pack_object(const bt_item_value *values, int count, uint64_t bytes);
 /* Of a list that another process wrote: it lies within its bytes, and each value within it. */
 bool bti_packed_is_whole(const char *packed, uint64_t bytes);
 int bti_packed_count(const char *packed);
 bti_unpacked_value bti_unpack(const char *packed, int index); /* nothing, past the last one */
-/* Into a C variable of that type and size: integers widen to reals. Arrays lie in the value of `owner`, which is pinned; NULL: it goes away,
- * they are copied. For messages: it is that argument (from 0) of `function`; NULL: a result. */
-bt_status bti_value_to(const bti_unpacked_value *value, bti_object *owner, bt_value_type type, size_t bytes, void *out,
-                       const char *function, int index);
-
-/* Where the value of an object stands in memory; NULL: on disk, on its way back, or there is none. */
-static inline const char *bti_object_value(const bti_object *object) {
-    if (object->reader) return NULL;
-    return object->value ? object->value : object->bytes && object->bytes <= BTI_INLINE_BYTES ? object->small : NULL;
-}
+/* Into a C variable of that type and size: integers widen to reals; references, actors and arrays belong to the innermost scope. */
+bt_status bti_value_to(const bti_unpacked_value *value, const bti_value_place *place, bt_value_type type, size_t bytes,
+                       void *out);
 
 #endif

@@ -38,11 +38,12 @@ int bti_worker_gpus(int *ids, int capacity) {
 
 /* --- running --------------------------------------------------------------------------------------------------------- */
 
-static bt_status resolve(void *call, const bti_packed_value *reference, const char **packed, bti_object **owner) {
+static bt_status resolve(void *call, const bti_packed_value *reference, const char **packed, void **owner) {
     (void)call;
-    *owner = reference->as.object;
-    if (atomic_load(&(*owner)->state) == BTI_OBJECT_FAILED) return bti_object_failure(*owner);
-    *packed = bti_object_value(*owner);
+    bti_object *object = bti_object_of(bti_process_now.state, reference->as.id);
+    if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
+    *packed = bti_object_value(object);
+    *owner = object;
     return BT_OK;
 }
 

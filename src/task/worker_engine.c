@@ -97,11 +97,17 @@ void bti_worker_release(bti_hold *hold) {
 }
 static void release(void *held) { bti_worker_release(held); }
 
-bti_hold *bti_worker_hold(bti_object *object, bool pinned) {
-    bti_message m = {.kind = BTI_ASKS_HOLD, .length = sizeof object, .count = pinned};
-    bti_answer answer = ask(&m, &object);
+static bti_hold *hold_id(uint64_t id, bool pinned) {
+    bti_message m = {.kind = BTI_ASKS_HOLD, .length = sizeof id, .count = pinned};
+    bti_answer answer = ask(&m, &id);
     return answer.status == BT_OK ? answer.value : NULL;
 }
+
+bti_hold *bti_worker_hold(const bti_object *object, bool pinned) {
+    return hold_id(bti_object_id(state_now(), object), pinned);
+}
+
+static void *hold(uint64_t id) { return hold_id(id, false); }
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
@@ -147,7 +153,7 @@ static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, vo
     if (!packed || !bti_packed_is_whole(packed, object->bytes))
         status = bti_fail(BT_INTERNAL, "the value of this reference is damaged");
     bti_unpacked_value value = bti_unpack(status == BT_OK ? packed : NULL, 0);
-    if (status == BT_OK) status = bti_value_to(&value, object, type, bytes, out, NULL, 0);
+    if (status == BT_OK) status = bti_value_to(&value, &(bti_value_place){.owner = object}, type, bytes, out);
     if (reading && !stays) release(reading);
     return status;
 }
@@ -273,6 +279,9 @@ const bti_engine bti_engine_worker = {
     .group = group,
     .resource = bti_local_resource,
     .gpus = bti_worker_gpus,
+    .id = bti_local_id,
+    .hold = hold,
+    .array_in = bti_array_in,
     .text = text,
     .timeline = timeline,
 };
