@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "task/nest.h"
 #include "task/queue.h"
+#include "task/stat.h"
 
 enum { LONG_NS = 1000000000 };
 
@@ -111,20 +112,10 @@ void bti_nest_call(void) {
 
 static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
-/* When a process began, in ticks; 0: it has ended. A zombie has: who adopted it may not take note of it. */
+/* When a process began; 0: it has ended. A zombie has ended: the process that adopted it may not reap it. */
 static unsigned long long began_at(pid_t pid) {
-    char path[40], text[512], state;
-    unsigned long long ticks = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    text[length > 0 ? length : 0] = '\0';
-    const char *end = strrchr(text, ')');
-    static const char format[] = ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
-    if (!end || sscanf(end, format, &state, &ticks) != 2) return 0;
-    return state == 'Z' || state == 'X' ? 0 : ticks;
+    bti_stat stat;
+    return bti_stat_read(pid, &stat) && stat.state != 'Z' && stat.state != 'X' ? stat.began : 0;
 }
 
 /* A keeper that has ended is taken note of once; without one the nest is looked at. */

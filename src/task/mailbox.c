@@ -46,7 +46,7 @@ static void ring(bti_state *state, const bti_client *me, int kind, const bti_obj
         atomic_fetch_or(&bells->any[index / 64 / 64], word);
     }
     if (can_wait(me->mail, kind, result)) return;
-    if (atomic_load(state->listening)) {
+    if (atomic_load(state->listening) == BTI_PROGRAM_LISTENS) {
         atomic_fetch_add(&bells->program, 1);
         if (atomic_exchange(&bells->program_sleeps, 0)) bti_wake_now(&bells->program);
     } else if (!atomic_exchange(&bells->nest_rung, 1)) {

@@ -29,6 +29,7 @@
 #include "task/nest.h"
 #include "task/process.h"
 #include "task/server.h"
+#include "task/stat.h"
 
 typedef struct child {
     bti_client *client;
@@ -219,25 +220,14 @@ static void reap(void) {
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */
 
-/* The parent of a process, as its row in /proc says; -1. */
-static pid_t parent_of(const char *process) {
-    char path[64], text[512], *at;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", process);
-    int file = open(path, O_RDONLY | O_CLOEXEC), parent = -1;
-    if (file < 0) return -1;
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    text[length > 0 ? length : 0] = 0;
-    if ((at = strrchr(text, ')')) != NULL && sscanf(at, ") %*c %d", &parent) != 1) parent = -1;
-    return parent;
-}
-
 /* What workers left behind and has become a child of their parent. */
 static void kill_strays(void) {
     DIR *processes = opendir("/proc");
-    for (struct dirent *row; processes && (row = readdir(processes)) != NULL;)
-        if (row->d_name[0] >= '1' && row->d_name[0] <= '9' && parent_of(row->d_name) == getpid())
-            kill(atoi(row->d_name), SIGKILL);
+    bti_stat stat;
+    for (struct dirent *row; processes && (row = readdir(processes)) != NULL;) {
+        pid_t pid = atoi(row->d_name);
+        if (pid > 0 && bti_stat_read(pid, &stat) && stat.parent == getpid()) kill(pid, SIGKILL);
+    }
     if (processes) closedir(processes);
 }
 
@@ -293,8 +283,22 @@ static void look_for_deadlocks(uv_timer_t *handle) {
         idle_looks = 0, uv_timer_stop(handle);
 }
 
+/* A program that is stopped reads no mailboxes: workers ring the nest until it goes on. */
+static void look_whether_program_reads(void) {
+    unsigned now = atomic_load(state->listening);
+    if (now == BTI_NOBODY_LISTENS) return;
+    bool halted = bti_halt_of(state->program->pid) != BTI_NOT_HALTED;
+    if (halted && now == BTI_PROGRAM_LISTENS) {
+        atomic_compare_exchange_strong(state->listening, &now, BTI_PROGRAM_HALTED);
+    } else if (!halted && now == BTI_PROGRAM_HALTED) {
+        atomic_fetch_add(&state->bells->program, 1);
+        bti_wake_now(&state->bells->program);
+    }
+}
+
 static void on_regular(uv_timer_t *handle) {
     bti_wakes wakes = {0};
+    look_whether_program_reads();
     bti_arena_lock(state->arena);
     bti_serve_all(state, &wakes);
     bti_given_look(state, &wakes);

@@ -298,6 +298,13 @@ struct bti_client {
     uint32_t looked_at, looks;           /* the first call when the nest looked last, and how often it was the same */
 };
 
+/* Whether a thread of the program reads the mailboxes. */
+typedef enum bti_listening {
+    BTI_NOBODY_LISTENS,
+    BTI_PROGRAM_LISTENS,
+    BTI_PROGRAM_HALTED /* the thread that reads them is stopped: the nest reads them */
+} bti_listening;
+
 /* The one record from which all others are reached. */
 typedef struct bti_state {
     bti_arena *arena;
@@ -329,7 +336,7 @@ typedef struct bti_state {
     atomic_uint closing;
     bti_bells *bells;
     bti_mailbox *mailboxes; /* one for each record of a client */
-    atomic_uint *listening; /* a thread of the program reads mailboxes; set without the lock */
+    atomic_uint *listening; /* bti_listening; set without the lock */
     uint32_t ahead;         /* calls that were given ahead, at most: some may have begun */
     int32_t ahead_priority; /* the lowest of them */
     uint32_t ahead_depth;

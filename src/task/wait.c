@@ -123,12 +123,13 @@ static bool serve(bti_state *state, bool all) {
 
 static bool is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word) != 0; }
 
-/* One thread of the program reads the mailboxes while it waits; when it leaves and there is something, and nobody else waits, the nest does. */
+/* One thread of the program reads the mailboxes while it waits. The nest reads them when no thread does. */
 static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
     static uint32_t patience; /* of who leads */
     atomic_store(&waiter->leads, 1);
     while (!is_over(waiter) && !atomic_load(&state->closing)) {
-        unsigned seen = atomic_load(&state->bells->program);
+        unsigned seen = atomic_load(&state->bells->program), halted = BTI_PROGRAM_HALTED;
+        atomic_compare_exchange_strong(state->listening, &halted, BTI_PROGRAM_LISTENS); /* it was stopped meanwhile */
         if (bti_has_messages(state)) {
             if (!serve(state, false)) break;
         } else if (!is_over(waiter) && !bti_spin_on(&state->bells->program, seen, &patience)) {
@@ -137,13 +138,13 @@ static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
         }
     }
     atomic_store(&waiter->leads, 0);
-    atomic_store(state->listening, 0);
+    atomic_store(state->listening, BTI_NOBODY_LISTENS);
     if (bti_has_messages(state)) (void)serve(state, false);
 }
 
 static void sleep_until(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
-    unsigned nobody = 0;
-    if (atomic_compare_exchange_strong(state->listening, &nobody, 1))
+    unsigned nobody = BTI_NOBODY_LISTENS;
+    if (atomic_compare_exchange_strong(state->listening, &nobody, BTI_PROGRAM_LISTENS))
         lead(state, waiter, until_ns);
     else
         bti_sleep_once(&waiter->word, 0, until_ns);

@@ -1,0 +1,24 @@
+/* What /proc says of a process. */
+#ifndef BTI_TASK_STAT_H
+#define BTI_TASK_STAT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct bti_stat {
+    pid_t parent;
+    char state;               /* 'R', 'S', 'T' (stopped), 't' (stopped by a debugger), 'Z' ... */
+    unsigned long long began; /* in ticks since the machine started */
+} bti_stat;
+
+/* False: there is no such process. */
+bool bti_stat_read(pid_t pid, bti_stat *stat);
+
+typedef enum bti_halt {
+    BTI_NOT_HALTED,
+    BTI_STOPPED, /* by a signal: it goes on with SIGCONT */
+    BTI_TRACED   /* all of its threads, by a debugger */
+} bti_halt;
+bti_halt bti_halt_of(pid_t pid);
+
+#endif
