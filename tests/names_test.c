@@ -458,6 +458,7 @@ static void tasks(void **state) {
     ERROR(bt_method_with, bt_method_with(BT_OPTIONS(.num_cpus = 1), NULL, nothing));
     ERROR(bt_method_named, bt_method_named(NULL, NULL, "nothing", NULL, NULL, 0));
     ERROR(bt_cancel, bt_cancel(NULL, false));
+    ERROR(bt_ref_failure, bt_ref_failure(NULL));
     ERROR(bt_cancel_all, bt_cancel_all(NULL, false));
     ERROR(bt_actor_find, bt_actor_find("nobody"));
     ERROR(bt_actor_status, bt_actor_status(NULL));
@@ -498,6 +499,7 @@ static const char silent[] =
     " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_default_device "
     " bt_memory_reset_peak bt_memory_trim bt_dtype_name bt_dtype_named bt_dtype_size bt_promote bt_flag_count "
     " bt_shared_name bt_parameter_count bt_strategy_count bt_strategy_device bt_strategy_share bt_status_name "
+    "bt_failure_is_retryable "
     "bt_error_text "
     " bt_error_status bt_error_clear bt_set_error_handler bt_set_log_sink bt_library_count bt_primitive_count "
     " bt_operation_count bt_operation_name bt_tensors_count bt_tensors_name bt_tensors_metadata bt_resource_total "

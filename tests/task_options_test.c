@@ -369,6 +369,14 @@ static int threads_that_the_user_chose(void) {
     return 0;
 }
 
+static int engines_have_names(void) {
+    CHECK_FAILS(bt_runtime_init(.engine = "steam"), BT_NOT_FOUND, "no engine \"steam\"; known: local");
+    CHECK(bt_set_flag("task_engine", "wind") == BT_OK);
+    CHECK_FAILS(bt_runtime_init(.num_cpus = 1), BT_NOT_FOUND, "no engine \"wind\"");
+    CHECK(bt_runtime_init(.num_cpus = 1, .engine = "local") == BT_OK);
+    return bt_runtime_shutdown() != BT_OK;
+}
+
 int main(int argc, char **argv) {
     static const test_program programs[] = {
         {.name = "retries_after_deaths", .run = retries_after_deaths},
@@ -378,6 +386,7 @@ int main(int argc, char **argv) {
         {.name = "actors_are_got_or_made", .run = actors_are_got_or_made},
         {.name = "threads_are_those_of_the_cpus", .run = threads_are_those_of_the_cpus},
         {.name = "threads_that_the_user_chose", .run = threads_that_the_user_chose},
+        {.name = "engines_have_names", .run = engines_have_names},
     };
     return run_test_programs(argc, argv, programs, (int)(sizeof programs / sizeof *programs));
 }

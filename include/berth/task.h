@@ -70,7 +70,7 @@ typedef struct bt_runtime_options {
     const char *spill_folder BTI_INITIALLY(NULL);  /* where values go that do not fit, in a file without a name
                                                        [$TMPDIR, else /tmp] */
     uint64_t spill_bytes BTI_INITIALLY(0);         /* at most so many there [half of what is free on that disk] */
-    const char *engine BTI_INITIALLY(NULL);        /* ["local"] */
+    const char *engine BTI_INITIALLY(NULL);        /* [the flag task_engine, else "local"] */
     double gpu_wait_seconds BTI_INITIALLY(0); /* how long to wait for GPUs that other programs hold [0: not at all];
                                                        below 0: without limit */
     int max_retries BTI_INITIALLY(0);         /* [0] of calls of functions that do not set .max_retries; -1: without
@@ -261,6 +261,24 @@ BT_API bt_ref *bti_put(const bt_item_value *value);
  * error when its process died; CANCELLED; DEADLINE_EXCEEDED; FAILED_PRECONDITION for a deadlock. bt_get_within: at most so many seconds
  * (DEADLINE_EXCEEDED, the task goes on). */
 BT_API BT_MUST_USE bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds);
+
+/* What kind of failure a reference that is done has, beside its status and text. */
+typedef enum bt_failure {
+    BT_FAILURE_NONE,      /* it has a value, or is not done */
+    BT_FAILURE_RETURNED,  /* its function returned the failure, or that which made its actor */
+    BT_FAILURE_REFUSED,   /* it cannot be run: such an option, such an argument, more than there is */
+    BT_FAILURE_CANCELLED, /* bt_cancel, bt_actor_kill, or an actor that nobody holds */
+    BT_FAILURE_DEADLINE,
+    BT_FAILURE_PROCESS_DIED,  /* the process that ran it, or its actor */
+    BT_FAILURE_OUT_OF_MEMORY, /* that process was ended by the system for want of memory; or the store had no room */
+    BT_FAILURE_OWNER_DIED,    /* the process that made the reference, which alone knew of the value; past one machine */
+    BT_FAILURE_OBJECT_LOST,   /* the value is gone with the node that had it; past one machine */
+    BT_FAILURE_NODE_DIED      /* the node that ran it; past one machine */
+} bt_failure;
+/* Of a call whose argument has failed that argument's kind. Never blocks. Poisoned references: REFUSED. Any thread. */
+BT_API bt_failure bt_ref_failure(bt_ref *ref);
+/* The same call may succeed when it is made again: PROCESS_DIED to NODE_DIED. `.max_retries` counts these. */
+BT_API bool bt_failure_is_retryable(bt_failure failure);
 
 /* Waits until `wanted` of the references are done (failed ones count) or `seconds` are over (negative: no limit); ready[i] tells of each, may
  * be NULL. Returns how many are, -1 with the cause in the error record. */

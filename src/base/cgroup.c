@@ -1,6 +1,5 @@
 #include "base/cgroup.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +90,21 @@ static void limit_processes(bti_cgroup *group, const char *folder) {
     if (left < group->processes_left) group->processes_left = left;
 }
 
+/* "oom_kill 3", among other lines. */
+static uint64_t count_oom_kills(const char *folder) {
+    static const char *const files[] = {"memory.events", "memory.oom_control"};
+    char path[1300], line[128];
+    unsigned long long count = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !count; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", folder, files[i]) >= (int)sizeof path) return 0;
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "oom_kill %llu", &count) == 1) break;
+        if (file) fclose(file);
+    }
+    return count;
+}
+
 static void walk_up(bti_cgroup *group, const char *start, const char *root,
                     void (*look)(bti_cgroup *group, const char *folder)) {
     char folder[1200];
@@ -130,6 +144,7 @@ void bti_cgroup_read(bti_cgroup *group) {
             snprintf(root, sizeof root, "%s%s", root_path, all ? "" : "/memory");
             snprintf(group->memory_folder, sizeof group->memory_folder, "%s%s", root, path);
             walk_up(group, group->memory_folder, root, limit_memory);
+            group->oom_kills = count_oom_kills(group->memory_folder);
         }
         if (all || lists(names, "pids")) {
             snprintf(root, sizeof root, "%s%s", root_path, all ? "" : "/pids");

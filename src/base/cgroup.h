@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct bti_cgroup {
     char cpu_folder[1200], memory_folder[1200]; /* where the limits were looked for; "" when there is no such group */
@@ -11,6 +12,7 @@ typedef struct bti_cgroup {
     size_t memory_bytes, memory_free_bytes;     /* the limit, and what is left of the tightest; SIZE_MAX: no limit */
     char memory_file[1240];                     /* that says the limit; "" when there is none */
     size_t processes_left;                      /* that may be started yet; SIZE_MAX: no limit */
+    uint64_t oom_kills; /* processes of the group (and below) that the kernel has ended for want of memory */
 } bti_cgroup;
 
 /* The tightest of the limits from the process's group up to the root. Reads some files: tens of microseconds. */

@@ -67,7 +67,8 @@ void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
     }
     bool idle = !bti_given_count(worker);
     if (idle && bti_actor_over(actor)) {
-        bti_actor_die(state, actor, BT_CANCELLED, "nobody had a handle to the actor any more", wakes);
+        bti_actor_die(state, actor, BT_FAILURE_CANCELLED, BT_CANCELLED, "nobody had a handle to the actor any more",
+                      wakes);
         bti_give_end(state, worker, wakes);
     }
     uint32_t now = idle ? BTI_CLIENT_IDLE : BTI_CLIENT_BUSY;
@@ -107,10 +108,11 @@ static void cancel_making(bti_state *state, bti_actor_record *actor) {
     BTI_SET(state->arena, actor->maker, NULL);
 }
 
-static void drop_line(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes) {
+static void drop_line(bti_state *state, bti_actor_record *actor, bt_failure kind, bt_status status, const char *why,
+                      bti_wakes *wakes) {
     for (bti_task_record *next, *task = actor->first; task; task = next) {
         next = task->right;
-        bti_object_fail(state, task->result, status, why, wakes);
+        bti_object_fail_as(state, task->result, kind, status, why, wakes);
         if (task->missing) { /* it ends when they come */
             BTI_SET(state->arena, task->cancelled, true);
             BTI_SET(state->arena, task->actor, NULL);
@@ -124,23 +126,24 @@ static void drop_line(bti_state *state, bti_actor_record *actor, bt_status statu
 }
 
 /* Methods that its worker was given and has not begun. */
-static void fail_given(bti_state *state, const bti_client *worker, bt_status status, const char *why,
+static void fail_given(bti_state *state, const bti_client *worker, bt_failure kind, bt_status status, const char *why,
                        bti_wakes *wakes) {
     for (uint32_t n = worker->given_first; n != worker->given_end; n++) {
         bti_task_record *task = worker->given[n % BTI_AHEAD];
         if (!task || task->makes_actor || bti_given_is_taken(worker, n)) continue;
         BTI_SET(state->arena, task->cancelled, true);
-        bti_object_fail(state, task->result, status, why, wakes);
+        bti_object_fail_as(state, task->result, kind, status, why, wakes);
     }
 }
 
-void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes) {
+void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_failure kind, bt_status status, const char *why,
+                   bti_wakes *wakes) {
     if (actor->state == BTI_ACTOR_DEAD) return;
     BTI_SET(state->arena, actor->state, BTI_ACTOR_DEAD);
-    bti_object_fail(state, actor->self, status, why, wakes);
-    drop_line(state, actor, status, why, wakes);
+    bti_object_fail_as(state, actor->self, kind, status, why, wakes);
+    drop_line(state, actor, kind, status, why, wakes);
     if (actor->client) {
-        fail_given(state, actor->client, status, why, wakes);
+        fail_given(state, actor->client, kind, status, why, wakes);
         return;
     }
     cancel_making(state, actor);
@@ -152,7 +155,8 @@ void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wake
     if (actor->client)
         bti_actor_feed(state, actor, wakes);
     else
-        bti_actor_die(state, actor, BT_CANCELLED, "nobody had a handle to the actor any more", wakes);
+        bti_actor_die(state, actor, BT_FAILURE_CANCELLED, BT_CANCELLED, "nobody had a handle to the actor any more",
+                      wakes);
 }
 
 /* The method that ran: once more after the restart, or failed. */
@@ -165,7 +169,7 @@ static void method_gone(bti_state *state, bti_task_record *task, bool restarts, 
         bti_actor_line_first(state, task);
         return;
     }
-    bti_object_fail(state, task->result, task->cancelled ? BT_CANCELLED : BT_ABORTED, why, wakes);
+    bti_object_fail_gone(state, task->result, task, why, wakes);
     bti_task_end(state, task, wakes);
 }
 
@@ -177,10 +181,11 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, 
     bool again = running && running != actor->maker && running->retries && !running->cancelled;
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && (again || !bti_actor_over(actor));
     /* The failure is read without the lock: who sees that the call failed sees that the actor has ended. */
-    if (!restarts) bti_actor_die(state, actor, BT_ABORTED, why, wakes);
+    bt_failure kind = bti_death_of(actor->client);
+    if (!restarts) bti_actor_die(state, actor, kind, BT_ABORTED, why, wakes);
     if (running && running != actor->maker) method_gone(state, running, restarts, why, wakes);
     if (!restarts) {
-        drop_line(state, actor, BT_ABORTED, why, wakes);
+        drop_line(state, actor, kind, BT_ABORTED, why, wakes);
         BTI_SET(arena, actor->client, NULL);
         bury(state, actor, wakes);
         return;

@@ -14,7 +14,8 @@ bool bti_actor_over(const bti_actor_record *actor);
 /* Its function has made it. */
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 /* It lives no longer, for callers: methods that wait fail. What it holds is given back when its process is gone. */
-void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_status status, const char *why, bti_wakes *wakes);
+void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_failure kind, bt_status status, const char *why,
+                   bti_wakes *wakes);
 /* Its process is gone: it is made again, or is over. */
 void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes);
 /* One handle less. */

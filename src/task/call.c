@@ -268,7 +268,7 @@ void bti_order_kill(bti_state *state, bti_object *self, bti_wakes *wakes) {
     }
     if (running && running->result && atomic_load(&running->result->state) == BTI_OBJECT_PENDING)
         bti_object_fail(state, running->result, BT_CANCELLED, killed, wakes);
-    bti_actor_die(state, actor, BT_CANCELLED, killed, wakes);
+    bti_actor_die(state, actor, BT_FAILURE_CANCELLED, BT_CANCELLED, killed, wakes);
 }
 
 bt_status bti_local_actor_kill(void *held) {

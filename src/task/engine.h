@@ -38,6 +38,7 @@ typedef struct bti_engine {
     /* Until `wanted` of them are done, or the time is over. */
     bt_status (*wait)(void *const *held, int count, int wanted, double seconds);
     bool (*is_done)(void *held);
+    bt_failure (*failure)(void *held);             /* of one that is done */
     bt_status (*cancel)(void *held, unsigned how); /* bti_cancel_how, joined by | */
     void (*release)(void *held);
     bt_status (*actor_status)(void *held);
@@ -61,6 +62,8 @@ typedef struct bti_engine {
 
 extern const bti_engine bti_engine_local;
 
+/* Makes it known by its name, before a runtime is started; the table stays. "local" is known. */
+void bti_engine_add(const bti_engine *engine);
 /* A forked process is of no engine before it joins one, as the engine's own workers do. */
 void bti_engine_join(const bti_engine *engine);
 bool bti_engine_is_joined(void);

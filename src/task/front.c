@@ -2,10 +2,12 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "array/handle.h"
 #include "base/alloc.h"
+#include "base/flags.h"
 #include "base/vec.h"
 #include "task/engine.h"
 #include "task/options.h"
@@ -15,6 +17,7 @@ struct bt_ref {
     bti_owned head;
     uint64_t runtime; /* the one that it is of */
     void *held;       /* NULL: poisoned */
+    uint32_t failure; /* of one that is poisoned by the end of its actor: bt_failure */
 };
 struct bt_actor {
     bt_ref ref;
@@ -23,12 +26,18 @@ struct bt_group {
     bt_ref ref;
 };
 
-static const bti_engine *const engines[] = {&bti_engine_local};
+enum { MOST_ENGINES = 8 };
+static const bti_engine *engines[MOST_ENGINES] = {&bti_engine_local};
 static const bti_engine *engine;
 static uint64_t runtime; /* counts those that this process began */
 static int default_retries;
 
 void bti_engine_join(const bti_engine *of) { engine = of; }
+void bti_engine_add(const bti_engine *of) {
+    int count = 0;
+    while (count < MOST_ENGINES && engines[count] && engines[count] != of) count++;
+    if (count < MOST_ENGINES) engines[count] = of;
+}
 bool bti_engine_is_joined(void) { return engine != NULL; }
 
 /* A call that is inside of the engine, which is closed after the last. */
@@ -75,15 +84,25 @@ static bt_status no_runtime(void) {
 
 /* --- the runtime ------------------------------------------------------------------------------------------------------- */
 
+static bt_status choose_engine(const char *asked) {
+    char known[200] = "", *flag = asked ? NULL : bti_flag_text(BTI_FLAG_task_engine);
+    const char *name = asked ? asked : flag && *flag ? flag : "local";
+    for (int i = 0; i < MOST_ENGINES && engines[i] && !engine; i++) {
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", length ? ", " : "", engines[i]->name);
+        if (!strcmp(engines[i]->name, name)) engine = engines[i];
+    }
+    bt_status status = engine ? BT_OK : bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known: %s", name, known);
+    bti_free(flag);
+    return status;
+}
+
 bt_status bt_runtime_start(const bt_runtime_options *options) {
     BTI_CALL("bt_runtime_init");
     bt_runtime_options known;
     BTI_TRY(bti_runtime_options_take(options, &known));
-    const char *name = known.engine ? known.engine : "local";
     if (engine) return bti_fail(BT_ALREADY_EXISTS, "a runtime is there already");
-    for (size_t i = 0; i < sizeof engines / sizeof *engines && !engine; i++)
-        if (!strcmp(engines[i]->name, name)) engine = engines[i];
-    if (!engine) return bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known is: local", name);
+    BTI_TRY(choose_engine(known.engine));
     runtime++; /* before: workers begin inside */
     default_retries = known.max_retries;
     bt_status status = engine->start(&known);
@@ -318,7 +337,11 @@ bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_
     BTI_CALL((options ? "bt_method_with" : "bt_method"));
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), ref_of(NULL);
-    return ref_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
+    bt_ref *ref = ref_of(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
+    bool is_dead = actor && !ref->held && ref != &no_ref && !bti_owned_is_released(&actor->ref.head) &&
+                   actor->ref.held && actor->ref.runtime == runtime && engine->is_done(actor->ref.held);
+    if (is_dead) ref->failure = engine->failure(actor->ref.held);
+    return ref;
 }
 
 static const bt_remote_entry *entry_of(const char *module, const char *name) {
@@ -356,6 +379,20 @@ bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, doub
     if (!held) return bt_error_status();
     bt_status status = engine->get(held, type, bytes, out, seconds, &done);
     return done ? cause(status) : bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
+}
+
+bt_failure bt_ref_failure(bt_ref *ref) {
+    BTI_CALL("bt_ref_failure");
+    VISIT(v);
+    if (ref && !bti_owned_is_released(&ref->head) && ref->head.error)
+        return ref->failure ? (bt_failure)ref->failure : BT_FAILURE_REFUSED;
+    void *held = held_by(ref, "reference");
+    if (!held) return BT_FAILURE_NONE;
+    return engine->is_done(held) ? engine->failure(held) : BT_FAILURE_NONE;
+}
+
+bool bt_failure_is_retryable(bt_failure failure) {
+    return failure >= BT_FAILURE_PROCESS_DIED && failure <= BT_FAILURE_NODE_DIED;
 }
 
 static int count_done(bt_ref *const *refs, int count, bool *ready) {

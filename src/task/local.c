@@ -100,6 +100,11 @@ static void *put(const bt_item_value *value) {
 
 static bool is_done(void *held) { return atomic_load(&hold_of(held)->object->state) != BTI_OBJECT_PENDING; }
 
+bt_failure bti_local_failure(void *held) {
+    const bti_object *object = hold_of(held)->object;
+    return atomic_load(&object->state) == BTI_OBJECT_FAILED ? (bt_failure)object->failure : BT_FAILURE_NONE;
+}
+
 static bt_status wait_for(void *const *held, int count, int wanted, double seconds) {
     bti_object *one, **objects = count > 1 ? bti_calloc((size_t)count, sizeof(bti_object *)) : &one;
     if (!objects) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
@@ -173,6 +178,7 @@ const bti_engine bti_engine_local = {
     .get = get,
     .wait = wait_for,
     .is_done = is_done,
+    .failure = bti_local_failure,
     .cancel = bti_local_cancel,
     .release = release,
     .actor_status = bti_local_actor_status,

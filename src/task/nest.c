@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/cgroup.h"
 #include "base/log.h"
 #include "task/chores.h"
 #include "task/deadlock.h"
@@ -44,7 +45,8 @@ static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
 static int program_pipe = -1, program_process = -1;
-static bti_arena *arena; /* as the nest got it: what stands in the state may be damaged */
+static uint64_t oom_kills; /* of the cgroup, at the last look */
+static bti_arena *arena;   /* as the nest got it: what stands in the state may be damaged */
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
@@ -185,9 +187,22 @@ static void start_all(void) {
 
 /* --- the ends of workers ---------------------------------------------------------------------------------------------- */
 
+/* The kernel has ended one of this group since the last look: this one, as it died by the kernel's signal, and nobody here sent it. */
+static bool was_out_of_memory(const child *c, int status) {
+    bti_cgroup group;
+    if (c->client->kill || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return false;
+    bti_cgroup_read(&group);
+    bool more = group.oom_kills > oom_kills;
+    oom_kills = group.oom_kills;
+    return more;
+}
+
 static void describe_end(const child *c, int status, char *text, size_t size) {
     int length;
-    if (WIFSIGNALED(status))
+    if (c->client->out_of_memory)
+        length = snprintf(text, size, "its process (%d) was ended by the system, which had no memory left (cgroup)",
+                          (int)c->pid);
+    else if (WIFSIGNALED(status))
         length = snprintf(text, size, "its process (%d) was ended by signal %d (%s)", (int)c->pid, WTERMSIG(status),
                           strsignal(WTERMSIG(status)));
     else
@@ -212,6 +227,7 @@ static void reap(void) {
         *at = c->next;
         kill(-pid, SIGKILL); /* what it forked and left */
         if (c->errors) bti_errors_finish(c->errors);
+        c->client->out_of_memory = was_out_of_memory(c, status);
         describe_end(c, status, why, sizeof why);
         if (!bti_gpus_watch(state, c->client, why, tell_gone)) tell_gone(c->client, why);
         drop_child(c);
@@ -503,6 +519,9 @@ void bti_nest_run(bti_state *shared, int pipe) {
         watch_program(pipe))
         _exit(1);
     watch_memory();
+    bti_cgroup group;
+    bti_cgroup_read(&group);
+    oom_kills = group.oom_kills;
     bti_listen_start(state, &loop);
     tell_there();
     look(); /* what was asked before it listened */

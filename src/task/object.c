@@ -181,7 +181,22 @@ static void leave_room(bti_state *state, bti_object *object) {
     BTI_SET(state->arena, object->value, NULL);
 }
 
+static bt_failure kind_of(bt_status status) {
+    switch (status) {
+    case BT_CANCELLED: return BT_FAILURE_CANCELLED;
+    case BT_DEADLINE_EXCEEDED: return BT_FAILURE_DEADLINE;
+    case BT_ABORTED: return BT_FAILURE_PROCESS_DIED;
+    case BT_RESOURCE_EXHAUSTED: return BT_FAILURE_OUT_OF_MEMORY;
+    default: return BT_FAILURE_REFUSED;
+    }
+}
+
 void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes) {
+    bti_object_fail_as(state, object, kind_of(status), status, text, wakes);
+}
+
+void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, bt_status status, const char *text,
+                        bti_wakes *wakes) {
     bt_item_value value = {.type = BT_TEXT_VALUE, .as.text = text};
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return;
     leave_room(state, object);
@@ -197,6 +212,7 @@ void bti_object_fail(bti_state *state, bti_object *object, bt_status status, con
         (void)!bti_pack(&value, 1, room);
     }
     BTI_SET(state->arena, object->status, (uint32_t)status);
+    BTI_SET(state->arena, object->failure, (uint32_t)kind);
     bti_object_settle(state, object, BTI_OBJECT_FAILED, wakes);
 }
 

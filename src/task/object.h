@@ -43,8 +43,16 @@ void bti_object_empty(bti_state *state, bti_object *object); /* of its value, wh
 
 /* It is done: who waits is woken, tasks whose last argument it was are queued. The value was written before. */
 void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as, bti_wakes *wakes);
-/* The same with a failure; nothing when it has failed already. */
+/* The same with a failure; nothing when it has failed already. The kind of what the runtime says by itself follows from the status. */
 void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes);
+void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, bt_status status, const char *text,
+                        bti_wakes *wakes);
+/* The same of a result whose call ran in a process that is gone. */
+void bti_object_fail_gone(bti_state *state, bti_object *object, const bti_task_record *task, const char *why,
+                          bti_wakes *wakes);
+static inline bt_failure bti_death_of(const bti_client *client) {
+    return client && client->out_of_memory ? BT_FAILURE_OUT_OF_MEMORY : BT_FAILURE_PROCESS_DIED;
+}
 /* Its failure as the error of this thread. Without the lock; by who holds it. */
 bt_status bti_object_failure(const bti_object *object);
 const char *bti_object_failure_text(const bti_object *object);
@@ -115,7 +123,8 @@ void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes);
 /* It runs nowhere, or has ended: gives back what it had, drops what it holds, frees it. */
 void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes);
 /* One that waits in no queue any more fails (nothing when it is done already), and ends. */
-void bti_task_refuse(bti_state *state, bti_task_record *task, bt_status status, const char *why, bti_wakes *wakes);
+void bti_task_refuse(bti_state *state, bti_task_record *task, bt_failure kind, bt_status status, const char *why,
+                     bti_wakes *wakes);
 /* Calls whose deadline has come fail; processes that run them are marked to be ended. The next deadline; 0: none. */
 uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes);
 /* A process is gone: what it held is free, what it ran fails with that text, or is queued once more. */

@@ -107,7 +107,8 @@ bool bti_queue_clean(bti_state *state, bti_queue *queue, bti_wakes *wakes) {
     bool refused = false;
     while (queue->first && (queue->first->cancelled || (queue->group && queue->group->released))) {
         bti_task_record *task = bti_queue_take(state, queue);
-        bti_task_refuse(state, task, BT_FAILED_PRECONDITION, "its group was released before it began", wakes);
+        bti_task_refuse(state, task, BT_FAILURE_REFUSED, BT_FAILED_PRECONDITION,
+                        "its group was released before it began", wakes);
         refused = true;
     }
     return refused;

@@ -175,7 +175,7 @@ static int end_actors(bti_state *state, bool tell) {
     bti_serve(state, &wakes);
     for (bti_client *c = state->clients; c; c = c->next) {
         if (!c->actor || bti_given_count(c) || c->kill || (!tell && !c->stops)) continue;
-        bti_actor_die(state, c->actor, BT_ABORTED, "the runtime has ended", &wakes);
+        bti_actor_die(state, c->actor, BT_FAILURE_PROCESS_DIED, BT_ABORTED, "the runtime has ended", &wakes);
         bti_give_end(state, c, &wakes);
         count++;
     }

@@ -67,7 +67,7 @@ static bool settle(bti_state *state, bti_client *client, bti_task_record *task, 
     if (m->status > BT_UNAUTHENTICATED) return false;
     if (task->makes_actor) {
         if (failed)
-            bti_actor_die(state, client->actor, (bt_status)m->status, text, wakes);
+            bti_actor_die(state, client->actor, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
         else if (client->actor->state == BTI_ACTOR_WAITING)
             bti_actor_made(state, client->actor, wakes);
         bti_task_unpin(state, task);
@@ -76,7 +76,10 @@ static bool settle(bti_state *state, bti_client *client, bti_task_record *task, 
     }
     if (atomic_load(&task->result->state) != BTI_OBJECT_PENDING) return true;
     if (!failed) return put_result(state, task->result, m, wakes);
-    bti_object_fail(state, task->result, task->cancelled ? BT_CANCELLED : (bt_status)m->status, text, wakes);
+    if (task->cancelled)
+        bti_object_fail(state, task->result, BT_CANCELLED, text, wakes);
+    else
+        bti_object_fail_as(state, task->result, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
     return true;
 }
 

@@ -137,6 +137,7 @@ struct bti_object {
     bti_wait *waits;
     bti_link *links;
     bti_object *newer, *older; /* by last use; what can be spilled */
+    uint32_t failure;          /* when failed: bt_failure */
 };
 
 struct bti_function_record {
@@ -296,6 +297,7 @@ struct bti_client {
     uint32_t calls;                      /* of that, one after the other */
     bool outdated;                       /* it was forked with other rights: it gets no more calls */
     uint32_t looked_at, looks;           /* the first call when the nest looked last, and how often it was the same */
+    bool out_of_memory;                  /* the kernel has ended it for want of memory */
 };
 
 /* Whether a thread of the program reads the mailboxes. */

@@ -82,7 +82,8 @@ void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     if (!task->queue && !task->actor) { /* its actor died meanwhile */
         bti_task_end(state, task, wakes);
     } else if (failed && task->queue && !task->cancelled) {
-        bti_task_refuse(state, task, (bt_status)failed->status, bti_object_failure_text(failed), wakes);
+        bti_task_refuse(state, task, (bt_failure)failed->failure, (bt_status)failed->status,
+                        bti_object_failure_text(failed), wakes);
     } else if (!task->actor || task->makes_actor) {
         bti_queue_add(state, task);
     } else if (task->actor->first == task) {
@@ -158,13 +159,22 @@ void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     bti_record_free(arena, BTI_TASKS, task);
 }
 
-void bti_task_refuse(bti_state *state, bti_task_record *task, bt_status status, const char *why, bti_wakes *wakes) {
+void bti_task_refuse(bti_state *state, bti_task_record *task, bt_failure kind, bt_status status, const char *why,
+                     bti_wakes *wakes) {
     if (task->makes_actor && task->actor) {
-        bti_actor_die(state, task->actor, status, why, wakes); /* drops the task from its actor */
+        bti_actor_die(state, task->actor, kind, status, why, wakes); /* drops the task from its actor */
     } else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING) {
-        bti_object_fail(state, task->result, status, why, wakes);
+        bti_object_fail_as(state, task->result, kind, status, why, wakes);
     }
     bti_task_end(state, task, wakes);
+}
+
+void bti_object_fail_gone(bti_state *state, bti_object *object, const bti_task_record *task, const char *why,
+                          bti_wakes *wakes) {
+    if (task->cancelled)
+        bti_object_fail(state, object, BT_CANCELLED, why, wakes);
+    else
+        bti_object_fail_as(state, object, bti_death_of(task->client), BT_ABORTED, why, wakes);
 }
 
 /* It ran in a process that is gone. */
@@ -177,8 +187,7 @@ static void task_gone(bti_state *state, bti_task_record *task, const char *why, 
         bti_queue_add(state, task);
         return;
     }
-    if (task->state != BTI_TASK_KEPT)
-        bti_object_fail(state, task->result, task->cancelled ? BT_CANCELLED : BT_ABORTED, why, wakes);
+    if (task->state != BTI_TASK_KEPT) bti_object_fail_gone(state, task->result, task, why, wakes);
     bti_task_end(state, task, wakes);
 }
 
@@ -242,7 +251,7 @@ static void pass_deadline(bti_state *state, bti_task_record *task, bti_wakes *wa
     bool runs = bti_task_runs(task) || (task->makes_actor && task->state == BTI_TASK_GIVEN);
     if (runs && (!task->actor || task->makes_actor)) BTI_SET(state->arena, task->client->kill, true);
     if (task->makes_actor && task->actor)
-        bti_actor_die(state, task->actor, BT_DEADLINE_EXCEEDED, late, wakes);
+        bti_actor_die(state, task->actor, BT_FAILURE_DEADLINE, BT_DEADLINE_EXCEEDED, late, wakes);
     else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING)
         bti_object_fail(state, task->result, BT_DEADLINE_EXCEEDED, late, wakes);
     if (task->actor && !task->makes_actor) bti_actor_feed(state, task->actor, wakes);

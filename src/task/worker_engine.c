@@ -271,6 +271,7 @@ const bti_engine bti_engine_worker = {
     .get = get,
     .wait = wait_for,
     .is_done = is_done,
+    .failure = bti_local_failure,
     .cancel = cancel,
     .release = release,
     .actor_status = bti_local_actor_status,
