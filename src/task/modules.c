@@ -1,7 +1,8 @@
 /* Functions by module and name.
  *
- * A module is known by a key: the whole path of the file that was opened, and what the file was: a line feed, a hash of its place on disk and of
- * its times, a hash of its bytes. Calls carry the key, so a worker opens the same file, or says that it has changed. */
+ * A module is known by its content, and by a key: the whole path of the file that was opened, and what the file was: a line feed, a hash of its place on disk and of
+ * its times, a hash of its bytes. Calls carry the key, so a worker opens the same file, or one that has the same bytes (bti_module_provide), or says
+ * that it has changed. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +38,14 @@ typedef struct spelling {
     char path[];
 } spelling;
 
+/* A file that has these bytes, wherever the program had it. */
+typedef struct copy {
+    struct copy *next;
+    uint64_t content;
+    char path[];
+} copy;
+
+static copy *copies;
 static bt_remote_entry *entries; /* of all modules that are loaded */
 static module *modules;
 static spelling *spellings; /* the latest first */
@@ -190,19 +199,51 @@ static bt_status load(const char *path, const module **loaded) {
     return spell(path, *loaded);
 }
 
-/* In a worker: what the program opened. */
+static const copy *copy_of(uint64_t content) {
+    const copy *c = copies;
+    while (c && c->content != content) c = c->next;
+    return c;
+}
+
+/* In a worker: what the program opened, or a copy. */
 static bt_status load_same(const char *key, const module **loaded) {
     char path[PATH_MAX];
     identity known, now;
     if ((*loaded = module_of(key)) != NULL) return BT_OK;
     bti_module_path(key, path, sizeof path);
     if (!read_identity(key, &known)) return bti_fail(BT_INVALID_ARGUMENT, "module %s is not known", path);
-    BTI_TRY(identify(path, &known, &now));
+    const copy *provided = copy_of(known.bytes);
+    const char *from = provided ? provided->path : path;
+    BTI_TRY(identify(from, provided ? NULL : &known, &now));
     if (now.bytes != known.bytes)
         return bti_fail(BT_FAILED_PRECONDITION,
-                        "module %s has changed since the program loaded it: it was overwritten or replaced meanwhile",
-                        path);
-    return open_module(path, key, loaded);
+                        "module %s has changed since the program loaded it: %s was overwritten or replaced meanwhile",
+                        path, provided ? from : "it");
+    return open_module(from, key, loaded);
+}
+
+bool bti_module_content(const char *key, uint64_t *content) {
+    identity is;
+    if (!read_identity(key, &is)) return false;
+    *content = is.bytes;
+    return true;
+}
+
+bt_status bti_module_provide(uint64_t content, const char *path) {
+    identity is;
+    char found[PATH_MAX];
+    if (!realpath(path, found)) return bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, strerror(errno));
+    BTI_TRY(identify(found, NULL, &is));
+    if (is.bytes != content) return bti_fail(BT_FAILED_PRECONDITION, "%s has other bytes than the module", path);
+    copy *c = bti_alloc(sizeof *c + strlen(found) + 1);
+    if (!c) return no_memory();
+    c->content = content;
+    strcpy(c->path, found);
+    pthread_mutex_lock(&lock);
+    c->next = copies;
+    copies = c;
+    pthread_mutex_unlock(&lock);
+    return BT_OK;
 }
 
 static bt_status find_module(const char *path, const module **loaded) {
