@@ -14,7 +14,7 @@
 
 static bt_status check_amounts(const bti_state *state, const bti_call *asked, bti_order *order) {
     const bt_task_options *o = asked->options;
-    const char *name = asked->entry->name;
+    const char *name = asked->function;
     const bti_supply *supply = &state->machine;
     if (asked->group) {
         order->group = bti_held_object(asked->group);
@@ -36,20 +36,20 @@ static bt_status check_amounts(const bti_state *state, const bti_call *asked, bt
 
 static bt_status check_options(const bti_call *asked) {
     const bt_task_options *o = asked->options;
-    const bt_remote_entry *entry = asked->entry;
     const bti_function_record *f = NULL;
     if (!(o->deadline_seconds >= 0))
         return bti_fail(BT_INVALID_ARGUMENT, "%s: deadline_seconds is %g: the time is over before it begins",
-                        entry->name, o->deadline_seconds);
+                        asked->function, o->deadline_seconds);
     if (o->max_retries < 0 || o->max_restarts < 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; -1 is without limit", entry->name,
-                        o->max_retries, o->max_restarts);
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; -1 is without limit",
+                        asked->function, o->max_retries, o->max_restarts);
     if (o->max_calls < 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_calls is %d; it cannot be below 0", entry->name, o->max_calls);
-    if (strlen(entry->name) >= sizeof f->name || strlen(entry->module) >= sizeof f->module)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_calls is %d; it cannot be below 0", asked->function,
+                        o->max_calls);
+    if (strlen(asked->function) >= sizeof f->name || strlen(asked->module) >= sizeof f->module)
         return bti_fail(BT_INVALID_ARGUMENT,
                         "%s of module %.*s: names of functions have at most %zu bytes, whole paths of modules %zu",
-                        entry->name, (int)strcspn(entry->module, "\n"), entry->module, sizeof f->name - 1,
+                        asked->function, (int)strcspn(asked->module, "\n"), asked->module, sizeof f->name - 1,
                         sizeof f->module - 1 - BTI_KEY_END);
     if (asked->kind == BTI_CALL_ACTOR && o->name && strlen(o->name) > 63)
         return bti_fail(BT_INVALID_ARGUMENT, "an actor's name has at most 63 bytes");
@@ -74,8 +74,8 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
         BTI_TRY(check_amounts(state, asked, order));
     order->hides_gpus = asked->kind != BTI_CALL_METHOD && !order->amounts.of[1] && bti_is_set(o->num_gpus);
     order->frees_cpus = asked->kind == BTI_CALL_ACTOR && !bti_is_set(o->num_cpus);
-    snprintf(order->function, sizeof order->function, "%s", asked->entry->name);
-    snprintf(order->module, sizeof order->module, "%s", asked->entry->module);
+    snprintf(order->function, sizeof order->function, "%s", asked->function);
+    snprintf(order->module, sizeof order->module, "%s", asked->module);
     if (asked->kind == BTI_CALL_ACTOR && o->name) snprintf(order->actor_name, sizeof order->actor_name, "%s", o->name);
     order->bytes = bti_pack_bytes(asked->arguments, asked->count);
     if (order->bytes <= most) return bti_pack(asked->arguments, asked->count, small);

@@ -17,7 +17,7 @@ typedef enum bti_cancel_how {
 
 typedef struct bti_call {
     bti_call_kind kind;
-    const bt_remote_entry *entry;
+    const char *module, *function;  /* its key (modules.c), "" for the program; its name there */
     const bt_task_options *options; /* merged with the declared ones (options.h) */
     const bt_item_value *arguments; /* none of them is poisoned */
     int count;

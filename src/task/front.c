@@ -273,7 +273,7 @@ static void *find_quietly(const char *name) {
 static void *get_or_submit(const bti_call *c) {
     const char *name = c->options->name;
     if (!name)
-        return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: .get_if_exists is set and .name is not", c->entry->name), NULL;
+        return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: .get_if_exists is set and .name is not", c->function), NULL;
     for (;;) {
         void *held = find_quietly(name);
         if (held) return held;
@@ -303,7 +303,12 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
     bt_task_options o;
     int retries = kind == BTI_CALL_TASK ? default_retries : 0;
     if (bti_task_options_merge(names[kind], entry, options, retries, &o) != BT_OK) return NULL;
-    bti_call c = {.kind = kind, .entry = entry, .options = &o, .arguments = arguments, .count = count};
+    bti_call c = {.kind = kind,
+                  .module = entry->module,
+                  .function = entry->name,
+                  .options = &o,
+                  .arguments = arguments,
+                  .count = count};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
     if (o.group && !(c.group = held_by(o.group, "group"))) return NULL;
     if (check_arguments(entry->name, arguments, count) != BT_OK) return NULL;
