@@ -53,8 +53,8 @@ typedef struct bti_engine {
     void *(*hold)(uint64_t id);
     bt_array *(*array_in)(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
                           bt_shape shape);
-    char *(*text)(bool json);
-    bt_status (*timeline)(const char *path);
+    /* "json" (docs/tasks-views.md) or "timeline" (a Chrome trace); the caller's to bti_free. NULL with the cause in the error record. */
+    char *(*view)(const char *what);
     /* OK, or why no call can be made any more: then no other entry but stop and close is called. `thorough`: it may take some time. */
     bt_status (*fault)(bool thorough);
     bool detaches; /* actors may outlive the program (.detached) */

@@ -12,6 +12,8 @@
 #include "task/engine.h"
 #include "task/options.h"
 #include "task/process.h"
+#include "task/timeline.h"
+#include "task/view.h"
 
 struct bt_ref {
     bti_owned head;
@@ -506,12 +508,16 @@ bt_status bt_group_wait(bt_group *group, double seconds) {
 
 char *bt_runtime_text(bool json) {
     VISIT(v);
-    return v.inside ? engine->text(json) : ((void)no_runtime(), NULL);
+    if (!v.inside) return (void)no_runtime(), NULL;
+    char *text = engine->view("json");
+    return json || !text ? text : bti_view_tables_of(text);
 }
 
 bt_status bt_runtime_timeline(const char *path) {
     BTI_CALL("bt_runtime_timeline");
     VISIT(v);
     if (!v.inside) return no_runtime();
-    return path ? engine->timeline(path) : bti_fail(BT_INVALID_ARGUMENT, "the path is NULL");
+    if (!path) return bti_fail(BT_INVALID_ARGUMENT, "the path is NULL");
+    char *text = engine->view("timeline");
+    return text ? bti_timeline_write(path, text) : bt_error_status();
 }

@@ -190,7 +190,6 @@ const bti_engine bti_engine_local = {
     .id = bti_local_id,
     .hold = hold_id,
     .array_in = bti_array_in,
-    .text = bti_local_text,
-    .timeline = bti_local_timeline,
+    .view = bti_local_view,
     .fault = bti_state_fault,
 };

@@ -24,9 +24,8 @@ bt_status bti_local_actor_status(void *held);
 void *bti_local_actor_find(const char *name);
 bt_status bti_local_actor_kill(void *held);
 
-/* --- view.c, timeline.c --- */
-char *bti_local_text(bool json);
-bt_status bti_local_timeline(const char *path);
+/* --- view.c --- */
+char *bti_local_view(const char *what);
 
 /* --- group.c --- */
 void *bti_local_group(const bt_task_options *bundles, int count);

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "base/writes.h"
 #include "task/listen.h"
 #include "task/process.h"
+#include "task/timeline.h"
 #include "task/view.h"
 
 enum { LISTENS = 0x10000, MOST_BYTES = 1 << 28 };
@@ -84,7 +84,8 @@ static bool find_all(pid_list *pids) {
 /* --- all of them ------------------------------------------------------------------------------------------------------- */
 
 static void add_one(bti_str *all, int32_t program, bool json, bool first) {
-    char *text = bti_peer_text(program, json ? "json" : "text");
+    char *text = bti_peer_text(program, "json");
+    if (text && !json) text = bti_view_tables_of(text);
     if (!text && !json)
         bti_str_addf(all, "%sprocess %" PRId32 " does not answer\n", first ? "" : "\n", program);
     else if (!text)
@@ -143,12 +144,7 @@ bt_status bt_runtimes_timeline(int64_t pid, const char *path) {
     BTI_CALL("bt_runtimes_timeline");
     int32_t program = 0;
     BTI_TRY(choose(pid, &program));
-    BTI_WRITES;
     char *text = bti_peer_text(program, "timeline");
     if (!text) return bti_fail(BT_DEADLINE_EXCEEDED, "process %" PRId32 " does not answer", program);
-    FILE *file = fopen(path, "we");
-    bool failed = !file || fputs(text, file) < 0;
-    failed = (file && fclose(file)) || failed;
-    bti_free(text);
-    return failed ? bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno)) : BT_OK;
+    return bti_timeline_write(path, text);
 }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What the runtime of a program answers within the time for it ("json", "text", "timeline"); NULL. Yours to bti_free. */
+/* What the runtime of a program answers within the time for it ("json", "timeline"); NULL. Yours to bti_free. */
 char *bti_peer_text(int32_t program, const char *what);
 
 #endif

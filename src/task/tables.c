@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
+#include "base/error.h"
 #include "base/str.h"
 #include "task/view.h"
 
@@ -261,4 +263,13 @@ char *bti_view_tables(const json_t *runtime) {
     for (size_t i = 0; done && i < sizeof parts / sizeof *parts; i++) done = parts[i](&out, runtime);
     if (!done) bti_str_free(&out);
     return bti_str_take(&out);
+}
+
+char *bti_view_tables_of(char *json) {
+    json_t *value = json_loads(json, 0, NULL);
+    char *text = value ? bti_view_tables(value) : NULL;
+    json_decref(value);
+    bti_free(json);
+    if (!text) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return text;
 }

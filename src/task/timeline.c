@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/chrome.h"
 #include "base/vec.h"
 #include "base/writes.h"
@@ -180,14 +181,13 @@ bool bti_timeline_print(bti_state *state, FILE *file) {
     return done;
 }
 
-bt_status bti_local_timeline(const char *path) {
-    bti_serve_now(bti_process_now.state);
+bt_status bti_timeline_write(const char *path, char *text) {
     BTI_WRITES;
     FILE *file = fopen(path, "we");
-    if (!file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
-    bool done = bti_timeline_print(bti_process_now.state, file), failed = fflush(file) || ferror(file);
+    bool opened = file != NULL, failed = !file || fputs(text, file) < 0 || fflush(file) || ferror(file);
     int cause = errno;
-    failed = fclose(file) || failed;
-    if (!done) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    return failed ? bti_fail(BT_UNKNOWN, "%s cannot be written: %s", path, strerror(cause)) : BT_OK;
+    failed = (file && fclose(file)) || failed;
+    bti_free(text);
+    return failed ? bti_fail(opened ? BT_UNKNOWN : BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(cause))
+                  : BT_OK;
 }

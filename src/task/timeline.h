@@ -30,5 +30,7 @@ void bti_timeline_note(bti_state *state, const bti_task_record *task);
 /* As a Chrome trace: process 1 has a lane per worker, process 2 shows each task from its submission to its beginning and counts
  * those that wait and run. False when memory is short. */
 bool bti_timeline_print(bti_state *state, FILE *file);
+/* Its text, which is freed, into a file. NOT_FOUND, UNKNOWN: it cannot be written. */
+bt_status bti_timeline_write(const char *path, char *text);
 
 #endif

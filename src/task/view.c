@@ -284,20 +284,19 @@ static char *json_text(const json_t *value) {
 }
 
 char *bti_view_text(bti_state *state, const char *what) {
-    bool json = !strcmp(what, "json");
     if (!strcmp(what, "timeline")) return timeline_text(state);
     bti_view view;
-    if ((!json && strcmp(what, "text")) || !bti_view_take(state, &view)) return NULL;
+    if (strcmp(what, "json") || !bti_view_take(state, &view)) return NULL;
     json_t *value = bti_view_json(&view);
-    char *text = json ? json_text(value) : value ? bti_view_tables(value) : NULL;
+    char *text = json_text(value);
     json_decref(value);
     bti_view_free(&view);
     return text;
 }
 
-char *bti_local_text(bool json) {
+char *bti_local_view(const char *what) {
     bti_serve_now(bti_process_now.state);
-    char *text = bti_view_text(bti_process_now.state, json ? "json" : "text");
+    char *text = bti_view_text(bti_process_now.state, what);
     if (!text) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     return text;
 }

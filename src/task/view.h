@@ -105,9 +105,10 @@ const char *bti_view_why_program(const bti_view *view, char *text, size_t size);
 
 /* NULL when memory is short. */
 json_t *bti_view_json(const bti_view *view);
-/* The same as tables; yours to bti_free; NULL when memory is short. */
+/* The same as tables; yours to bti_free; NULL when memory is short. And of the JSON's text, which is freed; NULL with the cause in the error record. */
 char *bti_view_tables(const json_t *runtime);
-/* Both; `what` is "json", "text" or "timeline". Yours to bti_free; NULL when memory is short or there is no such view. */
+char *bti_view_tables_of(char *json);
+/* `what` is "json" or "timeline". Yours to bti_free; NULL when memory is short or there is no such view. */
 char *bti_view_text(bti_state *state, const char *what);
 
 /* "0,2": the numbers of GPUs that a mask stands for. */

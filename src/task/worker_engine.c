@@ -257,9 +257,12 @@ static bt_status stop(void) {
 
 static void close_none(void) {}
 
-static char *text(bool json) { return bti_peer_text(state_now()->program->pid, json ? "json" : "text"); }
-
-static bt_status timeline(const char *path) { return bt_runtimes_timeline(state_now()->program->pid, path); }
+static char *view(const char *what) {
+    int32_t program = state_now()->program->pid;
+    char *text = bti_peer_text(program, what);
+    if (!text) (void)bti_fail(BT_DEADLINE_EXCEEDED, "process %d does not answer", (int)program);
+    return text;
+}
 
 const bti_engine bti_engine_worker = {
     .name = "worker",
@@ -283,6 +286,5 @@ const bti_engine bti_engine_worker = {
     .id = bti_local_id,
     .hold = hold,
     .array_in = bti_array_in,
-    .text = text,
-    .timeline = timeline,
+    .view = view,
 };
