@@ -77,9 +77,9 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
     snprintf(order->function, sizeof order->function, "%s", asked->function);
     snprintf(order->module, sizeof order->module, "%s", asked->module);
     if (asked->kind == BTI_CALL_ACTOR && o->name) snprintf(order->actor_name, sizeof order->actor_name, "%s", o->name);
-    order->bytes = bti_pack_bytes(asked->arguments, asked->count);
-    if (order->bytes <= most) return bti_pack(asked->arguments, asked->count, small);
-    order->pack = bti_pack_object(asked->arguments, asked->count, order->bytes);
+    order->bytes = bti_values_bytes(&asked->arguments);
+    if (order->bytes <= most) return bti_values_pack(&asked->arguments, small);
+    order->pack = bti_pack_object(&asked->arguments, order->bytes);
     return order->pack ? BT_OK : bt_error_status();
 }
 

@@ -15,12 +15,20 @@ typedef enum bti_cancel_how {
     BTI_CANCEL_MADE = 2   /* also the calls that it made, and so on */
 } bti_cancel_how;
 
+/* Values on their way into an engine: items of the public functions, none of them poisoned; or bytes that were packed already (value.h), by an
+ * engine that stands on this one: references and actors in them are ids of this engine. */
+typedef struct bti_values {
+    const bt_item_value *items;
+    int count;
+    const char *packed; /* NULL: items */
+    uint64_t bytes;
+} bti_values;
+
 typedef struct bti_call {
     bti_call_kind kind;
     const char *module, *function;  /* its key (modules.c), "" for the program; its name there */
     const bt_task_options *options; /* merged with the declared ones (options.h) */
-    const bt_item_value *arguments; /* none of them is poisoned */
-    int count;
+    bti_values arguments;
     void *actor; /* of a method */
     void *group; /* or NULL */
 } bti_call;
@@ -32,7 +40,7 @@ typedef struct bti_engine {
     bt_status (*stop)(void);               /* all processes end, and all waits; calls may still be on their way out */
     void (*close)(void);                   /* after the last of them: forgets all */
     void *(*submit)(const bti_call *call); /* its result, or its actor */
-    void *(*put)(const bt_item_value *value);
+    void *(*put)(const bti_values *value); /* of one */
     /* Waits; done within the time: *done, and the value (BT_NOTHING: none is wanted) or its failure. */
     bt_status (*get)(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done);
     /* Until `wanted` of them are done, or the time is over. */

@@ -239,7 +239,7 @@ bt_ref *bti_put(const bt_item_value *value) {
     BTI_CALL("bt_put");
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), ref_of(NULL);
-    return ref_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(value) : NULL);
+    return ref_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(&(bti_values){value, 1, NULL, 0}) : NULL);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
@@ -309,8 +309,7 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
                   .module = entry->module,
                   .function = entry->name,
                   .options = &o,
-                  .arguments = arguments,
-                  .count = count};
+                  .arguments = {arguments, count, NULL, 0}};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
     if (o.group && !(c.group = held_by(o.group, "group"))) return NULL;
     if (check_arguments(entry->name, arguments, count) != BT_OK) return NULL;

@@ -39,13 +39,13 @@ static bti_hold *new_object(bti_state *state) {
     return hold;
 }
 
-bti_hold *bti_pack_object(const bt_item_value *values, int count, uint64_t bytes) {
+bti_hold *bti_pack_object(const bti_values *values, uint64_t bytes) {
     bti_state *state = bti_process_now.state;
     char *room;
-    if (bti_process_now.me->mail) return bti_worker_pack(values, count, bytes);
+    if (bti_process_now.me->mail) return bti_worker_pack(values, bytes);
     bti_hold *hold = new_object(state);
     if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
-    if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_pack(values, count, room) == BT_OK)
+    if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_values_pack(values, room) == BT_OK)
         return hold;
     release(hold);
     return NULL;
@@ -84,11 +84,10 @@ static void *hold_id(uint64_t id) {
     return hold;
 }
 
-static void *put(const bt_item_value *value) {
+static void *put(const bti_values *value) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    uint64_t bytes = bti_pack_bytes(value, 1);
-    bti_hold *hold = bti_pack_object(value, 1, bytes);
+    bti_hold *hold = bti_pack_object(value, bti_values_bytes(value));
     if (!hold) return NULL;
     bti_arena_lock(state->arena);
     bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);

@@ -7,7 +7,7 @@
 
 /* --- local.c --- */
 /* The list as the value of a new object, pending, that this process holds; NULL with the cause in the error record. */
-bti_hold *bti_pack_object(const bt_item_value *values, int count, uint64_t bytes);
+bti_hold *bti_pack_object(const bti_values *values, uint64_t bytes);
 uint64_t bti_local_id(const void *held);
 bt_failure bti_local_failure(void *held);
 double bti_local_resource(const char *name, bool only_free);

@@ -95,7 +95,7 @@ static bool is_whole(const uint64_t *words, size_t count) {
 static bti_hold *put(const void *data, size_t bytes) {
     bt_item_value value = bti_of_bytes((bt_bytes){data, bytes});
     bti_wakes wakes = {0};
-    bti_hold *hold = bti_pack_object(&value, 1, bti_pack_bytes(&value, 1));
+    bti_hold *hold = bti_pack_object(&(bti_values){&value, 1, NULL, 0}, bti_pack_bytes(&value, 1));
     if (!hold) return NULL;
     bti_arena_lock(arena);
     bti_object_settle(shared, hold->object, BTI_OBJECT_READY, &wakes);

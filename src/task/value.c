@@ -78,6 +78,16 @@ bt_status bti_pack(const bt_item_value *values, int count, char *packed) {
     return BT_OK;
 }
 
+uint64_t bti_values_bytes(const bti_values *values) {
+    return values->packed ? values->bytes : bti_pack_bytes(values->items, values->count);
+}
+
+bt_status bti_values_pack(const bti_values *values, char *packed) {
+    if (!values->packed) return bti_pack(values->items, values->count, packed);
+    bti_copy_bytes(packed, values->packed, values->bytes);
+    return BT_OK;
+}
+
 int bti_packed_count(const char *packed) { return (int)*(const int64_t *)(const void *)packed; }
 
 static bool has_bytes(uint8_t type) { return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE; }

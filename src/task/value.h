@@ -41,6 +41,10 @@ typedef struct bti_value_place {
 uint64_t bti_pack_bytes(const bt_item_value *values, int count);
 /* Computes arrays and waits for them. */
 bt_status bti_pack(const bt_item_value *values, int count, char *packed);
+/* The same of values on their way into an engine (engine.h). */
+struct bti_values;
+uint64_t bti_values_bytes(const struct bti_values *values);
+bt_status bti_values_pack(const struct bti_values *values, char *packed);
 /* Of a list that another process wrote: it lies within its bytes, and each value within it. */
 bool bti_packed_is_whole(const char *packed, uint64_t bytes);
 int bti_packed_count(const char *packed);

@@ -111,7 +111,7 @@ static void *hold(uint64_t id) { return hold_id(id, false); }
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
-static bt_status fill(bti_hold *hold, const bt_item_value *values, int count, uint64_t bytes) {
+static bt_status fill(bti_hold *hold, const bti_values *values, uint64_t bytes) {
     char small[BTI_RUN_SMALL], *room = small;
     bti_message m = {.kind = BTI_SAYS_PUT, .hold = hold, .length = bytes};
     bool along = bti_worker_goes_along(state_now(), bytes);
@@ -120,20 +120,20 @@ static bt_status fill(bti_hold *hold, const bt_item_value *values, int count, ui
         BTI_TRY(room_for(&asks, bytes, &room));
         m = (bti_message){.kind = BTI_SAYS_MADE, .hold = hold};
     }
-    bt_status status = bti_pack(values, count, room);
+    bt_status status = bti_values_pack(values, room);
     if (!along) bti_worker_seal(room, bytes);
     if (status == BT_OK) say(&m, small);
     return status;
 }
 
-bti_hold *bti_worker_pack(const bt_item_value *values, int count, uint64_t bytes) {
+bti_hold *bti_worker_pack(const bti_values *values, uint64_t bytes) {
     bti_hold *hold = from_stock();
-    if (!hold || fill(hold, values, count, bytes) == BT_OK) return hold;
+    if (!hold || fill(hold, values, bytes) == BT_OK) return hold;
     release(hold);
     return NULL;
 }
 
-static void *put(const bt_item_value *value) { return bti_worker_pack(value, 1, bti_pack_bytes(value, 1)); }
+static void *put(const bti_values *value) { return bti_worker_pack(value, bti_values_bytes(value)); }
 
 static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, void *out) {
     bti_object *object = hold->object;

@@ -22,7 +22,7 @@ bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room);
 /* A room was filled: it is read-only again. */
 void bti_worker_seal(char *room, uint64_t bytes);
 /* The list as a value in the store; NULL with the cause in the error record. */
-bti_hold *bti_worker_pack(const bt_item_value *values, int count, uint64_t bytes);
+bti_hold *bti_worker_pack(const bti_values *values, uint64_t bytes);
 /* A hold of an object that is an argument, or that a value refers to; with `pinned`, its value stays in memory. NULL with the cause. */
 bti_hold *bti_worker_hold(const bti_object *object, bool pinned);
 void bti_worker_release(bti_hold *hold);
