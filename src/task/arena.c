@@ -147,6 +147,14 @@ bt_status bti_arena_error(const bti_arena *arena) {
                     known ? causes[fault] : causes[BTI_FAULT_HEAD]);
 }
 
+pid_t bti_arena_owner(const bti_arena *arena) {
+#ifdef __GLIBC__
+    return *(volatile const int *)&arena->lock.__data.__lock & FUTEX_TID_MASK;
+#else
+    return (void)arena, 0;
+#endif
+}
+
 #ifdef __SANITIZE_THREAD__
 /* ThreadSanitizer does not know that a lock with a limit may have had a dead owner. */
 static int wait_for_lock(bti_arena *arena) { return pthread_mutex_lock(&arena->lock); }
@@ -154,12 +162,8 @@ static int wait_for_lock(bti_arena *arena) { return pthread_mutex_lock(&arena->l
 /* A lock that was overwritten may look as if a thread had it. The kernel ends the lock of a thread that is gone: if that does not happen,
  * no such thread had it. */
 static bool owner_is_missing(const bti_arena *arena) {
-#ifdef __GLIBC__
-    pid_t owner = *(volatile const int *)&arena->lock.__data.__lock & FUTEX_TID_MASK;
+    pid_t owner = bti_arena_owner(arena);
     return owner && kill(owner, 0) < 0 && errno == ESRCH;
-#else
-    return (void)arena, false;
-#endif
 }
 
 static int wait_for_lock(bti_arena *arena) {

@@ -85,6 +85,8 @@ void bti_arena_unlock(bti_arena *arena);
 static inline bool bti_arena_is_broken(const bti_arena *arena) { return atomic_load(&arena->fault) != BTI_FAULT_NONE; }
 /* The head as it can be seen without the lock, and what stands in the other records (bti_arena_watch). */
 bool bti_arena_check(bti_arena *arena);
+/* The thread that has the lock, which may have given it back by now; 0: none, or it is not known. */
+pid_t bti_arena_owner(const bti_arena *arena);
 void bti_arena_break(bti_arena *arena, bti_arena_fault fault);
 /* INTERNAL with the cause, for callers; OK: it is not broken. */
 bt_status bti_arena_error(const bti_arena *arena);

@@ -128,6 +128,8 @@ bool bti_chores_fail(bti_state *state, const char *text, bti_wakes *wakes) {
 
 /* --- the mover ---------------------------------------------------------------------------------------------------------------- */
 
+bool bti_mover_works(const bti_state *state) { return state->mover && (state->chores || state->mover->holds); }
+
 void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes) {
     BTI_SET(state->arena, state->mover, NULL);
     while (mover->holds) bti_hold_free(state, mover->holds, wakes);

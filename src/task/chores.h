@@ -15,6 +15,8 @@ bool bti_chores_wait(const bti_state *state, const bti_client *client);
 /* With the lock: the first that waits for room fails; false: there is none. */
 bool bti_chores_fail(bti_state *state, const char *text, bti_wakes *wakes);
 
+/* With the lock: there is a mover, and something for it to do. */
+bool bti_mover_works(const bti_state *state);
 /* With the lock. */
 void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes);
 _Noreturn void bti_mover_run(bti_state *state, bti_client *me);

@@ -48,27 +48,12 @@ bt_status bti_processes_limit(bti_state *state, int max_processes) {
     return BT_OK;
 }
 
-/* The first of them has its resources, and in an actor's worker it is the making: the methods after it go back to the actor's line. */
-static void take_back_given(bti_state *state, bti_client *worker) {
-    bti_arena *arena = state->arena;
-    bti_task_record *first = worker->task;
-    if (worker->actor) bti_given_to_line(state, worker, first);
-    (void)bti_given_revoke(state, worker);
-    bti_task_unpin(state, first);
-    bti_give_back(state, first);
-    BTI_SET(arena, first->client, NULL);
-    if (worker->actor) BTI_SET(arena, worker->actor->client, NULL);
-    BTI_SET(arena, worker->task, NULL);
-    BTI_SET(arena, worker->actor, NULL);
-    bti_queue_add(state, first);
-}
-
 void bti_worker_not_started(bti_state *state, bti_client *worker, int error, uint64_t now_ns, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     if (!state->fork_failing_ns) BTI_SET(arena, state->fork_failing_ns, now_ns);
     BTI_SET(arena, state->fork_again_ns, now_ns + FORK_AGAIN_NS);
     BTI_SET(arena, state->fork_errno, error);
-    if (worker->task && (!worker->actor || worker->actor->state != BTI_ACTOR_DEAD)) take_back_given(state, worker);
+    if (worker->task && (!worker->actor || worker->actor->state != BTI_ACTOR_DEAD)) bti_given_take_all(state, worker);
     bti_client_gone(state, worker, "no worker process could be started", wakes);
 }
 

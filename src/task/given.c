@@ -75,16 +75,23 @@ void bti_given_shift(bti_state *state, bti_client *worker) {
     if (next->queue) bti_supply_take(state, bti_supply_of(state, next->queue), &next->queue->amounts, 0, false);
 }
 
-static bool take_back(bti_state *state, bti_client *worker, uint32_t number) {
-    unsigned given = tag_of(number, BTI_GIVEN);
+void bti_given_take_out(bti_state *state, bti_client *worker, uint32_t number) {
     bti_task_record *task = worker->given[number % BTI_AHEAD];
-    if (!task) return false;
-    if (!atomic_compare_exchange_strong(&worker->mail->tag[number % BTI_AHEAD], &given, tag_of(number, BTI_REVOKED)))
-        return false;
     BTI_SET(state->arena, worker->given[number % BTI_AHEAD], NULL);
-    count_ahead(state, task, -1u);
     BTI_SET(state->arena, task->client, NULL);
     bti_task_unpin(state, task);
+    if (number == worker->given_first)
+        bti_give_back(state, task);
+    else
+        count_ahead(state, task, -1u);
+}
+
+static bool take_back(bti_state *state, bti_client *worker, uint32_t number) {
+    unsigned given = tag_of(number, BTI_GIVEN);
+    if (!worker->given[number % BTI_AHEAD]) return false;
+    if (!atomic_compare_exchange_strong(&worker->mail->tag[number % BTI_AHEAD], &given, tag_of(number, BTI_REVOKED)))
+        return false;
+    bti_given_take_out(state, worker, number);
     return true;
 }
 
@@ -106,13 +113,10 @@ void bti_given_revoke_all(bti_state *state) {
 }
 
 void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running) {
-    bti_arena *arena = state->arena;
     for (uint32_t n = worker->given_end; n != worker->given_first; n--) {
         bti_task_record *task = worker->given[(n - 1) % BTI_AHEAD];
         if (!task || task == running) continue;
-        BTI_SET(arena, worker->given[(n - 1) % BTI_AHEAD], NULL);
-        bti_task_unpin(state, task);
-        BTI_SET(arena, task->client, NULL);
+        bti_given_take_out(state, worker, n - 1);
         bti_actor_line_first(state, task);
     }
 }
@@ -121,24 +125,42 @@ void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_reco
 
 enum { LOOKS = 3, LOOKS_TO_BEGIN = 6 }; /* of the nest, in which it is still the same call */
 
-/* Its first call was not begun: nothing is lost when the process ends. */
-static bool give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
-    bti_task_record *task = worker->task;
+/* Its first call is claimed from now on, by nobody; false: the worker has begun it. */
+static bool claim_first(const bti_client *worker) {
     unsigned given = tag_of(worker->given_first, BTI_GIVEN);
     atomic_uint *tag = &worker->mail->tag[worker->given_first % BTI_AHEAD];
-    if (!atomic_compare_exchange_strong(tag, &given, tag_of(worker->given_first, BTI_REVOKED)) &&
-        given == tag_of(worker->given_first, BTI_TAKEN))
-        return false;
+    return atomic_compare_exchange_strong(tag, &given, tag_of(worker->given_first, BTI_REVOKED)) ||
+           given != tag_of(worker->given_first, BTI_TAKEN);
+}
+
+void bti_given_take_all(bti_state *state, bti_client *worker) {
+    bti_arena *arena = state->arena;
+    bti_task_record *first = worker->task;
+    if (worker->actor) bti_given_to_line(state, worker, first);
     (void)bti_given_revoke(state, worker);
-    bti_task_unpin(state, task);
-    bti_give_back(state, task);
-    BTI_SET(state->arena, task->client, NULL);
-    BTI_SET(state->arena, worker->given[worker->given_first % BTI_AHEAD], NULL);
-    BTI_SET(state->arena, worker->task, NULL);
+    bti_given_take_out(state, worker, worker->given_first);
+    if (worker->actor) BTI_SET(arena, worker->actor->client, NULL);
+    BTI_SET(arena, worker->actor, NULL);
+    BTI_SET(arena, worker->task, NULL);
+    bti_queue_add(state, first);
+}
+
+bool bti_given_stalls(const bti_client *worker) {
+    const bti_task_record *task = worker->task;
+    if (!task || worker->kill || worker->looks < LOOKS_TO_BEGIN) return false;
+    if (task->state == BTI_TASK_KEPT) return !worker->actor && worker->stops;
+    return !bti_given_is_taken(worker, worker->given_first) && (!worker->actor || task->makes_actor);
+}
+
+/* One that has run a call with GPUs has them until its process is gone; what it was given since is queued again then. */
+void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
+    bool has_gpus = worker->ends_after && worker->given_first;
+    if (!has_gpus && worker->task->state != BTI_TASK_KEPT) {
+        if (!claim_first(worker)) return;
+        bti_given_take_all(state, worker);
+    }
     BTI_SET(state->arena, worker->kill, true);
     wakes->nest = true;
-    bti_queue_add_back(state, task);
-    return true;
 }
 
 void bti_given_look(bti_state *state, bti_wakes *wakes) {
@@ -149,8 +171,10 @@ void bti_given_look(bti_state *state, bti_wakes *wakes) {
         c->looks = same ? c->looks + 1 : 0;
         if (c->looks < LOOKS || c->actor || c->ends_after || c->kill) continue;
         if (bti_given_count(c) > 1) any = bti_given_revoke(state, c) || any;
-        bool began = !c->given_first || bti_given_is_taken(c, c->given_first);
-        if (!began && c->looks >= LOOKS_TO_BEGIN) any = give_up(state, c, wakes) || any;
+        if (!c->given_first || !bti_given_stalls(c))
+            continue; /* the first one may take as long as a process needs to start */
+        bti_given_give_up(state, c, wakes);
+        any = true;
     }
     if (any) bti_dispatch(state, wakes);
 }

@@ -25,8 +25,17 @@ void bti_given_revoke_all(bti_state *state);
 /* Of an actor whose process is gone: those but `running` (NULL: all) stand in its line again, before all others. */
 void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running);
 
-/* The nest, at regular times: calls that stand behind one that does not end are queued again; so are those of a worker that does not begin, which is
- * stopped or has damaged its mailbox, and is ended. */
+/* Removes a call from the worker's list. The first one gives back its resources. */
+void bti_given_take_out(bti_state *state, bti_client *worker, uint32_t number);
+/* The calls of a worker that has begun none of them, and will not, are queued again. */
+void bti_given_take_all(bti_state *state, bti_client *worker);
+/* As far as the nest has looked, the worker does not begin what it was given, or has run its last call and does not exit. */
+bool bti_given_stalls(const bti_client *worker);
+/* Such a worker is ended, and its calls are queued again unless it has begun them meanwhile. */
+void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes);
+
+/* The nest, at regular times: calls that stand behind one that does not end are queued again. A worker that has run calls and does not begin the next
+ * is stopped or has damaged its mailbox: it is given up. */
 void bti_given_look(bti_state *state, bti_wakes *wakes);
 
 #endif

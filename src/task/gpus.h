@@ -42,6 +42,8 @@ bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_g
 /* A child of the nest has ended; false: it was none of those processes. */
 bool bti_gpus_watched(pid_t pid);
 bool bti_gpus_are_watched(void);
+/* At regular times: ends those that take too long, because they are stopped. */
+void bti_gpus_watch_look(void);
 void bti_gpus_watch_end(void);
 
 #endif

@@ -197,6 +197,7 @@ void bti_nest_wait(void) {
         pause_ns(pause);
         if (bti_now_ns() - began < LONG_NS) continue;
         kill(nest_pid, SIGCONT);
+        if (keeper_pid) kill(keeper_pid, SIGCONT);
         if (bti_state_fault(true) != BT_OK) kill(nest_pid, SIGKILL);
     }
 }

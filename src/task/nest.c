@@ -31,6 +31,7 @@
 #include "task/process.h"
 #include "task/server.h"
 #include "task/stat.h"
+#include "task/stopped.h"
 
 typedef struct child {
     bti_client *client;
@@ -45,6 +46,7 @@ static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
 static int program_pipe = -1, program_process = -1;
+static pid_t keeper;       /* 0: there is none */
 static uint64_t oom_kills; /* of the cgroup, at the last look */
 static bti_arena *arena;   /* as the nest got it: what stands in the state may be damaged */
 
@@ -266,6 +268,7 @@ static _Noreturn void end(void) {
         if (!c->beyond) waitpid(c->pid, NULL, 0); /* the kernel kills the others when this process ends */
     end_strays();
     bti_errors_end();
+    if (keeper) kill(keeper, SIGCONT); /* it may be stopped, and the program waits for its end */
     pthread_mutex_unlock(&state->nest_lives);
     bti_arena_close(arena); /* valgrind would look for pointers in all of it */
     _exit(0);
@@ -299,26 +302,14 @@ static void look_for_deadlocks(uv_timer_t *handle) {
         idle_looks = 0, uv_timer_stop(handle);
 }
 
-/* A program that is stopped reads no mailboxes: workers ring the nest until it goes on. */
-static void look_whether_program_reads(void) {
-    unsigned now = atomic_load(state->listening);
-    if (now == BTI_NOBODY_LISTENS) return;
-    bool halted = bti_halt_of(state->program->pid) != BTI_NOT_HALTED;
-    if (halted && now == BTI_PROGRAM_LISTENS) {
-        atomic_compare_exchange_strong(state->listening, &now, BTI_PROGRAM_HALTED);
-    } else if (!halted && now == BTI_PROGRAM_HALTED) {
-        atomic_fetch_add(&state->bells->program, 1);
-        bti_wake_now(&state->bells->program);
-    }
-}
-
 static void on_regular(uv_timer_t *handle) {
     bti_wakes wakes = {0};
-    look_whether_program_reads();
+    bti_stopped_look(state);
+    bti_gpus_watch_look();
     bti_arena_lock(state->arena);
     bti_serve_all(state, &wakes);
     bti_given_look(state, &wakes);
-    state->nest_looks = state->worker_count > 0 || state->program->waiters;
+    state->nest_looks = state->worker_count > 0 || state->program->waiters || bti_mover_works(state);
     bool goes_on = state->nest_looks;
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
@@ -356,9 +347,7 @@ static void look_at_deadlines(void) {
 
 /* Somebody called, or a worker has died, who may have had no time to call. */
 static void look(void) {
-    if (!bti_arena_check(arena) || atomic_load(&state->closing) ||
-        (state->keeper_pid && getppid() != state->keeper_pid))
-        end();
+    if (!bti_arena_check(arena) || atomic_load(&state->closing) || (keeper && getppid() != keeper)) end();
     bti_listen_user(atomic_load(&state->program_user));
     reap();
     read_mailboxes();
@@ -476,6 +465,7 @@ static void while_waiting(void) {
     struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
     bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
     if (gone || bti_arena_is_broken(arena) || atomic_load(&state->closing)) end();
+    bti_stopped_owner(arena);
 }
 
 /* Records that were overwritten are noticed here: the runtime is over, in all its processes. */
@@ -507,6 +497,7 @@ static void tell_there(void) {
 void bti_nest_run(bti_state *shared, int pipe) {
     state = shared;
     arena = shared->arena;
+    keeper = shared->keeper_pid;
     bti_calls_forget();
     prctl(PR_SET_NAME, "berth nest");
     prctl(PR_SET_CHILD_SUBREAPER, 1);

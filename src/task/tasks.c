@@ -209,15 +209,15 @@ static void given_gone(bti_state *state, bti_client *client, const char *why, bt
         bool first = n == client->given_first;
         if (!task) continue;
         if (task->state == BTI_TASK_KEPT || !bti_given_is_waiting(client, n) || (first && !had_run)) {
-            if (!first) bti_supply_take(state, bti_supply_of(state, task->queue), &task->queue->amounts, 0, false);
+            if (!first) {
+                bti_supply_take(state, bti_supply_of(state, task->queue), &task->queue->amounts, 0, false);
+                BTI_SET(state->arena, state->ahead, state->ahead - 1);
+            }
             task_gone(state, task, why, wakes);
         } else {
-            bti_task_unpin(state, task);
-            if (first) bti_give_back(state, task);
-            BTI_SET(state->arena, task->client, NULL);
+            bti_given_take_out(state, client, n);
             bti_task_ready(state, task, wakes);
         }
-        if (!first) BTI_SET(state->arena, state->ahead, state->ahead - 1);
     }
 }
 

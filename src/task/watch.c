@@ -20,10 +20,12 @@ typedef struct watcher {
     bti_client *client;
     bti_gone *gone;
     char *why;
+    uint64_t until_ns; /* it has ended by itself, unless it is stopped */
     struct watcher *next;
 } watcher;
 
 static watcher *watchers;
+static const uint64_t spare_ns = 3000000000u;
 
 /* --- in the process that looks ------------------------------------------------------------------------------------------ */
 
@@ -101,6 +103,7 @@ bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_g
     watcher *w = bti_calloc(1, sizeof *w);
     if (!w || !(w->why = bti_strdup(why)) || (w->pid = fork()) < 0) return drop(w), false;
     if (!w->pid) look(state, task, client->pid);
+    w->until_ns = bti_now_ns() + (uint64_t)(bti_flag_float(BTI_FLAG_gpu_free_seconds) * 1e9) + spare_ns;
     w->client = client;
     w->gone = gone;
     w->next = watchers;
@@ -117,6 +120,12 @@ bool bti_gpus_watched(pid_t pid) {
     w->gone(w->client, w->why);
     drop(w);
     return true;
+}
+
+void bti_gpus_watch_look(void) {
+    uint64_t now = watchers ? bti_now_ns() : 0;
+    for (const watcher *w = watchers; w; w = w->next)
+        if (now > w->until_ns) kill(w->pid, SIGKILL);
 }
 
 void bti_gpus_watch_end(void) {
