@@ -72,7 +72,10 @@ uint64_t bti_until_ns(double seconds);
 /* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */
 bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns);
 /* Looks at it for some microseconds, for less when that was for nothing before; true: it changed. */
-bool bti_spin_on(atomic_uint *word, unsigned seen, uint32_t *patience);
+typedef struct bti_patience {
+    uint32_t looks, waits;
+} bti_patience;
+bool bti_spin_on(atomic_uint *word, unsigned seen, bti_patience *patience);
 /* The same, but it may return for no reason. */
 bool bti_sleep_once(atomic_uint *word, unsigned seen, uint64_t until_ns);
 /* ABORTED when the process that starts workers, and tells of their ends, is gone. */

@@ -25,18 +25,21 @@ uint64_t bti_until_ns(double seconds) {
     return until ? until : 1;
 }
 
-bool bti_spin_on(atomic_uint *word, unsigned seen, uint32_t *patience) {
-    enum { LEAST = 16, MOST = 2000 };
-    for (uint32_t i = 0; i < *patience; i++) {
+bool bti_spin_on(atomic_uint *word, unsigned seen, bti_patience *patience) {
+    enum { LEAST = 16, MOST = 2000, TRIES = 32 };
+    bool tries = ++patience->waits % TRIES == 0; /* the other side may be as quick when nobody sleeps */
+    uint32_t most = tries ? MOST : patience->looks;
+    for (uint32_t i = 0; i < most; i++) {
         if (atomic_load_explicit(word, memory_order_relaxed) != seen) {
-            *patience = *patience < MOST / 2 ? *patience * 2 : MOST;
+            uint32_t enough = i * 2 > LEAST ? i * 2 : LEAST;
+            if (patience->looks < enough) patience->looks = enough < MOST ? enough : MOST;
             return true;
         }
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
     }
-    *patience = *patience / 2 > LEAST ? *patience / 2 : LEAST;
+    if (!tries) patience->looks = patience->looks / 2 > LEAST ? patience->looks / 2 : LEAST;
     return false;
 }
 
@@ -125,7 +128,7 @@ static bool is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word
 
 /* One thread of the program reads the mailboxes while it waits. The nest reads them when no thread does. */
 static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
-    static uint32_t patience; /* of who leads */
+    static bti_patience patience; /* of who leads */
     atomic_store(&waiter->leads, 1);
     while (!is_over(waiter) && !atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->bells->program), halted = BTI_PROGRAM_HALTED;

@@ -132,7 +132,7 @@ static _Noreturn void mailbox_is_damaged(void) {
 
 /* Claims the next call; NULL: the worker is to end. */
 static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
-    static uint32_t patience;
+    static bti_patience patience;
     for (;;) {
         unsigned seen = atomic_load(&mail->bell), given = *number << 2 | BTI_GIVEN;
         atomic_uint *tag = &mail->tag[*number % BTI_AHEAD];
