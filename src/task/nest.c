@@ -317,16 +317,24 @@ static void on_regular(uv_timer_t *handle) {
     if (!goes_on) uv_timer_stop(handle);
 }
 
-/* What workers say when no thread of the program listens. */
+static uv_timer_t later;
+static void on_later(uv_timer_t *handle);
+
+/* What workers say when no thread of the program listens. While the program makes calls it reads the mailboxes by the way: workers then need not ring, and the
+ * nest looks each millisecond whether that has ended. */
 static void read_mailboxes(void) {
+    static uint64_t seen;
     bti_wakes wakes = {0};
-    atomic_store(&state->bells->nest_rung, 0);
     bti_arena_lock(state->arena);
+    bool waits = state->serves != seen && atomic_load(&state->bells->nest_rung);
+    if (!waits) atomic_store(&state->bells->nest_rung, 0);
     bti_serve(state, &wakes);
+    seen = state->serves;
     state->nest_looks = true;
     bti_arena_unlock(state->arena);
     wakes.nest = false; /* that is here */
     bti_wake(state, &wakes);
+    if (waits) uv_timer_start(&later, on_later, 1, 0);
     if (!uv_is_active((uv_handle_t *)&regular)) uv_timer_start(&regular, on_regular, LOOK_MS, LOOK_MS);
 }
 
@@ -353,6 +361,11 @@ static void look(void) {
     read_mailboxes();
     start_all();
     look_at_deadlines();
+}
+
+static void on_later(uv_timer_t *handle) {
+    (void)handle;
+    look();
 }
 
 /* Signals come by a file, not by handlers: one of libuv's must not interrupt another, which sanitizers make them do. */
@@ -506,8 +519,8 @@ void bti_nest_run(bti_state *shared, int pipe) {
     setpgid(0, 0);
     leave_program(pipe);
     if (uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) || uv_timer_init(&loop, &deadline) ||
-        uv_timer_init(&loop, &regular) || uv_timer_init(&loop, &again) || watch_signals() || watch_calls() ||
-        watch_program(pipe))
+        uv_timer_init(&loop, &regular) || uv_timer_init(&loop, &again) || uv_timer_init(&loop, &later) ||
+        watch_signals() || watch_calls() || watch_program(pipe))
         _exit(1);
     watch_memory();
     bti_cgroup group;

@@ -453,6 +453,7 @@ static bool serve_once(bti_state *state, bti_wakes *wakes) {
 void bti_serve(bti_state *state, bti_wakes *wakes) {
     enum { MOST = 16 };
     bool any = false;
+    state->serves++;
     for (int times = 0; times < MOST && serve_once(state, wakes); times++) {
         any = true;
         bti_fence(); /* what waits now was told before the bells are read */

@@ -344,6 +344,7 @@ typedef struct bti_state {
     uint32_t ahead_depth;
     uint64_t progress; /* counts calls that ended, messages, waits */
     bool nest_looks;   /* for deadlocks, at regular times */
+    uint64_t serves;   /* counts how often a scheduler read the mailboxes */
     bti_client *mover;
     bti_chore *chores;
     uint32_t room_wanted; /* threads of the program that wait for room */
