@@ -624,7 +624,7 @@ static void tasks_without_a_runtime(void **state) {
     fresh("memory_limit=64M");
     BT_SCOPE {
         bt_ref *refs[2] = {NULL, NULL};
-        int ids[1];
+        int ids[1], number;
         FOR_EACH(int, n, ints) {
             assert_int_equal(bt_wait_refs(n < 3 ? refs : NULL, n, 1, NULL, 0) <= 0, true);
             if (n <= 1) assert_int_equal(bt_get_gpu_ids(ids, n), 0);
@@ -632,6 +632,11 @@ static void tasks_without_a_runtime(void **state) {
             (void)bt_pool_next(NULL, (bt_pool_order)n, 0);
             if (n <= 0) (void)bt_group_new(NULL, n);
             (void)bt_argument_type(NULL, n);
+            bt_list hostile = {n < 3 ? refs : NULL, NULL, n, n};
+            assert_int_not_equal(bt_get(bt_put(hostile), NULL), BT_OK);
+            bt_list two = bt_list_of(refs, n < 3 ? n : 2);
+            assert_int_equal(bt_list_type(two, n), BT_NOTHING);
+            assert_int_equal(bt_list_get(two, n, &number), BT_OUT_OF_RANGE);
         }
         assert_int_equal(bt_argument_count(NULL), 0);
         (void)!bt_cancel(NULL, true);

@@ -63,6 +63,25 @@ static bt_status describe(bt_task *task) {
 }
 BT_REMOTE(describe);
 
+// Lists, what stands in them, and a reference and an actor that are passed on.
+static bt_status sum_list(bt_task *task) {
+    bt_list list, inner;
+    bt_ref *ref;
+    int number, referred;
+    double real;
+    const char *text;
+    bt_status status = bt_arguments(task, &list);
+    if (status == BT_OK && bt_list_count(list) != 3) status = bt_task_fail(task, BT_INTERNAL, "count");
+    if (status == BT_OK) status = bt_list_get(list, 0, &number);
+    if (status == BT_OK) status = bt_list_get(list, 1, &ref);
+    if (status == BT_OK) status = bt_get(ref, &referred);
+    if (status == BT_OK) status = bt_list_get(list, 2, &inner);
+    if (status == BT_OK) status = bt_list_get(inner, 0, &real);
+    if (status == BT_OK) status = bt_list_get(inner, 1, &text);
+    return status == BT_OK ? bt_return(task, BT_LIST(number + referred + real, text, BT_LIST(), ref)) : status;
+}
+BT_REMOTE(sum_list);
+
 static bt_status add_all(bt_task *task) {
     long sum = 0;
     for (int i = 0; i < bt_argument_count(task); i++) {
@@ -112,6 +131,23 @@ static bt_status through_a_task(bt_task *task) {
 BT_REMOTE(through_a_task);
 
 // --- the program -------------------------------------------------------------------------------------------------------------
+
+static void pass_lists() {
+    bt_list list;
+    bt_ref *inner;
+    double sum;
+    const char *text;
+    int number;
+    bt_ref *result = bt_remote(sum_list, BT_LIST(1, bt_put(20), BT_LIST(0.5, std::string("text"))));
+    CHECK(bt_get(result, &list) == BT_OK && bt_list_count(list) == 4);
+    CHECK(bt_list_get(list, 0, &sum) == BT_OK && sum == 21.5);
+    CHECK(bt_list_get(list, 1, &text) == BT_OK && std::string(text) == "text");
+    CHECK(bt_list_type(list, 2) == BT_LIST_VALUE);
+    CHECK(bt_list_get(list, 3, &inner) == BT_OK && bt_get(inner, &number) == BT_OK && number == 20);
+    bt_ref *refs[] = {bt_put(1), bt_put(2)};
+    CHECK(bt_get(bt_put(bt_list_of(refs, 2)), &list) == BT_OK && bt_list_count(list) == 2);
+    CHECK(bt_get(bt_put(inner), &inner) == BT_OK);
+}
 
 static void call_functions() {
     double sum;
@@ -172,6 +208,7 @@ int main() {
     CHECK(bt_runtime_shutdown() == BT_OK);
     CHECK(bt_runtime_init(.num_cpus = 4, .resources = {{"license", 1}}, .store_bytes = 64 << 20) == BT_OK);
     BT_SCOPE {
+        pass_lists();
         call_functions();
         call_actors();
         use_pool();

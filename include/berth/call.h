@@ -1,8 +1,8 @@
 /* berth/call.h: the macros of task.h that make calls and values of C and C++ values: bt_remote, bt_actor_new, bt_method, bt_pool_submit, bt_get, bt_put,
- * bt_arguments, bt_argument, bt_return. They are spelt the same in both languages. task.h includes this file; its comments say what
+ * bt_arguments, bt_argument, bt_return, bt_list_get, and lists (BT_LIST). They are spelt the same in both languages. task.h includes this file; its comments say what
  * the calls do.
  *
- * Values are integers, enumerations, real numbers, `char *`, bt_bytes, bt_array *, bt_ref * and bt_actor *; in C++ also anything with a
+ * Values are integers, enumerations, real numbers, `char *`, bt_bytes, bt_array *, bt_list, bt_ref * and bt_actor *; in C++ also anything with a
  * c_str() (std::string), as a text. In C a macro takes up to 64 of them, in C++ any number; bt_remote_named and the like take lists of
  * any length in both: `bt_item_value list[] = {BT_ITEM(1), BT_ITEM("text")}`. A variable that a value is written to has one of the
  * types that bt_get names; others do not compile.
@@ -54,6 +54,23 @@ static inline bt_item_value bti_of_actor(bt_actor *x) {
     value.as.actor = x;
     return value;
 }
+static inline bt_item_value bti_of_list(bt_list x) {
+    bt_item_value value = {BT_LIST_VALUE, {0}};
+    value.as.list = x;
+    return value;
+}
+static inline bt_list bti_list_of_items(const bt_item_value *items, int count) {
+    bt_list list = {items, NULL, count, 0};
+    return list;
+}
+static inline bt_list bti_list_of_refs(bt_ref *const *refs, int count) {
+    bt_list list = {refs, NULL, count, 1};
+    return list;
+}
+static inline bt_list bti_list_of_actors(bt_actor *const *actors, int count) {
+    bt_list list = {actors, NULL, count, 2};
+    return list;
+}
 
 /* The macros are variadic throughout, for a macro with `...` and nothing in its place is neither C17 nor C++17. The first of __VA_ARGS__ is
  * the function; a comma at the end makes an empty argument of what may be missing. */
@@ -70,6 +87,7 @@ struct bti_item : bt_item_value {
     bti_item(bt_array *x) : bt_item_value(bti_of_array(x)) {}
     bti_item(bt_ref *x) : bt_item_value(bti_of_ref(x)) {}
     bti_item(bt_actor *x) : bt_item_value(bti_of_actor(x)) {}
+    bti_item(bt_list x) : bt_item_value(bti_of_list(x)) {}
     template <class T, std::enable_if_t<std::is_integral<T>::value || std::is_enum<T>::value, int> = 0>
     bti_item(T x) : bt_item_value(bti_of_integer(static_cast<int64_t>(x))) {}
     template <class T, std::enable_if_t<std::is_floating_point<T>::value, int> = 0>
@@ -91,8 +109,10 @@ template <class T> constexpr bt_value_type bti_type_of() {
     if (std::is_same<T, bt_bytes>::value) return BT_BYTES;
     if (std::is_same<T, bt_array *>::value) return BT_ARRAY_VALUE;
     if (std::is_same<T, bt_actor *>::value) return BT_ACTOR_VALUE;
+    if (std::is_same<T, bt_ref *>::value) return BT_REFERENCE;
+    if (std::is_same<T, bt_list>::value) return BT_LIST_VALUE;
     if (std::is_same<T, float>::value || std::is_same<T, double>::value) return BT_REAL;
-    if (!std::is_integral<number>::value) return BT_REFERENCE; /* no variable is of this type */
+    if (!std::is_integral<number>::value) return BT_NOTHING; /* no variable is of this type */
     return std::is_signed<number>::value || std::is_same<T, char>::value ? BT_INTEGER : BT_UNSIGNED;
 }
 template <class T> constexpr size_t bti_bytes_of() {
@@ -103,7 +123,7 @@ template <class T> constexpr size_t bti_bytes_of() {
 struct bti_target : bti_variable {
     bti_target(std::nullptr_t) : bti_variable{BT_NOTHING, 0, nullptr} {}
     template <class T> bti_target(T *variable) : bti_variable{bti_type_of<T>(), bti_bytes_of<T>(), variable} {
-        static_assert(bti_type_of<T>() != BT_REFERENCE,
+        static_assert(bti_type_of<T>() != BT_NOTHING || std::is_void<T>::value,
                       "a value cannot be written to a variable of this type: see bt_get");
     }
 };
@@ -130,6 +150,15 @@ BT_MUST_USE inline bt_status bti_return_item(bt_task *task, const bti_item &item
 BT_MUST_USE inline bt_status bti_get_into(bt_ref *ref, const bti_target &target, double seconds) {
     return bti_get(ref, target.type, target.bytes, target.out, seconds);
 }
+BT_MUST_USE inline bt_status bti_list_into(bt_list list, int index, const bti_target &target) {
+    return bti_list_get(list, index, target.type, target.bytes, target.out);
+}
+inline bt_list bti_list_of_items(bti_items items) {
+    return bti_list_of_items(items.begin(), static_cast<int>(items.size()));
+}
+inline bt_list bt_list_of(const bt_item_value *items, int count) { return bti_list_of_items(items, count); }
+inline bt_list bt_list_of(bt_ref *const *refs, int count) { return bti_list_of_refs(refs, count); }
+inline bt_list bt_list_of(bt_actor *const *actors, int count) { return bti_list_of_actors(actors, count); }
 BT_MUST_USE inline bt_status bti_argument_into(bt_task *task, int index, const bti_target &target) {
     return bti_argument(task, index, target.type, target.bytes, target.out);
 }
@@ -160,6 +189,8 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
     BTI_AT(bt_ref *, bti_method_items(actor, BTI_ENTRY(__VA_ARGS__), options, BTI_ITEMS(__VA_ARGS__)))
 #define bt_pool_submit(pool, ...) \
     BTI_AT_MUST(bti_pool_submit_items(pool, BTI_ENTRY(__VA_ARGS__), BTI_ITEMS(__VA_ARGS__)))
+#define BT_LIST(...) bti_list_of_items({__VA_ARGS__})
+#define bt_list_get(list, index, out) BTI_AT_MUST(bti_list_into(list, index, out))
 #define bt_put(...) BTI_AT(bt_ref *, bti_put_item(__VA_ARGS__))
 #define bt_get(ref, out) BTI_AT_MUST(bti_get_into(ref, out, -1))
 #define bt_get_within(ref, seconds, out) BTI_AT_MUST(bti_get_into(ref, out, seconds))
@@ -174,10 +205,12 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define BT_ITEM(x) BTI_VALUE_OF(x)
 #define BTI_VALUE_OF(x) \
     _Generic((x), float: bti_of_real, double: bti_of_real, long double: bti_of_real, char *: bti_of_text, const char *: bti_of_text, \
-             bt_bytes: bti_of_bytes, bt_array *: bti_of_array, bt_ref *: bti_of_ref, bt_actor *: bti_of_actor, default: bti_of_integer)(x)
+             bt_bytes: bti_of_bytes, bt_array *: bti_of_array, bt_ref *: bti_of_ref, bt_actor *: bti_of_actor, bt_list: bti_of_list,      \
+             default: bti_of_integer)(x)
 #define BTI_TYPE_AT(out) \
     _Generic((out), float *: BT_REAL, double *: BT_REAL, char **: BT_TEXT_VALUE, const char **: BT_TEXT_VALUE,    \
              bt_bytes *: BT_BYTES, bt_array **: BT_ARRAY_VALUE, bt_actor **: BT_ACTOR_VALUE, void *: BT_NOTHING,  \
+             bt_ref **: BT_REFERENCE, bt_list *: BT_LIST_VALUE,                                                   \
              bool *: BT_UNSIGNED, unsigned char *: BT_UNSIGNED, unsigned short *: BT_UNSIGNED,                    \
              unsigned *: BT_UNSIGNED, unsigned long *: BT_UNSIGNED, unsigned long long *: BT_UNSIGNED,            \
              char *: BT_INTEGER, signed char *: BT_INTEGER, short *: BT_INTEGER, int *: BT_INTEGER,               \
@@ -270,6 +303,32 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define BTI_ITEMS(...) (const bt_item_value[]){BTI_EACH(BTI_ITEM, __VA_ARGS__){BT_NOTHING, {0}}}, BTI_COUNT(__VA_ARGS__)
 #define BTI_VARIABLES(...) \
     (const bti_variable[]){BTI_EACH(BTI_VARIABLE, __VA_ARGS__){BT_NOTHING, 0, NULL}}, BTI_COUNT(__VA_ARGS__)
+
+/* A list without values is told from one with one by what stands between the parentheses: a macro that makes a comma of `()` finds nothing there.
+ * BTI_IS_MANY(...) is 1 for two and more. */
+#define BTI_IS_MANY(...)                                                                                             \
+    BTI_COUNT_(, __VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
+               1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
+               0, 0, )
+#define BTI_COMMA(...) ,
+#define BT_LIST(...) BTI_CAT(BTI_LIST_, BTI_IS_MANY(__VA_ARGS__))(__VA_ARGS__)
+#define BTI_LIST_1(...) bti_list_of_items(BTI_ITEMS(, __VA_ARGS__))
+#define BTI_LIST_0(x) BTI_LIST_OF(BTI_IS_MANY(BTI_COMMA x), BTI_IS_MANY(x()), BTI_IS_MANY(BTI_COMMA x()))(x)
+#define BTI_LIST_OF(a, b, c) BTI_LIST_OF_(a, b, c)
+#define BTI_LIST_OF_(a, b, c) BTI_LIST_IF_##a##b##c
+#define BTI_LIST_IF_001(x) bti_list_of_items(NULL, 0)
+#define BTI_LIST_IF_000(x) BTI_LIST_1(x)
+#define BTI_LIST_IF_100(x) BTI_LIST_1(x)
+#define BTI_LIST_IF_101(x) BTI_LIST_1(x)
+#define BTI_LIST_IF_010(x) BTI_LIST_1(x)
+#define BTI_LIST_IF_011(x) BTI_LIST_1(x)
+#define BTI_LIST_IF_110(x) BTI_LIST_1(x)
+#define BTI_LIST_IF_111(x) BTI_LIST_1(x)
+#define bt_list_of(x, count) \
+    _Generic((x), bt_ref **: bti_list_of_refs, bt_ref *const *: bti_list_of_refs, bt_actor **: bti_list_of_actors, \
+             bt_actor *const *: bti_list_of_actors, bt_item_value *: bti_list_of_items,                           \
+             const bt_item_value *: bti_list_of_items)(x, count)
+#define bt_list_get(list, index, out) BTI_AT_MUST(bti_list_get(list, index, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out))
 
 #define bt_remote(...) BTI_AT(bt_ref *, bti_remote(BTI_ENTRY(__VA_ARGS__), NULL, BTI_ITEMS(__VA_ARGS__)))
 #define bt_remote_with(options, ...) \

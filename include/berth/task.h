@@ -12,8 +12,8 @@
  *     int64_t n;
  *     bt_get(sum, &n);                                 // waits
  *
- * Values are numbers, texts, bytes and arrays; references can be arguments too: the function then gets what they stand for, and is
- * not started before. Arrays and bytes lie in memory that all processes of the runtime share and are not copied on their way.
+ * Values are numbers, texts, bytes, arrays, lists of values, references and actors. A reference that is an argument stands for its value: the
+ * function gets that, and is not started before. Arrays and bytes lie in memory that all processes of the runtime share and are not copied on their way.
  *
  * Ownership: references, actors and groups belong to the innermost scope (array.h), as arrays do. A task runs to its end whether or
  * not its reference is still held; its result is freed when nobody holds it.
@@ -221,13 +221,29 @@ typedef enum bt_value_type {
     BT_ARRAY_VALUE,
     BT_REFERENCE,
     BT_ACTOR_VALUE,
-    BT_UNSIGNED /* of variables alone: an integer without sign */
+    BT_UNSIGNED, /* of variables alone: an integer without sign */
+    BT_LIST_VALUE
 } bt_value_type;
 
 typedef struct bt_bytes {
     const void *data;
     size_t size;
 } bt_bytes;
+
+/* Values in a row, which are a value: `BT_LIST(1, "two", 3.0, ref, actor, array, BT_LIST(4, 5))` makes one where a value is expected, of values as calls
+ * take them; `bt_list_of(refs, n)` of an array of references, actors or bt_item_value. Empty ones are lists too; lists may stand in lists, up
+ * to 32 deep. One that is made borrows what it is made of: in C as long as the block lasts, in C++ for the call.
+ *
+ * A reference that is an argument itself stands for its value. A reference in a list is passed as it is: nobody waits for it, and the function gets a
+ * reference of its own, which it may get, pass on, return and put. What a value refers to lives at least as long as the value.
+ *
+ * `bt_list list; bt_argument(task, 0, &list)` and `bt_get(ref, &list)` read one, without copying it: it belongs to the task, or to the
+ * reference, as texts do. It can be a value of other calls. */
+typedef struct bt_list {
+    const void *items; /* these are the library's */
+    const void *owner;
+    int count, kind;
+} bt_list;
 
 /* An argument or a result on its way; made by the macros from a C value. Borrows what it points to, for the call. */
 typedef struct bt_item_value {
@@ -240,24 +256,33 @@ typedef struct bt_item_value {
         bt_array *array;
         bt_ref *ref;
         bt_actor *actor;
+        bt_list list;
     } as;
 } bt_item_value;
+
+BT_API int bt_list_count(bt_list list);
+/* Of a value of it; BT_NOTHING where there is none. */
+BT_API bt_value_type bt_list_type(bt_list list, int index);
+/* `bt_list_get(list, i, &x)`: a value of a list that was read, into a variable as of bt_get; i from 0, OUT_OF_RANGE past its end. Texts, bytes and lists
+ * belong to what the list belongs to; references, actors and arrays to the scope. */
+BT_API BT_MUST_USE bt_status bti_list_get(bt_list list, int index, bt_value_type type, size_t bytes, void *out);
 
 /* --- calls ------------------------------------------------------------------------------------------------------------ */
 
 /* Submits a call; returns at once. `bt_remote(add, 1, 2.5, "text", array, ref)`: up to 64 arguments in C, any number in C++; at most
- * 100,000 references and actors among them. With options of its own beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`.
+ * 100,000 references and actors among them, those in lists counted. With options of its own beside the declared ones: `bt_remote_with(BT_OPTIONS(.num_gpus = 2), add, 1)`.
  * By name, in a module (NULL: the program), with a list of any length: `bt_remote_named("./lib.so", "add", NULL, values, count)`. Arguments are in the store when it returns; poisoned with RESOURCE_EXHAUSTED when they do not fit
  * and nothing that is there can be spilled. */
 BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
                                const bt_item_value *arguments, int count);
 
-/* A value in the store: copied once, passed by reference from then on. */
+/* A value in the store: copied once, passed by reference from then on. `bt_put(ref)` is a reference to a reference: an argument that is one stands for
+ * the inner one, `bt_ref *inner; bt_argument(task, 0, &inner)`. */
 BT_API bt_ref *bti_put(const bt_item_value *value);
 
-/* Waits for a result: `bt_get(ref, &x)`, x an integer, double, const char *, bt_bytes or bt_array *, or NULL to wait alone. Another type than the
- * result has: INVALID_ARGUMENT naming both; integers widen to double. Texts and bytes are the reference's, arrays the scope's; neither is
- * copied. Errors are those of the task: the status it returned and its text; ABORTED with signal or exit code and the end of its standard
+/* Waits for a result: `bt_get(ref, &x)`, x an integer, double, const char *, bt_bytes, bt_array *, bt_list, bt_ref * or bt_actor *, or NULL to
+ * wait alone. Another type than the result has: INVALID_ARGUMENT naming both; integers widen to double. Texts, bytes and lists are the
+ * reference's; arrays, references and actors the scope's; none is copied. Errors are those of the task: the status it returned and its text; ABORTED with signal or exit code and the end of its standard
  * error when its process died; CANCELLED; DEADLINE_EXCEEDED; FAILED_PRECONDITION for a deadlock. bt_get_within: at most so many seconds
  * (DEADLINE_EXCEEDED, the task goes on). */
 BT_API BT_MUST_USE bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds);
@@ -302,15 +327,16 @@ BT_API void bt_ref_release(bt_ref *ref); /* NULL is fine */
 BT_API int bt_argument_count(const bt_task *task);
 BT_API bt_value_type bt_argument_type(const bt_task *task, int index);
 BT_API BT_MUST_USE bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out);
-/* `bt_arguments(task, &a, &b)`: the first of them, into variables; OUT_OF_RANGE when the call has fewer, INVALID_ARGUMENT naming both types. Texts and
- * bytes live as long as the task, arrays belong to its scope. `bt_argument(task, index, &a)`: one of them. */
+/* `bt_arguments(task, &a, &b)`: the first of them, into variables; OUT_OF_RANGE when the call has fewer, INVALID_ARGUMENT naming both types. Texts,
+ * bytes and lists live as long as the task; arrays, references and actors belong to its scope. `bt_argument(task, index, &a)`: one of them. */
 typedef struct bti_variable {
     bt_value_type type;
     size_t bytes;
     void *out;
 } bti_variable;
 BT_API BT_MUST_USE bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count);
-/* What the call gives: once is enough, the last one counts, none is `nothing` (bt_get with NULL). */
+/* What the call gives: once is enough, the last one counts, none is `nothing` (bt_get with NULL). An actor or a reference that is returned lives
+ * on with who has the result. */
 BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *value);
 /* Fails the task with a text of your own. */
 BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);

@@ -192,6 +192,11 @@ uint64_t bti_actor_id(const bt_actor *actor) { return engine->id(actor->ref.held
 
 static void *hold_of_id(uint64_t id) { return engine ? engine->hold(id) : ((void)no_runtime(), NULL); }
 
+bt_ref *bti_ref_from(uint64_t id) {
+    void *held = hold_of_id(id);
+    return held ? ref_of(held) : NULL;
+}
+
 bt_actor *bti_actor_from(uint64_t id) {
     void *held = hold_of_id(id);
     return held ? actor_of(held) : NULL;
@@ -205,62 +210,18 @@ bt_array *bti_array_from(void *owner, bool is_argument, const void *data, uint64
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
-bt_status bti_check_argument(const bt_item_value *value, int index) {
-    if (!value) return bti_fail(BT_INVALID_ARGUMENT, "value %d is NULL", index + 1);
-    switch (value->type) {
-    case BT_TEXT_VALUE:
-        return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "value %d is a text that is NULL", index + 1);
-    case BT_BYTES:
-        if (value->as.bytes.size > INT64_MAX)
-            return bti_fail(BT_INVALID_ARGUMENT, "value %d has %zu bytes, more than any memory", index + 1,
-                            value->as.bytes.size);
-        return value->as.bytes.data || !value->as.bytes.size
-                   ? BT_OK
-                   : bti_fail(BT_INVALID_ARGUMENT, "value %d is bytes at NULL", index + 1);
-    case BT_ARRAY_VALUE:
-        if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "value %d is an array that is NULL", index + 1);
-        return bt_peek_status(value->as.array) == BT_OK ? BT_OK : bti_fail_with(bti_array_error(value->as.array));
-    case BT_REFERENCE: return held_by(value->as.ref, "reference") ? BT_OK : bt_error_status();
-    case BT_ACTOR_VALUE: return held_by(value->as.actor, "actor") ? BT_OK : bt_error_status();
-    case BT_NOTHING:
-    case BT_INTEGER:
-    case BT_REAL: return BT_OK;
-    default: return bti_fail(BT_INVALID_ARGUMENT, "value %d is of no type: %d", index + 1, (int)value->type);
-    }
-}
-
-bt_status bti_check_value(const bt_item_value *value, const char *what) {
-    if (value && (value->type == BT_REFERENCE || value->type == BT_ACTOR_VALUE))
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: a reference or an actor is no value of its own", what);
-    return bti_check_argument(value, 0);
+bt_status bti_check_handle(const void *handle, const char *what) {
+    return held_by(handle, what) ? BT_OK : bt_error_status();
 }
 
 bt_ref *bti_put(const bt_item_value *value) {
     BTI_CALL("bt_put");
     VISIT(v);
     if (!v.inside) return (void)no_runtime(), ref_of(NULL);
-    return ref_of(bti_check_value(value, "bt_put") == BT_OK ? engine->put(&(bti_values){value, 1, NULL, 0}) : NULL);
+    return ref_of(bti_check_values("bt_put", value, 1) == BT_OK ? engine->put(&(bti_values){value, 1, NULL, 0}) : NULL);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
-
-static bt_status check_arguments(const char *name, const bt_item_value *arguments, int count) {
-    enum { MOST_REFERENCES = 100000 }; /* what a call changes of the records is taken back together */
-    int references = 0;
-    uint64_t bytes = 0;
-    BTI_TRY(bti_check_list(arguments, count, "arguments"));
-    for (int i = 0; i < count; i++) {
-        BTI_TRY(bti_check_argument(&arguments[i], i));
-        references += arguments[i].type == BT_REFERENCE || arguments[i].type == BT_ACTOR_VALUE;
-        if (arguments[i].type == BT_BYTES) bytes += arguments[i].as.bytes.size; /* of each: at most INT64_MAX */
-        if (bytes > INT64_MAX)
-            return bti_fail(BT_INVALID_ARGUMENT, "%s: its arguments have more bytes than any memory", name);
-    }
-    if (references > MOST_REFERENCES)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: %d references and actors among its arguments; at most %d", name,
-                        references, MOST_REFERENCES);
-    return BT_OK;
-}
 
 /* The actor of that name; NULL without an error: there is none. */
 static void *find_quietly(const char *name) {
@@ -312,7 +273,7 @@ static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_tas
                   .arguments = {arguments, count, NULL, 0}};
     if (kind == BTI_CALL_METHOD && !(c.actor = held_by(actor, "actor"))) return NULL;
     if (o.group && !(c.group = held_by(o.group, "group"))) return NULL;
-    if (check_arguments(entry->name, arguments, count) != BT_OK) return NULL;
+    if (bti_check_values(entry->name, arguments, count) != BT_OK) return NULL;
     if (kind != BTI_CALL_ACTOR) return engine->submit(&c);
     if (o.detached && !engine->detaches)
         return (void)bti_fail(BT_UNIMPLEMENTED,

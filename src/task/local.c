@@ -90,9 +90,12 @@ static void *put(const bti_values *value) {
     bti_hold *hold = bti_pack_object(value, bti_values_bytes(value));
     if (!hold) return NULL;
     bti_arena_lock(state->arena);
-    bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
+    bool contains = bti_object_contain(state, hold->object, bti_object_value(hold->object), &wakes);
+    if (contains) bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
     bti_arena_unlock(state->arena);
-    return hold;
+    if (contains) return hold;
+    release(hold);
+    return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references stand in values"), NULL;
 }
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
@@ -132,7 +135,7 @@ static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, vo
     if (object->bytes > sizeof object->small && !(reading = bti_object_pinned(state, object))) return bt_error_status();
     bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
     bt_status status = bti_value_to(&value, &(bti_value_place){.owner = object}, type, bytes, out);
-    if (reading) keep_pinned(state, hold, reading, type == BT_TEXT_VALUE || type == BT_BYTES);
+    if (reading) keep_pinned(state, hold, reading, bti_points_into(type));
     return status;
 }
 

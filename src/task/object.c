@@ -36,6 +36,8 @@ void bti_object_drop(bti_state *state, bti_object *object, bti_wakes *wakes) {
         bti_actor_unheld(state, object->actor, wakes); /* the object may be gone */
     else if (object->holders == 1 && object->group)
         bti_group_unheld(state, object->group);
+    else if (!object->holders && object->contents.count)
+        bti_object_unheld(state, object, wakes);
     else if (!object->holders)
         free_object(state, object);
 }

@@ -73,6 +73,15 @@ void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */
 const bti_object *bti_awaited(const bti_client *client);
 
+/* --- contents.c: what a value refers to is held as long as the value is there --- */
+/* One holder more. False: no record is left. */
+bool bti_contents_add(bti_state *state, bti_contents *contents, bti_object *object);
+void bti_contents_drop(bti_state *state, bti_contents *contents, bti_wakes *wakes);
+/* All that a checked value refers to. False: no record is left, and it holds none. */
+bool bti_object_contain(bti_state *state, bti_object *object, const char *packed, bti_wakes *wakes);
+/* The object with contents has no holder any more. */
+void bti_object_unheld(bti_state *state, bti_object *object, bti_wakes *wakes);
+
 /* The object of an id that a value has, which a worker may have written; NULL: there is none. */
 bti_object *bti_object_at(const bti_state *state, uint64_t id);
 

@@ -55,7 +55,9 @@ static bt_status keep_value(const bt_item_value *value, bt_item_value *kept) {
     *kept = *value;
     if (value->type == BT_REFERENCE) kept->as.ref = bt_ref_retain(value->as.ref);
     if (value->type == BT_ACTOR_VALUE) kept->as.actor = bt_actor_retain(value->as.actor);
-    if (value->type != BT_TEXT_VALUE && value->type != BT_BYTES && value->type != BT_ARRAY_VALUE) return BT_OK;
+    if (value->type != BT_TEXT_VALUE && value->type != BT_BYTES && value->type != BT_ARRAY_VALUE &&
+        value->type != BT_LIST_VALUE)
+        return BT_OK;
     bt_ref *stored = bti_put(value); /* of the caller's scope */
     const bti_owned *head = (const void *)stored;
     if (head->error) return kept->type = BT_NOTHING, bti_fail_with(head->error);
@@ -238,8 +240,7 @@ static bt_status submit(bt_pool *pool, pool_call *c, const bt_item_value *argume
 bt_status bti_pool_submit(bt_pool *pool, const bt_remote_entry *entry, const bt_item_value *arguments, int count) {
     USE(u, pool, "bt_pool_submit");
     if (!u.is) return bt_error_status();
-    BTI_TRY(bti_check_list(arguments, count, "arguments"));
-    for (int i = 0; i < count; i++) BTI_TRY(bti_check_argument(&arguments[i], i));
+    BTI_TRY(bti_check_values(entry ? entry->name : "bt_pool_submit", arguments, count));
     pool_call *c = bti_calloc(1, sizeof *c);
     if (!c) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     c->entry = entry;

@@ -85,13 +85,14 @@ bt_status bti_return(bt_task *task, const bt_item_value *value) {
     if (run->makes_actor)
         return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
                         run->function);
-    BTI_TRY(bti_check_value(value, run->function));
+    BTI_TRY(bti_check_values(run->function, value, 1));
     uint64_t bytes = bti_pack_bytes(value, 1);
     char *room;
     BTI_TRY(run->table->room(run->call, bytes, &room));
     result->room = room;
     result->bytes = bytes;
     bt_status status = bti_pack(value, 1, room ? room : result->small);
+    if (status == BT_OK) run->table->keep(run->call, room ? room : result->small);
     if (room) run->table->seal(run->call, room, bytes);
     return status;
 }

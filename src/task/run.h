@@ -13,6 +13,8 @@ typedef struct bti_run_table {
     bt_status (*room)(void *call, uint64_t bytes, char **room);
     void (*seal)(void *call, char *room, uint64_t bytes);
     bool (*is_cancelled)(const void *call);
+    /* The result, packed, before the function returns: what it refers to lives on, though the function's references end with it. */
+    void (*keep)(void *call, const char *packed);
 } bti_run_table;
 
 typedef struct bti_run {

@@ -54,7 +54,7 @@ static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, in
                  [BTI_FUNCTIONS] = {sizeof(bti_function_record), 1 << 12},
                  [BTI_HOLDS] = {sizeof(bti_hold), 1 << 23},
                  [BTI_WAITS] = {sizeof(bti_wait), 1 << 22},
-                 [BTI_MORE] = {sizeof(bti_more), 1 << 15},
+                 [BTI_MORE] = {sizeof(bti_more), 1 << 18},
                  [BTI_LINKS] = {sizeof(bti_link), 1 << 22},
                  [BTI_WAITERS] = {sizeof(bti_waiter), 1 << 17},
                  [BTI_CHORES] = {sizeof(bti_chore), 1 << 14},

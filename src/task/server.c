@@ -30,32 +30,51 @@ static bool is_object(const bti_state *state, const bti_object *object) {
     return is_record(state, BTI_OBJECTS, object) && object->holders;
 }
 
+typedef struct check {
+    const bti_state *state;
+    int references;
+} check;
+
+static bool is_reference(void *data, const bti_packed_value *head, bool in_list) {
+    check *c = data;
+    (void)in_list;
+    return ++c->references <= BTI_MOST_REFERENCES && bti_object_at(c->state, head->as.id);
+}
+
 /* The list is whole, and what it refers to is there. */
 static bool is_packed(const bti_state *state, const char *packed, uint64_t bytes) {
-    if (!bti_packed_is_whole(packed, bytes)) return false;
-    for (int i = 0, count = bti_packed_count(packed); i < count; i++) {
-        bti_packed_value head = bti_unpack(packed, i).head;
-        if ((head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE) && !bti_object_at(state, head.as.id))
-            return false;
-    }
-    return true;
+    check c = {state, 0};
+    return bti_packed_is_whole(packed, bytes) && bti_packed_each(packed, is_reference, &c);
+}
+
+/* The value of an object: one, or none. */
+static bool is_value(const bti_state *state, const char *packed, uint64_t bytes) {
+    return is_packed(state, packed, bytes) && bti_packed_count(packed) <= 1;
 }
 
 /* --- ends of calls ------------------------------------------------------------------------------------------------------- */
 
+/* Its value is there, and was checked. */
+static void settle_value(bti_state *state, bti_object *object, bti_wakes *wakes) {
+    if (bti_object_contain(state, object, bti_object_value(object), wakes))
+        bti_object_settle(state, object, BTI_OBJECT_READY, wakes);
+    else
+        bti_object_fail(state, object, BT_RESOURCE_EXHAUSTED, "too many references stand in values", wakes);
+}
+
 /* The room that it was granted was filled, or the value follows. */
 static bool put_result(bti_state *state, bti_object *result, const bti_message *m, bti_wakes *wakes) {
     if (!m->length) {
-        if (!result->value || !bti_packed_is_whole(result->value, result->bytes)) return false;
+        if (!result->value || !is_value(state, result->value, result->bytes)) return false;
     } else {
-        if (!bti_packed_is_whole(bti_message_bytes(m), m->length)) return false;
+        if (!is_value(state, bti_message_bytes(m), m->length)) return false;
         bti_object_empty(state, result);
         if (!bti_object_copy(state, result, bti_message_bytes(m), m->length)) {
             bti_object_fail(state, result, BT_RESOURCE_EXHAUSTED, "the store has no room for the result", wakes);
             return true;
         }
     }
-    bti_object_settle(state, result, BTI_OBJECT_READY, wakes);
+    settle_value(state, result, wakes);
     return true;
 }
 
@@ -241,7 +260,7 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
 static bool put(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!is_fresh(state, client, m->hold) || !is_packed(state, bti_message_bytes(m), m->length)) return false;
     if (bti_object_copy(state, m->hold->object, bti_message_bytes(m), m->length))
-        bti_object_settle(state, m->hold->object, BTI_OBJECT_READY, wakes);
+        settle_value(state, m->hold->object, wakes);
     else
         bti_object_fail(state, m->hold->object, BT_RESOURCE_EXHAUSTED, "the store has no room", wakes);
     use_stock(state, client);
@@ -252,8 +271,22 @@ static bool made(bti_state *state, bti_client *client, const bti_message *m, bti
     if (!is_fresh(state, client, m->hold)) return false;
     bti_object *object = m->hold->object;
     if (!object->value || !is_packed(state, object->value, object->bytes)) return false;
-    bti_object_settle(state, object, BTI_OBJECT_READY, wakes);
+    settle_value(state, object, wakes);
     use_stock(state, client);
+    return true;
+}
+
+/* What the call that it runs has returned: its own references may go before the result comes. */
+static bool keep(bti_state *state, bti_client *client, const bti_message *m) {
+    bti_task_record *task = m->number == client->given_first ? client->task : NULL;
+    if (!task || task->state != BTI_TASK_GIVEN || m->length % sizeof(uint64_t)) return false;
+    for (uint64_t at = 0; at < m->length; at += sizeof(uint64_t)) {
+        uint64_t id;
+        memcpy(&id, bti_message_bytes(m) + at, sizeof id);
+        bti_object *object = bti_object_at(state, id);
+        if (!object) return false;
+        if (!bti_contents_add(state, &task->inner, object)) break; /* the result will not find it, and fails */
+    }
     return true;
 }
 
@@ -384,6 +417,7 @@ static bool serve(bti_state *state, bti_client *client, const bti_message *m, bt
     case BTI_SAYS_SUBMIT: return submit(state, client, m, wakes);
     case BTI_SAYS_PUT: return put(state, client, m, wakes);
     case BTI_SAYS_MADE: return made(state, client, m, wakes);
+    case BTI_SAYS_KEEP: return keep(state, client, m);
     case BTI_ASKS_STOCK:
         fill_stock(state, client);
         bti_mail_reply(client, m->slot, client->stock_left ? BT_OK : BT_RESOURCE_EXHAUSTED, NULL, "too many references",

@@ -118,6 +118,21 @@ typedef struct bti_link {
     bti_task_record *task;
 } bti_link;
 
+enum { BTI_MORE_OBJECTS = 30, BTI_FIRST_CONTENTS = 2 };
+/* Objects among many: arguments of a task, what a value refers to. */
+typedef struct bti_more {
+    bti_free_record record;
+    struct bti_more *next;
+    bti_object *objects[BTI_MORE_OBJECTS];
+} bti_more;
+
+/* Objects that something holds because its value refers to them (contents.c), so that the value need not be read for it. */
+typedef struct bti_contents {
+    uint32_t count;
+    bti_object *first[BTI_FIRST_CONTENTS];
+    bti_more *more; /* the last of them first */
+} bti_contents;
+
 typedef enum bti_object_state { BTI_OBJECT_PENDING, BTI_OBJECT_READY, BTI_OBJECT_FAILED } bti_object_state;
 
 struct bti_object {
@@ -136,8 +151,10 @@ struct bti_object {
     bti_group_record *group; /* or for this one: ready once it has its resources */
     bti_wait *waits;
     bti_link *links;
-    bti_object *newer, *older; /* by last use; what can be spilled */
-    uint32_t failure;          /* when failed: bt_failure */
+    bti_object *newer,
+        *older;            /* by last use; what can be spilled. older: of one that nobody holds, the next of those */
+    uint32_t failure;      /* when failed: bt_failure */
+    bti_contents contents; /* of its value, once that is there */
 };
 
 struct bti_function_record {
@@ -175,14 +192,7 @@ typedef enum bti_task_state {
     BTI_TASK_KEPT       /* an actor's making, done: what the actor holds */
 } bti_task_state;
 
-enum { BTI_FIRST_OBJECTS = 16, BTI_MORE_OBJECTS = 30 };
-/* Objects among the arguments of a task that has many. */
-typedef struct bti_more {
-    bti_free_record record;
-    struct bti_more *next;
-    bti_object *objects[BTI_MORE_OBJECTS];
-} bti_more;
-
+enum { BTI_FIRST_OBJECTS = 16 };
 struct bti_task_record {
     bti_free_record record;
     bti_task_record *left, *right; /* leftist heap of its queue; right: the next in an actor's line */
@@ -214,7 +224,8 @@ struct bti_task_record {
     uint32_t depth;                /* 0: submitted by the program; n + 1: by a task of depth n */
     uint64_t queued_ns;            /* since when it waits for resources */
     uint32_t retry_failures;       /* statuses as bits: returned ones after which it is run again */
-    struct bti_more *more;         /* objects among its arguments past those above */
+    bti_more *more;                /* objects among its arguments past those above */
+    bti_contents inner;            /* what lists among its arguments refer to, and what it has returned */
     const bti_task_record *parent; /* that made it, as long as it has this number */
     uint64_t parent_sequence;
     uint32_t max_calls; /* of its function, that a worker runs before it ends; 0: 1 with GPUs, else without limit */
@@ -318,6 +329,7 @@ typedef struct bti_state {
     bool gpus_told; /* somebody may tell which processes hold their memory */
     bti_actor_record *actors;
     bti_group_record *groups;
+    bti_object *unheld; /* objects with contents that nobody holds any more: to be freed */
     bti_client *clients, *idle, *to_start;
     bti_client *program;
     bti_function_record *functions;

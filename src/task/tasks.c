@@ -11,11 +11,6 @@ const char *bti_arguments_of(const bti_task_record *task) {
     return task->pack ? bti_object_value(task->pack) : task->small_arguments;
 }
 
-static bti_object *argument_object(const bti_state *state, const char *packed, int index) {
-    bti_packed_value head = bti_unpack(packed, index).head;
-    return head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE ? bti_object_of(state, head.as.id) : NULL;
-}
-
 /* To a new task, whose last part is `last`. */
 static bool add_object(bti_state *state, bti_task_record *task, bti_object *object, bti_more **last) {
     uint32_t index = task->object_count;
@@ -44,23 +39,35 @@ bti_object *bti_task_next_object(bti_objects_at *at) {
     return at->more->objects[place];
 }
 
+typedef struct awaiting {
+    bti_state *state;
+    bti_task_record *task;
+    bti_more *last;
+} awaiting;
+
+/* What stands in a list is held, and not waited for. */
+static bool await_one(void *data, const bti_packed_value *head, bool nested) {
+    awaiting *a = data;
+    bti_state *state = a->state;
+    bti_task_record *task = a->task;
+    bti_object *object = bti_object_of(state, head->as.id);
+    if (nested) return bti_contents_add(state, &task->inner, object);
+    if (!add_object(state, task, object, &a->last)) return false;
+    bti_object_retain(state, object);
+    if (object->actor || atomic_load(&object->state) != BTI_OBJECT_PENDING) return true;
+    bti_link *link = bti_record_new(state->arena, BTI_LINKS);
+    if (!link) return false;
+    link->task = task;
+    link->next = object->links;
+    BTI_SET(state->arena, object->links, link);
+    BTI_SET(state->arena, task->missing, task->missing + 1);
+    return true;
+}
+
 bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
-    const char *packed = bti_arguments_of(task);
-    int count = bti_packed_count(packed);
-    bti_more *last = NULL;
-    for (int i = 0; i < count; i++) {
-        bti_object *object = argument_object(state, packed, i);
-        if (!object) continue;
-        if (!add_object(state, task, object, &last)) return false;
-        bti_object_retain(state, object);
-        if (object->actor || atomic_load(&object->state) != BTI_OBJECT_PENDING) continue;
-        bti_link *link = bti_record_new(state->arena, BTI_LINKS);
-        if (!link) return false; /* what was done so far is taken back with the task */
-        link->task = task;
-        link->next = object->links;
-        BTI_SET(state->arena, object->links, link);
-        BTI_SET(state->arena, task->missing, task->missing + 1);
-    }
+    awaiting a = {.state = state, .task = task};
+    if (!bti_packed_each(bti_arguments_of(task), await_one, &a))
+        return false; /* what was done so far is taken back with the task */
     if (task->missing) {
         BTI_SET(state->arena, task->state, BTI_TASK_ARGUMENTS);
     }
@@ -150,6 +157,7 @@ void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     bti_task_unpin(state, task);
     if (task->client) bti_give_back(state, task);
     drop_objects(state, task, wakes);
+    bti_contents_drop(state, &task->inner, wakes);
     if (task->left_room) bti_store_give(state, task->left_room, task->left_bytes);
     if (task->pack) bti_object_drop(state, task->pack, wakes);
     if (task->result) bti_object_drop(state, task->result, wakes);

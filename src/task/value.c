@@ -1,5 +1,6 @@
 #include "task/value.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +9,20 @@
 
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
 
-/* Where the bytes of a value whose head stands at `at` begin. */
-static uint64_t data_at(uint64_t at, bt_value_type type, int rank) {
-    at += sizeof(bti_packed_value);
-    return type == BT_ARRAY_VALUE ? aligned(at + (uint64_t)rank * 8) : at;
+static bool has_bytes(uint8_t type) {
+    return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE || type == BT_LIST_VALUE;
+}
+
+/* Where the bytes of a value whose head stands at `at` begin. Only a large list has arrays that are not copied when they are read. */
+static uint64_t data_at(uint64_t at, const bti_packed_value *head) {
+    enum { LARGE = 4096 };
+    at += sizeof *head;
+    if (head->type == BT_LIST_VALUE) return head->as.bytes >= LARGE ? aligned(at) : at;
+    return head->type == BT_ARRAY_VALUE ? aligned(at + (uint64_t)head->rank * 8) : at;
+}
+
+static uint64_t end_at(uint64_t at, const bti_packed_value *head) {
+    return (data_at(at, head) + (has_bytes(head->type) ? head->as.bytes : 0) + 7) / 8 * 8;
 }
 
 /* A list longer than this has a table of where its values stand, so that finding one does not pass all before it. */
@@ -19,63 +30,103 @@ enum { SHORT_LIST = 16 };
 
 static uint64_t first_at(int64_t count) { return 8 + (count > SHORT_LIST ? (uint64_t)count * 8 : 0); }
 
-static uint64_t bytes_of(const bt_item_value *value) {
-    switch (value->type) {
-    case BT_TEXT_VALUE: return strlen(value->as.text) + 1;
-    case BT_BYTES: return value->as.bytes.size;
-    case BT_ARRAY_VALUE: return (uint64_t)bt_count(value->as.array) * bt_dtype_size(bt_dtype_of(value->as.array));
-    default: return 0;
-    }
-}
+/* --- packing ------------------------------------------------------------------------------------------------------------ */
 
-static int rank_of(const bt_item_value *value) { return value->type == BT_ARRAY_VALUE ? bt_rank(value->as.array) : 0; }
+static uint64_t list_bytes(const bt_list *list);
 
-static uint64_t end_of(uint64_t at, const bt_item_value *value) {
-    return (data_at(at, value->type, rank_of(value)) + bytes_of(value) + 7) / 8 * 8;
-}
-
-uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
-    uint64_t at = first_at(count);
-    for (int i = 0; i < count; i++) at = end_of(at, &values[i]);
-    return at;
-}
-
-static bt_status put(const bt_item_value *value, char *packed, uint64_t at) {
-    bti_packed_value head = {.type = (uint8_t)value->type, .rank = (uint8_t)rank_of(value)};
-    char *data = packed + data_at(at, value->type, head.rank);
-    uint64_t bytes = head.as.bytes = bytes_of(value);
-    bt_status status = BT_OK;
+static bti_packed_value head_of(const bt_item_value *value) {
+    bti_packed_value head = {.type = (uint8_t)value->type};
     switch (value->type) {
     case BT_INTEGER: head.as.integer = value->as.integer; break;
     case BT_REAL: head.as.real = value->as.real; break;
+    case BT_TEXT_VALUE: head.as.bytes = strlen(value->as.text) + 1; break;
+    case BT_BYTES: head.as.bytes = value->as.bytes.size; break;
+    case BT_LIST_VALUE: head.as.bytes = list_bytes(&value->as.list); break;
+    case BT_ARRAY_VALUE:
+        head.dtype = (uint8_t)bt_dtype_of(value->as.array);
+        head.rank = (uint8_t)bt_rank(value->as.array);
+        head.as.bytes = (uint64_t)bt_count(value->as.array) * bt_dtype_size((bt_dtype)head.dtype);
+        break;
+    default: break;
+    }
+    return head;
+}
+
+static uint64_t packed_bytes(const char *packed) {
+    int64_t count = bti_packed_count(packed);
+    uint64_t at = first_at(count);
+    if (count > SHORT_LIST) memcpy(&at, packed + 8 + (count - 1) * 8, 8);
+    for (int64_t i = count > SHORT_LIST ? count - 1 : 0; i < count; i++) {
+        bti_packed_value head;
+        memcpy(&head, packed + at, sizeof head);
+        at = end_at(at, &head);
+    }
+    return at;
+}
+
+static uint64_t list_bytes(const bt_list *list) {
+    if (bti_list_is_read(list)) return packed_bytes(list->items);
+    uint64_t at = first_at(list->count);
+    for (int i = 0; i < list->count; i++) {
+        bt_item_value value = bti_list_item(list, i);
+        bti_packed_value head = head_of(&value);
+        at = end_at(at, &head);
+    }
+    return at;
+}
+
+static bt_list list_of(const bt_item_value *values, int count) {
+    return (bt_list){values, NULL, count, BTI_LIST_ITEMS};
+}
+
+uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
+    bt_list list = list_of(values, count);
+    return list_bytes(&list);
+}
+
+static bt_status pack_list(const bt_list *list, uint64_t bytes, char *packed);
+
+/* *at: where the next one stands. */
+static bt_status put(const bt_item_value *value, char *packed, uint64_t *at) {
+    bti_packed_value head = head_of(value);
+    char *data = packed + data_at(*at, &head), *sizes = packed + *at + sizeof head;
+    bt_status status = BT_OK;
+    switch (value->type) {
     case BT_REFERENCE: head.as.id = bti_ref_id(value->as.ref); break;
     case BT_ACTOR_VALUE: head.as.id = bti_actor_id(value->as.actor); break;
-    case BT_TEXT_VALUE: memcpy(data, value->as.text, bytes); break;
+    case BT_TEXT_VALUE: memcpy(data, value->as.text, head.as.bytes); break;
+    case BT_LIST_VALUE: status = pack_list(&value->as.list, head.as.bytes, data); break;
     case BT_BYTES:
-        if (bytes) bti_copy_bytes(data, value->as.bytes.data, bytes);
+        if (head.as.bytes) bti_copy_bytes(data, value->as.bytes.data, head.as.bytes);
         break;
     case BT_ARRAY_VALUE: {
         bt_shape shape = bt_shape_of(value->as.array);
-        head.dtype = (uint8_t)bt_dtype_of(value->as.array);
-        memcpy(packed + at + sizeof head, shape.size, head.rank * sizeof *shape.size);
-        status = bt_read(value->as.array, data, bytes);
+        memcpy(sizes, shape.size, head.rank * sizeof *shape.size);
+        status = bt_read(value->as.array, data, head.as.bytes);
         break;
     }
     default: break;
     }
-    memcpy(packed + at, &head, sizeof head);
+    memcpy(packed + *at, &head, sizeof head);
+    *at = end_at(*at, &head);
     return status;
 }
 
-bt_status bti_pack(const bt_item_value *values, int count, char *packed) {
-    uint64_t at = first_at(count);
-    memcpy(packed, &(int64_t){count}, 8);
-    for (int i = 0; i < count; i++) {
-        if (count > SHORT_LIST) memcpy(packed + 8 + (uint64_t)i * 8, &at, 8);
-        BTI_TRY(put(&values[i], packed, at));
-        at = end_of(at, &values[i]);
+static bt_status pack_list(const bt_list *list, uint64_t bytes, char *packed) {
+    if (bti_list_is_read(list)) return bti_copy_bytes(packed, list->items, bytes), BT_OK;
+    uint64_t at = first_at(list->count);
+    memcpy(packed, &(int64_t){list->count}, 8);
+    for (int i = 0; i < list->count; i++) {
+        bt_item_value value = bti_list_item(list, i);
+        if (list->count > SHORT_LIST) memcpy(packed + 8 + (uint64_t)i * 8, &at, 8);
+        BTI_TRY(put(&value, packed, &at));
     }
     return BT_OK;
+}
+
+bt_status bti_pack(const bt_item_value *values, int count, char *packed) {
+    bt_list list = list_of(values, count);
+    return pack_list(&list, 0, packed);
 }
 
 uint64_t bti_values_bytes(const bti_values *values) {
@@ -88,9 +139,9 @@ bt_status bti_values_pack(const bti_values *values, char *packed) {
     return BT_OK;
 }
 
-int bti_packed_count(const char *packed) { return (int)*(const int64_t *)(const void *)packed; }
+/* --- unpacking ---------------------------------------------------------------------------------------------------------- */
 
-static bool has_bytes(uint8_t type) { return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE; }
+int bti_packed_count(const char *packed) { return (int)*(const int64_t *)(const void *)packed; }
 
 bti_unpacked_value bti_unpack(const char *packed, int index) {
     bti_unpacked_value value = {.head.type = BT_NOTHING};
@@ -101,12 +152,43 @@ bti_unpacked_value bti_unpack(const char *packed, int index) {
     for (int i = count > SHORT_LIST ? index : 0;; i++) {
         memcpy(&value.head, packed + at, sizeof value.head);
         value.size = (const int64_t *)(const void *)(packed + at + sizeof value.head);
-        uint64_t data = data_at(at, (bt_value_type)value.head.type, value.head.rank);
-        value.data = packed + data;
+        value.data = packed + data_at(at, &value.head);
         if (i == index) return value;
-        at = (data + (has_bytes(value.head.type) ? value.head.as.bytes : 0) + 7) / 8 * 8;
+        at = end_at(at, &value.head);
     }
 }
+
+static bool each(const char *packed, bool in_list, bti_packed_visit *visit, void *data) {
+    int count = bti_packed_count(packed);
+    uint64_t at = first_at(count);
+    for (int i = 0; i < count; i++) {
+        bti_packed_value head;
+        memcpy(&head, packed + at, sizeof head);
+        if (head.type == BT_LIST_VALUE && !each(packed + data_at(at, &head), true, visit, data)) return false;
+        if ((head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE) && !visit(data, &head, in_list)) return false;
+        at = end_at(at, &head);
+    }
+    return true;
+}
+
+bool bti_packed_each(const char *packed, bti_packed_visit *visit, void *data) {
+    return each(packed, false, visit, data);
+}
+
+int bti_packed_depth(const char *packed) {
+    int count = bti_packed_count(packed), depth = 0;
+    uint64_t at = first_at(count);
+    for (int i = 0; i < count; i++) {
+        bti_packed_value head;
+        memcpy(&head, packed + at, sizeof head);
+        int inner = head.type == BT_LIST_VALUE ? 1 + bti_packed_depth(packed + data_at(at, &head)) : 0;
+        if (inner > depth) depth = inner;
+        at = end_at(at, &head);
+    }
+    return depth;
+}
+
+/* --- what others packed --------------------------------------------------------------------------------------------------- */
 
 /* The sizes are as many as its bytes. */
 static bool is_array_of(const char *sizes, const bti_packed_value *head) {
@@ -123,11 +205,24 @@ static bool is_array_of(const char *sizes, const bti_packed_value *head) {
     return head->as.bytes == (empty ? 0 : bytes);
 }
 
-bool bti_packed_is_whole(const char *packed, uint64_t bytes) {
+static bool is_whole(const char *packed, uint64_t bytes, int depth);
+
+/* Its head stands at `at`, and lies within. */
+static bool is_whole_value(const char *packed, uint64_t bytes, uint64_t at, const bti_packed_value *head, int depth) {
+    if (head->type > BT_ACTOR_VALUE && head->type != BT_LIST_VALUE) return false;
+    if (head->rank > (head->type == BT_ARRAY_VALUE ? BT_MAX_RANK : 0)) return false;
+    uint64_t data = data_at(at, head), length = has_bytes(head->type) ? head->as.bytes : 0;
+    if (data > bytes || length > bytes - data) return false;
+    if (head->type == BT_TEXT_VALUE) return length && !packed[data + length - 1];
+    if (head->type == BT_ARRAY_VALUE) return is_array_of(packed + at + sizeof *head, head);
+    return head->type != BT_LIST_VALUE || is_whole(packed + data, length, depth + 1);
+}
+
+static bool is_whole(const char *packed, uint64_t bytes, int depth) {
     int64_t count;
-    if (bytes < 8) return false;
+    if (bytes < 8 || depth > BTI_MOST_DEPTH) return false;
     memcpy(&count, packed, 8);
-    if (count < 0 || (uint64_t)count > bytes / sizeof(bti_packed_value)) return false;
+    if (count < 0 || count > INT_MAX || (uint64_t)count > bytes / sizeof(bti_packed_value)) return false;
     uint64_t at = first_at(count), listed;
     for (int64_t i = 0; i < count; i++) {
         bti_packed_value head;
@@ -136,25 +231,21 @@ bool bti_packed_is_whole(const char *packed, uint64_t bytes) {
         if (count > SHORT_LIST && listed != at) return false;
         if (bytes - at < sizeof head) return false;
         memcpy(&head, packed + at, sizeof head);
-        bool is_array = head.type == BT_ARRAY_VALUE;
-        if (head.type > BT_ACTOR_VALUE || head.rank > (is_array ? BT_MAX_RANK : 0)) return false;
-        uint64_t data = data_at(at, (bt_value_type)head.type, head.rank),
-                 length = has_bytes(head.type) ? head.as.bytes : 0;
-        if (data > bytes || length > bytes - data) return false;
-        if (head.type == BT_TEXT_VALUE && (!length || packed[data + length - 1])) return false;
-        if (is_array && !is_array_of(packed + at + sizeof head, &head)) return false;
-        at = (data + length + 7) / 8 * 8;
+        if (!is_whole_value(packed, bytes, at, &head, depth)) return false;
+        at = end_at(at, &head);
         if (at > (bytes + 7) / 8 * 8) return false;
         if (at > bytes) at = bytes;
     }
     return true;
 }
 
+bool bti_packed_is_whole(const char *packed, uint64_t bytes) { return is_whole(packed, bytes, 0); }
+
 /* --- into variables -------------------------------------------------------------------------------------------------- */
 
 static const char *type_name(int type) {
-    static const char *const names[] = {"nothing", "an integer", "a real number", "a text",
-                                        "bytes",   "an array",   "a reference",   "an actor"};
+    static const char *const names[] = {"nothing",  "an integer",  "a real number", "a text",     "bytes",
+                                        "an array", "a reference", "an actor",      "an integer", "a list"};
     return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "of no type";
 }
 
@@ -164,6 +255,7 @@ typedef struct place_text {
 
 static place_text text_of(const bti_value_place *place) {
     place_text p = {"the result"};
+    if (place->in_list) snprintf(p.text, sizeof p.text, "value %d of the list", place->index + 1);
     if (place->function) snprintf(p.text, sizeof p.text, "argument %d of %s", place->index + 1, place->function);
     return p;
 }
@@ -210,7 +302,37 @@ bt_status bti_value_to(const bti_unpacked_value *value, const bti_value_place *p
             bti_array_from(place->owner, place->is_argument, value->data, head->as.bytes, (bt_dtype)head->dtype, shape);
         return BT_OK;
     }
+    case BT_LIST_VALUE:
+        *(bt_list *)out = (bt_list){value->data, place->owner, bti_packed_count(value->data),
+                                    place->is_argument ? BTI_LIST_ARGUMENT : BTI_LIST_READ};
+        return BT_OK;
+    case BT_REFERENCE: return (*(bt_ref **)out = bti_ref_from(head->as.id)) ? BT_OK : bt_error_status();
     case BT_ACTOR_VALUE: return (*(bt_actor **)out = bti_actor_from(head->as.id)) ? BT_OK : bt_error_status();
     default: return BT_OK;
     }
+}
+
+/* --- lists that were read ------------------------------------------------------------------------------------------------- */
+
+int bt_list_count(bt_list list) { return list.count; }
+
+bt_value_type bt_list_type(bt_list list, int index) {
+    if (index < 0 || index >= list.count) return BT_NOTHING;
+    if (!bti_list_is_read(&list)) return bti_list_item(&list, index).type;
+    return (bt_value_type)bti_unpack(list.items, index).head.type;
+}
+
+bt_status bti_list_get(bt_list list, int index, bt_value_type type, size_t bytes, void *out) {
+    BTI_CALL("bt_list_get");
+    if (index < 0 || index >= list.count)
+        return bti_fail(BT_OUT_OF_RANGE, "value %d of a list of %d", index + 1, list.count);
+    if (!bti_list_is_read(&list))
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "this list was made here (BT_LIST): it can be read where it was passed to");
+    bti_unpacked_value value = bti_unpack(list.items, index);
+    bti_value_place place = {.owner = (void *)(uintptr_t)list.owner,
+                             .is_argument = list.kind == BTI_LIST_ARGUMENT,
+                             .in_list = true,
+                             .index = index};
+    return bti_value_to(&value, &place, type, bytes, out);
 }

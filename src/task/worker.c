@@ -62,7 +62,9 @@ static bool is_cancelled(const void *call) {
     return *(volatile const bool *)&((const given_call *)call)->record->cancelled; /* others set it */
 }
 
-static const bti_run_table table = {resolve, result_room, seal, is_cancelled};
+static void keep(void *call, const char *packed) { bti_worker_keep(((const given_call *)call)->number, packed); }
+
+static const bti_run_table table = {resolve, result_room, seal, is_cancelled, keep};
 
 static bt_status run_given(given_call *g, bti_run_result *result) {
     const bti_task_record *record = g->record;

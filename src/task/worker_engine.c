@@ -76,6 +76,33 @@ bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task)
     return ask(&m, NULL).status;
 }
 
+/* Ids on their way. */
+typedef struct ids {
+    bti_message message;
+    uint64_t id[512];
+} ids;
+
+static void say_ids(ids *kept) {
+    if (kept->message.length) say(&kept->message, kept->id);
+    kept->message.length = 0;
+}
+
+static bool add_id(void *data, const bti_packed_value *head, bool in_list) {
+    ids *kept = data;
+    (void)in_list;
+    kept->id[kept->message.length / sizeof *kept->id] = head->as.id;
+    kept->message.length += sizeof *kept->id;
+    if (kept->message.length == sizeof kept->id) say_ids(kept);
+    return true;
+}
+
+void bti_worker_keep(uint32_t number, const char *packed) {
+    ids kept;
+    kept.message = (bti_message){.kind = BTI_SAYS_KEEP, .number = number, .slot = BTI_NO_REPLY};
+    (void)bti_packed_each(packed, add_id, &kept);
+    say_ids(&kept);
+}
+
 /* --- references without asking ---------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t stock_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `used`; a request may be made under it */
@@ -139,8 +166,7 @@ static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, vo
     bti_object *object = hold->object;
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
     if (type == BT_NOTHING) return BT_OK;
-    bool stays =
-        type == BT_TEXT_VALUE || type == BT_BYTES; /* read where they stand, as long as the reference is held */
+    bool stays = bti_points_into(type); /* read where they stand, as long as the reference is held */
     bti_hold *reading = NULL;
     if (object->bytes > sizeof object->small) {
         bti_message m = {.kind = BTI_ASKS_PIN, .hold = hold, .count = !stays};

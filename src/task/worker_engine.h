@@ -19,6 +19,8 @@ bool bti_worker_goes_along(const bti_state *state, uint64_t bytes);
 bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task);
 /* Room in the store for the result of call `number`; *opened is what bti_worker_close takes. */
 bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room);
+/* What the result of call `number` refers to lives at least as long as the call. */
+void bti_worker_keep(uint32_t number, const char *packed);
 /* A room was filled: it is read-only again. */
 void bti_worker_seal(char *room, uint64_t bytes);
 /* The list as a value in the store; NULL with the cause in the error record. */
