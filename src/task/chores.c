@@ -14,7 +14,7 @@
 static bti_object *object_of(const bti_chore *chore) { return chore->hold ? chore->hold->object : chore->task->result; }
 
 static void answer_pin(bti_state *state, const bti_chore *chore, bti_wakes *wakes) {
-    bti_hold *hold = chore->count ? bti_hold_new(state, chore->client, chore->hold->object) : chore->hold;
+    bti_hold *hold = bti_hold_new(state, chore->client, chore->hold->object);
     if (hold) bti_hold_pin(state, hold);
     bti_mail_reply(chore->client, chore->slot, hold ? BT_OK : BT_RESOURCE_EXHAUSTED, hold, "too many references",
                    wakes);

@@ -33,6 +33,14 @@ typedef struct bti_call {
     void *group; /* or NULL */
 } bti_call;
 
+/* A value in the memory of an engine. */
+typedef struct bti_reading {
+    const char *packed; /* a list of one value (value.h), which others may have written: to be checked */
+    uint64_t bytes;
+    void *owner; /* what keeps that memory, for array_in; NULL: it goes away with the pin */
+    void *pin;   /* NULL: there is nothing to unpin */
+} bti_reading;
+
 /* Entries return NULL, or a status, with the cause in the error record. Any thread may call them; seconds < 0: no limit. */
 typedef struct bti_engine {
     const char *name;
@@ -41,8 +49,10 @@ typedef struct bti_engine {
     void (*close)(void);                   /* after the last of them: forgets all */
     void *(*submit)(const bti_call *call); /* its result, or its actor */
     void *(*put)(const bti_values *value); /* of one */
-    /* Waits; done within the time: *done, and the value (BT_NOTHING: none is wanted) or its failure. */
-    bt_status (*get)(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done);
+    /* The value of one that is done, where it lies until unpin; or its failure. It may be that who was settling it has died, and it is not done any more: the
+     * caller looks. */
+    bt_status (*read)(void *held, bti_reading *reading);
+    void (*unpin)(void *pin);
     /* Until `wanted` of them are done, or the time is over. */
     bt_status (*wait)(void *const *held, int count, int wanted, double seconds);
     bool (*is_done)(void *held);

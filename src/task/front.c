@@ -13,13 +13,15 @@
 #include "task/options.h"
 #include "task/process.h"
 #include "task/timeline.h"
+#include "task/value.h"
 #include "task/view.h"
 
 struct bt_ref {
     bti_owned head;
-    uint64_t runtime; /* the one that it is of */
-    void *held;       /* NULL: poisoned */
-    uint32_t failure; /* of one that is poisoned by the end of its actor: bt_failure */
+    uint64_t runtime;    /* the one that it is of */
+    void *held;          /* NULL: poisoned */
+    _Atomic(void *) pin; /* of the value, which texts and bytes that were read of it point into */
+    uint32_t failure;    /* of one that is poisoned by the end of its actor: bt_failure */
 };
 struct bt_actor {
     bt_ref ref;
@@ -140,7 +142,10 @@ int bt_get_gpu_ids(int *ids, int capacity) { return engine ? engine->gpus(ids, c
 static void clear(void *handle) {
     const bt_ref *ref = handle;
     VISIT(v);
-    if (ref->held && v.inside && ref->runtime == runtime) engine->release(ref->held);
+    if (!ref->held || !v.inside || ref->runtime != runtime) return;
+    void *pin = atomic_load(&ref->pin);
+    if (pin) engine->unpin(pin);
+    engine->release(ref->held);
 }
 
 static bt_ref no_ref = {.head = BTI_NO_MEMORY};
@@ -338,14 +343,40 @@ bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, c
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
+/* The reference keeps the value where it is, as long as it is held itself. */
+static void keep_pinned(bt_ref *ref, void *pin) {
+    void *none = NULL;
+    if (pin && !atomic_compare_exchange_strong(&ref->pin, &none, pin)) engine->unpin(pin);
+}
+
+static bt_status read_value(bt_ref *ref, bt_value_type type, size_t bytes, void *out) {
+    bti_reading reading = {0};
+    if (type == BT_NOTHING && engine->failure(ref->held) == BT_FAILURE_NONE) return BT_OK;
+    BTI_TRY(engine->read(ref->held, &reading));
+    bt_status status = BT_OK;
+    if (!reading.packed || !bti_packed_is_whole(reading.packed, reading.bytes))
+        status = bti_fail(BT_INTERNAL, "the value of this reference is damaged");
+    bti_unpacked_value value = bti_unpack(status == BT_OK ? reading.packed : NULL, 0);
+    if (status == BT_OK) status = bti_value_to(&value, &(bti_value_place){.owner = reading.owner}, type, bytes, out);
+    if (bti_points_into(type))
+        keep_pinned(ref, reading.pin);
+    else if (reading.pin)
+        engine->unpin(reading.pin);
+    return status;
+}
+
 bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds) {
     BTI_CALL((seconds < 0 ? "bt_get" : "bt_get_within"));
     __attribute__((cleanup(leave))) const visit v = enter(false); /* a value that is there is all that it looks at */
     void *held = held_by(ref, "reference");
-    bool done = true;
     if (!held) return bt_error_status();
-    bt_status status = engine->get(held, type, bytes, out, seconds, &done);
-    return done ? cause(status) : bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
+    for (;;) {
+        bt_status status = engine->is_done(held) ? BT_OK : engine->wait(&held, 1, 1, seconds);
+        if (status != BT_OK) return cause(status);
+        if (!engine->is_done(held)) return bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
+        status = read_value(ref, type, bytes, out);
+        if (engine->is_done(held)) return cause(status);
+    }
 }
 
 bt_failure bt_ref_failure(bt_ref *ref) {

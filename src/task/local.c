@@ -108,6 +108,7 @@ bt_failure bti_local_failure(void *held) {
 }
 
 static bt_status wait_for(void *const *held, int count, int wanted, double seconds) {
+    BTI_TRY(bti_state_fault(true));
     bti_object *one, **objects = count > 1 ? bti_calloc((size_t)count, sizeof(bti_object *)) : &one;
     if (!objects) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     for (int i = 0; i < count; i++) objects[i] = hold_of(held[i])->object;
@@ -116,40 +117,14 @@ static bt_status wait_for(void *const *held, int count, int wanted, double secon
     return waited ? BT_OK : bt_error_status();
 }
 
-/* Texts and bytes are read where they stand, as long as the reference is held. */
-static void keep_pinned(bti_state *state, bti_hold *held, bti_hold *reading, bool points_into) {
-    bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
-    if (points_into) bti_hold_pin(state, held);
-    bti_hold_free(state, reading, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-}
-
-static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, void *out) {
-    bti_state *state = bti_process_now.state;
-    bti_object *object = hold->object;
-    bti_hold *reading = NULL;
+static bt_status read_value(void *held, bti_reading *reading) {
+    bti_object *object = hold_of(held)->object;
+    bti_hold *pin = NULL;
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
-    if (type == BT_NOTHING) return BT_OK;
-    if (object->bytes > sizeof object->small && !(reading = bti_object_pinned(state, object))) return bt_error_status();
-    bti_unpacked_value value = bti_unpack(bti_object_value(object), 0);
-    bt_status status = bti_value_to(&value, &(bti_value_place){.owner = object}, type, bytes, out);
-    if (reading) keep_pinned(state, hold, reading, bti_points_into(type));
-    return status;
-}
-
-/* Who was settling it may have died in the middle: then it is taken back, its state first, and comes again. */
-static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
-    for (;;) {
-        if (!is_done(held)) {
-            BTI_TRY(bti_state_fault(true));
-            BTI_TRY(wait_for(&held, 1, 1, seconds));
-            if (!is_done(held)) return *done = false, BT_OK;
-        }
-        bt_status status = read_value(held, type, bytes, out);
-        if (is_done(held)) return status;
-    }
+    if (object->bytes > sizeof object->small && !(pin = bti_object_pinned(bti_process_now.state, object)))
+        return bt_error_status();
+    *reading = (bti_reading){bti_object_value(object), object->bytes, object, pin};
+    return BT_OK;
 }
 
 double bti_local_resource(const char *name, bool only_free) {
@@ -177,7 +152,8 @@ const bti_engine bti_engine_local = {
     .close = bti_local_close,
     .submit = bti_local_submit,
     .put = put,
-    .get = get,
+    .read = read_value,
+    .unpin = release,
     .wait = wait_for,
     .is_done = is_done,
     .failure = bti_local_failure,

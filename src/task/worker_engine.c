@@ -162,26 +162,16 @@ bti_hold *bti_worker_pack(const bti_values *values, uint64_t bytes) {
 
 static void *put(const bti_values *value) { return bti_worker_pack(value, bti_values_bytes(value)); }
 
-static bt_status read_value(bti_hold *hold, bt_value_type type, size_t bytes, void *out) {
-    bti_object *object = hold->object;
+static bt_status read_value(void *held, bti_reading *reading) {
+    bti_object *object = bti_held_object(held);
+    bti_answer pin = {0};
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
-    if (type == BT_NOTHING) return BT_OK;
-    bool stays = bti_points_into(type); /* read where they stand, as long as the reference is held */
-    bti_hold *reading = NULL;
     if (object->bytes > sizeof object->small) {
-        bti_message m = {.kind = BTI_ASKS_PIN, .hold = hold, .count = !stays};
-        bti_answer answer = ask(&m, NULL);
-        if (answer.status != BT_OK) return answer.status;
-        reading = answer.value;
+        bti_message m = {.kind = BTI_ASKS_PIN, .hold = held};
+        if ((pin = ask(&m, NULL)).status != BT_OK) return pin.status;
     }
-    const char *packed = bti_object_value(object);
-    bt_status status = BT_OK;
-    if (!packed || !bti_packed_is_whole(packed, object->bytes))
-        status = bti_fail(BT_INTERNAL, "the value of this reference is damaged");
-    bti_unpacked_value value = bti_unpack(status == BT_OK ? packed : NULL, 0);
-    if (status == BT_OK) status = bti_value_to(&value, &(bti_value_place){.owner = object}, type, bytes, out);
-    if (reading && !stays) release(reading);
-    return status;
+    *reading = (bti_reading){bti_object_value(object), object->bytes, object, pin.value};
+    return BT_OK;
 }
 
 /* --- waiting ----------------------------------------------------------------------------------------------------------------- */
@@ -214,12 +204,6 @@ static bt_status wait_for(void *const *held, int count, int wanted, double secon
         bti_mail_sleep(me(), m.slot, 0);
     }
     return bti_mail_end(me(), m.slot).status;
-}
-
-static bt_status get(void *held, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
-    if (!is_done(held)) BTI_TRY(wait_for(&held, 1, 1, seconds));
-    *done = is_done(held);
-    return *done ? read_value(held, type, bytes, out) : BT_OK;
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------------------- */
@@ -297,7 +281,8 @@ const bti_engine bti_engine_worker = {
     .close = close_none,
     .submit = submit,
     .put = put,
-    .get = get,
+    .read = read_value,
+    .unpin = release,
     .wait = wait_for,
     .is_done = is_done,
     .failure = bti_local_failure,
