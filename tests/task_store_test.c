@@ -318,6 +318,23 @@ static void maps_are_larger_than_the_store(void **state) {
 }
 
 /* Without disk the first values fill the store, and those who wait for room would wait for each other: they are told who holds what. */
+static bt_status some_bytes(bt_task *task) {
+    static char bytes[100000];
+    return bt_return(task, ((bt_bytes){bytes, sizeof bytes}));
+}
+BT_REMOTE(some_bytes);
+
+/* The memory of values is rounded up to pages: it reaches the limit before their bytes do. */
+static void small_stores_are_filled(void **state) {
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 2, .store_bytes = 5 << 20));
+    BT_SCOPE {
+        bt_ref *refs[100];
+        for (int i = 0; i < 100; i++) refs[i] = bt_remote(some_bytes);
+        for (int i = 0; i < 100; i++) OK(bt_get_within(refs[i], 30, NULL));
+    }
+}
+
 static void who_cannot_have_room_hears_who_has_it(void **state) {
     static char bytes[2 * MIB];
     bt_ref *refs[6];
@@ -391,6 +408,7 @@ int main(void) {
         cmocka_unit_test_teardown(arguments_of_tasks_that_wait_go_to_disk, end_runtime),
         cmocka_unit_test_teardown(limits_are_named, end_runtime),
         cmocka_unit_test_teardown(maps_are_larger_than_the_store, end_runtime),
+        cmocka_unit_test_teardown(small_stores_are_filled, end_runtime),
         cmocka_unit_test_teardown(who_cannot_have_room_hears_who_has_it, end_runtime),
         cmocka_unit_test_teardown(without_a_folder_what_fits_goes_on, end_runtime),
         cmocka_unit_test_teardown(what_a_killed_process_had_is_free, end_runtime),

@@ -130,7 +130,7 @@ bool bti_store_is_over(const bti_state *state, uint64_t bytes) {
     int order = order_of(bytes);
     const bti_store_block *block = find_warm(state, order);
     uint64_t has = block ? block->memory : 0, wants = order < WARM_ORDER || pages(bytes) < has ? 0 : pages(bytes) - has;
-    return state->store_memory + wants > state->store_limit;
+    return wants && state->store_memory + wants > state->store_limit;
 }
 
 bool bti_store_is_wide(const bti_state *state) {
