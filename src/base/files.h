@@ -6,6 +6,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/error.h"
+
+/* RESOURCE_EXHAUSTED: "`what`: the error's text", and the limit when that is why. */
+bt_status bti_files_refuse(const char *what, int error);
+
 /* The same open file, closed at exec, under a number that is no standard file's: where those are closed, a file that is opened gets one of
  * theirs, and is then read, written or replaced as such. Takes `file` over; -1 stays -1, errno says why there is none. */
 static inline int bti_file_above_standard(int file) {

@@ -31,7 +31,7 @@ static bt_status make_lock(pthread_mutex_t *lock) {
 
 static bt_status map(uint64_t bytes, void **memory, int *kept) {
     int file = bti_file_above_standard(memfd_create("berth", MFD_CLOEXEC));
-    if (file < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no shared memory: memfd_create: %s", strerror(errno));
+    if (file < 0) return bti_files_refuse("no shared memory: memfd_create", errno);
     bt_status status = BT_OK;
     BTI_WRITES;
     *memory = MAP_FAILED;

@@ -213,14 +213,15 @@ static int await(const bti_state *state, int pipe) {
 static int try_once(bti_state *state, int memory, beginning *b, int *end) {
     int ends[2], there = -1;
     int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
-    if (bti_ends_above_standard(made, ends) != 0)
-        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno)), -1;
+    if (bti_ends_above_standard(made, ends) != 0) return (void)bti_files_refuse("no files for the runtime", errno), -1;
     bt_status status = prepare(state, memory, ends[0], b);
     if (status == BT_OK) status = run(b);
     close(ends[0]);
     if (status == BT_OK && (there = await(state, ends[1])) < 0)
-        (void)bti_fail(BT_FAILED_PRECONDITION,
-                       "the program was started again for the runtime, and ended before its main");
+        (void)(state->nest_pid < 0
+                   ? bti_files_refuse("no process for the runtime", -state->nest_pid)
+                   : bti_fail(BT_FAILED_PRECONDITION,
+                              "the program was started again for the runtime, and ended before its main"));
     if (there == 1) return *end = ends[1], 1;
     close(ends[1]);
     return there;

@@ -126,8 +126,10 @@ static bool keeper_ended(void) {
 static bt_status await_nest(bti_state *state) {
     volatile int32_t *pid = &state->nest_pid;
     for (int32_t now; (now = *pid) <= 0;) {
-        if (now < 0 || keeper_ended())
-            return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", now ? strerror(-now) : "it ended");
+        bool ended = keeper_ended();
+        now = *pid;
+        if (now < 0) return bti_files_refuse("no process for the runtime", -now);
+        if (ended && !now) return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: it ended");
         syscall(SYS_futex, pid, FUTEX_WAIT, now, &(struct timespec){.tv_nsec = 20000000}, NULL, 0);
     }
     nest_pid = *pid;
@@ -138,8 +140,7 @@ bt_status bti_nest_start(bti_state *state) {
     int ends[2];
     BTI_TRY(make_lock(&state->nest_lives));
     int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
-    if (bti_ends_above_standard(made, ends) != 0)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files for the runtime: %s", strerror(errno));
+    if (bti_ends_above_standard(made, ends) != 0) return bti_files_refuse("no files for the runtime", errno);
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL); /* no signal when it ends */
     int error = errno;

@@ -473,6 +473,17 @@ static void leave_program(int pipe) {
     if (nothing > 2) close(nothing);
 }
 
+/* libuv aborts where it can open none. */
+static bool can_open_files(int pipe) {
+    enum { NEEDED = 12 };
+    int files[NEEDED], count = 0;
+    while (count < NEEDED && (files[count] = fcntl(pipe, F_DUPFD_CLOEXEC, 3)) >= 0) count++;
+    bool can = count == NEEDED;
+    int error = errno;
+    while (count) close(files[--count]);
+    return errno = error, can;
+}
+
 /* The lock may be held by a program that is stopped, or that has died since, or by nobody at all. */
 static void while_waiting(void) {
     struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
@@ -518,10 +529,13 @@ void bti_nest_run(bti_state *shared, int pipe) {
     if (pthread_mutex_lock(&state->nest_lives) != 0) _exit(1);
     setpgid(0, 0);
     leave_program(pipe);
-    if (uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) || uv_timer_init(&loop, &deadline) ||
-        uv_timer_init(&loop, &regular) || uv_timer_init(&loop, &again) || uv_timer_init(&loop, &later) ||
-        watch_signals() || watch_calls() || watch_program(pipe))
+    errno = 0;
+    if (!can_open_files(pipe) || uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) ||
+        uv_timer_init(&loop, &deadline) || uv_timer_init(&loop, &regular) || uv_timer_init(&loop, &again) ||
+        uv_timer_init(&loop, &later) || watch_signals() || watch_calls() || watch_program(pipe)) {
+        state->nest_pid = -(errno ? errno : EAGAIN); /* the program tells why */
         _exit(1);
+    }
     watch_memory();
     bti_cgroup group;
     bti_cgroup_read(&group);

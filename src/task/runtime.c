@@ -17,11 +17,12 @@
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/options.h"
+#include "task/layout.h"
 #include "task/local.h"
 #include "task/nest.h"
 #include "task/server.h"
 #include "task/spill.h"
-#include "task/timeline.h"
+#include "task/stat.h"
 
 bti_process bti_process_now;
 
@@ -40,44 +41,6 @@ static int threads_of_process(void) {
 }
 
 bool bti_is_alone(void) { return threads_of_process() <= 1; }
-
-#define RECORDS_SPACE ((uint64_t)64 << 30) /* of addresses, for all records but values */
-
-static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, int halvings, bti_state **state) {
-    static const struct {
-        size_t bytes;
-        uint32_t most;
-    } kinds[] = {[BTI_CLIENTS] = {sizeof(bti_client), BTI_MOST_CLIENTS},
-                 [BTI_OBJECTS] = {sizeof(bti_object), 1 << 22},
-                 [BTI_TASKS] = {sizeof(bti_task_record), 1 << 22},
-                 [BTI_QUEUES] = {sizeof(bti_queue), 1 << 20},
-                 [BTI_FUNCTIONS] = {sizeof(bti_function_record), 1 << 12},
-                 [BTI_HOLDS] = {sizeof(bti_hold), 1 << 23},
-                 [BTI_WAITS] = {sizeof(bti_wait), 1 << 22},
-                 [BTI_MORE] = {sizeof(bti_more), 1 << 18},
-                 [BTI_LINKS] = {sizeof(bti_link), 1 << 22},
-                 [BTI_WAITERS] = {sizeof(bti_waiter), 1 << 17},
-                 [BTI_CHORES] = {sizeof(bti_chore), 1 << 14},
-                 [BTI_ACTORS] = {sizeof(bti_actor_record), 1 << 14},
-                 [BTI_GROUPS] = {sizeof(bti_group_record), 1 << 10}};
-    BTI_TRY(bti_arena_room(arena, sizeof **state, (void **)state));
-    (*state)->arena = arena;
-    (*state)->spill_file = -1;
-    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
-        if (kinds[kind].most)
-            BTI_TRY(bti_arena_reserve(arena, kind, kinds[kind].bytes,
-                                      kind == BTI_FUNCTIONS ? kinds[kind].most : kinds[kind].most >> halvings));
-    BTI_TRY(bti_arena_room(arena, sizeof(bti_bells), (void **)&(*state)->bells));
-    BTI_TRY(bti_arena_room(arena, sizeof *(*state)->listening, (void **)&(*state)->listening));
-    BTI_TRY(bti_arena_room(arena, (uint64_t)(BTI_MOST_CLIENTS >> halvings) * sizeof(bti_mailbox),
-                           (void **)&(*state)->mailboxes));
-    (*state)->started_ns = bti_now_ns();
-    (*state)->prefix_output = options->prefix_output || bti_flag_bool(BTI_FLAG_prefix_output);
-    BTI_TRY(bti_queues_open(*state));
-    BTI_TRY(bti_timeline_open(*state));
-    BTI_TRY(bti_store_open(*state, options->store_bytes));
-    return bti_spill_open(*state, options->spill_folder, options->spill_bytes);
-}
 
 static bt_status add_resource(bti_state *state, const char *name, double amount) {
     int r = state->resource_count;
@@ -119,28 +82,14 @@ static bt_status count_resources(bti_state *state, const bt_runtime_options *opt
 
 static uint64_t runtimes;
 
-/* Half of all, and half of that, where addresses are few (RLIMIT_AS). */
-static bt_status open_arena(bt_runtime_options *options, bti_arena **arena, int *halvings, int *file) {
-    enum { MOST_HALVINGS = 6 };
-    bti_error *before = bti_error_last();
-    for (;; ++*halvings, options->store_bytes /= 2) {
-        uint64_t bytes = (RECORDS_SPACE >> *halvings) + bti_store_address_space(options->store_bytes);
-        bt_status status = bti_arena_open_file(bytes, arena, file);
-        if (status == BT_OK) return bti_error_put_back(before), BT_OK;
-        if (*halvings == MOST_HALVINGS) return bti_error_release(before), status;
-    }
-}
-
 bt_status bti_local_start(const bt_runtime_options *options) {
-    bti_arena *arena;
-    bti_state *state = NULL;
+    bti_state *state;
+    BTI_TRY(bti_proc_check());
     bool again = !bti_is_alone() || !bti_gpus_are_unused();
-    bt_runtime_options filled = *options;
-    if (!filled.store_bytes) filled.store_bytes = bti_store_default_bytes();
-    int halvings = 0, memory = -1;
-    BTI_TRY(open_arena(&filled, &arena, &halvings, &memory));
-    bt_status status = lay_out(arena, &filled, halvings, &state);
-    if (status == BT_OK) status = count_resources(state, options);
+    int memory = -1;
+    BTI_TRY(bti_layout_open(options, &state, &memory));
+    bti_arena *arena = state->arena;
+    bt_status status = count_resources(state, options);
     if (status == BT_OK) {
         bti_arena_lock(arena);
         state->program = bti_record_new(arena, BTI_CLIENTS);
@@ -154,10 +103,10 @@ bt_status bti_local_start(const bt_runtime_options *options) {
         status = again ? bti_nest_start_again(state, memory) : bti_nest_start(state);
     }
     close(memory);
-    if (state) bti_gpus_leave(state);
+    bti_gpus_leave(state);
     if (status != BT_OK) {
         bti_state_watch(NULL, NULL);
-        if (state) bti_spill_close(state);
+        bti_spill_close(state);
         return bti_arena_close(arena), status;
     }
     atomic_init(&state->users, 1);

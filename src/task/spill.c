@@ -11,7 +11,7 @@
 #include "base/writes.h"
 #include "task/nest.h"
 
-enum { MOST_SLOTS = 1 << 22, LEAST_ORDER = 12, TRIM_BYTES = 64 << 20 /* at once */ };
+enum { LEAST_ORDER = 12, TRIM_BYTES = 64 << 20 /* at once */ };
 
 /* --- the file ------------------------------------------------------------------------------------------------------------- */
 
@@ -33,7 +33,6 @@ bt_status bti_spill_open(bti_state *state, const char *folder, uint64_t limit) {
         return bti_fail(BT_INVALID_ARGUMENT, "the path of the folder to spill to has more than %zu bytes",
                         sizeof state->spill_folder - 1);
     strcpy(state->spill_folder, folder);
-    BTI_TRY(bti_arena_reserve(state->arena, BTI_SLOTS, sizeof(bti_slot), MOST_SLOTS));
     state->spill_file = bti_file_above_standard(open_file(folder));
     state->spill_errno = state->spill_file < 0 ? errno : 0;
     bti_file_identity file;

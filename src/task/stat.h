@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/error.h"
+
 typedef struct bti_stat {
     pid_t parent;
     char state;               /* 'R', 'S', 'T' (stopped), 't' (stopped by a debugger), 'Z' ... */
@@ -13,6 +15,9 @@ typedef struct bti_stat {
 
 /* False: there is no such process. */
 bool bti_stat_read(pid_t pid, bti_stat *stat);
+
+/* FAILED_PRECONDITION: there is no /proc, or it is that of another PID namespace, which knows this process by another number. */
+bt_status bti_proc_check(void);
 
 typedef enum bti_halt {
     BTI_NOT_HALTED,

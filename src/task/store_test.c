@@ -36,7 +36,8 @@ static void *records_at(int kind, uint32_t i) {
 static void open_state(uint64_t store_bytes, const char *folder, uint64_t spill_bytes) {
     static const size_t bytes[] = {
         [BTI_CLIENTS] = sizeof(bti_client), [BTI_OBJECTS] = sizeof(bti_object), [BTI_TASKS] = sizeof(bti_task_record),
-        [BTI_HOLDS] = sizeof(bti_hold),     [BTI_WAITS] = sizeof(bti_wait),     [BTI_LINKS] = sizeof(bti_link)};
+        [BTI_HOLDS] = sizeof(bti_hold),     [BTI_WAITS] = sizeof(bti_wait),     [BTI_LINKS] = sizeof(bti_link),
+        [BTI_SLOTS] = sizeof(bti_slot)};
     assert_int_equal(bti_arena_open(((uint64_t)4 << 30) + bti_store_address_space(store_bytes), &arena), BT_OK);
     assert_int_equal(bti_arena_room(arena, sizeof *shared, (void **)&shared), BT_OK);
     assert_int_equal(bti_arena_room(arena, PLACES * sizeof(bti_object *), (void **)&places), BT_OK);
