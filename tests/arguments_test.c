@@ -632,6 +632,7 @@ static void tasks_without_a_runtime(void **state) {
             (void)bt_pool_next(NULL, (bt_pool_order)n, 0);
             if (n <= 0) (void)bt_group_new(NULL, n);
             (void)bt_argument_type(NULL, n);
+            assert_int_not_equal(bt_get(bt_result(NULL, n), NULL), BT_OK);
             bt_list hostile = {n < 3 ? refs : NULL, NULL, n, n};
             assert_int_not_equal(bt_get(bt_put(hostile), NULL), BT_OK);
             bt_list two = bt_list_of(refs, n < 3 ? n : 2);

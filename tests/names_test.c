@@ -443,6 +443,7 @@ static void tasks(void **state) {
     ERROR(bt_put, bt_put(1));
     ERROR(bt_get, bt_get(NULL, &number));
     ERROR(bt_get_within, bt_get_within(NULL, 1, &number));
+    ERROR(bt_result, bt_result(NULL, 1));
     ERROR(bt_list_get, bt_list_get(BT_LIST(), 0, &number));
     ERROR(bt_remote, bt_remote(nothing));
     ERROR(bt_layer_status, bt_layer_status(NULL));

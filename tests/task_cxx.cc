@@ -149,6 +149,20 @@ static void pass_lists() {
     CHECK(bt_get(bt_put(inner), &inner) == BT_OK);
 }
 
+static bt_status divide(bt_task *task) {
+    int a, b;
+    bt_status status = bt_arguments(task, &a, &b);
+    return status == BT_OK ? bt_return(task, a / b, a % b, std::string("text")) : status;
+}
+BT_REMOTE(divide, .num_returns = 3);
+
+static void get_several() {
+    int number;
+    bt_ref *first = bt_remote(divide, 17, 5);
+    CHECK(bt_get(bt_result(first, 1), &number) == BT_OK && number == 2);
+    CHECK(bt_get(first, &number) == BT_OK && number == 3);
+}
+
 static void call_functions() {
     double sum;
     int64_t number;
@@ -209,6 +223,7 @@ int main() {
     CHECK(bt_runtime_init(.num_cpus = 4, .resources = {{"license", 1}}, .store_bytes = 64 << 20) == BT_OK);
     BT_SCOPE {
         pass_lists();
+        get_several();
         call_functions();
         call_actors();
         use_pool();

@@ -146,7 +146,9 @@ BT_MUST_USE inline bt_status bti_pool_submit_items(bt_pool *pool, const bt_remot
     return bti_pool_submit(pool, entry, items.begin(), static_cast<int>(items.size()));
 }
 inline bt_ref *bti_put_item(const bti_item &item) { return bti_put(&item); }
-BT_MUST_USE inline bt_status bti_return_item(bt_task *task, const bti_item &item) { return bti_return(task, &item); }
+BT_MUST_USE inline bt_status bti_return_items(bt_task *task, bti_items items) {
+    return bti_return(task, items.begin(), static_cast<int>(items.size()));
+}
 BT_MUST_USE inline bt_status bti_get_into(bt_ref *ref, const bti_target &target, double seconds) {
     return bti_get(ref, target.type, target.bytes, target.out, seconds);
 }
@@ -197,7 +199,8 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define bt_argument(task, index, out) bti_argument_into(task, index, out)
 #define bt_arguments(...) BTI_ARGUMENTS(__VA_ARGS__, )
 #define BTI_ARGUMENTS(task, ...) bti_arguments_into(task, {__VA_ARGS__})
-#define bt_return(task, ...) bti_return_item(task, __VA_ARGS__)
+#define bt_return(...) BTI_RETURN_ITEMS(__VA_ARGS__, )
+#define BTI_RETURN_ITEMS(task, ...) bti_return_items(task, {__VA_ARGS__})
 
 #else
 /* --- C ------------------------------------------------------------------------------------------------------------------ */
@@ -347,7 +350,7 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define bt_argument(task, index, out) bti_argument(task, index, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out)
 #define bt_arguments(...) bti_arguments(BTI_FIRST(__VA_ARGS__, ), BTI_VARIABLES(__VA_ARGS__))
 #define BTI_FIRST(first, ...) first
-#define bt_return(task, x) bti_return(task, &(const bt_item_value[]){BTI_VALUE_OF(x)}[0])
+#define bt_return(...) bti_return(BTI_FIRST(__VA_ARGS__, ), BTI_ITEMS(__VA_ARGS__))
 #endif
 
 #endif

@@ -165,6 +165,7 @@ typedef struct bt_task_options {
     int max_calls BTI_INITIALLY(BTI_UNSET_INT);  /* [1 with GPUs, else 0: without limit] calls of this function that a
                                                     worker process runs before it ends, on the same GPUs; not an
                                                     actor's */
+    int num_returns BTI_INITIALLY(BTI_UNSET_INT); /* [1] results of the call, at most 100: bt_result */
 } bt_task_options;
 /* A set of failures: `BT_FAILURES(BT_UNAVAILABLE, BT_ABORTED)`. */
 #define BT_ANY_FAILURE 0x1fffeu
@@ -175,7 +176,7 @@ typedef struct bt_task_options {
     .size = sizeof(bt_task_options), .zeros_set = true, .num_cpus = BTI_UNSET_REAL, .num_gpus = BTI_UNSET_REAL, \
     .priority = BTI_UNSET_INT, .max_retries = BTI_UNSET_INT, .max_restarts = BTI_UNSET_INT,                     \
     .deadline_seconds = BTI_UNSET_REAL, .bundle = BTI_UNSET_INT, .gpu_memory = BTI_UNSET_REAL,                  \
-    .strategy = BTI_UNSET_INT, .max_calls = BTI_UNSET_INT,
+    .strategy = BTI_UNSET_INT, .max_calls = BTI_UNSET_INT, .num_returns = BTI_UNSET_INT,
 #endif
 /* A call's options, `bt_remote_with(BT_OPTIONS(.num_gpus = 2), f)`, and a group's bundle. */
 #define BT_BUNDLE(...) BTI_OVERRIDING(BTI_LITERAL(bt_task_options){BTI_TASK_UNSET __VA_ARGS__})
@@ -276,6 +277,13 @@ BT_API BT_MUST_USE bt_status bti_list_get(bt_list list, int index, bt_value_type
 BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_task_options *options,
                                const bt_item_value *arguments, int count);
 
+/* The reference of the result with that number, from 0, of the call that gave `ref`: of `bt_remote_with(BT_OPTIONS(.num_returns = 3), f)`, whose own is that of
+ * result 0. Each result is a value of its own: it is waited for, passed on and freed alone. The first reference keeps the others until this function has
+ * given them. A failure is that of all; bt_cancel of one is of the call. Poisoned: OUT_OF_RANGE past the last one, NOT_FOUND when it was given before and
+ * nobody has it any more. */
+BT_API bt_ref *bt_result(bt_ref *ref, int index);
+#define bt_result(...) BTI_AT(bt_ref *, bt_result(__VA_ARGS__))
+
 /* A value in the store: copied once, passed by reference from then on. `bt_put(ref)` is a reference to a reference: an argument that is one stands for
  * the inner one, `bt_ref *inner; bt_argument(task, 0, &inner)`. */
 BT_API bt_ref *bti_put(const bt_item_value *value);
@@ -336,8 +344,9 @@ typedef struct bti_variable {
 } bti_variable;
 BT_API BT_MUST_USE bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count);
 /* What the call gives: once is enough, the last one counts, none is `nothing` (bt_get with NULL). An actor or a reference that is returned lives
- * on with who has the result. */
-BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *value);
+ * on with who has the result. `bt_return(task, a, b, c)` gives all results of a call with .num_returns = 3 at once; a function that gives none
+ * fails then. */
+BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *values, int count);
 /* Fails the task with a text of your own. */
 BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
 BT_API bool bt_task_cancelled(const bt_task *task);

@@ -112,7 +112,7 @@ static void drop_line(bti_state *state, bti_actor_record *actor, bt_failure kind
                       bti_wakes *wakes) {
     for (bti_task_record *next, *task = actor->first; task; task = next) {
         next = task->right;
-        bti_object_fail_as(state, task->result, kind, status, why, wakes);
+        bti_task_fail_as(state, task, kind, status, why, wakes);
         if (task->missing) { /* it ends when they come */
             BTI_SET(state->arena, task->cancelled, true);
             BTI_SET(state->arena, task->actor, NULL);
@@ -132,7 +132,7 @@ static void fail_given(bti_state *state, const bti_client *worker, bt_failure ki
         bti_task_record *task = worker->given[n % BTI_AHEAD];
         if (!task || task->makes_actor || bti_given_is_taken(worker, n)) continue;
         BTI_SET(state->arena, task->cancelled, true);
-        bti_object_fail_as(state, task->result, kind, status, why, wakes);
+        bti_task_fail_as(state, task, kind, status, why, wakes);
     }
 }
 
@@ -169,7 +169,7 @@ static void method_gone(bti_state *state, bti_task_record *task, bool restarts, 
         bti_actor_line_first(state, task);
         return;
     }
-    bti_object_fail_gone(state, task->result, task, why, wakes);
+    bti_task_fail_gone(state, task, why, wakes);
     bti_task_end(state, task, wakes);
 }
 

@@ -43,6 +43,12 @@ static bt_status check_options(const bti_call *asked) {
     if (o->max_retries < 0 || o->max_restarts < 0)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: max_retries is %d, max_restarts %d; -1 is without limit",
                         asked->function, o->max_retries, o->max_restarts);
+    if (o->num_returns < 1 || o->num_returns > BTI_MOST_RETURNS)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: num_returns is %d; it is 1 to %d", asked->function, o->num_returns,
+                        BTI_MOST_RETURNS);
+    if (o->num_returns > 1 && asked->kind == BTI_CALL_ACTOR)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: num_returns is %d; what makes an actor returns nothing",
+                        asked->function, o->num_returns);
     if (o->max_calls < 0)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: max_calls is %d; it cannot be below 0", asked->function,
                         o->max_calls);
@@ -66,6 +72,7 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
                          .retry_failures = o->retry_failures,
                          .bundle = o->bundle,
                          .max_calls = o->max_calls,
+                         .num_returns = (uint32_t)o->num_returns,
                          .deadline_seconds = o->deadline_seconds,
                          .made_ns = bti_now_ns()};
     if (asked->kind == BTI_CALL_METHOD)
@@ -170,6 +177,7 @@ static bti_hold *submit_task(bti_state *state, bti_client *client, const bti_ord
     }
     if (!hold) return NULL;
     BTI_SET(state->arena, task->result->maker, task);
+    if (order->num_returns > 1 && !bti_results_new(state, task, order->num_returns)) return NULL;
     task->actor = order->actor ? order->actor->actor : NULL;
     return bti_task_await(state, task, wakes) ? hold : NULL;
 }
@@ -266,8 +274,7 @@ void bti_order_kill(bti_state *state, bti_object *self, bti_wakes *wakes) {
         BTI_SET(state->arena, actor->client->kill, true);
         wakes->nest = true;
     }
-    if (running && running->result && atomic_load(&running->result->state) == BTI_OBJECT_PENDING)
-        bti_object_fail(state, running->result, BT_CANCELLED, killed, wakes);
+    if (running) bti_task_fail(state, running, BT_CANCELLED, killed, wakes);
     bti_actor_die(state, actor, BT_FAILURE_CANCELLED, BT_CANCELLED, killed, wakes);
 }
 
@@ -293,13 +300,13 @@ static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wa
         return bti_fail(BT_INVALID_ARGUMENT, "a method that runs ends only with its actor (bt_actor_kill)");
     BTI_SET(state->arena, task->cancelled, true);
     if (!runs) {
-        bti_object_fail(state, object, BT_CANCELLED, "the call was cancelled before it began", wakes);
+        bti_task_fail(state, task, BT_CANCELLED, "the call was cancelled before it began", wakes);
         if (task->queue && task->state == BTI_TASK_QUEUED) (void)bti_queue_clean(state, task->queue, wakes);
         if (task->actor) bti_actor_feed(state, task->actor, wakes);
     } else if (force) {
         BTI_SET(state->arena, task->client->kill, true);
         wakes->nest = true;
-        bti_object_fail(state, object, BT_CANCELLED, "the call was cancelled while it ran", wakes);
+        bti_task_fail(state, task, BT_CANCELLED, "the call was cancelled while it ran", wakes);
     }
     return BT_OK;
 }

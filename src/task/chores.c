@@ -11,7 +11,9 @@
 
 /* --- at once --------------------------------------------------------------------------------------------------------------- */
 
-static bti_object *object_of(const bti_chore *chore) { return chore->hold ? chore->hold->object : chore->task->result; }
+static bti_object *object_of(const bti_chore *chore) {
+    return chore->hold ? chore->hold->object : bti_task_result(chore->task, chore->result);
+}
 
 static void answer_pin(bti_state *state, const bti_chore *chore, bti_wakes *wakes) {
     bti_hold *hold = bti_hold_new(state, chore->client, chore->hold->object);
@@ -74,6 +76,7 @@ void bti_chore_begin(bti_state *state, bti_client *client, const bti_message *me
                      .slot = message->slot,
                      .hold = message->hold,
                      .task = task,
+                     .result = message->status,
                      .count = message->count};
     if (try_at_once(state, &now, wakes)) return;
     bti_chore *chore = bti_record_new(arena, BTI_CHORES);

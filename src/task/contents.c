@@ -72,6 +72,7 @@ void bti_object_unheld(bti_state *state, bti_object *object, bti_wakes *wakes) {
     while ((object = state->unheld) != NULL) {
         BTI_SET(arena, state->unheld, object->older);
         bti_contents_drop(state, &object->contents, wakes);
+        if (object->results) bti_results_forget(state, object, wakes);
         bti_record_free(arena, BTI_OBJECTS, object);
     }
     is_at_it = false;

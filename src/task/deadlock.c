@@ -143,7 +143,8 @@ static share share_of(const bti_client *client) {
         const bti_task_record *task = client->given[n % BTI_AHEAD];
         if (!task) continue;
         if (task->pinned) of.in_use += bti_task_stored_bytes(task);
-        if (task->result && task->result->value) of.in_use += task->result->bytes;
+        for (uint32_t i = 0; i < bti_result_count(task); i++)
+            if (bti_task_result(task, i)->value) of.in_use += bti_task_result(task, i)->bytes;
     }
     if (of.held < of.in_use) of.held = of.in_use;
     return of;

@@ -49,6 +49,8 @@ typedef struct bti_engine {
     void (*close)(void);                   /* after the last of them: forgets all */
     void *(*submit)(const bti_call *call); /* its result, or its actor */
     void *(*put)(const bti_values *value); /* of one */
+    /* The result with that number of the call that `held` is a result of. */
+    void *(*result)(void *held, int index);
     /* The value of one that is done, where it lies until unpin; or its failure. It may be that who was settling it has died, and it is not done any more: the
      * caller looks. */
     bt_status (*read)(void *held, bti_reading *reading);

@@ -341,6 +341,14 @@ bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, c
     return bti_method(actor, entry_of(module, name), options, arguments, count);
 }
 
+bt_ref *(bt_result)(bt_ref *ref, int index) {
+    BTI_CALL("bt_result");
+    VISIT(v);
+    void *held = held_by(ref, "reference");
+    if (held && index < 0) held = ((void)bti_fail(BT_OUT_OF_RANGE, "result %d; the first is 0", index), NULL);
+    return ref_of(held && v.inside ? engine->result(held, index) : NULL);
+}
+
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
 /* The reference keeps the value where it is, as long as it is held itself. */

@@ -32,6 +32,8 @@ static const struct {
              [BTI_HOLDS] = {sizeof(bti_hold), 1 << 23, false},
              [BTI_WAITS] = {sizeof(bti_wait), 1 << 22, false},
              [BTI_MORE] = {sizeof(bti_more), 1 << 18, false},
+             [BTI_RESULTS] = {sizeof(bti_results), 1 << 18, false},
+             [BTI_LEFT_ROOMS] = {sizeof(bti_left_room), 1 << 16, false},
              [BTI_LINKS] = {sizeof(bti_link), 1 << 22, false},
              [BTI_WAITERS] = {sizeof(bti_waiter), 1 << 17, false},
              [BTI_CHORES] = {sizeof(bti_chore), 1 << 14, false},

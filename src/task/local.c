@@ -98,6 +98,16 @@ static void *put(const bti_values *value) {
     return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references stand in values"), NULL;
 }
 
+static void *result(void *held, int index) {
+    bti_state *state = bti_process_now.state;
+    bti_wakes wakes = {0};
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
+    bti_hold *hold = bti_result_hold(state, bti_process_now.me, bti_held_object(held), (uint32_t)index, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    return hold;
+}
+
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
 static bool is_done(void *held) { return atomic_load(&hold_of(held)->object->state) != BTI_OBJECT_PENDING; }
@@ -152,6 +162,7 @@ const bti_engine bti_engine_local = {
     .close = bti_local_close,
     .submit = bti_local_submit,
     .put = put,
+    .result = result,
     .read = read_value,
     .unpin = release,
     .wait = wait_for,

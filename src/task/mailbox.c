@@ -27,7 +27,12 @@ static bool has_work(const bti_mailbox *mail) {
 /* Whether somebody waits for the result of the call that it runs, as far as is known by now: who begins to wait later reads all mailboxes first. */
 static bool is_awaited(const bti_object *result) {
     bti_fence();
-    return !result || result->waits || result->links;
+    if (!result || !result->results) return !result || result->waits || result->links;
+    for (uint32_t i = 0; i < result->results->count; i++) {
+        const bti_object *one = result->results->of[i];
+        if (one && (one->waits || one->links)) return true;
+    }
+    return false;
 }
 
 static bool can_wait(const bti_mailbox *mail, int kind, const bti_object *result) {

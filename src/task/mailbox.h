@@ -29,14 +29,16 @@ enum {
 typedef enum bti_given_state { BTI_GIVEN_NOT, BTI_GIVEN, BTI_TAKEN, BTI_REVOKED } bti_given_state;
 
 typedef enum bti_message_kind {
-    BTI_SAYS_DONE = 1, /* a call has ended: number, status; bytes: the result or the text of the failure */
+    BTI_SAYS_DONE =
+        1, /* a call has ended: number, status; bytes: the result or the text of the failure. Of several results: for each 8 bytes that
+                          say how many follow (0: they are in its room), and those */
     BTI_SAYS_RELEASE,  /* hold */
     BTI_SAYS_SUBMIT,   /* bytes: a bti_order and its arguments; hold: the result */
     BTI_SAYS_PUT,      /* hold: pending; bytes: its value */
     BTI_SAYS_MADE,     /* hold: its room is filled: it is ready */
     BTI_SAYS_KEEP,     /* bytes: ids that the result of call `number` refers to */
     BTI_ASKS_STOCK,    /* reply: when it is filled */
-    BTI_ASKS_ROOM,     /* hold, or NULL: the result of call `number`; count: bytes. Reply: the room */
+    BTI_ASKS_ROOM,     /* hold, or NULL: result `status` of call `number`; count: bytes. Reply: the room */
     BTI_ASKS_PIN,      /* hold. Reply: a hold that keeps its value in memory */
     BTI_ASKS_PIN_TASK, /* number: the arguments of that call stay in memory. Reply */
     BTI_ASKS_WAIT, /* bytes: holds; count: how many of them are wanted; number: 1 when it has a limit. Reply: when they are done */
@@ -44,6 +46,7 @@ typedef enum bti_message_kind {
     BTI_ASKS_WAIT_END,  /* the wait of that reply slot ends without being answered. Reply */
     BTI_ASKS_CANCEL,    /* hold; count: bti_cancel_how. Reply */
     BTI_ASKS_HOLD,      /* bytes: the id of an object that a value of its names. Reply: a hold of it */
+    BTI_ASKS_RESULT,    /* hold; count: which result. Reply: a hold of it */
     BTI_ASKS_ACTOR,     /* bytes: a name. Reply: a hold */
     BTI_ASKS_KILL,      /* hold: of an actor. Reply */
     BTI_ASKS_GROUP      /* bytes: supplies of bundles; count: how many. Reply: a hold */

@@ -25,8 +25,9 @@ void bti_object_retain(bti_state *state, bti_object *object) {
     BTI_SET(state->arena, object->holders, object->holders + 1);
 }
 
-static void free_object(bti_state *state, bti_object *object) {
+static void free_object(bti_state *state, bti_object *object, bti_wakes *wakes) {
     bti_object_empty(state, object);
+    if (object->results) bti_results_forget(state, object, wakes);
     bti_record_free(state->arena, BTI_OBJECTS, object);
 }
 
@@ -39,7 +40,7 @@ void bti_object_drop(bti_state *state, bti_object *object, bti_wakes *wakes) {
     else if (!object->holders && object->contents.count)
         bti_object_unheld(state, object, wakes);
     else if (!object->holders)
-        free_object(state, object);
+        free_object(state, object, wakes);
 }
 
 /* --- waits ------------------------------------------------------------------------------------------------------------- */
@@ -177,13 +178,16 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
 /* Its maker may be writing there: the room is free when that has ended. */
 static void leave_room(bti_state *state, bti_object *object) {
     bti_task_record *maker = object->maker;
-    if (!object->value || !maker || maker->left_room) return;
-    BTI_SET(state->arena, maker->left_room, object->value);
-    BTI_SET(state->arena, maker->left_bytes, object->bytes);
+    bti_left_room *left = object->value && maker ? bti_record_new(state->arena, BTI_LEFT_ROOMS) : NULL;
+    if (!left) return;
+    left->room = object->value;
+    left->bytes = object->bytes;
+    left->next = maker->left_rooms;
+    BTI_SET(state->arena, maker->left_rooms, left);
     BTI_SET(state->arena, object->value, NULL);
 }
 
-static bt_failure kind_of(bt_status status) {
+bt_failure bti_failure_of(bt_status status) {
     switch (status) {
     case BT_CANCELLED: return BT_FAILURE_CANCELLED;
     case BT_DEADLINE_EXCEEDED: return BT_FAILURE_DEADLINE;
@@ -194,7 +198,7 @@ static bt_failure kind_of(bt_status status) {
 }
 
 void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes) {
-    bti_object_fail_as(state, object, kind_of(status), status, text, wakes);
+    bti_object_fail_as(state, object, bti_failure_of(status), status, text, wakes);
 }
 
 void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, bt_status status, const char *text,

@@ -45,11 +45,12 @@ void bti_object_empty(bti_state *state, bti_object *object); /* of its value, wh
 void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as, bti_wakes *wakes);
 /* The same with a failure; nothing when it has failed already. The kind of what the runtime says by itself follows from the status. */
 void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes);
+/* What a failure of the runtime itself is. */
+bt_failure bti_failure_of(bt_status status);
 void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, bt_status status, const char *text,
                         bti_wakes *wakes);
 /* The same of a result whose call ran in a process that is gone. */
-void bti_object_fail_gone(bti_state *state, bti_object *object, const bti_task_record *task, const char *why,
-                          bti_wakes *wakes);
+void bti_task_fail_gone(bti_state *state, const bti_task_record *task, const char *why, bti_wakes *wakes);
 static inline bt_failure bti_death_of(const bti_client *client) {
     return client && client->out_of_memory ? BT_FAILURE_OUT_OF_MEMORY : BT_FAILURE_PROCESS_DIED;
 }
@@ -72,6 +73,22 @@ void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, co
 void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */
 const bti_object *bti_awaited(const bti_client *client);
+
+/* --- results.c --- */
+/* The call, whose first result is there, has so many. False: no record is left. */
+bool bti_results_new(bti_state *state, bti_task_record *task, uint32_t count);
+uint32_t bti_result_count(const bti_task_record *task);
+bti_object *bti_task_result(const bti_task_record *task, uint32_t index);
+/* What bt_result gives, as a hold of the client; NULL with the cause in the error record. */
+bti_hold *bti_result_hold(bti_state *state, bti_client *client, bti_object *object, uint32_t index, bti_wakes *wakes);
+/* One of several results is freed. */
+void bti_results_forget(bti_state *state, const bti_object *object, bti_wakes *wakes);
+/* Those that are not done fail. */
+void bti_task_fail(bti_state *state, const bti_task_record *task, bt_status status, const char *text, bti_wakes *wakes);
+void bti_task_fail_as(bti_state *state, const bti_task_record *task, bt_failure kind, bt_status status,
+                      const char *text, bti_wakes *wakes);
+/* The task ends: it holds its results no more. */
+void bti_task_drop_results(bti_state *state, const bti_task_record *task, bti_wakes *wakes);
 
 /* --- contents.c: what a value refers to is held as long as the value is there --- */
 /* One holder more. False: no record is left. */

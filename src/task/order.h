@@ -19,6 +19,7 @@ typedef struct bti_order {
     char actor_name[64];
     char function[96], module[512];
     uint32_t retry_failures; /* statuses as bits */
+    uint32_t num_returns;
 } bti_order;
 
 /* Checks it, and packs its arguments into `small` (at most `most` bytes; else into the store, order->pack). Without the lock. */

@@ -75,26 +75,43 @@ void *bt_state(bt_task *task) {
 
 /* --- what it gives --------------------------------------------------------------------------------------------------- */
 
-bt_status bti_return(bt_task *task, const bt_item_value *value) {
-    if (!task) return no_task();
-    const bti_run *run = task->run;
-    bti_run_result *result = task->result;
-    if (!value) return bti_fail(BT_INVALID_ARGUMENT, "%s returns a value that is NULL", run->function);
+static bt_status check_return(const bti_run *run, const bt_item_value *values, int count) {
     if (!bti_engine_is_joined())
         return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", run->function);
     if (run->makes_actor)
         return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
                         run->function);
-    BTI_TRY(bti_check_values(run->function, value, 1));
-    uint64_t bytes = bti_pack_bytes(value, 1);
+    if (count != run->num_returns)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s returns %d value%s; the call has %d result%s (.num_returns)",
+                        run->function, count, count == 1 ? "" : "s", run->num_returns,
+                        run->num_returns == 1 ? "" : "s");
+    return bti_check_values(run->function, values, count);
+}
+
+/* After those that are there. */
+static bt_status add_result(const bti_run *run, bti_run_result *result, const bt_item_value *value, int index) {
+    uint64_t bytes = (bti_pack_bytes(value, 1) + 7) / 8 * 8, head = sizeof bytes;
+    uint64_t after = (uint64_t)(run->num_returns - index) * head, left = BTI_RUN_SMALL - result->bytes - after;
     char *room;
-    BTI_TRY(run->table->room(run->call, bytes, &room));
-    result->room = room;
-    result->bytes = bytes;
-    bt_status status = bti_pack(value, 1, room ? room : result->small);
-    if (status == BT_OK) run->table->keep(run->call, room ? room : result->small);
+    BTI_TRY(run->table->room(run->call, index, bytes, left, &room));
+    char *packed = room ? room : result->small + result->bytes + head;
+    memcpy(result->small + result->bytes, room ? &(uint64_t){0} : &bytes, head);
+    result->bytes += head + (room ? 0 : bytes);
+    bt_status status = bti_pack(value, 1, packed);
+    if (status == BT_OK) run->table->keep(run->call, packed);
     if (room) run->table->seal(run->call, room, bytes);
     return status;
+}
+
+bt_status bti_return(bt_task *task, const bt_item_value *values, int count) {
+    if (!task) return no_task();
+    BTI_TRY(check_return(task->run, values, count));
+    task->result->bytes = 0;
+    for (int i = 0; i < count; i++) {
+        bt_status status = add_result(task->run, task->result, &values[i], i);
+        if (status != BT_OK) return task->result->bytes = 0, status;
+    }
+    return BT_OK;
 }
 
 bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) {
@@ -122,12 +139,21 @@ static bt_status check_arguments(const bti_run *run) {
     return status;
 }
 
+/* An empty list. */
+static bt_status return_nothing(const bti_run *run, bti_run_result *result) {
+    static const uint64_t nothing[2] = {8, 0};
+    if (run->num_returns > 1)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s returned nothing (bt_return); the call has %d results (.num_returns)",
+                        run->function, run->num_returns);
+    memcpy(result->small, nothing, sizeof nothing);
+    result->bytes = sizeof nothing;
+    return BT_OK;
+}
+
 bt_status bti_run_call(const bti_run *run, bti_run_result *result) {
     bt_task task = {run, result};
     const bt_remote_entry *entry = NULL;
-    result->room = NULL;
-    result->bytes = 8; /* an empty list */
-    memset(result->small, 0, 8);
+    result->bytes = 0;
     if (!run->arguments || !bti_packed_is_whole(run->arguments, run->bytes))
         return bti_fail(BT_INTERNAL, "the arguments are damaged");
     BTI_TRY(check_arguments(run));
@@ -137,6 +163,7 @@ bt_status bti_run_call(const bti_run *run, bti_run_result *result) {
         status = entry->function(&task);
     if ((unsigned)status > BT_UNAUTHENTICATED)
         status = bti_fail(BT_UNKNOWN, "the function returned %d, which is no status", (int)status);
+    if (status == BT_OK && !result->bytes) status = return_nothing(run, result);
     return status;
 }
 

@@ -9,8 +9,9 @@
 typedef struct bti_run_table {
     /* The value that an argument refers to, which is done and stays in memory until the call has ended; or its failure. `owner` is what keeps it. */
     bt_status (*resolve)(void *call, const bti_packed_value *reference, const char **packed, void **owner);
-    /* Room for the result; what was given before is given up. NULL: it goes with the end of the call (at most BTI_RUN_SMALL bytes). Filled, it is sealed. */
-    bt_status (*room)(void *call, uint64_t bytes, char **room);
+    /* Room for that result (from 0); what was given for it before is given up. NULL: it goes with the end of the call, for which there are so many bytes
+     * left. Filled, it is sealed. */
+    bt_status (*room)(void *call, int index, uint64_t bytes, uint64_t left, char **room);
     void (*seal)(void *call, char *room, uint64_t bytes);
     bool (*is_cancelled)(const void *call);
     /* The result, packed, before the function returns: what it refers to lives on, though the function's references end with it. */
@@ -24,14 +25,14 @@ typedef struct bti_run {
     bool makes_actor;
     const char *arguments; /* packed, of so many bytes; checked before they are used */
     uint64_t bytes;
+    int num_returns;
     void *owner; /* what keeps them; NULL: they go away with the call */
 } bti_run;
 
-/* The result: bytes below, or in the room that was given last (room is not NULL). */
+/* The results: for each 8 bytes that say how many follow, and those; 0: they are in its room. */
 enum { BTI_RUN_SMALL = 4 << 10 };
 typedef struct bti_run_result {
-    uint64_t bytes;
-    char *room;
+    uint64_t bytes; /* of all */
     char small[BTI_RUN_SMALL];
 } bti_run_result;
 

@@ -62,19 +62,49 @@ static void settle_value(bti_state *state, bti_object *object, bti_wakes *wakes)
         bti_object_fail(state, object, BT_RESOURCE_EXHAUSTED, "too many references stand in values", wakes);
 }
 
-/* The room that it was granted was filled, or the value follows. */
-static bool put_result(bti_state *state, bti_object *result, const bti_message *m, bti_wakes *wakes) {
-    if (!m->length) {
-        if (!result->value || !is_value(state, result->value, result->bytes)) return false;
-    } else {
-        if (!is_value(state, bti_message_bytes(m), m->length)) return false;
-        bti_object_empty(state, result);
-        if (!bti_object_copy(state, result, bti_message_bytes(m), m->length)) {
-            bti_object_fail(state, result, BT_RESOURCE_EXHAUSTED, "the store has no room for the result", wakes);
-            return true;
-        }
+/* The room that it was granted was filled (no bytes), or the value follows. */
+static bool is_result(const bti_state *state, const bti_object *result, const char *bytes, uint64_t length) {
+    if (length) return is_value(state, bytes, length);
+    return result->value && is_value(state, result->value, result->bytes);
+}
+
+static void put_result(bti_state *state, bti_object *result, const char *bytes, uint64_t length, bti_wakes *wakes) {
+    if (length) bti_object_empty(state, result);
+    if (length && !bti_object_copy(state, result, bytes, length))
+        bti_object_fail(state, result, BT_RESOURCE_EXHAUSTED, "the store has no room for the result", wakes);
+    else
+        settle_value(state, result, wakes);
+}
+
+/* Of several the next: *at moves on. */
+static bool next_result(const bti_message *m, uint64_t *at, const char **bytes, uint64_t *length) {
+    if (m->length - *at < sizeof *length) return false;
+    memcpy(length, bti_message_bytes(m) + *at, sizeof *length);
+    *at += sizeof *length;
+    *bytes = bti_message_bytes(m) + *at;
+    if (*length % 8 || *length > m->length - *at) return false;
+    *at += *length;
+    return true;
+}
+
+static bool put_results(bti_state *state, const bti_task_record *task, const bti_message *m, bti_wakes *wakes) {
+    uint32_t count = bti_result_count(task);
+    const char *bytes = bti_message_bytes(m);
+    uint64_t length = m->length;
+    if (count == 1) {
+        if (!is_result(state, task->result, bytes, length)) return false;
+        put_result(state, task->result, bytes, length, wakes);
+        return true;
     }
-    settle_value(state, result, wakes);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (!next_result(m, &at, &bytes, &length) || !is_result(state, bti_task_result(task, i), bytes, length))
+            return false;
+    at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        (void)next_result(m, &at, &bytes, &length);
+        put_result(state, bti_task_result(task, i), bytes, length, wakes);
+    }
     return true;
 }
 
@@ -94,11 +124,11 @@ static bool settle(bti_state *state, bti_client *client, bti_task_record *task, 
         return true;
     }
     if (atomic_load(&task->result->state) != BTI_OBJECT_PENDING) return true;
-    if (!failed) return put_result(state, task->result, m, wakes);
+    if (!failed) return put_results(state, task, m, wakes);
     if (task->cancelled)
-        bti_object_fail(state, task->result, BT_CANCELLED, text, wakes);
+        bti_task_fail(state, task, BT_CANCELLED, text, wakes);
     else
-        bti_object_fail_as(state, task->result, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
+        bti_task_fail_as(state, task, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
     return true;
 }
 
@@ -220,6 +250,7 @@ static void use_stock(bti_state *state, bti_client *client) {
 static bool is_order(const bti_state *state, const bti_client *client, const bti_order *o, const bti_message *m) {
     for (int r = 0; r < BTI_MOST_RESOURCES; r++)
         if (o->amounts.of[r] < 0 || o->amounts.of[r] > state->machine.total.of[r]) return false;
+    if (o->num_returns > BTI_MOST_RETURNS || (o->num_returns > 1 && o->kind == BTI_CALL_ACTOR)) return false;
     if (o->kind > BTI_CALL_METHOD || (o->pack && !is_hold_of(state, client, o->pack))) return false;
     if (o->pack && (!o->pack->object->value || !is_packed(state, o->pack->object->value, o->pack->object->bytes)))
         return false;
@@ -342,6 +373,18 @@ static bool hold_object(bti_state *state, bti_client *client, const bti_message 
     return true;
 }
 
+static bool find_result(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    if (!is_hold_of(state, client, m->hold) || m->count > UINT32_MAX) return false;
+    bool quiet = bti_errors_quiet(true);
+    bti_nowhere nowhere = bti_nowhere_begin();
+    bti_error *before = bti_error_last();
+    answer_hold(client, m, bti_result_hold(state, client, m->hold->object, (uint32_t)m->count, wakes), wakes);
+    bti_error_put_back(before);
+    bti_nowhere_end(nowhere);
+    bti_errors_quiet(quiet);
+    return true;
+}
+
 static bool find_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     const char *name = bti_message_bytes(m);
     if (!m->length || name[m->length - 1]) return false;
@@ -394,7 +437,8 @@ static bool group(bti_state *state, bti_client *client, const bti_message *m, bt
 static bool chore(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_task_record *task = m->number == client->given_first ? client->task : NULL;
     if (m->kind == BTI_ASKS_PIN_TASK || (m->kind == BTI_ASKS_ROOM && !m->hold)) {
-        if (!task || task->state != BTI_TASK_GIVEN || (m->kind == BTI_ASKS_ROOM && !task->result)) return false;
+        if (!task || task->state != BTI_TASK_GIVEN || (m->kind == BTI_ASKS_ROOM && m->status >= bti_result_count(task)))
+            return false;
     } else if (m->kind == BTI_ASKS_ROOM ? !is_fresh(state, client, m->hold) : !is_hold_of(state, client, m->hold)) {
         return false;
     }
@@ -431,6 +475,7 @@ static bool serve(bti_state *state, bti_client *client, const bti_message *m, bt
     case BTI_ASKS_WAIT_END: return wait_end(state, client, m, wakes);
     case BTI_ASKS_CANCEL: return cancel(state, client, m, wakes);
     case BTI_ASKS_HOLD: return hold_object(state, client, m, wakes);
+    case BTI_ASKS_RESULT: return find_result(state, client, m, wakes);
     case BTI_ASKS_ACTOR: return find_actor(state, client, m, wakes);
     case BTI_ASKS_KILL: return kill_actor(state, client, m, wakes);
     case BTI_ASKS_GROUP: return group(state, client, m, wakes);

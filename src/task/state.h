@@ -44,6 +44,8 @@ typedef enum bti_record_kind {
     BTI_WAITERS,
     BTI_CHORES,
     BTI_MORE,
+    BTI_RESULTS,
+    BTI_LEFT_ROOMS,
     BTI_SLOTS
 } bti_record_kind;
 
@@ -55,6 +57,8 @@ typedef struct bti_group_record bti_group_record;
 typedef struct bti_queue bti_queue;
 typedef struct bti_function_record bti_function_record;
 typedef struct bti_mailbox bti_mailbox;
+typedef struct bti_results bti_results;
+typedef struct bti_left_room bti_left_room;
 typedef struct bti_bells bti_bells;
 
 /* A thread that waits for some of several objects. */
@@ -107,8 +111,9 @@ typedef struct bti_chore {
     bti_hold *hold;      /* of the client */
     bti_task_record *task;
     uint64_t count;
-    bool begun; /* the mover is at it */
-    bool stuck; /* it waits for others to let go of their values */
+    uint32_t result; /* of the task */
+    bool begun;      /* the mover is at it */
+    bool stuck;      /* it waits for others to let go of their values */
 } bti_chore;
 
 /* A task that waits for an object. */
@@ -152,8 +157,10 @@ struct bti_object {
     bti_wait *waits;
     bti_link *links;
     bti_object *newer,
-        *older;            /* by last use; what can be spilled. older: of one that nobody holds, the next of those */
-    uint32_t failure;      /* when failed: bt_failure */
+        *older;       /* by last use; what can be spilled. older: of one that nobody holds, the next of those */
+    uint32_t failure; /* when failed: bt_failure */
+    uint32_t result_index;
+    bti_results *results;  /* it is one of these; NULL: the only one, or none */
     bti_contents contents; /* of its value, once that is there */
 };
 
@@ -183,6 +190,23 @@ typedef struct bti_supply {
     struct bti_supply *next_waiting, *before_waiting; /* bundles with such queues */
     struct bti_group_record *group;                   /* whose bundle it is; NULL: the machine */
 } bti_supply;
+
+enum { BTI_MOST_RETURNS = 100 };
+/* The results of a call that has several. */
+struct bti_results {
+    bti_free_record record;
+    uint32_t count, there;            /* there: those that are not freed */
+    bti_object *of[BTI_MOST_RETURNS]; /* NULL: freed */
+    bool kept[BTI_MOST_RETURNS];      /* the first holds it, until it is asked for */
+};
+
+/* Where a call still writes a result that nobody wants any more. */
+struct bti_left_room {
+    bti_free_record record;
+    bti_left_room *next;
+    char *room;
+    uint64_t bytes;
+};
 
 typedef enum bti_task_state {
     BTI_TASK_NONE,      /* the record is free: views look at all of them */
@@ -214,8 +238,7 @@ struct bti_task_record {
     bti_object *pack; /* its arguments; NULL: they stand below */
     uint32_t object_count;
     bti_object *objects[BTI_FIRST_OBJECTS]; /* those among its arguments; the rest in `more` */
-    char *left_room;                        /* where it still writes a result that nobody wants any more */
-    uint64_t left_bytes;
+    bti_left_room *left_rooms;
     char small_arguments[64];
     bti_client *client; /* that runs it */
     int32_t submitter;  /* a process's number */

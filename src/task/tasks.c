@@ -158,9 +158,13 @@ void bti_task_end(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     if (task->client) bti_give_back(state, task);
     drop_objects(state, task, wakes);
     bti_contents_drop(state, &task->inner, wakes);
-    if (task->left_room) bti_store_give(state, task->left_room, task->left_bytes);
+    for (bti_left_room *next, *left = task->left_rooms; left; left = next) {
+        next = left->next;
+        bti_store_give(state, left->room, left->bytes);
+        bti_record_free(arena, BTI_LEFT_ROOMS, left);
+    }
     if (task->pack) bti_object_drop(state, task->pack, wakes);
-    if (task->result) bti_object_drop(state, task->result, wakes);
+    bti_task_drop_results(state, task, wakes);
     if (task->queue) BTI_SET(arena, task->queue->users, task->queue->users - 1);
     if (task->queue && task->queue->group) BTI_SET(arena, task->queue->group->users, task->queue->group->users - 1);
     BTI_SET(arena, task->state, BTI_TASK_NONE);
@@ -171,18 +175,17 @@ void bti_task_refuse(bti_state *state, bti_task_record *task, bt_failure kind, b
                      bti_wakes *wakes) {
     if (task->makes_actor && task->actor) {
         bti_actor_die(state, task->actor, kind, status, why, wakes); /* drops the task from its actor */
-    } else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING) {
-        bti_object_fail_as(state, task->result, kind, status, why, wakes);
+    } else {
+        bti_task_fail_as(state, task, kind, status, why, wakes);
     }
     bti_task_end(state, task, wakes);
 }
 
-void bti_object_fail_gone(bti_state *state, bti_object *object, const bti_task_record *task, const char *why,
-                          bti_wakes *wakes) {
+void bti_task_fail_gone(bti_state *state, const bti_task_record *task, const char *why, bti_wakes *wakes) {
     if (task->cancelled)
-        bti_object_fail(state, object, BT_CANCELLED, why, wakes);
+        bti_task_fail(state, task, BT_CANCELLED, why, wakes);
     else
-        bti_object_fail_as(state, object, bti_death_of(task->client), BT_ABORTED, why, wakes);
+        bti_task_fail_as(state, task, bti_death_of(task->client), BT_ABORTED, why, wakes);
 }
 
 /* It ran in a process that is gone. */
@@ -195,7 +198,7 @@ static void task_gone(bti_state *state, bti_task_record *task, const char *why, 
         bti_queue_add(state, task);
         return;
     }
-    if (task->state != BTI_TASK_KEPT) bti_object_fail_gone(state, task->result, task, why, wakes);
+    if (task->state != BTI_TASK_KEPT) bti_task_fail_gone(state, task, why, wakes);
     bti_task_end(state, task, wakes);
 }
 
@@ -260,8 +263,8 @@ static void pass_deadline(bti_state *state, bti_task_record *task, bti_wakes *wa
     if (runs && (!task->actor || task->makes_actor)) BTI_SET(state->arena, task->client->kill, true);
     if (task->makes_actor && task->actor)
         bti_actor_die(state, task->actor, BT_FAILURE_DEADLINE, BT_DEADLINE_EXCEEDED, late, wakes);
-    else if (task->result && atomic_load(&task->result->state) == BTI_OBJECT_PENDING)
-        bti_object_fail(state, task->result, BT_DEADLINE_EXCEEDED, late, wakes);
+    else
+        bti_task_fail(state, task, BT_DEADLINE_EXCEEDED, late, wakes);
     if (task->actor && !task->makes_actor) bti_actor_feed(state, task->actor, wakes);
     if (task->queue && task->state == BTI_TASK_QUEUED) (void)bti_queue_clean(state, task->queue, wakes);
 }

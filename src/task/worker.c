@@ -47,10 +47,11 @@ static bt_status resolve(void *call, const bti_packed_value *reference, const ch
     return BT_OK;
 }
 
-static bt_status result_room(void *call, uint64_t bytes, char **room) {
+static bt_status result_room(void *call, int index, uint64_t bytes, uint64_t left, char **room) {
     const given_call *g = call;
     *room = NULL;
-    return bti_worker_goes_along(bti_process_now.state, bytes) ? BT_OK : bti_worker_result_room(g->number, bytes, room);
+    if (bytes <= left && bti_worker_goes_along(bti_process_now.state, bytes)) return BT_OK;
+    return bti_worker_result_room(g->number, (uint32_t)index, bytes, room);
 }
 
 static void seal(void *call, char *room, uint64_t bytes) {
@@ -77,6 +78,7 @@ static bt_status run_given(given_call *g, bti_run_result *result) {
                    .makes_actor = record->makes_actor,
                    .arguments = bti_arguments_of(record),
                    .bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments,
+                   .num_returns = (int)bti_result_count(record),
                    .owner = record->pack};
     return bti_run_call(&run, result);
 }
@@ -90,9 +92,13 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
                      .status = (uint32_t)status,
                      .slot = BTI_NO_REPLY,
                      .begun_ns = begun_ns,
-                     .length = result->room ? 0 : result->bytes};
+                     .length = result->bytes};
     char text[1200];
     const char *bytes = result->small;
+    if (bti_result_count(g->record) == 1) { /* of one its bytes alone */
+        bytes += sizeof(uint64_t);
+        m.length -= sizeof(uint64_t);
+    }
     if (status != BT_OK) {
         snprintf(text, sizeof text, "%s", *bt_error_text() ? bt_error_text() : bt_status_name(status));
         bytes = text;
@@ -104,7 +110,6 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
 static void run(bti_state *state, bti_client *me, bti_task_record *record, uint32_t number) {
     given_call g = {record, number};
     bti_run_result result;
-    result.room = NULL;
     result.bytes = 0;
     uint64_t begun_ns = me->mail->begun_ns[number % BTI_AHEAD] = bti_now_ns();
     if (!me->actor || record->makes_actor) current = record;

@@ -64,8 +64,8 @@ static bt_status room_for(bti_message *m, uint64_t bytes, char **room) {
     return allow(*room, bytes, PROT_READ | PROT_WRITE);
 }
 
-bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room) {
-    bti_message m = {.number = number};
+bt_status bti_worker_result_room(uint32_t number, uint32_t index, uint64_t bytes, char **room) {
+    bti_message m = {.number = number, .status = index};
     return room_for(&m, bytes, room);
 }
 
@@ -229,6 +229,11 @@ static void *submit(const bti_call *asked) {
     return result;
 }
 
+static void *result(void *held, int index) {
+    bti_message m = {.kind = BTI_ASKS_RESULT, .hold = held, .count = (uint64_t)index};
+    return ask(&m, NULL).value;
+}
+
 static bt_status cancel(void *held, unsigned how) {
     bti_message m = {.kind = BTI_ASKS_CANCEL, .hold = held, .count = how};
     return ask(&m, NULL).status;
@@ -281,6 +286,7 @@ const bti_engine bti_engine_worker = {
     .close = close_none,
     .submit = submit,
     .put = put,
+    .result = result,
     .read = read_value,
     .unpin = release,
     .wait = wait_for,

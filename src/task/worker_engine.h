@@ -17,8 +17,8 @@ bt_status bti_worker_protect(bti_state *state, bti_client *me);
 bool bti_worker_goes_along(const bti_state *state, uint64_t bytes);
 /* The arguments of call `number` are in memory, and stay there. */
 bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task);
-/* Room in the store for the result of call `number`; *opened is what bti_worker_close takes. */
-bt_status bti_worker_result_room(uint32_t number, uint64_t bytes, char **room);
+/* Room in the store for result `index` of call `number`; *opened is what bti_worker_close takes. */
+bt_status bti_worker_result_room(uint32_t number, uint32_t index, uint64_t bytes, char **room);
 /* What the result of call `number` refers to lives at least as long as the call. */
 void bti_worker_keep(uint32_t number, const char *packed);
 /* A room was filled: it is read-only again. */
