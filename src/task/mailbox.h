@@ -41,7 +41,9 @@ typedef enum bti_message_kind {
     BTI_ASKS_ROOM,     /* hold, or NULL: result `status` of call `number`; count: bytes. Reply: the room */
     BTI_ASKS_PIN,      /* hold. Reply: a hold that keeps its value in memory */
     BTI_ASKS_PIN_TASK, /* number: the arguments of that call stay in memory. Reply */
-    BTI_ASKS_WAIT, /* bytes: holds; count: how many of them are wanted; number: 1 when it has a limit. Reply: when they are done */
+    /* bytes: holds; status: how many there are, with those of BTI_ASKS_WAIT_MORE; count: how many are wanted; number: 1 when it has a limit. Reply: when
+     * they are done */
+    BTI_ASKS_WAIT,
     BTI_ASKS_WAIT_MORE, /* bytes: more holds of a wait that is sent after this */
     BTI_ASKS_WAIT_END,  /* the wait of that reply slot ends without being answered. Reply */
     BTI_ASKS_CANCEL,    /* hold; count: bti_cancel_how. Reply */

@@ -69,12 +69,14 @@ bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited) {
 
 bool bti_waiter_add(bti_state *state, bti_waiter *waiter, bti_object *object) {
     bti_arena *arena = state->arena;
-    if (atomic_load(&object->state) != BTI_OBJECT_PENDING) {
+    bool pending = atomic_load(&object->state) == BTI_OBJECT_PENDING;
+    bti_wait *wait = pending ? bti_record_new(arena, BTI_WAITS) : NULL;
+    if (pending && !wait) return false;
+    BTI_SET(arena, waiter->objects, waiter->objects + 1);
+    if (!pending) {
         BTI_SET(arena, waiter->left, waiter->left - 1);
         return true;
     }
-    bti_wait *wait = bti_record_new(arena, BTI_WAITS);
-    if (!wait) return false;
     wait->object = object;
     wait->waiter = waiter;
     wait->next = object->waits;

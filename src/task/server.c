@@ -327,26 +327,30 @@ static bti_waiter *waiter_of(const bti_client *client, uint16_t slot) {
     return waiter;
 }
 
-static bool wait(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    bti_waiter *waiter = waiter_of(client, m->slot);
-    uint64_t count = m->length / sizeof(bti_hold *);
-    bool whole = waiter || (waiter = bti_waiter_new(state, client, m->number)) != NULL;
-    if (m->slot >= BTI_REPLIES || (waiter && waiter->armed)) return false;
-    if (waiter) waiter->slot = m->slot;
-    for (uint64_t i = 0; i < count && whole; i++) {
+/* A part of a wait; false: it has what is no hold of the client. What lacks a record is missing in the end. */
+static bool add_to_wait(bti_state *state, const bti_client *client, bti_waiter *waiter, const bti_message *m) {
+    for (uint64_t i = 0, count = m->length / sizeof(bti_hold *); i < count; i++) {
         bti_hold *hold;
         memcpy(&hold, bti_message_bytes(m) + i * sizeof hold, sizeof hold);
         if (!is_hold_of(state, client, hold)) return false;
-        whole = bti_waiter_add(state, waiter, hold->object);
+        if (waiter && !bti_waiter_add(state, waiter, hold->object)) waiter = NULL;
     }
-    bool last = m->kind == BTI_ASKS_WAIT;
-    if (!whole && last) {
+    return true;
+}
+
+static bool wait(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_waiter *waiter = waiter_of(client, m->slot);
+    if (m->slot >= BTI_REPLIES || (waiter && waiter->armed)) return false;
+    if (!waiter && (waiter = bti_waiter_new(state, client, m->number)) != NULL) waiter->slot = m->slot;
+    if (!add_to_wait(state, client, waiter, m)) return false;
+    if (m->kind == BTI_ASKS_WAIT_MORE) return true;
+    if (!waiter || waiter->objects != m->status) {
         bti_mail_reply(client, m->slot, BT_RESOURCE_EXHAUSTED, NULL, "too many waits", wakes);
         if (waiter) bti_waiter_free(state, waiter, wakes);
-    } else if (last && !bti_waiter_arm(state, waiter, (int)m->count)) {
+    } else if (!bti_waiter_arm(state, waiter, (int)m->count)) {
         bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
         bti_waiter_free(state, waiter, wakes);
-    } else if (last) {
+    } else {
         bti_given_revoke(state, client); /* others begin what it will not */
         if (client->task && !client->actor) bti_lend_cpus(state, client->task);
     }

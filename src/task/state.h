@@ -68,6 +68,7 @@ typedef struct bti_waiter {
     bti_client *client;
     struct bti_wait *waits; /* of it */
     int32_t left;           /* objects that have to be done still */
+    uint32_t objects;       /* it was told of */
     bool armed;             /* all its objects are known */
     bool limited;           /* it ends by itself */
     uint64_t order;         /* of its beginning */

@@ -183,6 +183,7 @@ static void begin_wait(bti_message *m, void *const *held, int count) {
     for (int from = 0;; from += AT_ONCE) {
         bool last = count - from <= (int)AT_ONCE;
         m->kind = last ? BTI_ASKS_WAIT : BTI_ASKS_WAIT_MORE;
+        m->status = (uint32_t)count;
         m->length = (uint64_t)(last ? count - from : (int)AT_ONCE) * sizeof *held;
         say(m, held + from);
         if (last) return;
