@@ -71,7 +71,8 @@ uint64_t bti_now_ns(void);
 uint64_t bti_until_ns(double seconds);
 /* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */
 bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns);
-/* Looks at it for some microseconds, for less when that was for nothing before; true: it changed. */
+/* Looks at it for a while before one sleeps; true: it changed. For how long: twice as long as it took before, halved each time that it was for nothing; every 32nd time
+ * for some 50 microseconds, since the other side is slow as long as it sleeps. */
 typedef struct bti_patience {
     uint32_t looks, waits;
 } bti_patience;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <math.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,9 +26,14 @@ uint64_t bti_until_ns(double seconds) {
     return until ? until : 1;
 }
 
+static bool has_cores(void) {
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) > 1;
+}
+
 bool bti_spin_on(atomic_uint *word, unsigned seen, bti_patience *patience) {
     enum { LEAST = 16, MOST = 2000, TRIES = 32 };
-    bool tries = ++patience->waits % TRIES == 0; /* the other side may be as quick when nobody sleeps */
+    bool tries = ++patience->waits % TRIES == 0 && has_cores();
     uint32_t most = tries ? MOST : patience->looks;
     for (uint32_t i = 0; i < most; i++) {
         if (atomic_load_explicit(word, memory_order_relaxed) != seen) {
