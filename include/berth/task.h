@@ -165,7 +165,9 @@ typedef struct bt_task_options {
     int max_calls BTI_INITIALLY(BTI_UNSET_INT);  /* [1 with GPUs, else 0: without limit] calls of this function that a
                                                     worker process runs before it ends, on the same GPUs; not an
                                                     actor's */
-    int num_returns BTI_INITIALLY(BTI_UNSET_INT); /* [1] results of the call, at most 100: bt_result */
+    int num_returns BTI_INITIALLY(BTI_UNSET_INT);     /* [1] results of the call, at most 100: bt_result */
+    int max_concurrency BTI_INITIALLY(BTI_UNSET_INT); /* [1] methods that an actor runs at once, in threads of its
+                                                         process; 1 to 64. They begin in order, as threads are free */
 } bt_task_options;
 /* A set of failures: `BT_FAILURES(BT_UNAVAILABLE, BT_ABORTED)`. */
 #define BT_ANY_FAILURE 0x1fffeu
@@ -176,7 +178,8 @@ typedef struct bt_task_options {
     .size = sizeof(bt_task_options), .zeros_set = true, .num_cpus = BTI_UNSET_REAL, .num_gpus = BTI_UNSET_REAL, \
     .priority = BTI_UNSET_INT, .max_retries = BTI_UNSET_INT, .max_restarts = BTI_UNSET_INT,                     \
     .deadline_seconds = BTI_UNSET_REAL, .bundle = BTI_UNSET_INT, .gpu_memory = BTI_UNSET_REAL,                  \
-    .strategy = BTI_UNSET_INT, .max_calls = BTI_UNSET_INT, .num_returns = BTI_UNSET_INT,
+    .strategy = BTI_UNSET_INT, .max_calls = BTI_UNSET_INT, .num_returns = BTI_UNSET_INT,                        \
+    .max_concurrency = BTI_UNSET_INT,
 #endif
 /* A call's options, `bt_remote_with(BT_OPTIONS(.num_gpus = 2), f)`, and a group's bundle. */
 #define BT_BUNDLE(...) BTI_OVERRIDING(BTI_LITERAL(bt_task_options){BTI_TASK_UNSET __VA_ARGS__})

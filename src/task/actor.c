@@ -62,7 +62,7 @@ void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
     bti_task_record *next;
     if (!worker || actor->state == BTI_ACTOR_WAITING) return;
     while (bti_given_has_room(worker) && (next = next_of(state, actor, wakes)) != NULL) {
-        if (!may_be_ahead(state, next) && bti_given_count(worker)) break;
+        if (!may_be_ahead(state, next) && bti_given_count(worker) >= worker->at_once) break;
         bti_give(state, worker, take_first(state, actor), wakes);
     }
     bool idle = !bti_given_count(worker);
@@ -128,9 +128,10 @@ static void drop_line(bti_state *state, bti_actor_record *actor, bt_failure kind
 /* Methods that its worker was given and has not begun. */
 static void fail_given(bti_state *state, const bti_client *worker, bt_failure kind, bt_status status, const char *why,
                        bti_wakes *wakes) {
-    for (uint32_t n = worker->given_first; n != worker->given_end; n++) {
-        bti_task_record *task = worker->given[n % BTI_AHEAD];
-        if (!task || task->makes_actor || bti_given_is_taken(worker, n)) continue;
+    bti_task_record *task;
+    uint32_t next = 0;
+    while ((task = bti_given_next(worker, &next)) != NULL) {
+        if (task->makes_actor || bti_given_is_taken(task)) continue;
         BTI_SET(state->arena, task->cancelled, true);
         bti_task_fail_as(state, task, kind, status, why, wakes);
     }
@@ -159,7 +160,7 @@ void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wake
                       wakes);
 }
 
-/* The method that ran: once more after the restart, or failed. */
+/* A method that ran: once more after the restart, or failed. */
 static void method_gone(bti_state *state, bti_task_record *task, bool restarts, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     if (restarts && task->retries && !task->cancelled) {
@@ -173,17 +174,41 @@ static void method_gone(bti_state *state, bti_task_record *task, bool restarts, 
     bti_task_end(state, task, wakes);
 }
 
+/* Methods that the worker had and did not begin stand in the line again, before all others. Returns the others (by `right`), the last one first. */
+static bti_task_record *methods_begun(bti_state *state, bti_client *worker) {
+    bti_arena *arena = state->arena;
+    bti_task_record *begun = NULL, *last = NULL, *task;
+    while ((task = bti_given_pop(state, worker)) != NULL) {
+        if (task->makes_actor) continue;
+        if (bti_given_is_waiting(task)) {
+            bti_task_unpin(state, task);
+            BTI_SET(arena, task->client, NULL);
+            bti_actor_line_first(state, task);
+            continue;
+        }
+        BTI_SET(arena, task->right, NULL);
+        if (last)
+            BTI_SET(arena, last->right, task);
+        else
+            begun = task;
+        last = task;
+    }
+    return begun;
+}
+
 void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
-    bti_task_record *running = actor->client->task;
-    if (running && running != actor->maker && !bti_task_runs(running)) running = NULL;
-    bti_given_to_line(state, actor->client, running);
-    bool again = running && running != actor->maker && running->retries && !running->cancelled;
-    bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && (again || !bti_actor_over(actor));
+    bti_task_record *begun = methods_begun(state, actor->client);
+    bool again = !bti_actor_over(actor);
+    for (const bti_task_record *task = begun; task; task = task->right) again |= task->retries && !task->cancelled;
+    bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && again;
     /* The failure is read without the lock: who sees that the call failed sees that the actor has ended. */
     bt_failure kind = bti_death_of(actor->client);
     if (!restarts) bti_actor_die(state, actor, kind, BT_ABORTED, why, wakes);
-    if (running && running != actor->maker) method_gone(state, running, restarts, why, wakes);
+    for (bti_task_record *next, *task = begun; task; task = next) {
+        next = task->right;
+        method_gone(state, task, restarts, why, wakes);
+    }
     if (!restarts) {
         drop_line(state, actor, kind, BT_ABORTED, why, wakes);
         BTI_SET(arena, actor->client, NULL);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "task/actor.h"
+#include "task/given.h"
 #include "task/identity.h"
 #include "task/local.h"
 #include "task/options.h"
@@ -49,6 +50,9 @@ static bt_status check_options(const bti_call *asked) {
     if (o->num_returns > 1 && asked->kind == BTI_CALL_ACTOR)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: num_returns is %d; what makes an actor returns nothing",
                         asked->function, o->num_returns);
+    if (o->max_concurrency < 1 || o->max_concurrency > BTI_MOST_AT_ONCE)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: max_concurrency is %d; an actor runs 1 to %d methods at once",
+                        asked->function, o->max_concurrency, BTI_MOST_AT_ONCE);
     if (o->max_calls < 0)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: max_calls is %d; it cannot be below 0", asked->function,
                         o->max_calls);
@@ -73,6 +77,8 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
                          .bundle = o->bundle,
                          .max_calls = o->max_calls,
                          .num_returns = (uint32_t)o->num_returns,
+                         .max_concurrency = o->max_concurrency,
+                         .call = BTI_NO_CALL,
                          .deadline_seconds = o->deadline_seconds,
                          .made_ns = bti_now_ns()};
     if (asked->kind == BTI_CALL_METHOD)
@@ -143,7 +149,8 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
         return NULL;
     if (task->queue) BTI_SET(state->arena, task->queue->users, task->queue->users + 1);
     if (group) BTI_SET(state->arena, group->users, group->users + 1);
-    const bti_task_record *parent = client->task;
+    const bti_task_record *parent = bti_given_call(client, order->call);
+    if (!parent) parent = client->task; /* of a thread that the call has made */
     task->priority = order->priority != BTI_UNSET_INT ? order->priority : parent ? parent->priority : 0;
     task->depth = parent ? parent->depth + 1 : 0;
     task->parent = parent;
@@ -193,6 +200,7 @@ static bti_hold *submit_actor(bti_state *state, bti_client *client, const bti_or
     self->actor = task->actor = actor;
     actor->self = self;
     actor->restarts = order->max_restarts;
+    actor->at_once = (uint32_t)order->max_concurrency;
     task->retries = 0;
     memcpy(actor->name, order->actor_name, sizeof actor->name);
     actor->next = state->actors;
@@ -269,12 +277,14 @@ void bti_order_kill(bti_state *state, bti_object *self, bti_wakes *wakes) {
     static const char killed[] = "the actor was killed (bt_actor_kill)";
     bti_actor_record *actor = self->actor;
     if (!actor) return;
-    const bti_task_record *running = actor->client ? actor->client->task : NULL;
+    const bti_task_record *task;
+    uint32_t next = 0;
     if (actor->client) {
         BTI_SET(state->arena, actor->client->kill, true);
         wakes->nest = true;
     }
-    if (running) bti_task_fail(state, running, BT_CANCELLED, killed, wakes);
+    while (actor->client && (task = bti_given_next(actor->client, &next)) != NULL)
+        if (!task->makes_actor) bti_task_fail(state, task, BT_CANCELLED, killed, wakes);
     bti_actor_die(state, actor, BT_FAILURE_CANCELLED, BT_CANCELLED, killed, wakes);
 }
 

@@ -65,7 +65,7 @@ static void want_mover(bti_state *state, bti_wakes *wakes) {
         BTI_SET(arena, state->mover, mover);
         wakes->nest = true;
     }
-    bti_wake_later(wakes, &state->store->moved);
+    bti_room_changed(state);
 }
 
 void bti_chore_begin(bti_state *state, bti_client *client, const bti_message *message, bti_task_record *task,
@@ -102,21 +102,35 @@ static void end_chore(bti_state *state, bti_chore *chore) {
     bti_record_free(state->arena, BTI_CHORES, chore);
 }
 
+static void forget(bti_state *state, bti_chore *chore) {
+    if (chore->begun)
+        BTI_SET(state->arena, chore->client, NULL); /* the mover is at it */
+    else
+        end_chore(state, chore);
+}
+
 void bti_chores_forget(bti_state *state, const bti_client *client) {
     for (bti_chore *next, *c = state->chores; c; c = next) {
         next = c->next;
-        if (c->client != client) continue;
-        if (c->begun)
-            BTI_SET(state->arena, c->client, NULL); /* the mover is at it */
-        else
-            end_chore(state, c);
+        if (c->client == client) forget(state, c);
     }
 }
 
-bool bti_chores_wait(const bti_state *state, const bti_client *client) {
-    for (const bti_chore *c = state->chores; c; c = c->next)
-        if (c->client == client && c->stuck) return true;
-    return false;
+void bti_chores_drop(bti_state *state, bti_client *client, const bti_task_record *task, const bti_hold *hold,
+                     bti_wakes *wakes) {
+    for (bti_chore *next, *c = state->chores; c; c = next) {
+        next = c->next;
+        if (c->client != client || !((task && c->task == task) || (hold && c->hold == hold))) continue;
+        bti_mail_reply(client, c->slot, BT_CANCELLED, NULL, "what it was for is gone: another thread gave it up",
+                       wakes);
+        forget(state, c);
+    }
+}
+
+uint32_t bti_chores_stuck(const bti_state *state, const bti_client *client) {
+    uint32_t count = 0;
+    for (const bti_chore *c = state->chores; c; c = c->next) count += c->client == client && c->stuck;
+    return count;
 }
 
 bool bti_chores_fail(bti_state *state, const char *text, bti_wakes *wakes) {

@@ -10,8 +10,11 @@ void bti_chore_begin(bti_state *state, bti_client *client, const bti_message *me
                      bti_wakes *wakes);
 /* With the lock: its process is gone. */
 void bti_chores_forget(bti_state *state, const bti_client *client);
-/* With the lock: one of the client's waits for room. */
-bool bti_chores_wait(const bti_state *state, const bti_client *client);
+/* With the lock: those that are about this call, which ends, or this hold, which is released, fail. */
+void bti_chores_drop(bti_state *state, bti_client *client, const bti_task_record *task, const bti_hold *hold,
+                     bti_wakes *wakes);
+/* With the lock: how many of the client's wait for room. */
+uint32_t bti_chores_stuck(const bti_state *state, const bti_client *client);
 /* With the lock: the first that waits for room fails; false: there is none. */
 bool bti_chores_fail(bti_state *state, const char *text, bti_wakes *wakes);
 

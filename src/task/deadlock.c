@@ -31,14 +31,17 @@ static bool has_limit(const bti_client *client) {
 static bool is_active(const bti_state *state, const bti_client *client) {
     if (client->is_program) return false;
     if (client->kill || client->stops || (client->task && client->task->state == BTI_TASK_KEPT)) return true;
-    if (!bti_given_count(client)) return false;
-    if (!bti_given_is_taken(client, client->given_first)) return true;
-    return has_limit(client) || (!client->blocked && !bti_chores_wait(state, client));
+    uint32_t given = bti_given_count(client), running = bti_given_running(client);
+    if (!given) return false;
+    if (running < (given < client->at_once ? given : client->at_once)) return true; /* the next begins */
+    return has_limit(client) || client->blocked + bti_chores_stuck(state, client) < running;
 }
 
-/* How many of its threads wait: for objects or room, or, of a worker that runs nothing, for a call. */
+/* How many of its threads wait: for objects or room, or, of a worker that runs nothing, for a call. An actor that runs several methods at once waits
+ * in its first thread until its end, and its threads that have no method hold back all signals. */
 static uint32_t waits_of(const bti_state *state, const bti_client *client) {
-    uint32_t count = !client->is_program && (!bti_given_count(client) || bti_chores_wait(state, client));
+    bool runs_in_first = bti_given_count(client) && (client->at_once <= 1 || client->task->makes_actor);
+    uint32_t count = bti_chores_stuck(state, client) + (!client->is_program && !runs_in_first);
     for (const bti_waiter *w = client->waiters; w; w = w->next) count++;
     return count;
 }
@@ -112,7 +115,7 @@ static void describe(const bti_object *object, char *text, size_t bytes) {
                 ", which waits for resources that are held by those who wait, or by actors that nobody can let go of");
             return;
         }
-        object = bti_awaited(client);
+        object = bti_task_runs(task) ? bti_call_awaited(task) : bti_awaited(client);
         const bti_task_record *last = task;
         task = object ? object->maker : NULL;
         if (task == last || (task && task == first->maker)) return; /* round and round */
@@ -139,9 +142,9 @@ static share share_of(const bti_client *client) {
         if (h->object->value) of.held += h->object->bytes;
         if (h->pinned) of.in_use += h->object->bytes;
     }
-    for (uint32_t n = client->given_first; n != client->given_end; n++) {
-        const bti_task_record *task = client->given[n % BTI_AHEAD];
-        if (!task) continue;
+    const bti_task_record *task;
+    uint32_t next = 0;
+    while ((task = bti_given_next(client, &next)) != NULL) {
         if (task->pinned) of.in_use += bti_task_stored_bytes(task);
         for (uint32_t i = 0; i < bti_result_count(task); i++)
             if (bti_task_result(task, i)->value) of.in_use += bti_task_result(task, i)->bytes;
@@ -184,6 +187,18 @@ static const bti_object *awaited_by(const bti_waiter *waiter) {
 
 /* --- circles ------------------------------------------------------------------------------------------------------------------ */
 
+/* The only wait of a call's process, or, where others run beside it, of the call; NULL. */
+static const bti_waiter *only_wait(const bti_client *client, const bti_task_record *task) {
+    const bti_waiter *only = NULL;
+    if (client->at_once > 1 && task->client != client) return NULL; /* any of its calls may end before */
+    for (const bti_waiter *w = client->waiters; w; w = w->next) {
+        if (client->at_once > 1 && w->call != task->number) continue;
+        if (only) return NULL;
+        only = w;
+    }
+    return only;
+}
+
 /* What an object waits for, if that is one other object, and not resources; NULL. */
 static const bti_object *next_of(const bti_object *object) {
     const bti_task_record *task = object->maker;
@@ -201,8 +216,8 @@ static const bti_object *next_of(const bti_object *object) {
         if (first && first != task && first->missing) return next_of(first->result);
         client = task->actor->client;
     }
-    if (!client || !client->waiters || client->waiters->next || client->waiters->limited) return NULL;
-    return client->waiters->left == 1 ? awaited_by(client->waiters) : NULL;
+    const bti_waiter *wait = client ? only_wait(client, task) : NULL;
+    return wait && !wait->limited && wait->left == 1 ? awaited_by(wait) : NULL;
 }
 
 /* Its wait waits for itself, whatever else comes. */

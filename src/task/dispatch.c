@@ -67,6 +67,7 @@ static bti_client *new_worker(bti_state *state, bti_wakes *wakes) {
     bti_client *worker = bti_record_new(state->arena, BTI_CLIENTS);
     if (!worker) return NULL;
     bti_mail_open(state, worker);
+    worker->at_once = 1;
     worker->number = state->clients_ever;
     BTI_SET(state->arena, state->clients_ever, state->clients_ever + 1);
     worker->next = state->clients;
@@ -88,6 +89,7 @@ static void assign(bti_state *state, const bti_turn *turn, bti_client *worker, b
     if (task->makes_actor) {
         BTI_SET(arena, worker->actor, task->actor);
         BTI_SET(arena, task->actor->client, worker);
+        BTI_SET(arena, worker->at_once, task->actor->at_once);
     }
     if (needs_fresh_worker(task)) BTI_SET(arena, worker->ends_after, true);
     (void)bti_task_pin_now(state, task); /* or the worker asks for what is on disk */
@@ -258,8 +260,9 @@ bool bti_give_again(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     bti_supply_take(state, supply, &queue->amounts, gpus, false);
     if (!is_next || queue->first->makes_actor || queue->first->function != ended->function) return false;
     bti_task_record *next = bti_queue_take(state, queue);
+    uint32_t number = ended->number;
     bti_task_end(state, ended, wakes);
-    bti_given_shift(state, worker);
+    bti_given_shift(state, worker, number);
     bti_supply_take(state, supply, &queue->amounts, gpus, false);
     BTI_SET(state->arena, next->gpus, gpus);
     (void)bti_task_pin_now(state, next); /* or the worker asks for what is on disk */

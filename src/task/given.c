@@ -5,15 +5,29 @@
 
 static uint32_t tag_of(uint32_t number, bti_given_state as) { return number << 2 | (uint32_t)as; }
 
+static bti_task_record *at(const bti_client *worker, uint32_t number) {
+    bti_task_record *task = worker->given[number % BTI_GIVEN_SLOTS];
+    return task && task->number == number ? task : NULL;
+}
+
 static void push(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes) {
-    uint32_t number = worker->given_end, at = number % BTI_AHEAD;
     bti_mailbox *mail = worker->mail;
-    BTI_SET(state->arena, worker->given[at], task);
+    uint32_t number = worker->given_end;
+    while (worker->given[number % BTI_GIVEN_SLOTS]) number++;
+    uint32_t slot = number % BTI_GIVEN_SLOTS;
+    if (task) task->number = number;
+    BTI_SET(state->arena, worker->given[slot], task);
     BTI_SET(state->arena, worker->given_end, number + 1);
-    mail->task[at] = task;
-    atomic_store(&mail->tag[at], tag_of(number, BTI_GIVEN));
-    atomic_fetch_add(&mail->bell, 1);
+    mail->task[slot] = task;
+    atomic_store(&mail->tag[slot], tag_of(number, BTI_GIVEN));
+    atomic_store(&mail->bell, number + 1);
     if (atomic_exchange(&mail->sleeping, 0)) bti_wake_word_later(wakes, &mail->bell);
+}
+
+/* It is no longer among those of its worker. */
+static void take_out(bti_state *state, bti_client *worker, uint32_t number) {
+    BTI_SET(state->arena, worker->given[number % BTI_GIVEN_SLOTS], NULL);
+    BTI_SET(state->arena, worker->given_count, worker->given_count - 1);
 }
 
 /* Calls of functions: methods are in their actor's order, and are not revoked. */
@@ -28,6 +42,7 @@ void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_w
     BTI_SET(arena, task->client, worker);
     BTI_SET(arena, task->needs_bytes, bti_task_stored_bytes(task));
     BTI_SET(arena, state->needed_bytes, state->needed_bytes + task->needs_bytes);
+    BTI_SET(arena, worker->given_count, worker->given_count + 1);
     push(state, worker, task, wakes);
     if (first) {
         BTI_SET(arena, worker->task, task);
@@ -43,64 +58,107 @@ void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     push(state, worker, NULL, wakes);
 }
 
-bool bti_given_is_waiting(const bti_client *worker, uint32_t number) {
-    return atomic_load(&worker->mail->tag[number % BTI_AHEAD]) == tag_of(number, BTI_GIVEN);
+static bool has_tag(const bti_task_record *task, bti_given_state as) {
+    return atomic_load(&task->client->mail->tag[task->number % BTI_GIVEN_SLOTS]) == tag_of(task->number, as);
 }
 
-bool bti_given_is_taken(const bti_client *worker, uint32_t number) {
-    return atomic_load(&worker->mail->tag[number % BTI_AHEAD]) == tag_of(number, BTI_TAKEN);
-}
+bool bti_given_is_waiting(const bti_task_record *task) { return has_tag(task, BTI_GIVEN); }
+bool bti_given_is_taken(const bti_task_record *task) { return has_tag(task, BTI_TAKEN); }
 
 bool bti_task_runs(const bti_task_record *task) {
-    return task->state == BTI_TASK_GIVEN && task->client && task->client->task == task &&
-           bti_given_is_taken(task->client, task->client->given_first);
+    const bti_client *worker = task->client;
+    return task->state == BTI_TASK_GIVEN && worker && (worker->at_once > 1 || worker->task == task) &&
+           bti_given_is_taken(task);
 }
 
 uint64_t bti_task_begun_ns(const bti_task_record *task) {
-    if (!bti_task_runs(task)) return task->begun_ns;
-    return task->client->mail->begun_ns[task->client->given_first % BTI_AHEAD];
+    return bti_task_runs(task) ? task->client->mail->begun_ns[task->number % BTI_GIVEN_SLOTS] : task->begun_ns;
 }
 
-void bti_given_shift(bti_state *state, bti_client *worker) {
-    bti_arena *arena = state->arena;
-    uint32_t first = worker->given_first;
+uint8_t bti_task_thread(const bti_task_record *task) {
+    return bti_task_runs(task) ? task->client->mail->thread[task->number % BTI_GIVEN_SLOTS] % (BTI_MOST_AT_ONCE + 1)
+                               : 0;
+}
+
+bti_task_record *bti_given_call(const bti_client *worker, uint32_t number) {
+    bti_task_record *task = at(worker, number);
+    bool runs = task && (worker->at_once > 1 ? bti_given_is_taken(task) : worker->task == task);
+    return runs ? task : NULL;
+}
+
+bti_task_record *bti_given_next(const bti_client *worker, uint32_t *at) {
+    while (worker->given_count && *at < BTI_GIVEN_SLOTS) {
+        bti_task_record *task = worker->given[(*at)++];
+        if (task) return task;
+    }
+    return NULL;
+}
+
+uint32_t bti_given_running(const bti_client *worker) {
+    const bti_task_record *task;
+    uint32_t count = 0, next = 0;
+    if (worker->at_once <= 1) return worker->task && bti_given_is_taken(worker->task);
+    while ((task = bti_given_next(worker, &next)) != NULL) count += bti_given_is_taken(task);
+    return count;
+}
+
+/* The one with the lowest number (or the highest). */
+static bti_task_record *find_end(const bti_client *worker, bool highest) {
+    bti_task_record *found = NULL, *task;
+    uint32_t next = 0;
+    while ((task = bti_given_next(worker, &next)) != NULL)
+        if (!found || ((int32_t)(task->number - found->number) > 0) == highest) found = task;
+    return found;
+}
+
+/* After the first one, which was taken out. */
+static bti_task_record *next_first(const bti_client *worker, uint32_t number) {
     bti_task_record *next = NULL;
-    BTI_SET(arena, worker->given[first % BTI_AHEAD], NULL);
-    do first++;
-    while (first != worker->given_end && !(next = worker->given[first % BTI_AHEAD]));
-    BTI_SET(arena, worker->given_first, first);
-    BTI_SET(arena, worker->task, next);
+    if (!worker->given_count) return NULL;
+    if (worker->at_once > 1) return find_end(worker, false);
+    while (!next && ++number != worker->given_end) next = at(worker, number);
+    return next;
+}
+
+void bti_given_shift(bti_state *state, bti_client *worker, uint32_t number) {
+    bool is_first = worker->given[number % BTI_GIVEN_SLOTS] == worker->task;
+    take_out(state, worker, number);
+    if (!is_first) return;
+    bti_task_record *next = next_first(worker, number);
+    BTI_SET(state->arena, worker->task, next);
     if (!next) return;
     count_ahead(state, next, -1u);
     if (next->queue) bti_supply_take(state, bti_supply_of(state, next->queue), &next->queue->amounts, 0, false);
 }
 
-void bti_given_take_out(bti_state *state, bti_client *worker, uint32_t number) {
-    bti_task_record *task = worker->given[number % BTI_AHEAD];
-    BTI_SET(state->arena, worker->given[number % BTI_AHEAD], NULL);
+void bti_given_take_out(bti_state *state, bti_client *worker, bti_task_record *task) {
+    take_out(state, worker, task->number);
     BTI_SET(state->arena, task->client, NULL);
     bti_task_unpin(state, task);
-    if (number == worker->given_first)
+    if (task == worker->task)
         bti_give_back(state, task);
     else
         count_ahead(state, task, -1u);
 }
 
-static bool take_back(bti_state *state, bti_client *worker, uint32_t number) {
-    unsigned given = tag_of(number, BTI_GIVEN);
-    if (!worker->given[number % BTI_AHEAD]) return false;
-    if (!atomic_compare_exchange_strong(&worker->mail->tag[number % BTI_AHEAD], &given, tag_of(number, BTI_REVOKED)))
-        return false;
-    bti_given_take_out(state, worker, number);
+static bool revoke_tag(const bti_client *worker, const bti_task_record *task) {
+    unsigned given = tag_of(task->number, BTI_GIVEN);
+    return atomic_compare_exchange_strong(&worker->mail->tag[task->number % BTI_GIVEN_SLOTS], &given,
+                                          tag_of(task->number, BTI_REVOKED));
+}
+
+static bool take_back(bti_state *state, bti_client *worker, bti_task_record *task) {
+    if (!revoke_tag(worker, task)) return false;
+    bti_given_take_out(state, worker, task);
     return true;
 }
 
 int bti_given_revoke(bti_state *state, bti_client *worker) {
     int count = 0;
-    if (worker->actor) return 0;
-    for (uint32_t n = worker->given_first + 1; worker->task && n != worker->given_end; n++) {
-        bti_task_record *task = worker->given[n % BTI_AHEAD];
-        if (!take_back(state, worker, n)) continue;
+    if (worker->actor || worker->given_count < 2) return 0;
+    for (uint32_t n = worker->task->number + 1; n != worker->given_end; n++) {
+        bti_task_record *task = at(worker, n);
+        if (!task || !take_back(state, worker, task)) continue;
         bti_queue_add_back(state, task);
         count++;
     }
@@ -112,13 +170,10 @@ void bti_given_revoke_all(bti_state *state) {
         if (c->mail) (void)bti_given_revoke(state, c);
 }
 
-void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running) {
-    for (uint32_t n = worker->given_end; n != worker->given_first; n--) {
-        bti_task_record *task = worker->given[(n - 1) % BTI_AHEAD];
-        if (!task || task == running) continue;
-        bti_given_take_out(state, worker, n - 1);
-        bti_actor_line_first(state, task);
-    }
+bti_task_record *bti_given_pop(bti_state *state, bti_client *worker) {
+    bti_task_record *task = find_end(worker, true);
+    if (task) take_out(state, worker, task->number);
+    return task;
 }
 
 /* --- workers that do not go on -------------------------------------------------------------------------------------------- */
@@ -127,18 +182,14 @@ enum { LOOKS = 3, LOOKS_TO_BEGIN = 6 }; /* of the nest, in which it is still the
 
 /* Its first call is claimed from now on, by nobody; false: the worker has begun it. */
 static bool claim_first(const bti_client *worker) {
-    unsigned given = tag_of(worker->given_first, BTI_GIVEN);
-    atomic_uint *tag = &worker->mail->tag[worker->given_first % BTI_AHEAD];
-    return atomic_compare_exchange_strong(tag, &given, tag_of(worker->given_first, BTI_REVOKED)) ||
-           given != tag_of(worker->given_first, BTI_TAKEN);
+    return revoke_tag(worker, worker->task) || !bti_given_is_taken(worker->task);
 }
 
 void bti_given_take_all(bti_state *state, bti_client *worker) {
     bti_arena *arena = state->arena;
     bti_task_record *first = worker->task;
-    if (worker->actor) bti_given_to_line(state, worker, first);
     (void)bti_given_revoke(state, worker);
-    bti_given_take_out(state, worker, worker->given_first);
+    bti_given_take_out(state, worker, first);
     if (worker->actor) BTI_SET(arena, worker->actor->client, NULL);
     BTI_SET(arena, worker->actor, NULL);
     BTI_SET(arena, worker->task, NULL);
@@ -149,12 +200,12 @@ bool bti_given_stalls(const bti_client *worker) {
     const bti_task_record *task = worker->task;
     if (!task || worker->kill || worker->looks < LOOKS_TO_BEGIN) return false;
     if (task->state == BTI_TASK_KEPT) return !worker->actor && worker->stops;
-    return !bti_given_is_taken(worker, worker->given_first) && (!worker->actor || task->makes_actor);
+    return !bti_given_is_taken(task) && (!worker->actor || task->makes_actor);
 }
 
 /* One that has run a call with GPUs has them until its process is gone; what it was given since is queued again then. */
 void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
-    bool has_gpus = worker->ends_after && worker->given_first;
+    bool has_gpus = worker->ends_after && worker->task->number;
     if (!has_gpus && worker->task->state != BTI_TASK_KEPT) {
         if (!claim_first(worker)) return;
         bti_given_take_all(state, worker);
@@ -166,13 +217,13 @@ void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
 void bti_given_look(bti_state *state, bti_wakes *wakes) {
     bool any = false;
     for (bti_client *c = state->clients; c; c = c->next) {
-        bool same = c->task && c->looked_at == c->given_first;
-        c->looked_at = c->given_first;
+        uint32_t first = c->task ? c->task->number : c->given_end;
+        bool same = c->task && c->looked_at == first;
+        c->looked_at = first;
         c->looks = same ? c->looks + 1 : 0;
         if (c->looks < LOOKS || c->actor || c->ends_after || c->kill) continue;
         if (bti_given_count(c) > 1) any = bti_given_revoke(state, c) || any;
-        if (!c->given_first || !bti_given_stalls(c))
-            continue; /* the first one may take as long as a process needs to start */
+        if (!first || !bti_given_stalls(c)) continue; /* the first one may take as long as a process needs to start */
         bti_given_give_up(state, c, wakes);
         any = true;
     }

@@ -1,32 +1,40 @@
 /* The calls that a worker is given, several ahead: the first has its resources, those after it take the same and get them when it ends. A worker
- * claims each before it begins; one that is not claimed can be revoked. All with the lock. */
+ * claims each before it begins; one that is not claimed can be revoked. The worker of an actor may run several methods at once (client->at_once),
+ * which end in any order. All with the lock. */
 #ifndef BTI_TASK_GIVEN_H
 #define BTI_TASK_GIVEN_H
 
 #include "task/mailbox.h"
 
-static inline uint32_t bti_given_count(const bti_client *worker) { return worker->given_end - worker->given_first; }
+static inline uint32_t bti_given_count(const bti_client *worker) { return worker->given_count; }
 static inline bool bti_given_has_room(const bti_client *worker) {
-    return bti_given_count(worker) < BTI_AHEAD && !worker->stops && !worker->kill;
+    return worker->given_count < BTI_AHEAD - 1 + worker->at_once && !worker->stops && !worker->kill;
 }
 /* There is room. When it is the first, its resources were taken. */
 void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes);
 /* The worker ends when it comes to this. */
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes);
 /* Has the worker claimed this one? And: has it not? Neither, when it has damaged its mailbox. */
-bool bti_given_is_taken(const bti_client *worker, uint32_t number);
-bool bti_given_is_waiting(const bti_client *worker, uint32_t number);
-/* The first has ended, and gave back what it had: the next is the first, and takes its resources. */
-void bti_given_shift(bti_state *state, bti_client *worker);
+bool bti_given_is_taken(const bti_task_record *task);
+bool bti_given_is_waiting(const bti_task_record *task);
+/* The call that this worker runs under that number, which it says; NULL: it runs none. */
+bti_task_record *bti_given_call(const bti_client *worker, uint32_t number);
+/* How many it runs. */
+uint32_t bti_given_running(const bti_client *worker);
+/* Its calls one after the other, in no order; from 0 on; NULL: there are no more. */
+bti_task_record *bti_given_next(const bti_client *worker, uint32_t *at);
+/* The call of that number has ended, and gave back what it had; its record may be gone. If it was the first, the next is the first, and takes its
+ * resources. */
+void bti_given_shift(bti_state *state, bti_client *worker, uint32_t number);
 /* Those after the first that the worker has not claimed are queued again. Returns how many. */
 int bti_given_revoke(bti_state *state, bti_client *worker);
 /* The same of all workers. */
 void bti_given_revoke_all(bti_state *state);
-/* Of an actor whose process is gone: those but `running` (NULL: all) stand in its line again, before all others. */
-void bti_given_to_line(bti_state *state, bti_client *worker, const bti_task_record *running);
+/* The one that was given last is taken out of an actor's worker whose process is gone; NULL: it has none. */
+bti_task_record *bti_given_pop(bti_state *state, bti_client *worker);
 
 /* Removes a call from the worker's list. The first one gives back its resources. */
-void bti_given_take_out(bti_state *state, bti_client *worker, uint32_t number);
+void bti_given_take_out(bti_state *state, bti_client *worker, bti_task_record *task);
 /* The calls of a worker that has begun none of them, and will not, are queued again. */
 void bti_given_take_all(bti_state *state, bti_client *worker);
 /* As far as the nest has looked, the worker does not begin what it was given, or has run its last call and does not exit. */

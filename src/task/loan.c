@@ -51,16 +51,33 @@ static void end(void *lender) {
     bti_free(l);
 }
 
-void bti_loans_keep(void) {
+/* One that lies in an argument of this call; NULL. With the lock. */
+static loan *of_call(const bti_task_record *task) {
+    for (loan *l = borrowed; l; l = l->next) {
+        bti_objects_at at = {.task = task};
+        for (const bti_object *object; (object = bti_task_next_stored(&at)) != NULL;)
+            if (object == l->owner) return l;
+    }
+    return NULL;
+}
+
+/* Not another one that got its memory meanwhile. With the lock. */
+static bool is_still(const loan *one, const bti_object *owner) {
+    const loan *l = borrowed;
+    while (l && l != one) l = l->next;
+    return l && l->owner == owner;
+}
+
+void bti_loans_keep(const bti_task_record *task) {
     for (;;) {
         pthread_mutex_lock(&lock);
-        loan *l = borrowed;
+        loan *l = of_call(task);
         bti_object *owner = l ? l->owner : NULL;
         pthread_mutex_unlock(&lock);
         if (!owner) return;
         bti_hold *hold = bti_hold_take(owner, true);
         pthread_mutex_lock(&lock);
-        bool still = borrowed == l;
+        bool still = is_still(l, owner);
         if (still) take_out(l), l->hold = hold;
         pthread_mutex_unlock(&lock);
         if (!still && hold) bti_hold_leave(hold);

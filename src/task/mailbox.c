@@ -17,10 +17,12 @@ static pthread_mutex_t sending =
 
 static uint32_t used_bytes(const bti_mailbox *mail) { return atomic_load(&mail->written) - atomic_load(&mail->read); }
 
-/* The calls that are given and not claimed: a scheduler has time as long as there are some. */
-static bool has_work(const bti_mailbox *mail) {
+/* The calls after that one that are given and not claimed: a scheduler has time as long as there are some. */
+static bool has_work(const bti_mailbox *mail, uint32_t number) {
     int ahead = 0;
-    for (int i = 0; i < BTI_AHEAD; i++) ahead += (atomic_load(&mail->tag[i]) & 3) == BTI_GIVEN;
+    uint32_t end = atomic_load(&mail->bell);
+    for (int i = 0; i < BTI_AHEAD && ++number != end; i++)
+        ahead += (atomic_load(&mail->tag[number % BTI_GIVEN_SLOTS]) & 3) == BTI_GIVEN;
     return ahead > BTI_AHEAD / 4;
 }
 
@@ -35,14 +37,14 @@ static bool is_awaited(const bti_object *result) {
     return false;
 }
 
-static bool can_wait(const bti_mailbox *mail, int kind, const bti_object *result) {
-    if (used_bytes(mail) >= BTI_UP_BYTES / 2) return false;
-    if (kind == BTI_SAYS_RELEASE || kind == BTI_SAYS_PUT) return true;
-    return kind == BTI_SAYS_DONE && has_work(mail) && !is_awaited(result);
+static bool can_wait(const bti_mailbox *mail, const bti_message *message, const bti_object *result) {
+    if (!message || used_bytes(mail) >= BTI_UP_BYTES / 2) return false;
+    if (message->kind == BTI_SAYS_RELEASE || message->kind == BTI_SAYS_PUT) return true;
+    return message->kind == BTI_SAYS_DONE && has_work(mail, message->number) && !is_awaited(result);
 }
 
 /* Tells a scheduler: a thread of the program that reads mailboxes, else the nest. */
-static void ring(bti_state *state, const bti_client *me, int kind, const bti_object *result) {
+static void ring(bti_state *state, const bti_client *me, const bti_message *message, const bti_object *result) {
     uint32_t index = index_of(state, me);
     bti_bells *bells = state->bells;
     uint64_t bit = (uint64_t)1 << (index % 64), word = (uint64_t)1 << (index / 64 % 64);
@@ -50,7 +52,7 @@ static void ring(bti_state *state, const bti_client *me, int kind, const bti_obj
         atomic_fetch_or(&bells->ready[index / 64], bit);
         atomic_fetch_or(&bells->any[index / 64 / 64], word);
     }
-    if (can_wait(me->mail, kind, result)) return;
+    if (can_wait(me->mail, message, result)) return;
     if (atomic_load(state->listening) == BTI_PROGRAM_LISTENS) {
         atomic_fetch_add(&bells->program, 1);
         if (atomic_exchange(&bells->program_sleeps, 0)) bti_wake_now(&bells->program);
@@ -65,7 +67,7 @@ static void wait_for_room(bti_state *state, bti_client *me, uint32_t bytes) {
         atomic_store(&mail->wants_room, 1);
         uint32_t seen = atomic_load(&mail->read);
         if (BTI_UP_BYTES - used_bytes(mail) >= bytes) break;
-        ring(state, me, 0, NULL);
+        ring(state, me, NULL, NULL);
         bti_sleep_on(&mail->read, seen, bti_now_ns() + 100000000);
     }
 }
@@ -88,7 +90,7 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
     if (whole.length) memcpy(mail->up + at + sizeof whole, bytes, whole.length);
     atomic_fetch_add(&mail->written, whole.bytes);
     pthread_mutex_unlock(&sending);
-    ring(state, me, whole.kind, result);
+    ring(state, me, &whole, result);
 }
 
 /* --- in a worker: replies ---------------------------------------------------------------------------------------------- */
@@ -191,7 +193,8 @@ void bti_mail_reply(bti_client *client, uint16_t slot, bt_status status, void *v
 void bti_mail_open(bti_state *state, bti_client *client) {
     client->mail = state->mailboxes + index_of(state, client);
     bti_mailbox *mail = client->mail;
-    for (int i = 0; i < BTI_AHEAD; i++) {
+    atomic_store(&mail->bell, 0);
+    for (int i = 0; i < BTI_GIVEN_SLOTS; i++) {
         atomic_store(&mail->tag[i], 0);
         mail->task[i] = NULL;
     }

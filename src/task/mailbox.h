@@ -1,7 +1,8 @@
 /* What a worker and the schedulers (the program and the nest) say to each other. A worker maps the records of the runtime read-only and
  * never takes their lock; it writes only here, in a mailbox of its own, and in room for a value that it was granted.
  *
- *     down     calls that it is given, several ahead: it claims each (GIVEN -> TAKEN), a scheduler may revoke one that is not claimed yet
+ *     down     calls that it is given, several ahead, in the order of their numbers: it claims each (GIVEN -> TAKEN), a scheduler may revoke one that is
+ *              not claimed yet. A number whose place in the ring has a call that still runs is left out
  *     up       messages: results, and requests
  *     replies  answers to requests that wait for one, a slot per waiting thread
  *     stock    references that the worker may use for new calls and values without asking
@@ -41,8 +42,8 @@ typedef enum bti_message_kind {
     BTI_ASKS_ROOM,     /* hold, or NULL: result `status` of call `number`; count: bytes. Reply: the room */
     BTI_ASKS_PIN,      /* hold. Reply: a hold that keeps its value in memory */
     BTI_ASKS_PIN_TASK, /* number: the arguments of that call stay in memory. Reply */
-    /* bytes: holds; status: how many there are, with those of BTI_ASKS_WAIT_MORE; count: how many are wanted; number: 1 when it has a limit. Reply: when
-     * they are done */
+    /* bytes: holds; status: how many there are, with those of BTI_ASKS_WAIT_MORE; count: how many are wanted; number: of the call that waits;
+     * begun_ns: when it ends by itself, 0: never. Reply: when they are done */
     BTI_ASKS_WAIT,
     BTI_ASKS_WAIT_MORE, /* bytes: more holds of a wait that is sent after this */
     BTI_ASKS_WAIT_END,  /* the wait of that reply slot ends without being answered. Reply */
@@ -57,8 +58,8 @@ typedef enum bti_message_kind {
 typedef struct bti_message {
     uint32_t bytes; /* of all of it, a multiple of 16; 0: the rest of the ring is skipped */
     uint16_t kind;
-    uint16_t slot; /* of the reply; BTI_NO_REPLY */
-    uint32_t number, status;
+    uint16_t slot;           /* of the reply; BTI_NO_REPLY */
+    uint32_t number, status; /* number: of a call of the sender, or BTI_NO_CALL */
     uint64_t count;
     bti_hold *hold;
     uint64_t begun_ns;
@@ -74,11 +75,12 @@ typedef struct bti_reply {
 } bti_reply;
 
 struct bti_mailbox {
-    /* the worker sleeps on `bell` when `down` has nothing */
+    /* the number after the last one that was given; a thread of the worker sleeps on it when `down` has nothing */
     atomic_uint bell, sleeping;
-    atomic_uint tag[BTI_AHEAD];
-    bti_task_record *task[BTI_AHEAD]; /* NULL: the worker is to end */
-    uint64_t begun_ns[BTI_AHEAD];
+    atomic_uint tag[BTI_GIVEN_SLOTS];
+    bti_task_record *task[BTI_GIVEN_SLOTS]; /* NULL: the worker is to end */
+    uint64_t begun_ns[BTI_GIVEN_SLOTS];
+    uint8_t thread[BTI_GIVEN_SLOTS]; /* that runs it: 0: the first one of the process */
     /* positions count bytes without end; the schedulers' own copy of `read` is in the client */
     _Alignas(64) atomic_uint written;
     atomic_uint read, wants_room;

@@ -52,6 +52,15 @@ const bti_object *bti_awaited(const bti_client *client) {
     return wait ? wait->object : NULL;
 }
 
+const bti_object *bti_call_awaited(const bti_task_record *task) {
+    if (task->client->at_once <= 1) return bti_awaited(task->client);
+    const bti_wait *wait = NULL;
+    for (const bti_waiter *w = task->client->waiters; w && !wait; w = w->next)
+        for (wait = w->limited || w->call != task->number ? NULL : w->waits; wait && wait->over;)
+            wait = wait->next_of_waiter;
+    return wait ? wait->object : NULL;
+}
+
 bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited) {
     bti_arena *arena = state->arena;
     bti_waiter *waiter = bti_record_new(arena, BTI_WAITERS);
@@ -59,6 +68,7 @@ bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited) {
     waiter->client = client;
     waiter->limited = limited;
     waiter->slot = BTI_NO_REPLY;
+    waiter->call = BTI_NO_CALL;
     waiter->order = state->progress;
     BTI_SET(arena, state->progress, state->progress + 1);
     waiter->next = client->waiters;

@@ -73,6 +73,8 @@ void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, co
 void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */
 const bti_object *bti_awaited(const bti_client *client);
+/* The same of a call that runs. */
+const bti_object *bti_call_awaited(const bti_task_record *task);
 
 /* --- results.c --- */
 /* The call, whose first result is there, has so many. False: no record is left. */
@@ -144,6 +146,8 @@ uint64_t bti_task_stored_bytes(const bti_task_record *task);
 bool bti_task_runs(const bti_task_record *task);
 /* When; 0: it has not. */
 uint64_t bti_task_begun_ns(const bti_task_record *task);
+/* In which thread of its worker: 0: the first one. */
+uint8_t bti_task_thread(const bti_task_record *task);
 /* All its arguments are there: it is queued, or stands in its actor's line anyway. */
 void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes);
 /* It runs nowhere, or has ended: gives back what it had, drops what it holds, frees it. */

@@ -11,10 +11,12 @@
 
 #define MEMBER(name) BTI_MEMBER(bt_task_options, name)
 static const bti_member task_members[] = {
-    MEMBER(size),       MEMBER(zeros_set),   MEMBER(num_cpus),       MEMBER(num_gpus),         MEMBER(resources),
-    MEMBER(priority),   MEMBER(max_retries), MEMBER(max_restarts),   MEMBER(deadline_seconds), MEMBER(name),
-    MEMBER(group),      MEMBER(bundle),      MEMBER(retry_failures), MEMBER(get_if_exists),    MEMBER(detached),
-    MEMBER(gpu_memory), MEMBER(accelerator), MEMBER(strategy),       MEMBER(max_calls),        MEMBER(num_returns)};
+    MEMBER(size),           MEMBER(zeros_set),   MEMBER(num_cpus),       MEMBER(num_gpus),         MEMBER(resources),
+    MEMBER(priority),       MEMBER(max_retries), MEMBER(max_restarts),   MEMBER(deadline_seconds), MEMBER(name),
+    MEMBER(group),          MEMBER(bundle),      MEMBER(retry_failures), MEMBER(get_if_exists),    MEMBER(detached),
+    MEMBER(gpu_memory),     MEMBER(accelerator), MEMBER(strategy),       MEMBER(max_calls),        MEMBER(num_returns),
+
+    MEMBER(max_concurrency)};
 #undef MEMBER
 static const bt_task_options no_task_options = {
     .num_cpus = BTI_UNSET_REAL,
@@ -28,6 +30,7 @@ static const bt_task_options no_task_options = {
     .strategy = BTI_UNSET_INT,
     .max_calls = BTI_UNSET_INT,
     .num_returns = BTI_UNSET_INT,
+    .max_concurrency = BTI_UNSET_INT,
 };
 static const bti_sized_type call_layout =
     BTI_SIZED_TYPE(bt_task_options, "options", "BT_OPTIONS(.num_gpus = 1)", task_members, &no_task_options);
@@ -64,6 +67,7 @@ static bt_status take(const bti_sized_type *layout, const char *call, const bt_t
     if (!known->strategy) known->strategy = BTI_UNSET_INT;
     if (!known->max_calls) known->max_calls = BTI_UNSET_INT;
     if (!known->num_returns) known->num_returns = BTI_UNSET_INT;
+    if (!known->max_concurrency) known->max_concurrency = BTI_UNSET_INT;
     return BT_OK;
 }
 
@@ -94,6 +98,8 @@ bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry,
     whole->max_calls = int_of(own.max_calls, declared.max_calls);
     if (own.num_returns == BTI_UNSET_INT) whole->num_returns = declared.num_returns;
     if (whole->num_returns == BTI_UNSET_INT) whole->num_returns = 1;
+    int concurrency = own.max_concurrency != BTI_UNSET_INT ? own.max_concurrency : declared.max_concurrency;
+    whole->max_concurrency = concurrency != BTI_UNSET_INT ? concurrency : 1;
     if (!own.accelerator) whole->accelerator = declared.accelerator;
     whole->deadline_seconds = real_of(own.deadline_seconds, declared.deadline_seconds);
     if (!bti_is_set(whole->deadline_seconds)) whole->deadline_seconds = 0;

@@ -7,10 +7,11 @@
 
 typedef struct bti_order {
     uint32_t kind; /* bti_call_kind */
-    int32_t priority, max_retries, max_restarts, bundle, max_calls;
+    int32_t priority, max_retries, max_restarts, bundle, max_calls, max_concurrency;
     bool hides_gpus, frees_cpus;
     double deadline_seconds; /* from when it was made; 0: none */
     uint64_t made_ns;
+    uint32_t call; /* the number of the worker's call that makes it; BTI_NO_CALL */
     bti_amounts amounts;
     bti_object *actor; /* of a method */
     bti_object *group; /* or NULL */

@@ -61,7 +61,7 @@ void bti_hold_leave(bti_hold *hold);
  * long as a hold of this process says so, or, for an argument, the call that runs. */
 bt_array *bti_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape);
 /* In a worker, at the end of a call: arrays of its arguments that are still there keep those in memory. */
-void bti_loans_keep(void);
+void bti_loans_keep(const bti_task_record *task);
 /* One user less (state.h). */
 void bti_state_release(bti_state *state);
 

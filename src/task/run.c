@@ -1,5 +1,6 @@
 #include "task/run.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -11,7 +12,8 @@ struct bt_task {
     bti_run_result *result;
 };
 
-static void *actor_state;
+static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER; /* protects both together; nothing is called under it */
+static _Atomic(void *) actor_state;
 static void (*actor_release)(void *state);
 
 /* --- what a task asks ------------------------------------------------------------------------------------------------ */
@@ -63,14 +65,17 @@ bool bt_task_cancelled(const bt_task *task) { return task && task->run->table->i
 
 void bt_set_state(bt_task *task, void *state, void (*release)(void *state)) {
     (void)task;
-    if (actor_release && actor_state) actor_release(actor_state);
-    actor_state = state;
+    pthread_mutex_lock(&state_lock);
+    void *before = atomic_exchange(&actor_state, state);
+    void (*release_before)(void *) = actor_release;
     actor_release = release;
+    pthread_mutex_unlock(&state_lock);
+    if (release_before && before) release_before(before);
 }
 
 void *bt_state(bt_task *task) {
     (void)task;
-    return actor_state;
+    return atomic_load(&actor_state);
 }
 
 /* --- what it gives --------------------------------------------------------------------------------------------------- */
@@ -168,5 +173,6 @@ bt_status bti_run_call(const bti_run *run, bti_run_result *result) {
 }
 
 void bti_run_end(void) {
-    if (actor_release && actor_state) actor_release(actor_state);
+    void *state = atomic_load(&actor_state);
+    if (actor_release && state) actor_release(state);
 }

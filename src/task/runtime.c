@@ -148,7 +148,8 @@ static void wake_waiters(bti_state *state) {
     atomic_store(&state->closing, 1);
     for (bti_waiter *w = state->program->waiters; w; w = w->next) bti_wake_later(&wakes, &w->word);
     bti_wake_later(&wakes, &state->bells->program);
-    bti_wake_later(&wakes, &state->store->moved);
+    atomic_fetch_add(&state->store->moved, 1);
+    bti_wake_now(&state->store->moved);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
 }

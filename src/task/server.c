@@ -168,12 +168,12 @@ static bool idle_enough(const bti_state *state) {
 }
 
 /* `is_last`: the worker may run no more (max_calls); nothing was given ahead then. */
-static void call_ended(bti_state *state, bti_client *client, bool is_last, bti_wakes *wakes) {
+static void call_ended(bti_state *state, bti_client *client, uint32_t number, bool is_last, bti_wakes *wakes) {
     if (client->ends_after && !client->actor) {
         bti_give_end(state, client, wakes); /* `task` stays: it has the GPUs until the process is gone */
         return;
     }
-    bti_given_shift(state, client);
+    bti_given_shift(state, client, number);
     if (client->actor) {
         if (client->actor->state == BTI_ACTOR_DEAD)
             bti_give_end(state, client, wakes);
@@ -194,10 +194,11 @@ static void call_ended(bti_state *state, bti_client *client, bool is_last, bti_w
 }
 
 static bool done(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    bti_task_record *task = client->task;
-    if (!task || m->number != client->given_first || task->state == BTI_TASK_KEPT) return false;
+    bti_task_record *task = bti_given_call(client, m->number);
+    if (!task || task->state != BTI_TASK_GIVEN) return false;
     if (client->state == BTI_CLIENT_STARTING) BTI_SET(state->arena, client->state, BTI_CLIENT_BUSY);
     BTI_SET(state->arena, task->begun_ns, m->begun_ns);
+    if (state->chores) bti_chores_drop(state, client, task, NULL, wakes);
     bool is_last = false;
     if (is_retried(task, m)) {
         retry(state, client, task);
@@ -207,7 +208,7 @@ static bool done(bti_state *state, bti_client *client, const bti_message *m, bti
         is_last = task->queue && !client->actor && bti_was_last_call(state, client);
         end_task(state, client, task, wakes);
     }
-    call_ended(state, client, is_last, wakes);
+    call_ended(state, client, m->number, is_last, wakes);
     return true;
 }
 
@@ -251,6 +252,7 @@ static bool is_order(const bti_state *state, const bti_client *client, const bti
     for (int r = 0; r < BTI_MOST_RESOURCES; r++)
         if (o->amounts.of[r] < 0 || o->amounts.of[r] > state->machine.total.of[r]) return false;
     if (o->num_returns > BTI_MOST_RETURNS || (o->num_returns > 1 && o->kind == BTI_CALL_ACTOR)) return false;
+    if (o->kind == BTI_CALL_ACTOR && (o->max_concurrency < 1 || o->max_concurrency > BTI_MOST_AT_ONCE)) return false;
     if (o->kind > BTI_CALL_METHOD || (o->pack && !is_hold_of(state, client, o->pack))) return false;
     if (o->pack && (!o->pack->object->value || !is_packed(state, o->pack->object->value, o->pack->object->bytes)))
         return false;
@@ -309,7 +311,7 @@ static bool made(bti_state *state, bti_client *client, const bti_message *m, bti
 
 /* What the call that it runs has returned: its own references may go before the result comes. */
 static bool keep(bti_state *state, bti_client *client, const bti_message *m) {
-    bti_task_record *task = m->number == client->given_first ? client->task : NULL;
+    bti_task_record *task = bti_given_call(client, m->number);
     if (!task || task->state != BTI_TASK_GIVEN || m->length % sizeof(uint64_t)) return false;
     for (uint64_t at = 0; at < m->length; at += sizeof(uint64_t)) {
         uint64_t id;
@@ -341,7 +343,8 @@ static bool add_to_wait(bti_state *state, const bti_client *client, bti_waiter *
 static bool wait(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_waiter *waiter = waiter_of(client, m->slot);
     if (m->slot >= BTI_REPLIES || (waiter && waiter->armed)) return false;
-    if (!waiter && (waiter = bti_waiter_new(state, client, m->number)) != NULL) waiter->slot = m->slot;
+    if (!waiter && (waiter = bti_waiter_new(state, client, m->begun_ns)) != NULL)
+        waiter->slot = m->slot, waiter->call = m->number;
     if (!add_to_wait(state, client, waiter, m)) return false;
     if (m->kind == BTI_ASKS_WAIT_MORE) return true;
     if (!waiter || waiter->objects != m->status) {
@@ -439,7 +442,7 @@ static bool group(bti_state *state, bti_client *client, const bti_message *m, bt
 
 /* What may take a while. */
 static bool chore(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    bti_task_record *task = m->number == client->given_first ? client->task : NULL;
+    bti_task_record *task = bti_given_call(client, m->number);
     if (m->kind == BTI_ASKS_PIN_TASK || (m->kind == BTI_ASKS_ROOM && !m->hold)) {
         if (!task || task->state != BTI_TASK_GIVEN || (m->kind == BTI_ASKS_ROOM && m->status >= bti_result_count(task)))
             return false;
@@ -454,6 +457,7 @@ static bool chore(bti_state *state, bti_client *client, const bti_message *m, bt
 static bool release(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!is_hold_of(state, client, m->hold)) return false;
     if (is_fresh(state, client, m->hold)) use_stock(state, client);
+    if (state->chores) bti_chores_drop(state, client, NULL, m->hold, wakes);
     bti_hold_free(state, m->hold, wakes);
     return true;
 }

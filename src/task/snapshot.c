@@ -7,9 +7,9 @@
 
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 
-/* Given to a worker that runs another. */
+/* Given to a worker that runs others. */
 static bool is_ahead(const bti_task_record *task) {
-    return task->state == BTI_TASK_GIVEN && task->client && task->client->task != task;
+    return task->state == BTI_TASK_GIVEN && task->client && task->client->task != task && !bti_task_runs(task);
 }
 
 static bti_view_state state_of(const bti_task_record *task) {
@@ -22,7 +22,7 @@ static bti_view_state state_of(const bti_task_record *task) {
         return task->missing ? BTI_VIEW_ARGUMENTS : BTI_VIEW_TURN;
     case BTI_TASK_GIVEN:
         if (!runs) return !is_ahead(task) ? BTI_VIEW_STARTING : task->queue ? BTI_VIEW_RESOURCES : BTI_VIEW_TURN;
-        return task->client->blocked ? BTI_VIEW_BLOCKED : BTI_VIEW_RUNNING;
+        return bti_call_awaited(task) ? BTI_VIEW_BLOCKED : BTI_VIEW_RUNNING;
     case BTI_TASK_KEPT: return task->makes_actor ? BTI_VIEW_LIVING : BTI_VIEW_ENDING;
     default: return BTI_VIEW_NONE;
     }
@@ -77,7 +77,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
     if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
     if (task->actor && task->actor->maker) to.making = task->actor->maker->sequence;
     if (to.state == BTI_VIEW_ARGUMENTS) find_missing(state, task, &to);
-    if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(bti_awaited(task->client));
+    if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(bti_call_awaited(task));
     return to;
 }
 
@@ -85,24 +85,32 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
 
 static void copy_worker(bti_state *state, bti_view *view, const bti_client *client) {
     const bti_task_record *task = client->task;
+    uint32_t next = 0;
     bti_view_worker to = {client->number,       client->state, client->pid, task ? task->function : NULL, "",
                           client->actor != NULL};
     if (client->actor) memcpy(to.actor, client->actor->name, sizeof to.actor);
     view->workers.items[view->workers.count++] = to;
-    if (task && !task->makes_actor) view->running.items[view->running.count++] = copy_task(state, view, task);
+    if (client->at_once <= 1 && task && !task->makes_actor)
+        view->running.items[view->running.count++] = copy_task(state, view, task);
+    while (client->at_once > 1 && (task = bti_given_next(client, &next)) != NULL)
+        if (bti_task_runs(task) && !task->makes_actor && view->running.count < view->running.capacity)
+            view->running.items[view->running.count++] = copy_task(state, view, task);
 }
 
 static void copy_actor(bti_state *state, bti_view *view, const bti_actor_record *actor) {
-    const bti_task_record *method = actor->client ? actor->client->task : NULL;
-    uint32_t given = actor->client ? bti_given_count(actor->client) : 0, ahead = given ? given - 1 : 0;
+    const bti_client *client = actor->client;
+    const bti_task_record *method = client && client->task && !client->task->makes_actor ? client->task : NULL;
+    uint32_t running = method ? bti_given_running(client) : 0, given = client ? bti_given_count(client) : 0;
+    if (method && !running) running = 1; /* it begins */
     if (!actor->maker) return;
     bti_view_actor to = {copy_task(state, view, actor->maker),
                          actor->state,
-                         actor->length + ahead,
+                         actor->length + (method ? given - running : 0),
                          actor->restarts,
                          actor->restarted,
-                         NULL};
-    if (method && !method->makes_actor) to.method = method->function;
+                         running,
+                         actor->at_once,
+                         method ? method->function : NULL};
     view->actors.items[view->actors.count++] = to;
 }
 
@@ -127,11 +135,20 @@ static void copy_state(bti_state *state, bti_view *view) {
     view->now_ns = bti_now_ns();
 }
 
+/* Calls that may run beside the first one of their worker. */
+static size_t count_beside(bti_state *state) {
+    size_t count = 0;
+    bti_arena_lock(state->arena);
+    for (const bti_actor_record *a = state->actors; a; a = a->next) count += a->at_once - 1;
+    bti_arena_unlock(state->arena);
+    return count;
+}
+
 static bool take_running(bti_state *state, bti_view *view) {
     const bti_records *records = state->arena->records;
     size_t workers = state->worker_count + MORE, actors = records[BTI_ACTORS].live + MORE,
            groups = records[BTI_GROUPS].live + MORE;
-    if (!bti_vec_reserve(&view->workers, workers) || !bti_vec_reserve(&view->running, workers) ||
+    if (!bti_vec_reserve(&view->workers, workers) || !bti_vec_reserve(&view->running, workers + count_beside(state)) ||
         !bti_vec_reserve(&view->actors, actors) || !bti_vec_reserve(&view->groups, groups) ||
         !bti_vec_reserve(&view->supplies, 2 * BTI_VIEW_WAITING))
         return false;

@@ -26,9 +26,13 @@ enum {
     BTI_INLINE_BYTES = 40, /* a value of so many bytes or less stands in its object */
     BTI_UNIT = 10000,      /* amounts are whole numbers of 1/10000 */
     BTI_MOST_CLIENTS = 1 << 14,
-    BTI_AHEAD = 16,           /* calls that a worker is given at once */
+    BTI_AHEAD = 16,           /* calls that a worker is given at once, if it runs one at a time */
+    BTI_MOST_AT_ONCE = 64,    /* methods of an actor that run at once (max_concurrency) */
+    BTI_GIVEN_SLOTS = 128,    /* a power of two, at least BTI_AHEAD + BTI_MOST_AT_ONCE */
     BTI_NEST_SIGNAL = SIGUSR1 /* the nest looks at to_start; a signal, for a task may close all files */
 };
+
+#define BTI_NO_CALL UINT32_MAX /* for the number of a call: none, or it is not known which */
 
 typedef enum bti_record_kind {
     BTI_CLIENTS,
@@ -73,6 +77,7 @@ typedef struct bti_waiter {
     bool limited;           /* it ends by itself */
     uint64_t order;         /* of its beginning */
     uint16_t slot;          /* of a worker's reply */
+    uint32_t call;          /* the number of the worker's call that waits; BTI_NO_CALL */
     atomic_uint word;       /* of the program's threads: counts up when it is over */
     atomic_uint leads;      /* it reads mailboxes, and sleeps on the program's bell */
     uint64_t room_bytes;    /* it waits for room in the store, not for objects */
@@ -242,6 +247,7 @@ struct bti_task_record {
     bti_left_room *left_rooms;
     char small_arguments[64];
     bti_client *client; /* that runs it */
+    uint32_t number;    /* of the calls that this client was given */
     int32_t submitter;  /* a process's number */
     uint64_t submitted_ns, begun_ns;
     uint64_t gpus;                 /* bit per GPU it was given */
@@ -282,7 +288,8 @@ struct bti_actor_record {
     bti_task_record *first, *last; /* methods in order */
     bti_client *client;
     int32_t restarts, restarted;
-    char name[64]; /* "" for none */
+    uint32_t at_once; /* methods that it runs, at most (max_concurrency) */
+    char name[64];    /* "" for none */
 };
 
 struct bti_group_record {
@@ -314,19 +321,22 @@ struct bti_client {
     uint32_t state;
     bool is_program;
     bool is_mover;
-    bool ends_after;       /* with its task: it has GPUs, or is an actor's */
-    bool kill;             /* the nest is to end it */
-    bool stops;            /* it was told to end */
-    bool insane;           /* its messages made no sense */
-    bti_task_record *task; /* the first that it was given, which has its resources */
+    bool ends_after; /* with its task: it has GPUs, or is an actor's */
+    bool kill;       /* the nest is to end it */
+    bool stops;      /* it was told to end */
+    bool insane;     /* its messages made no sense */
+    bti_task_record
+        *task; /* the first that it was given, which has its resources; of an actor the oldest that has not ended */
     bti_actor_record *actor;
     bti_hold *holds;
     bti_waiter *waiters;
     uint32_t blocked; /* waiters without a limit */
     bti_mailbox *mail;
-    bti_task_record *given[BTI_AHEAD]; /* by number; NULL: it was revoked */
-    uint32_t given_first, given_end;   /* numbers */
-    uint32_t read;                     /* position in `up` */
+    bti_task_record
+        *given[BTI_GIVEN_SLOTS];     /* by number, which may leave out some; NULL: it has ended or was revoked */
+    uint32_t given_count, given_end; /* how many; the next number */
+    uint32_t at_once;                /* calls that it runs */
+    uint32_t read;                   /* position in `up` */
     uint32_t stocked, stock_left;
     const bti_function_record *function; /* that it ran last */
     uint32_t calls;                      /* of that, one after the other */

@@ -175,7 +175,10 @@ static bool add_actors(bti_str *out, const json_t *runtime) {
         put_gpus(t, 3, json_object_get(actor, "gpus"));
         put(t, 4, "%.0f", number(actor, "queued"));
         put(t, 5, "%.0f", number(actor, "restarted"));
-        t->last[t->rows++] = bti_strdup(*why ? why : text(actor, "method"));
+        bti_str runs = {0};
+        bti_str_add(&runs, *why ? why : text(actor, "method"));
+        if (!*why && number(actor, "running") > 1) bti_str_addf(&runs, " and %.0f more", number(actor, "running") - 1);
+        t->last[t->rows++] = bti_str_take(&runs);
     }
     add_table(out, t);
     return true;

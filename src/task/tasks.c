@@ -214,19 +214,19 @@ static void leave_list(bti_state *state, bti_client *client) {
 
 /* The calls that its worker was given: those that it had not begun are queued once more. */
 static void given_gone(bti_state *state, bti_client *client, const char *why, bti_wakes *wakes) {
-    bool had_run = client->given_first > 0;
-    for (uint32_t n = client->given_first; client->task && n != client->given_end; n++) {
-        bti_task_record *task = client->given[n % BTI_AHEAD];
-        bool first = n == client->given_first;
-        if (!task) continue;
-        if (task->state == BTI_TASK_KEPT || !bti_given_is_waiting(client, n) || (first && !had_run)) {
+    bool had_run = client->task && client->task->number > 0;
+    bti_task_record *task;
+    uint32_t next = 0;
+    while ((task = bti_given_next(client, &next)) != NULL) {
+        bool first = task == client->task;
+        if (task->state == BTI_TASK_KEPT || !bti_given_is_waiting(task) || (first && !had_run)) {
             if (!first) {
                 bti_supply_take(state, bti_supply_of(state, task->queue), &task->queue->amounts, 0, false);
                 BTI_SET(state->arena, state->ahead, state->ahead - 1);
             }
             task_gone(state, task, why, wakes);
         } else {
-            bti_given_take_out(state, client, n);
+            bti_given_take_out(state, client, task);
             bti_task_ready(state, task, wakes);
         }
     }

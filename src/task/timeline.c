@@ -8,6 +8,7 @@
 #include "base/chrome.h"
 #include "base/vec.h"
 #include "base/writes.h"
+#include "task/given.h"
 #include "task/local.h"
 #include "task/object.h"
 #include "task/server.h"
@@ -28,6 +29,7 @@ static bti_span span_of(const bti_task_record *task) {
                      .gpus = task->gpus,
                      .function = task->function,
                      .is_actor = task->makes_actor,
+                     .thread = bti_task_thread(task),
                      .status = task->result ? task->result->status : BT_OK};
     if (task->actor) memcpy(span.actor, task->actor->name, sizeof span.actor);
     if (task->client) span.worker = task->client->number, span.pid = task->client->pid;
@@ -64,15 +66,23 @@ static bool copy_ended(bti_state *state, span_list *spans, uint64_t *lost) {
     return true;
 }
 
+static size_t count_running(bti_state *state) {
+    size_t count = 0;
+    bti_arena_lock(state->arena);
+    for (const bti_client *c = state->clients; c; c = c->next) count += bti_given_running(c) + 2;
+    bti_arena_unlock(state->arena);
+    return count;
+}
+
 static bool copy_running(bti_state *state, span_list *spans) {
-    if (!bti_vec_reserve(spans, 2 * (size_t)state->worker_count + CHUNK)) return false;
+    if (!bti_vec_reserve(spans, count_running(state) + CHUNK)) return false;
     bti_arena_lock(state->arena);
     for (const bti_client *c = state->clients; c && spans->count + 1 < spans->capacity; c = c->next) {
-        const bti_task_record *making = c->actor ? c->actor->maker : NULL;
-        if (c->task && (bti_task_runs(c->task) || c->task->state == BTI_TASK_KEPT))
-            spans->items[spans->count++] = span_of(c->task);
-        if (making && making != c->task && making->state == BTI_TASK_KEPT)
-            spans->items[spans->count++] = span_of(making);
+        const bti_task_record *making = c->actor ? c->actor->maker : NULL, *task;
+        uint32_t next = 0;
+        while ((task = bti_given_next(c, &next)) != NULL && spans->count + 1 < spans->capacity)
+            if (bti_task_runs(task) || task->state == BTI_TASK_KEPT) spans->items[spans->count++] = span_of(task);
+        if (making && making->state == BTI_TASK_KEPT) spans->items[spans->count++] = span_of(making);
     }
     bti_arena_unlock(state->arena);
     return true;
@@ -83,22 +93,24 @@ static bool copy_running(bti_state *state, span_list *spans) {
 static int by_worker(const void *a, const void *b) {
     const bti_span *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
     return x->begun_ns < y->begun_ns ? -1 : x->begun_ns > y->begun_ns;
 }
 
-static void put_lane(bti_chrome *out, const bti_span *span) {
-    char name[160];
+static void put_lane(bti_chrome *out, const bti_span *span, int lane) {
+    char name[160], thread[32] = "";
     const char *actor = *span->actor ? span->actor : span->is_actor ? span->function->name : NULL;
+    if (span->thread) snprintf(thread, sizeof thread, ", thread %d", (int)span->thread);
     if (actor)
-        snprintf(name, sizeof name, "actor %s (process %" PRId32 ")", actor, span->pid);
+        snprintf(name, sizeof name, "actor %s (process %" PRId32 "%s)", actor, span->pid, thread);
     else
         snprintf(name, sizeof name, "worker %" PRIu32 " (process %" PRId32 ")", span->worker, span->pid);
-    bti_chrome_name(out, "thread_name", WORKERS, (int)span->worker + 1, name);
+    bti_chrome_name(out, "thread_name", WORKERS, lane, name);
 }
 
-static void put_run(bti_chrome *out, const bti_state *state, const bti_span *span, uint64_t now) {
+static void put_run(bti_chrome *out, const bti_state *state, const bti_span *span, int lane, uint64_t now) {
     char gpus[BTI_MOST_GPUS * 8];
-    bti_chrome_begin_slice(out, WORKERS, (int)span->worker + 1, span->begun_ns, span->ended_ns ? span->ended_ns : now,
+    bti_chrome_begin_slice(out, WORKERS, lane, span->begun_ns, span->ended_ns ? span->ended_ns : now,
                            span->is_actor ? "actor" : "task");
     bti_chrome_pair(out, "name", span->function->name);
     fprintf(out->file, ",\"args\":{\"task\":%" PRIu64, span->task);
@@ -159,11 +171,13 @@ static bool print(bti_chrome *out, const bti_state *state, span_list *spans, uin
     bti_chrome_process(out, WORKERS, "workers");
     bti_chrome_process(out, WAITING, "waiting");
     const bti_span *before = NULL;
+    int lane = 0;
     for (size_t i = 0; i < spans->count; i++) {
         const bti_span *span = &spans->items[i];
         if (span->begun_ns) {
-            if (!before || before->worker != span->worker) put_lane(out, span);
-            put_run(out, state, before = span, now);
+            if (!before || before->worker != span->worker || before->thread != span->thread)
+                put_lane(out, span, ++lane);
+            put_run(out, state, before = span, lane, now);
         }
         put_wait(out, span);
     }

@@ -14,7 +14,8 @@ typedef struct bti_span {
     const bti_function_record *function;
     int32_t pid;
     uint32_t worker, status;
-    bool is_actor; /* its life */
+    bool is_actor;  /* its life */
+    uint8_t thread; /* of an actor that runs several methods at once, from 1; else 0 */
     char actor[64];
 } bti_span;
 
@@ -27,7 +28,7 @@ typedef struct bti_timeline {
 bt_status bti_timeline_open(bti_state *state);
 /* With the lock: a task that ends. */
 void bti_timeline_note(bti_state *state, const bti_task_record *task);
-/* As a Chrome trace: process 1 has a lane per worker, process 2 shows each task from its submission to its beginning and counts
+/* As a Chrome trace: process 1 has a lane per worker (per thread of an actor that runs several methods at once), process 2 shows each task from its submission to its beginning and counts
  * those that wait and run. False when memory is short. */
 bool bti_timeline_print(bti_state *state, FILE *file);
 /* Its text, which is freed, into a file. NOT_FOUND, UNKNOWN: it cannot be written. */

@@ -202,9 +202,10 @@ static json_t *actors_json(const bti_view *view) {
         const bti_view_actor *a = &view->actors.items[i];
         const bti_view_task *making = &a->making;
         json_t *one =
-            json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name", text_of(making->actor),
-                      "function", text_of(making->function->name), "state", actor_state(a), "pid", making->pid,
-                      "queued", a->length, "method", a->method ? text_of(a->method->name) : json_null(), "gpus",
+            json_pack("{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name",
+                      text_of(making->actor), "function", text_of(making->function->name), "state", actor_state(a),
+                      "pid", making->pid, "queued", a->length, "running", a->running, "max_concurrency", a->at_once,
+                      "method", a->method ? text_of(a->method->name) : json_null(), "gpus",
                       gpus_json(view, making->gpus), "resources", amounts_json(view, &making->amounts), "restarted",
                       a->restarted, "restarts_left", a->restarts, "resident_bytes", integer(resident(making->pid)));
         if (*bti_view_why(view, making, why, sizeof why)) json_object_set_new(one, "why", text_of(why));

@@ -61,7 +61,8 @@ typedef struct bti_view_actor {
     bti_view_task making;
     uint32_t state, length; /* bti_actor_state; methods in line */
     int32_t restarts, restarted;
-    const bti_function_record *method; /* that runs; NULL: none */
+    uint32_t running, at_once;         /* methods; and the most that may (max_concurrency) */
+    const bti_function_record *method; /* that runs, of several the oldest; NULL: none */
 } bti_view_actor;
 
 typedef struct bti_view_group {

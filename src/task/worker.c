@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/guest.h"
 #include "task/actor.h"
 #include "task/deadlock.h"
 #include "task/engine.h"
@@ -107,20 +109,25 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
     bti_mail_send(state, me, &m, bytes, g->record->result);
 }
 
-static void run(bti_state *state, bti_client *me, bti_task_record *record, uint32_t number) {
-    given_call g = {record, number};
+static bt_status start_methods(const bti_client *me, uint32_t next);
+
+static void run(bti_state *state, bti_client *me, given_call *g) {
+    const bti_task_record *record = g->record;
     bti_run_result result;
     result.bytes = 0;
-    uint64_t begun_ns = me->mail->begun_ns[number % BTI_AHEAD] = bti_now_ns();
+    uint64_t begun_ns = me->mail->begun_ns[g->number % BTI_GIVEN_SLOTS] = bti_now_ns();
     if (!me->actor || record->makes_actor) current = record;
+    bti_worker_runs(g->number);
     bt_error_clear();
     if (record->queue) bti_surroundings_cpus(record->queue->amounts.of[0]);
     if (state->prefix_output && (!me->actor || record->makes_actor)) bti_output_name(record->function->name);
-    bt_status status = run_given(&g, &result);
+    bt_status status = run_given(g, &result);
     if (!bti_process_now.state) _exit(1); /* a child that the function forked */
+    if (status == BT_OK && record->makes_actor && me->at_once > 1) status = start_methods(me, g->number + 1);
     bti_output_flush();
-    bti_loans_keep();
-    tell_done(state, me, &g, &result, status, begun_ns);
+    bti_loans_keep(record);
+    bti_worker_runs(BTI_NO_CALL);
+    tell_done(state, me, g, &result, status, begun_ns);
     if (!me->actor) current = NULL;
 }
 
@@ -137,20 +144,27 @@ static _Noreturn void mailbox_is_damaged(void) {
     _exit(1);
 }
 
-/* Claims the next call; NULL: the worker is to end. */
-static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
-    static bti_patience patience;
-    for (;;) {
-        unsigned seen = atomic_load(&mail->bell), given = *number << 2 | BTI_GIVEN;
-        atomic_uint *tag = &mail->tag[*number % BTI_AHEAD];
-        if (atomic_compare_exchange_strong(tag, &given, *number << 2 | BTI_TAKEN))
-            return mail->task[*number % BTI_AHEAD];
-        int32_t later = (int32_t)((given & ~3u) - (*number << 2)) / 4; /* one took the place of a revoked one */
-        if (given && (later > 2 * BTI_AHEAD || later < -2 * BTI_AHEAD)) mailbox_is_damaged();
-        if ((given && later > 0) || given == (*number << 2 | BTI_REVOKED)) {
-            ++*number;
-            continue;
+/* Claims the first call from number *next on and before `end`; without a record: the worker is to end. False: none is given. */
+static bool claim(bti_mailbox *mail, uint32_t *next, uint32_t end, given_call *g) {
+    if (end - *next > BTI_GIVEN_SLOTS * BTI_GIVEN_SLOTS) mailbox_is_damaged();
+    for (; *next != end; ++*next) {
+        uint32_t slot = *next % BTI_GIVEN_SLOTS;
+        unsigned tag = *next << 2 | BTI_GIVEN;
+        if (atomic_compare_exchange_strong(&mail->tag[slot], &tag, *next << 2 | BTI_TAKEN)) {
+            *g = (given_call){mail->task[slot], (*next)++};
+            return true;
         }
+        if ((tag >> 2) % BTI_GIVEN_SLOTS != slot || !(tag & 3)) mailbox_is_damaged();
+    } /* those between were revoked, or left out */
+    return false;
+}
+
+static given_call next_call(bti_mailbox *mail, uint32_t *next) {
+    static bti_patience patience;
+    given_call g;
+    for (;;) {
+        unsigned seen = atomic_load(&mail->bell);
+        if (claim(mail, next, seen, &g)) return g;
         if (bti_spin_on(&mail->bell, seen, &patience)) continue;
         atomic_store(&mail->sleeping, 1);
         if (atomic_load(&mail->bell) == seen) bti_sleep_on(&mail->bell, seen, 0);
@@ -158,7 +172,95 @@ static bti_task_record *next_task(bti_mailbox *mail, uint32_t *number) {
     }
 }
 
+/* --- several methods at once ----------------------------------------------------------------------------------------------- */
+
+/* Threads that run the methods of an actor whose .max_concurrency is above 1; the first thread of the process makes the actor and releases its state. While
+ * they wait for a method they hold back all signals: deadlock.c takes a thread that does not for one that runs what a user wrote. */
+static struct {
+    pthread_mutex_t lock; /* protects `next` and `ends`; nothing is called under it */
+    uint32_t next;
+    bool ends;
+    atomic_uint asleep;
+    atomic_bool spins; /* one of them; `patience` is its own */
+    bti_patience patience;
+    uintptr_t count;
+    pthread_t threads[BTI_MOST_AT_ONCE];
+} methods = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A scheduler wakes one thread however many calls it gives. Each that has one wakes the next; `next`: the number after its own. */
+static void wake_another(bti_mailbox *mail, uint32_t next) {
+    if (!atomic_load(&methods.asleep)) return;
+    atomic_store(&mail->sleeping, 1);
+    if (atomic_load(&mail->bell) != next && atomic_exchange(&mail->sleeping, 0)) bti_wake_one(&mail->bell);
+}
+
+static void sleep_for_method(bti_mailbox *mail, unsigned seen) {
+    if (!atomic_exchange(&methods.spins, true)) {
+        bool changed = bti_spin_on(&mail->bell, seen, &methods.patience);
+        atomic_store(&methods.spins, false);
+        if (changed) return;
+    }
+    (void)bti_calm_begin();
+    atomic_fetch_add(&methods.asleep, 1);
+    atomic_store(&mail->sleeping, 1);
+    if (atomic_load(&mail->bell) == seen) bti_sleep_once(&mail->bell, seen, 0);
+    atomic_fetch_sub(&methods.asleep, 1);
+}
+
+/* False: the worker is to end. */
+static bool next_method(bti_mailbox *mail, given_call *g) {
+    for (;;) {
+        unsigned seen = atomic_load(&mail->bell);
+        pthread_mutex_lock(&methods.lock);
+        bool claimed = !methods.ends && claim(mail, &methods.next, seen, g);
+        if (claimed && !g->record) methods.ends = true;
+        bool ends = methods.ends;
+        uint32_t next = methods.next;
+        pthread_mutex_unlock(&methods.lock);
+        if (ends) return bti_wake_now(&mail->bell), false;
+        if (claimed) return wake_another(mail, next), true;
+        sleep_for_method(mail, seen);
+    }
+}
+
+static void *run_methods(void *argument) {
+    bti_client *me = bti_process_now.me;
+    given_call g;
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_cleanup_push(thread_ended, NULL);
+    while (next_method(me->mail, &g)) {
+        pthread_sigmask(SIG_SETMASK, &none, NULL); /* whatever the method before has held back */
+        me->mail->thread[g.number % BTI_GIVEN_SLOTS] = (uint8_t)(uintptr_t)argument;
+        run(bti_process_now.state, me, &g);
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* As large as the stack of a first thread. */
+static size_t stack_bytes(void) {
+    enum { LEAST = 1 << 20, USUAL = 8 << 20 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return USUAL;
+    return limit.rlim_cur < LEAST ? LEAST : limit.rlim_cur;
+}
+
+static bt_status start_methods(const bti_client *me, uint32_t next) {
+    size_t stack = stack_bytes();
+    methods.next = next;
+    for (; methods.count < me->at_once; methods.count++)
+        if (!bti_thread_start(&methods.threads[methods.count], stack, run_methods, (void *)(methods.count + 1)))
+            return bti_fail(BT_RESOURCE_EXHAUSTED,
+                            "max_concurrency is %u, but no more than %u threads with %zu bytes of stack can be started",
+                            me->at_once, (unsigned)methods.count, stack);
+    return BT_OK;
+}
+
+/* --- the life --------------------------------------------------------------------------------------------------------------- */
+
 static _Noreturn void end(bti_state *state) {
+    for (uintptr_t i = 0; i < methods.count; i++) pthread_join(methods.threads[i], NULL);
     bti_run_end();
     bti_output_flush();
     fflush(NULL);
@@ -171,7 +273,6 @@ void bti_worker_run(bti_state *state, bti_client *me) {
     bti_process_now = (bti_process){state, me, 1};
     bti_engine_join(&bti_engine_worker);
     prctl(PR_SET_NAME, "berth worker");
-    bti_task_record *task;
     bool protected = bti_worker_protect(state, me) == BT_OK;
     if (!protected) {
         dprintf(STDERR_FILENO, "%s\n", bt_error_text());
@@ -179,9 +280,10 @@ void bti_worker_run(bti_state *state, bti_client *me) {
     }
     pthread_cleanup_push(thread_ended, NULL);
     if (!me->actor) bti_surroundings_keep();
-    for (uint32_t number = 0; (task = next_task(me->mail, &number)) != NULL; number++) {
-        if (!me->actor || task->makes_actor) bti_gpus_show(state, task);
-        run(state, me, task, number);
+    given_call g;
+    for (uint32_t next = 0; !methods.count && (g = next_call(me->mail, &next)).record;) {
+        if (!me->actor || g.record->makes_actor) bti_gpus_show(state, g.record);
+        run(state, me, &g);
         bti_surroundings_put_back();
     }
     end(state);

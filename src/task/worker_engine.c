@@ -20,6 +20,9 @@
 static bti_state *state_now(void) { return bti_process_now.state; }
 static bti_client *me(void) { return bti_process_now.me; }
 
+static _Thread_local uint32_t runs = BTI_NO_CALL; /* the call of this thread */
+void bti_worker_runs(uint32_t number) { runs = number; }
+
 static void say(bti_message *head, const void *bytes) { bti_mail_send(state_now(), me(), head, bytes, NULL); }
 static bti_answer ask(bti_message *head, const void *bytes) { return bti_mail_ask(state_now(), me(), head, bytes); }
 
@@ -195,7 +198,7 @@ static bt_status wait_for(void *const *held, int count, int wanted, double secon
     int missing = wanted;
     for (int i = 0; i < count && missing > 0; i++) missing -= is_done(held[i]);
     if (missing <= 0) return BT_OK;
-    bti_message m = {.count = (uint64_t)wanted, .number = until != 0};
+    bti_message m = {.count = (uint64_t)wanted, .number = runs, .begun_ns = until};
     if ((m.slot = bti_mail_wait_slot(me())) == BTI_NO_REPLY)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "a task waits in at most %d threads at once", BTI_WAITS_AT_ONCE);
     begin_wait(&m, held, count);
@@ -220,6 +223,7 @@ static void *submit(const bti_call *asked) {
     bti_hold *result = NULL;
     if (asked->kind == BTI_CALL_METHOD && bti_local_actor_status(asked->actor) != BT_OK) return NULL;
     if (bti_order_of(state_now(), asked, &whole.order, whole.arguments, sizeof whole.arguments) != BT_OK) return NULL;
+    whole.order.call = runs;
     bti_message m = {.kind = BTI_SAYS_SUBMIT,
                      .slot = BTI_NO_REPLY,
                      .length = sizeof whole.order + (whole.order.pack ? 0 : whole.order.bytes)};

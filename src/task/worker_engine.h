@@ -9,6 +9,8 @@ extern const bti_engine bti_engine_worker;
 
 /* GPUs of the call that this process runs (worker.c). */
 int bti_worker_gpus(int *ids, int capacity);
+/* The number of the call that this thread runs from here on; BTI_NO_CALL. */
+void bti_worker_runs(uint32_t number);
 
 /* From here on this process writes only into its mailbox, and into room that it is granted. */
 bt_status bti_worker_protect(bti_state *state, bti_client *me);
