@@ -225,6 +225,24 @@ static bool actor_batch(sample *s) {
     return good;
 }
 
+/* The same of an actor that runs four methods at once. */
+static bool actor_batch_4_threads(sample *s) {
+    int count = divided(BATCH);
+    bt_ref **refs = calloc((size_t)count, sizeof(bt_ref *));
+    bool good = expect(refs, "out of memory");
+    BT_SCOPE {
+        bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.max_concurrency = 4), counter_new, 0);
+        good = good && add(actor, 1);
+        double start = now();
+        for (int64_t i = 0; good && i < count; i++) refs[i] = bt_method(actor, next, i);
+        good = good && get_all(refs, count);
+        s->seconds = now() - start;
+    }
+    s->calls = count;
+    free(refs);
+    return good;
+}
+
 /* So many live at once and have answered. */
 static bool actors_1000(sample *s) {
     int count = divided(ACTORS);
@@ -422,6 +440,7 @@ static const struct {
             {"first_actor", first_actor},
             {"actor_round_trip", actor_round_trip},
             {"actor_batch", actor_batch},
+            {"actor_batch_4_threads", actor_batch_4_threads},
             {"actors_1000", actors_1000},
             {"beside_blocked_50", beside_blocked_50},
             {"beside_blocked_2000", beside_blocked_2000},

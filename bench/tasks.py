@@ -15,7 +15,7 @@ from sides import ROOT, Failure, Side, Worker, build_berth, descendants, folder_
 
 FRESH_ROWS = ["first_task", "idle_memory"]  # each time in a new process
 SHARED_ROWS = "task_round_trip task_batch first_actor actor_round_trip actor_batch put_100mb ref_100mb".split()
-OWN_ROWS = ("queue_10000 queue_1000000 actors_1000 beside_blocked_50 beside_blocked_2000 beside_actors_1000 "
+OWN_ROWS = ("actor_batch_4_threads queue_10000 queue_1000000 actors_1000 beside_blocked_50 beside_blocked_2000 beside_actors_1000 "
             "beside_waited_10000").split()  # berth's alone
 ROWS = FRESH_ROWS + SHARED_ROWS + OWN_ROWS
 WARM_UPS = 2

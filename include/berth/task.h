@@ -21,7 +21,8 @@
  * Errors: a reference that cannot be made (no such function, more GPUs than there are) is poisoned with the cause, which
  * bt_get returns; a task whose argument failed fails with that first cause. Never NULL.
  *
- * Threads and processes: all calls may be made from any thread of the program, and inside of tasks. A worker runs one task after the other: what
+ * Threads and processes: all calls may be made from any thread of the program, and inside of tasks. A worker runs one task after the other (an actor with
+ * .max_concurrency several methods at once, each in a thread of its own): what
  * one changes of the working directory, umask, signal mask and environment is put back before the next; statics, signal handlers and open
  * files stay as it leaves them. A process that a task forks ends with its worker; one that leaves for a session of its own (setsid), with
  * the runtime. A child that the program or a task forks is no part of the runtime. What a function prints is written out when its
@@ -362,7 +363,8 @@ BT_API int bt_get_gpu_ids(int *ids, int capacity);
 /* --- actors ------------------------------------------------------------------------------------------------------------- */
 
 /* Starts a process that keeps its state and its resources: `bt_actor_new(counter_new, 5)`; the function makes the state
- * (bt_set_state). Methods run in order, one at a time. Lives until it is released by all who hold it, bt_actor_kill, or the end of the runtime.
+ * (bt_set_state). Methods run in order, one at a time, or with .max_concurrency several at once in threads of the process, which share
+ * the state: it needs a lock of yours then. Lives until it is released by all who hold it, bt_actor_kill, or the end of the runtime.
  * More than the runtime was given: poisoned at once, naming both numbers (bt_actor_status). */
 BT_API bt_actor *bt_actor_named(const char *module, const char *name, const bt_task_options *options,
                                 const bt_item_value *arguments, int count);

@@ -210,8 +210,8 @@ static void sleep_for_method(bti_mailbox *mail, unsigned seen) {
 /* False: the worker is to end. */
 static bool next_method(bti_mailbox *mail, given_call *g) {
     for (;;) {
-        unsigned seen = atomic_load(&mail->bell);
         pthread_mutex_lock(&methods.lock);
+        unsigned seen = atomic_load(&mail->bell); /* not before `next` of another thread */
         bool claimed = !methods.ends && claim(mail, &methods.next, seen, g);
         if (claimed && !g->record) methods.ends = true;
         bool ends = methods.ends;

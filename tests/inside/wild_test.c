@@ -106,6 +106,34 @@ static bt_status say_nonsense(bt_task *task) {
 }
 BT_REMOTE(say_nonsense);
 
+/* In a thread of an actor that runs several methods: says the end of a call that it does not run, or more than once. */
+static bt_status say_done(bt_task *task) {
+    int which;
+    if (bt_argument(task, 0, &which) != BT_OK) return bt_error_status();
+    bti_client *me = bti_process_now.me;
+    const bti_task_record *given, *mine = NULL, *waiting = NULL;
+    while (!mine || !waiting) {
+        usleep(1000);
+        for (uint32_t at = 0; (given = bti_given_next(me, &at)) != NULL;) {
+            if (!strcmp(given->function->name, "say_done")) mine = given;
+            if (bti_given_is_waiting(given)) waiting = given;
+        }
+    }
+    uint32_t numbers[] = {mine->number, mine->number + 1000, mine->number + BTI_GIVEN_SLOTS, waiting->number,
+                          mine->number};
+    char nothing[8] = {0};
+    bti_message m = {.kind = BTI_SAYS_DONE, .number = numbers[which], .slot = BTI_NO_REPLY, .length = sizeof nothing};
+    if (which == 4) m = (bti_message){.kind = BTI_ASKS_ROOM, .number = waiting->number, .slot = 100, .count = 100000};
+    bti_mail_send(bti_process_now.state, me, &m, nothing, NULL);
+    if (which == 0) bti_mail_send(bti_process_now.state, me, &m, nothing, NULL);
+    usleep(20000000);
+    return bt_return(task, 1);
+}
+BT_REMOTE(say_done);
+
+static bt_status sleep_long(bt_task *task) { return usleep(20000000), bt_return(task, 1); }
+BT_REMOTE(sleep_long);
+
 /* --- programs ------------------------------------------------------------------------------------------------------------ */
 
 enum { SOON = 30 };
@@ -207,6 +235,23 @@ static int nonsense(void) {
     return bt_runtime_shutdown() != BT_OK;
 }
 
+/* What a thread of an actor says of calls that it does not run is not believed: the actor ends, and with it the calls that it ran. */
+static int nonsense_of_threads(void) {
+    if (bt_runtime_init(.num_cpus = 2) != BT_OK) return 1;
+    for (int which = 0; which < 5; which++)
+        BT_SCOPE {
+            bt_actor *actor = bt_actor_new_with(BT_OPTIONS(.max_concurrency = 2), stop_actor);
+            bt_ref *runs = bt_method(actor, sleep_long), *wild = bt_method(actor, say_done, which);
+            bt_ref *waits[] = {bt_method(actor, number_of), bt_method(actor, number_of)};
+            bt_status ended = bt_get_within(wild, SOON, NULL);
+            if (ended != (which ? BT_ABORTED : BT_OK)) return fprintf(stderr, "%d: %s\n", which, bt_error_text()), 2;
+            CHECK_FAILS(bt_get_within(runs, SOON, NULL), BT_ABORTED, "signal 9");
+            for (int i = 0; i < 2; i++) CHECK_FAILS(bt_get_within(waits[i], SOON, NULL), BT_ABORTED, "signal 9");
+            if (others_go_on(20)) return 1;
+        }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
 /* The program is stopped for longer than anything waits: its workers live, and go on with it. */
 static int stopped_program(void) {
     if (bt_runtime_init(.num_cpus = 2) != BT_OK) return 1;
@@ -259,6 +304,7 @@ static const test_program programs[] = {
     {"writers", writers, .seconds = 60},
     {"damaged_mailboxes", damaged_mailboxes, .seconds = 120},
     {"nonsense", nonsense, .seconds = 120},
+    {"nonsense_of_threads", nonsense_of_threads, .seconds = 60},
     {"stopped_program", stopped_program, stop_for_a_while, .seconds = 60},
     {"killed_while_stopped", killed_while_stopped, stop_and_kill, .ends_by = SIGKILL, .seconds = 60},
 };
