@@ -197,6 +197,7 @@ void bti_mail_open(bti_state *state, bti_client *client) {
     for (int i = 0; i < BTI_GIVEN_SLOTS; i++) {
         atomic_store(&mail->tag[i], 0);
         mail->task[i] = NULL;
+        mail->thread[i] = 0;
     }
     atomic_store(&mail->sleeping, 0);
     atomic_store(&mail->written, 0);

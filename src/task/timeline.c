@@ -51,21 +51,6 @@ static uint64_t first_of(const bti_timeline *timeline) {
     return timeline->count < BTI_TIMELINE_SPANS ? 0 : timeline->count - BTI_TIMELINE_SPANS + 1;
 }
 
-static bool copy_ended(bti_state *state, span_list *spans, uint64_t *lost) {
-    bti_timeline *timeline = state->timeline;
-    for (uint64_t at = *lost = 0, end = 1; at < end;) {
-        if (!bti_vec_reserve(spans, CHUNK)) return false;
-        bti_arena_lock(state->arena);
-        uint64_t first = first_of(timeline);
-        if (end == 1) end = timeline->count;
-        if (at < first) *lost += first - at, at = first;
-        for (int i = 0; i < CHUNK && at < end; i++, at++)
-            spans->items[spans->count++] = timeline->spans[at % BTI_TIMELINE_SPANS];
-        bti_arena_unlock(state->arena);
-    }
-    return true;
-}
-
 static size_t count_running(bti_state *state) {
     size_t count = 0;
     bti_arena_lock(state->arena);
@@ -74,9 +59,7 @@ static size_t count_running(bti_state *state) {
     return count;
 }
 
-static bool copy_running(bti_state *state, span_list *spans) {
-    if (!bti_vec_reserve(spans, count_running(state) + CHUNK)) return false;
-    bti_arena_lock(state->arena);
+static void add_running(const bti_state *state, span_list *spans) {
     for (const bti_client *c = state->clients; c && spans->count + 1 < spans->capacity; c = c->next) {
         const bti_task_record *making = c->actor ? c->actor->maker : NULL, *task;
         uint32_t next = 0;
@@ -84,7 +67,24 @@ static bool copy_running(bti_state *state, span_list *spans) {
             if (bti_task_runs(task) || task->state == BTI_TASK_KEPT) spans->items[spans->count++] = span_of(task);
         if (making && making->state == BTI_TASK_KEPT) spans->items[spans->count++] = span_of(making);
     }
-    bti_arena_unlock(state->arena);
+}
+
+/* Those that run are taken with the last ones that ended: none is in both, or in neither. */
+static bool copy_spans(bti_state *state, span_list *spans, uint64_t *lost) {
+    bti_timeline *timeline = state->timeline;
+    size_t running = count_running(state);
+    bool all = false;
+    for (uint64_t at = *lost = 0; !all;) {
+        if (!bti_vec_reserve(spans, 2 * CHUNK + running)) return false;
+        bti_arena_lock(state->arena);
+        uint64_t first = first_of(timeline);
+        if (at < first) *lost += first - at, at = first;
+        for (int i = 0; i < CHUNK && at < timeline->count; i++, at++)
+            spans->items[spans->count++] = timeline->spans[at % BTI_TIMELINE_SPANS];
+        all = at == timeline->count;
+        if (all) add_running(state, spans);
+        bti_arena_unlock(state->arena);
+    }
     return true;
 }
 
@@ -190,7 +190,7 @@ bool bti_timeline_print(bti_state *state, FILE *file) {
     span_list spans = {0};
     uint64_t lost;
     bti_chrome out = {.file = file, .begun_ns = state->started_ns};
-    bool done = copy_ended(state, &spans, &lost) && copy_running(state, &spans) && print(&out, state, &spans, lost);
+    bool done = copy_spans(state, &spans, &lost) && print(&out, state, &spans, lost);
     bti_vec_free(&spans);
     return done;
 }
