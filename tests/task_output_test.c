@@ -103,6 +103,17 @@ static bt_status say_and_die(bt_task *task) {
 }
 BT_REMOTE(say_and_die);
 
+/* Says something, and dies when it is told to. */
+static bt_status say(bt_task *task) {
+    bool dies;
+    bt_status status = bt_argument(task, 0, &dies);
+    if (status != BT_OK) return status;
+    fprintf(stderr, dies ? "the last words\n" : "words of another call\n");
+    if (dies) raise(SIGKILL);
+    return BT_OK;
+}
+BT_REMOTE(say);
+
 /* It leaves another file in the place of standard output, which later calls of the worker print to. */
 static bt_status print_elsewhere(bt_task *task) {
     const char *path;
@@ -307,6 +318,29 @@ static int errors_of_a_busy_nest(void) {
     return 0;
 }
 
+/* --- what the message of a death tells ---------------------------------------------------------------------------------- */
+
+static int words_are_of_the_call(bool with_prefix) {
+    static const char words[] = "standard error: the last words";
+    int said = dup(STDERR_FILENO), from = catch (STDERR_FILENO);
+    bt_status status = bt_runtime_init(.num_cpus = 1, .prefix_output = with_prefix);
+    dup2(said, STDERR_FILENO);
+    CHECK(status == BT_OK && from >= 0);
+    for (int i = 0; i < 20; i++)
+        BT_SCOPE {
+            CHECK(bt_get(bt_remote(say, false), NULL) == BT_OK);
+            CHECK(bt_get(bt_remote(say, false), NULL) == BT_OK);
+            CHECK_FAILS(bt_get(bt_remote(say, true), NULL), BT_ABORTED, words);
+            bt_actor *actor = bt_actor_new(speaker);
+            CHECK(bt_get(bt_method(actor, say, false), NULL) == BT_OK);
+            CHECK_FAILS(bt_get(bt_method(actor, say, true), NULL), BT_ABORTED, words);
+        }
+    return bt_runtime_shutdown() == BT_OK ? 0 : 1;
+}
+
+static int last_words(void) { return words_are_of_the_call(false); }
+static int last_words_with_prefix(void) { return words_are_of_the_call(true); }
+
 /* --- prefixes ---------------------------------------------------------------------------------------------------------- */
 
 /* Replaces the number of each process by N. */
@@ -336,7 +370,7 @@ static int lines_get_prefixes(void) {
         CHECK(bt_get(bt_remote(print_part, "a line\n\nnot ended"), NULL) == BT_OK);
         CHECK(bt_get(bt_remote(print_problem, 5), NULL) == BT_OK);
         CHECK(bt_get(bt_remote(print_line, 2), NULL) == BT_OK);
-        CHECK_FAILS(bt_get(bt_remote(say_and_die), NULL), BT_ABORTED, "standard error: error 5\nmy last words");
+        CHECK_FAILS(bt_get(bt_remote(say_and_die), NULL), BT_ABORTED, "standard error: my last words");
         bt_actor *actor = bt_actor_new(speaker);
         CHECK(bt_get(bt_method(actor, print_line, 3), NULL) == BT_OK);
         CHECK(bt_get(bt_method(actor, print_part, "the end"), NULL) == BT_OK);
@@ -459,6 +493,8 @@ int main(int argc, char **argv) {
         {.name = "long_lines_are_parted", .run = long_lines_are_parted},
         {.name = "a_slow_reader_of_lines", .run = a_slow_reader_of_lines},
         {.name = "files_in_its_place", .run = files_in_its_place},
+        {.name = "last_words", .run = last_words},
+        {.name = "last_words_with_prefix", .run = last_words_with_prefix},
     };
     return run_test_programs(argc, argv, programs, (int)(sizeof programs / sizeof *programs));
 }

@@ -53,7 +53,9 @@ typedef struct stream {
 struct bti_errors {
     stream output, errors;
     int open; /* polls that are not closed */
+    bti_errors_read *read;
     size_t length;
+    uint64_t tail_end; /* bytes of standard error up to the end of the tail */
     char tail[TAIL + 1];
     bti_errors *next, *before;
 };
@@ -159,7 +161,9 @@ bool bti_errors_begin(uv_loop_t *of, bool with_prefixes) {
 
 /* --- from workers ----------------------------------------------------------------------------------------------------- */
 
-static void keep(bti_errors *e, const char *text, size_t length) {
+/* `raw`: bytes that it stands for. */
+static void keep(bti_errors *e, const char *text, size_t length, size_t raw) {
+    e->tail_end += raw;
     if (length > TAIL) text += length - TAIL, length = TAIL;
     size_t kept = e->length + length > TAIL ? TAIL - length : e->length;
     memmove(e->tail, e->tail + e->length - kept, kept);
@@ -168,26 +172,31 @@ static void keep(bti_errors *e, const char *text, size_t length) {
     e->tail[e->length] = 0;
 }
 
-static void pass_line(stream *s, const char *text, size_t length) {
+static void pass_line(stream *s, const char *text, size_t length, bool ended) {
     static char whole[LINE + LONGEST_NAME + 8];
     int prefix = snprintf(whole, sizeof whole, "(%s) ", s->name);
     memcpy(whole + prefix, text, length);
     whole[(size_t)prefix + length] = '\n';
     pass_on(s->to, whole, (size_t)prefix + length + 1);
     if (s != &s->of->errors) return;
-    keep(s->of, text, length);
-    keep(s->of, "\n", 1);
+    keep(s->of, text, length, length);
+    if (ended) keep(s->of, "\n", 1, 1);
 }
 
 /* The last of it may be the worker's word on who writes what follows; before that may stand a line that was not ended. */
-static void take_line(stream *s, const char *text, size_t length) {
+static void take_line(stream *s, const char *text, size_t length, bool ended) {
     static const char mark[] = BTI_OUTPUT_NAME;
     const char *at = memmem(text, length, mark, sizeof mark - 1);
     if (!at) {
-        pass_line(s, text, length);
+        pass_line(s, text, length, ended);
         return;
     }
-    if (at > text) pass_line(s, text, (size_t)(at - text));
+    if (at > text) pass_line(s, text, (size_t)(at - text), false);
+    if (s == &s->of->errors) { /* what follows is of another call */
+        s->of->length = 0;
+        s->of->tail[0] = '\0';
+        s->of->tail_end += (size_t)(text + length + ended - at);
+    }
     at += sizeof mark - 1;
     snprintf(s->name, sizeof s->name, "%.*s", (int)(text + length - at), at);
 }
@@ -206,22 +215,34 @@ static void take_lines(stream *s, taken what) {
         size_t length = end ? (size_t)(end - text) : s->held_length - at;
         if (!end && what != ALL && length <= part) break;
         if (!end && length > part) length = part;
-        take_line(s, text, length);
+        take_line(s, text, length, end != NULL && end == text + length);
         at += length + (end != NULL);
     }
     s->held_length -= at;
     memmove(s->held, s->held + at, s->held_length);
 }
 
+/* A worker that sees the same even turn before and after it looks into the pipe knows how much it has written. */
+static ssize_t read_counted(const stream *s, char *into, size_t most) {
+    bti_errors_read *count = s->of->read;
+    if (s != &s->of->errors) return read(s->file, into, most);
+    atomic_fetch_add(&count->turn, 1);
+    ssize_t length = read(s->file, into, most);
+    int error = errno;
+    if (length > 0) atomic_fetch_add(&count->bytes, (unsigned long long)length);
+    atomic_fetch_add(&count->turn, 1);
+    return errno = error, length;
+}
+
 static ssize_t take(stream *s, taken what) {
     static char room[ROOM];
     char *into = s->held ? s->held + s->held_length : room;
-    ssize_t length = read(s->file, into, s->held ? LINE - s->held_length : sizeof room);
+    ssize_t length = read_counted(s, into, s->held ? LINE - s->held_length : sizeof room);
     if (length > 0 && s->held) {
         s->held_length += (size_t)length;
         take_lines(s, what);
     } else if (length > 0) {
-        keep(s->of, room, (size_t)length);
+        keep(s->of, room, (size_t)length, (size_t)length);
         pass_on(s->to, room, (size_t)length);
     } else if (!length || (errno != EAGAIN && errno != EINTR)) {
         s->over = true;
@@ -257,10 +278,11 @@ static bool open_stream(stream *s, bti_errors *of, sink *to, int *worker_end) {
     return true;
 }
 
-bti_errors *bti_errors_open(bti_errors_ends *worker_ends) {
+bti_errors *bti_errors_open(bti_errors_read *read, bti_errors_ends *worker_ends) {
     *worker_ends = (bti_errors_ends){-1, -1};
     bti_errors *e = bti_calloc(1, sizeof *e);
     if (!e) return NULL;
+    e->read = read;
     e->output.file = e->errors.file = -1;
     e->next = all;
     if (all) all->before = e;
@@ -291,7 +313,11 @@ void bti_errors_finish(bti_errors *e) {
     finish(&e->errors);
 }
 
-const char *bti_errors_tail(const bti_errors *e) { return e->tail; }
+const char *bti_errors_tail(const bti_errors *e, uint64_t mark) {
+    uint64_t from = e->tail_end > e->length ? e->tail_end - e->length : 0;
+    uint64_t skipped = mark > from ? mark - from : 0;
+    return e->tail + (skipped < e->length ? skipped : e->length);
+}
 
 static void free_it(uv_handle_t *handle) {
     stream *s = handle->data;

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "task/state.h"
+
 typedef struct bti_errors bti_errors;
 
 /* Before the first; false: no memory, or no files. */
@@ -20,12 +22,12 @@ bool bti_errors_begin(uv_loop_t *loop, bool prefixes);
 typedef struct bti_errors_ends {
     int output, errors;
 } bti_errors_ends;
-/* Of one worker, which gets the writing ends; NULL: no memory, or no files. */
-bti_errors *bti_errors_open(bti_errors_ends *worker_ends);
+/* Of one worker, which gets the writing ends; `read` counts what is read of its standard error. NULL: no memory, or no files. */
+bti_errors *bti_errors_open(bti_errors_read *read, bti_errors_ends *worker_ends);
 /* The worker has died: what is still there. */
 void bti_errors_finish(bti_errors *errors);
-/* The last of its standard error, as text. */
-const char *bti_errors_tail(const bti_errors *errors);
+/* The last of its standard error, as text, without the first `mark` bytes that it wrote. */
+const char *bti_errors_tail(const bti_errors *errors, uint64_t mark);
 void bti_errors_close(bti_errors *errors); /* NULL is fine */
 
 /* All workers have died, and the nest is about to end: passes on what they left, as long as somebody reads it. Blocks: for a second when

@@ -199,6 +199,7 @@ void bti_mail_open(bti_state *state, bti_client *client) {
         mail->task[i] = NULL;
         mail->thread[i] = 0;
     }
+    atomic_store(&mail->errors_mark, 0);
     atomic_store(&mail->sleeping, 0);
     atomic_store(&mail->written, 0);
     atomic_store(&mail->read, 0);

@@ -81,6 +81,7 @@ struct bti_mailbox {
     bti_task_record *task[BTI_GIVEN_SLOTS]; /* NULL: the worker is to end */
     uint64_t begun_ns[BTI_GIVEN_SLOTS];
     uint8_t thread[BTI_GIVEN_SLOTS]; /* that runs it: 0: the first one of the process */
+    atomic_ullong errors_mark;       /* bytes of standard error that were written before the call that it runs */
     /* positions count bytes without end; the schedulers' own copy of `read` is in the client */
     _Alignas(64) atomic_uint written;
     atomic_uint read, wants_room;

@@ -163,7 +163,7 @@ static void start(bti_client *client) {
     child *c = bti_calloc(1, sizeof *c);
     pid_t pid = -1;
     if (c) {
-        *c = (child){.client = client, .errors = bti_errors_open(&ends), .next = children};
+        *c = (child){.client = client, .errors = bti_errors_open(&client->errors_read, &ends), .next = children};
         children = c;
         pid = c->pid = fork();
         error = errno;
@@ -209,7 +209,8 @@ static void describe_end(const child *c, int status, char *text, size_t size) {
                           strsignal(WTERMSIG(status)));
     else
         length = snprintf(text, size, "its process (%d) ended with exit code %d", (int)c->pid, WEXITSTATUS(status));
-    const char *tail = c->errors ? bti_errors_tail(c->errors) : "";
+    uint64_t mark = c->client->mail ? atomic_load(&c->client->mail->errors_mark) : 0;
+    const char *tail = c->errors ? bti_errors_tail(c->errors, mark) : "";
     if (!*tail || length < 0 || (size_t)length >= size) return;
     snprintf(text + length, size - (size_t)length, "; the end of its standard error: %s", tail);
 }

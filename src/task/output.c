@@ -1,10 +1,12 @@
 #include "task/output.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,4 +53,20 @@ void bti_output_name(const char *function) {
     tell(STDOUT_FILENO, &pipes[0], text, (size_t)length);
     tell(STDERR_FILENO, &pipes[1], text, (size_t)length);
     snprintf(named, sizeof named, "%s", function);
+}
+
+bool bti_output_mark(const bti_errors_read *read, atomic_ullong *mark, int tries) {
+    enum { TRIES_WITHOUT_PAUSE = 16 };
+    for (int i = 0; i < tries; i++) {
+        int unread;
+        unsigned turn = atomic_load(&read->turn);
+        unsigned long long bytes = atomic_load(&read->bytes);
+        if (i >= TRIES_WITHOUT_PAUSE) sched_yield();
+        if (turn % 2) continue;
+        if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0) return true;
+        if (atomic_load(&read->turn) != turn) continue;
+        atomic_store(mark, bytes + (unsigned)unread);
+        return true;
+    }
+    return false;
 }

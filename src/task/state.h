@@ -313,6 +313,12 @@ typedef enum bti_client_state {
     BTI_CLIENT_ENDED
 } bti_client_state;
 
+/* How much of a worker's standard error the nest has read. Written by the nest, without the lock. */
+typedef struct bti_errors_read {
+    atomic_uint turn; /* odd while it reads */
+    atomic_ullong bytes;
+} bti_errors_read;
+
 struct bti_client {
     bti_free_record record;
     bti_client *next_idle, *next_start, *next, *before; /* next: of all */
@@ -341,8 +347,9 @@ struct bti_client {
     const bti_function_record *function; /* that it ran last */
     uint32_t calls;                      /* of that, one after the other */
     bool outdated;                       /* it was forked with other rights: it gets no more calls */
-    uint32_t looked_at, looks;           /* the first call when the nest looked last, and how often it was the same */
-    bool out_of_memory;                  /* the kernel has ended it for want of memory */
+    bti_errors_read errors_read;
+    uint32_t looked_at, looks; /* the first call when the nest looked last, and how often it was the same */
+    bool out_of_memory;        /* the kernel has ended it for want of memory */
 };
 
 /* Whether a thread of the program reads the mailboxes. */

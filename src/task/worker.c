@@ -109,6 +109,23 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
     bti_mail_send(state, me, &m, bytes, g->record->result);
 }
 
+/* What standard error has got is looked at after each call that no other was given behind, so before any call that was made because of its result.
+ * It is a system call: between calls that were given at once it is made at most so often. Not where methods run at once. */
+static const uint64_t mark_ns = 20000;
+static uint64_t marked_ns;                               /* when a call began for which that was done */
+static enum { NOT_MARKED, MARKED, TO_BE_MARKED } marked; /* for the call that comes */
+
+static void mark_errors(const bti_client *me, int tries) {
+    marked = bti_output_mark(&me->errors_read, &me->mail->errors_mark, tries) ? MARKED : TO_BE_MARKED;
+}
+
+static void mark_before(const bti_client *me, uint64_t begun_ns) {
+    if (me->at_once > 1) return;
+    if (marked == TO_BE_MARKED || (!marked && begun_ns - marked_ns >= mark_ns)) mark_errors(me, 1000);
+    if (marked) marked_ns = begun_ns;
+    marked = NOT_MARKED;
+}
+
 static bt_status start_methods(const bti_client *me, uint32_t next);
 
 static void run(bti_state *state, bti_client *me, given_call *g) {
@@ -116,6 +133,7 @@ static void run(bti_state *state, bti_client *me, given_call *g) {
     bti_run_result result;
     result.bytes = 0;
     uint64_t begun_ns = me->mail->begun_ns[g->number % BTI_GIVEN_SLOTS] = bti_now_ns();
+    mark_before(me, begun_ns);
     if (!me->actor || record->makes_actor) current = record;
     bti_worker_runs(g->number);
     bt_error_clear();
@@ -127,7 +145,9 @@ static void run(bti_state *state, bti_client *me, given_call *g) {
     bti_output_flush();
     bti_loans_keep(record);
     bti_worker_runs(BTI_NO_CALL);
+    bool is_last = me->at_once <= 1 && atomic_load(&me->mail->bell) == g->number + 1;
     tell_done(state, me, g, &result, status, begun_ns);
+    if (is_last) mark_errors(me, 10);
     if (!me->actor) current = NULL;
 }
 
