@@ -633,6 +633,10 @@ static void tasks_without_a_runtime(void **state) {
             if (n <= 0) (void)bt_group_new(NULL, n);
             (void)bt_argument_type(NULL, n);
             assert_int_not_equal(bt_get(bt_result(NULL, n), NULL), BT_OK);
+            bt_ref *stream = n > 0 ? bt_put(1) : NULL;
+            bt_ref *item = bt_stream_next(n == 1 ? NULL : &stream, n);
+            assert_int_equal(item != NULL, n > 1); /* poisoned, once */
+            if (n > 1) assert_null(bt_stream_next(&stream, n));
             bt_list hostile = {n < 3 ? refs : NULL, NULL, n, n};
             assert_int_not_equal(bt_get(bt_put(hostile), NULL), BT_OK);
             bt_list two = bt_list_of(refs, n < 3 ? n : 2);

@@ -444,6 +444,7 @@ static void tasks(void **state) {
     ERROR(bt_get, bt_get(NULL, &number));
     ERROR(bt_get_within, bt_get_within(NULL, 1, &number));
     ERROR(bt_result, bt_result(NULL, 1));
+    ERROR(bt_stream_next, bt_stream_next(NULL, 1));
     ERROR(bt_list_get, bt_list_get(BT_LIST(), 0, &number));
     ERROR(bt_remote, bt_remote(nothing));
     ERROR(bt_layer_status, bt_layer_status(NULL));
@@ -511,7 +512,7 @@ static const char silent[] =
     " bt_sgd bt_momentum bt_adam bt_flatten_layer bt_profile_start bt_synchronize bt_check_flags bt_runtime_shutdown "
     /* inside of a task: task_test */
     " bt_list_count bt_list_type bt_list_of "
-    " bt_argument_count bt_argument_type bt_argument bt_arguments bt_return bt_task_fail bt_task_cancelled "
+    " bt_yield bt_argument_count bt_argument_type bt_argument bt_arguments bt_return bt_task_fail bt_task_cancelled "
     "bt_set_state bt_state ";
 
 static bool in_list(const char *name) {

@@ -163,6 +163,23 @@ static void get_several() {
     CHECK(bt_get(first, &number) == BT_OK && number == 3);
 }
 
+static bt_status count_up(bt_task *task) {
+    int n;
+    bt_status status = bt_arguments(task, &n);
+    for (int i = 0; i < n && status == BT_OK; i++) status = bt_yield(task, BT_LIST(i, std::to_string(i)));
+    return status;
+}
+BT_REMOTE(count_up);
+
+static void read_stream() {
+    int count = 0, number;
+    bt_list list;
+    bt_ref *stream = bt_remote(count_up, 5);
+    for (bt_ref *item; (item = bt_stream_next(&stream, -1)) != nullptr; count++)
+        CHECK(bt_get(item, &list) == BT_OK && bt_list_get(list, 0, &number) == BT_OK && number == count);
+    CHECK(count == 5);
+}
+
 static void call_functions() {
     double sum;
     int64_t number;
@@ -223,6 +240,7 @@ int main() {
     CHECK(bt_runtime_init(.num_cpus = 4, .resources = {{"license", 1}}, .store_bytes = 64 << 20) == BT_OK);
     BT_SCOPE {
         pass_lists();
+        read_stream();
         get_several();
         call_functions();
         call_actors();

@@ -1,5 +1,5 @@
 /* berth/call.h: the macros of task.h that make calls and values of C and C++ values: bt_remote, bt_actor_new, bt_method, bt_pool_submit, bt_get, bt_put,
- * bt_arguments, bt_argument, bt_return, bt_list_get, and lists (BT_LIST). They are spelt the same in both languages. task.h includes this file; its comments say what
+ * bt_arguments, bt_argument, bt_return, bt_yield, bt_list_get, and lists (BT_LIST). They are spelt the same in both languages. task.h includes this file; its comments say what
  * the calls do.
  *
  * Values are integers, enumerations, real numbers, `char *`, bt_bytes, bt_array *, bt_list, bt_ref * and bt_actor *; in C++ also anything with a
@@ -149,6 +149,7 @@ inline bt_ref *bti_put_item(const bti_item &item) { return bti_put(&item); }
 BT_MUST_USE inline bt_status bti_return_items(bt_task *task, bti_items items) {
     return bti_return(task, items.begin(), static_cast<int>(items.size()));
 }
+BT_MUST_USE inline bt_status bti_yield_item(bt_task *task, const bti_item &item) { return bti_yield(task, &item); }
 BT_MUST_USE inline bt_status bti_get_into(bt_ref *ref, const bti_target &target, double seconds) {
     return bti_get(ref, target.type, target.bytes, target.out, seconds);
 }
@@ -200,6 +201,7 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define bt_arguments(...) BTI_ARGUMENTS(__VA_ARGS__, )
 #define BTI_ARGUMENTS(task, ...) bti_arguments_into(task, {__VA_ARGS__})
 #define bt_return(...) BTI_RETURN_ITEMS(__VA_ARGS__, )
+#define bt_yield(task, ...) bti_yield_item(task, __VA_ARGS__)
 #define BTI_RETURN_ITEMS(task, ...) bti_return_items(task, {__VA_ARGS__})
 
 #else
@@ -350,6 +352,7 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define bt_argument(task, index, out) bti_argument(task, index, BTI_TYPE_AT(out), BTI_BYTES_AT(out), out)
 #define bt_arguments(...) bti_arguments(BTI_FIRST(__VA_ARGS__, ), BTI_VARIABLES(__VA_ARGS__))
 #define BTI_FIRST(first, ...) first
+#define bt_yield(task, x) bti_yield(task, &(const bt_item_value[]){BTI_VALUE_OF(x)}[0])
 #define bt_return(...) bti_return(BTI_FIRST(__VA_ARGS__, ), BTI_ITEMS(__VA_ARGS__))
 #endif
 

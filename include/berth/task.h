@@ -227,7 +227,8 @@ typedef enum bt_value_type {
     BT_REFERENCE,
     BT_ACTOR_VALUE,
     BT_UNSIGNED, /* of variables alone: an integer without sign */
-    BT_LIST_VALUE
+    BT_LIST_VALUE,
+    BT_STREAM_VALUE /* what stands for a call that yields */
 } bt_value_type;
 
 typedef struct bt_bytes {
@@ -287,6 +288,18 @@ BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_ta
  * nobody has it any more. */
 BT_API bt_ref *bt_result(bt_ref *ref, int index);
 #define bt_result(...) BTI_AT(bt_ref *, bt_result(__VA_ARGS__))
+
+/* The next item of a call that yields, as soon as it is there:
+ *
+ *     bt_ref *stream = bt_remote(count_up, 5);
+ *     for (bt_ref *item; (item = bt_stream_next(&stream, -1)) != NULL;) status = bt_get(item, &x);
+ *
+ * The item belongs to the innermost scope; `*stream` moves on to what follows it, and is no reference to what came before any more. NULL at the
+ * end, and again after it. A failure of the call is a last item, that fails with its cause. Poisoned with DEADLINE_EXCEEDED when nothing
+ * comes within so many seconds (negative: no limit); the stream stays where it is. Items that nobody has are freed with the references to
+ * what came before them. One thread at a time reads a stream; in a list it can be passed to other calls, which read it on their own. */
+BT_API bt_ref *bt_stream_next(bt_ref **stream, double seconds);
+#define bt_stream_next(...) BTI_AT(bt_ref *, bt_stream_next(__VA_ARGS__))
 
 /* A value in the store: copied once, passed by reference from then on. `bt_put(ref)` is a reference to a reference: an argument that is one stands for
  * the inner one, `bt_ref *inner; bt_argument(task, 0, &inner)`. */
@@ -351,6 +364,10 @@ BT_API BT_MUST_USE bt_status bti_arguments(bt_task *task, const bti_variable *va
  * on with who has the result. `bt_return(task, a, b, c)` gives all results of a call with .num_returns = 3 at once; a function that gives none
  * fails then. */
 BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *values, int count);
+/* Gives the next item of a stream at once, `bt_yield(task, x)`, as often as the function likes; it returns nothing then. What it refers to lives on with
+ * the item. CANCELLED once the call was cancelled. A call that is run again (.max_retries) gives no item twice: as many as were given are
+ * skipped. */
+BT_API BT_MUST_USE bt_status bti_yield(bt_task *task, const bt_item_value *value);
 /* Fails the task with a text of your own. */
 BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
 BT_API bool bt_task_cancelled(const bt_task *task);

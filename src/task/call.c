@@ -303,8 +303,9 @@ bt_status bti_local_actor_kill(void *held) {
 /* --- taking back ------------------------------------------------------------------------------------------------------- */
 
 static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wakes *wakes) {
-    bti_task_record *task = object->maker;
-    if (!task || atomic_load(&object->state) != BTI_OBJECT_PENDING) return BT_OK;
+    bti_task_record *task = bti_maker_of(object);
+    const bti_object *result = task && task->result ? task->result : object;
+    if (!task || atomic_load(&result->state) != BTI_OBJECT_PENDING) return BT_OK;
     bool runs = bti_task_runs(task) || (task->makes_actor && task->state == BTI_TASK_GIVEN);
     if (runs && force && task->actor)
         return bti_fail(BT_INVALID_ARGUMENT, "a method that runs ends only with its actor (bt_actor_kill)");
@@ -341,7 +342,7 @@ static void cancel_made(bti_state *state, uint64_t sequence, bool force, bti_wak
 }
 
 bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, bti_wakes *wakes) {
-    const bti_task_record *task = object->maker;
+    const bti_task_record *task = bti_maker_of(object);
     bool force = how & BTI_CANCEL_FORCE, made = how & BTI_CANCEL_MADE && task;
     uint64_t sequence = task ? task->sequence : 0;
     BTI_TRY(cancel(state, object, force && !(made && task->actor), wakes));

@@ -21,6 +21,7 @@ struct bt_ref {
     uint64_t runtime;    /* the one that it is of */
     void *held;          /* NULL: poisoned */
     _Atomic(void *) pin; /* of the value, which texts and bytes that were read of it point into */
+    bool ended;          /* of a stream: bt_stream_next has given all */
     uint32_t failure;    /* of one that is poisoned by the end of its actor: bt_failure */
 };
 struct bt_actor {
@@ -399,6 +400,70 @@ bt_failure bt_ref_failure(bt_ref *ref) {
 
 bool bt_failure_is_retryable(bt_failure failure) {
     return failure >= BT_FAILURE_PROCESS_DIED && failure <= BT_FAILURE_NODE_DIED;
+}
+
+/* --- streams ----------------------------------------------------------------------------------------------------------- */
+
+/* The reference stands for what follows the link from now on. */
+static bt_ref *follow(bt_ref *stream, bti_stream_link link) {
+    void *item = engine->hold(link.item), *next = item ? engine->hold(link.next) : NULL;
+    if (item && !next) engine->release(item);
+    if (!next) return ref_of(NULL);
+    engine->release(stream->held);
+    stream->held = next;
+    return ref_of(item);
+}
+
+/* It is done. NULL: the end. */
+static bt_ref *next_item(bt_ref *stream) {
+    bti_reading reading = {0};
+    bti_stream_link link = {0};
+    bt_value_type type = BT_NOTHING;
+    stream->ended = true;
+    if (engine->read(stream->held, &reading) != BT_OK) /* another reference to the failure */
+        return ref_of(engine->hold(engine->id(stream->held)));
+    if (reading.packed && bti_packed_is_whole(reading.packed, reading.bytes)) {
+        bti_unpacked_value value = bti_unpack(reading.packed, 0);
+        type = (bt_value_type)value.head.type;
+        if (type == BT_STREAM_VALUE) memcpy(&link, value.data, sizeof link);
+    }
+    if (reading.pin) engine->unpin(reading.pin);
+    if (type == BT_NOTHING) return NULL;
+    if (type != BT_STREAM_VALUE) {
+        (void)bti_fail(BT_INVALID_ARGUMENT, "this is no stream: the call has returned a value, and yields nothing");
+        return ref_of(NULL);
+    }
+    stream->ended = false;
+    return follow(stream, link);
+}
+
+/* No more comes of it; a static one cannot be told. */
+static bt_ref *give_up(bt_ref **stream) {
+    if (bti_owned_is_released(&(*stream)->head) || *stream == &no_ref)
+        *stream = NULL;
+    else
+        (*stream)->ended = true;
+    return ref_of(NULL);
+}
+
+bt_ref *(bt_stream_next)(bt_ref **stream, double seconds) {
+    BTI_CALL("bt_stream_next");
+    VISIT(v);
+    if (!stream) return (void)bti_fail(BT_INVALID_ARGUMENT, "the stream is NULL"), NULL;
+    bt_ref *ref = *stream;
+    if (!ref || (!bti_owned_is_released(&ref->head) && ref->ended)) return NULL;
+    for (;;) {
+        void *held = held_by(ref, "stream");
+        if (!held || !v.inside) return give_up(stream);
+        if (!engine->is_done(held) && cause(engine->wait(&held, 1, 1, seconds)) != BT_OK) return give_up(stream);
+        if (!engine->is_done(held)) {
+            (void)bti_fail(BT_DEADLINE_EXCEEDED, "no item within %g seconds", seconds);
+            return ref_of(NULL);
+        }
+        bt_ref *item = next_item(ref);
+        if (ref->held != held || engine->is_done(held)) return item;
+        ref->ended = false; /* who was settling it has died in the middle */
+    }
 }
 
 static int count_done(bt_ref *const *refs, int count, bool *ready) {

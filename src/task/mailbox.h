@@ -37,6 +37,7 @@ typedef enum bti_message_kind {
     BTI_SAYS_SUBMIT,   /* bytes: a bti_order and its arguments; hold: the result */
     BTI_SAYS_PUT,      /* hold: pending; bytes: its value */
     BTI_SAYS_MADE,     /* hold: its room is filled: it is ready */
+    BTI_SAYS_YIELD,    /* hold: the next item of call `number`, which is there; it is given back */
     BTI_SAYS_KEEP,     /* bytes: ids that the result of call `number` refers to */
     BTI_ASKS_STOCK,    /* reply: when it is filled */
     BTI_ASKS_ROOM,     /* hold, or NULL: result `status` of call `number`; count: bytes. Reply: the room */

@@ -187,8 +187,7 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
     BTI_SET(arena, object->links, NULL);
 }
 
-/* Its maker may be writing there: the room is free when that has ended. */
-static void leave_room(bti_state *state, bti_object *object) {
+void bti_object_leave_room(bti_state *state, bti_object *object) {
     bti_task_record *maker = object->maker;
     bti_left_room *left = object->value && maker ? bti_record_new(state->arena, BTI_LEFT_ROOMS) : NULL;
     if (!left) return;
@@ -217,7 +216,7 @@ void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, b
                         bti_wakes *wakes) {
     bt_item_value value = {.type = BT_TEXT_VALUE, .as.text = text};
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return;
-    leave_room(state, object);
+    bti_object_leave_room(state, object);
     bti_object_empty(state, object);
     uint64_t bytes = bti_pack_bytes(&value, 1);
     char *room = object->small;

@@ -39,6 +39,8 @@ void bti_hold_stop_move(bti_state *state, bti_hold *hold);
 bool bti_store_is_untidy(const bti_state *state);
 void bti_store_tidy(bti_state *state);
 
+/* Its maker may be writing there: the room is free when that has ended. */
+void bti_object_leave_room(bti_state *state, bti_object *object);
 void bti_object_empty(bti_state *state, bti_object *object); /* of its value, wherever that is */
 
 /* It is done: who waits is woken, tasks whose last argument it was are queued. The value was written before. */
@@ -91,6 +93,11 @@ void bti_task_fail_as(bti_state *state, const bti_task_record *task, bt_failure 
                       const char *text, bti_wakes *wakes);
 /* The task ends: it holds its results no more. */
 void bti_task_drop_results(bti_state *state, const bti_task_record *task, bti_wakes *wakes);
+
+/* The call yields an item. */
+void bti_task_yield(bti_state *state, bti_task_record *task, bti_object *item, bti_wakes *wakes);
+/* The call that will give it, or what follows it in its stream; NULL: it has ended. */
+bti_task_record *bti_maker_of(const bti_object *object);
 
 /* --- contents.c: what a value refers to is held as long as the value is there --- */
 /* One holder more. False: no record is left. */

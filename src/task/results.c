@@ -1,5 +1,6 @@
-/* The results of calls: one, several, and what becomes of them when a call fails. */
+/* The results of calls: one, several, a stream; and what becomes of them when a call fails. */
 #include "task/object.h"
+#include "task/value.h"
 
 uint32_t bti_result_count(const bti_task_record *task) {
     if (!task->result) return 0;
@@ -74,4 +75,36 @@ void bti_task_fail(bti_state *state, const bti_task_record *task, bt_status stat
 
 void bti_task_drop_results(bti_state *state, const bti_task_record *task, bti_wakes *wakes) {
     for (uint32_t i = bti_result_count(task); i-- > 0;) bti_object_drop(state, bti_task_result(task, i), wakes);
+}
+
+/* --- streams ---------------------------------------------------------------------------------------------------------------- */
+
+/* The call's result becomes a link: the item, and a new object, which is the call's result from now on. */
+void bti_task_yield(bti_state *state, bti_task_record *task, bti_object *item, bti_wakes *wakes) {
+    bti_arena *arena = state->arena;
+    bti_object *link = task->result, *next;
+    if (atomic_load(&link->state) != BTI_OBJECT_PENDING) return;
+    if (!(next = bti_object_new(state))) {
+        bti_task_fail(state, task, BT_RESOURCE_EXHAUSTED, "too many references", wakes);
+        return;
+    }
+    bti_object_leave_room(state, link);
+    bti_object_empty(state, link);
+    bti_pack_stream((bti_stream_link){bti_object_id(state, item), bti_object_id(state, next)}, link->small);
+    BTI_SET(arena, link->bytes, BTI_STREAM_BYTES);
+    (void)bti_contents_add(state, &link->contents, item); /* there is room for two */
+    (void)bti_contents_add(state, &link->contents, next);
+    BTI_SET(arena, link->yielder, task);
+    BTI_SET(arena, link->yielder_sequence, task->sequence);
+    BTI_SET(arena, next->maker, task);
+    BTI_SET(arena, task->result, next);
+    BTI_SET(arena, task->yielded, task->yielded + 1);
+    bti_object_settle(state, link, BTI_OBJECT_READY, wakes);
+    bti_object_drop(state, link, wakes);
+}
+
+bti_task_record *bti_maker_of(const bti_object *object) {
+    if (!object->yielder) return object->maker;
+    bool same = object->yielder->sequence == object->yielder_sequence && object->yielder->state != BTI_TASK_NONE;
+    return same ? object->yielder : NULL;
 }

@@ -49,6 +49,10 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
     bti_unpacked_value value;
     void *owner;
     BTI_TRY(find_argument(run, index, &value, &owner));
+    if (type == BT_REFERENCE && value.head.type == BT_STREAM_VALUE && out) { /* the stream itself */
+        *(bt_ref **)out = bti_ref_from(bti_unpack(run->arguments, index).head.as.id);
+        return *(bt_ref **)out ? BT_OK : bt_error_status();
+    }
     bti_value_place place = {.owner = owner, .is_argument = true, .function = run->function, .index = index};
     return bti_value_to(&value, &place, type, bytes, out);
 }
@@ -80,12 +84,20 @@ void *bt_state(bt_task *task) {
 
 /* --- what it gives --------------------------------------------------------------------------------------------------- */
 
-static bt_status check_return(const bti_run *run, const bt_item_value *values, int count) {
+static bt_status check_giver(const bti_run *run) {
     if (!bti_engine_is_joined())
         return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", run->function);
     if (run->makes_actor)
         return bti_fail(BT_FAILED_PRECONDITION, "%s makes an actor: it sets a state (bt_set_state) and returns nothing",
                         run->function);
+    return BT_OK;
+}
+
+static bt_status check_return(const bti_run *run, const bti_run_result *result, const bt_item_value *values,
+                              int count) {
+    BTI_TRY(check_giver(run));
+    if (atomic_load(&result->yielded_here))
+        return bti_fail(BT_INVALID_ARGUMENT, "%s has yielded (bt_yield), and so it returns nothing", run->function);
     if (count != run->num_returns)
         return bti_fail(BT_INVALID_ARGUMENT, "%s returns %d value%s; the call has %d result%s (.num_returns)",
                         run->function, count, count == 1 ? "" : "s", run->num_returns,
@@ -110,13 +122,26 @@ static bt_status add_result(const bti_run *run, bti_run_result *result, const bt
 
 bt_status bti_return(bt_task *task, const bt_item_value *values, int count) {
     if (!task) return no_task();
-    BTI_TRY(check_return(task->run, values, count));
+    BTI_TRY(check_return(task->run, task->result, values, count));
     task->result->bytes = 0;
     for (int i = 0; i < count; i++) {
         bt_status status = add_result(task->run, task->result, &values[i], i);
         if (status != BT_OK) return task->result->bytes = 0, status;
     }
     return BT_OK;
+}
+
+bt_status bti_yield(bt_task *task, const bt_item_value *value) {
+    if (!task) return no_task();
+    const bti_run *run = task->run;
+    BTI_TRY(check_giver(run));
+    if (task->result->bytes || run->num_returns > 1)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s %s, and so it yields nothing", run->function,
+                        run->num_returns > 1 ? "has several results (.num_returns)" : "has returned a value");
+    BTI_TRY(bti_check_values(run->function, value, 1));
+    if (run->table->is_cancelled(run->call)) return bti_fail(BT_CANCELLED, "the call was cancelled");
+    if (atomic_fetch_add(&task->result->yielded_here, 1) < run->yielded) return BT_OK;
+    return run->table->yield(run->call, &(bti_values){value, 1, NULL, 0});
 }
 
 bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) {
@@ -159,6 +184,7 @@ bt_status bti_run_call(const bti_run *run, bti_run_result *result) {
     bt_task task = {run, result};
     const bt_remote_entry *entry = NULL;
     result->bytes = 0;
+    atomic_init(&result->yielded_here, 0);
     if (!run->arguments || !bti_packed_is_whole(run->arguments, run->bytes))
         return bti_fail(BT_INTERNAL, "the arguments are damaged");
     BTI_TRY(check_arguments(run));

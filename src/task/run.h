@@ -3,6 +3,9 @@
 #ifndef BTI_TASK_RUN_H
 #define BTI_TASK_RUN_H
 
+#include <stdatomic.h>
+
+#include "task/engine.h"
 #include "task/value.h"
 
 /* What `call` stands for is the engine's. Entries fail with the cause in the error record. Any thread of the process may call them while the call runs. */
@@ -16,6 +19,8 @@ typedef struct bti_run_table {
     bool (*is_cancelled)(const void *call);
     /* The result, packed, before the function returns: what it refers to lives on, though the function's references end with it. */
     void (*keep)(void *call, const char *packed);
+    /* The next item of its stream. */
+    bt_status (*yield)(void *call, const bti_values *value);
 } bti_run_table;
 
 typedef struct bti_run {
@@ -26,13 +31,15 @@ typedef struct bti_run {
     const char *arguments; /* packed, of so many bytes; checked before they are used */
     uint64_t bytes;
     int num_returns;
-    void *owner; /* what keeps them; NULL: they go away with the call */
+    uint64_t yielded; /* items that it gave before it was run again */
+    void *owner;      /* what keeps them; NULL: they go away with the call */
 } bti_run;
 
 /* The results: for each 8 bytes that say how many follow, and those; 0: they are in its room. */
 enum { BTI_RUN_SMALL = 4 << 10 };
 typedef struct bti_run_result {
-    uint64_t bytes; /* of all */
+    uint64_t bytes;             /* of all */
+    atomic_ullong yielded_here; /* items that it gave, or skipped */
     char small[BTI_RUN_SMALL];
 } bti_run_result;
 

@@ -38,6 +38,7 @@ typedef struct check {
 static bool is_reference(void *data, const bti_packed_value *head, bool in_list) {
     check *c = data;
     (void)in_list;
+    if (head->type == BT_STREAM_VALUE) return false; /* only schedulers make them */
     return ++c->references <= BTI_MOST_REFERENCES && bti_object_at(c->state, head->as.id);
 }
 
@@ -309,6 +310,15 @@ static bool made(bti_state *state, bti_client *client, const bti_message *m, bti
     return true;
 }
 
+static bool yield(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+    bti_task_record *task = bti_given_call(client, m->number);
+    if (!task || task->state != BTI_TASK_GIVEN || bti_result_count(task) != 1) return false;
+    if (!is_hold_of(state, client, m->hold) || atomic_load(&m->hold->object->state) == BTI_OBJECT_PENDING) return false;
+    bti_task_yield(state, task, m->hold->object, wakes);
+    bti_hold_free(state, m->hold, wakes);
+    return true;
+}
+
 /* What the call that it runs has returned: its own references may go before the result comes. */
 static bool keep(bti_state *state, bti_client *client, const bti_message *m) {
     bti_task_record *task = bti_given_call(client, m->number);
@@ -469,6 +479,7 @@ static bool serve(bti_state *state, bti_client *client, const bti_message *m, bt
     case BTI_SAYS_SUBMIT: return submit(state, client, m, wakes);
     case BTI_SAYS_PUT: return put(state, client, m, wakes);
     case BTI_SAYS_MADE: return made(state, client, m, wakes);
+    case BTI_SAYS_YIELD: return yield(state, client, m, wakes);
     case BTI_SAYS_KEEP: return keep(state, client, m);
     case BTI_ASKS_STOCK:
         fill_stock(state, client);

@@ -166,6 +166,8 @@ struct bti_object {
         *older;       /* by last use; what can be spilled. older: of one that nobody holds, the next of those */
     uint32_t failure; /* when failed: bt_failure */
     uint32_t result_index;
+    bti_task_record *yielder; /* of an item that was yielded: its call, as long as it has this number */
+    uint64_t yielder_sequence;
     bti_results *results;  /* it is one of these; NULL: the only one, or none */
     bti_contents contents; /* of its value, once that is there */
 };
@@ -258,6 +260,7 @@ struct bti_task_record {
     bti_contents inner;            /* what lists among its arguments refer to, and what it has returned */
     const bti_task_record *parent; /* that made it, as long as it has this number */
     uint64_t parent_sequence;
+    uint64_t yielded;   /* items; `result` is what follows the last */
     uint32_t max_calls; /* of its function, that a worker runs before it ends; 0: 1 with GPUs, else without limit */
 };
 

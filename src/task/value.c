@@ -10,7 +10,8 @@
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
 
 static bool has_bytes(uint8_t type) {
-    return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE || type == BT_LIST_VALUE;
+    return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE || type == BT_LIST_VALUE ||
+           type == BT_STREAM_VALUE;
 }
 
 /* Where the bytes of a value whose head stands at `at` begin. Only a large list has arrays that are not copied when they are read. */
@@ -139,6 +140,16 @@ bt_status bti_values_pack(const bti_values *values, char *packed) {
     return BT_OK;
 }
 
+void bti_pack_stream(bti_stream_link link, char packed[BTI_STREAM_BYTES]) {
+    struct {
+        int64_t count;
+        bti_packed_value head;
+        bti_stream_link link;
+    } all = {1, {.type = BT_STREAM_VALUE, .as.bytes = sizeof link}, link};
+    _Static_assert(sizeof all == BTI_STREAM_BYTES, "as bti_pack packs one value");
+    memcpy(packed, &all, sizeof all);
+}
+
 /* --- unpacking ---------------------------------------------------------------------------------------------------------- */
 
 int bti_packed_count(const char *packed) { return (int)*(const int64_t *)(const void *)packed; }
@@ -165,7 +176,8 @@ static bool each(const char *packed, bool in_list, bti_packed_visit *visit, void
         bti_packed_value head;
         memcpy(&head, packed + at, sizeof head);
         if (head.type == BT_LIST_VALUE && !each(packed + data_at(at, &head), true, visit, data)) return false;
-        if ((head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE) && !visit(data, &head, in_list)) return false;
+        bool refers = head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE || head.type == BT_STREAM_VALUE;
+        if (refers && !visit(data, &head, in_list)) return false;
         at = end_at(at, &head);
     }
     return true;
@@ -209,7 +221,8 @@ static bool is_whole(const char *packed, uint64_t bytes, int depth);
 
 /* Its head stands at `at`, and lies within. */
 static bool is_whole_value(const char *packed, uint64_t bytes, uint64_t at, const bti_packed_value *head, int depth) {
-    if (head->type > BT_ACTOR_VALUE && head->type != BT_LIST_VALUE) return false;
+    bool is_stream = head->type == BT_STREAM_VALUE && !depth && head->as.bytes == sizeof(bti_stream_link);
+    if (head->type > BT_ACTOR_VALUE && head->type != BT_LIST_VALUE && !is_stream) return false;
     if (head->rank > (head->type == BT_ARRAY_VALUE ? BT_MAX_RANK : 0)) return false;
     uint64_t data = data_at(at, head), length = has_bytes(head->type) ? head->as.bytes : 0;
     if (data > bytes || length > bytes - data) return false;
@@ -244,8 +257,17 @@ bool bti_packed_is_whole(const char *packed, uint64_t bytes) { return is_whole(p
 /* --- into variables -------------------------------------------------------------------------------------------------- */
 
 static const char *type_name(int type) {
-    static const char *const names[] = {"nothing",  "an integer",  "a real number", "a text",     "bytes",
-                                        "an array", "a reference", "an actor",      "an integer", "a list"};
+    static const char *const names[] = {"nothing",
+                                        "an integer",
+                                        "a real number",
+                                        "a text",
+                                        "bytes",
+                                        "an array",
+                                        "a reference",
+                                        "an actor",
+                                        "an integer",
+                                        "a list",
+                                        "a stream (bt_stream_next)"};
     return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "of no type";
 }
 

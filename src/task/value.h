@@ -66,7 +66,13 @@ bt_status bti_values_pack(const struct bti_values *values, char *packed);
 bool bti_packed_is_whole(const char *packed, uint64_t bytes);
 int bti_packed_count(const char *packed);
 bti_unpacked_value bti_unpack(const char *packed, int index); /* nothing, past the last one */
-/* For each reference and actor in it; false when `visit` said so. */
+/* The value of a stream: an item, and what follows it, as ids. */
+enum { BTI_STREAM_BYTES = 40 };
+typedef struct bti_stream_link {
+    uint64_t item, next;
+} bti_stream_link;
+void bti_pack_stream(bti_stream_link link, char packed[BTI_STREAM_BYTES]);
+/* For each reference, actor and stream in it; false when `visit` said so. */
 typedef bool bti_packed_visit(void *data, const bti_packed_value *head, bool in_list);
 bool bti_packed_each(const char *packed, bti_packed_visit *visit, void *data);
 /* How deep lists stand in it: 0 without any. */

@@ -67,7 +67,11 @@ static bool is_cancelled(const void *call) {
 
 static void keep(void *call, const char *packed) { bti_worker_keep(((const given_call *)call)->number, packed); }
 
-static const bti_run_table table = {resolve, result_room, seal, is_cancelled, keep};
+static bt_status yield(void *call, const bti_values *value) {
+    return bti_worker_yield(((const given_call *)call)->number, value);
+}
+
+static const bti_run_table table = {resolve, result_room, seal, is_cancelled, keep, yield};
 
 static bt_status run_given(given_call *g, bti_run_result *result) {
     const bti_task_record *record = g->record;
@@ -81,6 +85,7 @@ static bt_status run_given(given_call *g, bti_run_result *result) {
                    .arguments = bti_arguments_of(record),
                    .bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments,
                    .num_returns = (int)bti_result_count(record),
+                   .yielded = record->yielded,
                    .owner = record->pack};
     return bti_run_call(&run, result);
 }
@@ -106,7 +111,7 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
         bytes = text;
         m.length = strlen(text) + 1;
     }
-    bti_mail_send(state, me, &m, bytes, g->record->result);
+    bti_mail_send(state, me, &m, bytes, atomic_load(&result->yielded_here) ? NULL : g->record->result);
 }
 
 /* What standard error has got is looked at after each call that no other was given behind, so before any call that was made because of its result.
@@ -132,6 +137,7 @@ static void run(bti_state *state, bti_client *me, given_call *g) {
     const bti_task_record *record = g->record;
     bti_run_result result;
     result.bytes = 0;
+    atomic_init(&result.yielded_here, 0);
     uint64_t begun_ns = me->mail->begun_ns[g->number % BTI_GIVEN_SLOTS] = bti_now_ns();
     mark_before(me, begun_ns);
     if (!me->actor || record->makes_actor) current = record;

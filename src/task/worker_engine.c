@@ -163,6 +163,13 @@ bti_hold *bti_worker_pack(const bti_values *values, uint64_t bytes) {
     return NULL;
 }
 
+bt_status bti_worker_yield(uint32_t number, const bti_values *value) {
+    bti_message m = {.kind = BTI_SAYS_YIELD, .number = number, .slot = BTI_NO_REPLY};
+    if (!(m.hold = bti_worker_pack(value, bti_values_bytes(value)))) return bt_error_status();
+    say(&m, NULL);
+    return BT_OK;
+}
+
 static void *put(const bti_values *value) { return bti_worker_pack(value, bti_values_bytes(value)); }
 
 static bt_status read_value(void *held, bti_reading *reading) {

@@ -23,6 +23,8 @@ bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task)
 bt_status bti_worker_result_room(uint32_t number, uint32_t index, uint64_t bytes, char **room);
 /* What the result of call `number` refers to lives at least as long as the call. */
 void bti_worker_keep(uint32_t number, const char *packed);
+/* The next item of the stream of call `number`. */
+bt_status bti_worker_yield(uint32_t number, const bti_values *value);
 /* A room was filled: it is read-only again. */
 void bti_worker_seal(char *room, uint64_t bytes);
 /* The list as a value in the store; NULL with the cause in the error record. */
