@@ -336,6 +336,17 @@ void bti_error_put_back(bti_error *before) {
     bti_error_release(before);
 }
 
+bti_errors_aside bti_errors_aside_begin(void) {
+    return (bti_errors_aside){
+        .before = bti_error_last(), .nowhere = bti_nowhere_begin(), .quiet = bti_errors_quiet(true)};
+}
+
+void bti_errors_aside_end(bti_errors_aside aside) {
+    bti_error_put_back(aside.before);
+    bti_nowhere_end(aside.nowhere);
+    bti_errors_quiet(aside.quiet);
+}
+
 void bt_set_error_handler(bt_error_handler *new_handler, void *data) {
     pthread_mutex_lock(&handler_lock);
     handler = new_handler;

@@ -79,6 +79,15 @@ bti_error *bti_error_last(void);
 /* The record as it was: what bti_error_last gave then, which it takes over. Nobody hears of what failed since. */
 void bti_error_put_back(bti_error *before);
 
+/* Between these two errors are of no concern to the thread: its record is as before afterwards, the handler hears of none, and none names a line. */
+typedef struct bti_errors_aside {
+    bti_error *before;
+    bti_nowhere nowhere;
+    bool quiet;
+} bti_errors_aside;
+bti_errors_aside bti_errors_aside_begin(void);
+void bti_errors_aside_end(bti_errors_aside aside);
+
 /* `BTI_TRY(call)`: returns the status if it is not BT_OK. `BTI_TRY_OR(call, label)`: goes to label, `status` holds it. */
 #define BTI_TRY(call)                                         \
     do {                                                      \

@@ -51,18 +51,12 @@ static bti_task_record *next_of(bti_state *state, bti_actor_record *actor, bti_w
     return actor->first && !actor->first->missing ? actor->first : NULL;
 }
 
-enum { AHEAD_BYTES = 1 << 16 }; /* as of functions (queue.c) */
-
-static bool may_be_ahead(bti_state *state, bti_task_record *task) {
-    return bti_task_stored_bytes(task) <= AHEAD_BYTES && bti_task_pin_now(state, task);
-}
-
 void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_client *worker = actor->client;
     bti_task_record *next;
     if (!worker || actor->state == BTI_ACTOR_WAITING) return;
     while (bti_given_has_room(worker) && (next = next_of(state, actor, wakes)) != NULL) {
-        if (!may_be_ahead(state, next) && bti_given_count(worker) >= worker->at_once) break;
+        if (!bti_may_be_ahead(state, next) && bti_given_count(worker) >= worker->at_once) break;
         bti_give(state, worker, take_first(state, actor), wakes);
     }
     bool idle = !bti_given_count(worker);

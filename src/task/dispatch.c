@@ -204,10 +204,6 @@ bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     return false;
 }
 
-enum {
-    AHEAD_BYTES = 1 << 16
-}; /* of arguments in the store: who waits behind another does not keep more from going to disk */
-
 /* The other workers get as many. */
 static uint32_t share_of(const bti_state *state, const bti_queue *queue) {
     uint64_t cpus = (uint64_t)(state->machine.total.of[0] / BTI_UNIT) + 1,
@@ -227,7 +223,7 @@ void bti_give_ahead(bti_state *state, bti_client *worker, bti_wakes *wakes) {
         bool is_next = bti_next_turn(state, &turn, wakes) && turn.queue == queue;
         bti_supply_take(state, supply, &queue->amounts, 0, false);
         if (!is_next || needs_fresh_worker(queue->first) || queue->first->max_calls ||
-            bti_task_stored_bytes(queue->first) > AHEAD_BYTES || !bti_task_pin_now(state, queue->first))
+            !bti_may_be_ahead(state, queue->first))
             return;
         bti_give(state, worker, bti_queue_take(state, queue), wakes);
     }

@@ -231,11 +231,9 @@ bt_ref *bti_put(const bt_item_value *value) {
 
 /* The actor of that name; NULL without an error: there is none. */
 static void *find_quietly(const char *name) {
-    bti_error *before = bti_error_last();
-    bool quiet = bti_errors_quiet(true);
+    bti_errors_aside aside = bti_errors_aside_begin();
     void *held = engine->actor_find(name);
-    bti_errors_quiet(quiet);
-    return bti_error_put_back(before), held;
+    return bti_errors_aside_end(aside), held;
 }
 
 /* Of several that make it at once all get the same: a call after the submission finds the one that came first. */

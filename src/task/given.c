@@ -52,6 +52,11 @@ void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_w
     count_ahead(state, task, 1);
 }
 
+bool bti_may_be_ahead(bti_state *state, bti_task_record *task) {
+    enum { MOST_BYTES = 1 << 16 };
+    return bti_task_stored_bytes(task) <= MOST_BYTES && bti_task_pin_now(state, task);
+}
+
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     if (worker->stops) return;
     BTI_SET(state->arena, worker->stops, true);

@@ -12,6 +12,8 @@ static inline bool bti_given_has_room(const bti_client *worker) {
 }
 /* There is room. When it is the first, its resources were taken. */
 void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes);
+/* It may wait behind another call of a worker: then its arguments are in memory and stay there. They may not take much of the store. */
+bool bti_may_be_ahead(bti_state *state, bti_task_record *task);
 /* The worker ends when it comes to this. */
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes);
 /* Has the worker claimed this one? And: has it not? Neither, when it has damaged its mailbox. */

@@ -169,12 +169,10 @@ static bt_status try_room(bti_state *state, uint64_t bytes, char **room, reason 
         while (bti_store_is_over(state, bytes) && bti_store_trim(state)) breathe(state);
         if ((*room = bti_store_take(state, bytes)) != NULL) return BT_OK;
         if (state->store->oldest) {
-            bool quiet = bti_errors_quiet(true); /* of tries that others follow */
-            bti_error *before = bti_error_last();
+            bti_errors_aside aside = bti_errors_aside_begin(); /* of tries that others follow */
             bool failed = move_out(state, state->store->oldest) != BT_OK;
             if (failed) snprintf(why->text, sizeof why->text, "%s", bt_error_text());
-            bti_error_put_back(before);
-            bti_errors_quiet(quiet);
+            bti_errors_aside_end(aside);
             if (!failed) continue;
         } else {
             strcpy(why->text, "all that is in memory is in use");

@@ -274,9 +274,7 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
     memcpy(&order, bti_message_bytes(m), sizeof order);
     bool makes_actor = order.kind == BTI_CALL_ACTOR;
     if (!is_order(state, client, &order, m) || (!makes_actor && !is_fresh(state, client, m->hold))) return false;
-    bool quiet = bti_errors_quiet(true); /* the worker tells, and where */
-    bti_nowhere nowhere = bti_nowhere_begin();
-    bti_error *before = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin(); /* the worker tells, and where */
     bti_hold *hold = bti_order_submit(state, client, &order, bti_message_bytes(m) + sizeof order,
                                       makes_actor ? NULL : m->hold, wakes);
     if (makes_actor)
@@ -285,9 +283,7 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
         bti_object_fail(state, m->hold->object, bt_error_status(), bt_error_text(), wakes);
     if (order.pack) bti_hold_free(state, order.pack, wakes);
     if (!makes_actor) use_stock(state, client);
-    bti_error_put_back(before);
-    bti_nowhere_end(nowhere);
-    bti_errors_quiet(quiet);
+    bti_errors_aside_end(aside);
     return true;
 }
 
@@ -392,13 +388,9 @@ static bool hold_object(bti_state *state, bti_client *client, const bti_message 
 
 static bool find_result(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!is_hold_of(state, client, m->hold) || m->count > UINT32_MAX) return false;
-    bool quiet = bti_errors_quiet(true);
-    bti_nowhere nowhere = bti_nowhere_begin();
-    bti_error *before = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin();
     answer_hold(client, m, bti_result_hold(state, client, m->hold->object, (uint32_t)m->count, wakes), wakes);
-    bti_error_put_back(before);
-    bti_nowhere_end(nowhere);
-    bti_errors_quiet(quiet);
+    bti_errors_aside_end(aside);
     return true;
 }
 
@@ -417,14 +409,10 @@ static bool find_actor(bti_state *state, bti_client *client, const bti_message *
 
 static bool cancel(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!is_hold_of(state, client, m->hold)) return false;
-    bool quiet = bti_errors_quiet(true);
-    bti_nowhere nowhere = bti_nowhere_begin();
-    bti_error *before = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin();
     bt_status status = bti_order_cancel(state, m->hold->object, (unsigned)m->count, wakes);
     bti_mail_reply(client, m->slot, status, NULL, status == BT_OK ? NULL : bt_error_text(), wakes);
-    bti_error_put_back(before);
-    bti_nowhere_end(nowhere);
-    bti_errors_quiet(quiet);
+    bti_errors_aside_end(aside);
     return true;
 }
 
