@@ -292,7 +292,7 @@ static int actors_are_got_or_made(void) {
         CHECK_FAILS(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.get_if_exists = true), service_new)),
                     BT_INVALID_ARGUMENT, ".name is not");
         CHECK_FAILS(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.detached = true), service_new)), BT_UNIMPLEMENTED,
-                    "the engine \"local\" ends all processes");
+                    "ends all processes with it");
         CHECK(bt_actor_status(bt_actor_new_with(BT_OPTIONS(.name = "big", .get_if_exists = true, .num_cpus = 99),
                                                 service_new)) == BT_RESOURCE_EXHAUSTED);
     }

@@ -270,7 +270,7 @@ static void limits_are_named(void **state) {
     BT_SCOPE {
         bt_array *x[4];
         FAILS(bt_get(bt_put(bt_full(1, BT_F32, 20 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "67108864");
-        FAILS(bt_error_status(), BT_RESOURCE_EXHAUSTED, "838861"); /* 80 MiB and its head */
+        FAILS(bt_error_status(), BT_RESOURCE_EXHAUSTED, "83886"); /* 80 MiB and its head */
         for (int i = 0; i < 3; i++) OK(bt_get(bt_put(bt_full(i, BT_F32, 4 * MIB)), &x[i]));
         BT_SCOPE
             FAILS(bt_get(bt_put(bt_full(1, BT_F32, 5 * MIB)), NULL), BT_RESOURCE_EXHAUSTED, "held by the program");

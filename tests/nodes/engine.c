@@ -12,7 +12,7 @@
 #include "nodes/wrap.h"
 #include "task/run.h"
 
-enum { SMALL_FRAME = 2 << 10, SLICE_NS = 200000 };
+enum { MOST_RESULTS = 100, SMALL_FRAME = 2 << 10, SLICE_NS = 200000 };
 
 static atomic_bool ending;
 static _Atomic uint64_t reordered, latest_done_ns;
@@ -41,8 +41,10 @@ typedef struct request {
     uint64_t size;
     held *of;        /* a user of it; NULL: none */
     bti_place place; /* who asks: for errors */
-    bool waits;      /* somebody waits for the answer, and frees this */
-    bool answered;   /* with the lock of held.h */
+    held **with;     /* what it refers to stays until it has come; users */
+    int with_count;
+    bool waits;    /* somebody waits for the answer, and frees this */
+    bool answered; /* with the lock of held.h */
     void *made;
     bt_status status;
     bti_error *error;
@@ -103,6 +105,8 @@ static void settle(request *r, held *h) {
 }
 
 static void free_request(request *r) {
+    for (int i = 0; i < r->with_count; i++) held_release(r->with[i]);
+    bti_free(r->with);
     if (r->of) held_release(r->of);
     bti_error_release(r->error);
     bti_free(r->bytes);
@@ -177,12 +181,10 @@ static bt_status tell(frame_kind kind, held *h, unsigned how) {
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
 
-/* What asks for more than a call takes by itself may be refused, which its caller is to be told at once. */
+/* Who makes an actor is told at once when it can never be. */
 static bool is_answered(const bti_call *call, uint64_t size) {
     const bt_task_options *o = call->options;
-    bool takes = o->num_cpus > 0 || o->num_gpus > 0 || o->gpu_memory > 0 || o->accelerator || o->resources[0].name;
-    return size > SMALL_FRAME || call->kind != BTI_CALL_TASK || call->group || takes || o->max_retries < 0 ||
-           o->max_calls < 0 || !(o->deadline_seconds >= 0);
+    return size > SMALL_FRAME || call->kind == BTI_CALL_ACTOR || o->num_returns != 1;
 }
 
 static void keep_sample(const request *r) {
@@ -190,6 +192,17 @@ static void keep_sample(const request *r) {
     bti_free(sample);
     if ((sample = bti_alloc(r->size))) memcpy(sample, r->bytes, sample_bytes = r->size);
     pthread_mutex_unlock(&sample_lock);
+}
+
+/* What the call refers to stays until it has come. */
+static bool keep_with(request *r, const held *h, const bti_call *call) {
+    r->with = bti_calloc((size_t)h->argument_count + 2, sizeof(held *));
+    if (!r->with) return false;
+    for (int i = 0; i < h->argument_count; i++)
+        if ((r->with[r->with_count] = held_find(h->arguments[i]))) r->with_count++;
+    if (call->actor) held_retain(r->with[r->with_count++] = call->actor);
+    if (call->group) held_retain(r->with[r->with_count++] = call->group);
+    return true;
 }
 
 /* Its frame, to be made again when its value is lost. */
@@ -203,7 +216,9 @@ static bool keep_call(held *h, const request *r, const bti_call *call, const cha
 }
 
 static void *submit(const bti_call *call) {
-    held *h = held_new(0, NULL);
+    int results =
+        call->options->num_returns > 1 && call->options->num_returns <= MOST_RESULTS ? call->options->num_returns : 1;
+    held *h = held_new(0, results, NULL);
     char *room;
     if (!h) return NULL;
     if (call->kind == BTI_CALL_ACTOR) atomic_fetch_or(&h->entry->flags, ENTRY_ACTOR);
@@ -218,7 +233,8 @@ static void *submit(const bti_call *call) {
                .count = 1};
     request *r = new_request(&f, bti_values_bytes(&call->arguments), &room, h);
     bt_status status = r ? bti_values_pack(&call->arguments, room) : bt_error_status();
-    if (status == BT_OK && !keep_call(h, r, call, room)) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (status == BT_OK && !(keep_call(h, r, call, room) && keep_with(r, h, call)))
+        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     if (status != BT_OK) {
         if (r) free_request(r);
         return held_release(h), NULL;
@@ -233,6 +249,16 @@ static void *submit(const bti_call *call) {
     return NULL;
 }
 
+/* Who made it may have released it, and its id, while it runs still. */
+static held *found(void *inner) {
+    uint64_t inner_id = held_inner->id(inner), of = table_of_inner(inner_id);
+    held *h = held_new(of, 1, inner);
+    if (!h) return held_inner->release(inner), NULL;
+    atomic_fetch_or(&h->entry->flags, ENTRY_ACTOR | ENTRY_EXPORTED); /* several processes have it */
+    atomic_store(&h->entry->inner, inner_id);
+    return h;
+}
+
 static void *actor_find(const char *name) {
     frame f = {.kind = FRAME_FIND, .name = name};
     request *r = new_request(&f, 0, NULL, NULL);
@@ -240,14 +266,11 @@ static void *actor_find(const char *name) {
     ask(r, false);
     void *inner = r->made;
     free_request(r);
-    uint64_t of = inner ? table_of_inner(held_inner->id(inner)) : 0;
-    held *h = of ? held_new(of, inner) : NULL;
-    if (inner && !h) held_inner->release(inner);
-    return h;
+    return inner ? found(inner) : NULL;
 }
 
 static void *group(const bt_task_options *bundles, int count) {
-    held *h = held_new(0, NULL);
+    held *h = held_new(0, 1, NULL);
     if (!h) return NULL;
     h->is_group = true;
     frame f = {.kind = FRAME_GROUP, .id = h->id, .options = bundles, .count = count};
@@ -283,7 +306,7 @@ static bt_status wrap_put(char **list, wrap_shape *s, uint64_t of) {
 /* The value stays where it was put, and is not on its way. */
 static void *put(const bti_values *value) {
     wrap_shape s = {bti_values_bytes(value), 0, 0};
-    held *h = held_new(0, NULL);
+    held *h = held_new(0, 1, NULL);
     char *list = h ? bti_alloc(wrap_value_bytes(&s)) : NULL;
     bt_status status = list ? bti_values_pack(value, list + wrap_lead(&s) + wrap_at(&s)) : bt_error_status();
     if (h && !list) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
@@ -297,7 +320,7 @@ static void *put(const bti_values *value) {
     pthread_mutex_lock(&held_lock);
     h->inner = inner;
     h->state = HELD_HERE;
-    h->arrived = h->was_done = true;
+    h->arrived = true;
     pthread_mutex_unlock(&held_lock);
     atomic_store(&h->entry->node, (unsigned)nodes_here());
     atomic_store(&h->entry->copies, 1u << nodes_here());
@@ -325,7 +348,7 @@ static bool looks_here(held *h, uint64_t now_ns) {
 static bool is_done(void *any) {
     held *h = any;
     pthread_mutex_lock(&held_lock);
-    bool is = h->was_done || looks_here(h, net_now_ns());
+    bool is = looks_here(h, net_now_ns());
     pthread_mutex_unlock(&held_lock);
     return is;
 }
@@ -405,40 +428,45 @@ static bt_status tell_node(const held *h) {
     return bti_fail(BT_ABORTED, "a node was lost, which ran the call of an argument");
 }
 
-static bt_status read_value(held *h, bt_value_type type, size_t bytes, void *out) {
-    bt_list list;
-    bool done;
+/* Of one that is made again, it is not done any more. */
+static bt_status read_value(void *any, bti_reading *reading) {
+    held *h = any;
     uint64_t length;
     wrap_head head;
+    if (h->state == HELD_HERE && !h->is_group && held_mend(h)) return bti_fail(BT_UNAVAILABLE, "it is made again");
+    if (h->state == HELD_REFUSED) return bti_fail_with(h->error);
     if (failure(h) == BT_FAILURE_NODE_DIED) return tell_node(h);
-    if (held_inner->failure(h->inner) != BT_FAILURE_NONE || type == BT_NOTHING)
-        return held_inner->get(h->inner, BT_NOTHING, 0, NULL, -1, &done);
-    BTI_TRY(held_inner->get(h->inner, BT_LIST_VALUE, sizeof list, &list, -1, &done));
-    const char *packed = wrap_read(list.items, &length, &head);
-    if (!packed) return bt_error_status();
-    atomic_fetch_or(&h->entry->copies, 1u << nodes_here());
-    bti_unpacked_value value = bti_unpack(packed, 0);
-    return bti_value_to(&value, &(bti_value_place){.owner = h}, type, bytes, out);
+    bti_reading inner;
+    BTI_TRY(held_inner->read(h->inner, &inner));
+    const char *packed = inner.packed && bti_packed_is_whole(inner.packed, inner.bytes)
+                             ? wrap_value_read(inner.packed, &length, &head)
+                             : ((void)bti_fail(BT_INTERNAL, "the value of this reference is damaged"), NULL);
+    if (!packed) {
+        if (inner.pin) held_inner->unpin(inner.pin);
+        return bt_error_status();
+    }
+    atomic_fetch_or(&h->entry->copies, 1u << nodes_here()); /* it is fetched */
+    *reading = (bti_reading){packed, length, inner.owner, inner.pin};
+    return BT_OK;
 }
 
-static bt_status get(void *any, bt_value_type type, size_t bytes, void *out, double seconds, bool *done) {
-    held *h = any;
-    uint64_t until_ns = until(seconds);
-    for (;;) {
-        pthread_mutex_lock(&held_lock);
-        bool here = looks_here(h, net_now_ns());
-        pthread_mutex_unlock(&held_lock);
-        if (!here) {
-            BTI_TRY(wait_for(&any, 1, 1, left(until_ns)));
-            pthread_mutex_lock(&held_lock);
-            here = looks_here(h, net_now_ns());
-            pthread_mutex_unlock(&held_lock);
-            if (!here) return *done = false, BT_OK;
-        }
-        if (h->state == HELD_HERE && !h->is_group && held_mend(h)) continue;
-        if (h->state == HELD_REFUSED) return bti_fail_with(h->error);
-        return read_value(h, type, bytes, out);
-    }
+static void unpin(void *pin) { held_inner->unpin(pin); }
+
+static void *result(void *any, int index) {
+    held *of = any;
+    pthread_mutex_lock(&held_lock);
+    while (of->state == HELD_SENT && !atomic_load(&ending)) pthread_cond_wait(&held_changed, &held_lock);
+    bool here = of->state == HELD_HERE;
+    bti_error *why = here ? NULL : of->error;
+    pthread_mutex_unlock(&held_lock);
+    if (!here) return (void)bti_fail_with(why), NULL;
+    void *inner = held_inner->result(of->inner, index);
+    if (!inner) return NULL;
+    held *h = held_new(table_result(of->id, index), 1, inner);
+    if (!h) return held_inner->release(inner), NULL;
+    atomic_store(&h->entry->inner, held_inner->id(inner));
+    h->result = index;
+    return h;
 }
 
 static bt_status actor_status(void *any) {
@@ -462,40 +490,28 @@ static void *hold(uint64_t of) {
     held *here = held_find(of);
     if (here) return here;
     void *inner = held_inner->hold(atomic_load(&entry->inner));
-    held *h = inner ? held_new(of, inner) : NULL;
+    held *h = inner ? held_new(of, 1, inner) : NULL;
     if (inner && !h) held_inner->release(inner);
     return h;
 }
 
-typedef struct loan {
-    held *of;
-    uint64_t runtime;
-    pid_t process;
-} loan;
-static _Atomic uint64_t runtimes;
-
-static void end_loan(void *any) {
-    loan *l = any;
-    if (l->runtime == atomic_load(&runtimes) && l->process == getpid()) held_release(l->of);
-    bti_free(l);
-}
-
+/* What keeps a value is the inner engine's. */
 static bt_array *array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
                           bt_shape shape) {
-    if (is_argument) return held_inner->array_in(owner, true, data, bytes, dtype, shape);
-    if (bytes < 1 << 14) return bt_from(data, dtype, shape);
-    loan *l = bti_alloc(sizeof *l);
-    if (!l) return bt_from(data, dtype, shape);
-    *l = (loan){owner, atomic_load(&runtimes), getpid()};
-    held_retain(owner);
-    return bti_from_lent(data, dtype, shape, end_loan, l);
+    return held_inner->array_in(owner, is_argument, data, bytes, dtype, shape);
 }
 
 /* --- the rest ---------------------------------------------------------------------------------------------------------- */
 
-static double resource(const char *name, bool only_free) { return held_inner->resource(name, only_free); }
+static double resource(const char *name, bool only_free) {
+    net_drain();
+    return held_inner->resource(name, only_free);
+}
 static int gpus(int *ids, int capacity) { return held_inner->gpus(ids, capacity); }
-static char *view(const char *what) { return held_inner->view(what); }
+static char *view(const char *what) {
+    net_drain(); /* it comes after what was asked before */
+    return held_inner->view(what);
+}
 static bt_status fault(bool thorough) { return held_inner->fault ? held_inner->fault(thorough) : BT_OK; }
 
 static bt_status start(const bt_runtime_options *options) {
@@ -521,7 +537,6 @@ static bt_status stop(void) {
 
 static void close_all(void) {
     held_inner->close();
-    atomic_fetch_add(&runtimes, 1);
     held_forget();
     table_leave();
 }
@@ -529,11 +544,11 @@ static void close_all(void) {
 static bt_status start_worker(const bt_runtime_options *options) { return held_inner->start(options); }
 static bt_status stop_worker(void) { return held_inner->stop(); }
 
-#define ENTRIES                                                                                           \
-    .submit = submit, .put = put, .get = get, .wait = wait_for, .is_done = is_done, .failure = failure,   \
-    .cancel = cancel, .release = release, .actor_status = actor_status, .actor_find = actor_find,         \
-    .actor_kill = actor_kill, .group = group, .resource = resource, .gpus = gpus, .id = id, .hold = hold, \
-    .array_in = array_in, .view = view, .fault = fault
+#define ENTRIES                                                                                                       \
+    .submit = submit, .put = put, .result = result, .read = read_value, .unpin = unpin, .wait = wait_for,             \
+    .is_done = is_done, .failure = failure, .cancel = cancel, .release = release, .actor_status = actor_status,       \
+    .actor_find = actor_find, .actor_kill = actor_kill, .group = group, .resource = resource, .gpus = gpus, .id = id, \
+    .hold = hold, .array_in = array_in, .view = view, .fault = fault
 static const bti_engine program_engine = {.name = "nodes", .start = start, .stop = stop, .close = close_all, ENTRIES};
 static const bti_engine worker_engine = {
     .name = "nodes", .start = start_worker, .stop = stop_worker, .close = close_all, ENTRIES};

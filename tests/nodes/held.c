@@ -23,11 +23,11 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 
 static held **bucket_of(uint64_t id) { return &buckets[(uint32_t)id % BUCKETS]; }
 
-held *held_new(uint64_t id, void *inner) {
+held *held_new(uint64_t id, int count, void *inner) {
     held *h = bti_calloc(1, sizeof *h);
     bool is_new = !id;
     if (!h) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), NULL;
-    if (is_new) id = table_new();
+    if (is_new) id = table_new(count);
     if (!id || !(h->entry = table_at(id))) return bti_free(h), NULL;
     h->id = id;
     h->inner = inner;
@@ -121,13 +121,13 @@ void held_forget(void) {
 
 /* A reply that comes brings a small value along; others are fetched when they are read. */
 static void arrive(held *h) {
-    h->arrived = h->was_done = true;
+    h->arrived = true;
     bool comes = atomic_load(&h->entry->bytes) <= BTI_RUN_SMALL && !table_is_lost((int)atomic_load(&h->entry->node));
     if (comes && held_inner->failure(h->inner) == BT_FAILURE_NONE) atomic_fetch_or(&h->entry->copies, 1);
 }
 
 bool held_is_here(held *h, uint64_t now_ns) {
-    if (h->state == HELD_REFUSED) return h->arrived = h->was_done = true;
+    if (h->state == HELD_REFUSED) return h->arrived = true;
     if (h->state == HELD_SENT || h->arrived) return h->arrived;
     if (!h->arrives_ns) {
         if (!held_inner->is_done(h->inner)) return false;
@@ -159,6 +159,7 @@ uint64_t held_inner_id(uint64_t id) {
     bool refused = false;
     if (h) {
         pthread_mutex_lock(&held_lock);
+        while (h->state == HELD_SENT) pthread_cond_wait(&held_changed, &held_lock); /* it was sent before */
         bool here = h->state == HELD_HERE && held_inner->is_done(h->inner);
         pthread_mutex_unlock(&held_lock);
         if (here) (void)held_mend(h);
@@ -219,15 +220,8 @@ static void lose(held *h, const char *why) {
     pthread_mutex_unlock(&held_lock);
 }
 
-/* The call once more. */
-static bool make_again(held *h) {
-    frame f;
-    held *old = bti_calloc(1, sizeof *old);
-    if (!old || !frame_read(h->frame, h->size, &f)) return bti_free(old), false;
-    h->arguments_version = version_of_arguments(h);
-    void *inner = held_make(&f);
-    frame_end(&f);
-    if (!inner) return bti_free(old), false;
+/* A hold of a new call of it; the old one stays for who reads it. */
+static void exchange(held *h, held *old, void *inner) {
     pthread_mutex_lock(&held_lock);
     old->inner = h->inner;
     old->older = h->older;
@@ -241,7 +235,34 @@ static bool make_again(held *h) {
     atomic_store(&h->entry->node, 0);
     atomic_store(&h->entry->inner, held_inner->id(inner));
     pthread_mutex_unlock(&held_lock);
-    return true;
+}
+
+/* The call of this held one, of its first result, once more. */
+static bool call_again(held *h) {
+    frame f;
+    if (!h->frame || h->retries <= 0 || h->state != HELD_HERE) return false;
+    held *old = bti_calloc(1, sizeof *old);
+    if (!old || !frame_read(h->frame, h->size, &f)) return bti_free(old), false;
+    if (h->retries != INT32_MAX) h->retries--;
+    h->arguments_version = version_of_arguments(h);
+    void *inner = held_make(&f);
+    frame_end(&f);
+    if (!inner) return bti_free(old), false;
+    return exchange(h, old, inner), true;
+}
+
+/* The call of another result: somebody may have its first one still. */
+static bool make_again(held *h) {
+    if (!h->result) return call_again(h);
+    held *first = held_find(table_result(h->id, 0)), *old = bti_calloc(1, sizeof *old);
+    bool made = first && old && call_again(first);
+    void *inner = made ? held_inner->result(first->inner, h->result) : NULL;
+    if (inner)
+        exchange(h, old, inner);
+    else
+        bti_free(old);
+    if (first) held_release(first);
+    return inner;
 }
 
 static bool mend_arguments(held *h) {
@@ -254,6 +275,7 @@ static bool mend_arguments(held *h) {
 static bool began(const held *h) { return atomic_load(&h->entry->node) != 0; }
 
 bool held_mend(held *h) {
+    if (h->is_group || atomic_load(&h->entry->flags) & ENTRY_ACTOR) return false;
     char why[400];
     static pthread_mutex_t one_at_a_time = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     pthread_mutex_lock(&one_at_a_time);
@@ -262,17 +284,14 @@ bool held_mend(held *h) {
     bool lost = h->state == HELD_HERE && !failed && !atomic_load(&h->entry->copies);
     bool needs = failed && (flags & ENTRY_NEEDS_LOST || !began(h));
     if (needs) needs = mend_arguments(h) || flags & ENTRY_NEEDS_LOST;
-    if (lost || needs) {
-        if (h->frame && h->retries > 0) {
-            if (h->retries != INT32_MAX) h->retries--;
-            made = make_again(h);
-        }
+    if (lost || needs) made = make_again(h);
+    if (lost && !made) {
         frame f;
         const char *name = h->frame && frame_read(h->frame, h->size, &f) ? f.name : NULL;
         snprintf(why, sizeof why, "the value %s%s is lost with node %u%s", name ? "of " : "", name ? name : "",
-                 atomic_load(&h->entry->node), h->frame ? ", and its call was made again as often as it may be" : "");
+                 atomic_load(&h->entry->node), name ? "; its call was made as often as .max_retries allows" : "");
         if (name) frame_end(&f);
-        if (!made && lost) lose(h, why);
+        lose(h, why);
     }
     pthread_mutex_unlock(&one_at_a_time);
     return made;

@@ -23,8 +23,8 @@ typedef struct held {
     bt_failure failure;
     uint64_t arrives_ns; /* its reply; 0: the inner engine was not seen done yet */
     bool arrived;        /* its reply has come */
-    bool was_done;       /* that was told; a lost value is made again all the same */
     bool is_group;
+    int result;          /* which result of its call, from 0 */
     uint64_t done_ns;    /* when it was seen done by the inner engine */
     uint64_t actor;      /* of a method */
     uint64_t *arguments; /* ids of those that it refers to */
@@ -40,8 +40,8 @@ extern pthread_mutex_t held_lock;
 extern pthread_cond_t held_changed; /* one is no longer sent */
 extern const bti_engine *held_inner;
 
-/* Known by its id, with one user; id 0: a new one. NULL with the cause. */
-held *held_new(uint64_t id, void *inner);
+/* Known by its id, with one user; id 0: a new one, of the first of so many results. NULL with the cause. */
+held *held_new(uint64_t id, int count, void *inner);
 held *held_find(uint64_t id); /* one more user of one that this process has; NULL */
 void held_retain(held *h);
 void held_release(held *h);

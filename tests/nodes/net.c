@@ -8,7 +8,7 @@
 
 #include "base/guest.h"
 
-enum { REQUEST_NS = 300000, REPLY_NS = 2000000, NESTED_NS = 100000 }; /* at most */
+enum { REQUEST_NS = 100000, REPLY_NS = 1000000, NESTED_NS = 50000 }; /* at most */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -57,7 +57,7 @@ static uint64_t draw(uint64_t below) {
 
 /* Most are short, some are long. */
 uint64_t net_delay_ns(void) {
-    uint64_t longest = draw(4) ? REPLY_NS / 16 : REPLY_NS;
+    uint64_t longest = draw(8) ? REPLY_NS / 20 : REPLY_NS;
     return draw(longest) + 1;
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { MOST_ENTRIES = 1 << 21, MOST_PROCESSES = 1 << 14, MOST_FREE = 4096 };
+enum { MOST_ENTRIES = 1 << 21, LEAST_ENTRIES = 1 << 14, MOST_PROCESSES = 1 << 14, MOST_FREE = 4096 };
 #define TAG ((uint64_t)0x6e0d << 48)
 
 typedef struct table_process {
@@ -25,9 +25,10 @@ typedef struct table_process {
 typedef struct table {
     atomic_bool lost[NODES_COUNT + 1];
     atomic_uint next_node, used;
+    uint32_t most;
     _Atomic uint64_t serial;
     table_process processes[MOST_PROCESSES];
-    table_entry entries[MOST_ENTRIES];
+    table_entry entries[];
 } table;
 
 static table *shared;
@@ -44,12 +45,18 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 
 bool table_make(void) {
     char text[32];
-    int id = shmget(IPC_PRIVATE, sizeof *shared, IPC_CREAT | 0666); /* workers may have other users' rights */
-    void *memory = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
-    int error = errno;
-    if (id >= 0) shmctl(id, IPC_RMID, NULL); /* it goes with the last process that has it */
+    void *memory = (void *)-1;
+    uint32_t most = MOST_ENTRIES;
+    int id = -1;
+    for (; memory == (void *)-1 && most >= LEAST_ENTRIES; most /= 2) { /* addresses may be few */
+        id = shmget(IPC_PRIVATE, sizeof *shared + most * sizeof *shared->entries, IPC_CREAT | 0666); /* of any user */
+        if (id < 0) break;
+        memory = shmat(id, NULL, 0);
+        shmctl(id, IPC_RMID, NULL); /* it goes with the last process that has it */
+        if (memory != (void *)-1) ((table *)memory)->most = most;
+    }
     if (memory == (void *)-1)
-        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "nodes: no memory: %s", strerror(error)), false;
+        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "nodes: no memory: %s", strerror(errno)), false;
     shared = memory;
     forget();
     snprintf(text, sizeof text, "%d", id);
@@ -80,25 +87,40 @@ static uint64_t id_of(uint32_t index) {
     return TAG | (uint64_t)(atomic_load(&shared->entries[index].generation) & 0xffff) << 32 | index;
 }
 
-uint64_t table_new(void) {
+static uint32_t take_free(void) {
     pthread_mutex_lock(&lock);
     unsigned count = atomic_load(&free_count);
     uint32_t index = count ? free_ids[count - 1] : UINT32_MAX;
     if (count) atomic_store(&free_count, count - 1);
     pthread_mutex_unlock(&lock);
-    if (index == UINT32_MAX && (index = atomic_fetch_add(&shared->used, 1)) >= MOST_ENTRIES) {
-        atomic_fetch_sub(&shared->used, 1);
-        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), 0;
-    }
-    table_entry *e = &shared->entries[index];
-    atomic_store(&e->flags, 0);
+    return index;
+}
+
+static void begin_entry(table_entry *e, uint32_t index, bool is_one) {
+    atomic_store(&e->flags, is_one ? 0 : ENTRY_EXPORTED);
     atomic_store(&e->node, 0);
     atomic_store(&e->copies, 0);
     atomic_store(&e->inner, 0);
     atomic_store(&e->bytes, 0);
     atomic_store(&e->serial, atomic_fetch_add(&shared->serial, 1));
+    e->index = index;
     atomic_fetch_add(&e->generation, 1);
-    return id_of(index);
+}
+
+uint64_t table_new(int count) {
+    uint32_t first = count == 1 ? take_free() : UINT32_MAX;
+    if (first == UINT32_MAX &&
+        (first = atomic_fetch_add(&shared->used, (unsigned)count)) > shared->most - (uint32_t)count) {
+        atomic_fetch_sub(&shared->used, (unsigned)count);
+        return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), 0;
+    }
+    for (int i = 0; i < count; i++) begin_entry(&shared->entries[first + (uint32_t)i], (uint32_t)i, count == 1);
+    return id_of(first);
+}
+
+uint64_t table_result(uint64_t id, int index) {
+    uint32_t at = (uint32_t)id, first = at - shared->entries[at].index;
+    return id_of(first + (uint32_t)index);
 }
 
 table_entry *table_at(uint64_t id) {
@@ -112,15 +134,14 @@ table_entry *table_at(uint64_t id) {
 
 uint64_t table_of_inner(uint64_t inner) {
     uint32_t used = atomic_load(&shared->used), latest = UINT32_MAX;
-    for (uint32_t i = 0; i < used && i < MOST_ENTRIES; i++) {
+    for (uint32_t i = 0; i < used && i < shared->most; i++) {
         const table_entry *e = &shared->entries[i];
         bool is =
             atomic_load(&e->generation) & 1 && atomic_load(&e->inner) == inner && atomic_load(&e->flags) & ENTRY_ACTOR;
         if (is && (latest == UINT32_MAX || atomic_load(&e->serial) > atomic_load(&shared->entries[latest].serial)))
             latest = i;
     }
-    if (latest != UINT32_MAX) return id_of(latest);
-    return (void)bti_fail(BT_INTERNAL, "nodes: an actor that has no id"), 0;
+    return latest != UINT32_MAX ? id_of(latest) : 0;
 }
 
 void table_free(uint64_t id) {
@@ -176,7 +197,7 @@ int nodes_here(void) { return node_here; }
 
 static void mark_lost(int node) {
     uint32_t used = atomic_load(&shared->used);
-    for (uint32_t i = 0; i < used && i < MOST_ENTRIES; i++) {
+    for (uint32_t i = 0; i < used && i < shared->most; i++) {
         table_entry *e = &shared->entries[i];
         if (atomic_load(&e->node) == (unsigned)node) atomic_fetch_or(&e->flags, ENTRY_LOST);
         atomic_fetch_and(&e->copies, ~(1u << node));

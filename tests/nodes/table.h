@@ -16,6 +16,7 @@ typedef struct table_entry {
     _Atomic uint64_t inner;  /* its id in the inner engine; 0: its call is on its way */
     _Atomic uint64_t bytes;  /* of its value */
     _Atomic uint64_t serial; /* counts ids */
+    uint32_t index;          /* which of the results of its call, from 0; their ids follow each other */
 } table_entry;
 enum {
     ENTRY_EXPORTED = 1,   /* the id stands in a value: it is never given again */
@@ -32,11 +33,13 @@ bool table_join(void); /* false: the runtime is of another engine */
 void table_leave(void);
 bool table_is_there(void);
 
-/* A new id; 0: there are too many. */
-uint64_t table_new(void);
+/* A new id, of the first of so many results; 0: there are too many. */
+uint64_t table_new(int count);
+/* That of another result of the same call. */
+uint64_t table_result(uint64_t id, int index);
 /* NULL with the cause in the error record: it is stale, or never was one. */
 table_entry *table_at(uint64_t id);
-/* The actor with that id in the inner engine; 0 with the cause. */
+/* The actor with that id in the inner engine; 0: none has an id. */
 uint64_t table_of_inner(uint64_t inner);
 void table_free(uint64_t id); /* nothing for one that is exported */
 

@@ -90,14 +90,14 @@ bool wrap_refer(char *list, const wrap_shape *s, uint64_t (*inner)(uint64_t id))
     return bti_packed_each(list + wrap_at(s), refer, &r);
 }
 
-static const char *none(void) { return (void)bti_fail(BT_INTERNAL, "nodes: a value that is none"), NULL; }
+static const char *none(int line) { return (void)bti_fail(BT_INTERNAL, "nodes: a value that is none %d", line), NULL; }
 
 const char *wrap_read(const char *list, uint64_t *bytes, wrap_head *head) {
     bti_unpacked_value first = bti_unpack(list, 0), values = bti_unpack(list, 1);
     if (first.head.type != BT_BYTES || first.head.as.bytes < sizeof *head || values.head.type != BT_BYTES)
-        return none();
+        return none(__LINE__);
     memcpy(head, first.data, sizeof *head);
-    if (head->magic != MAGIC || !bti_packed_is_whole(values.data, values.head.as.bytes)) return none();
+    if (head->magic != MAGIC || !bti_packed_is_whole(values.data, values.head.as.bytes)) return none(__LINE__);
     *bytes = values.head.as.bytes;
     return values.data;
 }
@@ -115,5 +115,5 @@ void wrap_value_begin(char *value, const wrap_shape *s, uint64_t id) {
 
 const char *wrap_value_read(const char *value, uint64_t *bytes, wrap_head *head) {
     bti_unpacked_value list = bti_unpack(value, 0);
-    return list.head.type == BT_LIST_VALUE ? wrap_read(list.data, bytes, head) : none();
+    return list.head.type == BT_LIST_VALUE ? wrap_read(list.data, bytes, head) : none(__LINE__);
 }
