@@ -221,6 +221,7 @@ static void *submit(const bti_call *call) {
     held *h = held_new(0, results, NULL);
     char *room;
     if (!h) return NULL;
+    snprintf(h->name, sizeof h->name, "%s", call->function);
     if (call->kind == BTI_CALL_ACTOR) atomic_fetch_or(&h->entry->flags, ENTRY_ACTOR);
     frame f = {.kind = FRAME_CALL,
                .call = call->kind,
@@ -287,33 +288,13 @@ static bt_status cancel(void *any, unsigned how) { return tell(FRAME_CANCEL, hel
 static bt_status actor_kill(void *any) { return tell(FRAME_KILL, held_of(any), 0); }
 static void release(void *any) { held_release(any); }
 
-/* The values stand in *list, behind room for a head; what they refer to gets its place. */
-static bt_status wrap_put(char **list, wrap_shape *s, uint64_t of) {
-    const char *packed = *list + wrap_lead(s) + wrap_at(s);
-    wrap_shape whole = wrap_shape_of(packed, s->bytes);
-    if (whole.direct || whole.listed) {
-        char *other = bti_alloc(wrap_value_bytes(&whole));
-        if (!other) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-        memcpy(other + wrap_lead(&whole) + wrap_at(&whole), packed, s->bytes);
-        bti_free(*list);
-        *list = other;
-        *s = whole;
-    }
-    wrap_value_begin(*list, s, of);
-    return wrap_refer(*list + wrap_lead(s), s, held_inner_id) ? BT_OK : bt_error_status();
-}
-
 /* The value stays where it was put, and is not on its way. */
 static void *put(const bti_values *value) {
-    wrap_shape s = {bti_values_bytes(value), 0, 0};
+    wrap_shape s;
     held *h = held_new(0, 1, NULL);
-    char *list = h ? bti_alloc(wrap_value_bytes(&s)) : NULL;
-    bt_status status = list ? bti_values_pack(value, list + wrap_lead(&s) + wrap_at(&s)) : bt_error_status();
-    if (h && !list) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    if (status == BT_OK) status = wrap_put(&list, &s, h->id);
-    void *inner = status == BT_OK
-                      ? held_inner->put(&(bti_values){.count = 1, .packed = list, .bytes = wrap_value_bytes(&s)})
-                      : NULL;
+    char *list = h ? held_wrap(value, h->id, &s) : NULL;
+    void *inner =
+        list ? held_inner->put(&(bti_values){.count = 1, .packed = list, .bytes = wrap_value_bytes(&s)}) : NULL;
     bti_free(list);
     if (!h) return NULL;
     if (!inner) return held_release(h), NULL;
@@ -424,8 +405,21 @@ static bt_status tell_node(const held *h) {
     const table_entry *e = h->entry;
     if (!atomic_load(&e->node) && h->actor && table_at(h->actor)) e = table_at(h->actor);
     unsigned node = atomic_load(&e->node);
-    if (node) return bti_fail(BT_ABORTED, "node %u was lost, which ran the call", node);
+    if (node) return bti_fail(BT_ABORTED, "node %u was lost, which ran %s", node, *h->name ? h->name : "it");
     return bti_fail(BT_ABORTED, "a node was lost, which ran the call of an argument");
+}
+
+/* The item and what follows it are references of this process, as long as the link is held. */
+static bt_status read_link(held *h, const bti_reading *inner, bti_reading *reading) {
+    bti_stream_link link;
+    bti_unpacked_value value = bti_unpack(inner->packed, 0);
+    memcpy(&link, value.data, sizeof link);
+    if (inner->pin) held_inner->unpin(inner->pin);
+    if (!h->link_item && !(h->link_item = held_other(link.item))) return bt_error_status();
+    if (!h->link_next && !(h->link_next = held_other(link.next))) return bt_error_status();
+    bti_pack_stream((bti_stream_link){h->link_item->id, h->link_next->id}, h->link);
+    *reading = (bti_reading){h->link, sizeof h->link, NULL, NULL};
+    return BT_OK;
 }
 
 /* Of one that is made again, it is not done any more. */
@@ -438,9 +432,10 @@ static bt_status read_value(void *any, bti_reading *reading) {
     if (failure(h) == BT_FAILURE_NODE_DIED) return tell_node(h);
     bti_reading inner;
     BTI_TRY(held_inner->read(h->inner, &inner));
-    const char *packed = inner.packed && bti_packed_is_whole(inner.packed, inner.bytes)
-                             ? wrap_value_read(inner.packed, &length, &head)
-                             : ((void)bti_fail(BT_INTERNAL, "the value of this reference is damaged"), NULL);
+    bool whole = inner.packed && bti_packed_is_whole(inner.packed, inner.bytes);
+    if (whole && bti_unpack(inner.packed, 0).head.type == BT_STREAM_VALUE) return read_link(h, &inner, reading);
+    const char *packed = whole ? wrap_value_read(inner.packed, &length, &head)
+                               : ((void)bti_fail(BT_INTERNAL, "the value of this reference is damaged"), NULL);
     if (!packed) {
         if (inner.pin) held_inner->unpin(inner.pin);
         return bt_error_status();
@@ -466,6 +461,7 @@ static void *result(void *any, int index) {
     if (!h) return held_inner->release(inner), NULL;
     atomic_store(&h->entry->inner, held_inner->id(inner));
     h->result = index;
+    memcpy(h->name, of->name, sizeof h->name);
     return h;
 }
 

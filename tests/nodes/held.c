@@ -79,6 +79,8 @@ void held_release(held *h) {
         bti_free(o);
     }
     if (alone) table_free(h->id);
+    if (h->link_item) held_release(h->link_item);
+    if (h->link_next) held_release(h->link_next);
     drop_frame(h);
     bti_error_release(h->error);
     bti_free(h->arguments);
@@ -170,6 +172,41 @@ uint64_t held_inner_id(uint64_t id) {
     if (!refused && !(inner = atomic_load(&entry->inner)))
         (void)bti_fail(BT_INTERNAL, "nodes: a reference whose call was refused elsewhere");
     return inner;
+}
+
+held *held_other(uint64_t of) {
+    void *inner = held_inner->hold(of);
+    held *h = inner ? held_new(0, 1, inner) : NULL;
+    if (inner && !h) held_inner->release(inner);
+    if (!h) return NULL;
+    atomic_store(&h->entry->copies, 1);
+    atomic_store(&h->entry->inner, of);
+    return h;
+}
+
+/* The values stand in *list, behind room for a head; what they refer to gets its place. */
+static bt_status add_references(char **list, wrap_shape *s, uint64_t of) {
+    const char *packed = *list + wrap_lead(s) + wrap_at(s);
+    wrap_shape whole = wrap_shape_of(packed, s->bytes);
+    if (whole.direct || whole.listed) {
+        char *other = bti_alloc(wrap_value_bytes(&whole));
+        if (!other) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        memcpy(other + wrap_lead(&whole) + wrap_at(&whole), packed, s->bytes);
+        bti_free(*list);
+        *list = other;
+        *s = whole;
+    }
+    wrap_value_begin(*list, s, of);
+    return wrap_refer(*list + wrap_lead(s), s, held_inner_id) ? BT_OK : bt_error_status();
+}
+
+char *held_wrap(const bti_values *value, uint64_t of, wrap_shape *s) {
+    *s = (wrap_shape){bti_values_bytes(value), 0, 0};
+    char *list = bti_alloc(wrap_value_bytes(s));
+    if (!list) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), NULL;
+    if (bti_values_pack(value, list + wrap_lead(s) + wrap_at(s)) == BT_OK && add_references(&list, s, of) == BT_OK)
+        return list;
+    return bti_free(list), NULL;
 }
 
 static char *wrap_call(const frame *f, uint64_t *bytes) {
@@ -286,11 +323,8 @@ bool held_mend(held *h) {
     if (needs) needs = mend_arguments(h) || flags & ENTRY_NEEDS_LOST;
     if (lost || needs) made = make_again(h);
     if (lost && !made) {
-        frame f;
-        const char *name = h->frame && frame_read(h->frame, h->size, &f) ? f.name : NULL;
-        snprintf(why, sizeof why, "the value %s%s is lost with node %u%s", name ? "of " : "", name ? name : "",
-                 atomic_load(&h->entry->node), name ? "; its call was made as often as .max_retries allows" : "");
-        if (name) frame_end(&f);
+        snprintf(why, sizeof why, "the value of %s is lost with node %u%s", *h->name ? h->name : "bt_put",
+                 atomic_load(&h->entry->node), h->frame ? "; its call was made as often as .max_retries allows" : "");
         lose(h, why);
     }
     pthread_mutex_unlock(&one_at_a_time);

@@ -7,6 +7,7 @@
 
 #include "nodes/frame.h"
 #include "nodes/table.h"
+#include "nodes/wrap.h"
 
 typedef enum held_state { HELD_SENT, HELD_HERE, HELD_REFUSED } held_state;
 
@@ -30,7 +31,10 @@ typedef struct held {
     uint64_t *arguments; /* ids of those that it refers to */
     int argument_count;
     uint32_t version, arguments_version; /* how often it was made again; what its arguments had been then, added */
-    char *frame;                         /* its call, to be made again; NULL: it cannot be */
+    struct held *link_item, *link_next;  /* of a stream */
+    char link[BTI_STREAM_BYTES];
+    char name[64]; /* of its function */
+    char *frame;   /* its call, to be made again; NULL: it cannot be */
     uint64_t size;
     int retries;
     struct held **kept; /* its arguments, as long as it has the frame */
@@ -51,6 +55,10 @@ bool held_set_arguments(held *h, const char *packed);
 /* The reply has come: its value, or its failure, can be read. */
 bool held_is_here(held *h, uint64_t now_ns);
 
+/* What the inner engine has made by itself, with an id of its own, and one user. It cannot be lost. NULL with the cause. */
+held *held_other(uint64_t inner_id);
+/* A value as the inner engine takes it; the caller's to bti_free. NULL with the cause. */
+char *held_wrap(const bti_values *value, uint64_t id, wrap_shape *shape);
 /* What a value refers to, as the inner engine knows it; 0 with the cause. One that is lost is made again. */
 uint64_t held_inner_id(uint64_t id);
 /* The values that a frame of a call refers to and that are lost are made again; then the call is made. NULL with the cause. */

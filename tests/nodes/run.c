@@ -62,8 +62,9 @@ static bt_status resolve(void *call, const bti_packed_value *reference, const ch
         return bti_fail(BT_DATA_LOSS, "argument %d of %s was lost with node %u", place + 1, c->inner->function,
                         atomic_load(&entry->node));
     }
-    atomic_fetch_or(&entry->copies, 1u << nodes_here()); /* it is fetched */
-    *packed = wrap_value_read(list, &bytes, &head);
+    atomic_fetch_or(&entry->copies, 1u << nodes_here());               /* it is fetched */
+    bool is_stream = bti_unpack(list, 0).head.type == BT_STREAM_VALUE; /* the function gets the stream itself */
+    *packed = is_stream ? list : wrap_value_read(list, &bytes, &head);
     return *packed ? BT_OK : bt_error_status();
 }
 
@@ -134,7 +135,20 @@ static bool is_cancelled(const void *call) {
     return c->inner->table->is_cancelled(c->inner->call);
 }
 
-static const bti_run_table table = {resolve, room, seal, is_cancelled, keep};
+static bt_status yield(void *call, const bti_values *value) {
+    node_call *c = call;
+    wrap_shape s;
+    table_entry *entry = entry_of(c, 0);
+    char *list = held_wrap(value, c->id, &s);
+    if (!list) return bt_error_status();
+    if (entry) atomic_fetch_or(&entry->copies, 1); /* what links items goes to who waits for them, and is not lost */
+    bt_status status =
+        inner_table(c)->yield(c->inner->call, &(bti_values){.count = 1, .packed = list, .bytes = wrap_value_bytes(&s)});
+    bti_free(list);
+    return status;
+}
+
+static const bti_run_table table = {resolve, room, seal, is_cancelled, keep, yield};
 
 /* The results as the inner engine takes them. */
 static void wrap_results(node_call *c, bti_run_result *result) {
