@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -76,6 +77,30 @@ bool bti_file_is_same(const bti_file_identity *file) {
     struct stat now;
     return file->number >= 0 && fstat(file->number, &now) == 0 && now.st_dev == file->device &&
            now.st_ino == file->inode;
+}
+
+/* No number of a file is larger: valgrind closes them one by one. */
+static unsigned largest_file(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return ~0u;
+    return limit.rlim_max < 1 << 20 ? 1 << 20 /* the limit may have been higher */ : (unsigned)limit.rlim_max;
+}
+
+/* The first file from `from` on that is kept; INT_MAX: none. */
+static int next_kept(const bti_state *kept, int from, int pipe) {
+    int next = pipe >= from ? pipe : INT_MAX;
+    if (!kept) return next;
+    if (kept->spill_file >= from && kept->spill_file < next) next = kept->spill_file;
+    for (int i = 0; i < kept->lease_file_count; i++)
+        if (kept->lease_files[i] >= from && kept->lease_files[i] < next) next = kept->lease_files[i];
+    return next;
+}
+
+void bti_files_keep(const bti_state *kept, int pipe) {
+    int from = 3;
+    for (int next; (next = next_kept(kept, from, pipe)) < INT_MAX; from = next + 1)
+        if (next > from) close_range((unsigned)from, (unsigned)next - 1, 0);
+    close_range((unsigned)from, largest_file(), 0);
 }
 
 /* --- calling the nest ----------------------------------------------------------------------------------------------------- */

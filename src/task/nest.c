@@ -1,273 +1,43 @@
-/* The parent of all workers: a process of one thread that opened nothing, so that what it forks is clean. */
-#include <dirent.h>
+/* The parent of all workers: a process of one thread that opened nothing, so that what it forks is clean. Its loop, and what wakes it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include "base/alloc.h"
-#include "base/cgroup.h"
-#include "base/log.h"
+#include "task/children.h"
 #include "task/chores.h"
 #include "task/deadlock.h"
 #include "task/errors.h"
 #include "task/given.h"
 #include "task/gpus.h"
-#include "task/identity.h"
 #include "task/listen.h"
 #include "task/nest.h"
 #include "task/process.h"
 #include "task/server.h"
-#include "task/stat.h"
 #include "task/stopped.h"
 
-typedef struct child {
-    bti_client *client;
-    pid_t pid;
-    bti_errors *errors; /* NULL: it writes where the program writes */
-    struct child *next;
-    bool beyond; /* it may not be killed */
-} child;
-
 static bti_state *state;
-static child *children;
 static uv_loop_t loop;
 static uv_timer_t deadline;
 static int program_pipe = -1, program_process = -1;
-static pid_t keeper;       /* 0: there is none */
-static uint64_t oom_kills; /* of the cgroup, at the last look */
-static bti_arena *arena;   /* as the nest got it: what stands in the state may be damaged */
-
-/* --- forking --------------------------------------------------------------------------------------------------------- */
-
-/* No number of a file is larger: valgrind closes them one by one. */
-static unsigned largest_file(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return ~0u;
-    return limit.rlim_max < 1 << 20 ? 1 << 20 /* the limit may have been higher */ : (unsigned)limit.rlim_max;
-}
-
-/* The first file from `from` on that is kept; INT_MAX: none. */
-static int next_kept(const bti_state *kept, int from, int pipe) {
-    int next = pipe >= from ? pipe : INT_MAX;
-    if (!kept) return next;
-    if (kept->spill_file >= from && kept->spill_file < next) next = kept->spill_file;
-    for (int i = 0; i < kept->lease_file_count; i++)
-        if (kept->lease_files[i] >= from && kept->lease_files[i] < next) next = kept->lease_files[i];
-    return next;
-}
-
-void bti_files_keep(const bti_state *kept, int pipe) {
-    int from = 3;
-    for (int next; (next = next_kept(kept, from, pipe)) < INT_MAX; from = next + 1)
-        if (next > from) close_range((unsigned)from, (unsigned)next - 1, 0);
-    close_range((unsigned)from, largest_file(), 0);
-}
+static pid_t keeper;     /* 0: there is none */
+static bti_arena *arena; /* as the nest got it: what stands in the state may be damaged */
 
 /* It ends with the program, and with nothing else that is said to all processes of a terminal or a service. */
 static const int ignored[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
-/* Should memory run out, a worker is ended first. */
-static void offer_for_memory(void) {
-    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (file < 0) return;
-    if (write(file, "1000", 4) < 0) errno = 0;
-    close(file);
-}
-
-static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
-    setpgid(0, 0);
-    if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
-    if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
-    uv_library_shutdown(); /* else it closes the numbers of its own files, which are others' by then, in each process that this one forks */
-    bti_files_keep(state, bti_nest_worker_file());
-    for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
-    bti_state_watch(NULL, NULL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    offer_for_memory();
-    if (!bti_identity_take(state)) _exit(1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* other users would have undone it */
-    if (getppid() != state->nest_pid) _exit(1);
-    while (!*(volatile int32_t *)&client->pid) sched_yield(); /* views name it from its first task on */
-    if (client->is_mover) bti_mover_run(state, client);
-    bti_worker_run(state, client);
-}
-
-static void drop_child(child *c) {
-    bti_errors_close(c->errors);
-    bti_free(c);
-}
-
-static void tell_gone(bti_client *client, const char *why) {
-    bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
-    if (client->is_mover) {
-        bti_mover_gone(state, client, &wakes);
-    } else {
-        bti_serve_client(state, client, &wakes); /* what it said before its end */
-        bti_client_gone(state, client, why, &wakes);
-    }
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-}
-
-/* Calls wait until one can be; not for ever when there is no other whose end would help. */
-static void tell_not_started(bti_client *client, int error) {
-    static const uint64_t most_ns = 10000000000u;
-    bti_wakes wakes = {0};
-    char why[160];
-    uint64_t now = bti_now_ns(), since = state->fork_failing_ns;
-    snprintf(why, sizeof why, "no worker process could be started: %s", strerror(error));
-    if (!since) bti_log("%s; calls wait until one can", why);
-    bti_arena_lock(state->arena);
-    if (since && now > since + most_ns && !children)
-        bti_client_gone(state, client, why, &wakes);
-    else
-        bti_worker_not_started(state, client, error, now, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-}
-
-static void forks_again(void) {
-    bti_arena_lock(state->arena);
-    BTI_SET(state->arena, state->fork_failing_ns, 0);
-    BTI_SET(state->arena, state->fork_again_ns, 0);
-    bti_arena_unlock(state->arena);
-}
-
-static bti_client *next_to_start(void) {
-    bti_arena_lock(state->arena);
-    bti_client *client = state->to_start;
-    if (client) BTI_SET(state->arena, state->to_start, client->next_start);
-    bti_arena_unlock(state->arena);
-    return client;
-}
-
-static void start(bti_client *client) {
-    bti_errors_ends ends = {-1, -1};
-    int error = ENOMEM;
-    child *c = bti_calloc(1, sizeof *c);
-    pid_t pid = -1;
-    if (c) {
-        *c = (child){.client = client, .errors = bti_errors_open(&client->errors_read, &ends), .next = children};
-        children = c;
-        pid = c->pid = fork();
-        error = errno;
-    }
-    if (!pid) be_worker(client, ends);
-    if (ends.output >= 0) close(ends.output);
-    if (ends.errors >= 0) close(ends.errors);
-    if (pid > 0) {
-        client->pid = pid;
-        if (state->fork_failing_ns) forks_again();
-        return;
-    }
-    if (c) {
-        children = c->next;
-        drop_child(c);
-    }
-    tell_not_started(client, error);
-}
-
-static void start_all(void) {
-    for (bti_client *client; (client = next_to_start()) != NULL;) start(client);
-}
-
-/* --- the ends of workers ---------------------------------------------------------------------------------------------- */
-
-/* The kernel has ended one of this group since the last look: this one, as it died by the kernel's signal, and nobody here sent it. */
-static bool was_out_of_memory(const child *c, int status) {
-    bti_cgroup group;
-    if (c->client->kill || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return false;
-    bti_cgroup_read(&group);
-    bool more = group.oom_kills > oom_kills;
-    oom_kills = group.oom_kills;
-    return more;
-}
-
-static void describe_end(const child *c, int status, char *text, size_t size) {
-    int length;
-    if (c->client->out_of_memory)
-        length = snprintf(text, size, "its process (%d) was ended by the system, which had no memory left (cgroup)",
-                          (int)c->pid);
-    else if (WIFSIGNALED(status))
-        length = snprintf(text, size, "its process (%d) was ended by signal %d (%s)", (int)c->pid, WTERMSIG(status),
-                          strsignal(WTERMSIG(status)));
-    else
-        length = snprintf(text, size, "its process (%d) ended with exit code %d", (int)c->pid, WEXITSTATUS(status));
-    uint64_t mark = c->client->mail ? atomic_load(&c->client->mail->errors_mark) : 0;
-    const char *tail = c->errors ? bti_errors_tail(c->errors, mark) : "";
-    if (!*tail || length < 0 || (size_t)length >= size) return;
-    snprintf(text + length, size - (size_t)length, "; the end of its standard error: %s", tail);
-}
-
-static void reap(void) {
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (bti_gpus_watched(pid)) continue;
-        child **at = &children;
-        while (*at && (*at)->pid != pid) at = &(*at)->next;
-        if (!*at) {
-            bti_listen_ended(pid); /* or what a worker left behind */
-            continue;
-        }
-        child *c = *at;
-        char why[3000];
-        *at = c->next;
-        kill(-pid, SIGKILL); /* what it forked and left */
-        if (c->errors) bti_errors_finish(c->errors);
-        c->client->out_of_memory = was_out_of_memory(c, status);
-        describe_end(c, status, why, sizeof why);
-        if (!bti_gpus_watch(state, c->client, why, tell_gone)) tell_gone(c->client, why);
-        drop_child(c);
-    }
-}
-
 /* --- the end --------------------------------------------------------------------------------------------------------- */
 
-/* What workers left behind and has become a child of their parent. */
-static void kill_strays(void) {
-    DIR *processes = opendir("/proc");
-    bti_stat stat;
-    for (struct dirent *row; processes && (row = readdir(processes)) != NULL;) {
-        pid_t pid = atoi(row->d_name);
-        if (pid > 0 && bti_stat_read(pid, &stat) && stat.parent == getpid()) kill(pid, SIGKILL);
-    }
-    if (processes) closedir(processes);
-}
-
-static void end_strays(void) {
-    for (int tries = 0; tries < 2000; tries++) { /* one that is another user's now may not be killed */
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0) break;
-        if (pid > 0) continue;
-        kill_strays();
-        usleep(1000);
-    }
-}
-
 static _Noreturn void end(void) {
-    for (child *c = children; c; c = c->next) kill(-c->pid, SIGKILL);
-    for (child *c = children; c; c = c->next) c->beyond = kill(c->pid, SIGKILL) != 0 && errno == EPERM;
     bti_gpus_watch_end();
     bti_listen_end();
-    for (child *c = children; c; c = c->next)
-        if (!c->beyond) waitpid(c->pid, NULL, 0); /* the kernel kills the others when this process ends */
-    end_strays();
+    bti_children_end();
     bti_errors_end();
     if (keeper) kill(keeper, SIGCONT); /* it may be stopped, and the program waits for its end */
     pthread_mutex_unlock(&state->nest_lives);
@@ -275,13 +45,7 @@ static _Noreturn void end(void) {
     _exit(0);
 }
 
-/* Those that somebody wants ended, and calls past their time. */
-static void kill_wanted(void) {
-    bti_arena_lock(state->arena);
-    for (child *c = children; c; c = c->next)
-        if (c->client->kill) kill(c->pid, SIGKILL);
-    bti_arena_unlock(state->arena);
-}
+/* --- looking --------------------------------------------------------------------------------------------------------- */
 
 static void look(void);
 
@@ -349,8 +113,8 @@ static void look_at_deadlines(void) {
     bool starts = wakes.nest;
     wakes.nest = false; /* that is here */
     bti_wake(state, &wakes);
-    if (starts) start_all();
-    kill_wanted();
+    if (starts) bti_children_start();
+    bti_children_kill_wanted();
     if (next) uv_timer_start(&deadline, on_deadline, next > now ? (next - now) / 1000000 + 1 : 0, 0);
 }
 
@@ -358,9 +122,9 @@ static void look_at_deadlines(void) {
 static void look(void) {
     if (!bti_arena_check(arena) || atomic_load(&state->closing) || (keeper && getppid() != keeper)) end();
     bti_listen_user(atomic_load(&state->program_user));
-    reap();
+    bti_children_reap();
     read_mailboxes();
-    start_all();
+    bti_children_start();
     look_at_deadlines();
 }
 
@@ -368,6 +132,8 @@ static void on_later(uv_timer_t *handle) {
     (void)handle;
     look();
 }
+
+/* --- what wakes it --------------------------------------------------------------------------------------------------- */
 
 /* Signals come by a file, not by handlers: one of libuv's must not interrupt another, which sanitizers make them do. */
 static int signals = -1;
@@ -463,6 +229,8 @@ static int watch_program(int pipe) {
                : 0;
 }
 
+/* --- the beginning --------------------------------------------------------------------------------------------------- */
+
 /* Of what it got from the program it keeps where to write, the pipe, where values are spilled, and leases. */
 static void leave_program(int pipe) {
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
@@ -497,12 +265,9 @@ static void while_waiting(void) {
 static void on_fault(int number) {
     (void)number;
     bti_arena_break(arena, BTI_FAULT_NEST);
-    for (child *c = children; c; c = c->next) {
-        kill(-c->pid, SIGKILL);
-        kill(c->pid, SIGKILL);
-    }
+    bti_children_kill();
     alarm(3); /* the next may need locks that this thread has */
-    end_strays();
+    bti_strays_end();
     _exit(1);
 }
 
@@ -538,9 +303,7 @@ void bti_nest_run(bti_state *shared, int pipe) {
         _exit(1);
     }
     watch_memory();
-    bti_cgroup group;
-    bti_cgroup_read(&group);
-    oom_kills = group.oom_kills;
+    bti_children_begin(state);
     bti_listen_start(state, &loop);
     tell_there();
     look(); /* what was asked before it listened */

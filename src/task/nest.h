@@ -47,6 +47,10 @@ typedef struct bti_file_identity {
 bool bti_file_know(bti_file_identity *file, int number);
 bool bti_file_is_same(const bti_file_identity *file);
 
+/* Closes all files but the standard ones, the pipe (-1: none) and those of the runtime (NULL: none): where values are spilled, and lock
+ * files of leases. */
+void bti_files_keep(const bti_state *kept, int pipe);
+
 /* --- begin.c --- */
 /* Starts the program again as a nest and waits until that is there; `*end` is to be kept open as long as the program lives. */
 bt_status bti_nest_begin_again(bti_state *state, int memory, int *end);
@@ -56,10 +60,5 @@ bt_status bti_nest_begin_again(bti_state *state, int memory, int *end);
 void bti_state_watch(bti_state *state, void (*wait)(void));
 /* INTERNAL with the cause when the memory of the runtime of this process is damaged; `thorough`: looks at the heads of lists too. */
 bt_status bti_state_fault(bool thorough);
-
-/* --- nest.c --- */
-/* Closes all files but the standard ones, the pipe (-1: none) and those of the runtime (NULL: none): where values are spilled, and lock
- * files of leases. */
-void bti_files_keep(const bti_state *kept, int pipe);
 
 #endif
