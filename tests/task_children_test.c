@@ -17,16 +17,7 @@ static bt_status twice(bt_task *task) {
 BT_REMOTE(twice);
 
 /* Leaves a process of its own session, that becomes an orphan. */
-static bt_status leave_child(bt_task *task) {
-    (void)task;
-    pid_t pid = fork();
-    if (!pid) {
-        setsid();
-        sleep(100);
-        _exit(0);
-    }
-    return bt_return(task, (int64_t)pid);
-}
+static bt_status leave_child(bt_task *task) { return bt_return(task, (int64_t)leave_process()); }
 BT_REMOTE(leave_child);
 
 static int runs(void) {

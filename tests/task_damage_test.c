@@ -19,15 +19,7 @@ static bt_status nap(bt_task *task) {
 }
 BT_REMOTE(nap);
 
-static bt_status leave_child(bt_task *task) {
-    pid_t pid = fork();
-    if (!pid) {
-        setsid();
-        sleep(100);
-        _exit(0);
-    }
-    return bt_return(task, (int64_t)pid);
-}
+static bt_status leave_child(bt_task *task) { return bt_return(task, (int64_t)leave_process()); }
 BT_REMOTE(leave_child);
 
 static bti_arena *find_arena(void) {

@@ -229,26 +229,34 @@ bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_order
     return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "%s: there are too many calls", order->function), NULL;
 }
 
+/* The program changes something: it takes the lock, and does first what workers have asked for. False, with the cause in the error record: the memory is
+ * damaged. */
+static bool begin_change(bti_state *state, bti_wakes *wakes) {
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), false;
+    bti_serve(state, wakes);
+    return true;
+}
+
+static void end_change(bti_state *state, bti_wakes *wakes) {
+    bti_dispatch(state, wakes);
+    bti_fence(); /* as in a wait: a call may wait for what a worker is about to send */
+    if (bti_has_messages(state)) bti_serve(state, wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, wakes);
+}
+
 void *bti_local_submit(const bti_call *asked) {
     bti_state *state = bti_process_now.state;
     const bti_task_record *task = NULL;
     char small[sizeof task->small_arguments];
     bti_order order;
     bti_wakes wakes = {0};
-    bt_status status = bti_order_of(state, asked, &order, small, sizeof small);
-    bti_hold *hold = NULL;
-    if (status == BT_OK) {
-        bti_identity_look(state);
-        if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
-        bti_serve(state, &wakes);
-        hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
-        if (order.pack) bti_hold_free(state, order.pack, &wakes);
-        bti_dispatch(state, &wakes);
-        bti_fence(); /* as in a wait: it may wait for arguments */
-        if (bti_has_messages(state)) bti_serve(state, &wakes);
-        bti_arena_unlock(state->arena);
-        bti_wake(state, &wakes);
-    }
+    if (bti_order_of(state, asked, &order, small, sizeof small) != BT_OK) return NULL;
+    bti_identity_look(state);
+    if (!begin_change(state, &wakes)) return NULL;
+    bti_hold *hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
+    if (order.pack) bti_hold_free(state, order.pack, &wakes);
+    end_change(state, &wakes);
     return hold;
 }
 
@@ -291,12 +299,9 @@ void bti_order_kill(bti_state *state, bti_object *self, bti_wakes *wakes) {
 bt_status bti_local_actor_kill(void *held) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    if (!bti_arena_lock(state->arena)) return bti_state_fault(false);
-    bti_serve(state, &wakes);
+    if (!begin_change(state, &wakes)) return bt_error_status();
     bti_order_kill(state, bti_held_object(held), &wakes);
-    bti_dispatch(state, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
+    end_change(state, &wakes);
     return BT_OK;
 }
 
@@ -353,11 +358,8 @@ bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, b
 bt_status bti_local_cancel(void *held, unsigned how) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    if (!bti_arena_lock(state->arena)) return bti_state_fault(false);
-    bti_serve(state, &wakes);
+    if (!begin_change(state, &wakes)) return bt_error_status();
     bt_status status = bti_order_cancel(state, bti_held_object(held), how, &wakes);
-    bti_dispatch(state, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
+    end_change(state, &wakes);
     return status;
 }

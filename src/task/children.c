@@ -38,7 +38,7 @@ static uint64_t oom_kills; /* of the cgroup, at the last look */
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
-/* Should memory run out, a worker is ended first. */
+/* When memory runs out the kernel ends workers first. */
 static void offer_for_memory(void) {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (file < 0) return;
@@ -50,7 +50,7 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     setpgid(0, 0);
     if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
     if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
-    uv_library_shutdown(); /* else it closes the numbers of its own files, which are others' by then, in each process that this one forks */
+    uv_library_shutdown(); /* else libuv closes its file numbers in each process that this one forks, when other files have them */
     bti_files_keep(state, bti_nest_worker_file());
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
     bti_state_watch(NULL, NULL);
@@ -59,9 +59,9 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     offer_for_memory();
     if (!bti_identity_take(state)) _exit(1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* other users would have undone it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of users, which resets it */
     if (getppid() != state->nest_pid) _exit(1);
-    while (!*(volatile int32_t *)&client->pid) sched_yield(); /* views name it from its first task on */
+    while (!*(volatile int32_t *)&client->pid) sched_yield(); /* views show it from the first task on */
     if (client->is_mover) bti_mover_run(state, client);
     bti_worker_run(state, client);
 }
@@ -77,14 +77,14 @@ static void tell_gone(bti_client *client, const char *why) {
     if (client->is_mover) {
         bti_mover_gone(state, client, &wakes);
     } else {
-        bti_serve_client(state, client, &wakes); /* what it said before its end */
+        bti_serve_client(state, client, &wakes); /* messages that it sent before its end */
         bti_client_gone(state, client, why, &wakes);
     }
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
 }
 
-/* Calls wait until one can be; not for ever when there is no other whose end would help. */
+/* Calls wait until a process can be started. They fail after a while when there is no other process whose end would help. */
 static void tell_not_started(bti_client *client, int error) {
     static const uint64_t most_ns = 10000000000u;
     bti_wakes wakes = {0};
@@ -148,7 +148,7 @@ void bti_children_start(void) {
 
 /* --- the ends of workers ---------------------------------------------------------------------------------------------- */
 
-/* The kernel has ended one of this group since the last look: this one, as it died by the kernel's signal, and nobody here sent it. */
+/* The kernel has ended a process of this cgroup since the last look, and this one died of SIGKILL, which the nest did not send. */
 static bool was_out_of_memory(const child *c, int status) {
     bti_cgroup group;
     if (c->client->kill || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return false;
@@ -212,7 +212,7 @@ void bti_children_kill(void) {
     }
 }
 
-/* What workers left behind and has become a child of their parent. */
+/* Processes that workers left behind: the nest has adopted them. */
 static void kill_strays(void) {
     DIR *processes = opendir("/proc");
     bti_stat stat;
@@ -224,7 +224,7 @@ static void kill_strays(void) {
 }
 
 void bti_strays_end(void) {
-    for (int tries = 0; tries < 2000; tries++) { /* one that is another user's now may not be killed */
+    for (int tries = 0; tries < 2000; tries++) { /* a process of another user cannot be killed */
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0) break;
         if (pid > 0) continue;

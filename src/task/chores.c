@@ -104,7 +104,7 @@ static void end_chore(bti_state *state, bti_chore *chore) {
 
 static void forget(bti_state *state, bti_chore *chore) {
     if (chore->begun)
-        BTI_SET(state->arena, chore->client, NULL); /* the mover is at it */
+        BTI_SET(state->arena, chore->client, NULL); /* the mover works on it */
     else
         end_chore(state, chore);
 }
@@ -190,7 +190,7 @@ static bti_hold **hold_values(bti_state *state, bti_client *me, const bti_chore 
     return holds;
 }
 
-/* With the lock, which is given back meanwhile. True: it went on. */
+/* With the lock, which is released meanwhile. True: there was progress. */
 static bool do_chore(bti_state *state, bti_client *me, bti_chore *chore, bti_wakes *wakes) {
     bt_status status;
     int count;
@@ -226,7 +226,7 @@ static bool is_there(const bti_state *state, const bti_chore *chore) {
     return c != NULL;
 }
 
-/* All of them once. True: one went on. */
+/* All of them once. True: there was progress. */
 static bool do_all(bti_state *state, bti_client *me) {
     bti_wakes wakes = {0};
     bool any = false;
@@ -236,7 +236,7 @@ static bool do_all(bti_state *state, bti_client *me) {
         bti_arena_unlock(state->arena);
         bti_wake(state, &wakes);
         bti_arena_lock(state->arena);
-        c = is_there(state, c) ? c->next : NULL; /* the rest comes again */
+        c = is_there(state, c) ? c->next : NULL; /* the others come in the next round */
     }
     bti_arena_unlock(state->arena);
     return any;

@@ -161,7 +161,7 @@ bool bti_errors_begin(uv_loop_t *of, bool with_prefixes) {
 
 /* --- from workers ----------------------------------------------------------------------------------------------------- */
 
-/* `raw`: bytes that it stands for. */
+/* `raw`: how many bytes of the stream it stands for. */
 static void keep(bti_errors *e, const char *text, size_t length, size_t raw) {
     e->tail_end += raw;
     if (length > TAIL) text += length - TAIL, length = TAIL;
@@ -183,7 +183,7 @@ static void pass_line(stream *s, const char *text, size_t length, bool ended) {
     if (ended) keep(s->of, "\n", 1, 1);
 }
 
-/* The last of it may be the worker's word on who writes what follows; before that may stand a line that was not ended. */
+/* The line may end with the worker's mark, which names the function that writes what follows; before it may stand a line without an end. */
 static void take_line(stream *s, const char *text, size_t length, bool ended) {
     static const char mark[] = BTI_OUTPUT_NAME;
     const char *at = memmem(text, length, mark, sizeof mark - 1);

@@ -143,7 +143,7 @@ static unsigned long long began_at(pid_t pid) {
     return bti_stat_read(pid, &stat) && stat.state != 'Z' && stat.state != 'X' ? stat.began : 0;
 }
 
-/* A keeper that has ended is taken note of once; without one the nest is looked at. */
+/* The keeper is reaped here. Without a keeper /proc tells whether the nest has ended. */
 static bool keeper_ended(void) {
     return keeper_pid ? waitpid(keeper_pid, NULL, WNOHANG | __WCLONE) != 0 : began_at(nest_pid) != nest_began;
 }
@@ -215,7 +215,7 @@ bool bti_program_has_memory(const bti_state *state) {
     return has;
 }
 
-/* It is called again and again: it may have been stopped, or its memory be damaged. */
+/* Calls repeatedly: the nest or the keeper may be stopped, or the memory damaged. */
 void bti_nest_wait(void) {
     uint64_t began = bti_now_ns();
     for (long pause = 20000; !keeper_ended(); pause = pause < 2000000 ? pause * 2 : pause) {

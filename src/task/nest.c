@@ -29,7 +29,7 @@ static int program_pipe = -1, program_process = -1;
 static pid_t keeper;     /* 0: there is none */
 static bti_arena *arena; /* as the nest got it: what stands in the state may be damaged */
 
-/* It ends with the program, and with nothing else that is said to all processes of a terminal or a service. */
+/* Signals that a terminal or a service manager sends to all of its processes: the nest ends with the program, and not because of them. */
 static const int ignored[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ enum { LOOK_MS = 300, SOON_MS = 30 }; /* for deadlocks, and mailboxes whose bell
 static uv_timer_t regular, again;
 static int idle_looks;
 
-/* Others may be stuck in the same way: they do not wait for the next regular look. */
+/* After one deadlock was reported the next look comes soon: there may be more. */
 static void look_for_deadlocks(uv_timer_t *handle) {
     if (bti_deadlock_look(state, bti_gpus_are_watched()))
         uv_timer_start(handle, look_for_deadlocks, SOON_MS, SOON_MS);
@@ -97,7 +97,7 @@ static void read_mailboxes(void) {
     seen = state->serves;
     state->nest_looks = true;
     bti_arena_unlock(state->arena);
-    wakes.nest = false; /* that is here */
+    wakes.nest = false; /* this is the nest */
     bti_wake(state, &wakes);
     if (waits) uv_timer_start(&later, on_later, 1, 0);
     if (!uv_is_active((uv_handle_t *)&regular)) uv_timer_start(&regular, on_regular, LOOK_MS, LOOK_MS);
@@ -111,14 +111,14 @@ static void look_at_deadlines(void) {
     if (due && (!next || due < next)) next = due;
     bti_arena_unlock(state->arena);
     bool starts = wakes.nest;
-    wakes.nest = false; /* that is here */
+    wakes.nest = false; /* this is the nest */
     bti_wake(state, &wakes);
     if (starts) bti_children_start();
     bti_children_kill_wanted();
     if (next) uv_timer_start(&deadline, on_deadline, next > now ? (next - now) / 1000000 + 1 : 0, 0);
 }
 
-/* Somebody called, or a worker has died, who may have had no time to call. */
+/* Another process called, or a child has ended, which may have had no time to call. */
 static void look(void) {
     if (!bti_arena_check(arena) || atomic_load(&state->closing) || (keeper && getppid() != keeper)) end();
     bti_listen_user(atomic_load(&state->program_user));
@@ -135,7 +135,7 @@ static void on_later(uv_timer_t *handle) {
 
 /* --- what wakes it --------------------------------------------------------------------------------------------------- */
 
-/* Signals come by a file, not by handlers: one of libuv's must not interrupt another, which sanitizers make them do. */
+/* Signals are read from a signalfd. Handlers of libuv interrupt each other under sanitizers. */
 static int signals = -1;
 
 static void on_signals(uv_poll_t *handle, int status, int events) {
@@ -158,7 +158,7 @@ static int watch_signals(void) {
     return signals < 0 || uv_poll_init(&loop, &poll, signals) || uv_poll_start(&poll, UV_READABLE, on_signals) ? -1 : 0;
 }
 
-/* The program is gone, however it went. */
+/* The program has ended. */
 static void on_program(uv_poll_t *handle, int status, int events) {
     (void)handle;
     (void)status;
@@ -166,7 +166,7 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     end();
 }
 
-/* Where signals cannot come from. */
+/* From processes that may not send signals to the nest. */
 static void on_call(uv_poll_t *handle, int status, int events) {
     char bytes[64];
     (void)handle;
@@ -213,7 +213,7 @@ static void on_program_pipe(uv_poll_t *handle, int status, int events) {
     uv_timer_start(&becoming, look_at_program, 1000, 1000);
 }
 
-/* The pipe alone tells it late: what the program forked may still have it. */
+/* The pipe alone tells it late: children of the program may still have it open. */
 static int watch_program(int pipe) {
     static uv_poll_t by_pipe, by_process;
     int process = (int)syscall(SYS_pidfd_open, state->program->pid, 0);
@@ -231,7 +231,7 @@ static int watch_program(int pipe) {
 
 /* --- the beginning --------------------------------------------------------------------------------------------------- */
 
-/* Of what it got from the program it keeps where to write, the pipe, where values are spilled, and leases. */
+/* Of the program's files it keeps standard output and error, the pipe, the spill file and lock files of leases. */
 static void leave_program(int pipe) {
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
@@ -242,7 +242,7 @@ static void leave_program(int pipe) {
     if (nothing > 2) close(nothing);
 }
 
-/* libuv aborts where it can open none. */
+/* libuv aborts when it can open no files. */
 static bool can_open_files(int pipe) {
     enum { NEEDED = 12 };
     int files[NEEDED], count = 0;
@@ -253,7 +253,7 @@ static bool can_open_files(int pipe) {
     return errno = error, can;
 }
 
-/* The lock may be held by a program that is stopped, or that has died since, or by nobody at all. */
+/* The program may have been stopped or have ended while it held the lock, or the lock is damaged. */
 static void while_waiting(void) {
     struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
     bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
@@ -261,7 +261,7 @@ static void while_waiting(void) {
     bti_stopped_owner(arena);
 }
 
-/* Records that were overwritten are noticed here: the runtime is over, in all its processes. */
+/* Overwritten records make the nest fault: it ends all processes of the runtime. */
 static void on_fault(int number) {
     (void)number;
     bti_arena_break(arena, BTI_FAULT_NEST);
@@ -306,7 +306,7 @@ void bti_nest_run(bti_state *shared, int pipe) {
     bti_children_begin(state);
     bti_listen_start(state, &loop);
     tell_there();
-    look(); /* what was asked before it listened */
+    look(); /* for what was asked before the nest listened */
     uv_run(&loop, UV_RUN_DEFAULT);
     end();
 }

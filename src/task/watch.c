@@ -20,7 +20,7 @@ typedef struct watcher {
     bti_client *client;
     bti_gone *gone;
     char *why;
-    uint64_t until_ns; /* it has ended by itself, unless it is stopped */
+    uint64_t until_ns; /* when it has ended by itself, unless it is stopped */
     struct watcher *next;
 } watcher;
 

@@ -93,6 +93,16 @@ pid_t process_named(pid_t parent, const char *name, double seconds) {
     return pid;
 }
 
+pid_t leave_process(void) {
+    pid_t pid = fork();
+    if (!pid) {
+        setsid();
+        sleep(100);
+        _exit(0);
+    }
+    return pid;
+}
+
 bool comes_true(bool (*condition)(int number), int number, double seconds) {
     double until = seconds_now() + seconds;
     bool is;

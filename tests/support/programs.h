@@ -46,6 +46,8 @@ int children_of(pid_t pid, pid_t *pids, int most);
 bool process_lives(pid_t pid); /* and is no zombie */
 /* A child with that name, or one of berth's keeper (the nest), waited for so long; 0. */
 pid_t process_named(pid_t parent, const char *name, double seconds);
+/* Forks a process that sleeps in a session of its own, for who looks whether it is ended when its parent is gone. */
+pid_t leave_process(void);
 bool comes_true(bool (*condition)(int number), int number, double seconds);
 void sleep_seconds(double seconds);
 double seconds_now(void);
