@@ -147,6 +147,25 @@ static bt_status work_long(bt_task *task) {
 }
 BT_REMOTE(work_long);
 
+/* Its call holds until it is cancelled, or the gate is open. */
+static bt_status call_hold(bt_task *task) {
+    int64_t n;
+    bt_status status = bt_arguments(task, &n);
+    if (status == BT_OK) status = bt_get(bt_remote_with(BT_OPTIONS(.num_cpus = 0), hold, n), &n);
+    return status == BT_OK ? bt_return(task, n) : status;
+}
+BT_REMOTE(call_hold);
+
+static bt_status nap_and_call(bt_task *task) {
+    int64_t n, got = 0;
+    if (bt_arguments(task, &n) != BT_OK) return bt_error_status();
+    atomic_store(&shared->pid, getpid());
+    usleep((useconds_t)(n * 37 % 1500));
+    bt_status status = n % 3 ? BT_OK : bt_get(bt_remote_with(BT_OPTIONS(.max_retries = -1), twice, n), &got);
+    return status == BT_OK ? bt_return(task, n) : status;
+}
+BT_REMOTE(nap_and_call, .max_retries = -1);
+
 enum { BYTES = 300000 };
 static unsigned char element(int64_t seed, size_t i) { return (unsigned char)((size_t)seed * 31 + i * 7); }
 static bool is_right(bt_bytes bytes, int64_t seed) {
@@ -362,6 +381,46 @@ static int killed_actor(void) {
     return stop();
 }
 
+/* At any moment: nothing is lost. */
+static int killed_often(void) {
+    enum { CALLS = 400, KILLS = 15 };
+    if (start(2, 0)) return 1;
+    BT_SCOPE {
+        bt_actor *four = bt_actor_new_with(BT_OPTIONS(.max_restarts = -1), desk_new, 4);
+        bt_ref *refs[CALLS];
+        for (int i = 0; i < CALLS; i++) refs[i] = bt_method(four, nap_and_call, i);
+        for (int i = 0, last = 0; i < KILLS; i++) {
+            double until = seconds_now() + SOON;
+            while (atomic_load(&shared->pid) == last && seconds_now() < until) usleep(500);
+            last = atomic_load(&shared->pid);
+            usleep((useconds_t)(i * 977 % 7000));
+            kill(last, SIGKILL);
+        }
+        for (int64_t i = 0, n; i < CALLS; i++)
+            if (bt_get(refs[i], &n) != BT_OK || n != i) return fprintf(stderr, "%d: %s\n", (int)i, bt_error_text()), 1;
+        CHECK(atomic_load(&shared->made) > 2);
+    }
+    return stop();
+}
+
+/* With what it has called; what another method has called goes on. */
+static int cancelled_with_its_own(void) {
+    if (start(1, 0)) return 1;
+    BT_SCOPE {
+        bt_actor *four = bt_actor_new(desk_new, 4);
+        bt_ref *first = bt_method(four, call_hold, 1), *second = bt_method(four, call_hold, 2);
+        CHECK(comes_true(is_inside, 2, SOON));
+        CHECK(bt_cancel_all(first, false) == BT_OK);
+        CHECK_FAILS(bt_get(first, NULL), BT_CANCELLED, "asked to end");
+        CHECK(comes_true(is_inside, 1, SOON));
+        CHECK(bt_get_within(second, 0.1, NULL) == BT_DEADLINE_EXCEEDED && is_inside(1));
+        atomic_store(&shared->gate, 1);
+        int n;
+        CHECK(bt_get(second, &n) == BT_OK && n == 2);
+    }
+    return stop();
+}
+
 /* One is cancelled, another passes its deadline: the others go on. */
 static int ended_alone(void) {
     if (start(1, 0)) return 1;
@@ -508,6 +567,8 @@ int main(int argc, char **argv) {
         {.name = "killed", .run = killed},
         {.name = "killed_again", .run = killed_again},
         {.name = "killed_actor", .run = killed_actor},
+        {.name = "killed_often", .run = killed_often, .seconds = 60},
+        {.name = "cancelled_with_its_own", .run = cancelled_with_its_own},
         {.name = "ended_alone", .run = ended_alone},
         {.name = "deadlock", .run = deadlock},
         {.name = "no_deadlock", .run = no_deadlock},
