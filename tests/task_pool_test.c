@@ -53,11 +53,16 @@ static bt_status describe(bt_task *task) {
     bt_bytes bytes;
     bt_array *array;
     bt_actor *actor;
+    bt_list list;
+    bt_ref *ref;
+    int five;
     char text[200];
-    bt_status status = bt_arguments(task, &number, &real, &word, &bytes, &array, &stored, &actor);
+    bt_status status = bt_arguments(task, &number, &real, &word, &bytes, &array, &stored, &actor, &list);
+    if (status == BT_OK) status = bt_list_get(list, 1, &ref);
+    if (status == BT_OK) status = bt_get(ref, &five);
     if (status != BT_OK) return status;
-    snprintf(text, sizeof text, "%lld %g %s %.*s %g %s", (long long)number, real, word, (int)bytes.size,
-             (const char *)bytes.data, bt_item(bt_sum(array, BT_ALL, false)), stored);
+    snprintf(text, sizeof text, "%lld %g %s %.*s %g %s %d", (long long)number, real, word, (int)bytes.size,
+             (const char *)bytes.data, bt_item(bt_sum(array, BT_ALL, false)), stored, five);
     return bt_return(task, text);
 }
 BT_REMOTE(describe);
@@ -140,14 +145,14 @@ static void waiting_calls_keep_their_arguments(void **state) {
             char word[] = "word", letters[] = "letters";
             bt_bytes bytes = {letters, 3};
             assert_ok(bt_pool_submit(pool, describe, 7, 1.5, word, bytes, bt_ones(BT_F32, 100, 100), bt_put("stored"),
-                                     bt_actor_new(worker_new)));
+                                     bt_actor_new(worker_new), BT_LIST(word, bt_put(5))));
             memset(word, 'x', 4);
             memset(letters, 'x', 7);
         }
         open_gate();
         assert_ok(bt_get(bt_pool_next(pool, BT_IN_ORDER, -1), NULL));
         assert_ok(bt_get(bt_pool_next(pool, BT_IN_ORDER, -1), &text));
-        assert_string_equal(text, "7 1.5 word let 10000 stored");
+        assert_string_equal(text, "7 1.5 word let 10000 stored 5");
         unlink(gate);
     }
 }
