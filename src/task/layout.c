@@ -108,13 +108,12 @@ static bt_status refuse(uint64_t chosen, const addresses *now) {
     uint64_t store = chosen ? chosen : LEAST_STORE;
     uint64_t bytes = records_bytes(MOST_SCALE) + bti_store_address_space(store);
     uint64_t least = chosen ? bytes / 3 * 4 : bytes * 2;
-    return bti_fail(
-        BT_RESOURCE_EXHAUSTED,
-        "bt_runtime_init: a store of %llu bytes needs %llu bytes of address space, and RLIMIT_AS (ulimit -v) of "
-        "%llu leaves %llu, also for workers: raise the limit by %llu%s",
-        (unsigned long long)store, (unsigned long long)bytes, (unsigned long long)now->limit,
-        (unsigned long long)now->left, (unsigned long long)(least > now->left ? least - now->left : 1),
-        chosen ? ", or ask for less (.store_bytes)" : "");
+    return bti_fail(BT_RESOURCE_EXHAUSTED,
+                    "a store of %llu bytes needs %llu bytes of address space, and RLIMIT_AS (ulimit -v) of "
+                    "%llu leaves %llu, also for workers: raise the limit by %llu%s",
+                    (unsigned long long)store, (unsigned long long)bytes, (unsigned long long)now->limit,
+                    (unsigned long long)now->left, (unsigned long long)(least > now->left ? least - now->left : 1),
+                    chosen ? ", or ask for less (.store_bytes)" : "");
 }
 
 /* Where the limit is not RLIMIT_AS (addresses of the processor, RLIMIT_FSIZE) smaller ones are tried. */

@@ -33,17 +33,15 @@ bt_status bti_proc_check(void) {
     char text[32];
     ssize_t length = readlink("/proc/self", text, sizeof text - 1);
     if (length < 0)
-        return bti_fail(
-            BT_FAILED_PRECONDITION,
-            "bt_runtime_init: the runtime looks at its processes in /proc, which is not there (%s): mount it",
-            strerror(errno));
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "the runtime looks at its processes in /proc, which is not there (%s): mount it",
+                        strerror(errno));
     text[length] = '\0';
     if (atoi(text) == getpid()) return BT_OK;
-    return bti_fail(
-        BT_FAILED_PRECONDITION,
-        "bt_runtime_init: /proc is that of another PID namespace (this process is %d, and %s there): mount one "
-        "of this namespace (mount -t proc proc /proc)",
-        (int)getpid(), text);
+    return bti_fail(BT_FAILED_PRECONDITION,
+                    "/proc is that of another PID namespace (this process is %d, and %s there): mount one "
+                    "of this namespace (mount -t proc proc /proc)",
+                    (int)getpid(), text);
 }
 
 /* The first thread may have ended (pthread_exit): one that runs is enough. */
