@@ -166,6 +166,15 @@ static bt_status nap_and_call(bt_task *task) {
 }
 BT_REMOTE(nap_and_call, .max_retries = -1);
 
+enum { ITEMS = 50 };
+static bt_status yield_all(bt_task *task) {
+    int64_t n;
+    bt_status status = bt_arguments(task, &n);
+    for (int64_t i = 0; i < ITEMS && status == BT_OK; i++) status = bt_yield(task, n * ITEMS + i);
+    return status;
+}
+BT_REMOTE(yield_all);
+
 enum { BYTES = 300000 };
 static unsigned char element(int64_t seed, size_t i) { return (unsigned char)((size_t)seed * 31 + i * 7); }
 static bool is_right(bt_bytes bytes, int64_t seed) {
@@ -325,6 +334,22 @@ static int nested(void) {
         int64_t sum;
         for (int64_t i = 0; i < 12; i++) refs[i] = bt_method(four, nest, i);
         for (int64_t i = 0; i < 12; i++) CHECK(bt_get(refs[i], &sum) == BT_OK && sum == nested_sum(i));
+    }
+    return stop();
+}
+
+/* Streams of all threads at once. */
+static int streams(void) {
+    enum { COUNT = 6 };
+    if (start(1, 0)) return 1;
+    BT_SCOPE {
+        bt_actor *four = bt_actor_new(desk_new, 4);
+        bt_ref *stream[COUNT];
+        for (int i = 0; i < COUNT; i++) stream[i] = bt_method(four, yield_all, i);
+        for (int64_t k = 0, n; k < ITEMS; k++)
+            for (int i = 0; i < COUNT; i++)
+                BT_SCOPE
+                    CHECK(bt_get(bt_stream_next(&stream[i], -1), &n) == BT_OK && n == i * ITEMS + k);
     }
     return stop();
 }
@@ -564,6 +589,7 @@ int main(int argc, char **argv) {
         {.name = "order", .run = order},
         {.name = "turns", .run = turns},
         {.name = "nested", .run = nested},
+        {.name = "streams", .run = streams},
         {.name = "killed", .run = killed},
         {.name = "killed_again", .run = killed_again},
         {.name = "killed_actor", .run = killed_actor},
