@@ -97,9 +97,9 @@ static void settle(request *r, held *h) {
     bt_failure kind = r->made ? BT_FAILURE_NONE : failure_of_refusal(r, h);
     pthread_mutex_lock(&held_lock);
     h->inner = r->made;
-    h->state = r->made ? HELD_HERE : HELD_REFUSED;
     h->failure = kind;
     h->error = r->made ? NULL : bti_error_retain(r->error);
+    h->state = r->made ? HELD_HERE : HELD_REFUSED;
     if (!r->made) atomic_fetch_or(&h->entry->flags, ENTRY_REFUSED);
     pthread_mutex_unlock(&held_lock);
 }
@@ -300,8 +300,8 @@ static void *put(const bti_values *value) {
     if (!inner) return held_release(h), NULL;
     pthread_mutex_lock(&held_lock);
     h->inner = inner;
-    h->state = HELD_HERE;
     h->arrived = true;
+    h->state = HELD_HERE;
     pthread_mutex_unlock(&held_lock);
     atomic_store(&h->entry->node, (unsigned)nodes_here());
     atomic_store(&h->entry->copies, 1u << nodes_here());

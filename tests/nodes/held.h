@@ -16,9 +16,9 @@ typedef struct held {
     atomic_int users;
     uint64_t id;
     table_entry *entry;
-    /* With the lock: */
-    held_state state;
-    void *inner;        /* the inner engine's */
+    _Atomic held_state state; /* set after what follows from it */
+    _Atomic(void *) inner;    /* the inner engine's */
+    /* With the lock, and what one_at_a_time (held.c) protects: */
     struct held *older; /* holds of former calls of it, which somebody may read */
     bti_error *error;   /* of one that was refused, or is lost */
     bt_failure failure;

@@ -17,7 +17,13 @@
  * The libberth in which it is (tests/CMakeLists.txt, berth_nodes) is put into the place of the other when a test is run (LD_LIBRARY_PATH): all
  * programs of a test then run on it, also those that are started by exec.
  *
- * BERTH_NODES_SEED: the delays. */
+ * BERTH_NODES_SEED: the delays. `ctest -R '^nodes' -LE '^long$'` runs the tests of tasks on nodes with seed 1, a long check with others too.
+ *
+ * What the seam (task/engine.h, task/run.h) had to be given for this engine: values that are packed already (bti_values), for an engine that stands on another
+ * has no handles of that one; reading as a place (bti_reading). What it does by itself, as the seam says nothing of it: that a value is read is no longer
+ * told by the bytes of a reply, so small values count as copied when their reply comes; links and items of streams go to who waits for them and are
+ * not lost; who made no call of a lost value (it got the reference from another process) cannot have it made again. Numbers of resources, GPUs and views are the
+ * inner engine's. */
 #ifndef BERTH_TESTS_NODES_H
 #define BERTH_TESTS_NODES_H
 

@@ -110,10 +110,9 @@ BT_REMOTE(where);
 
 /* --- the network ------------------------------------------------------------------------------------------------------- */
 
-static void replies_overtake_each_other(void **state) {
-    enum { CALLS = 300 };
+static void run_many(void) {
+    enum { CALLS = 100 };
     bt_ref *refs[CALLS];
-    (void)state;
     BT_SCOPE {
         uint64_t frames = nodes_frames();
         for (int i = 0; i < CALLS; i++) refs[i] = bt_remote(add, i, i);
@@ -123,8 +122,14 @@ static void replies_overtake_each_other(void **state) {
             assert_int_equal(n, 2 * i);
         }
         assert_true(nodes_frames() - frames >= CALLS);
-        assert_true(nodes_reordered() > 0);
     }
+}
+
+/* Delays are drawn: sooner or later one reply is seen before another whose call was done earlier. */
+static void replies_overtake_each_other(void **state) {
+    (void)state;
+    for (int i = 0; i < 200 && !nodes_reordered(); i++) run_many();
+    assert_true(nodes_reordered() > 0);
 }
 
 static void calls_run_on_all_nodes(void **state) {
