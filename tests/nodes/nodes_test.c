@@ -28,6 +28,8 @@ static void expect(bt_status got, bt_status wanted, const char *text, const char
     fail();
 }
 
+#define SAYS(text) assert_non_null(strstr(bt_error_text(), text))
+
 /* What tasks tell while they run. */
 static struct told { atomic_int node, runs, go; } * told;
 
@@ -86,6 +88,26 @@ static bt_status last_of(bt_task *task) {
     return status == BT_OK ? bt_return(task, ((const char *)bytes.data)[bytes.size - 1]) : status;
 }
 BT_REMOTE(last_of);
+
+static bt_status make_two(bt_task *task) {
+    static char bytes[LARGE];
+    atomic_fetch_add(&told->runs, 1);
+    atomic_store(&told->node, nodes_here());
+    bytes[LARGE - 1] = 9;
+    return bt_return(task, 5, ((bt_bytes){bytes, LARGE}));
+}
+BT_REMOTE(make_two, .num_returns = 2);
+
+static bt_status give(bt_task *task) {
+    bt_status status = BT_OK;
+    for (int i = 0; i < 5 && status == BT_OK; i++) {
+        status = bt_yield(task, i);
+        if (i == 2 && !atomic_load(&told->go)) atomic_store(&told->node, nodes_here());
+        while (i == 2 && status == BT_OK && !atomic_load(&told->go)) sleep_ms(1);
+    }
+    return status;
+}
+BT_REMOTE(give);
 
 /* Calls another, on whatever node. */
 static bt_status outer(bt_task *task) {
@@ -261,6 +283,42 @@ static void values_are_made_again(void **state) {
     }
 }
 
+static void several_results_are_made_again(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_bytes bytes;
+        int n;
+        bt_ref *first = bt_remote_with(BT_OPTIONS(.max_retries = 3), make_two), *second = bt_result(first, 1);
+        wait_for(first);
+        wait_for(second);
+        assert_true(nodes_lose(atomic_load(&told->node)));
+        OK(bt_get(second, &bytes));
+        assert_int_equal(((const char *)bytes.data)[LARGE - 1], 9);
+        OK(bt_get(first, &n));
+        assert_int_equal(n, 5);
+        assert_int_equal(atomic_load(&told->runs), 2);
+    }
+}
+
+/* The items that were given stay; the call goes on after them on another node. */
+static void streams_go_on_elsewhere(void **state) {
+    (void)state;
+    BT_SCOPE {
+        int n, count = 0;
+        bt_ref *stream = bt_remote_with(BT_OPTIONS(.max_retries = 1), give);
+        int first = await_node();
+        atomic_store(&told->node, 0);
+        assert_true(nodes_lose(first));
+        assert_int_not_equal(await_node(), first);
+        atomic_store(&told->go, 1);
+        for (bt_ref *item; (item = bt_stream_next(&stream, -1)) != NULL; count++) {
+            OK(bt_get(item, &n));
+            assert_int_equal(n, count);
+        }
+        assert_int_equal(count, 5);
+    }
+}
+
 static void values_are_lost(void **state) {
     (void)state;
     BT_SCOPE {
@@ -362,6 +420,35 @@ static void damaged_frames_are_refused(void **state) {
     }
 }
 
+/* An argument's id is one of another reference, or of none. */
+static void ids_of_nothing_are_refused(void **state) {
+    static char frame[1 << 16];
+    (void)state;
+    BT_SCOPE {
+        int64_t n;
+        OK(bt_get(bt_remote(add, bt_remote(add, 1, 0), 2), &n));
+        size_t size = nodes_sample(frame, sizeof frame), at = 0;
+        uint64_t id, first = 0;
+        for (size_t i = 0; i + sizeof id <= size; i += 8) {
+            memcpy(&id, frame + i, sizeof id);
+            if (id >> 48 == 0x6e0d && first) at = i;
+            if (id >> 48 == 0x6e0d && !first) first = id; /* of the call's result; the last one is the argument's */
+        }
+        assert_int_not_equal(at, 0);
+        memcpy(&id, frame + at, sizeof id);
+        assert_true(nodes_receive(frame, size));
+        memcpy(frame + at, &(uint64_t){id ^ (uint64_t)1 << 33}, sizeof id); /* of an earlier one in its place */
+        assert_false(nodes_receive(frame, size));
+        SAYS("of a reference that was released");
+        memcpy(frame + at, &(uint64_t){id | 0xffffffff}, sizeof id);
+        assert_false(nodes_receive(frame, size));
+        SAYS("of no reference");
+        memcpy(frame + at, &(uint64_t){64}, sizeof id); /* as those of the inner engine look */
+        assert_false(nodes_receive(frame, size));
+        SAYS("of no reference");
+    }
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -372,10 +459,13 @@ int main(void) {
         TEST(lost_more_often_than_it_is_retried),
         TEST(actors_come_back_elsewhere),
         TEST(values_are_made_again),
+        TEST(several_results_are_made_again),
+        TEST(streams_go_on_elsewhere),
         TEST(values_are_lost),
         TEST(nested_calls),
         TEST(all_but_one),
         TEST(damaged_frames_are_refused),
+        TEST(ids_of_nothing_are_refused),
     };
     told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     setenv("BERTH_FLAGS", "task_engine=nodes", 1);
