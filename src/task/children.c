@@ -163,6 +163,11 @@ static void describe_end(const child *c, int status, char *text, size_t size) {
     if (c->client->out_of_memory)
         length = snprintf(text, size, "its process (%d) was ended by the system, which had no memory left (cgroup)",
                           (int)c->pid);
+    else if (c->client->insane)
+        length =
+            snprintf(text, size,
+                     "its process (%d) was ended: it told the scheduler what makes no sense, so its memory is damaged",
+                     (int)c->pid);
     else if (WIFSIGNALED(status))
         length = snprintf(text, size, "its process (%d) was ended by signal %d (%s)", (int)c->pid, WTERMSIG(status),
                           strsignal(WTERMSIG(status)));

@@ -1,217 +1,14 @@
 #include "task/server.h"
 
 #include "task/actor.h"
+#include "task/checks.h"
 #include "task/chores.h"
+#include "task/ended.h"
 #include "task/given.h"
 #include "task/object.h"
 #include "task/order.h"
 #include "task/process.h"
 #include "task/value.h"
-
-/* --- what a worker says is checked ------------------------------------------------------------------------------------- */
-
-static bool is_record(const bti_state *state, int kind, const void *record) {
-    const bti_records *r = &state->arena->records[kind];
-    uint64_t at = (uint64_t)((const char *)record - r->first);
-    return record && (const char *)record >= r->first && at < r->used * r->bytes && at % r->bytes == 0;
-}
-
-static bool is_hold_of(const bti_state *state, const bti_client *client, const bti_hold *hold) {
-    return is_record(state, BTI_HOLDS, hold) && hold->client == client && hold->object;
-}
-
-/* One that nothing has been made of. */
-static bool is_fresh(const bti_state *state, const bti_client *client, const bti_hold *hold) {
-    return is_hold_of(state, client, hold) && atomic_load(&hold->object->state) == BTI_OBJECT_PENDING &&
-           !hold->object->maker && !hold->object->actor && !hold->object->group;
-}
-
-static bool is_object(const bti_state *state, const bti_object *object) {
-    return is_record(state, BTI_OBJECTS, object) && object->holders;
-}
-
-typedef struct check {
-    const bti_state *state;
-    int references;
-} check;
-
-static bool is_reference(void *data, const bti_packed_value *head, bool in_list) {
-    check *c = data;
-    (void)in_list;
-    if (head->type == BT_STREAM_VALUE) return false; /* only schedulers make them */
-    return ++c->references <= BTI_MOST_REFERENCES && bti_object_at(c->state, head->as.id);
-}
-
-/* The list is whole, and what it refers to is there. */
-static bool is_packed(const bti_state *state, const char *packed, uint64_t bytes) {
-    check c = {state, 0};
-    return bti_packed_is_whole(packed, bytes) && bti_packed_each(packed, is_reference, &c);
-}
-
-/* The value of an object: one, or none. */
-static bool is_value(const bti_state *state, const char *packed, uint64_t bytes) {
-    return is_packed(state, packed, bytes) && bti_packed_count(packed) <= 1;
-}
-
-/* --- ends of calls ------------------------------------------------------------------------------------------------------- */
-
-/* Its value is there, and was checked. */
-static void settle_value(bti_state *state, bti_object *object, bti_wakes *wakes) {
-    if (bti_object_contain(state, object, bti_object_value(object), wakes))
-        bti_object_settle(state, object, BTI_OBJECT_READY, wakes);
-    else
-        bti_object_fail(state, object, BT_RESOURCE_EXHAUSTED, "too many references stand in values", wakes);
-}
-
-/* The room that it was granted was filled (no bytes), or the value follows. */
-static bool is_result(const bti_state *state, const bti_object *result, const char *bytes, uint64_t length) {
-    if (length) return is_value(state, bytes, length);
-    return result->value && is_value(state, result->value, result->bytes);
-}
-
-static void put_result(bti_state *state, bti_object *result, const char *bytes, uint64_t length, bti_wakes *wakes) {
-    if (length) bti_object_empty(state, result);
-    if (length && !bti_object_copy(state, result, bytes, length))
-        bti_object_fail(state, result, BT_RESOURCE_EXHAUSTED, "the store has no room for the result", wakes);
-    else
-        settle_value(state, result, wakes);
-}
-
-/* Of several the next: *at moves on. */
-static bool next_result(const bti_message *m, uint64_t *at, const char **bytes, uint64_t *length) {
-    if (m->length - *at < sizeof *length) return false;
-    memcpy(length, bti_message_bytes(m) + *at, sizeof *length);
-    *at += sizeof *length;
-    *bytes = bti_message_bytes(m) + *at;
-    if (*length % 8 || *length > m->length - *at) return false;
-    *at += *length;
-    return true;
-}
-
-static bool put_results(bti_state *state, const bti_task_record *task, const bti_message *m, bti_wakes *wakes) {
-    uint32_t count = bti_result_count(task);
-    const char *bytes = bti_message_bytes(m);
-    uint64_t length = m->length;
-    if (count == 1) {
-        if (!is_result(state, task->result, bytes, length)) return false;
-        put_result(state, task->result, bytes, length, wakes);
-        return true;
-    }
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (!next_result(m, &at, &bytes, &length) || !is_result(state, bti_task_result(task, i), bytes, length))
-            return false;
-    at = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        (void)next_result(m, &at, &bytes, &length);
-        put_result(state, bti_task_result(task, i), bytes, length, wakes);
-    }
-    return true;
-}
-
-static bool settle(bti_state *state, bti_client *client, bti_task_record *task, const bti_message *m,
-                   bti_wakes *wakes) {
-    const char *text = m->length ? bti_message_bytes(m) : "";
-    bool failed = m->status != BT_OK;
-    if (failed && m->length && text[m->length - 1]) return false;
-    if (m->status > BT_UNAUTHENTICATED) return false;
-    if (task->makes_actor) {
-        if (failed)
-            bti_actor_die(state, client->actor, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
-        else if (client->actor->state == BTI_ACTOR_WAITING)
-            bti_actor_made(state, client->actor, wakes);
-        bti_task_unpin(state, task);
-        if (failed) BTI_SET(state->arena, task->state, BTI_TASK_KEPT);
-        return true;
-    }
-    if (atomic_load(&task->result->state) != BTI_OBJECT_PENDING) return true;
-    if (!failed) return put_results(state, task, m, wakes);
-    if (task->cancelled)
-        bti_task_fail(state, task, BT_CANCELLED, text, wakes);
-    else
-        bti_task_fail_as(state, task, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
-    return true;
-}
-
-/* Its GPUs are free when its process is gone. */
-static void end_task(bti_state *state, bti_client *client, bti_task_record *task, bti_wakes *wakes) {
-    if (task->makes_actor) return;
-    if (client->ends_after && !client->actor) {
-        bti_task_unpin(state, task);
-        bti_lend_cpus(state, task);
-        BTI_SET(state->arena, task->state, BTI_TASK_KEPT);
-        return;
-    }
-    bti_task_end(state, task, wakes);
-}
-
-static bool is_retried(const bti_task_record *task, const bti_message *m) {
-    return m->status != BT_OK && m->status <= BT_UNAUTHENTICATED && task->retry_failures >> m->status & 1 &&
-           task->retries && !task->cancelled && !task->makes_actor &&
-           atomic_load(&task->result->state) == BTI_OBJECT_PENDING;
-}
-
-/* It returned a failure, and is run again; one that has GPUs when its process is gone, which then counts as a death (tasks.c). */
-static void retry(bti_state *state, const bti_client *client, bti_task_record *task) {
-    if (client->ends_after && !client->actor) return;
-    BTI_SET(state->arena, task->retries, task->retries - 1);
-    bti_task_unpin(state, task);
-    bti_give_back(state, task);
-    BTI_SET(state->arena, task->client, NULL);
-    if (task->queue)
-        bti_queue_add(state, task);
-    else
-        bti_actor_line_first(state, task);
-}
-
-static bool idle_enough(const bti_state *state) {
-    return state->idle_count >= (uint32_t)((state->machine.total.of[0] + BTI_UNIT - 1) / BTI_UNIT);
-}
-
-/* `is_last`: the worker may run no more (max_calls); nothing was given ahead then. */
-static void call_ended(bti_state *state, bti_client *client, uint32_t number, bool is_last, bti_wakes *wakes) {
-    if (client->ends_after && !client->actor) {
-        bti_give_end(state, client, wakes); /* `task` stays: it has the GPUs until the process is gone */
-        return;
-    }
-    bti_given_shift(state, client, number);
-    if (client->actor) {
-        if (client->actor->state == BTI_ACTOR_DEAD)
-            bti_give_end(state, client, wakes);
-        else
-            bti_actor_feed(state, client->actor, wakes);
-    } else if (is_last) {
-        (void)bti_given_revoke(state, client);
-        bti_give_end(state, client, wakes);
-    } else if (client->task) {
-        if (bti_given_count(client) < BTI_AHEAD / 2) bti_give_ahead(state, client, wakes);
-    } else if (bti_give_next(state, client, wakes)) {
-        bti_give_ahead(state, client, wakes);
-    } else if (idle_enough(state)) {
-        bti_give_end(state, client, wakes);
-    } else {
-        bti_client_rest(state, client);
-    }
-}
-
-static bool done(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    bti_task_record *task = bti_given_call(client, m->number);
-    if (!task || task->state != BTI_TASK_GIVEN) return false;
-    if (client->state == BTI_CLIENT_STARTING) BTI_SET(state->arena, client->state, BTI_CLIENT_BUSY);
-    BTI_SET(state->arena, task->begun_ns, m->begun_ns);
-    if (state->chores) bti_chores_drop(state, client, task, NULL, wakes);
-    bool is_last = false;
-    if (is_retried(task, m)) {
-        retry(state, client, task);
-    } else {
-        if (!settle(state, client, task, m, wakes)) return false;
-        if (client->ends_after && !client->actor && bti_give_again(state, client, wakes)) return true;
-        is_last = task->queue && !client->actor && bti_was_last_call(state, client);
-        end_task(state, client, task, wakes);
-    }
-    call_ended(state, client, m->number, is_last, wakes);
-    return true;
-}
 
 /* --- requests -------------------------------------------------------------------------------------------------------------- */
 
@@ -254,18 +51,18 @@ static bool is_order(const bti_state *state, const bti_client *client, const bti
         if (o->amounts.of[r] < 0 || o->amounts.of[r] > state->machine.total.of[r]) return false;
     if (o->num_returns > BTI_MOST_RETURNS || (o->num_returns > 1 && o->kind == BTI_CALL_ACTOR)) return false;
     if (o->kind == BTI_CALL_ACTOR && (o->max_concurrency < 1 || o->max_concurrency > BTI_MOST_AT_ONCE)) return false;
-    if (o->kind > BTI_CALL_METHOD || (o->pack && !is_hold_of(state, client, o->pack))) return false;
-    if (o->pack && (!o->pack->object->value || !is_packed(state, o->pack->object->value, o->pack->object->bytes)))
+    if (o->kind > BTI_CALL_METHOD || (o->pack && !bti_is_hold_of(state, client, o->pack))) return false;
+    if (o->pack && (!o->pack->object->value || !bti_is_packed(state, o->pack->object->value, o->pack->object->bytes)))
         return false;
-    if (o->actor && !is_object(state, o->actor)) return false;
+    if (o->actor && !bti_is_object(state, o->actor)) return false;
     if (o->group &&
-        (!is_object(state, o->group) || !o->group->group || o->bundle < 0 || o->bundle >= o->group->group->count))
+        (!bti_is_object(state, o->group) || !o->group->group || o->bundle < 0 || o->bundle >= o->group->group->count))
         return false;
     if (o->actor_name[sizeof o->actor_name - 1] || o->function[sizeof o->function - 1] ||
         o->module[sizeof o->module - 1])
         return false;
     return o->pack ||
-           (o->bytes <= m->length - sizeof *o && is_packed(state, bti_message_bytes(m) + sizeof *o, o->bytes));
+           (o->bytes <= m->length - sizeof *o && bti_is_packed(state, bti_message_bytes(m) + sizeof *o, o->bytes));
 }
 
 static bool submit(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
@@ -273,7 +70,7 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
     if (m->length < sizeof order) return false;
     memcpy(&order, bti_message_bytes(m), sizeof order);
     bool makes_actor = order.kind == BTI_CALL_ACTOR;
-    if (!is_order(state, client, &order, m) || (!makes_actor && !is_fresh(state, client, m->hold))) return false;
+    if (!is_order(state, client, &order, m) || (!makes_actor && !bti_is_fresh(state, client, m->hold))) return false;
     bti_errors_aside aside = bti_errors_aside_begin(); /* the worker tells, and where */
     bti_hold *hold = bti_order_submit(state, client, &order, bti_message_bytes(m) + sizeof order,
                                       makes_actor ? NULL : m->hold, wakes);
@@ -288,9 +85,9 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
 }
 
 static bool put(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    if (!is_fresh(state, client, m->hold) || !is_packed(state, bti_message_bytes(m), m->length)) return false;
+    if (!bti_is_fresh(state, client, m->hold) || !bti_is_packed(state, bti_message_bytes(m), m->length)) return false;
     if (bti_object_copy(state, m->hold->object, bti_message_bytes(m), m->length))
-        settle_value(state, m->hold->object, wakes);
+        bti_settle_value(state, m->hold->object, wakes);
     else
         bti_object_fail(state, m->hold->object, BT_RESOURCE_EXHAUSTED, "the store has no room", wakes);
     use_stock(state, client);
@@ -298,10 +95,10 @@ static bool put(bti_state *state, bti_client *client, const bti_message *m, bti_
 }
 
 static bool made(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    if (!is_fresh(state, client, m->hold)) return false;
+    if (!bti_is_fresh(state, client, m->hold)) return false;
     bti_object *object = m->hold->object;
-    if (!object->value || !is_packed(state, object->value, object->bytes)) return false;
-    settle_value(state, object, wakes);
+    if (!object->value || !bti_is_packed(state, object->value, object->bytes)) return false;
+    bti_settle_value(state, object, wakes);
     use_stock(state, client);
     return true;
 }
@@ -309,7 +106,8 @@ static bool made(bti_state *state, bti_client *client, const bti_message *m, bti
 static bool yield(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_task_record *task = bti_given_call(client, m->number);
     if (!task || task->state != BTI_TASK_GIVEN || bti_result_count(task) != 1) return false;
-    if (!is_hold_of(state, client, m->hold) || atomic_load(&m->hold->object->state) == BTI_OBJECT_PENDING) return false;
+    if (!bti_is_hold_of(state, client, m->hold) || atomic_load(&m->hold->object->state) == BTI_OBJECT_PENDING)
+        return false;
     bti_task_yield(state, task, m->hold->object, wakes);
     bti_hold_free(state, m->hold, wakes);
     return true;
@@ -340,7 +138,7 @@ static bool add_to_wait(bti_state *state, const bti_client *client, bti_waiter *
     for (uint64_t i = 0, count = m->length / sizeof(bti_hold *); i < count; i++) {
         bti_hold *hold;
         memcpy(&hold, bti_message_bytes(m) + i * sizeof hold, sizeof hold);
-        if (!is_hold_of(state, client, hold)) return false;
+        if (!bti_is_hold_of(state, client, hold)) return false;
         if (waiter && !bti_waiter_add(state, waiter, hold->object)) waiter = NULL;
     }
     return true;
@@ -387,7 +185,7 @@ static bool hold_object(bti_state *state, bti_client *client, const bti_message 
 }
 
 static bool find_result(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    if (!is_hold_of(state, client, m->hold) || m->count > UINT32_MAX) return false;
+    if (!bti_is_hold_of(state, client, m->hold) || m->count > UINT32_MAX) return false;
     bti_errors_aside aside = bti_errors_aside_begin();
     answer_hold(client, m, bti_result_hold(state, client, m->hold->object, (uint32_t)m->count, wakes), wakes);
     bti_errors_aside_end(aside);
@@ -408,7 +206,7 @@ static bool find_actor(bti_state *state, bti_client *client, const bti_message *
 }
 
 static bool cancel(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    if (!is_hold_of(state, client, m->hold)) return false;
+    if (!bti_is_hold_of(state, client, m->hold)) return false;
     bti_errors_aside aside = bti_errors_aside_begin();
     bt_status status = bti_order_cancel(state, m->hold->object, (unsigned)m->count, wakes);
     bti_mail_reply(client, m->slot, status, NULL, status == BT_OK ? NULL : bt_error_text(), wakes);
@@ -417,7 +215,7 @@ static bool cancel(bti_state *state, bti_client *client, const bti_message *m, b
 }
 
 static bool kill_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    if (!is_hold_of(state, client, m->hold)) return false;
+    if (!bti_is_hold_of(state, client, m->hold)) return false;
     bti_order_kill(state, m->hold->object, wakes);
     bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
     return true;
@@ -444,7 +242,8 @@ static bool chore(bti_state *state, bti_client *client, const bti_message *m, bt
     if (m->kind == BTI_ASKS_PIN_TASK || (m->kind == BTI_ASKS_ROOM && !m->hold)) {
         if (!task || task->state != BTI_TASK_GIVEN || (m->kind == BTI_ASKS_ROOM && m->status >= bti_result_count(task)))
             return false;
-    } else if (m->kind == BTI_ASKS_ROOM ? !is_fresh(state, client, m->hold) : !is_hold_of(state, client, m->hold)) {
+    } else if (m->kind == BTI_ASKS_ROOM ? !bti_is_fresh(state, client, m->hold)
+                                        : !bti_is_hold_of(state, client, m->hold)) {
         return false;
     }
     if (m->slot >= BTI_REPLIES) return false;
@@ -453,8 +252,8 @@ static bool chore(bti_state *state, bti_client *client, const bti_message *m, bt
 }
 
 static bool release(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    if (!is_hold_of(state, client, m->hold)) return false;
-    if (is_fresh(state, client, m->hold)) use_stock(state, client);
+    if (!bti_is_hold_of(state, client, m->hold)) return false;
+    if (bti_is_fresh(state, client, m->hold)) use_stock(state, client);
     if (state->chores) bti_chores_drop(state, client, NULL, m->hold, wakes);
     bti_hold_free(state, m->hold, wakes);
     return true;
@@ -462,7 +261,7 @@ static bool release(bti_state *state, bti_client *client, const bti_message *m, 
 
 static bool serve(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     switch ((bti_message_kind)m->kind) {
-    case BTI_SAYS_DONE: return done(state, client, m, wakes);
+    case BTI_SAYS_DONE: return bti_call_done(state, client, m, wakes);
     case BTI_SAYS_RELEASE: return release(state, client, m, wakes);
     case BTI_SAYS_SUBMIT: return submit(state, client, m, wakes);
     case BTI_SAYS_PUT: return put(state, client, m, wakes);
