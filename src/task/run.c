@@ -115,7 +115,7 @@ static bt_status add_result(const bti_run *run, bti_run_result *result, const bt
     memcpy(result->small + result->bytes, room ? &(uint64_t){0} : &bytes, head);
     result->bytes += head + (room ? 0 : bytes);
     bt_status status = bti_pack(value, 1, packed);
-    if (status == BT_OK) run->table->keep(run->call, packed);
+    if (status == BT_OK) status = run->table->keep(run->call, packed);
     if (room) run->table->seal(run->call, room, bytes);
     return status;
 }

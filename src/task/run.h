@@ -18,7 +18,7 @@ typedef struct bti_run_table {
     void (*seal)(void *call, char *room, uint64_t bytes);
     bool (*is_cancelled)(const void *call);
     /* The result, packed, before the function returns: what it refers to lives on, though the function's references end with it. */
-    void (*keep)(void *call, const char *packed);
+    bt_status (*keep)(void *call, const char *packed);
     /* The next item of its stream. */
     bt_status (*yield)(void *call, const bti_values *value);
 } bti_run_table;

@@ -65,7 +65,10 @@ static bool is_cancelled(const void *call) {
     return *(volatile const bool *)&((const given_call *)call)->record->cancelled; /* others set it */
 }
 
-static void keep(void *call, const char *packed) { bti_worker_keep(((const given_call *)call)->number, packed); }
+static bt_status keep(void *call, const char *packed) {
+    bti_worker_keep(((const given_call *)call)->number, packed);
+    return BT_OK; /* a scheduler that has no record for it fails the result */
+}
 
 static bt_status yield(void *call, const bti_values *value) {
     return bti_worker_yield(((const given_call *)call)->number, value);

@@ -108,26 +108,31 @@ static void seal(void *call, char *room_of, uint64_t bytes) {
 }
 
 /* A value that refers to others takes more room than was known when it was asked for. */
-static void keep(void *call, const char *packed) {
+static bt_status keep(void *call, const char *packed) {
     node_call *c = call;
     wrap_shape s = wrap_shape_of(packed, c->shape.bytes);
     char *value = NULL;
-    if (!s.direct && !s.listed) return;
+    if (!s.direct && !s.listed) return BT_OK;
     char *copy = bti_alloc(s.bytes);
-    if (!copy) return;
+    if (!copy) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     memcpy(copy, packed, s.bytes);
-    if (inner_room(c, c->index, wrap_value_bytes(&s), &value) == BT_OK) {
+    bt_status status = inner_room(c, c->index, wrap_value_bytes(&s), &value);
+    if (status == BT_OK) {
         output *o = &c->outputs[c->index];
         if (!value) value = o->small = bti_alloc(o->bytes);
         if (value) {
             wrap_value_begin(value, &s, table_result(c->id, c->index));
             memcpy(value + values_at(&s), copy, s.bytes);
             o->kept = true;
-            if (wrap_refer(value + wrap_lead(&s), &s, held_inner_id)) inner_table(c)->keep(c->inner->call, value);
+            if (wrap_refer(value + wrap_lead(&s), &s, held_inner_id))
+                status = inner_table(c)->keep(c->inner->call, value);
             if (o->in_room) inner_table(c)->seal(c->inner->call, value, wrap_value_bytes(&s));
+        } else {
+            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
         }
     }
     bti_free(copy);
+    return status;
 }
 
 static bool is_cancelled(const void *call) {
