@@ -23,7 +23,8 @@ static struct {
 } doors[2]; /* of who started the runtime, and of who the program is now */
 static int door_count;
 static uv_timer_t later;
-static pid_t answers[MOST_ANSWERS]; /* 0: nobody */
+static pid_t answers[MOST_ANSWERS];        /* 0: nobody */
+static uint64_t answered_ns[MOST_ANSWERS]; /* since when */
 
 /* --- what both ends use ----------------------------------------------------------------------------------------------- */
 
@@ -109,11 +110,20 @@ static bool is_welcome(int socket) {
     return !peer.uid || peer.uid == geteuid() || peer.uid == atomic_load(&state->program_user);
 }
 
+/* They end by themselves, but for those that are stopped. */
+static void end_late_answers(void) {
+    uint64_t most = (BTI_LISTEN_SECONDS + QUESTION_SECONDS + 1) * (uint64_t)1000000000, now = bti_now_ns();
+    for (int i = 0; i < MOST_ANSWERS; i++)
+        if (answers[i] && now - answered_ns[i] > most) kill(answers[i], SIGKILL);
+}
+
 static void on_caller(uv_poll_t *handle, int status, int events) {
     (void)events;
     int place = free_answer();
     if (status < 0 || place < 0) {
         uv_poll_stop(handle); /* until one has ended: others wait in line */
+        end_late_answers();
+        uv_timer_start(&later, look_again, 1000, 0);
         return;
     }
     const int *door = handle->data;
@@ -127,7 +137,7 @@ static void on_caller(uv_poll_t *handle, int status, int events) {
     pid_t pid = is_welcome(socket) ? fork() : -1;
     if (!pid) answer(socket);
     close(socket);
-    if (pid > 0) answers[place] = pid;
+    if (pid > 0) answers[place] = pid, answered_ns[place] = bti_now_ns();
 }
 
 static void open_door(uid_t user) {

@@ -1,5 +1,6 @@
 /* Processes of a runtime that are stopped (SIGSTOP) hold up nothing but what they do themselves. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -220,6 +221,36 @@ static int keeper_stopped(void) {
     return bt_runtime_shutdown() == BT_OK ? 0 : 1;
 }
 
+/* --- processes that answer who looks ----------------------------------------------------------------------------------------- */
+
+static bool is_told(int pid) {
+    char *text = bt_runtimes_text(pid, true);
+    bool told = text && strstr(text, "\"resources\"");
+    bt_free(text);
+    return told;
+}
+
+static void *ask(void *unused) {
+    (void)unused;
+    return (void *)(uintptr_t)is_told(getpid());
+}
+
+/* As many as there may be at once. */
+static int views_stopped(void) {
+    enum { MOST = 4 };
+    pthread_t threads[MOST];
+    CHECK(begin(1, 0) == 0);
+    CHECK(bt_get(bt_remote(nothing), NULL) == BT_OK && is_told(getpid()));
+    atomic_store(&all->forks_to_stop, MOST);
+    for (int i = 0; i < MOST; i++) CHECK(pthread_create(&threads[i], NULL, ask, NULL) == 0);
+    for (int i = 0; i < MOST; i++) {
+        void *told;
+        CHECK(pthread_join(threads[i], &told) == 0 && !told);
+    }
+    CHECK(comes_true(is_told, getpid(), 30));
+    return bt_runtime_shutdown() != BT_OK;
+}
+
 int main(int argc, char **argv) {
     static const test_program programs[] = {
         {.name = "stopped_program", .run = stopped_program, .seconds = 100},
@@ -229,6 +260,7 @@ int main(int argc, char **argv) {
         {.name = "actor_stopped", .run = actor_stopped, .seconds = 60},
         {.name = "gpu_worker_stopped", .run = gpu_worker_stopped, .seconds = 60},
         {.name = "keeper_stopped", .run = keeper_stopped},
+        {.name = "views_stopped", .run = views_stopped, .seconds = 60},
     };
     return run_test_programs(argc, argv, programs, (int)(sizeof programs / sizeof *programs));
 }
