@@ -11,10 +11,7 @@ struct Table {
 static Table table;
 
 static bt_status word(bt_task *task) {
-    bt_item_value value = {};
-    value.type = BT_TEXT_VALUE;
-    value.as.text = table.word.c_str();
-    return bti_return(task, &value);
+    return bt_return(task, table.word);
 }
 BT_REMOTE(word);
 

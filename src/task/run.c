@@ -44,7 +44,7 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
     if (!task) return no_task();
     const bti_run *run = task->run;
     if (index < 0 || index >= bt_argument_count(task))
-        return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %d; it was called with %d", run->function, index + 1,
+        return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %lld; it was called with %d", run->function, index + 1LL,
                         bt_argument_count(task));
     bti_unpacked_value value;
     void *owner;
