@@ -125,7 +125,7 @@ static bt_status errors_in(bt_task *task) {
     const char *text;
     bt_ref *ref;
     if (bt_arguments(task, &list) != BT_OK) return bt_error_status();
-    if (bt_list_get(list, 3, &n) != BT_OUT_OF_RANGE || !strstr(bt_error_text(), "value 4 of a list of 3"))
+    if (bt_list_get(list, 3, &n) != BT_OUT_OF_RANGE || !strstr(bt_error_text(), "no index 3 in a list of 3"))
         return bt_task_fail(task, BT_INTERNAL, "past its end: %s", bt_error_text());
     if (bt_list_get(list, -1, &n) != BT_OUT_OF_RANGE) return bt_task_fail(task, BT_INTERNAL, "before its beginning");
     if (bt_list_get(list, 1, &n) != BT_INVALID_ARGUMENT ||

@@ -355,6 +355,35 @@ static void who_cannot_have_room_hears_who_has_it(void **state) {
     }
 }
 
+/* Reads one value after the other, and lets go of none. */
+static bt_status hold_all(bt_task *task) {
+    bt_list list;
+    bt_status status = bt_argument(task, 0, &list);
+    for (int i = 0; status == BT_OK && i < bt_list_count(list); i++) {
+        bt_ref *ref;
+        bt_bytes bytes;
+        status = bt_list_get(list, i, &ref);
+        if (status == BT_OK) status = bt_get(ref, &bytes);
+    }
+    return status;
+}
+BT_REMOTE(hold_all);
+
+/* What it waits for is on disk, and cannot come back: it is told, nobody else, and what comes after it goes on. */
+static void who_holds_too_much_is_told(void **state) {
+    static char bytes[2 * MIB];
+    bt_ref *refs[10];
+    (void)state;
+    OK(bt_runtime_init(.num_cpus = 2, .store_bytes = 10 * MIB));
+    for (int round = 0; round < 3; round++)
+        BT_SCOPE {
+            for (int i = 0; i < 10; i++) refs[i] = bt_put(((bt_bytes){bytes, sizeof bytes}));
+            bt_ref *all = bt_remote(hold_all, bt_list_of(refs, 10));
+            FAILS(bt_get(all, NULL), BT_RESOURCE_EXHAUSTED, "held by hold_all");
+            OK(bt_get(bt_remote(grow, refs[0]), NULL));
+        }
+}
+
 static void without_a_folder_what_fits_goes_on(void **state) {
     (void)state;
     OK(bt_runtime_init(.num_cpus = 1, .store_bytes = 16 * MIB, .spill_folder = "/nonexistent/place"));
@@ -410,6 +439,7 @@ int main(void) {
         cmocka_unit_test_teardown(maps_are_larger_than_the_store, end_runtime),
         cmocka_unit_test_teardown(small_stores_are_filled, end_runtime),
         cmocka_unit_test_teardown(who_cannot_have_room_hears_who_has_it, end_runtime),
+        cmocka_unit_test_teardown(who_holds_too_much_is_told, end_runtime),
         cmocka_unit_test_teardown(without_a_folder_what_fits_goes_on, end_runtime),
         cmocka_unit_test_teardown(what_a_killed_process_had_is_free, end_runtime),
     };

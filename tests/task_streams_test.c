@@ -2,6 +2,7 @@
 // timeout: 120
 /* Calls that yield. */
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "support/programs.h"
@@ -267,11 +268,40 @@ static int large(void) {
     return bt_runtime_shutdown() != BT_OK;
 }
 
+static bt_status without_end(bt_task *task) {
+    bt_status status = BT_OK;
+    for (int i = 0; status == BT_OK; i++) status = bt_yield(task, i);
+    return status;
+}
+BT_REMOTE(without_end);
+
+/* Nobody reads it: it is told before there is no room for the calls of others. Few addresses, few items. */
+static int unread(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 77; /* they take addresses without end */
+#endif
+    struct rlimit limit = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+    int last = -1, x;
+    if (setrlimit(RLIMIT_AS, &limit) != 0 || bt_runtime_init(.num_cpus = 1) != BT_OK) return 1;
+    BT_SCOPE {
+        bt_ref *stream = bt_remote(without_end), *next = bt_remote(count_up, 0);
+        if (bt_get_within(next, 60, NULL) != BT_OK) return fprintf(stderr, "%s\n", bt_error_text()), 2;
+        if (bt_get(bt_put(5), &x) != BT_OK || x != 5) return 3;
+        for (bool goes_on = true; goes_on;)
+            BT_SCOPE {
+                bt_ref *item = bt_stream_next(&stream, 30);
+                goes_on = item && bt_ref_failure(item) == BT_FAILURE_NONE;
+                if (goes_on && (bt_get(item, &x) != BT_OK || x != ++last)) return 4;
+                if (!goes_on) CHECK_FAILS(bt_get(item, NULL), BT_RESOURCE_EXHAUSTED, "more items than can be kept");
+            }
+        if (last < 1000) return 5;
+    }
+    return bt_runtime_shutdown() != BT_OK;
+}
+
 static const test_program programs[] = {
-    {.name = "streams", .run = streams},
-    {.name = "failures", .run = failures},
-    {.name = "retried", .run = retried},
-    {.name = "large", .run = large},
+    {.name = "streams", .run = streams}, {.name = "failures", .run = failures}, {.name = "retried", .run = retried},
+    {.name = "large", .run = large},     {.name = "unread", .run = unread},
 };
 
 int main(int argc, char **argv) {

@@ -270,7 +270,7 @@ BT_API int bt_list_count(bt_list list);
 /* Of a value of it; BT_NOTHING where there is none. */
 BT_API bt_value_type bt_list_type(bt_list list, int index);
 /* `bt_list_get(list, i, &x)`: a value of a list that was read, into a variable as of bt_get; i from 0, OUT_OF_RANGE past its end. Texts, bytes and lists
- * belong to what the list belongs to; references, actors and arrays to the scope. */
+ * belong to what the list belongs to: a reference that is held, and the runtime, or the task; they are not read after its end; references, actors and arrays to the scope. */
 BT_API BT_MUST_USE bt_status bti_list_get(bt_list list, int index, bt_value_type type, size_t bytes, void *out);
 
 /* --- calls ------------------------------------------------------------------------------------------------------------ */
@@ -284,7 +284,7 @@ BT_API bt_ref *bt_remote_named(const char *module, const char *name, const bt_ta
 
 /* The reference of the result with that number, from 0, of the call that gave `ref`: of `bt_remote_with(BT_OPTIONS(.num_returns = 3), f)`, whose own is that of
  * result 0. Each result is a value of its own: it is waited for, passed on and freed alone. The first reference keeps the others until this function has
- * given them. A failure is that of all; bt_cancel of one is of the call. Poisoned: OUT_OF_RANGE past the last one, NOT_FOUND when it was given before and
+ * given them. At most 262,144 calls with several results are alive at once. A failure is that of all; bt_cancel of one is of the call. Poisoned: OUT_OF_RANGE past the last one, NOT_FOUND when it was given before and
  * nobody has it any more. */
 BT_API bt_ref *bt_result(bt_ref *ref, int index);
 #define bt_result(...) BTI_AT(bt_ref *, bt_result(__VA_ARGS__))
@@ -297,7 +297,9 @@ BT_API bt_ref *bt_result(bt_ref *ref, int index);
  * The item belongs to the innermost scope; `*stream` moves on to what follows it, and is no reference to what came before any more. NULL at the
  * end, and again after it. A failure of the call is a last item, that fails with its cause. Poisoned with DEADLINE_EXCEEDED when nothing
  * comes within so many seconds (negative: no limit); the stream stays where it is. Items that nobody has are freed with the references to
- * what came before them. One thread at a time reads a stream; in a list it can be passed to other calls, which read it on their own. */
+ * what came before them. One thread at a time reads a stream, and each
+ * item is given once: bt_ref_retain gives the same reference, which moves on too. In a list a stream can be passed to other calls, which read it on their
+ * own, from where it stands. */
 BT_API bt_ref *bt_stream_next(bt_ref **stream, double seconds);
 #define bt_stream_next(...) BTI_AT(bt_ref *, bt_stream_next(__VA_ARGS__))
 
@@ -319,11 +321,12 @@ typedef enum bt_failure {
     BT_FAILURE_REFUSED,   /* it cannot be run: such an option, such an argument, more than there is */
     BT_FAILURE_CANCELLED, /* bt_cancel, bt_actor_kill, or an actor that nobody holds */
     BT_FAILURE_DEADLINE,
-    BT_FAILURE_PROCESS_DIED,  /* the process that ran it, or its actor */
-    BT_FAILURE_OUT_OF_MEMORY, /* that process was ended by the system for want of memory; or the store had no room */
-    BT_FAILURE_OWNER_DIED,    /* the process that made the reference, which alone knew of the value; past one machine */
-    BT_FAILURE_OBJECT_LOST,   /* the value is gone with the node that had it; past one machine */
-    BT_FAILURE_NODE_DIED      /* the node that ran it; past one machine */
+    BT_FAILURE_PROCESS_DIED, /* the process that ran it, or its actor */
+    BT_FAILURE_OUT_OF_MEMORY, /* that process was ended by the system for want of memory. Where the store has no room, bt_put is
+                                 REFUSED and a function that returns that failure has RETURNED it */
+    BT_FAILURE_OWNER_DIED,  /* the process that made the reference, which alone knew of the value; past one machine */
+    BT_FAILURE_OBJECT_LOST, /* the value is gone with the node that had it; past one machine */
+    BT_FAILURE_NODE_DIED    /* the node that ran it; past one machine */
 } bt_failure;
 /* Of a call whose argument has failed that argument's kind. Never blocks. Poisoned references: REFUSED. Any thread. */
 BT_API bt_failure bt_ref_failure(bt_ref *ref);
@@ -360,12 +363,13 @@ typedef struct bti_variable {
     void *out;
 } bti_variable;
 BT_API BT_MUST_USE bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count);
-/* What the call gives: once is enough, the last one counts, none is `nothing` (bt_get with NULL). An actor or a reference that is returned lives
+/* What the call gives: once is enough, the last one counts; a call that has not returned anything gives `nothing` (bt_get with NULL). An actor or a reference that is returned lives
  * on with who has the result. `bt_return(task, a, b, c)` gives all results of a call with .num_returns = 3 at once; a function that gives none
  * fails then. */
 BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *values, int count);
 /* Gives the next item of a stream at once, `bt_yield(task, x)`, as often as the function likes; it returns nothing then. What it refers to lives on with
- * the item. CANCELLED once the call was cancelled. A call that is run again (.max_retries) gives no item twice: as many as were given are
+ * the item. CANCELLED once the call was cancelled; RESOURCE_EXHAUSTED when more than about 1.5 million items wait for a reader in the whole runtime: the stream
+ * has failed then. A call that is run again (.max_retries) gives no item twice: as many as were given are
  * skipped. */
 BT_API BT_MUST_USE bt_status bti_yield(bt_task *task, const bt_item_value *value);
 /* Fails the task with a text of your own. */

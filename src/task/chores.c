@@ -247,8 +247,10 @@ _Noreturn void bti_mover_run(bti_state *state, bti_client *me) {
     prctl(PR_SET_NAME, "berth mover");
     (void)bti_nowhere_begin(); /* what it says is of a worker's call */
     while (!atomic_load(&state->closing)) {
-        unsigned seen = atomic_load(&state->store->moved);
-        if (!do_all(state, me)) bti_sleep_on(&state->store->moved, seen, state->chores ? bti_now_ns() + 100000000 : 0);
+        unsigned seen = atomic_load(&state->store->moved), told = bti_moves_told();
+        if (do_all(state, me)) continue;
+        seen += bti_moves_told() - told; /* its own attempts are no news */
+        bti_sleep_on(&state->store->moved, seen, state->chores ? bti_now_ns() + 100000000 : 0);
     }
     _exit(0);
 }

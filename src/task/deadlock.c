@@ -50,7 +50,7 @@ static uint32_t waits_of(const bti_state *state, const bti_client *client) {
 static bool is_still(const bti_state *state, sleepers *asleep) {
     if (state->to_start || state->next_deadline_ns || state->dispatch_at_ns || bti_has_messages(state)) return false;
     for (const bti_chore *c = state->chores; c; c = c->next)
-        if (!c->stuck) return false;
+        if (!c->stuck || c->begun) return false;
     for (const bti_client *c = state->clients; c; c = c->next) {
         if (is_active(state, c)) return false;
         if (asleep && !bti_vec_push(asleep, ((sleeper){c->pid, waits_of(state, c)}))) return false;
@@ -134,13 +134,13 @@ typedef struct share {
     uint64_t held, in_use;
 } share;
 
-static share share_of(const bti_client *client) {
+static share share_of(const bti_state *state, const bti_client *client) {
     enum { MOST = 100000 };
     share of = {0};
     int count = 0;
     for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++) {
-        if (h->object->value) of.held += h->object->bytes;
-        if (h->pinned) of.in_use += h->object->bytes;
+        if (h->object->value && !h->pinned) of.held += h->object->bytes;
+        if (h->pinned) of.in_use += h->object->bytes; /* who reads it has a reference beside */
     }
     const bti_task_record *task;
     uint32_t next = 0;
@@ -149,22 +149,31 @@ static share share_of(const bti_client *client) {
         for (uint32_t i = 0; i < bti_result_count(task); i++)
             if (bti_task_result(task, i)->value) of.in_use += bti_task_result(task, i)->bytes;
     }
+    if (of.in_use > state->store_used) of.in_use = state->store_used; /* some were counted twice */
     if (of.held < of.in_use) of.held = of.in_use;
+    if (of.held > state->store_used) of.held = state->store_used;
     return of;
 }
 
 const char *bti_store_holders(const bti_state *state, char *text, size_t bytes) {
     enum { NAMED = 4 };
     int length = 0, named = 0;
+    uint64_t told = 0;
     *text = '\0';
     for (const bti_client *c = state->clients; c && named < NAMED && (size_t)length < bytes; c = c->next) {
-        share of = share_of(c);
+        share of = share_of(state, c);
         if (!of.held) continue;
+        told += of.held;
         const char *who = c->is_program ? "the program" : c->task ? c->task->function->name : "an actor";
         length += snprintf(text + length, bytes - (size_t)length,
                            "%s%s (process %" PRId32 ", %" PRIu64 " bytes, %" PRIu64 " in use)",
                            named++ ? ", " : "held by ", who, c->pid, of.held, of.in_use);
     }
+    uint64_t rest = state->store_used > told ? state->store_used - told : 0;
+    if (rest > state->store_used / 16 && (size_t)length < bytes)
+        snprintf(text + length, bytes - (size_t)length,
+                 "%s%" PRIu64 " bytes in arguments of calls that wait, in lists, and in items that nobody has read",
+                 named ? ", " : "held by ", rest);
     return text;
 }
 

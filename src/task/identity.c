@@ -192,7 +192,11 @@ bool bti_identity_take(const bti_state *state) {
     char process[16];
     if (!state->identity_may_change) return true;
     snprintf(process, sizeof process, "%d", (int)state->program->pid);
-    if (!read_rights(process, &theirs) || !read_rights("self", &mine)) return failed("/proc");
+    bool read = read_rights(process, &theirs) && read_rights("self", &mine);
+    int cause = errno;
+    if (!read && kill(state->program->pid, 0) != 0 && errno == ESRCH) return false; /* it has ended: so does this one */
+    errno = cause;
+    if (!read) return failed("/proc");
     if (!memcmp(&theirs, &mine, sizeof mine)) return true;
     if (!change_to(&theirs, &mine)) return false;
     if (!read_rights("self", &now)) return failed("/proc");

@@ -29,6 +29,8 @@ void bti_hold_pin(bti_state *state, bti_hold *hold);
 void bti_object_pin(bti_state *state, bti_object *object);
 /* One pin less. */
 void bti_object_unpin(bti_state *state, bti_object *object);
+/* How often this process has told those who wait for room, so that the mover can tell its own attempts from news. */
+unsigned bti_moves_told(void);
 /* Who waits for room looks again. */
 void bti_room_changed(bti_state *state);
 /* It is ready, and can be spilled when nobody has it pinned. */

@@ -79,13 +79,21 @@ void bti_task_drop_results(bti_state *state, const bti_task_record *task, bti_wa
 
 /* --- streams ---------------------------------------------------------------------------------------------------------------- */
 
+/* Items that nobody reads leave a quarter of the records to others. */
+static bool are_many(const bti_state *state) {
+    const bti_records *objects = &state->arena->records[BTI_OBJECTS];
+    return objects->live > objects->most / 4 * 3;
+}
+
 /* The call's result becomes a link: the item, and a new object, which is the call's result from now on. */
 void bti_task_yield(bti_state *state, bti_task_record *task, bti_object *item, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_object *link = task->result, *next;
     if (atomic_load(&link->state) != BTI_OBJECT_PENDING) return;
-    if (!(next = bti_object_new(state))) {
-        bti_task_fail(state, task, BT_RESOURCE_EXHAUSTED, "too many references", wakes);
+    if (are_many(state) || !(next = bti_object_new(state))) {
+        BTI_SET(arena, task->stream_refused, true);
+        bti_task_fail(state, task, BT_RESOURCE_EXHAUSTED,
+                      "the call has yielded more items than can be kept until they are read", wakes);
         return;
     }
     bti_object_leave_room(state, link);

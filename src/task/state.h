@@ -260,8 +260,9 @@ struct bti_task_record {
     bti_contents inner;            /* what lists among its arguments refer to, and what it has returned */
     const bti_task_record *parent; /* that made it, as long as it has this number */
     uint64_t parent_sequence;
-    uint64_t yielded;   /* items; `result` is what follows the last */
-    uint32_t max_calls; /* of its function, that a worker runs before it ends; 0: 1 with GPUs, else without limit */
+    uint64_t yielded;    /* items; `result` is what follows the last */
+    bool stream_refused; /* it has yielded more than there are records for: it is told with its next item */
+    uint32_t max_calls;  /* of its function, that a worker runs before it ends; 0: 1 with GPUs, else without limit */
 };
 
 /* Tasks that take the same: all of one queue fit, or none does. */

@@ -347,7 +347,7 @@ bt_value_type bt_list_type(bt_list list, int index) {
 bt_status bti_list_get(bt_list list, int index, bt_value_type type, size_t bytes, void *out) {
     BTI_CALL("bt_list_get");
     if (index < 0 || index >= list.count)
-        return bti_fail(BT_OUT_OF_RANGE, "value %lld of a list of %d", index + 1LL, list.count);
+        return bti_fail(BT_OUT_OF_RANGE, "there is no index %d in a list of %d", index, list.count);
     if (!bti_list_is_read(&list))
         return bti_fail(BT_FAILED_PRECONDITION,
                         "this list was made here (BT_LIST): it can be read where it was passed to");

@@ -71,6 +71,10 @@ static bt_status keep(void *call, const char *packed) {
 }
 
 static bt_status yield(void *call, const bti_values *value) {
+    const bti_task_record *record = ((const given_call *)call)->record;
+    if (*(volatile const bool *)&record->stream_refused)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "%s has yielded more items than can be kept until they are read",
+                        record->function->name);
     return bti_worker_yield(((const given_call *)call)->number, value);
 }
 
