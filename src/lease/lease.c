@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/sized.h"
-#include "task/lease.h"
+#include "lease/lease.h"
 
 typedef struct leased {
     int id;

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "device/cards.h"
-#include "task/lease.h"
+#include "lease/lease.h"
 
 /* The mask's entries before the first that is no device are those shown (docs/visibility.md). */
 static void number(bti_lease_gpu *gpus, int count, const char *mask) {

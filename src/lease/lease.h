@@ -18,8 +18,8 @@
  *
  * What two may both take they both have tickets for, drawn behind the same gates: so of two that want GPUs in common one is before
  * the other in every file, and no two take at once. */
-#ifndef BTI_TASK_LEASE_H
-#define BTI_TASK_LEASE_H
+#ifndef BTI_LEASE_LEASE_H
+#define BTI_LEASE_LEASE_H
 
 #include <berth/task.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@
 
 enum { BTI_LEASE_MOST_GPUS = 64 };
 
-/* --- lease_gpus.c: which GPUs there are ------------------------------------------------------------------------------ */
+/* --- gpus.c: which GPUs there are ------------------------------------------------------------------------------ */
 
 typedef struct bti_lease_gpu {
     uint64_t memory_bytes; /* 0: not known */
@@ -42,7 +42,7 @@ typedef struct bti_lease_gpu {
 /* Those that the mask shows, in its order, into gpus[BTI_LEASE_MOST_GPUS]. A child asks, and no library is opened here. */
 bt_status bti_lease_list_gpus(bti_lease_gpu *gpus, int *count);
 
-/* --- lease_file.c: one lock file ----------------------------------------------------------------------------------------- */
+/* --- file.c: one lock file ----------------------------------------------------------------------------------------- */
 
 typedef struct bti_lease_file {
     int file;   /* -1: it cannot be used */
@@ -111,7 +111,7 @@ void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record);
 /* Those of others that stand, from *at (0 at first) on; false: no more. */
 bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record);
 
-/* --- lease_take.c: one that takes ----------------------------------------------------------------------------------------- */
+/* --- take.c: one that takes ----------------------------------------------------------------------------------------- */
 
 typedef struct bti_taking {
     int wanted;
@@ -144,7 +144,7 @@ void bti_taking_end(bti_taking *t);
 bt_status bti_lease_take_for_runtime(const bti_lease_gpu *gpus, int count, int wanted, double seconds, bool *chosen,
                                      int *files);
 
-/* --- lease_text.c -------------------------------------------------------------------------------------------------------- */
+/* --- text.c -------------------------------------------------------------------------------------------------------- */
 
 /* Adds ", GPU 0 is held by process 7 since 12:00:00 (1 GiB, ./train)" for each that others hold or wait for. */
 void bti_lease_add_holders(bti_str *text, const bti_lease_gpu *gpus, const bti_lease_file *files, int count);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "task/lease.h"
+#include "lease/lease.h"
 
 enum { MOST_NAMED = 3 }; /* of one GPU, in a message */
 

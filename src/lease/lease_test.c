@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "task/lease.h"
+#include "lease/lease.h"
 
 static char folder_path[64];
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "task/lease.h"
+#include "lease/lease.h"
 
 enum { LOOK_MS = 20, GATE_MS = 1, GATE_PATIENCE_S = 10, TELL_AFTER_S = 1 };
 

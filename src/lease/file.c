@@ -1,4 +1,4 @@
-#include "task/lease.h"
+#include "lease/lease.h"
 
 #include <dirent.h>
 #include <errno.h>
