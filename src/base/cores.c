@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/cores.h"
 
 #include <limits.h>
@@ -96,12 +97,6 @@ static void relax(void) {
 #endif
 }
 
-static int64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void sleep_while(atomic_uint *word, unsigned value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
@@ -109,13 +104,13 @@ static void wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVAT
 
 /* Whether it came to be while spinning; nobody spins where there is one core. Others who wait for this
  * core go before: what is spun for may be done by one of them. */
-#define SPIN_UNTIL(condition)                                                                          \
-    ({                                                                                                 \
-        bool came_ = (condition);                                                                      \
-        for (int64_t end_ = came_ || cores_that_are() == 1 ? 0 : clock_ns() + SPIN_NS; !came_ && end_; \
-             end_ = !sched_yield() && clock_ns() < end_ ? end_ : 0)                                    \
-            for (int turn_ = 0; turn_ < 32 && !came_; turn_++) relax(), came_ = (condition);           \
-        came_;                                                                                         \
+#define SPIN_UNTIL(condition)                                                                                     \
+    ({                                                                                                            \
+        bool came_ = (condition);                                                                                 \
+        for (int64_t end_ = came_ || cores_that_are() == 1 ? 0 : (int64_t)bti_now_ns() + SPIN_NS; !came_ && end_; \
+             end_ = !sched_yield() && (int64_t)bti_now_ns() < end_ ? end_ : 0)                                    \
+            for (int turn_ = 0; turn_ < 32 && !came_; turn_++) relax(), came_ = (condition);                      \
+        came_;                                                                                                    \
     })
 
 /* --- helping ------------------------------------------------------------------------------------------------------ */

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/trace.h"
 
 #include <pthread.h>
@@ -50,11 +51,7 @@ static bt_status (*_Atomic write_file)(const bti_trace_log *log, const char *pat
 static _Thread_local writer *mine;
 static _Thread_local int serves = -1;
 
-uint64_t bti_trace_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec + 1;
-}
+uint64_t bti_trace_now(void) { return bti_now_ns() + 1; }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #ifndef BTI_CLI_BENCH_H
 #define BTI_CLI_BENCH_H
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 enum { BENCH_INPUTS = 3, BENCH_PARAMETERS = 6, BENCH_SMALL_STEPS = 200, BENCH_MEDIUM_STEPS = 10 };
@@ -95,7 +96,6 @@ bool bench_once(const bench_row *row, bench_work *work, const char *file, bench_
 /* Prepares the row and runs it until nothing is done for the first time any more. */
 bool bench_warm_up(const bench_row *row, bench_work *work);
 
-double bench_now(void);                          /* seconds */
 double bench_median(double *seconds, int count); /* sorts them */
 /* Bytes per second, read and written, of a copy: on the CPU of 128 MiB on as many threads as kernels may use, on devices of 256 MiB
  * (bench_copy.c), by CUDA itself or else by a kernel. 0: could not be measured. */

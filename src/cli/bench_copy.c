@@ -55,11 +55,11 @@ static bool find(cuda *c) {
 static double time_copies(const cuda *c, unsigned long long to, unsigned long long from) {
     double seconds[TIMES + 1]; /* the first is not counted */
     for (int i = 0; i <= TIMES; i++) {
-        double start = bench_now();
+        double start = bti_now_seconds();
         for (int k = 0; k < COPIES; k++)
             if (c->copy(to, from, BYTES, c->stream)) return 0;
         if (c->wait(c->stream)) return 0;
-        seconds[i] = bench_now() - start;
+        seconds[i] = bti_now_seconds() - start;
     }
     return 2.0 * BYTES * COPIES / bench_median(seconds + 1, TIMES);
 }
@@ -93,10 +93,10 @@ static double kernel_rate(int shrink) {
         bool good = true;
         for (int i = 0; good && i <= TIMES; i++) {
             BT_SCOPE {
-                double start = bench_now();
+                double start = bti_now_seconds();
                 for (int k = 0; good && k < COPIES; k++) good = bt_eval(bt_neg(x)) == BT_OK;
                 good = good && bt_block(bt_neg(x)) == BT_OK;
-                seconds[i] = bench_now() - start;
+                seconds[i] = bti_now_seconds() - start;
             }
         }
         if (good) rate = 8.0 * (double)count * (COPIES + 1) / bench_median(seconds + 1, TIMES);

@@ -73,25 +73,25 @@ static double age(void) {
 static int first_result(char **argv, const char *device) {
     static const char *const steps[] = {"process", "probe", "open", "first", "again", "other", "close"};
     enum { STEPS = sizeof steps / sizeof *steps };
-    double times[STEPS + 1] = {bench_now() - age(), bench_now()}, result_s = 0;
+    double times[STEPS + 1] = {bti_now_seconds() - age(), bti_now_seconds()}, result_s = 0;
     float sum[2];
     bt_device *found = NULL;
     bool good = bt_device_find(device, &found) == BT_OK && bt_set_default_device(device) == BT_OK;
-    times[2] = bench_now();
+    times[2] = bti_now_seconds();
     BT_SCOPE {
         good = good && bt_block(BT_ARRAY(float, (2), 1, 2)) == BT_OK;
-        times[3] = bench_now();
+        times[3] = bti_now_seconds();
         good = good && add(sum);
-        times[4] = bench_now();
+        times[4] = bti_now_seconds();
         result_s = times[4] - times[0];
         good = good && add(sum);
-        times[5] = bench_now();
+        times[5] = bti_now_seconds();
         good = good && bt_block(bt_mul(bt_arange(0, 4, 1, BT_F32), bt_num(3))) == BT_OK;
-        times[6] = bench_now();
+        times[6] = bti_now_seconds();
     }
     if (!good) return cli_error(argv, "no first result");
     if (bt_shutdown() != BT_OK) return cli_error(argv, "the devices cannot be closed");
-    times[7] = bench_now();
+    times[7] = bti_now_seconds();
     json_t *ledger = json_pack("{s:s, s:f, s:f}", "device", device, "first_result_s", result_s, "compile_and_load_s",
                                times[4] - times[3] - (times[5] - times[4]));
     for (int i = 0; i < STEPS; i++) {

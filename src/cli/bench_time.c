@@ -9,12 +9,6 @@
 enum { COPY_BYTES = 128 << 20, COPIES = 7, MAX_THREADS = 64, LEAST_WARM_UP = 2, SAMPLE = 1 << 22 };
 #define WARM_UP_SECONDS 0.5 /* kernels that run often enough are compiled by then */
 
-double bench_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -42,10 +36,10 @@ bool bench_once(const bench_row *row, bench_work *work, const char *file, bench_
     bool done = false;
     uint64_t kernels = kernels_compiled();
     BT_SCOPE {
-        double start = bench_now();
+        double start = bti_now_seconds();
         bt_array *result = row->run(work);
         done = bt_block(result) == BT_OK;
-        sample->seconds = (bench_now() - start) / (row->steps ? row->steps : 1);
+        sample->seconds = (bti_now_seconds() - start) / (row->steps ? row->steps : 1);
         sample->kernels = kernels_compiled() - kernels;
         if (done && file) {
             bt_array *checked = row->check ? row->check(work) : result;
@@ -58,9 +52,9 @@ bool bench_once(const bench_row *row, bench_work *work, const char *file, bench_
 
 /* Repetitions of the warm-up count down from 0: those that are measured do something new. */
 bool bench_warm_up(const bench_row *row, bench_work *work) {
-    double start = bench_now();
+    double start = bti_now_seconds();
     if (row->prepare && !row->prepare(work)) return false;
-    for (int i = 0; i < LEAST_WARM_UP || bench_now() - start < WARM_UP_SECONDS; i++) {
+    for (int i = 0; i < LEAST_WARM_UP || bti_now_seconds() - start < WARM_UP_SECONDS; i++) {
         bench_sample sample;
         work->repetition = -1 - i;
         if (!bench_once(row, work, NULL, &sample)) return false;
@@ -95,7 +89,7 @@ static double copy_once(char *to, const char *from, int threads) {
     pthread_t others[MAX_THREADS];
     part parts[MAX_THREADS];
     bool started[MAX_THREADS] = {false};
-    double start = bench_now();
+    double start = bti_now_seconds();
     for (int i = threads - 1; i >= 0; i--) {
         size_t begin = (size_t)COPY_BYTES * (size_t)i / (size_t)threads;
         size_t end = (size_t)COPY_BYTES * (size_t)(i + 1) / (size_t)threads;
@@ -105,7 +99,7 @@ static double copy_once(char *to, const char *from, int threads) {
     }
     for (int i = 1; i < threads; i++)
         if (started[i]) pthread_join(others[i], NULL);
-    return bench_now() - start;
+    return bti_now_seconds() - start;
 }
 
 double bench_copy_rate(const bench_target *target) {

@@ -5,6 +5,7 @@
 
 #include "array/collective.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "dist/strategy.h"
 #include "nn/layer.h"
@@ -144,18 +145,16 @@ static bt_array *sum_of(const step *s, bt_array **parts) {
 
 /* Seconds that a device takes for some rows, their way to it and the gradients' included. */
 static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt_array *y, double *seconds) {
-    struct timespec from, to;
     bt_status status = BT_OK;
     s->device_of[0] = replica;
     s->rows_of[0] = rows;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    double from = bti_now_seconds();
     BT_SCOPE {
         status = run_shard(s, 0, x, y, 0, 1);
         if (status == BT_OK) status = bt_eval_all(s->grads, s->parameter_count);
         for (int p = 0; p < s->parameter_count && status == BT_OK; p++) status = bt_block(s->grads[p]);
     }
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    *seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    *seconds = bti_now_seconds() - from;
     return status;
 }
 

@@ -6,21 +6,16 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "lease/lease.h"
 
 enum { LOOK_MS = 20, GATE_MS = 1, GATE_PATIENCE_S = 10, TELL_AFTER_S = 1 };
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL); }
 
-static bool is_late(const bti_taking *t) { return t->deadline > 0 && now() >= t->deadline; }
+static bool is_late(const bti_taking *t) { return t->deadline > 0 && bti_now_seconds() >= t->deadline; }
 
 static void add_share(bti_str *text, const bti_taking *t) {
     if (!t->share) return;
@@ -107,11 +102,11 @@ static void open_gates(const bti_taking *t, int count) {
 }
 
 static bt_status pass_gates(bti_taking *t) {
-    double patience = t->wait ? t->deadline : now() + GATE_PATIENCE_S;
+    double patience = t->wait ? t->deadline : bti_now_seconds() + GATE_PATIENCE_S;
     for (int k = 0; k < t->usable;) {
         if (bti_lease_gate_try(&t->files[t->by_name[k]])) {
             k++;
-        } else if (patience > 0 && now() >= patience) {
+        } else if (patience > 0 && bti_now_seconds() >= patience) {
             open_gates(t, k);
             return bti_fail(t->wait ? BT_DEADLINE_EXCEEDED : BT_RESOURCE_EXHAUSTED,
                             "the queue for GPU %d does not move: the process that draws a ticket there has stopped",
@@ -204,7 +199,7 @@ static bt_status fail_for_now(const bti_taking *t) {
         bti_str_addf(&text, "there are no %d GPUs", t->wanted);
     add_share(&text, t);
     bti_str_add(&text, " free");
-    if (t->wait) bti_str_addf(&text, " after %.3g seconds", now() - t->started);
+    if (t->wait) bti_str_addf(&text, " after %.3g seconds", bti_now_seconds() - t->started);
     add_reasons(&text, t);
     if (t->runtime && !t->wait) bti_str_add(&text, " (.gpu_wait_seconds makes it wait)");
     bt_status status = bti_fail(t->wait ? BT_DEADLINE_EXCEEDED : BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&text));
@@ -235,7 +230,7 @@ static bt_status wait_for_turn(bti_taking *t) {
         if (is_late(t)) return fail_for_now(t);
         sleep_ms(LOOK_MS);
         BTI_TRY(try(t, &taken));
-        if (!taken && !told && now() - t->started > TELL_AFTER_S) told = true, log_wait(t);
+        if (!taken && !told && bti_now_seconds() - t->started > TELL_AFTER_S) told = true, log_wait(t);
     }
     return BT_OK;
 }
@@ -285,7 +280,7 @@ bti_taking *bti_taking_new(int wanted, double seconds, const char *command) {
     t->folder = -1;
     t->wanted = wanted;
     t->wait = !(seconds >= 0 && seconds <= 0);
-    t->started = now();
+    t->started = bti_now_seconds();
     t->deadline = seconds > 0 && seconds < 1e9 ? t->started + seconds : 0;
     read_command_line(line, sizeof line);
     t->record = (bti_lease_record){.pid = getpid(), .num_gpus = wanted};

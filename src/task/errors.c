@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "task/output.h"
 
 enum {
@@ -349,22 +350,16 @@ void bti_errors_close(bti_errors *e) {
 
 /* --- the end ---------------------------------------------------------------------------------------------------------- */
 
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void drain(sink *to, double until) {
-    double moved = seconds_now();
-    while (to->length && seconds_now() < until && seconds_now() < moved + STILL_SECONDS) {
+    double moved = bti_now_seconds();
+    while (to->length && bti_now_seconds() < until && bti_now_seconds() < moved + STILL_SECONDS) {
         struct pollfd room = {.fd = to->file, .events = POLLOUT};
-        if (poll(&room, 1, 50) > 0 && put_waiting(to)) moved = seconds_now();
+        if (poll(&room, 1, 50) > 0 && put_waiting(to)) moved = bti_now_seconds();
     }
 }
 
 void bti_errors_end(void) {
-    double until = seconds_now() + END_SECONDS;
+    double until = bti_now_seconds() + END_SECONDS;
     each_stream(NULL, finish);
     drain(&errors, until);
     if (prefixes) drain(&output, until);

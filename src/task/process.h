@@ -3,6 +3,7 @@
 #define BTI_TASK_PROCESS_H
 
 #include "task/object.h"
+#include "base/clock.h"
 #include "task/store.h"
 
 typedef struct bti_process {
@@ -66,7 +67,6 @@ void bti_loans_keep(const bti_task_record *task);
 void bti_state_release(bti_state *state);
 
 /* --- wait.c --- */
-uint64_t bti_now_ns(void);
 /* `seconds` from now; negative, infinite or not a number: 0, no limit. */
 uint64_t bti_until_ns(double seconds);
 /* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */

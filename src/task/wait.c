@@ -7,18 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/flags.h"
 #include "base/log.h"
 #include "task/nest.h"
 #include "task/process.h"
 #include "task/server.h"
 #include "task/view.h"
-
-uint64_t bti_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 uint64_t bti_until_ns(double seconds) {
     if (!(seconds >= 0) || seconds > 1e9) return 0;

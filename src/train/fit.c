@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/clock.h"
 #include "base/sized.h"
 #include "nn/layer.h"
 #include "train/progress.h"
@@ -139,7 +140,7 @@ bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array
     bt_assign(&f.late_loss, NULL);
     if (report)
         *report = (bt_fit_report){
-            .steps = f.steps, .first_loss = first, .last_loss = mean, .seconds = bti_seconds() - f.progress.start};
+            .steps = f.steps, .first_loss = first, .last_loss = mean, .seconds = bti_now_seconds() - f.progress.start};
     return status;
 }
 

@@ -1,4 +1,5 @@
 #include "train/progress.h"
+#include "base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,22 +9,16 @@
 #define WIDTH 24
 #define SECONDS_BETWEEN 0.1
 
-double bti_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void bti_progress_begin(bti_progress *progress, int epochs, int64_t steps_per_epoch, bool quiet) {
     *progress = (bti_progress){.shown = !quiet && isatty(STDERR_FILENO),
-                               .start = bti_seconds(),
+                               .start = bti_now_seconds(),
                                .epochs = epochs,
                                .steps_per_epoch = steps_per_epoch};
 }
 
 void bti_progress_step(bti_progress *progress, int64_t step, double loss) {
     if (!progress->shown) return;
-    double now = bti_seconds();
+    double now = bti_now_seconds();
     int64_t all = progress->epochs * progress->steps_per_epoch, done = step + 1;
     if (now - progress->drawn < SECONDS_BETWEEN && done < all) return;
     progress->drawn = now;

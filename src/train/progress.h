@@ -17,6 +17,5 @@ void bti_progress_begin(bti_progress *progress, int epochs, int64_t steps_per_ep
 /* After step `step` (from 0) of all; loss may be NaN: not known yet. Draws a few times a second at most. */
 void bti_progress_step(bti_progress *progress, int64_t step, double loss);
 void bti_progress_end(bti_progress *progress);
-double bti_seconds(void);
 
 #endif

@@ -3,22 +3,17 @@
 #include <math.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "view/trace.h"
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double time_loops(bt_timed_fn *fn, void *data, int64_t loops) {
     bt_synchronize();
-    double start = now();
+    double start = bti_now_seconds();
     for (int64_t i = 0; i < loops; i++) fn(data);
     bt_synchronize();
-    return now() - start;
+    return bti_now_seconds() - start;
 }
 
 /* The name stands for this check only: what fn calls goes by its own. */

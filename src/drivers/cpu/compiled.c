@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/trace.h"
 #include "drivers/cpu/target.h"
 
@@ -13,12 +14,6 @@ enum { RUN, RUN_PAIR, PART, FINISH, FUNCTIONS };
 static const char *const names[FUNCTIONS] = {"bti_run", "bti_run_pair", "bti_part", "bti_finish"};
 
 static atomic_uint_fast64_t kernels, compile_ns;
-
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static bt_status load(const bti_str *object, bti_target target, bti_compiled *compiled) {
     void *functions[FUNCTIONS];
@@ -53,9 +48,9 @@ static bt_status find(bti_cache_key key, bti_target target, bti_compiled *compil
 static bt_status compile(const bti_str *text, bti_target target, bti_str *object, uint64_t *ns) {
     bti_llvm_state before, after;
     bti_llvm_look(&before);
-    uint64_t start = clock_ns();
+    uint64_t start = bti_now_ns();
     bt_status status = bti_llvm_compile(text, target, object);
-    uint64_t took = clock_ns() - start;
+    uint64_t took = bti_now_ns() - start;
     bti_llvm_look(&after);
     uint64_t opening = before.opened ? 0 : after.open_ns;
     *ns = took > opening ? took - opening : 0;

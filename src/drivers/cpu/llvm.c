@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/libraries.h"
 #include "base/trace.h"
@@ -117,12 +118,6 @@ static void register_targets(void *library) {
         }
 }
 
-static uint64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void fatal(const char *reason);
 static void out_of_memory(void *data, const char *reason, bool dump) {
     (void)data, (void)dump;
@@ -148,7 +143,7 @@ static void open_one(void *library, const char *name) {
 
 /* Under the lock. */
 static void open_any(void) {
-    uint64_t start = clock_ns(), noted = bti_trace_begin();
+    uint64_t start = bti_now_ns(), noted = bti_trace_begin();
     bti_str reason = {0};
     for (int i = 0; libraries[i] && !now.opened; i++) {
         void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
@@ -162,7 +157,7 @@ static void open_any(void) {
         }
     }
     if (now.opened) {
-        now.open_ns = clock_ns() - start;
+        now.open_ns = bti_now_ns() - start;
         bti_trace_end(BTI_TRACE_LIBRARY, now.library, noted);
     } else
         snprintf(now.reason, sizeof now.reason, "no LLVM: %s%s", bti_str_text(&reason), INSTALL);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "drivers/cpu/guard.h"
 #include "base/error.h"
@@ -124,12 +125,6 @@ static library libraries[] = {
 };
 enum { DNNL, OPENBLAS };
 
-static int64_t clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 #define OPEN_ROOM ((size_t)512 << 20) /* bytes of address space that opening either takes at most */
 #define DNNL_ROOM \
     ((size_t)64 << 20) /* and a call of oneDNN, whose malloc is not always looked at, beside the matrices */
@@ -137,7 +132,7 @@ static int64_t clock_ns(void) {
 
 /* Under the lock. A library that has no room is not tried again: the same products by other ways have other bits. */
 static void open_library(library *l) {
-    int64_t start = clock_ns();
+    int64_t start = (int64_t)bti_now_ns();
     bti_str reason = {0};
     bool room = bti_guard_room(OPEN_ROOM, "opening a library of products") == BT_OK;
     if (!room) bti_str_addf(&reason, "%s; ", bt_error_text());
@@ -153,7 +148,7 @@ static void open_library(library *l) {
             dlclose(handle);
     }
     if (l->now.opened) {
-        l->now.open_ns = (uint64_t)(clock_ns() - start);
+        l->now.open_ns = (uint64_t)((int64_t)bti_now_ns() - start);
     } else {
         *l->now.library = '\0';
         snprintf(l->now.reason, sizeof l->now.reason, "%s%s", bti_str_text(&reason), l->install);
