@@ -202,7 +202,7 @@ static char *element_text(bt_array *x, bti_text_style style) {
     if (bti_read_node(node, data) == BT_OK) {
         text = bti_array_text(data, text_kind(dtype), (int)bt_dtype_size((bt_dtype)node->dtype), node->rank,
                               node->shape, bt_dtype_name(dtype), style);
-        if (!text) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!text) (void)!bti_no_memory();
     }
     bti_free(data);
     return text;

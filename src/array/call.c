@@ -13,8 +13,6 @@ BTI_RENEW_IN_CHILD(updating)
 void bti_updates_lock(void) { pthread_mutex_lock(&updating); }
 void bti_updates_unlock(void) { pthread_mutex_unlock(&updating); }
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 /* --- calling ---------------------------------------------------------------------------------------------------------- */
 
 /* Nodes of a function are few and calls look each up: by its place in the recorded order. */
@@ -61,7 +59,8 @@ bt_status bti_call_bind(bti_call *c, int index, bti_node *node) {
     for (int d = 0; d < input->rank && fits; d++) {
         fits = bti_size_is_symbolic(input->shape[d]) || input->shape[d] == node->shape[d];
         if (!fits || !bti_size_is_symbolic(input->shape[d])) continue;
-        if (!bti_vec_push(&c->symbols, input->shape[d]) || !bti_vec_push(&c->sizes, node->shape[d])) return no_memory();
+        if (!bti_vec_push(&c->symbols, input->shape[d]) || !bti_vec_push(&c->sizes, node->shape[d]))
+            return bti_no_memory();
     }
     if (!fits) {
         bti_str wants = {0}, is = {0};
@@ -169,12 +168,12 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
                     : bti_size_bind(node->attr[i], &binding, &attr[i]);
     if (!bound) return size_unknown(c, node);
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
-    if (!inputs) return no_memory();
+    if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = bti_call_stand_in(c, node->inputs[i]);
     *made = bti_node_new((bti_op)node->op, (bt_dtype)node->dtype, node->rank, shape, node->input_count, inputs,
                          node->attr_count, attr);
     bti_free(inputs);
-    if (!*made) return no_memory();
+    if (!*made) return bti_no_memory();
     bti_copy_marks(*made, node);
     bt_transfers policy = bti_transfers_now();
     if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
@@ -187,7 +186,7 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
 bt_status bti_call_begin_recording(bti_call *c) {
     size_t count = (size_t)c->function->input_count + c->function->body.count;
     c->stand_ins = bti_calloc(count, sizeof *c->stand_ins);
-    return c->stand_ins ? BT_OK : no_memory();
+    return c->stand_ins ? BT_OK : bti_no_memory();
 }
 
 void bti_call_set_values(bti_call *c, bti_node *const *values) {
@@ -230,7 +229,7 @@ static bt_status read_variables(bti_call *c) {
     if (read) bti_call_set_values(c, values);
     for (size_t i = 0; i < f->read.count && values; i++) bti_node_release(values[i]);
     bti_free(values);
-    return read ? BT_OK : no_memory();
+    return read ? BT_OK : bti_no_memory();
 }
 
 static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
@@ -249,7 +248,7 @@ static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
 static bt_status commit_updates(bti_call *c) {
     const bt_function *f = c->function;
     bt_array **values = bti_alloc((size_t)f->update_count * sizeof *values);
-    if (!values) return no_memory();
+    if (!values) return bti_no_memory();
     for (int i = 0; i < f->update_count; i++) values[i] = bti_array_on(bti_call_stand_in(c, f->updates[i]));
     bt_status status = bt_set_all(f->updated, values, f->update_count);
     bti_free(values);

@@ -14,8 +14,6 @@ typedef struct sums {
     bool *wanted;       /* [array]: still to be folded */
 } sums;
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 static size_t at(const sums *s, int array, int device) {
     return (size_t)array * (size_t)s->device_count + (size_t)device;
 }
@@ -51,7 +49,7 @@ static bt_status make_dense(sums *s) {
                 continue;
             bti_node *copy =
                 bti_node_new(BTI_OP_copy, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, 0, NULL);
-            if (!copy) return no_memory();
+            if (!copy) return bti_no_memory();
             copy->device = from->device;
             copy->place = from->place;
             *part = copy;
@@ -62,7 +60,7 @@ static bt_status make_dense(sums *s) {
 
 static bt_status compute_parts(sums *s) {
     bti_node **list = bti_alloc((size_t)s->count * (size_t)s->device_count * sizeof(bti_node *));
-    if (!list) return no_memory();
+    if (!list) return bti_no_memory();
     bt_status status = bti_eval_nodes(list, list_parts(s, list), true);
     if (status == BT_OK) status = make_dense(s);
     if (status == BT_OK) status = bti_eval_nodes(list, list_parts(s, list), true);
@@ -117,7 +115,7 @@ static bt_status fold_all(sums *s) {
     size_t count = (size_t)s->count;
     bti_node **inputs = bti_alloc(count * (size_t)s->device_count * sizeof(bti_node *));
     int64_t *numbers = bti_alloc(2 * count * sizeof *numbers);
-    bt_status status = inputs && numbers ? BT_OK : no_memory(), one;
+    bt_status status = inputs && numbers ? BT_OK : bti_no_memory(), one;
     bti_graph_lock();
     for (int a = 0; a < s->count; a++) s->wanted[a] = s->wanted[a] && is_ready(s, a);
     for (int a = 0; a < s->count && inputs && numbers; a++) {
@@ -175,7 +173,7 @@ bt_status bti_sum_by_driver(const int *devices, int device_count, bt_array *cons
               bti_calloc(all, sizeof(bti_node *)),
               bti_calloc(all, sizeof(bti_node *)),
               bti_calloc((size_t)count, sizeof(bool))};
-    bt_status status = s.parts && s.results && s.wanted ? run(&s, parts, results) : no_memory();
+    bt_status status = s.parts && s.results && s.wanted ? run(&s, parts, results) : bti_no_memory();
     for (size_t i = 0; s.parts && i < all; i++) bti_node_release(s.parts[i]);
     bti_free(s.parts);
     bti_free(s.results);

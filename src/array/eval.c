@@ -103,8 +103,7 @@ static void finish_sets(bt_status status) {
 }
 
 bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted) {
-    if (!bti_vec_reserve(wanted, (size_t)count + mine.sets.count))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!bti_vec_reserve(wanted, (size_t)count + mine.sets.count)) return bti_no_memory();
     for (int i = 0; i < count; i++) wanted->items[wanted->count++] = nodes[i];
     for (size_t i = 0; i < mine.sets.count; i++) wanted->items[wanted->count++] = mine.sets.items[i];
     return BT_OK;
@@ -217,7 +216,7 @@ bt_status bti_dense_node(bti_node *node, bti_node **dense) {
     if (atomic_load(&node->state) == BTI_FAILED) return bti_fail_with(node->error);
     if (bti_layout_is_dense(node->rank, node->shape, &node->layout)) return bti_block_node(node);
     bti_node *copy = bti_node_new(BTI_OP_copy, (bt_dtype)node->dtype, node->rank, node->shape, 1, &node, 0, NULL);
-    if (!copy) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!copy) return bti_no_memory();
     copy->device = node->device;
     copy->place = node->place;
     bt_status status = bti_block_node(copy);
@@ -251,8 +250,7 @@ bt_status bt_eval_all(bt_array *const *arrays, int count) {
     for (int i = 0; i < count && status == BT_OK; i++) {
         if (!arrays[i]) continue;
         status = check(arrays[i]);
-        if (status == BT_OK && !bti_vec_push(&nodes, bti_node_of(arrays[i])))
-            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (status == BT_OK && !bti_vec_push(&nodes, bti_node_of(arrays[i]))) status = bti_no_memory();
     }
     if (status == BT_OK) status = bti_eval_nodes(nodes.items, (int)nodes.count, true);
     bti_vec_free(&nodes);

@@ -8,8 +8,6 @@
 static atomic_uint_fast64_t alive;
 uint64_t bti_functions_alive(void) { return atomic_load(&alive); }
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 /* --- inputs ----------------------------------------------------------------------------------------------------------- */
 
 bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape) {
@@ -102,20 +100,20 @@ static bt_status add_to_body(bt_function *f, bti_node *node) {
             return bti_fail(BT_FAILED_PRECONDITION, "the outputs read a shared variable that has been released");
         if (!bti_vec_reserve(&f->replicas, 1) || !bti_vec_push(&f->read, shared)) {
             bt_shared_release(shared);
-            return no_memory();
+            return bti_no_memory();
         }
         f->replicas.items[f->replicas.count++] = (int)node->attr[0];
     }
-    if (!bti_vec_reserve(&f->body, 1) || !bti_vec_reserve(&f->patterns, 1)) return no_memory();
+    if (!bti_vec_reserve(&f->body, 1) || !bti_vec_reserve(&f->patterns, 1)) return bti_no_memory();
     bti_node *pattern = node->op == BTI_OP_value ? bti_node_retain(node) : pattern_of(node);
-    if (!pattern) return no_memory();
+    if (!pattern) return bti_no_memory();
     f->patterns.items[f->patterns.count++] = pattern;
     f->body.items[f->body.count++] = bti_node_retain(node);
     return BT_OK;
 }
 
 static bt_status find_places(bt_function *f) {
-    if (!bti_vec_reserve(&f->places, (size_t)f->output_count)) return no_memory();
+    if (!bti_vec_reserve(&f->places, (size_t)f->output_count)) return bti_no_memory();
     for (int o = 0; o < f->output_count; o++) {
         int place = (int)f->body.count;
         while (place-- > 0 && f->body.items[place] != f->outputs[o]) {
@@ -143,7 +141,7 @@ static bt_status find_body(bt_function *f) {
     do {
         all.count = 0;
         bti_graph_lock();
-        status = reach_all(f, &all) ? BT_OK : no_memory();
+        status = reach_all(f, &all) ? BT_OK : bti_no_memory();
         hidden = any_hidden(&all);
         for (size_t i = 0; i < all.count && status == BT_OK && !hidden; i++) status = add_to_body(f, all.items[i]);
         bti_graph_unlock();
@@ -210,7 +208,7 @@ static bt_function *make(bt_array *const *inputs, int input_count, bt_array *con
                          const bt_update *updates, int update_count) {
     bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
     if (!f) {
-        (void)!no_memory();
+        (void)!bti_no_memory();
         return NULL;
     }
     pthread_mutex_init(&f->lock, NULL);
@@ -224,7 +222,7 @@ static bt_function *make(bt_array *const *inputs, int input_count, bt_array *con
     f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
     f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
     bool room = f->inputs && f->outputs && f->updates && f->updated;
-    if ((room ? fill(f, inputs, outputs, updates) : no_memory()) == BT_OK) return f;
+    if ((room ? fill(f, inputs, outputs, updates) : bti_no_memory()) == BT_OK) return f;
     if (!room) f->input_count = f->output_count = f->update_count = 0;
     bt_function_release(f);
     return NULL;

@@ -376,7 +376,7 @@ void *bti_scope_own(const bti_handle_class *class, void *made) {
     register_thread();
     atomic_fetch_or_explicit(&object->word, BTI_WORD_HELD, memory_order_relaxed);
     if (bti_vec_push(&mine.owned, ((owned){object, class}))) return object;
-    (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    (void)!bti_no_memory();
     if (bti_owned_drop_held(object) == BTI_DROPPED_LAST) end_object(object, class, BTI_END_CALL, bti_here());
     return class->no_memory;
 }

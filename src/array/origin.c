@@ -20,8 +20,6 @@ typedef struct origin {
 static pthread_mutex_t slots = PTHREAD_MUTEX_INITIALIZER;
 BTI_RENEW_IN_CHILD(slots)
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 /* --- their life ------------------------------------------------------------------------------------------------------- */
 
 static void let_go(origin *o) {
@@ -120,7 +118,7 @@ static void link_results(origin *o, bti_node **results, bti_node **made) {
 static bt_status record_call(origin *o) {
     size_t count = (size_t)o->count;
     bti_node **results = bti_calloc(2 * count, sizeof *results), **made = results + count;
-    if (!results) return no_memory();
+    if (!results) return bti_no_memory();
     pthread_mutex_lock(&slots);
     for (size_t i = 0; i < count; i++)
         if (o->results[i] && bti_node_try_retain(o->results[i])) results[i] = o->results[i];
@@ -182,13 +180,13 @@ static void let_go_of(node_list *list) {
 /* met: those that were taken, which are let go of when the lock is not held. */
 static bt_status record_all(node_list *waiting, node_list *met, uint64_t oldest, bool (*passes)(const bti_node *node)) {
     while (waiting->count) {
-        if (!bti_vec_reserve(met, 1)) return no_memory();
+        if (!bti_vec_reserve(met, 1)) return bti_no_memory();
         bti_node *node = take_newest(waiting);
         met->items[met->count++] = node;
         if (!passes(node) || (met->count > 1 && met->items[met->count - 2] == node)) continue;
         if (bti_origin_hidden(node)) BTI_TRY(record_hidden(node));
         for (int i = 0; i < node->input_count; i++)
-            if (node->inputs[i]->sequence >= oldest && !add(waiting, node->inputs[i])) return no_memory();
+            if (node->inputs[i]->sequence >= oldest && !add(waiting, node->inputs[i])) return bti_no_memory();
     }
     return BT_OK;
 }
@@ -198,7 +196,7 @@ bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest,
     bool room = true;
     for (int i = 0; i < count && room; i++) room = add(&waiting, nodes[i]);
     bti_graph_lock();
-    bt_status status = room ? record_all(&waiting, &met, oldest, passes) : no_memory();
+    bt_status status = room ? record_all(&waiting, &met, oldest, passes) : bti_no_memory();
     bti_graph_unlock();
     let_go_of(&waiting);
     let_go_of(&met);

@@ -352,6 +352,6 @@ char *bt_devices_text(const bt_array *x) {
     } else
         bti_str_add(&text, "{}");
     char *taken = bti_str_take(&text);
-    if (!taken) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!taken) (void)!bti_no_memory();
     return taken;
 }

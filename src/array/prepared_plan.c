@@ -138,7 +138,7 @@ static bt_status record(bti_call *c, bti_ready_call *ready) {
         int device = atomic_load(&input->committed) ? input->device : given->device;
         if (bti_transfer_refused(given, device)) return BT_FAILED_PRECONDITION;
         bti_node *fit = bti_node_fit(given, dtype, device);
-        bt_status status = fit ? bti_call_bind(c, i, fit) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        bt_status status = fit ? bti_call_bind(c, i, fit) : bti_no_memory();
         bti_node_release(fit);
         BTI_TRY(status);
     }

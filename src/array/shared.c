@@ -32,7 +32,7 @@ static bt_shared without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear, &without_memory};
 
 static bt_shared *no_memory(void) {
-    (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    (void)!bti_no_memory();
     return NULL;
 }
 
@@ -45,9 +45,8 @@ static bt_status add_replica(bt_shared *shared, bt_array *value) {
     r->device = node->device;
     r->committed = atomic_load(&node->committed);
     bti_node *first = bti_shared_alias(shared, index, node, BTI_OP_stop, NULL, 0);
-    bt_status status = first ? bti_block_node(first) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
-    if (status == BT_OK && !bti_vec_push(&r->versions, ((bti_version){.node = first})))
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = first ? bti_block_node(first) : bti_no_memory();
+    if (status == BT_OK && !bti_vec_push(&r->versions, ((bti_version){.node = first}))) status = bti_no_memory();
     if (status == BT_OK)
         shared->replica_count++;
     else
@@ -223,7 +222,7 @@ bool bti_sets_wait(void) { return gather.depth > 0; }
 static bt_status gather_sets(bt_shared *const *shared, bti_node *const *nodes, const int *replicas, int count) {
     bool room = bti_vec_reserve(&gather.shared, (size_t)count) && bti_vec_reserve(&gather.nodes, (size_t)count) &&
                 bti_vec_reserve(&gather.replicas, (size_t)count);
-    if (!room) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!room) return bti_no_memory();
     for (int i = 0; i < count; i++) {
         gather.shared.items[gather.shared.count++] = bt_shared_retain(shared[i]);
         gather.nodes.items[gather.nodes.count++] = bti_node_retain(nodes[i]);
@@ -283,7 +282,7 @@ bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int coun
     bt_shared **owners = bti_alloc(total * sizeof *owners);
     bti_node **nodes = bti_alloc(total * sizeof *nodes);
     int *replicas = bti_alloc(total * sizeof *replicas);
-    bt_status status = owners && nodes && replicas ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = owners && nodes && replicas ? BT_OK : bti_no_memory();
     size_t n = 0;
     for (int i = 0; i < count && status == BT_OK; i++) {
         bt_array *value = bti_cast(values[i], shared[i]->dtype);

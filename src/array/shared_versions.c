@@ -211,7 +211,7 @@ static bt_status publish(step *s, bt_shared *const *shared, const int *replicas)
     }
     bti_gate_release(&s->gate);
     pthread_mutex_unlock(&lock);
-    return room ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return room ? BT_OK : bti_no_memory();
 }
 
 bti_set_step *bti_set_step_new(int count, bti_gate *gate) {
@@ -244,7 +244,7 @@ bt_status bti_set_step_commit(step *s, bt_shared *const *shared, const int *repl
 
 static bt_status no_memory(step *s) {
     if (s) bti_gate_release(&s->gate);
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return bti_no_memory();
 }
 
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {

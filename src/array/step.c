@@ -244,7 +244,7 @@ bti_outcome bti_step_outcome(bti_set_step *step) { return step ? resolve(step, N
 static bt_status wait_for_member(bti_member member) {
     bti_node *node = member.node;
     if (node && atomic_load(&node->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
-        if (!bti_eval_note_set(node)) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!bti_eval_note_set(node)) return bti_no_memory();
         bt_status status = bti_eval_nodes(NULL, 0, false);
         if (atomic_load(&node->state) == BTI_PENDING) return status != BT_OK ? status : BT_INTERNAL;
     }

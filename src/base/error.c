@@ -275,6 +275,8 @@ bt_status bti_fail_with(bti_error *error) {
     return error->status;
 }
 
+bt_status bti_no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
+
 bt_status bti_fail(bt_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

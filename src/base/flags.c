@@ -316,7 +316,7 @@ bt_status bt_get_flag(const char *name, char *text, size_t size) {
         return status;
     }
     char *value = bti_flag_text((bti_flag)flag);
-    if (!value) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!value) return bti_no_memory();
     if (size) snprintf(text, size, "%s", value);
     bti_free(value);
     return BT_OK;

@@ -317,7 +317,7 @@ static bt_status ask(answer *a) {
 bt_status bti_cards_ask(bti_card *cards, int capacity, int *count) {
     answer *a = bti_calloc(1, sizeof *a);
     *count = 0;
-    if (!a) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!a) return bti_no_memory();
     bt_status status = ask(a);
     if (status == BT_OK) *count = a->count;
     for (int i = 0; i < *count && i < capacity; i++) cards[i] = a->cards[i];

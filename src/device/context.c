@@ -87,7 +87,7 @@ static bt_status add_mapping(const char *part, size_t length, mapping_list *list
         bti_error_release(cause);
         return status;
     }
-    return bti_vec_push(list, new) ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return bti_vec_push(list, new) ? BT_OK : bti_no_memory();
 }
 
 bt_status bti_contexts_set(const char *text, bti_str *notices) {

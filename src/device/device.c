@@ -51,7 +51,7 @@ static bt_status open_locked(bt_device *device) {
             atomic_store_explicit(&device->opened, true, memory_order_release);
             return BT_OK;
         }
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        status = bti_no_memory();
     }
     bti_pool_delete(device->pool);
     device->pool = NULL;

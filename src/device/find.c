@@ -125,7 +125,7 @@ bt_status bti_device_canonical(const char *text, char **long_name) {
         BTI_TRY(bt_device_find(text, &device));
         *long_name = bti_strdup(device->long_name);
     }
-    return *long_name ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return *long_name ? BT_OK : bti_no_memory();
 }
 
 /* The handler does not hear of a device that is not there: the caller says so in its own words, or takes another. */

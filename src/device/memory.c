@@ -105,7 +105,7 @@ bt_status bti_memory_open(bt_device *device) {
     size_t limit = limit_of(device);
     bti_pool_source source = {device->state, device->driver->alloc, device->driver->free};
     device->pool = bti_pool_new(device->id, device->name, source, limit);
-    if (!device->pool) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!device->pool) return bti_no_memory();
     bool quiet = bti_errors_quiet(true); /* of tries that others follow */
     bti_error *before = bti_error_last();
     bt_status status = take_first(device, limit);
@@ -310,7 +310,7 @@ static bt_status list_processes(const bt_device *device, bt_device_process **lis
     while (*count > room) {
         room = *count;
         bt_device_process *larger = bti_realloc(*listed, (size_t)room * sizeof *larger);
-        if (!larger) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!larger) return bti_no_memory();
         *listed = larger;
         BTI_TRY(device->driver->processes(device->facts.ordinal, *listed, room, count));
     }

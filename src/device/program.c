@@ -99,8 +99,6 @@ static bool make_room(struct bti_programs *programs) {
     return rebuild(programs, programs->capacity ? programs->capacity * 2 : 64, false);
 }
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 /* What is compiled or read by it is noted on its own, within. */
 static void note_loading(const bti_program_source *source, uint64_t start) {
     char name[48];
@@ -117,7 +115,7 @@ static bt_status load_state(void *loaded) {
 
 static bt_status load(bt_device *device, const bti_program_source *source, uint64_t hash, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
-    if (!program) return no_memory();
+    if (!program) return bti_no_memory();
     atomic_init(&program->refs, 1);
     program->device = device;
     program->hash = hash;
@@ -129,7 +127,7 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
         if (kernel)
             *kernel = *source->kernel;
         else
-            status = no_memory();
+            status = bti_no_memory();
     }
     if (status == BT_OK) {
         uint64_t start = bti_trace_begin();
@@ -155,7 +153,7 @@ static bt_status find_or_load(bt_device *device, const bti_program_source *sourc
         *program = bti_program_retain(known);
         return BT_OK;
     }
-    if (!make_room(programs)) return no_memory();
+    if (!make_room(programs)) return bti_no_memory();
     BTI_TRY(load(device, source, hash, program));
     place(programs->table, programs->capacity, bti_program_retain(*program));
     programs->count++;

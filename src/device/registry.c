@@ -64,7 +64,7 @@ static void note_fault(bt_status status) {
 
 static bt_status with_flag(bti_flag flag, bt_status (*use)(const char *value, void *data), void *data) {
     char *value = bti_flag_text(flag);
-    if (!value) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!value) return bti_no_memory();
     bt_status status = use(value, data);
     bti_free(value);
     return status;

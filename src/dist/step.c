@@ -54,7 +54,7 @@ static bt_status share(step *s, int shard, bt_array *x, bt_array *y, double weig
     bt_array *loss = bt_mul(s->loss(s->model, x, y, s->data), bt_num(weight));
     s->losses[shard] = loss;
     bt_array **grads = bti_alloc((size_t)s->parameter_count * sizeof *grads);
-    if (!grads) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!grads) return bti_no_memory();
     bt_status status = bt_grad_shared(loss, s->parameters, s->parameter_count, grads);
     for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shards + shard] = grads[p];
     bti_free(grads);
@@ -198,7 +198,7 @@ static bt_status update_replica(const step *s, int replica, bt_array *const *sum
 static bt_status update_all(step *s) {
     size_t count = (size_t)s->parameter_count * (size_t)(s->strategy->count + 1);
     bt_array **sums = bti_alloc(count * sizeof(bt_array *));
-    if (!sums) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!sums) return bti_no_memory();
     bt_array **own = sums + s->parameter_count * s->strategy->count;
     bt_status status = sum_gradients(s, sums);
     bti_sets_begin();
@@ -256,7 +256,7 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
             (void)bt_parameters(model, s.parameters, s.parameter_count);
             status = run(&s, x, y);
         } else
-            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+            status = bti_no_memory();
         if (status == BT_OK && strategy)
             total = sum_of(&s, s.losses);
         else

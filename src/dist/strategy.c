@@ -33,7 +33,7 @@ static const bti_handle_class strategy_class = {BTI_OWNED_STRATEGY, sizeof(bt_st
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
     BTI_CALL("bt_mirrored");
     bt_strategy *s = bti_owned_new(BTI_OWNED_STRATEGY, sizeof *s);
-    if (!s) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!s) (void)!bti_no_memory();
     if (s && choose_devices(s, devices, count) != BT_OK) {
         bt_strategy_release(s);
         s = NULL;

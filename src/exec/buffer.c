@@ -152,7 +152,7 @@ bt_status bti_buffer_read(bti_buffer *buffer, size_t offset, void *host, size_t 
 bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffer **out) {
     size_t bytes = (size_t)bti_node_bytes(node);
     bti_buffer *buffer = bti_buffer_new(node->device, bytes, node);
-    if (!buffer) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!buffer) return bti_no_memory();
     bool noted = bti_fit_begin_upload(buffer);
     bt_status status = bti_buffer_reserve(buffer, true);
     if (noted) bti_fit_end(status == BT_OK);
@@ -176,7 +176,7 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
 
 bt_status bti_buffer_lent(const bti_node *node, const void *data, bti_loan loan, bti_buffer **out) {
     bti_buffer *buffer = bti_buffer_new(node->device, (size_t)bti_node_bytes(node), node);
-    if (!buffer) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!buffer) return bti_no_memory();
     buffer->address = (uint64_t)(uintptr_t)data;
     buffer->loan = loan;
     bti_buffer_list(buffer);

@@ -108,8 +108,6 @@ static bool wait_for_fold(bti_task *task, bool may) {
 
 /* --- submitting ---------------------------------------------------------------------------------------------------- */
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 static void place_arrays(running *r, const bti_fold *wanted, int64_t *offsets) {
     size_t size = bt_dtype_size(r->dtype), step = ALIGNED_BYTES / size, at = 0;
     for (size_t a = 0; a < wanted->array_count; a++) {
@@ -128,7 +126,7 @@ static void place_arrays(running *r, const bti_fold *wanted, int64_t *offsets) {
 static bt_status reserve(running *r, const bti_fold *wanted) {
     for (int d = 0; d < r->device_count; d++) {
         r->outputs[d] = bti_buffer_new(r->devices[d], r->elements * bt_dtype_size(r->dtype), wanted->inputs[(size_t)d]);
-        if (!r->outputs[d]) return no_memory();
+        if (!r->outputs[d]) return bti_no_memory();
         BTI_TRY(bti_buffer_reserve(r->outputs[d], false));
     }
     return BT_OK;
@@ -142,7 +140,7 @@ static bt_status make_ready(running *r, const bti_fold *wanted, int64_t *offsets
     r->dtype = wanted->dtype;
     r->place = wanted->inputs[0]->place;
     r->parts = bti_calloc(wanted->array_count * (size_t)wanted->device_count, sizeof *r->parts);
-    if (!r->parts) return no_memory();
+    if (!r->parts) return bti_no_memory();
     place_arrays(r, wanted, offsets);
     return reserve(r, wanted);
 }
@@ -167,7 +165,7 @@ static void submit(running *r) {
 bt_status bti_exec_fold(const bti_fold *wanted, bti_buffer **outputs, int64_t *offsets) {
     BTI_TRY(bti_device_can_all_reduce(wanted->devices, wanted->device_count, wanted->dtype, wanted->op));
     running *r = bti_calloc(1, sizeof *r);
-    if (!r) return no_memory();
+    if (!r) return bti_no_memory();
     bt_status status = make_ready(r, wanted, offsets);
     if (status != BT_OK) {
         release(r);

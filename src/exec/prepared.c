@@ -200,12 +200,12 @@ static bool allocate(bti_prepared *of) {
 bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     uint64_t start = bti_trace_begin();
     bti_prepared *of = bti_calloc(1, sizeof *of);
-    if (!of) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!of) return bti_no_memory();
     atomic_init(&of->refs, 1);
     pthread_mutex_init(&of->lock, NULL);
     of->plan = *plan;
     *plan = (bti_plan){0};
-    bt_status status = allocate(of) ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = allocate(of) ? BT_OK : bti_no_memory();
     size_t operand = 0, attr = 0;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);
     bti_trace_end(BTI_TRACE_PREPARE, "prepare", start);

@@ -192,7 +192,7 @@ static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_er
 static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
     const bti_storage *storage = &run->of->plan.storages.items[s];
     bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node);
-    if (!buffer) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!buffer) return bti_no_memory();
     run->buffers[s] = buffer;
     bt_status status = bti_buffer_reserve(buffer, false);
     if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(storage, storage->bytes, error);
@@ -219,7 +219,7 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     if (!plan->arenas.items[device]) return BT_OK;
     const bti_storage *largest = largest_temporary(plan, (int)device);
     bti_buffer *arena = bti_buffer_new((int)device, (size_t)plan->arenas.items[device], largest->node);
-    if (!arena) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!arena) return bti_no_memory();
     run->arenas[device] = arena;
     bt_status status = bti_buffer_reserve(arena, false);
     if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(largest, plan->arenas.items[device], error);
@@ -351,7 +351,7 @@ bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
     BTI_TRY(bti_exec_prepare(plan, &prepared));
     const bti_plan *own = bti_prepared_plan(prepared);
     bti_run *run = bti_exec_begin(prepared);
-    bt_status status = run ? bti_exec_reserve(run, error) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = run ? bti_exec_reserve(run, error) : bti_no_memory();
     for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
         bti_node *node = own->results.items[r].node;
         node->buffer = bti_buffer_retain(bti_exec_result(run, r));

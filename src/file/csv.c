@@ -124,8 +124,7 @@ static bt_status take_line(reader *r, const char *line, const char *line_end, in
         int64_t whole = 0;
         if (r->is_float ? !read_float(r, f, &value) : !read_integer(r, f, &whole))
             return bad_field(r, f, number, column + 1);
-        if (r->is_float ? !bti_vec_push(&r->floats, value) : !bti_vec_push(&r->ints, whole))
-            return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (r->is_float ? !bti_vec_push(&r->floats, value) : !bti_vec_push(&r->ints, whole)) return bti_no_memory();
         column++;
     }
     if (r->rows++ == 0 && r->columns == 0) r->columns = column;

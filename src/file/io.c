@@ -58,7 +58,7 @@ bt_status bti_file_open(const char *path, bti_file *file) {
     else if (!S_ISREG(stat.st_mode))
         status = bti_fail(BT_FAILED_PRECONDITION, "%s: not a regular file", path);
     else if (!(file->path = bti_strdup(path)))
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        status = bti_no_memory();
     if (status != BT_OK) {
         close(fd);
         return status;
@@ -163,7 +163,7 @@ static bt_status find_target(bti_writer *writer, const char *path, struct stat *
     if (!target) return system_error(path, "cannot be written");
     writer->target = bti_strdup(target);
     free(target);
-    return writer->target ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return writer->target ? BT_OK : bti_no_memory();
 }
 
 static bt_status cannot_be_made(const char *path, const char *target, int cause) {
@@ -195,7 +195,7 @@ bt_status bti_writer_open(bti_writer *writer, const char *path) {
     do {
         bti_free(writer->temporary);
         writer->temporary = temporary_name(writer->target);
-        if (!writer->temporary) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!writer->temporary) return bti_no_memory();
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (writer->fd < 0 && errno == EEXIST);
     if (writer->fd < 0) {

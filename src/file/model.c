@@ -28,7 +28,7 @@ static bt_status model_open(model *m, const bt_layer *layer) {
     m->parameters = bti_calloc(room, sizeof *m->parameters);
     m->names = bti_calloc(room, sizeof *m->names);
     m->values = bti_calloc(room, sizeof *m->values);
-    if (!m->parameters || !m->names || !m->values) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!m->parameters || !m->names || !m->values) return bti_no_memory();
     bt_parameters(layer, m->parameters, m->count);
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->parameters[i]);

@@ -160,7 +160,7 @@ static bt_status open_npy(npy *n, const char *path) {
         return bti_file_damaged(&n->file, 8, "a header of %" PRIu64 " bytes; at most %d are allowed", length,
                                 MAX_HEADER);
     char *text = bti_alloc((size_t)length);
-    if (!text) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) return bti_no_memory();
     bt_status status = bti_file_read(&n->file, 8 + length_bytes, text, (size_t)length);
     cursor c = {n, text, text, text + length, 8 + length_bytes};
     if (status == BT_OK) status = take_header(&c, n);
@@ -256,7 +256,7 @@ static bt_status write_header(bti_writer *writer, bt_dtype dtype, bt_shape shape
     bti_str_addf(&text, "%*s\n", (int)(63 - text.length % 64), "");
     bt_status status = BT_OK;
     if (text.failed) {
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        status = bti_no_memory();
     } else {
         text.text[8] = (char)((text.length - 10) & 0xff);
         text.text[9] = (char)((text.length - 10) >> 8);

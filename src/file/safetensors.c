@@ -164,7 +164,7 @@ static bt_status take_entries(bt_tensors *t, const header *h) {
     size_t room = json_object_size(t->header) + 1;
     t->tensors = bti_calloc(room, sizeof *t->tensors);
     t->by_name = bti_calloc(room, sizeof *t->by_name);
-    if (!t->tensors || !t->by_name) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!t->tensors || !t->by_name) return bti_no_memory();
     const char *name;
     json_t *entry;
     json_object_foreach(t->header, name, entry) {
@@ -216,7 +216,7 @@ static bt_status read_header(bt_tensors *t) {
     if (length < 2)
         return bti_file_damaged(&t->file, 0, "a header of %llu bytes; the least is {}", (unsigned long long)length);
     char *text = bti_alloc((size_t)length);
-    if (!text) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) return bti_no_memory();
     bt_status status = bti_file_read(&t->file, 8, text, (size_t)length);
     if (status == BT_OK) status = parse(t, &(header){&t->file, text, (size_t)length});
     bti_free(text);
@@ -238,7 +238,7 @@ bt_status bt_tensors_open(const char *path, bt_tensors **tensors) {
     if (!tensors) return bti_fail(BT_INVALID_ARGUMENT, "where to put the tensors is NULL");
     *tensors = NULL;
     bt_tensors *t = bti_owned_new(BTI_OWNED_TENSORS, sizeof *t);
-    if (!t) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!t) return bti_no_memory();
     bt_status status = bti_file_open(path, &t->file);
     if (status == BT_OK) status = read_header(t);
     if (status != BT_OK) {

@@ -60,7 +60,7 @@ static bt_status describe(const entry *entries, int count, json_t *header) {
         if (json_object_get(header, entries[i].name)) return bad_name(entries[i].name, "is given twice");
         json_t *described = json_pack("{s:s, s:o, s:[I,I]}", "dtype", entries[i].dtype->name, "shape",
                                       shape_of(entries[i].array), "data_offsets", at, at + bytes);
-        if (!described) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!described) return bti_no_memory();
         if (json_object_set_new(header, entries[i].name, described)) return bad_name(entries[i].name, "is not UTF-8");
         at += bytes;
     }
@@ -70,7 +70,7 @@ static bt_status describe(const entry *entries, int count, json_t *header) {
 /* The length and the header, which spaces bring to a multiple of 8 bytes. */
 static bt_status write_header(bti_writer *writer, const json_t *header) {
     char *text = json_dumps(header, JSON_COMPACT);
-    if (!text) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) return bti_no_memory();
     size_t length = strlen(text), padding = -length & 7;
     bt_status status = BT_OK;
     if (length + padding > BTI_SAFETENSORS_MAX_HEADER)
@@ -104,7 +104,7 @@ bt_status bt_save(const char *path, const char *const *names, bt_array *const *a
     entry *entries = bti_calloc((size_t)count + 1, sizeof *entries);
     json_t *header = json_object();
     bt_status status = BT_OK;
-    if (!entries || !header) BTI_TRY_OR(bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), end);
+    if (!entries || !header) BTI_TRY_OR(bti_no_memory(), end);
     BTI_TRY_OR(list_entries(entries, names, arrays, count), end);
     if (!add_metadata(header, metadata))
         BTI_TRY_OR(bti_fail(BT_INVALID_ARGUMENT, "metadata are pairs of UTF-8 texts, NULL after the last pair"), end);

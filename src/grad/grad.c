@@ -40,7 +40,7 @@ static bt_status cut_off(const bti_node *cut, int index) {
 static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, bt_array *const *wrt, bool shared,
                            int count, bt_array **grads) {
     bti_target *targets = bti_calloc((size_t)count + 1, sizeof *targets);
-    if (!targets) return give_up(call, bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), count, grads);
+    if (!targets) return give_up(call, bti_no_memory(), count, grads);
     int distinct = 0;
     for (int i = 0; i < count; i++) targets[i] = bti_target_of(bti_node_of(wrt[i]), shared);
     qsort(targets, (size_t)count, sizeof *targets, bti_compare_targets);
@@ -119,7 +119,7 @@ bt_status bt_grad_shared(bt_array *loss, bt_shared *const *wrt, int count, bt_ar
     BTI_TRY(check_lists(wrt, "wrt", count, grads));
     bt_status status = check_loss(loss);
     bt_array **values = bti_calloc((size_t)count + 1, sizeof *values);
-    if (!values) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!values) status = bti_no_memory();
     for (int i = 0; i < count && status == BT_OK; i++) {
         values[i] = bt_value(wrt[i]);
         status = bti_fail_with(bti_array_error(values[i]));
@@ -249,7 +249,7 @@ static bt_status check_argument(check *c, int which, bt_array *gradient) {
     int64_t count = bt_count(c->args[which]);
     size_t bytes = (size_t)count * sizeof(double);
     double *elements = bti_alloc(bytes), *slope = bti_alloc(bytes);
-    bt_status status = elements && slope ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = elements && slope ? BT_OK : bti_no_memory();
     if (status == BT_OK) status = bt_read(c->args[which], elements, bytes);
     if (status == BT_OK) status = bt_read(gradient, slope, bytes);
     if (status == BT_OK) status = compare_one(c, which, elements, slope, count);
@@ -274,7 +274,7 @@ static bt_status check_of_grad(bt_loss_fn *fn, bt_array *const *args, int count)
 bt_status bt_check_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, double eps, double *worst) {
     BTI_TRY(check_of_grad(fn, args, count));
     bt_array **arrays = bti_alloc(2 * (size_t)count * sizeof *arrays + 1);
-    if (!arrays) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!arrays) return bti_no_memory();
     memcpy(arrays, args, (size_t)count * sizeof *arrays);
     check c = {.fn = fn, .data = data, .args = arrays, .count = count, .eps = eps > 0 ? eps : 1e-6};
     bt_status status = BT_OK;

@@ -27,8 +27,6 @@ typedef struct walk {
     int64_t last; /* the step of y; -1: it depends on no target */
 } walk;
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 /* --- targets -------------------------------------------------------------------------------------------------------- */
 
 bti_target bti_target_of(const bti_node *node, bool shared) {
@@ -154,7 +152,7 @@ static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
         hidden = false;
         found.count = 0;
         bti_graph_lock();
-        if (!collect_locked(w, y, targets, count, &found, &hidden)) status = no_memory();
+        if (!collect_locked(w, y, targets, count, &found, &hidden)) status = bti_no_memory();
         bti_graph_unlock();
         if (status == BT_OK && hidden) status = bti_origins_record(&y, 1, oldest_of(targets, count), passes);
     } while (hidden && status == BT_OK);
@@ -254,7 +252,7 @@ static bt_status pass_back(walk *w, step *s) {
     if (s->input_count <= FEW) return run_rule(w, s, rule, few, few_wanted);
     bt_array **arrays = bti_alloc(2 * (size_t)s->input_count * sizeof *arrays);
     bool *wanted = bti_alloc((size_t)s->input_count * sizeof *wanted);
-    bt_status status = arrays && wanted ? run_rule(w, s, rule, arrays, wanted) : no_memory();
+    bt_status status = arrays && wanted ? run_rule(w, s, rule, arrays, wanted) : bti_no_memory();
     bti_free(arrays);
     bti_free(wanted);
     return status;

@@ -28,7 +28,7 @@ static void number(bti_lease_gpu *gpus, int count, const char *mask) {
 bt_status bti_lease_list_gpus(bti_lease_gpu *gpus, int *count) {
     bti_card *cards = bti_calloc(BTI_LEASE_MOST_GPUS, sizeof *cards);
     *count = 0;
-    if (!cards) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!cards) return bti_no_memory();
     bt_status status = bti_cards_ask(cards, BTI_LEASE_MOST_GPUS, count);
     if (*count > BTI_LEASE_MOST_GPUS) *count = BTI_LEASE_MOST_GPUS;
     bti_mask mask = bti_mask_of(*count ? cards[0].vendor : BTI_NVIDIA);

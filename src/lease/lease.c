@@ -89,7 +89,7 @@ static bt_status take(bt_lease *lease, const bt_lease_options *o) {
     if (status == BT_OK) status = bti_taking_take(t);
     if (status == BT_OK) move_into(lease, t, o->inherit);
     bti_taking_end(t);
-    if (status == BT_OK && lease->mask.failed) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (status == BT_OK && lease->mask.failed) status = bti_no_memory();
     return status;
 }
 
@@ -98,8 +98,7 @@ bt_lease *(bt_lease_take)(const bt_lease_options *options) {
     if (bti_options_take(&layout, "bt_lease_take", options, &known) != BT_OK) return NULL;
     bt_lease *lease = bti_owned_new(BTI_OWNED_LEASE, sizeof *lease);
     if (lease) lease->gpus = bti_calloc(BTI_LEASE_MOST_GPUS, sizeof *lease->gpus);
-    bt_status status =
-        lease && lease->gpus ? take(lease, &known) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = lease && lease->gpus ? take(lease, &known) : bti_no_memory();
     if (status == BT_OK) return lease;
     bt_lease_release(lease);
     return NULL;

@@ -276,7 +276,7 @@ static void read_command_line(char *text, size_t size) {
 bti_taking *bti_taking_new(int wanted, double seconds, const char *command) {
     char line[256];
     bti_taking *t = bti_calloc(1, sizeof *t);
-    if (!t) return (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"), NULL;
+    if (!t) return (void)!bti_no_memory(), NULL;
     t->folder = -1;
     t->wanted = wanted;
     t->wait = !(seconds >= 0 && seconds <= 0);

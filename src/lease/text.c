@@ -147,6 +147,6 @@ char *(bt_leases_text)(bool json) {
     char *text = (json ? as_json : as_lines)(gpus, files, count, path);
     for (int i = 0; i < count; i++) bti_lease_file_close(&files[i]);
     close(folder);
-    if (!text) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) (void)!bti_no_memory();
     return text;
 }

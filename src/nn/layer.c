@@ -12,7 +12,7 @@
 #include "base/vec.h"
 
 static bt_layer *no_memory(void) {
-    (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    (void)!bti_no_memory();
     return NULL;
 }
 

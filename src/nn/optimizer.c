@@ -49,7 +49,7 @@ static bt_optimizer *make(rule r, double rate, double beta1, double beta2, doubl
         o->beta2 = beta2;
         o->epsilon = epsilon;
     } else
-        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        (void)!bti_no_memory();
     return bti_scope_own(&optimizer_class, o);
 }
 
@@ -81,7 +81,7 @@ static state *find_state(state *first, const bt_shared *parameter) {
 /* Zeros like the parameter; the last of three counts steps. */
 static bt_status add_state(bt_optimizer *optimizer, bt_shared *parameter) {
     state *s = bti_calloc(1, sizeof *s);
-    if (!s) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!s) return bti_no_memory();
     s->parameter = bt_shared_retain(parameter);
     bool made = true;
     for (int k = 0; k < states_of(optimizer->rule) && made; k++) {
@@ -177,7 +177,7 @@ bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameter
         if (!find_state(atomic_load(&optimizer->states), parameters[i])) BTI_TRY(add_state(optimizer, parameters[i]));
     size_t room = (size_t)count * (STATES + 1);
     update_list list = {bti_alloc(room * sizeof *list.shared), bti_alloc(room * sizeof *list.values), 0};
-    bt_status status = list.shared && list.values ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = list.shared && list.values ? BT_OK : bti_no_memory();
     BT_SCOPE
         if (status == BT_OK) status = collect(optimizer, parameters, grads, count, &list);
     bti_free(list.shared);

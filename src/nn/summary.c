@@ -49,6 +49,6 @@ char *bt_summary(const bt_layer *layer) {
     bti_str text = {0};
     add_layer(&text, layer, 0, "");
     char *taken = bti_str_take(&text);
-    if (!taken) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!taken) (void)!bti_no_memory();
     return taken;
 }

@@ -141,8 +141,7 @@ static bt_status prepare(const bti_state *state, int memory, int pipe, beginning
     BTI_TRY(find_libraries(own, first));
     snprintf(marker, sizeof marker, BTI_BEGIN_FORMAT ",%s", memory, pipe, (uint64_t)(uintptr_t)state->arena,
              state->arena->bytes, (uint64_t)(uintptr_t)state, own);
-    if (!read_arguments(b) || !make_environment(b, marker, first))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!read_arguments(b) || !make_environment(b, marker, first)) return bti_no_memory();
     b->files[b->file_count++] = memory;
     b->files[b->file_count++] = pipe;
     if (state->spill_file >= 0) b->files[b->file_count++] = state->spill_file;
@@ -178,7 +177,7 @@ static bt_status run(beginning *b) {
     sigset_t all, before;
     int reaper = 0;
     stacks *s = bti_calloc(1, sizeof *s);
-    if (!s) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!s) return bti_no_memory();
     s->b = b;
     b->error = 0;
     sigfillset(&all);

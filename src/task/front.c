@@ -144,7 +144,7 @@ static void *own(const bti_handle_class *class, void *held) {
         ref->held = held;
     } else if (held) {
         bti_engine_now->release(held);
-        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        (void)!bti_no_memory();
     }
     return bti_scope_own(class, ref);
 }

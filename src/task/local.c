@@ -120,7 +120,7 @@ bt_failure bti_local_failure(void *held) {
 static bt_status wait_for(void *const *held, int count, int wanted, double seconds) {
     BTI_TRY(bti_state_fault(true));
     bti_object *one, **objects = count > 1 ? bti_calloc((size_t)count, sizeof(bti_object *)) : &one;
-    if (!objects) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!objects) return bti_no_memory();
     for (int i = 0; i < count; i++) objects[i] = hold_of(held[i])->object;
     bool waited = bti_wait_for(bti_process_now.state, objects, count, wanted, bti_until_ns(seconds));
     if (count > 1) bti_free(objects);

@@ -121,8 +121,6 @@ static bool read_identity(const char *key, identity *known) {
 
 /* --- opening ------------------------------------------------------------------------------------------------------------ */
 
-static bt_status no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
-
 static const module *module_of(const char *key) {
     for (const module *m = modules; m; m = m->next)
         if (!strcmp(m->key, key)) return m;
@@ -163,7 +161,7 @@ static bt_status settle(module *m, const char *path, bool is_new, const module *
 
 static bt_status open_module(const char *path, const char *key, const module **loaded) {
     module *m = bti_calloc(1, sizeof *m);
-    if (!m) return no_memory();
+    if (!m) return bti_no_memory();
     const bt_remote_entry *before = entries;
     loading = m->key;
     m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -186,7 +184,7 @@ static bt_status spell(const char *path, const module *of) {
     for (spelling *s = spellings; s; s = s->next)
         if (!strcmp(s->path, path)) return s->of = of, BT_OK;
     spelling *s = bti_alloc(sizeof *s + strlen(path) + 1);
-    if (!s) return no_memory();
+    if (!s) return bti_no_memory();
     strcpy(s->path, path);
     s->of = of;
     s->next = spellings;
@@ -236,7 +234,7 @@ bt_status bti_module_provide(uint64_t content, const char *path) {
     BTI_TRY(identify(found, NULL, &is));
     if (is.bytes != content) return bti_fail(BT_FAILED_PRECONDITION, "%s has other bytes than the module", path);
     copy *c = bti_alloc(sizeof *c + strlen(found) + 1);
-    if (!c) return no_memory();
+    if (!c) return bti_no_memory();
     c->content = content;
     strcpy(c->path, found);
     pthread_mutex_lock(&lock);

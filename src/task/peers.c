@@ -112,7 +112,7 @@ static void keep_only(pid_list *pids, int64_t pid) {
 
 /* The programs of this user that have a runtime; with a number, that one. */
 static bt_status find(int64_t pid, pid_list *pids) {
-    if (!find_all(pids)) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!find_all(pids)) return bti_no_memory();
     if (pid) keep_only(pids, pid);
     return !pid || pids->count ? BT_OK : bti_fail(BT_NOT_FOUND, "process %" PRId64 " has no runtime", pid);
 }
@@ -121,8 +121,7 @@ char *bt_runtimes_text(int64_t pid, bool json) {
     BTI_CALL("bt_runtimes_text");
     pid_list pids = {0};
     char *text = NULL;
-    if (find(pid, &pids) == BT_OK && !(text = text_of(&pids, json)))
-        bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (find(pid, &pids) == BT_OK && !(text = text_of(&pids, json))) bti_no_memory();
     bti_vec_free(&pids);
     return text;
 }

@@ -66,8 +66,7 @@ static bt_status keep_value(const bt_item_value *value, bt_item_value *kept) {
 }
 
 static bt_status keep_arguments(pool_call *c, const bt_item_value *arguments, int count) {
-    if (!(c->arguments = bti_calloc((size_t)count + 1, sizeof *arguments)))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!(c->arguments = bti_calloc((size_t)count + 1, sizeof *arguments))) return bti_no_memory();
     for (; c->count < count; c->count++) {
         bt_status status = keep_value(&arguments[c->count], &c->arguments[c->count]);
         if (status != BT_OK) return status;
@@ -198,8 +197,7 @@ static bt_status add(bt_pool *pool, bt_actor *actor) {
     for (size_t m = 0; m < pool->members.count; m++)
         if (pool->members.items[m].actor == actor)
             return bti_fail(BT_ALREADY_EXISTS, "the pool has this actor already");
-    if (!bti_vec_push(&pool->members, ((member){actor, NULL})))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!bti_vec_push(&pool->members, ((member){actor, NULL}))) return bti_no_memory();
     bt_actor_retain(actor);
     return BT_OK;
 }
@@ -208,8 +206,7 @@ bt_pool *bt_pool_new(bt_actor *const *actors, int count) {
     BTI_CALL("bt_pool_new");
     bt_pool *pool = NULL;
     bt_status status = bti_check_list(actors, count, "actors");
-    if (status == BT_OK && !(pool = bti_owned_new(BTI_OWNED_POOL, sizeof *pool)))
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (status == BT_OK && !(pool = bti_owned_new(BTI_OWNED_POOL, sizeof *pool))) status = bti_no_memory();
     if (pool) pool->has_lock = pthread_mutex_init(&pool->lock, NULL) == 0;
     for (int i = 0; i < count && status == BT_OK; i++) status = add(pool, actors[i]);
     if (status == BT_OK) return bti_scope_own(&pool_class, pool);
@@ -242,7 +239,7 @@ bt_status bti_pool_submit(bt_pool *pool, const bt_remote_entry *entry, const bt_
     if (!u.is) return bt_error_status();
     BTI_TRY(bti_check_values(entry ? entry->name : "bt_pool_submit", arguments, count));
     pool_call *c = bti_calloc(1, sizeof *c);
-    if (!c) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!c) return bti_no_memory();
     c->entry = entry;
     bt_status status = submit(u.is, c, arguments, count);
     if (status != BT_OK) free_call(c);

@@ -145,7 +145,7 @@ int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double
         if (!bti_held_by(refs[i], "reference"))
             status = bt_error_status();
         else if (!bti_engine_now->is_done(refs[i]->held) && !bti_vec_push(&pending, refs[i]->held))
-            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+            status = bti_no_memory();
     }
     int missing = wanted - (count - (int)pending.count);
     if (status == BT_OK && missing > 0)

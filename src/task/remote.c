@@ -158,8 +158,7 @@ static void *group(const bt_task_options *bundles, int count) {
     for (int i = 0; i < count && status == BT_OK; i++) {
         bt_task_options bundle;
         status = bti_bundle_take(bundles, i, &bundle);
-        if (status == BT_OK && !bti_vec_push(&known, bundle))
-            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (status == BT_OK && !bti_vec_push(&known, bundle)) status = bti_no_memory();
     }
     void *held = status == BT_OK ? bti_engine_now->group(known.items, count) : NULL;
     bti_vec_free(&known);

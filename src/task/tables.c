@@ -273,6 +273,6 @@ char *bti_view_tables_of(char *json) {
     char *text = value ? bti_view_tables(value) : NULL;
     json_decref(value);
     bti_free(json);
-    if (!text) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) (void)bti_no_memory();
     return text;
 }

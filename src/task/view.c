@@ -298,6 +298,6 @@ char *bti_view_text(bti_state *state, const char *what) {
 char *bti_local_view(const char *what) {
     bti_serve_now(bti_process_now.state);
     char *text = bti_view_text(bti_process_now.state, what);
-    if (!text) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) (void)bti_no_memory();
     return text;
 }

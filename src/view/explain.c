@@ -28,7 +28,7 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
             if (!plan.steps.count) bti_str_add(&text, "      nothing to compute\n");
             bti_plan_text(&text, &plan, device_name);
         }
-        if (!(taken = bti_str_take(&text))) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!(taken = bti_str_take(&text))) (void)!bti_no_memory();
     }
     bti_graph_unlock();
     bti_plan_free(&plan);
@@ -48,8 +48,7 @@ char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form) {
     bt_status status = BT_OK;
     for (int i = 0; i < count && status == BT_OK; i++) {
         status = bti_fail_with(bti_array_error(arrays[i]));
-        if (status == BT_OK && !bti_vec_push(&nodes, bti_node_of(arrays[i])))
-            status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (status == BT_OK && !bti_vec_push(&nodes, bti_node_of(arrays[i]))) status = bti_no_memory();
     }
     if (status == BT_OK) text = explain_nodes(nodes.items, nodes.count, form);
     bti_vec_free(&nodes);
@@ -73,7 +72,7 @@ char *bt_explain_function_as(bt_function *function, bt_array *const *arguments, 
     int count = bti_function_outputs(function);
     bt_array **outputs = bti_calloc((size_t)count, sizeof *outputs);
     if (!outputs) {
-        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        (void)!bti_no_memory();
         return NULL;
     }
     char *text = NULL;

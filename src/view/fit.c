@@ -98,7 +98,7 @@ bt_status bt_peak_all(bt_array *const *arrays, int count, bt_peak *peaks, int *p
     BTI_TRY(bti_check_list(arrays, count, "arrays"));
     for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
     bti_node **nodes = bti_calloc((size_t)count, sizeof *nodes);
-    if (!nodes) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!nodes) return bti_no_memory();
     for (int i = 0; i < count; i++) nodes[i] = bti_node_of(arrays[i]);
     foreseen of;
     bt_status status = begin(&of);
@@ -143,7 +143,7 @@ static bt_status give_array(call *c, int index, bti_node *node) {
     if (node->symbolic) return bti_fail(BT_FAILED_PRECONDITION, "argument %d is an input of a function", index + 1);
     bool pending = atomic_load(&node->state) == BTI_PENDING;
     c->given[index] = pending ? to_come(node, node->rank, node->shape) : bti_node_retain(node);
-    if (!c->given[index]) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!c->given[index]) return bti_no_memory();
     if (!pending) return BT_OK;
     c->to_come[c->pending_count] = c->given[index];
     c->pending[c->pending_count++] = bti_node_retain(node);
@@ -158,7 +158,7 @@ static bt_status give_shape(foreseen *of, call *c, int index, const bt_shape *sh
         fits = shape->size[d] >= 0 && !__builtin_mul_overflow(bytes, shape->size[d], &bytes);
     if (!fits) return bti_fail(BT_INVALID_ARGUMENT, "shape %d cannot be that of the function's input", index + 1);
     c->given[index] = to_come(input, shape->rank, shape->size);
-    if (!c->given[index]) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!c->given[index]) return bti_no_memory();
     add_kept(of, input->device, (size_t)bytes);
     return BT_OK;
 }
@@ -170,8 +170,7 @@ static bt_status give_all(foreseen *of, call *c, bt_array *const *arguments, con
     c->pending = bti_calloc(count, sizeof *c->pending);
     c->to_come = bti_calloc(count, sizeof *c->to_come);
     bti_node **values = bti_calloc(f->read.count, sizeof *values);
-    bt_status status =
-        c->given && c->pending && c->to_come && values ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = c->given && c->pending && c->to_come && values ? BT_OK : bti_no_memory();
     if (status == BT_OK) c->given_count = (int)count;
     for (int i = 0; i < f->input_count && status == BT_OK; i++) {
         bt_array *argument = arguments ? arguments[i] : NULL;
@@ -180,7 +179,7 @@ static bt_status give_all(foreseen *of, call *c, bt_array *const *arguments, con
             status = argument ? give_array(c, i, bti_node_of(argument)) : give_shape(of, c, i, &shapes[i]);
     }
     if (status == BT_OK && !bti_shared_values(f->read.items, f->replicas.items, f->read.count, values))
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        status = bti_no_memory();
     for (size_t i = 0; i < f->read.count && status == BT_OK; i++)
         status = give_array(c, f->input_count + (int)i, values[i]);
     for (size_t i = 0; i < f->read.count && values; i++) bti_node_release(values[i]);
@@ -246,7 +245,7 @@ char *bt_peak_text(const bt_peak *peaks, int count) {
         bti_str_add(&text, " in use now\n");
     }
     char *taken = bti_str_take(&text);
-    if (!taken) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!taken) (void)!bti_no_memory();
     return taken;
 }
 
@@ -331,7 +330,7 @@ bt_status bt_largest_batch(bt_function *f, bt_array *const *arguments, int argum
     BTI_TRY(check_call(f, argument_count));
     search s = {.function = f, .arguments = arguments};
     s.shapes = bti_calloc((size_t)argument_count, sizeof *s.shapes);
-    if (!s.shapes) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!s.shapes) return bti_no_memory();
     bt_status status = set_limits(&s, device, limit);
     if (status == BT_OK) status = set_shapes(&s);
     if (status == BT_OK) status = find_largest(&s, batch);

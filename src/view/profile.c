@@ -264,7 +264,7 @@ bt_profile *bt_profile_start(void) {
     if (bti_device_check_fork() != BT_OK) return NULL;
     bt_profile *profile = bti_owned_new(BTI_OWNED_PROFILE, sizeof *profile);
     if (!profile) {
-        (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        (void)!bti_no_memory();
         return NULL;
     }
     bt_synchronize();
@@ -287,13 +287,13 @@ bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **te
     bti_trace_log log;
     bool collected = bti_trace_collect(profile->since, &log);
     bti_handle_release(&profile_class, profile, "bt_profile_stop");
-    if (!collected) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!collected) return bti_no_memory();
     bt_status status = trace_file ? bti_trace_write(&log, trace_file) : BT_OK;
     if (text) {
         bti_str table = {0};
         bti_profile_text(&table, &log);
         *text = bti_str_take(&table);
-        if (!*text) status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!*text) status = bti_no_memory();
     }
     bti_trace_log_free(&log);
     return status;

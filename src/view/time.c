@@ -64,6 +64,6 @@ char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *se
     bti_str_addf(&text, " per loop (mean ± std. dev. of %d run%s, %lld loop%s each)", runs, runs == 1 ? "" : "s",
                  (long long)loops, loops == 1 ? "" : "s");
     char *taken = bti_str_take(&text);
-    if (!taken) (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!taken) (void)!bti_no_memory();
     return taken;
 }

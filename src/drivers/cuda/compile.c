@@ -99,12 +99,12 @@ static bt_status take_image(nvrtcProgram program, bool ptx, bti_str *image) {
         ptx ? bti_nvrtc.nvrtcGetPTXSize(program, &bytes) : bti_nvrtc.nvrtcGetCUBINSize(program, &bytes);
     if (result != NVRTC_SUCCESS) return nvrtc_failed(result, "nvrtcGetCUBINSize");
     char *code = bti_calloc(1, bytes + 1);
-    if (!code) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!code) return bti_no_memory();
     result = ptx ? bti_nvrtc.nvrtcGetPTX(program, code) : bti_nvrtc.nvrtcGetCUBIN(program, code);
     if (result == NVRTC_SUCCESS) bti_str_add_bytes(image, code, bytes);
     bti_free(code);
     if (result != NVRTC_SUCCESS) return nvrtc_failed(result, "nvrtcGetCUBIN");
-    return image->failed ? bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory") : BT_OK;
+    return image->failed ? bti_no_memory() : BT_OK;
 }
 
 static bt_status compile(const bti_cuda_device *device, const char *name, const bti_str *text, bti_str *image) {

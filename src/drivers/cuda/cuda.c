@@ -88,7 +88,7 @@ static void cuda_close(void *opened) {
 
 static bt_status cuda_open(int ordinal, const bti_lender *lender, void **opened) {
     bti_cuda_device *device = bti_calloc(1, sizeof *device);
-    if (!device) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!device) return bti_no_memory();
     pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
                                       &device->peer_lock, &device->lost_lock, &device->gpu.lock};
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);

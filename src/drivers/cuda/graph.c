@@ -52,7 +52,7 @@ bt_status bti_cuda_graph_begin(void *opened) {
     if (device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: a graph is being recorded already", device->name);
     BTI_TRY(bti_cuda_enter(device));
     device->capture = bti_calloc(1, sizeof *device->capture);
-    bt_status status = device->capture ? begin(device) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status = device->capture ? begin(device) : bti_no_memory();
     if (status != BT_OK && device->capture) drop_capture(device);
     return bti_cuda_leave(status);
 }
@@ -76,7 +76,7 @@ bt_status bti_cuda_graph_end(void *opened, void **recorded) {
     graph *made = bti_calloc(1, sizeof *made);
     bt_status status = bti_cuda_enter(device);
     if (status == BT_OK) {
-        status = made ? end(device, made) : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        status = made ? end(device, made) : bti_no_memory();
         drop_capture(device);
         status = bti_cuda_leave(status);
     } else {

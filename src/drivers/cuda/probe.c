@@ -459,7 +459,7 @@ static bt_status nvml_processes(int ordinal, process_list *all) {
         if (drawn == NVML_ERROR_MEMORY) result = drawn; /* a card without graphics has no such list */
     }
     if (result == NVML_SUCCESS) return BT_OK;
-    if (result == NVML_ERROR_MEMORY) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (result == NVML_ERROR_MEMORY) return bti_no_memory();
     return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
                     "NVML does not tell which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
 }

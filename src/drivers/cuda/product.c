@@ -208,7 +208,7 @@ static bt_status run(void *data, uint64_t left, uint64_t right, uint64_t out) {
 static bt_status open_products(bti_cuda_device *device) {
     if (device->products) return BT_OK;
     struct bti_cuda_products *products = bti_calloc(1, sizeof *products);
-    if (!products) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!products) return bti_no_memory();
     cublasStatus_t status = bti_cublaslt.cublasLtCreate(&products->handle);
     if (status) {
         bti_free(products);

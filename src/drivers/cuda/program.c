@@ -88,7 +88,7 @@ bt_status bti_cuda_find_function(void *opened, void *module, const char *name, b
 static bt_status make_words(bti_cuda_device *device) {
     if (device->words) return BT_OK;
     device->words = bti_calloc(1, sizeof *device->words);
-    if (!device->words) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!device->words) return bti_no_memory();
     void *host = NULL;
     BTI_CUDA_TRY(device, cuMemHostAlloc, &host, SLOTS * SLOT_BYTES, 0);
     device->words->host = host;

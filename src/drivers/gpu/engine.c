@@ -11,7 +11,7 @@
 /* --- modules ------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_gpu_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module) {
-    if (text->failed) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (text->failed) return bti_no_memory();
     return gpu->driver->build(gpu->device, name, text, &module->handle);
 }
 
@@ -98,7 +98,7 @@ bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **lo
     const char *missing = missing_dtype(gpu, source);
     if (missing) return bti_fail(BT_UNIMPLEMENTED, "%s has no %s; use float32 there, or the CPU", gpu->name, missing);
     program *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!new) return bti_no_memory();
     bt_status status = source->kernel ? bti_gpu_kernel_load(gpu, source->kernel, source->render, &new->kernel)
                                       : bti_gpu_work_load(gpu, source, &new->work);
     if (status == BT_OK)

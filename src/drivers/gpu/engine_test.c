@@ -44,7 +44,7 @@ static bt_status build(void *device, const char *name, const bti_str *text, void
     assert_true(text->length > 0 && *name);
     BTI_TRY(count_call("build"));
     *module = bti_alloc(1);
-    if (!*module) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!*module) return bti_no_memory();
     on.builds++;
     on.modules++;
     return BT_OK;

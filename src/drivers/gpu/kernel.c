@@ -26,8 +26,8 @@ static bt_status build(bti_gpu *gpu, bti_render_function *render, variant *v) {
     bti_str text = {0};
     char name[48];
     bti_kernel_name(name, sizeof name, &v->kernel);
-    bt_status status = render(&text, &v->kernel, gpu->target) ? bti_gpu_build(gpu, name, &text, &v->module)
-                                                              : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    bt_status status =
+        render(&text, &v->kernel, gpu->target) ? bti_gpu_build(gpu, name, &text, &v->module) : bti_no_memory();
     bti_str_free(&text);
     return status;
 }
@@ -35,7 +35,7 @@ static bt_status build(bti_gpu *gpu, bti_render_function *render, variant *v) {
 bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render_function *render,
                               bti_gpu_kernel **loaded) {
     bti_gpu_kernel *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!new) return bti_no_memory();
     new->render = render;
     new->own.kernel = *kernel;
     new->own.axis = -1;
@@ -120,7 +120,7 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_ke
     for (variant *v = kernel->own.next; v; v = v->next)
         if (v->axis == axis) return *found = v, BT_OK;
     variant *v = bti_calloc(1, sizeof *v);
-    if (!v) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!v) return bti_no_memory();
     v->kernel = *turned;
     v->axis = axis;
     bt_status status = build(gpu, kernel->render, v);

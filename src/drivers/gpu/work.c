@@ -25,7 +25,7 @@ struct bti_gpu_work {
 bt_status bti_gpu_work_load(bti_gpu *gpu, const bti_program_source *source, bti_gpu_work **loaded) {
     (void)gpu;
     bti_gpu_work *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!new) return bti_no_memory();
     new->source = *source;
     *loaded = new;
     return BT_OK;
@@ -69,7 +69,7 @@ static bt_status find_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel 
         return BT_OK;
     }
     own_kernel *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!new) return bti_no_memory();
     new->kernel = *kernel;
     bt_status status = bti_gpu_kernel_load(gpu, kernel, work->source.render, &new->loaded);
     if (status != BT_OK) return bti_free(new), status;
@@ -133,7 +133,7 @@ bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module *
     const bti_program_source *source = &work->source;
     bt_status status = source->render_work(&text, source->op, source->dtypes, source->dtype_count, gpu->target)
                            ? bti_gpu_build(gpu, bti_op_info(source->op)->name, &text, &work->module)
-                           : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+                           : bti_no_memory();
     bti_str_free(&text);
     return status;
 }

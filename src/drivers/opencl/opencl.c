@@ -175,7 +175,7 @@ static bt_status open_device(int ordinal, const bti_lender *lender, void **opene
     bti_str reason = {0};
     cl_platform_id platform;
     bti_cl_device *device = bti_calloc(1, sizeof *device);
-    if (!device) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!device) return bti_no_memory();
     device->ordinal = ordinal;
     device->cl = bti_cl(&reason);
     pthread_rwlock_init(&device->lock, NULL);

@@ -78,7 +78,7 @@ static bt_status sim_open(int ordinal, const bti_lender *lender, void **opened) 
     int kind = ordinal / BTI_SIM_MAX, index = ordinal % BTI_SIM_MAX;
     BTI_TRY(bti_sim_fault("open", (bt_kind)kind, index));
     sim_device *device = bti_calloc(1, sizeof *device);
-    if (!device) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!device) return bti_no_memory();
     device->kind = (bt_kind)kind;
     device->index = index;
     device->ordinal = ordinal;
@@ -319,7 +319,7 @@ static bt_status launch(void *opened, void *program, const bti_work *work) {
     bti_operand few[8];
     bti_operand *inputs = few;
     if (work->input_count > 8) inputs = bti_calloc((size_t)work->input_count, sizeof *inputs);
-    if (!inputs) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!inputs) return bti_no_memory();
     bti_work local = *work;
     bt_status status = translate_operand(device, what, &work->output, &local.output);
     for (int i = 0; status == BT_OK && i < work->input_count; i++)
@@ -370,7 +370,7 @@ static bt_status launch_kernel(void *opened, void *program, const bti_box *box) 
 static bt_status graph_begin(void *opened) {
     sim_device *device = opened;
     device->graph = bti_calloc(1, sizeof *device->graph);
-    return device->graph ? BT_OK : bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return device->graph ? BT_OK : bti_no_memory();
 }
 static bt_status graph_end(void *opened, void **graph) {
     sim_device *device = opened;

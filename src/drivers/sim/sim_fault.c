@@ -95,7 +95,7 @@ bt_status bti_sim_fault_check(const char *text) {
 static bt_status load_rules(void) {
     uint64_t change = bti_flag_changes(BTI_FLAG_sim_fault);
     char *text = bti_flag_text(BTI_FLAG_sim_fault);
-    if (!text) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!text) return bti_no_memory();
     bt_status status = parse_rules(text, rules, &rule_count);
     bti_free(text);
     bad_rules = status != BT_OK;

@@ -9,7 +9,7 @@ static bt_status keep(bti_sim_graph *graph, bti_sim_launch launch) {
     if (copied && bti_vec_push(&graph->launches, launch)) return BT_OK;
     bti_free(launch.work);
     bti_free(launch.box);
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    return bti_no_memory();
 }
 
 bt_status bti_sim_record_work(bti_sim_graph *graph, void *program, const bti_work *work) {
