@@ -142,7 +142,7 @@ static void nothing_is_kept_that_an_actor_has(void **state) {
         bt_ref *large = bt_remote_with(BT_OPTIONS(.num_gpus = 2), nothing);
         for (double until = now() + 1.5; now() < until;)
             BT_SCOPE
-                OK(bt_get_within(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), 1, NULL));
+                OK(bt_get_within(bt_remote_with(BT_OPTIONS(.num_gpus = 1), nothing), SOON, NULL));
         assert_false(is_done(large));
         OK(bt_actor_kill(actor));
         bt_actor_release(actor);
@@ -159,7 +159,7 @@ static void cpus_are_not_idle_before_gpus_are_there(void **state) {
         bt_ref *large = bt_remote_with(BT_OPTIONS(.num_gpus = 1, .num_cpus = 2), nothing);
         for (double until = now() + 1.5; now() < until;)
             BT_SCOPE
-                OK(bt_get_within(bt_remote(nothing), 1, NULL));
+                OK(bt_get_within(bt_remote(nothing), SOON, NULL));
         assert_false(is_done(large));
         OK(bt_cancel(busy, true));
         OK(bt_get_within(large, SOON, NULL));
