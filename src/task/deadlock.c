@@ -266,24 +266,26 @@ static bool tell_one(bti_state *state, bool only_circles, bti_wakes *wakes) {
 
 /* --- looking ------------------------------------------------------------------------------------------------------------------ */
 
+/* The program goes on by itself, whatever its threads do. */
+static bool program_runs(const bti_state *state) { return !state->program->waiters || has_limit(state->program); }
+
 bool bti_deadlock_look(bti_state *state, bool watched) {
     static uint64_t seen;
     sleepers asleep = {0};
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     uint64_t progress = state->progress;
-    bool still = !watched && progress == seen && is_still(state, &asleep);
+    bool runs = program_runs(state); /* then nobody asks what the threads of all processes do */
+    bool still = !watched && progress == seen && is_still(state, runs ? NULL : &asleep);
     bti_arena_unlock(state->arena);
     seen = progress;
-    bool runs = false;
     for (size_t i = 0; i < asleep.count && still && !runs; i++) runs = has_more_threads(&asleep.items[i]);
     bti_vec_free(&asleep);
     if (!still) return false;
     bti_arena_lock(state->arena);
     still = state->progress == progress && is_still(state, NULL);
     if (still) {
-        runs = runs || !state->program->waiters || has_limit(state->program);
-        still = tell_one(state, runs, &wakes);
+        still = tell_one(state, runs || program_runs(state), &wakes);
         if (still) BTI_SET(state->arena, state->progress, progress + 1);
     }
     bti_arena_unlock(state->arena);
