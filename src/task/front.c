@@ -7,12 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/vec.h"
 #include "task/front.h"
 #include "task/options.h"
 #include "task/process.h"
 #include "task/timeline.h"
-#include "task/value.h"
 #include "task/view.h"
 
 enum { MOST_ENGINES = 8 };

@@ -54,7 +54,7 @@ bti_hold *bti_pack_object(const bti_values *values, uint64_t bytes) {
 bti_hold *bti_hold_take(bti_object *object, bool pinned) {
     bti_state *state = bti_process_now.state;
     if (bti_process_now.me->mail) return bti_worker_hold(object, pinned);
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
     if (hold && pinned) bti_hold_pin(state, hold);
     bti_arena_unlock(state->arena);

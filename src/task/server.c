@@ -7,8 +7,6 @@
 #include "task/given.h"
 #include "task/object.h"
 #include "task/order.h"
-#include "task/process.h"
-#include "task/value.h"
 
 /* --- requests -------------------------------------------------------------------------------------------------------------- */
 
