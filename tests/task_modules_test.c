@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/programs.h"
+#include "support/modules.h"
 
 static bt_status nothing(bt_task *task) {
     (void)task;
@@ -13,21 +13,10 @@ BT_REMOTE(nothing);
 static const bt_item_value five = {.type = BT_INTEGER, .as = {.integer = 5}};
 static char folder[200];
 
-static int copy_to(const char *to, bool changed) {
-    static char bytes[1 << 20];
-    FILE *from = fopen(BERTH_BUILD_DIR "/modules/task_module.so", "re"), *file = fopen(to, "we");
-    size_t length = from ? fread(bytes, 1, sizeof bytes - 1, from) : 0;
-    if (changed) bytes[length++] = 1; /* behind all that the loader reads */
-    CHECK(file && length > 0 && fwrite(bytes, 1, length, file) == length);
-    fclose(from);
-    CHECK(fclose(file) == 0);
-    return 0;
-}
-
 static int begin(void) {
     snprintf(folder, sizeof folder, "%s/modules", getenv("TMPDIR"));
     CHECK(mkdir(folder, 0700) == 0 && chdir(folder) == 0);
-    CHECK(copy_to("work.so", false) == 0);
+    CHECK(copy_module("work.so", false) == 0);
     return 0;
 }
 
@@ -79,12 +68,12 @@ static int replaced_files(void) {
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
     CHECK(begin() == 0);
     CHECK(bt_module_load("./work.so") == BT_OK);
-    CHECK(copy_to("same.so", false) == 0 && rename("same.so", "work.so") == 0);
+    CHECK(copy_module("same.so", false) == 0 && rename("same.so", "work.so") == 0);
     CHECK(thrice("./work.so") == BT_OK);
     CHECK(bt_runtime_shutdown() == BT_OK);
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
-    CHECK(copy_to("other.so", false) == 0 && bt_module_load("./other.so") == BT_OK);
-    CHECK(copy_to("new.so", true) == 0 && rename("new.so", "other.so") == 0);
+    CHECK(copy_module("other.so", false) == 0 && bt_module_load("./other.so") == BT_OK);
+    CHECK(copy_module("new.so", true) == 0 && rename("new.so", "other.so") == 0);
     CHECK_FAILS(thrice("./other.so"), BT_FAILED_PRECONDITION, "has changed since the program loaded it");
     CHECK_FAILS(bt_module_load("./other.so"), BT_FAILED_PRECONDITION, "the loader keeps the old one");
     return end();

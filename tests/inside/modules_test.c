@@ -1,21 +1,10 @@
 /* Modules by content: a worker finds one wherever a file with its bytes is. */
 #include <unistd.h>
 
-#include "support/programs.h"
+#include "support/modules.h"
 #include "task/process.h"
 
 static const bt_item_value five = {.type = BT_INTEGER, .as = {.integer = 5}};
-
-static int copy_to(const char *to, bool changed) {
-    static char bytes[1 << 20];
-    FILE *from = fopen(BERTH_BUILD_DIR "/modules/task_module.so", "re"), *file = fopen(to, "we");
-    size_t length = from ? fread(bytes, 1, sizeof bytes - 1, from) : 0;
-    if (changed) bytes[length++] = 1; /* behind all that the loader reads */
-    CHECK(file && length > 0 && fwrite(bytes, 1, length, file) == length);
-    fclose(from);
-    CHECK(fclose(file) == 0);
-    return 0;
-}
 
 static bt_status provide(bt_task *task) {
     const char *path;
@@ -47,7 +36,8 @@ static int files_are_found_by_content(void) {
     uint64_t content = 0;
     int64_t n = 0;
     CHECK(chdir(getenv("TMPDIR")) == 0);
-    CHECK(copy_to("first.so", false) == 0 && copy_to("same.so", false) == 0 && copy_to("other.so", true) == 0);
+    CHECK(copy_module("first.so", false) == 0 && copy_module("same.so", false) == 0 &&
+          copy_module("other.so", true) == 0);
     CHECK(bt_runtime_init(.num_cpus = 1) == BT_OK); /* one worker, which is forked from what the program was before */
     CHECK(bt_module_load("./first.so") == BT_OK);
     CHECK(bti_module_find("./first.so", "thrice", &entry) == BT_OK);
