@@ -1,7 +1,7 @@
 /* Operations that are computed while planning. */
 #include "compile/planner.h"
 #include "ir/dtype.h"
-#include "ir/interp.h"
+#include "reference/interp.h"
 
 static uint64_t bits_of(double x) {
     uint64_t bits;

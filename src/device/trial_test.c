@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "device/trial.h"
-#include "drivers/cache/folder.h"
+#include "cache/folder.h"
 
 static int probes; /* in this process */
 

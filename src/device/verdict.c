@@ -15,7 +15,7 @@
 #include "base/flags.h"
 #include "base/writes.h"
 #include "device/trial.h"
-#include "drivers/cache/folder.h"
+#include "cache/folder.h"
 
 #define MOST_BYTES 65536
 

@@ -89,7 +89,7 @@ int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */
 void bti_kernel_set_stages(bti_kernel *kernel);
 /* Maps of one axis in which random words 0, 1... are drawn in the original layout: blocks of Threefry give two words, half
- * of the line apart, so such a map can be run with both in one go (bti_run_pair of ir/functions.h).
+ * of the line apart, so such a map can be run with both in one go (bti_run_pair of launch/functions.h).
  *     paired_word   whether an instruction is such a random word: its number counts along the line, w is a scalar
  *     pairs         whether a kernel is such a map; its operands move by one element, or stand still
  *     half          half the extent, if the box is all of the words of such a map and of even extent; else 0 */

@@ -1,9 +1,9 @@
-/* Text of the C family: what CUDA and OpenCL devices load. The entries of a fused kernel are those of ir/entry.h; the words that
+/* Text of the C family: what CUDA and OpenCL devices load. The entries of a fused kernel are those of launch/entry.h; the words that
  * CUDA C and OpenCL C have for the same thing stand in c/cuda.h and c/opencl.h, functions that both call in c/common.h. */
 #ifndef BTI_RENDER_C_H
 #define BTI_RENDER_C_H
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
 /* The same without the words and functions in front: for tests and golden texts. */

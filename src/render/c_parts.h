@@ -3,7 +3,7 @@
 #ifndef BTI_RENDER_C_PARTS_H
 #define BTI_RENDER_C_PARTS_H
 
-#include "ir/entry.h"
+#include "launch/entry.h"
 #include "render/c.h"
 
 typedef enum bti_c_words { BTI_C_UNNAMED, BTI_C_BY_VALUE, BTI_C_IN_MEMORY } bti_c_words;

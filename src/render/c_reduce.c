@@ -1,4 +1,4 @@
-/* Rows, by 32 lanes each, and columns, by one thread each: the order of folding of ir/entry.h. What sweeps consist of. */
+/* Rows, by 32 lanes each, and columns, by one thread each: the order of folding of launch/entry.h. What sweeps consist of. */
 #include <stdio.h>
 
 #include "ir/dtype.h"
@@ -69,7 +69,7 @@ static int weight(const bti_instr *instr) {
     switch (instr->op) {
 #define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
 #define BTI_SCALAR_FUNCTION(name, ...)
-#include "ir/functions.def"
+#include "launch/functions.def"
     case BTI_OP_sigmoid:
     case BTI_OP_erfinv:
     case BTI_OP_floor_div:

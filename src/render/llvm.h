@@ -1,12 +1,12 @@
 /* A fused kernel as LLVM IR text, for LLVM 16 to 19: what the CPU drivers compile. Pure: no LLVM is needed to write it.
  *
- * The module defines the functions of ir/functions.h and refers to nothing outside: mathematics goes through the table of
+ * The module defines the functions of launch/functions.h and refers to nothing outside: mathematics goes through the table of
  * functions, intrinsics are only such as become instructions on the target. The triple stands in it, the data layout does
  * not (it differs between versions of LLVM): whoever compiles it sets that of the target machine. */
 #ifndef BTI_RENDER_LLVM_H
 #define BTI_RENDER_LLVM_H
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
 

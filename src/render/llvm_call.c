@@ -1,4 +1,4 @@
-/* Calls through the table of functions (ir/functions.h). */
+/* Calls through the table of functions (launch/functions.h). */
 #include "render/llvm_parts.h"
 
 enum { EACH_F32 = 0, EACH_F64 = 2, EACH_I64 = 4 }; /* + arguments - 1: bits of `helpers` */

@@ -9,7 +9,7 @@ static bool costs(const bti_instr *instr) {
     switch (instr->op) {
 #define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
 #define BTI_SCALAR_FUNCTION(name, ...)
-#include "ir/functions.def"
+#include "launch/functions.def"
     case BTI_OP_sigmoid:
     case BTI_OP_erfinv:
     case BTI_OP_mod:

@@ -1,4 +1,4 @@
-/* Threefry-2x32-20 as straight integer code: ir/interp_math.c. */
+/* Threefry-2x32-20 as straight integer code: reference/math.c. */
 #include "render/llvm_parts.h"
 
 #define OP(operation, x, y) bti_llvm_op(w, operation, BTI_LLVM_I32, x, y)

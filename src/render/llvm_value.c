@@ -106,7 +106,7 @@ static bti_temp float_call(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp 
     case BTI_OP_##name:                  \
         return bti_llvm_call_vector(w, BTI_CALL_##name##_f32, type, arity, (bti_temp[]){x, y});
 #define BTI_SCALAR_FUNCTION(name, ...)
-#include "ir/functions.def"
+#include "launch/functions.def"
     default: return BTI_NO_TEMP;
     }
 }

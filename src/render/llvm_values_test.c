@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 #include "render/test_evaluate.h"
 
 /* --- the table of functions: the interpreter's, on vectors -------------------------------------------------------- */
@@ -42,12 +42,12 @@ typedef double vector_f64x1;
 #define BTI_FUNCTION(function) function##f
 #define BTI_VECTOR_FUNCTION(name, arity) ARITY_##arity(name, f32x16, "avx512f") ARITY_##arity(name, f32x8, "avx2")
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
 #undef BTI_FUNCTION
 #define BTI_FUNCTION(function) function
 #define BTI_VECTOR_FUNCTION(name, arity) ARITY_##arity(name, f64x8, "avx512f") ARITY_##arity(name, f64x4, "avx2")
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
 
 static uint64_t ipow(uint64_t x, uint64_t y) {
     uint64_t product = 1;
@@ -63,19 +63,19 @@ static const void *const functions[3][BTI_CALL_COUNT] = {{
 #define BTI_VECTOR_FUNCTION(name, arity) \
     [BTI_CALL_##name##_f32] = (void *)name##f, [BTI_CALL_##name##_f64] = (void *)name,
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
                                                              SCALARS},
                                                          {
 #define BTI_VECTOR_FUNCTION(name, arity) \
     [BTI_CALL_##name##_f32] = (void *)name##_f32x8, [BTI_CALL_##name##_f64] = (void *)name##_f64x4,
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
                                                              SCALARS},
                                                          {
 #define BTI_VECTOR_FUNCTION(name, arity) \
     [BTI_CALL_##name##_f32] = (void *)name##_f32x16, [BTI_CALL_##name##_f64] = (void *)name##_f64x8,
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
                                                              SCALARS}};
 
 /* --- compiling and running ---------------------------------------------------------------------------------------- */

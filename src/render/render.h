@@ -2,7 +2,7 @@
 #ifndef BTI_RENDER_RENDER_H
 #define BTI_RENDER_RENDER_H
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
 /* A primitive that is run whole, for targets of the C family: a bti_render_work_function. */

@@ -8,7 +8,7 @@
 
 #include "drivers/opencl/opencl.h"
 #include "ir/dtype.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 #include "render/render.h"
 
 extern const bti_driver bti_driver_opencl;

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/interp.h"
+#include "reference/interp.h"
+#include "ir/work.h"
 #include "render/test_kernels.h"
 
 enum { MOST_POINTS = 1 << 17 };
@@ -16,7 +17,7 @@ enum { MOST_POINTS = 1 << 17 };
 typedef struct launch {
     const bti_kernel *kernel;
     int64_t points, kept;
-    bool parts_in_lanes;   /* folded as ir/entry.h says, not one by one */
+    bool parts_in_lanes;   /* folded as launch/entry.h says, not one by one */
     bool f32_accumulators; /* of floats */
     bti_box box;
     uint64_t scalars[BTI_KERNEL_INSTRS];

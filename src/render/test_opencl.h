@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ir/entry.h"
+#include "launch/entry.h"
 
 #define OPENCL_FUNCTIONS(F)                                                                                       \
     F(clGetPlatformIDs, uint32_t, void **, uint32_t *)                                                            \

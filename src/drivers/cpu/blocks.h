@@ -5,7 +5,7 @@
 
 #include <berth/status.h>
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 typedef struct bti_blocks bti_blocks;
 

@@ -4,7 +4,7 @@
 
 #include "drivers/cpu/blocks.h"
 #include "drivers/cpu/vector.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 #define BTI_BLOCK_LEAST 32       /* points; as many as lanes */
 #define BTI_BLOCK_SCRATCH 131072 /* bytes: enough for the greatest kernel in the least blocks */

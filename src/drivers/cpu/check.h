@@ -4,7 +4,7 @@
 
 #include <berth/status.h>
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 typedef struct bti_check bti_check;
 

@@ -2,7 +2,7 @@
 #ifndef BTI_DRIVERS_COMPILED_H
 #define BTI_DRIVERS_COMPILED_H
 
-#include "drivers/cache/cache.h"
+#include "cache/cache.h"
 #include "drivers/cpu/llvm.h"
 #include "drivers/cpu/object.h"
 

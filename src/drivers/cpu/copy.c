@@ -2,7 +2,7 @@
 
 #include "base/cores.h"
 #include "drivers/cpu/gather.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 enum { SQUARE = 64 }; /* elements along each side of a block */
 

@@ -2,9 +2,9 @@
 #ifndef BTI_DRIVERS_FUNCTIONS_H
 #define BTI_DRIVERS_FUNCTIONS_H
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
-/* The table of ir/functions.def for a target that this CPU has. */
+/* The table of launch/functions.def for a target that this CPU has. */
 const void *const *bti_functions_of(bti_target target);
 
 #endif

@@ -22,7 +22,7 @@ enum { BATCH = 256, STEP = 1777 }; /* of 2^32 bit patterns every 1777th is tried
 #define BTI_SCALAR_FUNCTION(...)
 #define ARITY_1 UNARY
 #define ARITY_2 BINARY
-#include "ir/functions.def"
+#include "launch/functions.def"
 
 static const struct {
     const char *name;
@@ -32,7 +32,7 @@ static const struct {
 } rows[] = {
 #define BTI_VECTOR_FUNCTION(name, arity) {#name, BTI_OP_##name, arity, libm_##name},
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

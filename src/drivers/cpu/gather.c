@@ -5,7 +5,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 /* --- cut into works for the interpreter ----------------------------------------------------------------------------- */
 

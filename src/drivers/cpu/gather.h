@@ -2,7 +2,7 @@
 #ifndef BTI_DRIVERS_GATHER_H
 #define BTI_DRIVERS_GATHER_H
 
-#include "ir/interp.h"
+#include "ir/work.h"
 
 /* The operations of the class BTI_GATHER, cumsum, argmax and argmin; reshape and copy. RESOURCE_EXHAUSTED as the
  * interpreter. */

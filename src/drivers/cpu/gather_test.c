@@ -17,7 +17,7 @@
 #include "base/test_depth.h"
 #include "drivers/cpu/work.h"
 #include "ir/dtype.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 typedef enum layout { PLAIN, TURNED, GAPS, BACKWARDS, LAYOUTS } layout;
 

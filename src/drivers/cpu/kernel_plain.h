@@ -7,7 +7,7 @@
 
 #include "drivers/cpu/vector.h"
 #include "ir/dtype.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 typedef struct plain_run {
     const bti_kernel *kernel;

@@ -4,7 +4,7 @@
 
 #include <berth/status.h>
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 /* How a kernel is run: by the block machine or as compiled code, on the calling thread. As functions.h says. `part` and
  * `finish` may be NULL. */

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 /* Compiles LLVM IR text into an ELF object, whose bytes are added to `object`. The text is ours: it is parsed, but verified in
  * debug builds only. UNAVAILABLE: there is no LLVM (the detail says what was tried, in the loader's words, and which package

@@ -3,7 +3,7 @@
 #define BTI_DRIVERS_OBJECT_H
 
 #include "base/error.h"
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 typedef struct bti_object {
     unsigned char *memory; /* code, then constants; never writable once loaded */

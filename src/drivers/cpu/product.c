@@ -10,7 +10,7 @@
 #include "drivers/cpu/product_library.h"
 #include "drivers/cpu/product_tile.h"
 #include "ir/dtype.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 /* Multiplications below which our own loops cost less than a library's call; and how many make a piece worth a core. */
 enum { SMALL = 16384, PIECE = 1 << 20 };

@@ -2,7 +2,7 @@
 #ifndef BTI_DRIVERS_PRODUCT_H
 #define BTI_DRIVERS_PRODUCT_H
 
-#include "ir/interp.h"
+#include "ir/work.h"
 
 /* BTI_OP_matmul of any dtype, strides and batches, over the cores. The way it goes and where it is cut depend on the shape, the
  * dtype, the CPU and the libraries that are there, never on how many cores there are: so do its bits. float16 and bfloat16 are

@@ -22,7 +22,7 @@
 #include "base/test_depth.h"
 #include "drivers/cpu/primitive_cache.h"
 #include "ir/dtype.h"
-#include "ir/interp_parts.h"
+#include "reference/interp_parts.h"
 
 typedef enum layout { PLAIN, TRANSPOSED, REPEATED, GAPS, BACKWARDS, LAYOUTS } layout;
 static const char *const layout_names[] = {"plain", "transposed", "repeated", "gaps", "backwards"};

@@ -5,7 +5,7 @@
 #define BTI_DRIVERS_PRODUCT_TILE_H
 
 #include "drivers/cpu/target.h"
-#include "ir/interp.h"
+#include "ir/work.h"
 
 #define BTI_TILE_ROWS 64
 #define BTI_TILE_COLUMNS 256

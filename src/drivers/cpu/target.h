@@ -2,7 +2,7 @@
 #ifndef BTI_DRIVERS_TARGET_H
 #define BTI_DRIVERS_TARGET_H
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 /* What kernels are compiled for: what the flag `vector` says; where the CPU has less, the widest that it has, and the first time a
  * log line. */

@@ -4,7 +4,7 @@
 #ifndef BTI_DRIVERS_VECTOR_H
 #define BTI_DRIVERS_VECTOR_H
 
-#include "ir/functions.h"
+#include "launch/functions.h"
 
 /* The types that loops work on. Other dtypes are widened before and narrowed after: 8 and 16 bits to I64 or U64, halves to
  * F32. */

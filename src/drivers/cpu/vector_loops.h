@@ -273,7 +273,7 @@ const bti_vector_code CODE = {
         {
 #define BTI_VECTOR_FUNCTION(name, ...) (const void *)name##_f32, (const void *)name##_f64,
 #define BTI_SCALAR_FUNCTION(name, ...) (const void *)name,
-#include "ir/functions.def"
+#include "launch/functions.def"
         },
     .elementwise =
         {

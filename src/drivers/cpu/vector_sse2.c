@@ -13,7 +13,7 @@
     double SLEEF_F64(name)(ARGUMENTS_##arity(double));
 double SLEEF_ERFC_F64(double);
 #define BTI_SCALAR_FUNCTION(...)
-#include "ir/functions.def"
+#include "launch/functions.def"
 #include "drivers/cpu/vector_functions.h"
 #include "drivers/cpu/vector_loops.h"
 #endif

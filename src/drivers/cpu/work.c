@@ -3,6 +3,7 @@
 #include "base/flags.h"
 #include "drivers/cpu/gather.h"
 #include "drivers/cpu/product.h"
+#include "reference/interp.h"
 
 bt_status bti_cpu_work(const bti_work *work) {
     if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return bti_interpret(work);

@@ -2,7 +2,7 @@
 #ifndef BTI_DRIVERS_WORK_H
 #define BTI_DRIVERS_WORK_H
 
-#include "ir/interp.h"
+#include "ir/work.h"
 
 /* Products by libraries, what moves data split over the cores, the rest, or with the flag kernels=interpreter all, by the
  * interpreter. */

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/trace.h"
-#include "drivers/cache/cache.h"
+#include "cache/cache.h"
 #include "drivers/cuda/device.h"
 
 /* Code for the device itself; for one younger than NVRTC knows, PTX of the youngest that it knows, which the driver compiles. */

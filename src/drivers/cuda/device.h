@@ -14,7 +14,8 @@
 #include <stdatomic.h>
 
 #include "drivers/cuda/libraries.h"
-#include "drivers/gpu/engine.h"
+#include "drivers/driver.h"
+#include "launch/gpu.h"
 
 #define BTI_CUDA_EVENTS 256
 #define BTI_CUDA_STAGING ((size_t)4 << 20) /* bytes of each half */

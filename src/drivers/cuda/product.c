@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "drivers/cuda/device.h"
-#include "drivers/gpu/product.h"
+#include "launch/gpu_product.h"
 
 #define KEPT 256                           /* shapes */
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what NVIDIA advises for Hopper; for others 4 MiB would do */

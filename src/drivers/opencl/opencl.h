@@ -11,7 +11,8 @@
 #include <stdatomic.h>
 
 #include "base/vec.h"
-#include "drivers/gpu/engine.h"
+#include "drivers/driver.h"
+#include "launch/gpu.h"
 
 /* --- library.c --- */
 typedef struct bti_cl_functions {

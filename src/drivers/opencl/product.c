@@ -5,7 +5,7 @@
 
 #include "base/flags.h"
 #include "base/fork.h"
-#include "drivers/gpu/product.h"
+#include "launch/gpu_product.h"
 #include "drivers/opencl/opencl.h"
 
 #define LIBRARY "libclblast.so.1"

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/test_depth.h"
+#include "reference/interp.h"
 #include "drivers/opencl/test_product.h"
 
 static bti_cl_device *device;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "drivers/cache/cache.h"
+#include "cache/cache.h"
 #include "drivers/cpu/guard.h"
 #include "drivers/opencl/opencl.h"
 

@@ -1,0 +1,28 @@
+/* One operation over operands in memory, as drivers and the interpreter are given it. */
+#ifndef BTI_IR_WORK_H
+#define BTI_IR_WORK_H
+
+#include "ir/op.h"
+#include "ir/shape.h"
+
+/* One operand at a launch. The address is the driver's (for cpu: a pointer) of element [0, 0, ...]; strides
+ * count elements and may be 0 or negative. */
+typedef struct bti_operand {
+    uint64_t address;
+    bt_dtype dtype;
+    int rank;
+    int64_t shape[BTI_MAX_RANK];
+    int64_t stride[BTI_MAX_RANK];
+} bti_operand;
+
+/* `attr` as ops.def says. */
+typedef struct bti_work {
+    bti_op op;
+    int input_count;
+    const bti_operand *inputs;
+    bti_operand output; /* never overlaps an input, unless elementwise and the same element for element */
+    const int64_t *attr;
+    int attr_count;
+} bti_work;
+
+#endif

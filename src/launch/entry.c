@@ -1,0 +1,245 @@
+#include "launch/entry.h"
+
+#include <string.h>
+
+#include "ir/dtype.h"
+#include "ir/half.h"
+
+static int line_of(const bti_kernel *kernel) { return bti_kernel_axes(kernel) - 1; }
+
+static bool reduces(const bti_instr *instr) { return bti_op_info((bti_op)instr->op)->class == BTI_REDUCE; }
+
+static size_t size_of(const bti_kernel_operand *operand) { return bt_dtype_size((bt_dtype)operand->dtype); }
+
+const char *bti_entry_name(bti_entry entry) {
+    static const char *const names[] = {"bti_run",      "bti_run_wide", "bti_run_tiled", "bti_run_pair",
+                                        "bti_run_kept", "bti_part",     "bti_finish"};
+    return names[entry];
+}
+
+/* --- which there are ----------------------------------------------------------------------------------------------- */
+
+int bti_entry_reductions(const bti_kernel *kernel) {
+    int count = 0;
+    for (int i = 0; i < kernel->instr_count; i++) count += reduces(&kernel->instrs[i]);
+    return count;
+}
+
+/* Each operand moves along the line by one element, or not at all; indices as they like. */
+static bool all_unit(const bti_kernel *kernel) {
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        if (!operand->index && !operand->unit && (operand->moves >> line_of(kernel) & 1)) return false;
+    }
+    return true;
+}
+
+bool bti_entry_tiled(const bti_kernel *kernel, int operand) {
+    const bti_kernel_operand *o = &kernel->operands[operand];
+    int line = line_of(kernel);
+    return line > 0 && !kernel->reduced && !o->index && !o->unit && (o->moves >> line & 1) &&
+           (o->moves >> (line - 1) & 1);
+}
+
+/* Whether there is something to tile, and all tiles together have room where local memory is least. */
+static bool has_tiles(const bti_kernel *kernel) {
+    size_t bytes = 0;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++)
+        if (bti_entry_tiled(kernel, o)) bytes += size_of(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
+    return bytes > 0 && bytes <= 32768;
+}
+
+static bool keeps_any(const bti_kernel *kernel) {
+    for (int i = 0; i < kernel->instr_count; i++)
+        if (bti_entry_keeps(kernel, i)) return true;
+    return false;
+}
+
+bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
+    bool map = !kernel->reduced;
+    switch (entry) {
+    case BTI_ENTRY_RUN: return true;
+    case BTI_ENTRY_WIDE: return map && all_unit(kernel) && bti_entry_width(kernel) > 1;
+    case BTI_ENTRY_TILED: return has_tiles(kernel);
+    case BTI_ENTRY_PAIR: return bti_kernel_pairs(kernel);
+    case BTI_ENTRY_KEPT: return !map && !kernel->inner && keeps_any(kernel);
+    case BTI_ENTRY_PART:
+    case BTI_ENTRY_FINISH: return bti_entry_reductions(kernel) > 0 && bti_kernel_sweeps(kernel) == 1;
+    default: return false;
+    }
+}
+
+int bti_entry_width(const bti_kernel *kernel) {
+    size_t largest = 1;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++)
+        if (!kernel->operands[o].index && size_of(&kernel->operands[o]) > largest)
+            largest = size_of(&kernel->operands[o]);
+    return (int)(16 / largest);
+}
+
+static bool is_aligned(const bti_kernel *kernel, const bti_box *box) {
+    int line = line_of(kernel);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        if (operand->index || !operand->unit) continue;
+        uint64_t bytes = size_of(operand) * (size_t)bti_entry_width(kernel), bits = box->address[o];
+        for (int axis = 0; axis < line; axis++)
+            if (box->extent[axis] > 1) bits |= (uint64_t)box->stride[o][axis];
+        if (bits & (bytes - 1)) return false;
+    }
+    return true;
+}
+
+/* Who leaps along the line goes by one element along the axis before it. */
+static bool is_crossed(const bti_kernel *kernel, const bti_box *box) {
+    int line = line_of(kernel);
+    bool any = false;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        int64_t size = (int64_t)size_of(&kernel->operands[o]);
+        if (!bti_entry_tiled(kernel, o) || box->stride[o][line] == size) continue;
+        if (box->stride[o][line - 1] != size) return false;
+        any = true;
+    }
+    return any && box->extent[line] > 1 && box->extent[line - 1] > 1;
+}
+
+bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
+    if (!bti_entry_exists(kernel, entry)) return false;
+    switch (entry) {
+    case BTI_ENTRY_RUN: return !kernel->inner || !kernel->reduced || bti_entry_sets(kernel, box) == 1;
+    case BTI_ENTRY_WIDE: return is_aligned(kernel, box);
+    case BTI_ENTRY_TILED: return is_crossed(kernel, box);
+    case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box) > 0;
+    default: return true;
+    }
+}
+
+/* --- how much there is --------------------------------------------------------------------------------------------- */
+
+bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry) {
+    return (kernel->reduced && !kernel->inner) || entry == BTI_ENTRY_FINISH;
+}
+
+int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target) {
+    return bti_entry_in_lanes(kernel, entry) && target != BTI_CUDA_C ? 32 : BTI_GROUP;
+}
+
+static int64_t product(const bti_box *box, int first, int end) {
+    int64_t points = 1;
+    for (int axis = first; axis < end; axis++) points *= box->extent[axis];
+    return points;
+}
+
+static int64_t pieces_of(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
+
+int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box) {
+    int last = kernel->outer + kernel->reduced - 1;
+    int64_t chunk = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK;
+    return product(box, kernel->outer, last) * pieces_of(box->extent[last], chunk);
+}
+
+int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box) {
+    return product(box, 0, kernel->outer) * (kernel->inner ? box->extent[line_of(kernel)] : 1);
+}
+
+int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
+    int axes = bti_kernel_axes(kernel), line = line_of(kernel);
+    switch (entry) {
+    case BTI_ENTRY_WIDE: return product(box, 0, line) * pieces_of(box->extent[line], bti_entry_width(kernel));
+    case BTI_ENTRY_TILED:
+        return product(box, 0, line - 1) * pieces_of(box->extent[line - 1], BTI_TILE) *
+               pieces_of(box->extent[line], BTI_TILE);
+    case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
+    case BTI_ENTRY_PART: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);
+    default: return kernel->reduced ? bti_entry_points(kernel, box) : product(box, 0, axes);
+    }
+}
+
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, bool needed[BTI_KERNEL_INSTRS]) {
+    memset(needed, 0, BTI_KERNEL_INSTRS * sizeof *needed);
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
+        if (stored->level == BTI_POINT && stored->stage == sweep) needed[kernel->operands[o].value] = true;
+    }
+    for (int i = kernel->instr_count - 1; i >= 0; i--) {
+        const bti_instr *instr = &kernel->instrs[i];
+        bool folds = reduces(instr) && instr->stage == sweep + 1;
+        if (folds) needed[instr->arg[0]] = true;
+        if (reduces(instr) || !needed[i] || instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota ||
+            instr->op == BTI_OP_const)
+            continue;
+        for (int a = 0; a < bti_op_info((bti_op)instr->op)->arity; a++) needed[instr->arg[a]] = true;
+    }
+}
+
+bool bti_entry_keeps(const bti_kernel *kernel, int number) {
+    const bti_instr *instr = &kernel->instrs[number];
+    if (instr->op != BTI_OP_leaf || instr->level != BTI_POINT || !kernel->reduced || kernel->inner) return false;
+    bool needed[BTI_KERNEL_INSTRS];
+    bti_kernel_needs(kernel, 0, needed);
+    if (!needed[number]) return false;
+    for (int sweep = bti_kernel_sweeps(kernel) - 1; sweep > 0; sweep--) {
+        bti_kernel_needs(kernel, sweep, needed);
+        if (needed[number]) return true;
+    }
+    return false;
+}
+
+size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box) {
+    size_t bytes = 0, points = (size_t)product(box, kernel->outer, kernel->outer + kernel->reduced);
+    for (int i = 0; i < kernel->instr_count; i++)
+        if (bti_entry_keeps(kernel, i))
+            bytes += (points * size_of(&kernel->operands[kernel->instrs[i].arg[0]]) + 15) & ~(size_t)15;
+    return bytes;
+}
+
+/* --- words --------------------------------------------------------------------------------------------------------- */
+
+void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_places *places) {
+    int axes = bti_kernel_axes(kernel), next = axes;
+    *places = (bti_word_places){.more = -1};
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        places->address[o] = next++;
+        places->address_count += !kernel->operands[o].index;
+        for (int axis = 0; axis < axes; axis++)
+            places->stride[o][axis] = kernel->operands[o].moves >> axis & 1 ? next++ : -1;
+    }
+    for (int i = 0; i < kernel->instr_count; i++)
+        places->constant[i] = kernel->instrs[i].op == BTI_OP_const ? next++ : -1;
+    if (entry == BTI_ENTRY_PAIR || entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH) places->more = next++;
+    places->address_count += entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH;
+    places->count = next;
+}
+
+/* A scalar's 64 bits (int64, uint64 or double by dtype) as those of the dtype. */
+static uint64_t bits_of(bt_dtype dtype, uint64_t scalar) {
+    double real = bti_f64_of_bits(scalar);
+    switch (dtype) {
+    case BT_F16: return bti_f16_from_f64(real);
+    case BT_BF16: return bti_bf16_from_f64(real);
+    case BT_F32: return bti_f32_bits((float)real);
+    case BT_BOOL: return scalar != 0;
+    default: return scalar;
+    }
+}
+
+void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box, uint64_t more, bti_words *words) {
+    int axes = bti_kernel_axes(kernel);
+    words->count = words->address_count = 0;
+    for (int axis = 0; axis < axes; axis++) bti_words_add(words, (uint64_t)box->extent[axis]);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        if (kernel->operands[o].index)
+            bti_words_add(words, box->address[o]);
+        else
+            bti_words_add_address(words, box->address[o]);
+        for (int axis = 0; axis < axes; axis++)
+            if (kernel->operands[o].moves >> axis & 1) bti_words_add(words, (uint64_t)box->stride[o][axis]);
+    }
+    for (int i = 0; i < kernel->instr_count; i++) {
+        const bti_instr *instr = &kernel->instrs[i];
+        if (instr->op == BTI_OP_const)
+            bti_words_add(words, bits_of((bt_dtype)instr->dtype, box->scalars[instr->arg[0]]));
+    }
+    if (entry == BTI_ENTRY_PAIR) bti_words_add(words, more);
+    if (entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH) bti_words_add_address(words, more);
+}

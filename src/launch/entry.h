@@ -1,0 +1,105 @@
+/* The functions ("entries") that the text of a fused kernel defines for devices that load C: what they are called, what they
+ * take, how much there is to do. Written by render/c*.c, launched by gpu_kernel.c.
+ *
+ * An entry runs in groups of bti_entry_threads() threads, in any number of groups: they take units of work in turn, so that
+ * the number of groups changes no result. Chunks are folded as ir/kernel.h says: thread k of 32 is lane k. The parts are then
+ * folded in 32 lanes too, where one core would fold them one by one: part j into lane j % 32, in order, and the lanes by halving.
+ *
+ *     bti_run        the whole box. A unit: a point of a map, a row, a kept point of columns (these only if they have one chunk)
+ *     bti_run_wide   maps in which each operand moves along the line by one element or not at all: as bti_run, with loads and
+ *                    stores of 16 bytes. A unit: bti_entry_width() points of the line (its end may be shorter)
+ *     bti_run_tiled  maps of at least two axes with an operand that leaps along the line: as bti_run, for boxes where such
+ *                    operands move along the second to last axis by one element; tiles of the last two axes go through local
+ *                    memory that the text declares. A unit: a tile of 32 x 32 points, for a group
+ *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
+ *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes a row
+ *     bti_part       kernels of one sweep with reductions: writes the parts of each chunk, as in launch/functions.h, for the whole
+ *                    box: chunk c of line l is set l * chunks + c. A unit: a chunk of a row; a chunk of a kept point. One memory
+ *                    more: the parts, [set][reduction][kept point], 8 bytes each
+ *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts
+ *
+ * Arguments: 64-bit words (bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset in the
+ * memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along (bits of
+ * `moves`, outermost first); per const instruction its value in the dtype's bits; what the entry has more. Where
+ * bti_words_by_value() they are one struct argument, `struct { i64 at[N]; }`, after the memories; else the last argument is a
+ * pointer to them in constant memory. OpenCL passes a `__global` pointer for each word that is an address, in their order,
+ * first, and then, if the entry has local memory, that; CUDA passes none. */
+#ifndef BTI_LAUNCH_ENTRY_H
+#define BTI_LAUNCH_ENTRY_H
+
+#include "launch/functions.h"
+#include "ir/work.h"
+
+#define BTI_GROUP 256 /* threads of a group; where lanes fold in OpenCL: 32 */
+#define BTI_TILE 32
+
+typedef enum bti_entry {
+    BTI_ENTRY_RUN,
+    BTI_ENTRY_WIDE,
+    BTI_ENTRY_TILED,
+    BTI_ENTRY_PAIR,
+    BTI_ENTRY_KEPT,
+    BTI_ENTRY_PART,
+    BTI_ENTRY_FINISH,
+    BTI_ENTRY_COUNT
+} bti_entry;
+
+/* "bti_run", "bti_run_wide"... */
+const char *bti_entry_name(bti_entry entry);
+/* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, the crossing axis of
+ * bti_run_tiled, the half of bti_run_pair, the one chunk of columns of bti_run. Local memory is not looked at. */
+bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
+bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+/* Threads of a group; whether a unit takes 32 of them (else one; of bti_run_tiled all). */
+int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
+bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry);
+/* Of bti_run_tiled: whether an operand goes through tiles: it moves along the last two axes, not known to be by one element. */
+bool bti_entry_tiled(const bti_kernel *kernel, int operand);
+/* How many units there are. */
+int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+/* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */
+int bti_entry_width(const bti_kernel *kernel);
+/* Chunks of the whole box's lines (sets of parts), kept points, reductions. */
+int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box);
+int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box);
+int bti_entry_reductions(const bti_kernel *kernel);
+/* Of bti_run_kept: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */
+bool bti_entry_keeps(const bti_kernel *kernel, int instr);
+size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
+/* Which values a sweep needs: of those that it folds or stores. */
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, bool needed[BTI_KERNEL_INSTRS]);
+
+/* Where words stand; -1: there is none. */
+typedef struct bti_word_places {
+    int address[BTI_KERNEL_OPERANDS], stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], constant[BTI_KERNEL_INSTRS];
+    int more; /* of the half, the parts */
+    int count, address_count;
+} bti_word_places;
+void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_places *places);
+
+#define BTI_WORDS 1024 /* more than any kernel has */
+typedef struct bti_words {
+    int count;         /* of words */
+    int address_count; /* of words that are addresses */
+    uint64_t word[BTI_WORDS];
+    uint16_t address[BTI_KERNEL_OPERANDS + 4]; /* which words are addresses, ascending */
+} bti_words;
+
+/* Filled in for a box; `more`: the half, the address of the parts. */
+void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box, uint64_t more, bti_words *words);
+static inline void bti_words_add(bti_words *words, uint64_t word) { words->word[words->count++] = word; }
+static inline void bti_words_add_address(bti_words *words, uint64_t address) {
+    words->address[words->address_count++] = (uint16_t)words->count;
+    bti_words_add(words, address);
+}
+/* Parameters of 4096 bytes (CUDA) or 1024 (OpenCL's least) are sure; memories are pointers in OpenCL. */
+static inline bool bti_words_by_value(int words, int addresses, bti_target target) {
+    return target == BTI_CUDA_C ? words * 8 <= 4000 : (words + addresses) * 8 <= 1000;
+}
+
+/* A primitive as a kernel of one instruction and its box: elementwise operations, sum, prod, max, min, and what moves elements
+ * without indices (copies, permute, expand...: the input's strides say it). The box's scalars are `scalar` (const). False for
+ * what is none: those have texts of their own. */
+bool bti_kernel_of_work(const bti_work *work, bti_kernel *kernel, bti_box *box, uint64_t *scalar);
+
+#endif

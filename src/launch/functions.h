@@ -1,0 +1,60 @@
+/* What text in a driver's format is written for, and the functions that CPU text defines and calls by number. Those that
+ * text of the C family defines: launch/entry.h. */
+#ifndef BTI_LAUNCH_FUNCTIONS_H
+#define BTI_LAUNCH_FUNCTIONS_H
+
+#include "ir/kernel.h"
+
+typedef enum bti_target {
+    BTI_LLVM_SSE2,   /* LLVM IR for x86-64 without more; vector functions are called one element at a time */
+    BTI_LLVM_AVX2,   /* with AVX2, FMA and F16C */
+    BTI_LLVM_AVX512, /* with AVX-512 F, CD, BW, DQ and VL as well */
+    BTI_LLVM_NEON,   /* LLVM IR for aarch64 */
+    BTI_CUDA_C,      /* CUDA C as NVRTC takes it, for capability 5.0 and up */
+    BTI_OPENCL_C,    /* OpenCL C 1.2 with cl_khr_fp64 */
+    BTI_OPENCL_C_F32 /* without it: float64 is not written, float accumulators are float32 */
+} bti_target;
+
+static inline bool bti_target_is_c(bti_target target) { return target >= BTI_CUDA_C; }
+
+/* Elements that a vector function of the CPU target takes at once. */
+static inline int bti_target_lanes(bti_target target, bool f64) {
+    static const uint8_t lanes[][2] = {{1, 1}, {8, 4}, {16, 8}, {4, 2}};
+    return lanes[target][f64];
+}
+
+typedef enum bti_function_number {
+#define BTI_VECTOR_FUNCTION(name, arity) BTI_CALL_##name##_f32, BTI_CALL_##name##_f64,
+#define BTI_SCALAR_FUNCTION(name, ...) BTI_CALL_##name,
+#include "launch/functions.def"
+    BTI_CALL_COUNT
+} bti_function_number;
+
+/* Of a kernel compiled for a CPU, up to four functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
+ * `scalars` as in bti_box; `functions` is the table above for the target.
+ *     bti_run      the whole box. Of a kernel of several sweeps, outputs may hold other values before their own
+ *     bti_run_pair of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: elements [0, extent) and those `half`
+ *                  further on (addresses + half elements, indices + half), so that blocks of random words are computed once.
+ *                  A driver cuts [0, half) into pieces
+ *     bti_part     of a kernel of one sweep with reductions: extents of the reduced axes are 1 but the last, which is at most
+ *                  a chunk. Writes the chunk's parts: reduction r (in the order of instructions) of kept point p (row-major)
+ *                  into the 8 bytes parts[r * points + p], the accumulator at their start
+ *     bti_finish   folds `count` such sets, parts[(c * reductions + r) * points + p], into totals, computes the ROW values
+ *                  and stores the outputs; extents of reduced axes are not looked at */
+typedef void bti_run_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
+                              const int64_t *stride, const void *const *functions);
+typedef void bti_run_pair_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
+                                   const int64_t *stride, const void *const *functions, int64_t half);
+typedef void bti_part_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
+                               const int64_t *stride, const void *const *functions, uint64_t *parts);
+typedef void bti_finish_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
+                                 const int64_t *stride, const void *const *functions, const uint64_t *parts,
+                                 int64_t count);
+
+/* Writes a kernel as text; false when memory is short. Given to drivers with each kernel, so that they need no render/. */
+typedef bool bti_render_function(bti_str *text, const bti_kernel *kernel, bti_target target);
+/* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the
+ * output). What it is called and takes stands above each text in render/c/. */
+typedef bool bti_render_work_function(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
+
+#endif

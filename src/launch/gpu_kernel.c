@@ -1,0 +1,196 @@
+/* Fused kernels: which entry does a box, and how. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "launch/gpu_program.h"
+
+#define WARPS_TO_FILL 16    /* per multiprocessor: with fewer rows than so many, rows are cut into parts */
+#define LOCAL_AT_EASE 65536 /* bytes of local memory that groups of several rows may take */
+
+/* The kernel with an axis in the place of the second to last, and its text. */
+typedef struct variant {
+    bti_kernel kernel;
+    int axis; /* the one that changed places; -1: none */
+    bti_gpu_module module;
+    struct variant *next;
+} variant;
+
+struct bti_gpu_kernel {
+    bti_render_function *render;
+    variant own;
+};
+
+/* --- loading ------------------------------------------------------------------------------------------------------- */
+
+static bt_status build(bti_gpu *gpu, bti_render_function *render, variant *v) {
+    bti_str text = {0};
+    char name[48];
+    bti_kernel_name(name, sizeof name, &v->kernel);
+    bt_status status =
+        render(&text, &v->kernel, gpu->target) ? bti_gpu_build(gpu, name, &text, &v->module) : bti_no_memory();
+    bti_str_free(&text);
+    return status;
+}
+
+bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render_function *render,
+                              bti_gpu_kernel **loaded) {
+    bti_gpu_kernel *new = bti_calloc(1, sizeof *new);
+    if (!new) return bti_no_memory();
+    new->render = render;
+    new->own.kernel = *kernel;
+    new->own.axis = -1;
+    bt_status status = build(gpu, render, &new->own);
+    if (status == BT_OK)
+        *loaded = new;
+    else
+        bti_free(new);
+    return status;
+}
+
+void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
+    bti_gpu_drop(gpu, &kernel->own.module);
+    while (kernel->own.next) {
+        variant *v = kernel->own.next;
+        kernel->own.next = v->next;
+        bti_gpu_drop(gpu, &v->module);
+        bti_free(v);
+    }
+    bti_free(kernel);
+}
+
+/* --- launching ----------------------------------------------------------------------------------------------------- */
+
+static bt_status launch(bti_gpu *gpu, variant *v, bti_entry entry, const bti_box *box, uint64_t more, int threads,
+                        size_t local_bytes) {
+    bti_words words;
+    bti_words_of(&v->kernel, entry, box, more, &words);
+    int at_once = entry == BTI_ENTRY_TILED ? 1 : bti_entry_in_lanes(&v->kernel, entry) ? threads / 32 : threads;
+    bti_gpu_grid grid = {.number = entry,
+                         .name = bti_entry_name(entry),
+                         .units = bti_entry_units(&v->kernel, entry, box),
+                         .at_once = at_once,
+                         .threads = threads,
+                         .local = entry == BTI_ENTRY_KEPT,
+                         .local_bytes = local_bytes};
+    return bti_gpu_start(gpu, &v->module, &grid, &words);
+}
+
+static bt_status launch_plainly(bti_gpu *gpu, variant *v, bti_entry entry, const bti_box *box, uint64_t more) {
+    return launch(gpu, v, entry, box, more, bti_entry_threads(&v->kernel, entry, gpu->target), 0);
+}
+
+/* --- maps ---------------------------------------------------------------------------------------------------------- */
+
+static void exchange_axes(bti_kernel *kernel, int a, int b) {
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        unsigned moves = kernel->operands[o].moves, differ = (moves >> a ^ moves >> b) & 1;
+        kernel->operands[o].moves = (uint8_t)(moves ^ (differ << a | differ << b));
+    }
+}
+
+/* The axis along which an operand that leaps along the line moves by one element; -1: none. */
+static int crossing_axis(const bti_kernel *kernel, const bti_box *box) {
+    int line = bti_kernel_axes(kernel) - 1;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        int64_t size = (int64_t)bt_dtype_size((bt_dtype)operand->dtype);
+        if (operand->index || operand->unit || !(operand->moves >> line & 1) || box->stride[o][line] == size) continue;
+        for (int axis = line - 1; axis >= 0; axis--)
+            if (operand->moves >> axis & 1 && box->extent[axis] > 1 && box->stride[o][axis] == size) return axis;
+    }
+    return -1;
+}
+
+static void exchange_box(const bti_kernel *kernel, bti_box *box, int a, int b) {
+    int64_t extent = box->extent[a];
+    box->extent[a] = box->extent[b];
+    box->extent[b] = extent;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        int64_t stride = box->stride[o][a];
+        box->stride[o][a] = box->stride[o][b];
+        box->stride[o][b] = stride;
+    }
+}
+
+/* The variant with this kernel, in which an axis has changed places; built when it is first wanted. */
+static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_kernel *turned, int axis,
+                              variant **found) {
+    *found = &kernel->own;
+    if (axis == bti_kernel_axes(turned) - 2) return BT_OK;
+    for (variant *v = kernel->own.next; v; v = v->next)
+        if (v->axis == axis) return *found = v, BT_OK;
+    variant *v = bti_calloc(1, sizeof *v);
+    if (!v) return bti_no_memory();
+    v->kernel = *turned;
+    v->axis = axis;
+    bt_status status = build(gpu, kernel->render, v);
+    if (status != BT_OK) return bti_free(v), status;
+    v->next = kernel->own.next;
+    kernel->own.next = v;
+    *found = v;
+    return BT_OK;
+}
+
+/* Whether it was launched in tiles. */
+static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, bool *launched) {
+    variant *v;
+    int axis = crossing_axis(&kernel->own.kernel, box), second = bti_kernel_axes(&kernel->own.kernel) - 2;
+    *launched = false;
+    if (axis < 0) return BT_OK;
+    bti_kernel turned = kernel->own.kernel;
+    bti_box turned_box = *box;
+    if (axis != second) {
+        exchange_axes(&turned, axis, second);
+        exchange_box(&turned, &turned_box, axis, second);
+    }
+    if (!bti_entry_fits(&turned, BTI_ENTRY_TILED, &turned_box)) return BT_OK;
+    BTI_TRY(find_variant(gpu, kernel, &turned, axis, &v));
+    *launched = true;
+    return launch_plainly(gpu, v, BTI_ENTRY_TILED, &turned_box, 0);
+}
+
+static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
+    variant *v = &kernel->own;
+    if (bti_entry_fits(&v->kernel, BTI_ENTRY_PAIR, box))
+        return launch_plainly(gpu, v, BTI_ENTRY_PAIR, box, (uint64_t)bti_kernel_half(&v->kernel, box));
+    if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, box)) return launch_plainly(gpu, v, BTI_ENTRY_WIDE, box, 0);
+    bool launched;
+    BTI_TRY(launch_tiled(gpu, kernel, box, &launched));
+    return launched ? BT_OK : launch_plainly(gpu, v, BTI_ENTRY_RUN, box, 0);
+}
+
+/* --- reductions ---------------------------------------------------------------------------------------------------- */
+
+static bt_status launch_in_parts(bti_gpu *gpu, variant *v, const bti_box *box) {
+    uint64_t parts;
+    double bytes = (double)bti_entry_sets(&v->kernel, box) * (double)bti_entry_points(&v->kernel, box) *
+                   bti_entry_reductions(&v->kernel) * 8;
+    if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
+    BTI_TRY(bti_gpu_scratch(gpu, 0, (size_t)bytes, &parts));
+    BTI_TRY(launch_plainly(gpu, v, BTI_ENTRY_PART, box, parts));
+    return launch_plainly(gpu, v, BTI_ENTRY_FINISH, box, parts);
+}
+
+static bt_status launch_kept(bti_gpu *gpu, variant *v, const bti_box *box, bool *launched) {
+    size_t row = bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT) ? bti_entry_local(&v->kernel, box) : 0;
+    int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_KEPT, gpu->target);
+    *launched = row && row <= gpu->local_bytes;
+    if (!*launched) return BT_OK;
+    size_t room = gpu->local_bytes < LOCAL_AT_EASE ? gpu->local_bytes : LOCAL_AT_EASE;
+    while (threads > 32 && row * (size_t)(threads / 32) > room) threads /= 2;
+    return launch(gpu, v, BTI_ENTRY_KEPT, box, 0, threads, row * (size_t)(threads / 32));
+}
+
+static bt_status launch_reduction(bti_gpu *gpu, variant *v, const bti_box *box) {
+    bool launched, few = bti_entry_points(&v->kernel, box) < (int64_t)gpu->units * WARPS_TO_FILL;
+    if (bti_entry_exists(&v->kernel, BTI_ENTRY_PART) && bti_entry_sets(&v->kernel, box) > 1 &&
+        (few || !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, box)))
+        return launch_in_parts(gpu, v, box);
+    BTI_TRY(launch_kept(gpu, v, box, &launched));
+    return launched ? BT_OK : launch_plainly(gpu, v, BTI_ENTRY_RUN, box, 0);
+}
+
+bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
+    if (kernel->own.kernel.reduced) return launch_reduction(gpu, &kernel->own, box);
+    return launch_map(gpu, kernel, box);
+}

@@ -1,0 +1,62 @@
+#include "launch/gpu_product.h"
+
+/* The last two axes of an operand: rows of unit elements, or columns. */
+static bool read_matrix(const bti_operand *o, bti_gpu_matrix *read) {
+    int64_t rows = o->shape[o->rank - 2], columns = o->shape[o->rank - 1];
+    int64_t down = o->stride[o->rank - 2], along = o->stride[o->rank - 1];
+    if ((along == 1 || columns == 1) && (down >= columns || rows == 1))
+        *read = (bti_gpu_matrix){.leading = rows == 1 ? columns : down};
+    else if ((down == 1 || rows == 1) && (along >= rows || columns == 1))
+        *read = (bti_gpu_matrix){.leading = columns == 1 ? rows : along, .transposed = true};
+    else
+        return false;
+    return true;
+}
+
+/* Axis `axis` of the batch goes on where the axis within it ends, in all operands. */
+static bool joins(const bti_work *work, int axis) {
+    const bti_operand *all[] = {&work->inputs[0], &work->inputs[1], &work->output};
+    for (int i = 0; i < 3; i++)
+        if (all[i]->stride[axis] != all[i]->stride[axis + 1] * all[i]->shape[axis + 1]) return false;
+    return true;
+}
+
+static void read_batch(const bti_work *work, bti_gpu_product *product) {
+    int axis = work->output.rank - 3;
+    product->batch = 1;
+    if (axis < 0) return;
+    product->left.batch_step = work->inputs[0].stride[axis];
+    product->right.batch_step = work->inputs[1].stride[axis];
+    product->out.batch_step = work->output.stride[axis];
+    product->batch = work->output.shape[axis];
+    while (axis > 0 && joins(work, axis - 1)) product->batch *= work->output.shape[--axis];
+    product->outside = axis;
+}
+
+bool bti_gpu_product_of(const bti_work *work, bti_gpu_product *product) {
+    const bti_operand *left = &work->inputs[0], *out = &work->output;
+    *product = (bti_gpu_product){
+        .rows = out->shape[out->rank - 2], .columns = out->shape[out->rank - 1], .inner = left->shape[left->rank - 1]};
+    if (!product->rows || !product->columns || !product->inner || !read_matrix(left, &product->left) ||
+        !read_matrix(&work->inputs[1], &product->right) || !read_matrix(out, &product->out) || product->out.transposed)
+        return false;
+    read_batch(work, product);
+    return product->out.batch_step != 0 || product->batch <= 1;
+}
+
+bt_status bti_gpu_product_each(const bti_work *work, const bti_gpu_product *product, bti_gpu_product_function *function,
+                               void *data) {
+    uint64_t size = bt_dtype_size(work->output.dtype);
+    int64_t at[BTI_MAX_RANK] = {0};
+    for (int axis = product->outside; axis >= 0;) {
+        uint64_t left = work->inputs[0].address, right = work->inputs[1].address, out = work->output.address;
+        for (int i = 0; i < product->outside; i++) {
+            left += (uint64_t)(at[i] * work->inputs[0].stride[i]) * size;
+            right += (uint64_t)(at[i] * work->inputs[1].stride[i]) * size;
+            out += (uint64_t)(at[i] * work->output.stride[i]) * size;
+        }
+        BTI_TRY(function(data, left, right, out));
+        for (axis = product->outside - 1; axis >= 0 && ++at[axis] == work->output.shape[axis]; axis--) at[axis] = 0;
+    }
+    return BT_OK;
+}

@@ -1,0 +1,452 @@
+/* The engine over a device that writes down what is asked of it. */
+#include "launch/gpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+
+/* --- a device that notes -------------------------------------------------------------------------------------------- */
+
+typedef struct launch {
+    char name[24];
+    uint32_t groups, threads;
+    bool local;
+    size_t local_bytes;
+    int words;
+    uint64_t last_word;
+} launch;
+
+typedef struct machine {
+    int modules, functions, blocks; /* that are there */
+    int builds, waits, launch_count;
+    launch launches[16];
+    int calls, fails_at; /* the nth call of any kind fails; 0: none */
+    int threads, groups; /* of functions */
+    size_t free_bytes, block_bytes;
+    char names[16][24];
+} machine;
+
+static machine on;
+static bti_gpu gpu;
+
+static bt_status count_call(const char *name) {
+    return ++on.calls == on.fails_at ? bti_fail(BT_INTERNAL, "no %s", name) : BT_OK;
+}
+
+static bt_status build(void *device, const char *name, const bti_str *text, void **module) {
+    assert_ptr_equal(device, &on);
+    assert_true(text->length > 0 && *name);
+    BTI_TRY(count_call("build"));
+    *module = bti_alloc(1);
+    if (!*module) return bti_no_memory();
+    on.builds++;
+    on.modules++;
+    return BT_OK;
+}
+static void unload(void *device, void *module) {
+    on.modules--;
+    bti_free(module);
+}
+static bt_status find(void *device, void *module, const char *name, bti_gpu_function *function) {
+    assert_non_null(module);
+    BTI_TRY(count_call("find"));
+    snprintf(on.names[on.functions], sizeof on.names[0], "%s", name);
+    *function = (bti_gpu_function){.handle = on.names[on.functions++], .threads = on.threads, .groups = on.groups};
+    return BT_OK;
+}
+static void forget(void *device, bti_gpu_function *function) { on.functions--; }
+static bt_status start(void *device, const bti_gpu_launch *asked) {
+    BTI_TRY(count_call("launch"));
+    launch *noted = &on.launches[on.launch_count++];
+    *noted = (launch){.groups = asked->groups,
+                      .threads = asked->threads,
+                      .local = asked->local,
+                      .local_bytes = asked->local_bytes,
+                      .words = asked->words->count,
+                      .last_word = asked->words->word[asked->words->count - 1]};
+    snprintf(noted->name, sizeof noted->name, "%s", (const char *)asked->function->handle);
+    return BT_OK;
+}
+static bt_status wait(void *device) {
+    on.waits++;
+    return count_call("wait");
+}
+static const bti_gpu_driver driver = {
+    .build = build, .unload = unload, .find = find, .forget = forget, .launch = start, .wait = wait};
+
+static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
+    BTI_TRY(count_call("take"));
+    if (bytes > on.free_bytes) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory");
+    on.blocks++;
+    on.block_bytes = bytes;
+    *address = 0x10000 * (uint64_t)on.calls;
+    *block = &on;
+    return BT_OK;
+}
+static void give(int device, void *block) { on.blocks--; }
+
+static int begin(void **state) {
+    on = (machine){.free_bytes = SIZE_MAX};
+    gpu = (bti_gpu){.driver = &driver,
+                    .device = &on,
+                    .name = "Card",
+                    .target = BTI_CUDA_C,
+                    .units = 4,
+                    .threads = 1024,
+                    .local_bytes = 48 << 10,
+                    .lender = {.take = take, .give = give}};
+    return 0;
+}
+
+static bool render_nothing(bti_str *text, const bti_kernel *kernel, bti_target target) {
+    bti_str_add(text, "text");
+    return !text->failed;
+}
+
+static bt_status load(const bti_kernel *kernel, void **program) {
+    return bti_gpu_load(&gpu, &(bti_program_source){.kernel = kernel, .render = render_nothing}, program);
+}
+
+#define OK(call)                                              \
+    do {                                                      \
+        if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
+    } while (0)
+
+/* Loads and launches it; the first launch, after nothing else is left. */
+static launch only_launch(const bti_kernel *kernel, const bti_box *box) {
+    void *program;
+    on.launch_count = 0;
+    OK(load(kernel, &program));
+    OK(bti_gpu_launch_kernel(&gpu, program, box));
+    bti_gpu_unload(&gpu, program);
+    assert_int_equal(on.modules + on.functions, 0);
+    assert_int_equal(on.launch_count, 1);
+    return on.launches[0];
+}
+
+static void expect(launch got, const char *name, uint32_t groups, uint32_t threads, size_t local_bytes) {
+    assert_string_equal(got.name, name);
+    assert_int_equal(got.groups, groups);
+    assert_int_equal(got.threads, threads);
+    assert_int_equal(got.local, local_bytes > 0);
+    assert_int_equal(got.local_bytes, local_bytes);
+}
+
+/* Dense operands of float32, but for those whose `moves` says that they stand still. */
+static bti_box dense_box(const bti_kernel *kernel, const int64_t *extent) {
+    bti_box box = {.scalars = (const uint64_t[8]){0}};
+    int axes = bti_kernel_axes(kernel);
+    memcpy(box.extent, extent, (size_t)axes * sizeof *extent);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        int64_t stride = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        if (kernel->operands[o].index) stride = 1;
+        box.address[o] = kernel->operands[o].index ? 0 : 4096 * (uint64_t)(o + 1);
+        for (int axis = axes - 1; axis >= 0; axis--) {
+            if (!(kernel->operands[o].moves >> axis & 1)) continue;
+            box.stride[o][axis] = stride;
+            stride *= box.extent[axis];
+        }
+    }
+    return box;
+}
+
+/* --- kernels --------------------------------------------------------------------------------------------------------- */
+
+static uint16_t add_instr(bti_kernel *kernel, bti_op op, bt_dtype dtype, int a, int b, int c, int d) {
+    kernel->instrs[kernel->instr_count] = (bti_instr){
+        .op = (uint8_t)op, .dtype = (uint8_t)dtype, .arg = {(uint16_t)a, (uint16_t)b, (uint16_t)c, (uint16_t)d}};
+    return kernel->instr_count++;
+}
+
+static int add_input(bti_kernel *kernel, bt_dtype dtype, unsigned moves, bool unit, bool index) {
+    kernel->operands[kernel->input_count] = (bti_kernel_operand){
+        .dtype = (uint8_t)(index ? BT_I64 : dtype), .moves = (uint8_t)moves, .unit = unit, .index = index};
+    return add_instr(kernel, index ? BTI_OP_iota : BTI_OP_leaf, dtype, kernel->input_count++, 0, 0, 0);
+}
+
+static void add_output(bti_kernel *kernel, int value, unsigned moves, bool unit) {
+    kernel->operands[bti_kernel_operands(kernel)] = (bti_kernel_operand){
+        .dtype = kernel->instrs[value].dtype, .moves = (uint8_t)moves, .unit = unit, .value = (uint16_t)value};
+    kernel->output_count++;
+    bti_kernel_set_stages(kernel);
+    assert_null(bti_kernel_verify(kernel));
+}
+
+/* x[i, j] + y[j] */
+static void map_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .inner = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false), y = add_input(kernel, BT_F32, 2, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_add, BT_F32, x, y, 0, 0), 3, true);
+}
+
+/* x[i, j, k] + y[i, j, k]: y moves by one element along the line, x may leap. */
+static void three_axes(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 2, .inner = 1};
+    int x = add_input(kernel, BT_F32, 7, false, false), y = add_input(kernel, BT_F32, 7, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_add, BT_F32, x, y, 0, 0), 7, true);
+}
+
+static void random_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.inner = 1, .scalar_count = 1};
+    int number = add_input(kernel, BT_U32, 1, true, true);
+    int key[2] = {add_input(kernel, BT_U32, 0, false, false), add_input(kernel, BT_U32, 0, false, false)};
+    int count = add_instr(kernel, BTI_OP_const, BT_U32, 0, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_random_word, BT_U32, key[0], key[1], number, count), 1, true);
+}
+
+/* x - max(x) */
+static void softmax_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false), most = add_instr(kernel, BTI_OP_max, BT_F32, x, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_sub, BT_F32, x, most, 0, 0), 3, true);
+}
+
+static void column_sum_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.reduced = 1, .inner = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_sum, BT_F32, x, 0, 0, 0), 2, true);
+}
+
+static void row_sum_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int x = add_input(kernel, BT_F32, 3, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_sum, BT_F32, x, 0, 0, 0), 1, false);
+}
+
+/* --- maps ----------------------------------------------------------------------------------------------------------- */
+
+static void maps_are_wide_where_they_lie_well(void **state) {
+    static bti_kernel kernel;
+    map_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){100, 256});
+    expect(only_launch(&kernel, &box), "bti_run_wide", 100 * 256 / 4 / BTI_GROUP, BTI_GROUP, 0);
+    box.address[0] += 4;
+    expect(only_launch(&kernel, &box), "bti_run", 100, BTI_GROUP, 0);
+    gpu.target = BTI_OPENCL_C;
+    expect(only_launch(&kernel, &box), "bti_run", 100, BTI_GROUP, 0);
+}
+
+static void groups_are_as_many_as_the_device_makes_use_of(void **state) {
+    static bti_kernel kernel;
+    map_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){1 << 14, 1 << 14});
+    expect(only_launch(&kernel, &box), "bti_run_wide", 1 << 18, BTI_GROUP, 0);
+    on.groups = 100;
+    expect(only_launch(&kernel, &box), "bti_run_wide", 800, BTI_GROUP, 0);
+}
+
+static void random_words_come_in_pairs(void **state) {
+    static bti_kernel kernel;
+    random_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){2000});
+    box.scalars = (const uint64_t[]){2000};
+    launch got = only_launch(&kernel, &box);
+    expect(got, "bti_run_pair", 4, BTI_GROUP, 0);
+    assert_int_equal(got.last_word, 1000);
+}
+
+static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
+    static bti_kernel kernel;
+    void *program;
+    three_axes(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){64, 50, 96});
+    OK(load(&kernel, &program));
+    const int64_t strides[][3] = {{4 * 96 * 50, 4, 200}, {4, 4 * 64 * 96, 256}, {9600, 8, 400}, {4, 4 * 64 * 96, 256}};
+    for (int i = 0; i < 4; i++) {
+        memcpy(box.stride[0], strides[i], sizeof strides[i]);
+        OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    }
+    expect(on.launches[0], "bti_run_tiled", 64 * 2 * 3, BTI_GROUP, 0);
+    expect(on.launches[1], "bti_run_tiled", 50 * 2 * 3, BTI_GROUP, 0);
+    expect(on.launches[2], "bti_run", 64 * 50 * 96 / BTI_GROUP, BTI_GROUP, 0); /* by one element along no axis */
+    expect(on.launches[3], "bti_run_tiled", 50 * 2 * 3, BTI_GROUP, 0);
+    assert_int_equal(on.builds, 2); /* the turned kernel was kept */
+    bti_gpu_unload(&gpu, program);
+    assert_int_equal(on.modules + on.functions, 0);
+}
+
+/* --- reductions ----------------------------------------------------------------------------------------------------- */
+
+static void rows_stay_in_local_memory_when_it_is_enough(void **state) {
+    static bti_kernel kernel;
+    softmax_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){1000, 1024});
+    expect(only_launch(&kernel, &box), "bti_run_kept", 125, BTI_GROUP, 8 * 4096);
+    box = dense_box(&kernel, (const int64_t[]){1000, 4096});
+    expect(only_launch(&kernel, &box), "bti_run_kept", 500, 64, 2 * 16384);
+    box = dense_box(&kernel, (const int64_t[]){1000, 12 << 10});
+    expect(only_launch(&kernel, &box), "bti_run_kept", 1000, 32, 48 << 10);
+    box = dense_box(&kernel, (const int64_t[]){1000, 13 << 10});
+    expect(only_launch(&kernel, &box), "bti_run", 125, BTI_GROUP, 0);
+    gpu.target = BTI_OPENCL_C;
+    expect(only_launch(&kernel, &box), "bti_run", 1000, 32, 0);
+}
+
+static void few_columns_are_cut_into_parts(void **state) {
+    static bti_kernel kernel;
+    void *program;
+    column_sum_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){10 * BTI_COLUMN_CHUNK, 20});
+    OK(load(&kernel, &program));
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    assert_int_equal(on.launch_count, 2);
+    expect(on.launches[0], "bti_part", 1, BTI_GROUP, 0);
+    expect(on.launches[1], "bti_finish", 3, BTI_GROUP, 0);
+    assert_int_equal(on.launches[0].last_word, gpu.scratch[0].address);
+    assert_int_equal(on.launches[1].last_word, gpu.scratch[0].address);
+    assert_true(gpu.scratch[0].bytes >= 10 * 20 * 8);
+    box.extent[0] = 100; /* one chunk */
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    expect(on.launches[2], "bti_run", 1, BTI_GROUP, 0);
+    bti_gpu_unload(&gpu, program);
+}
+
+static void many_rows_are_not(void **state) {
+    static bti_kernel kernel;
+    row_sum_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){2, 3 * BTI_ROW_CHUNK});
+    void *program;
+    OK(load(&kernel, &program));
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    expect(on.launches[0], "bti_part", 1, BTI_GROUP, 0);
+    expect(on.launches[1], "bti_finish", 1, BTI_GROUP, 0);
+    box.extent[0] = 10000;
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    assert_int_equal(on.launch_count, 3);
+    expect(on.launches[2], "bti_run", 1250, BTI_GROUP, 0);
+    bti_gpu_unload(&gpu, program);
+}
+
+/* --- scratch -------------------------------------------------------------------------------------------------------- */
+
+static void scratch_grows_and_is_kept(void **state) {
+    uint64_t first, second;
+    OK(bti_gpu_scratch(&gpu, 1, 1000, &first));
+    assert_int_equal(on.block_bytes, 1500);
+    OK(bti_gpu_scratch(&gpu, 1, 1500, &second));
+    assert_int_equal(first, second);
+    assert_int_equal(on.blocks, 1);
+    assert_int_equal(on.waits, 0);
+    OK(bti_gpu_scratch(&gpu, 2, 10, &second));
+    assert_int_equal(on.blocks, 2);
+    OK(bti_gpu_scratch(&gpu, 1, 1501, &second));
+    assert_int_equal(on.blocks, 2);
+    assert_int_equal(on.waits, 1); /* for what still uses the old one */
+    assert_int_equal(gpu.scratch_moves, 1);
+}
+
+static void scratch_is_as_large_as_asked_when_memory_is_short(void **state) {
+    uint64_t address;
+    on.free_bytes = 1200;
+    OK(bti_gpu_scratch(&gpu, 1, 1000, &address));
+    assert_int_equal(on.block_bytes, 1000);
+    assert_int_equal(bti_gpu_scratch(&gpu, 1, 1300, &address), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(on.blocks, 0);
+    OK(bti_gpu_scratch(&gpu, 1, 100, &address));
+    assert_int_equal(on.blocks, 1);
+}
+
+/* --- failures ------------------------------------------------------------------------------------------------------- */
+
+static void no_float64_without_its_extension(void **state) {
+    static bti_kernel kernel;
+    void *program;
+    kernel = (bti_kernel){.inner = 1};
+    int x = add_input(&kernel, BT_F32, 1, true, false);
+    add_output(&kernel, add_instr(&kernel, BTI_OP_cast, BT_F64, x, 0, 0, 0), 1, true);
+    gpu.target = BTI_OPENCL_C_F32;
+    assert_int_equal(load(&kernel, &program), BT_UNIMPLEMENTED);
+    assert_non_null(strstr(bt_error_text(), "Card has no float64"));
+    const bti_program_source work = {.op = BTI_OP_matmul, .dtype_count = 3, .dtypes = {BT_F64, BT_F64, BT_F64}};
+    assert_int_equal(bti_gpu_load(&gpu, &work, &program), BT_UNIMPLEMENTED);
+    assert_int_equal(on.builds, 0);
+}
+
+static void groups_that_are_too_large_are_refused(void **state) {
+    static bti_kernel kernel;
+    void *program;
+    map_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){8, 8});
+    on.threads = 128;
+    OK(load(&kernel, &program));
+    assert_int_equal(bti_gpu_launch_kernel(&gpu, program, &box), BT_UNIMPLEMENTED);
+    assert_non_null(strstr(bt_error_text(), "Card takes 128 threads a group for bti_run_wide, which has 256"));
+    bti_gpu_unload(&gpu, program);
+}
+
+/* Everything twice: what failed works the next time, and nothing is left behind. */
+static bt_status run_through(void) {
+    static bti_kernel columns, leaps;
+    void *program = NULL;
+    column_sum_kernel(&columns);
+    three_axes(&leaps);
+    bti_box column_box = dense_box(&columns, (const int64_t[]){10 * BTI_COLUMN_CHUNK, 20});
+    bti_box leap_box = dense_box(&leaps, (const int64_t[]){64, 50, 96});
+    leap_box.stride[0][0] = 4, leap_box.stride[0][2] = 256;
+    on.launch_count = 0;
+    BTI_TRY(load(&columns, &program));
+    bt_status status = bti_gpu_launch_kernel(&gpu, program, &column_box);
+    column_box.extent[0] *= 2;
+    if (status == BT_OK) status = bti_gpu_launch_kernel(&gpu, program, &column_box);
+    bti_gpu_unload(&gpu, program);
+    if (status != BT_OK) return status;
+    BTI_TRY(load(&leaps, &program));
+    status = bti_gpu_launch_kernel(&gpu, program, &leap_box);
+    bti_gpu_unload(&gpu, program);
+    return status;
+}
+
+static void each_call_may_fail(void **state) {
+    OK(run_through());
+    int calls = on.calls;
+    assert_true(calls > 10);
+    for (int nth = 1; nth <= calls; nth++) {
+        begin(NULL);
+        on.fails_at = nth;
+        assert_int_equal(run_through(), BT_INTERNAL);
+        assert_int_equal(on.modules + on.functions, 0);
+        OK(run_through());
+        assert_int_equal(on.modules + on.functions, 0);
+        assert_int_equal(on.blocks, 1);
+    }
+}
+
+static void each_allocation_may_fail(void **state) {
+    bti_alloc_count();
+    OK(run_through());
+    uint64_t count = bti_alloc_count();
+    for (uint64_t nth = 1; nth <= count; nth++) {
+        begin(NULL);
+        bti_alloc_fail_at(nth, false);
+        bt_status status = run_through();
+        bti_alloc_fail_at(0, false);
+        if (status != BT_OK) assert_int_equal(status, BT_RESOURCE_EXHAUSTED);
+        assert_int_equal(on.modules + on.functions, 0);
+        OK(run_through());
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(maps_are_wide_where_they_lie_well, begin),
+        cmocka_unit_test_setup(groups_are_as_many_as_the_device_makes_use_of, begin),
+        cmocka_unit_test_setup(random_words_come_in_pairs, begin),
+        cmocka_unit_test_setup(leaps_go_in_tiles_with_the_axis_turned_to_its_place, begin),
+        cmocka_unit_test_setup(rows_stay_in_local_memory_when_it_is_enough, begin),
+        cmocka_unit_test_setup(few_columns_are_cut_into_parts, begin),
+        cmocka_unit_test_setup(many_rows_are_not, begin),
+        cmocka_unit_test_setup(scratch_grows_and_is_kept, begin),
+        cmocka_unit_test_setup(scratch_is_as_large_as_asked_when_memory_is_short, begin),
+        cmocka_unit_test_setup(no_float64_without_its_extension, begin),
+        cmocka_unit_test_setup(groups_that_are_too_large_are_refused, begin),
+        cmocka_unit_test_setup(each_call_may_fail, begin),
+        cmocka_unit_test_setup(each_allocation_may_fail, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,137 @@
+#include "reference/interp_parts.h"
+
+static int64_t index_at(const bti_operand *indices, const char *at) {
+    return indices->dtype == BT_I32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
+}
+
+int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length) {
+    int64_t i = index_at(indices, at);
+    if (i < 0) i += length;
+    return i >= 0 && i < length ? i : -1;
+}
+
+uint64_t bti_missing(bt_dtype dtype) {
+    switch (dtype) {
+    case BT_F16: return 0x7E00;
+    case BT_BF16: return 0x7FC0;
+    case BT_F32: return 0x7FC00000;
+    case BT_F64: return UINT64_C(0x7FF8) << 48;
+    default: return 0;
+    }
+}
+
+bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length) {
+    bti_operand p = *operand;
+    p.address += (uint64_t)(from * bti_step(operand, axis));
+    p.shape[axis] = length;
+    return p;
+}
+
+/* One element as an operand of any shape: all strides 0. */
+static bti_operand spread(const bti_operand *like, const void *element) {
+    bti_operand s = *like;
+    s.address = (uint64_t)(uintptr_t)element;
+    for (int axis = 0; axis < s.rank; axis++) s.stride[axis] = 0;
+    return s;
+}
+
+static void pad(const bti_work *work) {
+    const bti_operand *x = work->inputs, *value = x + 1;
+    bti_operand inner = work->output, fill = spread(&work->output, bti_address(value));
+    bti_copy_operand(&work->output, &fill);
+    for (int axis = 0; axis < inner.rank; axis++)
+        inner = bti_operand_part(&inner, axis, work->attr[axis], x->shape[axis]);
+    bti_copy_operand(&inner, x);
+}
+
+static void concat(const bti_work *work) {
+    int axis = (int)work->attr[0];
+    int64_t from = 0;
+    for (int i = 0; i < work->input_count; i++) {
+        const bti_operand *x = &work->inputs[i];
+        bti_operand to = bti_operand_part(&work->output, axis, from, x->shape[axis]);
+        bti_copy_operand(&to, x);
+        from += x->shape[axis];
+    }
+}
+
+static void take(const bti_work *work) {
+    const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
+    int axis = (int)work->attr[0];
+    uint64_t nothing = bti_missing(x->dtype);
+    for (int64_t i = 0; i < y->shape[0]; i++) {
+        int64_t row = bti_index_in(y, bti_address(y) + i * bti_step(y, 0), x->shape[axis]);
+        bti_operand to = bti_operand_part(out, axis, i, 1),
+                    from = row < 0 ? spread(&to, &nothing) : bti_operand_part(x, axis, row, 1);
+        bti_copy_operand(&to, &from);
+    }
+}
+
+static void add_operand(const bti_operand *to, const bti_operand *from) {
+    bti_walk walk;
+    for (bti_walk_start(&walk, to->rank, to->shape, 2, (const bti_operand *[]){to, from}); walk.more;
+         bti_walk_next(&walk))
+        bti_add_line(to->dtype, walk.at[0], walk.step[0], walk.at[1], walk.step[1], walk.length);
+}
+
+static void scatter_add(const bti_work *work) {
+    const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
+    int axis = (int)work->attr[0];
+    bti_copy_operand(out, x);
+    for (int64_t i = 0; i < y->shape[0]; i++) {
+        int64_t row = bti_index_in(y, bti_address(y) + i * bti_step(y, 0), out->shape[axis]);
+        if (row < 0) continue;
+        bti_operand to = bti_operand_part(out, axis, row, 1), from = bti_operand_part(z, axis, i, 1);
+        add_operand(&to, &from);
+    }
+}
+
+static void gather_axis(const bti_work *work) {
+    const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
+    int axis = (int)work->attr[0];
+    uint64_t nothing = bti_missing(x->dtype);
+    size_t size = bt_dtype_size(x->dtype);
+    int64_t shape[BTI_MAX_RANK];
+    bti_walk walk;
+    bti_shape_without(out, UINT64_C(1) << axis, shape);
+    for (bti_walk_start(&walk, out->rank, shape, 3, (const bti_operand *[]){out, x, y}); walk.more;
+         bti_walk_next(&walk))
+        for (int64_t k = 0; k < walk.length * out->shape[axis]; k++) {
+            int64_t line = k / out->shape[axis], i = k % out->shape[axis];
+            const char *index = walk.at[2] + line * walk.step[2] + i * bti_step(y, axis);
+            const char *from = walk.at[1] + line * walk.step[1];
+            int64_t row = bti_index_in(y, index, x->shape[axis]);
+            bti_copy_line(walk.at[0] + line * walk.step[0] + i * bti_step(out, axis), 0,
+                          row < 0 ? (const char *)&nothing : from + row * bti_step(x, axis), 0, 1, size);
+        }
+}
+
+static void scatter_axis(const bti_work *work) {
+    const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
+    int axis = (int)work->attr[0];
+    int64_t shape[BTI_MAX_RANK], count = y->shape[axis];
+    bti_walk walk;
+    bti_copy_operand(out, x);
+    bti_shape_without(y, UINT64_C(1) << axis, shape);
+    for (bti_walk_start(&walk, out->rank, shape, 3, (const bti_operand *[]){out, y, z}); walk.more;
+         bti_walk_next(&walk))
+        for (int64_t k = 0; k < walk.length * count; k++) {
+            int64_t line = k / count, i = k % count;
+            const char *index = walk.at[1] + line * walk.step[1] + i * bti_step(y, axis);
+            int64_t row = bti_index_in(y, index, out->shape[axis]);
+            if (row < 0) continue;
+            bti_add_line(out->dtype, walk.at[0] + line * walk.step[0] + row * bti_step(out, axis), 0,
+                         walk.at[2] + line * walk.step[2] + i * bti_step(z, axis), 0, 1);
+        }
+}
+
+void bti_interpret_gather(const bti_work *work) {
+    switch (work->op) {
+    case BTI_OP_pad: pad(work); break;
+    case BTI_OP_concat: concat(work); break;
+    case BTI_OP_take: take(work); break;
+    case BTI_OP_scatter_add: scatter_add(work); break;
+    case BTI_OP_gather_axis: gather_axis(work); break;
+    default: scatter_axis(work); break;
+    }
+}

@@ -1,0 +1,271 @@
+#include <math.h>
+
+#include "ir/dtype.h"
+#include "reference/interp_parts.h"
+
+/* Accumulators are wider than what they fold: float16 to float32 in double, float64 in long double; integers wrap in 64
+ * bits; max and min stay in the lane's type. Elements are folded in row-major order whatever the strides: same bits. */
+typedef union fold_totals {
+    double f64[BTI_BLOCK];
+    long double wide[BTI_BLOCK];
+    bti_block lane;
+} fold_totals;
+
+/* Folds a block: as rows, element i into total i; else all of it into total 0. */
+typedef void fold_function(void *total, bool rows, const void *xs, int count);
+
+#define FOLD(name, type, total_type, expression)                                            \
+    static void name(void *restrict total, bool rows, const void *restrict xs, int count) { \
+        total_type *totals = total, a = totals[0];                                          \
+        for (int i = 0; rows && i < count; i++) {                                           \
+            type x = ((const type *)xs)[i];                                                 \
+            a = totals[i];                                                                  \
+            totals[i] = expression;                                                         \
+        }                                                                                   \
+        for (int i = 0; !rows && i < count; i++) {                                          \
+            type x = ((const type *)xs)[i];                                                 \
+            a = expression;                                                                 \
+        }                                                                                   \
+        if (!rows) totals[0] = a;                                                           \
+    }
+
+/* clang-format off */
+FOLD(sum_f32, float, double, a + x)
+FOLD(sum_f64, double, long double, a + x)
+FOLD(sum_whole, uint64_t, uint64_t, a + x)
+FOLD(prod_f32, float, double, a * x)
+FOLD(prod_f64, double, long double, a * x)
+FOLD(prod_whole, uint64_t, uint64_t, a * x)
+FOLD(max_f32, float, float, x > a || x != x ? x : a)
+FOLD(max_f64, double, double, x > a || x != x ? x : a)
+FOLD(max_i64, int64_t, int64_t, x > a ? x : a)
+FOLD(max_u64, uint64_t, uint64_t, x > a ? x : a)
+FOLD(max_bool, uint8_t, uint8_t, x | a)
+FOLD(min_f32, float, float, x < a || x != x ? x : a)
+FOLD(min_f64, double, double, x < a || x != x ? x : a)
+FOLD(min_i64, int64_t, int64_t, x < a ? x : a)
+FOLD(min_u64, uint64_t, uint64_t, x < a ? x : a)
+FOLD(min_bool, uint8_t, uint8_t, x & a)
+/* clang-format on */
+
+static fold_function *fold_of(bti_op op, bti_lane lane) {
+    static fold_function *const sums[] = {sum_f32, sum_f64, sum_whole, sum_whole};
+    static fold_function *const prods[] = {prod_f32, prod_f64, prod_whole, prod_whole};
+    static fold_function *const maxima[] = {max_f32, max_f64, max_i64, max_u64, max_bool};
+    static fold_function *const minima[] = {min_f32, min_f64, min_i64, min_u64, min_bool};
+    switch (op) {
+    case BTI_OP_sum: return sums[lane];
+    case BTI_OP_prod: return prods[lane];
+    case BTI_OP_max: return maxima[lane];
+    default: return minima[lane];
+    }
+}
+
+/* What a fold of nothing gives, and every fold starts from. */
+static void fill_totals(fold_totals *totals, bti_op op, bt_dtype dtype, int count) {
+    bool sums = op == BTI_OP_sum || op == BTI_OP_prod;
+    int one = op == BTI_OP_prod, sign = op == BTI_OP_max ? -1 : 1, bits = bti_dtype_bits(dtype);
+    uint64_t greatest = UINT64_MAX >> (64 - bits);
+    for (int i = 0; i < count; i++) switch (bti_lane_of(dtype)) {
+        case BTI_LANE_F32:
+            if (sums)
+                totals->f64[i] = one;
+            else
+                totals->lane.f32[i] = (float)sign * INFINITY;
+            break;
+        case BTI_LANE_F64:
+            if (sums)
+                totals->wide[i] = one;
+            else
+                totals->lane.f64[i] = sign * (double)INFINITY;
+            break;
+        case BTI_LANE_I64:
+            totals->lane.i64[i] = sums ? one : sign < 0 ? -(int64_t)(greatest >> 1) - 1 : (int64_t)(greatest >> 1);
+            break;
+        case BTI_LANE_U64: totals->lane.u64[i] = sums ? (uint64_t)one : sign < 0 ? 0 : greatest; break;
+        case BTI_LANE_BOOL: totals->lane.boolean[i] = sign > 0; break;
+        }
+}
+
+static void write_totals(fold_totals *totals, bti_op op, bt_dtype dtype, char *at, int64_t step, int count) {
+    bti_lane lane = bti_lane_of(dtype);
+    bool sums = op == BTI_OP_sum || op == BTI_OP_prod;
+    if (sums && lane == BTI_LANE_F64)
+        for (int i = 0; i < count; i++) totals->f64[i] = (double)totals->wide[i];
+    if (sums && lane == BTI_LANE_F32) lane = BTI_LANE_F64;
+    bti_block_write(lane, totals, dtype, at, step, count);
+}
+
+typedef struct reduction {
+    bti_op op;
+    bt_dtype dtype;
+    fold_function *fold;
+    bti_walk folded; /* over the axes that go, one operand */
+} reduction;
+
+/* The innermost axis goes: one output at a time, from lines. */
+static void reduce_one(reduction *r, char *out, char *in) {
+    fold_totals totals;
+    bti_block block;
+    bti_walk *walk = &r->folded;
+    fill_totals(&totals, r->op, r->dtype, 1);
+    for (bti_walk_restart(walk, &in); walk->more; bti_walk_next(walk))
+        for (int64_t i = 0; i < walk->length; i += BTI_BLOCK) {
+            int n = bti_block_count(walk->length - i);
+            const char *at = walk->at[0] + i * walk->step[0];
+            r->fold(&totals, false, bti_block_read(&block, r->dtype, at, walk->step[0], n), n);
+        }
+    write_totals(&totals, r->op, r->dtype, out, 0, 1);
+}
+
+/* The innermost axis stays: a block of outputs at a time, from rows. */
+static void reduce_rows(reduction *r, char *out, int64_t out_step, char *in, int64_t in_step, int count) {
+    fold_totals totals;
+    bti_block block;
+    bti_walk *walk = &r->folded;
+    fill_totals(&totals, r->op, r->dtype, count);
+    for (bti_walk_restart(walk, &in); walk->more; bti_walk_next(walk))
+        for (int64_t i = 0; i < walk->length; i++) {
+            const char *at = walk->at[0] + i * walk->step[0];
+            r->fold(&totals, true, bti_block_read(&block, r->dtype, at, in_step, count), count);
+        }
+    write_totals(&totals, r->op, r->dtype, out, out_step, count);
+}
+
+static bool innermost_goes(const bti_operand *in, uint64_t axes) {
+    for (int axis = in->rank - 1; axis >= 0; axis--)
+        if (in->shape[axis] != 1) return axes >> axis & 1;
+    return true;
+}
+
+void bti_interpret_reduce(const bti_work *work) {
+    const bti_operand *in = work->inputs, *out = &work->output;
+    uint64_t axes = (uint64_t)work->attr[0];
+    reduction r = {.op = work->op, .dtype = in->dtype, .fold = fold_of(work->op, bti_lane_of(in->dtype))};
+    int64_t kept[BTI_MAX_RANK], folded[BTI_MAX_RANK];
+    bti_walk walk;
+    bti_shape_without(in, axes, kept);
+    bti_shape_without(in, ~axes, folded);
+    bti_walk_start(&r.folded, in->rank, folded, 1, &in);
+    bool single = innermost_goes(in, axes);
+    for (bti_walk_start(&walk, in->rank, kept, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk)) {
+        int n = 1;
+        for (int64_t i = 0; i < walk.length; i += n) {
+            char *to = walk.at[0] + i * walk.step[0], *from = walk.at[1] + i * walk.step[1];
+            if (!single) n = bti_block_count(walk.length - i);
+            if (single)
+                reduce_one(&r, to, from);
+            else
+                reduce_rows(&r, to, walk.step[0], from, walk.step[1], n);
+        }
+    }
+}
+
+/* --- argmax, argmin ----------------------------------------------------------------------------------------------- */
+
+typedef struct best_yet {
+    int64_t at;
+    bti_block value; /* element 0 */
+} best_yet;
+
+/* NaN wins over numbers, the first over its equals. `from` is the index of the block's first element. */
+typedef void best_function(best_yet *best, int64_t from, const void *xs, int count);
+#define BEST(name, type, member, better)                                        \
+    static void name(best_yet *best, int64_t from, const void *xs, int count) { \
+        type b = from ? best->value.member[0] : *(const type *)xs;              \
+        for (int i = 0; i < count; i++) {                                       \
+            type x = ((const type *)xs)[i];                                     \
+            if (!(x better b || (x != x && b == b))) continue;                  \
+            b = x;                                                              \
+            best->at = from + i;                                                \
+        }                                                                       \
+        best->value.member[0] = b;                                              \
+    }
+BEST(argmax_f32, float, f32, >)
+BEST(argmax_f64, double, f64, >)
+BEST(argmax_i64, int64_t, i64, >)
+BEST(argmax_u64, uint64_t, u64, >)
+BEST(argmax_bool, uint8_t, boolean, >)
+BEST(argmin_f32, float, f32, <)
+BEST(argmin_f64, double, f64, <)
+BEST(argmin_i64, int64_t, i64, <)
+BEST(argmin_u64, uint64_t, u64, <)
+BEST(argmin_bool, uint8_t, boolean, <)
+
+static int32_t index_of_best(best_function *function, bt_dtype dtype, const char *at, int64_t step, int64_t length) {
+    best_yet best = {0};
+    bti_block block;
+    for (int64_t i = 0; i < length; i += BTI_BLOCK) {
+        int n = bti_block_count(length - i);
+        function(&best, i, bti_block_read(&block, dtype, at + i * step, step, n), n);
+    }
+    return (int32_t)best.at;
+}
+
+void bti_interpret_argreduce(const bti_work *work) {
+    static best_function *const most[] = {argmax_f32, argmax_f64, argmax_i64, argmax_u64, argmax_bool};
+    static best_function *const least[] = {argmin_f32, argmin_f64, argmin_i64, argmin_u64, argmin_bool};
+    const bti_operand *in = work->inputs, *out = &work->output;
+    bti_lane lane = bti_lane_of(in->dtype);
+    best_function *function = work->op == BTI_OP_argmax ? most[lane] : least[lane];
+    int axis = __builtin_ctzll((unsigned long long)work->attr[0]);
+    int64_t kept[BTI_MAX_RANK];
+    bti_walk walk;
+    bti_shape_without(in, (uint64_t)work->attr[0], kept);
+    for (bti_walk_start(&walk, in->rank, kept, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk))
+        for (int64_t i = 0; i < walk.length; i++)
+            *(int32_t *)(void *)(walk.at[0] + i * walk.step[0]) =
+                index_of_best(function, in->dtype, walk.at[1] + i * walk.step[1], bti_step(in, axis), in->shape[axis]);
+}
+
+/* --- cumsum ------------------------------------------------------------------------------------------------------- */
+
+#define RUN(name, type, total_type, out_type)                             \
+    static void name(void *total, const void *xs, void *out, int count) { \
+        total_type a = *(total_type *)total;                              \
+        for (int i = 0; i < count; i++) {                                 \
+            a += ((const type *)xs)[i];                                   \
+            ((out_type *)out)[i] = (out_type)a;                           \
+        }                                                                 \
+        *(total_type *)total = a;                                         \
+    }
+RUN(run_f32, float, double, double)
+RUN(run_f64, double, long double, double)
+RUN(run_whole, uint64_t, uint64_t, uint64_t)
+
+static void running_sum(bt_dtype dtype, char *out, int64_t out_step, const char *in, int64_t in_step, int64_t length) {
+    bti_lane lane = bti_lane_of(dtype);
+    bti_block block, sums;
+    double total_f32 = 0;
+    long double total_f64 = 0;
+    uint64_t total_whole = 0;
+    for (int64_t i = 0; i < length; i += BTI_BLOCK) {
+        int n = bti_block_count(length - i);
+        const void *xs = bti_block_read(&block, dtype, in + i * in_step, in_step, n);
+        if (lane == BTI_LANE_F32)
+            run_f32(&total_f32, xs, &sums, n);
+        else if (lane == BTI_LANE_F64)
+            run_f64(&total_f64, xs, &sums, n);
+        else
+            run_whole(&total_whole, xs, &sums, n);
+        bti_block_write(lane == BTI_LANE_F32 ? BTI_LANE_F64 : lane, &sums, dtype, out + i * out_step, out_step, n);
+    }
+}
+
+void bti_interpret_cumsum(const bti_work *work) {
+    const bti_operand *in = work->inputs, *out = &work->output;
+    int axis = (int)work->attr[0];
+    int64_t shape[BTI_MAX_RANK], length = in->shape[axis], in_step = bti_step(in, axis), out_step = bti_step(out, axis);
+    int64_t in_first = 0, out_first = 0;
+    if (length == 0) return;
+    if (work->attr_count > 1 && work->attr[1]) { /* from the end */
+        in_first = (length - 1) * in_step, out_first = (length - 1) * out_step;
+        in_step = -in_step, out_step = -out_step;
+    }
+    bti_walk walk;
+    bti_shape_without(in, UINT64_C(1) << axis, shape);
+    for (bti_walk_start(&walk, in->rank, shape, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk))
+        for (int64_t i = 0; i < walk.length; i++)
+            running_sum(in->dtype, walk.at[0] + i * walk.step[0] + out_first, out_step,
+                        walk.at[1] + i * walk.step[1] + in_first, in_step, length);
+}
