@@ -1,19 +1,14 @@
-/* The host's ways to elements: items, maps, printing; asking; and the end. */
+/* The host's ways to elements: items, maps, printing; asking. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <berth/view.h>
 
-#include "array/build.h"
 #include "array/eval.h"
-#include "array/function.h"
-#include "array/shared.h"
-#include "base/cores.h"
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/numtext.h"
-#include "base/recycle.h"
 #include "base/writes.h"
 #include "exec/exec.h"
 #include "ir/half.h"
@@ -136,10 +131,12 @@ double bt_item(bt_array *x) {
 }
 
 /* Room on the host for its elements, once they are known to be there to read: a cause of theirs goes first. */
-static bool host_copy(bti_node *node, void **copy) {
+static bool host_copy(bti_node *node, size_t element_bytes, void **copy) {
     *copy = NULL;
     if (bti_block_node(node) != BT_OK) return false;
-    *copy = bti_alloc((size_t)bti_node_bytes(node));
+    size_t bytes;
+    bool fits = !__builtin_mul_overflow((size_t)bti_node_count(node), element_bytes, &bytes);
+    if (fits) *copy = bti_alloc(bytes);
     if (!*copy)
         (void)!bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for the %lld bytes of the array",
                         (long long)bti_node_bytes(node));
@@ -168,7 +165,7 @@ const void *bt_map(bt_array *x) {
     const void *in_place = elements_in_place(node);
     if (in_place) return in_place;
     void *copy;
-    if (!host_copy(node, &copy)) return NULL;
+    if (!host_copy(node, bt_dtype_size((bt_dtype)node->dtype), &copy)) return NULL;
     if (bti_read_node(node, copy) != BT_OK) {
         bti_free(copy);
         return NULL;
@@ -186,6 +183,16 @@ static bti_text_kind text_kind(bt_dtype dtype) {
     return dtype == BT_F16 ? BTI_TEXT_F16 : dtype == BT_F64 ? BTI_TEXT_F64 : BTI_TEXT_F32;
 }
 
+/* NumPy has no bfloat16: it is printed as float32. In place, from the last one on. */
+static void widen_bf16(unsigned char *data, size_t count) {
+    for (size_t i = count; i-- > 0;) {
+        uint16_t narrow;
+        memcpy(&narrow, data + i * sizeof narrow, sizeof narrow);
+        float wide = bti_f32_from_bf16(narrow);
+        memcpy(data + i * sizeof wide, &wide, sizeof wide);
+    }
+}
+
 static char *element_text(bt_array *x, bti_text_style style) {
     bti_error *error = bti_array_error(x);
     if (error) {
@@ -194,14 +201,13 @@ static char *element_text(bt_array *x, bti_text_style style) {
     }
     bti_node *node = bti_node_of(x);
     bt_dtype dtype = (bt_dtype)node->dtype;
-    if (dtype == BT_BF16) x = bti_cast(x, BT_F32); /* NumPy has no bfloat16: as float32 would print */
-    node = bti_node_of(x);
+    size_t size = dtype == BT_BF16 ? sizeof(float) : bt_dtype_size(dtype);
     void *data;
-    if (!host_copy(node, &data)) return NULL;
+    if (!host_copy(node, size, &data)) return NULL;
     char *text = NULL;
     if (bti_read_node(node, data) == BT_OK) {
-        text = bti_array_text(data, text_kind(dtype), (int)bt_dtype_size((bt_dtype)node->dtype), node->rank,
-                              node->shape, bt_dtype_name(dtype), style);
+        if (dtype == BT_BF16) widen_bf16(data, (size_t)bti_node_count(node));
+        text = bti_array_text(data, text_kind(dtype), (int)size, node->rank, node->shape, bt_dtype_name(dtype), style);
         if (!text) (void)!bti_no_memory();
     }
     bti_free(data);
@@ -238,40 +244,4 @@ void bt_print(bt_array *x) {
     }
     bti_str_free(&text);
     bti_free(elements);
-}
-
-/* --- the end ---------------------------------------------------------------------------------------------------------- */
-
-void bt_synchronize(void) {
-    BTI_PUBLIC_WAITING("bt_synchronize");
-    if (bti_device_check_fork() != BT_OK) return;
-    (void)!bti_eval_nodes(NULL, 0, false);
-    bti_exec_finish();
-}
-
-static bt_status refuse_held(uint64_t arrays, uint64_t variables, uint64_t functions) {
-    if (!arrays && !variables && !functions) return BT_OK;
-    return bti_fail(BT_FAILED_PRECONDITION,
-                    "%llu arrays, %llu shared variables and %llu functions are still held (bt_retain, bt_assign, "
-                    "bt_shared_retain...); release them first",
-                    (unsigned long long)arrays, (unsigned long long)variables, (unsigned long long)functions);
-}
-
-bt_status bt_shutdown(void) {
-    BTI_PUBLIC("bt_shutdown");
-    if (bti_threads_with_scopes() > 1)
-        return bti_fail(BT_FAILED_PRECONDITION, "%d other threads hold arrays in their scopes; let them end first",
-                        bti_threads_with_scopes() - 1);
-    BTI_TRY(bti_device_check_fork());
-    BTI_TRY(refuse_held(bti_held_elsewhere(), 0, 0)); /* best before anything is released */
-    bt_synchronize();
-    bti_release_thread();
-    BTI_TRY(refuse_held(bt_live_arrays(), bti_shared_alive(), bti_functions_alive()));
-    if (bti_buffers_alive())
-        return bti_fail(BT_INTERNAL, "%llu results are held by nobody", (unsigned long long)bti_buffers_alive());
-    bti_exec_shutdown();
-    bti_device_shutdown();
-    bti_cores_shutdown();
-    bti_recycled_trim();
-    return BT_OK;
 }

@@ -18,7 +18,6 @@
 #include <berth/random.h>
 #include <berth/view.h>
 
-#include "array/shared.h"
 #include "base/alloc.h"
 #include "base/test_depth.h"
 #include "base/flags.h"

@@ -154,9 +154,6 @@ void bti_graph_unlock(void);
 int bti_replica(void); /* 0 outside of any */
 bool bti_in_replica(void);
 int bti_set_replica(int replica); /* -1: outside; returns the one before */
-/* Between these two, this thread's sets of shared variables wait; the outermost end commits them as one step, or drops them. */
-void bti_sets_begin(void);
-bt_status bti_sets_end(bool commit);
 /* The devices that new shared variables of this thread get a replica on; count 0: no strategy. Copied; returns false when
  * there are more than BTI_MAX_REPLICAS. */
 #define BTI_MAX_REPLICAS 64

@@ -1,11 +1,17 @@
 #include "array/step.h"
 
-#include <string.h>
+#include <pthread.h>
 
 #include "array/eval.h"
-#include "array/shared_parts.h"
+#include "base/fork.h"
 #include "base/recycle.h"
 #include "exec/exec.h"
+
+/* Recursive: a node that is let go of may be the last to know a function, and that a variable. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
+void bti_versions_lock(void) { pthread_mutex_lock(&lock); }
+void bti_versions_unlock(void) { pthread_mutex_unlock(&lock); }
 
 /* --- losses ----------------------------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,10 @@
 
 #include "ir/node.h"
 
+/* The lock over all steps, and over the versions of shared variables that they set. */
+void bti_versions_lock(void);
+void bti_versions_unlock(void);
+
 /* Why a step failed behind the caller; shared by the steps that failed with it. */
 typedef struct bti_loss {
     atomic_uint refs;

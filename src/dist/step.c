@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "dist/strategy.h"
+#include "function/shared.h"
 #include "nn/layer.h"
 
 void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "array/origin.h"
+#include "function/origin.h"
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "grad/rules.h"

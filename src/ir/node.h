@@ -35,7 +35,7 @@ typedef struct bti_gate {
 
 struct bti_node;
 /* A call that ran without recording anything: what it was given, so that it can be recorded when somebody asks how its results
- * were made. array/origin.c makes and reads it. */
+ * were made. function/origin.c makes and reads it. */
 typedef struct bti_origin {
     atomic_uint refs;  /* its results that are there */
     atomic_uint users; /* those of them that have not forgotten it, and who records it now */

@@ -6,7 +6,7 @@
 
 #include <berth/random.h>
 
-#include "array/shared.h"
+#include "function/shared.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"

@@ -1,5 +1,5 @@
 /* Trees and tuples on other devices. */
-#include "array/shared.h"
+#include "function/shared.h"
 #include "base/error.h"
 #include "nn/layer.h"
 

@@ -1,7 +1,7 @@
 /* Optimisers: how gradients become new values. */
 #include <berth/nn.h>
 
-#include "array/shared.h"
+#include "function/shared.h"
 #include "base/alloc.h"
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 /* What would run, without running it. */
 #include <berth/view.h>
 
-#include "array/function.h"
+#include "function/function.h"
 #include "array/eval.h"
 #include "device/device.h"
 #include "ir/print.h"

@@ -1,8 +1,8 @@
 /* How much memory something will take, told from its plan. */
 #include <berth/view.h>
 
-#include "array/ready_call.h"
-#include "array/shared.h"
+#include "function/ready_call.h"
+#include "function/shared.h"
 #include "device/device.h"
 
 typedef struct foreseen {

@@ -1,0 +1,318 @@
+/* Calls. Recording one makes the function's nodes anew, with sizes, inputs and the variables' values of that call in place, and
+ * leaves the rest to evaluation like any other work. */
+#include "function/call.h"
+
+#include "ops/build.h"
+#include "array/eval.h"
+#include "array/history.h"
+#include "function/shared.h"
+#include "base/fork.h"
+
+static pthread_mutex_t updating = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(updating)
+void bti_updates_lock(void) { pthread_mutex_lock(&updating); }
+void bti_updates_unlock(void) { pthread_mutex_unlock(&updating); }
+
+/* --- calling ---------------------------------------------------------------------------------------------------------- */
+
+/* Nodes of a function are few and calls look each up: by its place in the recorded order. */
+bti_node *bti_call_stand_in(const bti_call *c, bti_node *node) {
+    for (int i = 0; i < c->function->input_count; i++)
+        if (c->function->inputs[i] == node) return c->stand_ins[i];
+    size_t low = 0, high = c->known;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (c->function->body.items[middle]->sequence < node->sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < c->known && c->function->body.items[low] == node)
+        return c->stand_ins[c->function->input_count + (int)low];
+    return node; /* a constant of the function */
+}
+
+bt_array *bti_call_argument(const bt_function *f, int index, bt_array *argument) {
+    const bti_node *input = f->inputs[index];
+    if (bti_array_error(argument)) return bti_poisoned_by(&argument, 1);
+    if (bti_node_of(argument)->weak) argument = bti_cast(argument, (bt_dtype)input->dtype);
+    if (bti_node_of(argument)->device != input->device && atomic_load(&input->committed))
+        argument = bti_move(argument, input->device, false);
+    return argument;
+}
+
+/* Under transfers=error: whether an argument may go where the input was committed to. */
+static bt_status check_argument(const bt_function *f, int index, const bt_array *argument) {
+    const bti_node *input = f->inputs[index], *given = bti_node_of(argument);
+    if (!atomic_load(&input->committed) || !bti_transfer_refused(given, input->device)) return BT_OK;
+    bti_error *error = bti_transfer_error(
+        given, input->device, "x", "is argument %d, whose input was made on %s at %s:%d", index + 1,
+        bt_device_name(bti_device_at(input->device)), bti_site_file(input->place.site), input->place.site.line);
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    return status;
+}
+
+bt_status bti_call_bind(bti_call *c, int index, bti_node *node) {
+    const bti_node *input = c->function->inputs[index];
+    bool fits = node->dtype == input->dtype && node->rank == input->rank;
+    for (int d = 0; d < input->rank && fits; d++) {
+        fits = bti_size_is_symbolic(input->shape[d]) || input->shape[d] == node->shape[d];
+        if (!fits || !bti_size_is_symbolic(input->shape[d])) continue;
+        if (!bti_vec_push(&c->symbols, input->shape[d]) || !bti_vec_push(&c->sizes, node->shape[d]))
+            return bti_no_memory();
+    }
+    if (!fits) {
+        bti_str wants = {0}, is = {0};
+        bti_shape_text(&wants, input->rank, input->shape);
+        bti_shape_text(&is, node->rank, node->shape);
+        bt_status status = bti_fail(BT_INVALID_ARGUMENT, "argument %d is %s %s, the function's input %s %s", index + 1,
+                                    bt_dtype_name((bt_dtype)node->dtype), bti_str_text(&is),
+                                    bt_dtype_name((bt_dtype)input->dtype), bti_str_text(&wants));
+        bti_str_free(&wants);
+        bti_str_free(&is);
+        return status;
+    }
+    c->stand_ins[index] = bti_node_retain(node);
+    return BT_OK;
+}
+
+/* Sizes that were only hoped to be equal while unknown. */
+static bool sizes_agree(const bti_node *made) {
+    bti_op op = (bti_op)made->op;
+    const bti_node *a = made->input_count ? made->inputs[0] : NULL;
+    for (int i = 0; i < made->input_count; i++) {
+        const bti_node *input = made->inputs[i];
+        if (bti_op_info(op)->class == BTI_ELEMENTWISE &&
+            !bti_shape_equal(input->rank, input->shape, made->rank, made->shape))
+            return false;
+        for (int d = 0; op == BTI_OP_concat && d < made->rank; d++)
+            if (d != made->attr[0] && input->shape[d] != made->shape[d]) return false;
+    }
+    for (int d = 0; op == BTI_OP_expand && d < made->rank; d++)
+        if (a->shape[d] != 1 && a->shape[d] != made->shape[d]) return false;
+    if (op == BTI_OP_matmul) {
+        int r = made->rank;
+        const bti_node *b = made->inputs[1];
+        if (a->shape[r - 1] != b->shape[r - 2]) return false;
+        for (int d = 0; d < r - 2; d++)
+            if (a->shape[d] != b->shape[d]) return false;
+    }
+    bool needs_elements = op == BTI_OP_max || op == BTI_OP_min || op == BTI_OP_argmax || op == BTI_OP_argmin;
+    for (int d = 0; needs_elements && d < made->rank; d++)
+        if (made->attr[0] >> d & 1 && a->shape[d] == 0) return false;
+    for (int d = 0; op == BTI_OP_slice && d < made->rank; d++) {
+        int64_t first = made->attr[d], last = first + (made->shape[d] - 1) * made->attr[made->rank + d];
+        if (made->shape[d] && (first < 0 || first >= a->shape[d] || last < 0 || last >= a->shape[d])) return false;
+    }
+    return op != BTI_OP_reshape || bti_node_count(a) == bti_node_count(made);
+}
+
+static bt_status misfit(const bti_node *made) {
+    bti_str text = {0};
+    for (int i = 0; i < made->input_count; i++) {
+        bti_str_add(&text, i ? ", " : "");
+        bti_shape_text(&text, made->inputs[i]->rank, made->inputs[i]->shape);
+    }
+    if (made->op == BTI_OP_expand || made->op == BTI_OP_reshape) {
+        bti_str_add(&text, " to ");
+        bti_shape_text(&text, made->rank, made->shape);
+    }
+    bti_error *error = bti_error_at(made->place, BT_INVALID_ARGUMENT,
+                                    "in a call of the function the sizes do not fit: %s of shapes %s",
+                                    bti_op_info((bti_op)made->op)->name, bti_str_text(&text));
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    bti_str_free(&text);
+    return status;
+}
+
+static bt_status size_unknown(const bti_call *c, const bti_node *node) {
+    bti_str text = {0}, arguments = {0};
+    bti_shape_text(&text, node->rank, node->shape);
+    for (int i = 0; i < c->function->input_count; i++) {
+        bti_str_add(&arguments, i ? ", " : "");
+        bti_shape_text(&arguments, c->stand_ins[i]->rank, c->stand_ins[i]->shape);
+    }
+    bti_error *error = bti_error_at(
+        node->place, BT_INVALID_ARGUMENT,
+        "in a call of the function the sizes do not fit: %s to %s, whose sizes the arguments of shapes %s do not give",
+        bti_op_info((bti_op)node->op)->name, bti_str_text(&text), bti_str_text(&arguments));
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    bti_str_free(&text);
+    bti_str_free(&arguments);
+    return status;
+}
+
+/* Under transfers=error: whether the inputs may go where the function has the operation. */
+static bt_status check_inputs(const bti_node *pattern, const bti_node *made) {
+    if (bti_is_move(pattern)) return BT_OK;
+    for (int i = 0; i < made->input_count; i++) {
+        const bti_node *input = made->inputs[i];
+        if (bti_transfer_refused(input, made->device)) return bti_refuse_input(input, made, "in the function");
+    }
+    return BT_OK;
+}
+
+/* The node of this call for one of the body. */
+static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made) {
+    bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
+    int64_t shape[BTI_MAX_RANK], attr[3 * BTI_MAX_RANK];
+    bool bound = node->attr_count <= 3 * BTI_MAX_RANK;
+    for (int d = 0; d < node->rank && bound; d++) bound = bti_size_bind(node->shape[d], &binding, &shape[d]);
+    bound = bound && bti_shape_fits(node->rank, shape, bt_dtype_size((bt_dtype)node->dtype));
+    for (int i = 0; i < node->attr_count && bound; i++)
+        bound = node->op == BTI_OP_const || !bti_size_is_symbolic(node->attr[i])
+                    ? (attr[i] = node->attr[i], true)
+                    : bti_size_bind(node->attr[i], &binding, &attr[i]);
+    if (!bound) return size_unknown(c, node);
+    bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < node->input_count; i++) inputs[i] = bti_call_stand_in(c, node->inputs[i]);
+    *made = bti_node_new((bti_op)node->op, (bt_dtype)node->dtype, node->rank, shape, node->input_count, inputs,
+                         node->attr_count, attr);
+    bti_free(inputs);
+    if (!*made) return bti_no_memory();
+    bti_copy_marks(*made, node);
+    bt_transfers policy = bti_transfers_now();
+    if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
+    if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_inputs(node, *made));
+    for (int i = 0; i < (*made)->input_count; i++)
+        if ((*made)->inputs[i]->symbolic) (*made)->symbolic = true; /* a call inside of another function */
+    return (*made)->symbolic || sizes_agree(*made) ? BT_OK : misfit(*made);
+}
+
+bt_status bti_call_begin_recording(bti_call *c) {
+    size_t count = (size_t)c->function->input_count + c->function->body.count;
+    c->stand_ins = bti_calloc(count, sizeof *c->stand_ins);
+    return c->stand_ins ? BT_OK : bti_no_memory();
+}
+
+void bti_call_set_values(bti_call *c, bti_node *const *values) {
+    const bt_function *f = c->function;
+    size_t count = 0;
+    for (size_t i = 0; i < f->body.count; i++)
+        if (f->body.items[i]->op == BTI_OP_value)
+            c->stand_ins[(size_t)f->input_count + i] = bti_node_retain(values[count++]);
+}
+
+/* A node that is one of the results of the call from now on. */
+static void note_results(bti_call *c, size_t index, bti_node **made) {
+    bti_history_number(*made, c->sequence + 2 * index);
+    for (int o = 0; o < c->function->output_count; o++) {
+        if (c->function->places.items[o] != (int)index || !c->results[o]) continue;
+        c->made[o] = *made;
+        *made = bti_node_retain(c->results[o]);
+        return;
+    }
+}
+
+bt_status bti_call_body(bti_call *c) {
+    const bt_function *f = c->function;
+    for (size_t i = 0; i < f->body.count; i++) {
+        bti_node **made = &c->stand_ins[(size_t)f->input_count + i];
+        if (f->body.items[i]->op != BTI_OP_value) {
+            BTI_TRY(record_again(c, f->patterns.items[i], made));
+            if (c->sequence) note_results(c, i, made);
+        }
+        c->known = i + 1;
+    }
+    return BT_OK;
+}
+
+/* The values of all variables, as they are at one moment. */
+static bt_status read_variables(bti_call *c) {
+    const bt_function *f = c->function;
+    bti_node **values = bti_calloc(f->read.count, sizeof *values);
+    bool read = values && bti_shared_values(f->read.items, f->replicas.items, f->read.count, values);
+    if (read) bti_call_set_values(c, values);
+    for (size_t i = 0; i < f->read.count && values; i++) bti_node_release(values[i]);
+    bti_free(values);
+    return read ? BT_OK : bti_no_memory();
+}
+
+static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
+    BTI_TRY(bti_call_begin_recording(c));
+    for (int i = 0; i < c->function->input_count; i++) {
+        BTI_TRY(bti_fail_with(bti_array_error(arguments[i])));
+        BTI_TRY(check_argument(c->function, i, arguments[i]));
+        bt_array *argument = bti_call_argument(c->function, i, arguments[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(argument)));
+        BTI_TRY(bti_call_bind(c, i, bti_node_of(argument)));
+    }
+    BTI_TRY(read_variables(c));
+    return bti_call_body(c);
+}
+
+static bt_status commit_updates(bti_call *c) {
+    const bt_function *f = c->function;
+    bt_array **values = bti_alloc((size_t)f->update_count * sizeof *values);
+    if (!values) return bti_no_memory();
+    for (int i = 0; i < f->update_count; i++) values[i] = bti_array_on(bti_call_stand_in(c, f->updates[i]));
+    bt_status status = bt_set_all(f->updated, values, f->update_count);
+    bti_free(values);
+    return status;
+}
+
+void bti_call_end_recording(bti_call *c) {
+    for (size_t i = 0; c->stand_ins && i < (size_t)c->function->input_count + c->function->body.count; i++)
+        bti_node_release(c->stand_ins[i]);
+    bti_free(c->stand_ins);
+    bti_vec_free(&c->symbols);
+    bti_vec_free(&c->sizes);
+}
+
+bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                          bool with_updates) {
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
+    if (argument_count != f->input_count)
+        return bti_fail(BT_INVALID_ARGUMENT, "the function takes %d arguments, not %d", f->input_count, argument_count);
+    BTI_TRY(bti_check_list(arguments, argument_count, "arguments"));
+    with_updates = with_updates && f->update_count > 0;
+    for (int i = 0; i < argument_count && with_updates; i++)
+        if (arguments[i] && bti_node_of(arguments[i])->symbolic)
+            return bti_fail(BT_FAILED_PRECONDITION,
+                            "a function with updates cannot be recorded into another; list the updates with that one");
+    if (with_updates) bti_updates_lock();
+    bti_call c = {.function = f};
+    bt_status status = stand_in_all(&c, arguments);
+    for (int i = 0; i < f->output_count && status == BT_OK; i++)
+        outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));
+    if (status == BT_OK && with_updates) status = commit_updates(&c);
+    if (with_updates) bti_updates_unlock();
+    for (size_t i = 0; i < f->body.count && status == BT_OK; i++) /* so that a loop of calls is bounded as any other */
+        if (f->body.items[i]->op != BTI_OP_value) bti_eval_recorded(c.stand_ins[(size_t)f->input_count + i]);
+    bti_call_end_recording(&c);
+    return status;
+}
+
+static bt_status call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                      int output_count) {
+    bt_status status;
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
+    if (output_count != f->output_count)
+        return bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
+    bool fits = argument_count == f->input_count && (!argument_count || arguments);
+    if (fits && bti_call_prepared(f, arguments, outputs, &status)) return status;
+    return bti_call_record(f, arguments, argument_count, outputs, true);
+}
+
+bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                  int output_count) {
+    BTI_PUBLIC("bt_call");
+    BTI_TRY(bti_check_list(outputs, output_count, "outputs"));
+    bt_status status = call(f, arguments, argument_count, outputs, output_count);
+    for (int i = 0; i < output_count; i++) {
+        if (status != BT_OK) outputs[i] = bti_poison(bti_error_last());
+        outputs[i] = bti_public_keep(&bti_public_, outputs[i]);
+    }
+    return status;
+}
+
+bt_array *bt_call1(bt_function *f, bt_array *const *arguments, int argument_count) {
+    BTI_PUBLIC("bt_call1");
+    bt_array *output = NULL; /* poisoned when the call fails */
+    (void)!bt_call(f, arguments, argument_count, &output, 1);
+    return bti_public_keep(&bti_public_, output);
+}

@@ -1,0 +1,247 @@
+/* Functions: a recorded graph whose leaves are given at each call. */
+#include "ops/build.h"
+#include "function/call.h"
+#include "function/origin.h"
+#include "function/shared.h"
+#include "compile/mark.h"
+
+static atomic_uint_fast64_t alive;
+uint64_t bti_functions_alive(void) { return atomic_load(&alive); }
+
+/* --- inputs ----------------------------------------------------------------------------------------------------------- */
+
+bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape) {
+    BTI_PUBLIC("bt_input");
+    bt_array *poison = bti_check_shape(dtype, shape, true);
+    bti_placement placement;
+    if (!poison) poison = bti_choose_device(NULL, 0, &placement);
+    if (poison) BTI_RETURN(poison);
+    for (int i = 0; i < shape.rank; i++)
+        if (shape.size[i] == -1 && (shape.size[i] = bti_symbol_new()) == 0) BTI_RETURN(bti_array_new(NULL));
+    bti_node *node = bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
+    if (!node) BTI_RETURN(bti_array_new(NULL));
+    node->symbolic = true;
+    for (int i = 0; i < shape.rank; i++) bti_symbol_hold(shape.size[i]);
+    node->device = (int16_t)placement.device;
+    node->committed = placement.committed;
+    node->rule = (uint8_t)placement.rule;
+    node->place = bti_call_place();
+    BTI_RETURN(bti_array_new(node));
+}
+
+/* --- making ----------------------------------------------------------------------------------------------------------- */
+
+typedef BTI_VEC(bti_node *) node_list;
+
+static bool visit(node_list *all, bti_node *node, uint64_t mark) {
+    if (node->mark == mark) return true;
+    node->mark = mark;
+    node->mark_index = 0;
+    return bti_vec_push(all, node);
+}
+
+/* What no input and no variable went into is the same in every call. Each call reads variables anew. */
+static bool passes(const bti_node *node) { return node->op != BTI_OP_value && (node->symbolic || node->reads); }
+
+/* Everything that outputs and updates are made of, done or not, in recorded order. Under the graph lock. */
+static bool reach_all(const bt_function *f, node_list *all) {
+    uint64_t mark = bti_next_mark();
+    for (int i = 0; i < f->output_count; i++)
+        if (!visit(all, f->outputs[i], mark)) return false;
+    for (int i = 0; i < f->update_count; i++)
+        if (!visit(all, f->updates[i], mark)) return false;
+    for (size_t next = 0; next < all->count; next++) {
+        const bti_node *node = all->items[next];
+        for (int i = 0; i < node->input_count && passes(node); i++)
+            if (!visit(all, node->inputs[i], mark)) return false;
+    }
+    bti_nodes_sort(all->items, all->count);
+    return true;
+}
+
+static bool is_input(const bt_function *f, const bti_node *node) {
+    for (int i = 0; i < f->input_count; i++)
+        if (f->inputs[i] == node) return true;
+    return false;
+}
+
+void bti_copy_marks(bti_node *to, const bti_node *from) {
+    to->device = from->device;
+    to->committed = atomic_load(&from->committed);
+    to->rule = from->rule;
+    to->weak = from->weak;
+    atomic_store(&to->logged, atomic_load(&from->logged));
+    atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
+    to->log_copies = from->log_copies;
+    to->place = from->place;
+}
+
+static bti_node *pattern_of(const bti_node *node) {
+    bti_node *pattern = bti_node_new((bti_op)node->op, (bt_dtype)node->dtype, node->rank, node->shape,
+                                     node->input_count, node->inputs, node->attr_count, node->attr);
+    if (pattern) bti_copy_marks(pattern, node);
+    return pattern;
+}
+
+static bt_status add_to_body(bt_function *f, bti_node *node) {
+    bool varies = node->symbolic || node->op == BTI_OP_value;
+    for (int i = 0; i < node->input_count && !varies; i++) varies = node->inputs[i]->mark_index == 1;
+    if (!varies) return BT_OK;
+    node->mark_index = 1;
+    if (node->op == BTI_OP_leaf) {
+        if (is_input(f, node)) return BT_OK;
+        const char *file = node->place.site.file;
+        return bti_fail(BT_INVALID_ARGUMENT, "the outputs need an input that is not listed (bt_input at %s:%d)",
+                        file ? file : "?", node->place.site.line);
+    }
+    if (node->op == BTI_OP_value) {
+        bt_shared *shared = bti_shared_find(node->extra, node->attr[1]);
+        if (!shared)
+            return bti_fail(BT_FAILED_PRECONDITION, "the outputs read a shared variable that has been released");
+        if (!bti_vec_reserve(&f->replicas, 1) || !bti_vec_push(&f->read, shared)) {
+            bt_shared_release(shared);
+            return bti_no_memory();
+        }
+        f->replicas.items[f->replicas.count++] = (int)node->attr[0];
+    }
+    if (!bti_vec_reserve(&f->body, 1) || !bti_vec_reserve(&f->patterns, 1)) return bti_no_memory();
+    bti_node *pattern = node->op == BTI_OP_value ? bti_node_retain(node) : pattern_of(node);
+    if (!pattern) return bti_no_memory();
+    f->patterns.items[f->patterns.count++] = pattern;
+    f->body.items[f->body.count++] = bti_node_retain(node);
+    return BT_OK;
+}
+
+static bt_status find_places(bt_function *f) {
+    if (!bti_vec_reserve(&f->places, (size_t)f->output_count)) return bti_no_memory();
+    for (int o = 0; o < f->output_count; o++) {
+        int place = (int)f->body.count;
+        while (place-- > 0 && f->body.items[place] != f->outputs[o]) {
+        }
+        f->places.items[f->places.count++] = place >= 0 && f->outputs[o]->op == BTI_OP_value ? -1 : place;
+    }
+    return BT_OK;
+}
+
+static bool any_hidden(const node_list *all) {
+    for (size_t i = 0; i < all->count; i++)
+        if (passes(all->items[i]) && bti_origin_hidden(all->items[i])) return true;
+    return false;
+}
+
+static bt_status record_origins(const bt_function *f) {
+    BTI_TRY(bti_origins_record(f->outputs, f->output_count, 0, passes));
+    return bti_origins_record(f->updates, f->update_count, 0, passes);
+}
+
+static bt_status find_body(bt_function *f) {
+    node_list all = {0};
+    bt_status status = BT_OK;
+    bool hidden;
+    do {
+        all.count = 0;
+        bti_graph_lock();
+        status = reach_all(f, &all) ? BT_OK : bti_no_memory();
+        hidden = any_hidden(&all);
+        for (size_t i = 0; i < all.count && status == BT_OK && !hidden; i++) status = add_to_body(f, all.items[i]);
+        bti_graph_unlock();
+        if (status == BT_OK && hidden) status = record_origins(f); /* then all their history is there */
+    } while (hidden && status == BT_OK);
+    bti_vec_free(&all);
+    return status == BT_OK ? find_places(f) : status;
+}
+
+static bt_status fill(bt_function *f, bt_array *const *inputs, bt_array *const *outputs, const bt_update *updates) {
+    for (int i = 0; i < f->input_count; i++) {
+        if (bti_array_error(inputs[i])) return bti_fail_with(bti_array_error(inputs[i]));
+        if (!bti_node_of(inputs[i])->symbolic || bti_node_of(inputs[i])->op != BTI_OP_leaf)
+            return bti_fail(BT_INVALID_ARGUMENT, "input %d was not made by bt_input", i + 1);
+        for (int k = 0; k < i; k++)
+            if (inputs[k] && bti_node_of(inputs[k]) == bti_node_of(inputs[i]))
+                return bti_fail(BT_INVALID_ARGUMENT, "inputs %d and %d are the same", k + 1, i + 1);
+        f->inputs[i] = bti_node_retain(bti_node_of(inputs[i]));
+    }
+    for (int i = 0; i < f->output_count; i++) {
+        if (bti_array_error(outputs[i])) return bti_fail_with(bti_array_error(outputs[i]));
+        f->outputs[i] = bti_node_retain(bti_node_of(outputs[i]));
+    }
+    for (int i = 0; i < f->update_count; i++) {
+        BTI_TRY(bti_shared_check(updates[i].shared, updates[i].value));
+        for (int k = 0; k < i; k++)
+            if (updates[k].shared == updates[i].shared)
+                return bti_fail(BT_INVALID_ARGUMENT, "updates %d and %d are of the same variable", k + 1, i + 1);
+        f->updated[i] = bt_shared_retain(updates[i].shared);
+        f->updates[i] = bti_node_retain(bti_node_of(updates[i].value));
+    }
+    return find_body(f);
+}
+
+static void clear(void *object) {
+    bt_function *f = object;
+    if (f->head.error) return; /* a poisoned one */
+    atomic_fetch_sub(&alive, 1);
+    bti_ready_calls_free(f);
+    for (int i = 0; i < f->input_count; i++) bti_node_release(f->inputs[i]);
+    for (int i = 0; i < f->output_count; i++) bti_node_release(f->outputs[i]);
+    for (int i = 0; i < f->update_count; i++) bti_node_release(f->updates[i]);
+    for (int i = 0; i < f->update_count; i++) bt_shared_release(f->updated[i]);
+    for (size_t i = 0; i < f->body.count; i++) bti_node_release(f->body.items[i]);
+    for (size_t i = 0; i < f->patterns.count; i++) bti_node_release(f->patterns.items[i]);
+    for (size_t i = 0; i < f->read.count; i++) bt_shared_release(f->read.items[i]);
+    bti_vec_free(&f->body);
+    bti_vec_free(&f->patterns);
+    bti_vec_free(&f->read);
+    bti_vec_free(&f->replicas);
+    bti_vec_free(&f->places);
+    pthread_mutex_destroy(&f->lock);
+    pthread_mutex_destroy(&f->making);
+    bti_free(f->inputs);
+    bti_free(f->outputs);
+    bti_free(f->updates);
+    bti_free(f->updated);
+}
+
+static bt_function without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class function_class = {BTI_OWNED_FUNCTION, sizeof(bt_function), clear, &without_memory};
+
+static bt_function *make(bt_array *const *inputs, int input_count, bt_array *const *outputs, int output_count,
+                         const bt_update *updates, int update_count) {
+    bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
+    if (!f) {
+        (void)!bti_no_memory();
+        return NULL;
+    }
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->making, NULL);
+    atomic_fetch_add(&alive, 1);
+    f->input_count = input_count;
+    f->output_count = output_count;
+    f->update_count = update_count;
+    f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
+    f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
+    f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
+    f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
+    bool room = f->inputs && f->outputs && f->updates && f->updated;
+    if ((room ? fill(f, inputs, outputs, updates) : bti_no_memory()) == BT_OK) return f;
+    if (!room) f->input_count = f->output_count = f->update_count = 0;
+    bt_function_release(f);
+    return NULL;
+}
+
+bt_function *bt_function_new(bt_array *const *inputs, int input_count, bt_array *const *outputs, int output_count,
+                             const bt_update *updates, int update_count) {
+    BTI_PUBLIC("bt_function_new");
+    if (bti_check_list(inputs, input_count, "inputs") != BT_OK ||
+        bti_check_list(outputs, output_count, "outputs") != BT_OK ||
+        bti_check_list(updates, update_count, "updates") != BT_OK)
+        return bti_scope_own(&function_class, NULL);
+    return bti_scope_own(&function_class, make(inputs, input_count, outputs, output_count, updates, update_count));
+}
+
+bt_function *bt_function_retain(bt_function *f) { return bti_handle_retain(&function_class, f, "bt_function_retain"); }
+void bt_function_release(bt_function *f) { bti_handle_release(&function_class, f, "bt_function_release"); }
+bt_status bt_function_status(const bt_function *f) {
+    return bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_function_status");
+}
+
+int bti_function_outputs(const bt_function *f) { return f->output_count; }

@@ -1,0 +1,204 @@
+#include "function/origin.h"
+
+#include "ops/build.h"
+#include "function/call.h"
+#include "array/history.h"
+#include "base/fork.h"
+#include "base/recycle.h"
+#include "base/vec.h"
+
+typedef struct origin {
+    bti_origin base;
+    bt_function *function; /* retained while there are users */
+    uint64_t sequence;     /* of the first node: two for each argument, two for each of the body */
+    size_t bytes;
+    bool recorded;       /* under the graph lock */
+    int count;           /* of results */
+    bti_node *results[]; /* by output: those that are there; changed under `slots` */
+} origin;
+
+static pthread_mutex_t slots = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(slots)
+
+/* --- their life ------------------------------------------------------------------------------------------------------- */
+
+static void let_go(origin *o) {
+    if (atomic_fetch_sub_explicit(&o->base.refs, 1, memory_order_acq_rel) == 1) bti_recycled_free(o, o->bytes);
+}
+
+static void unused(bti_origin *base) { bt_function_release(((origin *)base)->function); }
+
+static void left(bti_origin *base, bti_node *result) {
+    origin *o = (origin *)base;
+    if (o->count > 1) pthread_mutex_lock(&slots);
+    for (int i = 0; i < o->count; i++)
+        if (o->results[i] == result) o->results[i] = NULL;
+    if (o->count > 1) pthread_mutex_unlock(&slots);
+    let_go(o);
+}
+
+__attribute__((constructor)) static void tell_below(void) { bti_node_set_origin_hooks(unused, left); }
+
+bti_origin *bti_origin_new(bt_function *f) {
+    size_t given = (size_t)f->input_count + f->read.count, results = (size_t)f->output_count;
+    size_t bytes = sizeof(origin) + (given + results) * sizeof(bti_node *);
+    origin *o = bti_recycled_new(bytes);
+    if (!o) return NULL;
+    atomic_init(&o->base.refs, 1);
+    atomic_init(&o->base.users, 1);
+    o->base.given = o->results + results;
+    o->base.given_count = (int)given;
+    o->bytes = bytes;
+    o->function = bt_function_retain(f);
+    o->count = f->output_count;
+    return &o->base;
+}
+
+void bti_origin_drop(bti_origin *base) {
+    bti_origin_leave(base);
+    let_go((origin *)base);
+}
+
+void bti_origin_number(bti_origin *base) {
+    origin *o = (origin *)base;
+    o->sequence = bti_node_sequence_take(2 * ((size_t)o->function->input_count + o->function->body.count)) + 1;
+}
+
+static uint64_t body_sequence(const origin *o) { return o->sequence + 2 * (uint64_t)o->function->input_count; }
+
+void bti_origin_add(bti_origin *base, int output, bti_node *result) {
+    origin *o = (origin *)base;
+    bti_history_number(result, body_sequence(o) + 2 * (uint64_t)o->function->places.items[output] + 1);
+    for (int i = 0; i < base->given_count; i++) bti_history_derive(result, base->given[i]);
+    result->origin = base;
+    o->results[output] = result;
+    atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&base->users, 1, memory_order_relaxed);
+}
+
+/* --- recording -------------------------------------------------------------------------------------------------------- */
+
+/* An argument as the input takes it; what is recorded for that stands before the body. */
+static bt_status bind(bti_call *c, const origin *o, int index) {
+    bti_node *given = o->base.given[index];
+    bti_forced there = {
+        .on = true, .device = given->device, .committed = atomic_load(&given->committed), .place = bti_call_place()};
+    bti_forced before = bti_force(there);
+    bt_array *argument = bti_call_argument(o->function, index, bti_array_on(given));
+    bti_force(before);
+    BTI_TRY(bti_fail_with(bti_array_error(argument)));
+    uint64_t number = o->sequence + 2 * (uint64_t)index + 1;
+    for (bti_node *node = bti_node_of(argument); node != given; node = node->inputs[0])
+        bti_history_number(node, number--);
+    return bti_call_bind(c, index, bti_node_of(argument));
+}
+
+static bt_status record_body(bti_call *c, const origin *o) {
+    BTI_TRY(bti_call_begin_recording(c));
+    for (int i = 0; i < o->function->input_count; i++) BTI_TRY(bind(c, o, i));
+    bti_call_set_values(c, o->base.given + o->function->input_count);
+    return bti_call_body(c);
+}
+
+/* The results know from now on how they were made. */
+static void link_results(origin *o, bti_node **results, bti_node **made) {
+    bti_graph_lock();
+    for (int i = 0; i < o->count && !o->recorded; i++) {
+        if (!made[i] || !bti_origin_hidden(results[i])) continue; /* retained arrays have forgotten */
+        results[i]->inputs[0] = made[i];
+        results[i]->input_count = 1;
+        made[i] = NULL;
+    }
+    o->recorded = true;
+    for (int i = 0; i < o->count; i++)
+        if (results[i]) bti_node_leave_origin(results[i]);
+    bti_graph_unlock();
+}
+
+static bt_status record_call(origin *o) {
+    size_t count = (size_t)o->count;
+    bti_node **results = bti_calloc(2 * count, sizeof *results), **made = results + count;
+    if (!results) return bti_no_memory();
+    pthread_mutex_lock(&slots);
+    for (size_t i = 0; i < count; i++)
+        if (o->results[i] && bti_node_try_retain(o->results[i])) results[i] = o->results[i];
+    pthread_mutex_unlock(&slots);
+    bti_call c = {.function = o->function, .sequence = body_sequence(o), .results = results, .made = made};
+    bt_status status = record_body(&c, o);
+    bti_call_end_recording(&c);
+    if (status == BT_OK) link_results(o, results, made);
+    for (size_t i = 0; i < 2 * count; i++) bti_node_release(results[i]);
+    bti_free(results);
+    return status;
+}
+
+/* The graph lock is held before and after. */
+static bt_status record_hidden(bti_node *node) {
+    origin *o = (origin *)node->origin;
+    atomic_fetch_add(&o->base.users, 1);
+    bti_graph_unlock();
+    bt_status status = record_call(o);
+    bti_origin_leave(&o->base);
+    bti_graph_lock();
+    return status;
+}
+
+/* --- all of them ------------------------------------------------------------------------------------------------------ */
+
+/* Back from the newest node to the oldest: the users of a node are met before it, and what recording a call adds is older than
+ * its results. So each node is met once, though the marks of a walk do not outlast the recording of a call. */
+typedef BTI_VEC(bti_node *) node_list; /* retained */
+
+/* A heap by sequence, the newest node first. */
+static bool add(node_list *heap, bti_node *node) {
+    if (!bti_vec_push(heap, node)) return false;
+    size_t at = heap->count - 1;
+    for (; at && heap->items[(at - 1) / 2]->sequence < node->sequence; at = (at - 1) / 2)
+        heap->items[at] = heap->items[(at - 1) / 2];
+    heap->items[at] = bti_node_retain(node);
+    return true;
+}
+
+static bti_node *take_newest(node_list *heap) {
+    bti_node *newest = heap->items[0], *moved = heap->items[--heap->count];
+    size_t at = 0, next;
+    while ((next = 2 * at + 1) < heap->count) {
+        if (next + 1 < heap->count && heap->items[next + 1]->sequence > heap->items[next]->sequence) next++;
+        if (heap->items[next]->sequence <= moved->sequence) break;
+        heap->items[at] = heap->items[next];
+        at = next;
+    }
+    heap->items[at] = moved;
+    return newest;
+}
+
+static void let_go_of(node_list *list) {
+    for (size_t i = 0; i < list->count; i++) bti_node_release(list->items[i]);
+    bti_vec_free(list);
+}
+
+/* met: those that were taken, which are let go of when the lock is not held. */
+static bt_status record_all(node_list *waiting, node_list *met, uint64_t oldest, bool (*passes)(const bti_node *node)) {
+    while (waiting->count) {
+        if (!bti_vec_reserve(met, 1)) return bti_no_memory();
+        bti_node *node = take_newest(waiting);
+        met->items[met->count++] = node;
+        if (!passes(node) || (met->count > 1 && met->items[met->count - 2] == node)) continue;
+        if (bti_origin_hidden(node)) BTI_TRY(record_hidden(node));
+        for (int i = 0; i < node->input_count; i++)
+            if (node->inputs[i]->sequence >= oldest && !add(waiting, node->inputs[i])) return bti_no_memory();
+    }
+    return BT_OK;
+}
+
+bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node)) {
+    node_list waiting = {0}, met = {0};
+    bool room = true;
+    for (int i = 0; i < count && room; i++) room = add(&waiting, nodes[i]);
+    bti_graph_lock();
+    bt_status status = room ? record_all(&waiting, &met, oldest, passes) : bti_no_memory();
+    bti_graph_unlock();
+    let_go_of(&waiting);
+    let_go_of(&met);
+    return status;
+}

@@ -1,0 +1,257 @@
+/* Versions of shared variables: what is set in a step, and what is read before the step is known to have succeeded. */
+#include <string.h>
+
+#include "ops/build.h"
+#include "array/eval.h"
+#include "function/shared_parts.h"
+#include "base/log.h"
+#include "base/recycle.h"
+#include "exec/exec.h"
+
+#define STEPS_AHEAD 8 /* versions that may be unsettled before a set waits for the oldest */
+
+typedef bti_set_step step;
+typedef bti_version version;
+typedef bti_shared_replica replica;
+
+/* --- steps and versions; under the lock ------------------------------------------------------------------------------ */
+
+void bti_version_drop(bti_version *v) {
+    bti_node_release(v->node);
+    bti_node_release(v->value);
+    if (v->step) bti_gate_release(&v->step->gate);
+}
+
+/* The variable was set by a step that failed. *lost: the loss when it is to be logged. */
+static void note_loss(bt_shared *shared, bti_loss *loss, bti_loss **lost) {
+    if (!loss) return;
+    if (!loss->logged && !*lost) *lost = bti_loss_retain(loss);
+    loss->logged = true;
+    bti_loss *before = shared->lost;
+    shared->lost = bti_loss_retain(loss);
+    bti_loss_release(before);
+}
+
+/* Takes failed versions off the top, and forgets those under the newest that succeeded. Whether it took any. */
+static bool settle(bt_shared *shared, int index, bti_loss **lost) {
+    replica *r = &shared->replicas[index];
+    bool dropped = false;
+    while (r->versions.count > 1 && bti_step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
+        version *top = &r->versions.items[--r->versions.count];
+        note_loss(shared, top->step->loss, lost);
+        bti_version_drop(top);
+        dropped = true;
+    }
+    size_t good = r->versions.count - 1;
+    while (good > 0 && bti_step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
+    if (good == 0) return dropped;
+    for (size_t i = 0; i < good; i++) bti_version_drop(&r->versions.items[i]);
+    memmove(r->versions.items, r->versions.items + good, (r->versions.count - good) * sizeof(version));
+    r->versions.count -= good;
+    return dropped;
+}
+
+/* One log line for a step that was taken back; takes the loss over. Not under the lock: a log's sink may ask for variables. */
+static void log_loss(const bt_shared *shared, bti_loss *loss) {
+    if (!loss) return;
+    bti_log("berth: variable %s%skeeps its value, the step that set it failed: %s", bt_shared_name(shared),
+            *bt_shared_name(shared) ? " " : "", bti_error_message(loss->cause));
+    bti_loss_release(loss);
+}
+
+/* An evaluation of this thread failed and took a step of the variable back. */
+static void lose(bt_shared *shared, bti_error *cause) {
+    bti_loss *loss = bti_loss_new(cause), *lost = NULL;
+    bti_versions_lock();
+    note_loss(shared, loss, &lost);
+    bti_versions_unlock();
+    log_loss(shared, lost);
+    bti_loss_release(loss);
+    bti_error_release(cause);
+}
+
+/* Once for all variables of the step. */
+static bt_status tell_loss(bt_shared *shared) {
+    bti_versions_lock();
+    bti_loss *loss = shared->lost;
+    bool tell = loss && !loss->told;
+    shared->lost = NULL;
+    if (tell) loss->told = true;
+    bti_versions_unlock();
+    bt_status status = tell ? bti_fail_with(loss->cause) : BT_OK;
+    bti_loss_release(loss);
+    return status;
+}
+
+static void own_by(bti_node *node, const bt_shared *shared, int index) {
+    node->device = (int16_t)shared->replicas[index].device;
+    node->committed = shared->replicas[index].committed;
+    node->rule = BTI_RULE_COMMITTED;
+    node->forget = true;
+    node->place = bti_call_place();
+}
+
+bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const int64_t *attr,
+                           int attr_count) {
+    bool done = atomic_load(&node->state) == BTI_DONE;
+    bti_node *own = bti_node_new(op, shared->dtype, shared->rank, shared->shape, done ? 0 : 1, &node, attr_count, attr);
+    if (!own) return NULL;
+    own_by(own, shared, index);
+    if (done) {
+        own->buffer = bti_buffer_retain(node->buffer);
+        own->layout = node->layout;
+        own->gate = bti_gate_retain(node->gate);
+        atomic_store(&own->state, BTI_DONE);
+    }
+    return own;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------------- */
+
+/* Nobody reads the value before the whole step is known to have succeeded. A step of one is as good as its value. */
+static void wait_for_step(bti_node *value, step *s) {
+    if (!s || s->room < 2 || !bti_gate_matters(&s->gate)) return;
+    bti_gate_release(value->gate); /* the step depends on it too */
+    value->gate = bti_gate_retain(&s->gate);
+}
+
+static bti_node *make_value(const bt_shared *shared, int index, const version *of) {
+    int64_t attr[2] = {index, shared->number};
+    bti_node *value = bti_shared_alias(shared, index, of->node, BTI_OP_value, attr, 2);
+    if (!value) return NULL;
+    value->extra = shared;
+    wait_for_step(value, of->step);
+    return value;
+}
+
+static int index_of(const bt_shared *shared, int wanted) { return wanted < shared->replica_count ? wanted : 0; }
+
+/* Takes failed steps off all of them, until none of the steps that remain on one was taken off another. Under the lock. */
+static void settle_all(bt_shared *const *shared, const int *replicas, size_t count, bti_loss **lost) {
+    for (bool dropped = true; dropped;) {
+        dropped = false;
+        for (size_t i = 0; i < count; i++)
+            if (settle(shared[i], index_of(shared[i], replicas[i]), lost)) dropped = true;
+    }
+}
+
+bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values) {
+    bti_loss *lost = NULL;
+    bool all = true;
+    bti_versions_lock();
+    settle_all(shared, replicas, count, &lost);
+    for (size_t i = 0; i < count; i++) {
+        int index = index_of(shared[i], replicas[i]);
+        replica *r = &shared[i]->replicas[index];
+        version *top = &r->versions.items[r->versions.count - 1];
+        if (!top->value) top->value = make_value(shared[i], index, top);
+        values[i] = bti_node_retain(top->value);
+        all = all && values[i];
+    }
+    bti_versions_unlock();
+    if (count) log_loss(shared[0], lost);
+    return all;
+}
+
+bti_node *bti_shared_value(bt_shared *shared, int index) {
+    bti_node *value;
+    (void)bti_shared_values(&shared, &index, 1, &value);
+    return value;
+}
+
+/* --- setting ---------------------------------------------------------------------------------------------------------- */
+
+/* Says once that an earlier set was lost. What it left unsettled: starts it, and waits when the caller is far ahead. */
+bt_status bti_shared_pace(bt_shared *shared, int index) {
+    bti_versions_lock();
+    replica *r = &shared->replicas[index];
+    bti_loss *lost = NULL;
+    settle(shared, index, &lost);
+    bti_node *top = bti_node_retain(r->versions.items[r->versions.count - 1].node);
+    step *oldest = r->versions.count > STEPS_AHEAD ? r->versions.items[1].step : NULL;
+    bti_gate *wait_for = oldest ? bti_gate_retain(&oldest->gate) : NULL;
+    bti_versions_unlock();
+    log_loss(shared, lost);
+    bool pending = atomic_load(&top->state) == BTI_PENDING; /* whoever set it; its failure takes it back */
+    bti_error *before = pending || wait_for ? bti_error_last() : NULL;
+    if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK) lose(shared, bti_error_last());
+    (void)!bti_gate_wait(wait_for); /* the next to look takes it back */
+    if (pending || wait_for) bti_error_put_back(before);
+    bti_node_release(top);
+    bti_gate_release(wait_for);
+    return tell_loss(shared);
+}
+
+/* Its versions become the values. Takes the step over. */
+static bt_status publish(step *s, bt_shared *const *shared, const int *replicas) {
+    bti_member *members = bti_step_members(s);
+    bti_versions_lock();
+    bool room = true;
+    for (int i = 0; i < s->count && room; i++)
+        room = bti_vec_reserve(&shared[i]->replicas[replicas[i]].versions, (size_t)s->count);
+    for (int i = 0; i < s->count && room; i++) room = bti_eval_note_set(members[i].node);
+    for (int i = 0; i < s->count && room; i++) {
+        bti_gate_retain(&s->gate);
+        replica *r = &shared[i]->replicas[replicas[i]];
+        version fresh = {.node = bti_node_retain(members[i].node), .step = s};
+        if (fresh.node->op == BTI_OP_value) { /* the step keeps the buffer only: the value is going to keep the step */
+            fresh.value = members[i].node;
+            members[i] = (bti_member){.buffer = bti_buffer_retain(fresh.value->buffer)};
+            wait_for_step(fresh.value, s);
+        }
+        r->versions.items[r->versions.count++] = fresh;
+    }
+    bti_gate_release(&s->gate);
+    bti_versions_unlock();
+    return room ? BT_OK : bti_no_memory();
+}
+
+bti_set_step *bti_set_step_new(int count, bti_gate *gate) {
+    step *s = bti_step_new(count);
+    if (!s || bti_step_depend(s, gate)) return s;
+    bti_gate_release(&s->gate);
+    return NULL;
+}
+
+bool bti_set_step_give(step *s, const bt_shared *shared, int index, bti_buffer *buffer, const bti_layout *layout) {
+    int64_t attr[2] = {index, shared->number};
+    bti_node *node = bti_node_done(BTI_OP_value, shared->dtype, shared->rank, shared->shape, 2, attr,
+                                   bti_buffer_retain(buffer), layout);
+    if (!node) {
+        bti_buffer_release(buffer);
+        return false;
+    }
+    own_by(node, shared, index);
+    node->extra = shared;
+    node->gate = bti_gate_retain(s->parent_count ? &s->parents[0]->gate : NULL);
+    bti_step_members(s)[s->count++].node = node;
+    return true;
+}
+
+void bti_set_step_drop(step *s) { bti_gate_release(&s->gate); }
+
+bt_status bti_set_step_commit(step *s, bt_shared *const *shared, const int *replicas) {
+    return publish(s, shared, replicas);
+}
+
+static bt_status no_memory(step *s) {
+    if (s) bti_gate_release(&s->gate);
+    return bti_no_memory();
+}
+
+bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {
+    for (int i = 0; i < count; i++) BTI_TRY(bti_shared_pace(shared[i], replicas[i]));
+    step *s = bti_step_new(count);
+    for (int i = 0; i < count && s; i++) {
+        bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);
+        bti_step_members(s)[i].node = alias;
+        s->count += alias != NULL;
+        if (!alias || !bti_step_depend(s, alias->gate)) return no_memory(s);
+    }
+    if (!s) return no_memory(s);
+    bti_error *cause = s->parent_count ? bti_gate_error(&s->parents[0]->gate) : NULL;
+    if (!cause) return publish(s, shared, replicas);
+    bt_status status = bti_fail_with(cause);
+    bti_gate_release(&s->gate);
+    return status;
+}

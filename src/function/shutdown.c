@@ -1,0 +1,43 @@
+/* Waiting for all work, and closing the library. */
+#include <berth/view.h>
+
+#include "array/eval.h"
+#include "base/cores.h"
+#include "base/recycle.h"
+#include "exec/exec.h"
+#include "function/function.h"
+#include "function/shared.h"
+
+void bt_synchronize(void) {
+    BTI_PUBLIC_WAITING("bt_synchronize");
+    if (bti_device_check_fork() != BT_OK) return;
+    (void)!bti_eval_nodes(NULL, 0, false);
+    bti_exec_finish();
+}
+
+static bt_status refuse_held(uint64_t arrays, uint64_t variables, uint64_t functions) {
+    if (!arrays && !variables && !functions) return BT_OK;
+    return bti_fail(BT_FAILED_PRECONDITION,
+                    "%llu arrays, %llu shared variables and %llu functions are still held (bt_retain, bt_assign, "
+                    "bt_shared_retain...); release them first",
+                    (unsigned long long)arrays, (unsigned long long)variables, (unsigned long long)functions);
+}
+
+bt_status bt_shutdown(void) {
+    BTI_PUBLIC("bt_shutdown");
+    if (bti_threads_with_scopes() > 1)
+        return bti_fail(BT_FAILED_PRECONDITION, "%d other threads hold arrays in their scopes; let them end first",
+                        bti_threads_with_scopes() - 1);
+    BTI_TRY(bti_device_check_fork());
+    BTI_TRY(refuse_held(bti_held_elsewhere(), 0, 0)); /* best before anything is released */
+    bt_synchronize();
+    bti_release_thread();
+    BTI_TRY(refuse_held(bt_live_arrays(), bti_shared_alive(), bti_functions_alive()));
+    if (bti_buffers_alive())
+        return bti_fail(BT_INTERNAL, "%llu results are held by nobody", (unsigned long long)bti_buffers_alive());
+    bti_exec_shutdown();
+    bti_device_shutdown();
+    bti_cores_shutdown();
+    bti_recycled_trim();
+    return BT_OK;
+}
