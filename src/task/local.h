@@ -23,11 +23,9 @@ bt_status bti_local_cancel(void *held, unsigned how);
 bt_status bti_local_actor_status(void *held);
 void *bti_local_actor_find(const char *name);
 bt_status bti_local_actor_kill(void *held);
+void *bti_local_group(const bt_task_options *bundles, int count);
 
 /* --- view.c --- */
 char *bti_local_view(const char *what);
-
-/* --- group.c --- */
-void *bti_local_group(const bt_task_options *bundles, int count);
 
 #endif
