@@ -22,7 +22,7 @@
 #include "task/listen.h"
 #include "task/nest.h"
 #include "task/server.h"
-#include "task/stat.h"
+#include "task/proc.h"
 
 typedef struct child {
     bti_client *client;
@@ -220,10 +220,10 @@ void bti_children_kill(void) {
 /* Processes that workers left behind: the nest has adopted them. */
 static void kill_strays(void) {
     DIR *processes = opendir("/proc");
-    bti_stat stat;
+    bti_proc stat;
     for (struct dirent *row; processes && (row = readdir(processes)) != NULL;) {
         pid_t pid = atoi(row->d_name);
-        if (pid > 0 && bti_stat_read(pid, &stat) && stat.parent == getpid()) kill(pid, SIGKILL);
+        if (pid > 0 && bti_proc_stat(pid, &stat) && stat.parent == getpid()) kill(pid, SIGKILL);
     }
     if (processes) closedir(processes);
 }

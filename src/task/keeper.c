@@ -18,7 +18,7 @@
 #include "base/files.h"
 #include "task/nest.h"
 #include "task/queue.h"
-#include "task/stat.h"
+#include "task/proc.h"
 
 enum { LONG_NS = 1000000000 };
 
@@ -139,8 +139,8 @@ static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NUL
 
 /* When a process began; 0: it has ended. A zombie has ended: the process that adopted it may not reap it. */
 static unsigned long long began_at(pid_t pid) {
-    bti_stat stat;
-    return bti_stat_read(pid, &stat) && stat.state != 'Z' && stat.state != 'X' ? stat.began : 0;
+    bti_proc stat;
+    return bti_proc_stat(pid, &stat) && stat.state != 'Z' && stat.state != 'X' ? stat.began : 0;
 }
 
 /* The keeper is reaped here. Without a keeper /proc tells whether the nest has ended. */

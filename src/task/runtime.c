@@ -22,7 +22,7 @@
 #include "task/nest.h"
 #include "task/server.h"
 #include "task/spill.h"
-#include "task/stat.h"
+#include "task/proc.h"
 
 bti_process bti_process_now;
 

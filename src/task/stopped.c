@@ -8,7 +8,7 @@
 #include "task/given.h"
 #include "task/process.h"
 #include "task/queue.h"
-#include "task/stat.h"
+#include "task/proc.h"
 
 /* --- the program -------------------------------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ void bti_stopped_look(bti_state *state) {
 }
 
 void bti_stopped_owner(const bti_arena *arena) {
-    bti_stat stat;
+    bti_proc stat;
     pid_t owner = bti_arena_owner(arena);
-    if (owner > 0 && bti_stat_read(owner, &stat) && stat.parent == getpid() && stat.state == 'T') kill(owner, SIGKILL);
+    if (owner > 0 && bti_proc_stat(owner, &stat) && stat.parent == getpid() && stat.state == 'T') kill(owner, SIGKILL);
 }

@@ -1,4 +1,4 @@
-#include "task/stat.h"
+#include "task/proc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool read_stat(const char *path, bti_stat *stat) {
+static bool read_stat(const char *path, bti_proc *stat) {
     static const char format[] = ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
     char text[512];
     int parent;
@@ -23,7 +23,7 @@ static bool read_stat(const char *path, bti_stat *stat) {
     return true;
 }
 
-bool bti_stat_read(pid_t pid, bti_stat *stat) {
+bool bti_proc_stat(pid_t pid, bti_proc *stat) {
     char path[40];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     return read_stat(path, stat);
@@ -51,7 +51,7 @@ bti_halt bti_halt_of(pid_t pid) {
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *threads = opendir(path);
     for (struct dirent *row; threads && (row = readdir(threads)) != NULL;) {
-        bti_stat stat;
+        bti_proc stat;
         snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, row->d_name);
         if (row->d_name[0] == '.' || !read_stat(path, &stat) || stat.state == 'Z' || stat.state == 'X') continue;
         halt = stat.state == 'T' ? BTI_STOPPED : stat.state == 't' ? BTI_TRACED : BTI_NOT_HALTED;

@@ -1,20 +1,20 @@
 /* What /proc says of a process. */
-#ifndef BTI_TASK_STAT_H
-#define BTI_TASK_STAT_H
+#ifndef BTI_TASK_PROC_H
+#define BTI_TASK_PROC_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/error.h"
 
-typedef struct bti_stat {
+typedef struct bti_proc {
     pid_t parent;
     char state;               /* 'R', 'S', 'T' (stopped), 't' (stopped by a debugger), 'Z' ... */
     unsigned long long began; /* in ticks since the machine started */
-} bti_stat;
+} bti_proc;
 
 /* False: there is no such process. */
-bool bti_stat_read(pid_t pid, bti_stat *stat);
+bool bti_proc_stat(pid_t pid, bti_proc *stat);
 
 /* FAILED_PRECONDITION: there is no /proc, or it is that of another PID namespace, which knows this process by another number. */
 bt_status bti_proc_check(void);
