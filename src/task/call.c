@@ -6,7 +6,6 @@
 #include "task/local.h"
 #include "task/options.h"
 #include "task/order.h"
-#include "task/nest.h"
 #include "task/server.h"
 #include "task/value.h"
 

@@ -51,7 +51,7 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
     if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
     if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
     uv_library_shutdown(); /* else libuv closes its file numbers in each process that this one forks, when other files have them */
-    bti_files_keep(state, bti_nest_worker_file());
+    bti_files_keep(state, bti_nest_pipe());
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
     bti_state_watch(NULL, NULL);
     sigset_t none;

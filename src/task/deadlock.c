@@ -1,14 +1,13 @@
 #include "task/deadlock.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/vec.h"
 #include "task/chores.h"
 #include "task/given.h"
+#include "task/proc.h"
 #include "task/process.h"
 #include "task/server.h"
 
@@ -56,37 +55,6 @@ static bool is_still(const bti_state *state, sleepers *asleep) {
         if (asleep && !bti_vec_push(asleep, ((sleeper){c->pid, waits_of(state, c)}))) return false;
     }
     return true;
-}
-
-/* Threads of berth and of libraries, which run nothing of the user's: all signals are held back there but those of faults (base/guest.h). A thread of
- * the user that holds all back holds those back too, as do ThreadSanitizer's. */
-static bool is_ours(unsigned long long blocked) {
-    static const int held[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGIO};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        if (!(blocked >> (held[i] - 1) & 1)) return false;
-    return BTI_CHECKED_THREADS || !(blocked >> (SIGSEGV - 1) & 1);
-}
-
-static bool is_of_user(int32_t pid, const char *thread) {
-    char path[64], line[256];
-    unsigned long long blocked = 0;
-    snprintf(path, sizeof path, "/proc/%" PRId32 "/task/%.20s/status", pid, thread);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
-    if (file) fclose(file);
-    return !is_ours(blocked);
-}
-
-uint32_t bti_threads_of_user(int32_t pid) {
-    char path[64];
-    uint32_t count = 0;
-    snprintf(path, sizeof path, "/proc/%" PRId32 "/task", pid);
-    DIR *threads = opendir(path);
-    for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
-        count += row->d_name[0] != '.' && is_of_user(pid, row->d_name);
-    if (threads) closedir(threads);
-    return count;
 }
 
 /* One of its threads does not wait, and may let go of something. */

@@ -8,9 +8,6 @@
 
 #include "task/object.h"
 
-/* Threads of a process that run what a user wrote: those of berth and of libraries are told by the signals that they hold back. */
-uint32_t bti_threads_of_user(int32_t pid);
-
 /* With the lock. Nobody but the caller runs, starts or ends, so nothing will be let go of. */
 bool bti_is_quiet(const bti_state *state);
 /* With the lock. Who holds values that are in memory, and what of them is in use. */

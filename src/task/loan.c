@@ -19,10 +19,6 @@ typedef struct loan {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `borrowed`; nothing is called under it */
 static loan *borrowed;
 
-void bti_state_release(bti_state *state) {
-    if (atomic_fetch_sub(&state->users, 1) == 1) bti_arena_close(state->arena);
-}
-
 static void borrow(loan *l) {
     pthread_mutex_lock(&lock);
     l->next = borrowed;

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "task/engine.h"
-#include "task/nest.h"
 #include "task/options.h"
 #include "task/value.h"
 #include "task/worker_engine.h"

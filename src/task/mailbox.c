@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "task/nest.h"
 #include "task/process.h"
 
 static uint32_t index_of(const bti_state *state, const bti_client *client) {

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <uv.h>
@@ -18,6 +19,7 @@
 #include "task/gpus.h"
 #include "task/listen.h"
 #include "task/nest.h"
+#include "task/proc.h"
 #include "task/process.h"
 #include "task/server.h"
 #include "task/stopped.h"
@@ -158,6 +160,9 @@ static int watch_signals(void) {
     return signals < 0 || uv_poll_init(&loop, &poll, signals) || uv_poll_start(&poll, UV_READABLE, on_signals) ? -1 : 0;
 }
 
+/* It did not become another program (exec). */
+static bool program_has_memory(void) { return bti_proc_maps(state->program->pid, arena, "memfd:berth"); }
+
 /* The program has ended. */
 static void on_program(uv_poll_t *handle, int status, int events) {
     (void)handle;
@@ -166,13 +171,14 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     end();
 }
 
-/* From processes that may not send signals to the nest. */
+static int calls[2] = {-1, -1}; /* a pair of sockets by which processes call that may not send signals to the nest */
+
 static void on_call(uv_poll_t *handle, int status, int events) {
     char bytes[64];
     (void)handle;
     (void)status;
     (void)events;
-    while (read(bti_nest_call_file(), bytes, sizeof bytes) > 0) continue;
+    while (read(calls[0], bytes, sizeof bytes) > 0) continue;
     look();
 }
 
@@ -184,8 +190,9 @@ static void on_heartbeat(uv_timer_t *handle) {
 static int watch_calls(void) {
     static uv_poll_t poll;
     static uv_timer_t heartbeat;
-    if (bti_nest_call_open() != BT_OK || uv_poll_init(&loop, &poll, bti_nest_call_file()) ||
-        uv_poll_start(&poll, UV_READABLE, on_call) || uv_timer_init(&loop, &heartbeat))
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, calls) ||
+        uv_poll_init(&loop, &poll, calls[0]) || uv_poll_start(&poll, UV_READABLE, on_call) ||
+        uv_timer_init(&loop, &heartbeat))
         return -1;
     return state->identity_may_change ? uv_timer_start(&heartbeat, on_heartbeat, 1000, 1000) : 0;
 }
@@ -194,7 +201,7 @@ static uv_timer_t becoming;
 
 static void look_at_program(uv_timer_t *handle) {
     (void)handle;
-    if (!bti_program_has_memory(state)) end();
+    if (!program_has_memory()) end();
 }
 
 /* The pipe is closed when the program ends, when it becomes another (exec), and when it closes files that it does not know. */
@@ -208,7 +215,7 @@ static void on_program_pipe(uv_poll_t *handle, int status, int events) {
         return;
     }
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (program_process < 0 || !bti_program_has_memory(state)) end();
+    if (program_process < 0 || !program_has_memory()) end();
     uv_poll_stop(handle);
     uv_timer_start(&becoming, look_at_program, 1000, 1000);
 }
@@ -279,7 +286,7 @@ static void watch_memory(void) {
 
 /* The program waits for the number. */
 static void tell_there(void) {
-    bti_nest_is_here();
+    bti_nest_reach(getpid(), calls[1]);
     *(volatile int32_t *)&state->nest_pid = getpid();
     syscall(SYS_futex, &state->nest_pid, FUTEX_WAKE, 1, NULL, NULL, 0);
 }

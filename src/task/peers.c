@@ -1,5 +1,4 @@
 /* The runtimes of other programs, as they tell of themselves. */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

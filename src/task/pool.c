@@ -1,6 +1,5 @@
 /* Pools of actors: which of them are busy, and calls that wait for one. They make calls as a program does, by the public functions. */
 #include <pthread.h>
-#include <time.h>
 
 #include "array/handle.h"
 #include "base/alloc.h"

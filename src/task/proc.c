@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,4 +61,70 @@ bti_halt bti_halt_of(pid_t pid) {
     }
     if (threads) closedir(threads);
     return halt;
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------------- */
+
+/* ThreadSanitizer makes a thread in each process, and one more after a fork. */
+#ifdef __SANITIZE_THREAD__
+enum { CHECKED_THREADS = 1 };
+#else
+enum { CHECKED_THREADS = 0 };
+#endif
+
+static int count_threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *row; tasks && (row = readdir(tasks)) != NULL;) count += row->d_name[0] != '.';
+    if (tasks) closedir(tasks);
+    return count > 1 ? count - CHECKED_THREADS : count;
+}
+
+bool bti_is_alone(void) { return count_threads() <= 1; }
+
+/* Threads of berth and of libraries, which run nothing of the user's: all signals are held back there but those of faults (base/guest.h). A thread of
+ * the user that holds all back holds those back too, as do ThreadSanitizer's. */
+static bool holds_back_signals(unsigned long long blocked) {
+    static const int held[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGIO};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        if (!(blocked >> (held[i] - 1) & 1)) return false;
+    return CHECKED_THREADS || !(blocked >> (SIGSEGV - 1) & 1);
+}
+
+static bool runs_user_code(int32_t pid, const char *thread) {
+    char path[64], line[256];
+    unsigned long long blocked = 0;
+    snprintf(path, sizeof path, "/proc/%" PRId32 "/task/%.20s/status", pid, thread);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
+    if (file) fclose(file);
+    return !holds_back_signals(blocked);
+}
+
+uint32_t bti_threads_of_user(int32_t pid) {
+    char path[64];
+    uint32_t count = 0;
+    snprintf(path, sizeof path, "/proc/%" PRId32 "/task", pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *row; threads && (row = readdir(threads)) != NULL;)
+        count += row->d_name[0] != '.' && runs_user_code(pid, row->d_name);
+    if (threads) closedir(threads);
+    return count;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------------------- */
+
+bool bti_proc_maps(pid_t pid, const void *address, const char *file_name) {
+    char path[64], line[512], start[40];
+    bool has = false, begins = true;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    int length = snprintf(start, sizeof start, "%" PRIxPTR "-", (uintptr_t)address);
+    FILE *maps = fopen(path, "re");
+    while (maps && !has && fgets(line, sizeof line, maps)) {
+        has = begins && !strncmp(line, start, (size_t)length) && strstr(line, file_name);
+        begins = strchr(line, '\n');
+    }
+    if (maps) fclose(maps);
+    return has;
 }

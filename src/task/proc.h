@@ -3,6 +3,7 @@
 #define BTI_TASK_PROC_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -18,6 +19,14 @@ bool bti_proc_stat(pid_t pid, bti_proc *stat);
 
 /* FAILED_PRECONDITION: there is no /proc, or it is that of another PID namespace, which knows this process by another number. */
 bt_status bti_proc_check(void);
+
+/* This process has one thread. */
+bool bti_is_alone(void);
+/* Threads of a process that run what a user wrote: those of berth and of libraries are told by the signals that they hold back. */
+uint32_t bti_threads_of_user(int32_t pid);
+
+/* It maps a file whose name has that text at this address. */
+bool bti_proc_maps(pid_t pid, const void *address, const char *file_name);
 
 typedef enum bti_halt {
     BTI_NOT_HALTED,

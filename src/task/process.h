@@ -2,8 +2,10 @@
 #ifndef BTI_TASK_PROCESS_H
 #define BTI_TASK_PROCESS_H
 
-#include "task/object.h"
+#include <sys/types.h>
+
 #include "base/clock.h"
+#include "task/object.h"
 #include "task/store.h"
 
 typedef struct bti_process {
@@ -13,16 +15,43 @@ typedef struct bti_process {
 } bti_process;
 extern bti_process bti_process_now;
 
-/* ThreadSanitizer makes a thread in each process, and one more after a fork. */
-#ifdef __SANITIZE_THREAD__
-enum { BTI_CHECKED_THREADS = 1 };
-#else
-enum { BTI_CHECKED_THREADS = 0 };
-#endif
+/* --- whether the runtime is there --- */
+/* The nest holds a robust lock of the shared memory, which the kernel gives back when the nest ends, however it ends. So this needs no
+ * file, no process number and no right to send signals. */
+bool bti_nest_lives(bti_state *state);
+/* ABORTED when the nest, which starts workers and tells of their ends, is gone; INTERNAL when the memory is damaged. */
+bt_status bti_check_runs(bti_state *state);
+/* The error of a runtime that ends. */
+bt_status bti_runtime_over(const bti_state *state);
+/* From now on bti_arena_check looks at the heads of the state's lists too; `wait`: arena.h. NULL: no longer. */
+void bti_state_watch(bti_state *state, void (*wait)(void));
+/* INTERNAL with the cause when the memory of the runtime of this process is damaged; `thorough`: looks at the heads of lists too. */
+bt_status bti_state_fault(bool thorough);
 
-/* --- runtime.c --- */
-/* This process has one thread. */
-bool bti_is_alone(void);
+/* One user less of the mapped memory (state.h); the last one unmaps it. */
+void bti_state_release(bti_state *state);
+
+/* --- calling the nest --- */
+/* The nest looks at what there is to do. Any process of the runtime, also one that may not send signals to it. */
+void bti_nest_call(void);
+/* In the program and in the nest: how this process, and those that it forks, call the nest: by a signal, or else by a byte in this pipe. */
+void bti_nest_reach(pid_t nest, int pipe);
+/* In the program, after the nest has ended: closes the pipe. */
+void bti_nest_leave(void);
+int bti_nest_pipe(void);
+
+/* --- files --- */
+/* A program may close files that it does not know (closefrom), and open others under their numbers. */
+typedef struct bti_file_identity {
+    int number;
+    dev_t device;
+    ino_t inode;
+} bti_file_identity;
+bool bti_file_know(bti_file_identity *file, int number);
+bool bti_file_is_same(const bti_file_identity *file);
+/* Closes all files but the standard ones, the pipe (-1: none) and those of the runtime (NULL: none): where values are spilled, and lock
+ * files of leases. */
+void bti_files_keep(const bti_state *kept, int pipe);
 
 /* --- modules.c --- */
 /* A function of a module ("" is the program), which is opened if it is not yet; NOT_FOUND names both. */
@@ -35,11 +64,6 @@ bool bti_module_content(const char *key, uint64_t *content);
 bt_status bti_module_provide(uint64_t content, const char *path);
 /* The path of a module, for people: entries and calls know it by a key (modules.c). */
 const char *bti_module_path(const char *key, char *path, size_t size);
-
-/* --- nest.c --- */
-/* The life of the parent of all workers: forks them, tells of those that died, ends when the program does. In a process of its own
- * that has one thread, a child of the keeper (nest.h). `pipe` closes with the program. Never returns. */
-_Noreturn void bti_nest_run(bti_state *state, int pipe);
 
 /* --- worker.c --- */
 _Noreturn void bti_worker_run(bti_state *state, bti_client *me);
@@ -63,25 +87,8 @@ void bti_hold_leave(bti_hold *hold);
 bt_array *bti_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype, bt_shape shape);
 /* In a worker, at the end of a call: arrays of its arguments that are still there keep those in memory. */
 void bti_loans_keep(const bti_task_record *task);
-/* One user less (state.h). */
-void bti_state_release(bti_state *state);
 
 /* --- wait.c --- */
-/* `seconds` from now; negative, infinite or not a number: 0, no limit. */
-uint64_t bti_until_ns(double seconds);
-/* Until `word` is no longer `seen` or the time has come (0: no limit); false: it has. */
-bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns);
-/* Looks at it for a while before one sleeps; true: it changed. For how long: twice as long as it took before, halved each time that it was for nothing; every 32nd time
- * for some 50 microseconds, since the other side is slow as long as it sleeps. */
-typedef struct bti_patience {
-    uint32_t looks, waits;
-} bti_patience;
-bool bti_spin_on(atomic_uint *word, unsigned seen, bti_patience *patience);
-/* The same, but it may return for no reason. */
-bool bti_sleep_once(atomic_uint *word, unsigned seen, uint64_t until_ns);
-/* ABORTED when the process that starts workers, and tells of their ends, is gone. */
-bt_status bti_check_runs(bti_state *state);
-
 /* With a hold on the objects. Until `wanted` of them are done or the time has come; false with the cause in the error record: the runtime is gone,
  * waiting would never end, or no record is left. A task that waits lends its CPUs. */
 bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns);

@@ -1,34 +1,6 @@
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "task/given.h"
-#include "task/nest.h"
 #include "task/process.h"
 #include "task/waiting.h"
-
-/* --- waking ---------------------------------------------------------------------------------------------------------- */
-
-void bti_wake_one(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
-void bti_wake_now(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
-
-void bti_wake_later(bti_wakes *wakes, atomic_uint *word) {
-    atomic_fetch_add(word, 1);
-    bti_wake_word_later(wakes, word);
-}
-
-void bti_wake_word_later(bti_wakes *wakes, atomic_uint *word) {
-    if (wakes->count == 64) bti_wake_one(wakes->words[--wakes->count]);
-    wakes->words[wakes->count++] = word;
-}
-
-void bti_wake(bti_state *state, bti_wakes *wakes) {
-    for (int i = 0; i < wakes->count; i++) bti_wake_one(wakes->words[i]);
-    if (wakes->nest && atomic_load(&state->closing) < 2) bti_nest_call();
-    wakes->count = 0;
-    wakes->nest = false;
-}
 
 /* --- a queue as a leftist heap --------------------------------------------------------------------------------------- */
 

@@ -50,15 +50,4 @@ bool bti_was_last_call(bti_state *state, bti_client *worker);
 void bti_client_rest(bti_state *state, bti_client *worker);
 void bti_client_unrest(bti_state *state, bti_client *worker);
 
-/* --- queue.c: waking --- */
-/* All threads that sleep on it, or one of them. */
-void bti_wake_now(atomic_uint *word);
-void bti_wake_one(atomic_uint *word);
-/* Counts it up and wakes one thread that sleeps on it, once the lock is given back. */
-void bti_wake_later(bti_wakes *wakes, atomic_uint *word);
-/* Only wakes. */
-void bti_wake_word_later(bti_wakes *wakes, atomic_uint *word);
-/* Without the lock. */
-void bti_wake(bti_state *state, bti_wakes *wakes);
-
 #endif

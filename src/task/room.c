@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "task/deadlock.h"
-#include "task/nest.h"
 #include "task/process.h"
 #include "task/spill.h"
 

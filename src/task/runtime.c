@@ -1,11 +1,7 @@
 /* Starting and ending a runtime; calls and their results, in any of its processes. */
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "array/handle.h"
@@ -24,23 +20,7 @@
 #include "task/spill.h"
 #include "task/proc.h"
 
-bti_process bti_process_now;
-
-/* A child that the program or a task forks is no part of the runtime. */
-static void leave_runtime(void) { bti_process_now = (bti_process){0}; }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
-
 /* --- starting -------------------------------------------------------------------------------------------------------- */
-
-static int threads_of_process(void) {
-    DIR *tasks = opendir("/proc/self/task");
-    int count = 0;
-    for (struct dirent *row; tasks && (row = readdir(tasks)) != NULL;) count += row->d_name[0] != '.';
-    if (tasks) closedir(tasks);
-    return count > 1 ? count - BTI_CHECKED_THREADS : count;
-}
-
-bool bti_is_alone(void) { return threads_of_process() <= 1; }
 
 static bt_status add_resource(bti_state *state, const char *name, double amount) {
     int r = state->resource_count;

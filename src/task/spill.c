@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "base/writes.h"
-#include "task/nest.h"
+#include "task/process.h"
 
 enum { LEAST_ORDER = 12, TRIM_BYTES = 64 << 20 /* at once */ };
 

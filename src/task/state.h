@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include "task/arena.h"
+#include "task/wake.h"
 
 enum {
     BTI_MOST_RESOURCES = 18, /* CPU, GPU and 16 by name */
@@ -436,12 +437,5 @@ typedef struct bti_state {
     char gpu_model[BTI_MOST_GPUS][64];  /* "NVIDIA H100 80GB HBM3"; "": not known */
     uint64_t gpu_linked[BTI_MOST_GPUS]; /* bit per GPU that it has fast links to (NVLink) */
 } bti_state;
-
-/* What is to be woken once the lock is given back; more than fit are woken at once. */
-typedef struct bti_wakes {
-    atomic_uint *words[64];
-    int count;
-    bool nest;
-} bti_wakes;
 
 #endif

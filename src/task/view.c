@@ -1,7 +1,6 @@
 #include "task/server.h"
 #include "task/view.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

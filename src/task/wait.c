@@ -1,69 +1,9 @@
-/* Waiting for words and for objects. */
-#include <errno.h>
-#include <linux/futex.h>
-#include <math.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/clock.h"
+/* Waiting for objects, in the program. */
 #include "base/flags.h"
 #include "base/log.h"
-#include "task/nest.h"
 #include "task/process.h"
 #include "task/server.h"
 #include "task/view.h"
-
-uint64_t bti_until_ns(double seconds) {
-    if (!(seconds >= 0) || seconds > 1e9) return 0;
-    uint64_t until = bti_now_ns() + (uint64_t)(seconds * 1e9);
-    return until ? until : 1;
-}
-
-static bool has_cores(void) {
-    cpu_set_t cores;
-    return sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) > 1;
-}
-
-bool bti_spin_on(atomic_uint *word, unsigned seen, bti_patience *patience) {
-    enum { LEAST = 16, MOST = 2000, TRIES = 32 };
-    bool tries = ++patience->waits % TRIES == 0 && has_cores();
-    uint32_t most = tries ? MOST : patience->looks;
-    for (uint32_t i = 0; i < most; i++) {
-        if (atomic_load_explicit(word, memory_order_relaxed) != seen) {
-            uint32_t enough = i * 2 > LEAST ? i * 2 : LEAST;
-            if (patience->looks < enough) patience->looks = enough < MOST ? enough : MOST;
-            return true;
-        }
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
-    if (!tries) patience->looks = patience->looks / 2 > LEAST ? patience->looks / 2 : LEAST;
-    return false;
-}
-
-bool bti_sleep_once(atomic_uint *word, unsigned seen, uint64_t until_ns) {
-    struct timespec left, *limit = NULL;
-    if (until_ns) {
-        uint64_t now = bti_now_ns();
-        if (now >= until_ns) return false;
-        left = (struct timespec){.tv_sec = (time_t)((until_ns - now) / 1000000000u),
-                                 .tv_nsec = (long)((until_ns - now) % 1000000000u)};
-        limit = &left;
-    }
-    syscall(SYS_futex, word, FUTEX_WAIT, seen, limit, NULL, 0);
-    return true;
-}
-
-bool bti_sleep_on(atomic_uint *word, unsigned seen, uint64_t until_ns) {
-    while (atomic_load(word) == seen)
-        if (!bti_sleep_once(word, seen, until_ns)) return false;
-    return true;
-}
-
-/* --- for objects ------------------------------------------------------------------------------------------------------- */
 
 enum { LOOK_NS = 1000000000 }; /* how long to wait before saying why, and looking whether the runtime is still there */
 
@@ -180,22 +120,9 @@ static void say_why(bti_state *state, bti_object *const *objects, int count) {
     bti_view_free(&view);
 }
 
-static bt_status over(const bti_state *state) {
-    BTI_TRY(bti_state_fault(true));
-    return bti_fail(BT_ABORTED, atomic_load(&state->closing) == 2
-                                    ? "the process that starts workers has ended: the runtime is over"
-                                    : "the runtime has ended");
-}
-
-bt_status bti_check_runs(bti_state *state) {
-    BTI_TRY(bti_state_fault(true));
-    if (!bti_nest_lives(state)) atomic_store(&state->closing, 2);
-    return atomic_load(&state->closing) ? over(state) : BT_OK;
-}
-
 /* What the waiter was told, or why there is no waiting any more. */
 static bt_status verdict(bti_state *state, const bti_waiter *waiter) {
-    if (atomic_load(&state->closing)) return over(state);
+    if (atomic_load(&state->closing)) return bti_runtime_over(state);
     return waiter->stuck ? bti_fail(BT_FAILED_PRECONDITION, "%s", waiter->text) : BT_OK;
 }
 

@@ -8,11 +8,11 @@
 
 #include "base/guest.h"
 #include "task/actor.h"
-#include "task/deadlock.h"
 #include "task/engine.h"
 #include "task/gpus.h"
 #include "task/mailbox.h"
 #include "task/output.h"
+#include "task/proc.h"
 #include "task/process.h"
 #include "task/store.h"
 #include "task/run.h"

@@ -1,7 +1,5 @@
 #include "task/worker_engine.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
