@@ -51,7 +51,7 @@ static bool read_settings(bti_sim_spec *spec, bool *simulated, bti_str *reason) 
 static bool is_asked(const bti_driver *driver, bool simulated, bti_str *reason) {
     if (!(driver->kinds & GPUS) || !strcmp(driver->name, "opencl")) return false;
     if (simulated != (driver == &bti_driver_sim)) return false;
-    return !driver->likely || driver->likely(GPUS, reason);
+    return !driver->detect || driver->detect(GPUS, reason);
 }
 
 static card as_card(const bti_driver *driver, const bti_device_facts *facts) {
@@ -82,16 +82,16 @@ static int add_shown(const bti_driver *driver, const bti_device_facts *facts, in
     return shown;
 }
 
-/* Parts are named by UUID: a mask of numbers means whole GPUs. */
-static bool shows_parts(const bti_driver *driver) {
+/* Partitions are named by UUID: a mask of numbers means whole GPUs. */
+static bool shows_partitions(const bti_driver *driver) {
     const char *mask = getenv("CUDA_VISIBLE_DEVICES");
     while (mask && *mask && strchr(" \t\n\v\f\r", *mask)) mask++;
-    return driver->parts && (!mask || !strncasecmp(mask, "GPU-", 4) || !strncasecmp(mask, "MIG-", 4));
+    return driver->list_partitions && (!mask || !strncasecmp(mask, "GPU-", 4) || !strncasecmp(mask, "MIG-", 4));
 }
 
 static bt_status list_driver(const bti_driver *driver, bti_device_facts *facts, int *count, bti_str *reason) {
-    return shows_parts(driver) ? driver->parts(facts, BTI_MAX_DEVICES, count, reason)
-                               : driver->probe(GPUS, facts, BTI_MAX_DEVICES, count, reason);
+    return shows_partitions(driver) ? driver->list_partitions(facts, BTI_MAX_DEVICES, count, reason)
+                                    : driver->probe(GPUS, facts, BTI_MAX_DEVICES, count, reason);
 }
 
 static int find_cards(card *cards, bti_str *reason) {

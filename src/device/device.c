@@ -34,13 +34,13 @@ bt_status bti_device_check_fork(void) {
 
 static bt_status open_driver(void *opened) {
     bt_device *device = opened;
-    const bti_lender lender = {device->id, bti_memory_lend, bti_memory_take_back};
-    return device->driver->open(device->facts.ordinal, &lender, &device->state);
+    const bti_allocator allocator = {device->id, bti_memory_lend, bti_memory_take_back};
+    return device->driver->open(device->facts.ordinal, &allocator, &device->state);
 }
 
 static bt_status open_locked(bt_device *device) {
     pthread_once(&fork_once, watch_forks);
-    BTI_TRY(device->driver->foreign ? bti_libraries_open(open_driver, device) : open_driver(device));
+    BTI_TRY(device->driver->third_party ? bti_libraries_open(open_driver, device) : open_driver(device));
     bt_status status = bti_memory_open(device);
     if (status == BT_OK) {
         device->programs = bti_programs_new();
@@ -189,7 +189,7 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
-bool bti_device_ahead(int id) { return bti_registry_at(id)->driver->ahead; }
+bool bti_device_is_async(int id) { return bti_registry_at(id)->driver->async; }
 bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 
 bt_status bti_device_record(int id, bti_event *event) {

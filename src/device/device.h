@@ -103,7 +103,7 @@ bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addre
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
 /* Whether launches on it return before the work is done. */
-bool bti_device_ahead(int id);
+bool bti_device_is_async(int id);
 /* Whether its addresses are pointers of this process. */
 bool bti_device_has_host_memory(int id);
 

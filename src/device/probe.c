@@ -79,12 +79,12 @@ static void add_joined(bti_str *text, const bti_driver *driver, const char *line
 /* After it was asked: `shown` of its devices are to be seen of `count`. */
 static void note_broken(const bti_driver *driver, int count, int shown, const char *tried, const char *fault,
                         const char *unready, account *told) {
-    if (!driver->maker) return;
+    if (!driver->vendor) return;
     if (*fault)
         add_joined(&told->broken, driver, fault);
     else if (shown && *unready)
         add_joined(&told->broken, driver, unready);
-    else if (!count && driver->broken())
+    else if (!count && driver->broken_install())
         add_joined(&told->broken, driver, tried);
 }
 
@@ -150,11 +150,11 @@ static bt_status probe(void *context) {
 
 static void ask_driver(question *of) {
     const bti_driver *driver = of->driver;
-    of->likely = !driver->likely || driver->likely(of->kinds, &of->tried);
-    if (!of->likely || (driver->foreign && !bti_trial(driver, of->kinds, &of->fault, &of->unready))) return;
-    if (driver->foreign)
+    of->likely = !driver->detect || driver->detect(of->kinds, &of->tried);
+    if (!of->likely || (driver->third_party && !bti_trial(driver, of->kinds, &of->fault, &of->unready))) return;
+    if (driver->third_party)
         bti_trial_open(driver, of->kinds, &of->opened, &of->end); /* before this process has called it */
-    if ((driver->foreign ? bti_libraries_open(probe, of) : probe(of)) != BT_OK)
+    if ((driver->third_party ? bti_libraries_open(probe, of) : probe(of)) != BT_OK)
         bti_str_addf(&of->tried, "%s: %s\n", driver->name, bt_error_text());
 }
 
@@ -231,7 +231,7 @@ const char *bti_probe_fault(bt_kind kind, const char *driver) {
 const char *bti_probe_broken(const char **maker) {
     for (int i = 0; i < DRIVER_COUNT; i++) {
         if (!accounts[i].broken.length) continue;
-        *maker = drivers[i]->maker;
+        *maker = drivers[i]->vendor;
         return bti_str_text(&accounts[i].broken);
     }
     return NULL;

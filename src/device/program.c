@@ -131,7 +131,7 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
     }
     if (status == BT_OK) {
         uint64_t start = bti_trace_begin();
-        status = device->driver->foreign ? bti_libraries_open(load_state, program) : load_state(program);
+        status = device->driver->third_party ? bti_libraries_open(load_state, program) : load_state(program);
         note_loading(source, start);
     }
     if (status == BT_OK) {

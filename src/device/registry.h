@@ -81,7 +81,7 @@ void bti_log_lines(const char *lines);
 /* --- memory.c --- */
 /* Makes the device's pool by its settings; on failure nothing stays. Under the device's lock. */
 bt_status bti_memory_open(bt_device *device);
-/* The lender of drivers/driver.h: blocks that no work uses which is launched later than now. */
+/* The allocator of launch/program.h: blocks that no work uses which is launched later than now. */
 bt_status bti_memory_lend(int id, size_t bytes, uint64_t *address, void **lent);
 void bti_memory_take_back(int id, void *block);
 

@@ -75,9 +75,9 @@ static void probe_in_child(const bti_driver *driver, unsigned kinds, int report)
     if (file >= 0) read_all(file, &maps);
     write_all(report, "+", 1);
     write_all(report, bti_str_text(&maps), maps.length);
-    if (!count || !driver->ready) return;
+    if (!count || !driver->check_usable) return;
     write_all(report, "", 1);
-    bool ready = driver->ready() == BT_OK;
+    bool ready = driver->check_usable() == BT_OK;
     write_all(report, ready ? "+" : "-", 1);
     if (!ready) write_all(report, bt_error_text(), strlen(bt_error_text()));
 }
@@ -90,10 +90,10 @@ static bt_status take_none(int device, size_t bytes, uint64_t *address, void **b
 static void give_none(int device, void *block) { (void)device, (void)block; }
 
 static void tell_of(const bti_driver *driver, int ordinal, bti_str *lines) {
-    const bti_lender lender = {0, take_none, give_none};
+    const bti_allocator allocator = {0, take_none, give_none};
     size_t free_bytes, total_bytes;
     void *device;
-    if (driver->open(ordinal, &lender, &device) != BT_OK) {
+    if (driver->open(ordinal, &allocator, &device) != BT_OK) {
         bti_str_addf(lines, "cannot be opened: %s\n", bt_error_text());
         return;
     }

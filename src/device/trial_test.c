@@ -58,7 +58,7 @@ static void expect_trial(const bti_driver *driver, bool good, const char *words)
 
 static void a_hanging_library_costs_a_wait(void **state) {
     (void)state;
-    const bti_driver driver = {.name = "hanging", .probe = hang, .foreign = true};
+    const bti_driver driver = {.name = "hanging", .probe = hang, .third_party = true};
     begin_trials("probe_seconds=0.3");
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
@@ -73,8 +73,8 @@ static void a_hanging_library_costs_a_wait(void **state) {
 
 static void a_crash_and_an_exit_are_told(void **state) {
     (void)state;
-    const bti_driver crashing = {.name = "crashing", .probe = crash, .foreign = true};
-    const bti_driver quitting = {.name = "quitting", .probe = quit, .foreign = true};
+    const bti_driver crashing = {.name = "crashing", .probe = crash, .third_party = true};
+    const bti_driver quitting = {.name = "quitting", .probe = quit, .third_party = true};
     begin_trials("probe=auto");
     told = true;
     FILE *file = fopen(mark, "w");
@@ -89,7 +89,7 @@ static void a_crash_and_an_exit_are_told(void **state) {
 
 static void what_behaves_is_tried_once(void **state) {
     (void)state;
-    const bti_driver driver = {.name = "good", .probe = behave, .foreign = true};
+    const bti_driver driver = {.name = "good", .probe = behave, .third_party = true};
     char path[100];
     begin_trials("probe=auto");
     expect_trial(&driver, true, "");
@@ -108,7 +108,7 @@ static void what_behaves_is_tried_once(void **state) {
     bti_str_free(&reason);
     unlink(path);
     begin_trials("probe=direct");
-    const bti_driver hanging = {.name = "hanging", .probe = hang, .foreign = true};
+    const bti_driver hanging = {.name = "hanging", .probe = hang, .third_party = true};
     expect_trial(&hanging, true, "");
 }
 
@@ -121,13 +121,13 @@ static bt_status three(unsigned kinds, bti_device_facts *facts, int capacity, in
     return BT_OK;
 }
 static const char *third; /* how the third one behaves */
-static bt_status open_one(int ordinal, const bti_lender *lender, void **device) {
+static bt_status open_one(int ordinal, const bti_allocator *allocator, void **device) {
     void *block;
     uint64_t address;
     static int opened;
     opened = ordinal;
     *device = &opened;
-    assert_int_equal(lender->take(0, 64, &address, &block), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(allocator->alloc(0, 64, &address, &block), BT_RESOURCE_EXHAUSTED);
     if (ordinal == 11) return bti_fail(BT_UNAVAILABLE, "held by another process");
     while (ordinal == 12 && !strcmp(third, "hang")) pause();
     if (ordinal == 12 && !strcmp(third, "crash")) raise(SIGKILL);
@@ -159,7 +159,7 @@ static void devices_are_opened_in_a_child(void **state) {
                                .close = close_one,
                                .memory = memory_of,
                                .describe = describe,
-                               .foreign = true};
+                               .third_party = true};
     static const char *const thirds[] = {"well", "hang", "crash"};
     static const char *const ends[] = {"", "gave no answer in 0.3 seconds", "crashed (Killed)"};
     for (int i = 0; i < 3; i++) {

@@ -193,7 +193,7 @@ static bool allocate(bti_prepared *of) {
     if (!of->steps || !of->operands || !of->attrs || !of->ready || !plan_tasks(of)) return false;
     for (size_t t = 0; t < of->tasks.count; t++)
         of->tasks.items[t].graphs = bti_task_graphs_new(&of->plan, &of->tasks.items[t]);
-    of->brief = (of->only_device >= 0 && bti_device_ahead(of->only_device)) || is_brief(&of->plan);
+    of->brief = (of->only_device >= 0 && bti_device_is_async(of->only_device)) || is_brief(&of->plan);
     return true;
 }
 

@@ -335,7 +335,7 @@ void bti_exec_urge(bti_prepared *of, uint64_t end) {
         bti_exec_kick();
         return;
     }
-    if (of->brief && (bti_device_ahead(device) || bti_queue_completed(device) + of->tasks.count >= end))
+    if (of->brief && (bti_device_is_async(device) || bti_queue_completed(device) + of->tasks.count >= end))
         bti_queue_issue(device, end);
     else
         bti_queue_kick(device);

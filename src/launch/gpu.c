@@ -51,13 +51,13 @@ bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *addres
         size_t wanted = bytes + bytes / 2;
         if (scratch->block) {
             BTI_TRY(gpu->driver->wait(gpu->device));
-            gpu->lender.give(gpu->lender.device, scratch->block);
+            gpu->allocator.free(gpu->allocator.device, scratch->block);
             *scratch = (struct bti_gpu_scratch){0};
             gpu->scratch_moves++;
         }
-        bt_status status = gpu->lender.take(gpu->lender.device, wanted, &scratch->address, &scratch->block);
+        bt_status status = gpu->allocator.alloc(gpu->allocator.device, wanted, &scratch->address, &scratch->block);
         if (status == BT_RESOURCE_EXHAUSTED)
-            status = gpu->lender.take(gpu->lender.device, wanted = bytes, &scratch->address, &scratch->block);
+            status = gpu->allocator.alloc(gpu->allocator.device, wanted = bytes, &scratch->address, &scratch->block);
         if (status != BT_OK) return status;
         scratch->bytes = wanted;
     }
@@ -71,7 +71,7 @@ void bti_gpu_trim(bti_gpu *gpu) {
     for (int i = 0; i < BTI_GPU_SLOTS; i++) any = any || gpu->scratch[i].block;
     if (any && gpu->driver->wait(gpu->device) == BT_OK) {
         for (int i = 0; i < BTI_GPU_SLOTS; i++)
-            if (gpu->scratch[i].block) gpu->lender.give(gpu->lender.device, gpu->scratch[i].block);
+            if (gpu->scratch[i].block) gpu->allocator.free(gpu->allocator.device, gpu->scratch[i].block);
         memset(gpu->scratch, 0, sizeof gpu->scratch);
         gpu->scratch_moves++;
     }

@@ -50,14 +50,14 @@ typedef struct bti_gpu {
     void *device;     /* passed to the driver's functions */
     const char *name; /* for messages: "NVIDIA H200" */
     bti_target target;
-    int units;            /* multiprocessors, compute units */
-    int threads;          /* of a group, at most */
-    size_t local_bytes;   /* local memory that one group may have */
-    bti_lender lender;    /* of memory for scratch */
-    pthread_mutex_t lock; /* of what follows, and of launches that use it; the driver makes and destroys it */
+    int units;               /* multiprocessors, compute units */
+    int threads;             /* of a group, at most */
+    size_t local_bytes;      /* local memory that one group may have */
+    bti_allocator allocator; /* of memory for scratch */
+    pthread_mutex_t lock;    /* of what follows, and of launches that use it; the driver makes and destroys it */
     struct bti_gpu_scratch {
         uint64_t address;
-        void *block; /* the lender's */
+        void *block; /* the allocator's */
         size_t bytes;
     } scratch[BTI_GPU_SLOTS];
     _Atomic uint64_t scratch_moves; /* how often scratch was given back for more: addresses of before are void */

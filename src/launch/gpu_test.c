@@ -100,7 +100,7 @@ static int begin(void **state) {
                     .units = 4,
                     .threads = 1024,
                     .local_bytes = 48 << 10,
-                    .lender = {.take = take, .give = give}};
+                    .allocator = {.alloc = take, .free = give}};
     return 0;
 }
 

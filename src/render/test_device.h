@@ -46,7 +46,7 @@ static void give_scratch(bti_gpu *gpu) {
 
 /* False, with the reason printed, where there is none. */
 static inline bool open_first(void) {
-    static const bti_lender lender = {.take = take_memory, .give = give_memory};
+    static const bti_allocator allocator = {.alloc = take_memory, .free = give_memory};
     bti_device_facts facts;
     bti_str reason = {0};
     int count = 0;
@@ -55,7 +55,7 @@ static inline bool open_first(void) {
     if (status != BT_OK || !count) printf("skipped: %s\n", bti_str_text(&reason));
     bti_str_free(&reason);
     if (status != BT_OK || !count) return false;
-    assert_int_equal(on.driver->open(facts.ordinal, &lender, &on.device), BT_OK);
+    assert_int_equal(on.driver->open(facts.ordinal, &allocator, &on.device), BT_OK);
     on.target = ((bti_cl_device *)on.device)->gpu.target;
     return true;
 }

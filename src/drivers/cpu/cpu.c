@@ -25,10 +25,10 @@ static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, in
     return BT_OK;
 }
 
-static bt_status cpu_open(int ordinal, const bti_lender *lender, void **device) {
+static bt_status cpu_open(int ordinal, const bti_allocator *allocator, void **device) {
     static int the_cpu;
     (void)ordinal;
-    (void)lender;
+    (void)allocator;
     *device = &the_cpu;
     return BT_OK;
 }

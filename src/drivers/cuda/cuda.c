@@ -12,7 +12,7 @@ static bt_status ask(bti_cuda_device *device, int attribute, int *value) {
     return BT_OK;
 }
 
-static bt_status read_facts(bti_cuda_device *device, const bti_lender *lender) {
+static bt_status read_facts(bti_cuda_device *device, const bti_allocator *allocator) {
     static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
                                                  .unload = bti_cuda_unload,
                                                  .find = bti_cuda_find_function,
@@ -27,7 +27,7 @@ static bt_status read_facts(bti_cuda_device *device, const bti_lender *lender) {
     gpu->device = device;
     gpu->name = device->name;
     gpu->target = BTI_CUDA_C;
-    gpu->lender = *lender;
+    gpu->allocator = *allocator;
     BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &gpu->units));
     BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &gpu->threads));
     BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared));
@@ -47,14 +47,14 @@ static bt_status make_streams(bti_cuda_device *device) {
     return BT_OK;
 }
 
-static bt_status open_device(bti_cuda_device *device, const bti_lender *lender) {
+static bt_status open_device(bti_cuda_device *device, const bti_allocator *allocator) {
     bti_device_facts facts;
     BTI_TRY(bti_cuda_find(device->ordinal, &facts, &device->cuda_ordinal));
     snprintf(device->name, sizeof device->name, "%s", facts.description);
     device->architecture = facts.capability_major * 10 + facts.capability_minor;
     BTI_TRY(bti_cuda_compiler_check(device->architecture));
     BTI_CUDA_TRY(device, cuDeviceGet, &device->device, device->cuda_ordinal);
-    BTI_TRY(read_facts(device, lender));
+    BTI_TRY(read_facts(device, allocator));
     BTI_CUDA_TRY(device, cuDevicePrimaryCtxRetain, &device->context, device->device);
     BTI_TRY(bti_cuda_enter(device));
     return bti_cuda_leave(make_streams(device));
@@ -86,7 +86,7 @@ static void cuda_close(void *opened) {
     bti_free(device);
 }
 
-static bt_status cuda_open(int ordinal, const bti_lender *lender, void **opened) {
+static bt_status cuda_open(int ordinal, const bti_allocator *allocator, void **opened) {
     bti_cuda_device *device = bti_calloc(1, sizeof *device);
     if (!device) return bti_no_memory();
     pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
@@ -94,7 +94,7 @@ static bt_status cuda_open(int ordinal, const bti_lender *lender, void **opened)
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
     device->ordinal = ordinal;
     snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
-    bt_status status = open_device(device, lender);
+    bt_status status = open_device(device, allocator);
     if (status == BT_OK)
         *opened = device;
     else
@@ -238,14 +238,14 @@ const bti_driver bti_driver_cuda = {
     .name = "cuda",
     .granularity = BTI_KERNEL,
     .kinds = 1u << BT_GPU,
-    .foreign = true,
-    .ahead = true,
-    .likely = bti_cuda_likely,
+    .third_party = true,
+    .async = true,
+    .detect = bti_cuda_detect,
     .probe = bti_cuda_probe,
-    .parts = bti_cuda_parts,
-    .maker = "NVIDIA",
-    .ready = bti_cuda_ready,
-    .broken = bti_cuda_broken,
+    .list_partitions = bti_cuda_list_partitions,
+    .vendor = "NVIDIA",
+    .check_usable = bti_cuda_check_usable,
+    .broken_install = bti_cuda_broken_install,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,

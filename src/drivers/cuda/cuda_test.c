@@ -34,8 +34,8 @@ static void without_nvrtc_it_says_what_to_install(void **state) {
     (void)state;
     void *device;
     machine("{" TWO_CARDS "}", "nvrtc");
-    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "NVRTC is not there");
-    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "cuda-nvrtc-13-0");
+    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "NVRTC is not there");
+    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "cuda-nvrtc-13-0");
     assert_int_equal(fake.contexts_made(), 0);
     close_all(NULL, NULL);
 }
@@ -44,16 +44,16 @@ static void what_cannot_be_opened_says_why(void **state) {
     (void)state;
     void *device;
     machine("{\"cuda\": 11080, " TWO_CARDS "}", NULL);
-    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "the driver is too old");
+    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "the driver is too old");
     machine("{\"devices\": [{\"name\": \"NVIDIA old\", \"memory\": 1000, \"capability\": [6, 1]}]}", NULL);
-    expect_error(bti_driver_cuda.open(0, &lender, &device), BT_UNAVAILABLE,
+    expect_error(bti_driver_cuda.open(0, &allocator, &device), BT_UNAVAILABLE,
                  "compiles for compute capability 7.5 and up, and this device has 6.1: install NVRTC 12");
     machine("{" TWO_CARDS ", \"fail\": {\"cuDevicePrimaryCtxRetain\": [1, 46]}}", NULL);
-    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "has the device for itself");
+    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "has the device for itself");
     machine("{" TWO_CARDS ", \"fail\": {\"cuInit\": [1, 304]}}", NULL);
-    expect_error(bti_driver_cuda.open(B, &lender, &device), BT_UNAVAILABLE, "may this user open /dev/nvidia*?");
+    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "may this user open /dev/nvidia*?");
     machine("{" TWO_CARDS "}", NULL);
-    expect_error(bti_driver_cuda.open(7, &lender, &device), BT_UNAVAILABLE, "GPU 7 is not there any more");
+    expect_error(bti_driver_cuda.open(7, &allocator, &device), BT_UNAVAILABLE, "GPU 7 is not there any more");
     close_all(NULL, NULL);
 }
 

@@ -68,11 +68,11 @@ bt_status bti_cuda_enter(bti_cuda_device *device);
 bt_status bti_cuda_leave(bt_status status);
 
 /* --- probe.c --- */
-bool bti_cuda_likely(unsigned kinds, bti_str *reason);
-bt_status bti_cuda_ready(void);
-bool bti_cuda_broken(void);
+bool bti_cuda_detect(unsigned kinds, bti_str *reason);
+bt_status bti_cuda_check_usable(void);
+bool bti_cuda_broken_install(void);
 bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
-bt_status bti_cuda_parts(bti_device_facts *facts, int capacity, int *count, bti_str *reason);
+bt_status bti_cuda_list_partitions(bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 /* The facts of our device `ordinal`, and libcuda's number of it. cuInit is called. */
 bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal);
 bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capacity, int *count);

@@ -51,7 +51,7 @@ static void every_call_may_fail(void **state) {
             void *device = NULL;
             snprintf(json, sizeof json, "{\"fail_any\": [%d, %d], " TWO_CARDS "}", n, codes[c]);
             machine(json, "nvidia-ml");
-            bt_status status = bti_driver_cuda.open(B, &lender, &device);
+            bt_status status = bti_driver_cuda.open(B, &allocator, &device);
             if (status == BT_OK) status = everything(device);
             failed = fake.calls() >= n;
             failures += status != BT_OK;

@@ -17,11 +17,11 @@ static void give(int device, void *block) {
     (void)device;
     bti_driver_cuda.free(lending, (uint64_t)(uintptr_t)block, 0);
 }
-static const bti_lender lender = {0, take, give};
+static const bti_allocator allocator = {0, take, give};
 
 static bti_cuda_device *open_one(int ordinal) {
     void *device = NULL;
-    OK(bti_driver_cuda.open(ordinal, &lender, &device));
+    OK(bti_driver_cuda.open(ordinal, &allocator, &device));
     lending = device;
     return device;
 }

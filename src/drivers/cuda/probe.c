@@ -34,7 +34,7 @@ static bool has_node(void) {
     return false;
 }
 
-bool bti_cuda_likely(unsigned kinds, bti_str *reason) {
+bool bti_cuda_detect(unsigned kinds, bti_str *reason) {
     if (!(kinds & 1u << BT_GPU)) return false;
     if (bti_flag_bool(BTI_FLAG_cuda_path)) return true;
     if (has_node() || !access("/proc/driver/nvidia/version", F_OK)) return true;
@@ -243,14 +243,14 @@ static void list(bti_str *reason) {
 }
 
 /* A container of a machine with a driver has files of it, and neither libraries nor devices. A mask that shows nothing is no fault. */
-bool bti_cuda_broken(void) {
+bool bti_cuda_broken_install(void) {
     pthread_mutex_lock(&lock);
     bool broken = failed && !getenv("CUDA_VISIBLE_DEVICES");
     pthread_mutex_unlock(&lock);
     return broken && (has_node() || bti_cuda_has(BTI_CUDA_NVML) || bti_cuda_has(BTI_CUDA_DRIVER));
 }
 
-bt_status bti_cuda_ready(void) {
+bt_status bti_cuda_check_usable(void) {
     pthread_mutex_lock(&lock);
     bt_status status = cuda_start();
     const bti_device_facts *first = &cards[0].facts;
@@ -333,7 +333,7 @@ static bool list_parts(bti_str *reason) {
     return any;
 }
 
-bt_status bti_cuda_parts(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+bt_status bti_cuda_list_partitions(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     pthread_mutex_lock(&lock);
     bool split = list_parts(reason);
     *count = part_count;

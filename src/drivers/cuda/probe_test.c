@@ -182,7 +182,7 @@ static void instances_can_be_handed_out(void **state) {
             "\"processes\": [{\"pid\": 33, \"bytes\": 5}]}]}]}",
             NULL);
     bti_str_free(&reason);
-    OK(bti_cuda_parts(facts, 8, &count, &reason));
+    OK(bti_cuda_list_partitions(facts, 8, &count, &reason));
     assert_int_equal(count, 3);
     assert_string_equal(facts[0].uuid, "MIG-cccccccc-0000-0000-0000-000000000031");
     assert_string_equal(facts[0].description, "NVIDIA S MIG 1g");
@@ -196,7 +196,7 @@ static void instances_can_be_handed_out(void **state) {
     OK(bti_cuda_processes(facts[0].ordinal, processes, 4, &count));
     assert_int_equal(count, 0);
     machine("{\"devices\": [" CARD_A "," CARD_B "]}", NULL);
-    OK(bti_cuda_parts(facts, 8, &count, &reason));
+    OK(bti_cuda_list_partitions(facts, 8, &count, &reason));
     assert_int_equal(count, 2);
     assert_int_equal(facts[0].ordinal, 0); /* as probe lists them */
 }

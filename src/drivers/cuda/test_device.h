@@ -16,11 +16,11 @@ static inline bt_status take(int device, size_t bytes, uint64_t *address, void *
     return bti_fail(BT_RESOURCE_EXHAUSTED, "nothing is lent");
 }
 static inline void give(int device, void *block) { (void)device, (void)block; }
-static const bti_lender lender = {0, take, give};
+static const bti_allocator allocator = {0, take, give};
 
 static inline bti_cuda_device *open_one(int ordinal) {
     void *device = NULL;
-    OK(bti_driver_cuda.open(ordinal, &lender, &device));
+    OK(bti_driver_cuda.open(ordinal, &allocator, &device));
     return device;
 }
 

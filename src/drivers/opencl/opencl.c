@@ -171,7 +171,7 @@ static void close_device(void *opened) {
     bti_free(device);
 }
 
-static bt_status open_device(int ordinal, const bti_lender *lender, void **opened) {
+static bt_status open_device(int ordinal, const bti_allocator *allocator, void **opened) {
     bti_str reason = {0};
     cl_platform_id platform;
     bti_cl_device *device = bti_calloc(1, sizeof *device);
@@ -190,7 +190,7 @@ static bt_status open_device(int ordinal, const bti_lender *lender, void **opene
         return status;
     }
     read_facts(device);
-    device->gpu.lender = *lender;
+    device->gpu.allocator = *allocator;
     status = join_context(device, platform);
     if (status == BT_OK) status = make_queues(device);
     if (status == BT_OK)
@@ -270,9 +270,9 @@ const bti_driver bti_driver_opencl = {
     .name = "opencl",
     .granularity = BTI_KERNEL,
     .kinds = 1u << BT_GPU | 1u << BT_ACC,
-    .foreign = true,
-    .ahead = true,
-    .likely = bti_cl_likely,
+    .third_party = true,
+    .async = true,
+    .detect = bti_cl_detect,
     .probe = bti_cl_probe,
     .open = open_device,
     .close = close_device,

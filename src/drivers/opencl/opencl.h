@@ -85,7 +85,7 @@ bt_status bti_cl_product(void *device, const bti_work *work, bool *done);
 extern const bti_gpu_driver bti_cl_gpu;
 
 /* --- probe.c --- */
-bool bti_cl_likely(unsigned kinds, bti_str *reason);
+bool bti_cl_detect(unsigned kinds, bti_str *reason);
 bt_status bti_cl_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 /* The device with that ordinal. */
 bt_status bti_cl_device_of(const bti_cl_functions *cl, int ordinal, cl_platform_id *platform, cl_device_id *id);

@@ -41,7 +41,7 @@ static const char *told_place(void) {
     return NULL;
 }
 
-bool bti_cl_likely(unsigned kinds, bti_str *reason) {
+bool bti_cl_detect(unsigned kinds, bti_str *reason) {
     if (!told_place() && !any_file(VENDORS, "", ".icd")) {
         bti_str_add(reason,
                     "opencl: no OpenCL driver is installed (" VENDORS " has no .icd file); for CPUs there is the "

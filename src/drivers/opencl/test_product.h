@@ -19,12 +19,12 @@ extern const bti_driver bti_driver_opencl;
 
 /* NULL, with the reason printed, where there is none. */
 static inline bti_cl_device *open_first(void) {
-    static const bti_lender none;
+    static const bti_allocator none;
     bti_device_facts facts;
     bti_str reason = {0};
     void *device = NULL;
     int count = 0;
-    if (bti_driver_opencl.likely(1u << BT_ACC, &reason))
+    if (bti_driver_opencl.detect(1u << BT_ACC, &reason))
         bti_driver_opencl.probe(1u << BT_GPU | 1u << BT_ACC, &facts, 1, &count, &reason);
     if (count)
         assert_int_equal(bti_driver_opencl.open(facts.ordinal, &none, &device), BT_OK);

@@ -73,8 +73,8 @@ static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, in
 
 #define FAULT(name) BTI_TRY(bti_sim_fault(name, device->kind, device->index))
 
-static bt_status sim_open(int ordinal, const bti_lender *lender, void **opened) {
-    (void)lender;
+static bt_status sim_open(int ordinal, const bti_allocator *allocator, void **opened) {
+    (void)allocator;
     int kind = ordinal / BTI_SIM_MAX, index = ordinal % BTI_SIM_MAX;
     BTI_TRY(bti_sim_fault("open", (bt_kind)kind, index));
     sim_device *device = bti_calloc(1, sizeof *device);

@@ -1,13 +1,13 @@
-/* A driver to begin with: it has one device, which does nothing yet. Copy this folder, give the table your name, add a row to
- * drivers.def, and fill in entry by entry: docs/adding-a-driver.md says in which order, and how each is tested. */
+/* The starting point of a new driver: one device whose entries return UNIMPLEMENTED. Copy this folder, rename the table, add a
+ * row to drivers.def, and implement the entries: docs/adding-a-driver.md gives the order and the tests of each step. */
 #include <stdio.h>
 
 #include "drivers/driver.h"
 
-static bt_status missing(const char *entry) { return bti_fail(BT_UNIMPLEMENTED, "template: no %s yet", entry); }
+static bt_status unimplemented(const char *entry) { return bti_fail(BT_UNIMPLEMENTED, "template: no %s yet", entry); }
 
 static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
-    (void)kinds, (void)reason; /* the reason: what was tried, if there is none */
+    (void)kinds, (void)reason; /* add to `reason` what was tried when there is no device */
     *count = 1;
     if (capacity < 1) return BT_OK;
     facts[0] = (bti_device_facts){.kind = BT_ACC, .memory_bytes = 0};
@@ -16,9 +16,9 @@ static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, in
     return BT_OK;
 }
 
-static bt_status open_device(int ordinal, const bti_lender *lender, void **device) {
+static bt_status open_device(int ordinal, const bti_allocator *allocator, void **device) {
     static int the_device;
-    (void)ordinal, (void)lender;
+    (void)ordinal, (void)allocator;
     *device = &the_device;
     return BT_OK;
 }
@@ -26,62 +26,62 @@ static void close_device(void *device) { (void)device; }
 
 static bt_status alloc(void *device, size_t bytes, uint64_t *address) {
     (void)device, (void)bytes, (void)address;
-    return missing("alloc");
+    return unimplemented("alloc");
 }
 static void free_memory(void *device, uint64_t address, size_t bytes) { (void)device, (void)address, (void)bytes; }
 
 static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {
     (void)device, (void)address, (void)host, (void)bytes;
-    return missing("upload");
+    return unimplemented("upload");
 }
 static bt_status download(void *device, void *host, uint64_t address, size_t bytes) {
     (void)device, (void)host, (void)address, (void)bytes;
-    return missing("download");
+    return unimplemented("download");
 }
 static bt_status copy(void *device, uint64_t to, uint64_t from, size_t bytes) {
     (void)device, (void)to, (void)from, (void)bytes;
-    return missing("copy");
+    return unimplemented("copy");
 }
 static bt_status fill(void *device, uint64_t address, int byte, size_t bytes) {
     (void)device, (void)address, (void)byte, (void)bytes;
-    return missing("fill");
+    return unimplemented("fill");
 }
 
 static bt_status program_load(void *device, const bti_program_source *source, void **program) {
     (void)device, (void)source, (void)program;
-    return missing("program_load");
+    return unimplemented("program_load");
 }
 static void program_free(void *device, const bti_program_source *source, void *program) {
     (void)device, (void)source, (void)program;
 }
 static bt_status launch(void *device, void *program, const bti_work *work) {
     (void)device, (void)program, (void)work;
-    return missing("launch");
+    return unimplemented("launch");
 }
 static bt_status launch_kernel(void *device, void *program, const bti_box *box) {
     (void)device, (void)program, (void)box;
-    return missing("launch_kernel");
+    return unimplemented("launch_kernel");
 }
 
 static bt_status record(void *device, bti_event *event) {
     (void)device, (void)event;
-    return missing("record");
+    return unimplemented("record");
 }
 static bt_status wait(void *device, bti_event event) {
     (void)device, (void)event;
-    return missing("wait");
+    return unimplemented("wait");
 }
 static bt_status query(void *device, bti_event event, bool *done) {
     (void)device, (void)event, (void)done;
-    return missing("query");
+    return unimplemented("query");
 }
 static bt_status sync_device(void *device) {
     (void)device;
-    return missing("sync");
+    return unimplemented("sync");
 }
 static bt_status memory(void *device, size_t *free_bytes, size_t *total_bytes) {
     (void)device, (void)free_bytes, (void)total_bytes;
-    return missing("memory");
+    return unimplemented("memory");
 }
 
 const bti_driver bti_driver_template = {
