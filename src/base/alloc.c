@@ -41,6 +41,18 @@ void *bti_alloc_aligned(size_t alignment, size_t bytes) {
 
 void bti_free(void *memory) { free(memory); }
 
+void *bti_alloc_claimed(size_t alignment, size_t bytes) {
+    if (!bti_host_memory_claim(bytes)) return NULL;
+    void *memory = bti_alloc_aligned(alignment, bytes);
+    if (!memory) bti_host_memory_unclaim(bytes);
+    return memory;
+}
+
+void bti_free_claimed(void *memory, size_t bytes) {
+    if (memory) bti_host_memory_unclaim(bytes);
+    bti_free(memory);
+}
+
 void bti_alloc_fail_at(uint64_t nth, bool and_after) {
     atomic_store(&asked, 0);
     atomic_store(&fail_after, and_after);

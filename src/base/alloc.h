@@ -15,6 +15,10 @@ char *bti_strdup(const char *text);
 void *bti_alloc_aligned(size_t alignment, size_t bytes);
 void bti_free(void *memory);
 
+/* Memory of devices that lies on the host: counted by bti_host_memory_claim until it is freed. NULL: the system does not have it. */
+void *bti_alloc_claimed(size_t alignment, size_t bytes);
+void bti_free_claimed(void *memory, size_t bytes); /* as it was asked for; NULL is fine */
+
 /* a * b and a + b, false on overflow. */
 static inline bool bti_mul_size(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 static inline bool bti_add_size(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }

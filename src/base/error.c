@@ -2,16 +2,11 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/flags.h"
 #include "base/fork.h"
-#include "base/guest.h"
-#include "base/log.h"
 #include "base/str.h"
-#include "base/writes.h"
 
 struct bti_error {
     atomic_uint refs;
@@ -64,6 +59,7 @@ static void forget_thread(void *unused) {
 }
 static void make_key(void) { pthread_key_create(&key, forget_thread); }
 
+static atomic_bool strict; /* the handler hears of every error */
 static pthread_mutex_t handler_lock = PTHREAD_MUTEX_INITIALIZER;
 BTI_RENEW_IN_CHILD(handler_lock)
 static bt_error_handler *handler;
@@ -217,8 +213,10 @@ bool bti_errors_quiet(bool quiet) {
     return before;
 }
 
+void bti_errors_set_strict(bool on) { atomic_store(&strict, on); }
+
 void bti_error_tell(const bti_error *error) {
-    if (state.quiet || !error || !atomic_load(&bti_flags_ready_) || !bti_flag_bool(BTI_FLAG_strict)) return;
+    if (state.quiet || !error || !atomic_load_explicit(&strict, memory_order_relaxed)) return;
     pthread_mutex_lock(&handler_lock);
     bt_error_handler *call = handler;
     void *data = handler_data;
@@ -354,36 +352,4 @@ void bt_set_error_handler(bt_error_handler *new_handler, void *data) {
     handler = new_handler;
     handler_data = data;
     pthread_mutex_unlock(&handler_lock);
-}
-
-/* --- log ---------------------------------------------------------------------------------------------------------- */
-
-static pthread_mutex_t sink_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* a sink may cause another line */
-BTI_RENEW_IN_CHILD_AS(sink_lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
-static bt_log_sink *sink;
-static void *sink_data;
-
-void bt_set_log_sink(bt_log_sink *new_sink, void *data) {
-    pthread_mutex_lock(&sink_lock);
-    sink = new_sink;
-    sink_data = data;
-    pthread_mutex_unlock(&sink_lock);
-}
-
-void bti_log(const char *format, ...) {
-    BTI_NO_CANCEL;
-    bti_str line = {0};
-    va_list arguments;
-    va_start(arguments, format);
-    bti_str_addv(&line, format, arguments);
-    va_end(arguments);
-    pthread_mutex_lock(&sink_lock);
-    if (sink) {
-        sink(bti_str_text(&line), sink_data);
-    } else {
-        BTI_WRITES;
-        fprintf(stderr, "%s\n", bti_str_text(&line));
-    }
-    pthread_mutex_unlock(&sink_lock);
-    bti_str_free(&line);
 }

@@ -61,6 +61,8 @@ const char *bti_error_message(const bti_error *error); /* with place and operati
 
 /* While quiet, this thread tells the handler of nothing: what fails may yet be put right. Returns what held before. */
 bool bti_errors_quiet(bool quiet);
+/* Strict mode (the flag `strict`): the handler is told of every error when it is made. */
+void bti_errors_set_strict(bool on);
 /* Tells the handler, in strict mode, of an error made in quiet. */
 void bti_error_tell(const bti_error *error);
 

@@ -6,14 +6,12 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/fit.h"
 #include "base/flagtext.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/sized.h"
 #include "base/str.h"
-#include "base/trace.h"
 
 enum { BOOL, INT, FLOAT, BYTES, TEXT, CHOICE };
 typedef enum origin { DEFAULT, ENVIRONMENT, ENVIRONMENT_SYNC, PROGRAM } origin;
@@ -51,6 +49,9 @@ static char ranges[BTI_FLAG_COUNT][80];
 static bool passed[3]; /* moments */
 static bti_error *fault;
 static bti_str notices; /* faults to log, one a line */
+
+static void follow_strict(void) { bti_errors_set_strict(bti_flag_bool(BTI_FLAG_strict)); }
+static bti_flag_watcher *_Atomic watchers[BTI_FLAG_COUNT] = {[BTI_FLAG_strict] = follow_strict};
 
 /* --- one value ---------------------------------------------------------------------------------------------------- */
 
@@ -264,10 +265,12 @@ static void read_locked(void) {
     reading = false;
 }
 
-static void follow(bti_flag flag, void (*record_into)(const char *path)) {
-    char *path = bti_flag_text(flag);
-    if (path) record_into(path);
-    bti_free(path);
+void bti_flag_watch(bti_flag flag, bti_flag_watcher *watcher) { atomic_store(&watchers[flag], watcher); }
+
+/* Not under the lock: a watcher asks for flags. */
+static void tell_watcher(int flag) {
+    bti_flag_watcher *watcher = atomic_load(&watchers[flag]);
+    if (watcher) watcher();
 }
 
 void bti_flags_read_(void) {
@@ -280,8 +283,7 @@ void bti_flags_read_(void) {
     for (char *line = lines ? strtok_r(lines, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
         bti_log("%s", line);
     bti_free(lines);
-    follow(BTI_FLAG_trace, bti_trace_record_into);
-    follow(BTI_FLAG_fit, bti_fit_record_into);
+    for (int flag = 0; flag < BTI_FLAG_COUNT; flag++) tell_watcher(flag);
 }
 
 /* --- the public face ---------------------------------------------------------------------------------------------- */
@@ -293,12 +295,9 @@ bt_status bt_set_flag(const char *name, const char *value) {
     trim(&value, &length);
     bti_flags_read_();
     pthread_mutex_lock(&lock);
-    uint64_t traces = changes[BTI_FLAG_trace], fits = changes[BTI_FLAG_fit];
     bti_error *error = set("", name, strlen(name), value, length, PROGRAM);
-    bool trace = traces != changes[BTI_FLAG_trace], fit = fits != changes[BTI_FLAG_fit];
     pthread_mutex_unlock(&lock);
-    if (trace) follow(BTI_FLAG_trace, bti_trace_record_into);
-    if (fit) follow(BTI_FLAG_fit, bti_fit_record_into);
+    if (!error) tell_watcher(find(name, strlen(name)));
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
     return status;
@@ -398,6 +397,7 @@ void bti_flags_reset(void) {
         changes[flag]++;
     }
     memset(passed, 0, sizeof passed);
+    bti_errors_set_strict(false);
     bti_error_release(fault);
     fault = NULL;
     atomic_store(&bti_flags_ready_, false);

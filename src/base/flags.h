@@ -54,6 +54,10 @@ char *bti_flag_text(bti_flag flag);
 /* How often the flag was set: who keeps something made of its value compares this. */
 uint64_t bti_flag_changes(bti_flag flag);
 
+/* Called by the thread that has read BERTH_FLAGS, and by each that has set the flag, afterwards and under no lock; it may be called when
+ * nothing has changed. One per flag: the file that carries out what the flag says. Any time, by any thread. */
+typedef void bti_flag_watcher(void);
+void bti_flag_watch(bti_flag flag, bti_flag_watcher *watcher);
 /* From now on flags that had to be set before that moment are refused; BTI_ANY_TIME opens both again (shutdown). */
 void bti_flags_pass(bti_flag_when moment);
 

@@ -8,13 +8,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/cgroup.h"
 
 #define RESERVE_PART 64                  /* of the total: page tables, and what the process takes in small pieces */
 #define RESERVE_MOST ((size_t)256 << 20) /* bytes */
 
-static atomic_size_t taken;   /* by bti_host_memory_take */
+static atomic_size_t taken;   /* by bti_host_memory_claim */
 static atomic_size_t unasked; /* of it, since the system was last asked */
 
 /* --- what there is ------------------------------------------------------------------------------------------------ */
@@ -104,29 +103,26 @@ static bool fits(size_t bytes) {
 
 bool bti_host_memory_has(size_t bytes) { return bytes < BTI_HOST_MEMORY_ASK || fits(bytes); }
 
-void *bti_host_memory_take(size_t alignment, size_t bytes) {
+bool bti_host_memory_claim(size_t bytes) {
     size_t since = atomic_fetch_add(&unasked, bytes) + bytes;
-    bool enough = true;
     atomic_fetch_add(&taken, bytes); /* before the question, so that of two threads one gets it */
-    if (since >= BTI_HOST_MEMORY_ASK) {
-        atomic_store(&unasked, 0);
-        enough = fits(0);
-    }
-    void *memory = enough ? bti_alloc_aligned(alignment, bytes) : NULL;
-    if (!memory) atomic_fetch_sub(&taken, bytes);
-    return memory;
+    if (since < BTI_HOST_MEMORY_ASK) return true;
+    atomic_store(&unasked, 0);
+    if (fits(0)) return true;
+    bti_host_memory_unclaim(bytes);
+    return false;
 }
 
-void bti_host_memory_give(void *memory, size_t bytes) {
-    if (memory) atomic_fetch_sub(&taken, bytes);
-    bti_free(memory);
-}
+void bti_host_memory_unclaim(size_t bytes) { atomic_fetch_sub(&taken, bytes); }
 
-bt_status bti_host_memory_refuse(const char *device, size_t bytes) {
+bti_host_shortage bti_host_memory_shortage(size_t bytes) {
     bti_host_memory memory;
+    bti_host_shortage shortage;
     bti_host_memory_read(&memory);
     if (!memory.total || memory.left == SIZE_MAX)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: the system refused %zu bytes", device, bytes);
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: %zu bytes asked for, %zu of %zu are free (%s)", device, bytes,
-                    memory.left, memory.total, memory.source);
+        snprintf(shortage.text, sizeof shortage.text, "the system refused %zu bytes", bytes);
+    else
+        snprintf(shortage.text, sizeof shortage.text, "%zu bytes asked for, %zu of %zu are free (%s)", bytes,
+                 memory.left, memory.total, memory.source);
+    return shortage;
 }

@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/error.h"
-
 typedef struct bti_host_memory {
     size_t total, left; /* bytes; 0 and SIZE_MAX: they cannot be told */
     char source[160];   /* what sets `total`: "the machine's memory", a file of a cgroup, "RLIMIT_AS" ... */
@@ -22,10 +20,15 @@ void bti_host_memory_read(bti_host_memory *memory);
 /* Whether the system has so many bytes beside those that were taken here and not used yet. True where it cannot be told. */
 bool bti_host_memory_has(size_t bytes);
 
-/* For memory of devices, which is used some time after it was taken: counted until it is given. NULL: the system has not so much. */
-void *bti_host_memory_take(size_t alignment, size_t bytes);
-void bti_host_memory_give(void *memory, size_t bytes);
-/* RESOURCE_EXHAUSTED, with what is left of what: for whoever got none. */
-bt_status bti_host_memory_refuse(const char *device, size_t bytes);
+/* For memory of devices, which is used some time after it is allocated: the bytes count as taken until bti_host_memory_unclaim. False: the
+ * system does not have them, and nothing is counted. */
+bool bti_host_memory_claim(size_t bytes);
+void bti_host_memory_unclaim(size_t bytes);
+
+/* For an error message: how much was asked for, and how much is left of what. */
+typedef struct bti_host_shortage {
+    char text[320];
+} bti_host_shortage;
+bti_host_shortage bti_host_memory_shortage(size_t bytes);
 
 #endif

@@ -149,14 +149,14 @@ static void what_was_promised_is_not_promised_again(void **state) {
     if (memory.left < 4096 * MIB) skip(); /* the machine's memory would be the limit */
     write_file("", "memory.max", "1073741824\n");
     write_file("", "memory.current", "0\n");
-    while (count < 64 && (pieces[count] = bti_host_memory_take(256, 70 * MIB))) count++;
+    while (count < 64 && (pieces[count] = bti_alloc_claimed(256, 70 * MIB))) count++;
     assert_in_range(count, 10, 15); /* of 14, less what is kept, more what this process has in memory */
-    for (int i = 0; i < count; i++) bti_host_memory_give(pieces[i], 70 * MIB);
-    for (count = 0; count < 64 && (pieces[count] = bti_host_memory_take(256, 30 * MIB));) count++;
+    for (int i = 0; i < count; i++) bti_free_claimed(pieces[i], 70 * MIB);
+    for (count = 0; count < 64 && (pieces[count] = bti_alloc_claimed(256, 30 * MIB));) count++;
     assert_in_range(count, 25, 38);
-    while (count) bti_host_memory_give(pieces[--count], 30 * MIB);
-    assert_int_equal(bti_host_memory_refuse("CPU:0", 5), BT_RESOURCE_EXHAUSTED);
-    assert_non_null(strstr(bt_error_text(), "CPU:0: 5 bytes asked for, 1073741824 of 1073741824 are free ("));
+    while (count) bti_free_claimed(pieces[--count], 30 * MIB);
+    bti_host_shortage shortage = bti_host_memory_shortage(5);
+    assert_non_null(strstr(shortage.text, "5 bytes asked for, 1073741824 of 1073741824 are free ("));
 }
 
 /* In a child, which keeps the limit. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/flags.h"
 #include "base/log.h"
 
 enum { CHUNK = 256, MOST = 250000 }; /* events */
@@ -311,5 +312,12 @@ void bti_trace_record_into(const char *path) {
     }
     pthread_mutex_unlock(&file_lock);
 }
+
+static void follow_flag(void) {
+    char *path = bti_flag_text(BTI_FLAG_trace);
+    if (path) bti_trace_record_into(path);
+    bti_free(path);
+}
+__attribute__((constructor)) static void watch_flag(void) { bti_flag_watch(BTI_FLAG_trace, follow_flag); }
 
 void bti_trace_set_most(size_t events) { atomic_store(&most, events ? events : (size_t)MOST); }

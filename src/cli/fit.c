@@ -47,7 +47,7 @@ static int print_table(json_t *told) {
 }
 
 static int run(char **argv, char **program, const char *file, bool json) {
-    if (!cli_add_flag("fit", file)) return failed(argv, "out of memory");
+    if (!cli_add_flag("memory_forecast", file)) return failed(argv, "out of memory");
     int code = cli_run_program(program);
     if (code < 0) return failed(argv, *program);
     json_error_t error;

@@ -5,6 +5,7 @@
 #include "base/flags.h"
 #include "base/flagtext.h"
 #include "base/fork.h"
+#include "base/log.h"
 #include "base/quote.h"
 #include "base/vec.h"
 #include "device/registry.h"

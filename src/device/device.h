@@ -73,6 +73,9 @@ void bti_device_set_issued(uint64_t (*issued)(int device));
  * only thread. */
 void bti_memory_share(double share);
 
+/* The observer is told how much of a device's memory is in use each time that a block was taken, under the pool's lock: it takes no memory
+ * of devices. One at a time; NULL: none. */
+void bti_device_observe_memory(void (*used)(int device, uint64_t in_use));
 /* Counters that other layers report. Copies are counted by upload, download and copy below; who moves bytes by other ways
  * (a host that reads CPU memory in place) reports them. */
 void bti_device_count_arrays(int device, int change);

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fit.h"
 #include "base/str.h"
 #include "base/trace.h"
 #include "base/vec.h"
@@ -48,6 +47,9 @@ struct bti_pool {
     bti_block *spare; /* unused block records, by free_next */
     BTI_VEC(bti_block *) slabs;
 };
+
+static void (*_Atomic memory_observer)(int device, uint64_t in_use);
+void bti_device_observe_memory(void (*used)(int device, uint64_t in_use)) { atomic_store(&memory_observer, used); }
 
 /* --- records of blocks -------------------------------------------------------------------------------------------- */
 
@@ -336,7 +338,8 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
         pool->used += block->capacity;
         if (pool->used > pool->peak) pool->peak = pool->used;
         bti_trace_memory(pool->device, pool->used);
-        bti_fit_memory(pool->device, pool->used);
+        void (*observer)(int, uint64_t) = atomic_load_explicit(&memory_observer, memory_order_relaxed);
+        if (observer) observer(pool->device, pool->used);
     }
     pthread_mutex_unlock(&pool->lock);
     *out = block;

@@ -36,14 +36,6 @@ bt_device *bti_registry_find(bt_kind kind, int index) {
     return NULL;
 }
 
-void bti_log_lines(const char *lines) {
-    while (*lines) {
-        int length = (int)strcspn(lines, "\n");
-        bti_log("%.*s", length, lines);
-        lines += length + (lines[length] == '\n');
-    }
-}
-
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 bt_device *bti_registry_new(void) {

@@ -75,8 +75,6 @@ bt_status bti_contexts_set(const char *map, bti_str *notices);
 void bti_contexts_clear(void);
 /* The device that a context name stands for. */
 bt_status bti_context_find(const char *context, bt_device **device);
-/* Logs a text line by line. */
-void bti_log_lines(const char *lines);
 
 /* --- memory.c --- */
 /* Makes the device's pool by its settings; on failure nothing stays. Under the device's lock. */

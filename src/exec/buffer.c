@@ -9,7 +9,6 @@
 #include "base/fork.h"
 #include "base/recycle.h"
 #include "base/trace.h"
-#include "exec/fit.h"
 #include "exec/queue.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -87,6 +86,10 @@ void bti_buffer_release(bti_buffer *buffer) {
     bti_recycled_free(buffer, sizeof *buffer);
 }
 
+static const bti_reserve_observer *_Atomic reserve_observer;
+void bti_exec_observe_reserve(const bti_reserve_observer *observer) { atomic_store(&reserve_observer, observer); }
+const bti_reserve_observer *bti_reserve_observer_now(void) { return atomic_load(&reserve_observer); }
+
 static bt_status take(bti_buffer *buffer, bool idle) {
     int device = buffer->device;
     return bti_block_alloc(device, buffer->bytes, bti_queue_completed(device), idle, &buffer->block);
@@ -153,9 +156,10 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
     size_t bytes = (size_t)bti_node_bytes(node);
     bti_buffer *buffer = bti_buffer_new(node->device, bytes, node);
     if (!buffer) return bti_no_memory();
-    bool noted = bti_fit_begin_upload(buffer);
+    const bti_reserve_observer *observer = bti_reserve_observer_now();
+    if (observer) observer->begin_upload(buffer);
     bt_status status = bti_buffer_reserve(buffer, true);
-    if (noted) bti_fit_end(status == BT_OK);
+    if (observer) observer->end(status == BT_OK);
     if (status == BT_RESOURCE_EXHAUSTED) {
         bti_error *error = bti_out_of_memory(node->device, (int64_t)bytes, node, NULL, bt_error_text());
         status = bti_fail_with(error);

@@ -10,6 +10,8 @@ bt_status bti_buffer_reserve(bti_buffer *buffer, bool idle);
 void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until);
 /* Counts and lists it among the live arrays. */
 void bti_buffer_list(bti_buffer *buffer);
+/* NULL: nobody observes. */
+const bti_reserve_observer *bti_reserve_observer_now(void);
 /* The error sticks unless one does already. */
 void bti_buffer_fail(bti_buffer *buffer, bti_error *error);
 

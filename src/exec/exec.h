@@ -85,6 +85,15 @@ void bti_exec_kick(void);
 /* Ends the queue threads after all work; for shutdown. Buffers stay. */
 void bti_exec_shutdown(void);
 
+/* Told of each reservation of memory, for a run or for what the host uploads, before and after (taken or refused). Between the two the
+ * thread reserves memory and calls nothing else of the library. One observer at a time; NULL: none. */
+typedef struct bti_reserve_observer {
+    void (*begin_run)(const bti_plan *plan);
+    void (*begin_upload)(const bti_buffer *buffer);
+    void (*end)(bool reserved);
+} bti_reserve_observer;
+void bti_exec_observe_reserve(const bti_reserve_observer *observer);
+
 /* The report of an allocation that failed; short: the pool's own words. */
 bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_node *reader, const char *why);
 

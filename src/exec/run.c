@@ -6,7 +6,6 @@
 #include "base/flags.h"
 #include "exec/aside.h"
 #include "exec/buffer.h"
-#include "exec/fit.h"
 #include "exec/graph.h"
 #include "exec/queue.h"
 #include "exec/trace.h"
@@ -263,9 +262,10 @@ void bti_exec_abandon(bti_run *run) {
 bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->of->plan;
     *error = NULL;
-    bool noted = bti_fit_begin(plan);
+    const bti_reserve_observer *observer = bti_reserve_observer_now();
+    if (observer) observer->begin_run(plan);
     bt_status status = reserve_all(run, error);
-    if (noted) bti_fit_end(status == BT_OK);
+    if (observer) observer->end(status == BT_OK);
     if (status != BT_OK && !*error) *error = bti_error_last();
     if (status != BT_OK) bti_exec_abandon(run);
     for (size_t r = 0; r < plan->results.count && status == BT_OK; r++) {

@@ -36,8 +36,8 @@ static void cpu_close(void *device) { (void)device; }
 
 static bt_status cpu_alloc(void *device, size_t bytes, uint64_t *address) {
     (void)device;
-    void *memory = bti_host_memory_take(BTI_MEMORY_ALIGN, bytes);
-    if (!memory) return bti_host_memory_refuse("CPU:0", bytes);
+    void *memory = bti_alloc_claimed(BTI_MEMORY_ALIGN, bytes);
+    if (!memory) return bti_fail(BT_RESOURCE_EXHAUSTED, "CPU:0: %s", bti_host_memory_shortage(bytes).text);
     *address = (uint64_t)(uintptr_t)memory;
     return BT_OK;
 }
@@ -46,7 +46,7 @@ static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
 
 static void cpu_free(void *device, uint64_t address, size_t bytes) {
     (void)device;
-    bti_host_memory_give(at(address), bytes);
+    bti_free_claimed(at(address), bytes);
 }
 
 static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {

@@ -91,7 +91,7 @@ static bt_status sim_open(int ordinal, const bti_allocator *allocator, void **op
 static void sim_close(void *opened) {
     sim_device *device = opened;
     for (size_t i = 0; i < device->pieces.count; i++)
-        bti_host_memory_give(device->pieces.items[i].host, device->pieces.items[i].bytes);
+        bti_free_claimed(device->pieces.items[i].host, device->pieces.items[i].bytes);
     bti_vec_free(&device->pieces);
     pthread_rwlock_destroy(&device->lock);
     bti_free(device);
@@ -142,11 +142,11 @@ static bt_status sim_alloc(void *opened, size_t bytes, uint64_t *address) {
     pthread_rwlock_wrlock(&device->lock);
     size_t left = device->limit - device->used;
     char *host =
-        bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_host_memory_take(BTI_MEMORY_ALIGN, bytes) : NULL;
+        bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_alloc_claimed(BTI_MEMORY_ALIGN, bytes) : NULL;
     if (!host || !find_room(device, bytes, &offset, &at)) {
-        if (host) bti_host_memory_give(host, bytes);
+        if (host) bti_free_claimed(host, bytes);
         status = bytes <= left && !host
-                     ? bti_host_memory_refuse("simulated device", bytes)
+                     ? bti_fail(BT_RESOURCE_EXHAUSTED, "simulated device: %s", bti_host_memory_shortage(bytes).text)
                      : bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
                                 bt_kind_name(device->kind), device->index, bytes, left, device->limit);
     } else {
@@ -169,7 +169,7 @@ static void sim_free(void *opened, uint64_t address, size_t bytes) {
     size_t at = count_up_to(device, offset);
     if (at && device->pieces.items[at - 1].offset == offset) {
         piece *p = &device->pieces.items[at - 1];
-        bti_host_memory_give(p->host, p->bytes);
+        bti_free_claimed(p->host, p->bytes);
         device->used -= p->bytes;
         memmove(p, p + 1, (device->pieces.count - at) * sizeof *p);
         device->pieces.count--;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs an example by `berth fit` and compares, for each device, the memory foreseen with the most that was in use: within 5 %,
 # or 4 KiB.
-#   tests/fit_example.sh BERTH EXE X.expected
+#   tests/forecast_example.sh BERTH EXE X.expected
 # X.env and X.args beside X.expected are those of run_example.sh.
 set -uo pipefail
 export LC_ALL=C.UTF-8

@@ -1,19 +1,19 @@
-/* How much memory something will take, told from its plan. */
+/* How much memory arrays and calls will take, computed from their plans, and the largest batch that fits. */
 #include <berth/view.h>
 
 #include "function/ready_call.h"
 #include "function/shared.h"
 #include "device/device.h"
 
-typedef struct foreseen {
+typedef struct forecast {
     int devices;
     size_t before[BTI_MAX_DEVICES]; /* in use */
     size_t in_use[BTI_MAX_DEVICES]; /* after what was added so far */
     size_t peak[BTI_MAX_DEVICES];
-} foreseen;
+} forecast;
 
-static bt_status begin(foreseen *of) {
-    *of = (foreseen){.devices = bti_device_count()};
+static bt_status begin(forecast *of) {
+    *of = (forecast){.devices = bti_device_count()};
     for (int d = 0; d < of->devices; d++) {
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         BTI_TRY(bt_memory(bti_device_at(d), &memory));
@@ -23,12 +23,12 @@ static bt_status begin(foreseen *of) {
 }
 
 /* What is made and stays. */
-static void add_kept(foreseen *of, int device, size_t bytes) {
+static void add_kept(forecast *of, int device, size_t bytes) {
     of->in_use[device] += bti_block_bytes(device, bytes);
     if (of->in_use[device] > of->peak[device]) of->peak[device] = of->in_use[device];
 }
 
-static void add_plan(foreseen *of, const bti_plan *plan) {
+static void add_plan(forecast *of, const bti_plan *plan) {
     int64_t taken[BTI_MAX_DEVICES];
     bti_plan_memory(plan, bti_block_bytes, taken, of->devices);
     for (int d = 0; d < of->devices; d++)
@@ -61,7 +61,7 @@ static void lay_out(const bti_plan *plan, bti_node *const *nodes, bti_node *cons
                 stand_ins[i]->layout = plan->values.items[plan->results.items[r].value].layout;
 }
 
-static bt_status add_nodes(foreseen *of, bti_node *const *nodes, bti_node *const *stand_ins, int count) {
+static bt_status add_nodes(forecast *of, bti_node *const *nodes, bti_node *const *stand_ins, int count) {
     bti_nodes wanted = {0}, order = {0};
     bti_plan plan = {0};
     BTI_TRY(bti_eval_wanted(nodes, count, &wanted));
@@ -76,7 +76,7 @@ static bt_status add_nodes(foreseen *of, bti_node *const *nodes, bti_node *const
     return status;
 }
 
-static bt_status tell(const foreseen *of, bt_peak *peaks, int *peak_count) {
+static bt_status tell(const forecast *of, bt_peak *peaks, int *peak_count) {
     int room = *peak_count, count = 0;
     for (int d = 0; d < of->devices; d++) {
         if (!of->peak[d]) continue;
@@ -100,7 +100,7 @@ bt_status bt_peak_all(bt_array *const *arrays, int count, bt_peak *peaks, int *p
     bti_node **nodes = bti_calloc((size_t)count, sizeof *nodes);
     if (!nodes) return bti_no_memory();
     for (int i = 0; i < count; i++) nodes[i] = bti_node_of(arrays[i]);
-    foreseen of;
+    forecast of;
     bt_status status = begin(&of);
     if (status == BT_OK) status = add_nodes(&of, nodes, NULL, count);
     bti_free(nodes);
@@ -150,7 +150,7 @@ static bt_status give_array(call *c, int index, bti_node *node) {
     return BT_OK;
 }
 
-static bt_status give_shape(foreseen *of, call *c, int index, const bt_shape *shape) {
+static bt_status give_shape(forecast *of, call *c, int index, const bt_shape *shape) {
     const bti_node *input = c->function->inputs[index];
     int64_t bytes = (int64_t)bt_dtype_size((bt_dtype)input->dtype);
     bool fits = shape->rank == input->rank;
@@ -163,7 +163,7 @@ static bt_status give_shape(foreseen *of, call *c, int index, const bt_shape *sh
     return BT_OK;
 }
 
-static bt_status give_all(foreseen *of, call *c, bt_array *const *arguments, const bt_shape *shapes) {
+static bt_status give_all(forecast *of, call *c, bt_array *const *arguments, const bt_shape *shapes) {
     bt_function *f = c->function;
     size_t count = (size_t)f->input_count + f->read.count;
     c->given = bti_calloc(count, sizeof *c->given);
@@ -187,7 +187,7 @@ static bt_status give_all(foreseen *of, call *c, bt_array *const *arguments, con
     return status;
 }
 
-static bt_status add_body(foreseen *of, const call *c) {
+static bt_status add_body(forecast *of, const call *c) {
     bti_plan plan = {0};
     bti_error *before = bti_error_last(), *cause;
     bt_error_clear();
@@ -203,7 +203,7 @@ static bt_status add_body(foreseen *of, const call *c) {
     return status != BT_OK ? status : bti_fail(BT_FAILED_PRECONDITION, "such a call of the function cannot be planned");
 }
 
-static bt_status add_call(foreseen *of, bt_function *f, bt_array *const *arguments, const bt_shape *shapes) {
+static bt_status add_call(forecast *of, bt_function *f, bt_array *const *arguments, const bt_shape *shapes) {
     call c = {.function = f};
     bt_status status = give_all(of, &c, arguments, shapes);
     if (status == BT_OK) status = add_nodes(of, c.pending, c.to_come, c.pending_count);
@@ -226,7 +226,7 @@ bt_status bt_peak_call(bt_function *f, bt_array *const *arguments, const bt_shap
     for (int i = 0; i < argument_count && !shapes; i++)
         if (!arguments || !arguments[i])
             return bti_fail(BT_INVALID_ARGUMENT, "argument %d is NULL, and there are no shapes", i + 1);
-    foreseen of;
+    forecast of;
     BTI_TRY(begin(&of));
     BTI_TRY(add_call(&of, f, arguments, shapes));
     return tell(&of, peaks, peak_count);
@@ -293,7 +293,7 @@ static bt_status set_shapes(search *s) {
 }
 
 static bt_status fits(search *s, int64_t batch, bool *fit) {
-    foreseen of;
+    forecast of;
     BTI_TRY(begin(&of));
     for (int i = 0; i < s->function->input_count; i++)
         if (s->shapes[i].rank) s->shapes[i].size[0] = batch;
