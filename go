@@ -186,34 +186,6 @@ part_headers() {
     done
     return $rc
 }
-part_install() {
-    [ -f include/berth.h ] || skip "no include/berth.h yet"
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
-    build release || return 1
-    cmake --install build/release --prefix "$work/usr" >/dev/null || return 1
-    cat >"$work/use.c" <<'C'
-#include <berth.h>
-
-int main(void) {
-    BT_SCOPE {
-        bt_array *a = BT_ARRAY(float, (2, 2), 1, 2, 3, 4);
-        bt_print(bt_add(a, a));
-    }
-    return 0;
-}
-C
-    export PKG_CONFIG_PATH=$work/usr/lib/pkgconfig LD_LIBRARY_PATH=$work/usr/lib
-    gcc -std=c17 -Wall -Wextra -Werror "$work/use.c" -o "$work/use" $(pkg-config --cflags --libs berth) || return 1
-    "$work/use" || return 1
-    local compiler
-    for compiler in g++ clang++; do
-        have $compiler || continue
-        $compiler -std=c++17 -Wall -Wextra -pedantic -Werror tests/task_cxx.cc -o "$work/use" $(pkg-config --cflags --libs berth) &&
-            "$work/use" || return 1
-    done
-    [ ! -x "$work/usr/bin/berth" ] || env -u LD_LIBRARY_PATH "$work/usr/bin/berth" --help >/dev/null
-}
 part_asan() {
     build asan-ubsan || return 1
     local args=(-LE slow)
@@ -246,12 +218,12 @@ part_ray() {
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
-parts=(build demo layers format headers ctest golden readme install asan tsan valgrind fuzz)
+parts=(build demo layers format headers ctest golden readme asan tsan valgrind fuzz)
 peer_parts=(peers ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [golden]="reference files" [readme]="README examples"
-    [install]="install and use by pkg-config" [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
+    [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
     [ray]="tasks beside Ray"
 )

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# tests/install.sh BUILD-DIR: installs the build, moves the installation, and builds programs with it outside of the tree: in C and C++, by CMake
+# and by pkg-config, with the shared and with the static library; and what README.md says about it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "install: $*"; exit 1; }
+# quietly COMMAND...: what it prints is shown when it fails
+quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "$*"; }; }
+
+DESTDIR=$work/stage quietly cmake --install "$1" --prefix /opt/berth
+mv "$work/stage/opt/berth" "$work/berth"
+lib=$(dirname "$(find "$work/berth" -name libberth.a)")
+! grep -rlE "/opt/berth|$1" "$lib/pkgconfig" "$lib/cmake" || fail "these name a folder of the build or of the first installation"
+"$work/berth/bin/berth" --help >/dev/null || fail "the command does not run where it was moved to"
+unset LD_LIBRARY_PATH
+export PKG_CONFIG_PATH=$lib/pkgconfig CMAKE_PREFIX_PATH=$work/berth
+
+sum='bt_array([2. 4.], shape=(2,), dtype=float32)'
+# check PROGRAM [ARGUMENT]: it prints the sum and the result of its task
+check() {
+    local printed
+    printed=$("$@" 2>&1 | sort) || fail "$*: $printed"
+    [ "$printed" = "$sum"$'\n'"twice 21 is 42" ] || fail "$* prints: $printed"
+}
+check_c() { # SHARED-PROGRAM STATIC-PROGRAM
+    local printed
+    ldd "$2" | grep -q libberth && fail "$2 needs libberth.so"
+    check "$1"
+    check "$1" late # by libberth-nest.so beside libberth.so
+    check "$2"
+    printed=$("$2" late 2>&1) && fail "$2 late: no error"
+    [[ $printed == *"libberth is linked into it, not shared"* ]] || fail "$2 late prints: $printed"
+}
+
+# cmake_project NAME FOLDER OPTION...
+cmake_project() {
+    quietly cmake -G Ninja -S "$2" -B "$work/$1" "${@:3}"
+    quietly cmake --build "$work/$1"
+}
+cmake_project c "$here/install" -DLANGUAGE=C -DSOURCE="$here/install/use.c"
+check_c "$work/c/use_berth" "$work/c/use_berth_static"
+if PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=/none cmake -G Ninja -S "$here/install" -B "$work/none" -DLANGUAGE=C -DSOURCE=use.c >"$work/log" 2>&1; then
+    fail "component static is found without its packages"
+fi
+grep -q 'needs pkg-config and the packages' "$work/log" || { cat "$work/log"; fail "not said what component static needs"; }
+
+warnings=(-Wall -Wextra -Werror)
+shared=$(pkg-config --cflags --libs berth) static=$(pkg-config --cflags --libs berth-static)
+quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/shared" $shared -Wl,-rpath,"$lib"
+quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/static" $static
+check_c "$work/shared" "$work/static"
+
+if command -v g++ >/dev/null; then
+    cmake_project cxx "$here/install" -DLANGUAGE=CXX -DSOURCE="$here/task_cxx.cc"
+    quietly "$work/cxx/use_berth"
+    quietly "$work/cxx/use_berth_static"
+else
+    echo "install: no g++, so nothing in C++"
+fi
+
+# README.md: its first program, by its CMake project and by its lines for pkg-config.
+mkdir "$work/readme"
+awk -v out="$work/readme" '/^```/ { kind = kind == "" ? substr($0, 4) : ""; seen[kind]++; next }
+    kind == "c" && seen["c"] == 1 { print > (out "/main.c") }
+    kind == "cmake" { print > (out "/CMakeLists.txt") }
+    kind == "sh" && /^cc main\.c/ { print > (out "/lines") }' "$here/../README.md"
+cmake_project readme_build "$work/readme"
+[[ $("$work/readme_build/main" 2>&1) == *'22. 28.'* ]] || fail "README.md: the CMake project"
+cd "$work/readme"
+while read -r line; do
+    rm -f main
+    bash -euc "${line//\/opt\/berth\/lib/"$lib"}" && [[ $(./main 2>&1) == *'22. 28.'* ]] || fail "README.md: $line"
+done <lines
+[ "$(wc -l <lines)" = 2 ] || fail "README.md: $(wc -l <lines) lines begin with cc main.c"
+
+# Where no shared library is installed, berth.pc serves the static one.
+rm "$lib"/libberth.so*
+quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/static" $(pkg-config --static --cflags --libs berth)
+check "$work/static"
