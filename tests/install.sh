@@ -51,6 +51,10 @@ shared=$(pkg-config --cflags --libs berth) static=$(pkg-config --cflags --libs b
 quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/shared" $shared -Wl,-rpath,"$lib"
 quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/static" $static
 check_c "$work/shared" "$work/static"
+quietly cc -std=c17 -shared -fPIC "$here/modules/task_module.c" -o "$work/module.so" $shared -Wl,-rpath,"$lib"
+quietly "$work/shared" "$work/module.so"
+printed=$("$work/static" "$work/module.so") && fail "the static program loads a module of the shared library"
+[[ $printed == *"is linked with another libberth than the program"* ]] || fail "the static program says of a module: $printed"
 
 if command -v g++ >/dev/null; then
     cmake_project cxx "$here/install" -DLANGUAGE=CXX -DSOURCE="$here/task_cxx.cc"

@@ -155,8 +155,12 @@ static bt_status settle(module *m, const char *path, bool is_new, const module *
             "module %s has changed since it was loaded: the loader keeps the old one; give the new file another name",
             path);
     }
-    if (!is_new) return bti_fail(BT_INVALID_ARGUMENT, "module %s declares no function (BT_REMOTE)", path);
-    return *loaded = m, BT_OK;
+    if (is_new) return *loaded = m, BT_OK;
+    void *theirs = dlsym(m->handle, "bti_register");
+    if (theirs && theirs != (void *)(uintptr_t)bti_register)
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "module %s is linked with another libberth than the program: link both with libberth.so", path);
+    return bti_fail(BT_INVALID_ARGUMENT, "module %s declares no function (BT_REMOTE)", path);
 }
 
 static bt_status open_module(const char *path, const char *key, const module **loaded) {

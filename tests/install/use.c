@@ -1,7 +1,8 @@
-/* Compiled by tests/install.sh against an installed berth: arrays and a task. With an argument the arrays come first, so that the process has
- * threads when the runtime begins. */
+/* Compiled by tests/install.sh against an installed berth: arrays and a task. With the argument `late` the arrays come first, so that the process has
+ * threads when the runtime begins; another argument is a module to load. */
 #include <berth.h>
 #include <stdio.h>
+#include <string.h>
 
 static bt_status twice(bt_task *task) {
     int n;
@@ -15,6 +16,12 @@ static void add_arrays(void) {
         bt_array *a = BT_ARRAY(float, (2), 1, 2);
         bt_print(bt_add(a, a));
     }
+}
+
+static bt_status load_module(const char *path) {
+    bt_status status = bt_module_load(path);
+    printf("%s\n", status == BT_OK ? "loaded" : bt_error_text());
+    return status;
 }
 
 static bt_status run_task(void) {
@@ -33,7 +40,7 @@ static bt_status run_task(void) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
+    if (argc > 1 && strcmp(argv[1], "late") != 0) return load_module(argv[1]) != BT_OK;
     if (argc > 1) add_arrays();
     bt_status status = run_task();
     if (argc == 1) add_arrays();
