@@ -11,7 +11,7 @@
 #include <berth.h>
 
 #include "array/handle.h"
-#include "array/history.h"
+#include "array/graph.h"
 #include "exec/exec.h"
 
 #define OK(call) expect_ok((call), __LINE__)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "array/eval.h"
-#include "array/history.h"
+#include "array/graph.h"
 #include "base/flags.h"
 #include "base/fork.h"
 #include "base/libraries.h"

@@ -1,8 +1,8 @@
 #include "function/origin.h"
 
 #include "ops/build.h"
-#include "function/call.h"
-#include "array/history.h"
+#include "function/body.h"
+#include "array/graph.h"
 #include "base/fork.h"
 #include "base/recycle.h"
 #include "base/vec.h"

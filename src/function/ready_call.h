@@ -3,7 +3,7 @@
 #ifndef BTI_FUNCTION_READY_CALL_H
 #define BTI_FUNCTION_READY_CALL_H
 
-#include "function/call.h"
+#include "function/body.h"
 #include "array/eval.h"
 
 /* Where an output, or a variable's new value, comes from. */

@@ -4,7 +4,7 @@
 #include "ops/build.h"
 #include "array/eval.h"
 #include "array/record.h"
-#include "function/shared_parts.h"
+#include "function/versions.h"
 #include "device/device.h"
 
 static bt_shared *living;

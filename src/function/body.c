@@ -1,10 +1,10 @@
 /* Calls. Recording one makes the function's nodes anew, with sizes, inputs and the variables' values of that call in place, and
  * leaves the rest to evaluation like any other work. */
-#include "function/call.h"
+#include "function/body.h"
 
 #include "ops/build.h"
 #include "array/eval.h"
-#include "array/history.h"
+#include "array/graph.h"
 #include "function/shared.h"
 #include "base/fork.h"
 

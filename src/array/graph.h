@@ -1,6 +1,6 @@
 /* Where history ends: which arrays forget how they were made, and from when on. */
-#ifndef BTI_ARRAY_HISTORY_H
-#define BTI_ARRAY_HISTORY_H
+#ifndef BTI_ARRAY_GRAPH_H
+#define BTI_ARRAY_GRAPH_H
 
 #include "ir/node.h"
 

@@ -3,7 +3,7 @@
 
 #include "ops/build.h"
 #include "array/eval.h"
-#include "function/shared_parts.h"
+#include "function/versions.h"
 #include "base/log.h"
 #include "base/recycle.h"
 #include "exec/exec.h"

@@ -1,7 +1,7 @@
 /* What a function is inside, and how its calls are recorded and run: function.c makes it, call.c records it, prepared_plan.c and
  * prepared_call.c run what was planned before, origin.c records such a call after all. */
-#ifndef BTI_FUNCTION_CALL_H
-#define BTI_FUNCTION_CALL_H
+#ifndef BTI_FUNCTION_BODY_H
+#define BTI_FUNCTION_BODY_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* What a shared variable is inside. Each replica has a stack of versions: the top is its value; older ones stay until a newer one
  * is known to have succeeded, so that a failed step can be taken back (array/step.h). */
-#ifndef BTI_FUNCTION_SHARED_PARTS_H
-#define BTI_FUNCTION_SHARED_PARTS_H
+#ifndef BTI_FUNCTION_VERSIONS_H
+#define BTI_FUNCTION_VERSIONS_H
 
 #include "function/shared.h"
 #include "array/step.h"

@@ -1,6 +1,6 @@
 /* Functions: a recorded graph whose leaves are given at each call. */
 #include "ops/build.h"
-#include "function/call.h"
+#include "function/body.h"
 #include "function/origin.h"
 #include "function/shared.h"
 #include "compile/mark.h"

@@ -1,4 +1,4 @@
-#include "array/history.h"
+#include "array/graph.h"
 
 #include "array/handle.h"
 #include "base/vec.h"
