@@ -1,6 +1,8 @@
 #include "array/collective.h"
 
 #include "array/eval.h"
+#include "array/graph.h"
+#include "array/place.h"
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "exec/aside.h"

@@ -3,19 +3,14 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "array/graph.h"
 #include "array/plan_log.h"
 #include "array/step.h"
 #include "base/flags.h"
-#include "base/fork.h"
 #include "base/guest.h"
 #include "base/trace.h"
 #include "compile/mark.h"
 #include "exec/exec.h"
-
-static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(graph)
-void bti_graph_lock(void) { pthread_mutex_lock(&graph); }
-void bti_graph_unlock(void) { pthread_mutex_unlock(&graph); }
 
 typedef struct recorded {
     uint64_t nodes, bytes;    /* since the last evaluation */
@@ -126,16 +121,22 @@ bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     return status;
 }
 
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
+static void forget_sets(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < mine.sets.count; i++) bti_node_release(mine.sets.items[i]);
+    bti_vec_free(&mine.sets);
+}
+static void make_thread_end(void) { pthread_key_create(&thread_end, forget_sets); }
+
 bool bti_eval_note_set(bti_node *node) {
     if (atomic_load(&node->state) != BTI_PENDING) return true;
+    pthread_once(&thread_end_once, make_thread_end);
+    pthread_setspecific(thread_end, &mine);
     if (!bti_vec_push(&mine.sets, node)) return false;
     bti_node_retain(node);
     return true;
-}
-
-void bti_eval_leave_thread(void) {
-    for (size_t i = 0; i < mine.sets.count; i++) bti_node_release(mine.sets.items[i]);
-    bti_vec_free(&mine.sets);
 }
 
 /* --- flushing ------------------------------------------------------------------------------------------------------- */
@@ -202,6 +203,32 @@ void bti_eval_sync(bt_array *array) {
 }
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
+
+static bt_status wait_for_member(bti_set_member member) {
+    bti_node *node = member.node;
+    if (node && atomic_load(&node->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
+        if (!bti_eval_note_set(node)) return bti_no_memory();
+        bt_status status = bti_eval_nodes(NULL, 0, false);
+        if (atomic_load(&node->state) == BTI_PENDING) return status != BT_OK ? status : BT_INTERNAL;
+    }
+    if (node && atomic_load(&node->state) == BTI_FAILED) return BT_OK;
+    BTI_TRY(bti_device_check_fork());
+    bti_error *before = bti_error_last();
+    (void)!bti_buffer_wait(node ? node->buffer : member.buffer); /* its error is the step's */
+    bti_error_put_back(before);
+    return BT_OK;
+}
+
+bt_status bti_gate_wait(bti_gate *gate) {
+    while (gate && atomic_load(&gate->outcome) == BTI_UNKNOWN) {
+        bti_set_member member;
+        if (!bti_step_open_member((bti_set_step *)gate, &member)) continue;
+        bt_status status = wait_for_member(member);
+        bti_member_drop(&member);
+        BTI_TRY(status);
+    }
+    return bti_fail_with(bti_gate_error(gate));
+}
 
 bt_status bti_block_node(bti_node *node) {
     BTI_TRY(bti_eval_nodes(&node, 1, false));

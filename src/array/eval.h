@@ -10,6 +10,8 @@
 bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind);
 /* The same, then waits for it; its first cause otherwise. */
 bt_status bti_block_node(bti_node *node);
+/* Computes what the gate depends on, waits for it; its cause as a status when it failed. NULL: BT_OK. Under no lock. */
+bt_status bti_gate_wait(bti_gate *gate);
 /* What bti_eval_nodes computes: the nodes and the sets (borrowed), into an empty list. */
 bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted);
 /* Its elements, row-major, to the host; `bytes` is the node's size. */
@@ -24,9 +26,6 @@ bti_fusing bti_fusing_now(void);
 void bti_eval_recorded(const bti_node *node);
 /* BERTH_SYNC: computes it now. */
 void bti_eval_sync(bt_array *array);
-/* The thread ends: forgets what was noted. */
-void bti_eval_leave_thread(void);
-
 /* Nodes that shared variables were set to and that the next evaluation of this thread computes. */
 bool bti_eval_note_set(bti_node *node);
 

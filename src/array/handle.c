@@ -5,13 +5,11 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "array/eval.h"
 #include "array/graph.h"
 #include "base/flags.h"
 #include "base/fork.h"
 #include "base/libraries.h"
 #include "base/log.h"
-#include "array/record.h"
 #include "exec/exec.h"
 
 /* --- poison -------------------------------------------------------------------------------------------------------- */
@@ -167,7 +165,6 @@ static void leave_thread(void *unused) {
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
     bti_vec_free(&mine.starts);
-    bti_eval_leave_thread();
     mine.registered = false;
     atomic_fetch_sub(&threads_with_scopes, 1);
 }
@@ -427,7 +424,7 @@ bti_public bti_public_begin(const char *name) {
 
 int bti_public_nesting(void) { return nesting; }
 
-static void finish(bti_public *guard) {
+void bti_public_end(bti_public *guard) {
     if (guard->depth < 0) return;
     if (mine.held.count > guard->scope) release_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
@@ -435,8 +432,6 @@ static void finish(bti_public *guard) {
     if (guard->nesting == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }
-
-void bti_public_end(bti_public *guard) { finish(guard); }
 
 bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
     for (size_t i = guard->scope; i < mine.held.count; i++) {
@@ -446,19 +441,6 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
         mine.held.items[guard->scope++] = result;
         break;
     }
-    return result;
-}
-
-bt_array *bti_public_result(bti_public *guard, bt_array *result) {
-    bti_public_keep(guard, result);
-    bool outermost = guard->nesting == 0,
-         of_gradient = guard->nesting && guard->nesting == bti_forced_now()->gradient_in;
-    if ((outermost || of_gradient) && result && result != &no_memory && result->node->sequence > guard->sequence) {
-        atomic_store_explicit(&result->node->in_gradient, of_gradient, memory_order_relaxed);
-        atomic_store_explicit(&result->node->logged, guard->name, memory_order_release);
-    }
-    finish(guard);
-    if (outermost && bti_flag_bool(BTI_FLAG_sync)) bti_eval_sync(result);
     return result;
 }
 

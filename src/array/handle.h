@@ -1,4 +1,4 @@
-/* What an array is inside, and what recording shares: handles, scopes, the public call that is running, placement. */
+/* What an array is inside: handles, the scopes that hold them, and the public call that is running. */
 #ifndef BTI_ARRAY_HANDLE_H
 #define BTI_ARRAY_HANDLE_H
 
@@ -36,6 +36,8 @@ bti_error *bti_array_error(const bt_array *x);
  * `end(lender)` is called: when the last user of the array is done with it, from any thread; or before this returns, when the elements
  * were copied or the array is poisoned. */
 bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (*end)(void *lender), void *lender);
+/* The two arrays change their nodes. */
+void bti_array_swap(bt_array *a, bt_array *b);
 /* A new array of the innermost scope that carries the cause of the first poisoned one among them; NULL if none is. */
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count);
 
@@ -101,63 +103,5 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result);
     BTI_PUBLIC(name);            \
     if (bti_public_.nesting == 0) pthread_testcancel()
 #define BTI_RETURN(result) return bti_public_result(&bti_public_, (result))
-
-/* --- placement ------------------------------------------------------------------------------------------------------ */
-
-/* While set on this thread, operations are recorded there, for that rule and on behalf of that place, whatever blocks and
- * inputs say: gradients run where and for whom their forward operations did. */
-typedef struct bti_forced {
-    bool on;
-    int gradient_in; /* not 0: public operations nested in so many are a gradient's, and logged as such */
-    int device;
-    bool committed;
-    bti_place place;
-} bti_forced;
-bti_forced bti_force(bti_forced forced); /* returns what was set before; give it back */
-const bti_forced *bti_forced_now(void);
-
-/* Why an array stands where it does, decided when its operation is recorded. */
-typedef struct bti_placement {
-    int device;
-    bool committed;
-    bti_rule rule;
-} bti_placement;
-/* For an operation on inputs (none: a source). On errors (unknown device, refused transfer) returns the poisoned array. */
-bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement);
-/* A block inside of which nothing can be recorded, for that cause (taken over); ended by bti_on_end. */
-bti_on_guard bti_on_refused(bti_error *error);
-/* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
-bool bti_placed_by_flow(void);
-/* x, a batch or its labels, on a device that work is meant to go to: moved there, unless a block puts work elsewhere, or it
- * goes there anyway. */
-bt_array *bti_bring(bt_array *x, int device);
-/* x on a device of the registry, committed: x itself when it is that already; a view of x when it is there uncommitted; else a
- * copy. Recorded now; x stays as it was. */
-bt_array *bti_move(bt_array *x, int device, bool softened);
-/* Whether the node is such a copy or view, which the program asked for. */
-bool bti_is_move(const bti_node *node);
-/* The transfer policy of this thread now. */
-bt_transfers bti_transfers_now(void);
-/* Whether that policy refuses a copy of the array to the device. The error of such a refusal: the array with its place, then
- * the format (what it is wanted for, and where), then the call that mends it, in which the array is called `name`. */
-bool bti_transfer_refused(const bti_node *array, int device);
-bti_error *bti_transfer_error(const bti_node *array, int device, const char *name, const char *format, ...)
-    BT_PRINTF(4, 5);
-/* Fails with it: `user` (a recorded operation) takes the array from another device. how: the end of the sentence. */
-bt_status bti_refuse_input(const bti_node *array, const bti_node *user, const char *how);
-
-/* The lock that every walk over nodes holds (node->inputs, mark). */
-void bti_graph_lock(void);
-void bti_graph_unlock(void);
-
-/* Replicas (dist): which replica of shared variables this thread reads and sets; and on which devices new ones live. */
-int bti_replica(void); /* 0 outside of any */
-bool bti_in_replica(void);
-int bti_set_replica(int replica); /* -1: outside; returns the one before */
-/* The devices that new shared variables of this thread get a replica on; count 0: no strategy. Copied; returns false when
- * there are more than BTI_MAX_REPLICAS. */
-#define BTI_MAX_REPLICAS 64
-bool bti_set_replica_devices(const int *devices, int count);
-int bti_replica_devices(const int **devices); /* borrowed; returns the count */
 
 #endif

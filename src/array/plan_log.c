@@ -1,10 +1,32 @@
 #include "array/plan_log.h"
 
-#include "array/names.h"
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/flags.h"
 #include "base/log.h"
 #include "device/device.h"
 #include "ir/print.h"
+
+/* --- names ------------------------------------------------------------------------------------------------------------ */
+
+static const bti_op_name names[] = {
+#define BTI_NAME(public_name, log_name) {#public_name, log_name},
+#include "array/names.def"
+#undef BTI_NAME
+};
+enum { NAME_COUNT = sizeof names / sizeof *names };
+
+const bti_op_name *bti_name_at(int i) { return i >= 0 && i < NAME_COUNT ? &names[i] : NULL; }
+
+static int compare(const void *key, const void *row) { return strcmp(key, ((const bti_op_name *)row)->public_name); }
+
+const char *bti_log_name(const char *public_name) {
+    const bti_op_name *row = bsearch(public_name, names, NAME_COUNT, sizeof *names, compare);
+    return row ? row->log_name : NULL;
+}
+
+/* --- operations and copies -------------------------------------------------------------------------------------------- */
 
 static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }
 

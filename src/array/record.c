@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "array/eval.h"
+#include "array/place.h"
+#include "base/flags.h"
 #include "exec/exec.h"
 
 static bool has_symbol(int rank, const int64_t *shape) {
@@ -56,23 +58,17 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
     return bti_array_new(node);
 }
 
-static bti_node *record_at(bti_op op, bt_dtype dtype, int device, bti_node *input) {
-    bti_node *node = bti_node_new(op, dtype, input->rank, input->shape, 1, &input, 0, NULL);
-    if (!node) return NULL;
-    node->device = (int16_t)device;
-    node->committed = op == BTI_OP_copy || atomic_load(&input->committed);
-    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
-    node->place = bti_call_place();
-    return node;
-}
-
-bti_node *bti_node_fit(bti_node *node, bt_dtype dtype, int device) {
-    bool same = node->dtype == dtype && !node->weak;
-    bti_node *cast = same ? bti_node_retain(node) : record_at(BTI_OP_cast, dtype, node->device, node);
-    if (!cast || cast->device == device) return cast;
-    bti_node *there = record_at(BTI_OP_copy, dtype, device, cast);
-    bti_node_release(cast);
-    return there;
+bt_array *bti_public_result(bti_public *guard, bt_array *result) {
+    bti_public_keep(guard, result);
+    bool outermost = guard->nesting == 0,
+         of_gradient = guard->nesting && guard->nesting == bti_forced_now()->gradient_in;
+    if ((outermost || of_gradient) && result && result->node->sequence > guard->sequence) {
+        atomic_store_explicit(&result->node->in_gradient, of_gradient, memory_order_relaxed);
+        atomic_store_explicit(&result->node->logged, guard->name, memory_order_release);
+    }
+    bti_public_end(guard);
+    if (outermost && bti_flag_bool(BTI_FLAG_sync)) bti_eval_sync(result);
+    return result;
 }
 
 /* --- from the host -------------------------------------------------------------------------------------------------- */

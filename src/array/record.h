@@ -1,4 +1,4 @@
-/* What the recorders of primitives (build*.c) stand on. */
+/* One recorded operation; and arrays made from the host's data. */
 #ifndef BTI_ARRAY_RECORD_H
 #define BTI_ARRAY_RECORD_H
 
@@ -10,10 +10,5 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
                      int count, const int64_t *attr, int attr_count);
 /* Poison when dtype or shape cannot be an array's; NULL when they can. unknown_allowed: sizes may be -1. */
 bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed);
-/* The node itself when it has the dtype, is strong and on the device; else recorded anew: cast, copied there. Retained; NULL when
- * memory is short. */
-bti_node *bti_node_fit(bti_node *node, bt_dtype dtype, int device);
-/* The two arrays change their nodes. */
-void bti_array_swap(bt_array *a, bt_array *b);
 
 #endif

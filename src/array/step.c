@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include "array/eval.h"
 #include "base/fork.h"
 #include "base/recycle.h"
 #include "exec/exec.h"
@@ -38,7 +37,7 @@ void bti_loss_release(bti_loss *loss) {
 
 static bti_set_step *make(int parents, int members) {
     size_t bytes =
-        sizeof(bti_set_step) + (size_t)parents * sizeof(bti_set_step *) + (size_t)members * sizeof(bti_member);
+        sizeof(bti_set_step) + (size_t)parents * sizeof(bti_set_step *) + (size_t)members * sizeof(bti_set_member);
     bti_set_step *step = bti_recycled_new(bytes);
     if (!step) return NULL;
     atomic_init(&step->gate.refs, 1);
@@ -49,19 +48,19 @@ static bti_set_step *make(int parents, int members) {
 
 bti_set_step *bti_step_new(int count) { return make(1, count); }
 
-bti_member *bti_step_members(bti_set_step *step) { return (bti_member *)(void *)(step->parents + 1); }
+bti_set_member *bti_step_members(bti_set_step *step) { return (bti_set_member *)(void *)(step->parents + 1); }
 
-static void let_go_of_member(bti_member *member) {
+void bti_member_drop(bti_set_member *member) {
     bti_node_release(member->node);
     bti_buffer_release(member->buffer);
-    *member = (bti_member){0};
+    *member = (bti_set_member){0};
 }
 
 /* Its outcome does not depend on them any more. */
 static void let_go(bti_set_step *step) {
     int parents = step->parent_count, count = step->count;
     step->parent_count = step->count = 0;
-    for (int i = step->good; i < count; i++) let_go_of_member(&bti_step_members(step)[i]);
+    for (int i = step->good; i < count; i++) bti_member_drop(&bti_step_members(step)[i]);
     for (int i = 0; i < parents; i++) bti_gate_release(&step->parents[i]->gate);
 }
 
@@ -151,7 +150,7 @@ static void fail(bti_set_step *step, bti_error *cause, bti_loss *loss) {
     let_go(step);
 }
 
-static bti_outcome member_outcome(const bti_member *member, bti_error **cause) {
+static bti_outcome member_outcome(const bti_set_member *member, bti_error **cause) {
     int state = member->node ? atomic_load(&member->node->state) : BTI_DONE;
     if (state == BTI_FAILED) *cause = member->node->error;
     if (state != BTI_DONE) return state == BTI_FAILED ? BTI_BAD : BTI_UNKNOWN;
@@ -182,7 +181,7 @@ static void look_at_members(bti_set_step *step) {
         return;
     }
     for (; step->good < step->count; step->good++) {
-        bti_member *member = &bti_step_members(step)[step->good];
+        bti_set_member *member = &bti_step_members(step)[step->good];
         bti_error *cause = NULL;
         bti_outcome outcome = member_outcome(member, &cause);
         if (outcome == BTI_BAD) {
@@ -191,7 +190,7 @@ static void look_at_members(bti_set_step *step) {
             bti_loss_release(loss);
         }
         if (outcome != BTI_GOOD) return;
-        let_go_of_member(member);
+        bti_member_drop(member);
     }
 }
 
@@ -245,38 +244,15 @@ static bti_outcome resolve(bti_set_step *first, bti_set_step **open) {
 
 bti_outcome bti_step_outcome(bti_set_step *step) { return step ? resolve(step, NULL) : BTI_GOOD; }
 
-/* --- waiting ---------------------------------------------------------------------------------------------------------- */
-
-static bt_status wait_for_member(bti_member member) {
-    bti_node *node = member.node;
-    if (node && atomic_load(&node->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
-        if (!bti_eval_note_set(node)) return bti_no_memory();
-        bt_status status = bti_eval_nodes(NULL, 0, false);
-        if (atomic_load(&node->state) == BTI_PENDING) return status != BT_OK ? status : BT_INTERNAL;
+bool bti_step_open_member(bti_set_step *step, bti_set_member *member) {
+    bti_set_step *open = NULL;
+    *member = (bti_set_member){0};
+    bti_versions_lock();
+    if (resolve(step, &open) == BTI_UNKNOWN && open) {
+        *member = bti_step_members(open)[open->good];
+        bti_node_retain(member->node);
+        bti_buffer_retain(member->buffer);
     }
-    if (node && atomic_load(&node->state) == BTI_FAILED) return BT_OK;
-    BTI_TRY(bti_device_check_fork());
-    bti_error *before = bti_error_last();
-    (void)!bti_buffer_wait(node ? node->buffer : member.buffer); /* its error is the step's */
-    bti_error_put_back(before);
-    return BT_OK;
-}
-
-bt_status bti_gate_wait(bti_gate *gate) {
-    while (gate && atomic_load(&gate->outcome) == BTI_UNKNOWN) {
-        bti_set_step *open = NULL;
-        bti_member member = {0};
-        bti_versions_lock();
-        if (resolve((bti_set_step *)gate, &open) == BTI_UNKNOWN && open) {
-            member = bti_step_members(open)[open->good];
-            bti_node_retain(member.node);
-            bti_buffer_retain(member.buffer);
-        }
-        bti_versions_unlock();
-        if (!member.node && !member.buffer) continue;
-        bt_status status = wait_for_member(member);
-        let_go_of_member(&member);
-        BTI_TRY(status);
-    }
-    return bti_fail_with(bti_gate_error(gate));
+    bti_versions_unlock();
+    return member->node || member->buffer;
 }

@@ -20,10 +20,10 @@ bti_loss *bti_loss_retain(bti_loss *loss);
 void bti_loss_release(bti_loss *loss); /* NULL is fine */
 
 /* What is set, until it is known to have succeeded: a node that may be pending, or the buffer of one that is done. */
-typedef struct bti_member {
+typedef struct bti_set_member {
     bti_node *node;     /* retained */
     bti_buffer *buffer; /* retained */
-} bti_member;
+} bti_set_member;
 
 /* A step; or, without members, several steps that one result depends on. */
 typedef struct bti_set_step {
@@ -42,13 +42,15 @@ typedef struct bti_set_step {
 
 /* A step with room for `count` members and one parent; NULL when memory is short. */
 bti_set_step *bti_step_new(int count);
-bti_member *bti_step_members(bti_set_step *step);
+bti_set_member *bti_step_members(bti_set_step *step);
 /* It depends on the gate (NULL: nothing more); before any member is published. False when memory is short. */
 bool bti_step_depend(bti_set_step *step, bti_gate *gate);
 /* Whether it succeeded, as far as known now; NULL: BTI_GOOD. Under the versions lock. */
 bti_outcome bti_step_outcome(bti_set_step *step);
 
-/* Computes what the gate depends on, waits for it; its cause as a status when it failed. NULL: BT_OK. Under no lock. */
-bt_status bti_gate_wait(bti_gate *gate);
+/* Resolves it as far as known now. False when it depends on nothing that is not known; else a member to wait for, which the caller
+ * drops. Under no lock. */
+bool bti_step_open_member(bti_set_step *step, bti_set_member *member);
+void bti_member_drop(bti_set_member *member);
 
 #endif

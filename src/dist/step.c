@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "array/collective.h"
+#include "array/move.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/device.h"

@@ -1,4 +1,6 @@
 /* What a strategy is. */
+#include "array/place.h"
+
 #ifndef BTI_DIST_STRATEGY_H
 #define BTI_DIST_STRATEGY_H
 

@@ -1,9 +1,13 @@
 /* How much memory arrays and calls will take, computed from their plans, and the largest batch that fits. */
 #include <berth/view.h>
 
+#include "array/eval.h"
+#include "array/graph.h"
+#include "compile/compile.h"
+#include "device/device.h"
 #include "function/ready_call.h"
 #include "function/shared.h"
-#include "device/device.h"
+#include "function/versions.h"
 
 typedef struct forecast {
     int devices;

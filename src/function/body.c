@@ -1,19 +1,22 @@
-/* Calls. Recording one makes the function's nodes anew, with sizes, inputs and the variables' values of that call in place, and
- * leaves the rest to evaluation like any other work. */
+/* Recording a call makes the function's nodes anew, with sizes, inputs and the variables' values of that call in place, and leaves
+ * the rest to evaluation like any other work. */
 #include "function/body.h"
 
-#include "ops/build.h"
-#include "array/eval.h"
 #include "array/graph.h"
-#include "function/shared.h"
-#include "base/fork.h"
+#include "array/move.h"
+#include "array/place.h"
+#include "ops/build.h"
 
-static pthread_mutex_t updating = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(updating)
-void bti_updates_lock(void) { pthread_mutex_lock(&updating); }
-void bti_updates_unlock(void) { pthread_mutex_unlock(&updating); }
-
-/* --- calling ---------------------------------------------------------------------------------------------------------- */
+void bti_copy_marks(bti_node *to, const bti_node *from) {
+    to->device = from->device;
+    to->committed = atomic_load(&from->committed);
+    to->rule = from->rule;
+    to->weak = from->weak;
+    atomic_store(&to->logged, atomic_load(&from->logged));
+    atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
+    to->log_copies = from->log_copies;
+    to->place = from->place;
+}
 
 /* Nodes of a function are few and calls look each up: by its place in the recorded order. */
 bti_node *bti_call_stand_in(const bti_call *c, bti_node *node) {
@@ -39,18 +42,6 @@ bt_array *bti_call_argument(const bt_function *f, int index, bt_array *argument)
     if (bti_node_of(argument)->device != input->device && atomic_load(&input->committed))
         argument = bti_move(argument, input->device, false);
     return argument;
-}
-
-/* Under transfers=error: whether an argument may go where the input was committed to. */
-static bt_status check_argument(const bt_function *f, int index, const bt_array *argument) {
-    const bti_node *input = f->inputs[index], *given = bti_node_of(argument);
-    if (!atomic_load(&input->committed) || !bti_transfer_refused(given, input->device)) return BT_OK;
-    bti_error *error = bti_transfer_error(
-        given, input->device, "x", "is argument %d, whose input was made on %s at %s:%d", index + 1,
-        bt_device_name(bti_device_at(input->device)), bti_site_file(input->place.site), input->place.site.line);
-    bt_status status = bti_fail_with(error);
-    bti_error_release(error);
-    return status;
 }
 
 bt_status bti_call_bind(bti_call *c, int index, bti_node *node) {
@@ -221,98 +212,10 @@ bt_status bti_call_body(bti_call *c) {
     return BT_OK;
 }
 
-/* The values of all variables, as they are at one moment. */
-static bt_status read_variables(bti_call *c) {
-    const bt_function *f = c->function;
-    bti_node **values = bti_calloc(f->read.count, sizeof *values);
-    bool read = values && bti_shared_values(f->read.items, f->replicas.items, f->read.count, values);
-    if (read) bti_call_set_values(c, values);
-    for (size_t i = 0; i < f->read.count && values; i++) bti_node_release(values[i]);
-    bti_free(values);
-    return read ? BT_OK : bti_no_memory();
-}
-
-static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
-    BTI_TRY(bti_call_begin_recording(c));
-    for (int i = 0; i < c->function->input_count; i++) {
-        BTI_TRY(bti_fail_with(bti_array_error(arguments[i])));
-        BTI_TRY(check_argument(c->function, i, arguments[i]));
-        bt_array *argument = bti_call_argument(c->function, i, arguments[i]);
-        BTI_TRY(bti_fail_with(bti_array_error(argument)));
-        BTI_TRY(bti_call_bind(c, i, bti_node_of(argument)));
-    }
-    BTI_TRY(read_variables(c));
-    return bti_call_body(c);
-}
-
-static bt_status commit_updates(bti_call *c) {
-    const bt_function *f = c->function;
-    bt_array **values = bti_alloc((size_t)f->update_count * sizeof *values);
-    if (!values) return bti_no_memory();
-    for (int i = 0; i < f->update_count; i++) values[i] = bti_array_on(bti_call_stand_in(c, f->updates[i]));
-    bt_status status = bt_set_all(f->updated, values, f->update_count);
-    bti_free(values);
-    return status;
-}
-
 void bti_call_end_recording(bti_call *c) {
     for (size_t i = 0; c->stand_ins && i < (size_t)c->function->input_count + c->function->body.count; i++)
         bti_node_release(c->stand_ins[i]);
     bti_free(c->stand_ins);
     bti_vec_free(&c->symbols);
     bti_vec_free(&c->sizes);
-}
-
-bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
-                          bool with_updates) {
-    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
-    if (argument_count != f->input_count)
-        return bti_fail(BT_INVALID_ARGUMENT, "the function takes %d arguments, not %d", f->input_count, argument_count);
-    BTI_TRY(bti_check_list(arguments, argument_count, "arguments"));
-    with_updates = with_updates && f->update_count > 0;
-    for (int i = 0; i < argument_count && with_updates; i++)
-        if (arguments[i] && bti_node_of(arguments[i])->symbolic)
-            return bti_fail(BT_FAILED_PRECONDITION,
-                            "a function with updates cannot be recorded into another; list the updates with that one");
-    if (with_updates) bti_updates_lock();
-    bti_call c = {.function = f};
-    bt_status status = stand_in_all(&c, arguments);
-    for (int i = 0; i < f->output_count && status == BT_OK; i++)
-        outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));
-    if (status == BT_OK && with_updates) status = commit_updates(&c);
-    if (with_updates) bti_updates_unlock();
-    for (size_t i = 0; i < f->body.count && status == BT_OK; i++) /* so that a loop of calls is bounded as any other */
-        if (f->body.items[i]->op != BTI_OP_value) bti_eval_recorded(c.stand_ins[(size_t)f->input_count + i]);
-    bti_call_end_recording(&c);
-    return status;
-}
-
-static bt_status call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
-                      int output_count) {
-    bt_status status;
-    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
-    if (output_count != f->output_count)
-        return bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
-    bool fits = argument_count == f->input_count && (!argument_count || arguments);
-    if (fits && bti_call_prepared(f, arguments, outputs, &status)) return status;
-    return bti_call_record(f, arguments, argument_count, outputs, true);
-}
-
-bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
-                  int output_count) {
-    BTI_PUBLIC("bt_call");
-    BTI_TRY(bti_check_list(outputs, output_count, "outputs"));
-    bt_status status = call(f, arguments, argument_count, outputs, output_count);
-    for (int i = 0; i < output_count; i++) {
-        if (status != BT_OK) outputs[i] = bti_poison(bti_error_last());
-        outputs[i] = bti_public_keep(&bti_public_, outputs[i]);
-    }
-    return status;
-}
-
-bt_array *bt_call1(bt_function *f, bt_array *const *arguments, int argument_count) {
-    BTI_PUBLIC("bt_call1");
-    bt_array *output = NULL; /* poisoned when the call fails */
-    (void)!bt_call(f, arguments, argument_count, &output, 1);
-    return bti_public_keep(&bti_public_, output);
 }

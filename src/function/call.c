@@ -1,11 +1,23 @@
-/* Calls by plans made before: no node but those of the results, no planning; after a first call of its kind nothing is
- * allocated. What is odd in any way is left to recording, which says what is wrong with it. */
+/* Calls. One whose kind was planned before runs by that plan: no node but those of the results, no planning, and nothing is
+ * allocated. Anything unusual falls back to recording, which reports the error. */
 #include <string.h>
 
+#include "array/eval.h"
+#include "array/graph.h"
+#include "array/place.h"
+#include "base/flags.h"
+#include "base/fork.h"
+#include "device/device.h"
+#include "function/body.h"
 #include "function/origin.h"
 #include "function/ready_call.h"
 #include "function/shared.h"
-#include "base/flags.h"
+#include "function/versions.h"
+#include "function/call.h"
+
+/* Held while a call reads the variables that it updates and sets them: two at a time would lose one's updates. */
+static pthread_mutex_t updating = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(updating)
 
 /* --- whether ---------------------------------------------------------------------------------------------------------- */
 
@@ -14,7 +26,7 @@ static bool told_of_each_operation(void) {
            bti_flag_bool(BTI_FLAG_sync);
 }
 
-static bool can_run(const bt_function *f, bt_array *const *arguments) {
+static bool can_run_by_plan(const bt_function *f, bt_array *const *arguments) {
     if (told_of_each_operation() || bti_device_forked() || bti_forced_now()->on) return false;
     if (f->update_count && bti_sets_wait()) return false;
     for (int i = 0; i < f->input_count; i++)
@@ -53,7 +65,7 @@ static void fill_scalar(bti_node *node) {
 }
 
 /* All DONE, computed now if need be. */
-static bool compute(bti_node *const *nodes, int count) {
+static bool compute_all(bti_node *const *nodes, int count) {
     bool pending = false, done = true;
     for (int i = 0; i < count; i++) fill_scalar(nodes[i]);
     for (int i = 0; i < count && !pending; i++) pending = atomic_load(&nodes[i]->state) == BTI_PENDING;
@@ -68,27 +80,27 @@ static bool read_variables(const bt_function *f, bti_node **values) {
         values[i] = NULL;
     }
     return bti_shared_values(f->read.items, f->replicas.items, f->read.count, values) &&
-           compute(values, (int)f->read.count);
+           compute_all(values, (int)f->read.count);
 }
 
 /* The plan for what the variables hold now; making one, which may take long, keeps no other call waiting. */
-static bti_ready_call *find_plan(bt_function *f, bti_origin *origin, bool updates) {
+static bti_ready_call *find_ready_call(bt_function *f, bti_origin *origin, bool updates) {
     bti_plan_setting setting = bti_plan_setting_now();
     bti_node **values = origin->given + f->input_count;
     if (!read_variables(f, values)) return NULL;
     bti_ready_call *ready = bti_ready_call_find(f, origin->given, setting);
     if (ready || !updates) return ready ? ready : bti_ready_call_make(f, origin->given, setting);
-    bti_updates_unlock();
+    pthread_mutex_unlock(&updating);
     ready = bti_ready_call_make(f, origin->given, setting);
     bti_ready_call_release(ready);
-    bti_updates_lock();
+    pthread_mutex_lock(&updating);
     return ready && read_variables(f, values) ? bti_ready_call_find(f, origin->given, setting) : NULL;
 }
 
 /* --- what comes out ----------------------------------------------------------------------------------------------------- */
 
 /* The sets that may still fail and that something given depends on; *gate is retained. */
-static bool gate_of(const bti_origin *origin, bti_gate **gate) {
+static bool join_gates_of(const bti_origin *origin, bti_gate **gate) {
     bool room = true;
     *gate = NULL;
     for (int i = 0; i < origin->given_count && room; i++)
@@ -111,8 +123,8 @@ static bti_node *result_node(const bti_ready_call *ready, bti_run *run, const bt
     return node;
 }
 
-static bt_array *output(const bt_function *f, const bti_ready_call *ready, bti_origin *origin, bti_run *run, int o,
-                        bt_array *const *before, bti_gate *gate) {
+static bt_array *make_output(const bt_function *f, const bti_ready_call *ready, bti_origin *origin, bti_run *run, int o,
+                             bt_array *const *before, bti_gate *gate) {
     const bti_source *source = &ready->outputs[o];
     for (int i = 0; i < o; i++)
         if (f->outputs[i] == f->outputs[o]) return bti_array_on(bti_node_of(before[i]));
@@ -126,7 +138,7 @@ static bt_array *output(const bt_function *f, const bti_ready_call *ready, bti_o
 static bool make_outputs(const bt_function *f, const bti_ready_call *ready, bti_origin *origin, bti_run *run,
                          bt_array **outputs, bti_gate *gate) {
     for (int o = 0; o < f->output_count; o++) {
-        outputs[o] = output(f, ready, origin, run, o, outputs, gate);
+        outputs[o] = make_output(f, ready, origin, run, o, outputs, gate);
         if (atomic_load(&bti_node_of(outputs[o])->state) == BTI_FAILED) return false;
     }
     return true;
@@ -152,7 +164,7 @@ static bti_set_step *make_step(const bti_ready_call *ready, const bti_origin *or
 /* --- running ------------------------------------------------------------------------------------------------------------ */
 
 /* A run with its memory; NULL when that is short. */
-static bti_run *reserve(const bti_ready_call *ready, const bti_origin *origin) {
+static bti_run *reserve_run(const bti_ready_call *ready, const bti_origin *origin) {
     bti_run *run = bti_exec_begin(ready->prepared);
     if (!run) return NULL;
     for (size_t s = 0; s < ready->storages.count; s++) {
@@ -168,16 +180,16 @@ static bti_run *reserve(const bti_ready_call *ready, const bti_origin *origin) {
 }
 
 /* From the plan to work under way; *end: of it. */
-static bool launch(bt_function *f, bti_origin *origin, const bti_ready_call *ready, bt_array **outputs,
-                   bt_status *status, uint64_t *end) {
+static bool launch_run(bt_function *f, bti_origin *origin, const bti_ready_call *ready, bt_array **outputs,
+                       bt_status *status, uint64_t *end) {
     *status = BT_OK;
     for (int n = 0; n < ready->set_count && *status == BT_OK; n++)
         *status = bti_shared_pace(ready->updated[n], ready->replicas[n]);
     if (*status != BT_OK) return true;
-    bti_run *run = reserve(ready, origin);
+    bti_run *run = reserve_run(ready, origin);
     if (!run) return false;
     bti_gate *gate;
-    bool room = gate_of(origin, &gate);
+    bool room = join_gates_of(origin, &gate);
     bti_set_step *step = room && f->update_count ? make_step(ready, origin, run, gate) : NULL;
     bti_origin_number(origin);
     room = room && (step || !f->update_count) && make_outputs(f, ready, origin, run, outputs, gate);
@@ -192,14 +204,14 @@ static bool launch(bt_function *f, bti_origin *origin, const bti_ready_call *rea
     return true;
 }
 
-static bool run_call(bt_function *f, bti_origin *origin, bt_array **outputs, bt_status *status) {
+static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, bt_status *status) {
     bool updates = f->update_count > 0, done = false;
     uint64_t end = 0;
-    if (!compute(origin->given, f->input_count)) return false;
-    if (updates) bti_updates_lock();
-    bti_ready_call *ready = find_plan(f, origin, updates);
-    if (ready && ready->prepared) done = launch(f, origin, ready, outputs, status, &end);
-    if (updates) bti_updates_unlock();
+    if (!compute_all(origin->given, f->input_count)) return false;
+    if (updates) pthread_mutex_lock(&updating);
+    bti_ready_call *ready = find_ready_call(f, origin, updates);
+    if (ready && ready->prepared) done = launch_run(f, origin, ready, outputs, status, &end);
+    if (updates) pthread_mutex_unlock(&updating);
     if (done && end) {
         bti_exec_urge(ready->prepared, end);
         bti_exec_keep_pace(ready->prepared, end);
@@ -208,17 +220,119 @@ static bool run_call(bt_function *f, bti_origin *origin, bt_array **outputs, bt_
     return done;
 }
 
-bool bti_call_prepared(bt_function *f, bt_array *const *arguments, bt_array **outputs, bt_status *status) {
-    if (!can_run(f, arguments)) return false;
+static bool call_by_plan(bt_function *f, bt_array *const *arguments, bt_array **outputs, bt_status *status) {
+    if (!can_run_by_plan(f, arguments)) return false;
     bti_origin *origin = bti_origin_new(f);
     if (!origin) return false;
     for (int i = 0; i < f->input_count; i++) origin->given[i] = bti_node_retain(bti_node_of(arguments[i]));
     bti_error *before = bti_error_last();
-    bool done = run_call(f, origin, outputs, status);
+    bool done = run_by_plan(f, origin, outputs, status);
     if (done)
         bti_error_release(before);
     else
         bti_error_put_back(before); /* recording tells what there is to tell */
     bti_origin_drop(origin);
     return done;
+}
+
+/* --- recording -------------------------------------------------------------------------------------------------------- */
+
+/* Under transfers=error: whether an argument may go where the input was committed to. */
+static bt_status check_argument(const bt_function *f, int index, const bt_array *argument) {
+    const bti_node *input = f->inputs[index], *given = bti_node_of(argument);
+    if (!atomic_load(&input->committed) || !bti_transfer_refused(given, input->device)) return BT_OK;
+    bti_error *error = bti_transfer_error(
+        given, input->device, "x", "is argument %d, whose input was made on %s at %s:%d", index + 1,
+        bt_device_name(bti_device_at(input->device)), bti_site_file(input->place.site), input->place.site.line);
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    return status;
+}
+
+/* The values of all variables, as they are at one moment. */
+static bt_status put_in_variables(bti_call *c) {
+    const bt_function *f = c->function;
+    bti_node **values = bti_calloc(f->read.count, sizeof *values);
+    bool read = values && bti_shared_values(f->read.items, f->replicas.items, f->read.count, values);
+    if (read) bti_call_set_values(c, values);
+    for (size_t i = 0; i < f->read.count && values; i++) bti_node_release(values[i]);
+    bti_free(values);
+    return read ? BT_OK : bti_no_memory();
+}
+
+static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
+    BTI_TRY(bti_call_begin_recording(c));
+    for (int i = 0; i < c->function->input_count; i++) {
+        BTI_TRY(bti_fail_with(bti_array_error(arguments[i])));
+        BTI_TRY(check_argument(c->function, i, arguments[i]));
+        bt_array *argument = bti_call_argument(c->function, i, arguments[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(argument)));
+        BTI_TRY(bti_call_bind(c, i, bti_node_of(argument)));
+    }
+    BTI_TRY(put_in_variables(c));
+    return bti_call_body(c);
+}
+
+static bt_status commit_updates(bti_call *c) {
+    const bt_function *f = c->function;
+    bt_array **values = bti_alloc((size_t)f->update_count * sizeof *values);
+    if (!values) return bti_no_memory();
+    for (int i = 0; i < f->update_count; i++) values[i] = bti_array_on(bti_call_stand_in(c, f->updates[i]));
+    bt_status status = bt_set_all(f->updated, values, f->update_count);
+    bti_free(values);
+    return status;
+}
+
+bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                          bool with_updates) {
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
+    if (argument_count != f->input_count)
+        return bti_fail(BT_INVALID_ARGUMENT, "the function takes %d arguments, not %d", f->input_count, argument_count);
+    BTI_TRY(bti_check_list(arguments, argument_count, "arguments"));
+    with_updates = with_updates && f->update_count > 0;
+    for (int i = 0; i < argument_count && with_updates; i++)
+        if (arguments[i] && bti_node_of(arguments[i])->symbolic)
+            return bti_fail(BT_FAILED_PRECONDITION,
+                            "a function with updates cannot be recorded into another; list the updates with that one");
+    if (with_updates) pthread_mutex_lock(&updating);
+    bti_call c = {.function = f};
+    bt_status status = stand_in_all(&c, arguments);
+    for (int i = 0; i < f->output_count && status == BT_OK; i++)
+        outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));
+    if (status == BT_OK && with_updates) status = commit_updates(&c);
+    if (with_updates) pthread_mutex_unlock(&updating);
+    for (size_t i = 0; i < f->body.count && status == BT_OK; i++) /* so that a loop of calls is bounded as any other */
+        if (f->body.items[i]->op != BTI_OP_value) bti_eval_recorded(c.stand_ins[(size_t)f->input_count + i]);
+    bti_call_end_recording(&c);
+    return status;
+}
+
+static bt_status run_or_record(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                               int output_count) {
+    bt_status status;
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
+    if (output_count != f->output_count)
+        return bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
+    bool fits = argument_count == f->input_count && (!argument_count || arguments);
+    if (fits && call_by_plan(f, arguments, outputs, &status)) return status;
+    return bti_call_record(f, arguments, argument_count, outputs, true);
+}
+
+bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
+                  int output_count) {
+    BTI_PUBLIC("bt_call");
+    BTI_TRY(bti_check_list(outputs, output_count, "outputs"));
+    bt_status status = run_or_record(f, arguments, argument_count, outputs, output_count);
+    for (int i = 0; i < output_count; i++) {
+        if (status != BT_OK) outputs[i] = bti_poison(bti_error_last());
+        outputs[i] = bti_public_keep(&bti_public_, outputs[i]);
+    }
+    return status;
+}
+
+bt_array *bt_call1(bt_function *f, bt_array *const *arguments, int argument_count) {
+    BTI_PUBLIC("bt_call1");
+    bt_array *output = NULL; /* poisoned when the call fails */
+    (void)!bt_call(f, arguments, argument_count, &output, 1);
+    return bti_public_keep(&bti_public_, output);
 }

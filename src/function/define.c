@@ -1,12 +1,11 @@
-/* Functions: a recorded graph whose leaves are given at each call. */
-#include "ops/build.h"
+/* Making functions: their inputs, and what each call is going to record. */
+#include "array/graph.h"
+#include "array/place.h"
+#include "array/record.h"
+#include "compile/mark.h"
 #include "function/body.h"
 #include "function/origin.h"
 #include "function/shared.h"
-#include "compile/mark.h"
-
-static atomic_uint_fast64_t alive;
-uint64_t bti_functions_alive(void) { return atomic_load(&alive); }
 
 /* --- inputs ----------------------------------------------------------------------------------------------------------- */
 
@@ -63,17 +62,6 @@ static bool is_input(const bt_function *f, const bti_node *node) {
     for (int i = 0; i < f->input_count; i++)
         if (f->inputs[i] == node) return true;
     return false;
-}
-
-void bti_copy_marks(bti_node *to, const bti_node *from) {
-    to->device = from->device;
-    to->committed = atomic_load(&from->committed);
-    to->rule = from->rule;
-    to->weak = from->weak;
-    atomic_store(&to->logged, atomic_load(&from->logged));
-    atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
-    to->log_copies = from->log_copies;
-    to->place = from->place;
 }
 
 static bti_node *pattern_of(const bti_node *node) {
@@ -176,54 +164,14 @@ static bt_status fill(bt_function *f, bt_array *const *inputs, bt_array *const *
     return find_body(f);
 }
 
-static void clear(void *object) {
-    bt_function *f = object;
-    if (f->head.error) return; /* a poisoned one */
-    atomic_fetch_sub(&alive, 1);
-    bti_ready_calls_free(f);
-    for (int i = 0; i < f->input_count; i++) bti_node_release(f->inputs[i]);
-    for (int i = 0; i < f->output_count; i++) bti_node_release(f->outputs[i]);
-    for (int i = 0; i < f->update_count; i++) bti_node_release(f->updates[i]);
-    for (int i = 0; i < f->update_count; i++) bt_shared_release(f->updated[i]);
-    for (size_t i = 0; i < f->body.count; i++) bti_node_release(f->body.items[i]);
-    for (size_t i = 0; i < f->patterns.count; i++) bti_node_release(f->patterns.items[i]);
-    for (size_t i = 0; i < f->read.count; i++) bt_shared_release(f->read.items[i]);
-    bti_vec_free(&f->body);
-    bti_vec_free(&f->patterns);
-    bti_vec_free(&f->read);
-    bti_vec_free(&f->replicas);
-    bti_vec_free(&f->places);
-    pthread_mutex_destroy(&f->lock);
-    pthread_mutex_destroy(&f->making);
-    bti_free(f->inputs);
-    bti_free(f->outputs);
-    bti_free(f->updates);
-    bti_free(f->updated);
-}
-
-static bt_function without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class function_class = {BTI_OWNED_FUNCTION, sizeof(bt_function), clear, &without_memory};
-
-static bt_function *make(bt_array *const *inputs, int input_count, bt_array *const *outputs, int output_count,
-                         const bt_update *updates, int update_count) {
-    bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
+static bt_function *define_function(bt_array *const *inputs, int input_count, bt_array *const *outputs,
+                                    int output_count, const bt_update *updates, int update_count) {
+    bt_function *f = bti_function_new(input_count, output_count, update_count);
     if (!f) {
         (void)!bti_no_memory();
         return NULL;
     }
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_mutex_init(&f->making, NULL);
-    atomic_fetch_add(&alive, 1);
-    f->input_count = input_count;
-    f->output_count = output_count;
-    f->update_count = update_count;
-    f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
-    f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
-    f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
-    f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
-    bool room = f->inputs && f->outputs && f->updates && f->updated;
-    if ((room ? fill(f, inputs, outputs, updates) : bti_no_memory()) == BT_OK) return f;
-    if (!room) f->input_count = f->output_count = f->update_count = 0;
+    if (fill(f, inputs, outputs, updates) == BT_OK) return f;
     bt_function_release(f);
     return NULL;
 }
@@ -234,14 +182,7 @@ bt_function *bt_function_new(bt_array *const *inputs, int input_count, bt_array 
     if (bti_check_list(inputs, input_count, "inputs") != BT_OK ||
         bti_check_list(outputs, output_count, "outputs") != BT_OK ||
         bti_check_list(updates, update_count, "updates") != BT_OK)
-        return bti_scope_own(&function_class, NULL);
-    return bti_scope_own(&function_class, make(inputs, input_count, outputs, output_count, updates, update_count));
+        return bti_scope_own(&bti_function_class, NULL);
+    return bti_scope_own(&bti_function_class,
+                         define_function(inputs, input_count, outputs, output_count, updates, update_count));
 }
-
-bt_function *bt_function_retain(bt_function *f) { return bti_handle_retain(&function_class, f, "bt_function_retain"); }
-void bt_function_release(bt_function *f) { bti_handle_release(&function_class, f, "bt_function_release"); }
-bt_status bt_function_status(const bt_function *f) {
-    return bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_function_status");
-}
-
-int bti_function_outputs(const bt_function *f) { return f->output_count; }

@@ -1,15 +1,80 @@
-/* What explaining a function needs of it. */
+/* What a function is: the graph that its calls record, and the plans of its last calls. */
+#include "compile/compile.h"
+
 #ifndef BTI_FUNCTION_FUNCTION_H
 #define BTI_FUNCTION_FUNCTION_H
 
 #include <berth/function.h>
+#include <pthread.h>
 
-#include "array/record.h"
+#include "array/handle.h"
+#include "base/vec.h"
+#include "exec/exec.h"
 
-/* Records one call: outputs[] (as many as the function has) become arrays of the innermost scope; updates are set, or not. */
-bt_status bti_call_record(bt_function *function, bt_array *const *arguments, int argument_count, bt_array **outputs,
-                          bool with_updates);
+/* Where an output, or a variable's new value, comes from. */
+typedef struct bti_source {
+    enum { BTI_FROM_PLAN, BTI_FROM_GIVEN, BTI_FROM_CONSTANT } from;
+    int index;      /* of the plan's results; of what is given */
+    bti_node *node; /* recorded for the plan: shape, device, place; retained */
+} bti_source;
+
+typedef struct bti_given_storage {
+    int32_t storage;
+    int given;
+} bti_given_storage;
+
+/* What makes plans differ beside what is given. */
+typedef struct bti_plan_setting {
+    bti_fusing fusing;
+    int kernels; /* the flag */
+    int replica; /* that this thread sets; -1: all */
+    bt_transfers policy;
+} bti_plan_setting;
+
+/* A call made ready to run: the plan for arguments and variables of these shapes on these devices, and where what it reads and gives
+ * comes from. */
+typedef struct bti_ready_call {
+    atomic_uint refs;
+    struct bti_ready_call *next; /* of the function */
+    bti_plan_setting setting;
+    int given_count;
+    bti_node **given;       /* what stands for it: shapes, layouts, devices; retained */
+    bti_prepared *prepared; /* NULL: such calls are recorded each time */
+    bti_nodes order;        /* what the plan names; retained */
+    BTI_VEC(bti_given_storage) storages;
+    int output_count, set_count;
+    bti_source *outputs;
+    bti_source *sets;
+    bt_shared **updated; /* by set: borrowed of the function */
+    int *replicas;
+} bti_ready_call;
+
+struct bt_function {
+    bti_owned head;
+    int input_count, output_count, update_count;
+    bti_node **inputs, **outputs; /* retained */
+    bti_node **updates;           /* retained */
+    bt_shared **updated;          /* retained; the variable of each update */
+    BTI_VEC(bti_node *) body;     /* what each call records anew, inputs before users; retained */
+    BTI_VEC(bti_node *) patterns; /* the same operations, in nodes that nobody computes, so that they forget nothing */
+    BTI_VEC(bt_shared *) read;    /* variables that the body reads; retained */
+    BTI_VEC(int) replicas;        /* which of theirs */
+    BTI_VEC(int) places;          /* by output: where in the body it is made; -1: not there */
+    pthread_mutex_t lock;         /* protects the list of ready calls */
+    pthread_mutex_t making;       /* held while a call is made ready: one at a time */
+    bti_ready_call *ready;        /* the last used first */
+};
+
+/* A new one without inputs and outputs: to be filled (define.c) and released. NULL when memory is short. */
+bt_function *bti_function_new(int input_count, int output_count, int update_count);
+extern const bti_handle_class bti_function_class;
 int bti_function_outputs(const bt_function *function);
 uint64_t bti_functions_alive(void);
+
+/* The ready call for these nodes (all DONE), if the function has it; retained. */
+bti_ready_call *bti_ready_call_find(bt_function *function, bti_node *const *given, bti_plan_setting setting);
+/* The function keeps it, and lets go of the one that was used least lately. */
+void bti_ready_call_keep(bt_function *function, bti_ready_call *ready);
+void bti_ready_call_release(bti_ready_call *ready);
 
 #endif

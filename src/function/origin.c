@@ -1,11 +1,11 @@
 #include "function/origin.h"
 
-#include "ops/build.h"
-#include "function/body.h"
 #include "array/graph.h"
+#include "array/place.h"
 #include "base/fork.h"
 #include "base/recycle.h"
 #include "base/vec.h"
+#include "function/body.h"
 
 typedef struct origin {
     bti_origin base;

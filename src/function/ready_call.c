@@ -1,91 +1,19 @@
 /* Making calls ready: the body is recorded once, on nodes that stand for arguments and values without holding any memory. */
-#include <string.h>
-
-#include "ops/build.h"
 #include "function/ready_call.h"
-#include "array/record.h"
-#include "function/shared.h"
-#include "base/flags.h"
 
-#define KEPT 8 /* plans of a function */
+#include "array/eval.h"
+#include "array/graph.h"
+#include "array/move.h"
+#include "array/place.h"
+#include "base/flags.h"
+#include "function/body.h"
+#include "function/shared.h"
 
 bti_plan_setting bti_plan_setting_now(void) {
     return (bti_plan_setting){.fusing = bti_fusing_now(),
                               .kernels = bti_flag_choice(BTI_FLAG_kernels),
                               .replica = bti_in_replica() ? bti_replica() : -1,
                               .policy = bti_transfers_now()};
-}
-
-/* --- the list --------------------------------------------------------------------------------------------------------- */
-
-static bool alike(const bti_node *a, const bti_node *b, bt_transfers policy) {
-    if (policy == BT_TRANSFERS_ERROR && atomic_load(&a->committed) != atomic_load(&b->committed)) return false;
-    return a->dtype == b->dtype && a->weak == b->weak && a->device == b->device &&
-           a->layout.offset == b->layout.offset && bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
-           memcmp(a->layout.stride, b->layout.stride, a->rank * sizeof *a->layout.stride) == 0;
-}
-
-static bool matches(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting) {
-    const bti_plan_setting *own = &ready->setting;
-    bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
-                own->policy == setting.policy;
-    for (int i = 0; i < ready->given_count && same; i++) same = alike(ready->given[i], given[i], setting.policy);
-    return same;
-}
-
-bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
-    pthread_mutex_lock(&f->lock);
-    bti_ready_call **link = &f->ready, *ready;
-    while ((ready = *link) && !matches(ready, given, setting)) link = &ready->next;
-    if (ready) {
-        *link = ready->next;
-        ready->next = f->ready;
-        f->ready = ready;
-        atomic_fetch_add_explicit(&ready->refs, 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&f->lock);
-    return ready;
-}
-
-static void keep(bt_function *f, bti_ready_call *ready) {
-    bti_ready_call *last = NULL;
-    pthread_mutex_lock(&f->lock);
-    atomic_fetch_add_explicit(&ready->refs, 1, memory_order_relaxed);
-    ready->next = f->ready;
-    f->ready = ready;
-    bti_ready_call **link = &f->ready;
-    for (int i = 0; i < KEPT && *link; i++) link = &(*link)->next;
-    if ((last = *link)) *link = NULL;
-    pthread_mutex_unlock(&f->lock);
-    bti_ready_call_release(last);
-}
-
-static void free_sources(bti_source *sources, int count) {
-    for (int i = 0; i < count && sources; i++) bti_node_release(sources[i].node);
-    bti_free(sources);
-}
-
-void bti_ready_call_release(bti_ready_call *ready) {
-    if (!ready || atomic_fetch_sub_explicit(&ready->refs, 1, memory_order_acq_rel) != 1) return;
-    bti_prepared_release(ready->prepared);
-    for (int i = 0; i < ready->given_count && ready->given; i++) bti_node_release(ready->given[i]);
-    for (size_t i = 0; i < ready->order.count; i++) bti_node_release(ready->order.items[i]);
-    free_sources(ready->outputs, ready->output_count);
-    free_sources(ready->sets, ready->set_count);
-    bti_vec_free(&ready->order);
-    bti_vec_free(&ready->storages);
-    bti_free(ready->given);
-    bti_free(ready->updated);
-    bti_free(ready->replicas);
-    bti_free(ready);
-}
-
-void bti_ready_calls_free(bt_function *f) {
-    while (f->ready) {
-        bti_ready_call *first = f->ready;
-        f->ready = first->next;
-        bti_ready_call_release(first);
-    }
 }
 
 /* --- recording -------------------------------------------------------------------------------------------------------- */
@@ -128,7 +56,7 @@ static bti_ready_call *new_ready(const bt_function *f, bti_node *const *given, b
     return NULL;
 }
 
-static bt_status record(bti_call *c, bti_ready_call *ready) {
+static bt_status record_stand_ins(bti_call *c, bti_ready_call *ready) {
     const bt_function *f = c->function;
     BTI_TRY(bti_call_begin_recording(c));
     for (int i = 0; i < f->input_count; i++) {
@@ -147,7 +75,7 @@ static bt_status record(bti_call *c, bti_ready_call *ready) {
 }
 
 /* The nodes that outputs and sets come from. */
-static bool find_sources(const bti_call *c, bti_ready_call *ready) {
+static bool take_results(const bti_call *c, bti_ready_call *ready) {
     const bt_function *f = c->function;
     int n = 0;
     for (int o = 0; o < f->output_count; o++)
@@ -174,10 +102,10 @@ static int given_index(const bti_ready_call *ready, const bti_buffer *buffer) {
     return index;
 }
 
-static bool wanted(const bti_source *source) { return atomic_load(&source->node->state) == BTI_PENDING; }
+static bool is_computed(const bti_source *source) { return atomic_load(&source->node->state) == BTI_PENDING; }
 
-static bool trace(const bti_ready_call *ready, const bti_plan *plan, bti_source *source) {
-    if (!wanted(source)) {
+static bool find_source(const bti_ready_call *ready, const bti_plan *plan, bti_source *source) {
+    if (!is_computed(source)) {
         source->index = given_index(ready, source->node->buffer);
         source->from = source->index < 0 ? BTI_FROM_CONSTANT : BTI_FROM_GIVEN;
         return atomic_load(&source->node->state) == BTI_DONE;
@@ -189,11 +117,11 @@ static bool trace(const bti_ready_call *ready, const bti_plan *plan, bti_source 
     return source->index >= 0;
 }
 
-static bool trace_all(bti_ready_call *ready, const bti_plan *plan) {
+static bool find_all_sources(bti_ready_call *ready, const bti_plan *plan) {
     for (int o = 0; o < ready->output_count; o++)
-        if (!trace(ready, plan, &ready->outputs[o])) return false;
+        if (!find_source(ready, plan, &ready->outputs[o])) return false;
     for (int n = 0; n < ready->set_count; n++)
-        if (!trace(ready, plan, &ready->sets[n])) return false;
+        if (!find_source(ready, plan, &ready->sets[n])) return false;
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_buffer *external = plan->storages.items[s].external;
         int given = external ? given_index(ready, external) : -1;
@@ -222,13 +150,13 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
     bti_nodes wants = {0};
     bool fine = bti_vec_reserve(&wants, (size_t)(ready->output_count + ready->set_count));
     for (int o = 0; o < ready->output_count && fine; o++)
-        if (wanted(&ready->outputs[o])) wants.items[wants.count++] = ready->outputs[o].node;
+        if (is_computed(&ready->outputs[o])) wants.items[wants.count++] = ready->outputs[o].node;
     for (int n = 0; n < ready->set_count && fine; n++)
-        if (wanted(&ready->sets[n])) wants.items[wants.count++] = ready->sets[n].node;
+        if (is_computed(&ready->sets[n])) wants.items[wants.count++] = ready->sets[n].node;
     bti_nodes order = {0};
     fine = fine && bti_reach(wants.items, wants.count, &order) == BT_OK && can_be_planned(&order) &&
            bti_compile(&order, wants.items, wants.count, ready->setting.fusing, plan) == BT_OK &&
-           trace_all(ready, plan);
+           find_all_sources(ready, plan);
     for (size_t i = 0; i < order.count; i++) bti_node_retain(order.items[i]);
     ready->order = order;
     bti_vec_free(&wants);
@@ -238,7 +166,7 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
 bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_plan_setting setting, bti_plan *plan) {
     bti_ready_call *ready = new_ready(f, given, setting);
     bti_call c = {.function = f};
-    bool fine = ready && record(&c, ready) == BT_OK && find_sources(&c, ready);
+    bool fine = ready && record_stand_ins(&c, ready) == BT_OK && take_results(&c, ready);
     bti_graph_lock();
     fine = fine && plan_locked(ready, plan);
     bti_graph_unlock();
@@ -249,7 +177,7 @@ bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_
     return NULL;
 }
 
-static bti_ready_call *make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
+static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     bti_plan plan = {0};
     bool quiet = bti_errors_quiet(true); /* a call that fails is recorded, which tells */
     bti_ready_call *ready = bti_ready_call_plan(f, given, setting, &plan);
@@ -265,7 +193,7 @@ static bti_ready_call *make(bt_function *f, bti_node *const *given, bti_plan_set
 bti_ready_call *bti_ready_call_make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     pthread_mutex_lock(&f->making);
     bti_ready_call *ready = bti_ready_call_find(f, given, setting);
-    if (!ready && (ready = make(f, given, setting))) keep(f, ready);
+    if (!ready && (ready = prepare_ready_call(f, given, setting))) bti_ready_call_keep(f, ready);
     pthread_mutex_unlock(&f->making);
     return ready;
 }

@@ -1,11 +1,14 @@
 /* Shared variables: made, named, set by the user. */
 #include <string.h>
 
-#include "ops/build.h"
 #include "array/eval.h"
+#include "array/move.h"
+#include "array/place.h"
 #include "array/record.h"
-#include "function/versions.h"
 #include "device/device.h"
+#include "function/versions.h"
+#include "ops/build.h"
+#include "function/shared.h"
 
 static bt_shared *living;
 static atomic_int_fast64_t last_number;

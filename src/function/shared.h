@@ -1,4 +1,4 @@
-/* Shared variables inside. */
+/* Shared variables: what they are to functions, layers and optimizers. */
 #ifndef BTI_FUNCTION_SHARED_H
 #define BTI_FUNCTION_SHARED_H
 
@@ -6,26 +6,9 @@
 
 #include "array/handle.h"
 
-/* The node of op `value` for a replica's value now (retained); NULL when memory is short. Under its own lock. */
-bti_node *bti_shared_value(bt_shared *shared, int replica);
-/* Those of several at one moment: a step that set some of them counts in all or in none. False when memory is short (what
- * there is of values[] is retained all the same, the rest NULL). */
-bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values);
 /* The variable that a value node reads, if it still lives (retained), else NULL. */
 bt_shared *bti_shared_find(const void *shared, int64_t number);
 uint64_t bti_shared_alive(void);
-/* Sets replica replicas[i] of shared[i] to values[i] (which fits and is on its device): all or none, in one step. */
-bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count);
-/* The same for results that are there, or will be without anybody's doing. new: NULL when memory is short; give: its value for
- * replica replicas[i] of shared[i], in the order of commit; commit takes it over. pace: what comes before the work of such a
- * step: tells of a set that was lost (then nothing may be set), starts what is unsettled, waits when far ahead. */
-typedef struct bti_set_step bti_set_step;
-bti_set_step *bti_set_step_new(int count, bti_gate *gate); /* which counts only with that gate; borrowed, may be NULL */
-bool bti_set_step_give(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
-                       const bti_layout *layout);
-void bti_set_step_drop(bti_set_step *step);
-bt_status bti_set_step_commit(bti_set_step *step, bt_shared *const *shared, const int *replicas);
-bt_status bti_shared_pace(bt_shared *shared, int replica);
 /* Between these two, this thread's sets of shared variables wait; the outermost end commits them as one step, or drops them. */
 void bti_sets_begin(void);
 bt_status bti_sets_end(bool commit);

@@ -1,12 +1,10 @@
 /* Versions of shared variables: what is set in a step, and what is read before the step is known to have succeeded. */
 #include <string.h>
 
-#include "ops/build.h"
 #include "array/eval.h"
-#include "function/versions.h"
 #include "base/log.h"
-#include "base/recycle.h"
 #include "exec/exec.h"
+#include "function/versions.h"
 
 #define STEPS_AHEAD 8 /* versions that may be unsettled before a set waits for the oldest */
 
@@ -54,8 +52,9 @@ static bool settle(bt_shared *shared, int index, bti_loss **lost) {
 /* One log line for a step that was taken back; takes the loss over. Not under the lock: a log's sink may ask for variables. */
 static void log_loss(const bt_shared *shared, bti_loss *loss) {
     if (!loss) return;
-    bti_log("berth: variable %s%skeeps its value, the step that set it failed: %s", bt_shared_name(shared),
-            *bt_shared_name(shared) ? " " : "", bti_error_message(loss->cause));
+    const char *name = shared->name ? shared->name : "";
+    bti_log("berth: variable %s%skeeps its value, the step that set it failed: %s", name, *name ? " " : "",
+            bti_error_message(loss->cause));
     bti_loss_release(loss);
 }
 
@@ -184,7 +183,7 @@ bt_status bti_shared_pace(bt_shared *shared, int index) {
 
 /* Its versions become the values. Takes the step over. */
 static bt_status publish(step *s, bt_shared *const *shared, const int *replicas) {
-    bti_member *members = bti_step_members(s);
+    bti_set_member *members = bti_step_members(s);
     bti_versions_lock();
     bool room = true;
     for (int i = 0; i < s->count && room; i++)
@@ -196,7 +195,7 @@ static bt_status publish(step *s, bt_shared *const *shared, const int *replicas)
         version fresh = {.node = bti_node_retain(members[i].node), .step = s};
         if (fresh.node->op == BTI_OP_value) { /* the step keeps the buffer only: the value is going to keep the step */
             fresh.value = members[i].node;
-            members[i] = (bti_member){.buffer = bti_buffer_retain(fresh.value->buffer)};
+            members[i] = (bti_set_member){.buffer = bti_buffer_retain(fresh.value->buffer)};
             wait_for_step(fresh.value, s);
         }
         r->versions.items[r->versions.count++] = fresh;

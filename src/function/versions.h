@@ -3,7 +3,9 @@
 #ifndef BTI_FUNCTION_VERSIONS_H
 #define BTI_FUNCTION_VERSIONS_H
 
-#include "function/shared.h"
+#include <berth/function.h>
+
+#include "array/handle.h"
 #include "array/step.h"
 #include "base/vec.h"
 
@@ -38,5 +40,24 @@ void bti_version_drop(bti_version *version); /* under the versions lock */
  * memory is short. */
 bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const int64_t *attr,
                            int attr_count);
+
+/* --- values and sets ---------------------------------------------------------------------------------------------- */
+
+/* The node of op `value` for a replica's value now (retained); NULL when memory is short. Under its own lock. */
+bti_node *bti_shared_value(bt_shared *shared, int replica);
+/* Those of several at one moment: a step that set some of them counts in all or in none. False when memory is short (what
+ * there is of values[] is retained all the same, the rest NULL). */
+bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values);
+/* Sets replica replicas[i] of shared[i] to values[i] (which fits and is on its device): all or none, in one step. */
+bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count);
+/* The same for results that are there, or will be without anybody's doing. new: NULL when memory is short; give: its value for
+ * replica replicas[i] of shared[i], in the order of commit; commit takes it over. pace: what comes before the work of such a
+ * step: tells of a set that was lost (then nothing may be set), starts what is unsettled, waits when far ahead. */
+bti_set_step *bti_set_step_new(int count, bti_gate *gate); /* which counts only with that gate; borrowed, may be NULL */
+bool bti_set_step_give(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
+                       const bti_layout *layout);
+void bti_set_step_drop(bti_set_step *step);
+bt_status bti_set_step_commit(bti_set_step *step, bt_shared *const *shared, const int *replicas);
+bt_status bti_shared_pace(bt_shared *shared, int replica);
 
 #endif

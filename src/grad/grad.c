@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "array/handle.h"
+#include "array/place.h"
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "grad/walk.h"

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "array/handle.h"
+#include "array/move.h"
 
 #define LN2 0.69314718055994531
 #define LN10 2.3025850929940457

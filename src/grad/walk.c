@@ -3,9 +3,12 @@
 
 #include <stdlib.h>
 
-#include "function/origin.h"
+#include "array/graph.h"
+#include "array/move.h"
+#include "array/place.h"
 #include "base/vec.h"
 #include "compile/mark.h"
+#include "function/origin.h"
 #include "grad/rules.h"
 
 typedef struct input {

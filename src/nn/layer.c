@@ -6,10 +6,12 @@
 
 #include <berth/random.h>
 
-#include "function/shared.h"
+#include "array/move.h"
+#include "array/place.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
+#include "function/shared.h"
 
 static bt_layer *no_memory(void) {
     (void)!bti_no_memory();

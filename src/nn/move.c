@@ -1,6 +1,7 @@
 /* Trees and tuples on other devices. */
-#include "function/shared.h"
+#include "array/move.h"
 #include "base/error.h"
+#include "function/shared.h"
 #include "nn/layer.h"
 
 /* --- batches to the model ------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 /* What composed operations give; tests/golden holds the numbers of most. compose_refusals_test.c has what they refuse. */
 #include "ops/compose_test.h"
 
-#include "array/names.h"
+#include "array/plan_log.h"
 
 /* --- what fits -------------------------------------------------------------------------------------------------------- */
 
@@ -278,7 +278,7 @@ static void names_every_operation(void **state) {
     assert_null(bti_log_name("bt_num"));
     assert_null(bti_name_at(-1));
     int i = 0;
-    for (const bti_name *row; (row = bti_name_at(i)); i++) {
+    for (const bti_op_name *row; (row = bti_name_at(i)); i++) {
         assert_string_equal(bti_log_name(row->public_name), row->log_name); /* in order, so it is found */
         assert_memory_equal(row->public_name, "bt_", 3);
     }

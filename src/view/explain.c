@@ -1,9 +1,11 @@
 /* What would run, without running it. */
 #include <berth/view.h>
 
-#include "function/function.h"
 #include "array/eval.h"
+#include "array/graph.h"
 #include "device/device.h"
+#include "function/call.h"
+#include "function/function.h"
 #include "ir/print.h"
 
 static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }

@@ -1,7 +1,7 @@
 /* The tables of operations, for people. */
 #include <berth/view.h>
 
-#include "array/names.h"
+#include "array/plan_log.h"
 #include "base/sized.h"
 #include "ir/op.h"
 
@@ -42,7 +42,7 @@ int bt_operation_count(void) {
 }
 
 const char *bt_operation_name(int index, const char **log_name) {
-    const bti_name *row = bti_name_at(index);
+    const bti_op_name *row = bti_name_at(index);
     if (log_name) *log_name = row ? row->log_name : NULL;
     return row ? row->public_name : NULL;
 }

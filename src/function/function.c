@@ -1,0 +1,141 @@
+#include "function/function.h"
+
+#include <string.h>
+
+#define READY_CALLS_KEPT 8 /* plans of a function */
+
+/* --- ready calls ------------------------------------------------------------------------------------------------------ */
+
+static bool are_planned_alike(const bti_node *a, const bti_node *b, bt_transfers policy) {
+    if (policy == BT_TRANSFERS_ERROR && atomic_load(&a->committed) != atomic_load(&b->committed)) return false;
+    return a->dtype == b->dtype && a->weak == b->weak && a->device == b->device &&
+           a->layout.offset == b->layout.offset && bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
+           memcmp(a->layout.stride, b->layout.stride, a->rank * sizeof *a->layout.stride) == 0;
+}
+
+static bool is_ready_for(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting) {
+    const bti_plan_setting *own = &ready->setting;
+    bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
+                own->policy == setting.policy;
+    for (int i = 0; i < ready->given_count && same; i++)
+        same = are_planned_alike(ready->given[i], given[i], setting.policy);
+    return same;
+}
+
+bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
+    pthread_mutex_lock(&f->lock);
+    bti_ready_call **link = &f->ready, *ready;
+    while ((ready = *link) && !is_ready_for(ready, given, setting)) link = &ready->next;
+    if (ready) {
+        *link = ready->next;
+        ready->next = f->ready;
+        f->ready = ready;
+        atomic_fetch_add_explicit(&ready->refs, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return ready;
+}
+
+void bti_ready_call_keep(bt_function *f, bti_ready_call *ready) {
+    bti_ready_call *last = NULL;
+    pthread_mutex_lock(&f->lock);
+    atomic_fetch_add_explicit(&ready->refs, 1, memory_order_relaxed);
+    ready->next = f->ready;
+    f->ready = ready;
+    bti_ready_call **link = &f->ready;
+    for (int i = 0; i < READY_CALLS_KEPT && *link; i++) link = &(*link)->next;
+    if ((last = *link)) *link = NULL;
+    pthread_mutex_unlock(&f->lock);
+    bti_ready_call_release(last);
+}
+
+static void free_sources(bti_source *sources, int count) {
+    for (int i = 0; i < count && sources; i++) bti_node_release(sources[i].node);
+    bti_free(sources);
+}
+
+void bti_ready_call_release(bti_ready_call *ready) {
+    if (!ready || atomic_fetch_sub_explicit(&ready->refs, 1, memory_order_acq_rel) != 1) return;
+    bti_prepared_release(ready->prepared);
+    for (int i = 0; i < ready->given_count && ready->given; i++) bti_node_release(ready->given[i]);
+    for (size_t i = 0; i < ready->order.count; i++) bti_node_release(ready->order.items[i]);
+    free_sources(ready->outputs, ready->output_count);
+    free_sources(ready->sets, ready->set_count);
+    bti_vec_free(&ready->order);
+    bti_vec_free(&ready->storages);
+    bti_free(ready->given);
+    bti_free(ready->updated);
+    bti_free(ready->replicas);
+    bti_free(ready);
+}
+
+static void free_ready_calls(bt_function *f) {
+    while (f->ready) {
+        bti_ready_call *first = f->ready;
+        f->ready = first->next;
+        bti_ready_call_release(first);
+    }
+}
+
+/* --- its life --------------------------------------------------------------------------------------------------------- */
+
+static atomic_uint_fast64_t alive;
+uint64_t bti_functions_alive(void) { return atomic_load(&alive); }
+
+static void clear_function(void *object) {
+    bt_function *f = object;
+    if (f->head.error) return; /* a poisoned one */
+    atomic_fetch_sub(&alive, 1);
+    free_ready_calls(f);
+    for (int i = 0; i < f->input_count; i++) bti_node_release(f->inputs[i]);
+    for (int i = 0; i < f->output_count; i++) bti_node_release(f->outputs[i]);
+    for (int i = 0; i < f->update_count; i++) bti_node_release(f->updates[i]);
+    for (int i = 0; i < f->update_count; i++) bt_shared_release(f->updated[i]);
+    for (size_t i = 0; i < f->body.count; i++) bti_node_release(f->body.items[i]);
+    for (size_t i = 0; i < f->patterns.count; i++) bti_node_release(f->patterns.items[i]);
+    for (size_t i = 0; i < f->read.count; i++) bt_shared_release(f->read.items[i]);
+    bti_vec_free(&f->body);
+    bti_vec_free(&f->patterns);
+    bti_vec_free(&f->read);
+    bti_vec_free(&f->replicas);
+    bti_vec_free(&f->places);
+    pthread_mutex_destroy(&f->lock);
+    pthread_mutex_destroy(&f->making);
+    bti_free(f->inputs);
+    bti_free(f->outputs);
+    bti_free(f->updates);
+    bti_free(f->updated);
+}
+
+static bt_function without_memory = {.head = BTI_NO_MEMORY};
+const bti_handle_class bti_function_class = {BTI_OWNED_FUNCTION, sizeof(bt_function), clear_function, &without_memory};
+
+bt_function *bti_function_new(int input_count, int output_count, int update_count) {
+    bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
+    if (!f) return NULL;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->making, NULL);
+    atomic_fetch_add(&alive, 1);
+    f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
+    f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
+    f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
+    f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
+    if (f->inputs && f->outputs && f->updates && f->updated) {
+        f->input_count = input_count;
+        f->output_count = output_count;
+        f->update_count = update_count;
+        return f;
+    }
+    bt_function_release(f);
+    return NULL;
+}
+
+bt_function *bt_function_retain(bt_function *f) {
+    return bti_handle_retain(&bti_function_class, f, "bt_function_retain");
+}
+void bt_function_release(bt_function *f) { bti_handle_release(&bti_function_class, f, "bt_function_release"); }
+bt_status bt_function_status(const bt_function *f) {
+    return bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_function_status");
+}
+
+int bti_function_outputs(const bt_function *f) { return f->output_count; }
