@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "launch/gpu_program.h"
+#include "launch/gpu_engine.h"
 
 #define WARPS_TO_FILL 16    /* per multiprocessor: with fewer rows than so many, rows are cut into parts */
 #define LOCAL_AT_EASE 65536 /* bytes of local memory that groups of several rows may take */

@@ -2,7 +2,7 @@
 #ifndef BTI_LAUNCH_GPU_WORK_H
 #define BTI_LAUNCH_GPU_WORK_H
 
-#include "launch/gpu_program.h"
+#include "launch/gpu_engine.h"
 
 /* Elements from one operand to another of the same shape, or of as many elements where one is dense. */
 bt_status bti_gpu_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to);

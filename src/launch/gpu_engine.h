@@ -1,6 +1,6 @@
 /* Programs of the engine, and launching their functions. */
-#ifndef BTI_LAUNCH_GPU_PROGRAM_H
-#define BTI_LAUNCH_GPU_PROGRAM_H
+#ifndef BTI_LAUNCH_GPU_ENGINE_H
+#define BTI_LAUNCH_GPU_ENGINE_H
 
 #include "launch/gpu.h"
 

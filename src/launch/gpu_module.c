@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "launch/gpu_program.h"
+#include "launch/gpu_engine.h"
 
 #define MOST_GROUPS (1 << 20)
 #define ROUNDS 8 /* of as many groups as the device holds at once; then groups take more units each */
