@@ -1,41 +1,57 @@
-/* Programs of the engine, and launching their functions. */
+/* Inside the engine of gpu.h: its files, each of which uses those above it.
+ *
+ *     gpu_module.c  loads texts, launches their functions, holds scratch memory
+ *     gpu_kernel.c  fused kernels: chooses the entry for a box (launch/entry.h) and the grid
+ *     gpu_work.c    primitives that run whole, as kernels of one instruction or as copies of parts
+ *     gpu_text.c    the other primitives: products, searches, sorts, running sums, gathers
+ *     gpu.c         programs: chooses between the last three */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H
 
 #include "launch/gpu.h"
 
-/* A text that is loaded, with its functions by number as they are asked for. */
+/* --- gpu_module.c --- */
+/* A loaded text and its functions, which are looked up when they are first launched. */
 typedef struct bti_gpu_module {
     void *handle; /* the driver's; NULL: not built yet */
     bti_gpu_function functions[16];
     bool found[16];
 } bti_gpu_module;
 
-bt_status bti_gpu_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module);
-void bti_gpu_drop(bti_gpu *gpu, bti_gpu_module *module);
-/* Function `number` of the module, called `name` there, over `units` units of work of which a group of `threads` threads takes
- * `at_once` at once. Local memory: 0 of bytes, none. */
+bt_status bti_gpu_module_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module);
+void bti_gpu_module_free(bti_gpu *gpu, bti_gpu_module *module);
+
+/* A launch of function `number` of the module, which its text calls `name`, over `units` units of work. A group of `threads`
+ * threads processes `at_once` units at a time. */
 typedef struct bti_gpu_grid {
     int number;
     const char *name;
     int64_t units, at_once;
     int threads;
-    bool local;
+    bool local; /* it has an argument for local memory, of local_bytes */
     size_t local_bytes;
 } bti_gpu_grid;
-bt_status bti_gpu_start(bti_gpu *gpu, bti_gpu_module *module, const bti_gpu_grid *grid, bti_words *words);
+bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_gpu_grid *grid, bti_words *words);
 
-/* kernel.c: fused kernels. */
+/* --- gpu_kernel.c --- */
 typedef struct bti_gpu_kernel bti_gpu_kernel;
 bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render_function *render,
                               bti_gpu_kernel **loaded);
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel);
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
 
-/* work.c: primitives that are run whole. */
+/* --- gpu_work.c --- */
 typedef struct bti_gpu_work bti_gpu_work;
-bt_status bti_gpu_work_load(bti_gpu *gpu, const bti_program_source *source, bti_gpu_work **loaded);
+bt_status bti_gpu_work_load(const bti_program_source *source, bti_gpu_work **loaded);
 void bti_gpu_work_free(bti_gpu *gpu, bti_gpu_work *work);
-bt_status bti_gpu_work_launch(bti_gpu *gpu, bti_gpu_work *loaded, const bti_work *work);
+/* Runs it as kernels of one instruction; *done false: it is no such primitive. */
+bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done);
+/* Copies elements between operands of the same shape, or of the same number of elements where one of them is dense. */
+bt_status bti_gpu_work_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to);
+/* The primitive's own text, built at the first call. */
+bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module);
+
+/* --- gpu_text.c --- */
+bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked);
 
 #endif

@@ -1,33 +1,33 @@
-/* Fused kernels: which entry does a box, and how. */
+/* Fused kernels: chooses the entry that computes a box, and the grid. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "launch/gpu_engine.h"
 
-#define WARPS_TO_FILL 16    /* per multiprocessor: with fewer rows than so many, rows are cut into parts */
-#define LOCAL_AT_EASE 65536 /* bytes of local memory that groups of several rows may take */
+#define WARPS_TO_FILL 16   /* per multiprocessor: with fewer rows than that, rows are cut into parts */
+#define LOCAL_SHARED 65536 /* bytes of local memory that a group of several rows may take */
 
-/* The kernel with an axis in the place of the second to last, and its text. */
-typedef struct variant {
+/* The kernel with one axis exchanged with the second to last, and its text. */
+typedef struct kernel_variant {
     bti_kernel kernel;
-    int axis; /* the one that changed places; -1: none */
+    int axis; /* the one that was exchanged; -1: none */
     bti_gpu_module module;
-    struct variant *next;
-} variant;
+    struct kernel_variant *next;
+} kernel_variant;
 
 struct bti_gpu_kernel {
     bti_render_function *render;
-    variant own;
+    kernel_variant own;
 };
 
 /* --- loading ------------------------------------------------------------------------------------------------------- */
 
-static bt_status build(bti_gpu *gpu, bti_render_function *render, variant *v) {
+static bt_status build_variant(bti_gpu *gpu, bti_render_function *render, kernel_variant *v) {
     bti_str text = {0};
     char name[48];
     bti_kernel_name(name, sizeof name, &v->kernel);
     bt_status status =
-        render(&text, &v->kernel, gpu->target) ? bti_gpu_build(gpu, name, &text, &v->module) : bti_no_memory();
+        render(&text, &v->kernel, gpu->target) ? bti_gpu_module_build(gpu, name, &text, &v->module) : bti_no_memory();
     bti_str_free(&text);
     return status;
 }
@@ -39,7 +39,7 @@ bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render
     new->render = render;
     new->own.kernel = *kernel;
     new->own.axis = -1;
-    bt_status status = build(gpu, render, &new->own);
+    bt_status status = build_variant(gpu, render, &new->own);
     if (status == BT_OK)
         *loaded = new;
     else
@@ -48,11 +48,11 @@ bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render
 }
 
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
-    bti_gpu_drop(gpu, &kernel->own.module);
+    bti_gpu_module_free(gpu, &kernel->own.module);
     while (kernel->own.next) {
-        variant *v = kernel->own.next;
+        kernel_variant *v = kernel->own.next;
         kernel->own.next = v->next;
-        bti_gpu_drop(gpu, &v->module);
+        bti_gpu_module_free(gpu, &v->module);
         bti_free(v);
     }
     bti_free(kernel);
@@ -60,8 +60,8 @@ void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
 
 /* --- launching ----------------------------------------------------------------------------------------------------- */
 
-static bt_status launch(bti_gpu *gpu, variant *v, bti_entry entry, const bti_box *box, uint64_t more, int threads,
-                        size_t local_bytes) {
+static bt_status launch_entry_with(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more,
+                                   int threads, size_t local_bytes) {
     bti_words words;
     bti_words_of(&v->kernel, entry, box, more, &words);
     int at_once = entry == BTI_ENTRY_TILED ? 1 : bti_entry_in_lanes(&v->kernel, entry) ? threads / 32 : threads;
@@ -72,11 +72,11 @@ static bt_status launch(bti_gpu *gpu, variant *v, bti_entry entry, const bti_box
                          .threads = threads,
                          .local = entry == BTI_ENTRY_KEPT,
                          .local_bytes = local_bytes};
-    return bti_gpu_start(gpu, &v->module, &grid, &words);
+    return bti_gpu_module_launch(gpu, &v->module, &grid, &words);
 }
 
-static bt_status launch_plainly(bti_gpu *gpu, variant *v, bti_entry entry, const bti_box *box, uint64_t more) {
-    return launch(gpu, v, entry, box, more, bti_entry_threads(&v->kernel, entry, gpu->target), 0);
+static bt_status launch_entry(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more) {
+    return launch_entry_with(gpu, v, entry, box, more, bti_entry_threads(&v->kernel, entry, gpu->target), 0);
 }
 
 /* --- maps ---------------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static void exchange_axes(bti_kernel *kernel, int a, int b) {
     }
 }
 
-/* The axis along which an operand that leaps along the line moves by one element; -1: none. */
+/* The axis along which an operand that is strided on the innermost axis is contiguous; -1: none. */
 static int crossing_axis(const bti_kernel *kernel, const bti_box *box) {
     int line = bti_kernel_axes(kernel) - 1;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
@@ -112,18 +112,18 @@ static void exchange_box(const bti_kernel *kernel, bti_box *box, int a, int b) {
     }
 }
 
-/* The variant with this kernel, in which an axis has changed places; built when it is first wanted. */
-static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_kernel *turned, int axis,
-                              variant **found) {
+/* The variant with `axis` exchanged, built at first use. */
+static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_kernel *exchanged, int axis,
+                              kernel_variant **found) {
     *found = &kernel->own;
-    if (axis == bti_kernel_axes(turned) - 2) return BT_OK;
-    for (variant *v = kernel->own.next; v; v = v->next)
+    if (axis == bti_kernel_axes(exchanged) - 2) return BT_OK;
+    for (kernel_variant *v = kernel->own.next; v; v = v->next)
         if (v->axis == axis) return *found = v, BT_OK;
-    variant *v = bti_calloc(1, sizeof *v);
+    kernel_variant *v = bti_calloc(1, sizeof *v);
     if (!v) return bti_no_memory();
-    v->kernel = *turned;
+    v->kernel = *exchanged;
     v->axis = axis;
-    bt_status status = build(gpu, kernel->render, v);
+    bt_status status = build_variant(gpu, kernel->render, v);
     if (status != BT_OK) return bti_free(v), status;
     v->next = kernel->own.next;
     kernel->own.next = v;
@@ -131,63 +131,63 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_ke
     return BT_OK;
 }
 
-/* Whether it was launched in tiles. */
+/* *launched: it could be launched in tiles. */
 static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, bool *launched) {
-    variant *v;
+    kernel_variant *v;
     int axis = crossing_axis(&kernel->own.kernel, box), second = bti_kernel_axes(&kernel->own.kernel) - 2;
     *launched = false;
     if (axis < 0) return BT_OK;
-    bti_kernel turned = kernel->own.kernel;
-    bti_box turned_box = *box;
+    bti_kernel exchanged = kernel->own.kernel;
+    bti_box exchanged_box = *box;
     if (axis != second) {
-        exchange_axes(&turned, axis, second);
-        exchange_box(&turned, &turned_box, axis, second);
+        exchange_axes(&exchanged, axis, second);
+        exchange_box(&exchanged, &exchanged_box, axis, second);
     }
-    if (!bti_entry_fits(&turned, BTI_ENTRY_TILED, &turned_box)) return BT_OK;
-    BTI_TRY(find_variant(gpu, kernel, &turned, axis, &v));
+    if (!bti_entry_fits(&exchanged, BTI_ENTRY_TILED, &exchanged_box)) return BT_OK;
+    BTI_TRY(find_variant(gpu, kernel, &exchanged, axis, &v));
     *launched = true;
-    return launch_plainly(gpu, v, BTI_ENTRY_TILED, &turned_box, 0);
+    return launch_entry(gpu, v, BTI_ENTRY_TILED, &exchanged_box, 0);
 }
 
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
-    variant *v = &kernel->own;
+    kernel_variant *v = &kernel->own;
     if (bti_entry_fits(&v->kernel, BTI_ENTRY_PAIR, box))
-        return launch_plainly(gpu, v, BTI_ENTRY_PAIR, box, (uint64_t)bti_kernel_half(&v->kernel, box));
-    if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, box)) return launch_plainly(gpu, v, BTI_ENTRY_WIDE, box, 0);
+        return launch_entry(gpu, v, BTI_ENTRY_PAIR, box, (uint64_t)bti_kernel_half(&v->kernel, box));
+    if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, box)) return launch_entry(gpu, v, BTI_ENTRY_WIDE, box, 0);
     bool launched;
     BTI_TRY(launch_tiled(gpu, kernel, box, &launched));
-    return launched ? BT_OK : launch_plainly(gpu, v, BTI_ENTRY_RUN, box, 0);
+    return launched ? BT_OK : launch_entry(gpu, v, BTI_ENTRY_RUN, box, 0);
 }
 
 /* --- reductions ---------------------------------------------------------------------------------------------------- */
 
-static bt_status launch_in_parts(bti_gpu *gpu, variant *v, const bti_box *box) {
+static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box *box) {
     uint64_t parts;
     double bytes = (double)bti_entry_sets(&v->kernel, box) * (double)bti_entry_points(&v->kernel, box) *
                    bti_entry_reductions(&v->kernel) * 8;
     if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
     BTI_TRY(bti_gpu_scratch(gpu, 0, (size_t)bytes, &parts));
-    BTI_TRY(launch_plainly(gpu, v, BTI_ENTRY_PART, box, parts));
-    return launch_plainly(gpu, v, BTI_ENTRY_FINISH, box, parts);
+    BTI_TRY(launch_entry(gpu, v, BTI_ENTRY_PART, box, parts));
+    return launch_entry(gpu, v, BTI_ENTRY_FINISH, box, parts);
 }
 
-static bt_status launch_kept(bti_gpu *gpu, variant *v, const bti_box *box, bool *launched) {
+static bt_status launch_rows_in_local(bti_gpu *gpu, kernel_variant *v, const bti_box *box, bool *launched) {
     size_t row = bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT) ? bti_entry_local(&v->kernel, box) : 0;
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_KEPT, gpu->target);
     *launched = row && row <= gpu->local_bytes;
     if (!*launched) return BT_OK;
-    size_t room = gpu->local_bytes < LOCAL_AT_EASE ? gpu->local_bytes : LOCAL_AT_EASE;
+    size_t room = gpu->local_bytes < LOCAL_SHARED ? gpu->local_bytes : LOCAL_SHARED;
     while (threads > 32 && row * (size_t)(threads / 32) > room) threads /= 2;
-    return launch(gpu, v, BTI_ENTRY_KEPT, box, 0, threads, row * (size_t)(threads / 32));
+    return launch_entry_with(gpu, v, BTI_ENTRY_KEPT, box, 0, threads, row * (size_t)(threads / 32));
 }
 
-static bt_status launch_reduction(bti_gpu *gpu, variant *v, const bti_box *box) {
+static bt_status launch_reduction(bti_gpu *gpu, kernel_variant *v, const bti_box *box) {
     bool launched, few = bti_entry_points(&v->kernel, box) < (int64_t)gpu->units * WARPS_TO_FILL;
     if (bti_entry_exists(&v->kernel, BTI_ENTRY_PART) && bti_entry_sets(&v->kernel, box) > 1 &&
         (few || !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, box)))
         return launch_in_parts(gpu, v, box);
-    BTI_TRY(launch_kept(gpu, v, box, &launched));
-    return launched ? BT_OK : launch_plainly(gpu, v, BTI_ENTRY_RUN, box, 0);
+    BTI_TRY(launch_rows_in_local(gpu, v, box, &launched));
+    return launched ? BT_OK : launch_entry(gpu, v, BTI_ENTRY_RUN, box, 0);
 }
 
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {

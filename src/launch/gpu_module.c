@@ -1,41 +1,41 @@
-#include "launch/gpu.h"
-
+/* Texts that are loaded, launches of their functions, scratch memory. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "launch/gpu_engine.h"
 
 #define MOST_GROUPS (1 << 20)
-#define ROUNDS 8 /* of as many groups as the device holds at once; then groups take more units each */
+/* A launch has at most so many times the groups that the device runs at once; groups loop over more units. */
+#define ROUNDS 8
 
 /* --- modules ------------------------------------------------------------------------------------------------------- */
 
-bt_status bti_gpu_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module) {
+bt_status bti_gpu_module_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module) {
     if (text->failed) return bti_no_memory();
     return gpu->driver->build(gpu->device, name, text, &module->handle);
 }
 
-void bti_gpu_drop(bti_gpu *gpu, bti_gpu_module *module) {
-    for (size_t i = 0; i < sizeof module->found && gpu->driver->forget; i++)
-        if (module->found[i]) gpu->driver->forget(gpu->device, &module->functions[i]);
+void bti_gpu_module_free(bti_gpu *gpu, bti_gpu_module *module) {
+    for (size_t i = 0; i < sizeof module->found && gpu->driver->free_function; i++)
+        if (module->found[i]) gpu->driver->free_function(gpu->device, &module->functions[i]);
     if (module->handle) gpu->driver->unload(gpu->device, module->handle);
     *module = (bti_gpu_module){0};
 }
 
-bt_status bti_gpu_start(bti_gpu *gpu, bti_gpu_module *module, const bti_gpu_grid *grid, bti_words *words) {
+bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_gpu_grid *grid, bti_words *words) {
     bti_gpu_function *function = &module->functions[grid->number];
     if (!module->found[grid->number]) {
-        BTI_TRY(gpu->driver->find(gpu->device, module->handle, grid->name, function));
+        BTI_TRY(gpu->driver->find_function(gpu->device, module->handle, grid->name, function));
         module->found[grid->number] = true;
     }
     if (function->threads && grid->threads > function->threads)
         return bti_fail(BT_UNIMPLEMENTED, "%s takes %d threads a group for %s, which has %d", gpu->name,
                         function->threads, grid->name, grid->threads);
     int64_t groups = (grid->units + grid->at_once - 1) / grid->at_once;
-    int64_t most = function->groups ? (int64_t)function->groups * ROUNDS : MOST_GROUPS;
+    int64_t most_groups = function->groups ? (int64_t)function->groups * ROUNDS : MOST_GROUPS;
     if (!groups) return BT_OK;
     bti_gpu_launch launch = {.function = function,
-                             .groups = (uint32_t)(groups < most ? groups : most),
+                             .groups = (uint32_t)(groups < most_groups ? groups : most_groups),
                              .threads = (uint32_t)grid->threads,
                              .local = grid->local,
                              .local_bytes = grid->local_bytes,
@@ -76,55 +76,4 @@ void bti_gpu_trim(bti_gpu *gpu) {
         gpu->scratch_moves++;
     }
     pthread_mutex_unlock(&gpu->lock);
-}
-
-/* --- programs ------------------------------------------------------------------------------------------------------ */
-
-typedef struct program {
-    bti_gpu_kernel *kernel; /* one of the two */
-    bti_gpu_work *work;
-} program;
-
-static const char *missing_dtype(const bti_gpu *gpu, const bti_program_source *source) {
-    bool wide = false;
-    if (gpu->target != BTI_OPENCL_C_F32) return NULL;
-    for (int i = 0; source->kernel && i < source->kernel->instr_count; i++)
-        wide = wide || source->kernel->instrs[i].dtype == BT_F64;
-    for (int i = 0; !source->kernel && i < source->dtype_count; i++) wide = wide || source->dtypes[i] == BT_F64;
-    return wide ? "float64" : NULL;
-}
-
-bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **loaded) {
-    const char *missing = missing_dtype(gpu, source);
-    if (missing) return bti_fail(BT_UNIMPLEMENTED, "%s has no %s; use float32 there, or the CPU", gpu->name, missing);
-    program *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_no_memory();
-    bt_status status = source->kernel ? bti_gpu_kernel_load(gpu, source->kernel, source->render, &new->kernel)
-                                      : bti_gpu_work_load(gpu, source, &new->work);
-    if (status == BT_OK)
-        *loaded = new;
-    else
-        bti_free(new);
-    return status;
-}
-
-void bti_gpu_unload(bti_gpu *gpu, void *loaded) {
-    program *old = loaded;
-    if (old->kernel) bti_gpu_kernel_free(gpu, old->kernel);
-    if (old->work) bti_gpu_work_free(gpu, old->work);
-    bti_free(old);
-}
-
-bt_status bti_gpu_launch_work(bti_gpu *gpu, void *loaded, const bti_work *work) {
-    pthread_mutex_lock(&gpu->lock);
-    bt_status status = bti_gpu_work_launch(gpu, ((program *)loaded)->work, work);
-    pthread_mutex_unlock(&gpu->lock);
-    return status;
-}
-
-bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *loaded, const bti_box *box) {
-    pthread_mutex_lock(&gpu->lock);
-    bt_status status = bti_gpu_kernel_launch(gpu, ((program *)loaded)->kernel, box);
-    pthread_mutex_unlock(&gpu->lock);
-    return status;
 }

@@ -78,7 +78,7 @@ static bt_status wait(void *device) {
     return count_call("wait");
 }
 static const bti_gpu_driver driver = {
-    .build = build, .unload = unload, .find = find, .forget = forget, .launch = start, .wait = wait};
+    .build = build, .unload = unload, .find_function = find, .free_function = forget, .launch = start, .wait = wait};
 
 static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
     BTI_TRY(count_call("take"));

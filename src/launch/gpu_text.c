@@ -1,12 +1,12 @@
-/* Primitives with texts of their own (render/c/): they work on dense arrays [outer][length][inner]; what lies otherwise is
- * copied first. */
+/* Primitives with texts of their own (render/c/). The texts take dense arrays [outer][length][inner]; other operands are copied to
+ * scratch memory first. */
 #include <string.h>
 
 #include "base/error.h"
-#include "launch/gpu_work.h"
+#include "launch/gpu_engine.h"
 #include "reference/interp_parts.h"
 
-/* Slots of scratch. */
+/* Slots of scratch memory. */
 enum { PARTS, INPUT, OUTPUT = INPUT + 3, KEYS, ORDERS, MORE };
 
 #define CHUNK 256          /* of cumsum: render/c/running.h */
@@ -14,7 +14,7 @@ enum { PARTS, INPUT, OUTPUT = INPUT + 3, KEYS, ORDERS, MORE };
 #define SIDE 64            /* of a tile of a product: render/c/matmul.h */
 #define SMALL_ALIGN 256    /* bytes between arrays in one slot */
 
-typedef struct job {
+typedef struct text_job {
     bti_gpu *gpu;
     bti_gpu_work *work;
     bti_gpu_module *module;
@@ -22,34 +22,34 @@ typedef struct job {
     bti_operand input[3], output; /* dense */
     int64_t outer, length, inner; /* of the first input, by the axis */
     bti_words words;
-} job;
+} text_job;
 
 static size_t bytes_of(const bti_operand *operand) {
     return (size_t)bti_operand_count(operand) * bt_dtype_size(operand->dtype);
 }
 
-static bt_status dense_input(job *j, int number) {
+static bt_status make_dense_input(text_job *j, int number) {
     const bti_operand *given = &j->asked->inputs[number];
     j->input[number] = *given;
     bti_operand_make_dense(&j->input[number]);
     if (bti_operand_is_dense(given) || !bti_operand_count(given)) return BT_OK;
     BTI_TRY(bti_gpu_scratch(j->gpu, INPUT + number, bytes_of(given), &j->input[number].address));
-    return bti_gpu_copy(j->gpu, j->work, given, &j->input[number]);
+    return bti_gpu_work_copy(j->gpu, j->work, given, &j->input[number]);
 }
 
-static bt_status begin_output(job *j) {
+static bt_status make_dense_output(text_job *j) {
     j->output = j->asked->output;
     bti_operand_make_dense(&j->output);
     if (bti_operand_is_dense(&j->asked->output)) return BT_OK;
     return bti_gpu_scratch(j->gpu, OUTPUT, bytes_of(&j->output), &j->output.address);
 }
 
-static bt_status end_output(job *j) {
+static bt_status store_output(text_job *j) {
     if (bti_operand_is_dense(&j->asked->output)) return BT_OK;
-    return bti_gpu_copy(j->gpu, j->work, &j->output, &j->asked->output);
+    return bti_gpu_work_copy(j->gpu, j->work, &j->output, &j->asked->output);
 }
 
-static void split(job *j, const bti_operand *operand, int axis) {
+static void split_axes(text_job *j, const bti_operand *operand, int axis) {
     j->outer = j->inner = 1;
     for (int a = 0; a < axis; a++) j->outer *= operand->shape[a];
     for (int a = axis + 1; a < operand->rank; a++) j->inner *= operand->shape[a];
@@ -58,43 +58,45 @@ static void split(job *j, const bti_operand *operand, int axis) {
 
 /* --- launching ----------------------------------------------------------------------------------------------------- */
 
-static void begin_words(job *j) { j->words.count = j->words.address_count = 0; }
-static void add_address(job *j, uint64_t address) { bti_words_add_address(&j->words, address); }
-/* One without elements has no memory; any serves, as none is read. */
-static void add_input(job *j, int number) {
+static void begin_words(text_job *j) { j->words.count = j->words.address_count = 0; }
+static void add_address(text_job *j, uint64_t address) { bti_words_add_address(&j->words, address); }
+/* An input without elements has no memory; any address will do, because nothing is read. */
+static void add_input(text_job *j, int number) {
     add_address(j, bti_operand_count(&j->input[number]) ? j->input[number].address : j->output.address);
 }
-static void add_word(job *j, int64_t word) { bti_words_add(&j->words, (uint64_t)word); }
+static void add_word(text_job *j, int64_t word) { bti_words_add(&j->words, (uint64_t)word); }
 
-typedef struct entry {
+typedef struct text_entry {
     int number;
     const char *name;
     enum { THREAD_EACH, LANES_EACH, GROUP_EACH } unit;
-} entry;
+} text_entry;
 
-static bt_status start(job *j, entry e, int64_t units) {
+static bt_status launch_units(text_job *j, text_entry e, int64_t units) {
     int threads = e.unit == LANES_EACH && j->gpu->target != BTI_CUDA_C ? 32 : BTI_GROUP;
     int at_once = e.unit == GROUP_EACH ? 1 : e.unit == LANES_EACH ? threads / 32 : threads;
     bti_gpu_grid grid = {.number = e.number, .name = e.name, .units = units, .at_once = at_once, .threads = threads};
-    return bti_gpu_start(j->gpu, j->module, &grid, &j->words);
+    return bti_gpu_module_launch(j->gpu, j->module, &grid, &j->words);
 }
 
 /* --- gathers ------------------------------------------------------------------------------------------------------- */
 
-/* The missing element in each part of 32 bits, for rows that are moved in 16 bytes; those of 8 bytes differ in theirs. */
-static bool missing_in_parts(bt_dtype dtype, uint64_t *part) {
+/* The value for an index out of range, repeated over 32 bits, for rows that are copied 16 bytes at a time. Its two halves differ in
+ * elements of 8 bytes, unless it is 0. */
+static bool missing_value_repeats(bt_dtype dtype, uint64_t *part) {
     size_t size = bt_dtype_size(dtype);
     *part = bti_missing(dtype);
     if (size == 2) *part |= *part << 16;
     return size < 8 || !*part;
 }
 
-static bt_status take(job *j) {
-    static const entry plain = {0, "bti_take", THREAD_EACH}, wide = {1, "bti_take_wide", THREAD_EACH};
+static bt_status launch_take(text_job *j) {
+    static const text_entry plain = {0, "bti_take", THREAD_EACH}, wide = {1, "bti_take_wide", THREAD_EACH};
     const bti_operand *x = &j->input[0], *index = &j->input[1];
     size_t size = bt_dtype_size(x->dtype), row = (size_t)j->inner * size;
     uint64_t part;
-    bool is_wide = missing_in_parts(x->dtype, &part) && row % 16 == 0 && (x->address | j->output.address) % 16 == 0;
+    bool is_wide =
+        missing_value_repeats(x->dtype, &part) && row % 16 == 0 && (x->address | j->output.address) % 16 == 0;
     int64_t inner = is_wide ? (int64_t)(row / 16) : j->inner, count = index->shape[0], units = j->outer * count * inner;
     begin_words(j);
     add_address(j, j->output.address);
@@ -105,11 +107,11 @@ static bt_status take(job *j) {
     add_word(j, inner);
     add_word(j, j->length);
     add_word(j, (int64_t)(is_wide ? part : bti_missing(x->dtype)));
-    return start(j, is_wide ? wide : plain, units);
+    return launch_units(j, is_wide ? wide : plain, units);
 }
 
-static bt_status gather_axis(job *j) {
-    static const entry gather = {0, "bti_gather", THREAD_EACH};
+static bt_status launch_gather_axis(text_job *j) {
+    static const text_entry gather = {0, "bti_gather", THREAD_EACH};
     int64_t units = bti_operand_count(&j->output);
     begin_words(j);
     add_address(j, j->output.address);
@@ -120,12 +122,12 @@ static bt_status gather_axis(job *j) {
     add_word(j, j->inner);
     add_word(j, j->length);
     add_word(j, (int64_t)bti_missing(j->input[0].dtype));
-    return start(j, gather, units);
+    return launch_units(j, gather, units);
 }
 
-static bt_status scatter_axis(job *j) {
-    static const entry scatter = {0, "bti_scatter", THREAD_EACH};
-    BTI_TRY(bti_gpu_copy(j->gpu, j->work, &j->asked->inputs[0], &j->output));
+static bt_status launch_scatter_axis(text_job *j) {
+    static const text_entry scatter = {0, "bti_scatter", THREAD_EACH};
+    BTI_TRY(bti_gpu_work_copy(j->gpu, j->work, &j->asked->inputs[0], &j->output));
     begin_words(j);
     add_address(j, j->output.address);
     add_input(j, 1);
@@ -134,17 +136,17 @@ static bt_status scatter_axis(job *j) {
     add_word(j, j->input[1].shape[j->asked->attr[0]]);
     add_word(j, j->inner);
     add_word(j, j->length);
-    return start(j, scatter, j->outer * j->inner);
+    return launch_units(j, scatter, j->outer * j->inner);
 }
 
 /* --- sorting ------------------------------------------------------------------------------------------------------- */
 
-/* Keys and orders of all lines, twice: what is sorted goes to and fro. */
-typedef struct sorted {
+/* Keys and orders of all lines, twice: each merge reads one pair and writes the other. */
+typedef struct sort_buffers {
     uint64_t keys, order, new_keys, new_order;
-} sorted;
+} sort_buffers;
 
-static bt_status reserve_sorted(job *j, int64_t elements, sorted *s) {
+static bt_status reserve_sort_buffers(text_job *j, int64_t elements, sort_buffers *s) {
     size_t keys = ((size_t)elements * 8 + SMALL_ALIGN - 1) / SMALL_ALIGN * SMALL_ALIGN;
     size_t orders = ((size_t)elements * 4 + SMALL_ALIGN - 1) / SMALL_ALIGN * SMALL_ALIGN;
     BTI_TRY(bti_gpu_scratch(j->gpu, KEYS, keys * 2, &s->keys));
@@ -154,8 +156,8 @@ static bt_status reserve_sorted(job *j, int64_t elements, sorted *s) {
     return BT_OK;
 }
 
-static bt_status merge(job *j, int64_t elements, int64_t length, sorted *s) {
-    static const entry merge_runs = {0, "bti_merge", THREAD_EACH};
+static bt_status merge_sorted_runs(text_job *j, int64_t elements, int64_t length, sort_buffers *s) {
+    static const text_entry merge_runs = {0, "bti_merge", THREAD_EACH};
     for (int64_t width = 1; width < length; width *= 2) {
         begin_words(j);
         add_address(j, s->keys);
@@ -165,17 +167,17 @@ static bt_status merge(job *j, int64_t elements, int64_t length, sorted *s) {
         add_word(j, elements);
         add_word(j, length);
         add_word(j, width);
-        BTI_TRY(start(j, merge_runs, elements));
-        *s = (sorted){s->new_keys, s->new_order, s->keys, s->order};
+        BTI_TRY(launch_units(j, merge_runs, elements));
+        *s = (sort_buffers){s->new_keys, s->new_order, s->keys, s->order};
     }
     return BT_OK;
 }
 
-static bt_status argsort(job *j) {
-    static const entry keys = {1, "bti_keys", THREAD_EACH}, order = {2, "bti_order", THREAD_EACH};
+static bt_status launch_argsort(text_job *j) {
+    static const text_entry keys = {1, "bti_keys", THREAD_EACH}, order = {2, "bti_order", THREAD_EACH};
     int64_t elements = j->outer * j->length * j->inner;
-    sorted s;
-    BTI_TRY(reserve_sorted(j, elements, &s));
+    sort_buffers s;
+    BTI_TRY(reserve_sort_buffers(j, elements, &s));
     begin_words(j);
     add_input(j, 0);
     add_address(j, s.keys);
@@ -183,32 +185,32 @@ static bt_status argsort(job *j) {
     add_word(j, elements);
     add_word(j, j->length);
     add_word(j, j->inner);
-    BTI_TRY(start(j, keys, elements));
-    BTI_TRY(merge(j, elements, j->length, &s));
+    BTI_TRY(launch_units(j, keys, elements));
+    BTI_TRY(merge_sorted_runs(j, elements, j->length, &s));
     begin_words(j);
     add_address(j, j->output.address);
     add_address(j, s.order);
     add_word(j, elements);
     add_word(j, j->length);
     add_word(j, j->inner);
-    return start(j, order, elements);
+    return launch_units(j, order, elements);
 }
 
-static bt_status scatter_add(job *j) {
-    static const entry rows = {3, "bti_rows", THREAD_EACH}, add = {4, "bti_add", THREAD_EACH};
+static bt_status launch_scatter_add(text_job *j) {
+    static const text_entry rows = {3, "bti_rows", THREAD_EACH}, add = {4, "bti_add", THREAD_EACH};
     int64_t count = j->input[1].shape[0], units = bti_operand_count(&j->output);
-    sorted s;
-    BTI_TRY(bti_gpu_copy(j->gpu, j->work, &j->asked->inputs[0], &j->output));
+    sort_buffers s;
+    BTI_TRY(bti_gpu_work_copy(j->gpu, j->work, &j->asked->inputs[0], &j->output));
     if (!count) return BT_OK;
-    BTI_TRY(reserve_sorted(j, count, &s));
+    BTI_TRY(reserve_sort_buffers(j, count, &s));
     begin_words(j);
     add_input(j, 1);
     add_address(j, s.keys);
     add_address(j, s.order);
     add_word(j, count);
     add_word(j, j->length);
-    BTI_TRY(start(j, rows, count));
-    BTI_TRY(merge(j, count, count, &s));
+    BTI_TRY(launch_units(j, rows, count));
+    BTI_TRY(merge_sorted_runs(j, count, count, &s));
     begin_words(j);
     add_address(j, j->output.address);
     add_input(j, 2);
@@ -218,13 +220,13 @@ static bt_status scatter_add(job *j) {
     add_word(j, j->length);
     add_word(j, j->inner);
     add_word(j, count);
-    return start(j, add, units);
+    return launch_units(j, add, units);
 }
 
 /* --- searches and running sums ------------------------------------------------------------------------------------- */
 
-static bt_status argbest(job *j) {
-    static const entry best = {0, "bti_best", LANES_EACH}, best_of = {1, "bti_best_of", LANES_EACH};
+static bt_status launch_argbest(text_job *j) {
+    static const text_entry best = {0, "bti_best", LANES_EACH}, best_of = {1, "bti_best_of", LANES_EACH};
     int64_t lines = j->outer * j->inner, chunks = (j->length + SEARCH_CHUNK - 1) / SEARCH_CHUNK;
     uint64_t keys, places;
     BTI_TRY(bti_gpu_scratch(j->gpu, KEYS, (size_t)(lines * chunks) * 8, &keys));
@@ -238,17 +240,17 @@ static bt_status argbest(job *j) {
     add_word(j, j->inner);
     add_word(j, SEARCH_CHUNK);
     add_word(j, chunks);
-    BTI_TRY(start(j, best, lines * chunks));
+    BTI_TRY(launch_units(j, best, lines * chunks));
     begin_words(j);
     add_address(j, j->output.address);
     add_address(j, keys);
     add_address(j, places);
     add_word(j, lines);
     add_word(j, chunks);
-    return start(j, best_of, lines);
+    return launch_units(j, best_of, lines);
 }
 
-static void add_running_words(job *j, int64_t units, int64_t chunks) {
+static void add_running_words(text_job *j, int64_t units, int64_t chunks) {
     add_word(j, units);
     add_word(j, j->length);
     add_word(j, j->inner);
@@ -256,9 +258,9 @@ static void add_running_words(job *j, int64_t units, int64_t chunks) {
     add_word(j, j->asked->attr[1]);
 }
 
-static bt_status cumsum(job *j) {
-    static const entry sums = {0, "bti_sums", THREAD_EACH}, offsets = {1, "bti_offsets", THREAD_EACH},
-                       running = {2, "bti_running", THREAD_EACH};
+static bt_status launch_cumsum(text_job *j) {
+    static const text_entry sums = {0, "bti_sums", THREAD_EACH}, offsets = {1, "bti_offsets", THREAD_EACH},
+                            running = {2, "bti_running", THREAD_EACH};
     int64_t lines = j->outer * j->inner, chunks = (j->length + CHUNK - 1) / CHUNK;
     uint64_t at;
     BTI_TRY(bti_gpu_scratch(j->gpu, KEYS, (size_t)(lines * chunks) * 8, &at));
@@ -266,23 +268,23 @@ static bt_status cumsum(job *j) {
     add_input(j, 0);
     add_address(j, at);
     add_running_words(j, lines * chunks, chunks);
-    BTI_TRY(start(j, sums, lines * chunks));
+    BTI_TRY(launch_units(j, sums, lines * chunks));
     begin_words(j);
     add_address(j, at);
     add_word(j, lines);
     add_word(j, chunks);
-    BTI_TRY(start(j, offsets, lines));
+    BTI_TRY(launch_units(j, offsets, lines));
     begin_words(j);
     add_address(j, j->output.address);
     add_input(j, 0);
     add_address(j, at);
     add_running_words(j, lines * chunks, chunks);
-    return start(j, running, lines * chunks);
+    return launch_units(j, running, lines * chunks);
 }
 
 /* --- products ------------------------------------------------------------------------------------------------------ */
 
-/* One stride for all leading axes. */
+/* The one stride of all leading axes; false: they have none in common. */
 static bool batch_stride(const bti_operand *operand, int64_t *stride) {
     int64_t expected = 0;
     bool found = false;
@@ -297,30 +299,30 @@ static bool batch_stride(const bti_operand *operand, int64_t *stride) {
     return true;
 }
 
-static bt_status matrices(job *j, int number, int64_t *stride) {
+static bt_status read_matrices(text_job *j, int number, int64_t *stride) {
     j->input[number] = j->asked->inputs[number];
     if (batch_stride(&j->input[number], stride)) return BT_OK;
-    BTI_TRY(dense_input(j, number));
+    BTI_TRY(make_dense_input(j, number));
     batch_stride(&j->input[number], stride);
     return BT_OK;
 }
 
-static void add_matrix(job *j, const bti_operand *operand, int64_t stride) {
+static void add_matrix(text_job *j, const bti_operand *operand, int64_t stride) {
     add_word(j, stride);
     add_word(j, operand->stride[operand->rank - 2]);
     add_word(j, operand->stride[operand->rank - 1]);
 }
 
-static bt_status matmul(job *j) {
-    static const entry product = {0, "bti_matmul", GROUP_EACH};
+static bt_status launch_matmul(text_job *j) {
+    static const text_entry product = {0, "bti_matmul", GROUP_EACH};
     bool done = false;
     if (j->gpu->driver->product) BTI_TRY(j->gpu->driver->product(j->gpu->device, j->asked, &done));
     if (done) return BT_OK;
     int64_t strides[3], batch = 1;
     BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
-    BTI_TRY(matrices(j, 0, &strides[0]));
-    BTI_TRY(matrices(j, 1, &strides[1]));
-    BTI_TRY(begin_output(j));
+    BTI_TRY(read_matrices(j, 0, &strides[0]));
+    BTI_TRY(read_matrices(j, 1, &strides[1]));
+    BTI_TRY(make_dense_output(j));
     batch_stride(&j->output, &strides[2]);
     int rank = j->output.rank;
     for (int axis = 0; axis < rank - 2; axis++) batch *= j->output.shape[axis];
@@ -338,34 +340,36 @@ static bt_status matmul(job *j) {
     add_matrix(j, &j->output, strides[2]);
     add_matrix(j, &j->input[0], strides[0]);
     add_matrix(j, &j->input[1], strides[1]);
-    BTI_TRY(start(j, product, tiles));
-    return end_output(j);
+    BTI_TRY(launch_units(j, product, tiles));
+    return store_output(j);
 }
 
 /* --- all ----------------------------------------------------------------------------------------------------------- */
 
-static bt_status run(job *j) {
+static bt_status launch_by_op(text_job *j) {
     int axis = (int)j->asked->attr[0];
     switch (j->asked->op) {
-    case BTI_OP_take: split(j, &j->input[0], axis); return take(j);
-    case BTI_OP_gather_axis: split(j, &j->input[0], axis); return gather_axis(j);
-    case BTI_OP_scatter_axis: split(j, &j->output, axis); return scatter_axis(j);
-    case BTI_OP_scatter_add: split(j, &j->output, axis); return scatter_add(j);
-    case BTI_OP_argsort: split(j, &j->input[0], axis); return argsort(j);
-    case BTI_OP_cumsum: split(j, &j->input[0], axis); return cumsum(j);
-    default: split(j, &j->input[0], __builtin_ctzll((unsigned long long)j->asked->attr[0])); return argbest(j);
+    case BTI_OP_take: split_axes(j, &j->input[0], axis); return launch_take(j);
+    case BTI_OP_gather_axis: split_axes(j, &j->input[0], axis); return launch_gather_axis(j);
+    case BTI_OP_scatter_axis: split_axes(j, &j->output, axis); return launch_scatter_axis(j);
+    case BTI_OP_scatter_add: split_axes(j, &j->output, axis); return launch_scatter_add(j);
+    case BTI_OP_argsort: split_axes(j, &j->input[0], axis); return launch_argsort(j);
+    case BTI_OP_cumsum: split_axes(j, &j->input[0], axis); return launch_cumsum(j);
+    default:
+        split_axes(j, &j->input[0], __builtin_ctzll((unsigned long long)j->asked->attr[0]));
+        return launch_argbest(j);
     }
 }
 
-bt_status bti_gpu_work_text(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
-    job j = {.gpu = gpu, .work = work, .asked = asked};
+bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
+    text_job j = {.gpu = gpu, .work = work, .asked = asked};
     if (!bti_operand_count(&asked->output)) return BT_OK;
-    if (asked->op == BTI_OP_matmul) return matmul(&j);
+    if (asked->op == BTI_OP_matmul) return launch_matmul(&j);
     BTI_TRY(bti_gpu_work_module(gpu, work, &j.module));
     int first =
         asked->op == BTI_OP_scatter_add || asked->op == BTI_OP_scatter_axis; /* the first is copied to the output */
-    for (int i = first; i < asked->input_count; i++) BTI_TRY(dense_input(&j, i));
-    BTI_TRY(begin_output(&j));
-    BTI_TRY(run(&j));
-    return end_output(&j);
+    for (int i = first; i < asked->input_count; i++) BTI_TRY(make_dense_input(&j, i));
+    BTI_TRY(make_dense_output(&j));
+    BTI_TRY(launch_by_op(&j));
+    return store_output(&j);
 }

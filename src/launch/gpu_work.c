@@ -1,29 +1,27 @@
-/* Primitives that are run whole. Most are kernels of one instruction, made as they come; pad and concat are copies of parts;
- * the rest have texts of their own. */
-#include "launch/gpu_work.h"
-
+/* Primitives that run whole. Most become kernels of one instruction, one per layout; pad and concat are copies of parts; the rest
+ * have texts of their own (gpu_text.c). */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "launch/gpu_engine.h"
 #include "reference/interp_parts.h"
 
-/* A kernel that was needed for the work's layouts so far. */
-typedef struct own_kernel {
+/* The kernel of one layout of the operands. */
+typedef struct layout_kernel {
     bti_kernel kernel;
     bti_gpu_kernel *loaded;
-    struct own_kernel *next;
-} own_kernel;
+    struct layout_kernel *next;
+} layout_kernel;
 
-#define MOST_KERNELS 16 /* kept for one primitive */
+#define MOST_KERNELS 16 /* of one primitive; the least recently used one is unloaded */
 
 struct bti_gpu_work {
     bti_program_source source;
-    own_kernel *kernels;   /* last used first */
-    bti_gpu_module module; /* of its own text; built at first need */
+    layout_kernel *kernels; /* the most recently used first */
+    bti_gpu_module module;  /* of its own text */
 };
 
-bt_status bti_gpu_work_load(bti_gpu *gpu, const bti_program_source *source, bti_gpu_work **loaded) {
-    (void)gpu;
+bt_status bti_gpu_work_load(const bti_program_source *source, bti_gpu_work **loaded) {
     bti_gpu_work *new = bti_calloc(1, sizeof *new);
     if (!new) return bti_no_memory();
     new->source = *source;
@@ -31,36 +29,37 @@ bt_status bti_gpu_work_load(bti_gpu *gpu, const bti_program_source *source, bti_
     return BT_OK;
 }
 
-static void free_kernel(bti_gpu *gpu, own_kernel *old) {
+static void free_layout_kernel(bti_gpu *gpu, layout_kernel *old) {
     bti_gpu_kernel_free(gpu, old->loaded);
     bti_free(old);
 }
 
 void bti_gpu_work_free(bti_gpu *gpu, bti_gpu_work *work) {
     while (work->kernels) {
-        own_kernel *old = work->kernels;
+        layout_kernel *old = work->kernels;
         work->kernels = old->next;
-        free_kernel(gpu, old);
+        free_layout_kernel(gpu, old);
     }
-    bti_gpu_drop(gpu, &work->module);
+    bti_gpu_module_free(gpu, &work->module);
     bti_free(work);
 }
 
 /* --- kernels of one instruction ------------------------------------------------------------------------------------- */
 
-static void drop_oldest(bti_gpu *gpu, bti_gpu_work *work) {
-    own_kernel **at = &work->kernels;
+static void evict_oldest_kernel(bti_gpu *gpu, bti_gpu_work *work) {
+    layout_kernel **at = &work->kernels;
     int count = 0;
     while (*at && count < MOST_KERNELS) at = &(*at)->next, count++;
     if (!*at) return;
-    own_kernel *old = *at;
+    layout_kernel *old = *at;
     *at = old->next;
-    free_kernel(gpu, old);
+    free_layout_kernel(gpu, old);
 }
 
-static bt_status find_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel *kernel, bti_gpu_kernel **found) {
-    for (own_kernel **at = &work->kernels; *at; at = &(*at)->next) {
-        own_kernel *known = *at;
+static bt_status find_layout_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel *kernel,
+                                    bti_gpu_kernel **found) {
+    for (layout_kernel **at = &work->kernels; *at; at = &(*at)->next) {
+        layout_kernel *known = *at;
         if (!bti_kernel_equal(&known->kernel, kernel)) continue;
         *at = known->next;
         known->next = work->kernels;
@@ -68,63 +67,70 @@ static bt_status find_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel 
         *found = known->loaded;
         return BT_OK;
     }
-    own_kernel *new = bti_calloc(1, sizeof *new);
+    layout_kernel *new = bti_calloc(1, sizeof *new);
     if (!new) return bti_no_memory();
     new->kernel = *kernel;
     bt_status status = bti_gpu_kernel_load(gpu, kernel, work->source.render, &new->loaded);
     if (status != BT_OK) return bti_free(new), status;
     new->next = work->kernels;
     work->kernels = new;
-    drop_oldest(gpu, work);
+    evict_oldest_kernel(gpu, work);
     *found = new->loaded;
     return BT_OK;
 }
 
-static bt_status run_as_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done) {
+static bt_status launch_as_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done) {
     bti_kernel kernel;
     bti_gpu_kernel *loaded = NULL;
     bti_box box;
     uint64_t scalar;
     *done = !bti_operand_count(&asked->output);
     if (*done || !bti_kernel_of_work(asked, &kernel, &box, &scalar)) return BT_OK;
-    BTI_TRY(find_kernel(gpu, work, &kernel, &loaded));
+    BTI_TRY(find_layout_kernel(gpu, work, &kernel, &loaded));
     *done = true;
     return bti_gpu_kernel_launch(gpu, loaded, &box);
 }
 
-bt_status bti_gpu_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to) {
+bt_status bti_gpu_work_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to) {
     bool done;
     bti_work copy = {.op = BTI_OP_copy, .input_count = 1, .inputs = from, .output = *to};
-    BTI_TRY(run_as_kernel(gpu, work, &copy, &done));
-    return done ? BT_OK : bti_fail(BT_INTERNAL, "%s: a copy between operands of other shapes", gpu->name);
+    BTI_TRY(launch_as_kernel(gpu, work, &copy, &done));
+    return done ? BT_OK : bti_fail(BT_INTERNAL, "%s: a copy between operands of different shapes", gpu->name);
 }
 
 /* --- copies of parts ------------------------------------------------------------------------------------------------ */
 
-static bt_status pad(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
+static bt_status launch_pad(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     const bti_operand *x = asked->inputs;
     bti_operand inner = asked->output, value = asked->output;
     value.address = x[1].address;
     memset(value.stride, 0, sizeof value.stride);
-    BTI_TRY(bti_gpu_copy(gpu, work, &value, &asked->output));
+    BTI_TRY(bti_gpu_work_copy(gpu, work, &value, &asked->output));
     for (int axis = 0; axis < inner.rank; axis++)
         inner = bti_operand_part(&inner, axis, asked->attr[axis], x->shape[axis]);
-    return bti_gpu_copy(gpu, work, x, &inner);
+    return bti_gpu_work_copy(gpu, work, x, &inner);
 }
 
-static bt_status concat(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
+static bt_status launch_concat(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     int axis = (int)asked->attr[0];
     int64_t from = 0;
     for (int i = 0; i < asked->input_count; i++) {
         const bti_operand *x = &asked->inputs[i];
         bti_operand to = bti_operand_part(&asked->output, axis, from, x->shape[axis]);
-        BTI_TRY(bti_gpu_copy(gpu, work, x, &to));
+        BTI_TRY(bti_gpu_work_copy(gpu, work, x, &to));
         from += x->shape[axis];
     }
     return BT_OK;
 }
 
-/* --- all ------------------------------------------------------------------------------------------------------------ */
+bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done) {
+    *done = true;
+    if (asked->op == BTI_OP_pad) return bti_operand_count(&asked->output) ? launch_pad(gpu, work, asked) : BT_OK;
+    if (asked->op == BTI_OP_concat) return launch_concat(gpu, work, asked);
+    return launch_as_kernel(gpu, work, asked, done);
+}
+
+/* --- the primitive's own text --------------------------------------------------------------------------------------- */
 
 bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module) {
     *module = &work->module;
@@ -132,16 +138,8 @@ bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module *
     bti_str text = {0};
     const bti_program_source *source = &work->source;
     bt_status status = source->render_work(&text, source->op, source->dtypes, source->dtype_count, gpu->target)
-                           ? bti_gpu_build(gpu, bti_op_info(source->op)->name, &text, &work->module)
+                           ? bti_gpu_module_build(gpu, bti_op_info(source->op)->name, &text, &work->module)
                            : bti_no_memory();
     bti_str_free(&text);
     return status;
-}
-
-bt_status bti_gpu_work_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
-    bool done;
-    if (asked->op == BTI_OP_pad) return bti_operand_count(&asked->output) ? pad(gpu, work, asked) : BT_OK;
-    if (asked->op == BTI_OP_concat) return concat(gpu, work, asked);
-    BTI_TRY(run_as_kernel(gpu, work, asked, &done));
-    return done ? BT_OK : bti_gpu_work_text(gpu, work, asked);
 }

@@ -15,11 +15,9 @@ static bt_status ask(bti_cuda_device *device, int attribute, int *value) {
 static bt_status read_facts(bti_cuda_device *device, const bti_allocator *allocator) {
     static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
                                                  .unload = bti_cuda_unload,
-                                                 .find = bti_cuda_find_function,
+                                                 .find_function = bti_cuda_find_function,
                                                  .launch = bti_cuda_launch,
                                                  .product = bti_cuda_product,
-                                                 .fill = bti_cuda_fill,
-                                                 .copy = bti_cuda_copy,
                                                  .wait = bti_cuda_sync};
     int shared = 0, opt_in = 0;
     bti_gpu *gpu = &device->gpu;

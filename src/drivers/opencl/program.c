@@ -133,7 +133,7 @@ static void unload(void *opened, void *module) {
     device->cl->clReleaseProgram(module);
 }
 
-static bt_status find(void *opened, void *module, const char *name, bti_gpu_function *function) {
+static bt_status find_function(void *opened, void *module, const char *name, bti_gpu_function *function) {
     bti_cl_device *device = opened;
     cl_int error;
     size_t threads = 0;
@@ -144,7 +144,7 @@ static bt_status find(void *opened, void *module, const char *name, bti_gpu_func
     return BT_OK;
 }
 
-static void forget(void *opened, bti_gpu_function *function) {
+static void free_function(void *opened, bti_gpu_function *function) {
     bti_cl_device *device = opened;
     device->cl->clReleaseKernel(function->handle);
 }
@@ -195,10 +195,8 @@ static bt_status wait(void *opened) {
 
 const bti_gpu_driver bti_cl_gpu = {.build = build,
                                    .unload = unload,
-                                   .find = find,
-                                   .forget = forget,
+                                   .find_function = find_function,
+                                   .free_function = free_function,
                                    .launch = launch,
                                    .product = bti_cl_product,
-                                   .fill = bti_cl_fill,
-                                   .copy = bti_cl_copy,
                                    .wait = wait};
