@@ -14,7 +14,7 @@ static void text_that_does_not_compile_is_shown(void **state) {
     bti_str text = {0};
     bti_str_add(&text, "__kernel void right(__global int *x) { x[0] = 1; }\n"
                        "__kernel void wrong(__global int *x) { x[0] = nothing; }\n");
-    assert_int_equal(bti_cl_gpu.build(device, "add+mul", &text, &module), BT_INTERNAL);
+    assert_int_equal(bti_cl_gpu_driver.build(device, "add+mul", &text, &module), BT_INTERNAL);
     const char *told = bt_error_text();
     assert_non_null(strstr(told, "the text of kernel add+mul does not compile"));
     assert_non_null(strstr(told, "line 2: __kernel void wrong(__global int *x) { x[0] = nothing; }"));

@@ -1,3 +1,4 @@
+/* OpenCL's library, opened at run time; its errors. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,15 +8,16 @@
 #include "drivers/cpu/guard.h"
 #include "drivers/opencl/opencl.h"
 
-#define OPEN_ROOM ((size_t)1 << 30) /* bytes of address space: with the drivers that it opens, and their compilers */
+#define OPEN_ROOM \
+    ((size_t)1 << 30) /* bytes of address space: the loader, the drivers that it opens, and their compilers */
 #define LIBRARY "libOpenCL.so.1"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of opening; `functions` does not change once `opened` */
 BTI_RENEW_IN_CHILD(lock)
 static bti_cl_functions functions;
 static bool opened;
 
-static bool open_library(bti_str *reason) {
+static bool open_opencl(bti_str *reason) {
     static const char *const names[] = {
 #define BTI_CL(name) #name,
 #include "drivers/opencl/functions.def"
@@ -42,7 +44,7 @@ static bool open_library(bti_str *reason) {
 
 const bti_cl_functions *bti_cl(bti_str *reason) {
     pthread_mutex_lock(&lock);
-    if (!opened) opened = open_library(reason);
+    if (!opened) opened = open_opencl(reason);
     bool there = opened;
     pthread_mutex_unlock(&lock);
     return there ? &functions : NULL;
@@ -74,4 +76,37 @@ const char *bti_cl_error_name(cl_int error) {
         if (names[i].error == error) return names[i].name;
     snprintf(other, sizeof other, "OpenCL's error %d", (int)error);
     return other;
+}
+
+/* --- failures -------------------------------------------------------------------------------------------------------- */
+
+static bt_status status_of_error(cl_int error) {
+    switch (error) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_HOST_MEMORY:
+    case CL_INVALID_BUFFER_SIZE:
+    case CL_OUT_OF_RESOURCES: return BT_RESOURCE_EXHAUSTED;
+    case CL_DEVICE_NOT_AVAILABLE: return BT_UNAVAILABLE;
+    default: return BT_INTERNAL;
+    }
+}
+
+static bool is_device_lost(cl_int error) {
+    return error == CL_DEVICE_NOT_AVAILABLE || error == CL_INVALID_COMMAND_QUEUE || error == CL_INVALID_CONTEXT;
+}
+
+bt_status bti_cl_fail(bti_cl_device *device, const char *what, cl_int error) {
+    bt_status status = bti_fail(status_of_error(error), "%s: %s: %s", device->name, what, bti_cl_error_name(error));
+    if (is_device_lost(error)) {
+        bti_error *cause = bti_error_last(), *none = NULL;
+        if (!atomic_compare_exchange_strong(&device->lost, &none, cause)) bti_error_release(cause);
+    }
+    return status;
+}
+
+bt_status bti_cl_check(bti_cl_device *device) {
+    bti_error *lost = atomic_load(&device->lost);
+    if (!lost) return BT_OK;
+    return bti_fail(BT_UNAVAILABLE, "%s is lost since an earlier failure (%s); other devices are not touched by it",
+                    device->name, bti_error_message(lost));
 }

@@ -1,4 +1,4 @@
-/* Buffers behind addresses, and moving bytes. */
+/* Memory: buffers behind addresses of our own, and copies. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define GUARD_BYTES UINT64_C(4096)
 
 /* The number of buffers that begin at or before an address. Under the lock. */
-static size_t count_up_to(const bti_cl_device *device, uint64_t address) {
+static size_t buffers_up_to(const bti_cl_device *device, uint64_t address) {
     size_t low = 0, high = device->buffers.count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -22,10 +22,10 @@ static size_t count_up_to(const bti_cl_device *device, uint64_t address) {
     return low;
 }
 
-bt_status bti_cl_find(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset) {
+bt_status bti_cl_find_buffer(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset) {
     bool found = false;
     pthread_rwlock_rdlock(&device->lock);
-    size_t at = count_up_to(device, address);
+    size_t at = buffers_up_to(device, address);
     if (at) {
         const bti_cl_buffer *buffer = &device->buffers.items[at - 1];
         *offset = (size_t)(address - buffer->address);
@@ -37,8 +37,8 @@ bt_status bti_cl_find(bti_cl_device *device, uint64_t address, cl_mem *memory, s
     return bti_fail(BT_INTERNAL, "%s: %#" PRIx64 " is not within memory of this device", device->name, address);
 }
 
-/* Addresses are not used again: there are 256 TiB of them. */
-static bool note(bti_cl_device *device, cl_mem memory, size_t bytes, uint64_t *address) {
+/* Addresses are never reused: there are 256 TiB of them. */
+static bool add_buffer(bti_cl_device *device, cl_mem memory, size_t bytes, uint64_t *address) {
     uint64_t span = ((bytes + 4095) & ~UINT64_C(4095)) + GUARD_BYTES;
     pthread_rwlock_wrlock(&device->lock);
     bool room = span < OFFSET_MAX - GUARD_BYTES - device->next && bti_vec_reserve(&device->buffers, 1);
@@ -51,8 +51,8 @@ static bool note(bti_cl_device *device, cl_mem memory, size_t bytes, uint64_t *a
     return room;
 }
 
-/* Memory may be found missing only when it is used first; so it is used at once. */
-static cl_int touch(bti_cl_device *device, cl_mem memory) {
+/* Some platforms allocate at the first use, and fail then. So the buffer is used at once. */
+static cl_int force_allocation(bti_cl_device *device, cl_mem memory) {
     cl_int error = device->cl->clEnqueueMigrateMemObjects(device->transfers, 1, &memory,
                                                           CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
     return error == CL_SUCCESS ? device->cl->clFinish(device->transfers) : error;
@@ -65,9 +65,9 @@ bt_status bti_cl_alloc(void *opened, size_t bytes, uint64_t *address) {
     if (bytes > device->largest_buffer)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "%s takes at most %zu bytes in one piece (CL_DEVICE_MAX_MEM_ALLOC_SIZE)",
                         device->name, device->largest_buffer);
-    cl_mem memory = device->cl->clCreateBuffer(bti_cl_context_of(device), CL_MEM_READ_WRITE, bytes, NULL, &error);
-    if (memory && error == CL_SUCCESS) error = touch(device, memory);
-    if (error == CL_SUCCESS && note(device, memory, bytes, address)) return BT_OK;
+    cl_mem memory = device->cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
+    if (memory && error == CL_SUCCESS) error = force_allocation(device, memory);
+    if (error == CL_SUCCESS && add_buffer(device, memory, bytes, address)) return BT_OK;
     if (memory) device->cl->clReleaseMemObject(memory);
     return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: %zu bytes: %s", device->name, bytes,
                     error ? bti_cl_error_name(error) : "out of host memory");
@@ -78,7 +78,7 @@ void bti_cl_free(void *opened, uint64_t address, size_t bytes) {
     bti_cl_device *device = opened;
     cl_mem memory = NULL;
     pthread_rwlock_wrlock(&device->lock);
-    size_t at = count_up_to(device, address);
+    size_t at = buffers_up_to(device, address);
     if (at && device->buffers.items[at - 1].address == address) {
         bti_cl_buffer *items = device->buffers.items;
         memory = items[at - 1].memory;
@@ -94,7 +94,7 @@ bt_status bti_cl_upload(void *opened, uint64_t address, const void *host, size_t
     cl_mem memory;
     size_t offset;
     BTI_TRY(bti_cl_check(device));
-    BTI_TRY(bti_cl_find(device, address, &memory, &offset));
+    BTI_TRY(bti_cl_find_buffer(device, address, &memory, &offset));
     BTI_CL_TRY(
         device, "an upload",
         device->cl->clEnqueueWriteBuffer(device->transfers, memory, CL_TRUE, offset, bytes, host, 0, NULL, NULL));
@@ -106,7 +106,7 @@ bt_status bti_cl_download(void *opened, void *host, uint64_t address, size_t byt
     cl_mem memory;
     size_t offset;
     BTI_TRY(bti_cl_check(device));
-    BTI_TRY(bti_cl_find(device, address, &memory, &offset));
+    BTI_TRY(bti_cl_find_buffer(device, address, &memory, &offset));
     BTI_CL_TRY(device, "a download",
                device->cl->clEnqueueReadBuffer(device->transfers, memory, CL_TRUE, offset, bytes, host, 0, NULL, NULL));
     return BT_OK;
@@ -117,8 +117,8 @@ bt_status bti_cl_copy(void *opened, uint64_t to, uint64_t from, size_t bytes) {
     cl_mem target, source;
     size_t to_offset, from_offset;
     BTI_TRY(bti_cl_check(device));
-    BTI_TRY(bti_cl_find(device, to, &target, &to_offset));
-    BTI_TRY(bti_cl_find(device, from, &source, &from_offset));
+    BTI_TRY(bti_cl_find_buffer(device, to, &target, &to_offset));
+    BTI_TRY(bti_cl_find_buffer(device, from, &source, &from_offset));
     BTI_CL_TRY(
         device, "a copy",
         device->cl->clEnqueueCopyBuffer(device->queue, source, target, from_offset, to_offset, bytes, 0, NULL, NULL));
@@ -131,21 +131,21 @@ bt_status bti_cl_fill(void *opened, uint64_t address, int byte, size_t bytes) {
     size_t offset;
     cl_uchar pattern = (cl_uchar)byte;
     BTI_TRY(bti_cl_check(device));
-    BTI_TRY(bti_cl_find(device, address, &memory, &offset));
+    BTI_TRY(bti_cl_find_buffer(device, address, &memory, &offset));
     BTI_CL_TRY(device, "a fill",
                device->cl->clEnqueueFillBuffer(device->queue, memory, &pattern, 1, offset, bytes, 0, NULL, NULL));
     return BT_OK;
 }
 
-/* Devices of one platform share a context; between platforms bytes go over the host. */
+/* Devices of one platform share a context; between platforms the bytes go through host memory. */
 bt_status bti_cl_peer_copy(void *to_opened, uint64_t to, void *from_opened, uint64_t from, size_t bytes) {
     bti_cl_device *target = to_opened, *source = from_opened;
     cl_mem to_memory, from_memory;
     size_t to_offset, from_offset;
     BTI_TRY(bti_cl_check(target));
     BTI_TRY(bti_cl_check(source));
-    BTI_TRY(bti_cl_find(target, to, &to_memory, &to_offset));
-    BTI_TRY(bti_cl_find(source, from, &from_memory, &from_offset));
+    BTI_TRY(bti_cl_find_buffer(target, to, &to_memory, &to_offset));
+    BTI_TRY(bti_cl_find_buffer(source, from, &from_memory, &from_offset));
     if (target->context == source->context) {
         BTI_CL_TRY(target, "a copy between devices",
                    target->cl->clEnqueueCopyBuffer(target->transfers, from_memory, to_memory, from_offset, to_offset,

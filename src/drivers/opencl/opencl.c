@@ -1,3 +1,4 @@
+/* OpenCL's devices: the driver's table, opening and closing, events. */
 #include "drivers/opencl/opencl.h"
 
 #include <stdio.h>
@@ -7,68 +8,33 @@
 #include "base/flags.h"
 #include "base/fork.h"
 
-/* Devices of one platform share a context, so that buffers can be copied from one to the other. */
-typedef struct bti_cl_context {
+/* Devices of one platform share a context, so that buffers can be copied between them. */
+typedef struct platform_context {
     cl_platform_id platform;
     cl_context context;
     int users;
-    struct bti_cl_context *next;
-} bti_cl_context;
+    struct platform_context *next;
+} platform_context;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the contexts and the numbers of devices */
 BTI_RENEW_IN_CHILD(lock)
-static bti_cl_context *contexts;
+static platform_context *contexts;
 static uint64_t numbers; /* bit n: device number n is open */
-
-/* --- errors --------------------------------------------------------------------------------------------------------- */
-
-static bt_status code_of(cl_int error) {
-    switch (error) {
-    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
-    case CL_OUT_OF_HOST_MEMORY:
-    case CL_INVALID_BUFFER_SIZE:
-    case CL_OUT_OF_RESOURCES: return BT_RESOURCE_EXHAUSTED;
-    case CL_DEVICE_NOT_AVAILABLE: return BT_UNAVAILABLE;
-    default: return BT_INTERNAL;
-    }
-}
-
-static bool means_lost(cl_int error) {
-    return error == CL_DEVICE_NOT_AVAILABLE || error == CL_INVALID_COMMAND_QUEUE || error == CL_INVALID_CONTEXT;
-}
-
-bt_status bti_cl_fail(bti_cl_device *device, const char *what, cl_int error) {
-    bt_status status = bti_fail(code_of(error), "%s: %s: %s", device->name, what, bti_cl_error_name(error));
-    if (means_lost(error)) {
-        bti_error *cause = bti_error_last(), *none = NULL;
-        if (!atomic_compare_exchange_strong(&device->lost, &none, cause)) bti_error_release(cause);
-    }
-    return status;
-}
-
-bt_status bti_cl_check(bti_cl_device *device) {
-    bti_error *lost = atomic_load(&device->lost);
-    if (!lost) return BT_OK;
-    return bti_fail(BT_UNAVAILABLE, "%s is lost since an earlier failure (%s); other devices are not touched by it",
-                    device->name, bti_error_message(lost));
-}
 
 /* --- opening -------------------------------------------------------------------------------------------------------- */
 
-cl_context bti_cl_context_of(const bti_cl_device *device) { return device->context->context; }
-
-static bti_cl_context *new_context(bti_cl_device *device, cl_platform_id platform, cl_int *error) {
+static platform_context *make_context(bti_cl_device *device, cl_platform_id platform, cl_int *error) {
     cl_device_id ids[32];
     cl_uint count = 0;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
-    bti_cl_context *new = bti_calloc(1, sizeof *new);
+    platform_context *new = bti_calloc(1, sizeof *new);
     *error = CL_OUT_OF_HOST_MEMORY;
     if (!new) return NULL;
     *error = device->cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 32, ids, &count);
     if (*error == CL_SUCCESS) {
         cl_uint found = count < 32 ? count : 32;
         count = 0;
-        for (cl_uint d = 0; d < found; d++) { /* one that is not available must not spoil it for the others */
+        for (cl_uint d = 0; d < found; d++) { /* one unavailable device must not fail the context of the others */
             cl_bool available = CL_FALSE;
             device->cl->clGetDeviceInfo(ids[d], CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
             if (available) ids[count++] = ids[d];
@@ -82,31 +48,31 @@ static bti_cl_context *new_context(bti_cl_device *device, cl_platform_id platfor
     return new;
 }
 
-static bt_status join_context(bti_cl_device *device, cl_platform_id platform) {
-    cl_int error = CL_OUT_OF_RESOURCES; /* 64 devices are open */
+static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform) {
+    cl_int error = CL_OUT_OF_RESOURCES; /* if 64 devices are open */
     pthread_mutex_lock(&lock);
-    bti_cl_context *context = NULL;
+    platform_context *context = NULL;
     if (~numbers) {
         device->number = __builtin_ctzll(~numbers);
         numbers |= UINT64_C(1) << device->number;
         for (context = contexts; context && context->platform != platform;) context = context->next;
-        if (!context) context = new_context(device, platform, &error);
+        if (!context) context = make_context(device, platform, &error);
         if (context) context->users++;
     } else {
         device->number = -1;
     }
     pthread_mutex_unlock(&lock);
-    device->context = context;
+    if (context) device->context = context->context;
     return context ? BT_OK : bti_cl_fail(device, "a context", error);
 }
 
-static void leave_context(bti_cl_device *device) {
+static void release_context(bti_cl_device *device) {
     pthread_mutex_lock(&lock);
     if (device->number >= 0) numbers &= ~(UINT64_C(1) << device->number);
-    bti_cl_context *context = device->context;
+    platform_context **at = &contexts;
+    while (*at && (*at)->context != device->context) at = &(*at)->next;
+    platform_context *context = *at;
     if (context && --context->users == 0) {
-        bti_cl_context **at = &contexts;
-        while (*at != context) at = &(*at)->next;
         *at = context->next;
         device->cl->clReleaseContext(context->context);
         bti_free(context);
@@ -114,7 +80,7 @@ static void leave_context(bti_cl_device *device) {
     pthread_mutex_unlock(&lock);
 }
 
-static void read_facts(bti_cl_device *device) {
+static void read_device_info(bti_cl_device *device) {
     const bti_cl_functions *cl = device->cl;
     cl_ulong largest = 0, local = 0, all = 0;
     cl_device_fp_config wide = 0, single = 0;
@@ -141,7 +107,7 @@ static void read_facts(bti_cl_device *device) {
     device->memory_bytes = (size_t)all;
     snprintf(device->key, sizeof device->key, "opencl %s, %s, %s", description, version,
              device->exact_divisions ? "exact" : "");
-    device->gpu = (bti_gpu){.driver = &bti_cl_gpu,
+    device->gpu = (bti_gpu){.driver = &bti_cl_gpu_driver,
                             .device = device,
                             .name = device->name,
                             .target = wide ? BTI_OPENCL_C : BTI_OPENCL_C_F32,
@@ -150,11 +116,11 @@ static void read_facts(bti_cl_device *device) {
                             .local_bytes = (size_t)local};
 }
 
-static bt_status make_queues(bti_cl_device *device) {
+static bt_status create_queues(bti_cl_device *device) {
     cl_int error;
-    device->queue = device->cl->clCreateCommandQueue(bti_cl_context_of(device), device->id, 0, &error);
+    device->queue = device->cl->clCreateCommandQueue(device->context, device->id, 0, &error);
     if (!device->queue) return bti_cl_fail(device, "a queue", error);
-    device->transfers = device->cl->clCreateCommandQueue(bti_cl_context_of(device), device->id, 0, &error);
+    device->transfers = device->cl->clCreateCommandQueue(device->context, device->id, 0, &error);
     return device->transfers ? BT_OK : bti_cl_fail(device, "a queue", error);
 }
 
@@ -164,7 +130,7 @@ static void close_device(void *opened) {
     bti_vec_free(&device->buffers);
     if (device->transfers) device->cl->clReleaseCommandQueue(device->transfers);
     if (device->queue) device->cl->clReleaseCommandQueue(device->queue);
-    leave_context(device);
+    release_context(device);
     pthread_rwlock_destroy(&device->lock);
     pthread_mutex_destroy(&device->gpu.lock);
     bti_error_release(atomic_load(&device->lost));
@@ -189,10 +155,10 @@ static bt_status open_device(int ordinal, const bti_allocator *allocator, void *
         bti_free(device);
         return status;
     }
-    read_facts(device);
+    read_device_info(device);
     device->gpu.allocator = *allocator;
-    status = join_context(device, platform);
-    if (status == BT_OK) status = make_queues(device);
+    status = acquire_context(device, platform);
+    if (status == BT_OK) status = create_queues(device);
     if (status == BT_OK)
         *opened = device;
     else
@@ -216,7 +182,7 @@ static bt_status launch_kernel(void *opened, void *program, const bti_box *box) 
     return bti_gpu_launch_kernel(&((bti_cl_device *)opened)->gpu, program, box);
 }
 
-/* --- events: the value is OpenCL's own; it goes when it is waited for ------------------------------------------------ */
+/* --- events: the value is the cl_event, released by wait ------------------------------------------------ */
 
 static bt_status record(void *opened, bti_event *event) {
     bti_cl_device *device = opened;
@@ -228,7 +194,7 @@ static bt_status record(void *opened, bti_event *event) {
     return BT_OK;
 }
 
-static cl_int state_of(bti_cl_device *device, cl_event marker) {
+static cl_int event_state(bti_cl_device *device, cl_event marker) {
     cl_int state = CL_SUCCESS;
     cl_int error = device->cl->clGetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     return error == CL_SUCCESS ? state : error;
@@ -238,14 +204,14 @@ static bt_status wait_event(void *opened, bti_event event) {
     bti_cl_device *device = opened;
     cl_event marker = (cl_event)(uintptr_t)event.value;
     if (!marker) return bti_cl_check(device);
-    cl_int error = device->cl->clWaitForEvents(1, &marker), state = state_of(device, marker);
+    cl_int error = device->cl->clWaitForEvents(1, &marker), state = event_state(device, marker);
     device->cl->clReleaseEvent(marker);
     if (state < 0) error = state;
     return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "work that was launched", error);
 }
 
 static bt_status query(void *opened, bti_event event, bool *done) {
-    *done = state_of(opened, (cl_event)(uintptr_t)event.value) <= CL_COMPLETE;
+    *done = event_state(opened, (cl_event)(uintptr_t)event.value) <= CL_COMPLETE;
     return BT_OK;
 }
 
@@ -259,11 +225,47 @@ static bt_status sync_device(void *opened) {
 
 static void trim(void *opened) { bti_gpu_trim(&((bti_cl_device *)opened)->gpu); }
 
-/* How much is free OpenCL does not tell. */
 static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = 0;
     *total_bytes = ((bti_cl_device *)opened)->memory_bytes;
     return bti_fail(BT_UNIMPLEMENTED, "OpenCL does not tell how much memory is free");
+}
+
+/* --- for `berth doctor` --------------------------------------------------------------------------------------------- */
+
+static void add_device_text(const bti_cl_device *device, bti_str *text, const char *title, cl_device_info what) {
+    char value[256] = "";
+    if (device->cl->clGetDeviceInfo(device->id, what, sizeof value - 1, value, NULL) == CL_SUCCESS)
+        bti_str_addf(text, "%s: %s\n", title, value);
+}
+
+static void add_platform(const bti_cl_device *device, bti_str *text) {
+    char name[128] = "", version[256] = "";
+    cl_platform_id platform = NULL;
+    device->cl->clGetDeviceInfo(device->id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    device->cl->clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+    device->cl->clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
+    bti_str_addf(text, "platform: %s, %s\n", name, version);
+}
+
+static void describe_device(void *opened, bti_str *text) {
+    const bti_cl_device *device = opened;
+    bti_str_addf(text, "%s: %d compute units\n", device->name, device->gpu.units);
+    add_platform(device, text);
+    add_device_text(device, text, "device", CL_DEVICE_VERSION);
+    add_device_text(device, text, "driver", CL_DRIVER_VERSION);
+    bti_str_addf(text, "groups: at most %d threads, %zu KiB of local memory\n", device->gpu.threads,
+                 device->gpu.local_bytes >> 10);
+    bti_str_addf(text, "allocations: at most %zu MiB each\n", device->largest_buffer >> 20);
+    bti_str_addf(text, "float64: %s\n",
+                 device->gpu.target == BTI_OPENCL_C ? "yes"
+                                                    : "no (cl_khr_fp64 is missing): operations on it are unsupported");
+    bti_str_addf(text, "float32 quotients and roots: %s\n",
+                 device->exact_divisions ? "correctly rounded" : "as exact as the device makes them");
+    bti_str_addf(text, "products of float32 and float64: %s\n",
+                 bti_cl_has_clblast(device) ? "by CLBlast" : "by our own kernel (flag clblast, package libclblast1)");
+    bti_str_addf(text, "compiled kernels: %s\n",
+                 device->keeps_binaries ? "kept in the cache" : "kept by the platform, if at all");
 }
 
 const bti_driver bti_driver_opencl = {
@@ -292,6 +294,6 @@ const bti_driver bti_driver_opencl = {
     .sync = sync_device,
     .memory = memory,
     .trim = trim,
-    .describe = bti_cl_describe,
+    .describe = describe_device,
     .peer_copy = bti_cl_peer_copy,
 };

@@ -1,7 +1,7 @@
-/* Devices of OpenCL, by any platform that the ICD loader finds. The loader is opened at run time: without it there are none.
+/* Devices of OpenCL, of every platform that the ICD loader finds. The loader is opened at run time; without it there are no devices.
  *
- * A device has two queues: one in order for kernels and copies within the device, one for transfers with the host. Memory is a
- * buffer per allocation, behind addresses of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 where. */
+ * A device has two in-order queues: one for kernels and copies within the device, one for transfers to and from the host. Each
+ * allocation is a buffer behind an address of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 the offset. */
 #ifndef BTI_DRIVERS_OPENCL_OPENCL_H
 #define BTI_DRIVERS_OPENCL_OPENCL_H
 
@@ -25,7 +25,7 @@ const bti_cl_functions *bti_cl(bti_str *reason);
 /* "CL_OUT_OF_RESOURCES" */
 const char *bti_cl_error_name(cl_int error);
 
-/* --- device.c --- */
+/* --- an open device (opencl.c) --- */
 typedef struct bti_cl_buffer {
     uint64_t address;
     size_t bytes;
@@ -35,26 +35,28 @@ typedef struct bti_cl_buffer {
 typedef struct bti_cl_device {
     bti_gpu gpu; /* its name is `name` */
     const bti_cl_functions *cl;
-    int ordinal, number;     /* the number is unique among open ones */
-    char name[96], key[384]; /* key: what tells apart whose binaries it can load */
+    int ordinal, number; /* the number is unique among open ones */
+    char name[96];
+    char key[384]; /* devices of the same key can load each other's binaries */
     cl_device_id id;
-    struct bti_cl_context *context; /* of the platform, shared by its devices */
+    cl_context context; /* of the platform, shared by its devices */
     cl_command_queue queue, transfers;
     size_t largest_buffer, memory_bytes;
-    bool keeps_binaries; /* in our disk cache; PoCL has its own, and would compile what nobody launches for ours */
+    bool
+        keeps_binaries; /* in our disk cache; PoCL has its own, and would compile every function for ours, even unused ones */
     bool is_gpu;
     unsigned products_refused;      /* bit per dtype: CLBlast failed at it */
-    bool exact_divisions;           /* it can round float32 quotients and roots correctly */
-    pthread_rwlock_t lock;          /* of what follows */
+    bool exact_divisions;           /* it can round float32 quotients and square roots correctly */
+    pthread_rwlock_t lock;          /* of `buffers` and `next` */
     BTI_VEC(bti_cl_buffer) buffers; /* by address */
-    uint64_t next;
-    _Atomic(bti_error *) lost; /* why nothing works on it any more */
+    uint64_t next;                  /* offset of the next allocation */
+    _Atomic(bti_error *) lost;      /* why the device is lost; NULL */
 } bti_cl_device;
 
-cl_context bti_cl_context_of(const bti_cl_device *device);
-/* The error as a status, with what was being done; one that says that the device is gone makes it lost. */
+/* --- library.c: failures --- */
+/* The status of an error, with the operation that failed. An error that says that the device is gone marks it as lost. */
 bt_status bti_cl_fail(bti_cl_device *device, const char *what, cl_int error);
-/* BT_OK, or why the device is lost. */
+/* BT_OK, or UNAVAILABLE with the reason why the device is lost. */
 bt_status bti_cl_check(bti_cl_device *device);
 #define BTI_CL_TRY(device, what, call)                                          \
     do {                                                                        \
@@ -65,24 +67,21 @@ bt_status bti_cl_check(bti_cl_device *device);
 /* --- memory.c --- */
 bt_status bti_cl_alloc(void *device, size_t bytes, uint64_t *address);
 void bti_cl_free(void *device, uint64_t address, size_t bytes);
-/* The buffer that holds an address, and the offset in it. */
-bt_status bti_cl_find(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset);
+/* The buffer that contains an address, and the offset in it. */
+bt_status bti_cl_find_buffer(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset);
 bt_status bti_cl_upload(void *device, uint64_t address, const void *host, size_t bytes);
 bt_status bti_cl_download(void *device, void *host, uint64_t address, size_t bytes);
 bt_status bti_cl_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cl_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
 
-/* --- describe.c --- */
-void bti_cl_describe(void *device, bti_str *text);
-
 /* --- product.c --- */
-/* Whether it multiplies by CLBlast. */
+/* Whether the device uses CLBlast for matrix products. */
 bool bti_cl_has_clblast(const bti_cl_device *device);
 bt_status bti_cl_product(void *device, const bti_work *work, bool *done);
 
 /* --- program.c --- */
-extern const bti_gpu_driver bti_cl_gpu;
+extern const bti_gpu_driver bti_cl_gpu_driver;
 
 /* --- probe.c --- */
 bool bti_cl_detect(unsigned kinds, bti_str *reason);

@@ -1,4 +1,4 @@
-/* What the platforms have; no context is made. */
+/* Enumeration of the platforms' devices; creates no context. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +25,16 @@ static bool any_file(const char *folder, const char *beginning, const char *end)
     return found;
 }
 
-/* Whether the machine has a card at all, by the files that drivers of the kernel make. */
-static bool has_graphics(void) {
+/* Whether the machine has a GPU, by the device files that kernel drivers make. */
+static bool has_gpu_node(void) {
     return any_file("/dev/dri", "renderD", "") || any_file("/dev", "nvidia", "") || !access("/dev/kfd", F_OK) ||
            !access("/dev/dxg", F_OK) || any_file("/dev", "mali", "");
 }
 
-static bool counts_as_gpu(void) { return bti_flag_choice(BTI_FLAG_opencl_cpu) == 1; }
+static bool cpu_counts_as_gpu(void) { return bti_flag_choice(BTI_FLAG_opencl_cpu) == 1; }
 
-/* Where the ICD loader looks for drivers: a variable says so, or else the folder. */
-static const char *told_place(void) {
+/* The environment variable that says where the ICD loader looks for drivers; NULL: it looks in VENDORS. */
+static const char *vendors_variable(void) {
     static const char *const variables[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         if (getenv(variables[i])) return variables[i];
@@ -42,20 +42,20 @@ static const char *told_place(void) {
 }
 
 bool bti_cl_detect(unsigned kinds, bti_str *reason) {
-    if (!told_place() && !any_file(VENDORS, "", ".icd")) {
+    if (!vendors_variable() && !any_file(VENDORS, "", ".icd")) {
         bti_str_add(reason,
                     "opencl: no OpenCL driver is installed (" VENDORS " has no .icd file); for CPUs there is the "
                     "package pocl-opencl-icd, for a GPU its vendor's\n");
         return false;
     }
-    if (kinds & 1u << BT_ACC || has_graphics() || counts_as_gpu()) return true;
+    if (kinds & 1u << BT_ACC || has_gpu_node() || cpu_counts_as_gpu()) return true;
     bti_str_add(reason,
                 "opencl: no graphics card (/dev/dri, /dev/nvidia*, /dev/kfd, /dev/dxg have none), so OpenCL was not "
                 "asked for GPUs\n");
     return false;
 }
 
-static void text_of(const bti_cl_functions *cl, cl_device_id id, cl_device_info what, char *text, size_t size) {
+static void read_text(const bti_cl_functions *cl, cl_device_id id, cl_device_info what, char *text, size_t size) {
     char whole[512] = "";
     if (cl->clGetDeviceInfo(id, what, sizeof whole, whole, NULL) != CL_SUCCESS) whole[0] = '\0';
     whole[sizeof whole - 1] = '\0';
@@ -65,7 +65,7 @@ static void text_of(const bti_cl_functions *cl, cl_device_id id, cl_device_info 
 }
 
 /* cl_khr_pci_bus_info; the attributes of NVIDIA and AMD. */
-static void pci_of(const bti_cl_functions *cl, cl_device_id id, char *text, size_t size) {
+static void read_pci(const bti_cl_functions *cl, cl_device_id id, char *text, size_t size) {
     struct {
         cl_uint domain, bus, device, function;
     } khronos;
@@ -84,30 +84,30 @@ static void pci_of(const bti_cl_functions *cl, cl_device_id id, char *text, size
         snprintf(text, size, "0000:%02x:%02x.%x", amd.bus, amd.device, amd.function & 0xf);
 }
 
-static void uuid_of(const bti_cl_functions *cl, cl_device_id id, char *text, size_t size) {
+static void read_uuid(const bti_cl_functions *cl, cl_device_id id, char *text, size_t size) {
     unsigned char u[16];
     if (cl->clGetDeviceInfo(id, 0x106a, sizeof u, u, NULL) != CL_SUCCESS) return;
     snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2],
              u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 
-static void describe(const bti_cl_functions *cl, cl_device_id id, int ordinal, bti_device_facts *facts) {
+static void read_facts(const bti_cl_functions *cl, cl_device_id id, int ordinal, bti_device_facts *facts) {
     cl_device_type type = 0;
     cl_ulong bytes = 0, largest = 0;
     *facts = (bti_device_facts){.ordinal = ordinal};
     cl->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
     cl->clGetDeviceInfo(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
-    facts->kind = type & CL_DEVICE_TYPE_GPU || counts_as_gpu() ? BT_GPU : BT_ACC;
+    facts->kind = type & CL_DEVICE_TYPE_GPU || cpu_counts_as_gpu() ? BT_GPU : BT_ACC;
     cl->clGetDeviceInfo(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
     facts->memory_bytes = (size_t)bytes;
     facts->largest_bytes = (size_t)largest;
-    text_of(cl, id, CL_DEVICE_NAME, facts->description, sizeof facts->description);
-    text_of(cl, id, CL_DRIVER_VERSION, facts->driver_version, sizeof facts->driver_version);
-    pci_of(cl, id, facts->pci_bus_id, sizeof facts->pci_bus_id);
-    if (type & CL_DEVICE_TYPE_GPU) uuid_of(cl, id, facts->uuid, sizeof facts->uuid);
+    read_text(cl, id, CL_DEVICE_NAME, facts->description, sizeof facts->description);
+    read_text(cl, id, CL_DRIVER_VERSION, facts->driver_version, sizeof facts->driver_version);
+    read_pci(cl, id, facts->pci_bus_id, sizeof facts->pci_bus_id);
+    if (type & CL_DEVICE_TYPE_GPU) read_uuid(cl, id, facts->uuid, sizeof facts->uuid);
 }
 
-static bool usable(const bti_cl_functions *cl, cl_device_id id, int ordinal, bti_str *reason) {
+static bool is_usable(const bti_cl_functions *cl, cl_device_id id, int ordinal, bti_str *reason) {
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little = CL_FALSE;
     cl->clGetDeviceInfo(id, CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
     cl->clGetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL);
@@ -129,7 +129,7 @@ bt_status bti_cl_probe(unsigned kinds, bti_device_facts *facts, int capacity, in
     if (!cl) return BT_OK;
     cl_int error = cl->clGetPlatformIDs(MOST_PLATFORMS, platforms, &platform_count);
     if (error != CL_SUCCESS || !platform_count) {
-        const char *variable = told_place();
+        const char *variable = vendors_variable();
         bti_str_addf(reason, "opencl: no platform (%s): what %s%s%s names could not be opened\n",
                      error ? bti_cl_error_name(error) : "none", variable ? variable : VENDORS, variable ? "=" : "",
                      variable ? bti_quote(getenv(variable)).text : "");
@@ -148,8 +148,8 @@ bt_status bti_cl_probe(unsigned kinds, bti_device_facts *facts, int capacity, in
             bti_str_addf(reason, "%s\n", bti_cl_error_name(error));
         for (cl_uint d = 0; error == CL_SUCCESS && d < device_count && d < MOST_DEVICES; d++) {
             int ordinal = (int)(p << 16 | d);
-            if (!usable(cl, ids[d], ordinal, reason)) continue;
-            if (*count < capacity) describe(cl, ids[d], ordinal, &facts[*count]);
+            if (!is_usable(cl, ids[d], ordinal, reason)) continue;
+            if (*count < capacity) read_facts(cl, ids[d], ordinal, &facts[*count]);
             ++*count;
         }
     }

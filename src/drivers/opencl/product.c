@@ -1,5 +1,5 @@
-/* Matrix products by CLBlast, where it is installed; what it has none for, or fails at, our kernel computes. It compiles kernels
- * of its own at its first product of a dtype, which takes seconds on a CPU: flag clblast says who uses it. */
+/* Matrix products by CLBlast, if it is installed. The engine's own kernel computes what CLBlast does not support or fails at. CLBlast
+ * compiles its kernels at the first product of a dtype, which takes seconds on a CPU: the flag clblast says which devices use it. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 
 #define LIBRARY "libclblast.so.1"
 
-/* Of its interface: numbers of its enums. */
+/* Values of CLBlast's enums. */
 enum { ROW_MAJOR = 101, TRANSPOSE_NO = 111, TRANSPOSE_YES = 112 };
 
 typedef struct clblast_functions {
@@ -26,12 +26,13 @@ typedef struct clblast_functions {
 #include "drivers/opencl/clblast.def"
 } clblast_functions;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* of `state` and of opening; `clblast` does not change once it is LOADED */
 BTI_RENEW_IN_CHILD(lock)
 static clblast_functions clblast;
-static enum { UNTRIED, THERE, MISSING } state;
+static enum { UNTRIED, LOADED, MISSING } state;
 
-static bool open_library(void) {
+static bool open_clblast(void) {
     static const char *const names[] = {
 #define BTI_CLBLAST(letter, type) "CLBlast" #letter "gemm", "CLBlast" #letter "gemmStridedBatched",
 #include "drivers/opencl/clblast.def"
@@ -47,28 +48,28 @@ bool bti_cl_has_clblast(const bti_cl_device *device) {
     int choice = bti_flag_choice(BTI_FLAG_clblast); /* auto|on|off */
     if (choice == 2 || (choice == 0 && !device->is_gpu)) return false;
     pthread_mutex_lock(&lock);
-    if (state == UNTRIED) state = open_library() ? THERE : MISSING;
-    bool there = state == THERE;
+    if (state == UNTRIED) state = open_clblast() ? LOADED : MISSING;
+    bool loaded = state == LOADED;
     pthread_mutex_unlock(&lock);
-    return there;
+    return loaded;
 }
 
-typedef struct launch {
+typedef struct clblast_call {
     bti_cl_device *device;
     const bti_gpu_product *product;
     bt_dtype dtype;
     int status; /* CLBlast's: 0, OpenCL's, or one of its own */
-} launch;
+} clblast_call;
 
-static bt_status run(void *data, uint64_t left, uint64_t right, uint64_t out) {
-    launch *l = data;
+static bt_status call_clblast(void *data, uint64_t left, uint64_t right, uint64_t out) {
+    clblast_call *l = data;
     const bti_gpu_product *p = l->product;
     cl_mem memory[3];
     size_t at[3], size = bt_dtype_size(l->dtype);
     if (l->status) return BT_OK;
-    BTI_TRY(bti_cl_find(l->device, left, &memory[0], &at[0]));
-    BTI_TRY(bti_cl_find(l->device, right, &memory[1], &at[1]));
-    BTI_TRY(bti_cl_find(l->device, out, &memory[2], &at[2]));
+    BTI_TRY(bti_cl_find_buffer(l->device, left, &memory[0], &at[0]));
+    BTI_TRY(bti_cl_find_buffer(l->device, right, &memory[1], &at[1]));
+    BTI_TRY(bti_cl_find_buffer(l->device, out, &memory[2], &at[2]));
     int a = p->left.transposed ? TRANSPOSE_YES : TRANSPOSE_NO, b = p->right.transposed ? TRANSPOSE_YES : TRANSPOSE_NO;
     size_t m = (size_t)p->rows, n = (size_t)p->columns, k = (size_t)p->inner, batch = (size_t)p->batch;
     size_t a_leading = (size_t)p->left.leading, b_leading = (size_t)p->right.leading,
@@ -92,8 +93,8 @@ static bt_status run(void *data, uint64_t left, uint64_t right, uint64_t out) {
     return BT_OK;
 }
 
-/* Memory that is short now may be there the next time. */
-static bool passes(int status) {
+/* A shortage of memory may be over at the next product. */
+static bool is_temporary(int status) {
     return status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
            status == CL_OUT_OF_HOST_MEMORY;
 }
@@ -110,9 +111,9 @@ bt_status bti_cl_product(void *opened, const bti_work *work, bool *done) {
         !steps_forward(&product.out))
         return BT_OK;
     BTI_TRY(bti_cl_check(device));
-    launch l = {.device = device, .product = &product, .dtype = dtype};
-    BTI_TRY(bti_gpu_product_each(work, &product, run, &l));
+    clblast_call l = {.device = device, .product = &product, .dtype = dtype};
+    BTI_TRY(bti_gpu_product_each(work, &product, call_clblast, &l));
     *done = !l.status;
-    if (l.status && !passes(l.status)) device->products_refused |= 1u << dtype;
+    if (l.status && !is_temporary(l.status)) device->products_refused |= 1u << dtype;
     return BT_OK;
 }

@@ -1,4 +1,4 @@
-/* Programs: built from text, or found in the disk cache; launched on the device's queue. */
+/* Programs: built from text or found in the disk cache, and launched on the device's queue. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,20 +7,20 @@
 #include "drivers/cpu/guard.h"
 #include "drivers/opencl/opencl.h"
 
-/* Bytes of address space: PoCL brings an LLVM of its own, which compiles at a kernel's first launch too, on threads of PoCL's, and ends
- * the process when memory is short. */
+/* Bytes of address space. PoCL contains an LLVM that compiles at a kernel's first launch too, on PoCL's threads, and ends the process
+ * when memory is short. */
 #define BUILD_ROOM ((size_t)384 << 20)
 
-#define LOG_MOST 2000 /* bytes of a compiler's log that are told */
+#define LOG_MOST 2000 /* bytes of a compiler's log in an error */
 
-static const char *options_of(const bti_cl_device *device) {
+static const char *build_options(const bti_cl_device *device) {
     return device->exact_divisions ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-w -cl-std=CL1.2";
 }
 
 /* --- building ------------------------------------------------------------------------------------------------------ */
 
-/* Of the log's first line with an error, "kernel.cl:12:5: error: ..." or "error: kernel.cl:12:5: ...": 12; 0: none. */
-static long line_with_error(const char *log) {
+/* The line number of the log's first error: 12 of "kernel.cl:12:5: error: ..." or "error: kernel.cl:12:5: ..."; 0: none. */
+static long line_of_first_error(const char *log) {
     const char *at = strstr(log, "error");
     while (at && at > log && at[-1] != '\n') at--;
     for (; at && *at && *at != '\n'; at++) {
@@ -32,7 +32,7 @@ static long line_with_error(const char *log) {
 }
 
 static void add_named_line(const bti_str *text, const char *log, bti_str *told) {
-    long number = line_with_error(log);
+    long number = line_of_first_error(log);
     const char *line = bti_str_text(text);
     for (long i = 1; i < number && line; i++) {
         line = strchr(line, '\n');
@@ -41,7 +41,7 @@ static void add_named_line(const bti_str *text, const char *log, bti_str *told) 
     if (number && line) bti_str_addf(told, "\n  line %ld: %.*s", number, (int)strcspn(line, "\n"), line);
 }
 
-static bt_status refuse_text(bti_cl_device *device, const char *name, const bti_str *text, cl_program program) {
+static bt_status fail_with_log(bti_cl_device *device, const char *name, const bti_str *text, cl_program program) {
     size_t length = 0;
     bti_str told = {0};
     device->cl->clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &length);
@@ -56,21 +56,21 @@ static bt_status refuse_text(bti_cl_device *device, const char *name, const bti_
     return status;
 }
 
-static cl_program from_binary(bti_cl_device *device, const bti_str *binary) {
+static cl_program program_from_binary(bti_cl_device *device, const bti_str *binary) {
     const unsigned char *bytes = (const unsigned char *)binary->text;
     cl_int error, each = CL_SUCCESS;
-    cl_program program = device->cl->clCreateProgramWithBinary(bti_cl_context_of(device), 1, &device->id,
-                                                               &binary->length, &bytes, &each, &error);
+    cl_program program =
+        device->cl->clCreateProgramWithBinary(device->context, 1, &device->id, &binary->length, &bytes, &each, &error);
     if (!program) return NULL;
     if (error == CL_SUCCESS && each == CL_SUCCESS &&
-        device->cl->clBuildProgram(program, 1, &device->id, options_of(device), NULL, NULL) == CL_SUCCESS)
+        device->cl->clBuildProgram(program, 1, &device->id, build_options(device), NULL, NULL) == CL_SUCCESS)
         return program;
     device->cl->clReleaseProgram(program);
     return NULL;
 }
 
-/* The program's object for this device; of others of the context there is none. */
-static bool take_binary(bti_cl_device *device, cl_program program, bti_str *binary) {
+/* The program's binary for this device; the context's other devices have none. */
+static bool read_binary(bti_cl_device *device, cl_program program, bti_str *binary) {
     cl_uint count = 0;
     size_t sizes[64] = {0};
     cl_device_id ids[64];
@@ -94,33 +94,33 @@ end:
     return taken;
 }
 
-static bt_status from_text(bti_cl_device *device, const char *name, const bti_str *text, cl_program *program) {
+static bt_status program_from_text(bti_cl_device *device, const char *name, const bti_str *text, cl_program *program) {
     const char *source = bti_str_text(text);
     size_t length = text->length;
     cl_int error;
-    *program = device->cl->clCreateProgramWithSource(bti_cl_context_of(device), 1, &source, &length, &error);
+    *program = device->cl->clCreateProgramWithSource(device->context, 1, &source, &length, &error);
     if (!*program) return bti_cl_fail(device, "a program", error);
-    error = device->cl->clBuildProgram(*program, 1, &device->id, options_of(device), NULL, NULL);
+    error = device->cl->clBuildProgram(*program, 1, &device->id, build_options(device), NULL, NULL);
     if (error == CL_SUCCESS) return BT_OK;
-    bt_status status = error == CL_BUILD_PROGRAM_FAILURE ? refuse_text(device, name, text, *program)
+    bt_status status = error == CL_BUILD_PROGRAM_FAILURE ? fail_with_log(device, name, text, *program)
                                                          : bti_cl_fail(device, "compiling a kernel", error);
     device->cl->clReleaseProgram(*program);
     return status;
 }
 
-static bt_status build(void *opened, const char *name, const bti_str *text, void **module) {
+static bt_status build_program(void *opened, const char *name, const bti_str *text, void **module) {
     bti_cl_device *device = opened;
     BTI_TRY(bti_cl_check(device));
     BTI_TRY(bti_guard_room(BUILD_ROOM, "compiling by OpenCL"));
     bti_cache_key key = bti_cache_key_of(text, device->gpu.target, device->key);
     bti_str binary = {0};
-    cl_program program = bti_cache_find(key, &binary) ? from_binary(device, &binary) : NULL;
+    cl_program program = bti_cache_find(key, &binary) ? program_from_binary(device, &binary) : NULL;
     bt_status status = BT_OK;
     if (!program) {
         if (binary.length) bti_cache_refuse(key);
         bti_str_free(&binary);
-        status = from_text(device, name, text, &program);
-        if (status == BT_OK && device->keeps_binaries && take_binary(device, program, &binary))
+        status = program_from_text(device, name, text, &program);
+        if (status == BT_OK && device->keeps_binaries && read_binary(device, program, &binary))
             bti_cache_store(key, &binary, (const unsigned[3]){1, 2, 0});
     }
     bti_str_free(&binary);
@@ -128,7 +128,7 @@ static bt_status build(void *opened, const char *name, const bti_str *text, void
     return status;
 }
 
-static void unload(void *opened, void *module) {
+static void unload_program(void *opened, void *module) {
     bti_cl_device *device = opened;
     device->cl->clReleaseProgram(module);
 }
@@ -151,18 +151,18 @@ static void free_function(void *opened, bti_gpu_function *function) {
 
 /* --- launching ----------------------------------------------------------------------------------------------------- */
 
-/* The words behind a pointer: in a buffer that lives until the kernel has run. */
+/* Words that are too many for an argument go into a buffer, which OpenCL keeps until the kernel has run. */
 static cl_int set_words(bti_cl_device *device, cl_kernel kernel, cl_uint at, const bti_words *words, cl_mem *constant) {
     size_t bytes = (size_t)words->count * sizeof *words->word;
     if (bti_words_by_value(words->count, words->address_count, device->gpu.target))
         return device->cl->clSetKernelArg(kernel, at, bytes, words->word);
     cl_int error;
-    *constant = device->cl->clCreateBuffer(bti_cl_context_of(device), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes,
+    *constant = device->cl->clCreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes,
                                            (void *)(uintptr_t)words->word, &error);
     return *constant ? device->cl->clSetKernelArg(kernel, at, sizeof *constant, constant) : error;
 }
 
-static bt_status launch(void *opened, const bti_gpu_launch *asked) {
+static bt_status launch_function(void *opened, const bti_gpu_launch *asked) {
     bti_cl_device *device = opened;
     cl_kernel kernel = asked->function->handle;
     bti_words *words = asked->words;
@@ -172,7 +172,7 @@ static bt_status launch(void *opened, const bti_gpu_launch *asked) {
     for (int a = 0; a < words->address_count; a++) {
         cl_mem memory;
         size_t offset;
-        BTI_TRY(bti_cl_find(device, words->word[words->address[a]], &memory, &offset));
+        BTI_TRY(bti_cl_find_buffer(device, words->word[words->address[a]], &memory, &offset));
         words->word[words->address[a]] = offset;
         BTI_CL_TRY(device, "an argument", device->cl->clSetKernelArg(kernel, at++, sizeof memory, &memory));
     }
@@ -187,16 +187,16 @@ static bt_status launch(void *opened, const bti_gpu_launch *asked) {
     return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "a launch", error);
 }
 
-static bt_status wait(void *opened) {
+static bt_status wait_for_queue(void *opened) {
     bti_cl_device *device = opened;
     BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queue));
     return BT_OK;
 }
 
-const bti_gpu_driver bti_cl_gpu = {.build = build,
-                                   .unload = unload,
-                                   .find_function = find_function,
-                                   .free_function = free_function,
-                                   .launch = launch,
-                                   .product = bti_cl_product,
-                                   .wait = wait};
+const bti_gpu_driver bti_cl_gpu_driver = {.build = build_program,
+                                          .unload = unload_program,
+                                          .find_function = find_function,
+                                          .free_function = free_function,
+                                          .launch = launch_function,
+                                          .product = bti_cl_product,
+                                          .wait = wait_for_queue};
