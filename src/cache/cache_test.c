@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "cache/cache_test.h"
+#include "support/cache_folder.h"
 
 /* --- finding what was stored -------------------------------------------------------------------------------------- */
 

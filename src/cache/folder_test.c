@@ -1,6 +1,6 @@
 #include "cache/folder.h"
 
-#include "cache/cache_test.h"
+#include "support/cache_folder.h"
 
 static void folders_of_others_are_not_used(void **state) {
     const mode_t modes[] = {0720, 0702, 0777, 01777};

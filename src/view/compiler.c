@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "base/sized.h"
-#include "drivers/cpu/compiled.h"
-#include "drivers/cpu/product_library.h"
+#include "drivers/cpu/compiled/compiled.h"
+#include "drivers/cpu/product/library.h"
 #include "drivers/cpu/target.h"
 
 static void fill_texts(bt_compiler_info *info, const bti_compiled_ledger *ledger) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/cpu/object.h"
+#include "drivers/cpu/compiled/object.h"
 
 static void check(const uint8_t *data, size_t size, bti_target target) {
     static const char *const names[] = {"bti_run", "bti_part", "bti_finish"};

@@ -1,7 +1,7 @@
 /* The nests: which steps run when, and for which points. */
 #include <string.h>
 
-#include "drivers/cpu/blocks_parts.h"
+#include "drivers/cpu/block_program.h"
 #include "ir/dtype.h"
 
 /* --- walking over axes -------------------------------------------------------------------------------------------- */

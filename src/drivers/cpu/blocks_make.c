@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "drivers/cpu/blocks_parts.h"
+#include "drivers/cpu/block_program.h"
 #include "ir/dtype.h"
 #include "ir/half.h"
 

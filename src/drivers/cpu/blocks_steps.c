@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "drivers/cpu/blocks_parts.h"
+#include "drivers/cpu/block_program.h"
 #include "ir/dtype.h"
 
 /* Values of a dtype as loops take them: where they lie, or in the block. */

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/test_depth.h"
 #include "drivers/cpu/blocks.h"
-#include "drivers/cpu/kernel_cases.h"
-#include "drivers/cpu/kernel_parts.h"
-#include "drivers/cpu/kernel_plain.h"
+#include "support/kernel_cases.h"
+#include "support/kernel_parts.h"
+#include "support/kernel_plain.h"
 #include "drivers/cpu/target.h"
 
 static void fail_case(const bti_kernel_case *c, uint64_t seed, const char *what, int output) {

@@ -3,7 +3,7 @@
 #define BTI_DRIVERS_CODE_H
 
 #include "drivers/cpu/blocks.h"
-#include "drivers/cpu/compiled.h"
+#include "drivers/cpu/compiled/compiled.h"
 #include "drivers/cpu/launch.h"
 
 typedef struct bti_code {

@@ -1,7 +1,7 @@
 #include "drivers/cpu/functions.h"
 
 #include "drivers/cpu/target.h"
-#include "drivers/cpu/vector.h"
+#include "drivers/cpu/vector/vector.h"
 
 const bti_vector_code *bti_vector_code_of(bti_target target) {
 #if defined(__x86_64__)

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "drivers/cpu/blocks.h"
-#include "drivers/cpu/kernel_cases.h"
+#include "support/kernel_cases.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/target.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/flags.h"
 #include "drivers/cpu/gather.h"
-#include "drivers/cpu/product.h"
+#include "drivers/cpu/product/product.h"
 #include "reference/interp.h"
 
 bt_status bti_cpu_work(const bti_work *work) {

@@ -1,5 +1,5 @@
 /* NVRTC itself, where it is installed; it needs no GPU. */
-#include "drivers/cuda/test_machine.h"
+#include "support/cuda_machine.h"
 
 static const char good[] = "struct words { long w[2]; };\n"
                            "int twice(int x) { return 2 * x; }\n"

@@ -1,6 +1,6 @@
 /* A device of a machine that is not there: opened, filled, launched on, broken in every way. Its streams run as late as they can,
  * so that what is not ordered comes out wrong. */
-#include "drivers/cuda/test_device.h"
+#include "support/cuda_device.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 

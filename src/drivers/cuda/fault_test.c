@@ -1,5 +1,5 @@
 /* A device of a machine that is not there, broken in every way: by any call, late, for good. */
-#include "drivers/cuda/test_device.h"
+#include "support/cuda_device.h"
 
 /* Everything once; what was made is given back. */
 static bt_status everything(bti_cuda_device *device) {

@@ -1,6 +1,6 @@
 /* Products by cuBLASLt and sums by NCCL, of a machine that is not there: theirs are computed by plain loops, so that what they are
  * asked for is checked by results. */
-#include "drivers/cuda/test_machine.h"
+#include "support/cuda_machine.h"
 
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "]}"
 #define MOST 4096

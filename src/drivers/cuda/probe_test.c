@@ -1,5 +1,5 @@
 /* Which GPUs are listed, in which order, and which of libcuda's each of them is; no context is made for it. */
-#include "drivers/cuda/test_machine.h"
+#include "support/cuda_machine.h"
 
 static bti_device_facts facts[64];
 static bti_str reason;

@@ -1,5 +1,5 @@
 /* Cards of a machine that is not there, as programs see them: names, masks, memory, arrays that move, one device that is lost. */
-#include "drivers/cuda/test_machine.h"
+#include "support/cuda_machine.h"
 
 #include <berth.h>
 

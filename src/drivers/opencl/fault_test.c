@@ -2,7 +2,7 @@
 /* A device of OpenCL whose platform fails: what is said of it, and that the CPU goes on. */
 #include <berth.h>
 
-#include "drivers/opencl/test_product.h"
+#include "support/opencl_product.h"
 
 static bti_cl_device *device;
 static bti_cl_functions *live; /* what all devices call */

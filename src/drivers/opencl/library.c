@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fork.h"
-#include "drivers/cpu/guard.h"
+#include "base/guard.h"
 #include "drivers/opencl/opencl.h"
 
 #define OPEN_ROOM \

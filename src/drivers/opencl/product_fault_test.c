@@ -1,7 +1,7 @@
 /* A CLBlast that fails: our kernel is to compute, and what fails for good is not asked again. */
 #include <dlfcn.h>
 
-#include "drivers/opencl/test_product.h"
+#include "support/opencl_product.h"
 
 static bti_cl_device *device;
 static int *status, *calls;

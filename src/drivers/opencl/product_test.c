@@ -4,7 +4,7 @@
 
 #include "base/test_depth.h"
 #include "reference/interp.h"
-#include "drivers/opencl/test_product.h"
+#include "support/opencl_product.h"
 
 static bti_cl_device *device;
 

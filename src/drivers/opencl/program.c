@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "cache/cache.h"
-#include "drivers/cpu/guard.h"
+#include "base/guard.h"
 #include "drivers/opencl/opencl.h"
 
 /* Bytes of address space. PoCL contains an LLVM that compiles at a kernel's first launch too, on PoCL's threads, and ends the process

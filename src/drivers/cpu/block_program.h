@@ -1,0 +1,102 @@
+/* What the files of the block machine share. */
+#ifndef BTI_DRIVERS_CPU_BLOCK_PROGRAM_H
+#define BTI_DRIVERS_CPU_BLOCK_PROGRAM_H
+
+#include "drivers/cpu/blocks.h"
+#include "drivers/cpu/vector/vector.h"
+#include "reference/interp_parts.h"
+
+#define BTI_BLOCK_LEAST 32       /* points; as many as lanes */
+#define BTI_BLOCK_SCRATCH 131072 /* bytes: enough for the greatest kernel in the least blocks */
+#define BTI_BLOCK_CACHED 32768   /* bytes that blocks together should not exceed */
+
+typedef enum bti_block_kind {
+    BTI_BLOCK_LOAD,
+    BTI_BLOCK_IOTA,
+    BTI_BLOCK_LOOP,    /* a loop from values to a value */
+    BTI_BLOCK_WIDENED, /* the same, of values that no loop takes */
+    BTI_BLOCK_RECAST,  /* a cast that no loop does */
+    BTI_BLOCK_COPY,    /* the same bits */
+    BTI_BLOCK_SPREAD,  /* a ROW value, everywhere in its block */
+    BTI_BLOCK_FOLD,    /* into the accumulators of a reduction */
+    BTI_BLOCK_TOTAL,   /* the value of a reduction */
+    BTI_BLOCK_STORE
+} bti_block_kind;
+
+typedef struct bti_block_step {
+    bti_loop *loop;
+    uint32_t slot;   /* bytes of scratch before the value's block */
+    uint16_t value;  /* instruction; of FOLD and STORE: whose value is taken */
+    uint16_t arg[4]; /* values */
+    uint8_t kind;
+    uint8_t operand; /* of LOAD, IOTA, STORE; of what is stored: its output */
+    bool stored; /* in `operand`: may be computed there at once; of LOAD: it needs a copy where anything is in place */
+    uint8_t number; /* for the loop */
+    uint8_t dtype, from, size_log;
+    uint8_t argument_count;
+    uint16_t reduction; /* of FOLD and TOTAL */
+} bti_block_step;
+
+typedef struct bti_block_reduction {
+    const bti_fold *fold;  /* of the values */
+    const bti_fold *merge; /* of accumulators */
+    uint32_t lanes, total; /* slots */
+    uint64_t start;
+    uint8_t op, dtype;
+    bti_plain accumulator;
+    uint8_t size_log; /* of the accumulator */
+    uint8_t stage;
+} bti_block_reduction;
+
+typedef struct bti_block_range {
+    int begin, end; /* of steps */
+} bti_block_range;
+
+/* What is done in one sweep. */
+typedef struct bti_block_sweep {
+    bti_block_range rows;   /* before it: ROW values of the stage; of the first also those that wait for nothing */
+    bti_block_range points; /* for each block */
+    bool folds;             /* something is folded */
+} bti_block_sweep;
+
+typedef struct bti_block_constant {
+    uint32_t slot;
+    uint16_t value, scalar;
+    uint8_t dtype, size_log;
+} bti_block_constant;
+
+struct bti_blocks {
+    bti_kernel kernel;
+    const bti_vector_code *code;
+    int block;  /* points */
+    int sweeps; /* `sweep` has one more, for the ROW values after the last */
+    int step_count, constant_count, reduction_count;
+    bti_block_step *steps;
+    bti_block_sweep *sweep;
+    bti_block_constant *constants;
+    bti_block_reduction *reductions;
+    bti_block_range row_stores;
+    double cost; /* ns for a point */
+};
+
+/* A run under way. `at` is where the operands' elements of the current line's first point lie. */
+typedef struct bti_block_machine {
+    const bti_blocks *blocks;
+    const bti_box *box;
+    int line; /* the axis */
+    uint64_t at[BTI_KERNEL_OPERANDS];
+    int64_t step[BTI_KERNEL_OPERANDS]; /* along the line */
+    bool direct[BTI_KERNEL_OPERANDS];  /* outputs that blocks may be computed into */
+    bool in_place;                     /* some output lies where an input does */
+    const void *value[BTI_KERNEL_INSTRS];
+    char scratch[BTI_BLOCK_SCRATCH] __attribute__((aligned(64)));
+} bti_block_machine;
+
+static inline int bti_size_log(bt_dtype dtype) { return __builtin_ctz((unsigned)bt_dtype_size(dtype)); }
+bti_plain bti_plain_of(bt_dtype dtype); /* that loops take its values as */
+bool bti_plain_is(bt_dtype dtype);      /* it is such a type itself */
+
+/* Runs steps for `count` points of the line from point `start` on. */
+void bti_block_steps(bti_block_machine *machine, bti_block_range range, int64_t start, int count);
+
+#endif

@@ -1,0 +1,347 @@
+#include "drivers/cpu/compiled/llvm.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/libraries.h"
+#include "base/trace.h"
+#include "base/guard.h"
+
+/* The part of LLVM's C API that is used, as in llvm-c/ of LLVM 16 to 19; its handles are pointers. */
+#define LLVM_ENTRIES(ENTRY)                                                                                     \
+    ENTRY(void, GetVersion, (unsigned *major, unsigned *minor, unsigned *patch))                                \
+    ENTRY(void, InstallFatalErrorHandler, (void (*handler)(const char *reason)))                                \
+    ENTRY(void, DisposeMessage, (char *message))                                                                \
+    ENTRY(void *, ContextCreate, (void))                                                                        \
+    ENTRY(void, ContextDispose, (void *context))                                                                \
+    ENTRY(void, ContextSetDiagnosticHandler, (void *context, void (*handler)(void *, void *), void *data))      \
+    ENTRY(int, GetDiagInfoSeverity, (void *diagnosis))                                                          \
+    ENTRY(char *, GetDiagInfoDescription, (void *diagnosis))                                                    \
+    ENTRY(void *, CreateMemoryBufferWithMemoryRange, (const char *, size_t, const char *name, int ends_in_nul)) \
+    ENTRY(const char *, GetBufferStart, (void *buffer))                                                         \
+    ENTRY(size_t, GetBufferSize, (void *buffer))                                                                \
+    ENTRY(void, DisposeMemoryBuffer, (void *buffer))                                                            \
+    ENTRY(int, ParseIRInContext, (void *context, void *buffer, void **module, char **message))                  \
+    ENTRY(int, VerifyModule, (void *module, int action, char **message))                                        \
+    ENTRY(void, DisposeModule, (void *module))                                                                  \
+    ENTRY(void, SetModuleDataLayout, (void *module, void *layout))                                              \
+    ENTRY(void, DisposeTargetData, (void *layout))                                                              \
+    ENTRY(int, GetTargetFromTriple, (const char *triple, void **target, char **message))                        \
+    ENTRY(void *, CreateTargetMachine,                                                                          \
+          (void *target, const char *triple, const char *cpu, const char *features, int level, int relocation,  \
+           int code_model))                                                                                     \
+    ENTRY(void, DisposeTargetMachine, (void *machine))                                                          \
+    ENTRY(void *, CreateTargetDataLayout, (void *machine))                                                      \
+    ENTRY(int, TargetMachineEmitToMemoryBuffer,                                                                 \
+          (void *machine, void *module, int kind, char **message, void **buffer))                               \
+    ENTRY(void *, CreatePassBuilderOptions, (void))                                                             \
+    ENTRY(void, DisposePassBuilderOptions, (void *options))                                                     \
+    ENTRY(void *, RunPasses, (void *module, const char *passes, void *machine, void *options))                  \
+    ENTRY(char *, GetErrorMessage, (void *error))                                                               \
+    ENTRY(void, DisposeErrorMessage, (char *message))
+
+/* LLVM's enums. */
+enum {
+    SEVERITY_ERROR = 0,
+    RETURN_STATUS = 2,
+    LEVEL_AGGRESSIVE = 3,
+    RELOCATION_PIC = 2,
+    MODEL_SMALL = 3,
+    OBJECT_FILE = 1
+};
+
+/* The text comes nearly as it should be: what is left is to share, to move out of loops, to drop. The names are good for
+ * LLVM 16 to 19 alike; "instcombine" is not: 18 gives up where it finds no fixed point. */
+#define PASSES "function(early-cse,loop-mssa(licm),instsimplify,simplifycfg)"
+
+#define INSTALL "install LLVM's library, 16 to 19 (on Debian the package libllvm16, libllvm17, libllvm18 or libllvm19)"
+
+#define OPEN_ROOM ((size_t)256 << 20)   /* bytes of address space that opening it takes at most */
+#define COMPILE_ROOM ((size_t)48 << 20) /* and compiling, beside the reserve */
+
+static const char *const usual_libraries[] = {"libLLVM-16.so.1", "libLLVM-17.so.1", "libLLVM-18.so.1",
+                                              "libLLVM.so.18.1", "libLLVM.so.19.1", NULL};
+
+static const struct {
+    const char *triple, *features;
+} machines[] = {
+    [BTI_LLVM_SSE2] = {"x86_64-unknown-linux-gnu", ""},
+    [BTI_LLVM_AVX2] = {"x86_64-unknown-linux-gnu", "+avx2,+fma,+f16c"},
+    [BTI_LLVM_AVX512] = {"x86_64-unknown-linux-gnu",
+                         "+avx2,+fma,+f16c,+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl"},
+    [BTI_LLVM_NEON] = {"aarch64-unknown-linux-gnu", ""},
+};
+
+#define FIELD(result, name, arguments) result(*name) arguments;
+static struct { LLVM_ENTRIES(FIELD) } llvm;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; `llvm` stands still once `opened` */
+BTI_RENEW_IN_CHILD(lock)
+static const char *const *libraries = usual_libraries;
+static bool tried;
+static bti_llvm_state now;
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static bool resolve(void *library, const char *library_name, bti_str *reason) {
+#define NAME(result, name, arguments) {"LLVM" #name, (void **)&llvm.name},
+    static const struct {
+        const char *name;
+        void **entry;
+    } entries[] = {LLVM_ENTRIES(NAME)};
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        *entries[i].entry = dlsym(library, entries[i].name);
+        if (*entries[i].entry) continue;
+        bti_str_addf(reason, "%s: has no %s; ", library_name, entries[i].name);
+        return false;
+    }
+    return true;
+}
+
+/* A build of LLVM may lack one of the two; then it has no target for the triple. */
+static void register_targets(void *library) {
+    static const char *const targets[] = {"X86", "AArch64"};
+    static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter"};
+    for (int t = 0; t < 2; t++)
+        for (int p = 0; p < 4; p++) {
+            char name[64];
+            snprintf(name, sizeof name, "LLVMInitialize%s%s", targets[t], parts[p]);
+            void (*start)(void);
+            *(void **)&start = dlsym(library, name);
+            if (start) start();
+        }
+}
+
+static void fatal(const char *reason);
+static void out_of_memory(void *data, const char *reason, bool dump) {
+    (void)data, (void)dump;
+    fatal(reason);
+}
+
+/* C++'s, in LLVM's own namespace: without it LLVM ends the process when malloc fails. */
+static void watch_memory(void *library) {
+    void (*install)(void (*handler)(void *, const char *, bool), void *data);
+    *(void **)&install = dlsym(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
+    if (install) install(out_of_memory, NULL);
+    bti_guard_watch(library);
+}
+
+static void open_one(void *library, const char *name) {
+    llvm.InstallFatalErrorHandler(fatal);
+    watch_memory(library);
+    register_targets(library);
+    llvm.GetVersion(&now.version[0], &now.version[1], &now.version[2]);
+    snprintf(now.library, sizeof now.library, "%s", name);
+    now.opened = true;
+}
+
+/* Under the lock. */
+static void open_any(void) {
+    uint64_t start = bti_now_ns(), noted = bti_trace_begin();
+    bti_str reason = {0};
+    for (int i = 0; libraries[i] && !now.opened; i++) {
+        void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+        if (!library) {
+            const char *said = dlerror();
+            bti_str_addf(&reason, "%s; ", said ? said : libraries[i]);
+        } else if (resolve(library, libraries[i], &reason)) {
+            open_one(library, libraries[i]);
+        } else {
+            dlclose(library);
+        }
+    }
+    if (now.opened) {
+        now.open_ns = bti_now_ns() - start;
+        bti_trace_end(BTI_TRACE_LIBRARY, now.library, noted);
+    } else
+        snprintf(now.reason, sizeof now.reason, "no LLVM: %s%s", bti_str_text(&reason), INSTALL);
+    bti_str_free(&reason);
+    tried = true;
+}
+
+static bt_status ensure_open(void) {
+    bt_status status = BT_OK;
+    pthread_mutex_lock(&lock);
+    if (!tried) {
+        status = bti_guard_room(OPEN_ROOM, "opening LLVM"); /* another time there may be more */
+        if (status == BT_OK)
+            now.reason[0] = '\0', open_any();
+        else
+            snprintf(now.reason, sizeof now.reason, "%s", bt_error_text());
+    }
+    if (status == BT_OK && !now.opened) status = bti_fail(BT_UNAVAILABLE, "%s", now.reason);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void bti_llvm_look(bti_llvm_state *state) {
+    pthread_mutex_lock(&lock);
+    *state = now;
+    pthread_mutex_unlock(&lock);
+}
+
+void bti_llvm_use(const char *const *use) {
+    pthread_mutex_lock(&lock);
+    libraries = use ? use : usual_libraries;
+    tried = false;
+    now = (bti_llvm_state){0};
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- compiling ---------------------------------------------------------------------------------------------------- */
+
+/* LLVM ends the process after a fatal error; we leave it instead, with all it held, and never come back. */
+typedef struct attempt {
+    jmp_buf back;
+    char reason[512];
+} attempt;
+static _Thread_local attempt *running;
+
+static void fatal(const char *reason) {
+    if (!running) return;
+    snprintf(running->reason, sizeof running->reason, "%.*s", (int)strcspn(reason, "\n"), reason);
+    longjmp(running->back, 1);
+}
+
+static bt_status give_up(const char *reason) {
+    pthread_mutex_lock(&lock);
+    now.opened = false;
+    snprintf(now.reason, sizeof now.reason, "%s failed and is not used any more: %s", now.library, reason);
+    pthread_mutex_unlock(&lock);
+    return bti_fail(BT_INTERNAL, "LLVM: %s", reason);
+}
+
+typedef struct job {
+    void *context, *module, *machine, *object;
+    char *message;
+    bti_str diagnosis; /* what LLVM called errors */
+} job;
+
+/* Without a handler of the context's own, LLVM exits at the first error. */
+static void note_diagnosis(void *diagnosis, void *data) {
+    job *of = data;
+    if (llvm.GetDiagInfoSeverity(diagnosis) != SEVERITY_ERROR) return;
+    char *text = llvm.GetDiagInfoDescription(diagnosis);
+    bti_str_addf(&of->diagnosis, "%s%s", of->diagnosis.length ? "; " : "", text ? text : "an error");
+    llvm.DisposeMessage(text);
+}
+
+static bt_status refused(const job *of, const char *what) {
+    const char *words = of->message ? of->message : bti_str_text(&of->diagnosis);
+    int length = (int)strnlen(words, 1000);
+    while (length > 0 && words[length - 1] == '\n') length--;
+    return bti_fail(BT_INTERNAL, "LLVM: %s: %.*s", what, length, length ? words : "no reason given");
+}
+
+static bt_status parse(job *of, const bti_str *text) {
+    void *buffer = llvm.CreateMemoryBufferWithMemoryRange(bti_str_text(text), text->length, "kernel", true);
+    of->context = llvm.ContextCreate();
+    llvm.ContextSetDiagnosticHandler(of->context, note_diagnosis, of);
+    if (llvm.ParseIRInContext(of->context, buffer, &of->module, &of->message)) { /* takes the buffer */
+        of->module = NULL;
+        return refused(of, "the text does not parse");
+    }
+#ifdef BTI_DEBUG
+    if (llvm.VerifyModule(of->module, RETURN_STATUS, &of->message)) return refused(of, "the text is not valid");
+    llvm.DisposeMessage(of->message);
+    of->message = NULL;
+#endif
+    return BT_OK;
+}
+
+static bt_status choose_machine(job *of, bti_target target) {
+    void *found;
+    const char *triple = machines[target].triple;
+    if (llvm.GetTargetFromTriple(triple, &found, &of->message))
+        return bti_fail(BT_UNAVAILABLE, "LLVM: %.500s", of->message ? of->message : triple);
+    of->machine = llvm.CreateTargetMachine(found, triple, target == BTI_LLVM_NEON ? "generic" : "x86-64",
+                                           machines[target].features, LEVEL_AGGRESSIVE, RELOCATION_PIC, MODEL_SMALL);
+    if (!of->machine) return bti_fail(BT_UNAVAILABLE, "LLVM: no machine for %s", triple);
+    void *layout = llvm.CreateTargetDataLayout(of->machine);
+    llvm.SetModuleDataLayout(of->module, layout);
+    llvm.DisposeTargetData(layout);
+    return BT_OK;
+}
+
+static bt_status optimize(job *of) {
+    void *options = llvm.CreatePassBuilderOptions();
+    void *error = llvm.RunPasses(of->module, PASSES, of->machine, options);
+    llvm.DisposePassBuilderOptions(options);
+    if (!error) return BT_OK;
+    char *words = llvm.GetErrorMessage(error); /* takes the error */
+    bt_status status = bti_fail(BT_INTERNAL, "LLVM: the passes do not run: %.500s", words);
+    llvm.DisposeErrorMessage(words);
+    return status;
+}
+
+static bt_status emit(job *of, bti_str *object) {
+    if (llvm.TargetMachineEmitToMemoryBuffer(of->machine, of->module, OBJECT_FILE, &of->message, &of->object)) {
+        of->object = NULL;
+        return refused(of, "no code");
+    }
+    if (of->diagnosis.length) return refused(of, "no code");
+    bti_str_add_bytes(object, llvm.GetBufferStart(of->object), llvm.GetBufferSize(of->object));
+    return object->failed ? bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for compiled code") : BT_OK;
+}
+
+static bt_status compile(const bti_str *text, bti_target target, bti_str *object) {
+    job of = {0};
+    bt_status status;
+    BTI_TRY_OR(parse(&of, text), end);
+    BTI_TRY_OR(choose_machine(&of, target), end);
+    BTI_TRY_OR(optimize(&of), end);
+    BTI_TRY_OR(emit(&of, object), end);
+end:
+    if (of.message) llvm.DisposeMessage(of.message);
+    if (of.object) llvm.DisposeMemoryBuffer(of.object);
+    if (of.machine) llvm.DisposeTargetMachine(of.machine);
+    if (of.module) llvm.DisposeModule(of.module);
+    if (of.context) llvm.ContextDispose(of.context);
+    bti_str_free(&of.diagnosis);
+    return status;
+}
+
+/* For the ledger; the next time there may be room. */
+static bt_status begin(void) {
+    bt_status status = bti_guard_begin("LLVM", COMPILE_ROOM, fatal);
+    pthread_mutex_lock(&lock);
+    if (now.opened) snprintf(now.reason, sizeof now.reason, "%s", status == BT_OK ? "" : bt_error_text());
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static bt_status compile_or_give_up(const bti_str *text, bti_target target, bti_str *object) {
+    attempt here;
+    bt_status status;
+    BTI_TRY(ensure_open());
+    BTI_TRY(begin());
+    running = &here;
+    if (!setjmp(here.back))
+        status = compile(text, target, object);
+    else
+        status = give_up(here.reason);
+    running = NULL;
+    bti_guard_end();
+    return status;
+}
+
+typedef struct wish {
+    const bti_str *text;
+    bti_target target;
+    bti_str *object;
+} wish;
+
+static bt_status fulfil(void *context) {
+    const wish *of = context;
+    return compile_or_give_up(of->text, of->target, of->object);
+}
+
+bt_status bti_llvm_compile(const bti_str *text, bti_target target, bti_str *object) {
+    return bti_libraries_open(fulfil, &(wish){text, target, object});
+}

@@ -1,0 +1,293 @@
+#include "drivers/cpu/product/product.h"
+
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/cores.h"
+#include "base/libraries.h"
+#include "drivers/cpu/gather.h"
+#include "drivers/cpu/product/library.h"
+#include "drivers/cpu/product/tile.h"
+#include "ir/dtype.h"
+#include "reference/interp_parts.h"
+
+/* Multiplications below which our own loops cost less than a library's call; and how many make a piece worth a core. */
+enum { SMALL = 16384, PIECE = 1 << 20 };
+enum { WIDEN_DEPTH = 1024 }; /* of halves that are made float32 at a time */
+
+typedef struct product product;
+/* One tile: a of m x k, b of k x n. */
+typedef bt_status way(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out);
+
+struct product {
+    bt_dtype dtype;
+    bti_target target;
+    way *way;
+    int64_t m, n, k, size; /* of an element, in bytes */
+    bti_matrix a, b, out;
+    bool a_transposed, b_transposed; /* for libraries: which axis has unit stride */
+    bti_walk batches;                /* of out, a, b */
+    int64_t batch_count;
+    int64_t tile_rows, tile_columns, tiles_across, tiles; /* of a batch */
+    atomic_int status;
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* --- ways ---------------------------------------------------------------------------------------------------------- */
+
+static bti_blas_matrix blas(const bti_matrix *matrix, bool transposed, int64_t size) {
+    return (bti_blas_matrix){matrix->at, transposed, (transposed ? matrix->column : matrix->row) / size};
+}
+
+static bt_status own_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    _Alignas(64) char few[16384];
+    size_t bytes = bti_tile_scratch(p->dtype, m, n, p->k);
+    char *scratch = bytes <= sizeof few ? few : bti_alloc_aligned(64, bytes);
+    if (!scratch) return BT_RESOURCE_EXHAUSTED;
+    bti_tile_multiply(p->target, p->dtype, m, n, p->k, a, b, out, scratch);
+    if (scratch != few) bti_free(scratch);
+    return BT_OK;
+}
+
+/* What was cut for a library. */
+static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < m; i += BTI_TILE_ROWS)
+        for (int64_t j = 0; j < n && status == BT_OK; j += BTI_TILE_COLUMNS)
+            status = own_tile(p, least(m - i, BTI_TILE_ROWS), least(n - j, BTI_TILE_COLUMNS), bti_matrix_part(&a, i, 0),
+                              bti_matrix_part(&b, 0, j), bti_matrix_part(&out, i, j));
+    return status;
+}
+
+static bt_status f32_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    bti_blas_matrix left = blas(&a, p->a_transposed, 4), right = blas(&b, p->b_transposed, 4), to = blas(&out, 0, 4);
+    return bti_sgemm(m, n, p->k, &left, &right, &to, false);
+}
+
+static bt_status f64_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    bti_blas_matrix left = blas(&a, p->a_transposed, 8), right = blas(&b, p->b_transposed, 8), to = blas(&out, 0, 8);
+    return bti_dgemm(m, n, p->k, &left, &right, &to);
+}
+
+static bt_status bf16_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    bti_blas_matrix left = blas(&a, p->a_transposed, 2), right = blas(&b, p->b_transposed, 2), to = blas(&out, 0, 2);
+    return bti_bf16_gemm(m, n, p->k, &left, &right, &to);
+}
+
+/* Halves as float32, along the axis of unit stride, which stays that. */
+static bti_blas_matrix widen(const product *p, const bti_matrix *from, bool transposed, int64_t rows, int64_t columns,
+                             char *to) {
+    int64_t lines = transposed ? columns : rows, length = transposed ? rows : columns;
+    int64_t line_step = transposed ? from->column : from->row;
+    for (int64_t i = 0; i < lines; i++)
+        bti_tile_read(p->target, p->dtype, to + i * length * 4, 4, from->at + i * line_step, 2, length);
+    return (bti_blas_matrix){to, transposed, length};
+}
+
+static bt_status widened_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    int64_t depth = least(p->k, WIDEN_DEPTH);
+    char *scratch = bti_alloc_aligned(64, (size_t)(m * depth + depth * n + m * n) * 4);
+    if (!scratch) return BT_RESOURCE_EXHAUSTED;
+    char *b_scratch = scratch + m * depth * 4, *sums = b_scratch + depth * n * 4;
+    bti_blas_matrix to = {sums, false, n};
+    bt_status status = BT_OK;
+    for (int64_t k = 0; k < p->k && status == BT_OK; k += depth) {
+        int64_t run = least(p->k - k, depth);
+        bti_matrix left = bti_matrix_part(&a, 0, k), right = bti_matrix_part(&b, k, 0);
+        bti_blas_matrix wide_a = widen(p, &left, p->a_transposed, m, run, scratch);
+        bti_blas_matrix wide_b = widen(p, &right, p->b_transposed, run, n, b_scratch);
+        status = bti_sgemm(m, n, run, &wide_a, &wide_b, &to, k > 0);
+    }
+    for (int64_t i = 0; i < m && status == BT_OK; i++)
+        bti_tile_write(p->dtype, out.at + i * out.row, out.column, sums + i * n * 4, n);
+    bti_free(scratch);
+    return status;
+}
+
+static bool fits_int(const product *p) {
+    const bti_matrix *all[] = {&p->a, &p->b, &p->out};
+    for (int i = 0; i < 3; i++)
+        if (all[i]->row / p->size > INT32_MAX || all[i]->column / p->size > INT32_MAX) return false;
+    return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
+}
+
+static way *choose_way(const product *p) {
+    bool small = p->m * p->n <= SMALL && p->m * p->n * p->k <= SMALL; /* the first does not overflow: out has as many */
+    if (small || p->k == 0 || !bti_dtype_is_float(p->dtype)) return own_tile;
+    if (p->dtype == BT_F64) return bti_has_openblas() && fits_int(p) ? f64_tile : own_tile;
+    if (!bti_has_dnnl()) return own_tile;
+    if (p->dtype == BT_F32) return f32_tile;
+    return p->dtype == BT_BF16 && bti_has_bf16() ? bf16_tile : widened_tile;
+}
+
+/* --- tiles --------------------------------------------------------------------------------------------------------- */
+
+/* The longer side is halved until there are enough tiles to share out, or they are too small to be worth it: each time
+ * a library's kernel packs its operands anew. Halves are whole multiples of 16, so of vectors and of a kernel's own blocks. */
+static void cut(product *p) {
+    int64_t rows = p->m, columns = p->n;
+    if (p->way == own_tile) {
+        p->tile_rows = least(rows, BTI_TILE_ROWS), p->tile_columns = least(columns, BTI_TILE_COLUMNS);
+    } else {
+        double work = (double)rows * (double)columns * (double)p->k;
+        int64_t goal = work < 32.0 * PIECE ? 2 : work < 2048.0 * PIECE ? 4 : 8;
+        while ((ceil_div(p->m, rows) * ceil_div(p->n, columns) < goal && work >= 2.0 * PIECE) ||
+               rows * columns > 1 << 20) {
+            if (rows <= 64 && columns <= 128) break;
+            if (rows > 64 && (rows > columns || columns <= 128))
+                rows = ceil_div(ceil_div(rows, 2), 16) * 16;
+            else
+                columns = ceil_div(ceil_div(columns, 2), 16) * 16;
+            work = (double)rows * (double)columns * (double)p->k;
+        }
+        p->tile_rows = rows, p->tile_columns = columns;
+    }
+    p->tiles_across = ceil_div(p->n, p->tile_columns);
+    p->tiles = ceil_div(p->m, p->tile_rows) * p->tiles_across;
+}
+
+static bt_status run_tile(const product *p, way *multiply, int64_t number) {
+    int64_t batch = number / p->tiles, tile = number % p->tiles;
+    int64_t row = tile / p->tiles_across * p->tile_rows, column = tile % p->tiles_across * p->tile_columns;
+    const bti_walk *walk = &p->batches;
+    bti_matrix out = p->out, a = p->a, b = p->b;
+    int64_t i = batch % walk->length;
+    out.at += i * walk->step[0], a.at += i * walk->step[1], b.at += i * walk->step[2];
+    batch /= walk->length;
+    for (int axis = walk->axes - 1; axis >= 0; axis--, batch /= walk->shape[axis + 1]) {
+        i = batch % walk->shape[axis];
+        out.at += i * walk->stride[0][axis], a.at += i * walk->stride[1][axis], b.at += i * walk->stride[2][axis];
+    }
+    return multiply(p, least(p->m - row, p->tile_rows), least(p->n - column, p->tile_columns),
+                    bti_matrix_part(&a, row, 0), bti_matrix_part(&b, 0, column), bti_matrix_part(&out, row, column));
+}
+
+static void run_each(product *p, way *multiply, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+        bt_status status = run_tile(p, multiply, i);
+        if (status != BT_OK) atomic_store(&p->status, (int)status);
+    }
+}
+
+/* A library's kernel may use the stack pointer as it likes, so no signal comes in between. Once the process is ending no library is
+ * called any more. */
+static void run_tiles(void *context, int64_t begin, int64_t end) {
+    static bti_library_calls calls[BT_DTYPE_COUNT];
+    product *p = context;
+    if (p->way == own_tile) {
+        run_each(p, own_tile, begin, end);
+    } else if (!bti_libraries_enter(&calls[p->dtype])) {
+        run_each(p, own_tiles, begin, end);
+    } else {
+        bti_guest guest = bti_guest_begin();
+        bti_hold_signals();
+        run_each(p, p->way, begin, end);
+        bti_libraries_leave();
+        bti_guest_end(&guest);
+    }
+}
+
+/* --- operands ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a library can read it as it lies; sets which axis has unit stride. Steps along an axis of one element are set to
+ * what they would be. */
+static bool readable(bti_matrix *matrix, int64_t rows, int64_t columns, int64_t size, bool *transposed) {
+    if (columns == 1 && rows == 1) matrix->row = matrix->column = size;
+    *transposed = columns > 1 && matrix->column != size;
+    int64_t *unit = *transposed ? &matrix->row : &matrix->column,
+            *leading = *transposed ? &matrix->column : &matrix->row;
+    int64_t length = *transposed ? rows : columns, lines = *transposed ? columns : rows;
+    if (length == 1) *unit = size;
+    if (lines == 1) *leading = length * size;
+    return *unit == size && *leading % size == 0 && *leading / size >= length;
+}
+
+/* A dense copy in scratch; axes that only repeat stay so. */
+static bt_status make_dense(bti_operand *operand, bool keep, void **scratch) {
+    bti_operand from = *operand, to = *operand;
+    int64_t count = 1;
+    size_t bytes;
+    for (int axis = operand->rank - 1; axis >= 0; axis--) {
+        bool repeats = axis < operand->rank - 2 && operand->stride[axis] == 0;
+        if (repeats) from.shape[axis] = to.shape[axis] = 1;
+        operand->stride[axis] = to.stride[axis] = repeats ? 0 : count;
+        if (!repeats) count *= operand->shape[axis];
+    }
+    if (!bti_mul_size((size_t)count, bt_dtype_size(operand->dtype), &bytes) ||
+        !(*scratch = bti_alloc_aligned(64, bytes)))
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for a dense copy of a product's operand");
+    operand->address = to.address = (uint64_t)(uintptr_t)*scratch;
+    if (keep) bti_gather_copy(&to, &from);
+    return BT_OK;
+}
+
+static bti_matrix matrix_of(const bti_operand *operand) {
+    return (bti_matrix){bti_address(operand), bti_step(operand, operand->rank - 2),
+                        bti_step(operand, operand->rank - 1)};
+}
+
+typedef struct operands {
+    bti_operand out, a, b;
+    void *scratch[3];
+} operands;
+
+/* Many products by one matrix, whose rows lie one after the other, are one product. */
+static void join_batches(product *p) {
+    const bti_walk *walk = &p->batches;
+    if (walk->axes || walk->length == 1 || walk->step[2] != 0) return;
+    if (walk->step[1] != p->m * p->a.row || walk->step[0] != p->m * p->out.row) return;
+    p->m *= walk->length;
+    p->batch_count = 1;
+    p->batches.length = 1;
+}
+
+static void describe(product *p, const operands *o) {
+    int rank = o->out.rank;
+    p->a = matrix_of(&o->a), p->b = matrix_of(&o->b), p->out = matrix_of(&o->out);
+    p->m = o->out.shape[rank - 2], p->n = o->out.shape[rank - 1], p->k = o->a.shape[rank - 1];
+    bti_walk_start(&p->batches, rank - 2, o->out.shape, 3, (const bti_operand *[]){&o->out, &o->a, &o->b});
+    p->batch_count = p->batches.length;
+    for (int axis = 0; axis < p->batches.axes; axis++) p->batch_count *= p->batches.shape[axis];
+    join_batches(p);
+}
+
+static bt_status prepare(product *p, operands *o) {
+    bool a_good, b_good, out_good, transposed;
+    describe(p, o);
+    p->way = choose_way(p);
+    if (p->way == own_tile) return BT_OK;
+    a_good = readable(&p->a, p->m, p->k, p->size, &p->a_transposed);
+    b_good = readable(&p->b, p->k, p->n, p->size, &p->b_transposed);
+    out_good = readable(&p->out, p->m, p->n, p->size, &transposed) && !transposed;
+    if (a_good && b_good && out_good) return BT_OK;
+    if (!a_good) BTI_TRY(make_dense(&o->a, true, &o->scratch[0]));
+    if (!b_good) BTI_TRY(make_dense(&o->b, true, &o->scratch[1]));
+    if (!out_good) BTI_TRY(make_dense(&o->out, false, &o->scratch[2]));
+    return prepare(p, o);
+}
+
+bt_status bti_product(const bti_work *work) {
+    operands o = {work->output, work->inputs[0], work->inputs[1], {NULL}};
+    product p = {.dtype = work->output.dtype, .target = bti_cpu_target(), .size = (int64_t)bt_dtype_size(o.out.dtype)};
+    for (int axis = 0; axis < o.out.rank; axis++)
+        if (o.out.shape[axis] == 0) return BT_OK;
+    bt_status status = prepare(&p, &o);
+    if (status == BT_OK) {
+        cut(&p);
+        double each = (double)p.tile_rows * (double)p.tile_columns * (double)(p.k + 1);
+        int64_t grain = each < PIECE ? (int64_t)(PIECE / each) : 1;
+        bti_parallel(p.batch_count * p.tiles, grain, run_tiles, &p);
+        status = (bt_status)atomic_load(&p.status);
+        if (status != BT_OK)
+            status =
+                bti_fail(status, "a product of %lld x %lld x %lld: %s", (long long)p.m, (long long)p.k, (long long)p.n,
+                         status == BT_RESOURCE_EXHAUSTED ? "no memory for scratch" : "oneDNN fails");
+        else if (o.scratch[2])
+            bti_gather_copy(&work->output, &o.out);
+    }
+    for (int i = 0; i < 3; i++) bti_free(o.scratch[i]);
+    return status;
+}

@@ -1,0 +1,201 @@
+#include "drivers/cpu/product/tile.h"
+
+#include <string.h>
+
+#include "drivers/cpu/product/panel.h"
+#include "ir/dtype.h"
+#include "ir/half.h"
+
+bti_tile_type bti_tile_type_of(bt_dtype dtype) {
+    if (bti_dtype_is_float(dtype)) return dtype == BT_F64 ? BTI_TILE_F64 : BTI_TILE_F32;
+    return bti_dtype_bits(dtype) == 64 ? BTI_TILE_U64 : BTI_TILE_U32;
+}
+
+static int64_t size_of(bti_tile_type type) { return type == BTI_TILE_F32 || type == BTI_TILE_U32 ? 4 : 8; }
+/* Elements that need no conversion. */
+static bool is_own(bt_dtype dtype) { return (int64_t)bt_dtype_size(dtype) == size_of(bti_tile_type_of(dtype)); }
+
+/* --- elements ----------------------------------------------------------------------------------------------------- */
+
+/* Without branches, so that lines of it become vectors: what is not finite gets the exponent that scaling cannot give. */
+static inline float widen_f16(uint16_t half) {
+    uint32_t rest = (uint32_t)(half & 0x7FFF) << 13, sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t bits = bti_f32_bits(bti_f32_of_bits(rest) * 0x1p112f);
+    bits |= (half & 0x7C00) == 0x7C00 ? 0x7F800000 : 0;
+    return bti_f32_of_bits(bits | sign);
+}
+
+#define READ_LINE(from_type, to_type, expression)                                   \
+    if (to_step == sizeof(to_type) && from_step == sizeof(from_type))               \
+        for (int64_t i = 0; i < count; i++) {                                       \
+            from_type x = ((const from_type *)(const void *)from)[i];               \
+            ((to_type *)(void *)to)[i] = expression;                                \
+        }                                                                           \
+    else                                                                            \
+        for (int64_t i = 0; i < count; i++) {                                       \
+            from_type x = *(const from_type *)(const void *)(from + i * from_step); \
+            *(to_type *)(void *)(to + i * to_step) = expression;                    \
+        }                                                                           \
+    break
+
+static inline __attribute__((always_inline)) void read_line(bt_dtype dtype, char *restrict to, int64_t to_step,
+                                                            const char *restrict from, int64_t from_step,
+                                                            int64_t count) {
+    switch (dtype) {
+    case BT_F16: READ_LINE(uint16_t, float, widen_f16(x));
+    case BT_BF16: READ_LINE(uint16_t, float, bti_f32_from_bf16(x));
+    case BT_U8:
+    case BT_I8: READ_LINE(uint8_t, uint32_t, x); /* the bits above are cut off in the end */
+    case BT_U16:
+    case BT_I16: READ_LINE(uint16_t, uint32_t, x);
+    case BT_F64:
+    case BT_I64:
+    case BT_U64: READ_LINE(uint64_t, uint64_t, x);
+    default: READ_LINE(uint32_t, uint32_t, x);
+    }
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void read_line_avx2(bt_dtype dtype, char *to, int64_t to_step, const char *from,
+                                                           int64_t from_step, int64_t count) {
+    read_line(dtype, to, to_step, from, from_step, count);
+}
+#endif
+
+void bti_tile_read(bti_target target, bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step,
+                   int64_t count) {
+#ifdef __x86_64__
+    if (target == BTI_LLVM_AVX2 || target == BTI_LLVM_AVX512)
+        return read_line_avx2(dtype, to, to_step, from, from_step, count);
+#endif
+    (void)target;
+    read_line(dtype, to, to_step, from, from_step, count);
+}
+
+#define WRITE_LINE(from_type, to_type, expression)                      \
+    for (int64_t i = 0; i < count; i++) {                               \
+        from_type x = ((const from_type *)(const void *)from)[i];       \
+        *(to_type *)(void *)(to + i * to_step) = (to_type)(expression); \
+    }                                                                   \
+    break
+
+void bti_tile_write(bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t count) {
+    switch (dtype) {
+    case BT_F16: WRITE_LINE(float, uint16_t, bti_f16_from_f32(x));
+    case BT_BF16: WRITE_LINE(float, uint16_t, bti_bf16_from_f32(x));
+    case BT_U8:
+    case BT_I8: WRITE_LINE(uint32_t, uint8_t, x);
+    case BT_U16:
+    case BT_I16: WRITE_LINE(uint32_t, uint16_t, x);
+    case BT_F64:
+    case BT_I64:
+    case BT_U64: WRITE_LINE(uint64_t, uint64_t, x);
+    default: WRITE_LINE(uint32_t, uint32_t, x);
+    }
+}
+
+/* --- a tile ------------------------------------------------------------------------------------------------------- */
+
+typedef struct tile {
+    bti_target target;
+    bt_dtype dtype;
+    const bti_panel_kernel *kernel;
+    int64_t rows, columns, size; /* of an element in scratch */
+    char *a, *b, *to;            /* scratch */
+} tile;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t a_bytes(bt_dtype dtype, int64_t rows, int64_t depth, int64_t size) {
+    return is_own(dtype) ? 0 : up(rows * depth * size);
+}
+/* Up to two vectors of 64 bytes more in each row than there are columns. */
+static int64_t b_bytes(int64_t columns, int64_t depth, int64_t size) { return depth * (up(columns * size) + 64); }
+
+size_t bti_tile_scratch(bt_dtype dtype, int64_t rows, int64_t columns, int64_t depth) {
+    int64_t size = size_of(bti_tile_type_of(dtype)), run = least(depth, BTI_TILE_DEPTH);
+    rows = least(rows, BTI_TILE_ROWS), columns = least(columns, BTI_TILE_COLUMNS);
+    return (size_t)(a_bytes(dtype, rows, run, size) + b_bytes(columns, run, size) + up(rows * columns * size));
+}
+
+/* Columns of b, side by side as a panel has them, past the last one zeros. */
+static void pack_panel(const tile *t, char *to, const bti_matrix *b, int64_t depth, int64_t columns, int64_t width) {
+    int64_t row = width * t->size;
+    if (columns < width) memset(to, 0, (size_t)(depth * row));
+    bool unit = b->column == (int64_t)bt_dtype_size(t->dtype);
+    if (unit && is_own(t->dtype))
+        for (int64_t k = 0; k < depth; k++) memcpy(to + k * row, b->at + k * b->row, (size_t)(columns * t->size));
+    else if (unit)
+        for (int64_t k = 0; k < depth; k++)
+            bti_tile_read(t->target, t->dtype, to + k * row, t->size, b->at + k * b->row, b->column, columns);
+    else
+        for (int64_t j = 0; j < columns; j++)
+            bti_tile_read(t->target, t->dtype, to + j * t->size, row, b->at + j * b->column, b->row, depth);
+}
+
+static void multiply_panel(const tile *t, bti_panel *p, void (*kernel)(const bti_panel *), const bti_matrix *a,
+                           char *to) {
+    for (int64_t i = 0; i < t->rows; i += t->kernel->rows) {
+        p->rows = (int)least(t->rows - i, t->kernel->rows);
+        p->a = a->at + i * a->row;
+        p->to = to + i * p->to_row;
+        kernel(p);
+    }
+}
+
+/* A run over k, which is added to what the runs before gave. */
+static void multiply_run(const tile *t, int64_t depth, const bti_matrix *a, const bti_matrix *b, char *to,
+                         int64_t to_row, bool add) {
+    int64_t vector = t->kernel->vector, left = t->columns;
+    char *packed = t->b;
+    for (int64_t j = 0; j < t->columns; j += 2 * vector, left -= 2 * vector) {
+        int64_t width = left > vector ? 2 * vector : vector, columns = least(left, width);
+        bti_matrix part = bti_matrix_part(b, 0, j);
+        bti_panel p = {.depth = depth,
+                       .a_row = a->row,
+                       .a_column = a->column,
+                       .to_row = to_row,
+                       .columns = (int)columns,
+                       .add = add};
+        bool in_place = columns == width && is_own(t->dtype) && b->column == t->size && t->rows <= BTI_TILE_ROWS / 2;
+        if (in_place) {
+            p.b = part.at, p.b_row = b->row;
+        } else {
+            pack_panel(t, packed, &part, depth, columns, width);
+            p.b = packed, p.b_row = width * t->size;
+            packed += depth * width * t->size;
+        }
+        multiply_panel(t, &p, width == vector ? t->kernel->narrow : t->kernel->wide, a, to + j * t->size);
+    }
+}
+
+void bti_tile_multiply(bti_target target, bt_dtype dtype, int64_t rows, int64_t columns, int64_t k, bti_matrix a,
+                       bti_matrix b, bti_matrix out, char *scratch) {
+    bti_tile_type type = bti_tile_type_of(dtype);
+    int64_t size = size_of(type), run = least(k, BTI_TILE_DEPTH);
+    tile t = {.target = target,
+              .dtype = dtype,
+              .kernel = bti_panel_kernel_of(target, type),
+              .rows = rows,
+              .columns = columns,
+              .size = size,
+              .a = scratch};
+    t.b = t.a + a_bytes(dtype, rows, run, size);
+    t.to = t.b + b_bytes(columns, run, size);
+    bool straight = is_own(dtype) && out.column == size; /* the sums may stand in the result itself */
+    char *to = straight ? out.at : t.to;
+    int64_t to_row = straight ? out.row : columns * size, from = 0;
+    do {
+        int64_t depth = least(k - from, BTI_TILE_DEPTH);
+        bti_matrix left = bti_matrix_part(&a, 0, from), right = bti_matrix_part(&b, from, 0);
+        if (!is_own(dtype)) {
+            for (int64_t i = 0; i < rows; i++)
+                bti_tile_read(target, dtype, t.a + i * depth * size, size, left.at + i * left.row, left.column, depth);
+            left = (bti_matrix){t.a, depth * size, size};
+        }
+        multiply_run(&t, depth, &left, &right, to, to_row, from > 0);
+        from += depth;
+    } while (from < k);
+    for (int64_t i = 0; i < rows && !straight; i++)
+        bti_tile_write(dtype, out.at + i * out.row, out.column, t.to + i * to_row, columns);
+}
