@@ -31,7 +31,7 @@ static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti
     event->elements = 1;
     for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) event->elements *= (uint64_t)extent[axis];
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        if (bti_kernel_counts(kernel, o)) continue;
+        if (kernel->operands[o].index) continue;
         uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
         for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
             if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];

@@ -5,10 +5,12 @@
 
 #include "ir/dtype.h"
 
-static bool is_reduce(int op) { return op == BTI_OP_sum || op == BTI_OP_prod || op == BTI_OP_max || op == BTI_OP_min; }
+bool bti_instr_reduces(const bti_instr *instr) {
+    const bti_op_row *row = bti_op_info((bti_op)instr->op);
+    return row->class == BTI_REDUCE && row->dtype_rule != BTI_INDEX_OUT; /* argmax and argmin are never fused */
+}
 
-/* How many of arg[] are instructions. */
-static int argument_count(const bti_instr *instr) {
+int bti_instr_arguments(const bti_instr *instr) {
     switch (instr->op) {
     case BTI_OP_leaf:
     case BTI_OP_iota:
@@ -17,23 +19,21 @@ static int argument_count(const bti_instr *instr) {
     }
 }
 
-static unsigned reduced_axes(const bti_kernel *kernel) { return ((1u << kernel->reduced) - 1) << kernel->outer; }
-
 void bti_kernel_set_stages(bti_kernel *kernel) {
-    unsigned reduced = reduced_axes(kernel);
+    unsigned reduced = bti_kernel_reduced_axes(kernel);
     for (int i = 0; i < kernel->instr_count; i++) {
         bti_instr *instr = &kernel->instrs[i];
         bool row = reduced != 0;
         int stage = 0;
         if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota)
             row = row && !(kernel->operands[instr->arg[0]].moves & reduced);
-        for (int a = 0; a < argument_count(instr); a++) {
+        for (int a = 0; a < bti_instr_arguments(instr); a++) {
             const bti_instr *argument = &kernel->instrs[instr->arg[a]];
             row = row && argument->level == BTI_ROW;
             if (argument->stage > stage) stage = argument->stage;
         }
         if (instr->op == BTI_OP_cast && kernel->instrs[instr->arg[0]].dtype == instr->dtype) row = false;
-        if (is_reduce(instr->op)) row = true, stage++;
+        if (bti_instr_reduces(instr)) row = true, stage++;
         instr->level = row ? BTI_ROW : BTI_POINT;
         instr->stage = (uint8_t)stage;
     }
@@ -42,7 +42,7 @@ void bti_kernel_set_stages(bti_kernel *kernel) {
 int bti_kernel_sweeps(const bti_kernel *kernel) {
     int sweeps = 1;
     for (int i = 0; i < kernel->instr_count; i++) /* a reduction of stage s is folded in sweep s - 1 */
-        if (is_reduce(kernel->instrs[i].op) && kernel->instrs[i].stage > sweeps) sweeps = kernel->instrs[i].stage;
+        if (bti_instr_reduces(&kernel->instrs[i]) && kernel->instrs[i].stage > sweeps) sweeps = kernel->instrs[i].stage;
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
         const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
         if (stored->level == BTI_POINT && stored->stage + 1 > sweeps) sweeps = stored->stage + 1;
@@ -58,7 +58,7 @@ static const char *verify_instr(const bti_kernel *kernel, int index) {
     DEMAND(instr->op < BTI_OP_COUNT && instr->dtype < BT_DTYPE_COUNT, "an instruction's operation or dtype is none");
     bool loads = instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota;
     bool given = loads || instr->op == BTI_OP_const;
-    DEMAND(given || is_reduce(instr->op) || bti_op_info((bti_op)instr->op)->class == BTI_ELEMENTWISE,
+    DEMAND(given || bti_instr_reduces(instr) || bti_op_info((bti_op)instr->op)->class == BTI_ELEMENTWISE,
            "an instruction that no kernel has");
     DEMAND(!loads || instr->arg[0] < kernel->input_count, "a load of no input");
     DEMAND(instr->op != BTI_OP_const || instr->arg[0] < kernel->scalar_count, "a scalar that is not there");
@@ -66,8 +66,8 @@ static const char *verify_instr(const bti_kernel *kernel, int index) {
            "memory that counts, or an index that is loaded");
     DEMAND(instr->op != BTI_OP_leaf || kernel->operands[instr->arg[0]].dtype == instr->dtype,
            "a load of another dtype");
-    DEMAND(!is_reduce(instr->op) || kernel->reduced, "a reduction in a map");
-    for (int a = 0; a < argument_count(instr); a++) DEMAND(instr->arg[a] < index, "an argument that comes later");
+    DEMAND(!bti_instr_reduces(instr) || kernel->reduced, "a reduction in a map");
+    for (int a = 0; a < bti_instr_arguments(instr); a++) DEMAND(instr->arg[a] < index, "an argument that comes later");
     return NULL;
 }
 
@@ -83,7 +83,7 @@ const char *bti_kernel_verify(const bti_kernel *kernel) {
     bti_kernel staged = *kernel;
     bti_kernel_set_stages(&staged);
     DEMAND(bti_kernel_equal(&staged, kernel), "stages that do not follow from the program");
-    unsigned all = (1u << bti_kernel_axes(kernel)) - 1;
+    unsigned all = bti_kernel_all_axes(kernel);
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
         DEMAND(!(operand->moves & ~all), "an operand that moves along no axis of the nest");
@@ -92,7 +92,7 @@ const char *bti_kernel_verify(const bti_kernel *kernel) {
         DEMAND(operand->value < kernel->instr_count, "an output of no value");
         const bti_instr *stored = &kernel->instrs[operand->value];
         DEMAND(stored->dtype == operand->dtype, "an output of another dtype");
-        DEMAND(operand->moves == (stored->level == BTI_POINT ? all : all & ~reduced_axes(kernel)),
+        DEMAND(operand->moves == (stored->level == BTI_POINT ? all : bti_kernel_kept_axes(kernel)),
                "an output that does not move along the axes of its value");
     }
     if (kernel->inner && kernel->reduced)
@@ -146,8 +146,8 @@ void bti_kernel_text(bti_str *text, const bti_kernel *kernel) {
         const bti_instr *instr = &kernel->instrs[i];
         const char *name = instr->op == BTI_OP_leaf ? "load" : bti_op_info((bti_op)instr->op)->name;
         bti_str_addf(text, "  %%%d = %s %s", i, name, bt_dtype_name((bt_dtype)instr->dtype));
-        for (int a = 0; a < argument_count(instr); a++) bti_str_addf(text, " %%%d", instr->arg[a]);
-        if (argument_count(instr) == 0) bti_str_addf(text, " #%d", instr->arg[0]);
+        for (int a = 0; a < bti_instr_arguments(instr); a++) bti_str_addf(text, " %%%d", instr->arg[a]);
+        if (bti_instr_arguments(instr) == 0) bti_str_addf(text, " #%d", instr->arg[0]);
         if (instr->op == BTI_OP_threefry) bti_str_addf(text, " word %d", instr->attr);
         if (kernel->reduced)
             bti_str_addf(text, "  %s, stage %d", instr->level == BTI_ROW ? "row" : "point", instr->stage);

@@ -81,9 +81,20 @@ typedef struct bti_kernel {
 } bti_kernel;
 
 static inline int bti_kernel_axes(const bti_kernel *kernel) { return kernel->outer + kernel->reduced + kernel->inner; }
+/* The number of the line's axis. */
+static inline int bti_kernel_line(const bti_kernel *kernel) { return bti_kernel_axes(kernel) - 1; }
+/* Masks of axes: all, the reduced, the kept ones. */
+static inline unsigned bti_kernel_all_axes(const bti_kernel *kernel) { return (1u << bti_kernel_axes(kernel)) - 1; }
+static inline unsigned bti_kernel_reduced_axes(const bti_kernel *kernel) {
+    return ((1u << kernel->reduced) - 1) << kernel->outer;
+}
+static inline unsigned bti_kernel_kept_axes(const bti_kernel *kernel) {
+    return bti_kernel_all_axes(kernel) & ~bti_kernel_reduced_axes(kernel);
+}
 static inline int bti_kernel_operands(const bti_kernel *kernel) { return kernel->input_count + kernel->output_count; }
-/* Whether an operand is an index: read by iota, its address and strides are numbers. */
-static inline bool bti_kernel_counts(const bti_kernel *kernel, int operand) { return kernel->operands[operand].index; }
+/* Whether an instruction is a reduction; and how many of arg[] are instructions. */
+bool bti_instr_reduces(const bti_instr *instr);
+int bti_instr_arguments(const bti_instr *instr);
 /* Number of sweeps over a row: 1 for maps and columns. */
 int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */

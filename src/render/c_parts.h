@@ -1,5 +1,7 @@
-/* What the parts of the writer of C share. Names in the text: v<instruction> its value, x<instruction> what was loaded for it,
- * p<instruction> and t<instruction> a reduction's part and total, a<operand> where a row or point lies, l<operand> a line. */
+/* What the files of the writer of C share, lowest first: c_value.c, c_place.c, then c_map.c and c_reduce.c, then c.c.
+ *
+ * Names in the text: v<instruction> its value, x<instruction> what was loaded for it, p<instruction> and t<instruction> a
+ * reduction's part and total, a<operand> the address of a row or point, l<operand> the address of a line. */
 #ifndef BTI_RENDER_C_PARTS_H
 #define BTI_RENDER_C_PARTS_H
 
@@ -19,12 +21,12 @@ typedef struct bti_c {
     bool needed[BTI_KERNEL_INSTRS];
 } bti_c;
 
+/* --- lines and values (c_value.c) --- */
 void bti_c_line(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void bti_c_open(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3))); /* the line, " {", deeper */
+void bti_c_open(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3))); /* the line, " {"; indents */
 void bti_c_close(bti_c *w);
-
-/* --- values (c_value.c) --- */
 static inline bool bti_c_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
+const char *bti_c_small_name(bt_dtype dtype);  /* of such a dtype: "f16", "bf16" */
 const char *bti_c_type(bt_dtype dtype);        /* of a value: small floats as f32, bool as u8 */
 const char *bti_c_stored_type(bt_dtype dtype); /* in memory */
 const char *bti_c_accumulator(const bti_c *w, const bti_instr *reduction);
@@ -43,10 +45,10 @@ const char *bti_c_start(const bti_c *w, int reduction);
 void bti_c_fold(bti_c *w, int reduction, const char *to, const char *x);
 void bti_c_total(bti_c *w, int reduction); /* v = t, rounded */
 
-/* --- entries (c_place.c) --- */
-static inline bool bti_c_reduces(const bti_instr *instr) { return bti_op_info((bti_op)instr->op)->class == BTI_REDUCE; }
+/* --- entries and addresses (c_place.c) --- */
 static inline bt_dtype bti_c_dtype(const bti_c *w, int instr) { return (bt_dtype)w->kernel->instrs[instr].dtype; }
-/* "KERNEL(256) bti_run(MEMORY(0) ... const words) {" and what all entries begin with; the loop over units; the ends of both. */
+/* begin_entry: "KERNEL(256) bti_run(MEMORY(0) ... const words) {" and the lines that all entries begin with; begin_units: the loop
+ * over units; end_entry: the ends of both. */
 void bti_c_begin_entry(bti_c *w, bti_entry entry);
 void bti_c_begin_units(bti_c *w, const char *count); /* "unit", and "rest", a variable, the same; "lane" of 32 */
 void bti_c_end_entry(bti_c *w);
@@ -64,9 +66,8 @@ void bti_c_index(const bti_c *w, const char *prefix, int operand, int axis, cons
 /* The value of an instruction, loaded and counted there; nothing of constants and reductions. The output's value, stored. */
 void bti_c_instr(bti_c *w, int instr, const char *prefix, int axis, const char *index);
 void bti_c_output(bti_c *w, int operand, const char *prefix, int axis, const char *index);
-/* (c_map.c, c_tile.c, c_reduce.c) */
+/* --- all entries of a kernel (c_map.c, c_reduce.c) --- */
 void bti_c_map(bti_c *w);
-void bti_c_tiled_map(bti_c *w);
 void bti_c_reduction(bti_c *w);
 
 #endif

@@ -1,18 +1,18 @@
-/* Entries' heads, and where things are. */
+/* How entries begin and end, and the addresses of operands. */
 #include <stdio.h>
 
 #include "ir/dtype.h"
 #include "render/c_parts.h"
 
-/* --- heads ---------------------------------------------------------------------------------------------------------- */
+/* --- beginnings and ends of entries ---------------------------------------------------------------------------------------------------------- */
 
-static int memory_of(const bti_kernel *kernel, int operand) {
+static int memory_number(const bti_kernel *kernel, int operand) {
     int number = 0;
     for (int o = 0; o < operand; o++) number += !kernel->operands[o].index;
     return number;
 }
 
-static void name_words(bti_c *w, bool by_value) {
+static void define_words(bti_c *w, bool by_value) {
     const char *entry = bti_entry_name(w->entry);
     bti_str_add(w->text, "\n");
     if (by_value) bti_str_addf(w->text, "struct %s_words { i64 at[%d]; };\n", entry, w->places.count);
@@ -26,7 +26,7 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     w->entry = entry;
     bti_word_places_of(w->kernel, entry, &w->places);
     bool by_value = bti_words_by_value(w->places.count, w->places.address_count, w->target);
-    name_words(w, by_value);
+    define_words(w, by_value);
     bti_str_addf(w->text, "KERNEL(%d) %s(", bti_entry_threads(w->kernel, entry, w->target), bti_entry_name(entry));
     for (int m = 0; m < w->places.address_count; m++) bti_str_addf(w->text, "MEMORY(%d) ", m);
     if (entry == BTI_ENTRY_KEPT) bti_str_add(w->text, "DYNAMIC ");
@@ -41,7 +41,7 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
         if (w->kernel->instrs[i].op == BTI_OP_const) bti_c_constant(w, i);
 }
 
-/* Every group goes around equally often where lanes or groups take units. */
+/* Where lanes or groups take units, all groups have the same number of iterations. */
 void bti_c_begin_units(bti_c *w, const char *count) {
     bti_c_line(w, "const i64 units = %s;", count);
     if (w->entry == BTI_ENTRY_TILED)
@@ -60,7 +60,7 @@ void bti_c_end_entry(bti_c *w) {
     bti_c_close(w);
 }
 
-/* --- places --------------------------------------------------------------------------------------------------------- */
+/* --- addresses --------------------------------------------------------------------------------------------------------- */
 
 void bti_c_product(unsigned axes, char *text, size_t size) {
     size_t length = (size_t)snprintf(text, size, axes ? "%s" : "%s1", "");
@@ -70,7 +70,7 @@ void bti_c_product(unsigned axes, char *text, size_t size) {
 }
 
 static bool is_unit_step(const bti_c *w, int operand, int axis) {
-    return w->kernel->operands[operand].unit && axis == bti_kernel_axes(w->kernel) - 1;
+    return w->kernel->operands[operand].unit && axis == bti_kernel_line(w->kernel);
 }
 
 void bti_c_places(bti_c *w, const char *prefix, const char *base, unsigned axes) {
@@ -83,7 +83,7 @@ void bti_c_places(bti_c *w, const char *prefix, const char *base, unsigned axes)
         else if (operand->index)
             bti_str_addf(&text, "W(%d)", w->places.address[o]);
         else
-            bti_str_addf(&text, "ADDRESS(%d, %d)", memory_of(w->kernel, o), w->places.address[o]);
+            bti_str_addf(&text, "ADDRESS(%d, %d)", memory_number(w->kernel, o), w->places.address[o]);
         for (int axis = 0; axis < bti_kernel_axes(w->kernel); axis++)
             if (axes >> axis & 1 && is_unit_step(w, o, axis))
                 bti_str_addf(&text, " + c%d * %zu", axis, operand->index ? 1 : bt_dtype_size((bt_dtype)operand->dtype));
@@ -128,7 +128,7 @@ void bti_c_index(const bti_c *w, const char *prefix, int o, int axis, const char
         snprintf(text, size, "%s%d + (%s) * W(%d)", prefix, o, index, word);
 }
 
-/* --- instructions at a place ---------------------------------------------------------------------------------------- */
+/* --- instructions at an address ---------------------------------------------------------------------------------------- */
 
 void bti_c_instr(bti_c *w, int number, const char *prefix, int axis, const char *index) {
     const bti_instr *instr = &w->kernel->instrs[number];
@@ -139,7 +139,7 @@ void bti_c_instr(bti_c *w, int number, const char *prefix, int axis, const char 
     } else if (instr->op == BTI_OP_iota) {
         bti_c_index(w, prefix, instr->arg[0], axis, index, text, sizeof text);
         bti_c_counted(w, number, text);
-    } else if (instr->op != BTI_OP_const && !bti_c_reduces(instr))
+    } else if (instr->op != BTI_OP_const && !bti_instr_reduces(instr))
         bti_c_value(w, number);
 }
 

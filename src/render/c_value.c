@@ -1,10 +1,41 @@
-/* Values: the scalar meaning of operations, printed from ir/scalar.def. */
+/* Lines of C, and values: the scalar meaning of operations, printed from ir/scalar.def. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ir/dtype.h"
 #include "render/c_parts.h"
+
+/* --- lines ---------------------------------------------------------------------------------------------------------- */
+
+static void write_indented(bti_c *w, const char *format, va_list arguments) {
+    for (int i = 0; i < w->depth; i++) bti_str_add(w->text, "    ");
+    bti_str_addv(w->text, format, arguments);
+}
+
+void bti_c_line(bti_c *w, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_indented(w, format, arguments);
+    va_end(arguments);
+    bti_str_add(w->text, "\n");
+}
+
+void bti_c_open(bti_c *w, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_indented(w, format, arguments);
+    va_end(arguments);
+    bti_str_add(w->text, " {\n");
+    w->depth++;
+}
+
+void bti_c_close(bti_c *w) {
+    w->depth--;
+    bti_c_line(w, "}");
+}
+
+/* --- dtypes --------------------------------------------------------------------------------------------------------- */
 
 static const char *const value_types[] = {
     [BT_F16] = "f32", [BT_BF16] = "f32", [BT_F32] = "f32", [BT_F64] = "f64", [BT_I8] = "i8",
@@ -14,12 +45,12 @@ static const char *const value_types[] = {
 const char *bti_c_type(bt_dtype dtype) { return value_types[dtype]; }
 const char *bti_c_stored_type(bt_dtype dtype) { return bti_c_is_small(dtype) ? "u16" : value_types[dtype]; }
 
-static const char *small_name(bt_dtype dtype) { return dtype == BT_F16 ? "f16" : "bf16"; }
+const char *bti_c_small_name(bt_dtype dtype) { return dtype == BT_F16 ? "f16" : "bf16"; }
 
 /* --- functions of operations --------------------------------------------------------------------------------------- */
 
-/* By columns: floats, signed, unsigned, bool. A macro's arguments are expanded before they become texts by way of another, so
- * names such as NAN stay as they are written. */
+/* Columns: floats, signed, unsigned, bool. Rows of the MATH kinds go through a second macro, which expands macros in them: only
+ * bti_sigmoid is one, and expression_of_c_function() replaces it. */
 static const char *const expressions[BTI_OP_COUNT][4] = {
 #define BTI_SCALAR_FLOAT(name, real) [BTI_OP_##name] = {#real},
 #define BTI_SCALAR_NUMBER(name, real, whole, natural) [BTI_OP_##name] = {#real, #whole, #natural},
@@ -29,20 +60,21 @@ static const char *const expressions[BTI_OP_COUNT][4] = {
 #include "ir/scalar.def"
 };
 
-static bool is_comparison(int op) { return op >= BTI_OP_eq && op <= BTI_OP_le; }
+/* Whether scalar.def has an expression for the operation: all elementwise ones but those that are written by hand. */
+static bool has_expression(int op) { return expressions[op][0] || expressions[op][1]; }
 
-/* The dtype that an operation's function is written for: small floats compute as float32. */
-static bt_dtype computed(bt_dtype dtype) { return bti_c_is_small(dtype) ? BT_F32 : dtype; }
+/* The dtype that an operation's function is written for: float32 for the small floats. */
+static bt_dtype computed_dtype(bt_dtype dtype) { return bti_c_is_small(dtype) ? BT_F32 : dtype; }
 
-static int column_of(bt_dtype dtype) {
+static int expression_column(bt_dtype dtype) {
     if (dtype == BT_BOOL) return 3;
     return bti_dtype_is_float(dtype) ? 0 : bti_dtype_is_signed(dtype) ? 1 : 2;
 }
 
-static const char *dtype_word(bt_dtype dtype) { return dtype == BT_BOOL ? "bool" : value_types[dtype]; }
+static const char *function_suffix(bt_dtype dtype) { return dtype == BT_BOOL ? "bool" : value_types[dtype]; }
 
-/* What scalar.h has as a function of floats stands in c/common.h. */
-static const char *written_out(bti_op op, bool wide) {
+/* The functions of floats of scalar.h are written in c/common.h. */
+static const char *expression_of_c_function(bti_op op, bool wide) {
     switch (op) {
     case BTI_OP_erfinv: return wide ? "giles_f64(x)" : "giles_f32(x)";
     case BTI_OP_sigmoid: return wide ? "sigmoid_of_f64(x)" : "sigmoid_of_f32(x)";
@@ -52,14 +84,14 @@ static const char *written_out(bti_op op, bool wide) {
 }
 
 static void write_function(bti_c *w, bti_op op, bt_dtype dtype) {
-    int column = column_of(dtype), bits = bti_dtype_bits(dtype);
+    int column = expression_column(dtype), bits = bti_dtype_bits(dtype);
     bool wide = bits == 64, two = bti_op_info(op)->arity == 2;
     const char *whole = wide ? "i64" : "i32", *natural = wide ? "u64" : "u32", *type = bti_c_type(dtype);
     const char *given = column == 1 ? whole : column == 2 ? natural : type;
-    const char *result = is_comparison(op) ? "u8" : type;
-    const char *expression = expressions[op][column], *own = column == 0 ? written_out(op, wide) : NULL;
+    const char *result = bti_op_info(op)->dtype_rule == BTI_COMPARE ? "u8" : type;
+    const char *expression = expressions[op][column], *own = column == 0 ? expression_of_c_function(op, wide) : NULL;
     if (own) expression = own;
-    bti_c_open(w, "FUNCTION %s %s_%s(%s x%s%s%s)", result, bti_op_info(op)->name, dtype_word(dtype), given,
+    bti_c_open(w, "FUNCTION %s %s_%s(%s x%s%s%s)", result, bti_op_info(op)->name, function_suffix(dtype), given,
                two ? ", " : "", two ? given : "", two ? " y" : "");
     if (column == 0)
         bti_c_line(w, "typedef %s REAL;", type);
@@ -69,18 +101,14 @@ static void write_function(bti_c *w, bti_op op, bt_dtype dtype) {
     bti_c_close(w);
 }
 
-static bool has_function(int op) {
-    return op >= BTI_OP_neg && op <= BTI_OP_le; /* elementwise but where, cast, bitcast, random numbers */
-}
-
 void bti_c_functions(bti_c *w) {
     bool written[BTI_OP_COUNT][BT_DTYPE_COUNT] = {{false}};
     for (int i = 0; i < w->kernel->instr_count; i++) {
         const bti_instr *instr = &w->kernel->instrs[i];
         int op = instr->op;
         if (op == BTI_OP_max || op == BTI_OP_min) op = op == BTI_OP_max ? BTI_OP_maximum : BTI_OP_minimum;
-        if (!has_function(op)) continue;
-        bt_dtype dtype = computed(bti_c_dtype(w, instr->arg[0]));
+        if (!has_expression(op)) continue;
+        bt_dtype dtype = computed_dtype(bti_c_dtype(w, instr->arg[0]));
         if (!written[op][dtype]) write_function(w, (bti_op)op, dtype);
         written[op][dtype] = true;
     }
@@ -88,49 +116,49 @@ void bti_c_functions(bti_c *w) {
 
 /* --- casts --------------------------------------------------------------------------------------------------------- */
 
-static void real_as(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
+static void cast_real(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
     if (to == BT_BOOL)
         snprintf(text, size, "(u8)(%s != 0)", x);
     else if (bti_c_is_small(to))
-        snprintf(text, size, from == BT_F64 ? "rounded_%s(odd_of_f64(%s))" : "rounded_%s(%s)", small_name(to), x);
+        snprintf(text, size, from == BT_F64 ? "rounded_%s(odd_of_f64(%s))" : "rounded_%s(%s)", bti_c_small_name(to), x);
     else if (bti_dtype_is_float(to))
         snprintf(text, size, "(%s)%s", bti_c_type(to), x);
     else
         snprintf(text, size, "%s_of_real(%s)", bti_c_type(to), x);
 }
 
-static void whole_as(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
+static void cast_whole(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
     if (to == BT_BOOL)
         snprintf(text, size, "(u8)(%s != 0)", x);
     else if (bti_c_is_small(to) && bti_dtype_bits(from) > 16)
-        snprintf(text, size, "rounded_%s(%s(%s))", small_name(to),
+        snprintf(text, size, "rounded_%s(%s(%s))", bti_c_small_name(to),
                  bti_dtype_is_signed(from) ? "odd_of_whole" : "odd_of_unsigned", x);
     else if (bti_c_is_small(to))
-        snprintf(text, size, "rounded_%s((f32)%s)", small_name(to), x);
+        snprintf(text, size, "rounded_%s((f32)%s)", bti_c_small_name(to), x);
     else
         snprintf(text, size, "(%s)%s", bti_c_type(to), x);
 }
 
-static void cast(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
+static void cast_value(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
     if (from == to)
         snprintf(text, size, "%s", x);
     else if (bti_dtype_is_float(from))
-        real_as(from, x, to, text, size);
+        cast_real(from, x, to, text, size);
     else
-        whole_as(from, x, to, text, size);
+        cast_whole(from, x, to, text, size);
 }
 
-static void stored(bt_dtype dtype, const char *x, char *text, size_t size) {
+static void stored_form(bt_dtype dtype, const char *x, char *text, size_t size) {
     if (bti_c_is_small(dtype))
-        snprintf(text, size, "%s_of_f32(%s)", small_name(dtype), x);
+        snprintf(text, size, "%s_of_f32(%s)", bti_c_small_name(dtype), x);
     else
         snprintf(text, size, "%s", x);
 }
 
 /* A value of the dtype from bits of its size. */
-static void of_bits(bt_dtype dtype, const char *bits, char *text, size_t size) {
+static void value_of_bits(bt_dtype dtype, const char *bits, char *text, size_t size) {
     if (bti_c_is_small(dtype))
-        snprintf(text, size, "f32_of_%s((u16)(%s))", small_name(dtype), bits);
+        snprintf(text, size, "f32_of_%s((u16)(%s))", bti_c_small_name(dtype), bits);
     else if (bti_dtype_is_float(dtype))
         snprintf(text, size, dtype == BT_F64 ? "f64_of_bits((u64)(%s))" : "f32_of_bits((u32)(%s))", bits);
     else if (dtype == BT_BOOL)
@@ -139,9 +167,9 @@ static void of_bits(bt_dtype dtype, const char *bits, char *text, size_t size) {
         snprintf(text, size, "(%s)(%s)", bti_c_type(dtype), bits);
 }
 
-static void as_bits(bt_dtype dtype, const char *x, char *text, size_t size) {
+static void bits_of_value(bt_dtype dtype, const char *x, char *text, size_t size) {
     if (bti_c_is_small(dtype))
-        stored(dtype, x, text, size);
+        stored_form(dtype, x, text, size);
     else if (bti_dtype_is_float(dtype))
         snprintf(text, size, "bits_of_%s(%s)", bti_c_type(dtype), x);
     else
@@ -150,51 +178,51 @@ static void as_bits(bt_dtype dtype, const char *x, char *text, size_t size) {
 
 /* --- instructions -------------------------------------------------------------------------------------------------- */
 
-static void define(bti_c *w, int number, const char *expression) {
+static void define_value(bti_c *w, int number, const char *expression) {
     bti_c_line(w, "const %s v%d = %s;", bti_c_type(bti_c_dtype(w, number)), number, expression);
 }
 
 void bti_c_constant(bti_c *w, int number) {
     char word[32], text[96];
     snprintf(word, sizeof word, "W(%d)", w->places.constant[number]);
-    of_bits(bti_c_dtype(w, number), word, text, sizeof text);
-    define(w, number, text);
+    value_of_bits(bti_c_dtype(w, number), word, text, sizeof text);
+    define_value(w, number, text);
 }
 
 void bti_c_loaded(bti_c *w, int number, const char *expression) {
     char text[256];
     bt_dtype dtype = bti_c_dtype(w, number);
     if (bti_c_is_small(dtype))
-        snprintf(text, sizeof text, "f32_of_%s(%s)", small_name(dtype), expression);
+        snprintf(text, sizeof text, "f32_of_%s(%s)", bti_c_small_name(dtype), expression);
     else
         snprintf(text, sizeof text, "%s", expression);
-    define(w, number, text);
+    define_value(w, number, text);
 }
 
 void bti_c_counted(bti_c *w, int number, const char *index) {
     char whole[160], text[256];
     snprintf(whole, sizeof whole, "(i64)(%s)", index);
-    cast(BT_I64, whole, bti_c_dtype(w, number), text, sizeof text);
-    define(w, number, text);
+    cast_value(BT_I64, whole, bti_c_dtype(w, number), text, sizeof text);
+    define_value(w, number, text);
 }
 
 void bti_c_stored(const bti_c *w, int number, char *expression, size_t size) {
     char value[16];
     snprintf(value, sizeof value, "v%d", number);
-    stored(bti_c_dtype(w, number), value, expression, size);
+    stored_form(bti_c_dtype(w, number), value, expression, size);
 }
 
-static void own_value(bti_c *w, const bti_instr *instr, char *text, size_t size) {
+static void write_own_expression(bti_c *w, const bti_instr *instr, char *text, size_t size) {
     const uint16_t *a = instr->arg;
     bt_dtype from = bti_c_dtype(w, a[0]), to = (bt_dtype)instr->dtype;
     char x[16], bits[64];
     snprintf(x, sizeof x, "v%d", a[0]);
     switch (instr->op) {
     case BTI_OP_where: snprintf(text, size, "v%d ? v%d : v%d", a[0], a[1], a[2]); return;
-    case BTI_OP_cast: cast(from, x, to, text, size); return;
+    case BTI_OP_cast: cast_value(from, x, to, text, size); return;
     case BTI_OP_bitcast:
-        as_bits(from, x, bits, sizeof bits);
-        of_bits(to, bits, text, size);
+        bits_of_value(from, x, bits, sizeof bits);
+        value_of_bits(to, bits, text, size);
         return;
     case BTI_OP_threefry:
         snprintf(text, size, "threefry_word(v%d, v%d, v%d, v%d, %d)", a[0], a[1], a[2], a[3], instr->attr);
@@ -204,47 +232,49 @@ static void own_value(bti_c *w, const bti_instr *instr, char *text, size_t size)
 }
 
 /* The block whose words lie half a line apart: see bti_run_pair. */
-static void paired_word(bti_c *w, int number) {
+static void write_paired_word(bti_c *w, int number) {
     const uint16_t *a = w->kernel->instrs[number].arg;
     char text[64];
     bti_c_line(w, "if (!second) both%d = threefry(v%d, v%d, v%d, (v%d >> 1) + v%d);", number, a[0], a[1], a[2], a[3],
                a[2]);
     snprintf(text, sizeof text, "(u32)(second ? both%d >> 32 : both%d)", number, number);
-    define(w, number, text);
+    define_value(w, number, text);
 }
 
 void bti_c_value(bti_c *w, int number) {
     const bti_instr *instr = &w->kernel->instrs[number];
     char text[256], call[128];
     if (w->entry == BTI_ENTRY_PAIR && bti_kernel_paired_word(w->kernel, number)) {
-        paired_word(w, number);
+        write_paired_word(w, number);
         return;
     }
-    if (!has_function(instr->op)) {
-        own_value(w, instr, text, sizeof text);
-        define(w, number, text);
+    if (!has_expression(instr->op)) {
+        write_own_expression(w, instr, text, sizeof text);
+        define_value(w, number, text);
         return;
     }
     bt_dtype dtype = bti_c_dtype(w, instr->arg[0]);
     int length = snprintf(call, sizeof call, "%s_%s(v%d", bti_op_info((bti_op)instr->op)->name,
-                          dtype_word(computed(dtype)), instr->arg[0]);
+                          function_suffix(computed_dtype(dtype)), instr->arg[0]);
     if (bti_op_info((bti_op)instr->op)->arity == 2)
         length += snprintf(call + length, sizeof call - (size_t)length, ", v%d", instr->arg[1]);
     snprintf(call + length, sizeof call - (size_t)length, ")");
     if (bti_c_is_small((bt_dtype)instr->dtype))
-        snprintf(text, sizeof text, "rounded_%s(%s)", small_name((bt_dtype)instr->dtype), call);
+        snprintf(text, sizeof text, "rounded_%s(%s)", bti_c_small_name((bt_dtype)instr->dtype), call);
     else
         snprintf(text, sizeof text, "%s", call);
-    define(w, number, text);
+    define_value(w, number, text);
 }
 
 /* --- reductions ---------------------------------------------------------------------------------------------------- */
 
-static bool adds(const bti_instr *reduction) { return reduction->op == BTI_OP_sum || reduction->op == BTI_OP_prod; }
+static bool is_sum_or_product(const bti_instr *reduction) {
+    return reduction->op == BTI_OP_sum || reduction->op == BTI_OP_prod;
+}
 
 const char *bti_c_accumulator(const bti_c *w, const bti_instr *reduction) {
     bt_dtype dtype = (bt_dtype)reduction->dtype;
-    if (!adds(reduction) || !bti_dtype_is_float(dtype)) return bti_c_type(dtype);
+    if (!is_sum_or_product(reduction) || !bti_dtype_is_float(dtype)) return bti_c_type(dtype);
     return w->target == BTI_OPENCL_C_F32 ? "f32" : "f64";
 }
 
@@ -288,9 +318,9 @@ void bti_c_fold(bti_c *w, int reduction, const char *to, const char *x) {
     const bti_instr *instr = &w->kernel->instrs[reduction];
     bt_dtype dtype = (bt_dtype)instr->dtype;
     const char *type = bti_c_accumulator(w, instr), sign = instr->op == BTI_OP_prod ? '*' : '+';
-    if (!adds(instr))
+    if (!is_sum_or_product(instr))
         bti_c_line(w, "%s = %s_%s(%s, %s);", to, instr->op == BTI_OP_max ? "maximum" : "minimum",
-                   dtype_word(computed(dtype)), to, x);
+                   function_suffix(computed_dtype(dtype)), to, x);
     else if (bti_dtype_is_float(dtype))
         bti_c_line(w, "%s = %s %c (%s)%s;", to, to, sign, type, x);
     else {
@@ -304,10 +334,10 @@ void bti_c_total(bti_c *w, int reduction) {
     bt_dtype dtype = (bt_dtype)instr->dtype;
     char total[16], text[96];
     snprintf(total, sizeof total, "t%d", reduction);
-    bool real = adds(instr) && bti_dtype_is_float(dtype);
+    bool real = is_sum_or_product(instr) && bti_dtype_is_float(dtype);
     if (real)
-        cast(w->target == BTI_OPENCL_C_F32 ? BT_F32 : BT_F64, total, dtype, text, sizeof text);
+        cast_value(w->target == BTI_OPENCL_C_F32 ? BT_F32 : BT_F64, total, dtype, text, sizeof text);
     else
         snprintf(text, sizeof text, "%s", total);
-    define(w, reduction, text);
+    define_value(w, reduction, text);
 }

@@ -339,7 +339,7 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         memcpy(local->stride[o], box->stride[o], sizeof local->stride[o]);
         local->address[o] = box->address[o];
-        if (bti_kernel_counts(kernel, o)) continue;
+        if (kernel->operands[o].index) continue;
         int64_t low = 0, high = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
         for (int axis = 0; axis < axes; axis++) {
             int64_t reach;
