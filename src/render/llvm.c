@@ -1,5 +1,7 @@
 #include "render/llvm.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "render/llvm_parts.h"
 
@@ -20,13 +22,159 @@ static const struct {
     [BTI_LLVM_NEON] = {"aarch64-unknown-linux-gnu", "\"target-features\"=\"+neon,+fp-armv8\""},
 };
 
+/* --- maps ------------------------------------------------------------------------------------------------------------- */
+
+static void map_body(bti_llvm *w, void *context) {
+    (void)context;
+    bti_llvm_values(w);
+    bti_llvm_outputs(w, BTI_POINT);
+}
+
+/* Computes the values of this vector and of the one half a line further on, then stores both. */
+static void pair_body(bti_llvm *w, void *context) {
+    const bti_temp *further = context;
+    bti_temp at[BTI_KERNEL_OPERANDS];
+    bti_llvm_value first[BTI_KERNEL_INSTRS], last[BTI_KERNEL_INSTRS];
+    memcpy(at, w->at, sizeof at);
+    bti_llvm_values(w);
+    memcpy(first, w->value, sizeof first);
+    memcpy(w->at, further, sizeof w->at);
+    w->second = true;
+    bti_llvm_values(w);
+    w->second = false;
+    memcpy(last, w->value, sizeof last);
+    memcpy(w->value, first, sizeof first);
+    memcpy(w->at, at, sizeof at);
+    bti_llvm_outputs(w, BTI_POINT);
+    memcpy(w->value, last, sizeof last);
+    memcpy(w->at, further, sizeof w->at);
+    bti_llvm_outputs(w, BTI_POINT);
+    memcpy(w->at, at, sizeof at);
+}
+
+static void write_pair(bti_llvm *w) {
+    bti_temp further[BTI_KERNEL_OPERANDS], half = bti_llvm_new(w);
+    bti_llvm_line(w, "%%t%d = add i64 %%half, 0", half);
+    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
+        const bti_kernel_operand *operand = &w->kernel->operands[o];
+        further[o] = w->at[o];
+        if (!operand->moves) continue;
+        further[o] = operand->index ? bti_llvm_op(w, "add", BTI_LLVM_I64, w->at[o], half)
+                                    : bti_llvm_element(w, bti_llvm_stored((bt_dtype)operand->dtype), w->at[o], half);
+    }
+    bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[0], NULL, pair_body, further);
+}
+
+/* Tiles: an operand that is strided along the line touches a cache line for every element, and the next rows may read the same
+ * cache lines. So the loop over TILE_ROWS rows is inside the loop over the vectors of the line. */
+enum { TILE_ROWS = 256 };
+
+static bool wants_tiles(const bti_kernel *kernel) {
+    int line = bti_kernel_line(kernel);
+    for (int o = 0; o < bti_kernel_operands(kernel) && !kernel->reduced && kernel->outer; o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        if (operand->moves >> line & 1 && operand->moves >> (line - 1) & 1 && !operand->unit && !operand->index)
+            return true;
+    }
+    return false;
+}
+
+static void tile_body(bti_llvm *w, void *context) {
+    const bti_temp *rows = context;
+    bti_llvm_axis axis;
+    w->lanes = 1;
+    bti_llvm_axis_from(w, &axis, w->kernel->outer - 1, rows[0], rows[1], NULL);
+    w->lanes = w->vector;
+    map_body(w, NULL);
+    w->lanes = 1;
+    bti_llvm_axis_end(w, &axis);
+    w->lanes = w->vector;
+}
+
+static void write_tiles(bti_llvm *w, int depth) {
+    const bti_llvm_type i64 = BTI_LLVM_I64;
+    bti_llvm_loop loop;
+    bti_temp zero = bti_llvm_int(w, i64, 0);
+    bti_llvm_loop_begin(w, &loop, zero, w->extent[depth], TILE_ROWS, NULL);
+    bti_temp end = bti_llvm_least(w, bti_llvm_op_int(w, "add", i64, loop.index, TILE_ROWS), w->extent[depth]);
+    bti_llvm_along(w, zero, w->extent[depth + 1], NULL, tile_body, (bti_temp[]){loop.index, end});
+    bti_llvm_loop_end(w, &loop);
+}
+
+static void write_nest(bti_llvm *w, int depth) {
+    if (depth == w->kernel->outer - 1 && wants_tiles(w->kernel))
+        write_tiles(w, depth);
+    else if (depth < w->kernel->outer) {
+        bti_llvm_axis axis;
+        bti_llvm_axis_begin(w, &axis, depth, NULL);
+        write_nest(w, depth + 1);
+        bti_llvm_axis_end(w, &axis);
+    } else if (w->mode == BTI_LLVM_PAIR)
+        write_pair(w);
+    else if (!w->kernel->reduced)
+        bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[depth], NULL, map_body, NULL);
+    else if (w->kernel->inner)
+        bti_llvm_columns(w);
+    else
+        bti_llvm_rows(w);
+}
+
+/* --- functions ---------------------------------------------------------------------------------------------------- */
+
+static void load_parameters(bti_llvm *w) {
+    const bti_kernel *kernel = w->kernel;
+    int line = bti_kernel_line(kernel);
+    for (int axis = 0; axis <= line; axis++) w->extent[axis] = bti_llvm_parameter(w, "extent", BTI_LLVM_I64, axis);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        w->at[o] = bti_llvm_parameter(w, "address", operand->index ? BTI_LLVM_I64 : BTI_LLVM_PTR, o);
+        for (int axis = 0; axis <= line; axis++) {
+            bool told = operand->moves >> axis & 1 && !(axis == line && operand->unit);
+            w->stride[o][axis] =
+                told ? bti_llvm_parameter(w, "stride", BTI_LLVM_I64, o * BTI_MAX_RANK + axis) : BTI_NO_TEMP;
+        }
+    }
+}
+
+static void write_function(bti_llvm *w, bti_llvm_mode mode) {
+    static const char *const heads[] = {"bti_run(", "bti_run_pair(", "bti_part(", "bti_finish("};
+    static const char *const more[] = {"", ", i64 %half", ", ptr %parts", ", ptr %parts, i64 %sets"};
+    w->mode = mode;
+    w->temps = w->labels = 0;
+    w->block = w->labels++;
+    w->lanes = 1;
+    w->mask = w->rest = w->point = BTI_NO_TEMP;
+    bti_llvm_place(w);
+    bti_llvm_keep(w);
+    bti_llvm_mark(w, 0);
+    bti_str_addf(w->text,
+                 "\ndefine void @%sptr noalias %%extent, ptr noalias %%scalars, ptr noalias %%address, ptr noalias "
+                 "%%stride, ptr noalias %%functions%s) #0 {\nb0:\n",
+                 heads[mode], more[mode]);
+    bti_llvm_line(w, "%%scratch = alloca [256 x i8], align 64");
+    bti_llvm_columns_memory(w);
+    load_parameters(w);
+    if (mode == BTI_LLVM_PART || mode == BTI_LLVM_FINISH) {
+        w->point = bti_llvm_int(w, BTI_LLVM_I64, 0);
+        w->points = bti_llvm_int(w, BTI_LLVM_I64, 1);
+        for (int axis = 0; axis <= bti_kernel_line(w->kernel); axis++)
+            if (axis < w->kernel->outer || axis >= w->kernel->outer + w->kernel->reduced)
+                w->points = bti_llvm_op(w, "mul", BTI_LLVM_I64, w->points, w->extent[axis]);
+    }
+    bti_llvm_values_at(w, 0);
+    write_nest(w, 0);
+    bti_str_add(w->text, "  ret void\n}\n");
+}
+
+/* --- modules ---------------------------------------------------------------------------------------------------------- */
+
 /* Points that a vector of a kernel's line has: what the definition of reductions wants; else a float32 register of the
  * widest target. */
 static int lanes_of(const bti_kernel *kernel) { return kernel->reduced && !kernel->inner ? BTI_LANES : 16; }
 
-static bool in_parts(const bti_kernel *kernel) {
+static bool has_parts(const bti_kernel *kernel) {
     bool reduces = false;
-    for (int i = 0; i < kernel->instr_count; i++) reduces = reduces || bti_llvm_reduces(&kernel->instrs[i]);
+    for (int i = 0; i < kernel->instr_count; i++) reduces = reduces || bti_instr_reduces(&kernel->instrs[i]);
     return reduces && bti_kernel_sweeps(kernel) == 1;
 }
 
@@ -38,11 +186,11 @@ bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target)
     w->target = target;
     w->vector = lanes_of(kernel);
     bti_str_addf(text, "target triple = \"%s\"\n", targets[target].triple);
-    bti_llvm_function(w, BTI_LLVM_RUN);
-    if (bti_kernel_pairs(kernel)) bti_llvm_function(w, BTI_LLVM_PAIR);
-    if (in_parts(kernel)) {
-        bti_llvm_function(w, BTI_LLVM_PART);
-        bti_llvm_function(w, BTI_LLVM_FINISH);
+    write_function(w, BTI_LLVM_RUN);
+    if (bti_kernel_pairs(kernel)) write_function(w, BTI_LLVM_PAIR);
+    if (has_parts(kernel)) {
+        write_function(w, BTI_LLVM_PART);
+        write_function(w, BTI_LLVM_FINISH);
     }
     bti_llvm_call_helpers(w);
     bti_llvm_memory_helpers(w);

@@ -109,7 +109,7 @@ bti_temp bti_llvm_rounded(bti_llvm *w, bti_temp x, bt_dtype to) {
 
 /* --- casts -------------------------------------------------------------------------------------------------------- */
 
-static double power(int exponent) { return bti_f64_of_bits((uint64_t)(1023 + exponent) << 52); }
+static double power_of_two(int exponent) { return bti_f64_of_bits((uint64_t)(1023 + exponent) << 52); }
 
 /* Toward zero, saturating, NaN to 0: what is out of range is taken out before it is converted. */
 static bti_temp whole_of_float(bti_llvm *w, bti_llvm_type from, bti_temp x, bt_dtype to) {
@@ -117,8 +117,8 @@ static bti_temp whole_of_float(bti_llvm *w, bti_llvm_type from, bti_temp x, bt_d
     bool is_signed = bti_dtype_is_signed(to);
     int bits = bti_llvm_bits(type) - is_signed;
     int64_t greatest = (int64_t)(UINT64_MAX >> (64 - bits)), least = is_signed ? -greatest - 1 : 0;
-    bti_temp low = bti_llvm_real(w, from, is_signed ? -power(bits) : 0), zero = bti_llvm_real(w, from, 0);
-    bti_temp above = bti_llvm_op_real(w, "fcmp oge", from, x, power(bits));
+    bti_temp low = bti_llvm_real(w, from, is_signed ? -power_of_two(bits) : 0), zero = bti_llvm_real(w, from, 0);
+    bti_temp above = bti_llvm_op_real(w, "fcmp oge", from, x, power_of_two(bits));
     bti_temp inside = SELECT(from, OP("fcmp ogt", from, x, low), x, low);
     inside = SELECT(from, OP("fcmp uno", from, x, x), zero, SELECT(from, above, zero, inside));
     bool unsigned_op = !is_signed && bits >= 32;
@@ -128,8 +128,8 @@ static bti_temp whole_of_float(bti_llvm *w, bti_llvm_type from, bti_temp x, bt_d
     return bti_llvm_resize(w, whole, result, type, false);
 }
 
-/* An integer of 64 bits as a float64 whose rounding to bfloat16 is that of the integer (interp_block.c). */
-static bti_temp sticky(bti_llvm *w, bti_temp x, bool is_signed) {
+/* An integer of 64 bits as a float64 whose rounding to bfloat16 is that of the integer (reference/). */
+static bti_temp f64_for_bf16(bti_llvm *w, bti_temp x, bool is_signed) {
     const bti_llvm_type i64 = BTI_LLVM_I64, f64 = BTI_LLVM_F64;
     bti_temp zero = bti_llvm_int(w, i64, 0), negative = BTI_NO_TEMP, magnitude = x;
     if (is_signed) {
@@ -152,7 +152,7 @@ static bti_temp float_of_whole(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype 
     if (!bti_llvm_is_small(to)) return bti_llvm_convert(w, operation, type, x, bti_llvm_own(to));
     if (bti_llvm_bits(type) <= 16)
         return bti_llvm_small_of(w, to, BTI_LLVM_F32, bti_llvm_convert(w, operation, type, x, BTI_LLVM_F32));
-    bti_temp wide = type == BTI_LLVM_I64 && to == BT_BF16 ? sticky(w, x, is_signed)
+    bti_temp wide = type == BTI_LLVM_I64 && to == BT_BF16 ? f64_for_bf16(w, x, is_signed)
                                                           : bti_llvm_convert(w, operation, type, x, BTI_LLVM_F64);
     return bti_llvm_small_of(w, to, BTI_LLVM_F64, wide);
 }

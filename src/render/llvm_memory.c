@@ -1,17 +1,17 @@
-/* Loads, stores and counting along the line. What is not one element after the other goes element by element
- * (measured faster than AVX-512's gather), and so do vectors that are not full where the target has no masks. */
+/* Loads, stores and counting along the line. Strided operands are read and written element by element (measured faster than
+ * AVX-512's gather), and so are vectors that are not full where the target has no masks. */
 #include <stdio.h>
 
 #include "ir/dtype.h"
 #include "render/llvm_parts.h"
 
-enum { HELPER_COPY = 6 }; /* + log2 of the bytes: bits of `helpers`, after those of llvm_call.c */
+enum { HELPER_COPY = 6 }; /* + log2 of the bytes: bits of `helpers`, after those of llvm_text.c */
 
-static bool masks(const bti_llvm *w, bti_llvm_type type) {
+static bool has_masks(const bti_llvm *w, bti_llvm_type type) {
     return w->target == BTI_LLVM_AVX512 || (w->target == BTI_LLVM_AVX2 && bti_llvm_bits(type) >= 32);
 }
 
-/* Through the mask of the vector; a load gives 0 where it is off. */
+/* Through the mask of the vector; a load gives 0 in lanes that are off. */
 static void masked_name(bti_llvm *w, bti_llvm_type type, const char *operation, char name[static 64]) {
     snprintf(name, 64, "@llvm.masked.%s.v%d%c%d.p0", operation, w->lanes, bti_llvm_is_float(type) ? 'f' : 'i',
              bti_llvm_bits(type));
@@ -41,8 +41,8 @@ static void masked_store(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_te
 
 /* --- through a scratch vector ------------------------------------------------------------------------------------- */
 
-/* `stride` none: one element after the other. */
-static void copy(bti_llvm *w, bti_llvm_type type, bool in, bti_temp pointer, bti_temp stride) {
+/* Without `stride` (BTI_NO_TEMP): contiguous elements. */
+static void call_copy_helper(bti_llvm *w, bti_llvm_type type, bool in, bti_temp pointer, bti_temp stride) {
     int bytes = bti_llvm_bits(type) / 8;
     char step[24];
     w->helpers |= 1u << (HELPER_COPY + __builtin_ctz((unsigned)bytes));
@@ -62,14 +62,14 @@ static bti_temp load_by_copy(bti_llvm *w, bti_llvm_type type, bti_temp pointer, 
     const char *name = bti_llvm_name(type, w->lanes);
     bti_temp result = bti_llvm_new(w);
     bti_llvm_line(w, "store %s zeroinitializer, ptr %%scratch, align 64", name);
-    copy(w, type, true, pointer, stride);
+    call_copy_helper(w, type, true, pointer, stride);
     bti_llvm_line(w, "%%t%d = load %s, ptr %%scratch, align 64", result, name);
     return result;
 }
 
 static void store_by_copy(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, bti_temp stride) {
     bti_llvm_line(w, "store %s %%t%d, ptr %%scratch, align 64", bti_llvm_name(type, w->lanes), value);
-    copy(w, type, false, pointer, stride);
+    call_copy_helper(w, type, false, pointer, stride);
 }
 
 void bti_llvm_memory_helpers(bti_llvm *w) {
@@ -94,17 +94,17 @@ void bti_llvm_memory_helpers(bti_llvm *w) {
     }
 }
 
-/* --- one element after the other ---------------------------------------------------------------------------------- */
+/* --- contiguous elements ---------------------------------------------------------------------------------- */
 
 bti_temp bti_llvm_load_row(bti_llvm *w, bti_llvm_type type, bti_temp pointer) {
     if (w->mask == BTI_NO_TEMP) return bti_llvm_load(w, type, pointer, bti_llvm_bits(type) / 8);
-    if (masks(w, type)) return masked_load(w, type, pointer);
+    if (has_masks(w, type)) return masked_load(w, type, pointer);
     return load_by_copy(w, type, pointer, BTI_NO_TEMP);
 }
 
 void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, bool stream) {
     int bytes = bti_llvm_bits(type) / 8, whole = bytes * w->lanes;
-    if (w->mask != BTI_NO_TEMP && masks(w, type))
+    if (w->mask != BTI_NO_TEMP && has_masks(w, type))
         masked_store(w, type, value, pointer);
     else if (w->mask != BTI_NO_TEMP)
         store_by_copy(w, type, value, pointer, BTI_NO_TEMP);
@@ -118,7 +118,7 @@ void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_tem
 /* --- strided ------------------------------------------------------------------------------------------------------ */
 
 /* Scalar arithmetic, whatever the current lanes. */
-static bti_temp offset_of(bti_llvm *w, bti_temp index, bti_temp stride) {
+static bti_temp strided_offset(bti_llvm *w, bti_temp index, bti_temp stride) {
     int lanes = w->lanes;
     w->lanes = 1;
     bti_temp offset = bti_llvm_op(w, "mul", BTI_LLVM_I64, index, stride);
@@ -174,7 +174,8 @@ void bti_llvm_read_back(bti_llvm *w, int operand, int instr) {
         value = bti_llvm_load_row(w, type, bti_llvm_element(w, type, at, w->index));
     else {
         bti_temp stride = line_stride(w, operand);
-        value = load_strided(w, type, bti_llvm_element(w, BTI_LLVM_I8, at, offset_of(w, w->index, stride)), stride);
+        value =
+            load_strided(w, type, bti_llvm_element(w, BTI_LLVM_I8, at, strided_offset(w, w->index, stride)), stride);
     }
     if (dtype == BT_BOOL) value = bti_llvm_op_int(w, "icmp ne", BTI_LLVM_I8, value, 0);
     bti_llvm_set(w, instr, value);
@@ -217,7 +218,7 @@ void bti_llvm_output(bti_llvm *w, int operand, int instr) {
         bti_llvm_store_row(w, type, value, bti_llvm_element(w, type, at, w->index), w->kernel->stream);
     else {
         bti_temp stride = line_stride(w, operand);
-        at = bti_llvm_element(w, BTI_LLVM_I8, at, offset_of(w, w->index, stride));
+        at = bti_llvm_element(w, BTI_LLVM_I8, at, strided_offset(w, w->index, stride));
         store_strided(w, type, value, at, stride);
     }
 }

@@ -1,4 +1,5 @@
-/* What the parts of the LLVM writer share.
+/* What the files of the LLVM writer share, lowest first: llvm_text.c, then llvm_cast.c, llvm_value.c, llvm_memory.c,
+ * llvm_nest.c, llvm_reduce.c, llvm.c.
  *
  * A *temp* is a number n that names the value %tn of the function that is being written. All temps are written for the
  * current number of lanes: 1 (a scalar) or more (a vector); so the same code writes what is computed once per line and what
@@ -8,7 +9,7 @@
 
 #include "render/llvm.h"
 
-/* --- types and single instructions (llvm_text.c) ------------------------------------------------------------------ */
+/* --- types, instructions, loops and calls (llvm_text.c) ----------------------------------------------------------- */
 
 typedef enum bti_llvm_type {
     BTI_LLVM_I1,
@@ -41,7 +42,7 @@ typedef struct bti_llvm {
     int vector;        /* lanes of the kernel's vectors */
     int temps;         /* names given so far in this function */
     int labels, block; /* labels given; the block being written */
-    unsigned helpers;  /* those that the module needs: llvm_call.c, llvm_memory.c */
+    unsigned helpers;  /* those that the module needs: llvm_text.c, llvm_memory.c */
 
     /* of instructions: varies along the line; else the number of loops around the place where it is computed */
     bool along[BTI_KERNEL_INSTRS];
@@ -50,7 +51,7 @@ typedef struct bti_llvm {
     bool wanted[BTI_KERNEL_INSTRS]; /* in the sweep being written */
     int sweep;
     bti_llvm_mode mode;
-    /* A value that later sweeps find in an output's memory, where `kept_sweep` left it, or none: llvm_keep.c. */
+    /* A value that later sweeps find in an output's memory, where `kept_sweep` left it, or none: bti_llvm_keep(). */
     int kept, kept_in, kept_sweep;
 
     /* of the function being written */
@@ -102,8 +103,6 @@ bti_temp bti_llvm_element(bti_llvm *w, bti_llvm_type type, bti_temp pointer, bti
 /* The element of the array in a parameter of the function: "extent", "stride"... */
 bti_temp bti_llvm_parameter(bti_llvm *w, const char *array, bti_llvm_type type, int64_t index);
 
-/* --- control (llvm_control.c) ------------------------------------------------------------------------------------- */
-
 /* Values that a loop or branch changes; replaced in place by what they are inside and after. */
 typedef struct bti_llvm_carry {
     int count, lanes;
@@ -129,11 +128,17 @@ typedef struct bti_llvm_if {
 void bti_llvm_if_begin(bti_llvm *w, bti_llvm_if *branch, bti_temp condition, bti_llvm_carry *carry);
 void bti_llvm_if_end(bti_llvm *w, bti_llvm_if *branch);
 
-/* --- elementwise values (llvm_value.c, llvm_cast.c, llvm_random.c, llvm_call.c) ----------------------------------- */
+/* A vector function of the table on all current lanes, in pieces of the target's width. `number` is the float32 entry. */
+bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);
+/* A scalar function of the table, lane by lane. */
+bti_temp bti_llvm_call_scalar(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);
+void bti_llvm_call_helpers(bti_llvm *w);
+
+/* --- elementwise values (llvm_value.c, llvm_cast.c) --------------------------------------------------------------- */
 
 /* Writes an elementwise instruction for the current lanes; its value in own and wide form is set. */
 void bti_llvm_elementwise(bti_llvm *w, int instr);
-/* The value of an argument for the current lanes: as it is held, and as it is computed with. */
+/* The value of an instruction for the current lanes: in its dtype, and in the type that computes with it. */
 bti_temp bti_llvm_held(const bti_llvm *w, int instr);
 bti_temp bti_llvm_operand(const bti_llvm *w, int instr);
 /* Sets the value of an instruction, splat too where wanted: from its held form; and from one of the wide type. */
@@ -148,15 +153,6 @@ bti_temp bti_llvm_cast(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype to);
 /* A float64 rounded to a float dtype, in its held form. */
 bti_temp bti_llvm_rounded(bti_llvm *w, bti_temp x, bt_dtype to);
 
-bti_temp bti_llvm_threefry(bti_llvm *w, const bti_instr *instr);
-bti_temp bti_llvm_random_word(bti_llvm *w, int instr);
-
-/* A vector function of the table on all current lanes, in pieces of the target's width. `number` is the float32 entry. */
-bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);
-/* A scalar function of the table, lane by lane. */
-bti_temp bti_llvm_call_scalar(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x);
-void bti_llvm_call_helpers(bti_llvm *w);
-
 /* --- memory (llvm_memory.c) --------------------------------------------------------------------------------------- */
 
 /* Loads or counts: a leaf or iota instruction, for the current lanes. */
@@ -169,32 +165,14 @@ bti_temp bti_llvm_load_row(bti_llvm *w, bti_llvm_type type, bti_temp pointer);
 void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, bool stream);
 void bti_llvm_memory_helpers(bti_llvm *w);
 
-/* --- reductions (llvm_reduce.c) ----------------------------------------------------------------------------------- */
+/* --- sweeps, loops and the line (llvm_nest.c) ----------------------------------------------------------------------- */
 
-static inline bool bti_llvm_reduces(const bti_instr *instr) {
-    return instr->op == BTI_OP_sum || instr->op == BTI_OP_prod || instr->op == BTI_OP_max || instr->op == BTI_OP_min;
-}
-bti_llvm_type bti_llvm_accumulator(const bti_instr *reduction);
-bti_temp bti_llvm_start(bti_llvm *w, const bti_instr *reduction);
-bti_temp bti_llvm_fold(bti_llvm *w, const bti_instr *reduction, bti_temp total, bti_temp x);
-/* The argument of a reduction as its accumulator's type. */
-bti_temp bti_llvm_folded(bti_llvm *w, const bti_instr *reduction);
-/* A vector of BTI_LANES accumulators as one, halving. */
-bti_temp bti_llvm_tree(bti_llvm *w, const bti_instr *reduction, bti_temp lanes);
-/* A part as 64 bits of memory and back; a total as the reduction's value. */
-bti_temp bti_llvm_part_bits(bti_llvm *w, const bti_instr *reduction, bti_temp part);
-bti_temp bti_llvm_part_of_bits(bti_llvm *w, const bti_instr *reduction, bti_temp bits);
-void bti_llvm_set_total(bti_llvm *w, int instr, bti_temp total);
-/* Where a part lies: of reduction number r of a point, in a set (none: the only one). */
-bti_temp bti_llvm_part_address(bti_llvm *w, int r, bti_temp set, bti_temp point);
-/* Folds the sets of parts that bti_finish was given into totals, of points from `point` on. */
-void bti_llvm_fold_sets(bti_llvm *w, const int *reductions, bti_llvm_carry *totals, bti_temp point);
-
-/* --- nests (llvm_nest.c, llvm_rows.c, llvm_columns.c) -------------------------------------------------------------- */
-
-void bti_llvm_function(bti_llvm *w, bti_llvm_mode mode);
-/* Which instructions along the line a sweep needs; for the ends of columns (sweep 1) what its outputs need. */
+/* Chooses where every instruction is computed: for each point of the line, or inside so many loops. */
+void bti_llvm_place(bti_llvm *w);
+/* Which instructions along the line a sweep needs; for the ends of columns (sweep 1) those that its outputs need. */
 void bti_llvm_mark(bti_llvm *w, int sweep);
+/* Chooses the value that is kept between sweeps; calls bti_llvm_mark. */
+void bti_llvm_keep(bti_llvm *w);
 /* Values that do not vary along the line: those computed inside `depth` loops. */
 void bti_llvm_values_at(bti_llvm *w, int depth);
 void bti_llvm_row_values(bti_llvm *w, int stage); /* ROW values of a stage above 0 that do not vary along the line */
@@ -216,10 +194,10 @@ void bti_llvm_along(bti_llvm *w, bti_temp from, bti_temp to, bti_llvm_carry *car
 void bti_llvm_values(bti_llvm *w);
 void bti_llvm_outputs(bti_llvm *w, bti_level level);
 
-/* Chooses what is kept between sweeps. */
-void bti_llvm_keep(bti_llvm *w);
+/* --- rows and columns (llvm_reduce.c) ----------------------------------------------------------------------------- */
+
 void bti_llvm_rows(bti_llvm *w);
 void bti_llvm_columns(bti_llvm *w);
-void bti_llvm_columns_memory(bti_llvm *w); /* at the function's start */
+void bti_llvm_columns_memory(bti_llvm *w); /* the accumulators of columns: at the function's start */
 
 #endif

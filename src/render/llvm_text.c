@@ -1,3 +1,4 @@
+/* LLVM IR: types, instructions, loops and branches, calls. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +46,8 @@ bti_temp bti_llvm_new(bti_llvm *w) { return w->temps++; }
 #define NAME(type) bti_llvm_name(type, w->lanes)
 
 /* A constant given a name; the code generator sees through it. */
-static bti_temp constant(bti_llvm *w, bti_llvm_type type, const char *(*text)(char *, int64_t), int64_t first,
-                         int64_t step) {
+static bti_temp constant_vector(bti_llvm *w, bti_llvm_type type, const char *(*text)(char *, int64_t), int64_t first,
+                                int64_t step) {
     bti_temp result = bti_llvm_new(w);
     char number[32];
     bti_str_addf(w->text, "  %%t%d = bitcast %s ", result, NAME(type));
@@ -59,27 +60,27 @@ static bti_temp constant(bti_llvm *w, bti_llvm_type type, const char *(*text)(ch
     return result;
 }
 
-static const char *whole(char *text, int64_t number) {
+static const char *decimal_text(char *text, int64_t number) {
     snprintf(text, 32, "%" PRId64, number);
     return text;
 }
 
-static const char *hexadecimal(char *text, int64_t bits) {
+static const char *hexadecimal_text(char *text, int64_t bits) {
     snprintf(text, 32, "0x%016" PRIX64, bits);
     return text;
 }
 
 bti_temp bti_llvm_int(bti_llvm *w, bti_llvm_type type, int64_t number) {
     int unused = 64 - bti_llvm_bits(type);
-    return constant(w, type, whole, type == BTI_LLVM_I1 ? number & 1 : (int64_t)((uint64_t)number << unused) >> unused,
-                    0);
+    return constant_vector(w, type, decimal_text,
+                           type == BTI_LLVM_I1 ? number & 1 : (int64_t)((uint64_t)number << unused) >> unused, 0);
 }
 
 bti_temp bti_llvm_real(bti_llvm *w, bti_llvm_type type, double number) {
-    return constant(w, type, hexadecimal, (int64_t)bti_f64_bits(number), 0);
+    return constant_vector(w, type, hexadecimal_text, (int64_t)bti_f64_bits(number), 0);
 }
 
-bti_temp bti_llvm_count(bti_llvm *w, bti_llvm_type type) { return constant(w, type, whole, 0, 1); }
+bti_temp bti_llvm_count(bti_llvm *w, bti_llvm_type type) { return constant_vector(w, type, decimal_text, 0, 1); }
 
 bti_temp bti_llvm_op(bti_llvm *w, const char *operation, bti_llvm_type type, bti_temp x, bti_temp y) {
     bti_temp result = bti_llvm_new(w);
@@ -196,4 +197,174 @@ bti_temp bti_llvm_parameter(bti_llvm *w, const char *array, bti_llvm_type type, 
     bti_llvm_line(w, "%%t%d = getelementptr i64, ptr %%%s, i64 %" PRId64, pointer, array, index);
     bti_llvm_line(w, "%%t%d = load %s, ptr %%t%d, align 8", result, bti_llvm_name(type, 1), pointer);
     return result;
+}
+
+/* --- loops and branches ----------------------------------------------------------------------------------------------- */
+
+static int new_label(bti_llvm *w) { return w->labels++; }
+
+static void begin_block(bti_llvm *w, int label) {
+    bti_str_addf(w->text, "b%d:\n", label);
+    w->block = label;
+}
+
+static void branch_to(bti_llvm *w, int label) { bti_llvm_line(w, "br label %%b%d", label); }
+
+static void branch_if(bti_llvm *w, bti_temp condition, int yes, int no) {
+    bti_llvm_line(w, "br i1 %%t%d, label %%b%d, label %%b%d", condition, yes, no);
+}
+
+static bti_temp write_phi(bti_llvm *w, const char *type, bti_temp a, int from_a, bti_temp b, int from_b) {
+    bti_temp result = bti_llvm_new(w);
+    bti_llvm_line(w, "%%t%d = phi %s [ %%t%d, %%b%d ], [ %%t%d, %%b%d ]", result, type, a, from_a, b, from_b);
+    return result;
+}
+
+static const char *carried_type(const bti_llvm_carry *carry, int i) {
+    return bti_llvm_name((bti_llvm_type)carry->type[i], carry->lanes);
+}
+
+void bti_llvm_loop_begin(bti_llvm *w, bti_llvm_loop *loop, bti_temp from, bti_temp bound, int64_t step,
+                         bti_llvm_carry *carry) {
+    int before = w->block;
+    *loop = (bti_llvm_loop){.head = new_label(w), .latch = new_label(w), .bound = bound, .step = step, .carry = carry};
+    loop->next = bti_llvm_new(w);
+    loop->carried = w->temps; /* names for the values at the latch */
+    if (carry) w->temps += carry->count;
+    branch_to(w, loop->head);
+    begin_block(w, loop->head);
+    loop->index = write_phi(w, "i64", from, before, loop->next, loop->latch);
+    for (int i = 0; carry && i < carry->count; i++)
+        carry->value[i] = write_phi(w, carried_type(carry, i), carry->value[i], before, loop->carried + i, loop->latch);
+}
+
+void bti_llvm_loop_end(bti_llvm *w, bti_llvm_loop *loop) {
+    bti_llvm_carry *carry = loop->carry;
+    bti_temp more = bti_llvm_new(w);
+    int end = new_label(w);
+    branch_to(w, loop->latch);
+    begin_block(w, loop->latch);
+    for (int i = 0; carry && i < carry->count; i++) {
+        bti_llvm_line(w, "%%t%d = bitcast %s %%t%d to %s", loop->carried + i, carried_type(carry, i), carry->value[i],
+                      carried_type(carry, i));
+        carry->value[i] = loop->carried + i;
+    }
+    bti_llvm_line(w, "%%t%d = add nsw i64 %%t%d, %lld", loop->next, loop->index, (long long)loop->step);
+    bti_llvm_line(w, "%%t%d = icmp slt i64 %%t%d, %%t%d", more, loop->next, loop->bound);
+    branch_if(w, more, loop->head, end);
+    begin_block(w, end);
+}
+
+void bti_llvm_if_begin(bti_llvm *w, bti_llvm_if *branch, bti_temp condition, bti_llvm_carry *carry) {
+    int yes = new_label(w);
+    branch->before = w->block;
+    branch->join = new_label(w);
+    branch->carry = carry;
+    if (carry) branch->saved = *carry;
+    branch_if(w, condition, yes, branch->join);
+    begin_block(w, yes);
+}
+
+void bti_llvm_if_end(bti_llvm *w, bti_llvm_if *branch) {
+    int inside = w->block;
+    bti_llvm_carry *carry = branch->carry;
+    branch_to(w, branch->join);
+    begin_block(w, branch->join);
+    for (int i = 0; carry && i < carry->count; i++)
+        carry->value[i] =
+            write_phi(w, carried_type(carry, i), carry->value[i], inside, branch->saved.value[i], branch->before);
+}
+
+/* --- calls through the table of functions (launch/functions.h) -------------------------------------------------------- */
+
+/* Bits of `helpers`; + arguments - 1. */
+enum { EACH_F32 = 0, EACH_F64 = 2, EACH_I64 = 4 };
+
+static bti_temp function_from_table(bti_llvm *w, int number) {
+    return bti_llvm_parameter(w, "functions", BTI_LLVM_PTR, number);
+}
+
+static bti_temp write_call(bti_llvm *w, bti_temp function, const char *type, int count, const bti_temp *x) {
+    bti_temp result = bti_llvm_new(w);
+    bti_str_addf(w->text, "  %%t%d = call %s %%t%d(", result, type, function);
+    for (int i = 0; i < count; i++) bti_str_addf(w->text, "%s%s %%t%d", i ? ", " : "", type, x[i]);
+    bti_str_add(w->text, ")\n");
+    return result;
+}
+
+static int helper_bit(bti_llvm_type type, int count) {
+    return (type == BTI_LLVM_F32 ? EACH_F32 : type == BTI_LLVM_F64 ? EACH_F64 : EACH_I64) + count - 1;
+}
+
+bti_temp bti_llvm_call_scalar(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x) {
+    bti_temp function = function_from_table(w, number), result;
+    if (w->lanes == 1) return write_call(w, function, bti_llvm_name(type, 1), count, x);
+    w->helpers |= 1u << helper_bit(type, count);
+    result = bti_llvm_new(w);
+    const char *name = bti_llvm_name(type, w->lanes);
+    bti_str_addf(w->text, "  %%t%d = call %s @each_%s_%d(ptr %%t%d", result, name, bti_llvm_name(type, 1), count,
+                 function);
+    for (int i = 0; i < count; i++) bti_str_addf(w->text, ", %s %%t%d", name, x[i]);
+    bti_str_add(w->text, ")\n");
+    return result;
+}
+
+bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int count, const bti_temp *x) {
+    bool f64 = type == BTI_LLVM_F64;
+    int piece = bti_target_lanes(w->target, f64), lanes = w->lanes;
+    number += f64;
+    if (piece == 1) return bti_llvm_call_scalar(w, number, type, count, x);
+    bti_temp function = function_from_table(w, number), parts[BTI_LANES], pieces[2];
+    const char *name = bti_llvm_name(type, piece);
+    if (lanes == 1) {
+        for (int i = 0; i < count; i++) pieces[i] = bti_llvm_splat(w, type, x[i], piece);
+        return bti_llvm_slice(w, type, write_call(w, function, name, count, pieces), piece, 0, 1);
+    }
+    int parts_count = 0;
+    for (int from = 0; from < lanes; from += piece) {
+        for (int i = 0; i < count; i++) pieces[i] = bti_llvm_slice(w, type, x[i], lanes, from, piece);
+        parts[parts_count++] = write_call(w, function, name, count, pieces);
+    }
+    for (; parts_count > 1; parts_count /= 2, piece *= 2)
+        for (int i = 0; i < parts_count / 2; i++)
+            parts[i] = bti_llvm_join(w, type, parts[2 * i], parts[2 * i + 1], piece);
+    return parts[0];
+}
+
+/* A scalar function for every lane, in a loop over memory. */
+static void write_each_helper(bti_llvm *w, bti_llvm_type type, int count) {
+    const char *one = bti_llvm_name(type, 1), *all = bti_llvm_name(type, w->vector);
+    bti_str_addf(w->text, "\ndefine internal %s @each_%s_%d(ptr %%function", all, one, count);
+    for (int i = 0; i < count; i++) bti_str_addf(w->text, ", %s %%x%d", all, i);
+    bti_str_add(w->text, ") #0 {\nstart:\n");
+    bti_llvm_line(w, "%%results = alloca %s", all);
+    for (int i = 0; i < count; i++) {
+        bti_llvm_line(w, "%%xs%d = alloca %s", i, all);
+        bti_llvm_line(w, "store %s %%x%d, ptr %%xs%d", all, i, i);
+    }
+    bti_llvm_line(w, "br label %%loop");
+    bti_str_add(w->text, "loop:\n");
+    bti_llvm_line(w, "%%i = phi i64 [ 0, %%start ], [ %%next, %%loop ]");
+    for (int i = 0; i < count; i++) {
+        bti_llvm_line(w, "%%at%d = getelementptr %s, ptr %%xs%d, i64 %%i", i, one, i);
+        bti_llvm_line(w, "%%one%d = load %s, ptr %%at%d", i, one, i);
+    }
+    bti_str_addf(w->text, "  %%result = call %s %%function(", one);
+    for (int i = 0; i < count; i++) bti_str_addf(w->text, "%s%s %%one%d", i ? ", " : "", one, i);
+    bti_str_add(w->text, ")\n");
+    bti_llvm_line(w, "%%to = getelementptr %s, ptr %%results, i64 %%i", one);
+    bti_llvm_line(w, "store %s %%result, ptr %%to", one);
+    bti_llvm_line(w, "%%next = add nuw nsw i64 %%i, 1");
+    bti_llvm_line(w, "%%more = icmp ult i64 %%next, %d", w->vector);
+    bti_llvm_line(w, "br i1 %%more, label %%loop, label %%end");
+    bti_str_add(w->text, "end:\n");
+    bti_llvm_line(w, "%%all = load %s, ptr %%results", all);
+    bti_llvm_line(w, "ret %s %%all", all);
+    bti_str_add(w->text, "}\n");
+}
+
+void bti_llvm_call_helpers(bti_llvm *w) {
+    static const bti_llvm_type types[] = {BTI_LLVM_F32, BTI_LLVM_F64, BTI_LLVM_I64};
+    for (int i = 0; i < 6; i++)
+        if (w->helpers >> i & 1) write_each_helper(w, types[i / 2], i % 2 + 1);
 }

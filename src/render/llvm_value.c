@@ -38,8 +38,8 @@ void bti_llvm_set_wide(bti_llvm *w, int instr, bti_temp wide) {
 
 /* --- floats ------------------------------------------------------------------------------------------------------- */
 
-/* Without an instruction for it: adding the power of two whose unit is 1 rounds; what is larger is whole already. */
-static bti_temp rounded_plainly(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x) {
+/* For targets without an instruction: adding the power of two whose unit is 1 rounds; larger numbers are whole. */
+static bti_temp rounded_by_adding(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x) {
     bool wide = type == BTI_LLVM_F64;
     double unit = wide ? 0x1p52 : 0x1p23;
     bti_temp magnitude = INTRINSIC("fabs", x), from = op == BTI_OP_trunc ? magnitude : INTRINSIC("copysign", x, x);
@@ -53,7 +53,7 @@ static bti_temp rounded_plainly(bti_llvm *w, bti_llvm_type type, bti_op op, bti_
 }
 
 static bti_temp to_whole(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp x) {
-    if (w->target == BTI_LLVM_SSE2) return rounded_plainly(w, type, op, x);
+    if (w->target == BTI_LLVM_SSE2) return rounded_by_adding(w, type, op, x);
     return INTRINSIC(op == BTI_OP_floor   ? "floor"
                      : op == BTI_OP_ceil  ? "ceil"
                      : op == BTI_OP_trunc ? "trunc"
@@ -151,7 +151,7 @@ static bti_temp float_value(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp
 /* --- integers ----------------------------------------------------------------------------------------------------- */
 
 /* x / y toward zero, y neither 0 nor -1. Up to 32 bits by the quotient of floats, which is exact enough to be cut. */
-static bti_temp quotient(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_temp x, bti_temp y) {
+static bti_temp whole_quotient(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_temp x, bti_temp y) {
     if (type == BTI_LLVM_I64) return OP(is_signed ? "sdiv" : "udiv", x, y);
     bti_llvm_type real = type == BTI_LLVM_I32 ? BTI_LLVM_F64 : BTI_LLVM_F32;
     const char *to = is_signed ? "sitofp" : "uitofp", *from = is_signed ? "fptosi" : "fptoui";
@@ -167,7 +167,7 @@ static bti_temp whole_modulus(bti_llvm *w, bti_llvm_type type, bool is_signed, b
         minus = INT("icmp eq", y, -1);
         avoid = bti_llvm_op(w, "or", i1, none, minus);
     }
-    bti_temp q = quotient(w, type, is_signed, x, SELECT(avoid, WHOLE(1), y));
+    bti_temp q = whole_quotient(w, type, is_signed, x, SELECT(avoid, WHOLE(1), y));
     bti_temp rest = OP("sub", x, OP("mul", q, y)), result = op == BTI_OP_mod ? rest : q;
     if (!is_signed) return SELECT(none, zero, result);
     bti_temp differ = bti_llvm_op(w, "xor", i1, OP("icmp slt", rest, zero), OP("icmp slt", y, zero));
@@ -189,7 +189,7 @@ static bti_temp whole_power(bti_llvm *w, bti_llvm_type type, bool is_signed, bti
     return SELECT(INT("icmp slt", y, 0), inverse, power);
 }
 
-static bti_temp shifted(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_op op, bti_temp x, bti_temp y) {
+static bti_temp whole_shift(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_op op, bti_temp x, bti_temp y) {
     int bits = bti_llvm_bits(type);
     bti_temp inside = INT("icmp ult", y, bits), by = SELECT(inside, y, WHOLE(0)), past = WHOLE(0);
     if (op == BTI_OP_shl) return SELECT(inside, OP("shl", x, by), past);
@@ -221,7 +221,7 @@ static bti_temp whole_value(bti_llvm *w, bti_llvm_type type, bool is_signed, bti
     case BTI_OP_or: return OP("or", x, y);
     case BTI_OP_xor: return OP("xor", x, y);
     case BTI_OP_shl:
-    case BTI_OP_shr: return shifted(w, type, is_signed, op, x, y);
+    case BTI_OP_shr: return whole_shift(w, type, is_signed, op, x, y);
     default: return BTI_NO_TEMP;
     }
 }
@@ -244,14 +244,73 @@ static bti_temp bool_value(bti_llvm *w, bti_op op, bti_temp x, bti_temp y) {
     }
 }
 
-/* --- all ---------------------------------------------------------------------------------------------------------- */
+/* --- random words: Threefry-2x32-20 as straight integer code, as ir/threefry.h ---------------------------------------- */
 
-static bti_temp compared(bti_llvm *w, bti_op op, bt_dtype dtype, bti_temp x, bti_temp y) {
-    static const char *const reals[] = {"fcmp oeq", "fcmp une", "fcmp olt", "fcmp ole"};
-    static const char *const signeds[] = {"icmp eq", "icmp ne", "icmp slt", "icmp sle"};
-    static const char *const unsigneds[] = {"icmp eq", "icmp ne", "icmp ult", "icmp ule"};
-    const char *const *names = bti_dtype_is_float(dtype) ? reals : bti_dtype_is_signed(dtype) ? signeds : unsigneds;
-    return bti_llvm_op(w, names[op - BTI_OP_eq], bti_llvm_wide(dtype), x, y);
+#define OP32(operation, x, y) bti_llvm_op(w, operation, BTI_LLVM_I32, x, y)
+#define INT32(operation, x, y) bti_llvm_op_int(w, operation, BTI_LLVM_I32, x, y)
+#define SELECT32(condition, x, y) bti_llvm_select(w, BTI_LLVM_I32, condition, x, y)
+
+static bti_temp rotated_left(bti_llvm *w, bti_temp x, int by) {
+    return bti_llvm_intrinsic(w, "fshl", BTI_LLVM_I32, 3, (bti_temp[]){x, x, bti_llvm_int(w, BTI_LLVM_I32, by)});
+}
+
+static void threefry_block(bti_llvm *w, const bti_instr *instr, bti_temp a, bti_temp b, bti_temp words[2]) {
+    static const int rotation[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    bti_temp key[3] = {bti_llvm_held(w, instr->arg[0]), bti_llvm_held(w, instr->arg[1])};
+    key[2] = INT32("xor", OP32("xor", key[0], key[1]), 0x1BD11BDA);
+    a = OP32("add", a, key[0]);
+    b = OP32("add", b, key[1]);
+    for (int group = 0; group < 5; group++) {
+        for (int round = 0; round < 4; round++) {
+            a = OP32("add", a, b);
+            b = OP32("xor", rotated_left(w, b, rotation[group % 2][round]), a);
+        }
+        a = OP32("add", a, key[(group + 1) % 3]);
+        b = OP32("add", b, INT32("add", key[(group + 2) % 3], group + 1));
+    }
+    words[0] = a;
+    words[1] = b;
+}
+
+static bti_temp threefry_value(bti_llvm *w, const bti_instr *instr) {
+    bti_temp words[2];
+    threefry_block(w, instr, bti_llvm_held(w, instr->arg[2]), bti_llvm_held(w, instr->arg[3]), words);
+    return words[instr->attr];
+}
+
+/* Both words of blocks number, half + number; the second is kept for the other half of the pair. */
+static bti_temp paired_word(bti_llvm *w, int number) {
+    const bti_instr *instr = &w->kernel->instrs[number];
+    bti_temp words[2], first = bti_llvm_held(w, instr->arg[2]), half = bti_llvm_held(w, instr->arg[3]);
+    if (w->second) return w->second_word[number];
+    threefry_block(w, instr, first, OP32("add", INT32("lshr", half, 1), first), words);
+    w->second_word[number] = words[1];
+    return words[0];
+}
+
+static bti_temp random_word_value(bti_llvm *w, int number_of_instr) {
+    const bti_instr *instr = &w->kernel->instrs[number_of_instr];
+    bti_temp number = bti_llvm_held(w, instr->arg[2]), count = bti_llvm_held(w, instr->arg[3]), words[2];
+    if (w->mode == BTI_LLVM_PAIR && bti_kernel_paired_word(w->kernel, number_of_instr))
+        return paired_word(w, number_of_instr);
+    bti_temp half = OP32("add", INT32("lshr", count, 1), INT32("and", count, 1));
+    bti_temp first = OP32("icmp ult", number, half);
+    bti_temp i = SELECT32(first, number, OP32("sub", number, half));
+    bti_temp paired = OP32("icmp ult", i, OP32("sub", count, half));
+    bti_temp second = SELECT32(paired, OP32("add", half, i), bti_llvm_int(w, BTI_LLVM_I32, 0));
+    threefry_block(w, instr, i, second, words);
+    return SELECT32(first, words[0], words[1]);
+}
+
+/* --- all operations ---------------------------------------------------------------------------------------------------------- */
+
+static bti_temp comparison(bti_llvm *w, bti_op op, bt_dtype dtype, bti_temp x, bti_temp y) {
+    static const char *const names[][3] = {[BTI_OP_eq] = {"fcmp oeq", "icmp eq", "icmp eq"},
+                                           [BTI_OP_ne] = {"fcmp une", "icmp ne", "icmp ne"},
+                                           [BTI_OP_lt] = {"fcmp olt", "icmp slt", "icmp ult"},
+                                           [BTI_OP_le] = {"fcmp ole", "icmp sle", "icmp ule"}};
+    int column = bti_dtype_is_float(dtype) ? 0 : bti_dtype_is_signed(dtype) ? 1 : 2;
+    return bti_llvm_op(w, names[op][column], bti_llvm_wide(dtype), x, y);
 }
 
 static bti_temp same_bits(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype to) {
@@ -261,11 +320,11 @@ static bti_temp same_bits(bti_llvm *w, bt_dtype from, bti_temp x, bt_dtype to) {
     return bti_llvm_convert(w, "bitcast", bti_llvm_own(from), x, bti_llvm_own(to));
 }
 
-static bti_temp arithmetic(bti_llvm *w, const bti_instr *instr, bt_dtype dtype) {
+static bti_temp computed_value(bti_llvm *w, const bti_instr *instr, bt_dtype dtype) {
     bti_op op = (bti_op)instr->op;
     bti_temp x = bti_llvm_operand(w, instr->arg[0]);
     bti_temp y = bti_op_info(op)->arity == 2 ? bti_llvm_operand(w, instr->arg[1]) : BTI_NO_TEMP;
-    if (op >= BTI_OP_eq && op <= BTI_OP_le) return compared(w, op, dtype, x, y);
+    if (bti_op_info(op)->dtype_rule == BTI_COMPARE) return comparison(w, op, dtype, x, y);
     bti_llvm_type type = bti_llvm_wide(dtype);
     if (bti_llvm_is_float(type)) return float_value(w, type, op, x, y);
     if (type == BTI_LLVM_I1) return bool_value(w, op, x, y);
@@ -286,8 +345,8 @@ void bti_llvm_elementwise(bti_llvm *w, int number) {
         bti_llvm_set(w, number, in == out ? x : bti_llvm_cast(w, in, bti_llvm_operand(w, instr->arg[0]), out));
         return;
     case BTI_OP_bitcast: bti_llvm_set(w, number, same_bits(w, in, x, out)); return;
-    case BTI_OP_threefry: bti_llvm_set(w, number, bti_llvm_threefry(w, instr)); return;
-    case BTI_OP_random_word: bti_llvm_set(w, number, bti_llvm_random_word(w, number)); return;
-    default: bti_llvm_set_wide(w, number, arithmetic(w, instr, in));
+    case BTI_OP_threefry: bti_llvm_set(w, number, threefry_value(w, instr)); return;
+    case BTI_OP_random_word: bti_llvm_set(w, number, random_word_value(w, number)); return;
+    default: bti_llvm_set_wide(w, number, computed_value(w, instr, in));
     }
 }
