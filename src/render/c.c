@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "ir/dtype.h"
-#include "render/c_parts.h"
+#include "render/c_writer.h"
 
 static const char cuda_words[] = {
 #include "c_cuda.inc"

@@ -1,7 +1,7 @@
 /* Maps: point by point, 16 bytes at a time, in pairs of random words, and in tiles: the entries of launch/entry.h. */
 #include <stdio.h>
 
-#include "render/c_parts.h"
+#include "render/c_writer.h"
 
 /* A point whose coordinates have been computed. */
 static void write_point(bti_c *w) {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "ir/dtype.h"
-#include "render/c_parts.h"
+#include "render/c_writer.h"
 
 /* --- beginnings and ends of entries ---------------------------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "ir/dtype.h"
-#include "render/c_parts.h"
+#include "render/c_writer.h"
 
 static int last_reduced(const bti_c *w) { return w->kernel->outer + w->kernel->reduced - 1; }
 

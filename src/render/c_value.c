@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/dtype.h"
-#include "render/c_parts.h"
+#include "render/c_writer.h"
 
 /* --- lines ---------------------------------------------------------------------------------------------------------- */
 

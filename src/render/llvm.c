@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 #define X86_COMMON "+cx8,+fxsr,+mmx,+sse,+sse2,+x87"
 #define X86_AVX2 X86_COMMON ",+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"

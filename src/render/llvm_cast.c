@@ -1,7 +1,7 @@
 /* Conversions between dtypes: the rules of ir/half.h and of `cast` (reference/block.c) on vectors. */
 #include "ir/dtype.h"
 #include "ir/half.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 #define OP(operation, type, x, y) bti_llvm_op(w, operation, type, x, y)
 #define INT(operation, type, x, y) bti_llvm_op_int(w, operation, type, x, (int64_t)(y))

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "ir/dtype.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 enum { HELPER_COPY = 6 }; /* + log2 of the bytes: bits of `helpers`, after those of llvm_text.c */
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ir/dtype.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 static bool reads_operand(const bti_instr *instr) { return instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota; }
 

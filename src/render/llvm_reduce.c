@@ -1,6 +1,6 @@
 /* Reductions: folding as ir/kernel.h defines it, of rows and of columns. */
 #include "ir/dtype.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 static bool is_sum_or_product(const bti_instr *reduction) {
     return reduction->op == BTI_OP_sum || reduction->op == BTI_OP_prod;

@@ -5,7 +5,7 @@
 
 #include "ir/dtype.h"
 #include "ir/half.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 #define NAMES(type) \
     { type, "<2 x " type ">", "<4 x " type ">", "<8 x " type ">", "<16 x " type ">", "<32 x " type ">" }

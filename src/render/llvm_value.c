@@ -3,7 +3,7 @@
 
 #include "ir/dtype.h"
 #include "ir/half.h"
-#include "render/llvm_parts.h"
+#include "render/llvm_writer.h"
 
 #define OP(operation, x, y) bti_llvm_op(w, operation, type, x, y)
 #define REAL(operation, x, y) bti_llvm_op_real(w, operation, type, x, y)

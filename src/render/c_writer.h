@@ -2,11 +2,10 @@
  *
  * Names in the text: v<instruction> its value, x<instruction> what was loaded for it, p<instruction> and t<instruction> a
  * reduction's part and total, a<operand> the address of a row or point, l<operand> the address of a line. */
-#ifndef BTI_RENDER_C_PARTS_H
-#define BTI_RENDER_C_PARTS_H
+#ifndef BTI_RENDER_C_WRITER_H
+#define BTI_RENDER_C_WRITER_H
 
 #include "launch/entry.h"
-#include "render/c.h"
 
 typedef enum bti_c_words { BTI_C_UNNAMED, BTI_C_BY_VALUE, BTI_C_IN_MEMORY } bti_c_words;
 

@@ -4,10 +4,10 @@
  * A *temp* is a number n that names the value %tn of the function that is being written. All temps are written for the
  * current number of lanes: 1 (a scalar) or more (a vector); so the same code writes what is computed once per line and what
  * is computed for each point of it. */
-#ifndef BTI_RENDER_LLVM_PARTS_H
-#define BTI_RENDER_LLVM_PARTS_H
+#ifndef BTI_RENDER_LLVM_WRITER_H
+#define BTI_RENDER_LLVM_WRITER_H
 
-#include "render/llvm.h"
+#include "launch/functions.h"
 
 /* --- types, instructions, loops and calls (llvm_text.c) ----------------------------------------------------------- */
 
