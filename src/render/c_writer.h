@@ -22,7 +22,7 @@ typedef struct bti_c {
 
 /* --- lines and values (c_value.c) --- */
 void bti_c_line(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void bti_c_open(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3))); /* the line, " {"; indents */
+void bti_c_open(bti_c *w, const char *format, ...) __attribute__((format(printf, 2, 3))); /* with a brace; indents */
 void bti_c_close(bti_c *w);
 static inline bool bti_c_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
 const char *bti_c_small_name(bt_dtype dtype);  /* of such a dtype: "f16", "bf16" */
