@@ -1,99 +1,103 @@
 #!/usr/bin/env bash
-# Checks that a shared name has one meaning in src/: a name that begins with bti_ or BTI_ is defined once, as one kind of thing (a function, a
-# type, an object, a constant, a macro). Statics count, since a reader's search finds them too. Prints each violation as
-# file:line and exits with 1 if there is one.  tests/names.sh [ROOT]
+# Checks the names in src/; prints each violation as file:line and exits with 1 if there is one.  tests/names.sh [ROOT]
 #
-# The sources are formatted by clang-format, so a definition begins at the first column. Within one file alternatives (#if) may define a name twice, and
-# the texts of kernels (src/render/c) are one world: each target's text defines the same functions.
+# - A shared name has one meaning: what begins with bti_ or BTI_ is defined in one file, as one kind of thing (a function, a type, an object,
+#   a constant, a macro). Statics count too, since a reader's search finds them. The texts of kernels (src/render/c) count as one file: each target's
+#   text defines the same functions.
+# - A static function has a name that a search finds: at most three files define one of the same name. The drivers count as one, since each fills
+#   in the same table.
+#
+# The sources are formatted by clang-format, so a definition begins at the first column and a function's ends with "}" there.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
-rows=$(find src -name '*.def' -exec sed -n 's/^#[ \t]*undef[ \t]*\([A-Z_0-9]*\).*/\1/p; s/^\(BTI_[A-Z_0-9]*\)(.*/\1/p' {} + | sort -u)
+# Macros of the rows of tables (.def) mean something else at each place that expands the table.
+row_macros() {
+    find src -name '*.def' -exec sed -n 's/^#[ \t]*undef[ \t]*\([A-Z_0-9]*\).*/\1/p; s/^\(BTI_[A-Z_0-9]*\)(.*/\1/p' {} + | sort -u
+}
+
 find src -mindepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) ! -name '*_test.c' | LC_ALL=C sort | awk '
-function world(path) { return path ~ /^src\/render\/c\// ? "src/render/c" : path }
+function complain(text) { printf "%s:%d: %s\n", file, line_number, text; violations++ }
 function define(name, kind,    place) {
-    place = world(file)
+    place = file ~ /^src\/render\/c\// ? "src/render/c" : file
     names++
-    if (!(name in kind_of)) { kind_of[name] = kind; place_of[name] = place; at[name] = file ":" line_number; return }
-    if (place_of[name] == place && kind_of[name] == kind) return
-    printf "%s:%d: %s is a %s here and a %s in %s\n", file, line_number, name, kind, kind_of[name], at[name]
-    violations++
+    if (!(name in kind_of)) { kind_of[name] = kind; place_of[name] = place; first[name] = file ":" line_number; return }
+    if (place_of[name] != place || kind_of[name] != kind) complain(name " is a " kind " here and a " kind_of[name] " in " first[name])
 }
-function first_name(text, pattern) {
-    if (!match(text, pattern)) return ""
-    return substr(text, RSTART, RLENGTH)
+function define_static(name,    place) {
+    place = file ~ /^src\/drivers\// ? "src/drivers" : file
+    if ((name, place) in has_static) return
+    has_static[name, place] = 1
+    statics[name]++
+    static_places[name] = static_places[name] " " place
 }
-# The name of the function that a line begins to define or declare: the one before the first parenthesis, attributes in capitals aside.
+function define_function(text, line,    name, keep) {
+    name = function_name(text)
+    keep = line_number; line_number = line
+    if (name ~ /^bti_/) define(name, "function")
+    else if (text ~ /^(static|BTI_[A-Z_]+ static)/ && name ~ /^[a-z]/) define_static(name)
+    line_number = keep
+}
+function first_match(text, pattern) { return match(text, pattern) ? substr(text, RSTART, RLENGTH) : "" }
+# The name before the first parenthesis, but for attributes.
 function function_name(text,    name) {
-    gsub(/__attribute__\(\(.*\)\) /, "", text)
+    gsub(/__attribute__\(\([^)]*\)*\) /, "", text)
     gsub(/[A-Z_]+\([^()]*\) /, "", text)
-    name = first_name(text, "[A-Za-z0-9_]+\\(")
+    name = first_match(text, "[A-Za-z0-9_]+\\(")
     sub(/\($/, "", name)
     return name
 }
-function object_name(text,    name) {
+# The name before the first "=", "[" or ";".
+function object_name(text) {
     sub(/ *(=|\[|;).*/, "", text)
-    name = first_name(text, "(bti|BTI)_[A-Za-z0-9_]+$")
-    return name
+    return first_match(text, "(bti|BTI)_[A-Za-z0-9_]+$")
+}
+function read_line() { if ((getline line < file) <= 0) return 0; line_number++; return 1 }
+
+function read_type(    tag, name) {
+    tag = first_match(line, "(struct|union|enum) bti_[A-Za-z0-9_]+"); sub(/^[a-z]+ /, "", tag)
+    is_enum = line ~ /enum/
+    if (tag != "") define(tag, "type")
+    while (line !~ /^}/ && line !~ /\{.*}.*;/) {
+        if (!read_line()) return
+        name = line; sub(/^[ \t]+/, "", name)
+        if (is_enum && name ~ /^BTI_[A-Za-z0-9_]+( =|,|$| *\/\*)/) define(first_match(name, "^BTI_[A-Za-z0-9_]+"), "constant")
+    }
+    name = first_match(line, "} *bti_[A-Za-z0-9_]+;"); sub(/^} */, "", name); sub(/;/, "", name)
+    if (name != "" && name != tag) define(name, "type")
+}
+function read_alias(    name) {
+    if (line ~ /^typedef (struct|union|enum) bti_[a-z0-9_]+ bti_[a-z0-9_]+;/) return # declares a type that is defined elsewhere
+    name = function_name(line)
+    if (name !~ /^bti_/) name = object_name(line)
+    if (name != "") define(name, "type")
+}
+# The head of a function runs to "{" (a definition) or ";" (a declaration).
+function read_function(    text, start) {
+    text = line; start = line_number
+    while (text !~ /[{;]( *\/\*.*)?( *\\)?$/ && text !~ /\{.*}$/) { if (!read_line()) return; text = text " " line }
+    if (text ~ /\{/) define_function(text, start)
 }
 
-# Macros of the rows of tables (.def) mean something else at each place that expands the table.
-FNR == NR { row[$0]; next }
+FILENAME != "-" { row_macro[$0]; next }
 {
-    file = $0; line_number = 0; files++; in_enum = 0; header = ""
-    while ((getline line < file) > 0) {
-        line_number++
+    file = $0; line_number = 0; files++
+    while (read_line()) {
         if (line ~ /^[ \t]*#[ \t]*define[ \t]+(bti|BTI)_/) {
-            name = first_name(line, "(bti|BTI)_[A-Za-z0-9_]+")
-            if (!(name in row)) define(name, "macro")
-            continue
-        }
-        if (in_enum) {
-            if (line ~ /^}/) { in_enum = 0; sub(/^} */, "", line); sub(/;.*/, "", line); if (line ~ /^bti_/ && line != tag) define(line, "type"); continue }
-            text = line
-            sub(/^[ \t]+/, "", text)
-            if (text ~ /^BTI_[A-Za-z0-9_]+( =|,| *\/\*|$)/) define(first_name(text, "^BTI_[A-Za-z0-9_]+"), "constant")
-            continue
-        }
-        if (line ~ /^(typedef )?(struct|union|enum)( bti_[A-Za-z0-9_]+)? \{/) {
-            tag = first_name(line, "bti_[A-Za-z0-9_]+")
-            if (tag != "") define(tag, "type")
-            if (line ~ /enum/) {
-                if (line !~ /}/) { in_enum = 1; continue }
-            }
-            if (line ~ /}/ && line ~ /} *bti_[A-Za-z0-9_]+;/) {
-                name = first_name(line, "bti_[A-Za-z0-9_]+;"); sub(/;/, "", name)
-                if (name != tag) define(name, "type")
-            }
-            continue
-        }
-        if (line ~ /^} bti_[A-Za-z0-9_]+;/) {
-            name = first_name(line, "bti_[A-Za-z0-9_]+")
-            if (name != tag) define(name, "type")
-            continue
-        }
-        if (line ~ /^typedef .*;/) {
-            if (line ~ /^typedef (struct|union|enum) (bti_[A-Za-z0-9_]+) bti_[A-Za-z0-9_]+;/) continue # a forward declaration of a type
-            name = function_name(line)
-            if (name !~ /^bti_/) name = object_name(line)
-            if (name != "") define(name, "type")
-            continue
-        }
-        if (line ~ /^[A-Za-z_]/ && line !~ /^(extern|typedef|return|else|case|default)/ && line ~ /(bti|BTI)_/) {
-            # A definition of a function: its head ends with "{", perhaps lines further down; a declaration ends with ";".
-            text = line; start = line_number
-            if (function_name(line) != "" && line !~ /^[^(]*=/) {
-                while (text !~ /[{;]( *\/\*.*)?( *\\)?$/ && text !~ /\{.*}$/ && (getline line < file) > 0) { line_number++; text = text " " line }
-                if (text ~ /\{/) { name = function_name(text); if (name ~ /^bti_/) { keep = line_number; line_number = start; define(name, "function"); line_number = keep } }
-            } else if (line ~ /( =|;|\])/) {
-                name = object_name(line)
-                if (name != "" && line !~ /^struct|^union|^enum/) define(name, "object")
-            }
+            name = first_match(line, "(bti|BTI)_[A-Za-z0-9_]+")
+            if (!(name in row_macro)) define(name, "macro")
+        } else if (line ~ /^(typedef )?(struct|union|enum)( bti_[A-Za-z0-9_]+)? \{/) read_type()
+        else if (line ~ /^typedef .*;/) read_alias()
+        else if (line ~ /^[A-Za-z_]/ && line !~ /^(extern|typedef|return|else|case|default)[ (]/) {
+            if (line ~ /\(/ && line !~ /^[^(]*=/) read_function()
+            else if (line ~ /( =|;|\])/ && line !~ /^(struct|union|enum) [a-z_0-9]+;/) { name = object_name(line); if (name != "") define(name, "object") }
         }
     }
     close(file)
 }
 END {
-    printf "names: %d files, %d names, %d violations\n", files, names, violations
+    for (name in statics)
+        if (statics[name] > 3) { printf "%s:%s define static functions of this name\n", name, static_places[name]; violations++ }
+    printf "names: %d files, %d shared names, %d violations\n", files, names, violations
     exit violations > 0
-}' <(echo "$rows") -
+}' <(row_macros) -
