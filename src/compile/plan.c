@@ -1,5 +1,34 @@
+/* From wanted nodes to a plan. */
 #include "compile/fuse.h"
 #include "compile/mark.h"
+
+/* --- which nodes are needed ------------------------------------------------------------------------------------------ */
+
+static uint64_t last_mark; /* protected by the graph lock, which every walk holds */
+uint64_t bti_next_mark(void) { return ++last_mark; }
+
+static bool add_to_order(bti_nodes *order, bti_node *node, uint64_t mark) {
+    if (node->mark == mark || atomic_load(&node->state) != BTI_PENDING) return true;
+    node->mark = mark;
+    return bti_vec_push(order, node);
+}
+
+bt_status bti_reach(bti_node *const *wanted, size_t count, bti_nodes *order) {
+    uint64_t mark = bti_next_mark();
+    for (size_t i = 0; i < count; i++)
+        if (!add_to_order(order, wanted[i], mark)) goto short_of_memory;
+    for (size_t next = 0; next < order->count; next++) {
+        const bti_node *node = order->items[next];
+        for (int i = 0; i < node->input_count; i++)
+            if (!add_to_order(order, node->inputs[i], mark)) goto short_of_memory;
+    }
+    bti_nodes_sort(order->items, order->count);
+    return BT_OK;
+short_of_memory:
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while collecting %zu operations", order->count);
+}
+
+/* --- their values --------------------------------------------------------------------------------------------------- */
 
 /* The value of a node planned before, or of one that is done already. */
 static int32_t value_of(bti_planner *planner, bti_node *node) {
@@ -15,7 +44,8 @@ static int32_t value_of(bti_planner *planner, bti_node *node) {
 
 /* An input's value on a device. */
 static int32_t value_on(bti_planner *planner, bti_node *input, int device) {
-    if (input->mark != planner->mark && bti_made_of_nothing(input)) return bti_add_remade(planner, input, device);
+    if (input->mark != planner->mark && bti_is_rematerializable(input))
+        return bti_rematerialize(planner, input, device);
     return bti_add_copy(planner, input, value_of(planner, input), device);
 }
 
@@ -125,7 +155,7 @@ bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t co
     for (size_t i = 0; i < order->count && !planner.failed; i++) {
         bti_node *node = order->items[i];
         bool asked = node->mark == is_wanted;
-        if (!asked && bti_made_of_nothing(node)) continue; /* made where it is read */
+        if (!asked && bti_is_rematerializable(node)) continue; /* made where it is read */
         int32_t value = plan_node(&planner, node);
         node->mark = planner.mark;
         node->mark_index = value;

@@ -34,6 +34,8 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
                       const int64_t *shape, const bti_layout *layout);
 /* A view of a value under another shape and layout. */
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout);
+/* Appends the step with its operands. */
+void bti_add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output);
 /* A kernel's result: the one that is known already, else a new step. */
 int32_t bti_add_kernel(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                        const int64_t *shape, const int32_t *inputs, int input_count);
@@ -48,19 +50,19 @@ int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t inp
 /* The value laid out densely, row-major. */
 int32_t bti_add_dense(bti_planner *planner, const bti_node *node, int32_t value);
 /* A constant, or what was only moved or cast of one: is made where it is needed, rather than sent, or made where nobody does. */
-bool bti_made_of_nothing(const bti_node *node);
-int32_t bti_add_remade(bti_planner *planner, const bti_node *node, int device);
+bool bti_is_rematerializable(const bti_node *node);
+int32_t bti_rematerialize(bti_planner *planner, const bti_node *node, int device);
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */
 int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device);
 
 /* memory.c: how long storages live, and where temporaries lie; false when memory is short. */
 bool bti_plan_storages(bti_plan *plan);
 
-/* known.c */
+/* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel), or -1 and the hash to remember it by. */
 int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,
                         uint64_t *hash);
 int32_t bti_find_copy(bti_planner *planner, int32_t value, int device, uint64_t *hash);
-int32_t bti_find_same(bti_planner *planner, const bti_kernel *kernel, uint64_t *hash);
-void bti_remember(bti_planner *planner, bti_known known);
+int32_t bti_find_fused(bti_planner *planner, const bti_kernel *kernel, uint64_t *hash);
+void bti_remember_value(bti_planner *planner, bti_known known);
 
 #endif

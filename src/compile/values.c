@@ -1,5 +1,101 @@
-/* Values, views and copies of a plan. */
+/* Values, views, constants and steps of a plan, and value numbering: what was planned before is not planned again. */
 #include "compile/planner.h"
+
+/* --- value numbering ------------------------------------------------------------------------------------------------ */
+
+static uint64_t mix_hash(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t hash_kernel(const bti_planner *planner, const bti_step *step, const int32_t *inputs,
+                            const bti_value *like) {
+    uint64_t hash = mix_hash((uint64_t)step->op + 1, (uint64_t)step->device << 8 | (uint64_t)like->dtype);
+    for (int i = 0; i < like->rank; i++) hash = mix_hash(hash, (uint64_t)like->shape[i]);
+    for (int i = 0; i < step->input_count; i++) hash = mix_hash(hash, (uint64_t)inputs[i]);
+    if (step->op == BTI_OP_const)
+        hash = mix_hash(hash, planner->plan->scalars.items[step->first_scalar]);
+    else if (step->op == step->node->op)
+        for (int i = 0; i < step->node->attr_count; i++) hash = mix_hash(hash, (uint64_t)step->node->attr[i]);
+    return hash;
+}
+
+static bool same_kernel(bti_planner *planner, const bti_step *a, const bti_step *b, const int32_t *inputs,
+                        const bti_value *like) {
+    if (a->op != b->op || a->device != b->device || a->input_count != b->input_count) return false;
+    const bti_value *value = bti_plan_value(planner, planner->plan->operands.items[a->first_operand + a->input_count]);
+    if (value->dtype != like->dtype || !bti_shape_equal(value->rank, value->shape, like->rank, like->shape))
+        return false;
+    for (int i = 0; i < a->input_count; i++)
+        if (planner->plan->operands.items[a->first_operand + i] != inputs[i]) return false;
+    if (a->op == BTI_OP_const)
+        return planner->plan->scalars.items[a->first_scalar] == planner->plan->scalars.items[b->first_scalar];
+    if (a->op != a->node->op || b->op != b->node->op) return true; /* made dense: the node's attributes do not matter */
+    if (a->node->attr_count != b->node->attr_count) return false;
+    for (int i = 0; i < a->node->attr_count; i++)
+        if (a->node->attr[i] != b->node->attr[i]) return false;
+    return true;
+}
+
+int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,
+                        uint64_t *hash) {
+    *hash = hash_kernel(planner, step, inputs, like) | 1;
+    for (size_t i = *hash; planner->known.count; i++) {
+        const bti_known *known = &planner->known.items[i & (planner->known.count - 1)];
+        if (!known->hash) break;
+        if (known->hash == *hash && known->step >= 0 &&
+            same_kernel(planner, &planner->plan->steps.items[known->step], step, inputs, like))
+            return known->value;
+    }
+    return -1;
+}
+
+int32_t bti_find_copy(bti_planner *planner, int32_t value, int device, uint64_t *hash) {
+    *hash = mix_hash(mix_hash(7, (uint64_t)value), (uint64_t)device) | 1;
+    for (size_t i = *hash; planner->known.count; i++) {
+        const bti_known *known = &planner->known.items[i & (planner->known.count - 1)];
+        if (!known->hash) break;
+        if (known->hash == *hash && known->step == -1 && known->from == value &&
+            bti_value_device(planner, known->value) == device)
+            return known->value;
+    }
+    return -1;
+}
+
+int32_t bti_find_fused(bti_planner *planner, const bti_kernel *kernel, uint64_t *hash) {
+    *hash = bti_kernel_hash(kernel) | 1;
+    for (size_t i = *hash; planner->known.count; i++) {
+        const bti_known *known = &planner->known.items[i & (planner->known.count - 1)];
+        if (!known->hash) break;
+        if (known->hash == *hash && known->step == -2 &&
+            bti_kernel_equal(planner->plan->kernels.items[known->value], kernel))
+            return known->value;
+    }
+    return -1;
+}
+
+static void insert_known(bti_planner *planner, bti_known known) {
+    size_t i = known.hash;
+    while (planner->known.items[i & (planner->known.count - 1)].hash) i++;
+    planner->known.items[i & (planner->known.count - 1)] = known;
+}
+
+void bti_remember_value(bti_planner *planner, bti_known known) {
+    if ((planner->known_used + 1) * 2 > planner->known.count) {
+        size_t count = planner->known.count ? planner->known.count * 2 : 64, old_count = planner->known.count;
+        bti_known *old = planner->known.items, *table = bti_calloc(count, sizeof *table);
+        if (!table) return; /* a value not remembered is only planned again */
+        planner->known.items = table;
+        planner->known.count = planner->known.capacity = count;
+        for (size_t i = 0; i < old_count; i++)
+            if (old[i].hash) insert_known(planner, old[i]);
+        bti_free(old);
+    }
+    insert_known(planner, known);
+    planner->known_used++;
+}
+
+/* --- values and steps ----------------------------------------------------------------------------------------------- */
 
 static int32_t add_storage(bti_planner *planner, const bti_node *node, int device, int64_t bytes) {
     bti_storage storage = {
@@ -31,7 +127,7 @@ int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_
     return bti_add_value(planner, NULL, 0, base.storage, base.dtype, rank, shape, layout);
 }
 
-static void add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output) {
+void bti_add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output) {
     bti_plan *plan = planner->plan;
     step.first_operand = (int32_t)plan->operands.count;
     step.output_count = 1;
@@ -62,8 +158,8 @@ int32_t bti_add_const(bti_planner *planner, const bti_node *node, int device, bt
     }
     int32_t output = bti_add_value(planner, node, device, -1, dtype, 0, NULL, NULL);
     if (planner->failed) return 0;
-    bti_remember(planner, (bti_known){.hash = hash, .step = (int32_t)plan->steps.count, .value = output});
-    add_step(planner, step, NULL, output);
+    bti_remember_value(planner, (bti_known){.hash = hash, .step = (int32_t)plan->steps.count, .value = output});
+    bti_add_step(planner, step, NULL, output);
     return output;
 }
 
@@ -73,129 +169,4 @@ bool bti_is_const(bti_planner *planner, int32_t value, uint64_t *bits) {
     if (maker < 0 || plan->steps.items[maker].op != BTI_OP_const) return false;
     *bits = plan->scalars.items[plan->steps.items[maker].first_scalar];
     return true;
-}
-
-int32_t bti_add_kernel(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
-                       const int64_t *shape, const int32_t *inputs, int input_count) {
-    int32_t simple;
-    if (planner->failed || bti_simplify(planner, node, op, device, dtype, rank, shape, inputs, input_count, &simple))
-        return planner->failed ? 0 : simple;
-    bti_value like = {.dtype = dtype, .rank = rank};
-    int64_t count = 1;
-    for (int i = 0; i < rank; i++) like.shape[i] = shape[i], count *= shape[i];
-    bti_step step = {.op = (uint8_t)op, .device = device, .node = node, .input_count = input_count};
-    uint64_t hash;
-    int32_t known = bti_find_kernel(planner, &step, inputs, &like, &hash);
-    if (known >= 0) return known;
-
-    int32_t output = bti_add_value(planner, node, device, -1, dtype, rank, shape, NULL);
-    if (count == 0 || planner->failed) return output; /* nothing to compute */
-    bti_remember(planner, (bti_known){.hash = hash, .step = (int32_t)planner->plan->steps.count, .value = output});
-    add_step(planner, step, inputs, output);
-    return output;
-}
-
-int32_t bti_add_dense(bti_planner *planner, const bti_node *node, int32_t value) {
-    if (planner->failed) return 0;
-    const bti_value base = *bti_plan_value(planner, value);
-    if (bti_layout_is_dense(base.rank, base.shape, &base.layout)) return value;
-    return bti_add_kernel(planner, node, BTI_OP_copy, bti_value_device(planner, value), base.dtype, base.rank,
-                          base.shape, &value, 1);
-}
-
-static int32_t send(bti_planner *planner, const bti_node *node, int32_t value, int device) {
-    int32_t dense = bti_add_dense(planner, node, value);
-    if (planner->failed) return 0;
-    const bti_value base = *bti_plan_value(planner, dense);
-    int32_t arrived = bti_add_value(planner, node, device, -1, base.dtype, base.rank, base.shape, NULL);
-    if (planner->failed) return 0;
-    bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, arrived)->storage];
-    storage->reader = planner->now;
-    if (storage->bytes == 0) return arrived;
-    bti_step step = {.kind = BTI_STEP_COPY,
-                     .op = BTI_OP_copy,
-                     .node = node,
-                     .reader = planner->now,
-                     .input_count = 1,
-                     .device = bti_value_device(planner, dense)};
-    add_step(planner, step, &dense, arrived);
-    return arrived;
-}
-
-/* Repeated axes travel once. */
-static int32_t send_unexpanded(bti_planner *planner, const bti_node *node, int32_t value, int device) {
-    const bti_value base = *bti_plan_value(planner, value);
-    bti_value small = base;
-    for (int i = 0; i < base.rank; i++)
-        if (base.shape[i] > 1 && base.layout.stride[i] == 0) small.shape[i] = 1;
-    if (bti_shape_equal(base.rank, base.shape, small.rank, small.shape)) return send(planner, node, value, device);
-    int32_t once = bti_add_view(planner, value, small.rank, small.shape, &small.layout);
-    int32_t arrived = planner->failed ? 0 : send(planner, node, once, device);
-    if (planner->failed) return 0;
-    bti_layout layout = bti_plan_value(planner, arrived)->layout;
-    for (int i = 0; i < base.rank; i++)
-        if (small.shape[i] != base.shape[i]) layout.stride[i] = 0;
-    return bti_add_view(planner, arrived, base.rank, base.shape, &layout);
-}
-
-#define REMADE_DEPTH 8
-
-static bool only_moves(const bti_node *node) { return bti_op_info((bti_op)node->op)->class == BTI_MOVEMENT; }
-
-static bool made_of_nothing(const bti_node *node, int depth) {
-    if (atomic_load(&node->state) != BTI_PENDING || node->op == BTI_OP_leaf || depth > REMADE_DEPTH) return false;
-    if (node->input_count == 0) return true;
-    bool small_cast = node->op == BTI_OP_cast && node->rank == 0;
-    return (only_moves(node) || small_cast) && made_of_nothing(node->inputs[0], depth + 1);
-}
-bool bti_made_of_nothing(const bti_node *node) { return made_of_nothing(node, 0); }
-
-int32_t bti_add_remade(bti_planner *planner, const bti_node *node, int device) {
-    if (planner->failed) return 0;
-    bt_dtype dtype = (bt_dtype)node->dtype;
-    if (node->input_count == 0)
-        return bti_add_kernel(planner, node, (bti_op)node->op, device, dtype, node->rank, node->shape, NULL, 0);
-    int32_t input = bti_add_remade(planner, node->inputs[0], device);
-    if (planner->failed) return 0;
-    return only_moves(node) ? bti_add_movement(planner, node, input)
-                            : bti_add_kernel(planner, node, (bti_op)node->op, device, dtype, 0, NULL, &input, 1);
-}
-
-int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device) {
-    if (planner->failed || bti_value_device(planner, value) == device) return value;
-    int32_t origin = planner->copied_from.items[value];
-    if (origin >= 0 && bti_value_device(planner, origin) == device) return origin; /* no round trips */
-    if (bti_made_of_nothing(node)) return bti_add_remade(planner, node, device);
-    uint64_t hash;
-    int32_t known = bti_find_copy(planner, value, device, &hash);
-    if (known >= 0) return known;
-    int32_t arrived = send_unexpanded(planner, node, value, device);
-    if (planner->failed) return 0;
-    planner->copied_from.items[arrived] = value;
-    bti_remember(planner, (bti_known){.hash = hash, .step = -1, .from = value, .value = arrived});
-    return arrived;
-}
-
-int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t input) {
-    if (planner->failed) return 0;
-    bti_value base = *bti_plan_value(planner, input);
-    bti_layout layout = {.offset = base.layout.offset};
-    const int64_t *stride = base.layout.stride;
-    if (node->op == BTI_OP_reshape &&
-        !bti_layout_reshape(base.rank, base.shape, &base.layout, node->rank, node->shape, &layout)) {
-        input = bti_add_dense(planner, node, input);
-        bti_layout_dense(node->rank, node->shape, &layout);
-        if (planner->failed) return 0;
-        layout.offset = bti_plan_value(planner, input)->layout.offset;
-    }
-    for (int i = 0; i < node->rank; i++) switch (node->op) {
-        case BTI_OP_permute: layout.stride[i] = stride[node->attr[i]]; break;
-        case BTI_OP_expand: layout.stride[i] = base.shape[i] == node->shape[i] ? stride[i] : 0; break;
-        case BTI_OP_slice:
-            if (node->shape[i]) layout.offset += node->attr[i] * stride[i];
-            layout.stride[i] = node->attr[node->rank + i] * stride[i];
-            break;
-        default: break;
-        }
-    return bti_add_view(planner, input, node->rank, node->shape, &layout);
 }

@@ -212,7 +212,7 @@ static void write_access(writer *w) {
 
 static int32_t intern(bti_fuser *fuser, const bti_kernel *kernel) {
     uint64_t hash;
-    int32_t known = bti_find_same(fuser->planner, kernel, &hash);
+    int32_t known = bti_find_fused(fuser->planner, kernel, &hash);
     if (known >= 0) return known;
     bti_kernel *own = bti_alloc(sizeof *own);
     if (!own || !bti_vec_push(&fuser->plan->kernels, own)) {
@@ -222,7 +222,7 @@ static int32_t intern(bti_fuser *fuser, const bti_kernel *kernel) {
     }
     *own = *kernel;
     known = (int32_t)fuser->plan->kernels.count - 1;
-    bti_remember(fuser->planner, (bti_known){.hash = hash, .step = -2, .value = known});
+    bti_remember_value(fuser->planner, (bti_known){.hash = hash, .step = -2, .value = known});
     return known;
 }
 

@@ -1,26 +1,16 @@
-/* Names for devices: "dev0->cuda0;dev1->cuda1". */
+/* Names for devices, "dev0->cuda0;dev1->cuda1": the map is parsed, kept and searched. */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/flags.h"
 #include "base/flagtext.h"
 #include "base/fork.h"
-#include "base/log.h"
 #include "base/quote.h"
 #include "base/vec.h"
 #include "device/registry.h"
 
-typedef struct mapping {
-    char context[96];
-    char device_text[96];
-    bti_name device;
-} mapping;
-
-typedef BTI_VEC(mapping) mapping_list;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `map`; a leaf */
 BTI_RENEW_IN_CHILD(lock)
-static mapping_list map;
+static bti_context_list map;
 
 static bt_status refuse(const char *context, size_t length, const char *rule) {
     return bti_fail(BT_INVALID_ARGUMENT, "context name \"%s\" is refused: %s", bti_quote_bytes(context, length).text,
@@ -38,7 +28,7 @@ static void trim(const char **text, size_t *length) {
     while (*length && (*text)[*length - 1] == ' ') (*length)--;
 }
 
-static bt_status check_context(const char *context, size_t length, const mapping_list *others) {
+static bt_status check_context(const char *context, size_t length, const bti_context_list *others) {
     bti_name name;
     char text[96];
     if (!length) return refuse(context, length, "it is empty");
@@ -59,9 +49,8 @@ static bt_status check_context(const char *context, size_t length, const mapping
 }
 
 /* "dev0->cuda0" */
-static bt_status add_mapping(const char *part, size_t length, mapping_list *list) {
-    mapping new = {0};
-    bt_device *device;
+static bt_status add_mapping(const char *part, size_t length, bti_context_list *list) {
+    bti_context new = {0};
     const char *arrow = find_last(part, length, "->"), *context = part;
     if (!arrow)
         return bti_fail(BT_INVALID_ARGUMENT, "contexts: \"%s\" is not of the form name->device",
@@ -78,55 +67,27 @@ static bt_status add_mapping(const char *part, size_t length, mapping_list *list
     if (new.device.form == BTI_NAME_CONTEXT)
         return bti_fail(BT_INVALID_ARGUMENT, "context %s: \"%s\" is not the name of a device", new.context,
                         bti_quote(new.device_text).text);
-    bti_nowhere nowhere = bti_nowhere_begin();
-    bt_status resolved = bti_registry_resolve(&new.device, new.device_text, &device);
-    bti_nowhere_end(nowhere);
-    if (resolved != BT_OK) {
-        bti_error *cause = bti_error_last();
-        bt_status status = bti_fail(bti_error_code(cause), "context %s is mapped to a device that is absent: %s",
-                                    bti_quote(new.context).text, bti_error_message(cause));
-        bti_error_release(cause);
-        return status;
-    }
     return bti_vec_push(list, new) ? BT_OK : bti_no_memory();
 }
 
-bt_status bti_contexts_set(const char *text, bti_str *notices) {
-    mapping_list list = {0};
-    bt_status status = BT_OK;
-    while (*text && status == BT_OK) {
-        size_t length = strcspn(text, ";"), inner = length;
-        const char *part = text;
+bt_status bti_contexts_add(const char **text, bti_context_list *list) {
+    size_t count = list->count;
+    while (**text && list->count == count) {
+        size_t length = strcspn(*text, ";"), inner = length;
+        const char *part = *text;
         trim(&part, &inner);
-        if (inner) status = add_mapping(part, inner, &list);
-        text += length + (text[length] == ';');
+        if (inner) BTI_TRY(add_mapping(part, inner, list));
+        *text += length + ((*text)[length] == ';');
     }
-    for (size_t i = 0; status == BT_OK && i < list.count && bti_flag_bool(BTI_FLAG_print_active_device); i++) {
-        bt_device *device;
-        if (bti_registry_resolve(&list.items[i].device, list.items[i].device_text, &device) == BT_OK)
-            bti_str_addf(notices, "Mapped name %s to device %s: %s\n", list.items[i].context, list.items[i].device_text,
-                         device->facts.description);
-    }
-    if (status == BT_OK) {
-        pthread_mutex_lock(&lock);
-        mapping_list old = map;
-        map = list;
-        list = old;
-        pthread_mutex_unlock(&lock);
-    }
-    bti_vec_free(&list);
-    return status;
+    return BT_OK;
 }
 
-bt_status bt_set_contexts(const char *text) {
-    BTI_CALL("bt_set_contexts");
-    bti_str notices = {0};
-    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "the map must not be NULL");
-    bti_registry_ensure(0);
-    bt_status status = bti_contexts_set(text, &notices);
-    bti_log_lines(bti_str_text(&notices));
-    bti_str_free(&notices);
-    return status;
+void bti_contexts_swap(bti_context_list *list) {
+    pthread_mutex_lock(&lock);
+    bti_context_list old = map;
+    map = *list;
+    *list = old;
+    pthread_mutex_unlock(&lock);
 }
 
 void bti_contexts_clear(void) {
@@ -135,22 +96,20 @@ void bti_contexts_clear(void) {
     pthread_mutex_unlock(&lock);
 }
 
-bt_status bti_context_find(const char *context, bt_device **device) {
-    mapping found = {0};
+bt_status bti_context_find(const char *context, bti_context *found) {
     bti_str known = {0};
+    *found = (bti_context){0};
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < map.count; i++) {
         bti_str_addf(&known, "%s%s", i ? ", " : "", map.items[i].context);
-        if (bti_same_word(context, strlen(context), map.items[i].context)) found = map.items[i];
+        if (bti_same_word(context, strlen(context), map.items[i].context)) *found = map.items[i];
     }
     pthread_mutex_unlock(&lock);
-    bt_status status;
-    if (found.context[0])
-        status = bti_registry_resolve(&found.device, found.device_text, device);
-    else if (known.length)
+    bt_status status = BT_OK;
+    if (!found->context[0] && known.length)
         status = bti_fail(BT_NOT_FOUND, "context name \"%s\" is not mapped; mapped are %s", bti_quote(context).text,
                           bti_quote(known.text).text);
-    else
+    else if (!found->context[0])
         status =
             bti_fail(BT_NOT_FOUND,
                      "\"%s\" is neither a device (cpu, gpu:1, cuda0, /device:GPU:1) nor a mapped context name (no map "

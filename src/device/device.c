@@ -1,6 +1,4 @@
 /* The driver entries behind checks: opened first, sizes of 0 skipped, what optional entries leave out filled in. */
-#include <unistd.h>
-
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/libraries.h"
@@ -9,28 +7,7 @@
 
 #define CHUNK_BYTES ((size_t)4 << 20) /* of copies over the host */
 
-static atomic_bool forked;    /* in the child of a process with open devices */
-static atomic_int open_count; /* devices */
-static atomic_long opened_by; /* process */
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-static _Atomic uint64_t copied[BTI_MAX_DEVICES + 1][BTI_MAX_DEVICES + 1]; /* [from + 1][to + 1] */
-
 /* --- opening ------------------------------------------------------------------------------------------------------ */
-
-static void in_child(void) {
-    if (atomic_load(&open_count)) atomic_store(&forked, true);
-}
-static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
-
-bool bti_device_forked(void) { return atomic_load_explicit(&forked, memory_order_relaxed); }
-
-bt_status bti_device_check_fork(void) {
-    if (!bti_device_forked()) return BT_OK;
-    return bti_fail(BT_UNAVAILABLE,
-                    "this process was forked after a device was opened (by process %ld) and cannot use devices: fork "
-                    "before the first use, or start a program anew",
-                    atomic_load(&opened_by));
-}
 
 static bt_status open_driver(void *opened) {
     bt_device *device = opened;
@@ -39,15 +16,13 @@ static bt_status open_driver(void *opened) {
 }
 
 static bt_status open_locked(bt_device *device) {
-    pthread_once(&fork_once, watch_forks);
     BTI_TRY(device->driver->third_party ? bti_libraries_open(open_driver, device) : open_driver(device));
     bt_status status = bti_memory_open(device);
     if (status == BT_OK) {
         device->programs = bti_programs_new();
         if (device->programs) {
             bti_flags_pass(BTI_BEFORE_OPEN);
-            atomic_store(&opened_by, getpid());
-            atomic_fetch_add(&open_count, 1);
+            bti_device_note_opened(1);
             atomic_store_explicit(&device->opened, true, memory_order_release);
             return BT_OK;
         }
@@ -92,8 +67,8 @@ bt_status bti_device_open(int id) {
     return status;
 }
 
-void bti_device_close(bt_device *device) {
-    if (!atomic_load(&device->opened) || atomic_load(&forked)) return;
+static void close_device(bt_device *device) {
+    if (!atomic_load(&device->opened) || bti_device_forked()) return;
     bti_programs_delete(device);
     bti_pool_delete(device->pool);
     atomic_store(&device->lent, 0);
@@ -101,24 +76,20 @@ void bti_device_close(bt_device *device) {
     device->programs = NULL;
     device->pool = NULL;
     atomic_store(&device->opened, false);
-    atomic_fetch_sub(&open_count, 1);
-    for (int other = 0; other <= BTI_MAX_DEVICES; other++) {
-        atomic_store(&copied[device->id + 1][other], 0);
-        atomic_store(&copied[other][device->id + 1], 0);
-    }
+    bti_device_note_opened(-1);
+    bti_device_forget_copied(device->id);
+}
+
+void bti_device_shutdown(void) {
+    bti_error *before = bti_error_last();
+    bool in_child = bti_device_check_fork() != BT_OK; /* what is open is the parent's */
+    bti_error_put_back(before);
+    if (in_child) return;
+    for (int id = bti_registry_total() - 1; id >= 0; id--) close_device(bti_registry_at(id));
+    bti_registry_forget();
 }
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
-
-void bti_device_count_copy(int from, int to, size_t bytes) {
-    if (from < -1 || to < -1 || from >= BTI_MAX_DEVICES || to >= BTI_MAX_DEVICES) return;
-    atomic_fetch_add_explicit(&copied[from + 1][to + 1], bytes, memory_order_relaxed);
-}
-
-uint64_t bti_device_copied(int from, int to) {
-    if (from < -1 || to < -1 || from >= BTI_MAX_DEVICES || to >= BTI_MAX_DEVICES) return 0;
-    return atomic_load_explicit(&copied[from + 1][to + 1], memory_order_relaxed);
-}
 
 bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t bytes) {
     BTI_TRY(bti_device_open(id));
@@ -166,7 +137,7 @@ bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device
     return status;
 }
 
-static bt_status copy(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from, size_t bytes) {
+static bt_status copy_between(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from, size_t bytes) {
     const bti_driver *target = to_device->driver, *source = from_device->driver;
     if (to_device == from_device) return target->copy(to_device->state, to, from, bytes);
     if (target == source && target->peer_copy)
@@ -181,10 +152,24 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
     BTI_TRY(bti_device_open(from_id));
     if (!bytes) return BT_OK;
     uint64_t start = bti_trace_begin();
-    BTI_TRY(copy(bti_registry_at(to_id), to, bti_registry_at(from_id), from, bytes));
+    BTI_TRY(copy_between(bti_registry_at(to_id), to, bti_registry_at(from_id), from, bytes));
     bti_device_count_copy(from_id, to_id, bytes);
     bti_trace_copy(start, from_id, to_id, bytes);
     return BT_OK;
+}
+
+/* --- memory and programs -------------------------------------------------------------------------------------------- */
+
+bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, bti_block **block) {
+    *block = NULL;
+    BTI_TRY(bti_device_open(id));
+    return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle ? BTI_IDLE_IF_CHEAP : BTI_ANY_BLOCK, block);
+}
+
+bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program) {
+    *program = NULL;
+    BTI_TRY(bti_device_open(id));
+    return bti_programs_get(bti_registry_at(id), source, program);
 }
 
 /* --- work --------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* From names to devices, and what a device says of itself. */
+/* What programs ask about devices: by name, by kind, the default, lists, and what one says about itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,96 +11,6 @@
 #include "device/registry.h"
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
-
-/* "there are GPU:0 to GPU:3", "there is only GPU:0", "there is none", or why */
-static bt_status missing(bt_kind kind, const char *shown) {
-    int count = 0;
-    char range[96];
-    while (bti_registry_find(kind, count)) count++;
-    if (count > 1)
-        snprintf(range, sizeof range, "there are %s:0 to %s:%d", bt_kind_name(kind), bt_kind_name(kind), count - 1);
-    else if (count == 1)
-        snprintf(range, sizeof range, "there is only %s:0", bt_kind_name(kind));
-    else if (bti_probe_fault(kind, NULL))
-        return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, bti_probe_fault(kind, NULL));
-    else
-        snprintf(range, sizeof range, "there is no %s (bt_functional and `berth doctor` say why)", bt_kind_name(kind));
-    return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, range);
-}
-
-static bool matches(const bt_device *device, const bti_name *name) {
-    const bti_device_facts *facts = &device->facts;
-    bool opencl = !strcmp(device->driver->name, "opencl");
-    switch (name->form) {
-    case BTI_NAME_OPENCL:
-        return opencl && (!name->numbered || (facts->ordinal >> 16 == name->platform &&
-                                              (facts->ordinal & 0xffff) == name->platform_device));
-    case BTI_NAME_UUID: return strlen(facts->uuid) > 4 && !strncasecmp(facts->uuid + 4, name->text, strlen(name->text));
-    case BTI_NAME_PCI: return !strcasecmp(facts->pci_bus_id, name->text);
-    default: return false;
-    }
-}
-
-/* Kinds that a name may mean. A card counts once, so who asks for OpenCL's asks for all GPUs. */
-static unsigned kinds_of(const bti_name *name) {
-    switch (name->form) {
-    case BTI_NAME_KIND: return BTI_KIND(name->kind);
-    case BTI_NAME_OPENCL: return BTI_KIND(BT_GPU) | BTI_KIND(BT_ACC);
-    case BTI_NAME_CONTEXT: return 0;
-    default: return BTI_ALL_KINDS;
-    }
-}
-
-/* What a library did that kept devices of such a name from being listed; NULL when none misbehaved. */
-static const char *fault_of(const bti_name *name) {
-    if (name->form == BTI_NAME_OPENCL) {
-        const char *fault = bti_probe_fault(BT_ACC, "opencl");
-        return fault ? fault : bti_probe_fault(BT_GPU, "opencl");
-    }
-    return name->form == BTI_NAME_KIND && !bti_registry_find(name->kind, 0) ? bti_probe_fault(name->kind, NULL) : NULL;
-}
-
-/* "known are opencl0:0, opencl0:1", "there is none", or why */
-static bt_status missing_of_opencl(const char *shown, const char *fault) {
-    bti_str list = {0};
-    for (int id = 0; id < bti_registry_total(); id++) {
-        const bt_device *device = bti_registry_at(id);
-        if (atomic_load(&device->retired) || strcmp(device->driver->name, "opencl") != 0) continue;
-        bti_str_addf(&list, "%sopencl%d:%d", list.length ? ", " : "known are ", device->facts.ordinal >> 16,
-                     device->facts.ordinal & 0xffff);
-    }
-    bt_status status = bti_fail(BT_NOT_FOUND, "no OpenCL device \"%s\": %s", bti_quote(shown).text,
-                                fault         ? fault
-                                : list.length ? bti_str_text(&list)
-                                              : "there is none (`berth doctor` says why)");
-    bti_str_free(&list);
-    return status;
-}
-
-bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_device **device) {
-    bti_registry_ensure(kinds_of(name));
-    if (name->form == BTI_NAME_CONTEXT) return bti_context_find(name->text, device);
-    if (name->remote)
-        return bti_fail(BT_NOT_FOUND, "no device \"%s\": this process is /job:localhost/replica:0/task:0",
-                        bti_quote(shown).text);
-    if (name->form == BTI_NAME_KIND) {
-        *device = bti_registry_find(name->kind, name->index);
-        return *device ? BT_OK : missing(name->kind, shown);
-    }
-    *device = NULL;
-    for (int id = 0; id < bti_registry_total(); id++) {
-        bt_device *one = bti_registry_at(id);
-        if (atomic_load(&one->retired) || !matches(one, name)) continue;
-        if (*device && name->form == BTI_NAME_UUID)
-            return bti_fail(BT_NOT_FOUND, "\"%s\" begins the UUIDs of %s and %s", bti_quote(shown).text,
-                            (*device)->name, one->name);
-        if (!*device) *device = one;
-    }
-    if (*device) return BT_OK;
-    if (name->form == BTI_NAME_OPENCL) return missing_of_opencl(shown, fault_of(name));
-    const char *what = name->form == BTI_NAME_PCI ? "device on the PCI bus" : "device with the UUID";
-    return bti_fail(BT_NOT_FOUND, "no %s \"%s\"", what, bti_quote(shown).text);
-}
 
 bt_status bt_device_find(const char *text, bt_device **device) {
     BTI_CALL("bt_device_find");
@@ -159,7 +69,7 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
         bti_name_long(name.kind, name.index, wanted, sizeof wanted);
     else
         snprintf(wanted, sizeof wanted, "%s", bti_quote(text).text);
-    const char *fault = name.remote ? NULL : fault_of(&name);
+    const char *fault = name.remote ? NULL : bti_registry_fault_of(&name);
     if (!bti_flag_bool(BTI_FLAG_soft_placement))
         return bti_fail(BT_NOT_FOUND, "Error copying tensor to device: %s. %s unknown device.%s%s", wanted, wanted,
                         fault ? " " : "", fault ? fault : "");
@@ -184,8 +94,77 @@ bt_device *bt_device_get(bt_kind kind, int index) {
     bt_device *device = bti_registry_find(kind, index);
     if (device) return device;
     bti_name_short(kind, index, name, sizeof name);
-    (void)!missing(kind, name);
+    (void)!bti_registry_missing(kind, name);
     return NULL;
+}
+
+/* --- the default device ------------------------------------------------------------------------------------------- */
+
+/* The sum of how often the flag and the registry have changed << 8 | id + 1; 0: not known. */
+static _Atomic uint64_t default_cache;
+
+static int choose_default(bool *sure) {
+    static const bt_kind order[] = {BT_TPU, BT_GPU, BT_CPU};
+    bt_device *device = NULL;
+    char *name = bti_flag_text(BTI_FLAG_default_device);
+    bt_status status = name ? bti_registry_find_name(name, &device) : bti_no_memory();
+    bti_free(name);
+    *sure = status != BT_RESOURCE_EXHAUSTED; /* out of host memory: the next time may tell */
+    if (status != BT_OK) {
+        device = NULL;
+        if (!bti_registry_is_faulty() && *sure) bti_log("flag \"default_device\": %s; it is not used", bt_error_text());
+    }
+    for (int i = 0; !device && i < 3; i++)
+        for (int k = 0; (device = bti_registry_find(order[i], k)) && device->unready; k++) {
+        }
+    return device ? device->id : 0;
+}
+
+/* Once per process. Nothing when the program has named another default. */
+static void tell_broken(const bt_device *chosen) {
+    static atomic_bool told;
+    const char *maker = NULL;
+    char name[32] = "cpu", *wanted = NULL;
+    if (atomic_load(&told) || !bti_flag_bool(BTI_FLAG_gpu_notice)) return;
+    if (bti_flag_changes(BTI_FLAG_default_device)) wanted = bti_flag_text(BTI_FLAG_default_device);
+    bool named = wanted && *wanted;
+    bti_free(wanted);
+    if (named) return;
+    char *text = bti_registry_broken(&maker);
+    if (!text || atomic_exchange(&told, true)) return bti_free(text);
+    if (chosen->kind != BT_CPU) snprintf(name, sizeof name, "%s", chosen->name);
+    bti_log("An %s GPU may be present on this machine, but it cannot be used: %s. Falling back to %s. (`berth doctor` "
+            "tells "
+            "more; the flag gpu_notice=off silences this.)",
+            maker, text, name);
+    bti_free(text);
+}
+
+int bti_default_device_id(void) {
+    bti_registry_ensure(BTI_DEFAULT_KINDS);
+    uint64_t changes = bti_flag_changes(BTI_FLAG_default_device) + bti_registry_changes(),
+             cached = atomic_load(&default_cache);
+    if (cached && cached >> 8 == changes) return (int)(cached & 0xff) - 1;
+    bti_error *before = bti_error_last();
+    bool sure;
+    int id = choose_default(&sure);
+    bti_error_put_back(before);
+    if (sure) atomic_store(&default_cache, changes << 8 | (uint64_t)(id + 1));
+    if (sure && bti_registry_at(id)) tell_broken(bti_registry_at(id));
+    return id;
+}
+
+bt_status bt_set_default_device(const char *name) {
+    BTI_CALL("bt_set_default_device");
+    BTI_TRY(bti_registry_check(0));
+    bt_device *unused;
+    if (name) BTI_TRY(bt_device_find(name, &unused));
+    return bt_set_flag("default_device", name ? name : "");
+}
+
+bt_device *bt_default_device(void) {
+    bti_registry_ensure_for_query(BTI_DEFAULT_KINDS);
+    return bti_registry_at(bti_default_device_id());
 }
 
 /* --- lists -------------------------------------------------------------------------------------------------------- */

@@ -200,12 +200,6 @@ bt_status bt_set_memory_preallocate(bt_device *device, size_t bytes) {
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
-bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, bti_block **block) {
-    *block = NULL;
-    BTI_TRY(bti_device_open(id));
-    return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle ? BTI_IDLE_IF_CHEAP : BTI_ANY_BLOCK, block);
-}
-
 size_t bti_block_bytes(int id, size_t bytes) {
     bt_device *device = bti_registry_at(id);
     if (!bytes || !device) return 0;

@@ -161,12 +161,9 @@ static bt_status find_or_load(bt_device *device, const bti_program_source *sourc
     return BT_OK;
 }
 
-bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program) {
-    *program = NULL;
-    BTI_TRY(bti_device_open(id));
+bt_status bti_programs_get(bt_device *device, const bti_program_source *source, bti_program **program) {
     if (!source->kernel && (unsigned)source->op >= BTI_OP_COUNT)
         return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
-    bt_device *device = bti_registry_at(id);
     pthread_mutex_lock(&device->programs->lock);
     bt_status status = find_or_load(device, source, program);
     pthread_mutex_unlock(&device->programs->lock);

@@ -1,3 +1,4 @@
+/* The settings of devices are read and drivers asked, each kind once, when somebody wants to know; names lead to devices. */
 #include "device/registry.h"
 
 #include <stdlib.h>
@@ -11,13 +12,11 @@
 #include "base/log.h"
 #include "base/quote.h"
 
-static bt_device table[BTI_MAX_DEVICES];
-static atomic_int total;                   /* entries of the table in use */
-static atomic_uint known;                  /* kinds whose devices were asked for; settings are read before */
-static atomic_uint_fast64_t default_cache; /* changes of the flag << 8 | id + 1; 0: not known */
+static atomic_uint known;        /* kinds whose devices were asked for; settings are read before */
+static _Atomic uint64_t changes; /* how often devices were replaced or forgotten */
 
-/* Under the lock. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* an error handler may ask for devices */
+/* Protects what follows, and probe.c's accounts. Recursive: an error handler that is called under it may ask for devices. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
 static enum { UNREAD, READING, READ } settings;
 static unsigned asking; /* kinds that drivers are being asked for, by this thread */
@@ -26,28 +25,150 @@ static bti_error *setup_fault;
 static char *mask; /* CUDA_VISIBLE_DEVICES as it was read; NULL: unset */
 static atomic_bool mask_change_logged;
 
-int bti_registry_total(void) { return atomic_load_explicit(&total, memory_order_acquire); }
-bt_device *bti_registry_at(int id) { return id >= 0 && id < bti_registry_total() ? &table[id] : NULL; }
+/* --- from a name to a device ---------------------------------------------------------------------------------------- */
 
-bt_device *bti_registry_find(bt_kind kind, int index) {
-    for (int id = 0, n = bti_registry_total(); id < n; id++)
-        if (table[id].kind == kind && table[id].index == index && !table[id].twin && !atomic_load(&table[id].retired))
-            return &table[id];
-    return NULL;
+/* "there are GPU:0 to GPU:3", "there is only GPU:0", "there is none", or why */
+bt_status bti_registry_missing(bt_kind kind, const char *shown) {
+    int count = 0;
+    char range[96];
+    while (bti_registry_find(kind, count)) count++;
+    if (count > 1)
+        snprintf(range, sizeof range, "there are %s:0 to %s:%d", bt_kind_name(kind), bt_kind_name(kind), count - 1);
+    else if (count == 1)
+        snprintf(range, sizeof range, "there is only %s:0", bt_kind_name(kind));
+    else if (bti_probe_fault(kind, NULL))
+        return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, bti_probe_fault(kind, NULL));
+    else
+        snprintf(range, sizeof range, "there is no %s (bt_functional and `berth doctor` say why)", bt_kind_name(kind));
+    return bti_fail(BT_NOT_FOUND, "no device \"%s\": %s", bti_quote(shown).text, range);
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
-
-bt_device *bti_registry_new(void) {
-    int id = bti_registry_total();
-    if (id == BTI_MAX_DEVICES) return NULL;
-    memset(&table[id], 0, sizeof table[id]);
-    table[id].id = id;
-    pthread_mutex_init(&table[id].lock, NULL);
-    return &table[id];
+static bool matches(const bt_device *device, const bti_name *name) {
+    const bti_device_facts *facts = &device->facts;
+    bool opencl = !strcmp(device->driver->name, "opencl");
+    switch (name->form) {
+    case BTI_NAME_OPENCL:
+        return opencl && (!name->numbered || (facts->ordinal >> 16 == name->platform &&
+                                              (facts->ordinal & 0xffff) == name->platform_device));
+    case BTI_NAME_UUID: return strlen(facts->uuid) > 4 && !strncasecmp(facts->uuid + 4, name->text, strlen(name->text));
+    case BTI_NAME_PCI: return !strcasecmp(facts->pci_bus_id, name->text);
+    default: return false;
+    }
 }
 
-void bti_registry_publish(bt_device *device) { atomic_store_explicit(&total, device->id + 1, memory_order_release); }
+/* Kinds that a name may mean. A card counts once, so who asks for OpenCL's asks for all GPUs. */
+static unsigned kinds_of(const bti_name *name) {
+    switch (name->form) {
+    case BTI_NAME_KIND: return BTI_KIND(name->kind);
+    case BTI_NAME_OPENCL: return BTI_KIND(BT_GPU) | BTI_KIND(BT_ACC);
+    case BTI_NAME_CONTEXT: return 0;
+    default: return BTI_ALL_KINDS;
+    }
+}
+
+/* What a library did that kept devices of such a name from being listed; NULL when none misbehaved. */
+const char *bti_registry_fault_of(const bti_name *name) {
+    if (name->form == BTI_NAME_OPENCL) {
+        const char *fault = bti_probe_fault(BT_ACC, "opencl");
+        return fault ? fault : bti_probe_fault(BT_GPU, "opencl");
+    }
+    return name->form == BTI_NAME_KIND && !bti_registry_find(name->kind, 0) ? bti_probe_fault(name->kind, NULL) : NULL;
+}
+
+/* "known are opencl0:0, opencl0:1", "there is none", or why */
+static bt_status missing_of_opencl(const char *shown, const char *fault) {
+    bti_str list = {0};
+    for (int id = 0; id < bti_registry_total(); id++) {
+        const bt_device *device = bti_registry_at(id);
+        if (atomic_load(&device->retired) || strcmp(device->driver->name, "opencl") != 0) continue;
+        bti_str_addf(&list, "%sopencl%d:%d", list.length ? ", " : "known are ", device->facts.ordinal >> 16,
+                     device->facts.ordinal & 0xffff);
+    }
+    bt_status status = bti_fail(BT_NOT_FOUND, "no OpenCL device \"%s\": %s", bti_quote(shown).text,
+                                fault         ? fault
+                                : list.length ? bti_str_text(&list)
+                                              : "there is none (`berth doctor` says why)");
+    bti_str_free(&list);
+    return status;
+}
+
+bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_device **device) {
+    bti_registry_ensure(kinds_of(name));
+    if (name->form == BTI_NAME_CONTEXT) {
+        bti_context mapped;
+        BTI_TRY(bti_context_find(name->text, &mapped));
+        return bti_registry_resolve(&mapped.device, mapped.device_text, device);
+    }
+    if (name->remote)
+        return bti_fail(BT_NOT_FOUND, "no device \"%s\": this process is /job:localhost/replica:0/task:0",
+                        bti_quote(shown).text);
+    if (name->form == BTI_NAME_KIND) {
+        *device = bti_registry_find(name->kind, name->index);
+        return *device ? BT_OK : bti_registry_missing(name->kind, shown);
+    }
+    *device = NULL;
+    for (int id = 0; id < bti_registry_total(); id++) {
+        bt_device *one = bti_registry_at(id);
+        if (atomic_load(&one->retired) || !matches(one, name)) continue;
+        if (*device && name->form == BTI_NAME_UUID)
+            return bti_fail(BT_NOT_FOUND, "\"%s\" begins the UUIDs of %s and %s", bti_quote(shown).text,
+                            (*device)->name, one->name);
+        if (!*device) *device = one;
+    }
+    if (*device) return BT_OK;
+    if (name->form == BTI_NAME_OPENCL) return missing_of_opencl(shown, bti_registry_fault_of(name));
+    const char *what = name->form == BTI_NAME_PCI ? "device on the PCI bus" : "device with the UUID";
+    return bti_fail(BT_NOT_FOUND, "no %s \"%s\"", what, bti_quote(shown).text);
+}
+
+/* --- context names -------------------------------------------------------------------------------------------------- */
+
+static bt_status check_is_present(const bti_context *mapped) {
+    bt_device *device;
+    bti_nowhere nowhere = bti_nowhere_begin();
+    bt_status resolved = bti_registry_resolve(&mapped->device, mapped->device_text, &device);
+    bti_nowhere_end(nowhere);
+    if (resolved == BT_OK) return BT_OK;
+    bti_error *cause = bti_error_last();
+    bt_status status = bti_fail(bti_error_code(cause), "context %s is mapped to a device that is absent: %s",
+                                bti_quote(mapped->context).text, bti_error_message(cause));
+    bti_error_release(cause);
+    return status;
+}
+
+/* Puts a new map in the place of the old one; the lines to log are added to `notices`, one a line. */
+static bt_status set_contexts(const char *text, bti_str *notices) {
+    bti_context_list list = {0};
+    bt_status status = BT_OK;
+    while (*text && status == BT_OK) {
+        size_t count = list.count;
+        status = bti_contexts_add(&text, &list);
+        if (status == BT_OK && list.count > count) status = check_is_present(&list.items[count]);
+    }
+    for (size_t i = 0; status == BT_OK && i < list.count && bti_flag_bool(BTI_FLAG_print_active_device); i++) {
+        const bti_context *mapped = &list.items[i];
+        bt_device *device;
+        if (bti_registry_resolve(&mapped->device, mapped->device_text, &device) == BT_OK)
+            bti_str_addf(notices, "Mapped name %s to device %s: %s\n", mapped->context, mapped->device_text,
+                         device->facts.description);
+    }
+    if (status == BT_OK) bti_contexts_swap(&list);
+    bti_vec_free(&list);
+    return status;
+}
+
+bt_status bt_set_contexts(const char *text) {
+    BTI_CALL("bt_set_contexts");
+    bti_str notices = {0};
+    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "the map must not be NULL");
+    bti_registry_ensure(0);
+    bt_status status = set_contexts(text, &notices);
+    bti_log_lines(bti_str_text(&notices));
+    bti_str_free(&notices);
+    return status;
+}
+
+/* --- reading the settings and asking drivers ------------------------------------------------------------------------------------------------------ */
 
 /* Keeps the first fault of the settings: the thread's record, just made. */
 static void note_fault(bt_status status) {
@@ -66,13 +187,14 @@ static bt_status use_faults(const char *value, void *data) {
     (void)data;
     return bti_sim_fault_check(value);
 }
-static bt_status use_contexts(const char *value, void *data) { return *value ? bti_contexts_set(value, data) : BT_OK; }
-static bt_status use_default(const char *value, void *data) {
+static bt_status use_contexts(const char *value, void *data) { return *value ? set_contexts(value, data) : BT_OK; }
+bt_status bti_registry_find_name(const char *text, bt_device **device) {
     bti_name name;
-    if (!*value) return BT_OK;
-    BTI_TRY(bti_name_parse(value, &name));
-    return bti_registry_resolve(&name, value, data);
+    if (!*text) return BT_OK;
+    BTI_TRY(bti_name_parse(text, &name));
+    return bti_registry_resolve(&name, text, device);
 }
+static bt_status use_default(const char *value, void *data) { return bti_registry_find_name(value, data); }
 
 static void read_settings(void) {
     const char *environment = getenv("CUDA_VISIBLE_DEVICES");
@@ -142,13 +264,13 @@ void bti_registry_ensure(unsigned kinds) {
 }
 
 /* At the start of every public question: as ensure, and looks whether the mask was changed too late. */
-static void ensure_for_query(unsigned kinds) {
+void bti_registry_ensure_for_query(unsigned kinds) {
     bti_registry_ensure(kinds);
     if (!atomic_load_explicit(&mask_change_logged, memory_order_relaxed)) notice_mask_change();
 }
 
 bt_status bti_registry_check(unsigned kinds) {
-    ensure_for_query(kinds);
+    bti_registry_ensure_for_query(kinds);
     return setup_fault ? bti_fail_with(setup_fault) : BT_OK;
 }
 
@@ -159,21 +281,12 @@ bool bti_devices_asked(void) {
     return asked;
 }
 
-void bti_device_shutdown(void) {
-    bti_error *before = bti_error_last();
-    bool foreign = bti_device_check_fork() != BT_OK; /* a child: what is open is its parent's */
-    bti_error_put_back(before);
-    if (foreign) return;
+void bti_registry_forget(void) {
     pthread_mutex_lock(&lock);
-    for (int id = bti_registry_total() - 1; id >= 0; id--) {
-        bti_device_close(&table[id]);
-        pthread_mutex_destroy(&table[id].lock);
-        bti_free(table[id].details);
-    }
-    atomic_store(&total, 0);
+    bti_registry_clear();
     atomic_store(&known, 0);
     settings = UNREAD;
-    atomic_store(&default_cache, 0);
+    atomic_fetch_add(&changes, 1);
     atomic_store(&mask_change_logged, false);
     bti_probe_forget();
     bti_contexts_clear();
@@ -186,10 +299,12 @@ void bti_device_shutdown(void) {
     pthread_mutex_unlock(&lock);
 }
 
+uint64_t bti_registry_changes(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
+
 /* --- simulated devices -------------------------------------------------------------------------------------------- */
 
 /* Under the lock, with the registry read. */
-static bt_status replace(const bti_sim_spec *spec) {
+static bt_status replace_devices(const bti_sim_spec *spec) {
     unsigned kinds = 0;
     int added = 0;
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
@@ -217,7 +332,7 @@ static bt_status replace(const bti_sim_spec *spec) {
     bti_view view = {&simulated, mask};
     bti_probe_simulated(kinds, &view);
     atomic_fetch_or(&known, kinds);
-    atomic_store(&default_cache, 0);
+    atomic_fetch_add(&changes, 1);
     return BT_OK;
 }
 
@@ -227,77 +342,11 @@ bt_status bt_set_devices(const char *text) {
     if (!text) return bti_fail(BT_INVALID_ARGUMENT, "the text must not be NULL");
     BTI_TRY(bti_sim_spec_parse(text, &spec));
     BTI_TRY(bti_device_check_fork());
-    ensure_for_query(0);
+    bti_registry_ensure_for_query(0);
     pthread_mutex_lock(&lock);
-    bt_status status = replace(&spec);
+    bt_status status = replace_devices(&spec);
     pthread_mutex_unlock(&lock);
     return status;
-}
-
-/* --- the default device ------------------------------------------------------------------------------------------- */
-
-static int choose_default(bool *sure) {
-    static const bt_kind order[] = {BT_TPU, BT_GPU, BT_CPU};
-    bt_device *device = NULL;
-    bt_status status = with_flag(BTI_FLAG_default_device, use_default, &device);
-    *sure = status != BT_RESOURCE_EXHAUSTED; /* out of host memory: the next time may tell */
-    if (status != BT_OK) {
-        device = NULL;
-        if (!setup_fault && *sure) bti_log("flag \"default_device\": %s; it is not used", bt_error_text());
-    }
-    for (int i = 0; !device && i < 3; i++)
-        for (int k = 0; (device = bti_registry_find(order[i], k)) && device->unready; k++) {
-        }
-    return device ? device->id : 0;
-}
-
-/* Once per process. Nothing when the program has named another default. */
-static void tell_broken(const bt_device *chosen) {
-    static atomic_bool told;
-    const char *maker = NULL;
-    char name[32] = "cpu", *wanted = NULL;
-    if (atomic_load(&told) || !bti_flag_bool(BTI_FLAG_gpu_notice)) return;
-    if (bti_flag_changes(BTI_FLAG_default_device)) wanted = bti_flag_text(BTI_FLAG_default_device);
-    bool named = wanted && *wanted;
-    bti_free(wanted);
-    if (named) return;
-    pthread_mutex_lock(&lock);
-    const char *why = bti_probe_broken(&maker);
-    char *text = why ? bti_strdup(why) : NULL;
-    pthread_mutex_unlock(&lock);
-    if (!text || atomic_exchange(&told, true)) return bti_free(text);
-    if (chosen->kind != BT_CPU) snprintf(name, sizeof name, "%s", chosen->name);
-    bti_log("An %s GPU may be present on this machine, but it cannot be used: %s. Falling back to %s. (`berth doctor` "
-            "tells "
-            "more; the flag gpu_notice=off silences this.)",
-            maker, text, name);
-    bti_free(text);
-}
-
-int bti_default_device_id(void) {
-    bti_registry_ensure(BTI_DEFAULT_KINDS);
-    uint64_t changes = bti_flag_changes(BTI_FLAG_default_device), cached = atomic_load(&default_cache);
-    if (cached && cached >> 8 == changes) return (int)(cached & 0xff) - 1;
-    bti_error *before = bti_error_last();
-    bool sure;
-    int id = choose_default(&sure);
-    bti_error_put_back(before);
-    if (sure) atomic_store(&default_cache, changes << 8 | (uint64_t)(id + 1));
-    if (sure && bti_registry_at(id)) tell_broken(bti_registry_at(id));
-    return id;
-}
-
-bt_status bt_set_default_device(const char *name) {
-    BTI_CALL("bt_set_default_device");
-    BTI_TRY(bti_registry_check(0));
-    bt_device *unused;
-    if (name) BTI_TRY(bt_device_find(name, &unused));
-    return bt_set_flag("default_device", name ? name : "");
-}
-
-bt_device *bt_default_device(void) {
-    ensure_for_query(BTI_DEFAULT_KINDS);
-    return &table[bti_default_device_id()];
 }
 
 /* --- whether a kind works ----------------------------------------------------------------------------------------- */
@@ -315,7 +364,7 @@ bool bt_functional(bt_kind kind, char **reason) {
     pthread_mutex_lock(&lock);
     if (!count) bti_str_addf(&text, "no %s is visible\n", bt_kind_name(kind));
     for (int i = 0; i < count; i++) {
-        bt_device *device = bti_registry_find(kind, i);
+        const bt_device *device = bti_registry_find(kind, i);
         if (device)
             bti_str_addf(&text, "%s: %s (driver %s %s)\n", device->name, device->facts.description,
                          device->driver->name, device->facts.driver_version);
@@ -337,7 +386,17 @@ int bti_device_count(void) {
 int bt_device_count(bt_kind kind) {
     int count = 0;
     if ((unsigned)kind >= BT_KIND_COUNT) return 0;
-    ensure_for_query(BTI_KIND(kind));
+    bti_registry_ensure_for_query(BTI_KIND(kind));
     while (bti_registry_find(kind, count)) count++;
     return count;
 }
+
+char *bti_registry_broken(const char **maker) {
+    pthread_mutex_lock(&lock);
+    const char *why = bti_probe_broken(maker);
+    char *text = why ? bti_strdup(why) : NULL;
+    pthread_mutex_unlock(&lock);
+    return text;
+}
+
+bool bti_registry_is_faulty(void) { return setup_fault != NULL; }
