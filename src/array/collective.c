@@ -5,7 +5,6 @@
 #include "array/place.h"
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "exec/aside.h"
 #include "exec/collective.h"
 
 typedef struct sums {
@@ -150,11 +149,10 @@ static bt_status run(sums *s, bt_array *const *parts, bt_array *const *results) 
 
 /* Whether the driver can do it for the first dtype; a no is kept from the program's record where it need not. */
 static bt_status ask(const int *devices, int device_count, bt_dtype dtype, bool must) {
-    bti_aside from = bti_step_aside();
-    bti_errors_quiet(true);
+    bti_errors_aside aside = bti_errors_aside_begin();
     bt_status status = bti_device_can_all_reduce(devices, device_count, dtype, BTI_OP_sum);
     bti_error *why = status == BT_OK ? NULL : bti_error_last();
-    bti_come_back(from);
+    bti_errors_aside_end(aside);
     if (must && status != BT_OK)
         status = bti_fail(BT_FAILED_PRECONDITION, "flag \"collectives\" is driver, but %s", bti_error_message(why));
     bti_error_release(why);

@@ -17,7 +17,8 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/test_depth.h"
-#include "device/registry.h"
+#include "device/pool.h"
+#include "device/table.h"
 #include "exec/exec.h"
 
 #define ALL_UP_TO 120 /* allocations that are all made to fail; of the rest some */

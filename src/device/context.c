@@ -4,9 +4,11 @@
 #include "base/alloc.h"
 #include "base/flagtext.h"
 #include "base/fork.h"
+#include "base/error.h"
 #include "base/quote.h"
+#include "base/str.h"
 #include "base/vec.h"
-#include "device/registry.h"
+#include "device/context.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `map`; a leaf */
 BTI_RENEW_IN_CHILD(lock)

@@ -89,6 +89,9 @@ bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t b
 bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes);
 /* Between any two devices: within one, by the driver's peer copy, or over a host buffer in chunks. Counts the bytes. */
 bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, size_t bytes);
+/* A copy between two devices through a buffer of the host, in chunks. */
+bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from,
+                                    size_t bytes);
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
 bt_status bti_device_wait(int id, bti_event event);

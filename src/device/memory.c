@@ -7,7 +7,8 @@
 #include "base/flags.h"
 #include "base/flagtext.h"
 #include "base/sized.h"
-#include "device/registry.h"
+#include "device/memory.h"
+#include "device/pool.h"
 
 static uint64_t (*_Atomic drain_hook)(int device);
 static uint64_t (*_Atomic issued_hook)(int device);

@@ -5,7 +5,8 @@
 #include "base/alloc.h"
 #include "base/libraries.h"
 #include "base/quote.h"
-#include "device/registry.h"
+#include "device/name.h"
+#include "device/probe.h"
 #include "device/trial.h"
 #include "device/visibility.h"
 

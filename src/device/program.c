@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/libraries.h"
 #include "base/trace.h"
-#include "device/registry.h"
+#include "device/program.h"
 
 #define MOST_KERNELS 4096     /* kept when nobody holds them */
 #define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */

@@ -1,4 +1,6 @@
 /* The settings of devices are read and drivers asked, each kind once, when somebody wants to know; names lead to devices. */
+#include "device/context.h"
+#include "device/probe.h"
 #include "device/registry.h"
 
 #include <stdlib.h>

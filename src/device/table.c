@@ -1,5 +1,5 @@
 /* The devices that are known, by number; and what every file of this folder asks about the process. */
-#include "device/registry.h"
+#include "device/table.h"
 
 #include <string.h>
 #include <unistd.h>

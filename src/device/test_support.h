@@ -14,6 +14,9 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "device/memory.h"
+#include "device/name.h"
+#include "device/pool.h"
 #include "device/registry.h"
 
 #define MIB ((size_t)1 << 20)

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/verdict.h"
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/guest.h"

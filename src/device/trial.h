@@ -20,12 +20,4 @@ char *bti_trial_told(const bti_str *told, int ordinal);
  * they print goes to `said`, unless it is -1. */
 void bti_trial_behave(int said);
 
-/* --- verdict.c: what was found is kept in the folder of the disk cache, for the programs that follow ------------------
- * A verdict holds as long as the machine runs, the libraries that were loaded are the same files, and the environment that
- * libraries of devices read has not changed. Whatever is wrong with the folder: there is no verdict. */
-typedef enum bti_verdict { BTI_NO_VERDICT, BTI_GOOD, BTI_BAD } bti_verdict;
-bti_verdict bti_verdict_find(const char *driver, unsigned kinds, bti_str *reason);
-/* `maps`: of /proc/PID/maps, of the child when it ended. */
-void bti_verdict_keep(const char *driver, unsigned kinds, bti_verdict verdict, const char *reason, const char *maps);
-
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "device/trial.h"
+#include "device/verdict.h"
 #include "cache/folder.h"
 
 static int probes; /* in this process */

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/writes.h"
-#include "device/trial.h"
+#include "device/verdict.h"
 #include "cache/folder.h"
 
 #define MOST_BYTES 65536

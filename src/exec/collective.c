@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "exec/aside.h"
 #include "exec/buffer.h"
 #include "exec/queue.h"
 
@@ -84,7 +83,6 @@ static bt_status fold(const running *r) {
 static bool run_fold(bti_task *task, bool may) {
     (void)may;
     running *r = ((member *)task)->of;
-    bti_aside from = bti_step_aside();
     for (int d = 1; d < r->device_count; d++) bti_queue_wait(r->devices[d], r->members[d].number);
     if (!inputs_failed(r)) {
         bti_call_set_place(r->place);
@@ -93,7 +91,6 @@ static bool run_fold(bti_task *task, bool may) {
         if (status != BT_OK) fail(r, error);
         bti_error_release(error);
     }
-    bti_come_back(from);
     task_done(r);
     return true;
 }

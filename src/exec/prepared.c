@@ -1,40 +1,29 @@
-#include "exec/graph.h"
+#include "exec/prepared.h"
 
 #include <string.h>
 
+#include "exec/recordings.h"
 #include "render/render.h"
 
-/* --- runs ------------------------------------------------------------------------------------------------------------- */
+/* --- making ready ------------------------------------------------------------------------------------------------------ */
 
-static bti_run *run_new(bti_prepared *of) {
-    size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
-    size_t bytes = sizeof(bti_run) + storages * 4 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
-                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task);
-    bti_run *run = bti_calloc(1, bytes);
-    if (!run) return NULL;
-    run->addresses = (uint64_t *)(run + 1);
-    run->idle = run->addresses + storages;
-    run->buffers = (bti_buffer **)(run->idle + storages);
-    run->errors = (bti_error **)(run->buffers + storages);
-    run->arenas = (bti_buffer **)(run->errors + storages);
-    run->operands = (bti_operand *)(run->arenas + devices);
-    run->tasks = (bti_run_task *)(run->operands + of->operand_count);
-    if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
-    for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .of = &of->tasks.items[t]};
-    return run;
-}
-
-bti_run *bti_exec_begin(bti_prepared *of) {
-    pthread_mutex_lock(&of->lock);
-    bti_run *run = of->idle;
-    if (run) of->idle = run->next;
-    pthread_mutex_unlock(&of->lock);
-    if (!run) run = run_new(of);
-    if (!run) return NULL;
-    atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
-    run->of = of;
-    atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
-    return run;
+void bti_prepared_release(bti_prepared *of) {
+    if (!of || atomic_fetch_sub_explicit(&of->refs, 1, memory_order_acq_rel) != 1) return;
+    while (of->idle) {
+        bti_run *run = of->idle;
+        of->idle = run->next;
+        bti_free(run);
+    }
+    for (size_t s = 0; s < of->plan.steps.count && of->steps; s++) bti_program_release(of->steps[s].program);
+    bti_plan_free(&of->plan);
+    bti_free(of->steps);
+    bti_free(of->operands);
+    bti_free(of->attrs);
+    bti_free(of->ready);
+    for (size_t t = 0; t < of->tasks.count; t++) bti_recordings_free(of->tasks.items[t].recordings);
+    bti_vec_free(&of->tasks);
+    pthread_mutex_destroy(&of->lock);
+    bti_free(of);
 }
 
 void bti_run_done(bti_run *run) {
@@ -55,28 +44,6 @@ void bti_run_done(bti_run *run) {
     of->idle = run;
     pthread_mutex_unlock(&of->lock);
     bti_prepared_release(of);
-}
-
-/* --- making ready ------------------------------------------------------------------------------------------------------ */
-
-void bti_prepared_release(bti_prepared *of) {
-    if (!of || atomic_fetch_sub_explicit(&of->refs, 1, memory_order_acq_rel) != 1) return;
-    while (of->idle) {
-        bti_run *run = of->idle;
-        of->idle = run->next;
-        bti_free(run);
-    }
-    for (size_t s = 0; s < of->plan.steps.count && of->steps; s++) bti_program_release(of->steps[s].program);
-    bti_plan_free(&of->plan);
-    bti_free(of->steps);
-    bti_free(of->operands);
-    bti_free(of->attrs);
-    bti_free(of->ready);
-    for (size_t t = 0; t < of->tasks.count; t++)
-        bti_task_graphs_free(of->tasks.items[t].device, of->tasks.items[t].graphs);
-    bti_vec_free(&of->tasks);
-    pthread_mutex_destroy(&of->lock);
-    bti_free(of);
 }
 
 const bti_plan *bti_prepared_plan(const bti_prepared *of) { return &of->plan; }
@@ -178,7 +145,16 @@ static bool is_brief(const bti_plan *plan) {
     return work <= BRIEF;
 }
 
-static bool allocate(bti_prepared *of) {
+#define LEAST_RECORDED_STEPS 3 /* fewer are launched as fast one by one */
+
+static bool is_recordable(const bti_prepared *of, const bti_task_plan *task) {
+    if (task->last - task->first < LEAST_RECORDED_STEPS || !bti_device_records(task->device)) return false;
+    for (size_t s = task->first; s < task->last; s++)
+        if (of->plan.steps.items[s].kind == BTI_STEP_COPY) return false;
+    return true;
+}
+
+static bool allocate_prepared(bti_prepared *of) {
     size_t attrs = 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
@@ -192,7 +168,8 @@ static bool allocate(bti_prepared *of) {
     of->ready = bti_calloc(of->plan.storages.count, sizeof *of->ready);
     if (!of->steps || !of->operands || !of->attrs || !of->ready || !plan_tasks(of)) return false;
     for (size_t t = 0; t < of->tasks.count; t++)
-        of->tasks.items[t].graphs = bti_task_graphs_new(&of->plan, &of->tasks.items[t]);
+        if (is_recordable(of, &of->tasks.items[t]))
+            of->tasks.items[t].recordings = bti_recordings_new(of->tasks.items[t].device);
     of->brief = (of->only_device >= 0 && bti_device_is_async(of->only_device)) || is_brief(&of->plan);
     return true;
 }
@@ -205,7 +182,7 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     pthread_mutex_init(&of->lock, NULL);
     of->plan = *plan;
     *plan = (bti_plan){0};
-    bt_status status = allocate(of) ? BT_OK : bti_no_memory();
+    bt_status status = allocate_prepared(of) ? BT_OK : bti_no_memory();
     size_t operand = 0, attr = 0;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);
     bti_trace_end(BTI_TRACE_PREPARE, "prepare", start);

@@ -21,9 +21,9 @@ typedef struct bti_task_plan {
     int device;
     size_t first, last;
     int wait_device;
-    uint64_t wait_number;           /* on that device's queue, counted from the run's begin */
-    struct bti_task_graphs *graphs; /* graph.c; NULL: its steps are always launched one by one */
-    bool alone;                     /* it waits for other queues */
+    uint64_t wait_number;              /* on that device's queue, counted from the run's begin */
+    struct bti_recordings *recordings; /* NULL: its steps are always launched one by one */
+    bool alone;                        /* it waits for other queues */
 } bti_task_plan;
 
 struct bti_prepared {

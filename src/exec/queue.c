@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/error.h"
 #include "base/fork.h"
 #include "base/guest.h"
 #include "base/recycle.h"
@@ -50,6 +51,29 @@ uint64_t bti_queue_submit(int device, bti_task *task) {
     return number;
 }
 
+/* A thread that runs a task may be inside of another call: that call's errors and place are set aside meanwhile. */
+typedef struct other_errors {
+    bti_error *before;
+    bool quiet;
+    bti_place waiting;
+    int depth;
+} other_errors;
+
+static other_errors begin_task_errors(void) {
+    other_errors from = {.before = bti_error_last(), .quiet = bti_errors_quiet(false)};
+    bt_error_clear();
+    from.depth = bti_call_begin(NULL);
+    from.waiting = bti_call_set_place((bti_place){0});
+    return from;
+}
+
+static void end_task_errors(other_errors from) {
+    bti_call_set_place(from.waiting);
+    bti_call_end(from.depth);
+    bti_errors_quiet(from.quiet);
+    bti_error_put_back(from.before);
+}
+
 /* Called and left with the lock held, as the next two. */
 static void end_running(queue *q, bool completed) {
     q->running = false;
@@ -66,7 +90,9 @@ static void run_first(queue *q, bool by_thread) {
     q->running = true;
     bool may = !q->flying;
     pthread_mutex_unlock(&q->lock);
+    other_errors other = begin_task_errors();
     bool complete = task->run(task, may);
+    end_task_errors(other);
     if (by_thread) bti_recycled_share(); /* before anybody knows that it is done */
     pthread_mutex_lock(&q->lock);
     if (!complete) {
@@ -87,7 +113,9 @@ static void settle_first(queue *q, bool by_thread) {
     q->in_flight--;
     q->running = true;
     pthread_mutex_unlock(&q->lock);
+    other_errors other = begin_task_errors();
     task->settle(task);
+    end_task_errors(other);
     if (by_thread) bti_recycled_share();
     pthread_mutex_lock(&q->lock);
     end_running(q, true);

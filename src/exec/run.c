@@ -1,184 +1,41 @@
 /* From a plan to tasks on queues. A plan is made ready once (programs, operands, tasks); each run of it reserves all memory,
  * which is everything that can fail, and then submits the tasks. */
 #include <string.h>
-#include <xxhash.h>
 
-#include "base/flags.h"
-#include "exec/aside.h"
 #include "exec/buffer.h"
-#include "exec/graph.h"
-#include "exec/queue.h"
-#include "exec/trace.h"
+#include "exec/launch.h"
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------------------------------------------- */
 
-static bti_error *error_of(const bti_run *run, int32_t storage) {
-    if (storage < 0) return NULL;
-    return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : run->errors[storage];
+static bti_run *run_new(bti_prepared *of) {
+    size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
+    size_t bytes = sizeof(bti_run) + storages * 4 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
+                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task);
+    bti_run *run = bti_calloc(1, bytes);
+    if (!run) return NULL;
+    run->addresses = (uint64_t *)(run + 1);
+    run->idle = run->addresses + storages;
+    run->buffers = (bti_buffer **)(run->idle + storages);
+    run->errors = (bti_error **)(run->buffers + storages);
+    run->arenas = (bti_buffer **)(run->errors + storages);
+    run->operands = (bti_operand *)(run->arenas + devices);
+    run->tasks = (bti_run_task *)(run->operands + of->operand_count);
+    if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
+    for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .of = &of->tasks.items[t]};
+    return run;
 }
 
-static void fail_outputs(bti_run *run, const bti_step *step, bti_error *error) {
-    for (int o = 0; o < step->output_count; o++) {
-        int32_t storage = bti_plan_output(&run->of->plan, step, o)->storage;
-        if (run->buffers[storage])
-            bti_buffer_fail(run->buffers[storage], error);
-        else if (!run->errors[storage])
-            run->errors[storage] = bti_error_retain(error);
-    }
-}
-
-static uint64_t address_of(const bti_run *run, const bti_value *value) {
-    if (value->storage < 0) return (uint64_t)value->layout.offset;
-    return run->addresses[value->storage] + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
-}
-
-static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
-    const bti_plan *plan = &run->of->plan;
-    int axes = bti_kernel_axes(plan->kernels.items[step->kernel]);
-    const int64_t *number = plan->numbers.items + step->first_number;
-    bti_box box;
-    for (int axis = 0; axis < axes; axis++) box.extent[axis] = *number++;
-    box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;
-    for (int o = 0; o < step->input_count + step->output_count; o++) {
-        box.address[o] = address_of(run, bti_plan_operand(plan, step, o));
-        for (int axis = 0; axis < axes; axis++) box.stride[o][axis] = *number++;
-    }
-    return bti_program_launch_kernel(program, &box);
-}
-
-static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
-    bti_operand *operands = run->operands + ready->first_operand;
-    for (int o = 0; o <= step->input_count; o++)
-        operands[o].address = address_of(run, bti_plan_operand(&run->of->plan, step, o));
-    bti_work work = {
-        (bti_op)step->op, step->input_count, operands, operands[step->input_count], run->of->attrs + ready->first_attr,
-        ready->attr_count};
-    return bti_program_launch(ready->program, &work);
-}
-
-static bt_status copy(const bti_run *run, const bti_step *step) {
-    const bti_value *from = bti_plan_operand(&run->of->plan, step, 0), *to = bti_plan_output(&run->of->plan, step, 0);
-    const bti_storage *arrived = &run->of->plan.storages.items[to->storage];
-    bti_queue_wait(arrived->device, run->idle[to->storage]);
-    BTI_TRY(bti_device_finish(step->device)); /* what was launched before it in this task */
-    return bti_device_copy(arrived->device, address_of(run, to), step->device, address_of(run, from),
-                           (size_t)arrived->bytes);
-}
-
-/* Whether an input failed; the outputs fail with it. */
-static bool inputs_failed(bti_run *run, const bti_step *step) {
-    for (int i = 0; i < step->input_count; i++) {
-        bti_error *error = error_of(run, bti_plan_operand(&run->of->plan, step, i)->storage);
-        if (!error) continue;
-        fail_outputs(run, step, error);
-        return true;
-    }
-    return false;
-}
-
-static bt_status launch_step(const bti_run *run, size_t s) {
-    const bti_step *step = &run->of->plan.steps.items[s];
-    const bti_ready_step *ready = &run->of->steps[s];
-    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
-}
-
-static void run_step(bti_run *run, size_t s) {
-    const bti_step *step = &run->of->plan.steps.items[s];
-    const bti_ready_step *ready = &run->of->steps[s];
-    if (inputs_failed(run, step)) return;
-    int depth = bti_call_begin(NULL); /* what goes wrong is told of who enqueued it, not of who happens to wait */
-    bti_place waiting = bti_call_set_place(ready->asked.place);
-    uint64_t start = bti_trace_begin();
-    bt_status status = step->kind == BTI_STEP_COPY ? copy(run, step) : launch_step(run, s);
-    bti_trace_step(start, &run->of->plan, step, &ready->asked);
-    bti_call_set_place(waiting);
-    bti_call_end(depth);
-    if (status == BT_OK) return;
-    bti_error *error = bti_error_last();
-    if (!error) error = bti_error_at(ready->asked.place, status, "%s without a word", bt_status_name(status));
-    fail_outputs(run, step, error);
-    bti_error_release(error);
-}
-
-/* The device failed behind our back: nothing that it did can be trusted. */
-static void fail_steps(const bti_run_task *task, bt_status status) {
-    for (size_t s = task->of->first; s < task->of->last; s++) {
-        bti_error *error = bti_error_at(task->run->of->steps[s].asked.place, status, "%s", bt_error_text());
-        fail_outputs(task->run, &task->run->of->plan.steps.items[s], error);
-        bti_error_release(error);
-    }
-}
-
-/* What was in flight is done, or has failed, and what was launched after it with it. */
-static void settle(const bti_run_task *task) {
-    if (task->failed) return;
-    bt_status status = bti_device_wait(task->of->device, task->event);
-    if (status != BT_OK) fail_steps(task, status);
-    for (size_t s = task->of->first; s < task->of->last && status == BT_OK; s++)
-        inputs_failed(task->run, &task->run->of->plan.steps.items[s]);
-}
-
-static void settle_task(bti_task *base) {
-    bti_run_task *task = (bti_run_task *)base;
-    bti_aside from = bti_step_aside();
-    settle(task);
-    bti_come_back(from);
-    bti_run_done(task->run);
-}
-
-/* All that its steps use, as one number. */
-static uint64_t addresses_of(const bti_run_task *task) {
-    const bti_plan *plan = &task->run->of->plan;
-    uint64_t hash = 0;
-    for (size_t s = task->of->first; s < task->of->last; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        for (int o = 0; o < step->input_count + step->output_count;) {
-            uint64_t addresses[BTI_KERNEL_OPERANDS];
-            size_t count = 0;
-            while (o < step->input_count + step->output_count && count < BTI_KERNEL_OPERANDS)
-                addresses[count++] = address_of(task->run, bti_plan_operand(plan, step, o++));
-            hash = XXH3_64bits_withSeed(addresses, count * sizeof *addresses, hash);
-        }
-    }
-    return hash;
-}
-
-/* False: its steps are to be run one by one. */
-static bool launch_in_one_go(bti_run_task *task, bt_status *status) {
-    const bti_plan *plan = &task->run->of->plan;
-    if (!task->of->graphs || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
-    for (size_t s = task->of->first; s < task->of->last; s++)
-        for (int i = 0; i < plan->steps.items[s].input_count; i++)
-            if (error_of(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
-    return bti_task_graphs_run(task, addresses_of(task), launch_step, status);
-}
-
-/* Runs or launches its steps; whether they are complete. */
-static bool run_steps(bti_run_task *task, bool may) {
-    bool done = true;
-    bt_status status = BT_OK;
-    if (!launch_in_one_go(task, &status))
-        for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
-    if (status == BT_OK) status = bti_device_record(task->of->device, &task->event);
-    if (status == BT_OK) status = bti_device_query(task->of->device, task->event, &done);
-    task->failed = status != BT_OK;
-    if (task->failed) fail_steps(task, status);
-    if ((!done && !task->failed) || !may) return false;
-    settle(task);
-    return true;
-}
-
-static bool run_task(bti_task *base, bool may) {
-    bti_run_task *task = (bti_run_task *)base;
-    bool complete = true;
-    bti_aside from = bti_step_aside();
-    if (task->of->first == task->of->last)
-        bti_queue_wait(task->of->wait_device, task->wait_number);
-    else
-        complete = run_steps(task, may);
-    bti_come_back(from);
-    if (complete) bti_run_done(task->run);
-    return complete;
+bti_run *bti_exec_begin(bti_prepared *of) {
+    pthread_mutex_lock(&of->lock);
+    bti_run *run = of->idle;
+    if (run) of->idle = run->next;
+    pthread_mutex_unlock(&of->lock);
+    if (!run) run = run_new(of);
+    if (!run) return NULL;
+    atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
+    run->of = of;
+    atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
+    return run;
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
@@ -275,8 +132,8 @@ bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
     return status;
 }
 
-/* Temporaries serve whoever comes next on their queues. */
-static void give_back(bti_run *run, const uint64_t *numbers) {
+/* The memory of temporaries serves later work on the same queues. */
+static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
     const bti_plan *plan = &run->of->plan;
     for (size_t d = 0; d < plan->arenas.count; d++)
         if (run->arenas[d]) bti_buffer_give_back(run->arenas[d], numbers[d]);
@@ -313,9 +170,10 @@ uint64_t bti_exec_start(bti_run *run) {
     uint64_t start = bti_trace_begin();
     bti_queues_lock();
     number_tasks(run, numbers);
-    give_back(run, numbers);
+    give_back_temporaries(run, numbers);
     for (size_t t = 0; t < count; t++) {
-        run->tasks[t].task = (bti_task){.run = run_task, .settle = settle_task, .alone = of->tasks.items[t].alone};
+        run->tasks[t].task =
+            (bti_task){.run = bti_task_run, .settle = bti_task_settle, .alone = of->tasks.items[t].alone};
         bti_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
     }
     bti_queues_unlock();

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "base/log.h"
-#include "device/registry.h"
+#include "device/table.h"
 #include "task/gpus.h"
 #include "task/process.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "exec/graph.h"
+#include "exec/recordings.h"
 
 #define OK(call)                                                         \
     do {                                                                 \
@@ -37,7 +37,7 @@ static uint64_t launched_before, recorded_before;
 /* Since the last call. */
 static void count(uint64_t *launched, uint64_t *recorded) {
     uint64_t launched_now, recorded_now;
-    bti_task_graphs_count(&launched_now, &recorded_now);
+    bti_recordings_count(&launched_now, &recorded_now);
     *launched = launched_now - launched_before;
     *recorded = recorded_now - recorded_before;
     launched_before = launched_now;

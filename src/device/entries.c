@@ -3,6 +3,9 @@
 #include "base/flags.h"
 #include "base/libraries.h"
 #include "base/trace.h"
+#include "device/memory.h"
+#include "device/pool.h"
+#include "device/program.h"
 #include "device/registry.h"
 
 #define CHUNK_BYTES ((size_t)4 << 20) /* of copies over the host */
