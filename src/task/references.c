@@ -1,5 +1,5 @@
 /* The public functions that read references, wait for them and take calls back. */
-#include "task/front.h"
+#include "task/handles.h"
 
 #include "base/vec.h"
 #include "task/value.h"

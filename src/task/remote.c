@@ -1,5 +1,5 @@
 /* The public functions that make calls, actors and groups. */
-#include "task/front.h"
+#include "task/handles.h"
 
 #include "base/vec.h"
 #include "task/options.h"

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "task/front.h"
+#include "task/handles.h"
 #include "task/options.h"
 #include "task/process.h"
 #include "task/timeline.h"

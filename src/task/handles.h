@@ -1,6 +1,6 @@
 /* What the public functions of tasks share (front.c, remote.c, references.c): handles, the engine that runs, and who is inside of it. */
-#ifndef BTI_TASK_FRONT_H
-#define BTI_TASK_FRONT_H
+#ifndef BTI_TASK_HANDLES_H
+#define BTI_TASK_HANDLES_H
 
 #include <stdatomic.h>
 
