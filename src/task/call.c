@@ -1,12 +1,11 @@
-/* Calls, actors and their ends, as the program asks for them: checked, then handed to the scheduler (order.c). */
+#include "task/call.h"
+
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "task/bundles.h"
-#include "task/identity.h"
-#include "task/local.h"
+#include "task/modules.h"
 #include "task/options.h"
-#include "task/order.h"
-#include "task/server.h"
 #include "task/value.h"
 
 /* --- what it is -------------------------------------------------------------------------------------------------------- */
@@ -89,9 +88,7 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
     snprintf(order->module, sizeof order->module, "%s", asked->module);
     if (asked->kind == BTI_CALL_ACTOR && o->name) snprintf(order->actor_name, sizeof order->actor_name, "%s", o->name);
     order->bytes = bti_values_bytes(&asked->arguments);
-    if (order->bytes <= most) return bti_values_pack(&asked->arguments, small);
-    order->pack = bti_pack_object(&asked->arguments, order->bytes);
-    return order->pack ? BT_OK : bt_error_status();
+    return order->bytes <= most ? bti_values_pack(&asked->arguments, small) : BT_OK;
 }
 
 static bt_status read_strategy(int strategy, bti_amounts *first) {
@@ -113,87 +110,4 @@ bt_status bti_group_read(const bti_state *state, const bt_task_options *bundles,
     BTI_TRY(bti_amounts_check(state, &sum, &state->machine, "the group", "the runtime has"));
     BTI_TRY(read_strategy(bundles[0].strategy, &supplies[0].total));
     return bti_bundles_check(state, supplies, count);
-}
-
-/* --- in the program ---------------------------------------------------------------------------------------------------- */
-
-/* The program changes something: it takes the lock, and does first what workers have asked for. False, with the cause in the error record: the memory is
- * damaged. */
-static bool begin_change(bti_state *state, bti_wakes *wakes) {
-    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), false;
-    bti_serve(state, wakes);
-    return true;
-}
-
-static void end_change(bti_state *state, bti_wakes *wakes) {
-    bti_dispatch(state, wakes);
-    bti_fence(); /* as in a wait: a call may wait for what a worker is about to send */
-    if (bti_has_messages(state)) bti_serve(state, wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, wakes);
-}
-
-void *bti_local_submit(const bti_call *asked) {
-    bti_state *state = bti_process_now.state;
-    const bti_task_record *task = NULL;
-    char small[sizeof task->small_arguments];
-    bti_order order;
-    bti_wakes wakes = {0};
-    if (bti_order_of(state, asked, &order, small, sizeof small) != BT_OK) return NULL;
-    bti_identity_look(state);
-    if (!begin_change(state, &wakes)) return NULL;
-    bti_hold *hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
-    if (order.pack) bti_hold_free(state, order.pack, &wakes);
-    end_change(state, &wakes);
-    return hold;
-}
-
-bt_status bti_local_actor_status(void *held) {
-    const bti_object *self = bti_held_object(held);
-    return atomic_load(&self->state) == BTI_OBJECT_FAILED ? bti_object_failure(self) : BT_OK;
-}
-
-void *bti_local_actor_find(const char *name) {
-    bti_state *state = bti_process_now.state;
-    bti_hold *hold = NULL;
-    bti_arena_lock(state->arena);
-    bti_actor_record *actor = bti_actor_named(state, name);
-    if (actor) hold = bti_hold_new(state, bti_process_now.me, actor->self);
-    bti_arena_unlock(state->arena);
-    if (!actor)
-        (void)bti_fail(BT_NOT_FOUND, "there is no actor \"%s\"", name);
-    else if (!hold)
-        (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
-    return hold;
-}
-
-bt_status bti_local_actor_kill(void *held) {
-    bti_state *state = bti_process_now.state;
-    bti_wakes wakes = {0};
-    if (!begin_change(state, &wakes)) return bt_error_status();
-    bti_order_kill(state, bti_held_object(held), &wakes);
-    end_change(state, &wakes);
-    return BT_OK;
-}
-
-bt_status bti_local_cancel(void *held, unsigned how) {
-    bti_state *state = bti_process_now.state;
-    bti_wakes wakes = {0};
-    if (!begin_change(state, &wakes)) return bt_error_status();
-    bt_status status = bti_order_cancel(state, bti_held_object(held), how, &wakes);
-    end_change(state, &wakes);
-    return status;
-}
-
-void *bti_local_group(const bt_task_options *bundles, int count) {
-    bti_state *state = bti_process_now.state;
-    bti_wakes wakes = {0};
-    bti_supply supplies[BTI_MOST_BUNDLES] = {0};
-    if (bti_group_read(state, bundles, count, supplies) != BT_OK) return NULL;
-    bti_arena_lock(state->arena);
-    bti_hold *hold = bti_group_submit(state, bti_process_now.me, supplies, count, &wakes);
-    bti_arena_unlock(state->arena);
-    bti_wake(state, &wakes);
-    if (!hold) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "bt_group_new: there are too many groups");
-    return hold;
 }

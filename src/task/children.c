@@ -20,8 +20,9 @@
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/listen.h"
-#include "task/nest.h"
+#include "task/object.h"
 #include "task/server.h"
+#include "task/worker.h"
 #include "task/proc.h"
 
 typedef struct child {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "task/object.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/store.h"
 #include "task/value.h"

@@ -8,6 +8,7 @@
 #include "task/chores.h"
 #include "task/given.h"
 #include "task/proc.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/server.h"
 

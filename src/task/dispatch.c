@@ -7,6 +7,7 @@
 #include "task/fair.h"
 #include "task/given.h"
 #include "task/object.h"
+#include "task/object.h"
 #include "task/process.h"
 
 enum { FORK_AGAIN_NS = 100000000 };

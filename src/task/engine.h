@@ -82,29 +82,11 @@ typedef struct bti_engine {
 
 extern const bti_engine bti_engine_local;
 
-/* Makes it known by its name, before a runtime is started; the table stays. "local" is known. */
+/* Makes it known by its name, before a runtime is started; the table stays. "local" is known (front.c). */
 void bti_engine_add(const bti_engine *engine);
-/* A forked process is of no engine before it joins one, as the engine's own workers do. */
-void bti_engine_join(const bti_engine *engine);
-bool bti_engine_is_joined(void);
 
 /* given_values.c: INVALID_ARGUMENT, or its own cause, when one of them cannot be an argument, a result or be put: NULL, poisoned, lists that are too deep or have
  * too much. name: of the function. */
 bt_status bti_check_values(const char *name, const bt_item_value *values, int count);
-/* A reference or an actor that can be passed on. what: "reference". */
-bt_status bti_check_handle(const void *handle, const char *what);
-
-/* Gives a reference that the caller holds, and that no scope lists, to the innermost scope. NULL: one that is poisoned by what the error record
- * says. */
-bt_ref *bti_ref_give(bt_ref *ref);
-
-/* What stands for a reference or an actor in packed values: not poisoned, of the runtime that runs. */
-uint64_t bti_ref_id(const bt_ref *ref);
-uint64_t bti_actor_id(const bt_actor *actor);
-/* Another handle of the innermost scope; NULL with the cause in the error record. */
-bt_ref *bti_ref_from(uint64_t id);
-bt_actor *bti_actor_from(uint64_t id);
-bt_array *bti_array_from(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
-                         bt_shape shape);
 
 #endif

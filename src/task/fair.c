@@ -1,5 +1,6 @@
 #include "task/fair.h"
 
+#include "task/object.h"
 #include "task/process.h"
 #include "task/queue.h"
 #include "task/waiting.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "array/handle.h"
-#include "task/engine.h"
+#include "task/handles.h"
 #include "task/value.h"
 
 typedef struct check {

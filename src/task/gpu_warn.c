@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "device/table.h"
 #include "task/gpus.h"
+#include "task/object.h"
 #include "task/process.h"
 
 static const void *record_of(const bti_state *state, int kind, const void *address) {

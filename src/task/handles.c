@@ -1,45 +1,30 @@
-/* The public functions: they check, find the engine, and own handles. */
-#include <math.h>
+#include "task/handles.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/flags.h"
-#include "task/handles.h"
-#include "task/options.h"
-#include "task/process.h"
-#include "task/timeline.h"
-#include "task/view.h"
-
-enum { MOST_ENGINES = 8 };
-static const bti_engine *engines[MOST_ENGINES] = {&bti_engine_local};
 const bti_engine *bti_engine_now;
 uint64_t bti_runtime_now;
-int bti_default_retries;
 
 void bti_engine_join(const bti_engine *of) { bti_engine_now = of; }
-void bti_engine_add(const bti_engine *of) {
-    int count = 0;
-    while (count < MOST_ENGINES && engines[count] && engines[count] != of) count++;
-    if (count < MOST_ENGINES) engines[count] = of;
-}
 bool bti_engine_is_joined(void) { return bti_engine_now != NULL; }
 
 static atomic_int visitors;
 static atomic_bool ending;
 
 /* What an engine says of its own end stays as the error of the call. */
-static bool is_sound(bool thorough) { return !bti_engine_now->fault || bti_engine_now->fault(thorough) == BT_OK; }
+static bool engine_is_sound(bool thorough) {
+    return !bti_engine_now->fault || bti_engine_now->fault(thorough) == BT_OK;
+}
 
 bt_status bti_cause(bt_status status) {
-    return status == BT_OK || !bti_engine_now || is_sound(true) ? status : bt_error_status();
+    return status == BT_OK || !bti_engine_now || engine_is_sound(true) ? status : bt_error_status();
 }
 
 bti_visit bti_visit_begin(bool thorough) {
     atomic_fetch_add(&visitors, 1);
-    if (!atomic_load(&ending) && bti_engine_now && is_sound(thorough))
+    if (!atomic_load(&ending) && bti_engine_now && engine_is_sound(thorough))
         return (bti_visit){true}; /* in this order: the end is told after it is gone */
     atomic_fetch_sub(&visitors, 1);
     return (bti_visit){false};
@@ -48,6 +33,14 @@ bti_visit bti_visit_begin(bool thorough) {
 void bti_visit_end(const bti_visit *v) {
     if (v->inside) atomic_fetch_sub(&visitors, 1);
 }
+
+bool bti_visits_close(void) { return !atomic_exchange(&ending, true); }
+
+void bti_visits_await(void) {
+    while (atomic_load(&visitors)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+void bti_visits_open(void) { atomic_store(&ending, false); }
 
 /* A child that the program or a task forks is no part of it. */
 static void leave_runtime(void) {
@@ -59,65 +52,13 @@ static void leave_runtime(void) {
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
 
 bt_status bti_no_runtime(void) {
-    if (bti_engine_now && !is_sound(true)) return bt_error_status();
+    if (bti_engine_now && !engine_is_sound(true)) return bt_error_status();
     return bti_fail(BT_FAILED_PRECONDITION, "no runtime: bt_runtime_init comes first");
 }
 
-/* --- the runtime ------------------------------------------------------------------------------------------------------- */
-
-static bt_status choose_engine(const char *asked) {
-    char known[200] = "", *flag = asked ? NULL : bti_flag_text(BTI_FLAG_task_engine);
-    const char *name = asked ? asked : flag && *flag ? flag : "local";
-    for (int i = 0; i < MOST_ENGINES && engines[i] && !bti_engine_now; i++) {
-        size_t length = strlen(known);
-        snprintf(known + length, sizeof known - length, "%s%s", length ? ", " : "", engines[i]->name);
-        if (!strcmp(engines[i]->name, name)) bti_engine_now = engines[i];
-    }
-    bt_status status =
-        bti_engine_now ? BT_OK : bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known: %s", name, known);
-    bti_free(flag);
-    return status;
-}
-
-bt_status bt_runtime_start(const bt_runtime_options *options) {
-    BTI_CALL("bt_runtime_init");
-    bt_runtime_options known;
-    BTI_TRY(bti_runtime_options_take(options, &known));
-    if (bti_engine_now) return bti_fail(BT_ALREADY_EXISTS, "a runtime is there already");
-    BTI_TRY(choose_engine(known.engine));
-    bti_runtime_now++; /* before: workers begin inside */
-    bti_default_retries = known.max_retries;
-    bt_status status = bti_engine_now->start(&known);
-    if (status != BT_OK) bti_engine_now = NULL;
-    return status;
-}
-
-bt_status(bt_runtime_shutdown)(void) {
-    if (!bti_engine_now) return BT_OK;
-    if (atomic_exchange(&ending, true))
-        return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: another thread is at it");
-    bt_status status = bti_engine_now->stop();
-    if (status == BT_OK) {
-        while (atomic_load(&visitors)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-        bti_engine_now->close();
-        bti_engine_now = NULL;
-    }
-    atomic_store(&ending, false);
-    return status;
-}
-
-static double resource(const char *name, bool only_free) {
-    BTI_VISIT(v);
-    return v.inside && name ? bti_engine_now->resource(name, only_free) : NAN;
-}
-double bt_resource_total(const char *name) { return resource(name, false); }
-double bt_resource_free(const char *name) { return resource(name, true); }
-
-int bt_get_gpu_ids(int *ids, int capacity) { return bti_engine_now ? bti_engine_now->gpus(ids, capacity) : 0; }
-
 /* --- handles ----------------------------------------------------------------------------------------------------------- */
 
-static void clear(void *handle) {
+static void clear_handle(void *handle) {
     const bt_ref *ref = handle;
     BTI_VISIT(v);
     if (!ref->held || !v.inside || ref->runtime != bti_runtime_now) return;
@@ -129,12 +70,12 @@ static void clear(void *handle) {
 bt_ref bti_no_ref = {.head = BTI_NO_MEMORY};
 static bt_actor no_actor = {.ref.head = BTI_NO_MEMORY};
 static bt_group no_group = {.ref.head = BTI_NO_MEMORY};
-static const bti_handle_class ref_class = {BTI_OWNED_REF, sizeof(bt_ref), clear, &bti_no_ref};
-static const bti_handle_class actor_class = {BTI_OWNED_ACTOR, sizeof(bt_actor), clear, &no_actor};
-static const bti_handle_class group_class = {BTI_OWNED_GROUP, sizeof(bt_group), clear, &no_group};
+static const bti_handle_class ref_class = {BTI_OWNED_REF, sizeof(bt_ref), clear_handle, &bti_no_ref};
+static const bti_handle_class actor_class = {BTI_OWNED_ACTOR, sizeof(bt_actor), clear_handle, &no_actor};
+static const bti_handle_class group_class = {BTI_OWNED_GROUP, sizeof(bt_group), clear_handle, &no_group};
 
 /* Of what the engine gave; poisoned by the error record when that is NULL. */
-static void *own(const bti_handle_class *class, void *held) {
+static void *make_handle(const bti_handle_class *class, void *held) {
     if (!held) (void)!bti_cause(BT_INTERNAL);
     bt_ref *ref = held ? bti_owned_new(class->kind, class->bytes) : NULL;
     if (ref) {
@@ -147,17 +88,21 @@ static void *own(const bti_handle_class *class, void *held) {
     return bti_scope_own(class, ref);
 }
 
-bt_ref *bti_ref_handle(void *held) { return own(&ref_class, held); }
-bt_actor *bti_actor_handle(void *held) { return own(&actor_class, held); }
-bt_group *bti_group_handle(void *held) { return own(&group_class, held); }
+bt_ref *bti_ref_handle(void *held) { return make_handle(&ref_class, held); }
+bt_actor *bti_actor_handle(void *held) { return make_handle(&actor_class, held); }
+bt_group *bti_group_handle(void *held) { return make_handle(&group_class, held); }
 
 void *bti_held_by(const void *handle, const char *what) {
     const bt_ref *ref = handle;
     if (!ref) return (void)bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", what), NULL;
     if (bti_fail_with(bti_owned_error(&ref->head, (bti_owned_kind)ref->head.kind)) != BT_OK) return NULL;
-    if (bti_engine_now && !is_sound(false)) return NULL;
+    if (bti_engine_now && !engine_is_sound(false)) return NULL;
     if (bti_engine_now && ref->runtime == bti_runtime_now && !atomic_load(&ending)) return ref->held;
     return (void)bti_fail(BT_FAILED_PRECONDITION, "the runtime of this %s was shut down", what), NULL;
+}
+
+bt_status bti_check_handle(const void *handle, const char *what) {
+    return bti_held_by(handle, what) ? BT_OK : bt_error_status();
 }
 
 bt_ref *bt_ref_retain(bt_ref *ref) { return bti_handle_retain(&ref_class, ref, "bt_ref_retain"); }
@@ -190,36 +135,4 @@ bt_array *bti_array_from(void *owner, bool is_argument, const void *data, uint64
                          bt_shape shape) {
     if (!bti_engine_now || !owner) return bt_from(data, dtype, shape);
     return bti_engine_now->array_in(owner, is_argument, data, bytes, dtype, shape);
-}
-
-/* --- values ------------------------------------------------------------------------------------------------------------ */
-
-bt_status bti_check_handle(const void *handle, const char *what) {
-    return bti_held_by(handle, what) ? BT_OK : bt_error_status();
-}
-
-bt_ref *bti_put(const bt_item_value *value) {
-    BTI_CALL("bt_put");
-    BTI_VISIT(v);
-    if (!v.inside) return (void)bti_no_runtime(), bti_ref_handle(NULL);
-    return bti_ref_handle(
-        bti_check_values("bt_put", value, 1) == BT_OK ? bti_engine_now->put(&(bti_values){value, 1, NULL, 0}) : NULL);
-}
-
-/* --- views ------------------------------------------------------------------------------------------------------------- */
-
-char *bt_runtime_text(bool json) {
-    BTI_VISIT(v);
-    if (!v.inside) return (void)bti_no_runtime(), NULL;
-    char *text = bti_engine_now->view("json");
-    return json || !text ? text : bti_view_tables_of(text);
-}
-
-bt_status bt_runtime_timeline(const char *path) {
-    BTI_CALL("bt_runtime_timeline");
-    BTI_VISIT(v);
-    if (!v.inside) return bti_no_runtime();
-    if (!path) return bti_fail(BT_INVALID_ARGUMENT, "the path is NULL");
-    char *text = bti_engine_now->view("timeline");
-    return text ? bti_timeline_write(path, text) : bt_error_status();
 }

@@ -8,6 +8,7 @@
 #include "base/host_memory.h"
 #include "base/log.h"
 #include "task/mailbox.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/queue.h"
 #include "task/spill.h"

@@ -1,13 +1,16 @@
-/* Arrays that lie in the store: an object stays where it is as long as a process has one. */
+#include "task/loan.h"
+
 #include <unistd.h>
 
 #include "array/handle.h"
 #include "base/alloc.h"
+#include "task/object.h"
 #include "task/process.h"
 
 enum { LEAST_BYTES = 1 << 14 }; /* less is copied sooner than lent */
 
 typedef struct loan {
+    const bti_lender *lender;
     bti_state *state;
     bti_hold *hold; /* NULL: an argument of the call that runs keeps it (in `borrowed`) */
     bti_object *owner;
@@ -36,13 +39,13 @@ static void take_out(loan *l) {
     l->next = l->before = NULL;
 }
 
-static void end(void *lender) {
-    loan *l = lender;
+static void end_loan(void *lent) {
+    loan *l = lent;
     pthread_mutex_lock(&lock);
     take_out(l);
     bti_hold *hold = l->hold;
     pthread_mutex_unlock(&lock);
-    if (hold && bti_process_now.state == l->state && bti_process_now.runtime == l->runtime) bti_hold_leave(hold);
+    if (hold && bti_process_now.state == l->state && bti_process_now.runtime == l->runtime) l->lender->release(hold);
     if (l->program == getpid()) bti_state_release(l->state);
     bti_free(l);
 }
@@ -69,26 +72,28 @@ void bti_loans_keep(const bti_task_record *task) {
         pthread_mutex_lock(&lock);
         loan *l = of_call(task);
         bti_object *owner = l ? l->owner : NULL;
+        const bti_lender *lender = l ? l->lender : NULL;
         pthread_mutex_unlock(&lock);
         if (!owner) return;
-        bti_hold *hold = bti_hold_take(owner, true);
+        bti_hold *hold = lender->hold(owner, true);
         pthread_mutex_lock(&lock);
         bool still = is_still(l, owner);
         if (still) take_out(l), l->hold = hold;
         pthread_mutex_unlock(&lock);
-        if (!still && hold) bti_hold_leave(hold);
+        if (!still && hold) lender->release(hold);
     }
 }
 
-bt_array *bti_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
-                       bt_shape shape) {
+bt_array *bti_array_lend(const bti_lender *lender, void *owner, bool is_argument, const void *data, uint64_t bytes,
+                         bt_dtype dtype, bt_shape shape) {
     bti_state *state = bti_process_now.state;
     if (!owner || bytes < LEAST_BYTES) return bt_from(data, dtype, shape);
     loan *l = bti_calloc(1, sizeof *l);
-    bti_hold *hold = l && !is_argument ? bti_hold_take(owner, true) : NULL;
+    bti_hold *hold = l && !is_argument ? lender->hold(owner, true) : NULL;
     if (!l || (!hold && !is_argument)) return bti_free(l), bt_from(data, dtype, shape);
-    *l = (loan){state, hold, owner, bti_process_now.runtime, bti_process_now.me->is_program ? getpid() : 0, NULL, NULL};
+    *l = (loan){lender, state, hold, owner, bti_process_now.runtime, bti_process_now.me->is_program ? getpid() : 0,
+                NULL,   NULL};
     if (l->program) atomic_fetch_add(&state->users, 1);
     if (is_argument) borrow(l);
-    return bti_from_lent(data, dtype, shape, end, l);
+    return bti_from_lent(data, dtype, shape, end_loan, l);
 }

@@ -1,17 +1,18 @@
-/* The engine of one machine: results are objects of the arena, `held` is a hold of this process. */
-#include "task/local.h"
-
+/* The engine of one machine, in the program: results are objects of the arena, `held` is a hold of this process. */
 #include <math.h>
 
 #include "base/alloc.h"
-#include "task/engine.h"
-#include "task/options.h"
+#include "task/call.h"
+#include "task/held.h"
+#include "task/identity.h"
+#include "task/loan.h"
+#include "task/runtime.h"
+#include "task/server.h"
 #include "task/value.h"
-#include "task/worker_engine.h"
+#include "task/view.h"
+#include "task/wait.h"
 
-static bti_hold *hold_of(void *held) { return held; }
-
-static void release(void *held) {
+static void release_held(void *held) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return;
@@ -25,7 +26,7 @@ static void release(void *held) {
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
-static bti_hold *new_object(bti_state *state) {
+static bti_hold *make_pending_object(bti_state *state) {
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     bti_object *object = bti_object_new(state);
@@ -38,21 +39,20 @@ static bti_hold *new_object(bti_state *state) {
     return hold;
 }
 
-bti_hold *bti_pack_object(const bti_values *values, uint64_t bytes) {
+/* The list as the value of a new object, pending, that this process holds; NULL with the cause in the error record. */
+static bti_hold *pack_object(const bti_values *values, uint64_t bytes) {
     bti_state *state = bti_process_now.state;
     char *room;
-    if (bti_process_now.me->mail) return bti_worker_pack(values, bytes);
-    bti_hold *hold = new_object(state);
+    bti_hold *hold = make_pending_object(state);
     if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
     if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_values_pack(values, room) == BT_OK)
         return hold;
-    release(hold);
+    release_held(hold);
     return NULL;
 }
 
-bti_hold *bti_hold_take(bti_object *object, bool pinned) {
+static bti_hold *hold_object(bti_object *object, bool pinned) {
     bti_state *state = bti_process_now.state;
-    if (bti_process_now.me->mail) return bti_worker_hold(object, pinned);
     if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
     if (hold && pinned) bti_hold_pin(state, hold);
@@ -61,14 +61,13 @@ bti_hold *bti_hold_take(bti_object *object, bool pinned) {
     return hold;
 }
 
-void bti_hold_leave(bti_hold *hold) {
-    if (bti_process_now.me->mail)
-        bti_worker_release(hold);
-    else
-        release(hold);
-}
+static void release_hold(bti_hold *hold) { release_held(hold); }
 
-uint64_t bti_local_id(const void *held) { return bti_object_id(bti_process_now.state, bti_held_object(held)); }
+static bt_array *array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                          bt_shape shape) {
+    static const bti_lender lender = {hold_object, release_hold};
+    return bti_array_lend(&lender, owner, is_argument, data, bytes, dtype, shape);
+}
 
 static void *hold_id(uint64_t id) {
     bti_state *state = bti_process_now.state;
@@ -83,21 +82,21 @@ static void *hold_id(uint64_t id) {
     return hold;
 }
 
-static void *put(const bti_values *value) {
+static void *put_value(const bti_values *value) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    bti_hold *hold = bti_pack_object(value, bti_values_bytes(value));
+    bti_hold *hold = pack_object(value, bti_values_bytes(value));
     if (!hold) return NULL;
     bti_arena_lock(state->arena);
     bool contains = bti_object_contain(state, hold->object, bti_object_value(hold->object), &wakes);
     if (contains) bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
     bti_arena_unlock(state->arena);
     if (contains) return hold;
-    release(hold);
+    release_held(hold);
     return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references stand in values"), NULL;
 }
 
-static void *result(void *held, int index) {
+static void *hold_result(void *held, int index) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
@@ -109,25 +108,18 @@ static void *result(void *held, int index) {
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_done(void *held) { return atomic_load(&hold_of(held)->object->state) != BTI_OBJECT_PENDING; }
-
-bt_failure bti_local_failure(void *held) {
-    const bti_object *object = hold_of(held)->object;
-    return atomic_load(&object->state) == BTI_OBJECT_FAILED ? (bt_failure)object->failure : BT_FAILURE_NONE;
-}
-
-static bt_status wait_for(void *const *held, int count, int wanted, double seconds) {
+static bt_status wait_for_held(void *const *held, int count, int wanted, double seconds) {
     BTI_TRY(bti_state_fault(true));
     bti_object *one, **objects = count > 1 ? bti_calloc((size_t)count, sizeof(bti_object *)) : &one;
     if (!objects) return bti_no_memory();
-    for (int i = 0; i < count; i++) objects[i] = hold_of(held[i])->object;
+    for (int i = 0; i < count; i++) objects[i] = bti_held_object(held[i]);
     bool waited = bti_wait_for(bti_process_now.state, objects, count, wanted, bti_until_ns(seconds));
     if (count > 1) bti_free(objects);
     return waited ? BT_OK : bt_error_status();
 }
 
-static bt_status read_value(void *held, bti_reading *reading) {
-    bti_object *object = hold_of(held)->object;
+static bt_status read_held(void *held, bti_reading *reading) {
+    bti_object *object = bti_held_object(held);
     bti_hold *pin = NULL;
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
     if (object->bytes > sizeof object->small && !(pin = bti_object_pinned(bti_process_now.state, object)))
@@ -136,19 +128,106 @@ static bt_status read_value(void *held, bti_reading *reading) {
     return BT_OK;
 }
 
-double bti_local_resource(const char *name, bool only_free) {
+/* --- calls, actors, groups --------------------------------------------------------------------------------------------- */
+
+/* The program changes something: it takes the lock, and does first what workers have asked for. False, with the cause in the error record: the memory is
+ * damaged. */
+static bool begin_change(bti_state *state, bti_wakes *wakes) {
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), false;
+    bti_serve(state, wakes);
+    return true;
+}
+
+static void end_change(bti_state *state, bti_wakes *wakes) {
+    bti_dispatch(state, wakes);
+    bti_fence(); /* as in a wait: a call may wait for what a worker is about to send */
+    if (bti_has_messages(state)) bti_serve(state, wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, wakes);
+}
+
+static void *submit_call(const bti_call *asked) {
+    bti_state *state = bti_process_now.state;
+    const bti_task_record *task = NULL;
+    char small[sizeof task->small_arguments];
+    bti_order order;
+    bti_wakes wakes = {0};
+    if (bti_order_of(state, asked, &order, small, sizeof small) != BT_OK) return NULL;
+    if (order.bytes > sizeof small && !(order.pack = pack_object(&asked->arguments, order.bytes))) return NULL;
+    bti_identity_look(state);
+    if (!begin_change(state, &wakes)) return NULL;
+    bti_hold *hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
+    if (order.pack) bti_hold_free(state, order.pack, &wakes);
+    end_change(state, &wakes);
+    return hold;
+}
+
+static void *find_actor(const char *name) {
+    bti_state *state = bti_process_now.state;
+    bti_hold *hold = NULL;
+    bti_arena_lock(state->arena);
+    bti_actor_record *actor = bti_actor_named(state, name);
+    if (actor) hold = bti_hold_new(state, bti_process_now.me, actor->self);
+    bti_arena_unlock(state->arena);
+    if (!actor)
+        (void)bti_fail(BT_NOT_FOUND, "there is no actor \"%s\"", name);
+    else if (!hold)
+        (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
+    return hold;
+}
+
+static bt_status kill_actor(void *held) {
+    bti_state *state = bti_process_now.state;
+    bti_wakes wakes = {0};
+    if (!begin_change(state, &wakes)) return bt_error_status();
+    bti_order_kill(state, bti_held_object(held), &wakes);
+    end_change(state, &wakes);
+    return BT_OK;
+}
+
+static bt_status cancel_call(void *held, unsigned how) {
+    bti_state *state = bti_process_now.state;
+    bti_wakes wakes = {0};
+    if (!begin_change(state, &wakes)) return bt_error_status();
+    bt_status status = bti_order_cancel(state, bti_held_object(held), how, &wakes);
+    end_change(state, &wakes);
+    return status;
+}
+
+static void *make_group(const bt_task_options *bundles, int count) {
+    bti_state *state = bti_process_now.state;
+    bti_wakes wakes = {0};
+    bti_supply supplies[BTI_MOST_BUNDLES] = {0};
+    if (bti_group_read(state, bundles, count, supplies) != BT_OK) return NULL;
+    bti_arena_lock(state->arena);
+    bti_hold *hold = bti_group_submit(state, bti_process_now.me, supplies, count, &wakes);
+    bti_arena_unlock(state->arena);
+    bti_wake(state, &wakes);
+    if (!hold) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "bt_group_new: there are too many groups");
+    return hold;
+}
+
+/* --- the rest ---------------------------------------------------------------------------------------------------------- */
+
+static double read_resource(const char *name, bool only_free) {
     bti_state *state = bti_process_now.state;
     int r = bti_resource_of(state, name);
     if (r < 0) return NAN;
-    bool locks = !bti_process_now.me->mail; /* a worker reads what was there a moment ago */
-    if (locks) bti_arena_lock(state->arena);
-    int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
-    if (locks) bti_arena_unlock(state->arena);
-    return bti_amount(units > 0 ? units : 0);
+    bti_arena_lock(state->arena);
+    double amount = bti_machine_amount(state, r, only_free);
+    bti_arena_unlock(state->arena);
+    return amount;
+}
+
+static char *view_text(const char *what) {
+    bti_serve_now(bti_process_now.state);
+    char *text = bti_view_text(bti_process_now.state, what);
+    if (!text) (void)bti_no_memory();
+    return text;
 }
 
 /* The program has none itself. */
-static int no_gpus(int *ids, int capacity) {
+static int give_no_gpus(int *ids, int capacity) {
     (void)ids;
     (void)capacity;
     return 0;
@@ -159,25 +238,25 @@ const bti_engine bti_engine_local = {
     .start = bti_local_start,
     .stop = bti_local_stop,
     .close = bti_local_close,
-    .submit = bti_local_submit,
-    .put = put,
-    .result = result,
-    .read = read_value,
-    .unpin = release,
-    .wait = wait_for,
-    .is_done = is_done,
-    .failure = bti_local_failure,
-    .cancel = bti_local_cancel,
-    .release = release,
-    .actor_status = bti_local_actor_status,
-    .actor_find = bti_local_actor_find,
-    .actor_kill = bti_local_actor_kill,
-    .group = bti_local_group,
-    .resource = bti_local_resource,
-    .gpus = no_gpus,
-    .id = bti_local_id,
+    .submit = submit_call,
+    .put = put_value,
+    .result = hold_result,
+    .read = read_held,
+    .unpin = release_held,
+    .wait = wait_for_held,
+    .is_done = bti_held_is_done,
+    .failure = bti_held_failure,
+    .cancel = cancel_call,
+    .release = release_held,
+    .actor_status = bti_held_status,
+    .actor_find = find_actor,
+    .actor_kill = kill_actor,
+    .group = make_group,
+    .resource = read_resource,
+    .gpus = give_no_gpus,
+    .id = bti_held_id,
     .hold = hold_id,
-    .array_in = bti_array_in,
-    .view = bti_local_view,
+    .array_in = array_in,
+    .view = view_text,
     .fault = bti_state_fault,
 };

@@ -14,6 +14,7 @@
 #define BTI_TASK_MAILBOX_H
 
 #include "task/state.h"
+#include "task/wake.h"
 
 enum {
     BTI_UP_BYTES = 16 << 10,

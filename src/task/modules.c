@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/vec.h"
-#include "task/process.h"
+#include "task/modules.h"
 
 enum { KEY_BYTES = PATH_MAX + BTI_KEY_END + 1 };
 

@@ -4,7 +4,9 @@
 
 #include "task/actor.h"
 #include "task/mailbox.h"
+#include "task/object.h"
 #include "task/process.h"
+#include "task/store.h"
 #include "task/value.h"
 
 bti_object *bti_object_new(bti_state *state) {

@@ -23,8 +23,6 @@ typedef struct bti_order {
     uint32_t num_returns;
 } bti_order;
 
-/* Checks it, and packs its arguments into `small` (at most `most` bytes; else into the store, order->pack). Without the lock. */
-bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order, char *small, uint64_t most);
 /* With the lock: of a client, with the hold of the result (NULL: a new one of the client). NULL with the failure in the error record; what was
  * changed is taken back then. */
 bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_order *order, const char *arguments,
@@ -37,6 +35,5 @@ bti_actor_record *bti_actor_named(const bti_state *state, const char *name);
 /* A group of these bundles; NULL: there are too many. */
 bti_hold *bti_group_submit(bti_state *state, bti_client *client, const bti_supply *bundles, int count,
                            bti_wakes *wakes);
-bt_status bti_group_read(const bti_state *state, const bt_task_options *bundles, int count, bti_supply *supplies);
 
 #endif

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "task/listen.h"
 #include "task/process.h"
-#include "task/timeline.h"
-#include "task/view.h"
+#include "task/tables.h"
+#include "task/timeline_trace.h"
 
 enum { LISTENS = 0x10000, MOST_BYTES = 1 << 28 };
 

@@ -3,9 +3,10 @@
 
 #include "array/handle.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/vec.h"
-#include "task/engine.h"
-#include "task/process.h"
+#include "task/handles.h"
+#include "task/wake.h"
 
 /* A call whose result was not taken yet, in the order of submission. */
 typedef struct pool_call {

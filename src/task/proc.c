@@ -63,6 +63,28 @@ bti_halt bti_halt_of(pid_t pid) {
     return halt;
 }
 
+/* --- name -------------------------------------------------------------------------------------------------------------- */
+
+static size_t read_proc_file(int32_t pid, const char *name, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
+    if (file >= 0) close(file);
+    if (length < 0) length = 0;
+    text[length] = '\0';
+    return (size_t)length;
+}
+
+const char *bti_proc_name(int32_t pid, char *text, size_t size) {
+    size_t length = read_proc_file(pid, "comm", text, size);
+    if (length) text[length - 1] = '\0'; /* a newline */
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < 0x20) *at = '?';
+    if (!length) snprintf(text, size, "?");
+    return text;
+}
+
 /* --- threads ------------------------------------------------------------------------------------------------------------- */
 
 /* ThreadSanitizer makes a thread in each process, and one more after a fork. */
@@ -127,4 +149,11 @@ bool bti_proc_maps(pid_t pid, const void *address, const char *file_name) {
     }
     if (maps) fclose(maps);
     return has;
+}
+
+uint64_t bti_proc_resident(int32_t pid) {
+    char text[128];
+    unsigned long long pages = 0;
+    if (pid && read_proc_file(pid, "statm", text, sizeof text) && sscanf(text, "%*u %llu", &pages) != 1) pages = 0;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

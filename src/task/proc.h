@@ -28,6 +28,11 @@ uint32_t bti_threads_of_user(int32_t pid);
 /* It maps a file whose name has that text at this address. */
 bool bti_proc_maps(pid_t pid, const void *address, const char *file_name);
 
+/* Memory that it has for itself or maps, in bytes; 0 when it is gone. */
+uint64_t bti_proc_resident(int32_t pid);
+/* What it runs, "?" when it is gone; in `text`, which is returned. */
+const char *bti_proc_name(int32_t pid, char *text, size_t size);
+
 typedef enum bti_halt {
     BTI_NOT_HALTED,
     BTI_STOPPED, /* by a signal: it goes on with SIGCONT */

@@ -1,4 +1,5 @@
 #include "task/given.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/waiting.h"
 

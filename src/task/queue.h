@@ -3,6 +3,7 @@
 #define BTI_TASK_QUEUE_H
 
 #include "task/supply.h"
+#include "task/wake.h"
 
 /* --- queue.c --- */
 /* Before there is a second process. */

@@ -1,7 +1,6 @@
 /* The public functions that read references, wait for them and take calls back. */
-#include "task/handles.h"
-
 #include "base/vec.h"
+#include "task/handles.h"
 #include "task/value.h"
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "task/deadlock.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/spill.h"
 

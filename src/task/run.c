@@ -3,9 +3,10 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "task/engine.h"
-#include "task/process.h"
+#include "task/handles.h"
+#include "task/modules.h"
 
 struct bt_task {
     const bti_run *run;

@@ -1,4 +1,5 @@
-/* Starting and ending a runtime; calls and their results, in any of its processes. */
+#include "task/runtime.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,12 +10,12 @@
 #include "base/cores.h"
 #include "base/flags.h"
 #include "task/actor.h"
+#include "task/object.h"
 #include "task/given.h"
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/options.h"
 #include "task/layout.h"
-#include "task/local.h"
 #include "task/nest.h"
 #include "task/server.h"
 #include "task/spill.h"
@@ -60,7 +61,7 @@ static bt_status count_resources(bti_state *state, const bt_runtime_options *opt
     return bti_processes_limit(state, options->max_processes);
 }
 
-static uint64_t runtimes;
+static uint64_t runtimes; /* that this process began */
 
 bt_status bti_local_start(const bt_runtime_options *options) {
     bti_state *state;

@@ -1,8 +1,9 @@
-/* The copy that views are made from. */
+#include "task/snapshot.h"
+
 #include "task/given.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/value.h"
-#include "task/view.h"
 #include "task/waiting.h"
 
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };

@@ -16,7 +16,6 @@
 #include <signal.h>
 
 #include "task/arena.h"
-#include "task/wake.h"
 
 enum {
     BTI_MOST_RESOURCES = 18, /* CPU, GPU and 16 by name */
@@ -65,6 +64,7 @@ typedef struct bti_mailbox bti_mailbox;
 typedef struct bti_results bti_results;
 typedef struct bti_left_room bti_left_room;
 typedef struct bti_bells bti_bells;
+typedef struct bti_wakes bti_wakes;
 
 /* A thread that waits for some of several objects. */
 typedef struct bti_waiter {

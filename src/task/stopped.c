@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "task/chores.h"
 #include "task/given.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/queue.h"
 #include "task/proc.h"

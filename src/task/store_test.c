@@ -15,9 +15,11 @@
 
 #include <cmocka.h>
 
+#include "task/object.h"
 #include "task/process.h"
+#include "task/engine.h"
 #include "task/spill.h"
-#include "task/local.h"
+#include "task/store.h"
 #include "task/value.h"
 
 enum { MOST = 1 << 12, PLACES = 24, LARGEST = 2 << 20, STORE = 16 << 20, CROWDED = 9 << 20, KILLS = 150, WORKERS = 3 };
@@ -106,13 +108,7 @@ static bool is_whole(const uint64_t *words, size_t count) {
 /* NULL with the cause in the error record. */
 static bti_hold *put(const void *data, size_t bytes) {
     bt_item_value value = bti_of_bytes((bt_bytes){data, bytes});
-    bti_wakes wakes = {0};
-    bti_hold *hold = bti_pack_object(&(bti_values){&value, 1, NULL, 0}, bti_pack_bytes(&value, 1));
-    if (!hold) return NULL;
-    bti_arena_lock(arena);
-    bti_object_settle(shared, hold->object, BTI_OBJECT_READY, &wakes);
-    bti_arena_unlock(arena);
-    return hold;
+    return bti_engine_local.put(&(bti_values){&value, 1, NULL, 0});
 }
 
 static bool read_whole(bti_object *object) {

@@ -18,6 +18,7 @@
 #include <berth.h>
 
 #include "base/test_depth.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/store.h"
 

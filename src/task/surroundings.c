@@ -1,3 +1,5 @@
+#include "task/surroundings.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
@@ -7,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "task/process.h"
+#include "task/state.h"
 
 static struct {
     char folder[PATH_MAX];

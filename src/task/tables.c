@@ -1,12 +1,14 @@
-/* A view as tables, for people: made from its JSON. */
+#include "task/tables.h"
+
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "task/view.h"
 
 enum { COLUMNS = 7, ROWS = 32, WIDEST = 40 };
 
@@ -257,7 +259,7 @@ static bool add_workers(bti_str *out, const json_t *runtime) {
     return true;
 }
 
-char *bti_view_tables(const json_t *runtime) {
+static char *print_tables(const json_t *runtime) {
     bti_str out = {0};
     add_head(&out, runtime);
     static bool (*const parts[])(bti_str * out, const json_t *runtime) = {
@@ -270,7 +272,7 @@ char *bti_view_tables(const json_t *runtime) {
 
 char *bti_view_tables_of(char *json) {
     json_t *value = json_loads(json, 0, NULL);
-    char *text = value ? bti_view_tables(value) : NULL;
+    char *text = value ? print_tables(value) : NULL;
     json_decref(value);
     bti_free(json);
     if (!text) (void)bti_no_memory();

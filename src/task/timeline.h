@@ -2,8 +2,6 @@
 #ifndef BTI_TASK_TIMELINE_H
 #define BTI_TASK_TIMELINE_H
 
-#include <stdio.h>
-
 #include "task/state.h"
 
 enum { BTI_TIMELINE_SPANS = 1 << 15 };
@@ -28,10 +26,7 @@ typedef struct bti_timeline {
 bt_status bti_timeline_open(bti_state *state);
 /* With the lock: a task that ends. */
 void bti_timeline_note(bti_state *state, const bti_task_record *task);
-/* As a Chrome trace: process 1 has a lane per worker (per thread of an actor that runs several methods at once), process 2 shows each task from its submission to its beginning and counts
- * those that wait and run. False when memory is short. */
-bool bti_timeline_print(bti_state *state, FILE *file);
-/* Its text, which is freed, into a file. NOT_FOUND, UNKNOWN: it cannot be written. */
-bt_status bti_timeline_write(const char *path, char *text);
+/* One that runs, or has ended now. */
+bti_span bti_span_of(const bti_task_record *task);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cores.h"
-#include "task/engine.h"
+#include "task/handles.h"
 
 static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
 

@@ -1,16 +1,16 @@
-#include "task/server.h"
 #include "task/view.h"
 
-#include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/str.h"
-#include "task/local.h"
-#include "task/timeline.h"
+#include "base/alloc.h"
+#include "task/modules.h"
+#include "task/proc.h"
+#include "task/timeline_trace.h"
+#include "task/why.h"
 
-const char *const bti_view_state_names[BTI_VIEW_STATES] = {
+static const char *const state_names[BTI_VIEW_STATES] = {
     [BTI_VIEW_NONE] = "none",
     [BTI_VIEW_ARGUMENTS] = "waits_for_arguments",
     [BTI_VIEW_RESOURCES] = "waits_for_resources",
@@ -22,46 +22,6 @@ const char *const bti_view_state_names[BTI_VIEW_STATES] = {
     [BTI_VIEW_LIVING] = "living",
 };
 static const char *const worker_states[] = {"starting", "idle", "busy", "ended"};
-
-/* --- of processes ---------------------------------------------------------------------------------------------------- */
-
-static size_t read_file(int32_t pid, const char *name, char *text, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
-    if (file >= 0) close(file);
-    if (length < 0) length = 0;
-    text[length] = '\0';
-    return (size_t)length;
-}
-
-const char *bti_view_program(int32_t pid, char *text, size_t size) {
-    size_t length = read_file(pid, "comm", text, size);
-    if (length) text[length - 1] = '\0'; /* a newline */
-    for (char *at = text; *at; at++)
-        if ((unsigned char)*at < 0x20) *at = '?';
-    if (!length) snprintf(text, size, "?");
-    return text;
-}
-
-/* Memory that it has for itself or maps, in bytes; 0 when it is gone. */
-static uint64_t resident(int32_t pid) {
-    char text[128];
-    unsigned long long pages = 0;
-    if (pid && read_file(pid, "statm", text, sizeof text) && sscanf(text, "%*u %llu", &pages) != 1) pages = 0;
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-const char *bti_view_gpus(const bti_state *state, uint64_t gpus, char *text, size_t size) {
-    size_t length = 0;
-    *text = '\0';
-    for (int g = 0; g < state->gpu_count && length < size; g++)
-        if (gpus >> g & 1)
-            length +=
-                (size_t)snprintf(text + length, size - length, "%s%d", length ? "," : "", (int)state->gpu_number[g]);
-    return text;
-}
 
 /* --- as JSON --------------------------------------------------------------------------------------------------------- */
 
@@ -126,10 +86,10 @@ static json_t *all_gpus_json(const bti_view *view) {
 
 static json_t *task_json(const bti_view *view, const bti_view_task *task) {
     char why[1024];
-    json_t *all = json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_of(task->function->name), "task",
-                            integer(task->sequence), "state", bti_view_state_names[task->state], "priority",
-                            task->priority, "resources", amounts_json(view, &task->amounts), "submitted_seconds",
-                            seconds(task->submitted_ns, view->now_ns));
+    json_t *all =
+        json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_of(task->function->name), "task",
+                  integer(task->sequence), "state", state_names[task->state], "priority", task->priority, "resources",
+                  amounts_json(view, &task->amounts), "submitted_seconds", seconds(task->submitted_ns, view->now_ns));
     if (task->of_actor) json_object_set_new(all, "actor", text_of(task->actor));
     if (*bti_view_why(view, task, why, sizeof why)) json_object_set_new(all, "why", text_of(why));
     return all;
@@ -151,7 +111,7 @@ static json_t *running_json(const bti_view *view) {
         json_object_set_new(one, "pid", json_integer(task->pid));
         json_object_set_new(one, "seconds", task->begun_ns ? seconds(task->begun_ns, view->now_ns) : json_null());
         json_object_set_new(one, "gpus", gpus_json(view, task->gpus));
-        json_object_set_new(one, "resident_bytes", integer(resident(task->pid)));
+        json_object_set_new(one, "resident_bytes", integer(bti_proc_resident(task->pid)));
         json_array_append_new(list, one);
     }
     return list;
@@ -165,11 +125,11 @@ static json_t *tasks_json(const bti_view *view) {
         json_t *one = json_pack("{s:o, s:o}", "function", text_of(f->function->name), "module",
                                 text_of(bti_module_path(f->function->module, path, sizeof path)));
         for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
-            json_object_set_new(one, bti_view_state_names[s], integer(f->count[s]));
+            json_object_set_new(one, state_names[s], integer(f->count[s]));
         json_array_append_new(list, one);
     }
     for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
-        json_object_set_new(all, bti_view_state_names[s], integer(view->count[s]));
+        json_object_set_new(all, state_names[s], integer(view->count[s]));
     json_object_set_new(all, "by_function", list);
     return all;
 }
@@ -183,7 +143,7 @@ static json_t *workers_json(const bti_view *view) {
                               json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "number", w->number, "pid", w->pid, "state",
                                         state, "function", w->function ? text_of(w->function->name) : json_null(),
                                         "actor", w->is_actor ? text_of(w->actor) : json_null(), "resident_bytes",
-                                        integer(resident(w->pid))));
+                                        integer(bti_proc_resident(w->pid))));
     }
     return list;
 }
@@ -200,13 +160,13 @@ static json_t *actors_json(const bti_view *view) {
     for (size_t i = 0; i < view->actors.count; i++) {
         const bti_view_actor *a = &view->actors.items[i];
         const bti_view_task *making = &a->making;
-        json_t *one =
-            json_pack("{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name",
-                      text_of(making->actor), "function", text_of(making->function->name), "state", actor_state(a),
-                      "pid", making->pid, "queued", a->length, "running", a->running, "max_concurrency", a->at_once,
-                      "method", a->method ? text_of(a->method->name) : json_null(), "gpus",
-                      gpus_json(view, making->gpus), "resources", amounts_json(view, &making->amounts), "restarted",
-                      a->restarted, "restarts_left", a->restarts, "resident_bytes", integer(resident(making->pid)));
+        json_t *one = json_pack(
+            "{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name", text_of(making->actor),
+            "function", text_of(making->function->name), "state", actor_state(a), "pid", making->pid, "queued",
+            a->length, "running", a->running, "max_concurrency", a->at_once, "method",
+            a->method ? text_of(a->method->name) : json_null(), "gpus", gpus_json(view, making->gpus), "resources",
+            amounts_json(view, &making->amounts), "restarted", a->restarted, "restarts_left", a->restarts,
+            "resident_bytes", integer(bti_proc_resident(making->pid)));
         if (*bti_view_why(view, making, why, sizeof why)) json_object_set_new(one, "why", text_of(why));
         json_array_append_new(list, one);
     }
@@ -230,13 +190,13 @@ static json_t *program_json(const bti_view *view) {
     char program[64], why[512];
     const bti_state *state = &view->state;
     json_t *all = json_pack("{s:i, s:o, s:i, s:o}", "pid", view->program, "program",
-                            text_of(bti_view_program(view->program, program, sizeof program)), "nest_pid",
-                            state->nest_pid, "seconds", seconds(state->started_ns, view->now_ns));
+                            text_of(bti_proc_name(view->program, program, sizeof program)), "nest_pid", state->nest_pid,
+                            "seconds", seconds(state->started_ns, view->now_ns));
     if (*bti_view_why_program(view, why, sizeof why)) json_object_set_new(all, "why", text_of(why));
     return all;
 }
 
-json_t *bti_view_json(const bti_view *view) {
+static json_t *runtime_json(const bti_view *view) {
     const bti_state *state = &view->state;
     json_t *all = program_json(view);
     json_t *store = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "used_bytes", integer(state->store_used), "limit_bytes",
@@ -287,16 +247,9 @@ char *bti_view_text(bti_state *state, const char *what) {
     if (!strcmp(what, "timeline")) return timeline_text(state);
     bti_view view;
     if (strcmp(what, "json") || !bti_view_take(state, &view)) return NULL;
-    json_t *value = bti_view_json(&view);
+    json_t *value = runtime_json(&view);
     char *text = json_text(value);
     json_decref(value);
     bti_view_free(&view);
-    return text;
-}
-
-char *bti_local_view(const char *what) {
-    bti_serve_now(bti_process_now.state);
-    char *text = bti_view_text(bti_process_now.state, what);
-    if (!text) (void)bti_no_memory();
     return text;
 }

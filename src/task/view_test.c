@@ -1,6 +1,7 @@
 /* What views say of a runtime that stands in memory alone: the ring of spans, reasons, short memory. */
 #include "task/view.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +10,12 @@
 
 #include <cmocka.h>
 
+#include "task/object.h"
 #include "task/process.h"
+#include "task/tables.h"
 #include "task/timeline.h"
+#include "task/timeline_trace.h"
+#include "task/why.h"
 
 static bti_state *state;
 static bti_function_record *function;

@@ -1,9 +1,11 @@
-/* Waiting for objects, in the program. */
+#include "task/wait.h"
+
 #include "base/flags.h"
 #include "base/log.h"
+#include "task/object.h"
 #include "task/process.h"
 #include "task/server.h"
-#include "task/view.h"
+#include "task/why.h"
 
 enum { LOOK_NS = 1000000000 }; /* how long to wait before saying why, and looking whether the runtime is still there */
 

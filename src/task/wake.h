@@ -2,11 +2,7 @@
 #ifndef BTI_TASK_WAKE_H
 #define BTI_TASK_WAKE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-struct bti_state;
+#include "task/state.h"
 
 /* `seconds` from now; negative, infinite or not a number: 0, no limit. */
 uint64_t bti_until_ns(double seconds);
@@ -26,16 +22,16 @@ void bti_wake_now(atomic_uint *word);
 void bti_wake_one(atomic_uint *word);
 
 /* What is to be woken once the lock is given back; more than fit are woken at once. */
-typedef struct bti_wakes {
+struct bti_wakes {
     atomic_uint *words[64];
     int count;
     bool nest;
-} bti_wakes;
+};
 /* Counts the word up and wakes one thread that sleeps on it, once the lock is given back. */
 void bti_wake_later(bti_wakes *wakes, atomic_uint *word);
 /* Only wakes. */
 void bti_wake_word_later(bti_wakes *wakes, atomic_uint *word);
 /* Without the lock: wakes them, and calls the nest if it was wanted. */
-void bti_wake(struct bti_state *state, bti_wakes *wakes);
+void bti_wake(bti_state *state, bti_wakes *wakes);
 
 #endif

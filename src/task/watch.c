@@ -13,6 +13,7 @@
 #include "device/cards.h"
 #include "device/trial.h"
 #include "task/gpus.h"
+#include "task/object.h"
 #include "task/process.h"
 
 typedef struct watcher {

@@ -1,8 +1,8 @@
-/* Why something waits, in words. */
+#include "task/why.h"
+
 #include <stdio.h>
 
 #include "task/queue.h"
-#include "task/view.h"
 
 enum { HOLDERS = 4 }; /* that are named */
 

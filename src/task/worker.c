@@ -1,4 +1,5 @@
-/* The life of a worker: takes tasks, runs them, gives what they return. */
+#include "task/worker.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +9,15 @@
 
 #include "base/guest.h"
 #include "task/actor.h"
-#include "task/engine.h"
+#include "task/handles.h"
 #include "task/gpus.h"
+#include "task/loan.h"
 #include "task/mailbox.h"
+#include "task/object.h"
 #include "task/output.h"
 #include "task/proc.h"
 #include "task/process.h"
-#include "task/store.h"
+#include "task/surroundings.h"
 #include "task/run.h"
 #include "task/worker_engine.h"
 
@@ -23,20 +26,6 @@ typedef struct given_call {
     bti_task_record *record;
     uint32_t number;
 } given_call;
-
-static const bti_task_record *current; /* what this process runs; of an actor its making */
-
-int bti_worker_gpus(int *ids, int capacity) {
-    const bti_state *state = bti_process_now.state;
-    const bti_task_record *task = state ? current : NULL;
-    int count = 0;
-    for (int g = 0; task && g < state->gpu_count; g++) {
-        if (!(task->gpus >> g & 1)) continue;
-        if (ids && count < capacity) ids[count] = state->gpu_number[g];
-        count++;
-    }
-    return count;
-}
 
 /* --- running --------------------------------------------------------------------------------------------------------- */
 
@@ -147,7 +136,7 @@ static void run(bti_state *state, bti_client *me, given_call *g) {
     atomic_init(&result.yielded_here, 0);
     uint64_t begun_ns = me->mail->begun_ns[g->number % BTI_GIVEN_SLOTS] = bti_now_ns();
     mark_before(me, begun_ns);
-    if (!me->actor || record->makes_actor) current = record;
+    if (!me->actor || record->makes_actor) bti_worker_set_task(record);
     bti_worker_runs(g->number);
     bt_error_clear();
     if (record->queue) bti_surroundings_cpus(record->queue->amounts.of[0]);
@@ -161,7 +150,7 @@ static void run(bti_state *state, bti_client *me, given_call *g) {
     bool is_last = me->at_once <= 1 && atomic_load(&me->mail->bell) == g->number + 1;
     tell_done(state, me, g, &result, status, begun_ns);
     if (is_last) mark_errors(me, 10);
-    if (!me->actor) current = NULL;
+    if (!me->actor) bti_worker_set_task(NULL);
 }
 
 static void thread_ended(void *unused) {

@@ -7,8 +7,8 @@
 
 extern const bti_engine bti_engine_worker;
 
-/* GPUs of the call that this process runs (worker.c). */
-int bti_worker_gpus(int *ids, int capacity);
+/* The call that this process runs, whose GPUs bt_get_gpu_ids tells; of an actor its making; NULL: none. */
+void bti_worker_set_task(const bti_task_record *task);
 /* The number of the call that this thread runs from here on; BTI_NO_CALL. */
 void bti_worker_runs(uint32_t number);
 
@@ -19,7 +19,7 @@ bt_status bti_worker_protect(bti_state *state, bti_client *me);
 bool bti_worker_goes_along(const bti_state *state, uint64_t bytes);
 /* The arguments of call `number` are in memory, and stay there. */
 bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task);
-/* Room in the store for result `index` of call `number`; *opened is what bti_worker_close takes. */
+/* Room in the store for result `index` of call `number`. */
 bt_status bti_worker_result_room(uint32_t number, uint32_t index, uint64_t bytes, char **room);
 /* What the result of call `number` refers to lives at least as long as the call. */
 void bti_worker_keep(uint32_t number, const char *packed);
@@ -27,10 +27,5 @@ void bti_worker_keep(uint32_t number, const char *packed);
 bt_status bti_worker_yield(uint32_t number, const bti_values *value);
 /* A room was filled: it is read-only again. */
 void bti_worker_seal(char *room, uint64_t bytes);
-/* The list as a value in the store; NULL with the cause in the error record. */
-bti_hold *bti_worker_pack(const bti_values *values, uint64_t bytes);
-/* A hold of an object that is an argument, or that a value refers to; with `pinned`, its value stays in memory. NULL with the cause. */
-bti_hold *bti_worker_hold(const bti_object *object, bool pinned);
-void bti_worker_release(bti_hold *hold);
 
 #endif

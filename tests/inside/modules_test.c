@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "support/modules.h"
-#include "task/process.h"
+#include "task/modules.h"
 
 static const bt_item_value five = {.type = BT_INTEGER, .as = {.integer = 5}};
 

@@ -1,14 +1,84 @@
-/* The public functions that make calls, actors and groups. */
-#include "task/handles.h"
+/* The public functions that begin and end a runtime, choose its engine, make calls, actors and groups, and tell what runs. */
+#include <math.h>
+#include <stdio.h>
 
+#include "base/alloc.h"
+#include "base/flags.h"
 #include "base/vec.h"
+#include "task/handles.h"
+#include "task/modules.h"
 #include "task/options.h"
-#include "task/process.h"
+#include "task/tables.h"
+#include "task/timeline_trace.h"
+
+/* --- engines ----------------------------------------------------------------------------------------------------------- */
+
+enum { MOST_ENGINES = 8 };
+static const bti_engine *engines[MOST_ENGINES] = {&bti_engine_local};
+
+void bti_engine_add(const bti_engine *of) {
+    int count = 0;
+    while (count < MOST_ENGINES && engines[count] && engines[count] != of) count++;
+    if (count < MOST_ENGINES) engines[count] = of;
+}
+
+/* --- the runtime ------------------------------------------------------------------------------------------------------- */
+
+static bt_status choose_engine(const char *asked) {
+    char known[200] = "", *flag = asked ? NULL : bti_flag_text(BTI_FLAG_task_engine);
+    const char *name = asked ? asked : flag && *flag ? flag : "local";
+    for (int i = 0; i < MOST_ENGINES && engines[i] && !bti_engine_now; i++) {
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", length ? ", " : "", engines[i]->name);
+        if (!strcmp(engines[i]->name, name)) bti_engine_now = engines[i];
+    }
+    bt_status status =
+        bti_engine_now ? BT_OK : bti_fail(BT_NOT_FOUND, "there is no engine \"%s\"; known: %s", name, known);
+    bti_free(flag);
+    return status;
+}
+
+static int default_retries; /* of calls (bt_runtime_options) */
+
+bt_status bt_runtime_start(const bt_runtime_options *options) {
+    BTI_CALL("bt_runtime_init");
+    bt_runtime_options known;
+    BTI_TRY(bti_runtime_options_take(options, &known));
+    if (bti_engine_now) return bti_fail(BT_ALREADY_EXISTS, "a runtime is there already");
+    BTI_TRY(choose_engine(known.engine));
+    bti_runtime_now++; /* before: workers begin inside */
+    default_retries = known.max_retries;
+    bt_status status = bti_engine_now->start(&known);
+    if (status != BT_OK) bti_engine_now = NULL;
+    return status;
+}
+
+bt_status(bt_runtime_shutdown)(void) {
+    if (!bti_engine_now) return BT_OK;
+    if (!bti_visits_close()) return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: another thread is at it");
+    bt_status status = bti_engine_now->stop();
+    if (status == BT_OK) {
+        bti_visits_await();
+        bti_engine_now->close();
+        bti_engine_now = NULL;
+    }
+    bti_visits_open();
+    return status;
+}
+
+static double read_resource(const char *name, bool only_free) {
+    BTI_VISIT(v);
+    return v.inside && name ? bti_engine_now->resource(name, only_free) : NAN;
+}
+double bt_resource_total(const char *name) { return read_resource(name, false); }
+double bt_resource_free(const char *name) { return read_resource(name, true); }
+
+int bt_get_gpu_ids(int *ids, int capacity) { return bti_engine_now ? bti_engine_now->gpus(ids, capacity) : 0; }
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
 
 /* The actor of that name; NULL without an error: there is none. */
-static void *find_quietly(const char *name) {
+static void *find_actor_quietly(const char *name) {
     bti_errors_aside aside = bti_errors_aside_begin();
     void *held = bti_engine_now->actor_find(name);
     return bti_errors_aside_end(aside), held;
@@ -20,7 +90,7 @@ static void *get_or_submit(const bti_call *c) {
     if (!name)
         return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: .get_if_exists is set and .name is not", c->function), NULL;
     for (;;) {
-        void *held = find_quietly(name);
+        void *held = find_actor_quietly(name);
         if (held) return held;
         bti_error *before = bti_error_last();
         bool quiet = bti_errors_quiet(true);
@@ -32,21 +102,21 @@ static void *get_or_submit(const bti_call *c) {
             continue;
         }
         bti_error_release(before);
-        void *first = held ? find_quietly(name) : NULL;
+        void *first = held ? find_actor_quietly(name) : NULL;
         if (first) bti_engine_now->release(held);
         if (!held) bti_error_tell(bti_error_last());
         return first ? first : held;
     }
 }
 
-static void *call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options, bt_actor *actor,
-                  const bt_item_value *arguments, int count) {
+static void *submit_call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options,
+                         bt_actor *actor, const bt_item_value *arguments, int count) {
     static const char *const names[] = {[BTI_CALL_TASK] = "bt_remote_with",
                                         [BTI_CALL_ACTOR] = "bt_actor_new_with",
                                         [BTI_CALL_METHOD] = "bt_method_with"};
     if (!entry) return NULL;
     bt_task_options o;
-    int retries = kind == BTI_CALL_TASK ? bti_default_retries : 0;
+    int retries = kind == BTI_CALL_TASK ? default_retries : 0;
     if (bti_task_options_merge(names[kind], entry, options, retries, &o) != BT_OK) return NULL;
     bti_call c = {.kind = kind,
                   .module = entry->module,
@@ -70,7 +140,7 @@ bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options,
     BTI_CALL((options ? "bt_remote_with" : "bt_remote"));
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_ref_handle(NULL);
-    return bti_ref_handle(call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
+    return bti_ref_handle(submit_call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
 }
 
 bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
@@ -78,7 +148,7 @@ bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options
     BTI_CALL((options ? "bt_actor_new_with" : "bt_actor_new"));
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_actor_handle(NULL);
-    return bti_actor_handle(call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
+    return bti_actor_handle(submit_call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
 }
 
 bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
@@ -86,7 +156,7 @@ bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_
     BTI_CALL((options ? "bt_method_with" : "bt_method"));
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_ref_handle(NULL);
-    bt_ref *ref = bti_ref_handle(call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
+    bt_ref *ref = bti_ref_handle(submit_call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
     bool is_dead = actor && !ref->held && ref != &bti_no_ref && !bti_owned_is_released(&actor->ref.head) &&
                    actor->ref.held && actor->ref.runtime == bti_runtime_now && bti_engine_now->is_done(actor->ref.held);
     if (is_dead) ref->failure = bti_engine_now->failure(actor->ref.held);
@@ -151,7 +221,7 @@ bt_status bt_actor_kill(bt_actor *actor) {
     return held ? bti_engine_now->actor_kill(held) : bt_error_status();
 }
 
-static void *group(const bt_task_options *bundles, int count) {
+static void *submit_group(const bt_task_options *bundles, int count) {
     if (bti_check_list(bundles, count, "bundles") != BT_OK) return NULL;
     BTI_VEC(bt_task_options) known = {0};
     bt_status status = BT_OK;
@@ -169,7 +239,7 @@ bt_group *bt_group_new(const bt_task_options *bundles, int count) {
     BTI_CALL("bt_group_new");
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_group_handle(NULL);
-    return bti_group_handle(group(bundles, count));
+    return bti_group_handle(submit_group(bundles, count));
 }
 
 bt_status bt_group_wait(bt_group *group, double seconds) {
@@ -180,4 +250,32 @@ bt_status bt_group_wait(bt_group *group, double seconds) {
     BTI_TRY(bti_engine_now->wait(&held, 1, 1, seconds));
     if (bti_engine_now->is_done(held)) return BT_OK;
     return bti_fail(BT_DEADLINE_EXCEEDED, "it does not have its resources within %g seconds", seconds);
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------ */
+
+bt_ref *bti_put(const bt_item_value *value) {
+    BTI_CALL("bt_put");
+    BTI_VISIT(v);
+    if (!v.inside) return (void)bti_no_runtime(), bti_ref_handle(NULL);
+    return bti_ref_handle(
+        bti_check_values("bt_put", value, 1) == BT_OK ? bti_engine_now->put(&(bti_values){value, 1, NULL, 0}) : NULL);
+}
+
+/* --- views ------------------------------------------------------------------------------------------------------------- */
+
+char *bt_runtime_text(bool json) {
+    BTI_VISIT(v);
+    if (!v.inside) return (void)bti_no_runtime(), NULL;
+    char *text = bti_engine_now->view("json");
+    return json || !text ? text : bti_view_tables_of(text);
+}
+
+bt_status bt_runtime_timeline(const char *path) {
+    BTI_CALL("bt_runtime_timeline");
+    BTI_VISIT(v);
+    if (!v.inside) return bti_no_runtime();
+    if (!path) return bti_fail(BT_INVALID_ARGUMENT, "the path is NULL");
+    char *text = bti_engine_now->view("timeline");
+    return text ? bti_timeline_write(path, text) : bt_error_status();
 }
