@@ -5,7 +5,7 @@
 #include "array/graph.h"
 #include "array/move.h"
 #include "array/place.h"
-#include "ops/build.h"
+#include "ops/primitive.h"
 
 void bti_copy_marks(bti_node *to, const bti_node *from) {
     to->device = from->device;

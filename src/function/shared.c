@@ -7,7 +7,7 @@
 #include "array/record.h"
 #include "device/device.h"
 #include "function/versions.h"
-#include "ops/build.h"
+#include "ops/primitive.h"
 #include "function/shared.h"
 
 static bt_shared *living;

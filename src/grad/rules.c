@@ -1,6 +1,6 @@
 /* In the order of ir/ops.def, written with public operations: so gradients have gradients. g is the gradient of the result
  * y, x[i] are the inputs. Elementwise inputs have y's shape. Corners are JAX's, but for abs at 0, which is 1. */
-#include "grad/rules.h"
+#include "ops/gradient.h"
 
 #include <math.h>
 

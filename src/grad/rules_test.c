@@ -12,7 +12,7 @@
 
 #include <berth.h>
 
-#include "ops/build.h"
+#include "ops/primitive.h"
 
 #define F64(shape, ...) BT_ARRAY(double, shape, __VA_ARGS__)
 #define SIZES(...) ((const int64_t[]){__VA_ARGS__})

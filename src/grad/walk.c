@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "function/origin.h"
-#include "grad/rules.h"
+#include "ops/gradient.h"
 
 typedef struct input {
     bti_node *node; /* retained: others may make its user forget it meanwhile */

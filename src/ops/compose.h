@@ -4,7 +4,7 @@
 
 #include <berth/random.h>
 
-#include "ops/build.h"
+#include "ops/primitive.h"
 #include "array/record.h"
 #include "ir/dtype.h"
 

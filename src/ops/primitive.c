@@ -1,5 +1,5 @@
 /* Primitives: elementwise operations and reductions. */
-#include "ops/build.h"
+#include "ops/primitive.h"
 
 #include "array/record.h"
 

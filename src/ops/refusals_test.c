@@ -1,6 +1,6 @@
 // labels: valgrind
 /* What composed operations say to what does not fit. */
-#include "ops/compose_test.h"
+#include "ops/ops_test.h"
 
 static void refuses_one_input(void **state) {
     BAD(neg, bt_neg(NULL), "argument 1 is NULL");

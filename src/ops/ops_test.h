@@ -1,6 +1,6 @@
 /* What the tests of composed operations share. */
-#ifndef BTI_OPS_COMPOSE_TEST_H
-#define BTI_OPS_COMPOSE_TEST_H
+#ifndef BTI_OPS_OPS_TEST_H
+#define BTI_OPS_OPS_TEST_H
 
 #include <math.h>
 #include <setjmp.h>

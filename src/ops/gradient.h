@@ -1,6 +1,6 @@
 /* How a gradient passes through an operation: one rule per name in the gradient column of ir/ops.def. */
-#ifndef BTI_GRAD_RULES_H
-#define BTI_GRAD_RULES_H
+#ifndef BTI_OPS_GRADIENT_H
+#define BTI_OPS_GRADIENT_H
 
 #include <berth/ops.h>
 

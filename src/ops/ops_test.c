@@ -1,6 +1,6 @@
 // labels: valgrind
 /* What composed operations give; tests/golden holds the numbers of most. compose_refusals_test.c has what they refuse. */
-#include "ops/compose_test.h"
+#include "ops/ops_test.h"
 
 #include "array/plan_log.h"
 

@@ -1,7 +1,7 @@
 /* Recording of primitives: checks, shape and dtype rules, then one node. Public operations (compose*.c) are made of these.
  * All return arrays of the innermost scope, poisoned when something does not fit or an input is poisoned. */
-#ifndef BTI_OPS_BUILD_H
-#define BTI_OPS_BUILD_H
+#ifndef BTI_OPS_PRIMITIVE_H
+#define BTI_OPS_PRIMITIVE_H
 
 #include <berth/ops.h>
 

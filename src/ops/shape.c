@@ -1,7 +1,7 @@
 /* Primitives: movement, gathering, products. */
 #include <string.h>
 
-#include "ops/build.h"
+#include "ops/primitive.h"
 #include "array/record.h"
 
 static bt_array *same_kind(bti_op op, bt_array *x, int rank, const int64_t *shape, const int64_t *attr,
