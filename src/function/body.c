@@ -68,38 +68,7 @@ bt_status bti_call_bind(bti_call *c, int index, bti_node *node) {
     return BT_OK;
 }
 
-/* Sizes that were only hoped to be equal while unknown. */
-static bool sizes_agree(const bti_node *made) {
-    bti_op op = (bti_op)made->op;
-    const bti_node *a = made->input_count ? made->inputs[0] : NULL;
-    for (int i = 0; i < made->input_count; i++) {
-        const bti_node *input = made->inputs[i];
-        if (bti_op_info(op)->class == BTI_ELEMENTWISE &&
-            !bti_shape_equal(input->rank, input->shape, made->rank, made->shape))
-            return false;
-        for (int d = 0; op == BTI_OP_concat && d < made->rank; d++)
-            if (d != made->attr[0] && input->shape[d] != made->shape[d]) return false;
-    }
-    for (int d = 0; op == BTI_OP_expand && d < made->rank; d++)
-        if (a->shape[d] != 1 && a->shape[d] != made->shape[d]) return false;
-    if (op == BTI_OP_matmul) {
-        int r = made->rank;
-        const bti_node *b = made->inputs[1];
-        if (a->shape[r - 1] != b->shape[r - 2]) return false;
-        for (int d = 0; d < r - 2; d++)
-            if (a->shape[d] != b->shape[d]) return false;
-    }
-    bool needs_elements = op == BTI_OP_max || op == BTI_OP_min || op == BTI_OP_argmax || op == BTI_OP_argmin;
-    for (int d = 0; needs_elements && d < made->rank; d++)
-        if (made->attr[0] >> d & 1 && a->shape[d] == 0) return false;
-    for (int d = 0; op == BTI_OP_slice && d < made->rank; d++) {
-        int64_t first = made->attr[d], last = first + (made->shape[d] - 1) * made->attr[made->rank + d];
-        if (made->shape[d] && (first < 0 || first >= a->shape[d] || last < 0 || last >= a->shape[d])) return false;
-    }
-    return op != BTI_OP_reshape || bti_node_count(a) == bti_node_count(made);
-}
-
-static bt_status misfit(const bti_node *made) {
+static bt_status sizes_do_not_fit(const bti_node *made) {
     bti_str text = {0};
     for (int i = 0; i < made->input_count; i++) {
         bti_str_add(&text, i ? ", " : "");
@@ -171,7 +140,10 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
     if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_inputs(node, *made));
     for (int i = 0; i < (*made)->input_count; i++)
         if ((*made)->inputs[i]->symbolic) (*made)->symbolic = true; /* a call inside of another function */
-    return (*made)->symbolic || sizes_agree(*made) ? BT_OK : misfit(*made);
+    return (*made)->symbolic || bti_op_shape_fits((bti_op)node->op, (*made)->input_count, (*made)->inputs,
+                                                  (*made)->rank, (*made)->shape, (*made)->attr, NULL)
+               ? BT_OK
+               : sizes_do_not_fit(*made);
 }
 
 bt_status bti_call_begin_recording(bti_call *c) {

@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "function/origin.h"
-#include "ops/gradient.h"
+#include "ops/table.h"
 
 typedef struct input {
     bti_node *node; /* retained: others may make its user forget it meanwhile */

@@ -1,8 +1,108 @@
-/* Elementwise operations: most are one primitive. */
+/* Elementwise operations: most are one primitive, and its gradient stands below it. g is the gradient of the result y, x (x0, x1) the
+ * inputs, which have y's shape; gradients are written with public operations, so they have gradients too. Corners are JAX's, but for abs
+ * at 0, which is 1. */
 #include <math.h>
 #include <string.h>
 
-#include "ops/compose.h"
+#include "ops/gradient.h"
+#include "ops/primitive.h"
+
+#define LN2 0.69314718055994531
+#define LN10 2.3025850929940457
+#define HALF_SQRT_PI 0.88622692545275801
+
+/* --- recording ---------------------------------------------------------------------------------------------------- */
+
+static bt_array *apply_dtype_rule(bti_op op, bt_dtype met, bt_dtype *in, bt_dtype *out) {
+    bti_str why = {0};
+    return bti_poison_unless(bti_op_dtypes(op, met, in, out, &why), &why);
+}
+
+static bt_array *do_not_broadcast(bt_array *const *arrays, int count) {
+    bti_str text = {0};
+    for (int i = 0; i < count; i++) {
+        if (i) bti_str_add(&text, i + 1 == count ? " and " : ", ");
+        bti_shape_text(&text, bti_node_of(arrays[i])->rank, bti_node_of(arrays[i])->shape);
+    }
+    bt_array *poison =
+        bti_poisonf(BT_INVALID_ARGUMENT, "shapes %s do not broadcast: aligned at the right, sizes must be equal or 1",
+                    bti_str_text(&text));
+    bti_str_free(&text);
+    return poison;
+}
+
+static bt_array *broadcast_shape(bt_array *const *arrays, int count, int *rank, int64_t *shape) {
+    *rank = 0;
+    for (int i = 0; i < count; i++)
+        if (bti_node_of(arrays[i])->rank > *rank) *rank = bti_node_of(arrays[i])->rank;
+    for (int axis = 0; axis < *rank; axis++) {
+        shape[axis] = 1;
+        for (int i = 0; i < count; i++) {
+            const bti_node *node = bti_node_of(arrays[i]);
+            int own = axis - (*rank - node->rank);
+            int64_t size = own < 0 ? 1 : node->shape[own];
+            bool known = !bti_size_is_symbolic(size) && !bti_size_is_symbolic(shape[axis]);
+            if (known && size != 1 && shape[axis] != 1 && size != shape[axis]) return do_not_broadcast(arrays, count);
+            shape[axis] = bti_size_broadcast(shape[axis], size); /* unknown sizes are checked at the call */
+        }
+    }
+    return NULL;
+}
+
+bt_array *bti_unary(bti_op op, bt_array *x) {
+    bt_array *poison = bti_poisoned_by(&x, 1);
+    if (poison) return poison;
+    const bti_node *node = bti_node_of(x);
+    bt_dtype in, out;
+    if ((poison = apply_dtype_rule(op, (bt_dtype)node->dtype, &in, &out))) return poison;
+    bool weak = node->weak && bti_dtype_is_float(out);
+    if (!weak) x = bti_cast(x, in);
+    return bti_record(op, out, weak, node->rank, node->shape, &x, 1, NULL, 0);
+}
+
+/* The inputs cast and broadcast to one dtype and shape, then one node. */
+bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt_array **inputs, int count,
+                             const int64_t *attr, int attr_count) {
+    int rank;
+    int64_t shape[BTI_MAX_RANK];
+    bt_array *poison = broadcast_shape(inputs, count, &rank, shape);
+    if (poison) return poison;
+    for (int i = 0; i < count; i++) {
+        bool as_it_is = op == BTI_OP_where && i == 0;
+        if (!as_it_is && !(weak && bti_node_of(inputs[i])->weak)) inputs[i] = bti_cast(inputs[i], in);
+        inputs[i] = bti_expand(inputs[i], rank, shape);
+    }
+    return bti_record(op, out, weak, rank, shape, inputs, count, attr, attr_count);
+}
+
+bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
+    bt_array *inputs[2] = {x, y};
+    bt_array *poison = bti_poisoned_by(inputs, 2);
+    if (poison) return poison;
+    bool weak;
+    bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
+    if ((poison = apply_dtype_rule(op, met, &in, &out))) return poison;
+    return bti_record_aligned(op, in, out, weak && bti_dtype_is_float(out), inputs, 2, NULL, 0);
+}
+
+/* x as such an operation of x and y would take it: promoted. Neither is poisoned. */
+static bt_array *promoted_for(bti_op op, bt_array *x, bt_array *y) {
+    bt_array *inputs[2] = {x, y};
+    bool weak;
+    bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
+    bt_array *poison = apply_dtype_rule(op, met, &in, &out);
+    return poison ? poison : weak && bti_dtype_is_float(out) && bti_node_of(x)->weak ? x : bti_cast(x, in);
+}
+
+bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
+    bt_array *inputs[3] = {condition, x, y};
+    bt_array *poison = bti_poisoned_by(inputs, 3);
+    if (poison) return poison;
+    bool weak;
+    bt_dtype met = bti_meet(inputs + 1, 2, &weak);
+    inputs[0] = bti_cast(condition, BT_BOOL);
+    return bti_record_aligned(BTI_OP_where, met, met, weak, inputs, 3, NULL, 0);
+}
 
 /* --- one input ------------------------------------------------------------------------------------------------------ */
 
@@ -12,35 +112,69 @@
         BTI_RETURN(bti_unary(op, x));  \
     }
 
+static bt_array *one_minus_square(bt_array *x) { return bt_mul(bt_add(bt_num(1), x), bt_sub(bt_num(1), x)); }
+
 UNARY(neg, BTI_OP_neg)
+BTI_GRADIENT_1(neg, bt_neg(g))
 UNARY(abs, BTI_OP_abs)
+BTI_GRADIENT_1(abs, bt_where(bt_lt(x, bt_num(0)), bt_neg(g), g))
 UNARY(sign, BTI_OP_sign)
 UNARY(floor, BTI_OP_floor)
 UNARY(ceil, BTI_OP_ceil)
 UNARY(round, BTI_OP_round)
 UNARY(trunc, BTI_OP_trunc)
 UNARY(exp, BTI_OP_exp)
+BTI_GRADIENT_1(exp, bt_mul(g, y))
 UNARY(exp2, BTI_OP_exp2)
+BTI_GRADIENT_1(exp2, bt_mul(g, bt_mul(y, bt_num(LN2))))
 UNARY(expm1, BTI_OP_expm1)
+BTI_GRADIENT_1(expm1, bt_mul(g, bt_exp(x))) /* y + 1 has no digits left far below 0 */
 UNARY(log, BTI_OP_log)
+BTI_GRADIENT_1(log, bt_div(g, x))
 UNARY(log2, BTI_OP_log2)
+BTI_GRADIENT_1(log2, bt_div(g, bt_mul(x, bt_num(LN2))))
 UNARY(log10, BTI_OP_log10)
+BTI_GRADIENT_1(log10, bt_div(g, bt_mul(x, bt_num(LN10))))
 UNARY(log1p, BTI_OP_log1p)
+BTI_GRADIENT_1(log1p, bt_div(g, bt_add(x, bt_num(1))))
 UNARY(sqrt, BTI_OP_sqrt)
+BTI_GRADIENT_1(sqrt, bt_mul(g, bt_div(bt_num(0.5), y)))
 UNARY(rsqrt, BTI_OP_rsqrt)
+BTI_GRADIENT_1(rsqrt, bt_mul(g, bt_mul(bt_num(-0.5), bt_div(y, x))))
 UNARY(sin, BTI_OP_sin)
+BTI_GRADIENT_1(sin, bt_mul(g, bt_cos(x)))
 UNARY(cos, BTI_OP_cos)
+BTI_GRADIENT_1(cos, bt_neg(bt_mul(g, bt_sin(x))))
 UNARY(tan, BTI_OP_tan)
+BTI_GRADIENT_1(tan, bt_mul(g, bt_add(bt_num(1), bt_mul(y, y))))
 UNARY(asin, BTI_OP_asin)
+BTI_GRADIENT_1(asin, bt_mul(g, bt_rsqrt(one_minus_square(x))))
 UNARY(acos, BTI_OP_acos)
+BTI_GRADIENT_1(acos, bt_neg(bt_mul(g, bt_rsqrt(one_minus_square(x)))))
 UNARY(atan, BTI_OP_atan)
+BTI_GRADIENT_1(atan, bt_div(g, bt_add(bt_num(1), bt_mul(x, x))))
 UNARY(sinh, BTI_OP_sinh)
+BTI_GRADIENT_1(sinh, bt_mul(g, bt_cosh(x)))
 UNARY(cosh, BTI_OP_cosh)
+BTI_GRADIENT_1(cosh, bt_mul(g, bt_sinh(x)))
 UNARY(tanh, BTI_OP_tanh)
+BTI_GRADIENT_1(tanh, bt_mul(g, one_minus_square(y)))
 UNARY(sigmoid, BTI_OP_sigmoid)
+BTI_GRADIENT_1(sigmoid, bt_mul(g, bt_mul(y, bt_sub(bt_num(1), y))))
 UNARY(erf, BTI_OP_erf)
+BTI_GRADIENT_1(erf, bt_mul(g, bt_mul(bt_num(1 / HALF_SQRT_PI), bt_exp(bt_neg(bt_mul(x, x))))))
 UNARY(erfc, BTI_OP_erfc)
+BTI_GRADIENT_1(erfc, bt_neg(bt_mul(g, bt_mul(bt_num(1 / HALF_SQRT_PI), bt_exp(bt_neg(bt_mul(x, x)))))))
 UNARY(erfinv, BTI_OP_erfinv)
+BTI_GRADIENT_1(
+    erfinv,
+    bt_mul(
+        g,
+        bt_mul(
+            bt_num(HALF_SQRT_PI),
+            bt_exp(bt_mul(
+                y,
+                y))))) /* --- elementwise, two inputs ---------------------------------------------------------------------------------------- */
 UNARY(bit_not, BTI_OP_not)
 
 /* The rest name x and give an expression of it; x is no poison. */
@@ -100,7 +234,7 @@ static bt_array *power(bt_array *x, bt_array *y) {
     double exponent;
     bt_array *inputs[2] = {x, y};
     if (bti_poisoned_by(inputs, 2) || !is_number(y, &exponent)) return bti_binary(BTI_OP_pow, x, y);
-    x = bti_as_taken(BTI_OP_pow, x, y);
+    x = promoted_for(BTI_OP_pow, x, y);
     if (bti_array_error(x)) return x;
     bool is_float = bti_dtype_is_float(bti_dtype(x)), wide = bti_dtype(x) == BT_F32 || bti_dtype(x) == BT_F64;
     if (exponent == 2) return bti_binary(BTI_OP_mul, x, x);
@@ -115,21 +249,51 @@ bt_array *bt_pow(bt_array *x, bt_array *y) {
     BTI_RETURN(power(x, y));
 }
 
+/* x ** (p - 1) * p, where p is 0: 0, whatever x. */
+static bt_array *pow_by_base(bt_array *x, bt_array *p) {
+    bt_array *flat = bt_eq(p, bt_num(0));
+    bt_array *less = bt_where(flat, bt_num(1), bt_sub(p, bt_num(1)));
+    return bt_where(flat, bt_num(0), bt_mul(p, bt_pow(x, less)));
+}
+
+/* x ** p * log(x), where x is 0: 0. */
+static bt_array *pow_by_exponent(bt_array *x, bt_array *y) {
+    return bt_mul(y, bt_log(bt_where(bt_eq(x, bt_num(0)), bt_num(1), x)));
+}
+
+BTI_GRADIENT_2(pow, bt_mul(g, pow_by_base(x0, x1)), bt_mul(g, pow_by_exponent(x0, y)))
+
 #define BINARY(name, op, first, second)             \
     bt_array *bt_##name(bt_array *x, bt_array *y) { \
         BTI_PUBLIC("bt_" #name);                    \
         BTI_RETURN(bti_binary(op, first, second));  \
     }
 
+/* g where x was chosen as y, half of it where `other` is the same. */
+static bt_array *chosen(bt_array *g, bt_array *x, bt_array *other, bt_array *y) {
+    bt_array *share = bt_where(bt_eq(other, y), bt_mul(g, bt_num(0.5)), g);
+    return bt_where(bt_eq(x, y), share, bt_num(0));
+}
+
+static bt_array *square_sum(bt_array *x, bt_array *y) { return bt_add(bt_mul(x, x), bt_mul(y, y)); }
+
 BINARY(add, BTI_OP_add, x, y)
+BTI_GRADIENT_2(add, g, g)
 BINARY(sub, BTI_OP_sub, x, y)
+BTI_GRADIENT_2(sub, g, bt_neg(g))
 BINARY(mul, BTI_OP_mul, x, y)
+BTI_GRADIENT_2(mul, bt_mul(g, x1), bt_mul(g, x0))
 BINARY(div, BTI_OP_div, x, y)
+BTI_GRADIENT_2(div, bt_div(g, x1), bt_neg(bt_mul(bt_div(g, x1), y)))
 BINARY(floor_div, BTI_OP_floor_div, x, y)
 BINARY(mod, BTI_OP_mod, x, y)
+BTI_GRADIENT_2(mod, g, bt_neg(bt_mul(g, bt_stop_gradient(bt_floor_div(x0, x1)))))
 BINARY(atan2, BTI_OP_atan2, x, y)
+BTI_GRADIENT_2(atan2, bt_mul(g, bt_div(x1, square_sum(x0, x1))), bt_neg(bt_mul(g, bt_div(x0, square_sum(x0, x1)))))
 BINARY(maximum, BTI_OP_maximum, x, y)
+BTI_GRADIENT_2(maximum, chosen(g, x0, x1, y), chosen(g, x1, x0, y))
 BINARY(minimum, BTI_OP_minimum, x, y)
+BTI_GRADIENT_2(minimum, chosen(g, x0, x1, y), chosen(g, x1, x0, y))
 BINARY(bit_and, BTI_OP_and, x, y)
 BINARY(bit_or, BTI_OP_or, x, y)
 BINARY(bit_xor, BTI_OP_xor, x, y)
@@ -160,6 +324,11 @@ bt_array *bt_where(bt_array *condition, bt_array *x, bt_array *y) {
     BTI_RETURN(bti_where(condition, x, y));
 }
 
+void bti_gradient_where(bti_backward *b) {
+    if (b->wanted[1]) b->gx[1] = bt_where(b->x[0], b->g, bt_num(0));
+    if (b->wanted[2]) b->gx[2] = bt_where(b->x[0], bt_num(0), b->g);
+}
+
 bt_array *bt_cast(bt_array *x, bt_dtype dtype) {
     BTI_PUBLIC("bt_cast");
     BTI_NEED(x);
@@ -167,6 +336,8 @@ bt_array *bt_cast(bt_array *x, bt_dtype dtype) {
     if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
     BTI_RETURN(bti_cast(x, dtype));
 }
+
+BTI_GRADIENT_1(cast, bt_cast(g, bt_dtype_of(x)))
 
 bt_array *bt_bitcast(bt_array *x, bt_dtype dtype) {
     BTI_PUBLIC("bt_bitcast");
@@ -218,8 +389,8 @@ bt_array *bt_add_n(bt_array *const *arrays, int count) {
         if (!bti_shapes_may_equal(bti_rank(first), bti_shape(first), bti_rank(x), bti_shape(x)) ||
             bti_dtype(first) != bti_dtype(x))
             BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "array 0 is %s %s and array %d is %s %s; all must be alike",
-                                   bt_dtype_name(bti_dtype(first)), bti_words_of(first).text, i,
-                                   bt_dtype_name(bti_dtype(x)), bti_words_of(x).text));
+                                   bt_dtype_name(bti_dtype(first)), bti_shape_string(first).text, i,
+                                   bt_dtype_name(bti_dtype(x)), bti_shape_string(x).text));
         sum = bti_binary(BTI_OP_add, sum, x);
     }
     BTI_RETURN(sum);

@@ -1,4 +1,5 @@
-/* How a gradient passes through an operation: one rule per name in the gradient column of ir/ops.def. */
+/* How a gradient passes through an operation: one rule per name in the gradient column of ir/ops.def, defined in the file of the
+ * operation's family. */
 #ifndef BTI_OPS_GRADIENT_H
 #define BTI_OPS_GRADIENT_H
 
@@ -20,7 +21,24 @@ typedef struct bti_backward {
 
 typedef void bti_gradient_rule(bti_backward *b);
 
-/* NULL: the operation has no gradient. */
-bti_gradient_rule *bti_gradient_of(bti_op op);
+#define BTI_OP(name, class, arity, dtype_rule, gradient, ...) bti_gradient_rule bti_gradient_##gradient;
+#include "ir/ops.def"
+#undef BTI_OP
+
+/* A rule that is an expression of g, y and the input x. */
+#define BTI_GRADIENT_1(name, of_x)                   \
+    void bti_gradient_##name(bti_backward *b) {      \
+        bt_array *g = b->g, *x = b->x[0], *y = b->y; \
+        (void)g, (void)x, (void)y;                   \
+        b->gx[0] = of_x;                             \
+    }
+/* Two, of g, y and the inputs x0 and x1. */
+#define BTI_GRADIENT_2(name, of_first, of_second)                    \
+    void bti_gradient_##name(bti_backward *b) {                      \
+        bt_array *g = b->g, *x0 = b->x[0], *x1 = b->x[1], *y = b->y; \
+        (void)g, (void)x0, (void)x1, (void)y;                        \
+        if (b->wanted[0]) b->gx[0] = of_first;                       \
+        if (b->wanted[1]) b->gx[1] = of_second;                      \
+    }
 
 #endif

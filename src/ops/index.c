@@ -1,9 +1,55 @@
-/* By index: rows, elements along an axis, order. */
+/* By index: rows, elements along an axis. */
 #include <math.h>
+#include <string.h>
 
-#include "ops/compose.h"
+#include "ops/gradient.h"
+#include "ops/primitive.h"
 
 /* --- rows ----------------------------------------------------------------------------------------------------------- */
+
+bt_array *bti_indices(bt_array *indices) {
+    if (bti_array_error(indices)) return bti_poisoned_by(&indices, 1);
+    bt_dtype dtype = bti_dtype(indices);
+    if (dtype == BT_BOOL)
+        return bti_poisonf(
+            BT_INVALID_ARGUMENT,
+            "indices are bool, and must be the integers of places; by a mask choose with bt_where(mask, x, y)");
+    if (!bti_dtype_is_int(dtype))
+        return bti_poisonf(BT_INVALID_ARGUMENT, "indices are %s; they must be integers: bt_cast(indices, BT_I32)",
+                           bt_dtype_name(dtype));
+    if (dtype == BT_U64) /* what int64 cannot hold is out of range anyway, but must not turn negative */
+        indices = bti_binary(BTI_OP_minimum, indices, bti_scalar_bits(INT64_MAX, BT_U64));
+    bool wide = dtype == BT_I64 || dtype == BT_U64 || dtype == BT_U32;
+    return bti_cast(indices, wide ? BT_I64 : BT_I32);
+}
+
+static bt_array *check_indices(bt_array *indices) {
+    bt_dtype dtype = (bt_dtype)bti_node_of(indices)->dtype;
+    if (dtype == BT_I32 || dtype == BT_I64) return NULL;
+    return bti_poisonf(BT_INVALID_ARGUMENT, "indices must be int32 or int64, not %s", bt_dtype_name(dtype));
+}
+
+bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
+    bt_array *inputs[2] = {x, indices};
+    bt_array *poison = bti_poisoned_by(inputs, 2);
+    if (!poison) poison = check_indices(indices);
+    if (poison) return poison;
+    const bti_node *node = bti_node_of(x);
+    int64_t shape[BTI_MAX_RANK], attr = axis;
+    memcpy(shape, node->shape, sizeof shape);
+    shape[axis] = bti_node_of(indices)->shape[0];
+    return bti_record_checked(BTI_OP_take, node->rank, shape, inputs, 2, &attr, 1);
+}
+
+bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
+    bt_array *inputs[3] = {x, indices, updates};
+    bt_array *poison = bti_poisoned_by(inputs, 3);
+    if (!poison) poison = check_indices(indices);
+    if (poison) return poison;
+    int64_t attr = axis;
+    inputs[2] = bti_cast(updates, bti_dtype(x));
+    return bti_record_checked(BTI_OP_scatter_add, bti_rank(x), bti_shape(x), inputs, 3, &attr, 1);
+}
 
 bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
     BTI_PUBLIC("bt_take");
@@ -12,9 +58,9 @@ bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
     int rank = bti_rank(x), inner = bti_rank(indices), result_rank = rank - 1 + inner;
     if (result_rank > BTI_MAX_RANK)
-        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
-                               "indices %s in place of axis %d of %s make %d axes; arrays have at most %d",
-                               bti_words_of(indices).text, axis, bti_words_of(x).text, result_rank, BTI_MAX_RANK));
+        BTI_RETURN(bti_poisonf(
+            BT_INVALID_ARGUMENT, "indices %s in place of axis %d of %s make %d axes; arrays have at most %d",
+            bti_shape_string(indices).text, axis, bti_shape_string(x).text, result_rank, BTI_MAX_RANK));
     int64_t shape[BTI_MAX_RANK], count = bti_size_of(indices);
     for (int i = 0; i < result_rank; i++)
         shape[i] = i < axis           ? bti_shape(x)[i]
@@ -22,6 +68,10 @@ bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
                                       : bti_shape(x)[i - inner + 1];
     indices = bti_reshape(bti_indices(indices), 1, &count);
     BTI_RETURN(bti_reshape(bti_take(x, indices, axis), result_rank, shape));
+}
+
+void bti_gradient_take(bti_backward *b) {
+    b->gx[0] = bt_scatter_add(bt_zeros_like(b->x[0]), b->x[1], b->g, (int)b->attr[0]);
 }
 
 /* Updates as x's dtype; integers do not take floats. */
@@ -42,14 +92,45 @@ bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int 
     if (bti_rank(indices) != 1)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
                                "indices have shape %s; they must have one axis: bt_flatten(indices, 0)",
-                               bti_words_of(indices).text));
+                               bti_shape_string(indices).text));
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? bti_shape(indices)[0] : bti_shape(x)[i];
     updates = bti_expand(updates_for(x, updates), bti_rank(x), shape);
     BTI_RETURN(bti_scatter_add(x, bti_indices(indices), updates, axis));
 }
 
+/* What was dropped gets none. */
+void bti_gradient_scatter_add(bti_backward *b) {
+    int axis = (int)b->attr[0];
+    if (b->wanted[0]) b->gx[0] = b->g;
+    if (!b->wanted[2]) return;
+    bt_array *at = b->x[1], *size = bti_size_scalar(bt_shape_of(b->x[0]).size[axis], BT_I64);
+    bt_array *within = bt_logical_and(bt_le(bt_neg(size), at), bt_lt(at, size));
+    bt_shape line = {.rank = bt_rank(b->g)};
+    for (int i = 0; i < line.rank; i++) line.size[i] = i == axis ? bt_shape_of(at).size[0] : 1;
+    b->gx[2] = bt_where(bt_reshape_to(within, line), bt_take(b->g, at, axis), bt_num(0));
+}
+
 /* --- along an axis -------------------------------------------------------------------------------------------------- */
+
+bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
+    bt_array *inputs[2] = {x, indices};
+    bt_array *poison = bti_poisoned_by(inputs, 2);
+    if (!poison) poison = check_indices(indices);
+    if (poison) return poison;
+    int64_t attr = axis;
+    return bti_record_checked(BTI_OP_gather_axis, bti_rank(x), bti_shape(indices), inputs, 2, &attr, 1);
+}
+
+bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
+    bt_array *inputs[3] = {x, indices, updates};
+    bt_array *poison = bti_poisoned_by(inputs, 3);
+    if (!poison) poison = check_indices(indices);
+    if (poison) return poison;
+    int64_t attr = axis;
+    inputs[2] = bti_cast(updates, bti_dtype(x));
+    return bti_record_checked(BTI_OP_scatter_axis, bti_rank(x), bti_shape(x), inputs, 3, &attr, 1);
+}
 
 /* Indices with those from the end counted from the beginning; `*within` tells which are in range, the others are 0. */
 static bt_array *normal_indices(bt_array *x, bt_array *indices, int axis, bt_array **within) {
@@ -74,12 +155,12 @@ static bool fits_along(const bt_array *x, const bt_array *indices, int axis, bt_
     if (!fits) {
         *poison =
             bti_poisonf(BT_INVALID_ARGUMENT, "indices have shape %s and x has %s; they may differ on axis %d only",
-                        bti_words_of(indices).text, bti_words_of(x).text, axis);
+                        bti_shape_string(indices).text, bti_shape_string(x).text, axis);
         return false;
     }
     if (bti_shape(x)[axis] != 0 || bti_size_of(indices) == 0) return true;
     *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of shape %s is empty, so no index is in range", axis,
-                          bti_words_of(x).text);
+                          bti_shape_string(x).text);
     return false;
 }
 
@@ -108,48 +189,28 @@ bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *up
     BTI_RETURN(bti_scatter_axis(x, indices, updates, axis));
 }
 
-/* --- order ---------------------------------------------------------------------------------------------------------- */
+void bti_gradient_gather_axis(bti_backward *b) {
+    b->gx[0] = bt_scatter_add_along_axis(bt_zeros_like(b->x[0]), b->x[1], b->g, (int)b->attr[0]);
+}
 
-bt_array *bt_argsort(bt_array *x, int axis) {
-    BTI_PUBLIC("bt_argsort");
+void bti_gradient_scatter_axis(bti_backward *b) {
+    if (b->wanted[0]) b->gx[0] = b->g;
+    if (b->wanted[2]) b->gx[2] = bt_take_along_axis(b->g, b->x[1], (int)b->attr[0]);
+}
+
+/* --- classes ------------------------------------------------------------------------------------------------------ */
+
+bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype) {
+    BTI_PUBLIC("bt_one_hot");
     BTI_NEED(x);
     bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_argsort(x, axis));
-}
-
-bt_array *bt_sort(bt_array *x, int axis) {
-    BTI_PUBLIC("bt_sort");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_gather_axis(x, bti_argsort(x, axis), axis));
-}
-
-/* The first k of the descending order: the ascending one of the flipped array, flipped, so that of equals the first
- * comes first. */
-static bt_array *top_indices(bt_array *x, int64_t k) {
-    if (bti_rank(x) == 0) return bti_poisonf(BT_INVALID_ARGUMENT, "x is a scalar; it needs an axis to choose from");
-    int axis = bti_rank(x) - 1;
-    int64_t size = bti_shape(x)[axis];
-    if (k < 0 || (!bti_size_is_symbolic(size) && k > size))
-        return bti_poisonf(BT_INVALID_ARGUMENT, "k is %lld; the last axis of shape %s allows 0 to %lld", (long long)k,
-                           bti_words_of(x).text, (long long)size);
-    bt_array *order = bti_flip_axis(bti_argsort(bti_flip_axis(x, axis), axis), axis);
-    bt_array *last = bti_size_scalar(bti_size_add(size, -1), BT_I32);
-    return bti_binary(BTI_OP_sub, last, bti_slice_part(order, axis, 0, 1, k));
-}
-
-bt_array *bt_top_k(bt_array *x, int64_t k) {
-    BTI_PUBLIC("bt_top_k");
-    BTI_NEED(x);
-    bt_array *indices = top_indices(x, k);
-    if (bti_array_error(indices)) BTI_RETURN(indices);
-    BTI_RETURN(bti_gather_axis(x, indices, bti_rank(x) - 1));
-}
-
-bt_array *bt_top_k_indices(bt_array *x, int64_t k) {
-    BTI_PUBLIC("bt_top_k_indices");
-    BTI_NEED(x);
-    BTI_RETURN(top_indices(x, k));
+    if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
+    if (depth < 0 && !bti_size_is_symbolic(depth))
+        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "depth %lld is negative", (long long)depth));
+    x = bti_indices(x);
+    if (bti_array_error(x)) BTI_RETURN(x);
+    bool wide = bti_dtype(x) == BT_I64 || bti_size_is_symbolic(depth) || depth > INT32_MAX;
+    bt_dtype index = wide ? BT_I64 : BT_I32;
+    bt_array *classes = bti_iota(depth, index);
+    BTI_RETURN(bti_cast(bti_binary(BTI_OP_eq, bti_new_axis(bti_cast(x, index), bti_rank(x)), classes), dtype));
 }

@@ -1,67 +1,7 @@
-/* Arrays from a rule: scalars, constant, counted, diagonal. */
+/* Arrays from a rule: constant, counted, diagonal. */
 #include <math.h>
-#include <string.h>
 
-#include "ops/compose.h"
-
-/* --- scalars -------------------------------------------------------------------------------------------------------- */
-
-bt_array *bti_scalar_bits(uint64_t bits, bt_dtype dtype) {
-    int64_t attr;
-    memcpy(&attr, &bits, sizeof attr);
-    return bti_record(BTI_OP_const, dtype, false, 0, NULL, NULL, 0, &attr, 1);
-}
-
-static bt_array *scalar(double value, bt_dtype dtype, bool weak) {
-    int64_t attr;
-    if (dtype >= BT_F16)
-        memcpy(&attr, &value, sizeof attr);
-    else if (dtype == BT_BOOL)
-        attr = value != 0;
-    else if (value >= 9223372036854775808.0)
-        attr = dtype == BT_U64 ? (int64_t)(uint64_t)(value >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)value)
-                               : INT64_MAX;
-    else
-        attr = value != value ? 0 : value <= -9223372036854775808.0 ? INT64_MIN : (int64_t)value;
-    return bti_record(BTI_OP_const, dtype, weak, 0, NULL, NULL, 0, &attr, 1);
-}
-
-bt_array *bti_scalar(double value, bt_dtype dtype) { return scalar(value, dtype, false); }
-
-bt_array *bti_scalar_like(double value, bt_array *x) {
-    if (bti_array_error(x)) return bti_poisoned_by(&x, 1);
-    return scalar(value, (bt_dtype)bti_node_of(x)->dtype, bti_node_of(x)->weak);
-}
-
-bt_array *bti_size_scalar(int64_t size, bt_dtype dtype) {
-    if (!bti_size_is_symbolic(size)) return scalar((double)size, dtype, false);
-    return bti_record(BTI_OP_size, dtype, false, 0, NULL, NULL, 0, &size, 1);
-}
-
-bt_array *bti_iota(int64_t count, bt_dtype dtype) {
-    return bti_record(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL, 0);
-}
-
-bt_array *bt_num(double value) {
-    BTI_PUBLIC("bt_num");
-    BTI_RETURN(scalar(value, BT_F64, true));
-}
-bt_array *bt_f32(float value) {
-    BTI_PUBLIC("bt_f32");
-    BTI_RETURN(scalar((double)value, BT_F32, false));
-}
-bt_array *bt_f64(double value) {
-    BTI_PUBLIC("bt_f64");
-    BTI_RETURN(scalar(value, BT_F64, false));
-}
-bt_array *bt_i32(int32_t value) {
-    BTI_PUBLIC("bt_i32");
-    BTI_RETURN(bti_scalar_bits((uint64_t)(int64_t)value, BT_I32));
-}
-bt_array *bt_i64(int64_t value) {
-    BTI_PUBLIC("bt_i64");
-    BTI_RETURN(bti_scalar_bits((uint64_t)value, BT_I64));
-}
+#include "ops/primitive.h"
 
 /* --- filled -------------------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Activations, softmax and losses. Where a branch is not taken, its gradient must be finite, so that 0 times it is 0. */
 #include <math.h>
 
-#include "ops/compose.h"
+#include "ops/primitive.h"
 
 /* --- activations ---------------------------------------------------------------------------------------------------- */
 
@@ -23,13 +23,13 @@ static bt_array *softplus_tail(bt_array *x) {
 }
 
 /* max(x, 0) + log1p(e**-|x|). At 0 the gradients are 1 and -1/2: one half. */
-bt_array *bti_softplus(bt_array *x) { return bti_binary(BTI_OP_add, positive_part(x, true), softplus_tail(x)); }
+static bt_array *softplus(bt_array *x) { return bti_binary(BTI_OP_add, positive_part(x, true), softplus_tail(x)); }
 
 bt_array *bt_softplus(bt_array *x) {
     BTI_PUBLIC("bt_softplus");
     BTI_NEED(x);
     x = bti_float(x);
-    BTI_RETURN(bti_narrow(bti_softplus(bti_widen(x)), bti_dtype(x)));
+    BTI_RETURN(bti_narrow(softplus(bti_widen(x)), bti_dtype(x)));
 }
 
 bt_array *bt_silu(bt_array *x) {
@@ -110,8 +110,9 @@ bt_array *bt_log_softmax(bt_array *x, int axis) {
 static bool per_feature(const bt_array *x, const bt_array *parameter, const char *name, bt_array **poison) {
     int64_t features = bti_shape(x)[bti_rank(x) - 1];
     if (!parameter || (bti_rank(parameter) == 1 && bti_may_equal(bti_shape(parameter)[0], features))) return true;
-    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s has shape %s; for x %s it must be %s", name,
-                          bti_words_of(parameter).text, bti_words_of(x).text, bti_words_shape(1, &features).text);
+    *poison =
+        bti_poisonf(BT_INVALID_ARGUMENT, "%s has shape %s; for x %s it must be %s", name,
+                    bti_shape_string(parameter).text, bti_shape_string(x).text, bti_sizes_string(1, &features).text);
     return false;
 }
 
@@ -231,5 +232,5 @@ bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets) {
         bti_poisonf(BT_INVALID_ARGUMENT,
                     "logits %s and targets %s %s do not fit: targets must have the shape of logits, or be integers "
                     "without the last axis",
-                    bti_words_of(logits).text, bt_dtype_name(bti_dtype(targets)), bti_words_of(targets).text));
+                    bti_shape_string(logits).text, bt_dtype_name(bti_dtype(targets)), bti_shape_string(targets).text));
 }

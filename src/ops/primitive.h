@@ -1,67 +1,144 @@
-/* Recording of primitives: checks, shape and dtype rules, then one node. Public operations (compose*.c) are made of these.
- * All return arrays of the innermost scope, poisoned when something does not fit or an input is poisoned. */
+/* What the families of operations are made of: the recorders of primitives, and the helpers of public operations. The first part stands in
+ * primitive.c, below all families; then each family's, in their order: a family uses those above it.
+ *
+ * A recorder returns an array of the innermost scope, poisoned when something does not fit or an input is poisoned. */
 #ifndef BTI_OPS_PRIMITIVE_H
 #define BTI_OPS_PRIMITIVE_H
 
 #include <berth/ops.h>
+#include <berth/random.h>
 
-#include "array/handle.h"
+#include "array/record.h"
+#include "ir/dtype.h"
+#include "ir/op_rules.h"
 
-/* Any elementwise operation of the table but where, cast, bitcast, threefry: inputs are promoted (weak scalars give way) and
- * broadcast, the row's dtype rule says what comes out. */
-bt_array *bti_unary(bti_op op, bt_array *x);
-bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y);
-/* x as such an operation of x and y would take it: promoted. Neither is poisoned. */
-bt_array *bti_as_taken(bti_op op, bt_array *x, bt_array *y);
-bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y); /* condition is cast to bool */
-bt_array *bti_cast(bt_array *x, bt_dtype dtype);                    /* x itself when it has that dtype */
-bt_array *bti_bitcast(bt_array *x, bt_dtype dtype);
-bt_array *bti_threefry(bt_array *k0, bt_array *k1, bt_array *c0, bt_array *c1, int word);   /* uint32, broadcast */
-bt_array *bti_random_words(bt_array *k0, bt_array *k1, bt_array *numbers, bt_array *count); /* the same */
+/* --- writing a public operation --------------------------------------------------------------------------------------- */
+
+/* At its head: returns the poison of the first poisoned (or missing) argument. */
+#define BTI_NEED(...) \
+    BTI_NEED_ALL(((bt_array *const[]){__VA_ARGS__}), sizeof((bt_array *[]){__VA_ARGS__}) / sizeof(bt_array *))
+#define BTI_NEED_ALL(arrays, count)                                    \
+    do {                                                               \
+        bt_array *bti_poison_ = bti_poisoned_by(arrays, (int)(count)); \
+        if (bti_poison_) BTI_RETURN(bti_poison_);                      \
+    } while (0)
+
+static inline int bti_rank(const bt_array *x) { return bti_node_of(x)->rank; }
+static inline const int64_t *bti_shape(const bt_array *x) { return bti_node_of(x)->shape; }
+static inline bt_dtype bti_dtype(const bt_array *x) { return (bt_dtype)bti_node_of(x)->dtype; }
+
+/* A shape for one message: `bti_shape_string(x).text`. */
+typedef struct bti_shape_words {
+    char text[256];
+} bti_shape_words;
+bti_shape_words bti_sizes_string(int rank, const int64_t *shape);
+static inline bti_shape_words bti_shape_string(const bt_array *x) {
+    return bti_sizes_string(bti_rank(x), bti_shape(x));
+}
+
+/* Symbolic sizes are numbers below BTI_SYMBOL_LIMIT and go through bti_size_add, _mul, ...: do no arithmetic on sizes by
+ * hand, and compare sizes only for equality with each other, 0 and 1. */
+
+/* Elements of the axes of a mask (bit i is axis i): maybe symbolic. */
+int64_t bti_size_of_axes(const bt_array *x, uint32_t mask);
+static inline int64_t bti_size_of(const bt_array *x) { return bti_size_of_axes(x, UINT32_MAX); }
+
+/* The axis as 0..rank-1; false (and *poison set, naming axis and rank) when x has no such axis. */
+bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison);
+/* The mask of a public bt_axes; errors name a doubled or missing axis. */
+bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison);
+bool bti_dtype_fits(bt_dtype dtype, bt_array **poison);
+/* The dtype that inputs meet at: promotion with weak scalars giving way. */
+bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak);
+
+/* --- scalars (primitive.c) -------------------------------------------------------------------------------------------- */
 
 /* A scalar of a dtype, strong; of any value that a double holds, or of 64 bits as they are. On the default device. */
 bt_array *bti_scalar(double value, bt_dtype dtype);
 bt_array *bti_scalar_bits(uint64_t bits, bt_dtype dtype);
+/* A scalar that bt_cast would make of the value: of integers toward zero, saturating. */
+bt_array *bti_scalar_cast(double value, bt_dtype dtype);
 /* A scalar like x: of its dtype. */
 bt_array *bti_scalar_like(double value, bt_array *x);
 /* A size (maybe symbolic) as a scalar of a dtype. */
 bt_array *bti_size_scalar(int64_t size, bt_dtype dtype);
 bt_array *bti_iota(int64_t count, bt_dtype dtype); /* [count] */
 
-/* Axes stay with size 1 (squeeze by bti_drop_axes). mask: bit i is axis i. */
-bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask);
-bt_array *bti_drop_axes(bt_array *x, uint32_t mask);
-bt_array *bti_cumsum(bt_array *x, int axis, bool reverse);
+/* --- other dtypes and shapes (primitive.c) ---------------------------------------------------------------------------- */
 
-bt_array *bti_reshape(bt_array *x, int rank,
-                      const int64_t *shape); /* equal counts, sizes >= 0 or symbolic; x when equal */
-bt_array *bti_permute(bt_array *x, const int *axes);
+bt_array *bti_cast(bt_array *x, bt_dtype dtype); /* x itself when it has that dtype */
+bt_array *bti_bitcast(bt_array *x, bt_dtype dtype);
+bt_array *bti_stop(bt_array *x);
+bt_array *bti_to_float(bt_array *x);
+/* x as the operations named "floats" take it; weak scalars stay weak. */
+static inline bt_array *bti_float(bt_array *x) { return bti_dtype_is_float(bti_dtype(x)) ? x : bti_to_float(x); }
+/* Of small floats, sums and exponentials are worked out in float32: x as that; and the result as x's dtype was. */
+static inline bool bti_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
+static inline bt_array *bti_widen(bt_array *x) { return bti_is_small(bti_dtype(x)) ? bti_cast(x, BT_F32) : x; }
+static inline bt_array *bti_narrow(bt_array *result, bt_dtype dtype) {
+    return bti_is_small(dtype) ? bti_cast(result, dtype) : result;
+}
+
+/* Equal counts, sizes >= 0 or symbolic; x when equal. */
+bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape);
 bt_array *bti_expand(bt_array *x, int rank, const int64_t *shape); /* NumPy's broadcast to this shape; x when equal */
-/* Axis i: `count[i]` elements from start[i] by step[i] (not 0); all within x. */
-bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, const int64_t *count);
-bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value); /* scalar of x's dtype */
-bt_array *bti_concat(bt_array *const *arrays, int count, int axis);                       /* equal dtypes */
+/* The axes of the mask, which have size 1, are taken out. */
+bt_array *bti_drop_axes(bt_array *x, uint32_t mask);
+/* x with a new axis of size 1 before `axis`. */
+bt_array *bti_new_axis(bt_array *x, int axis);
+/* Folds the axes of the mask; they stay with size 1. */
+bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask);
+
+/* NULL when it fits, by a rule of ir/op_rules.h; else the poison with the reason, which is freed. */
+bt_array *bti_poison_unless(bool fits, bti_str *why);
+/* One primitive whose result has x's dtype; inputs[0] is x, none is poisoned. Checks its shape rule. */
+bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array *const *inputs, int count,
+                             const int64_t *attr, int attr_count);
+
+/* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
+
+/* Any elementwise operation of the table but where, cast, bitcast, threefry: inputs are promoted (weak scalars give way) and
+ * broadcast, the row's dtype rule says what comes out. */
+bt_array *bti_unary(bti_op op, bt_array *x);
+bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y);
+bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y); /* condition is cast to bool */
+/* The inputs cast to `in` and broadcast to one shape, then one operation of them, of dtype `out`. */
+bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt_array **inputs, int count,
+                             const int64_t *attr, int attr_count);
+
+/* --- shape.c ---------------------------------------------------------------------------------------------------------- */
+
+bt_array *bti_permute(bt_array *x, const int *axes);
+bt_array *bti_transpose(bt_array *x); /* the last two axes swapped */
+/* The place of a new axis: 0 to rank; negative counts from the end of the result. False, and *poison set: there is no such place. */
+bool bti_new_axis_place(const bt_array *x, int axis, int *place, bt_array **poison);
+
+/* --- index.c ---------------------------------------------------------------------------------------------------------- */
+
 bt_array *bti_take(bt_array *x, bt_array *indices, int axis); /* indices [I], int32 or int64 */
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-bt_array *bti_argsort(bt_array *x, int axis);
-/* The poison of an axis with more elements than int32 numbers; NULL when it has not. */
-bt_array *bti_check_index(bt_array *x, int axis);
 bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis);
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+/* Indices as int32 or int64, whatever integers they were; poisoned if they are not integers. */
+bt_array *bti_indices(bt_array *indices);
+
+/* --- slice.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Axis i: `count[i]` elements from start[i] by step[i] (not 0); all within x. */
+bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, const int64_t *count);
+/* Part of one axis: `count` elements from start by step, all within. */
+bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int64_t count);
+bt_array *bti_flip_axis(bt_array *x, int axis);
+bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value); /* scalar of x's dtype */
+bt_array *bti_concat(bt_array *const *arrays, int count, int axis);                       /* equal dtypes */
+
+/* --- sort.c, reduce.c, product.c, nn.c, random.c ---------------------------------------------------------------------- */
+
+bt_array *bti_argsort(bt_array *x, int axis);
+bt_array *bti_mean(bt_array *x, uint32_t mask); /* axes stay with size 1; x is a float */
+/* bti_reduce (the axes stay), where an axis of unknown size that turns out empty gives `nothing`. */
+bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing);
+bt_array *bti_cumsum(bt_array *x, int axis, bool reverse);
 bt_array *bti_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equal leading axes, equal dtypes */
-bt_array *bti_stop(bt_array *x);
-
-/* The axis as 0..rank-1; false (and *poison set, naming axis and rank) when x has no such axis. */
-bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison);
-/* The mask of a public bt_axes; errors name a doubled or missing axis. */
-bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison);
-/* The dtype that inputs meet at: promotion with weak scalars giving way. */
-bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak);
-/* floats stay, integers and bool become float32 (64-bit ones float64): the BTI_FLOAT rule. */
-bt_dtype bti_float_of(bt_dtype dtype);
-bt_array *bti_to_float(bt_array *x);
-
-/* Symbolic sizes are numbers below BTI_SYMBOL_LIMIT and go through bti_size_add, _mul, ...: do no arithmetic on sizes by
- * hand, and compare sizes only for equality with each other, 0 and 1. */
 
 #endif

@@ -2,13 +2,33 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "ops/compose.h"
+#include "ops/gradient.h"
+#include "ops/primitive.h"
 
 /* --- matmul --------------------------------------------------------------------------------------------------------- */
 
+bt_array *bti_matmul(bt_array *a, bt_array *b) {
+    bt_array *inputs[2] = {a, b};
+    bt_array *poison = bti_poisoned_by(inputs, 2);
+    if (poison) return poison;
+    bti_node *const nodes[2] = {bti_node_of(a), bti_node_of(b)};
+    const bti_node *x = nodes[0], *y = nodes[1];
+    bt_dtype in, out;
+    bti_str why = {0};
+    poison = bti_poison_unless(bti_op_dtypes(BTI_OP_matmul, (bt_dtype)x->dtype, &in, &out, &why) &&
+                                   bti_op_shape_fits(BTI_OP_matmul, 2, nodes, x->rank, x->shape, NULL, &why),
+                               &why);
+    if (poison) return poison;
+    int rank = x->rank;
+    int64_t shape[BTI_MAX_RANK];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[rank - 1] = y->shape[rank - 1];
+    return bti_record(BTI_OP_matmul, out, x->weak && y->weak, rank, shape, inputs, 2, NULL, 0);
+}
+
 static bt_array *shapes_do_not_fit(const bt_array *a, const bt_array *b, const char *why) {
-    return bti_poisonf(BT_INVALID_ARGUMENT, "shapes %s and %s do not fit: %s", bti_words_of(a).text,
-                       bti_words_of(b).text, why);
+    return bti_poisonf(BT_INVALID_ARGUMENT, "shapes %s and %s do not fit: %s", bti_shape_string(a).text,
+                       bti_shape_string(b).text, why);
 }
 
 /* What a and b are contracted over must agree. */
@@ -20,7 +40,7 @@ static bool inner_sizes_agree(const bt_array *a, const bt_array *b, bt_array **p
     bti_size_text(&sizes[1], second);
     *poison = bti_poisonf(BT_INVALID_ARGUMENT,
                           "shapes %s and %s do not fit: the last axis of a (%s) must equal the %s of b (%s)",
-                          bti_words_of(a).text, bti_words_of(b).text, bti_str_text(&sizes[0]),
+                          bti_shape_string(a).text, bti_shape_string(b).text, bti_str_text(&sizes[0]),
                           bti_rank(b) > 1 ? "second to last" : "only one", bti_str_text(&sizes[1]));
     bti_str_free(&sizes[0]);
     bti_str_free(&sizes[1]);
@@ -66,7 +86,7 @@ static bt_array *matrices(bt_array *a, bt_array *b, bool flatten) {
     return bti_matmul(a, with_leading(b, count, leading));
 }
 
-static bt_array *matmul(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
+static bt_array *multiply(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
     if (bti_rank(a) == 0 || bti_rank(b) == 0)
         return shapes_do_not_fit(a, b, "a scalar has no axis to multiply along; use bt_mul");
     bool weak, row = bti_rank(a) == 1, column = bti_rank(b) == 1;
@@ -84,14 +104,16 @@ static bt_array *matmul(bt_array *a, bt_array *b, bool transpose_a, bool transpo
 bt_array *bt_matmul(bt_array *a, bt_array *b) {
     BTI_PUBLIC("bt_matmul");
     BTI_NEED(a, b);
-    BTI_RETURN(matmul(a, b, false, false));
+    BTI_RETURN(multiply(a, b, false, false));
 }
 
 bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
     BTI_PUBLIC("bt_matmul_t");
     BTI_NEED(a, b);
-    BTI_RETURN(matmul(a, b, transpose_a, transpose_b));
+    BTI_RETURN(multiply(a, b, transpose_a, transpose_b));
 }
+
+BTI_GRADIENT_2(matmul, bt_matmul_t(g, x1, false, true), bt_matmul_t(x0, g, true, false))
 
 /* --- einsum --------------------------------------------------------------------------------------------------------- */
 
@@ -100,7 +122,7 @@ typedef struct letters {
     char name[2 * BTI_MAX_RANK + 1];
 } letters;
 
-static int find(const letters *in, char letter) {
+static int find_letter(const letters *in, char letter) {
     const char *at = letter ? memchr(in->name, letter, (size_t)in->count) : NULL;
     return at ? (int)(at - in->name) : -1;
 }
@@ -116,7 +138,7 @@ static bool read_letters(const char **at, letters *out, const char **why) {
     for (; **at && **at != ',' && **at != '-'; ++*at) {
         if (**at == ' ') continue;
         if (!isalpha((unsigned char)**at)) return *why = "only letters, ',' and \"->\" are known", false;
-        if (find(out, **at) >= 0) return *why = "a letter stands twice in one operand", false;
+        if (find_letter(out, **at) >= 0) return *why = "a letter stands twice in one operand", false;
         if (out->count == BTI_MAX_RANK) return *why = "an operand has more than 8 letters", false;
         out->name[out->count++] = **at;
     }
@@ -127,7 +149,7 @@ static bool read_letters(const char **at, letters *out, const char **why) {
 static bool implied_output(einsum *e, const char **why) {
     e->output.count = 0;
     for (char c = 'A'; c <= 'z'; c++) {
-        int times = (find(&e->operand[0], c) >= 0) + (e->count > 1 && find(&e->operand[1], c) >= 0);
+        int times = (find_letter(&e->operand[0], c) >= 0) + (e->count > 1 && find_letter(&e->operand[1], c) >= 0);
         if (times != 1) continue;
         if (e->output.count == BTI_MAX_RANK) return *why = "the result has more than 8 letters", false;
         e->output.name[e->output.count++] = c;
@@ -135,7 +157,7 @@ static bool implied_output(einsum *e, const char **why) {
     return true;
 }
 
-static bool parse(const char *spec, einsum *e, const char **why) {
+static bool parse_einsum(const char *spec, einsum *e, const char **why) {
     const char *at = spec;
     e->count = 0;
     do {
@@ -148,8 +170,8 @@ static bool parse(const char *spec, einsum *e, const char **why) {
     if (!read_letters(&at, &e->output, why)) return false;
     if (*at) return *why = "something follows the result", false;
     for (int i = 0; i < e->output.count; i++)
-        if (find(&e->operand[0], e->output.name[i]) < 0 &&
-            (e->count < 2 || find(&e->operand[1], e->output.name[i]) < 0))
+        if (find_letter(&e->operand[0], e->output.name[i]) < 0 &&
+            (e->count < 2 || find_letter(&e->operand[1], e->output.name[i]) < 0))
             return *why = "a letter of the result stands in no operand", false;
     return true;
 }
@@ -160,7 +182,7 @@ static bt_array *sum_alone(bt_array *x, letters *of, const letters *other, const
     letters left = {0};
     for (int i = 0; i < of->count; i++) {
         char c = of->name[i];
-        if (find(output, c) >= 0 || (other && find(other, c) >= 0))
+        if (find_letter(output, c) >= 0 || (other && find_letter(other, c) >= 0))
             left.name[left.count++] = c;
         else
             mask |= UINT32_C(1) << i;
@@ -172,20 +194,20 @@ static bt_array *sum_alone(bt_array *x, letters *of, const letters *other, const
 /* x, whose axes are `of`, with its axes in the order of `wanted`, which has the same letters. */
 static bt_array *arrange(bt_array *x, const letters *of, const letters *wanted) {
     int order[BTI_MAX_RANK];
-    for (int i = 0; i < wanted->count; i++) order[i] = find(of, wanted->name[i]);
+    for (int i = 0; i < wanted->count; i++) order[i] = find_letter(of, wanted->name[i]);
     return bti_permute(x, order);
 }
 
 /* Appends the letters of `from` that are (or are not) in `a` and in `b`. */
-static void pick(letters *to, const letters *from, const letters *a, bool in_a, const letters *b, bool in_b) {
+static void pick_letters(letters *to, const letters *from, const letters *a, bool in_a, const letters *b, bool in_b) {
     for (int i = 0; i < from->count; i++)
-        if ((find(a, from->name[i]) >= 0) == in_a && (find(b, from->name[i]) >= 0) == in_b)
+        if ((find_letter(a, from->name[i]) >= 0) == in_a && (find_letter(b, from->name[i]) >= 0) == in_b)
             to->name[to->count++] = from->name[i];
 }
 
 static int64_t size_from(const bt_array *x, const letters *of, const letters *part) {
     int64_t size = 1;
-    for (int i = 0; i < part->count; i++) size = bti_size_mul(size, bti_shape(x)[find(of, part->name[i])]);
+    for (int i = 0; i < part->count; i++) size = bti_size_mul(size, bti_shape(x)[find_letter(of, part->name[i])]);
     return size;
 }
 
@@ -204,17 +226,17 @@ static bt_array *as_matrices(bt_array *x, const letters *of, const letters *cons
 static bt_array *contract(bt_array *a, bt_array *b, const einsum *e) {
     const letters *of_a = &e->operand[0], *of_b = &e->operand[1];
     letters batch = {0}, left = {0}, right = {0}, summed = {0}, all;
-    pick(&batch, of_a, of_b, true, &e->output, true);
-    pick(&left, of_a, of_b, false, &e->output, true);
-    pick(&right, of_b, of_a, false, &e->output, true);
-    pick(&summed, of_a, of_b, true, &e->output, false);
+    pick_letters(&batch, of_a, of_b, true, &e->output, true);
+    pick_letters(&left, of_a, of_b, false, &e->output, true);
+    pick_letters(&right, of_b, of_a, false, &e->output, true);
+    pick_letters(&summed, of_a, of_b, true, &e->output, false);
     int64_t shape[2 * BTI_MAX_RANK];
     all = batch;
     for (int i = 0; i < left.count; i++) all.name[all.count++] = left.name[i];
     for (int i = 0; i < right.count; i++) all.name[all.count++] = right.name[i];
     for (int i = 0; i < all.count; i++) {
-        int in_a = find(of_a, all.name[i]);
-        shape[i] = in_a >= 0 ? bti_shape(a)[in_a] : bti_shape(b)[find(of_b, all.name[i])];
+        int in_a = find_letter(of_a, all.name[i]);
+        shape[i] = in_a >= 0 ? bti_shape(a)[in_a] : bti_shape(b)[find_letter(of_b, all.name[i])];
     }
     a = as_matrices(a, of_a, (const letters *[]){&batch, &left, &summed});
     b = as_matrices(b, of_b, (const letters *[]){&batch, &summed, &right});
@@ -226,7 +248,7 @@ static bt_array *aligned(bt_array *x, const letters *of, const letters *output) 
     letters order = {0};
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < output->count; i++) {
-        int at = find(of, output->name[i]);
+        int at = find_letter(of, output->name[i]);
         shape[i] = at < 0 ? 1 : bti_shape(x)[at];
         if (at >= 0) order.name[order.count++] = output->name[i];
     }
@@ -237,14 +259,15 @@ static bool letters_fit(const einsum *e, bt_array *const *arrays, const char *sp
     for (int i = 0; i < e->count; i++) {
         if (bti_rank(arrays[i]) == e->operand[i].count) continue;
         *poison = bti_poisonf(BT_INVALID_ARGUMENT, "operand %d of \"%s\" has %d letters and shape %s", i, spec,
-                              e->operand[i].count, bti_words_of(arrays[i]).text);
+                              e->operand[i].count, bti_shape_string(arrays[i]).text);
         return false;
     }
     for (int i = 0; e->count == 2 && i < e->operand[0].count; i++) {
-        int other = find(&e->operand[1], e->operand[0].name[i]);
+        int other = find_letter(&e->operand[1], e->operand[0].name[i]);
         if (other < 0 || bti_may_equal(bti_shape(arrays[0])[i], bti_shape(arrays[1])[other])) continue;
-        *poison = bti_poisonf(BT_INVALID_ARGUMENT, "'%c' of \"%s\" has two sizes in shapes %s and %s",
-                              e->operand[0].name[i], spec, bti_words_of(arrays[0]).text, bti_words_of(arrays[1]).text);
+        *poison =
+            bti_poisonf(BT_INVALID_ARGUMENT, "'%c' of \"%s\" has two sizes in shapes %s and %s", e->operand[0].name[i],
+                        spec, bti_shape_string(arrays[0]).text, bti_shape_string(arrays[1]).text);
         return false;
     }
     return true;
@@ -258,7 +281,7 @@ static bt_array *product_of_two(bt_array *a, bt_array *b, einsum *e) {
     bt_array *poison = bti_poisoned_by((bt_array *[]){a, b}, 2);
     if (poison) return poison;
     letters summed = {0};
-    pick(&summed, &e->operand[0], &e->operand[1], true, &e->output, false);
+    pick_letters(&summed, &e->operand[0], &e->operand[1], true, &e->output, false);
     if (summed.count) return contract(a, b, e);
     return bti_binary(BTI_OP_mul, aligned(a, &e->operand[0], &e->output), aligned(b, &e->operand[1], &e->output));
 }
@@ -271,7 +294,7 @@ bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
     BTI_NEED_ALL(arrays, count);
     einsum e;
     const char *why = "";
-    if (!parse(spec, &e, &why)) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\": %s", spec, why));
+    if (!parse_einsum(spec, &e, &why)) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\": %s", spec, why));
     if (e.count != count)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\" has %d operands; count is %d", spec, e.count, count));
     bt_array *poison;

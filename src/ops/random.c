@@ -6,10 +6,23 @@
 #include <float.h>
 #include <math.h>
 
-#include "ops/compose.h"
 #include "base/flags.h"
+#include "ops/primitive.h"
 
 static bool partitionable(void) { return bti_flag_choice(BTI_FLAG_random_layout) == BTI_RANDOM_PARTITIONABLE; }
+
+static bt_array *record_threefry(bt_array *k0, bt_array *k1, bt_array *c0, bt_array *c1, int word) {
+    bt_array *inputs[4] = {k0, k1, c0, c1};
+    bt_array *poison = bti_poisoned_by(inputs, 4);
+    int64_t attr = word;
+    return poison ? poison : bti_record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, inputs, 4, &attr, 1);
+}
+
+static bt_array *record_random_words(bt_array *k0, bt_array *k1, bt_array *number, bt_array *count) {
+    bt_array *inputs[4] = {k0, k1, number, count};
+    bt_array *poison = bti_poisoned_by(inputs, 4);
+    return poison ? poison : bti_record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, inputs, 4, NULL, 0);
+}
 
 /* --- keys and blocks ------------------------------------------------------------------------------------------------ */
 
@@ -18,7 +31,7 @@ static bool is_key(bt_array *key, bt_array **poison) {
     if (bti_dtype(key) == BT_U32 && bti_rank(key) == 1 && bti_shape(key)[0] == 2) return true;
     *poison = bti_poisonf(BT_INVALID_ARGUMENT,
                           "the key is %s %s; a key is uint32 (2,), from bt_key, bt_split_at or bt_fold_in",
-                          bt_dtype_name(bti_dtype(key)), bti_words_of(key).text);
+                          bt_dtype_name(bti_dtype(key)), bti_shape_string(key).text);
     return false;
 }
 
@@ -31,7 +44,7 @@ typedef struct words {
 
 static words blocks(bt_array *key, bt_array *high, bt_array *low) {
     bt_array *k0 = key_word(key, 0), *k1 = key_word(key, 1);
-    return (words){bti_threefry(k0, k1, high, low, 0), bti_threefry(k0, k1, high, low, 1)};
+    return (words){record_threefry(k0, k1, high, low, 0), record_threefry(k0, k1, high, low, 1)};
 }
 
 static bt_array *u32(uint32_t value) { return bti_scalar_bits(value, BT_U32); }
@@ -56,7 +69,7 @@ static words halved_blocks(bt_array *key, int64_t m) {
 
 /* W[0..m) of the original layout. */
 static bt_array *original_words(bt_array *key, int64_t m) {
-    return bti_random_words(key_word(key, 0), key_word(key, 1), bti_iota(m, BT_U32), bti_size_scalar(m, BT_U32));
+    return record_random_words(key_word(key, 0), key_word(key, 1), bti_iota(m, BT_U32), bti_size_scalar(m, BT_U32));
 }
 
 static bt_array *as_u64(words w) {
@@ -143,7 +156,7 @@ bt_array *bt_split_at(bt_array *keys, int64_t i) {
     BTI_NEED(keys);
     if (bti_dtype(keys) != BT_U32 || bti_rank(keys) != 2 || bti_shape(keys)[1] != 2)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the keys are %s %s; keys are uint32 (n, 2), from bt_split",
-                               bt_dtype_name(bti_dtype(keys)), bti_words_of(keys).text));
+                               bt_dtype_name(bti_dtype(keys)), bti_shape_string(keys).text));
     int64_t count = bti_shape(keys)[0];
     if (i < 0 || (!bti_size_is_symbolic(count) && i >= count))
         BTI_RETURN(bti_poisonf(BT_OUT_OF_RANGE, "no key %lld among %lld", (long long)i, (long long)count));
@@ -324,7 +337,7 @@ bt_array *bt_shuffle(bt_array *key, bt_array *x, int axis) {
     int64_t size = bti_shape(x)[axis];
     if (bti_size_is_symbolic(size) || size > INT32_MAX)
         BTI_RETURN(bti_poisonf(BT_UNIMPLEMENTED, "axis %d of shape %s must have a known size up to %d", axis,
-                               bti_words_of(x).text, INT32_MAX));
+                               bti_shape_string(x).text, INT32_MAX));
     BTI_RETURN(bti_take(x, permutation(key, size), axis));
 }
 
@@ -340,7 +353,7 @@ bt_array *bt_categorical_shape(bt_array *key, bt_array *logits, bt_shape shape) 
     int rank = bti_rank(logits);
     if (rank == 0 || bti_shape(logits)[rank - 1] == 0)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "logits have shape %s; the last axis must hold one or more classes",
-                               bti_words_of(logits).text));
+                               bti_shape_string(logits).text));
     logits = bti_float(logits);
     bt_dtype dtype = bti_dtype(logits);
     if ((poison = bti_check_shape(dtype, shape, false))) BTI_RETURN(poison);

@@ -1,10 +1,11 @@
-/* Reductions over axes. */
+/* Reductions over axes and running ones, and what undoes them: broadcasts. The gradient of each is the other. */
 #include <math.h>
 
-#include "ops/compose.h"
+#include "ops/gradient.h"
+#include "ops/primitive.h"
 
 /* Reduces the axes and drops them unless they are to stay. */
-static bt_array *reduced(bti_op op, bt_array *x, uint32_t mask, bool keepdims) {
+static bt_array *reduce_axes(bti_op op, bt_array *x, uint32_t mask, bool keepdims) {
     if (mask) x = bti_reduce(op, x, mask);
     return keepdims ? x : bti_drop_axes(x, mask);
 }
@@ -21,21 +22,60 @@ static bt_dtype sum_dtype(bt_dtype dtype) {
     return bti_dtype_is_signed(dtype) || dtype == BT_BOOL ? BT_I64 : BT_U64;
 }
 
-#define SUM(name, op)                                                                    \
-    bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) {                      \
-        BTI_PUBLIC("bt_" #name);                                                         \
-        MASK(x, axes);                                                                   \
-        BTI_RETURN(reduced(op, bti_cast(x, sum_dtype(bti_dtype(x))), mask, keepdims));   \
-    }                                                                                    \
-    bt_array *bt_##name##_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype dtype) { \
-        BTI_PUBLIC("bt_" #name "_as");                                                   \
-        MASK(x, axes);                                                                   \
-        if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);                         \
-        BTI_RETURN(reduced(op, bti_cast(x, dtype), mask, keepdims));                     \
+#define SUM(name, op)                                                                      \
+    bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) {                        \
+        BTI_PUBLIC("bt_" #name);                                                           \
+        MASK(x, axes);                                                                     \
+        BTI_RETURN(reduce_axes(op, bti_cast(x, sum_dtype(bti_dtype(x))), mask, keepdims)); \
+    }                                                                                      \
+    bt_array *bt_##name##_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype dtype) {   \
+        BTI_PUBLIC("bt_" #name "_as");                                                     \
+        MASK(x, axes);                                                                     \
+        if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);                           \
+        BTI_RETURN(reduce_axes(op, bti_cast(x, dtype), mask, keepdims));                   \
     }
 
 SUM(sum, BTI_OP_sum)
 SUM(prod, BTI_OP_prod)
+
+static bt_axes axes_of(int64_t mask) {
+    bt_axes axes = {0};
+    for (int i = 0; i < BT_MAX_RANK; i++)
+        if (mask >> i & 1) axes.axis[axes.count++] = i;
+    return axes;
+}
+
+void bti_gradient_sum(bti_backward *b) { b->gx[0] = bt_broadcast_shape(b->g, bt_shape_of(b->x[0])); }
+
+/* x moved `by` places along the axis, ones moving in; a negative `by` moves it toward the beginning. */
+static bt_array *shift_along(bt_array *x, int axis, int64_t by) {
+    int64_t low[BT_MAX_RANK] = {0}, high[BT_MAX_RANK] = {0}, size = bt_size(x, axis);
+    low[axis] = by > 0 ? by : 0;
+    high[axis] = by < 0 ? -by : 0;
+    return bt_pad(bt_slice_axis(x, axis, high[axis], size - low[axis], 1), low, high, 1);
+}
+
+/* Of each element, the product of the others of its row, without a division: zeros may be among them. */
+static bt_array *product_of_others(bt_array *x, int axis) {
+    int64_t size = bt_size(x, axis);
+    if (size < 1) return size ? bt_div(bt_prod(x, axes_of(1 << axis), true), x) : x;
+    bt_array *before = shift_along(x, axis, 1), *after = shift_along(x, axis, -1);
+    for (int64_t by = 1; by < size; by *= 2) {
+        before = bt_mul(before, shift_along(before, axis, by));
+        after = bt_mul(after, shift_along(after, axis, -by));
+    }
+    return bt_mul(before, after);
+}
+
+/* Axis by axis: the gradient of the product over the other axes, times the others along this one. */
+static bt_array *product_gradient(bt_array *g, bt_array *x, int64_t mask) {
+    if (!mask) return g;
+    int axis = __builtin_ctzll((unsigned long long)mask);
+    bt_array *inner = bt_prod(x, axes_of(1 << axis), true);
+    return bt_mul(product_gradient(g, inner, mask & (mask - 1)), product_of_others(x, axis));
+}
+
+void bti_gradient_prod(bti_backward *b) { b->gx[0] = product_gradient(b->g, b->x[0], b->attr[0]); }
 
 bt_array *bti_mean(bt_array *x, uint32_t mask) {
     if (!mask) return x;
@@ -55,11 +95,18 @@ bt_array *bt_mean(bt_array *x, bt_axes axes, bool keepdims) {
     bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) { \
         BTI_PUBLIC("bt_" #name);                                    \
         MASK(x, axes);                                              \
-        BTI_RETURN(reduced(op, x, mask, keepdims));                 \
+        BTI_RETURN(reduce_axes(op, x, mask, keepdims));             \
     }
 
 CHOICE(max, BTI_OP_max)
 CHOICE(min, BTI_OP_min)
+
+/* All that equal the greatest (or least) share alike. */
+void bti_gradient_max(bti_backward *b) {
+    bt_array *hit = bt_cast(bt_eq(b->x[0], b->y), bt_dtype_of(b->g));
+    b->gx[0] = bt_div(bt_mul(b->g, hit), bt_sum(hit, axes_of(b->attr[0]), true));
+}
+void bti_gradient_min(bti_backward *b) { bti_gradient_max(b); }
 
 #define INDEX_OF(name, op)                                          \
     bt_array *bt_##name(bt_array *x, int axis) {                    \
@@ -67,7 +114,7 @@ CHOICE(min, BTI_OP_min)
         BTI_NEED(x);                                                \
         bt_array *poison;                                           \
         if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison); \
-        BTI_RETURN(reduced(op, x, UINT32_C(1) << axis, false));     \
+        BTI_RETURN(reduce_axes(op, x, UINT32_C(1) << axis, false)); \
     }
 
 INDEX_OF(argmax, BTI_OP_argmax)
@@ -76,11 +123,11 @@ INDEX_OF(argmin, BTI_OP_argmin)
 bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing) {
     int64_t low[BTI_MAX_RANK] = {0}, high[BTI_MAX_RANK] = {0};
     for (int i = 0; i < bti_rank(x); i++) high[i] = mask >> i & 1 && bti_size_is_symbolic(bti_shape(x)[i]);
-    return reduced(op, bti_pad(x, low, high, bti_scalar(nothing, bti_dtype(x))), mask, true);
+    return reduce_axes(op, bti_pad(x, low, high, bti_scalar(nothing, bti_dtype(x))), mask, true);
 }
 
 /* bti_reduce, but what stands for nothing where there are no elements to choose from. The axes stay. */
-static bt_array *chosen(bti_op op, bt_array *x, uint32_t mask, double nothing) {
+static bt_array *reduce_or_nothing(bti_op op, bt_array *x, uint32_t mask, double nothing) {
     bool none = false;
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < bti_rank(x); i++) {
@@ -93,12 +140,12 @@ static bt_array *chosen(bti_op op, bt_array *x, uint32_t mask, double nothing) {
 }
 
 /* Of bool, the least is "all" and the greatest "any"; of nothing, true and false. */
-#define TRUTH(name, op, nothing)                                            \
-    bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) {         \
-        BTI_PUBLIC("bt_" #name);                                            \
-        MASK(x, axes);                                                      \
-        bt_array *result = chosen(op, bti_cast(x, BT_BOOL), mask, nothing); \
-        BTI_RETURN(keepdims ? result : bti_drop_axes(result, mask));        \
+#define TRUTH(name, op, nothing)                                                       \
+    bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) {                    \
+        BTI_PUBLIC("bt_" #name);                                                       \
+        MASK(x, axes);                                                                 \
+        bt_array *result = reduce_or_nothing(op, bti_cast(x, BT_BOOL), mask, nothing); \
+        BTI_RETURN(keepdims ? result : bti_drop_axes(result, mask));                   \
     }
 
 TRUTH(all, BTI_OP_min, true)
@@ -111,10 +158,10 @@ bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims) {
     bt_dtype dtype = bti_dtype(x);
     x = bti_widen(x);
     /* An infinite maximum must not meet itself: inf - inf. */
-    bt_array *top = chosen(BTI_OP_max, x, mask, -INFINITY);
+    bt_array *top = reduce_or_nothing(BTI_OP_max, x, mask, -INFINITY);
     bt_array *finite = bti_binary(BTI_OP_lt, bti_unary(BTI_OP_abs, top), bti_scalar_like(INFINITY, x));
     top = bti_stop(bti_where(finite, top, bti_scalar_like(0, x)));
-    bt_array *sum = reduced(BTI_OP_sum, bti_unary(BTI_OP_exp, bti_binary(BTI_OP_sub, x, top)), mask, true);
+    bt_array *sum = reduce_axes(BTI_OP_sum, bti_unary(BTI_OP_exp, bti_binary(BTI_OP_sub, x, top)), mask, true);
     bt_array *result = bti_narrow(bti_binary(BTI_OP_add, bti_unary(BTI_OP_log, sum), top), dtype);
     BTI_RETURN(keepdims ? result : bti_drop_axes(result, mask));
 }
@@ -122,7 +169,7 @@ bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims) {
 /* sum((x - mean)**2) / (n - ddof), the axes kept; x is a float and not small. */
 static bt_array *variance(bt_array *x, uint32_t mask, int ddof) {
     bt_array *d = bti_binary(BTI_OP_sub, x, bti_mean(x, mask));
-    bt_array *sum = reduced(BTI_OP_sum, bti_binary(BTI_OP_mul, d, d), mask, true);
+    bt_array *sum = reduce_axes(BTI_OP_sum, bti_binary(BTI_OP_mul, d, d), mask, true);
     bt_array *count = bti_size_scalar(bti_size_of_axes(x, mask), bti_dtype(x));
     if (ddof) {
         count = bti_binary(BTI_OP_sub, count, bti_scalar(ddof, bti_dtype(x)));
@@ -131,7 +178,7 @@ static bt_array *variance(bt_array *x, uint32_t mask, int ddof) {
     return bti_binary(BTI_OP_div, sum, count);
 }
 
-static bt_array *spread(bt_array *x, uint32_t mask, bool keepdims, int ddof, bool root) {
+static bt_array *variance_or_root(bt_array *x, uint32_t mask, bool keepdims, int ddof, bool root) {
     x = bti_float(x);
     bt_array *result = variance(bti_widen(x), mask, ddof);
     if (root) result = bti_unary(BTI_OP_sqrt, result);
@@ -142,21 +189,33 @@ static bt_array *spread(bt_array *x, uint32_t mask, bool keepdims, int ddof, boo
 bt_array *bt_var(bt_array *x, bt_axes axes, bool keepdims, int ddof) {
     BTI_PUBLIC("bt_var");
     MASK(x, axes);
-    BTI_RETURN(spread(x, mask, keepdims, ddof, false));
+    BTI_RETURN(variance_or_root(x, mask, keepdims, ddof, false));
 }
 
 bt_array *bt_std(bt_array *x, bt_axes axes, bool keepdims, int ddof) {
     BTI_PUBLIC("bt_std");
     MASK(x, axes);
-    BTI_RETURN(spread(x, mask, keepdims, ddof, true));
+    BTI_RETURN(variance_or_root(x, mask, keepdims, ddof, true));
 }
 
 bt_array *bt_norm(bt_array *x, bt_axes axes, bool keepdims) {
     BTI_PUBLIC("bt_norm");
     MASK(x, axes);
     x = bti_float(x);
-    bt_array *wide = bti_widen(x), *sum = reduced(BTI_OP_sum, bti_binary(BTI_OP_mul, wide, wide), mask, keepdims);
+    bt_array *wide = bti_widen(x), *sum = reduce_axes(BTI_OP_sum, bti_binary(BTI_OP_mul, wide, wide), mask, keepdims);
     BTI_RETURN(bti_narrow(bti_unary(BTI_OP_sqrt, sum), bti_dtype(x)));
+}
+
+bt_array *bti_cumsum(bt_array *x, int axis, bool reverse) {
+    bt_array *poison = bti_poisoned_by(&x, 1);
+    if (poison) return poison;
+    const bti_node *node = bti_node_of(x);
+    bt_dtype in, out;
+    bti_str why = {0};
+    poison = bti_poison_unless(bti_op_dtypes(BTI_OP_cumsum, (bt_dtype)node->dtype, &in, &out, &why), &why);
+    if (poison) return poison;
+    int64_t attr[2] = {axis, reverse};
+    return bti_record(BTI_OP_cumsum, out, node->weak, node->rank, node->shape, &x, 1, attr, 2);
 }
 
 bt_array *bt_cumsum(bt_array *x, int axis, bool reverse) {
@@ -165,4 +224,37 @@ bt_array *bt_cumsum(bt_array *x, int axis, bool reverse) {
     bt_array *poison;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
     BTI_RETURN(bti_cumsum(x, axis, reverse));
+}
+
+void bti_gradient_cumsum(bti_backward *b) { b->gx[0] = bt_cumsum(b->g, (int)b->attr[0], !b->attr[1]); }
+
+/* --- broadcasts --------------------------------------------------------------------------------------------------- */
+
+bt_array *bt_broadcast_shape(bt_array *x, bt_shape shape) {
+    BTI_PUBLIC("bt_broadcast_to");
+    BTI_NEED(x);
+    bt_array *poison = bti_check_shape(bti_dtype(x), shape, false);
+    if (poison) BTI_RETURN(poison);
+    BTI_RETURN(bti_expand(x, shape.rank, shape.size));
+}
+
+/* An axis that is as long as `size` says, or whose elements are repeats of one: [A, N, B] -> [A, size, B]. */
+static bt_array *sum_repeats(bt_array *g, int axis, int64_t size) {
+    bt_shape to = bt_shape_of(g);
+    int64_t before = 1, after = 1, repeats = bti_size_repeats(size, to.size[axis]);
+    for (int i = 0; i < axis; i++) before = bti_size_mul(before, to.size[i]);
+    for (int i = axis + 1; i < to.rank; i++) after = bti_size_mul(after, to.size[i]);
+    to.size[axis] = size;
+    return bt_reshape_to(bt_sum(bt_reshape(g, before, repeats, size, after), BT_AXES(1), false), to);
+}
+
+void bti_gradient_expand(bti_backward *b) {
+    bt_shape from = bt_shape_of(b->x[0]), to = bt_shape_of(b->y);
+    int64_t mask = 0;
+    for (int i = 0; i < to.rank; i++)
+        if (from.size[i] == 1 && to.size[i] != 1) mask |= 1 << i;
+    bt_array *g = bt_sum(b->g, axes_of(mask), true);
+    for (int i = 0; i < to.rank; i++)
+        if (from.size[i] != 1 && from.size[i] != to.size[i]) g = sum_repeats(g, i, from.size[i]);
+    b->gx[0] = g;
 }

@@ -1,46 +1,51 @@
-/* Primitives: movement, gathering, products. */
-#include <string.h>
-
+/* The same elements in another shape or order of axes. */
+#include "ops/gradient.h"
 #include "ops/primitive.h"
-#include "array/record.h"
 
-static bt_array *same_kind(bti_op op, bt_array *x, int rank, const int64_t *shape, const int64_t *attr,
-                           int attr_count) {
-    const bti_node *node = bti_node_of(x);
-    return bti_record(op, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, attr, attr_count);
+/* The size that stands for -1: what the others leave of x's elements. */
+static bool infer_size(const bt_array *x, bt_shape *shape, int unknown, bt_array **poison) {
+    int64_t total = bti_size_of(x), others = 1;
+    for (int i = 0; i < shape->rank; i++)
+        if (i != unknown) others = bti_size_mul(others, shape->size[i]);
+    bool known = !bti_size_is_symbolic(total) && !bti_size_is_symbolic(others);
+    if (others != 0 && (!known || total % others == 0)) {
+        shape->size[unknown] = bti_size_exact_div(total, others);
+        return true;
+    }
+    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "shape %s cannot become %s: no size for -1 fits",
+                          bti_shape_string(x).text, bti_sizes_string(shape->rank, shape->size).text);
+    return false;
 }
 
-static bt_array *misfit(const char *what, const bti_node *x, int rank, const int64_t *shape) {
-    bti_str text = {0};
-    bti_shape_text(&text, x->rank, x->shape);
-    bti_str_add(&text, " ");
-    bti_str_add(&text, what);
-    bti_str_add(&text, " ");
-    bti_shape_text(&text, rank, shape);
-    bt_array *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s", bti_str_text(&text));
-    bti_str_free(&text);
-    return poison;
+bt_array *bt_reshape_to(bt_array *x, bt_shape shape) {
+    BTI_PUBLIC("bt_reshape");
+    BTI_NEED(x);
+    bt_array *poison = bti_check_shape(bti_dtype(x), shape, true);
+    if (poison) BTI_RETURN(poison);
+    int unknown = -1;
+    for (int i = 0; i < shape.rank; i++) {
+        if (shape.size[i] != -1) continue;
+        if (unknown >= 0)
+            BTI_RETURN(
+                bti_poisonf(BT_INVALID_ARGUMENT, "axes %d and %d are both -1; only one can be worked out", unknown, i));
+        unknown = i;
+    }
+    if (unknown >= 0 && !infer_size(x, &shape, unknown, &poison)) BTI_RETURN(poison);
+    BTI_RETURN(bti_reshape(x, shape.rank, shape.size));
 }
 
-/* Unknown sizes may turn out equal: that is checked at the call. */
-static bool may_equal(int64_t a, int64_t b) { return a == b || bti_size_is_symbolic(a) || bti_size_is_symbolic(b); }
+void bti_gradient_reshape(bti_backward *b) { b->gx[0] = bt_reshape_to(b->g, bt_shape_of(b->x[0])); }
 
-static int64_t size_product(int rank, const int64_t *shape) {
-    int64_t product = 1;
-    for (int i = 0; i < rank; i++) product = bti_size_mul(product, shape[i]);
-    return product;
-}
-
-/* --- movement ------------------------------------------------------------------------------------------------------- */
-
-bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
-    bt_array *poison = bti_poisoned_by(&x, 1);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
-    if (!may_equal(size_product(node->rank, node->shape), size_product(rank, shape)))
-        return misfit("has another number of elements than", node, rank, shape);
-    return same_kind(BTI_OP_reshape, x, rank, shape, NULL, 0);
+bt_array *bt_flatten(bt_array *x, int axis) {
+    BTI_PUBLIC("bt_flatten");
+    BTI_NEED(x);
+    bt_array *poison;
+    if (bti_rank(x) == 0 && (axis == 0 || axis == -1)) BTI_RETURN(bti_new_axis(x, 0));
+    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
+    int64_t shape[BTI_MAX_RANK];
+    for (int i = 0; i < axis; i++) shape[i] = bti_shape(x)[i];
+    shape[axis] = bti_size_of_axes(x, UINT32_MAX << axis);
+    BTI_RETURN(bti_reshape(x, axis + 1, shape));
 }
 
 bt_array *bti_permute(bt_array *x, const int *axes) {
@@ -54,170 +59,70 @@ bt_array *bti_permute(bt_array *x, const int *axes) {
         attr[i] = axes[i];
         moved = moved || axes[i] != i;
     }
-    return moved ? same_kind(BTI_OP_permute, x, node->rank, shape, attr, node->rank) : x;
+    return moved ? bti_record_checked(BTI_OP_permute, node->rank, shape, &x, 1, attr, node->rank) : x;
 }
 
-bt_array *bti_expand(bt_array *x, int rank, const int64_t *shape) {
-    bt_array *poison = bti_poisoned_by(&x, 1);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
-    if (rank < node->rank) return misfit("cannot be broadcast to the smaller rank of", node, rank, shape);
-    int64_t aligned[BTI_MAX_RANK];
-    int front = rank - node->rank;
-    for (int i = 0; i < rank; i++) {
-        aligned[i] = i < front ? 1 : node->shape[i - front];
-        if (aligned[i] != 1 && !may_equal(aligned[i], shape[i]))
-            return misfit("cannot be broadcast to", node, rank, shape);
+bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {
+    BTI_PUBLIC("bt_permute");
+    BTI_NEED(x);
+    if (axes.count != bti_rank(x))
+        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "name each of the %d axes of shape %s once, in the new order",
+                               bti_rank(x), bti_shape_string(x).text));
+    uint32_t mask; /* refuses doubled ones */
+    bt_array *poison;
+    if (!bti_axes_mask(x, axes, &mask, &poison)) BTI_RETURN(poison);
+    int order[BTI_MAX_RANK];
+    for (int i = 0; i < axes.count; i++) (void)bti_axis(x, axes.axis[i], &order[i], &poison);
+    BTI_RETURN(bti_permute(x, order));
+}
+
+void bti_gradient_permute(bti_backward *b) {
+    bt_axes back = {.count = bt_rank(b->g)};
+    for (int i = 0; i < back.count; i++) back.axis[b->attr[i]] = i;
+    b->gx[0] = bt_permute_axes(b->g, back);
+}
+
+bt_array *bti_transpose(bt_array *x) {
+    int rank = bti_rank(x), order[BTI_MAX_RANK];
+    if (rank < 2) return x;
+    for (int i = 0; i < rank; i++) order[i] = i;
+    order[rank - 2] = rank - 1;
+    order[rank - 1] = rank - 2;
+    return bti_permute(x, order);
+}
+
+bt_array *bt_transpose(bt_array *x) {
+    BTI_PUBLIC("bt_transpose");
+    BTI_NEED(x);
+    BTI_RETURN(bti_transpose(x));
+}
+
+bool bti_new_axis_place(const bt_array *x, int axis, int *place, bt_array **poison) {
+    int rank = bti_rank(x);
+    if (axis >= -rank - 1 && axis <= rank) {
+        *place = axis < 0 ? axis + rank + 1 : axis;
+        return true;
     }
-    x = bti_reshape(x, rank, aligned);
-    return bti_shape_equal(rank, aligned, rank, shape) ? x : same_kind(BTI_OP_expand, x, rank, shape, NULL, 0);
+    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %d; shape %s has room for a new axis at %d to %d", axis,
+                          bti_shape_string(x).text, -rank - 1, rank);
+    return false;
 }
 
-bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, const int64_t *count) {
-    bt_array *poison = bti_poisoned_by(&x, 1);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    int64_t attr[2 * BTI_MAX_RANK];
-    bool whole = true;
-    for (int i = 0; i < node->rank; i++) {
-        attr[i] = start[i];
-        attr[node->rank + i] = count[i] == 0 || count[i] == 1 ? 1 : step[i]; /* a longer step would leave the array */
-        whole = whole && start[i] == 0 && step[i] == 1 && count[i] == node->shape[i];
-    }
-    return whole ? x : same_kind(BTI_OP_slice, x, node->rank, count, attr, 2 * node->rank);
+bt_array *bt_expand_dims(bt_array *x, int axis) {
+    BTI_PUBLIC("bt_expand_dims");
+    BTI_NEED(x);
+    bt_array *poison;
+    if (!bti_new_axis_place(x, axis, &axis, &poison)) BTI_RETURN(poison);
+    BTI_RETURN(bti_new_axis(x, axis));
 }
 
-/* --- gathering ------------------------------------------------------------------------------------------------------ */
-
-bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value) {
-    bt_array *inputs[2] = {x, value};
-    bt_array *poison = bti_poisoned_by(inputs, 2);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    int64_t shape[BTI_MAX_RANK];
-    bool none = true;
-    for (int i = 0; i < node->rank; i++) {
-        shape[i] = bti_size_add(node->shape[i], bti_size_add(low[i], high[i]));
-        none = none && low[i] == 0 && high[i] == 0;
-    }
-    if (none) return x;
-    inputs[1] = bti_cast(value, (bt_dtype)node->dtype);
-    return bti_record(BTI_OP_pad, (bt_dtype)node->dtype, node->weak, node->rank, shape, inputs, 2, low, node->rank);
-}
-
-bt_array *bti_concat(bt_array *const *arrays, int count, int axis) {
-    bt_array *poison = bti_poisoned_by(arrays, count);
-    if (poison) return poison;
-    const bti_node *first = bti_node_of(arrays[0]);
-    int64_t shape[BTI_MAX_RANK];
-    memcpy(shape, first->shape, sizeof shape);
-    for (int i = 1; i < count; i++) {
-        const bti_node *node = bti_node_of(arrays[i]);
-        bool fits = node->rank == first->rank;
-        for (int d = 0; d < first->rank && fits; d++) fits = d == axis || may_equal(node->shape[d], first->shape[d]);
-        if (!fits) return misfit("does not fit beside the first array,", node, first->rank, first->shape);
-        shape[axis] = bti_size_add(shape[axis], node->shape[axis]);
-    }
-    if (count == 1) return arrays[0];
-    int64_t attr = axis;
-    return bti_record(BTI_OP_concat, (bt_dtype)first->dtype, first->weak, first->rank, shape, arrays, count, &attr, 1);
-}
-
-static bt_array *check_indices(bt_array *indices) {
-    bt_dtype dtype = (bt_dtype)bti_node_of(indices)->dtype;
-    if (dtype == BT_I32 || dtype == BT_I64) return NULL;
-    return bti_poisonf(BT_INVALID_ARGUMENT, "indices must be int32 or int64, not %s", bt_dtype_name(dtype));
-}
-
-bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
-    bt_array *inputs[2] = {x, indices};
-    bt_array *poison = bti_poisoned_by(inputs, 2);
-    if (!poison) poison = check_indices(indices);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    int64_t shape[BTI_MAX_RANK], attr = axis;
-    memcpy(shape, node->shape, sizeof shape);
-    shape[axis] = bti_node_of(indices)->shape[0];
-    return bti_record(BTI_OP_take, (bt_dtype)node->dtype, node->weak, node->rank, shape, inputs, 2, &attr, 1);
-}
-
-bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    bt_array *inputs[3] = {x, indices, updates};
-    bt_array *poison = bti_poisoned_by(inputs, 3);
-    if (!poison) poison = check_indices(indices);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    int64_t wanted[BTI_MAX_RANK], attr = axis;
-    memcpy(wanted, node->shape, sizeof wanted);
-    wanted[axis] = bti_node_of(indices)->shape[0];
-    const bti_node *update = bti_node_of(updates);
-    if (!bti_shape_equal(update->rank, update->shape, node->rank, wanted))
-        return misfit("are the updates; their shape must be", update, node->rank, wanted);
-    inputs[2] = bti_cast(updates, (bt_dtype)node->dtype);
-    return bti_record(BTI_OP_scatter_add, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, inputs, 3, &attr,
-                      1);
-}
-
-bt_array *bti_argsort(bt_array *x, int axis) {
-    bt_array *poison = bti_poisoned_by(&x, 1);
-    if (!poison) poison = bti_check_index(x, axis);
-    if (poison) return poison;
-    int64_t attr = axis;
-    return bti_record(BTI_OP_argsort, BT_I32, false, bti_node_of(x)->rank, bti_node_of(x)->shape, &x, 1, &attr, 1);
-}
-
-/* Shapes of x and indices agree but on the axis. */
-static bt_array *check_along(bt_array *x, bt_array *indices, int axis) {
-    bt_array *poison = check_indices(indices);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x), *index = bti_node_of(indices);
-    bool fits = node->rank == index->rank;
-    for (int d = 0; d < node->rank && fits; d++) fits = d == axis || node->shape[d] == index->shape[d];
-    return fits ? NULL
-                : misfit("are the indices; but for the axis they must have the shape of x,", index, node->rank,
-                         node->shape);
-}
-
-bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
-    bt_array *inputs[2] = {x, indices};
-    bt_array *poison = bti_poisoned_by(inputs, 2);
-    if (!poison) poison = check_along(x, indices, axis);
-    if (poison) return poison;
-    int64_t attr = axis;
-    const bti_node *node = bti_node_of(x), *index = bti_node_of(indices);
-    return bti_record(BTI_OP_gather_axis, (bt_dtype)node->dtype, node->weak, node->rank, index->shape, inputs, 2, &attr,
-                      1);
-}
-
-bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    bt_array *inputs[3] = {x, indices, updates};
-    bt_array *poison = bti_poisoned_by(inputs, 3);
-    if (!poison) poison = check_along(x, indices, axis);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x), *index = bti_node_of(indices), *update = bti_node_of(updates);
-    if (!bti_shape_equal(update->rank, update->shape, index->rank, index->shape))
-        return misfit("are the updates; their shape must be the indices',", update, index->rank, index->shape);
-    inputs[2] = bti_cast(updates, (bt_dtype)node->dtype);
-    int64_t attr = axis;
-    return bti_record(BTI_OP_scatter_axis, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, inputs, 3, &attr,
-                      1);
-}
-
-/* --- products ------------------------------------------------------------------------------------------------------- */
-
-bt_array *bti_matmul(bt_array *a, bt_array *b) {
-    bt_array *inputs[2] = {a, b};
-    bt_array *poison = bti_poisoned_by(inputs, 2);
-    if (poison) return poison;
-    const bti_node *x = bti_node_of(a), *y = bti_node_of(b);
-    if (x->dtype == BT_BOOL) return bti_poisonf(BT_INVALID_ARGUMENT, "takes numbers, not bool; bt_cast it first");
-    int rank = x->rank;
-    bool fits = rank >= 2 && y->rank == rank && may_equal(x->shape[rank - 1], y->shape[rank - 2]);
-    for (int i = 0; i < rank - 2 && fits; i++) fits = may_equal(x->shape[i], y->shape[i]);
-    if (!fits) return misfit("cannot be multiplied with", x, y->rank, y->shape);
-    int64_t shape[BTI_MAX_RANK];
-    memcpy(shape, x->shape, sizeof shape);
-    shape[rank - 1] = y->shape[rank - 1];
-    return bti_record(BTI_OP_matmul, (bt_dtype)x->dtype, x->weak && y->weak, rank, shape, inputs, 2, NULL, 0);
+bt_array *bt_squeeze(bt_array *x, int axis) {
+    BTI_PUBLIC("bt_squeeze");
+    BTI_NEED(x);
+    bt_array *poison;
+    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
+    if (bti_shape(x)[axis] != 1)
+        BTI_RETURN(
+            bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of shape %s is not of size 1", axis, bti_shape_string(x).text));
+    BTI_RETURN(bti_drop_axes(x, UINT32_C(1) << axis));
 }

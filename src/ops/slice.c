@@ -1,122 +1,37 @@
-/* Shapes: the same elements elsewhere. */
-#include "ops/compose.h"
+/* Parts of arrays, and arrays of parts: slices, padding, joining, repeating. */
+#include <string.h>
+
 #include "base/alloc.h"
-
-/* --- other axes ----------------------------------------------------------------------------------------------------- */
-
-/* The size that stands for -1: what the others leave of x's elements. */
-static bool infer_size(const bt_array *x, bt_shape *shape, int unknown, bt_array **poison) {
-    int64_t total = bti_size_of(x), others = 1;
-    for (int i = 0; i < shape->rank; i++)
-        if (i != unknown) others = bti_size_mul(others, shape->size[i]);
-    bool known = !bti_size_is_symbolic(total) && !bti_size_is_symbolic(others);
-    if (others != 0 && (!known || total % others == 0)) {
-        shape->size[unknown] = bti_size_exact_div(total, others);
-        return true;
-    }
-    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "shape %s cannot become %s: no size for -1 fits", bti_words_of(x).text,
-                          bti_words_shape(shape->rank, shape->size).text);
-    return false;
-}
-
-bt_array *bt_reshape_to(bt_array *x, bt_shape shape) {
-    BTI_PUBLIC("bt_reshape");
-    BTI_NEED(x);
-    bt_array *poison = bti_check_shape(bti_dtype(x), shape, true);
-    if (poison) BTI_RETURN(poison);
-    int unknown = -1;
-    for (int i = 0; i < shape.rank; i++) {
-        if (shape.size[i] != -1) continue;
-        if (unknown >= 0)
-            BTI_RETURN(
-                bti_poisonf(BT_INVALID_ARGUMENT, "axes %d and %d are both -1; only one can be worked out", unknown, i));
-        unknown = i;
-    }
-    if (unknown >= 0 && !infer_size(x, &shape, unknown, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_reshape(x, shape.rank, shape.size));
-}
-
-bt_array *bt_flatten(bt_array *x, int axis) {
-    BTI_PUBLIC("bt_flatten");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (bti_rank(x) == 0 && (axis == 0 || axis == -1)) BTI_RETURN(bti_new_axis(x, 0));
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    int64_t shape[BTI_MAX_RANK];
-    for (int i = 0; i < axis; i++) shape[i] = bti_shape(x)[i];
-    shape[axis] = bti_size_of_axes(x, UINT32_MAX << axis);
-    BTI_RETURN(bti_reshape(x, axis + 1, shape));
-}
-
-bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {
-    BTI_PUBLIC("bt_permute");
-    BTI_NEED(x);
-    if (axes.count != bti_rank(x))
-        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "name each of the %d axes of shape %s once, in the new order",
-                               bti_rank(x), bti_words_of(x).text));
-    uint32_t mask; /* refuses doubled ones */
-    bt_array *poison;
-    if (!bti_axes_mask(x, axes, &mask, &poison)) BTI_RETURN(poison);
-    int order[BTI_MAX_RANK];
-    for (int i = 0; i < axes.count; i++) (void)bti_axis(x, axes.axis[i], &order[i], &poison);
-    BTI_RETURN(bti_permute(x, order));
-}
-
-bt_array *bti_transpose(bt_array *x) {
-    int rank = bti_rank(x), order[BTI_MAX_RANK];
-    if (rank < 2) return x;
-    for (int i = 0; i < rank; i++) order[i] = i;
-    order[rank - 2] = rank - 1;
-    order[rank - 1] = rank - 2;
-    return bti_permute(x, order);
-}
-
-bt_array *bt_transpose(bt_array *x) {
-    BTI_PUBLIC("bt_transpose");
-    BTI_NEED(x);
-    BTI_RETURN(bti_transpose(x));
-}
-
-/* The place of a new axis: 0 to rank; negative counts from the end of the result. */
-static bool new_axis_place(const bt_array *x, int axis, int *place, bt_array **poison) {
-    int rank = bti_rank(x);
-    if (axis >= -rank - 1 && axis <= rank) {
-        *place = axis < 0 ? axis + rank + 1 : axis;
-        return true;
-    }
-    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %d; shape %s has room for a new axis at %d to %d", axis,
-                          bti_words_of(x).text, -rank - 1, rank);
-    return false;
-}
-
-bt_array *bt_expand_dims(bt_array *x, int axis) {
-    BTI_PUBLIC("bt_expand_dims");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (!new_axis_place(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_new_axis(x, axis));
-}
-
-bt_array *bt_squeeze(bt_array *x, int axis) {
-    BTI_PUBLIC("bt_squeeze");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    if (bti_shape(x)[axis] != 1)
-        BTI_RETURN(
-            bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of shape %s is not of size 1", axis, bti_words_of(x).text));
-    BTI_RETURN(bti_drop_axes(x, UINT32_C(1) << axis));
-}
-
-bt_array *bt_broadcast_shape(bt_array *x, bt_shape shape) {
-    BTI_PUBLIC("bt_broadcast_to");
-    BTI_NEED(x);
-    bt_array *poison = bti_check_shape(bti_dtype(x), shape, false);
-    if (poison) BTI_RETURN(poison);
-    BTI_RETURN(bti_expand(x, shape.rank, shape.size));
-}
+#include "ops/gradient.h"
+#include "ops/primitive.h"
 
 /* --- slices --------------------------------------------------------------------------------------------------------- */
+
+bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, const int64_t *count) {
+    bt_array *poison = bti_poisoned_by(&x, 1);
+    if (poison) return poison;
+    const bti_node *node = bti_node_of(x);
+    int64_t attr[2 * BTI_MAX_RANK];
+    bool whole = true;
+    for (int i = 0; i < node->rank; i++) {
+        attr[i] = start[i];
+        attr[node->rank + i] = count[i] == 0 || count[i] == 1 ? 1 : step[i]; /* a longer step would leave the array */
+        whole = whole && start[i] == 0 && step[i] == 1 && count[i] == node->shape[i];
+    }
+    return whole ? x : bti_record_checked(BTI_OP_slice, node->rank, count, &x, 1, attr, 2 * node->rank);
+}
+
+bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int64_t count) {
+    int64_t starts[BTI_MAX_RANK] = {0}, steps[BTI_MAX_RANK], counts[BTI_MAX_RANK];
+    for (int i = 0; i < bti_rank(x); i++) {
+        steps[i] = 1;
+        counts[i] = bti_shape(x)[i];
+    }
+    starts[axis] = start;
+    steps[axis] = step;
+    counts[axis] = count;
+    return bti_slice(x, starts, steps, counts);
+}
 
 typedef struct range {
     int64_t start, step, count;
@@ -151,7 +66,7 @@ static bool cut_symbolic(const bt_array *x, int axis, int64_t start, int64_t sto
     *poison = bti_poisonf(BT_UNIMPLEMENTED,
                           "axis %d of shape %s has no known size here, so only all of it or a part between two indices "
                           "from its beginning can be taken",
-                          axis, bti_words_of(x).text);
+                          axis, bti_shape_string(x).text);
     return false;
 }
 
@@ -174,7 +89,7 @@ bt_array *bt_slice(bt_array *x, const int64_t *start, const int64_t *stop, const
     if (rank == 0) BTI_RETURN(x);
     if (!start || !stop)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "%s is NULL; shape %s needs %d numbers there",
-                               start ? "stop" : "start", bti_words_of(x).text, rank));
+                               start ? "stop" : "start", bti_shape_string(x).text, rank));
     int64_t starts[BTI_MAX_RANK], steps[BTI_MAX_RANK], counts[BTI_MAX_RANK];
     for (int i = 0; i < rank; i++) {
         range part;
@@ -216,7 +131,91 @@ bt_array *bt_flip(bt_array *x, bt_axes axes) {
     BTI_RETURN(x);
 }
 
+/* --- the gradient of a slice -------------------------------------------------------------------------------------- */
+
+static bool is_known(int64_t size) { return !bti_size_is_symbolic(size); }
+
+/* `count` elements of an axis, from start; both known or not. */
+static bt_array *part_of_axis(bt_array *x, int axis, int64_t start, int64_t count) {
+    if (start == 0 && count == bt_shape_of(x).size[axis]) return x;
+    if (is_known(start) && is_known(count)) return bt_slice_axis(x, axis, start, start + count, 1);
+    return bt_take(x, bt_add(bti_iota(count, BT_I64), bti_size_scalar(start, BT_I64)), axis);
+}
+
+/* step - 1 zeros between the elements of an axis: [A, C, B] -> [A, (C - 1) * step + 1, B]. */
+static bt_array *put_zeros_between(bt_array *x, int axis, int64_t step) {
+    bt_shape shape = bt_shape_of(x);
+    int64_t before = 1, after = 1, count = shape.size[axis];
+    for (int i = 0; i < axis; i++) before = bti_size_mul(before, shape.size[i]);
+    for (int i = axis + 1; i < shape.rank; i++) after = bti_size_mul(after, shape.size[i]);
+    x = bt_pad(bt_reshape(x, before, count, 1, after), (int64_t[4]){0}, (int64_t[]){0, 0, step - 1, 0}, 0);
+    shape.size[axis] = (count - 1) * step + 1;
+    return bt_reshape_to(part_of_axis(bt_reshape(x, before, count * step, after), 1, 0, shape.size[axis]), shape);
+}
+
+/* Where the elements of one axis of a slice came from: there, zeros elsewhere. What can be done by padding is left to
+ * low and high. */
+static bt_array *unslice(bt_array *g, int axis, int64_t start, int64_t step, int64_t size, int64_t *low,
+                         int64_t *high) {
+    bt_shape shape = bt_shape_of(g);
+    int64_t count = shape.size[axis];
+    if (start == 0 && step == 1 && count == size) return g;
+    if (!is_known(size)) {
+        shape.size[axis] = size;
+        bt_array *from = bt_add(bt_mul(bti_iota(count, BT_I64), bt_i64(step)), bt_i64(start));
+        return bt_scatter_add(bt_full_shape(0, bt_dtype_of(g), shape), from, g, axis);
+    }
+    if (count <= 1) step = 1;
+    if (count == 0) start = 0;
+    if (step < 0) {
+        g = bt_flip(g, BT_AXES(axis));
+        start += (count - 1) * step;
+        step = -step;
+    }
+    if (step > 1) g = put_zeros_between(g, axis, step);
+    low[axis] = start;
+    high[axis] = size - start - (count ? (count - 1) * step + 1 : 0);
+    return g;
+}
+
+void bti_gradient_slice(bti_backward *b) {
+    bt_shape from = bt_shape_of(b->x[0]);
+    int64_t low[BT_MAX_RANK] = {0}, high[BT_MAX_RANK] = {0};
+    bt_array *g = b->g;
+    for (int i = 0; i < from.rank; i++) g = unslice(g, i, b->attr[i], b->attr[from.rank + i], from.size[i], low, high);
+    b->gx[0] = bt_pad(g, low, high, 0);
+}
+
 /* --- more elements -------------------------------------------------------------------------------------------------- */
+
+bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value) {
+    bt_array *inputs[2] = {x, value};
+    bt_array *poison = bti_poisoned_by(inputs, 2);
+    if (poison) return poison;
+    const bti_node *node = bti_node_of(x);
+    int64_t shape[BTI_MAX_RANK];
+    bool none = true;
+    for (int i = 0; i < node->rank; i++) {
+        shape[i] = bti_size_add(node->shape[i], bti_size_add(low[i], high[i]));
+        none = none && low[i] == 0 && high[i] == 0;
+    }
+    if (none) return x;
+    inputs[1] = bti_cast(value, (bt_dtype)node->dtype);
+    return bti_record(BTI_OP_pad, (bt_dtype)node->dtype, node->weak, node->rank, shape, inputs, 2, low, node->rank);
+}
+
+void bti_gradient_pad(bti_backward *b) {
+    bt_shape from = bt_shape_of(b->x[0]), to = bt_shape_of(b->y);
+    if (b->wanted[0]) b->gx[0] = b->g;
+    for (int i = 0; i < from.rank && b->wanted[0]; i++) b->gx[0] = part_of_axis(b->gx[0], i, b->attr[i], from.size[i]);
+    if (!b->wanted[1]) return;
+    int64_t high[BT_MAX_RANK];
+    for (int i = 0; i < from.rank; i++)
+        high[i] = bti_size_add(to.size[i], bti_size_mul(bti_size_add(from.size[i], b->attr[i]), -1));
+    bt_array *padding = bt_pad(bt_full_shape(0, BT_BOOL, from), b->attr, high, 1);
+    uint32_t all = (UINT32_C(1) << from.rank) - 1;
+    b->gx[1] = bti_drop_axes(bti_reduce(BTI_OP_sum, bt_where(padding, b->g, bt_num(0)), all), all);
+}
 
 bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, double value) {
     BTI_PUBLIC("bt_pad");
@@ -225,12 +224,32 @@ bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, double va
     if (rank == 0) BTI_RETURN(x);
     if (!low || !high)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "%s is NULL; shape %s needs %d numbers there", low ? "high" : "low",
-                               bti_words_of(x).text, rank));
+                               bti_shape_string(x).text, rank));
     for (int i = 0; i < rank; i++)
         if (low[i] < 0 || high[i] < 0)
             BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "axis %d is padded by %lld and %lld; cut with bt_slice instead",
                                    i, (long long)low[i], (long long)high[i]));
     BTI_RETURN(bti_pad(x, low, high, bti_scalar_cast(value, bti_dtype(x))));
+}
+
+bt_array *bti_concat(bt_array *const *arrays, int count, int axis) {
+    bt_array *poison = bti_poisoned_by(arrays, count);
+    if (poison || count == 1) return poison ? poison : arrays[0];
+    int64_t shape[BTI_MAX_RANK], attr = axis;
+    memcpy(shape, bti_shape(arrays[0]), sizeof shape);
+    for (int i = 1; i < count; i++)
+        if (axis < bti_rank(arrays[i])) shape[axis] = bti_size_add(shape[axis], bti_shape(arrays[i])[axis]);
+    return bti_record_checked(BTI_OP_concat, bti_rank(arrays[0]), shape, arrays, count, &attr, 1);
+}
+
+void bti_gradient_concat(bti_backward *b) {
+    int axis = (int)b->attr[0];
+    int64_t start = 0;
+    for (int i = 0; i < b->count; i++) {
+        int64_t size = bt_shape_of(b->x[i]).size[axis];
+        if (b->wanted[i]) b->gx[i] = part_of_axis(b->g, axis, start, size);
+        start = bti_size_add(start, size);
+    }
 }
 
 /* Arrays brought to one dtype, for bti_concat; freed by the caller. NULL when memory is short. */
@@ -263,7 +282,7 @@ static bool shapes_agree(bt_array *const *arrays, int count, int axis, bt_array 
         if (agree) continue;
         *poison =
             bti_poisonf(BT_INVALID_ARGUMENT, "array 0 has shape %s and array %d has shape %s; they must be equal%s",
-                        bti_words_of(arrays[0]).text, i, bti_words_of(arrays[i]).text,
+                        bti_shape_string(arrays[0]).text, i, bti_shape_string(arrays[i]).text,
                         axis < 0 ? "" : " but on the axis they are joined along");
         return false;
     }
@@ -285,7 +304,7 @@ bt_array *bt_stack(bt_array *const *arrays, int count, int axis) {
     if (!arrays || count < 1) BTI_RETURN(no_arrays(count));
     BTI_NEED_ALL(arrays, count);
     bt_array *poison;
-    if (!new_axis_place(arrays[0], axis, &axis, &poison)) BTI_RETURN(poison);
+    if (!bti_new_axis_place(arrays[0], axis, &axis, &poison)) BTI_RETURN(poison);
     if (!shapes_agree(arrays, count, -1, &poison)) BTI_RETURN(poison);
     bt_array **parts = bti_calloc((size_t)count, sizeof(bt_array *));
     if (!parts) BTI_RETURN(bti_poisonf(BT_RESOURCE_EXHAUSTED, "out of host memory"));
@@ -320,23 +339,8 @@ bt_array *bt_tile(bt_array *x, bt_shape reps) {
         if (!bti_size_is_symbolic(sizes[0]) && !bti_size_is_symbolic(sizes[1]) && !bti_shape_count(2, sizes, &count))
             BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
                                    "shape %s repeated %s times has more elements than 63 bits count",
-                                   bti_words_of(x).text, bti_words_shape(reps.rank, reps.size).text));
+                                   bti_shape_string(x).text, bti_sizes_string(reps.rank, reps.size).text));
         if (reps.size[i] != 1) x = repeat_axis(x, front + i, reps.size[i]);
     }
     BTI_RETURN(x);
-}
-
-bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype) {
-    BTI_PUBLIC("bt_one_hot");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
-    if (depth < 0 && !bti_size_is_symbolic(depth))
-        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "depth %lld is negative", (long long)depth));
-    x = bti_indices(x);
-    if (bti_array_error(x)) BTI_RETURN(x);
-    bool wide = bti_dtype(x) == BT_I64 || bti_size_is_symbolic(depth) || depth > INT32_MAX;
-    bt_dtype index = wide ? BT_I64 : BT_I32;
-    bt_array *classes = bti_iota(depth, index);
-    BTI_RETURN(bti_cast(bti_binary(BTI_OP_eq, bti_new_axis(bti_cast(x, index), bti_rank(x)), classes), dtype));
 }

@@ -1,6 +1,6 @@
 /* Convolution and pooling: sums, products and maxima of slices, one per place of the window; so gradients come by
  * themselves. */
-#include "ops/compose.h"
+#include "ops/primitive.h"
 
 /* --- convolution ---------------------------------------------------------------------------------------------------- */
 
@@ -11,7 +11,8 @@ typedef struct conv {
 } conv;
 
 static bt_array *conv_refused(const bt_array *x, const bt_array *w, const char *why) {
-    return bti_poisonf(BT_INVALID_ARGUMENT, "x %s and w %s: %s", bti_words_of(x).text, bti_words_of(w).text, why);
+    return bti_poisonf(BT_INVALID_ARGUMENT, "x %s and w %s: %s", bti_shape_string(x).text, bti_shape_string(w).text,
+                       why);
 }
 
 static bool sizes_known(const bt_array *x, int from) {
@@ -113,7 +114,7 @@ static bool pool_fits(const bt_array *x, const int64_t window[2], const int64_t 
     if (bti_rank(x) != 4 || !window) {
         *poison = bti_poisonf(BT_INVALID_ARGUMENT,
                               "x has shape %s; it needs four axes [N, C, H, W], and a window [rows, columns]",
-                              bti_words_of(x).text);
+                              bti_shape_string(x).text);
         return false;
     }
     for (int i = 0; i < 2; i++) {
@@ -123,12 +124,12 @@ static bool pool_fits(const bt_array *x, const int64_t window[2], const int64_t 
         *poison =
             symbolic
                 ? bti_poisonf(BT_UNIMPLEMENTED, "axis %d of shape %s has no known size here", 2 + i,
-                              bti_words_of(x).text)
+                              bti_shape_string(x).text)
                 : bti_poisonf(BT_INVALID_ARGUMENT,
                               "window %lld by stride %lld on axis %d of shape %s; the window must be 1 to %lld, the "
                               "stride 1 or more",
                               (long long)window[i], (long long)(stride ? stride[i] : window[i]), 2 + i,
-                              bti_words_of(x).text, (long long)size);
+                              bti_shape_string(x).text, (long long)size);
         return false;
     }
     return true;
@@ -147,7 +148,7 @@ static bt_array *pool_axis(bti_op op, bt_array *x, int axis, int64_t window, int
 }
 
 /* First the rows of the window, then its columns. */
-static bt_array *pool(bti_op op, bt_array *x, const int64_t window[2], const int64_t stride[2]) {
+static bt_array *pool_windows(bti_op op, bt_array *x, const int64_t window[2], const int64_t stride[2]) {
     if (!stride) stride = window;
     x = pool_axis(op, x, 2, window[0], stride[0]);
     return bti_array_error(x) ? x : pool_axis(op, x, 3, window[1], stride[1]);
@@ -158,7 +159,7 @@ bt_array *bt_max_pool2d(bt_array *x, const int64_t window[2], const int64_t stri
     BTI_NEED(x);
     bt_array *poison;
     if (!pool_fits(x, window, stride, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(pool(BTI_OP_maximum, x, window, stride));
+    BTI_RETURN(pool_windows(BTI_OP_maximum, x, window, stride));
 }
 
 bt_array *bt_avg_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]) {
@@ -167,7 +168,7 @@ bt_array *bt_avg_pool2d(bt_array *x, const int64_t window[2], const int64_t stri
     bt_array *poison;
     if (!pool_fits(x, window, stride, &poison)) BTI_RETURN(poison);
     x = bti_float(x);
-    bt_array *sum = pool(BTI_OP_add, bti_widen(x), window, stride);
+    bt_array *sum = pool_windows(BTI_OP_add, bti_widen(x), window, stride);
     if (bti_array_error(sum)) BTI_RETURN(sum);
     double elements = (double)window[0] * (double)window[1];
     BTI_RETURN(bti_narrow(bti_binary(BTI_OP_div, sum, bti_scalar_like(elements, sum)), bti_dtype(x)));

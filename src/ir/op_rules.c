@@ -1,0 +1,195 @@
+#include "ir/op_rules.h"
+
+#include "ir/dtype.h"
+
+/* --- dtypes --------------------------------------------------------------------------------------------------------- */
+
+bt_dtype bti_float_of(bt_dtype dtype) {
+    if (bti_dtype_is_float(dtype)) return dtype;
+    return dtype == BT_I64 || dtype == BT_U64 ? BT_F64 : BT_F32;
+}
+
+bool bti_op_dtypes(bti_op op, bt_dtype met, bt_dtype *in, bt_dtype *out, bti_str *why) {
+    *in = *out = met;
+    switch (bti_op_info(op)->dtype_rule) {
+    case BTI_FLOAT: *in = *out = bti_float_of(met); break;
+    case BTI_COMPARE: *out = BT_BOOL; break;
+    case BTI_INDEX_OUT: *out = BT_I32; break;
+    case BTI_NUMBER:
+        if (met != BT_BOOL) break;
+        bti_str_add(why, "takes numbers, not bool; bt_cast it first");
+        return false;
+    case BTI_BITS:
+        if (!bti_dtype_is_float(met)) break;
+        bti_str_addf(why, "takes integers and bool, not %s", bt_dtype_name(met));
+        return false;
+    default: break;
+    }
+    return true;
+}
+
+/* --- shapes --------------------------------------------------------------------------------------------------------- */
+
+bool bti_shapes_may_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b) {
+    if (rank_a != rank_b) return false;
+    for (int i = 0; i < rank_a; i++)
+        if (!bti_may_equal(a[i], b[i])) return false;
+    return true;
+}
+
+/* What is asked about, and where the reason goes. */
+typedef struct question {
+    bti_op op;
+    int count;
+    bti_node *const *inputs;
+    int rank;
+    const int64_t *shape, *attr;
+    bti_str *why; /* may be NULL */
+} question;
+
+/* "(2, 3) cannot be broadcast to (4,)" */
+static bool refuse(const question *q, const bti_node *input, const char *what, int rank, const int64_t *shape) {
+    if (!q->why) return false;
+    bti_shape_text(q->why, input->rank, input->shape);
+    bti_str_addf(q->why, " %s ", what);
+    bti_shape_text(q->why, rank, shape);
+    return false;
+}
+
+static bool elementwise_fits(const question *q) {
+    for (int i = 0; i < q->count; i++)
+        if (!bti_shapes_may_equal(q->inputs[i]->rank, q->inputs[i]->shape, q->rank, q->shape))
+            return refuse(q, q->inputs[i], "is not the shape of the result,", q->rank, q->shape);
+    return true;
+}
+
+static int64_t size_product(int rank, const int64_t *shape) {
+    int64_t product = 1;
+    for (int i = 0; i < rank; i++) product = bti_size_mul(product, shape[i]);
+    return product;
+}
+
+static bool reshape_fits(const question *q) {
+    const bti_node *x = q->inputs[0];
+    return bti_may_equal(size_product(x->rank, x->shape), size_product(q->rank, q->shape)) ||
+           refuse(q, x, "has another number of elements than", q->rank, q->shape);
+}
+
+/* Aligned at the right: a recorded node has the rank of its result, the array that it is made of may have less. */
+static bool expand_fits(const question *q) {
+    const bti_node *x = q->inputs[0];
+    int front = q->rank - x->rank;
+    if (front < 0) return refuse(q, x, "cannot be broadcast to the smaller rank of", q->rank, q->shape);
+    for (int i = front; i < q->rank; i++)
+        if (x->shape[i - front] != 1 && !bti_may_equal(x->shape[i - front], q->shape[i]))
+            return refuse(q, x, "cannot be broadcast to", q->rank, q->shape);
+    return true;
+}
+
+/* Every element of the slice is one of x's. */
+static bool slice_fits(const question *q) {
+    const bti_node *x = q->inputs[0];
+    for (int i = 0; i < q->rank; i++) {
+        int64_t first = q->attr[i];
+        bool known =
+            !bti_size_is_symbolic(q->shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(first);
+        if (!known || !q->shape[i]) continue;
+        int64_t last = first + (q->shape[i] - 1) * q->attr[q->rank + i];
+        if (first < 0 || first >= x->shape[i] || last < 0 || last >= x->shape[i])
+            return refuse(q, x, "has no such part as the slice", q->rank, q->shape);
+    }
+    return true;
+}
+
+static bool concat_fits(const question *q) {
+    const bti_node *first = q->inputs[0];
+    for (int i = 1; i < q->count; i++) {
+        const bti_node *input = q->inputs[i];
+        bool fits = input->rank == first->rank;
+        for (int d = 0; d < first->rank && fits; d++)
+            fits = d == q->attr[0] || bti_may_equal(input->shape[d], first->shape[d]);
+        if (!fits) return refuse(q, input, "does not fit beside the first array,", first->rank, first->shape);
+    }
+    return true;
+}
+
+static bool matmul_fits(const question *q) {
+    const bti_node *x = q->inputs[0], *y = q->inputs[1];
+    int rank = x->rank;
+    bool fits = rank >= 2 && y->rank == rank && bti_may_equal(x->shape[rank - 1], y->shape[rank - 2]);
+    for (int i = 0; i < rank - 2 && fits; i++) fits = bti_may_equal(x->shape[i], y->shape[i]);
+    return fits || refuse(q, x, "cannot be multiplied with", y->rank, y->shape);
+}
+
+/* Indices that come out are int32; and where nothing is, there is no greatest. */
+static bool reduce_fits(const question *q) {
+    const bti_node *x = q->inputs[0];
+    const bti_op_row *row = bti_op_info(q->op);
+    bool needs_elements = q->op != BTI_OP_sum && q->op != BTI_OP_prod;
+    for (int i = 0; i < x->rank; i++) {
+        int64_t size = x->shape[i];
+        if (!(q->attr[0] >> i & 1) || bti_size_is_symbolic(size)) continue;
+        if (row->dtype_rule == BTI_INDEX_OUT && size > INT32_MAX) {
+            if (q->why)
+                bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", i,
+                             (long long)size, INT32_MAX);
+            return false;
+        }
+        if (needs_elements && size == 0) {
+            if (q->why) bti_str_addf(q->why, "no elements along axis %d to take the %s of", i, row->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool argsort_fits(const question *q) {
+    int64_t size = q->inputs[0]->shape[q->attr[0]];
+    if (bti_size_is_symbolic(size) || size <= INT32_MAX) return true;
+    if (q->why)
+        bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", (int)q->attr[0],
+                     (long long)size, INT32_MAX);
+    return false;
+}
+
+/* Updates take x's shape, with as many rows along the axis as there are indices. */
+static bool scatter_add_fits(const question *q) {
+    const bti_node *x = q->inputs[0], *updates = q->inputs[2];
+    int64_t wanted[BTI_MAX_RANK];
+    for (int i = 0; i < x->rank; i++) wanted[i] = i == q->attr[0] ? q->inputs[1]->shape[0] : x->shape[i];
+    return bti_shapes_may_equal(updates->rank, updates->shape, x->rank, wanted) ||
+           refuse(q, updates, "are the updates; their shape must be", x->rank, wanted);
+}
+
+/* Shapes of x and indices agree but on the axis; updates have that of the indices. */
+static bool along_axis_fits(const question *q) {
+    const bti_node *x = q->inputs[0], *indices = q->inputs[1];
+    bool fits = x->rank == indices->rank;
+    for (int d = 0; d < x->rank && fits; d++) fits = d == q->attr[0] || bti_may_equal(x->shape[d], indices->shape[d]);
+    if (!fits)
+        return refuse(q, indices, "are the indices; but for the axis they must have the shape of x,", x->rank,
+                      x->shape);
+    const bti_node *updates = q->count > 2 ? q->inputs[2] : indices;
+    return bti_shapes_may_equal(updates->rank, updates->shape, indices->rank, indices->shape) ||
+           refuse(q, updates, "are the updates; their shape must be the indices',", indices->rank, indices->shape);
+}
+
+bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
+                       const int64_t *attr, bti_str *why) {
+    question q = {op, count, inputs, rank, shape, attr, why};
+    bti_class class = bti_op_info(op)->class;
+    if (class == BTI_ELEMENTWISE) return elementwise_fits(&q);
+    if (class == BTI_REDUCE) return reduce_fits(&q);
+    switch (op) {
+    case BTI_OP_reshape: return reshape_fits(&q);
+    case BTI_OP_expand: return expand_fits(&q);
+    case BTI_OP_slice: return slice_fits(&q);
+    case BTI_OP_concat: return concat_fits(&q);
+    case BTI_OP_matmul: return matmul_fits(&q);
+    case BTI_OP_argsort: return argsort_fits(&q);
+    case BTI_OP_scatter_add: return scatter_add_fits(&q);
+    case BTI_OP_gather_axis:
+    case BTI_OP_scatter_axis: return along_axis_fits(&q);
+    default: return true;
+    }
+}
