@@ -108,12 +108,12 @@ static bool read_arguments(beginning *b) {
     return b->arguments && count;
 }
 
-static bool is_of(const char *entry, const char *name) {
+static bool is_variable(const char *entry, const char *name) {
     size_t length = strlen(name);
     return !strncmp(entry, name, length) && entry[length] == '=';
 }
 
-static char *joined(const char *name, const char *first, const char *second) {
+static char *join_variable(const char *name, const char *first, const char *second) {
     bti_str text = {0};
     bti_str_addf(&text, "%s=%s%s%s", name, first, second ? ":" : "", second ? second : "");
     return bti_str_take(&text);
@@ -124,19 +124,19 @@ static bool make_environment(beginning *b, const char *marker, const char *first
     size_t count = 0, kept = 0;
     while (environ && environ[count]) count++;
     b->environment = bti_calloc(count + 4, sizeof *b->environment);
-    b->variable = joined(BTI_BEGIN_VARIABLE, marker, NULL);
-    b->preload = joined("LD_PRELOAD", first, preloaded && *preloaded ? preloaded : NULL);
-    b->before = preloaded ? joined(BTI_BEGIN_PRELOADED, preloaded, NULL) : NULL;
+    b->variable = join_variable(BTI_BEGIN_VARIABLE, marker, NULL);
+    b->preload = join_variable("LD_PRELOAD", first, preloaded && *preloaded ? preloaded : NULL);
+    b->before = preloaded ? join_variable(BTI_BEGIN_PRELOADED, preloaded, NULL) : NULL;
     if (!b->environment || !b->variable || !b->preload || (preloaded && !b->before)) return false;
     for (size_t i = 0; i < count; i++)
-        if (!is_of(environ[i], "LD_PRELOAD")) b->environment[kept++] = environ[i];
+        if (!is_variable(environ[i], "LD_PRELOAD")) b->environment[kept++] = environ[i];
     b->environment[kept++] = b->variable;
     b->environment[kept++] = b->preload;
     if (b->before) b->environment[kept++] = b->before;
     return true;
 }
 
-static bt_status prepare(const bti_state *state, int memory, int pipe, beginning *b) {
+static bt_status prepare_beginning(const bti_state *state, int memory, int pipe, beginning *b) {
     char own[PATH_MAX], first[PATH_MAX], marker[PATH_MAX + 128];
     BTI_TRY(find_libraries(own, first));
     snprintf(marker, sizeof marker, BTI_BEGIN_FORMAT ",%s", memory, pipe, (uint64_t)(uintptr_t)state->arena,
@@ -158,7 +158,7 @@ typedef struct stacks {
     beginning *b;
 } stacks;
 
-__attribute__((no_sanitize("address", "thread", "undefined"))) static int execute(void *given) {
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int execute_program(void *given) {
     beginning *b = ((stacks *)given)->b;
     for (int i = 0; i < b->file_count; i++) fcntl(b->files[i], F_SETFD, 0); /* in a table of its own */
     execve("/proc/self/exe", b->arguments, b->environment);
@@ -166,14 +166,14 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int execut
     _exit(127);
 }
 
-__attribute__((no_sanitize("address", "thread", "undefined"))) static int let_go(void *given) {
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int orphan_and_execute(void *given) {
     stacks *s = given;
-    s->b->pid = clone(execute, s->second + sizeof s->second, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    s->b->pid = clone(execute_program, s->second + sizeof s->second, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
     if (s->b->pid < 0) s->b->error = errno;
     _exit(0);
 }
 
-static bt_status run(beginning *b) {
+static bt_status run_beginning(beginning *b) {
     sigset_t all, before;
     int reaper = 0;
     stacks *s = bti_calloc(1, sizeof *s);
@@ -184,7 +184,7 @@ static bt_status run(beginning *b) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* handlers of the program must not run in there */
     prctl(PR_GET_CHILD_SUBREAPER, &reaper);
     if (reaper) prctl(PR_SET_CHILD_SUBREAPER, 0);
-    pid_t between = clone(let_go, s->first + sizeof s->first, CLONE_VM | CLONE_VFORK, s);
+    pid_t between = clone(orphan_and_execute, s->first + sizeof s->first, CLONE_VM | CLONE_VFORK, s);
     int error = errno;
     if (between > 0)
         while (waitpid(between, NULL, __WCLONE) < 0 && errno == EINTR) continue;
@@ -196,7 +196,7 @@ static bt_status run(beginning *b) {
 }
 
 /* Until the nest is there: 1; 0: its memory's address is not free; -1: it ended. */
-static int await(const bti_state *state, int pipe) {
+static int await_nest_of_program(const bti_state *state, int pipe) {
     for (;;) {
         struct pollfd one = {.fd = pipe, .events = POLLIN};
         char said;
@@ -209,14 +209,14 @@ static int await(const bti_state *state, int pipe) {
 }
 
 /* 1: it is there, and `*end` tells of the program's end; 0: its memory's address was not free; -1: not, with the cause in the error record. */
-static int try_once(bti_state *state, int memory, beginning *b, int *end) {
+static int try_beginning(bti_state *state, int memory, beginning *b, int *end) {
     int ends[2], there = -1;
     int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
     if (bti_ends_above_standard(made, ends) != 0) return (void)bti_files_refuse("no files for the runtime", errno), -1;
-    bt_status status = prepare(state, memory, ends[0], b);
-    if (status == BT_OK) status = run(b);
+    bt_status status = prepare_beginning(state, memory, ends[0], b);
+    if (status == BT_OK) status = run_beginning(b);
     close(ends[0]);
-    if (status == BT_OK && (there = await(state, ends[1])) < 0)
+    if (status == BT_OK && (there = await_nest_of_program(state, ends[1])) < 0)
         (void)(state->nest_pid < 0
                    ? bti_files_refuse("no process for the runtime", -state->nest_pid)
                    : bti_fail(BT_FAILED_PRECONDITION,
@@ -230,7 +230,7 @@ bt_status bti_nest_begin_again(bti_state *state, int memory, int *end) {
     int there = 0;
     for (int tries = 0; !there && tries < TRIES; tries++) {
         beginning b = {.pid = -1};
-        there = try_once(state, memory, &b, end);
+        there = try_beginning(state, memory, &b, end);
         free_beginning(&b);
     }
     if (there > 0) return BT_OK;

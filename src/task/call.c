@@ -10,7 +10,7 @@
 
 /* --- what it is -------------------------------------------------------------------------------------------------------- */
 
-static bt_status check_amounts(const bti_state *state, const bti_call *asked, bti_order *order) {
+static bt_status check_call_amounts(const bti_state *state, const bti_call *asked, bti_order *order) {
     const bt_task_options *o = asked->options;
     const char *name = asked->function;
     const bti_supply *supply = &state->machine;
@@ -32,7 +32,7 @@ static bt_status check_amounts(const bti_state *state, const bti_call *asked, bt
     return bti_amounts_check(state, &order->amounts, supply, name, asked->group ? "its bundle has" : "the runtime has");
 }
 
-static bt_status check_options(const bti_call *asked) {
+static bt_status check_call_options(const bti_call *asked) {
     const bt_task_options *o = asked->options;
     const bti_function_record *f = NULL;
     if (!(o->deadline_seconds >= 0))
@@ -65,7 +65,7 @@ static bt_status check_options(const bti_call *asked) {
 
 bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order, char *small, uint64_t most) {
     const bt_task_options *o = asked->options;
-    BTI_TRY(check_options(asked));
+    BTI_TRY(check_call_options(asked));
     *order = (bti_order){.kind = asked->kind,
                          .priority = o->priority,
                          .max_retries = o->max_retries,
@@ -81,7 +81,7 @@ bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order
     if (asked->kind == BTI_CALL_METHOD)
         order->actor = bti_held_object(asked->actor);
     else
-        BTI_TRY(check_amounts(state, asked, order));
+        BTI_TRY(check_call_amounts(state, asked, order));
     order->hides_gpus = asked->kind != BTI_CALL_METHOD && !order->amounts.of[1] && bti_is_set(o->num_gpus);
     order->frees_cpus = asked->kind == BTI_CALL_ACTOR && !bti_is_set(o->num_cpus);
     snprintf(order->function, sizeof order->function, "%s", asked->function);

@@ -16,7 +16,7 @@
 #include "base/cgroup.h"
 #include "base/log.h"
 #include "task/chores.h"
-#include "task/errors.h"
+#include "task/worker_pipes.h"
 #include "task/gpus.h"
 #include "task/identity.h"
 #include "task/listen.h"
@@ -28,7 +28,7 @@
 typedef struct child {
     bti_client *client;
     pid_t pid;
-    bti_errors *errors; /* NULL: it writes where the program writes */
+    bti_worker_pipes *errors; /* NULL: it writes where the program writes */
     struct child *next;
     bool beyond; /* it may not be killed */
 } child;
@@ -47,7 +47,7 @@ static void offer_for_memory(void) {
     close(file);
 }
 
-static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
+static _Noreturn void be_worker(bti_client *client, bti_worker_pipe_ends ends) {
     setpgid(0, 0);
     if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
     if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
@@ -68,7 +68,7 @@ static _Noreturn void be_worker(bti_client *client, bti_errors_ends ends) {
 }
 
 static void drop_child(child *c) {
-    bti_errors_close(c->errors);
+    bti_worker_pipes_close(c->errors);
     bti_free(c);
 }
 
@@ -102,14 +102,14 @@ static void tell_not_started(bti_client *client, int error) {
     bti_wake(state, &wakes);
 }
 
-static void forks_again(void) {
+static void clear_fork_failure(void) {
     bti_arena_lock(state->arena);
     BTI_SET(state->arena, state->fork_failing_ns, 0);
     BTI_SET(state->arena, state->fork_again_ns, 0);
     bti_arena_unlock(state->arena);
 }
 
-static bti_client *next_to_start(void) {
+static bti_client *pop_client_to_start(void) {
     bti_arena_lock(state->arena);
     bti_client *client = state->to_start;
     if (client) BTI_SET(state->arena, state->to_start, client->next_start);
@@ -117,13 +117,13 @@ static bti_client *next_to_start(void) {
     return client;
 }
 
-static void start(bti_client *client) {
-    bti_errors_ends ends = {-1, -1};
+static void start_child(bti_client *client) {
+    bti_worker_pipe_ends ends = {-1, -1};
     int error = ENOMEM;
     child *c = bti_calloc(1, sizeof *c);
     pid_t pid = -1;
     if (c) {
-        *c = (child){.client = client, .errors = bti_errors_open(&client->errors_read, &ends), .next = children};
+        *c = (child){.client = client, .errors = bti_worker_pipes_open(&client->errors_read, &ends), .next = children};
         children = c;
         pid = c->pid = fork();
         error = errno;
@@ -133,7 +133,7 @@ static void start(bti_client *client) {
     if (ends.errors >= 0) close(ends.errors);
     if (pid > 0) {
         client->pid = pid;
-        if (state->fork_failing_ns) forks_again();
+        if (state->fork_failing_ns) clear_fork_failure();
         return;
     }
     if (c) {
@@ -144,7 +144,7 @@ static void start(bti_client *client) {
 }
 
 void bti_children_start(void) {
-    for (bti_client *client; (client = next_to_start()) != NULL;) start(client);
+    for (bti_client *client; (client = pop_client_to_start()) != NULL;) start_child(client);
 }
 
 /* --- the ends of workers ---------------------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static bool was_out_of_memory(const child *c, int status) {
     return more;
 }
 
-static void describe_end(const child *c, int status, char *text, size_t size) {
+static void describe_child_end(const child *c, int status, char *text, size_t size) {
     int length;
     if (c->client->out_of_memory)
         length = snprintf(text, size, "its process (%d) was ended by the system, which had no memory left (cgroup)",
@@ -175,7 +175,7 @@ static void describe_end(const child *c, int status, char *text, size_t size) {
     else
         length = snprintf(text, size, "its process (%d) ended with exit code %d", (int)c->pid, WEXITSTATUS(status));
     uint64_t mark = c->client->mail ? atomic_load(&c->client->mail->errors_mark) : 0;
-    const char *tail = c->errors ? bti_errors_tail(c->errors, mark) : "";
+    const char *tail = c->errors ? bti_worker_pipes_tail(c->errors, mark) : "";
     if (!*tail || length < 0 || (size_t)length >= size) return;
     snprintf(text + length, size - (size_t)length, "; the end of its standard error: %s", tail);
 }
@@ -194,9 +194,9 @@ void bti_children_reap(void) {
         char why[3000];
         *at = c->next;
         kill(-pid, SIGKILL); /* what it forked and left */
-        if (c->errors) bti_errors_finish(c->errors);
+        if (c->errors) bti_worker_pipes_finish(c->errors);
         c->client->out_of_memory = was_out_of_memory(c, status);
-        describe_end(c, status, why, sizeof why);
+        describe_child_end(c, status, why, sizeof why);
         if (!bti_gpus_watch(state, c->client, why, tell_gone)) tell_gone(c->client, why);
         drop_child(c);
     }

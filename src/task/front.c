@@ -66,12 +66,12 @@ bt_status(bt_runtime_shutdown)(void) {
     return status;
 }
 
-static double read_resource(const char *name, bool only_free) {
+static double resource_amount(const char *name, bool only_free) {
     BTI_VISIT(v);
     return v.inside && name ? bti_engine_now->resource(name, only_free) : NAN;
 }
-double bt_resource_total(const char *name) { return read_resource(name, false); }
-double bt_resource_free(const char *name) { return read_resource(name, true); }
+double bt_resource_total(const char *name) { return resource_amount(name, false); }
+double bt_resource_free(const char *name) { return resource_amount(name, true); }
 
 int bt_get_gpu_ids(int *ids, int capacity) { return bti_engine_now ? bti_engine_now->gpus(ids, capacity) : 0; }
 
@@ -109,8 +109,8 @@ static void *get_or_submit(const bti_call *c) {
     }
 }
 
-static void *submit_call(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options,
-                         bt_actor *actor, const bt_item_value *arguments, int count) {
+static void *submit_checked(bti_call_kind kind, const bt_remote_entry *entry, const bt_task_options *options,
+                            bt_actor *actor, const bt_item_value *arguments, int count) {
     static const char *const names[] = {[BTI_CALL_TASK] = "bt_remote_with",
                                         [BTI_CALL_ACTOR] = "bt_actor_new_with",
                                         [BTI_CALL_METHOD] = "bt_method_with"};
@@ -140,7 +140,7 @@ bt_ref *bti_remote(const bt_remote_entry *entry, const bt_task_options *options,
     BTI_CALL((options ? "bt_remote_with" : "bt_remote"));
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_ref_handle(NULL);
-    return bti_ref_handle(submit_call(BTI_CALL_TASK, entry, options, NULL, arguments, count));
+    return bti_ref_handle(submit_checked(BTI_CALL_TASK, entry, options, NULL, arguments, count));
 }
 
 bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options, const bt_item_value *arguments,
@@ -148,7 +148,7 @@ bt_actor *bti_actor(const bt_remote_entry *entry, const bt_task_options *options
     BTI_CALL((options ? "bt_actor_new_with" : "bt_actor_new"));
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_actor_handle(NULL);
-    return bti_actor_handle(submit_call(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
+    return bti_actor_handle(submit_checked(BTI_CALL_ACTOR, entry, options, NULL, arguments, count));
 }
 
 bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_options *options,
@@ -156,7 +156,7 @@ bt_ref *bti_method(bt_actor *actor, const bt_remote_entry *entry, const bt_task_
     BTI_CALL((options ? "bt_method_with" : "bt_method"));
     BTI_VISIT(v);
     if (!v.inside) return (void)bti_no_runtime(), bti_ref_handle(NULL);
-    bt_ref *ref = bti_ref_handle(submit_call(BTI_CALL_METHOD, entry, options, actor, arguments, count));
+    bt_ref *ref = bti_ref_handle(submit_checked(BTI_CALL_METHOD, entry, options, actor, arguments, count));
     bool is_dead = actor && !ref->held && ref != &bti_no_ref && !bti_owned_is_released(&actor->ref.head) &&
                    actor->ref.held && actor->ref.runtime == bti_runtime_now && bti_engine_now->is_done(actor->ref.held);
     if (is_dead) ref->failure = bti_engine_now->failure(actor->ref.held);

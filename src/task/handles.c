@@ -43,13 +43,13 @@ void bti_visits_await(void) {
 void bti_visits_open(void) { atomic_store(&ending, false); }
 
 /* A child that the program or a task forks is no part of it. */
-static void leave_runtime(void) {
+static void forget_engine(void) {
     bti_engine_now = NULL;
     bti_runtime_now++;
     atomic_store(&visitors, 0);
     atomic_store(&ending, false);
 }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_engine); }
 
 bt_status bti_no_runtime(void) {
     if (bti_engine_now && !engine_is_sound(true)) return bt_error_status();

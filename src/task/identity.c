@@ -39,7 +39,7 @@ static void read_groups(numbers *now) {
     for (int i = 0; i < now->others; i++) now->hash = (now->hash ^ others[i]) * 1099511628211u;
 }
 
-static bool may_change(const numbers *now) {
+static bool may_change_identity(const numbers *now) {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct sets[2] = {{0}};
     const uint32_t wanted = 1u << CAP_SETUID | 1u << CAP_SETGID;
@@ -53,7 +53,7 @@ void bti_identity_begin(bti_state *state) {
     read_users(&program.known);
     read_groups(&program.known);
     program.looked_ns = bti_now_ns();
-    state->identity_may_change = may_change(&program.known);
+    state->identity_may_change = may_change_identity(&program.known);
     atomic_store(&state->program_user, program.known.users[1]);
 }
 
@@ -70,7 +70,7 @@ static void retire_workers(bti_state *state) {
     }
 }
 
-static void change(bti_state *state, const numbers *now) {
+static void apply_identity(bti_state *state, const numbers *now) {
     bti_wakes wakes = {.nest = true};
     program.known = *now;
     atomic_store(&state->program_user, now->users[1]);
@@ -90,7 +90,7 @@ void bti_identity_look(bti_state *state) {
         program.looked_ns = time;
         read_groups(&now);
     }
-    if (memcmp(&now, &program.known, sizeof now) != 0) change(state, &now);
+    if (memcmp(&now, &program.known, sizeof now) != 0) apply_identity(state, &now);
     pthread_mutex_unlock(&program.lock);
 }
 
@@ -110,7 +110,7 @@ static void read_row(const char *text, const char *name, int count, int base, ui
     for (int i = 0; end && i < count; i++) row_numbers[i] = strtoull(end, &end, base);
 }
 
-static void read_others(const char *text, rights *r) {
+static void read_other_groups(const char *text, rights *r) {
     const char *row = strstr(text, "\nGroups:"), *at = row ? row + 8 : "";
     while (r->count < MOST_GROUPS) {
         while (*at == ' ' || *at == '\t') at++;
@@ -137,7 +137,7 @@ static bool read_rights(const char *process, rights *r) {
     for (int i = 0; i < 4; i++) r->users[i] = (uint32_t)row[i];
     read_row(text, "\nGid:", 4, 10, row);
     for (int i = 0; i < 4; i++) r->groups[i] = (uint32_t)row[i];
-    read_others(text, r);
+    read_other_groups(text, r);
     read_row(text, "\nCapInh:", 1, 16, &r->inheritable);
     read_row(text, "\nCapPrm:", 1, 16, &r->permitted);
     read_row(text, "\nCapEff:", 1, 16, &r->effective);
@@ -148,7 +148,7 @@ static bool read_rights(const char *process, rights *r) {
     return length > 0;
 }
 
-static bool failed(const char *what) {
+static bool report_failed_change(const char *what) {
     char text[200];
     int length =
         snprintf(text, sizeof text, "berth: a worker cannot take the rights that the program has now: %s: %s\n", what,
@@ -164,26 +164,26 @@ static bool set_capabilities(const rights *r) {
         sets[i] = (struct __user_cap_data_struct){.effective = (uint32_t)(r->effective >> 32 * i),
                                                   .permitted = (uint32_t)(r->permitted >> 32 * i),
                                                   .inheritable = (uint32_t)(r->inheritable >> 32 * i)};
-    if (syscall(SYS_capset, &head, sets) != 0) return failed("capset");
+    if (syscall(SYS_capset, &head, sets) != 0) return report_failed_change("capset");
     for (unsigned c = 0; c < 64; c++)
         if (r->ambient >> c & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0) != 0)
-            return failed("PR_CAP_AMBIENT_RAISE");
+            return report_failed_change("PR_CAP_AMBIENT_RAISE");
     return true;
 }
 
-static bool change_to(const rights *r, const rights *mine) {
+static bool change_rights(const rights *r, const rights *mine) {
     for (unsigned c = 0; c < 64; c++)
         if (mine->bounding & ~r->bounding & (uint64_t)1 << c && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0)
-            return failed("PR_CAPBSET_DROP");
+            return report_failed_change("PR_CAPBSET_DROP");
     if ((r->count != mine->count || memcmp(r->others, mine->others, (size_t)r->count * sizeof *r->others) != 0) &&
         setgroups((size_t)r->count, r->others) != 0)
-        return failed("setgroups");
-    if (setresgid(r->groups[0], r->groups[1], r->groups[2]) != 0) return failed("setresgid");
-    if (r->permitted && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return failed("PR_SET_KEEPCAPS");
-    if (setresuid(r->users[0], r->users[1], r->users[2]) != 0) return failed("setresuid");
+        return report_failed_change("setgroups");
+    if (setresgid(r->groups[0], r->groups[1], r->groups[2]) != 0) return report_failed_change("setresgid");
+    if (r->permitted && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return report_failed_change("PR_SET_KEEPCAPS");
+    if (setresuid(r->users[0], r->users[1], r->users[2]) != 0) return report_failed_change("setresuid");
     prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
     if (!set_capabilities(r)) return false;
-    if (r->no_new && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("PR_SET_NO_NEW_PRIVS");
+    if (r->no_new && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return report_failed_change("PR_SET_NO_NEW_PRIVS");
     return true;
 }
 
@@ -196,10 +196,10 @@ bool bti_identity_take(const bti_state *state) {
     int cause = errno;
     if (!read && kill(state->program->pid, 0) != 0 && errno == ESRCH) return false; /* it has ended: so does this one */
     errno = cause;
-    if (!read) return failed("/proc");
+    if (!read) return report_failed_change("/proc");
     if (!memcmp(&theirs, &mine, sizeof mine)) return true;
-    if (!change_to(&theirs, &mine)) return false;
-    if (!read_rights("self", &now)) return failed("/proc");
+    if (!change_rights(&theirs, &mine)) return false;
+    if (!read_rights("self", &now)) return report_failed_change("/proc");
     errno = EPERM;
-    return !memcmp(&theirs, &now, sizeof now) || failed("they are others still");
+    return !memcmp(&theirs, &now, sizeof now) || report_failed_change("they are others still");
 }

@@ -23,7 +23,7 @@ static unsigned long long nest_began;
 
 /* --- the lock that tells whether the nest lives ------------------------------------------------------------------------------------------------ */
 
-static bt_status make_lock(pthread_mutex_t *lock) {
+static bt_status make_life_lock(pthread_mutex_t *lock) {
     pthread_mutexattr_t attributes;
     int error = pthread_mutexattr_init(&attributes);
     if (error) return bti_fail(BT_INTERNAL, "no lock between processes: %s", strerror(error));
@@ -36,7 +36,7 @@ static bt_status make_lock(pthread_mutex_t *lock) {
 
 /* --- the keeper --------------------------------------------------------------------------------------------------------- */
 
-static _Noreturn void keep(bti_state *state, int pipe) {
+static _Noreturn void be_keeper(bti_state *state, int pipe) {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -58,17 +58,17 @@ static _Noreturn void keep(bti_state *state, int pipe) {
 
 /* --- the program -------------------------------------------------------------------------------------------------------- */
 
-static void pause_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
+static void sleep_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
 /* When a process began; 0: it has ended. A zombie has ended: the process that adopted it may not reap it. */
-static unsigned long long began_at(pid_t pid) {
+static unsigned long long start_time_of(pid_t pid) {
     bti_proc stat;
     return bti_proc_stat(pid, &stat) && stat.state != 'Z' && stat.state != 'X' ? stat.began : 0;
 }
 
 /* The keeper is reaped here. Without a keeper /proc tells whether the nest has ended. */
 static bool keeper_ended(void) {
-    return keeper_pid ? waitpid(keeper_pid, NULL, WNOHANG | __WCLONE) != 0 : began_at(nest_pid) != nest_began;
+    return keeper_pid ? waitpid(keeper_pid, NULL, WNOHANG | __WCLONE) != 0 : start_time_of(nest_pid) != nest_began;
 }
 
 static bt_status await_nest(bti_state *state) {
@@ -86,7 +86,7 @@ static bt_status await_nest(bti_state *state) {
 
 bt_status bti_nest_start(bti_state *state) {
     int ends[2];
-    BTI_TRY(make_lock(&state->nest_lives));
+    BTI_TRY(make_life_lock(&state->nest_lives));
     int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
     if (bti_ends_above_standard(made, ends) != 0) return bti_files_refuse("no files for the runtime", errno);
     fflush(NULL);
@@ -94,7 +94,7 @@ bt_status bti_nest_start(bti_state *state) {
     int error = errno;
     if (!pid) {
         close(ends[1]);
-        keep(state, ends[0]);
+        be_keeper(state, ends[0]);
     }
     close(ends[0]);
     bt_status status = BT_OK;
@@ -109,11 +109,11 @@ bt_status bti_nest_start(bti_state *state) {
 
 bt_status bti_nest_start_again(bti_state *state, int memory) {
     int end;
-    BTI_TRY(make_lock(&state->nest_lives));
+    BTI_TRY(make_life_lock(&state->nest_lives));
     keeper_pid = 0;
     BTI_TRY(bti_nest_begin_again(state, memory, &end));
     nest_pid = state->nest_pid;
-    nest_began = began_at(nest_pid);
+    nest_began = start_time_of(nest_pid);
     bti_nest_reach(nest_pid, end);
     return BT_OK;
 }
@@ -123,7 +123,7 @@ void bti_nest_wait(void) {
     uint64_t began = bti_now_ns();
     for (long pause = 20000; !keeper_ended(); pause = pause < 2000000 ? pause * 2 : pause) {
         bti_nest_call();
-        pause_ns(pause);
+        sleep_ns(pause);
         if (bti_now_ns() - began < LONG_NS) continue;
         kill(nest_pid, SIGCONT);
         if (keeper_pid) kill(keeper_pid, SIGCONT);

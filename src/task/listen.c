@@ -75,7 +75,7 @@ static bool send_all(int socket, const void *from, uint64_t bytes, uint64_t unti
     return true;
 }
 
-static _Noreturn void answer(int socket) {
+static _Noreturn void answer_caller(int socket) {
     char what[32];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != state->nest_pid) _exit(1);
@@ -91,14 +91,14 @@ static _Noreturn void answer(int socket) {
 
 /* --- the nest ---------------------------------------------------------------------------------------------------------- */
 
-static int free_answer(void) {
+static int find_free_answer(void) {
     for (int i = 0; i < MOST_ANSWERS; i++)
         if (!answers[i]) return i;
     return -1;
 }
 
 static void on_caller(uv_poll_t *handle, int status, int events);
-static void look_again(uv_timer_t *timer) {
+static void poll_doors_again(uv_timer_t *timer) {
     (void)timer;
     for (int d = 0; d < door_count; d++) uv_poll_start(&doors[d].poll, UV_READABLE, on_caller);
 }
@@ -119,23 +119,23 @@ static void end_late_answers(void) {
 
 static void on_caller(uv_poll_t *handle, int status, int events) {
     (void)events;
-    int place = free_answer();
+    int place = find_free_answer();
     if (status < 0 || place < 0) {
         uv_poll_stop(handle); /* until one has ended: others wait in line */
         end_late_answers();
-        uv_timer_start(&later, look_again, 1000, 0);
+        uv_timer_start(&later, poll_doors_again, 1000, 0);
         return;
     }
     const int *door = handle->data;
     int socket = accept4(*door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
         uv_poll_stop(handle); /* no files are left: not to be asked again and again */
-        uv_timer_start(&later, look_again, 1000, 0);
+        uv_timer_start(&later, poll_doors_again, 1000, 0);
         return;
     }
     bti_serve_now(state);
     pid_t pid = is_welcome(socket) ? fork() : -1;
-    if (!pid) answer(socket);
+    if (!pid) answer_caller(socket);
     close(socket);
     if (pid > 0) answers[place] = pid, answered_ns[place] = bti_now_ns();
 }
@@ -162,7 +162,7 @@ void bti_listen_start(bti_state *shared, uv_loop_t *of) {
     if (uv_timer_init(loop, &later) == 0) open_door(geteuid());
 }
 
-static void closed(uv_handle_t *handle) {
+static void on_door_closed(uv_handle_t *handle) {
     (void)handle;
     uid_t user = atomic_load(&state->program_user);
     doors[1].file = 0;
@@ -176,7 +176,7 @@ void bti_listen_user(uid_t user) {
         return;
     }
     door_count = 1;
-    uv_close((uv_handle_t *)&doors[1].poll, closed);
+    uv_close((uv_handle_t *)&doors[1].poll, on_door_closed);
     close(doors[1].file);
     doors[1].file = -1;
 }
@@ -185,7 +185,7 @@ void bti_listen_ended(pid_t pid) {
     for (int i = 0; i < MOST_ANSWERS; i++) {
         if (answers[i] != pid) continue;
         answers[i] = 0;
-        look_again(NULL);
+        poll_doors_again(NULL);
     }
 }
 

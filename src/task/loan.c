@@ -22,7 +22,7 @@ typedef struct loan {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `borrowed`; nothing is called under it */
 static loan *borrowed;
 
-static void borrow(loan *l) {
+static void list_loan(loan *l) {
     pthread_mutex_lock(&lock);
     l->next = borrowed;
     if (borrowed) borrowed->before = l;
@@ -30,7 +30,7 @@ static void borrow(loan *l) {
     pthread_mutex_unlock(&lock);
 }
 
-static void take_out(loan *l) {
+static void unlist_loan(loan *l) {
     if (l->next) l->next->before = l->before;
     if (l->before)
         l->before->next = l->next;
@@ -42,7 +42,7 @@ static void take_out(loan *l) {
 static void end_loan(void *lent) {
     loan *l = lent;
     pthread_mutex_lock(&lock);
-    take_out(l);
+    unlist_loan(l);
     bti_hold *hold = l->hold;
     pthread_mutex_unlock(&lock);
     if (hold && bti_process_now.state == l->state && bti_process_now.runtime == l->runtime) l->lender->release(hold);
@@ -51,7 +51,7 @@ static void end_loan(void *lent) {
 }
 
 /* One that lies in an argument of this call; NULL. With the lock. */
-static loan *of_call(const bti_task_record *task) {
+static loan *find_loan_of_call(const bti_task_record *task) {
     for (loan *l = borrowed; l; l = l->next) {
         bti_objects_at at = {.task = task};
         for (const bti_object *object; (object = bti_task_next_stored(&at)) != NULL;)
@@ -61,7 +61,7 @@ static loan *of_call(const bti_task_record *task) {
 }
 
 /* Not another one that got its memory meanwhile. With the lock. */
-static bool is_still(const loan *one, const bti_object *owner) {
+static bool is_same_loan(const loan *one, const bti_object *owner) {
     const loan *l = borrowed;
     while (l && l != one) l = l->next;
     return l && l->owner == owner;
@@ -70,15 +70,15 @@ static bool is_still(const loan *one, const bti_object *owner) {
 void bti_loans_keep(const bti_task_record *task) {
     for (;;) {
         pthread_mutex_lock(&lock);
-        loan *l = of_call(task);
+        loan *l = find_loan_of_call(task);
         bti_object *owner = l ? l->owner : NULL;
         const bti_lender *lender = l ? l->lender : NULL;
         pthread_mutex_unlock(&lock);
         if (!owner) return;
         bti_hold *hold = lender->hold(owner, true);
         pthread_mutex_lock(&lock);
-        bool still = is_still(l, owner);
-        if (still) take_out(l), l->hold = hold;
+        bool still = is_same_loan(l, owner);
+        if (still) unlist_loan(l), l->hold = hold;
         pthread_mutex_unlock(&lock);
         if (!still && hold) lender->release(hold);
     }
@@ -94,6 +94,6 @@ bt_array *bti_array_lend(const bti_lender *lender, void *owner, bool is_argument
     *l = (loan){lender, state, hold, owner, bti_process_now.runtime, bti_process_now.me->is_program ? getpid() : 0,
                 NULL,   NULL};
     if (l->program) atomic_fetch_add(&state->users, 1);
-    if (is_argument) borrow(l);
+    if (is_argument) list_loan(l);
     return bti_from_lent(data, dtype, shape, end_loan, l);
 }

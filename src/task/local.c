@@ -12,7 +12,7 @@
 #include "task/view.h"
 #include "task/wait.h"
 
-static void release_held(void *held) {
+static void local_release(void *held) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return;
@@ -40,18 +40,18 @@ static bti_hold *make_pending_object(bti_state *state) {
 }
 
 /* The list as the value of a new object, pending, that this process holds; NULL with the cause in the error record. */
-static bti_hold *pack_object(const bti_values *values, uint64_t bytes) {
+static bti_hold *pack_into_object(const bti_values *values, uint64_t bytes) {
     bti_state *state = bti_process_now.state;
     char *room;
     bti_hold *hold = make_pending_object(state);
     if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
     if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_values_pack(values, room) == BT_OK)
         return hold;
-    release_held(hold);
+    local_release(hold);
     return NULL;
 }
 
-static bti_hold *hold_object(bti_object *object, bool pinned) {
+static bti_hold *local_hold_object(bti_object *object, bool pinned) {
     bti_state *state = bti_process_now.state;
     if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
@@ -61,15 +61,15 @@ static bti_hold *hold_object(bti_object *object, bool pinned) {
     return hold;
 }
 
-static void release_hold(bti_hold *hold) { release_held(hold); }
+static void local_release_hold(bti_hold *hold) { local_release(hold); }
 
-static bt_array *array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
-                          bt_shape shape) {
-    static const bti_lender lender = {hold_object, release_hold};
+static bt_array *local_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                                bt_shape shape) {
+    static const bti_lender lender = {local_hold_object, local_release_hold};
     return bti_array_lend(&lender, owner, is_argument, data, bytes, dtype, shape);
 }
 
-static void *hold_id(uint64_t id) {
+static void *local_hold(uint64_t id) {
     bti_state *state = bti_process_now.state;
     if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_object *object = bti_object_at(state, id);
@@ -82,21 +82,21 @@ static void *hold_id(uint64_t id) {
     return hold;
 }
 
-static void *put_value(const bti_values *value) {
+static void *local_put(const bti_values *value) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
-    bti_hold *hold = pack_object(value, bti_values_bytes(value));
+    bti_hold *hold = pack_into_object(value, bti_values_bytes(value));
     if (!hold) return NULL;
     bti_arena_lock(state->arena);
     bool contains = bti_object_contain(state, hold->object, bti_object_value(hold->object), &wakes);
     if (contains) bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
     bti_arena_unlock(state->arena);
     if (contains) return hold;
-    release_held(hold);
+    local_release(hold);
     return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references stand in values"), NULL;
 }
 
-static void *hold_result(void *held, int index) {
+static void *local_result(void *held, int index) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
@@ -108,7 +108,7 @@ static void *hold_result(void *held, int index) {
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
-static bt_status wait_for_held(void *const *held, int count, int wanted, double seconds) {
+static bt_status local_wait(void *const *held, int count, int wanted, double seconds) {
     BTI_TRY(bti_state_fault(true));
     bti_object *one, **objects = count > 1 ? bti_calloc((size_t)count, sizeof(bti_object *)) : &one;
     if (!objects) return bti_no_memory();
@@ -118,7 +118,7 @@ static bt_status wait_for_held(void *const *held, int count, int wanted, double 
     return waited ? BT_OK : bt_error_status();
 }
 
-static bt_status read_held(void *held, bti_reading *reading) {
+static bt_status local_read(void *held, bti_reading *reading) {
     bti_object *object = bti_held_object(held);
     bti_hold *pin = NULL;
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
@@ -146,14 +146,14 @@ static void end_change(bti_state *state, bti_wakes *wakes) {
     bti_wake(state, wakes);
 }
 
-static void *submit_call(const bti_call *asked) {
+static void *local_submit(const bti_call *asked) {
     bti_state *state = bti_process_now.state;
     const bti_task_record *task = NULL;
     char small[sizeof task->small_arguments];
     bti_order order;
     bti_wakes wakes = {0};
     if (bti_order_of(state, asked, &order, small, sizeof small) != BT_OK) return NULL;
-    if (order.bytes > sizeof small && !(order.pack = pack_object(&asked->arguments, order.bytes))) return NULL;
+    if (order.bytes > sizeof small && !(order.pack = pack_into_object(&asked->arguments, order.bytes))) return NULL;
     bti_identity_look(state);
     if (!begin_change(state, &wakes)) return NULL;
     bti_hold *hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
@@ -162,7 +162,7 @@ static void *submit_call(const bti_call *asked) {
     return hold;
 }
 
-static void *find_actor(const char *name) {
+static void *local_find_actor(const char *name) {
     bti_state *state = bti_process_now.state;
     bti_hold *hold = NULL;
     bti_arena_lock(state->arena);
@@ -176,7 +176,7 @@ static void *find_actor(const char *name) {
     return hold;
 }
 
-static bt_status kill_actor(void *held) {
+static bt_status local_kill_actor(void *held) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     if (!begin_change(state, &wakes)) return bt_error_status();
@@ -185,7 +185,7 @@ static bt_status kill_actor(void *held) {
     return BT_OK;
 }
 
-static bt_status cancel_call(void *held, unsigned how) {
+static bt_status local_cancel(void *held, unsigned how) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     if (!begin_change(state, &wakes)) return bt_error_status();
@@ -194,7 +194,7 @@ static bt_status cancel_call(void *held, unsigned how) {
     return status;
 }
 
-static void *make_group(const bt_task_options *bundles, int count) {
+static void *local_group(const bt_task_options *bundles, int count) {
     bti_state *state = bti_process_now.state;
     bti_wakes wakes = {0};
     bti_supply supplies[BTI_MOST_BUNDLES] = {0};
@@ -209,7 +209,7 @@ static void *make_group(const bt_task_options *bundles, int count) {
 
 /* --- the rest ---------------------------------------------------------------------------------------------------------- */
 
-static double read_resource(const char *name, bool only_free) {
+static double local_resource(const char *name, bool only_free) {
     bti_state *state = bti_process_now.state;
     int r = bti_resource_of(state, name);
     if (r < 0) return NAN;
@@ -219,7 +219,7 @@ static double read_resource(const char *name, bool only_free) {
     return amount;
 }
 
-static char *view_text(const char *what) {
+static char *local_view(const char *what) {
     bti_serve_now(bti_process_now.state);
     char *text = bti_view_text(bti_process_now.state, what);
     if (!text) (void)bti_no_memory();
@@ -227,7 +227,7 @@ static char *view_text(const char *what) {
 }
 
 /* The program has none itself. */
-static int give_no_gpus(int *ids, int capacity) {
+static int local_gpus(int *ids, int capacity) {
     (void)ids;
     (void)capacity;
     return 0;
@@ -238,25 +238,25 @@ const bti_engine bti_engine_local = {
     .start = bti_local_start,
     .stop = bti_local_stop,
     .close = bti_local_close,
-    .submit = submit_call,
-    .put = put_value,
-    .result = hold_result,
-    .read = read_held,
-    .unpin = release_held,
-    .wait = wait_for_held,
+    .submit = local_submit,
+    .put = local_put,
+    .result = local_result,
+    .read = local_read,
+    .unpin = local_release,
+    .wait = local_wait,
     .is_done = bti_held_is_done,
     .failure = bti_held_failure,
-    .cancel = cancel_call,
-    .release = release_held,
+    .cancel = local_cancel,
+    .release = local_release,
     .actor_status = bti_held_status,
-    .actor_find = find_actor,
-    .actor_kill = kill_actor,
-    .group = make_group,
-    .resource = read_resource,
-    .gpus = give_no_gpus,
+    .actor_find = local_find_actor,
+    .actor_kill = local_kill_actor,
+    .group = local_group,
+    .resource = local_resource,
+    .gpus = local_gpus,
     .id = bti_held_id,
-    .hold = hold_id,
-    .array_in = array_in,
-    .view = view_text,
+    .hold = local_hold,
+    .array_in = local_array_in,
+    .view = local_view,
     .fault = bti_state_fault,
 };

@@ -60,7 +60,7 @@ void bti_register(bt_remote_entry *entry) {
     entries = entry;
 }
 
-static const bt_remote_entry *find(const char *key, const char *name) {
+static const bt_remote_entry *find_entry(const char *key, const char *name) {
     for (const bt_remote_entry *e = entries; e; e = e->next)
         if (!strcmp(e->name, name) && !strcmp(e->module, key)) return e;
     return NULL;
@@ -78,7 +78,7 @@ typedef struct identity {
     uint64_t place, bytes; /* hashes */
 } identity;
 
-static uint64_t place_of(const struct stat *file) {
+static uint64_t hash_place(const struct stat *file) {
     const uint64_t words[] = {file->st_dev,
                               file->st_ino,
                               (uint64_t)file->st_size,
@@ -98,7 +98,7 @@ static bt_status identify(const char *path, const identity *known, identity *now
         if (file >= 0) close(file);
         return bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, strerror(error));
     }
-    now->place = place_of(&info);
+    now->place = hash_place(&info);
     now->bytes = known ? known->bytes : 0;
     bt_status status = BT_OK;
     if (!known || known->place != now->place) {
@@ -121,7 +121,7 @@ static bool read_identity(const char *key, identity *known) {
 
 /* --- opening ------------------------------------------------------------------------------------------------------------ */
 
-static const module *module_of(const char *key) {
+static const module *find_module_by_key(const char *key) {
     for (const module *m = modules; m; m = m->next)
         if (!strcmp(m->key, key)) return m;
     return NULL;
@@ -135,7 +135,7 @@ static bt_status find_path(void *handle, const char *path, char *found) {
     return BT_OK;
 }
 
-static bt_status make_key(void *handle, const char *path, char *key) {
+static bt_status make_module_key(void *handle, const char *path, char *key) {
     char found[PATH_MAX];
     identity is;
     BTI_TRY(find_path(handle, path, found));
@@ -145,8 +145,8 @@ static bt_status make_key(void *handle, const char *path, char *key) {
 }
 
 /* What was just opened: a new module, or one that is known. */
-static bt_status settle(module *m, const char *path, bool is_new, const module **loaded) {
-    BTI_TRY(make_key(m->handle, path, m->key));
+static bt_status check_opened(module *m, const char *path, bool is_new, const module **loaded) {
+    BTI_TRY(make_module_key(m->handle, path, m->key));
     for (const module *known = modules; known; known = known->next) {
         if (is_new || known->handle != m->handle) continue;
         if (!strcmp(known->key, m->key)) return *loaded = known, BT_OK;
@@ -173,7 +173,7 @@ static bt_status open_module(const char *path, const char *key, const module **l
     if (!m->handle) return bti_free(m), bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, dlerror());
     bool is_new = entries != before;
     if (key) snprintf(m->key, sizeof m->key, "%s", key); /* it was verified */
-    bt_status status = key && is_new ? (*loaded = m, BT_OK) : settle(m, path, is_new, loaded);
+    bt_status status = key && is_new ? (*loaded = m, BT_OK) : check_opened(m, path, is_new, loaded);
     if (is_new) { /* its functions stay, found or not */
         m->next = modules;
         modules = m;
@@ -184,7 +184,7 @@ static bt_status open_module(const char *path, const char *key, const module **l
     return status;
 }
 
-static bt_status spell(const char *path, const module *of) {
+static bt_status remember_spelling(const char *path, const module *of) {
     for (spelling *s = spellings; s; s = s->next)
         if (!strcmp(s->path, path)) return s->of = of, BT_OK;
     spelling *s = bti_alloc(sizeof *s + strlen(path) + 1);
@@ -196,25 +196,25 @@ static bt_status spell(const char *path, const module *of) {
     return BT_OK;
 }
 
-static bt_status load(const char *path, const module **loaded) {
+static bt_status load_module(const char *path, const module **loaded) {
     BTI_TRY(open_module(path, NULL, loaded));
-    return spell(path, *loaded);
+    return remember_spelling(path, *loaded);
 }
 
-static const copy *copy_of(uint64_t content) {
+static const copy *find_copy(uint64_t content) {
     const copy *c = copies;
     while (c && c->content != content) c = c->next;
     return c;
 }
 
 /* In a worker: what the program opened, or a copy. */
-static bt_status load_same(const char *key, const module **loaded) {
+static bt_status load_by_key(const char *key, const module **loaded) {
     char path[PATH_MAX];
     identity known, now;
-    if ((*loaded = module_of(key)) != NULL) return BT_OK;
+    if ((*loaded = find_module_by_key(key)) != NULL) return BT_OK;
     bti_module_path(key, path, sizeof path);
     if (!read_identity(key, &known)) return bti_fail(BT_INVALID_ARGUMENT, "module %s is not known", path);
-    const copy *provided = copy_of(known.bytes);
+    const copy *provided = find_copy(known.bytes);
     const char *from = provided ? provided->path : path;
     BTI_TRY(identify(from, provided ? NULL : &known, &now));
     if (now.bytes != known.bytes)
@@ -248,11 +248,11 @@ bt_status bti_module_provide(uint64_t content, const char *path) {
     return BT_OK;
 }
 
-static bt_status find_module(const char *path, const module **loaded) {
-    if (strchr(path, '\n')) return load_same(path, loaded);
+static bt_status find_or_load(const char *path, const module **loaded) {
+    if (strchr(path, '\n')) return load_by_key(path, loaded);
     for (const spelling *s = spellings; s; s = s->next)
         if (!strcmp(s->path, path)) return *loaded = s->of, BT_OK;
-    return load(path, loaded);
+    return load_module(path, loaded);
 }
 
 bt_status(bt_module_load)(const char *path) {
@@ -261,7 +261,7 @@ bt_status(bt_module_load)(const char *path) {
     if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "the path is empty");
     if (strchr(path, '\n')) return bti_fail(BT_INVALID_ARGUMENT, "a module's path has a line feed");
     pthread_mutex_lock(&lock);
-    bt_status status = load(path, &loaded);
+    bt_status status = load_module(path, &loaded);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -271,8 +271,8 @@ bt_status bti_module_find(const char *module_path, const char *name, const bt_re
     const module *loaded = NULL;
     char path[PATH_MAX];
     pthread_mutex_lock(&lock);
-    if (*module_path) status = find_module(module_path, &loaded);
-    if (status == BT_OK) *entry = find(loaded ? loaded->key : "", name);
+    if (*module_path) status = find_or_load(module_path, &loaded);
+    if (status == BT_OK) *entry = find_entry(loaded ? loaded->key : "", name);
     pthread_mutex_unlock(&lock);
     if (status != BT_OK || *entry) return status;
     return bti_fail(BT_NOT_FOUND, "%s%s has no function \"%s\" (BT_REMOTE)", *module_path ? "module " : "the program",

@@ -14,7 +14,7 @@
 #include "task/children.h"
 #include "task/chores.h"
 #include "task/deadlock.h"
-#include "task/errors.h"
+#include "task/worker_pipes.h"
 #include "task/given.h"
 #include "task/gpus.h"
 #include "task/listen.h"
@@ -36,11 +36,11 @@ static const int ignored[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */
 
-static _Noreturn void end(void) {
+static _Noreturn void end_nest(void) {
     bti_gpus_watch_end();
     bti_listen_end();
     bti_children_end();
-    bti_errors_end();
+    bti_worker_pipes_end();
     if (keeper) kill(keeper, SIGCONT); /* it may be stopped, and the program waits for its end */
     pthread_mutex_unlock(&state->nest_lives);
     bti_arena_close(arena); /* valgrind would look for pointers in all of it */
@@ -49,11 +49,11 @@ static _Noreturn void end(void) {
 
 /* --- looking --------------------------------------------------------------------------------------------------------- */
 
-static void look(void);
+static void nest_look(void);
 
 static void on_deadline(uv_timer_t *handle) {
     (void)handle;
-    look();
+    nest_look();
 }
 
 enum { LOOK_MS = 300, SOON_MS = 30 }; /* for deadlocks, and mailboxes whose bell was lost */
@@ -62,9 +62,9 @@ static uv_timer_t regular, again;
 static int idle_looks;
 
 /* After one deadlock was reported the next look comes soon: there may be more. */
-static void look_for_deadlocks(uv_timer_t *handle) {
+static void check_deadlocks(uv_timer_t *handle) {
     if (bti_deadlock_look(state, bti_gpus_are_watched()))
-        uv_timer_start(handle, look_for_deadlocks, SOON_MS, SOON_MS);
+        uv_timer_start(handle, check_deadlocks, SOON_MS, SOON_MS);
     else if (uv_is_active((uv_handle_t *)handle) && ++idle_looks > 2)
         idle_looks = 0, uv_timer_stop(handle);
 }
@@ -80,7 +80,7 @@ static void on_regular(uv_timer_t *handle) {
     bool goes_on = state->nest_looks;
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
-    look_for_deadlocks(&again);
+    check_deadlocks(&again);
     if (!goes_on) uv_timer_stop(handle);
 }
 
@@ -105,7 +105,7 @@ static void read_mailboxes(void) {
     if (!uv_is_active((uv_handle_t *)&regular)) uv_timer_start(&regular, on_regular, LOOK_MS, LOOK_MS);
 }
 
-static void look_at_deadlines(void) {
+static void check_deadlines(void) {
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     uint64_t now = bti_now_ns(), next = bti_deadlines(state, now, &wakes);
@@ -121,18 +121,18 @@ static void look_at_deadlines(void) {
 }
 
 /* Another process called, or a child has ended, which may have had no time to call. */
-static void look(void) {
-    if (!bti_arena_check(arena) || atomic_load(&state->closing) || (keeper && getppid() != keeper)) end();
+static void nest_look(void) {
+    if (!bti_arena_check(arena) || atomic_load(&state->closing) || (keeper && getppid() != keeper)) end_nest();
     bti_listen_user(atomic_load(&state->program_user));
     bti_children_reap();
     read_mailboxes();
     bti_children_start();
-    look_at_deadlines();
+    check_deadlines();
 }
 
 static void on_later(uv_timer_t *handle) {
     (void)handle;
-    look();
+    nest_look();
 }
 
 /* --- what wakes it --------------------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static void on_signals(uv_poll_t *handle, int status, int events) {
     (void)events;
     struct signalfd_siginfo some[16];
     while (read(signals, some, sizeof some) > 0) continue;
-    look();
+    nest_look();
 }
 
 static int watch_signals(void) {
@@ -168,7 +168,7 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     (void)handle;
     (void)status;
     (void)events;
-    end();
+    end_nest();
 }
 
 static int calls[2] = {-1, -1}; /* a pair of sockets by which processes call that may not send signals to the nest */
@@ -179,12 +179,12 @@ static void on_call(uv_poll_t *handle, int status, int events) {
     (void)status;
     (void)events;
     while (read(calls[0], bytes, sizeof bytes) > 0) continue;
-    look();
+    nest_look();
 }
 
 static void on_heartbeat(uv_timer_t *handle) {
     (void)handle;
-    look();
+    nest_look();
 }
 
 static int watch_calls(void) {
@@ -199,9 +199,9 @@ static int watch_calls(void) {
 
 static uv_timer_t becoming;
 
-static void look_at_program(uv_timer_t *handle) {
+static void check_program_memory(uv_timer_t *handle) {
     (void)handle;
-    if (!program_has_memory()) end();
+    if (!program_has_memory()) end_nest();
 }
 
 /* The pipe is closed when the program ends, when it becomes another (exec), and when it closes files that it does not know. */
@@ -211,13 +211,13 @@ static void on_program_pipe(uv_poll_t *handle, int status, int events) {
     (void)status;
     (void)events;
     if (length > 0) {
-        look();
+        nest_look();
         return;
     }
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (program_process < 0 || !program_has_memory()) end();
+    if (program_process < 0 || !program_has_memory()) end_nest();
     uv_poll_stop(handle);
-    uv_timer_start(&becoming, look_at_program, 1000, 1000);
+    uv_timer_start(&becoming, check_program_memory, 1000, 1000);
 }
 
 /* The pipe alone tells it late: children of the program may still have it open. */
@@ -261,10 +261,10 @@ static bool can_open_files(int pipe) {
 }
 
 /* The program may have been stopped or have ended while it held the lock, or the lock is damaged. */
-static void while_waiting(void) {
+static void while_waiting_for_lock(void) {
     struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
     bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
-    if (gone || bti_arena_is_broken(arena) || atomic_load(&state->closing)) end();
+    if (gone || bti_arena_is_broken(arena) || atomic_load(&state->closing)) end_nest();
     bti_stopped_owner(arena);
 }
 
@@ -278,14 +278,14 @@ static void on_fault(int number) {
     _exit(1);
 }
 
-static void watch_memory(void) {
+static void watch_nest_memory(void) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) signal(faults[i], on_fault);
-    bti_state_watch(state, while_waiting);
+    bti_state_watch(state, while_waiting_for_lock);
 }
 
 /* The program waits for the number. */
-static void tell_there(void) {
+static void announce_nest(void) {
     bti_nest_reach(getpid(), calls[1]);
     *(volatile int32_t *)&state->nest_pid = getpid();
     syscall(SYS_futex, &state->nest_pid, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -303,17 +303,17 @@ void bti_nest_run(bti_state *shared, int pipe) {
     setpgid(0, 0);
     leave_program(pipe);
     errno = 0;
-    if (!can_open_files(pipe) || uv_loop_init(&loop) || !bti_errors_begin(&loop, state->prefix_output) ||
+    if (!can_open_files(pipe) || uv_loop_init(&loop) || !bti_worker_pipes_begin(&loop, state->prefix_output) ||
         uv_timer_init(&loop, &deadline) || uv_timer_init(&loop, &regular) || uv_timer_init(&loop, &again) ||
         uv_timer_init(&loop, &later) || watch_signals() || watch_calls() || watch_program(pipe)) {
         state->nest_pid = -(errno ? errno : EAGAIN); /* the program tells why */
         _exit(1);
     }
-    watch_memory();
+    watch_nest_memory();
     bti_children_begin(state);
     bti_listen_start(state, &loop);
-    tell_there();
-    look(); /* for what was asked before the nest listened */
+    announce_nest();
+    nest_look(); /* for what was asked before the nest listened */
     uv_run(&loop, UV_RUN_DEFAULT);
-    end();
+    end_nest();
 }

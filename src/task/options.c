@@ -52,8 +52,8 @@ static const bti_sized_type runtime_layout = BTI_SIZED_TYPE(
 /* The unset values are constants that are copied, never computed with. */
 bool bti_is_set(double member) { return !(member <= BTI_UNSET_REAL && member >= BTI_UNSET_REAL); }
 
-static bt_status take(const bti_sized_type *layout, const char *call, const bt_task_options *given,
-                      bt_task_options *known) {
+static bt_status take_options(const bti_sized_type *layout, const char *call, const bt_task_options *given,
+                              bt_task_options *known) {
     BTI_TRY(bti_options_take(layout, call, given, known));
     if (known->zeros_set) return BT_OK;
     if (!(fabs(known->num_cpus) > 0)) known->num_cpus = BTI_UNSET_REAL;
@@ -71,14 +71,14 @@ static bt_status take(const bti_sized_type *layout, const char *call, const bt_t
     return BT_OK;
 }
 
-static double real_of(double given, double declared) { return bti_is_set(given) ? given : declared; }
-static int int_of(int given, int declared) {
+static double merge_real(double given, double declared) { return bti_is_set(given) ? given : declared; }
+static int merge_int(int given, int declared) {
     int value = given != BTI_UNSET_INT ? given : declared;
     return value != BTI_UNSET_INT ? value : 0;
 }
 
 /* -1 is without limit. */
-static int count_of(int count) { return count == -1 ? INT_MAX : count; }
+static int merge_count(int count) { return count == -1 ? INT_MAX : count; }
 
 /* A number of GPUs and a share in bytes stand for each other: a call that sets one does not have the other of its function. */
 static void set_gpus(bt_task_options *whole, const bt_task_options *own, const bt_task_options *declared) {
@@ -90,27 +90,27 @@ static void set_gpus(bt_task_options *whole, const bt_task_options *own, const b
 bt_status bti_task_options_merge(const char *call, const bt_remote_entry *entry, const bt_task_options *given,
                                  int default_retries, bt_task_options *whole) {
     bt_task_options own = no_task_options, declared;
-    BTI_TRY(take(&declared_layout, entry->name, entry->options, &declared));
-    if (given) BTI_TRY(take(&call_layout, call, given, &own));
+    BTI_TRY(take_options(&declared_layout, entry->name, entry->options, &declared));
+    if (given) BTI_TRY(take_options(&call_layout, call, given, &own));
     *whole = own;
-    whole->num_cpus = real_of(own.num_cpus, declared.num_cpus);
+    whole->num_cpus = merge_real(own.num_cpus, declared.num_cpus);
     set_gpus(whole, &own, &declared);
-    whole->max_calls = int_of(own.max_calls, declared.max_calls);
+    whole->max_calls = merge_int(own.max_calls, declared.max_calls);
     if (own.num_returns == BTI_UNSET_INT) whole->num_returns = declared.num_returns;
     if (whole->num_returns == BTI_UNSET_INT) whole->num_returns = 1;
     int concurrency = own.max_concurrency != BTI_UNSET_INT ? own.max_concurrency : declared.max_concurrency;
     whole->max_concurrency = concurrency != BTI_UNSET_INT ? concurrency : 1;
     if (!own.accelerator) whole->accelerator = declared.accelerator;
-    whole->deadline_seconds = real_of(own.deadline_seconds, declared.deadline_seconds);
+    whole->deadline_seconds = merge_real(own.deadline_seconds, declared.deadline_seconds);
     if (!bti_is_set(whole->deadline_seconds)) whole->deadline_seconds = 0;
     if (own.priority == BTI_UNSET_INT) whole->priority = declared.priority;
     int retries = own.max_retries != BTI_UNSET_INT ? own.max_retries : declared.max_retries;
-    whole->max_retries = count_of(retries != BTI_UNSET_INT ? retries : default_retries);
-    whole->max_restarts = count_of(int_of(own.max_restarts, declared.max_restarts));
+    whole->max_retries = merge_count(retries != BTI_UNSET_INT ? retries : default_retries);
+    whole->max_restarts = merge_count(merge_int(own.max_restarts, declared.max_restarts));
     if (!own.retry_failures) whole->retry_failures = declared.retry_failures;
     whole->get_if_exists = own.get_if_exists || declared.get_if_exists;
     whole->detached = own.detached || declared.detached;
-    whole->bundle = int_of(own.bundle, declared.bundle);
+    whole->bundle = merge_int(own.bundle, declared.bundle);
     if (!own.resources[0].name) memcpy(whole->resources, declared.resources, sizeof declared.resources);
     if (!own.name) whole->name = declared.name;
     if (whole->name && !*whole->name) whole->name = NULL;
@@ -122,7 +122,7 @@ bt_status bti_bundle_take(const bt_task_options *bundles, int index, bt_task_opt
     const char *first = (const char *)bundles;
     BTI_TRY(bti_sized_check(&bundle_layout, "bt_group_new", bundles));
     const bt_task_options *at = (const void *)(first + (size_t)index * bundles->size);
-    BTI_TRY(take(&bundle_layout, "bt_group_new", at, bundle));
+    BTI_TRY(take_options(&bundle_layout, "bt_group_new", at, bundle));
     if (at->size == bundles->size) return BT_OK;
     return bti_fail(BT_INVALID_ARGUMENT, "bundle %d has another size than the first: use BT_BUNDLE for all", index);
 }

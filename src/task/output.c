@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void flush(FILE *stream) {
+static void flush_stream(FILE *stream) {
     if (__fpending(stream) && fflush(stream) != 0 && errno == EPIPE) {
         clearerr(stream);
         __fpurge(stream);
@@ -26,8 +26,8 @@ void bti_output_flush(void) {
     sigaddset(&broken, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &broken, &before);
-    flush(stdout);
-    flush(stderr);
+    flush_stream(stdout);
+    flush_stream(stderr);
     if (!sigismember(&pending, SIGPIPE))
         while (sigtimedwait(&broken, NULL, &(struct timespec){0}) < 0 && errno == EINTR) continue;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -37,7 +37,7 @@ void bti_output_flush(void) {
 static ino_t pipes[2];
 static char named[160];
 
-static void tell(int file, ino_t *pipe, const char *text, size_t length) {
+static void write_to_pipe(int file, ino_t *pipe, const char *text, size_t length) {
     struct stat is;
     if (fstat(file, &is) != 0 || !S_ISFIFO(is.st_mode)) return;
     if (!*named) *pipe = is.st_ino; /* the first time */
@@ -50,8 +50,8 @@ void bti_output_name(const char *function) {
     if (!strcmp(named, function)) return;
     if (!*named) setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* lines come as they are printed, not when the call ends */
     int length = snprintf(text, sizeof text, BTI_OUTPUT_NAME "%.100s pid=%d\n", function, (int)getpid());
-    tell(STDOUT_FILENO, &pipes[0], text, (size_t)length);
-    tell(STDERR_FILENO, &pipes[1], text, (size_t)length);
+    write_to_pipe(STDOUT_FILENO, &pipes[0], text, (size_t)length);
+    write_to_pipe(STDERR_FILENO, &pipes[1], text, (size_t)length);
     snprintf(named, sizeof named, "%s", function);
 }
 

@@ -64,7 +64,7 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* The programs of this user that have a runtime. */
-static bool find_all(pid_list *pids) {
+static bool list_runtimes(pid_list *pids) {
     char *line = NULL, start[64];
     size_t room = 0;
     bool done = true;
@@ -84,7 +84,7 @@ static bool find_all(pid_list *pids) {
 
 /* --- all of them ------------------------------------------------------------------------------------------------------- */
 
-static void add_one(bti_str *all, int32_t program, bool json, bool first) {
+static void add_runtime(bti_str *all, int32_t program, bool json, bool first) {
     char *text = bti_peer_text(program, "json");
     if (text && !json) text = bti_view_tables_of(text);
     if (!text && !json)
@@ -96,10 +96,10 @@ static void add_one(bti_str *all, int32_t program, bool json, bool first) {
     bti_free(text);
 }
 
-static char *text_of(const pid_list *pids, bool json) {
+static char *runtimes_text(const pid_list *pids, bool json) {
     bti_str all = {0};
     if (json) bti_str_add(&all, "[");
-    for (size_t i = 0; i < pids->count; i++) add_one(&all, pids->items[i], json, !i);
+    for (size_t i = 0; i < pids->count; i++) add_runtime(&all, pids->items[i], json, !i);
     bti_str_add(&all, json ? "]\n" : pids->count ? "" : "no runtime is there\n");
     return bti_str_take(&all);
 }
@@ -112,8 +112,8 @@ static void keep_only(pid_list *pids, int64_t pid) {
 }
 
 /* The programs of this user that have a runtime; with a number, that one. */
-static bt_status find(int64_t pid, pid_list *pids) {
-    if (!find_all(pids)) return bti_no_memory();
+static bt_status find_runtimes(int64_t pid, pid_list *pids) {
+    if (!list_runtimes(pids)) return bti_no_memory();
     if (pid) keep_only(pids, pid);
     return !pid || pids->count ? BT_OK : bti_fail(BT_NOT_FOUND, "process %" PRId64 " has no runtime", pid);
 }
@@ -122,15 +122,15 @@ char *bt_runtimes_text(int64_t pid, bool json) {
     BTI_CALL("bt_runtimes_text");
     pid_list pids = {0};
     char *text = NULL;
-    if (find(pid, &pids) == BT_OK && !(text = text_of(&pids, json))) bti_no_memory();
+    if (find_runtimes(pid, &pids) == BT_OK && !(text = runtimes_text(&pids, json))) bti_no_memory();
     bti_vec_free(&pids);
     return text;
 }
 
 /* The one that is meant: of that program, or the only one. */
-static bt_status choose(int64_t pid, int32_t *program) {
+static bt_status choose_runtime(int64_t pid, int32_t *program) {
     pid_list pids = {0};
-    bt_status status = find(pid, &pids);
+    bt_status status = find_runtimes(pid, &pids);
     if (status == BT_OK && !pids.count) status = bti_fail(BT_NOT_FOUND, "no runtime is there");
     if (status == BT_OK && pids.count > 1)
         status = bti_fail(BT_INVALID_ARGUMENT, "%zu runtimes are there: say whose, by the number of its process",
@@ -143,7 +143,7 @@ static bt_status choose(int64_t pid, int32_t *program) {
 bt_status bt_runtimes_timeline(int64_t pid, const char *path) {
     BTI_CALL("bt_runtimes_timeline");
     int32_t program = 0;
-    BTI_TRY(choose(pid, &program));
+    BTI_TRY(choose_runtime(pid, &program));
     char *text = bti_peer_text(program, "timeline");
     if (!text) return bti_fail(BT_DEADLINE_EXCEEDED, "process %" PRId32 " does not answer", program);
     return bti_timeline_write(path, text);

@@ -75,14 +75,14 @@ static bt_status keep_arguments(pool_call *c, const bt_item_value *arguments, in
 }
 
 /* Poisoned when it cannot be made. */
-static bt_ref *begin(bt_actor *actor, const bt_remote_entry *entry, const bt_item_value *arguments, int count) {
+static bt_ref *begin_call(bt_actor *actor, const bt_remote_entry *entry, const bt_item_value *arguments, int count) {
     bt_ref *result = NULL;
     BT_SCOPE
         result = bt_ref_retain(bti_method(actor, entry, NULL, arguments, count));
     return result;
 }
 
-static void append(bt_pool *pool, pool_call *c) {
+static void append_call(bt_pool *pool, pool_call *c) {
     c->before = pool->last;
     if (pool->last)
         pool->last->next = c;
@@ -107,7 +107,7 @@ static void unlink_call(bt_pool *pool, pool_call *c) {
 
 /* --- members ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_done(bt_ref *result) { return bt_wait_refs(&result, 1, 0, (bool[1]){false}, 0) != 0; }
+static bool result_is_done(bt_ref *result) { return bt_wait_refs(&result, 1, 0, (bool[1]){false}, 0) != 0; }
 
 static bool has_ended(bt_actor *actor) {
     bti_error *before = bti_error_last();
@@ -121,23 +121,23 @@ static void remove_member(bt_pool *pool, size_t m) {
 }
 
 /* The last one stays, so that calls fail with the cause of its end. */
-static void drop_ended(bt_pool *pool) {
+static void drop_ended_members(bt_pool *pool) {
     for (size_t m = pool->members.count; m-- > 0 && pool->members.count > 1;)
         if (!pool->members.items[m].running && has_ended(pool->members.items[m].actor)) remove_member(pool, m);
 }
 
 /* Members whose call is done are idle; idle ones begin calls that wait. */
-static void advance(bt_pool *pool) {
+static void advance_pool(bt_pool *pool) {
     for (size_t m = 0; m < pool->members.count; m++) {
         member *at = &pool->members.items[m];
-        if (at->running && is_done(at->running->result)) at->running = NULL;
+        if (at->running && result_is_done(at->running->result)) at->running = NULL;
     }
-    drop_ended(pool);
+    drop_ended_members(pool);
     for (size_t m = 0; m < pool->members.count && pool->waiting; m++) {
         member *at = &pool->members.items[m];
         if (at->running) continue;
         pool_call *c = at->running = pool->waiting;
-        c->result = begin(at->actor, c->entry, c->arguments, c->count);
+        c->result = begin_call(at->actor, c->entry, c->arguments, c->count);
         free_arguments(c);
         pool->waiting = c->next;
         pool->waiting_count--;
@@ -152,7 +152,7 @@ static int count_idle(const bt_pool *pool) {
 
 /* --- handles ----------------------------------------------------------------------------------------------------------- */
 
-static void clear(void *object) {
+static void clear_pool(void *object) {
     bt_pool *pool = object;
     while (pool->first) {
         pool_call *c = pool->first;
@@ -166,7 +166,7 @@ static void clear(void *object) {
 }
 
 static bt_pool no_pool = {.head = BTI_NO_MEMORY};
-static const bti_handle_class pool_class = {BTI_OWNED_POOL, sizeof(bt_pool), clear, &no_pool};
+static const bti_handle_class pool_class = {BTI_OWNED_POOL, sizeof(bt_pool), clear_pool, &no_pool};
 
 bt_pool *bt_pool_retain(bt_pool *pool) { return bti_handle_retain(&pool_class, pool, "bt_pool_retain"); }
 void bt_pool_release(bt_pool *pool) { bti_handle_release(&pool_class, pool, "bt_pool_release"); }
@@ -192,7 +192,7 @@ static void end_use(use *of) {
     BTI_CALL(name);        \
     use u __attribute__((cleanup(end_use), unused)) = begin_use(pool, name)
 
-static bt_status add(bt_pool *pool, bt_actor *actor) {
+static bt_status add_actor(bt_pool *pool, bt_actor *actor) {
     BTI_TRY(bti_handle_check(BTI_OWNED_ACTOR, actor, bti_call_name()));
     for (size_t m = 0; m < pool->members.count; m++)
         if (pool->members.items[m].actor == actor)
@@ -208,7 +208,7 @@ bt_pool *bt_pool_new(bt_actor *const *actors, int count) {
     bt_status status = bti_check_list(actors, count, "actors");
     if (status == BT_OK && !(pool = bti_owned_new(BTI_OWNED_POOL, sizeof *pool))) status = bti_no_memory();
     if (pool) pool->has_lock = pthread_mutex_init(&pool->lock, NULL) == 0;
-    for (int i = 0; i < count && status == BT_OK; i++) status = add(pool, actors[i]);
+    for (int i = 0; i < count && status == BT_OK; i++) status = add_actor(pool, actors[i]);
     if (status == BT_OK) return bti_scope_own(&pool_class, pool);
     bti_error *why = bti_error_last();
     bt_pool_release(pool);
@@ -218,19 +218,19 @@ bt_pool *bt_pool_new(bt_actor *const *actors, int count) {
 
 /* --- calls of users ---------------------------------------------------------------------------------------------------- */
 
-static bt_status submit(bt_pool *pool, pool_call *c, const bt_item_value *arguments, int count) {
-    advance(pool);
+static bt_status submit_to_pool(bt_pool *pool, pool_call *c, const bt_item_value *arguments, int count) {
+    advance_pool(pool);
     for (size_t m = 0; m < pool->members.count && !c->result; m++) {
         member *at = &pool->members.items[m];
         if (at->running) continue;
-        c->result = begin(at->actor, c->entry, arguments, count);
+        c->result = begin_call(at->actor, c->entry, arguments, count);
         at->running = c;
     }
     bt_status status = BT_OK;
     if (!c->result)
         BT_SCOPE
             status = keep_arguments(c, arguments, count);
-    if (status == BT_OK) append(pool, c);
+    if (status == BT_OK) append_call(pool, c);
     return status;
 }
 
@@ -241,7 +241,7 @@ bt_status bti_pool_submit(bt_pool *pool, const bt_remote_entry *entry, const bt_
     pool_call *c = bti_calloc(1, sizeof *c);
     if (!c) return bti_no_memory();
     c->entry = entry;
-    bt_status status = submit(u.is, c, arguments, count);
+    bt_status status = submit_to_pool(u.is, c, arguments, count);
     if (status != BT_OK) free_call(c);
     return status;
 }
@@ -249,7 +249,7 @@ bt_status bti_pool_submit(bt_pool *pool, const bt_remote_entry *entry, const bt_
 /* The one that is given next, if it is done. */
 static pool_call *done_call(const bt_pool *pool, bt_pool_order order) {
     for (pool_call *c = pool->first; c && c->result; c = c->next) {
-        if (is_done(c->result)) return c;
+        if (result_is_done(c->result)) return c;
         if (order == BT_IN_ORDER) break;
     }
     return NULL;
@@ -283,7 +283,7 @@ bt_ref *(bt_pool_next)(bt_pool *pool, bt_pool_order order, double seconds) {
                bti_ref_give(NULL);
     uint64_t until_ns = bti_until_ns(seconds);
     for (;;) {
-        advance(pool);
+        advance_pool(pool);
         pool_call *c = done_call(pool, order);
         if (c) {
             bt_ref *result = c->result;
@@ -292,7 +292,7 @@ bt_ref *(bt_pool_next)(bt_pool *pool, bt_pool_order order, double seconds) {
             unlink_call(pool, c);
             c->result = NULL;
             free_call(c);
-            advance(pool);
+            advance_pool(pool);
             return bti_ref_give(result);
         }
         if (!pool->first) return (void)bti_fail(BT_OUT_OF_RANGE, "the pool has no results left"), bti_ref_give(NULL);
@@ -305,29 +305,29 @@ bt_ref *(bt_pool_next)(bt_pool *pool, bt_pool_order order, double seconds) {
 
 bool bt_pool_has_next(bt_pool *pool) {
     USE(u, pool, "bt_pool_has_next");
-    if (u.is) advance(pool);
+    if (u.is) advance_pool(pool);
     return u.is && pool->first;
 }
 
 int bt_pool_idle(bt_pool *pool) {
     USE(u, pool, "bt_pool_idle");
     if (!u.is) return 0;
-    advance(pool);
+    advance_pool(pool);
     return count_idle(pool);
 }
 
 bt_status(bt_pool_push)(bt_pool *pool, bt_actor *actor) {
     USE(u, pool, "bt_pool_push");
     if (!u.is) return bt_error_status();
-    BTI_TRY(add(pool, actor));
-    advance(pool);
+    BTI_TRY(add_actor(pool, actor));
+    advance_pool(pool);
     return BT_OK;
 }
 
 bt_actor *(bt_pool_pop_idle)(bt_pool *pool) {
     USE(u, pool, "bt_pool_pop_idle");
     if (!u.is) return NULL;
-    advance(pool);
+    advance_pool(pool);
     for (size_t m = 0; m < pool->members.count; m++) {
         if (pool->members.items[m].running) continue;
         bt_actor *actor = bt_actor_retain(pool->members.items[m].actor);

@@ -11,8 +11,8 @@
 bti_process bti_process_now;
 
 /* A child that the program or a task forks is no part of the runtime. */
-static void leave_runtime(void) { bti_process_now = (bti_process){0}; }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_runtime); }
+static void forget_process(void) { bti_process_now = (bti_process){0}; }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_process); }
 
 /* --- files that the program may have closed ------------------------------------------------------------------------------ */
 

@@ -11,7 +11,7 @@ static void keep_pinned(bt_ref *ref, void *pin) {
     if (pin && !atomic_compare_exchange_strong(&ref->pin, &none, pin)) bti_engine_now->unpin(pin);
 }
 
-static bt_status read_value(bt_ref *ref, bt_value_type type, size_t bytes, void *out) {
+static bt_status read_ref(bt_ref *ref, bt_value_type type, size_t bytes, void *out) {
     bti_reading reading = {0};
     if (type == BT_NOTHING && bti_engine_now->failure(ref->held) == BT_FAILURE_NONE) return BT_OK;
     BTI_TRY(bti_engine_now->read(ref->held, &reading));
@@ -37,7 +37,7 @@ bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, doub
         if (status != BT_OK) return bti_cause(status);
         if (!bti_engine_now->is_done(held))
             return bti_fail(BT_DEADLINE_EXCEEDED, "not done within %g seconds", seconds);
-        status = read_value(ref, type, bytes, out);
+        status = read_ref(ref, type, bytes, out);
         if (bti_engine_now->is_done(held)) return bti_cause(status);
     }
 }
@@ -59,7 +59,7 @@ bool bt_failure_is_retryable(bt_failure failure) {
 /* --- streams ----------------------------------------------------------------------------------------------------------- */
 
 /* The reference stands for what follows the link from now on. */
-static bt_ref *follow(bt_ref *stream, bti_stream_link link) {
+static bt_ref *follow_stream(bt_ref *stream, bti_stream_link link) {
     void *item = bti_engine_now->hold(link.item), *next = item ? bti_engine_now->hold(link.next) : NULL;
     if (item && !next) bti_engine_now->release(item);
     if (!next) return bti_ref_handle(NULL);
@@ -69,7 +69,7 @@ static bt_ref *follow(bt_ref *stream, bti_stream_link link) {
 }
 
 /* It is done. NULL: the end. */
-static bt_ref *next_item(bt_ref *stream) {
+static bt_ref *next_stream_item(bt_ref *stream) {
     bti_reading reading = {0};
     bti_stream_link link = {0};
     bt_value_type type = BT_NOTHING;
@@ -88,11 +88,11 @@ static bt_ref *next_item(bt_ref *stream) {
         return bti_ref_handle(NULL);
     }
     stream->ended = false;
-    return follow(stream, link);
+    return follow_stream(stream, link);
 }
 
 /* No more comes of it; a static one cannot be told. */
-static bt_ref *give_up(bt_ref **stream) {
+static bt_ref *end_stream(bt_ref **stream) {
     if (bti_owned_is_released(&(*stream)->head) || *stream == &bti_no_ref)
         *stream = NULL;
     else
@@ -108,14 +108,14 @@ bt_ref *(bt_stream_next)(bt_ref **stream, double seconds) {
     if (!ref || (!bti_owned_is_released(&ref->head) && ref->ended)) return NULL;
     for (;;) {
         void *held = bti_held_by(ref, "stream");
-        if (!held || !v.inside) return give_up(stream);
+        if (!held || !v.inside) return end_stream(stream);
         if (!bti_engine_now->is_done(held) && bti_cause(bti_engine_now->wait(&held, 1, 1, seconds)) != BT_OK)
-            return give_up(stream);
+            return end_stream(stream);
         if (!bti_engine_now->is_done(held)) {
             (void)bti_fail(BT_DEADLINE_EXCEEDED, "no item within %g seconds", seconds);
             return bti_ref_handle(NULL);
         }
-        bt_ref *item = next_item(ref);
+        bt_ref *item = next_stream_item(ref);
         if (ref->held != held || bti_engine_now->is_done(held)) return item;
         ref->ended = false; /* who was settling it has died in the middle */
     }

@@ -21,7 +21,7 @@ static void (*actor_release)(void *state);
 
 int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task->run->arguments) : 0; }
 
-static bt_status no_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
+static bt_status fail_without_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
 
 /* The value itself, of a reference that which it stands for, and what keeps it. */
 static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value *value, void **owner) {
@@ -42,7 +42,7 @@ bt_value_type bt_argument_type(const bt_task *task, int index) {
 }
 
 bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
-    if (!task) return no_task();
+    if (!task) return fail_without_task();
     const bti_run *run = task->run;
     if (index < 0 || index >= bt_argument_count(task))
         return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %lld; it was called with %d", run->function, index + 1LL,
@@ -59,7 +59,7 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
 }
 
 bt_status bti_arguments(bt_task *task, const bti_variable *variables, int count) {
-    if (!task) return no_task();
+    if (!task) return fail_without_task();
     BTI_TRY(bti_check_list(variables, count, "variables"));
     for (int i = 0; i < count; i++)
         BTI_TRY(bti_argument(task, i, variables[i].type, variables[i].bytes, variables[i].out));
@@ -107,7 +107,7 @@ static bt_status check_return(const bti_run *run, const bti_run_result *result, 
 }
 
 /* After those that are there. */
-static bt_status add_result(const bti_run *run, bti_run_result *result, const bt_item_value *value, int index) {
+static bt_status add_result_value(const bti_run *run, bti_run_result *result, const bt_item_value *value, int index) {
     uint64_t bytes = (bti_pack_bytes(value, 1) + 7) / 8 * 8, head = sizeof bytes;
     uint64_t after = (uint64_t)(run->num_returns - index) * head, left = BTI_RUN_SMALL - result->bytes - after;
     char *room;
@@ -122,18 +122,18 @@ static bt_status add_result(const bti_run *run, bti_run_result *result, const bt
 }
 
 bt_status bti_return(bt_task *task, const bt_item_value *values, int count) {
-    if (!task) return no_task();
+    if (!task) return fail_without_task();
     BTI_TRY(check_return(task->run, task->result, values, count));
     task->result->bytes = 0;
     for (int i = 0; i < count; i++) {
-        bt_status status = add_result(task->run, task->result, &values[i], i);
+        bt_status status = add_result_value(task->run, task->result, &values[i], i);
         if (status != BT_OK) return task->result->bytes = 0, status;
     }
     return BT_OK;
 }
 
 bt_status bti_yield(bt_task *task, const bt_item_value *value) {
-    if (!task) return no_task();
+    if (!task) return fail_without_task();
     const bti_run *run = task->run;
     BTI_TRY(check_giver(run));
     if (task->result->bytes || run->num_returns > 1)

@@ -13,7 +13,7 @@ static bool is_ahead(const bti_task_record *task) {
     return task->state == BTI_TASK_GIVEN && task->client && task->client->task != task && !bti_task_runs(task);
 }
 
-static bti_view_state state_of(const bti_task_record *task) {
+static bti_view_state view_state_of(const bti_task_record *task) {
     bool runs = bti_task_runs(task), has_begun = runs || task->state == BTI_TASK_KEPT;
     if (task->cancelled && !has_begun) return BTI_VIEW_NONE;
     switch (task->state) {
@@ -29,10 +29,10 @@ static bti_view_state state_of(const bti_task_record *task) {
     }
 }
 
-static bti_view_awaited awaited(const bti_object *object) {
+static bti_view_awaited describe_awaited(const bti_object *object) {
     const bti_task_record *maker = object ? object->maker : NULL;
     if (!maker || atomic_load(&object->state) != BTI_OBJECT_PENDING) return (bti_view_awaited){0};
-    bti_view_state state = state_of(maker);
+    bti_view_state state = view_state_of(maker);
     bool runs = state >= BTI_VIEW_RUNNING;
     return (bti_view_awaited){maker->function, state, runs && maker->client ? maker->client->pid : 0,
                               runs ? bti_task_begun_ns(maker) : maker->submitted_ns};
@@ -45,7 +45,7 @@ static void find_missing(const bti_state *state, const bti_task_record *task, bt
         const bti_object *object = head.type == BT_REFERENCE ? bti_object_of(state, head.as.id) : NULL;
         if (!object || atomic_load(&object->state) != BTI_OBJECT_PENDING) continue;
         to->argument = i + 1;
-        to->awaited = awaited(object);
+        to->awaited = describe_awaited(object);
         return;
     }
 }
@@ -67,7 +67,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
                         .gpus = task->gpus,
                         .function = task->function,
                         .priority = task->priority,
-                        .state = state_of(task),
+                        .state = view_state_of(task),
                         .missing = task->missing,
                         .cpus_lent = task->cpus_lent,
                         .supply = -1,
@@ -78,7 +78,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
     if (task->actor && task->actor->client) to.actor_pid = task->actor->client->pid;
     if (task->actor && task->actor->maker) to.making = task->actor->maker->sequence;
     if (to.state == BTI_VIEW_ARGUMENTS) find_missing(state, task, &to);
-    if (to.state == BTI_VIEW_BLOCKED) to.awaited = awaited(bti_call_awaited(task));
+    if (to.state == BTI_VIEW_BLOCKED) to.awaited = describe_awaited(bti_call_awaited(task));
     return to;
 }
 
@@ -130,7 +130,7 @@ static void copy_state(bti_state *state, bti_view *view) {
     view->state = *state;
     view->program = program->pid;
     view->program_waits = program->blocked > 0;
-    if (view->program_waits) view->program_awaits = awaited(bti_awaited(program));
+    if (view->program_waits) view->program_awaits = describe_awaited(bti_awaited(program));
     view->objects = state->arena->records[BTI_OBJECTS].live;
     view->recoveries = state->arena->recoveries;
     view->now_ns = bti_now_ns();
@@ -190,7 +190,7 @@ static bool take_queued(bti_state *state, bti_view *view) {
         edge[best] = edge[--edges];
         if (task->left) edge[edges++] = task->left;
         if (task->right) edge[edges++] = task->right;
-        if (state_of(task) == BTI_VIEW_RESOURCES)
+        if (view_state_of(task) == BTI_VIEW_RESOURCES)
             view->waiting.items[view->waiting.count++] = copy_task(state, view, task);
     }
     bti_arena_unlock(state->arena);
@@ -206,7 +206,7 @@ static const bti_function_record *function_at(const bti_records *functions, uint
 static void count_task(bti_state *state, bti_view *view, const bti_task_record *task) {
     const bti_records *functions = &state->arena->records[BTI_FUNCTIONS];
     uint32_t index = (uint32_t)(((const char *)task->function - functions->first) / (ptrdiff_t)functions->bytes);
-    bti_view_state is = state_of(task);
+    bti_view_state is = view_state_of(task);
     if (!is) return;
     if (index < view->functions.capacity) view->functions.items[index].count[is]++;
     view->count[is]++;

@@ -427,7 +427,7 @@ typedef struct bti_state {
     uint64_t dispatch_at_ns;              /* when the nest is to dispatch; 0: never */
     bool keeps;                           /* what comes free is kept for a call or group that waited long */
     const bti_function_record *kept_for;  /* its function; NULL: a group */
-    bool prefix_output;                   /* workers' lines get a prefix (errors.h) */
+    bool prefix_output;                   /* workers' lines get a prefix (worker_pipes.h) */
     uint32_t busy_count, most_busy;       /* calls given to workers that do not wait inside; actors' are not counted */
     uint32_t most_workers;                /* processes, of actors too; idle ones are not counted */
     uint64_t fork_failing_ns;             /* since when no process can be started; 0: one could */

@@ -14,7 +14,7 @@
 /* --- the program -------------------------------------------------------------------------------------------------------- */
 
 /* Workers ring the nest until the program goes on. */
-static void look_at_program(bti_state *state) {
+static void check_program_stopped(bti_state *state) {
     unsigned now = atomic_load(state->listening);
     if (now == BTI_NOBODY_LISTENS) return;
     bool halted = bti_halt_of(state->program->pid) != BTI_NOT_HALTED;
@@ -33,7 +33,7 @@ enum { MOVER_LOOKS = 3 };
 typedef BTI_VEC(bti_client *) clients;
 
 /* Those that hold up others if they are stopped. Their records are freed by the nest alone, so they stay. */
-static void collect(bti_state *state, clients *found) {
+static void collect_clients(bti_state *state, clients *found) {
     bti_arena_lock(state->arena);
     if (bti_mover_works(state) && state->mover->pid) (void)bti_vec_push(found, state->mover);
     for (bti_client *c = state->clients; c; c = c->next)
@@ -41,7 +41,7 @@ static void collect(bti_state *state, clients *found) {
     bti_arena_unlock(state->arena);
 }
 
-static void keep_stopped(clients *found) {
+static void keep_stopped_clients(clients *found) {
     size_t kept = 0;
     for (size_t i = 0; i < found->count; i++) {
         bti_client *c = found->items[i];
@@ -52,7 +52,7 @@ static void keep_stopped(clients *found) {
     found->count = kept;
 }
 
-static void end_them(bti_state *state, const clients *stopped) {
+static void end_clients(bti_state *state, const clients *stopped) {
     bti_wakes wakes = {.nest = true};
     bti_arena_lock(state->arena);
     for (size_t i = 0; i < stopped->count; i++) {
@@ -69,10 +69,10 @@ static void end_them(bti_state *state, const clients *stopped) {
 
 void bti_stopped_look(bti_state *state) {
     clients found = {0};
-    look_at_program(state);
-    collect(state, &found);
-    keep_stopped(&found);
-    if (found.count) end_them(state, &found);
+    check_program_stopped(state);
+    collect_clients(state, &found);
+    keep_stopped_clients(&found);
+    if (found.count) end_clients(state, &found);
     bti_vec_free(&found);
 }
 

@@ -18,7 +18,7 @@ static struct {
     bool kept;
 } before;
 
-static char **copy_of(char **names) {
+static char **copy_names(char **names) {
     size_t count = 0;
     while (names && names[count]) count++;
     char **copy = bti_calloc(count + 1, sizeof *copy);
@@ -29,7 +29,7 @@ static char **copy_of(char **names) {
 void bti_surroundings_keep(void) {
     umask(before.umask = umask(022));
     if (!getcwd(before.folder, sizeof before.folder)) before.folder[0] = 0;
-    before.names = copy_of(environ);
+    before.names = copy_names(environ);
     before.kept = true;
 }
 
@@ -81,5 +81,5 @@ void bti_surroundings_cpus(int64_t units) {
     tell_openmp(threads);
     if (!before.kept) return;
     bti_free(before.names);
-    before.names = copy_of(environ);
+    before.names = copy_names(environ);
 }

@@ -20,12 +20,14 @@ typedef struct table {
     size_t left_out;
 } table;
 
-static const char *text(const json_t *object, const char *key) {
+static const char *member_text(const json_t *object, const char *key) {
     const char *value = json_string_value(json_object_get(object, key));
     return value ? value : "";
 }
 
-static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double member_number(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
 
 static const char *bytes_text(double bytes, char *to, size_t size) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -72,13 +74,13 @@ static table *new_table(int columns, const char *const *names) {
     return t;
 }
 
-static bool has_room(table *t) {
+static bool row_fits_or_is_counted(table *t) {
     if (t->rows <= ROWS) return true;
     t->left_out++;
     return false;
 }
 
-static void BT_PRINTF(3, 4) put(table *t, int column, const char *format, ...) {
+static void BT_PRINTF(3, 4) put_cell(table *t, int column, const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(t->cell[t->rows][column], WIDEST, format, list);
@@ -90,59 +92,60 @@ static void put_gpus(table *t, int column, const json_t *gpus) {
     size_t index, length = 0;
     const json_t *gpu;
     char *cell = t->cell[t->rows][column];
-    if (!json_array_size(gpus)) put(t, column, "-");
+    if (!json_array_size(gpus)) put_cell(t, column, "-");
     json_array_foreach(gpus, index, gpu) if (length < WIDEST) length +=
         (size_t)snprintf(cell + length, WIDEST - length, "%s%d", index ? "," : "", (int)json_integer_value(gpu));
 }
 
 /* --- the parts ------------------------------------------------------------------------------------------------------- */
 
-static void add_head(bti_str *out, const json_t *runtime) {
+static void add_program(bti_str *out, const json_t *runtime) {
     char used[24], limit[24], spilled[24];
     size_t index;
     const json_t *resource, *store = json_object_get(runtime, "store");
-    bti_str_addf(out, "%s (process %.0f), for %.1f s\n", text(runtime, "program"), number(runtime, "pid"),
-                 number(runtime, "seconds"));
-    if (*text(runtime, "why")) bti_str_addf(out, "%s\n", text(runtime, "why"));
+    bti_str_addf(out, "%s (process %.0f), for %.1f s\n", member_text(runtime, "program"), member_number(runtime, "pid"),
+                 member_number(runtime, "seconds"));
+    if (*member_text(runtime, "why")) bti_str_addf(out, "%s\n", member_text(runtime, "why"));
     json_array_foreach(json_object_get(runtime, "resources"), index, resource) {
-        bti_str_addf(out, "%s%s %g of %g free", index ? ", " : "", text(resource, "name"), number(resource, "free"),
-                     number(resource, "total"));
+        bti_str_addf(out, "%s%s %g of %g free", index ? ", " : "", member_text(resource, "name"),
+                     member_number(resource, "free"), member_number(resource, "total"));
     }
-    bti_str_addf(out, "; store %s of %s, %.0f objects", bytes_text(number(store, "used_bytes"), used, sizeof used),
-                 bytes_text(number(store, "limit_bytes"), limit, sizeof limit), number(store, "objects"));
-    if (number(store, "spilled_objects") > 0)
-        bti_str_addf(out, ", %.0f of them on disk (%s)", number(store, "spilled_objects"),
-                     bytes_text(number(store, "spilled_bytes"), spilled, sizeof spilled));
+    bti_str_addf(out, "; store %s of %s, %.0f objects",
+                 bytes_text(member_number(store, "used_bytes"), used, sizeof used),
+                 bytes_text(member_number(store, "limit_bytes"), limit, sizeof limit), member_number(store, "objects"));
+    if (member_number(store, "spilled_objects") > 0)
+        bti_str_addf(out, ", %.0f of them on disk (%s)", member_number(store, "spilled_objects"),
+                     bytes_text(member_number(store, "spilled_bytes"), spilled, sizeof spilled));
     bti_str_add(out, "\n");
 }
 
-static bool add_gpus(bti_str *out, const json_t *runtime) {
+static bool add_gpu_table(bti_str *out, const json_t *runtime) {
     size_t index, nth;
     const json_t *gpu, *user, *gpus = json_object_get(runtime, "gpus");
     table *t = json_array_size(gpus) ? new_table(3, (const char *[]){"GPU", "USED", "BY"}) : NULL;
     if (!t) return !json_array_size(gpus);
     json_array_foreach(gpus, index, gpu) {
         bti_str by = {0};
-        if (!has_room(t)) continue;
-        put(t, 0, "%.0f", number(gpu, "number"));
-        put(t, 1, "%g", number(gpu, "used"));
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%.0f", member_number(gpu, "number"));
+        put_cell(t, 1, "%g", member_number(gpu, "used"));
         json_array_foreach(json_object_get(gpu, "by"), nth, user) {
             if (json_object_get(user, "group")) {
                 bti_str_addf(&by, "%sa group", nth ? ", " : "");
                 continue;
             }
-            const char *actor = text(user, "actor"), *name = *actor ? actor : text(user, "function");
-            bti_str_addf(&by, "%s%s (process %.0f, %g)", nth ? ", " : "", name, number(user, "pid"),
-                         number(user, "share"));
+            const char *actor = member_text(user, "actor"), *name = *actor ? actor : member_text(user, "function");
+            bti_str_addf(&by, "%s%s (process %.0f, %g)", nth ? ", " : "", name, member_number(user, "pid"),
+                         member_number(user, "share"));
         }
-        put(t, 2, "-");
+        put_cell(t, 2, "-");
         t->last[t->rows++] = bti_str_take(&by);
     }
     add_table(out, t);
     return true;
 }
 
-static bool add_running(bti_str *out, const json_t *runtime) {
+static bool add_running_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *task, *tasks = json_object_get(runtime, "running");
     char bytes[24];
@@ -150,78 +153,79 @@ static bool add_running(bti_str *out, const json_t *runtime) {
         json_array_size(tasks) ? new_table(6, (const char *[]){"RUNS", "PROCESS", "FOR", "GPU", "MEMORY", ""}) : NULL;
     if (!t) return !json_array_size(tasks);
     json_array_foreach(tasks, index, task) {
-        if (!has_room(t)) continue;
-        put(t, 0, "%s", text(task, "function"));
-        put(t, 1, "%.0f", number(task, "pid"));
-        put(t, 2, "%.1f s", number(task, "seconds"));
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%s", member_text(task, "function"));
+        put_cell(t, 1, "%.0f", member_number(task, "pid"));
+        put_cell(t, 2, "%.1f s", member_number(task, "seconds"));
         put_gpus(t, 3, json_object_get(task, "gpus"));
-        put(t, 4, "%s", bytes_text(number(task, "resident_bytes"), bytes, sizeof bytes));
-        t->last[t->rows++] = bti_strdup(text(task, "why"));
+        put_cell(t, 4, "%s", bytes_text(member_number(task, "resident_bytes"), bytes, sizeof bytes));
+        t->last[t->rows++] = bti_strdup(member_text(task, "why"));
     }
     add_table(out, t);
     return true;
 }
 
-static bool add_actors(bti_str *out, const json_t *runtime) {
+static bool add_actor_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *actor, *actors = json_object_get(runtime, "actors");
     static const char *const names[] = {"ACTOR", "PROCESS", "STATE", "GPU", "QUEUED", "RESTARTED", "RUNS"};
     table *t = json_array_size(actors) ? new_table(7, names) : NULL;
     if (!t) return !json_array_size(actors);
     json_array_foreach(actors, index, actor) {
-        const char *name = text(actor, "name"), *why = text(actor, "why");
-        if (!has_room(t)) continue;
-        put(t, 0, "%s", *name ? name : text(actor, "function"));
-        put(t, 1, "%.0f", number(actor, "pid"));
-        put(t, 2, "%s", text(actor, "state"));
+        const char *name = member_text(actor, "name"), *why = member_text(actor, "why");
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%s", *name ? name : member_text(actor, "function"));
+        put_cell(t, 1, "%.0f", member_number(actor, "pid"));
+        put_cell(t, 2, "%s", member_text(actor, "state"));
         put_gpus(t, 3, json_object_get(actor, "gpus"));
-        put(t, 4, "%.0f", number(actor, "queued"));
-        put(t, 5, "%.0f", number(actor, "restarted"));
+        put_cell(t, 4, "%.0f", member_number(actor, "queued"));
+        put_cell(t, 5, "%.0f", member_number(actor, "restarted"));
         bti_str runs = {0};
-        bti_str_add(&runs, *why ? why : text(actor, "method"));
-        if (!*why && number(actor, "running") > 1) bti_str_addf(&runs, " and %.0f more", number(actor, "running") - 1);
+        bti_str_add(&runs, *why ? why : member_text(actor, "method"));
+        if (!*why && member_number(actor, "running") > 1)
+            bti_str_addf(&runs, " and %.0f more", member_number(actor, "running") - 1);
         t->last[t->rows++] = bti_str_take(&runs);
     }
     add_table(out, t);
     return true;
 }
 
-static bool add_groups(bti_str *out, const json_t *runtime) {
+static bool add_group_line(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *group, *groups = json_object_get(runtime, "groups");
     table *t = json_array_size(groups) ? new_table(3, (const char *[]){"GROUP OF", "USED BY", ""}) : NULL;
     if (!t) return !json_array_size(groups);
     json_array_foreach(groups, index, group) {
-        if (!has_room(t)) continue;
-        put(t, 0, "%.0f bundles", number(group, "bundles"));
-        put(t, 1, "%.0f", number(group, "users"));
-        t->last[t->rows++] = bti_strdup(text(group, "why"));
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%.0f bundles", member_number(group, "bundles"));
+        put_cell(t, 1, "%.0f", member_number(group, "users"));
+        t->last[t->rows++] = bti_strdup(member_text(group, "why"));
     }
     add_table(out, t);
     return true;
 }
 
-static bool add_waiting(bti_str *out, const json_t *runtime) {
+static bool add_waiting_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *task, *tasks = json_object_get(runtime, "waiting"), *counts = json_object_get(runtime, "tasks");
     table *t = json_array_size(tasks) ? new_table(4, (const char *[]){"WAITS", "TASK", "FOR", "WHY"}) : NULL;
     if (!t) return !json_array_size(tasks);
     json_array_foreach(tasks, index, task) {
-        if (!has_room(t)) continue;
-        put(t, 0, "%s", text(task, "function"));
-        put(t, 1, "%.0f", number(task, "task"));
-        put(t, 2, "%.1f s", number(task, "submitted_seconds"));
-        t->last[t->rows++] = bti_strdup(text(task, "why"));
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%s", member_text(task, "function"));
+        put_cell(t, 1, "%.0f", member_number(task, "task"));
+        put_cell(t, 2, "%.1f s", member_number(task, "submitted_seconds"));
+        t->last[t->rows++] = bti_strdup(member_text(task, "why"));
     }
-    double all = number(counts, "waits_for_arguments") + number(counts, "waits_for_resources") +
-                 number(counts, "waits_for_turn"),
+    double all = member_number(counts, "waits_for_arguments") + member_number(counts, "waits_for_resources") +
+                 member_number(counts, "waits_for_turn"),
            shown = t->rows - 1;
     t->left_out = all > shown ? (size_t)(all - shown) : 0;
     add_table(out, t);
     return true;
 }
 
-static bool add_functions(bti_str *out, const json_t *runtime) {
+static bool add_function_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *f, *functions = json_object_get(json_object_get(runtime, "tasks"), "by_function");
     static const char *const names[] = {"FUNCTION", "ARGUMENTS", "RESOURCES", "TURN", "STARTING", "RUNNING", "BLOCKED"};
@@ -230,16 +234,16 @@ static bool add_functions(bti_str *out, const json_t *runtime) {
     table *t = json_array_size(functions) ? new_table(7, names) : NULL;
     if (!t) return !json_array_size(functions);
     json_array_foreach(functions, index, f) {
-        if (!has_room(t)) continue;
-        put(t, 0, "%s", text(f, "function"));
-        for (int c = 1; c < 7; c++) put(t, c, "%.0f", number(f, keys[c]));
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%s", member_text(f, "function"));
+        for (int c = 1; c < 7; c++) put_cell(t, c, "%.0f", member_number(f, keys[c]));
         t->rows++;
     }
     add_table(out, t);
     return true;
 }
 
-static bool add_workers(bti_str *out, const json_t *runtime) {
+static bool add_worker_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *worker, *workers = json_object_get(runtime, "workers");
     char bytes[24];
@@ -247,12 +251,12 @@ static bool add_workers(bti_str *out, const json_t *runtime) {
                                         : NULL;
     if (!t) return !json_array_size(workers);
     json_array_foreach(workers, index, worker) {
-        if (!has_room(t)) continue;
-        put(t, 0, "%.0f", number(worker, "number"));
-        put(t, 1, "%.0f", number(worker, "pid"));
-        put(t, 2, "%s", text(worker, "state"));
-        put(t, 3, "%s", bytes_text(number(worker, "resident_bytes"), bytes, sizeof bytes));
-        put(t, 4, "%s", text(worker, "function"));
+        if (!row_fits_or_is_counted(t)) continue;
+        put_cell(t, 0, "%.0f", member_number(worker, "number"));
+        put_cell(t, 1, "%.0f", member_number(worker, "pid"));
+        put_cell(t, 2, "%s", member_text(worker, "state"));
+        put_cell(t, 3, "%s", bytes_text(member_number(worker, "resident_bytes"), bytes, sizeof bytes));
+        put_cell(t, 4, "%s", member_text(worker, "function"));
         t->rows++;
     }
     add_table(out, t);
@@ -261,9 +265,10 @@ static bool add_workers(bti_str *out, const json_t *runtime) {
 
 static char *print_tables(const json_t *runtime) {
     bti_str out = {0};
-    add_head(&out, runtime);
+    add_program(&out, runtime);
     static bool (*const parts[])(bti_str * out, const json_t *runtime) = {
-        add_gpus, add_running, add_actors, add_waiting, add_groups, add_functions, add_workers};
+        add_gpu_table,  add_running_table,  add_actor_table, add_waiting_table,
+        add_group_line, add_function_table, add_worker_table};
     bool done = true;
     for (size_t i = 0; done && i < sizeof parts / sizeof *parts; i++) done = parts[i](&out, runtime);
     if (!done) bti_str_free(&out);

@@ -33,7 +33,7 @@ static size_t count_running(bti_state *state) {
     return count;
 }
 
-static void add_running(const bti_state *state, span_list *spans) {
+static void add_running_spans(const bti_state *state, span_list *spans) {
     for (const bti_client *c = state->clients; c && spans->count + 1 < spans->capacity; c = c->next) {
         const bti_task_record *making = c->actor ? c->actor->maker : NULL, *task;
         uint32_t next = 0;
@@ -56,7 +56,7 @@ static bool copy_spans(bti_state *state, span_list *spans, uint64_t *lost) {
         for (int i = 0; i < CHUNK && at < timeline->count; i++, at++)
             spans->items[spans->count++] = timeline->spans[at % BTI_TIMELINE_SPANS];
         all = at == timeline->count;
-        if (all) add_running(state, spans);
+        if (all) add_running_spans(state, spans);
         bti_arena_unlock(state->arena);
     }
     return true;
@@ -64,7 +64,7 @@ static bool copy_spans(bti_state *state, span_list *spans, uint64_t *lost) {
 
 /* --- writing --------------------------------------------------------------------------------------------------------- */
 
-static int by_worker(const void *a, const void *b) {
+static int compare_spans(const void *a, const void *b) {
     const bti_span *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -120,7 +120,7 @@ typedef struct change {
     int waiting, running;
 } change;
 
-static int by_time(const void *a, const void *b) {
+static int compare_changes(const void *a, const void *b) {
     const change *x = a, *y = b;
     return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
@@ -135,7 +135,7 @@ static bool put_counter(bti_chrome *out, const span_list *spans) {
         if (span->ended_ns)
             changes.items[changes.count++] = (change){span->ended_ns, span->begun_ns ? 0 : -1, span->begun_ns ? -1 : 0};
     }
-    if (changes.count) qsort(changes.items, changes.count, sizeof *changes.items, by_time);
+    if (changes.count) qsort(changes.items, changes.count, sizeof *changes.items, compare_changes);
     int waiting = 0, running = 0;
     for (size_t i = 0; i < changes.count; i++) {
         waiting += changes.items[i].waiting, running += changes.items[i].running;
@@ -146,10 +146,10 @@ static bool put_counter(bti_chrome *out, const span_list *spans) {
     return true;
 }
 
-static bool print(bti_chrome *out, const bti_state *state, span_list *spans, uint64_t lost) {
+static bool print_trace(bti_chrome *out, const bti_state *state, span_list *spans, uint64_t lost) {
     uint64_t now = bti_now_ns();
     char program[64];
-    if (spans->count) qsort(spans->items, spans->count, sizeof *spans->items, by_worker);
+    if (spans->count) qsort(spans->items, spans->count, sizeof *spans->items, compare_spans);
     bti_chrome_head(out, bti_proc_name(state->program->pid, program, sizeof program), state->program->pid, lost, now);
     bti_chrome_events(out);
     bti_chrome_process(out, WORKERS, "workers");
@@ -174,7 +174,7 @@ bool bti_timeline_print(bti_state *state, FILE *file) {
     span_list spans = {0};
     uint64_t lost;
     bti_chrome out = {.file = file, .begun_ns = state->started_ns};
-    bool done = copy_spans(state, &spans, &lost) && print(&out, state, &spans, lost);
+    bool done = copy_spans(state, &spans, &lost) && print_trace(&out, state, &spans, lost);
     bti_vec_free(&spans);
     return done;
 }

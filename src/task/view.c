@@ -25,22 +25,22 @@ static const char *const worker_states[] = {"starting", "idle", "busy", "ended"}
 
 /* --- as JSON --------------------------------------------------------------------------------------------------------- */
 
-static json_t *text_of(const char *text) {
+static json_t *text_json(const char *text) {
     json_t *value = json_string(text);
     return value ? value : json_string("?");
 }
 
-static json_t *integer(uint64_t value) { return json_integer((json_int_t)value); }
-static json_t *amount(int64_t units) {
+static json_t *integer_json(uint64_t value) { return json_integer((json_int_t)value); }
+static json_t *amount_json(int64_t units) {
     return units % BTI_UNIT ? json_real((double)units / BTI_UNIT) : json_integer(units / BTI_UNIT);
 }
-static json_t *seconds(uint64_t from_ns, uint64_t to_ns) {
+static json_t *seconds_json(uint64_t from_ns, uint64_t to_ns) {
     return json_real(to_ns > from_ns ? (double)((to_ns - from_ns) / 1000000) / 1000 : 0);
 }
 static json_t *amounts_json(const bti_view *view, const bti_amounts *amounts) {
     json_t *all = json_object();
     for (int r = 0; r < view->state.resource_count; r++)
-        if (amounts->of[r]) json_object_set_new(all, view->state.names[r], amount(amounts->of[r]));
+        if (amounts->of[r]) json_object_set_new(all, view->state.names[r], amount_json(amounts->of[r]));
     return all;
 }
 
@@ -55,43 +55,44 @@ static json_t *resources_json(const bti_view *view) {
     json_t *list = json_array();
     for (int r = 0; r < view->state.resource_count; r++)
         json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "name", view->state.names[r], "total",
-                                              amount(view->state.machine.total.of[r]), "free",
-                                              amount(view->state.machine.free.of[r])));
+                                              amount_json(view->state.machine.total.of[r]), "free",
+                                              amount_json(view->state.machine.free.of[r])));
     return list;
 }
 
 static void add_user(json_t *users, const bti_view_task *task, int g, bool is_actor) {
     int64_t share = task->amounts.of[1] < BTI_UNIT ? task->amounts.of[1] : BTI_UNIT;
     if (!(task->gpus >> g & 1)) return;
-    json_array_append_new(users, json_pack("{s:o, s:o, s:o, s:i, s:o}", "function", text_of(task->function->name),
-                                           "actor", is_actor ? text_of(task->actor) : json_null(), "task",
-                                           integer(task->sequence), "pid", task->pid, "share", amount(share)));
+    json_array_append_new(users,
+                          json_pack("{s:o, s:o, s:o, s:i, s:o}", "function", text_json(task->function->name), "actor",
+                                    is_actor ? text_json(task->actor) : json_null(), "task",
+                                    integer_json(task->sequence), "pid", task->pid, "share", amount_json(share)));
 }
 
-static json_t *gpu_json(const bti_view *view, int g) {
+static json_t *gpu_view_json(const bti_view *view, int g) {
     json_t *users = json_array();
     for (size_t i = 0; i < view->running.count; i++) add_user(users, &view->running.items[i], g, false);
     for (size_t i = 0; i < view->actors.count; i++) add_user(users, &view->actors.items[i].making, g, true);
     for (size_t i = 0; i < view->groups.count; i++)
         if (view->groups.items[i].gpus >> g & 1) json_array_append_new(users, json_pack("{s:b}", "group", 1));
     return json_pack("{s:i, s:o, s:o}", "number", view->state.gpu_number[g], "used",
-                     amount(BTI_UNIT - view->state.machine.gpu_free[g]), "by", users);
+                     amount_json(BTI_UNIT - view->state.machine.gpu_free[g]), "by", users);
 }
 
 static json_t *all_gpus_json(const bti_view *view) {
     json_t *list = json_array();
-    for (int g = 0; g < view->state.gpu_count; g++) json_array_append_new(list, gpu_json(view, g));
+    for (int g = 0; g < view->state.gpu_count; g++) json_array_append_new(list, gpu_view_json(view, g));
     return list;
 }
 
 static json_t *task_json(const bti_view *view, const bti_view_task *task) {
     char why[1024];
-    json_t *all =
-        json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_of(task->function->name), "task",
-                  integer(task->sequence), "state", state_names[task->state], "priority", task->priority, "resources",
-                  amounts_json(view, &task->amounts), "submitted_seconds", seconds(task->submitted_ns, view->now_ns));
-    if (task->of_actor) json_object_set_new(all, "actor", text_of(task->actor));
-    if (*bti_view_why(view, task, why, sizeof why)) json_object_set_new(all, "why", text_of(why));
+    json_t *all = json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_json(task->function->name), "task",
+                            integer_json(task->sequence), "state", state_names[task->state], "priority", task->priority,
+                            "resources", amounts_json(view, &task->amounts), "submitted_seconds",
+                            seconds_json(task->submitted_ns, view->now_ns));
+    if (task->of_actor) json_object_set_new(all, "actor", text_json(task->actor));
+    if (*bti_view_why(view, task, why, sizeof why)) json_object_set_new(all, "why", text_json(why));
     return all;
 }
 
@@ -107,11 +108,11 @@ static json_t *running_json(const bti_view *view) {
     for (size_t i = 0; i < view->running.count; i++) {
         const bti_view_task *task = &view->running.items[i];
         json_t *one = task_json(view, task);
-        json_object_set_new(one, "worker", integer(task->worker));
+        json_object_set_new(one, "worker", integer_json(task->worker));
         json_object_set_new(one, "pid", json_integer(task->pid));
-        json_object_set_new(one, "seconds", task->begun_ns ? seconds(task->begun_ns, view->now_ns) : json_null());
+        json_object_set_new(one, "seconds", task->begun_ns ? seconds_json(task->begun_ns, view->now_ns) : json_null());
         json_object_set_new(one, "gpus", gpus_json(view, task->gpus));
-        json_object_set_new(one, "resident_bytes", integer(bti_proc_resident(task->pid)));
+        json_object_set_new(one, "resident_bytes", integer_json(bti_proc_resident(task->pid)));
         json_array_append_new(list, one);
     }
     return list;
@@ -122,14 +123,14 @@ static json_t *tasks_json(const bti_view *view) {
     for (size_t i = 0; i < view->functions.count; i++) {
         const bti_view_function *f = &view->functions.items[i];
         char path[sizeof f->function->module];
-        json_t *one = json_pack("{s:o, s:o}", "function", text_of(f->function->name), "module",
-                                text_of(bti_module_path(f->function->module, path, sizeof path)));
+        json_t *one = json_pack("{s:o, s:o}", "function", text_json(f->function->name), "module",
+                                text_json(bti_module_path(f->function->module, path, sizeof path)));
         for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
-            json_object_set_new(one, state_names[s], integer(f->count[s]));
+            json_object_set_new(one, state_names[s], integer_json(f->count[s]));
         json_array_append_new(list, one);
     }
     for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
-        json_object_set_new(all, state_names[s], integer(view->count[s]));
+        json_object_set_new(all, state_names[s], integer_json(view->count[s]));
     json_object_set_new(all, "by_function", list);
     return all;
 }
@@ -141,14 +142,14 @@ static json_t *workers_json(const bti_view *view) {
         const char *state = w->function ? "busy" : worker_states[w->state];
         json_array_append_new(list,
                               json_pack("{s:i, s:i, s:s, s:o, s:o, s:o}", "number", w->number, "pid", w->pid, "state",
-                                        state, "function", w->function ? text_of(w->function->name) : json_null(),
-                                        "actor", w->is_actor ? text_of(w->actor) : json_null(), "resident_bytes",
-                                        integer(bti_proc_resident(w->pid))));
+                                        state, "function", w->function ? text_json(w->function->name) : json_null(),
+                                        "actor", w->is_actor ? text_json(w->actor) : json_null(), "resident_bytes",
+                                        integer_json(bti_proc_resident(w->pid))));
     }
     return list;
 }
 
-static const char *actor_state(const bti_view_actor *actor) {
+static const char *actor_state_name(const bti_view_actor *actor) {
     if (actor->state == BTI_ACTOR_DEAD) return "ending";
     if (actor->making.state == BTI_VIEW_LIVING) return actor->method ? "busy" : "idle";
     return actor->making.state >= BTI_VIEW_STARTING ? "starting" : "waiting";
@@ -161,13 +162,13 @@ static json_t *actors_json(const bti_view *view) {
         const bti_view_actor *a = &view->actors.items[i];
         const bti_view_task *making = &a->making;
         json_t *one = json_pack(
-            "{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name", text_of(making->actor),
-            "function", text_of(making->function->name), "state", actor_state(a), "pid", making->pid, "queued",
+            "{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "name", text_json(making->actor),
+            "function", text_json(making->function->name), "state", actor_state_name(a), "pid", making->pid, "queued",
             a->length, "running", a->running, "max_concurrency", a->at_once, "method",
-            a->method ? text_of(a->method->name) : json_null(), "gpus", gpus_json(view, making->gpus), "resources",
+            a->method ? text_json(a->method->name) : json_null(), "gpus", gpus_json(view, making->gpus), "resources",
             amounts_json(view, &making->amounts), "restarted", a->restarted, "restarts_left", a->restarts,
-            "resident_bytes", integer(bti_proc_resident(making->pid)));
-        if (*bti_view_why(view, making, why, sizeof why)) json_object_set_new(one, "why", text_of(why));
+            "resident_bytes", integer_json(bti_proc_resident(making->pid)));
+        if (*bti_view_why(view, making, why, sizeof why)) json_object_set_new(one, "why", text_json(why));
         json_array_append_new(list, one);
     }
     return list;
@@ -180,7 +181,7 @@ static json_t *groups_json(const bti_view *view) {
         const bti_view_group *g = &view->groups.items[i];
         json_t *one = json_pack("{s:b, s:i, s:i, s:o}", "has_resources", g->has, "bundles", g->bundles, "users",
                                 g->users, "resources", amounts_json(view, &g->total));
-        if (*bti_view_why_group(view, g, why, sizeof why)) json_object_set_new(one, "why", text_of(why));
+        if (*bti_view_why_group(view, g, why, sizeof why)) json_object_set_new(one, "why", text_json(why));
         json_array_append_new(list, one);
     }
     return list;
@@ -190,19 +191,20 @@ static json_t *program_json(const bti_view *view) {
     char program[64], why[512];
     const bti_state *state = &view->state;
     json_t *all = json_pack("{s:i, s:o, s:i, s:o}", "pid", view->program, "program",
-                            text_of(bti_proc_name(view->program, program, sizeof program)), "nest_pid", state->nest_pid,
-                            "seconds", seconds(state->started_ns, view->now_ns));
-    if (*bti_view_why_program(view, why, sizeof why)) json_object_set_new(all, "why", text_of(why));
+                            text_json(bti_proc_name(view->program, program, sizeof program)), "nest_pid",
+                            state->nest_pid, "seconds", seconds_json(state->started_ns, view->now_ns));
+    if (*bti_view_why_program(view, why, sizeof why)) json_object_set_new(all, "why", text_json(why));
     return all;
 }
 
 static json_t *runtime_json(const bti_view *view) {
     const bti_state *state = &view->state;
     json_t *all = program_json(view);
-    json_t *store = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "used_bytes", integer(state->store_used), "limit_bytes",
-                              integer(state->store_limit), "memory_bytes", integer(state->store_memory), "objects",
-                              integer(view->objects), "spilled_bytes", integer(state->spilled_bytes), "spilled_objects",
-                              integer(state->spilled_count));
+    json_t *store =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "used_bytes", integer_json(state->store_used), "limit_bytes",
+                  integer_json(state->store_limit), "memory_bytes", integer_json(state->store_memory), "objects",
+                  integer_json(view->objects), "spilled_bytes", integer_json(state->spilled_bytes), "spilled_objects",
+                  integer_json(state->spilled_count));
     const struct {
         const char *key;
         json_t *value;
@@ -215,7 +217,7 @@ static json_t *runtime_json(const bti_view *view) {
                  {"groups", groups_json(view)},
                  {"workers", workers_json(view)},
                  {"store", store},
-                 {"recoveries", integer(view->recoveries)}};
+                 {"recoveries", integer_json(view->recoveries)}};
     bool done = all != NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         done = !json_object_set_new(all, parts[i].key, parts[i].value) && done;

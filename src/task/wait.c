@@ -17,8 +17,8 @@ static bool are_done(bti_object *const *objects, int count, int wanted) {
 }
 
 /* NULL when enough of them are done, or (*room) no record is left. */
-static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited,
-                         bool *room) {
+static bti_waiter *begin_wait(bti_state *state, bti_object *const *objects, int count, int wanted, bool limited,
+                              bool *room) {
     bti_wakes wakes = {0};
     *room = bti_arena_lock(state->arena);
     if (!*room) return NULL;
@@ -43,7 +43,7 @@ static bti_waiter *begin(bti_state *state, bti_object *const *objects, int count
 }
 
 /* Another thread of the program that waits is woken, and reads the mailboxes. */
-static void end(bti_state *state, bti_waiter *waiter) {
+static void end_wait(bti_state *state, bti_waiter *waiter) {
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return;
     bti_waiter_free(state, waiter, &wakes);
@@ -55,7 +55,7 @@ static void end(bti_state *state, bti_waiter *waiter) {
 }
 
 /* False: the memory is damaged. */
-static bool serve(bti_state *state, bool all) {
+static bool serve_mailboxes(bti_state *state, bool all) {
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return false;
     if (all)
@@ -67,37 +67,37 @@ static bool serve(bti_state *state, bool all) {
     return true;
 }
 
-static bool is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word) != 0; }
+static bool wait_is_over(const bti_waiter *waiter) { return atomic_load(&waiter->word) != 0; }
 
 /* One thread of the program reads the mailboxes while it waits. The nest reads them when no thread does. */
-static void lead(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
+static void lead_waiters(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
     static bti_patience patience; /* of who leads */
     atomic_store(&waiter->leads, 1);
-    while (!is_over(waiter) && !atomic_load(&state->closing)) {
+    while (!wait_is_over(waiter) && !atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->bells->program), halted = BTI_PROGRAM_HALTED;
         atomic_compare_exchange_strong(state->listening, &halted, BTI_PROGRAM_LISTENS); /* it was stopped meanwhile */
         if (bti_has_messages(state)) {
-            if (!serve(state, false)) break;
-        } else if (!is_over(waiter) && !bti_spin_on(&state->bells->program, seen, &patience)) {
+            if (!serve_mailboxes(state, false)) break;
+        } else if (!wait_is_over(waiter) && !bti_spin_on(&state->bells->program, seen, &patience)) {
             atomic_store(&state->bells->program_sleeps, 1);
             if (!bti_sleep_on(&state->bells->program, seen, until_ns)) break;
         }
     }
     atomic_store(&waiter->leads, 0);
     atomic_store(state->listening, BTI_NOBODY_LISTENS);
-    if (bti_has_messages(state)) (void)serve(state, false);
+    if (bti_has_messages(state)) (void)serve_mailboxes(state, false);
 }
 
 static void sleep_until(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
     unsigned nobody = BTI_NOBODY_LISTENS;
     if (atomic_compare_exchange_strong(state->listening, &nobody, BTI_PROGRAM_LISTENS))
-        lead(state, waiter, until_ns);
+        lead_waiters(state, waiter, until_ns);
     else
         bti_sleep_once(&waiter->word, 0, until_ns);
 }
 
 /* The number of the first call that they wait for and that cannot begin; -1. */
-static int64_t stands_still(bti_state *state, bti_object *const *objects, int count) {
+static int64_t find_waiting_call(bti_state *state, bti_object *const *objects, int count) {
     int64_t found = -1;
     bti_arena_lock(state->arena);
     for (int i = 0; i < count && found < 0; i++) {
@@ -109,10 +109,10 @@ static int64_t stands_still(bti_state *state, bti_object *const *objects, int co
     return found;
 }
 
-static void say_why(bti_state *state, bti_object *const *objects, int count) {
+static void log_why(bti_state *state, bti_object *const *objects, int count) {
     char text[1024];
     bti_view view;
-    int64_t sequence = bti_flag_bool(BTI_FLAG_log_waits) ? stands_still(state, objects, count) : -1;
+    int64_t sequence = bti_flag_bool(BTI_FLAG_log_waits) ? find_waiting_call(state, objects, count) : -1;
     if (sequence < 0 || !bti_view_take(state, &view)) return;
     for (size_t i = 0; i < view.waiting.count; i++) {
         const bti_view_task *task = &view.waiting.items[i];
@@ -123,7 +123,7 @@ static void say_why(bti_state *state, bti_object *const *objects, int count) {
 }
 
 /* What the waiter was told, or why there is no waiting any more. */
-static bt_status verdict(bti_state *state, const bti_waiter *waiter) {
+static bt_status wait_verdict(bti_state *state, const bti_waiter *waiter) {
     if (atomic_load(&state->closing)) return bti_runtime_over(state);
     return waiter->stuck ? bti_fail(BT_FAILED_PRECONDITION, "%s", waiter->text) : BT_OK;
 }
@@ -131,23 +131,23 @@ static bt_status verdict(bti_state *state, const bti_waiter *waiter) {
 bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns) {
     bool room = true, said = false;
     if (are_done(objects, count, wanted)) return true;
-    bti_waiter *waiter = begin(state, objects, count, wanted, until_ns, &room);
+    bti_waiter *waiter = begin_wait(state, objects, count, wanted, until_ns, &room);
     if (!waiter && !room && bti_state_fault(false) == BT_OK) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
     if (!waiter) return room;
     bt_status status = BT_OK;
     uint64_t look_at = bti_now_ns() + LOOK_NS;
-    while ((status = verdict(state, waiter)) == BT_OK && !is_over(waiter)) {
+    while ((status = wait_verdict(state, waiter)) == BT_OK && !wait_is_over(waiter)) {
         sleep_until(state, waiter, until_ns && until_ns < look_at ? until_ns : look_at);
-        if (is_over(waiter)) continue;
+        if (wait_is_over(waiter)) continue;
         uint64_t now = bti_now_ns();
         if (until_ns && now >= until_ns) break;
         if (now < look_at) continue;
         look_at = now + LOOK_NS;
         if ((status = bti_check_runs(state)) != BT_OK) break;
-        if (!serve(state, true)) status = bti_state_fault(false);
-        if (!said) say_why(state, objects, count);
+        if (!serve_mailboxes(state, true)) status = bti_state_fault(false);
+        if (!said) log_why(state, objects, count);
         said = true;
     }
-    end(state, waiter);
+    end_wait(state, waiter);
     return status == BT_OK;
 }

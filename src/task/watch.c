@@ -30,7 +30,7 @@ static const uint64_t spare_ns = 3000000000u;
 
 /* --- in the process that looks ------------------------------------------------------------------------------------------ */
 
-static void behave(const bti_state *state) {
+static void set_up_watcher(const bti_state *state) {
     bti_trial_behave(-1);
     if (getppid() != state->nest_pid) _exit(1);
     prctl(PR_SET_NAME, "berth watch");
@@ -57,7 +57,7 @@ static void warn_once(const bti_state *state, const bti_task_record *task, int h
 }
 
 /* Whether the process holds memory of its GPUs; false also where that cannot be told. */
-static bool is_held(const bti_state *state, const bti_task_record *task, int pid) {
+static bool holds_gpu_memory(const bti_state *state, const bti_task_record *task, int pid) {
     static int users[MOST_USERS];
     int count;
     bool held = false;
@@ -69,15 +69,15 @@ static bool is_held(const bti_state *state, const bti_task_record *task, int pid
     return held;
 }
 
-static _Noreturn void look(const bti_state *state, const bti_task_record *task, int pid) {
+static _Noreturn void watch_memory_of(const bti_state *state, const bti_task_record *task, int pid) {
     double seconds = bti_flag_float(BTI_FLAG_gpu_free_seconds);
     uint64_t until = bti_now_ns() + (uint64_t)(seconds * 1e9);
     struct timespec pause = {0, 1000000};
     bool held = true;
-    behave(state);
+    set_up_watcher(state);
     bti_gpus_show(state, task);
     alarm((unsigned)seconds + 2); /* of a driver that does not answer */
-    while ((held = is_held(state, task, pid)) && bti_now_ns() < until) {
+    while ((held = holds_gpu_memory(state, task, pid)) && bti_now_ns() < until) {
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;
     }
@@ -91,7 +91,7 @@ static _Noreturn void look(const bti_state *state, const bti_task_record *task, 
 
 /* --- in the nest ---------------------------------------------------------------------------------------------------------- */
 
-static void drop(watcher *w) {
+static void free_watcher(watcher *w) {
     if (w) bti_free(w->why);
     bti_free(w);
 }
@@ -102,8 +102,8 @@ bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_g
     if (!task || !task->gpus) return false;
     make_told();
     watcher *w = bti_calloc(1, sizeof *w);
-    if (!w || !(w->why = bti_strdup(why)) || (w->pid = fork()) < 0) return drop(w), false;
-    if (!w->pid) look(state, task, client->pid);
+    if (!w || !(w->why = bti_strdup(why)) || (w->pid = fork()) < 0) return free_watcher(w), false;
+    if (!w->pid) watch_memory_of(state, task, client->pid);
     w->until_ns = bti_now_ns() + (uint64_t)(bti_flag_float(BTI_FLAG_gpu_free_seconds) * 1e9) + spare_ns;
     w->client = client;
     w->gone = gone;
@@ -119,7 +119,7 @@ bool bti_gpus_watched(pid_t pid) {
     if (!w) return false;
     *at = w->next;
     w->gone(w->client, w->why);
-    drop(w);
+    free_watcher(w);
     return true;
 }
 

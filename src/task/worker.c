@@ -29,7 +29,7 @@ typedef struct given_call {
 
 /* --- running --------------------------------------------------------------------------------------------------------- */
 
-static bt_status resolve(void *call, const bti_packed_value *reference, const char **packed, void **owner) {
+static bt_status resolve_argument(void *call, const bti_packed_value *reference, const char **packed, void **owner) {
     (void)call;
     bti_object *object = bti_object_of(bti_process_now.state, reference->as.id);
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
@@ -38,28 +38,28 @@ static bt_status resolve(void *call, const bti_packed_value *reference, const ch
     return BT_OK;
 }
 
-static bt_status result_room(void *call, int index, uint64_t bytes, uint64_t left, char **room) {
+static bt_status find_result_room(void *call, int index, uint64_t bytes, uint64_t left, char **room) {
     const given_call *g = call;
     *room = NULL;
     if (bytes <= left && bti_worker_goes_along(bti_process_now.state, bytes)) return BT_OK;
     return bti_worker_result_room(g->number, (uint32_t)index, bytes, room);
 }
 
-static void seal(void *call, char *room, uint64_t bytes) {
+static void seal_room(void *call, char *room, uint64_t bytes) {
     (void)call;
     bti_worker_seal(room, bytes);
 }
 
-static bool is_cancelled(const void *call) {
+static bool call_is_cancelled(const void *call) {
     return *(volatile const bool *)&((const given_call *)call)->record->cancelled; /* others set it */
 }
 
-static bt_status keep(void *call, const char *packed) {
+static bt_status keep_result(void *call, const char *packed) {
     bti_worker_keep(((const given_call *)call)->number, packed);
     return BT_OK; /* a scheduler that has no record for it fails the result */
 }
 
-static bt_status yield(void *call, const bti_values *value) {
+static bt_status yield_item(void *call, const bti_values *value) {
     const bti_task_record *record = ((const given_call *)call)->record;
     if (*(volatile const bool *)&record->stream_refused)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "%s has yielded more items than can be kept until they are read",
@@ -67,13 +67,14 @@ static bt_status yield(void *call, const bti_values *value) {
     return bti_worker_yield(((const given_call *)call)->number, value);
 }
 
-static const bti_run_table table = {resolve, result_room, seal, is_cancelled, keep, yield};
+static const bti_run_table worker_run_table = {resolve_argument,  find_result_room, seal_room,
+                                               call_is_cancelled, keep_result,      yield_item};
 
 static bt_status run_given(given_call *g, bti_run_result *result) {
     const bti_task_record *record = g->record;
     if (record->cancelled) return bti_fail(BT_CANCELLED, "the call was cancelled before it began");
     BTI_TRY(bti_worker_pin_arguments(g->number, record));
-    bti_run run = {.table = &table,
+    bti_run run = {.table = &worker_run_table,
                    .call = g,
                    .module = record->function->module,
                    .function = record->function->name,
@@ -129,7 +130,7 @@ static void mark_before(const bti_client *me, uint64_t begun_ns) {
 
 static bt_status start_methods(const bti_client *me, uint32_t next);
 
-static void run(bti_state *state, bti_client *me, given_call *g) {
+static void run_call(bti_state *state, bti_client *me, given_call *g) {
     const bti_task_record *record = g->record;
     bti_run_result result;
     result.bytes = 0;
@@ -167,7 +168,7 @@ static _Noreturn void mailbox_is_damaged(void) {
 }
 
 /* Claims the first call from number *next on and before `end`; without a record: the worker is to end. False: none is given. */
-static bool claim(bti_mailbox *mail, uint32_t *next, uint32_t end, given_call *g) {
+static bool claim_call(bti_mailbox *mail, uint32_t *next, uint32_t end, given_call *g) {
     if (end - *next > BTI_GIVEN_SLOTS * BTI_GIVEN_SLOTS) mailbox_is_damaged();
     for (; *next != end; ++*next) {
         uint32_t slot = *next % BTI_GIVEN_SLOTS;
@@ -186,7 +187,7 @@ static given_call next_call(bti_mailbox *mail, uint32_t *next) {
     given_call g;
     for (;;) {
         unsigned seen = atomic_load(&mail->bell);
-        if (claim(mail, next, seen, &g)) return g;
+        if (claim_call(mail, next, seen, &g)) return g;
         if (bti_spin_on(&mail->bell, seen, &patience)) continue;
         atomic_store(&mail->sleeping, 1);
         if (atomic_load(&mail->bell) == seen) bti_sleep_on(&mail->bell, seen, 0);
@@ -234,7 +235,7 @@ static bool next_method(bti_mailbox *mail, given_call *g) {
     for (;;) {
         pthread_mutex_lock(&methods.lock);
         unsigned seen = atomic_load(&mail->bell); /* not before `next` of another thread */
-        bool claimed = !methods.ends && claim(mail, &methods.next, seen, g);
+        bool claimed = !methods.ends && claim_call(mail, &methods.next, seen, g);
         if (claimed && !g->record) methods.ends = true;
         bool ends = methods.ends;
         uint32_t next = methods.next;
@@ -254,7 +255,7 @@ static void *run_methods(void *argument) {
     while (next_method(me->mail, &g)) {
         pthread_sigmask(SIG_SETMASK, &none, NULL); /* whatever the method before has held back */
         me->mail->thread[g.number % BTI_GIVEN_SLOTS] = (uint8_t)(uintptr_t)argument;
-        run(bti_process_now.state, me, &g);
+        run_call(bti_process_now.state, me, &g);
     }
     pthread_cleanup_pop(0);
     return NULL;
@@ -281,7 +282,7 @@ static bt_status start_methods(const bti_client *me, uint32_t next) {
 
 /* --- the life --------------------------------------------------------------------------------------------------------------- */
 
-static _Noreturn void end(bti_state *state) {
+static _Noreturn void end_worker(bti_state *state) {
     for (uintptr_t i = 0; i < methods.count; i++) pthread_join(methods.threads[i], NULL);
     bti_run_end();
     bti_output_flush();
@@ -305,9 +306,9 @@ void bti_worker_run(bti_state *state, bti_client *me) {
     given_call g;
     for (uint32_t next = 0; !methods.count && (g = next_call(me->mail, &next)).record;) {
         if (!me->actor || g.record->makes_actor) bti_gpus_show(state, g.record);
-        run(state, me, &g);
+        run_call(state, me, &g);
         bti_surroundings_put_back();
     }
-    end(state);
+    end_worker(state);
     pthread_cleanup_pop(0);
 }

@@ -123,11 +123,11 @@ static bti_hold *hold_from_stock(void) {
     return hold;
 }
 
-static void release_hold(bti_hold *hold) {
+static void worker_release_hold(bti_hold *hold) {
     bti_message m = {.kind = BTI_SAYS_RELEASE, .hold = hold};
     send_message(&m, NULL);
 }
-static void release_held(void *held) { release_hold(held); }
+static void worker_release(void *held) { worker_release_hold(held); }
 
 static bti_hold *ask_hold(uint64_t id, bool pinned) {
     bti_message m = {.kind = BTI_ASKS_HOLD, .length = sizeof id, .count = pinned};
@@ -135,11 +135,11 @@ static bti_hold *ask_hold(uint64_t id, bool pinned) {
     return answer.status == BT_OK ? answer.value : NULL;
 }
 
-static bti_hold *hold_object(bti_object *object, bool pinned) {
+static bti_hold *worker_hold_object(bti_object *object, bool pinned) {
     return ask_hold(bti_object_id(bti_process_now.state, object), pinned);
 }
 
-static void *hold_by_id(uint64_t id) { return ask_hold(id, false); }
+static void *worker_hold(uint64_t id) { return ask_hold(id, false); }
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
@@ -158,23 +158,23 @@ static bt_status fill_object(bti_hold *hold, const bti_values *values, uint64_t 
     return status;
 }
 
-static bti_hold *pack_object(const bti_values *values, uint64_t bytes) {
+static bti_hold *pack_and_seal(const bti_values *values, uint64_t bytes) {
     bti_hold *hold = hold_from_stock();
     if (!hold || fill_object(hold, values, bytes) == BT_OK) return hold;
-    release_held(hold);
+    worker_release(hold);
     return NULL;
 }
 
 bt_status bti_worker_yield(uint32_t number, const bti_values *value) {
     bti_message m = {.kind = BTI_SAYS_YIELD, .number = number, .slot = BTI_NO_REPLY};
-    if (!(m.hold = pack_object(value, bti_values_bytes(value)))) return bt_error_status();
+    if (!(m.hold = pack_and_seal(value, bti_values_bytes(value)))) return bt_error_status();
     send_message(&m, NULL);
     return BT_OK;
 }
 
-static void *put_value(const bti_values *value) { return pack_object(value, bti_values_bytes(value)); }
+static void *worker_put(const bti_values *value) { return pack_and_seal(value, bti_values_bytes(value)); }
 
-static bt_status read_held(void *held, bti_reading *reading) {
+static bt_status worker_read(void *held, bti_reading *reading) {
     bti_object *object = bti_held_object(held);
     bti_answer pin = {0};
     if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return bti_object_failure(object);
@@ -200,7 +200,7 @@ static void send_wait(bti_message *m, void *const *held, int count) {
     }
 }
 
-static bt_status wait_for_held(void *const *held, int count, int wanted, double seconds) {
+static bt_status worker_wait(void *const *held, int count, int wanted, double seconds) {
     uint64_t until = bti_until_ns(seconds);
     int missing = wanted;
     for (int i = 0; i < count && missing > 0; i++) missing -= bti_held_is_done(held[i]);
@@ -221,7 +221,7 @@ static bt_status wait_for_held(void *const *held, int count, int wanted, double 
 
 enum { MOST_ARGUMENTS = BTI_MESSAGE_MOST - sizeof(bti_message) - sizeof(bti_order) - 16 };
 
-static void *submit_call(const bti_call *asked) {
+static void *worker_submit(const bti_call *asked) {
     struct {
         bti_order order;
         char arguments[MOST_ARGUMENTS];
@@ -232,7 +232,7 @@ static void *submit_call(const bti_call *asked) {
     if (bti_order_of(bti_process_now.state, asked, &whole.order, whole.arguments, sizeof whole.arguments) != BT_OK)
         return NULL;
     if (whole.order.bytes > sizeof whole.arguments &&
-        !(whole.order.pack = pack_object(&asked->arguments, whole.order.bytes)))
+        !(whole.order.pack = pack_and_seal(&asked->arguments, whole.order.bytes)))
         return NULL;
     whole.order.call = runs;
     bti_message m = {.kind = BTI_SAYS_SUBMIT,
@@ -245,28 +245,28 @@ static void *submit_call(const bti_call *asked) {
     return result;
 }
 
-static void *hold_result(void *held, int index) {
+static void *worker_result(void *held, int index) {
     bti_message m = {.kind = BTI_ASKS_RESULT, .hold = held, .count = (uint64_t)index};
     return ask_scheduler(&m, NULL).value;
 }
 
-static bt_status cancel_call(void *held, unsigned how) {
+static bt_status worker_cancel(void *held, unsigned how) {
     bti_message m = {.kind = BTI_ASKS_CANCEL, .hold = held, .count = how};
     return ask_scheduler(&m, NULL).status;
 }
 
-static void *find_actor(const char *name) {
+static void *worker_find_actor(const char *name) {
     bti_message m = {.kind = BTI_ASKS_ACTOR, .length = strlen(name) + 1};
     if (m.length > 64) return (void)bti_fail(BT_NOT_FOUND, "there is no actor \"%s\"", name), NULL;
     return ask_scheduler(&m, name).value;
 }
 
-static bt_status kill_actor(void *held) {
+static bt_status worker_kill_actor(void *held) {
     bti_message m = {.kind = BTI_ASKS_KILL, .hold = held};
     return ask_scheduler(&m, NULL).status;
 }
 
-static void *make_group(const bt_task_options *bundles, int count) {
+static void *worker_group(const bt_task_options *bundles, int count) {
     bti_supply supplies[BTI_MOST_BUNDLES] = {0};
     bti_amounts amounts[BTI_MOST_BUNDLES];
     if (bti_group_read(bti_process_now.state, bundles, count, supplies) != BT_OK) return NULL;
@@ -280,7 +280,7 @@ static void *make_group(const bt_task_options *bundles, int count) {
 static const bti_task_record *current; /* what this process runs; of an actor its making */
 void bti_worker_set_task(const bti_task_record *task) { current = task; }
 
-static int gpus_of_task(int *numbers, int capacity) {
+static int worker_gpus(int *numbers, int capacity) {
     const bti_state *state = bti_process_now.state;
     const bti_task_record *task = state ? current : NULL;
     int count = 0;
@@ -292,29 +292,29 @@ static int gpus_of_task(int *numbers, int capacity) {
     return count;
 }
 
-static double read_resource(const char *name, bool only_free) {
+static double worker_resource(const char *name, bool only_free) {
     int r = bti_resource_of(bti_process_now.state, name);
     return r < 0 ? NAN : bti_machine_amount(bti_process_now.state, r, only_free);
 }
 
-static bt_array *array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
-                          bt_shape shape) {
-    static const bti_lender lender = {hold_object, release_hold};
+static bt_array *worker_array_in(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
+                                 bt_shape shape) {
+    static const bti_lender lender = {worker_hold_object, worker_release_hold};
     return bti_array_lend(&lender, owner, is_argument, data, bytes, dtype, shape);
 }
 
-static bt_status refuse_start(const bt_runtime_options *options) {
+static bt_status worker_start(const bt_runtime_options *options) {
     (void)options;
     return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_init: this is a worker of a runtime");
 }
 
-static bt_status refuse_stop(void) {
+static bt_status worker_stop(void) {
     return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: a worker cannot end the runtime; the program does");
 }
 
-static void close_nothing(void) {}
+static void worker_close(void) {}
 
-static char *ask_view(const char *what) {
+static char *worker_view(const char *what) {
     int32_t program = bti_process_now.state->program->pid;
     char *text = bti_peer_text(program, what);
     if (!text) (void)bti_fail(BT_DEADLINE_EXCEEDED, "process %d does not answer", (int)program);
@@ -323,27 +323,27 @@ static char *ask_view(const char *what) {
 
 const bti_engine bti_engine_worker = {
     .name = "worker",
-    .start = refuse_start,
-    .stop = refuse_stop,
-    .close = close_nothing,
-    .submit = submit_call,
-    .put = put_value,
-    .result = hold_result,
-    .read = read_held,
-    .unpin = release_held,
-    .wait = wait_for_held,
+    .start = worker_start,
+    .stop = worker_stop,
+    .close = worker_close,
+    .submit = worker_submit,
+    .put = worker_put,
+    .result = worker_result,
+    .read = worker_read,
+    .unpin = worker_release,
+    .wait = worker_wait,
     .is_done = bti_held_is_done,
     .failure = bti_held_failure,
-    .cancel = cancel_call,
-    .release = release_held,
+    .cancel = worker_cancel,
+    .release = worker_release,
     .actor_status = bti_held_status,
-    .actor_find = find_actor,
-    .actor_kill = kill_actor,
-    .group = make_group,
-    .resource = read_resource,
-    .gpus = gpus_of_task,
+    .actor_find = worker_find_actor,
+    .actor_kill = worker_kill_actor,
+    .group = worker_group,
+    .resource = worker_resource,
+    .gpus = worker_gpus,
     .id = bti_held_id,
-    .hold = hold_by_id,
-    .array_in = array_in,
-    .view = ask_view,
+    .hold = worker_hold,
+    .array_in = worker_array_in,
+    .view = worker_view,
 };

@@ -1,4 +1,4 @@
-#include "task/errors.h"
+#include "task/worker_pipes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,29 +44,29 @@ typedef struct stream {
     int file;  /* -1: there is none */
     bool over; /* nothing more comes */
     sink *to;
-    bti_errors *of;
+    bti_worker_pipes *of;
     char *held; /* the line that has not ended, of LINE bytes; NULL: lines get no prefix */
     size_t held_length;
     char name[LONGEST_NAME];
 } stream;
 
-struct bti_errors {
+struct bti_worker_pipes {
     stream output, errors;
     int open; /* polls that are not closed */
     bti_errors_read *read;
     size_t length;
     uint64_t tail_end; /* bytes of standard error up to the end of the tail */
     char tail[TAIL + 1];
-    bti_errors *next, *before;
+    bti_worker_pipes *next, *before;
 };
 
 static uv_loop_t *loop;
-static bti_errors *all;
+static bti_worker_pipes *all;
 static bool prefixes;
 static sink output = {.name = "output"}, errors = {.name = "error"};
 
 static void each_stream(const sink *to, void (*fn)(stream *s)) {
-    for (bti_errors *e = all; e; e = e->next) {
+    for (bti_worker_pipes *e = all; e; e = e->next) {
         if (e->output.file >= 0 && (!to || e->output.to == to)) fn(&e->output);
         if (e->errors.file >= 0 && (!to || e->errors.to == to)) fn(&e->errors);
     }
@@ -75,7 +75,7 @@ static void each_stream(const sink *to, void (*fn)(stream *s)) {
 /* --- to the program's ------------------------------------------------------------------------------------------------- */
 
 /* As much as it takes now; -1 with EAGAIN: nothing. */
-static ssize_t put(const sink *to, const char *text, size_t length) {
+static ssize_t write_some(const sink *to, const char *text, size_t length) {
     if (to->socket) return send(to->file, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (to->can_wait && !to->own) {
         struct pollfd room = {.fd = to->file, .events = POLLOUT};
@@ -86,9 +86,9 @@ static ssize_t put(const sink *to, const char *text, size_t length) {
 }
 
 /* What is left; 0 as well when nobody can read it any more. */
-static size_t put_all(const sink *to, const char **text, size_t length) {
+static size_t write_until_full(const sink *to, const char **text, size_t length) {
     while (length) {
-        ssize_t done = put(to, *text, length);
+        ssize_t done = write_some(to, *text, length);
         if (done < 0 && errno == EINTR) continue;
         if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return length;
         if (done <= 0) return 0;
@@ -99,9 +99,9 @@ static size_t put_all(const sink *to, const char **text, size_t length) {
 }
 
 /* Writes what waits; false: nothing of it was taken. */
-static bool put_waiting(sink *to) {
+static bool write_waiting(sink *to) {
     const char *text = to->waiting;
-    size_t before = to->length, left = put_all(to, &text, before);
+    size_t before = to->length, left = write_until_full(to, &text, before);
     memmove(to->waiting, text, left);
     to->length = left;
     if (!left && to->dropped) {
@@ -112,33 +112,33 @@ static bool put_waiting(sink *to) {
     return left < before;
 }
 
-static void resume(stream *s);
+static void resume_stream(stream *s);
 
-static void write_again(uv_timer_t *timer) {
+static void retry_write(uv_timer_t *timer) {
     sink *to = timer->data;
-    to->pause_ms = put_waiting(to) ? 1 : to->pause_ms < 50 ? to->pause_ms * 2 : 50;
+    to->pause_ms = write_waiting(to) ? 1 : to->pause_ms < 50 ? to->pause_ms * 2 : 50;
     if (to->length)
-        uv_timer_start(timer, write_again, to->pause_ms, 0);
+        uv_timer_start(timer, retry_write, to->pause_ms, 0);
     else
-        each_stream(to, resume);
+        each_stream(to, resume_stream);
 }
 
-static void stop(stream *s) { uv_poll_stop(&s->poll); }
+static void pause_stream(stream *s) { uv_poll_stop(&s->poll); }
 
-static void pass_on(sink *to, const char *text, size_t length) {
+static void pass_to_sink(sink *to, const char *text, size_t length) {
     bool waits = to->length > 0;
-    if (!waits) length = put_all(to, &text, length);
+    if (!waits) length = write_until_full(to, &text, length);
     size_t room = ROOM - to->length, kept = length < room ? length : room;
     memcpy(to->waiting + to->length, text, kept);
     to->length += kept;
     to->dropped += length - kept;
     if (waits || !to->length) return;
-    each_stream(to, stop);
+    each_stream(to, pause_stream);
     to->pause_ms = 1;
-    uv_timer_start(&to->again, write_again, 1, 0);
+    uv_timer_start(&to->again, retry_write, 1, 0);
 }
 
-static bool begin(sink *to, int standard) {
+static bool open_sink(sink *to, int standard) {
     struct stat kind = {0};
     char path[32];
     to->file = standard;
@@ -153,16 +153,16 @@ static bool begin(sink *to, int standard) {
     return true;
 }
 
-bool bti_errors_begin(uv_loop_t *of, bool with_prefixes) {
+bool bti_worker_pipes_begin(uv_loop_t *of, bool with_prefixes) {
     loop = of;
     prefixes = with_prefixes;
-    return begin(&errors, STDERR_FILENO) && (!prefixes || begin(&output, STDOUT_FILENO));
+    return open_sink(&errors, STDERR_FILENO) && (!prefixes || open_sink(&output, STDOUT_FILENO));
 }
 
 /* --- from workers ----------------------------------------------------------------------------------------------------- */
 
 /* `raw`: how many bytes of the stream it stands for. */
-static void keep(bti_errors *e, const char *text, size_t length, size_t raw) {
+static void append_to_tail(bti_worker_pipes *e, const char *text, size_t length, size_t raw) {
     e->tail_end += raw;
     if (length > TAIL) text += length - TAIL, length = TAIL;
     size_t kept = e->length + length > TAIL ? TAIL - length : e->length;
@@ -177,14 +177,14 @@ static void pass_line(stream *s, const char *text, size_t length, bool ended) {
     int prefix = snprintf(whole, sizeof whole, "(%s) ", s->name);
     memcpy(whole + prefix, text, length);
     whole[(size_t)prefix + length] = '\n';
-    pass_on(s->to, whole, (size_t)prefix + length + 1);
+    pass_to_sink(s->to, whole, (size_t)prefix + length + 1);
     if (s != &s->of->errors) return;
-    keep(s->of, text, length, length);
-    if (ended) keep(s->of, "\n", 1, 1);
+    append_to_tail(s->of, text, length, length);
+    if (ended) append_to_tail(s->of, "\n", 1, 1);
 }
 
 /* The line may end with the worker's mark, which names the function that writes what follows; before it may stand a line without an end. */
-static void take_line(stream *s, const char *text, size_t length, bool ended) {
+static void handle_line(stream *s, const char *text, size_t length, bool ended) {
     static const char mark[] = BTI_OUTPUT_NAME;
     const char *at = memmem(text, length, mark, sizeof mark - 1);
     if (!at) {
@@ -207,7 +207,7 @@ typedef enum taken {
     ALL          /* and what comes after the last of them */
 } taken;
 
-static void take_lines(stream *s, taken what) {
+static void handle_lines(stream *s, taken what) {
     const size_t part = LINE - LONGEST_NAME - sizeof BTI_OUTPUT_NAME; /* a name is never taken apart */
     size_t at = 0;
     while (at < s->held_length && (what != WHILE_TAKEN || !s->to->length)) {
@@ -215,7 +215,7 @@ static void take_lines(stream *s, taken what) {
         size_t length = end ? (size_t)(end - text) : s->held_length - at;
         if (!end && what != ALL && length <= part) break;
         if (!end && length > part) length = part;
-        take_line(s, text, length, end != NULL && end == text + length);
+        handle_line(s, text, length, end != NULL && end == text + length);
         at += length + (end != NULL);
     }
     s->held_length -= at;
@@ -234,36 +234,36 @@ static ssize_t read_counted(const stream *s, char *into, size_t most) {
     return errno = error, length;
 }
 
-static ssize_t take(stream *s, taken what) {
+static ssize_t read_stream(stream *s, taken what) {
     static char room[ROOM];
     char *into = s->held ? s->held + s->held_length : room;
     ssize_t length = read_counted(s, into, s->held ? LINE - s->held_length : sizeof room);
     if (length > 0 && s->held) {
         s->held_length += (size_t)length;
-        take_lines(s, what);
+        handle_lines(s, what);
     } else if (length > 0) {
-        keep(s->of, room, (size_t)length, (size_t)length);
-        pass_on(s->to, room, (size_t)length);
+        append_to_tail(s->of, room, (size_t)length, (size_t)length);
+        pass_to_sink(s->to, room, (size_t)length);
     } else if (!length || (errno != EAGAIN && errno != EINTR)) {
         s->over = true;
     }
     return length;
 }
 
-static void on_text(uv_poll_t *poll, int status, int events) {
+static void on_stream_readable(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
     stream *s = poll->data;
-    (void)take(s, WHILE_TAKEN);
+    (void)read_stream(s, WHILE_TAKEN);
     if (s->over) uv_poll_stop(poll);
 }
 
-static void resume(stream *s) {
-    if (s->held) take_lines(s, WHILE_TAKEN);
-    if (!s->over && !s->to->length) uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_text);
+static void resume_stream(stream *s) {
+    if (s->held) handle_lines(s, WHILE_TAKEN);
+    if (!s->over && !s->to->length) uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_stream_readable);
 }
 
-static bool open_stream(stream *s, bti_errors *of, sink *to, int *worker_end) {
+static bool open_stream(stream *s, bti_worker_pipes *of, sink *to, int *worker_end) {
     int ends[2];
     s->of = of;
     s->to = to;
@@ -278,9 +278,9 @@ static bool open_stream(stream *s, bti_errors *of, sink *to, int *worker_end) {
     return true;
 }
 
-bti_errors *bti_errors_open(bti_errors_read *read, bti_errors_ends *worker_ends) {
-    *worker_ends = (bti_errors_ends){-1, -1};
-    bti_errors *e = bti_calloc(1, sizeof *e);
+bti_worker_pipes *bti_worker_pipes_open(bti_errors_read *read, bti_worker_pipe_ends *worker_ends) {
+    *worker_ends = (bti_worker_pipe_ends){-1, -1};
+    bti_worker_pipes *e = bti_calloc(1, sizeof *e);
     if (!e) return NULL;
     e->read = read;
     e->output.file = e->errors.file = -1;
@@ -290,38 +290,38 @@ bti_errors *bti_errors_open(bti_errors_read *read, bti_errors_ends *worker_ends)
     if (!open_stream(&e->errors, e, &errors, &worker_ends->errors) ||
         (prefixes && !open_stream(&e->output, e, &output, &worker_ends->output))) {
         if (worker_ends->errors >= 0) close(worker_ends->errors);
-        *worker_ends = (bti_errors_ends){-1, -1};
-        return bti_errors_close(e), NULL;
+        *worker_ends = (bti_worker_pipe_ends){-1, -1};
+        return bti_worker_pipes_close(e), NULL;
     }
-    resume(&e->errors);
-    if (prefixes) resume(&e->output);
+    resume_stream(&e->errors);
+    if (prefixes) resume_stream(&e->output);
     return e;
 }
 
 /* A process that outlives its worker may go on writing: not all of that is waited for. */
-static void finish(stream *s) {
+static void finish_stream(stream *s) {
     ssize_t length;
-    if (s->held) take_lines(s, ALL_LINES);
-    for (ssize_t sum = 0; !s->over && sum < LONGEST_REST && (length = take(s, ALL_LINES)) > 0;) sum += length;
-    if (s->held) take_lines(s, ALL);
+    if (s->held) handle_lines(s, ALL_LINES);
+    for (ssize_t sum = 0; !s->over && sum < LONGEST_REST && (length = read_stream(s, ALL_LINES)) > 0;) sum += length;
+    if (s->held) handle_lines(s, ALL);
     s->over = true;
     uv_poll_stop(&s->poll);
 }
 
-void bti_errors_finish(bti_errors *e) {
-    if (e->output.file >= 0) finish(&e->output);
-    finish(&e->errors);
+void bti_worker_pipes_finish(bti_worker_pipes *e) {
+    if (e->output.file >= 0) finish_stream(&e->output);
+    finish_stream(&e->errors);
 }
 
-const char *bti_errors_tail(const bti_errors *e, uint64_t mark) {
+const char *bti_worker_pipes_tail(const bti_worker_pipes *e, uint64_t mark) {
     uint64_t from = e->tail_end > e->length ? e->tail_end - e->length : 0;
     uint64_t skipped = mark > from ? mark - from : 0;
     return e->tail + (skipped < e->length ? skipped : e->length);
 }
 
-static void free_it(uv_handle_t *handle) {
+static void on_stream_closed(uv_handle_t *handle) {
     stream *s = handle->data;
-    bti_errors *e = s->of;
+    bti_worker_pipes *e = s->of;
     close(s->file);
     bti_free(s->held);
     if (!--e->open) bti_free(e);
@@ -329,12 +329,12 @@ static void free_it(uv_handle_t *handle) {
 
 static void close_stream(stream *s) {
     if (s->file >= 0)
-        uv_close((uv_handle_t *)&s->poll, free_it);
+        uv_close((uv_handle_t *)&s->poll, on_stream_closed);
     else
         bti_free(s->held);
 }
 
-void bti_errors_close(bti_errors *e) {
+void bti_worker_pipes_close(bti_worker_pipes *e) {
     if (!e) return;
     if (e->next) e->next->before = e->before;
     if (e->before)
@@ -349,17 +349,17 @@ void bti_errors_close(bti_errors *e) {
 
 /* --- the end ---------------------------------------------------------------------------------------------------------- */
 
-static void drain(sink *to, double until) {
+static void drain_sink(sink *to, double until) {
     double moved = bti_now_seconds();
     while (to->length && bti_now_seconds() < until && bti_now_seconds() < moved + STILL_SECONDS) {
         struct pollfd room = {.fd = to->file, .events = POLLOUT};
-        if (poll(&room, 1, 50) > 0 && put_waiting(to)) moved = bti_now_seconds();
+        if (poll(&room, 1, 50) > 0 && write_waiting(to)) moved = bti_now_seconds();
     }
 }
 
-void bti_errors_end(void) {
+void bti_worker_pipes_end(void) {
     double until = bti_now_seconds() + END_SECONDS;
-    each_stream(NULL, finish);
-    drain(&errors, until);
-    if (prefixes) drain(&output, until);
+    each_stream(NULL, finish_stream);
+    drain_sink(&errors, until);
+    if (prefixes) drain_sink(&output, until);
 }
