@@ -20,7 +20,7 @@ struct bti_gpu_kernel {
     kernel_variant own;
 };
 
-/* --- loading ------------------------------------------------------------------------------------------------------- */
+/* --- loading ------------------------------------------------------------------------------------------------------ */
 
 static bt_status build_variant(bti_gpu *gpu, bti_render_function *render, kernel_variant *v) {
     bti_str text = {0};
@@ -58,7 +58,7 @@ void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
     bti_free(kernel);
 }
 
-/* --- launching ----------------------------------------------------------------------------------------------------- */
+/* --- launching ---------------------------------------------------------------------------------------------------- */
 
 static bt_status launch_entry_with(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more,
                                    int threads, size_t local_bytes) {
@@ -79,7 +79,7 @@ static bt_status launch_entry(bti_gpu *gpu, kernel_variant *v, bti_entry entry, 
     return launch_entry_with(gpu, v, entry, box, more, bti_entry_threads(&v->kernel, entry, gpu->target), 0);
 }
 
-/* --- maps ---------------------------------------------------------------------------------------------------------- */
+/* --- maps --------------------------------------------------------------------------------------------------------- */
 
 static void exchange_axes(bti_kernel *kernel, int a, int b) {
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
@@ -159,7 +159,7 @@ static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
     return launched ? BT_OK : launch_entry(gpu, v, BTI_ENTRY_RUN, box, 0);
 }
 
-/* --- reductions ---------------------------------------------------------------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------------------------------------- */
 
 static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box *box) {
     uint64_t parts;

@@ -8,7 +8,7 @@
 /* A launch has at most so many times the groups that the device runs at once; groups loop over more units. */
 #define ROUNDS 8
 
-/* --- modules ------------------------------------------------------------------------------------------------------- */
+/* --- modules ------------------------------------------------------------------------------------------------------ */
 
 bt_status bti_gpu_module_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module) {
     if (text->failed) return bti_no_memory();
@@ -43,7 +43,7 @@ bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_
     return gpu->driver->launch(gpu->device, &launch);
 }
 
-/* --- scratch ------------------------------------------------------------------------------------------------------- */
+/* --- scratch ------------------------------------------------------------------------------------------------------ */
 
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address) {
     struct bti_gpu_scratch *scratch = &gpu->scratch[slot];

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 
-/* --- a device that notes -------------------------------------------------------------------------------------------- */
+/* --- a device that notes ------------------------------------------------------------------------------------------ */
 
 typedef struct launch {
     char name[24];
@@ -156,7 +156,7 @@ static bti_box dense_box(const bti_kernel *kernel, const int64_t *extent) {
     return box;
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static uint16_t add_instr(bti_kernel *kernel, bti_op op, bt_dtype dtype, int a, int b, int c, int d) {
     kernel->instrs[kernel->instr_count] = (bti_instr){
@@ -219,7 +219,7 @@ static void row_sum_kernel(bti_kernel *kernel) {
     add_output(kernel, add_instr(kernel, BTI_OP_sum, BT_F32, x, 0, 0, 0), 1, false);
 }
 
-/* --- maps ----------------------------------------------------------------------------------------------------------- */
+/* --- maps --------------------------------------------------------------------------------------------------------- */
 
 static void maps_are_wide_where_they_lie_well(void **state) {
     static bti_kernel kernel;
@@ -271,7 +271,7 @@ static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
     assert_int_equal(on.modules + on.functions, 0);
 }
 
-/* --- reductions ----------------------------------------------------------------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------------------------------------- */
 
 static void rows_stay_in_local_memory_when_it_is_enough(void **state) {
     static bti_kernel kernel;
@@ -323,7 +323,7 @@ static void many_rows_are_not(void **state) {
     bti_gpu_unload(&gpu, program);
 }
 
-/* --- scratch -------------------------------------------------------------------------------------------------------- */
+/* --- scratch ------------------------------------------------------------------------------------------------------ */
 
 static void scratch_grows_and_is_kept(void **state) {
     uint64_t first, second;
@@ -352,7 +352,7 @@ static void scratch_is_as_large_as_asked_when_memory_is_short(void **state) {
     assert_int_equal(on.blocks, 1);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 static void no_float64_without_its_extension(void **state) {
     static bti_kernel kernel;

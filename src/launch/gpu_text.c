@@ -56,7 +56,7 @@ static void split_axes(text_job *j, const bti_operand *operand, int axis) {
     j->length = operand->rank ? operand->shape[axis] : 1;
 }
 
-/* --- launching ----------------------------------------------------------------------------------------------------- */
+/* --- launching ---------------------------------------------------------------------------------------------------- */
 
 static void begin_words(text_job *j) { j->words.count = j->words.address_count = 0; }
 static void add_address(text_job *j, uint64_t address) { bti_words_add_address(&j->words, address); }
@@ -79,7 +79,7 @@ static bt_status launch_units(text_job *j, text_entry e, int64_t units) {
     return bti_gpu_module_launch(j->gpu, j->module, &grid, &j->words);
 }
 
-/* --- gathers ------------------------------------------------------------------------------------------------------- */
+/* --- gathers ------------------------------------------------------------------------------------------------------ */
 
 /* The value for an index out of range, repeated over 32 bits, for rows that are copied 16 bytes at a time. Its two halves differ in
  * elements of 8 bytes, unless it is 0. */
@@ -139,7 +139,7 @@ static bt_status launch_scatter_axis(text_job *j) {
     return launch_units(j, scatter, j->outer * j->inner);
 }
 
-/* --- sorting ------------------------------------------------------------------------------------------------------- */
+/* --- sorting ------------------------------------------------------------------------------------------------------ */
 
 /* Keys and orders of all lines, twice: each merge reads one pair and writes the other. */
 typedef struct sort_buffers {
@@ -223,7 +223,7 @@ static bt_status launch_scatter_add(text_job *j) {
     return launch_units(j, add, units);
 }
 
-/* --- searches and running sums ------------------------------------------------------------------------------------- */
+/* --- searches and running sums ------------------------------------------------------------------------------------ */
 
 static bt_status launch_argbest(text_job *j) {
     static const text_entry best = {0, "bti_best", LANES_EACH}, best_of = {1, "bti_best_of", LANES_EACH};
@@ -282,7 +282,7 @@ static bt_status launch_cumsum(text_job *j) {
     return launch_units(j, running, lines * chunks);
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------ */
+/* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* The one stride of all leading axes; false: they have none in common. */
 static bool batch_stride(const bti_operand *operand, int64_t *stride) {
@@ -344,7 +344,7 @@ static bt_status launch_matmul(text_job *j) {
     return store_output(j);
 }
 
-/* --- all ----------------------------------------------------------------------------------------------------------- */
+/* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static bt_status launch_by_op(text_job *j) {
     int axis = (int)j->asked->attr[0];

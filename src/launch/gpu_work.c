@@ -44,7 +44,7 @@ void bti_gpu_work_free(bti_gpu *gpu, bti_gpu_work *work) {
     bti_free(work);
 }
 
-/* --- kernels of one instruction ------------------------------------------------------------------------------------- */
+/* --- kernels of one instruction ----------------------------------------------------------------------------------- */
 
 static void evict_oldest_kernel(bti_gpu *gpu, bti_gpu_work *work) {
     layout_kernel **at = &work->kernels;
@@ -98,7 +98,7 @@ bt_status bti_gpu_work_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand 
     return done ? BT_OK : bti_fail(BT_INTERNAL, "%s: a copy between operands of different shapes", gpu->name);
 }
 
-/* --- copies of parts ------------------------------------------------------------------------------------------------ */
+/* --- copies of parts ---------------------------------------------------------------------------------------------- */
 
 static bt_status launch_pad(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     const bti_operand *x = asked->inputs;
@@ -130,7 +130,7 @@ bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_wo
     return launch_as_kernel(gpu, work, asked, done);
 }
 
-/* --- the primitive's own text --------------------------------------------------------------------------------------- */
+/* --- the primitive's own text ------------------------------------------------------------------------------------- */
 
 bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module) {
     *module = &work->module;

@@ -4,7 +4,7 @@
 
 #include "base/sized.h"
 #include "drivers/cpu/compiled/compiled.h"
-#include "drivers/cpu/product/library.h"
+#include "drivers/cpu/product/product.h"
 #include "drivers/cpu/target.h"
 
 static void fill_texts(bt_compiler_info *info, const bti_compiled_ledger *ledger) {
@@ -66,13 +66,14 @@ bt_status bt_library_describe(int index, bool trial, bt_library_info *given) {
         return bti_fail(BT_OUT_OF_RANGE, "bt_library_describe: there is no library %d", index);
     bti_product_state state;
     bti_product_look(&state, trial);
-    const bti_library_state *library = index ? &state.openblas : &state.dnnl;
+    const bti_library_state *library = index ? &state.openblas : &state.onednn;
     bt_library_info known = {.name = index ? "OpenBLAS" : "oneDNN", .open_ns = library->open_ns}, *info = &known;
     if (library->opened) snprintf(info->library, sizeof info->library, "%s, %s", library->library, library->version);
     snprintf(info->reason, sizeof info->reason, "%s", library->reason);
     if (index == 0) {
-        info->kept = state.primitives;
-        info->made = state.made, info->found = state.found, info->evicted = state.evicted;
+        const bti_primitive_counts *counts = &state.primitives;
+        info->kept = counts->kept, info->made = counts->made, info->found = counts->found,
+        info->evicted = counts->evicted;
     }
     bti_info_give(&library_layout, &known, given);
     return BT_OK;

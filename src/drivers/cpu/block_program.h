@@ -1,4 +1,4 @@
-/* What the files of the block machine share. */
+/* The program of the block interpreter: a kernel as steps, made by blocks_make.c, run by blocks.c. */
 #ifndef BTI_DRIVERS_CPU_BLOCK_PROGRAM_H
 #define BTI_DRIVERS_CPU_BLOCK_PROGRAM_H
 
@@ -6,18 +6,18 @@
 #include "drivers/cpu/vector/vector.h"
 #include "reference/interp_parts.h"
 
-#define BTI_BLOCK_LEAST 32       /* points; as many as lanes */
-#define BTI_BLOCK_SCRATCH 131072 /* bytes: enough for the greatest kernel in the least blocks */
-#define BTI_BLOCK_CACHED 32768   /* bytes that blocks together should not exceed */
+#define BTI_BLOCK_LEAST 32       /* points of the smallest block: the number of lanes */
+#define BTI_BLOCK_SCRATCH 131072 /* bytes: enough for the largest kernel in the smallest blocks */
+#define BTI_BLOCK_CACHED 32768   /* bytes that the blocks of a kernel together should not exceed */
 
 typedef enum bti_block_kind {
     BTI_BLOCK_LOAD,
     BTI_BLOCK_IOTA,
     BTI_BLOCK_LOOP,    /* a loop from values to a value */
-    BTI_BLOCK_WIDENED, /* the same, of values that no loop takes */
+    BTI_BLOCK_WIDENED, /* the same, of values that are widened first */
     BTI_BLOCK_RECAST,  /* a cast that no loop does */
     BTI_BLOCK_COPY,    /* the same bits */
-    BTI_BLOCK_SPREAD,  /* a ROW value, everywhere in its block */
+    BTI_BLOCK_SPREAD,  /* a ROW value, repeated over its block */
     BTI_BLOCK_FOLD,    /* into the accumulators of a reduction */
     BTI_BLOCK_TOTAL,   /* the value of a reduction */
     BTI_BLOCK_STORE
@@ -25,13 +25,14 @@ typedef enum bti_block_kind {
 
 typedef struct bti_block_step {
     bti_loop *loop;
-    uint32_t slot;   /* bytes of scratch before the value's block */
-    uint16_t value;  /* instruction; of FOLD and STORE: whose value is taken */
+    uint32_t slot;   /* offset of the value's block in scratch */
+    uint16_t value;  /* instruction; of FOLD and STORE: the instruction whose value they read */
     uint16_t arg[4]; /* values */
     uint8_t kind;
-    uint8_t operand; /* of LOAD, IOTA, STORE; of what is stored: its output */
-    bool stored; /* in `operand`: may be computed there at once; of LOAD: it needs a copy where anything is in place */
-    uint8_t number; /* for the loop */
+    uint8_t operand; /* of LOAD, IOTA, STORE; of a value that is stored: its output */
+    bool
+        stored; /* in `operand`, and may be computed there directly; of LOAD: copied if an output is in place of an input */
+    uint8_t number; /* argument of the loop */
     uint8_t dtype, from, size_log;
     uint8_t argument_count;
     uint16_t reduction; /* of FOLD and TOTAL */
@@ -52,9 +53,9 @@ typedef struct bti_block_range {
     int begin, end; /* of steps */
 } bti_block_range;
 
-/* What is done in one sweep. */
+/* The steps of one sweep. */
 typedef struct bti_block_sweep {
-    bti_block_range rows;   /* before it: ROW values of the stage; of the first also those that wait for nothing */
+    bti_block_range rows;   /* before it: ROW values of its stage */
     bti_block_range points; /* for each block */
     bool folds;             /* something is folded */
 } bti_block_sweep;
@@ -79,24 +80,21 @@ struct bti_blocks {
     double cost; /* ns for a point */
 };
 
-/* A run under way. `at` is where the operands' elements of the current line's first point lie. */
+/* The state of a run. `at`: the addresses of the operands' elements at the first point of the current line. */
 typedef struct bti_block_machine {
     const bti_blocks *blocks;
     const bti_box *box;
     int line; /* the axis */
     uint64_t at[BTI_KERNEL_OPERANDS];
     int64_t step[BTI_KERNEL_OPERANDS]; /* along the line */
-    bool direct[BTI_KERNEL_OPERANDS];  /* outputs that blocks may be computed into */
-    bool in_place;                     /* some output lies where an input does */
+    bool direct[BTI_KERNEL_OPERANDS];  /* outputs that blocks may be computed into directly */
+    bool in_place;                     /* some output has the memory of an input */
     const void *value[BTI_KERNEL_INSTRS];
     char scratch[BTI_BLOCK_SCRATCH] __attribute__((aligned(64)));
 } bti_block_machine;
 
 static inline int bti_size_log(bt_dtype dtype) { return __builtin_ctz((unsigned)bt_dtype_size(dtype)); }
-bti_plain bti_plain_of(bt_dtype dtype); /* that loops take its values as */
-bool bti_plain_is(bt_dtype dtype);      /* it is such a type itself */
-
-/* Runs steps for `count` points of the line from point `start` on. */
-void bti_block_steps(bti_block_machine *machine, bti_block_range range, int64_t start, int count);
+bti_plain bti_plain_of(bt_dtype dtype); /* the type that loops process its values in */
+bool bti_plain_is(bt_dtype dtype);      /* the dtype is such a type itself */
 
 #endif

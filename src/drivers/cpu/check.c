@@ -8,8 +8,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "drivers/cpu/code.h"
-#include "drivers/cpu/functions.h"
+#include "drivers/cpu/launch.h"
 #include "drivers/cpu/target.h"
 #include "ir/dtype.h"
 

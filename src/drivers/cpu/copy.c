@@ -20,7 +20,7 @@ typedef struct copy {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* --- transposed ---------------------------------------------------------------------------------------------------- */
+/* --- transposed --------------------------------------------------------------------------------------------------- */
 
 /* A square of 16 bytes' side: each round interleaves the upper half of the rows with the lower one. */
 #define TRANSPOSE(name, type, lanes, low, high)                                                              \
@@ -77,7 +77,7 @@ static void copy_square(const copy *c, char *to, const char *from, int64_t rows,
     }
 }
 
-/* --- any ----------------------------------------------------------------------------------------------------------- */
+/* --- any ---------------------------------------------------------------------------------------------------------- */
 
 static void copy_unit(const copy *c, int64_t unit) {
     int64_t start = unit % c->along * c->part, length = least(c->length - start, c->part);

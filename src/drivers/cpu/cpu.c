@@ -1,6 +1,4 @@
-/* The CPU: its memory is this process's, its kernels are the engine's. */
-#include "drivers/cpu/cpu.h"
-
+/* The driver of the CPU: memory of this process, kernels of the engine. Every call returns when its work is done. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +6,7 @@
 #include "base/cores.h"
 #include "base/host_memory.h"
 #include "drivers/cpu/engine.h"
+#include "drivers/cpu/target.h"
 #include "drivers/driver.h"
 
 static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
@@ -42,31 +41,31 @@ static bt_status cpu_alloc(void *device, size_t bytes, uint64_t *address) {
     return BT_OK;
 }
 
-static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
+static void *pointer_of(uint64_t address) { return (void *)(uintptr_t)address; }
 
 static void cpu_free(void *device, uint64_t address, size_t bytes) {
     (void)device;
-    bti_free_claimed(at(address), bytes);
+    bti_free_claimed(pointer_of(address), bytes);
 }
 
 static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {
     (void)device;
-    bti_copy_bytes(at(address), host, bytes);
+    bti_copy_bytes(pointer_of(address), host, bytes);
     return BT_OK;
 }
 static bt_status download(void *device, void *host, uint64_t address, size_t bytes) {
     (void)device;
-    bti_copy_bytes(host, at(address), bytes);
+    bti_copy_bytes(host, pointer_of(address), bytes);
     return BT_OK;
 }
 static bt_status copy(void *device, uint64_t to, uint64_t from, size_t bytes) {
     (void)device;
-    memmove(at(to), at(from), bytes);
+    memmove(pointer_of(to), pointer_of(from), bytes);
     return BT_OK;
 }
 static bt_status fill(void *device, uint64_t address, int byte, size_t bytes) {
     (void)device;
-    memset(at(address), byte, bytes);
+    memset(pointer_of(address), byte, bytes);
     return BT_OK;
 }
 
@@ -89,7 +88,6 @@ static bt_status launch_kernel(void *device, void *program, const bti_box *box) 
     return bti_engine_run(program, box);
 }
 
-/* Everything is done when its call returns. */
 static bt_status record(void *device, bti_event *event) {
     (void)device;
     event->value = 0;

@@ -1,3 +1,4 @@
+/* The engine of drivers whose devices are cores of this process. engine.h describes it. */
 #include "drivers/cpu/engine.h"
 
 #include <stdatomic.h>
@@ -6,21 +7,36 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "drivers/cpu/check.h"
-#include "drivers/cpu/code.h"
-#include "drivers/cpu/functions.h"
+#include "drivers/cpu/gather.h"
 #include "drivers/cpu/launch.h"
+#include "drivers/cpu/product/product.h"
 #include "drivers/cpu/target.h"
-#include "drivers/cpu/work.h"
+#include "reference/interp.h"
 
-enum { AUTO, COMPILED, BLOCKS, INTERPRETER }; /* the flag `kernels` */
+/* --- primitives that run whole ------------------------------------------------------------------------------------ */
 
-#define COMPILE_NS 2e6 /* about what compiling a kernel takes */
+bt_status bti_engine_work(const bti_work *work) {
+    if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return bti_interpret(work);
+    if (work->op == BTI_OP_matmul) return bti_product(work);
+    if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return bti_gather(work);
+    switch (bti_op_info(work->op)->class) {
+    case BTI_SCAN:
+    case BTI_GATHER:
+    case BTI_MOVEMENT:
+    case BTI_EFFECT: return bti_gather(work);
+    default: return bti_interpret(work);
+    }
+}
 
-/* Compiled code: of the kernel, or of the one whose outputs go around the cache. */
-typedef struct variant {
+/* --- fused kernels: loading --------------------------------------------------------------------------------------- */
+
+#define COMPILE_NS 2e6 /* the approximate time to compile a kernel */
+
+/* Compiled code: of the kernel as it is, or of the kernel whose outputs bypass the cache. */
+typedef struct code_variant {
     atomic_int state;
     bti_compiled *compiled; /* when READY */
-} variant;
+} code_variant;
 enum { UNTRIED, COMPILING, READY, FAILED };
 
 struct bti_engine_kernel {
@@ -29,12 +45,10 @@ struct bti_engine_kernel {
     bti_target target;
     const void *const *functions;
     bti_blocks *blocks;
-    atomic_int_fast64_t blocks_ns; /* that runs in blocks took, as they are estimated */
-    variant plain, streaming;
-    _Atomic(bti_check *) check; /* of the flag check_kernels; NULL until it is wanted */
+    atomic_int_fast64_t blocks_ns; /* the estimated time of all runs in blocks so far */
+    code_variant plain, streaming;
+    _Atomic(bti_check *) check; /* for the flag check_kernels; NULL until the first check */
 };
-
-bt_status bti_engine_work(const bti_work *work) { return bti_cpu_work(work); }
 
 bt_status bti_engine_load(const bti_kernel *kernel, bti_render_function *render, bti_engine_kernel **made) {
     bti_engine_kernel *loaded = bti_calloc(1, sizeof *loaded);
@@ -62,8 +76,8 @@ const bti_kernel *bti_engine_kernel_of(const bti_engine_kernel *loaded) { return
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
 
-/* By one thread; the others go on with blocks. What cannot be compiled is not tried again. */
-static void compile(bti_engine_kernel *loaded, variant *v) {
+/* One thread compiles; the others run blocks meanwhile. A kernel that cannot be compiled is not tried again. */
+static void compile_variant(bti_engine_kernel *loaded, code_variant *v) {
     int untried = UNTRIED;
     if (!atomic_compare_exchange_strong(&v->state, &untried, COMPILING)) return;
     bti_kernel kernel = loaded->kernel;
@@ -74,10 +88,10 @@ static void compile(bti_engine_kernel *loaded, variant *v) {
     atomic_store_explicit(&v->state, status == BT_OK && v->compiled->run ? READY : FAILED, memory_order_release);
 }
 
-static bool ready(variant *v) { return atomic_load_explicit(&v->state, memory_order_acquire) == READY; }
+static bool is_compiled(code_variant *v) { return atomic_load_explicit(&v->state, memory_order_acquire) == READY; }
 
-/* Whether compiling pays by now, with this run. */
-static bool pays(bti_engine_kernel *loaded, const bti_box *box) {
+/* Whether the runs in blocks, with this one, took as long as compiling would. */
+static bool compiling_pays(bti_engine_kernel *loaded, const bti_box *box) {
     double ns = bti_blocks_cost(loaded->blocks, bti_launch_points(&loaded->kernel, box));
     int64_t more = (int64_t)(ns < COMPILE_NS ? ns : COMPILE_NS);
     return (double)(atomic_fetch_add_explicit(&loaded->blocks_ns, more, memory_order_relaxed) + more) >= COMPILE_NS;
@@ -85,8 +99,8 @@ static bool pays(bti_engine_kernel *loaded, const bti_box *box) {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-/* The kernel's other ways are made once and kept: one thread's, should several make them. */
-static bt_status check(bti_engine_kernel *loaded, const bti_box *box) {
+/* The other variants are made once and kept; if several threads make them, those of one thread. */
+static bt_status check_variants(bti_engine_kernel *loaded, const bti_box *box) {
     bti_check *made = atomic_load_explicit(&loaded->check, memory_order_acquire), *before = NULL;
     if (!made) {
         BTI_TRY(bti_check_make(&loaded->kernel, loaded->render, &made));
@@ -99,14 +113,14 @@ static bt_status check(bti_engine_kernel *loaded, const bti_box *box) {
 }
 
 bt_status bti_engine_run(bti_engine_kernel *loaded, const bti_box *box) {
-    if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check(loaded, box));
+    if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check_variants(loaded, box));
     int kernels = bti_flag_choice(BTI_FLAG_kernels);
-    if (loaded->render && (kernels == AUTO || kernels == COMPILED)) {
-        variant *v = bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
+    if (loaded->render && (kernels == BTI_KERNELS_AUTO || kernels == BTI_KERNELS_COMPILED)) {
+        code_variant *v = bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
         if (atomic_load_explicit(&v->state, memory_order_relaxed) == UNTRIED &&
-            (kernels == COMPILED || pays(loaded, box)))
-            compile(loaded, v);
-        if (ready(v)) {
+            (kernels == BTI_KERNELS_COMPILED || compiling_pays(loaded, box)))
+            compile_variant(loaded, v);
+        if (is_compiled(v)) {
             bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming, 0};
             return bti_launch_compiled(&loaded->kernel, &code, box);
         }

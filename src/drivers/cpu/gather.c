@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "reference/interp_parts.h"
 
-/* --- cut into works for the interpreter ----------------------------------------------------------------------------- */
+/* --- cut into works for the interpreter --------------------------------------------------------------------------- */
 
 enum { OUTPUT = 3, INPUTS = 3 };
 
@@ -61,7 +61,7 @@ static bt_status run_lines(const bti_work *work, int axis, unsigned same) {
     return run_cut(&c);
 }
 
-/* --- copies --------------------------------------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
 static bti_operand shaped_as(const bti_operand *dense, const bti_operand *like) {
     bti_operand shaped = *dense;
@@ -111,7 +111,7 @@ static bt_status pad(const bti_work *work) {
     return BT_OK;
 }
 
-/* --- take ----------------------------------------------------------------------------------------------------------- */
+/* --- take --------------------------------------------------------------------------------------------------------- */
 
 /* Rows that lie in one run of bytes in both. */
 typedef struct taking {

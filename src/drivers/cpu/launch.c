@@ -1,3 +1,4 @@
+/* A kernel's box is cut into pieces that the cores run: at once if it is small, rows and columns in parts if there are few. */
 #include "drivers/cpu/launch.h"
 
 #include "base/alloc.h"
@@ -8,15 +9,16 @@ enum {
     PIECE_WORK = 1 << 20, /* instructions times points of a piece: some 100 us of blocks, less of compiled code */
     PIECE_MOST = 1 << 17, /* points */
     PIECE_LEAST = 1 << 13,
-    TILE_LINE = 64, /* a tile of a transpose, points: both sides of it stay in the caches */
+    TILE_LINE =
+        64, /* a tile of a transpose, in points: the tile of the source and that of the result fit into the caches */
     TILE_LINES = 256,
     COLUMNS_MOST = 1024, /* of a piece */
     COLUMNS_LEAST = 256,
     COLUMNS_STEP = 16,
-    PIECES_ENOUGH = 8, /* of whole rows or columns; with fewer, parts of them are looked at */
+    PIECES_ENOUGH = 8, /* of whole rows or columns; with fewer, rows and columns are cut into parts */
     PARTS_ENOUGH = 4,
     PART_POINTS_LEAST = 64,
-    PARTS_KEPT = 512,      /* words on the stack */
+    PARTS_ON_STACK = 512,  /* words */
     STREAM_BYTES = 8 << 20 /* of an output: more than a core's share of the caches */
 };
 static const int64_t parts_most = 1 << 21; /* words */
@@ -29,7 +31,7 @@ double bti_launch_points(const bti_kernel *kernel, const bti_box *box) {
     return points;
 }
 
-static int64_t product(const bti_box *box, int first, int end) {
+static int64_t points_of_axes(const bti_box *box, int first, int end) {
     int64_t points = 1;
     for (int axis = first; axis < end; axis++) points *= box->extent[axis];
     return points;
@@ -39,22 +41,22 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t pieces_of(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
-/* Points that a piece should have: a number of whole vectors, so that pieces of aligned lines begin aligned. */
+/* The points of a piece: a multiple of the vector length, so that pieces of aligned lines start aligned. */
 static int64_t piece_points(const bti_kernel *kernel) {
     return most(PIECE_LEAST, least(PIECE_MOST, PIECE_WORK / most(kernel->instr_count, 1) / 64 * 64));
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
 
-typedef struct grid {
+typedef struct piece_grid {
     const bti_runner *runner;
     const bti_box *box;
     int64_t tile[BTI_MAX_RANK];
-    int64_t pieces, grain; /* in all; that one core takes at a time */
-} grid;
+    int64_t pieces, grain; /* in all; taken by a core at a time */
+} piece_grid;
 
-/* The strides and scalars of a box; extents and addresses are for the caller. */
-static void begin_piece(const bti_kernel *kernel, const bti_box *box, bti_box *piece) {
+/* A piece with the strides, scalars and extents of the box; the caller sets its addresses. */
+static void copy_box_shape(const bti_kernel *kernel, const bti_box *box, bti_box *piece) {
     piece->scalars = box->scalars;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)
         for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) piece->stride[o][axis] = box->stride[o][axis];
@@ -70,10 +72,10 @@ static void set_addresses(const bti_kernel *kernel, const bti_box *box, const in
 }
 
 static void run_pieces(void *context, int64_t begin, int64_t end) {
-    const grid *g = context;
+    const piece_grid *g = context;
     const bti_kernel *kernel = g->runner->kernel;
     bti_box piece;
-    begin_piece(kernel, g->box, &piece);
+    copy_box_shape(kernel, g->box, &piece);
     for (int64_t p = begin; p < end; p++) {
         int64_t first[BTI_MAX_RANK], rest = p;
         for (int axis = line_of(kernel); axis >= 0; axis--) {
@@ -87,8 +89,8 @@ static void run_pieces(void *context, int64_t begin, int64_t end) {
     }
 }
 
-/* Tiles of some axes, from the inner one outwards, so that they have about `points` points together. */
-static void cut_axes(grid *g, int first, int end, int64_t points) {
+/* Cuts axes into tiles, from the innermost one outwards, such that a tile has about `points` points. */
+static void cut_axes(piece_grid *g, int first, int end, int64_t points) {
     for (int axis = end - 1; axis >= first; axis--) {
         int64_t extent = g->box->extent[axis];
         g->tile[axis] = most(1, least(points, extent));
@@ -96,7 +98,7 @@ static void cut_axes(grid *g, int first, int end, int64_t points) {
     }
 }
 
-static void count_pieces(grid *g) {
+static void count_pieces(piece_grid *g) {
     int axes = bti_kernel_axes(g->runner->kernel);
     g->pieces = 1;
     for (int axis = 0; axis < axes; axis++) g->pieces *= pieces_of(g->box->extent[axis], g->tile[axis]);
@@ -117,7 +119,7 @@ static int crossed_axis(const bti_kernel *kernel, const bti_box *box) {
     return -1;
 }
 
-static void cut_map(grid *g, int64_t points) {
+static void cut_map(piece_grid *g, int64_t points) {
     const bti_kernel *kernel = g->runner->kernel;
     int line = line_of(kernel), crossed = crossed_axis(kernel, g->box);
     if (crossed < 0) {
@@ -133,10 +135,10 @@ static void cut_map(grid *g, int64_t points) {
 
 /* --- rows and columns --------------------------------------------------------------------------------------------- */
 
-static void cut_reduction(grid *g, int64_t points) {
+static void cut_reduction(piece_grid *g, int64_t points) {
     const bti_kernel *kernel = g->runner->kernel;
     int line = line_of(kernel), end = kernel->outer + kernel->reduced;
-    int64_t folded = product(g->box, kernel->outer, end), room = most(1, points / folded);
+    int64_t folded = points_of_axes(g->box, kernel->outer, end), room = most(1, points / folded);
     for (int axis = kernel->outer; axis < end; axis++) g->tile[axis] = g->box->extent[axis];
     if (kernel->inner) {
         int64_t columns = most(COLUMNS_LEAST, least(COLUMNS_MOST, room)) / COLUMNS_STEP * COLUMNS_STEP;
@@ -158,7 +160,7 @@ static void run_parts(void *context, int64_t begin, int64_t end) {
     const part_job *job = context;
     const bti_kernel *kernel = job->runner->kernel;
     bti_box piece;
-    begin_piece(kernel, job->box, &piece);
+    copy_box_shape(kernel, job->box, &piece);
     for (int64_t p = begin; p < end; p++) {
         int64_t first[BTI_MAX_RANK] = {0}, rest = p / job->per_line;
         first[job->axis] = p % job->per_line * job->chunk;
@@ -180,41 +182,41 @@ static int reductions_of(const bti_kernel *kernel) {
     return count;
 }
 
-/* Whether few long rows or columns are worth cutting into parts; sets up the job. */
+/* Whether the rows or columns can be cut into parts that are long enough; fills in the job. */
 static bool plan_parts(const bti_runner *runner, const bti_box *box, part_job *job) {
     const bti_kernel *kernel = runner->kernel;
     int reductions = reductions_of(kernel);
     if (!runner->part || !reductions || bti_kernel_sweeps(kernel) > 1) return false;
     int axis = kernel->outer + kernel->reduced - 1;
     int64_t chunk = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK, length = box->extent[axis];
-    int64_t kept = product(box, 0, kernel->outer) * (kernel->inner ? box->extent[axis + 1] : 1);
+    int64_t kept = points_of_axes(box, 0, kernel->outer) * (kernel->inner ? box->extent[axis + 1] : 1);
     *job = (part_job){runner, box, axis, chunk, pieces_of(length, chunk), 0, kept * reductions, NULL};
-    job->count = job->per_line * product(box, kernel->outer, axis);
+    job->count = job->per_line * points_of_axes(box, kernel->outer, axis);
     return job->count > 1 && least(length, chunk) >= PART_POINTS_LEAST && job->count <= parts_most / job->words;
 }
 
 static bt_status launch_parts(part_job *job) {
-    uint64_t kept[PARTS_KEPT];
+    uint64_t on_stack[PARTS_ON_STACK];
     int64_t words = job->count * job->words;
-    job->parts = words <= PARTS_KEPT ? kept : bti_alloc((size_t)words * sizeof *kept);
+    job->parts = words <= PARTS_ON_STACK ? on_stack : bti_alloc((size_t)words * sizeof *on_stack);
     if (!job->parts)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for %lld parts of a reduction", (long long)words);
     int64_t points = job->chunk * job->words / reductions_of(job->runner->kernel);
     bti_parallel(job->count, most(1, piece_points(job->runner->kernel) / points), run_parts, job);
     job->runner->finish(job->runner->code, job->box, job->parts, job->count);
-    if (job->parts != kept) bti_free(job->parts);
+    if (job->parts != on_stack) bti_free(job->parts);
     return BT_OK;
 }
 
-/* Parts where there are few pieces, or where columns would be read in narrow strips: parts go along memory. */
-static bool prefers_parts(const grid *g, part_job *job) {
+/* Parts are better where there are few pieces, and where pieces would read columns in narrow strips: parts read whole lines. */
+static bool prefers_parts(const piece_grid *g, part_job *job) {
     const bti_kernel *kernel = g->runner->kernel;
     int line = line_of(kernel);
     bool few = g->pieces < PIECES_ENOUGH, strips = kernel->inner && g->tile[line] < g->box->extent[line];
     return (few || strips) && plan_parts(g->runner, g->box, job) && (few || job->count >= PARTS_ENOUGH);
 }
 
-/* --- all ---------------------------------------------------------------------------------------------------------- */
+/* --- launching ---------------------------------------------------------------------------------------------------- */
 
 bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
     const bti_kernel *kernel = runner->kernel;
@@ -223,7 +225,7 @@ bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
         runner->run(runner->code, box);
         return BT_OK;
     }
-    grid g = {.runner = runner, .box = box, .grain = 1};
+    piece_grid g = {.runner = runner, .box = box, .grain = 1};
     part_job job;
     if (kernel->reduced)
         cut_reduction(&g, points);
@@ -235,6 +237,60 @@ bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
     return BT_OK;
 }
 
+/* --- blocks and compiled code ------------------------------------------------------------------------------------- */
+
+static void run_compiled(const void *code, const bti_box *box) {
+    const bti_code *c = code;
+    if (c->half)
+        c->compiled->run_pair(box->extent, box->scalars, box->address, *box->stride, c->functions, c->half);
+    else
+        c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
+#if defined(__x86_64__)
+    if (c->streams) __builtin_ia32_sfence(); /* before another thread learns that it is done */
+#endif
+}
+static void part_compiled(const void *code, const bti_box *box, uint64_t *parts) {
+    const bti_code *c = code;
+    c->compiled->part(box->extent, box->scalars, box->address, *box->stride, c->functions, parts);
+}
+static void finish_compiled(const void *code, const bti_box *box, const uint64_t *parts, int64_t count) {
+    const bti_code *c = code;
+    c->compiled->finish(box->extent, box->scalars, box->address, *box->stride, c->functions, parts, count);
+}
+
+static void run_blocks(const void *code, const bti_box *box) { bti_blocks_run(code, box); }
+static void part_blocks(const void *code, const bti_box *box, uint64_t *parts) { bti_blocks_part(code, box, parts); }
+static void finish_blocks(const void *code, const bti_box *box, const uint64_t *parts, int64_t count) {
+    bti_blocks_finish(code, box, parts, count);
+}
+
+bti_runner bti_blocks_runner(const bti_kernel *kernel, const bti_blocks *blocks) {
+    return (bti_runner){kernel, blocks, run_blocks, part_blocks, finish_blocks};
+}
+
+bti_runner bti_compiled_runner(const bti_kernel *kernel, const bti_code *code) {
+    bool parts = code->compiled->part && code->compiled->finish;
+    return (bti_runner){kernel, code, run_compiled, parts ? part_compiled : NULL, parts ? finish_compiled : NULL};
+}
+
+bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, const bti_box *box) {
+    bti_runner runner = bti_blocks_runner(kernel, blocks);
+    return bti_launch(&runner, box);
+}
+
+bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, const bti_box *box) {
+    bti_code in_pairs = *code;
+    in_pairs.half = code->compiled->run_pair ? bti_kernel_half(kernel, box) : 0;
+    if (code->streams && in_pairs.half % 64) in_pairs.half = 0;
+    bti_runner runner = bti_compiled_runner(kernel, &in_pairs);
+    if (!in_pairs.half) return bti_launch(&runner, box);
+    bti_box first_half = *box;
+    first_half.extent[0] = in_pairs.half;
+    return bti_launch(&runner, &first_half);
+}
+
+/* --- streaming ---------------------------------------------------------------------------------------------------- */
+
 bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box) {
     int line = line_of(kernel);
     if (kernel->reduced) return false;
@@ -243,7 +299,7 @@ bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box) {
         if (box->address[o] % 64 || box->stride[o][line] != size) return false;
         for (int axis = 0; axis < line; axis++)
             if (box->extent[axis] > 1 && box->stride[o][axis] % 64) return false;
-        for (int i = 0; i < kernel->input_count; i++) /* in place it is in the cache anyway */
+        for (int i = 0; i < kernel->input_count; i++) /* an output in place of an input is in the cache already */
             if (!kernel->operands[i].index && box->address[i] == box->address[o]) return false;
     }
     return true;

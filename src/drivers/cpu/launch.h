@@ -1,13 +1,16 @@
-/* A kernel's box cut into pieces that are run by cores. */
+/* Launches of fused kernels on the cores of this process: a box is cut into pieces, each piece runs in the block interpreter
+ * (blocks.h) or as compiled code (compiled/compiled.h). */
 #ifndef BTI_DRIVERS_LAUNCH_H
 #define BTI_DRIVERS_LAUNCH_H
 
 #include <berth/status.h>
 
+#include "drivers/cpu/blocks.h"
+#include "drivers/cpu/compiled/compiled.h"
 #include "launch/functions.h"
 
-/* How a kernel is run: by the block machine or as compiled code, on the calling thread. As functions.h says. `part` and
- * `finish` may be NULL. */
+/* The code of a kernel: functions as launch/functions.h defines them, which run on the calling thread. `part` and `finish` may be
+ * NULL. */
 typedef struct bti_runner {
     const bti_kernel *kernel;
     const void *code;
@@ -16,16 +19,29 @@ typedef struct bti_runner {
     void (*finish)(const void *code, const bti_box *box, const uint64_t *parts, int64_t count);
 } bti_runner;
 
-/* Runs the box: a small one at once, a large one in pieces, over idle cores. Where it is cut depends on the kernel, extents
- * and strides alone. RESOURCE_EXHAUSTED when there is no memory for parts of rows. */
-bt_status bti_launch(const bti_runner *runner, const bti_box *box);
+typedef struct bti_code {
+    const bti_compiled *compiled;
+    const void *const *functions; /* of its target */
+    bool streams;                 /* compiled from the kernel with `stream` */
+    int64_t half;                 /* of a box that runs in pairs; else 0 */
+} bti_code;
 
-/* Whether outputs can go around the cache: those of a map, all of which lie and are cut on 64 bytes. Whether they should: they
- * are large, too. */
+bti_runner bti_blocks_runner(const bti_kernel *kernel, const bti_blocks *blocks);
+bti_runner bti_compiled_runner(const bti_kernel *kernel, const bti_code *code); /* both must outlive it */
+
+/* Runs the box on the idle cores. Where it is cut depends only on the kernel, the extents and the strides, never on the number of
+ * cores. RESOURCE_EXHAUSTED when there is no memory for parts of rows. */
+bt_status bti_launch(const bti_runner *runner, const bti_box *box);
+/* bti_launch with one of the runners above; compiled code runs in pairs where it can. */
+bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, const bti_box *box);
+bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, const bti_box *box);
+
+/* Whether the outputs of a map can bypass the cache: all are stored and cut at multiples of 64 bytes. bti_launch_streams: whether
+ * they should, because they are large, too. */
 bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box);
 bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box);
 
-/* Points of the nest. */
+/* The number of points of the box. */
 double bti_launch_points(const bti_kernel *kernel, const bti_box *box);
 
 #endif

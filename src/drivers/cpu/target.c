@@ -1,12 +1,16 @@
+/* What this CPU is: the targets that it runs, the code that was compiled for each, its name. */
 #include "drivers/cpu/target.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 
 #include "base/flags.h"
 #include "base/log.h"
+#include "drivers/cpu/vector/vector.h"
 
 static const char *const names[] = {
     [BTI_LLVM_SSE2] = "sse2", [BTI_LLVM_AVX2] = "avx2", [BTI_LLVM_AVX512] = "avx512", [BTI_LLVM_NEON] = "neon"};
@@ -14,7 +18,7 @@ static const char *const names[] = {
 const char *bti_target_name(bti_target target) { return names[target]; }
 
 #ifdef __x86_64__
-/* Asked once: under a hypervisor the instruction takes as long as ten thousand others. */
+/* cpuid is executed once: under a hypervisor it traps, which takes as long as ten thousand other instructions. */
 static bool has_f16c(void) {
     static atomic_int known; /* 1: no, 2: yes */
     int has = atomic_load_explicit(&known, memory_order_relaxed);
@@ -45,7 +49,7 @@ bool bti_cpu_has(bti_target target) {
 }
 #endif
 
-static bti_target widest(void) {
+static bti_target widest_target(void) {
     static const bti_target from_widest[] = {BTI_LLVM_AVX512, BTI_LLVM_AVX2, BTI_LLVM_NEON};
     for (int i = 0; i < 3; i++)
         if (bti_cpu_has(from_widest[i])) return from_widest[i];
@@ -56,13 +60,40 @@ bti_target bti_cpu_target(void) {
     enum { AUTO, AVX512, AVX2, SSE2, NEON };
     static const bti_target wishes[] = {
         [AVX512] = BTI_LLVM_AVX512, [AVX2] = BTI_LLVM_AVX2, [SSE2] = BTI_LLVM_SSE2, [NEON] = BTI_LLVM_NEON};
-    static atomic_uint_fast64_t told; /* 1 + the flag's changes when it was told last */
+    static atomic_uint_fast64_t logged; /* 1 + the flag's changes at the last log line */
     int wish = bti_flag_choice(BTI_FLAG_vector);
     if (wish != AUTO && bti_cpu_has(wishes[wish])) return wishes[wish];
-    bti_target has = widest();
+    bti_target has = widest_target();
     uint64_t changes = bti_flag_changes(BTI_FLAG_vector) + 1;
-    if (wish != AUTO && atomic_exchange(&told, changes) != changes)
+    if (wish != AUTO && atomic_exchange(&logged, changes) != changes)
         bti_log("the flag vector asks for %s, which this CPU does not have: kernels are compiled for %s",
                 names[wishes[wish]], names[has]);
     return has;
+}
+
+const bti_vector_code *bti_vector_code_of(bti_target target) {
+#if defined(__x86_64__)
+    if (target == BTI_LLVM_AVX512) return &bti_vector_avx512;
+    if (target == BTI_LLVM_AVX2) return &bti_vector_avx2;
+    if (bti_cpu_has(BTI_LLVM_AVX2)) return &bti_vector_sse2;
+#endif
+    (void)target;
+    return &bti_vector_base;
+}
+
+const void *const *bti_functions_of(bti_target target) { return bti_vector_code_of(target)->functions; }
+
+void bti_cpu_model(char *text, size_t size) {
+    char line[512];
+    snprintf(text, size, "CPU");
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !colon) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        if (*colon) snprintf(text, size, "%s", colon);
+        break;
+    }
+    if (file) fclose(file);
 }

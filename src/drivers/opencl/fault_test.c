@@ -7,7 +7,7 @@
 static bti_cl_device *device;
 static bti_cl_functions *live; /* what all devices call */
 
-/* --- text ---------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 static void text_that_does_not_compile_is_shown(void **state) {
     void *module = NULL;
@@ -22,7 +22,7 @@ static void text_that_does_not_compile_is_shown(void **state) {
     bti_str_free(&text);
 }
 
-/* --- dtypes --------------------------------------------------------------------------------------------------------- */
+/* --- dtypes ------------------------------------------------------------------------------------------------------- */
 
 static void without_float64_it_is_unsupported(void **state) {
     void *program;
@@ -37,7 +37,7 @@ static void without_float64_it_is_unsupported(void **state) {
     device->gpu.target = own;
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static cl_mem no_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *error) {
     *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
@@ -71,7 +71,7 @@ static void memory_that_is_short_is_said(void **state) {
     bti_cl_free(device, address, 1000);
 }
 
-/* --- a whole program ------------------------------------------------------------------------------------------------ */
+/* --- a whole program ---------------------------------------------------------------------------------------------- */
 
 static bt_status double_on(const char *where, double *sum) {
     bt_status status = BT_OK;

@@ -21,7 +21,7 @@ BTI_RENEW_IN_CHILD(lock)
 static platform_context *contexts;
 static uint64_t numbers; /* bit n: device number n is open */
 
-/* --- opening -------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static platform_context *make_context(bti_cl_device *device, cl_platform_id platform, cl_int *error) {
     cl_device_id ids[32];
@@ -166,7 +166,7 @@ static bt_status open_device(int ordinal, const bti_allocator *allocator, void *
     return status;
 }
 
-/* --- programs ------------------------------------------------------------------------------------------------------- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static bt_status program_load(void *opened, const bti_program_source *source, void **program) {
     return bti_gpu_load(&((bti_cl_device *)opened)->gpu, source, program);
@@ -182,7 +182,7 @@ static bt_status launch_kernel(void *opened, void *program, const bti_box *box) 
     return bti_gpu_launch_kernel(&((bti_cl_device *)opened)->gpu, program, box);
 }
 
-/* --- events: the value is the cl_event, released by wait ------------------------------------------------ */
+/* --- events: the value is the cl_event, released by wait ---------------------------------------------------------- */
 
 static bt_status record(void *opened, bti_event *event) {
     bti_cl_device *device = opened;
@@ -231,7 +231,7 @@ static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     return bti_fail(BT_UNIMPLEMENTED, "OpenCL does not tell how much memory is free");
 }
 
-/* --- for `berth doctor` --------------------------------------------------------------------------------------------- */
+/* --- for `berth doctor` ------------------------------------------------------------------------------------------- */
 
 static void add_device_text(const bti_cl_device *device, bti_str *text, const char *title, cl_device_info what) {
     char value[256] = "";

@@ -14,7 +14,7 @@
 #include "drivers/driver.h"
 #include "launch/gpu.h"
 
-/* --- library.c --- */
+/* --- library.c ---------------------------------------------------------------------------------------------------- */
 typedef struct bti_cl_functions {
 #define BTI_CL(name) __typeof__(name) *name;
 #include "drivers/opencl/functions.def"
@@ -25,7 +25,7 @@ const bti_cl_functions *bti_cl(bti_str *reason);
 /* "CL_OUT_OF_RESOURCES" */
 const char *bti_cl_error_name(cl_int error);
 
-/* --- an open device (opencl.c) --- */
+/* --- an open device (opencl.c) ------------------------------------------------------------------------------------ */
 typedef struct bti_cl_buffer {
     uint64_t address;
     size_t bytes;
@@ -53,7 +53,7 @@ typedef struct bti_cl_device {
     _Atomic(bti_error *) lost;      /* why the device is lost; NULL */
 } bti_cl_device;
 
-/* --- library.c: failures --- */
+/* --- library.c: failures ------------------------------------------------------------------------------------------ */
 /* The status of an error, with the operation that failed. An error that says that the device is gone marks it as lost. */
 bt_status bti_cl_fail(bti_cl_device *device, const char *what, cl_int error);
 /* BT_OK, or UNAVAILABLE with the reason why the device is lost. */
@@ -64,7 +64,7 @@ bt_status bti_cl_check(bti_cl_device *device);
         if (error_ != CL_SUCCESS) return bti_cl_fail((device), (what), error_); \
     } while (0)
 
-/* --- memory.c --- */
+/* --- memory.c ----------------------------------------------------------------------------------------------------- */
 bt_status bti_cl_alloc(void *device, size_t bytes, uint64_t *address);
 void bti_cl_free(void *device, uint64_t address, size_t bytes);
 /* The buffer that contains an address, and the offset in it. */
@@ -75,15 +75,15 @@ bt_status bti_cl_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cl_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
 
-/* --- product.c --- */
+/* --- product.c ---------------------------------------------------------------------------------------------------- */
 /* Whether the device uses CLBlast for matrix products. */
 bool bti_cl_has_clblast(const bti_cl_device *device);
 bt_status bti_cl_product(void *device, const bti_work *work, bool *done);
 
-/* --- program.c --- */
+/* --- program.c ---------------------------------------------------------------------------------------------------- */
 extern const bti_gpu_driver bti_cl_gpu_driver;
 
-/* --- probe.c --- */
+/* --- probe.c ------------------------------------------------------------------------------------------------------ */
 bool bti_cl_detect(unsigned kinds, bti_str *reason);
 bt_status bti_cl_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason);
 /* The device with that ordinal. */

@@ -17,7 +17,7 @@ static const char *build_options(const bti_cl_device *device) {
     return device->exact_divisions ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-w -cl-std=CL1.2";
 }
 
-/* --- building ------------------------------------------------------------------------------------------------------ */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 /* The line number of the log's first error: 12 of "kernel.cl:12:5: error: ..." or "error: kernel.cl:12:5: ..."; 0: none. */
 static long line_of_first_error(const char *log) {
@@ -149,7 +149,7 @@ static void free_function(void *opened, bti_gpu_function *function) {
     device->cl->clReleaseKernel(function->handle);
 }
 
-/* --- launching ----------------------------------------------------------------------------------------------------- */
+/* --- launching ---------------------------------------------------------------------------------------------------- */
 
 /* Words that are too many for an argument go into a buffer, which OpenCL keeps until the kernel has run. */
 static cl_int set_words(bti_cl_device *device, cl_kernel kernel, cl_uint at, const bti_words *words, cl_mem *constant) {

@@ -1,4 +1,4 @@
-/* Compiled code from an ELF object in memory: placed, relocated, made executable. */
+/* The loader of compiled code: an ELF object in memory is placed, relocated and made executable. */
 #ifndef BTI_DRIVERS_OBJECT_H
 #define BTI_DRIVERS_OBJECT_H
 
@@ -10,13 +10,17 @@ typedef struct bti_object {
     size_t bytes;
 } bti_object;
 
-/* Places the code of an ELF64 object for the target's machine. functions[i] becomes the address of the function names[i], or
- * NULL where the object has none. Of what is undefined only memcpy, memmove and memset are known. The bytes may be anything
- * and may go after. DATA_LOSS: they are no object, or one that is not taken, with the byte where; INTERNAL: a function is
- * called that is not here, by its name; RESOURCE_EXHAUSTED; UNAVAILABLE: the system allows no new code. Any thread. */
+/* Places the code of an ELF64 object for the target's machine and sets functions[i] to the address of the function names[i], or to
+ * NULL if the object has none. The only undefined symbols that are resolved are memcpy, memmove and memset. The bytes may be
+ * arbitrary, and may be freed after the call. DATA_LOSS: they are not an object that is supported, with the offset of the fault;
+ * INTERNAL: an undefined function, with its name; RESOURCE_EXHAUSTED; UNAVAILABLE: the system does not allow new code. Any thread. */
 bt_status bti_object_load(const void *bytes, size_t size, bti_target target, const char *const *names, int count,
                           void **functions, bti_object *object);
-/* Nothing of it may be running. One that was never loaded (all 0) is fine. */
+/* None of its code may be running. An object that was never loaded (all 0) is fine. */
 void bti_object_free(bti_object *object);
+
+/* One relocation: writes `value` (symbol + addend) to `at`, from where `room` bytes are left, as relocation `type` of aarch64 or of
+ * x86-64 says; the code will run where it is. NULL, or the fault as a static text. */
+const char *bti_relocate(bool aarch64, uint32_t type, unsigned char *at, size_t room, uint64_t value);
 
 #endif

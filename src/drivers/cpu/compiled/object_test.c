@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "support/llvm_texts.h"
 #include "drivers/cpu/compiled/llvm.h"
-#include "drivers/cpu/compiled/relocate.h"
 
 static const char *const names[] = {"bti_run", "bti_part", "bti_finish"};
 

@@ -1,51 +1,67 @@
-/* The libraries that large products are left to, opened when a product first needs one: oneDNN for float32 and bfloat16,
- * OpenBLAS for float64. They run on the calling thread alone: what is cut over cores is cut above. Any thread. */
+/* Libraries of matrix products (onednn.c, openblas.c) are opened when a product first needs one, and called on the calling thread
+ * alone: product.c distributes the tiles over the cores. Any thread. */
 #ifndef BTI_DRIVERS_PRODUCT_LIBRARY_H
 #define BTI_DRIVERS_PRODUCT_LIBRARY_H
 
-#include "drivers/cpu/product/tile.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* A matrix as these libraries take it: rows (or, transposed, columns) of unit stride, `leading` elements apart. */
+#include "base/str.h"
+
+/* A matrix as these libraries take it: rows (transposed: columns) are contiguous, `leading` elements apart. */
 typedef struct bti_blas_matrix {
     char *at;
     bool transposed;
     int64_t leading;
 } bti_blas_matrix;
 
-/* Whether the library is there; the first call opens it. */
-bool bti_has_dnnl(void);
-bool bti_has_openblas(void);
-
-/* c (+)= a x b; m, n, k at least 1; c is not transposed. The library must be there. */
-bt_status bti_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
-                    const bti_blas_matrix *c, bool add);
-/* All sizes below 2^31. */
-bt_status bti_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
-                    const bti_blas_matrix *c);
-
-/* Whether oneDNN and this CPU multiply bfloat16 by instructions of their own. */
-bool bti_has_bf16(void);
-/* The same of bfloat16, rounded once, by a primitive that is made for the sizes and kept; the 64 used last are. */
-bt_status bti_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
-                        const bti_blas_matrix *c);
-
 typedef struct bti_library_state {
     bool opened;
     char library[96]; /* "libdnnl.so.2" */
     char version[32]; /* "2.6.3" */
-    uint64_t open_ns; /* what opening took */
-    char reason[600]; /* why it is not there, cut to fit; "" when it is or was not needed yet */
+    uint64_t open_ns; /* the time that opening took */
+    char reason[600]; /* why it could not be opened, truncated to fit; "" if it is open or was not needed yet */
 } bti_library_state;
-typedef struct bti_product_state {
-    bti_library_state dnnl, openblas;
-    uint64_t primitives, found, made, evicted; /* kept now; calls that found one; made so far; given up for others */
-} bti_product_state;
 
-/* How things stand. `attempt`: opens both. */
-void bti_product_look(bti_product_state *state, bool attempt);
+/* A library and the names that are tried, in order, up to a NULL. */
+typedef struct bti_product_library {
+    const char *const *names;
+    bool (*resolve)(void *handle, bti_library_state *now, bti_str *reason); /* finds its symbols, under the lock */
+    const char *install;                                                    /* what to install, for the reason */
+    atomic_int found; /* 0: not tried yet; 1: open; -1: not available */
+    bti_library_state now;
+} bti_product_library;
 
-/* For tests: closes nothing, forgets what is open, and tries these from now on (a NULL ends them; NULL alone: the usual
- * ones). No product may be running. */
-void bti_product_use(const char *const *dnnl, const char *const *openblas);
+/* Whether the library is available; the first call opens it. */
+bool bti_product_library_open(bti_product_library *library);
+void bti_product_library_state(bti_product_library *library, bti_library_state *state);
+/* For tests: forgets that it is open, without closing it, and tries these names from now on. No product may be running. */
+void bti_product_library_reset(bti_product_library *library, const char *const *names);
+
+/* Looks up `count` symbols; NULL, or the name of the first one that is missing. */
+typedef struct bti_library_symbol {
+    const char *name;
+    void **at;
+} bti_library_symbol;
+const char *bti_library_resolve(void *handle, const bti_library_symbol *symbols, size_t count);
+#define BTI_LIBRARY_RESOLVE(handle, symbols) bti_library_resolve(handle, symbols, sizeof symbols / sizeof *symbols)
+
+/* The OpenMP runtime of a library; NULLs if it uses none. Around each call, the calling thread's next team is itself alone; the
+ * program's own setting is restored afterwards. */
+typedef struct bti_omp {
+    int (*get_max_threads)(void);
+    void (*set_num_threads)(int threads);
+} bti_omp;
+const char *bti_omp_resolve(void *handle, bti_omp *omp); /* NULL, or what is missing */
+static inline int bti_omp_begin(const bti_omp *omp) {
+    int threads = omp->get_max_threads ? omp->get_max_threads() : 1;
+    if (threads != 1) omp->set_num_threads(1);
+    return threads;
+}
+static inline void bti_omp_end(const bti_omp *omp, int threads) {
+    if (threads != 1) omp->set_num_threads(threads);
+}
 
 #endif

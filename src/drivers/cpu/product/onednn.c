@@ -1,170 +1,277 @@
 #include "drivers/cpu/product/onednn.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/error.h"
 #include "base/fork.h"
 #include "base/guard.h"
-#include "drivers/cpu/product/dnnl.h"
 
-#define PRIMITIVE_ROOM ((size_t)64 << 20) /* bytes of address space that making or running one may take */
+/* Bytes of address space: of a call of sgemm beside the matrices, because oneDNN does not check every malloc; of making or running a
+ * primitive. */
+#define SGEMM_ROOM ((size_t)64 << 20)
+#define PRIMITIVE_ROOM ((size_t)64 << 20)
 
-enum { A, B, C, OPERANDS };
-enum { DESC_BYTES = 1024, MATMUL_BYTES = 8192 }; /* more than oneDNN 2 has */
+static const char *const onednn_names[] = {"libdnnl.so.2", "libdnnl.so.3", NULL};
 
-typedef struct key {
-    int64_t shape[OPERANDS][2], stride[OPERANDS][2];
-} key;
+typedef struct dnnl_version {
+    int major, minor, patch;
+    const char *hash;
+    unsigned cpu_runtime, gpu_runtime;
+} dnnl_version;
 
-typedef struct primitive {
-    key made_for;
-    int users; /* of those that run it, and one more while it is kept */
-    uint64_t last_use;
-    void *handle, *desc;
-    const void *scratch; /* what oneDNN calls the descriptor of it */
-    size_t scratch_bytes;
-    _Alignas(16) char operand[OPERANDS][DESC_BYTES];
-} primitive;
+/* oneDNN's enums. */
+enum {
+    DNNL_BF16 = 2,
+    DNNL_CPU = 1,
+    DNNL_STREAM_IN_ORDER = 1,
+    DNNL_SCRATCHPAD_USER = 1,
+    DNNL_QUERY_SCRATCHPAD = 136,
+    DNNL_RUNTIME_SEQUENTIAL = 1,
+    DNNL_RUNTIME_OMP = 2
+};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(lock)
-static primitive *kept[BTI_PRIMITIVES];
-static uint64_t uses, found, made, evicted;
+/* An int result is a status, 0 for success; handles are pointers. The primitives are those of version 2; version 3 has another API. */
+#define DNNL_ENTRIES(ENTRY)                                                                                       \
+    ENTRY(const dnnl_version *, version, (void))                                                                  \
+    ENTRY(int, sgemm,                                                                                             \
+          (char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, \
+           const float *b, int64_t ldb, float beta, float *c, int64_t ldc))
+#define DNNL_PRIMITIVE_ENTRIES(ENTRY)                                                                                \
+    ENTRY(int, engine_destroy, (void *engine))                                                                       \
+    ENTRY(int, engine_create, (void **engine, int kind, size_t index))                                               \
+    ENTRY(int, stream_create, (void **stream, void *engine, unsigned flags))                                         \
+    ENTRY(int, stream_destroy, (void *stream))                                                                       \
+    ENTRY(int, memory_desc_init_by_strides, (void *desc, int rank, const int64_t *shape, int type, const int64_t *)) \
+    ENTRY(size_t, memory_desc_get_size, (const void *desc))                                                          \
+    ENTRY(int, matmul_desc_init, (void *matmul, const void *a, const void *b, const void *bias, const void *c))      \
+    ENTRY(int, primitive_attr_create, (void **attr))                                                                 \
+    ENTRY(int, primitive_attr_set_scratchpad_mode, (void *attr, int mode))                                           \
+    ENTRY(int, primitive_attr_destroy, (void *attr))                                                                 \
+    ENTRY(int, primitive_desc_create, (void **desc, const void *operation, const void *attr, void *engine, void *))  \
+    ENTRY(const void *, primitive_desc_query_md, (const void *desc, int what, int index))                            \
+    ENTRY(int, primitive_desc_destroy, (void *desc))                                                                 \
+    ENTRY(int, primitive_create, (void **primitive, const void *desc))                                               \
+    ENTRY(int, primitive_destroy, (void *primitive))                                                                 \
+    ENTRY(int, memory_create, (void **memory, const void *desc, void *engine, void *at))                             \
+    ENTRY(int, memory_destroy, (void *memory))                                                                       \
+    ENTRY(int, primitive_execute, (const void *primitive, void *stream, int count, const void *arguments))
 
-bool bti_has_bf16(void) {
+#define FIELD(result, name, arguments) result(*name) arguments;
+typedef struct dnnl_library {
+    DNNL_ENTRIES(FIELD)
+    DNNL_PRIMITIVE_ENTRIES(FIELD)
+    void *engine; /* NULL: no primitives */
+    bti_omp omp;
+} dnnl_library;
+static dnnl_library dnnl; /* does not change once it is open */
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+#define DNNL_NAME(result, name, arguments) {"dnnl_" #name, (void **)&dnnl.name},
+static void open_primitives(void *handle, int version) {
+    static const bti_library_symbol symbols[] = {DNNL_PRIMITIVE_ENTRIES(DNNL_NAME)};
+    if (version != 2 || BTI_LIBRARY_RESOLVE(handle, symbols)) return;
+    if (dnnl.engine_create(&dnnl.engine, DNNL_CPU, 0)) dnnl.engine = NULL;
+}
+
+static bool resolve_dnnl(void *handle, bti_library_state *now, bti_str *reason) {
+    static const bti_library_symbol symbols[] = {DNNL_ENTRIES(DNNL_NAME)};
+    dnnl = (dnnl_library){0};
+    const char *missing = BTI_LIBRARY_RESOLVE(handle, symbols);
+    const dnnl_version *version = missing ? NULL : dnnl.version();
+    if (version && version->cpu_runtime == DNNL_RUNTIME_OMP)
+        missing = bti_omp_resolve(handle, &dnnl.omp);
+    else if (version && version->cpu_runtime != DNNL_RUNTIME_SEQUENTIAL)
+        missing = "way to run on one thread (it is not built for OpenMP)";
+    if (missing) {
+        bti_str_addf(reason, "%s: has no %s; ", now->library, missing);
+        return false;
+    }
+    snprintf(now->version, sizeof now->version, "%d.%d.%d", version->major, version->minor, version->patch);
+    open_primitives(handle, version->major);
+    return true;
+}
+
+static bti_product_library onednn = {
+    onednn_names, resolve_dnnl, "install oneDNN (on Debian 12 the package libdnnl2)", 0, {0}};
+
+bool bti_onednn_available(void) { return bti_product_library_open(&onednn); }
+
+bool bti_onednn_has_bf16(void) {
 #ifdef __x86_64__
-    return __builtin_cpu_supports("avx512bf16") && bti_has_dnnl() && bti_dnnl_.engine;
+    return __builtin_cpu_supports("avx512bf16") && bti_onednn_available() && dnnl.engine;
 #else
     return false;
 #endif
 }
 
-/* --- making ------------------------------------------------------------------------------------------------------- */
+/* --- float32 ------------------------------------------------------------------------------------------------------ */
+
+bt_status bti_onednn_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+                           const bti_blas_matrix *c, bool add) {
+    BTI_TRY(bti_guard_begin("oneDNN", SGEMM_ROOM + 4 * (size_t)(m * k + k * n), NULL));
+    int threads = bti_omp_begin(&dnnl.omp);
+    int status = dnnl.sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', m, n, k, 1,
+                            (const float *)(const void *)a->at, a->leading, (const float *)(const void *)b->at,
+                            b->leading, add ? 1 : 0, (float *)(void *)c->at, c->leading);
+    bti_omp_end(&dnnl.omp, threads);
+    bti_guard_end();
+    if (!status) return BT_OK;
+    return bti_fail(status == 1 ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
+                    "oneDNN refuses a product of %lld x %lld x %lld (its status is %d)", (long long)m, (long long)k,
+                    (long long)n, status);
+}
+
+/* --- bfloat16: primitives, one for each shape of product ---------------------------------------------------------- */
+
+enum { A, B, C, OPERANDS };
+enum { DESC_BYTES = 1024, MATMUL_BYTES = 8192 }; /* more than oneDNN 2 has */
+
+typedef struct product_shape {
+    int64_t shape[OPERANDS][2], stride[OPERANDS][2];
+} product_shape;
+
+typedef struct primitive {
+    product_shape shape;
+    int users; /* calls that run it, and one more while it is kept */
+    uint64_t last_use;
+    void *handle, *desc;
+    const void *scratch; /* the memory descriptor of its scratchpad */
+    size_t scratch_bytes;
+    _Alignas(16) char operand[OPERANDS][DESC_BYTES];
+} primitive;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of the primitives' users */
+BTI_RENEW_IN_CHILD(lock)
+static primitive *kept[BTI_PRIMITIVES];
+static uint64_t uses, found, made, evicted;
+
+/* --- primitives: making ------------------------------------------------------------------------------------------- */
 
 static int make_handle(primitive *p) {
     _Alignas(16) char matmul[MATMUL_BYTES] = {0};
     void *attr = NULL;
     if (bti_guard_begin("oneDNN", PRIMITIVE_ROOM, NULL) != BT_OK) return 1; /* out of memory */
-    int status = 0, threads = bti_omp_begin(&bti_dnnl_.omp);
+    int status = 0, threads = bti_omp_begin(&dnnl.omp);
     for (int i = 0; i < OPERANDS && !status; i++)
-        status = bti_dnnl_.memory_desc_init_by_strides(p->operand[i], 2, p->made_for.shape[i], BTI_DNNL_BF16,
-                                                       p->made_for.stride[i]);
-    if (!status) status = bti_dnnl_.matmul_desc_init(matmul, p->operand[A], p->operand[B], NULL, p->operand[C]);
-    if (!status) status = bti_dnnl_.primitive_attr_create(&attr);
-    if (!status) status = bti_dnnl_.primitive_attr_set_scratchpad_mode(attr, BTI_DNNL_SCRATCHPAD_USER);
-    if (!status) status = bti_dnnl_.primitive_desc_create(&p->desc, matmul, attr, bti_dnnl_.engine, NULL);
-    if (!status) status = bti_dnnl_.primitive_create(&p->handle, p->desc);
+        status = dnnl.memory_desc_init_by_strides(p->operand[i], 2, p->shape.shape[i], DNNL_BF16, p->shape.stride[i]);
+    if (!status) status = dnnl.matmul_desc_init(matmul, p->operand[A], p->operand[B], NULL, p->operand[C]);
+    if (!status) status = dnnl.primitive_attr_create(&attr);
+    if (!status) status = dnnl.primitive_attr_set_scratchpad_mode(attr, DNNL_SCRATCHPAD_USER);
+    if (!status) status = dnnl.primitive_desc_create(&p->desc, matmul, attr, dnnl.engine, NULL);
+    if (!status) status = dnnl.primitive_create(&p->handle, p->desc);
     if (!status) {
-        p->scratch = bti_dnnl_.primitive_desc_query_md(p->desc, BTI_DNNL_QUERY_SCRATCHPAD, 0);
-        p->scratch_bytes = bti_dnnl_.memory_desc_get_size(p->scratch);
+        p->scratch = dnnl.primitive_desc_query_md(p->desc, DNNL_QUERY_SCRATCHPAD, 0);
+        p->scratch_bytes = dnnl.memory_desc_get_size(p->scratch);
     }
-    if (attr) bti_dnnl_.primitive_attr_destroy(attr);
-    bti_omp_end(&bti_dnnl_.omp, threads);
+    if (attr) dnnl.primitive_attr_destroy(attr);
+    bti_omp_end(&dnnl.omp, threads);
     bti_guard_end();
     return status;
 }
 
-static void release(primitive *p) { /* under the lock */
+static void release_primitive(primitive *p) { /* under the lock */
     if (!p || --p->users) return;
-    if (p->handle) bti_dnnl_.primitive_destroy(p->handle);
-    if (p->desc) bti_dnnl_.primitive_desc_destroy(p->desc);
+    if (p->handle) dnnl.primitive_destroy(p->handle);
+    if (p->desc) dnnl.primitive_desc_destroy(p->desc);
     bti_free(p);
 }
 
-static primitive *make(const key *k, int *status) {
+static primitive *make_primitive(const product_shape *shape, int *status) {
     primitive *p = bti_calloc(1, sizeof *p);
     *status = 1; /* out of memory */
     if (!p) return NULL;
-    p->made_for = *k, p->users = 1;
+    p->shape = *shape, p->users = 1;
     *status = make_handle(p);
     if (!*status) return p;
-    release(p);
+    release_primitive(p);
     return NULL;
 }
 
-/* --- keeping ------------------------------------------------------------------------------------------------------ */
+/* --- primitives: keeping ------------------------------------------------------------------------------------------ */
 
-static primitive *find(const key *k) {
+static primitive *find_primitive(const product_shape *shape) {
     for (int i = 0; i < BTI_PRIMITIVES; i++)
-        if (kept[i] && !memcmp(&kept[i]->made_for, k, sizeof *k)) return kept[i];
+        if (kept[i] && !memcmp(&kept[i]->shape, shape, sizeof *shape)) return kept[i];
     return NULL;
 }
 
-static void keep(primitive *p) {
+static void keep_primitive(primitive *p) {
     int slot = 0;
     for (int i = 0; i < BTI_PRIMITIVES && kept[slot]; i++)
         if (!kept[i] || kept[i]->last_use < kept[slot]->last_use) slot = i;
     evicted += kept[slot] != NULL;
-    release(kept[slot]);
+    release_primitive(kept[slot]);
     kept[slot] = p;
     p->users++;
 }
 
-/* Made under the lock: who wants the same waits, and finds it. */
-static primitive *get(const key *k, int *status) {
+/* A primitive is made under the lock: a second thread that needs the same one waits, and finds it. */
+static primitive *acquire_primitive(const product_shape *shape, int *status) {
     pthread_mutex_lock(&lock);
-    primitive *p = find(k);
+    primitive *p = find_primitive(shape);
     *status = 0;
     if (p) {
         p->users++, found++;
-    } else if ((p = make(k, status))) {
+    } else if ((p = make_primitive(shape, status))) {
         made++;
-        keep(p);
+        keep_primitive(p);
     }
     if (p) p->last_use = ++uses;
     pthread_mutex_unlock(&lock);
     return p;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------ */
+/* --- primitives: running ------------------------------------------------------------------------------------------ */
 
-static int run(const primitive *p, char *const at[OPERANDS], void *scratch) {
+static int execute_primitive(const primitive *p, char *const at[OPERANDS], void *scratch) {
     static const int numbers[] = {1, 33, 17, 80}; /* DNNL_ARG_SRC, _WEIGHTS, _DST, _SCRATCHPAD */
     struct argument {
         int number;
         void *memory;
     } arguments[OPERANDS + 1];
     if (bti_guard_begin("oneDNN", PRIMITIVE_ROOM, NULL) != BT_OK) return 1; /* out of memory */
-    int status = 0, count = 0, threads = bti_omp_begin(&bti_dnnl_.omp);
+    int status = 0, count = 0, threads = bti_omp_begin(&dnnl.omp);
     void *stream = NULL;
     for (int i = 0; i <= OPERANDS && !status; i++) {
         if (i == OPERANDS && !p->scratch_bytes) continue;
         arguments[count].number = numbers[i];
-        status = bti_dnnl_.memory_create(&arguments[count].memory, i < OPERANDS ? p->operand[i] : p->scratch,
-                                         bti_dnnl_.engine, i < OPERANDS ? at[i] : scratch);
+        status = dnnl.memory_create(&arguments[count].memory, i < OPERANDS ? p->operand[i] : p->scratch, dnnl.engine,
+                                    i < OPERANDS ? at[i] : scratch);
         count += !status;
     }
-    if (!status) status = bti_dnnl_.stream_create(&stream, bti_dnnl_.engine, BTI_DNNL_STREAM_IN_ORDER);
-    if (!status) status = bti_dnnl_.primitive_execute(p->handle, stream, count, arguments);
-    if (stream) bti_dnnl_.stream_destroy(stream);
-    while (count) bti_dnnl_.memory_destroy(arguments[--count].memory);
-    bti_omp_end(&bti_dnnl_.omp, threads);
+    if (!status) status = dnnl.stream_create(&stream, dnnl.engine, DNNL_STREAM_IN_ORDER);
+    if (!status) status = dnnl.primitive_execute(p->handle, stream, count, arguments);
+    if (stream) dnnl.stream_destroy(stream);
+    while (count) dnnl.memory_destroy(arguments[--count].memory);
+    bti_omp_end(&dnnl.omp, threads);
     bti_guard_end();
     return status;
 }
 
-static void set_operand(key *k, int operand, const bti_blas_matrix *matrix, int64_t rows, int64_t columns) {
-    k->shape[operand][0] = rows, k->shape[operand][1] = columns;
-    k->stride[operand][0] = matrix->transposed ? 1 : matrix->leading;
-    k->stride[operand][1] = matrix->transposed ? matrix->leading : 1;
+static void set_operand(product_shape *product, int operand, const bti_blas_matrix *matrix, int64_t rows,
+                        int64_t columns) {
+    product->shape[operand][0] = rows, product->shape[operand][1] = columns;
+    product->stride[operand][0] = matrix->transposed ? 1 : matrix->leading;
+    product->stride[operand][1] = matrix->transposed ? matrix->leading : 1;
 }
 
-bt_status bti_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
-                        const bti_blas_matrix *c) {
-    key wanted;
+bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+                               const bti_blas_matrix *c) {
+    product_shape wanted;
     set_operand(&wanted, A, a, m, k);
     set_operand(&wanted, B, b, k, n);
     set_operand(&wanted, C, c, m, n);
     int status;
-    primitive *p = get(&wanted, &status);
+    primitive *p = acquire_primitive(&wanted, &status);
     if (p) {
         void *scratch = bti_alloc_aligned(64, p->scratch_bytes);
-        status = scratch ? run(p, (char *const[]){a->at, b->at, c->at}, scratch) : 1;
+        status = scratch ? execute_primitive(p, (char *const[]){a->at, b->at, c->at}, scratch) : 1;
         bti_free(scratch);
         pthread_mutex_lock(&lock);
-        release(p);
+        release_primitive(p);
         pthread_mutex_unlock(&lock);
     }
     if (!status) return BT_OK;
@@ -173,18 +280,27 @@ bt_status bti_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *
                     (long long)k, (long long)n, status);
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------ */
+/* --- state -------------------------------------------------------------------------------------------------------- */
 
-void bti_primitives_look(bti_product_state *state) {
+void bti_onednn_state(bti_library_state *state, bti_primitive_counts *counts) {
+    bti_product_library_state(&onednn, state);
+    *counts = (bti_primitive_counts){0};
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < BTI_PRIMITIVES; i++) state->primitives += kept[i] != NULL;
-    state->found = found, state->made = made, state->evicted = evicted;
+    for (int i = 0; i < BTI_PRIMITIVES; i++) counts->kept += kept[i] != NULL;
+    counts->found = found, counts->made = made, counts->evicted = evicted;
     pthread_mutex_unlock(&lock);
 }
 
-void bti_primitives_drop(void) {
+static void drop_primitives(void) {
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < BTI_PRIMITIVES; i++) release(kept[i]), kept[i] = NULL;
+    for (int i = 0; i < BTI_PRIMITIVES; i++) release_primitive(kept[i]), kept[i] = NULL;
     found = made = evicted = 0;
     pthread_mutex_unlock(&lock);
+}
+
+void bti_onednn_use(const char *const *names) {
+    drop_primitives();
+    if (dnnl.engine) dnnl.engine_destroy(dnnl.engine);
+    dnnl.engine = NULL;
+    bti_product_library_reset(&onednn, names ? names : onednn_names);
 }

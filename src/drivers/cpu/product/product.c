@@ -7,23 +7,24 @@
 #include "base/cores.h"
 #include "base/libraries.h"
 #include "drivers/cpu/gather.h"
-#include "drivers/cpu/product/library.h"
+#include "drivers/cpu/product/onednn.h"
+#include "drivers/cpu/product/openblas.h"
 #include "drivers/cpu/product/tile.h"
 #include "ir/dtype.h"
 #include "reference/interp_parts.h"
 
-/* Multiplications below which our own loops cost less than a library's call; and how many make a piece worth a core. */
+/* Multiplications: below SMALL our own loops are faster than a library; PIECE of them are worth a core of their own. */
 enum { SMALL = 16384, PIECE = 1 << 20 };
-enum { WIDEN_DEPTH = 1024 }; /* of halves that are made float32 at a time */
+enum { WIDEN_DEPTH = 1024 }; /* of k: float16 and bfloat16 are widened to float32 in runs of it */
 
 typedef struct product product;
 /* One tile: a of m x k, b of k x n. */
-typedef bt_status way(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out);
+typedef bt_status tile_function(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out);
 
 struct product {
     bt_dtype dtype;
     bti_target target;
-    way *way;
+    tile_function *multiply;
     int64_t m, n, k, size; /* of an element, in bytes */
     bti_matrix a, b, out;
     bool a_transposed, b_transposed; /* for libraries: which axis has unit stride */
@@ -36,9 +37,9 @@ struct product {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* --- ways ---------------------------------------------------------------------------------------------------------- */
+/* --- one tile, by a library or by our own loops ------------------------------------------------------------------- */
 
-static bti_blas_matrix blas(const bti_matrix *matrix, bool transposed, int64_t size) {
+static bti_blas_matrix blas_matrix(const bti_matrix *matrix, bool transposed, int64_t size) {
     return (bti_blas_matrix){matrix->at, transposed, (transposed ? matrix->column : matrix->row) / size};
 }
 
@@ -52,7 +53,7 @@ static bt_status own_tile(const product *p, int64_t m, int64_t n, bti_matrix a, 
     return BT_OK;
 }
 
-/* What was cut for a library. */
+/* A tile that was cut for a library. */
 static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
     bt_status status = BT_OK;
     for (int64_t i = 0; i < m; i += BTI_TILE_ROWS)
@@ -63,23 +64,26 @@ static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a,
 }
 
 static bt_status f32_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
-    bti_blas_matrix left = blas(&a, p->a_transposed, 4), right = blas(&b, p->b_transposed, 4), to = blas(&out, 0, 4);
-    return bti_sgemm(m, n, p->k, &left, &right, &to, false);
+    bti_blas_matrix left = blas_matrix(&a, p->a_transposed, 4), right = blas_matrix(&b, p->b_transposed, 4),
+                    to = blas_matrix(&out, 0, 4);
+    return bti_onednn_sgemm(m, n, p->k, &left, &right, &to, false);
 }
 
 static bt_status f64_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
-    bti_blas_matrix left = blas(&a, p->a_transposed, 8), right = blas(&b, p->b_transposed, 8), to = blas(&out, 0, 8);
-    return bti_dgemm(m, n, p->k, &left, &right, &to);
+    bti_blas_matrix left = blas_matrix(&a, p->a_transposed, 8), right = blas_matrix(&b, p->b_transposed, 8),
+                    to = blas_matrix(&out, 0, 8);
+    return bti_openblas_dgemm(m, n, p->k, &left, &right, &to);
 }
 
 static bt_status bf16_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
-    bti_blas_matrix left = blas(&a, p->a_transposed, 2), right = blas(&b, p->b_transposed, 2), to = blas(&out, 0, 2);
-    return bti_bf16_gemm(m, n, p->k, &left, &right, &to);
+    bti_blas_matrix left = blas_matrix(&a, p->a_transposed, 2), right = blas_matrix(&b, p->b_transposed, 2),
+                    to = blas_matrix(&out, 0, 2);
+    return bti_onednn_bf16_gemm(m, n, p->k, &left, &right, &to);
 }
 
-/* Halves as float32, along the axis of unit stride, which stays that. */
-static bti_blas_matrix widen(const product *p, const bti_matrix *from, bool transposed, int64_t rows, int64_t columns,
-                             char *to) {
+/* Widens float16 or bfloat16 to float32; the contiguous axis stays the contiguous one. */
+static bti_blas_matrix widen_matrix(const product *p, const bti_matrix *from, bool transposed, int64_t rows,
+                                    int64_t columns, char *to) {
     int64_t lines = transposed ? columns : rows, length = transposed ? rows : columns;
     int64_t line_step = transposed ? from->column : from->row;
     for (int64_t i = 0; i < lines; i++)
@@ -97,9 +101,9 @@ static bt_status widened_tile(const product *p, int64_t m, int64_t n, bti_matrix
     for (int64_t k = 0; k < p->k && status == BT_OK; k += depth) {
         int64_t run = least(p->k - k, depth);
         bti_matrix left = bti_matrix_part(&a, 0, k), right = bti_matrix_part(&b, k, 0);
-        bti_blas_matrix wide_a = widen(p, &left, p->a_transposed, m, run, scratch);
-        bti_blas_matrix wide_b = widen(p, &right, p->b_transposed, run, n, b_scratch);
-        status = bti_sgemm(m, n, run, &wide_a, &wide_b, &to, k > 0);
+        bti_blas_matrix wide_a = widen_matrix(p, &left, p->a_transposed, m, run, scratch);
+        bti_blas_matrix wide_b = widen_matrix(p, &right, p->b_transposed, run, n, b_scratch);
+        status = bti_onednn_sgemm(m, n, run, &wide_a, &wide_b, &to, k > 0);
     }
     for (int64_t i = 0; i < m && status == BT_OK; i++)
         bti_tile_write(p->dtype, out.at + i * out.row, out.column, sums + i * n * 4, n);
@@ -114,22 +118,23 @@ static bool fits_int(const product *p) {
     return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
 }
 
-static way *choose_way(const product *p) {
-    bool small = p->m * p->n <= SMALL && p->m * p->n * p->k <= SMALL; /* the first does not overflow: out has as many */
+static tile_function *choose_function(const product *p) {
+    bool small = p->m * p->n <= SMALL &&
+                 p->m * p->n * p->k <= SMALL; /* m * n cannot overflow: the output has so many elements */
     if (small || p->k == 0 || !bti_dtype_is_float(p->dtype)) return own_tile;
-    if (p->dtype == BT_F64) return bti_has_openblas() && fits_int(p) ? f64_tile : own_tile;
-    if (!bti_has_dnnl()) return own_tile;
+    if (p->dtype == BT_F64) return bti_openblas_available() && fits_int(p) ? f64_tile : own_tile;
+    if (!bti_onednn_available()) return own_tile;
     if (p->dtype == BT_F32) return f32_tile;
-    return p->dtype == BT_BF16 && bti_has_bf16() ? bf16_tile : widened_tile;
+    return p->dtype == BT_BF16 && bti_onednn_has_bf16() ? bf16_tile : widened_tile;
 }
 
-/* --- tiles --------------------------------------------------------------------------------------------------------- */
+/* --- tiles -------------------------------------------------------------------------------------------------------- */
 
-/* The longer side is halved until there are enough tiles to share out, or they are too small to be worth it: each time
- * a library's kernel packs its operands anew. Halves are whole multiples of 16, so of vectors and of a kernel's own blocks. */
-static void cut(product *p) {
+/* Halves the longer side until there are enough tiles for the cores, or they get too small: the library packs its operands once per
+ * tile. Sides are multiples of 16, that is of vectors and of the libraries' own blocks. */
+static void cut_into_tiles(product *p) {
     int64_t rows = p->m, columns = p->n;
-    if (p->way == own_tile) {
+    if (p->multiply == own_tile) {
         p->tile_rows = least(rows, BTI_TILE_ROWS), p->tile_columns = least(columns, BTI_TILE_COLUMNS);
     } else {
         double work = (double)rows * (double)columns * (double)p->k;
@@ -149,7 +154,7 @@ static void cut(product *p) {
     p->tiles = ceil_div(p->m, p->tile_rows) * p->tiles_across;
 }
 
-static bt_status run_tile(const product *p, way *multiply, int64_t number) {
+static bt_status run_tile(const product *p, tile_function *multiply, int64_t number) {
     int64_t batch = number / p->tiles, tile = number % p->tiles;
     int64_t row = tile / p->tiles_across * p->tile_rows, column = tile % p->tiles_across * p->tile_columns;
     const bti_walk *walk = &p->batches;
@@ -165,36 +170,36 @@ static bt_status run_tile(const product *p, way *multiply, int64_t number) {
                     bti_matrix_part(&a, row, 0), bti_matrix_part(&b, 0, column), bti_matrix_part(&out, row, column));
 }
 
-static void run_each(product *p, way *multiply, int64_t begin, int64_t end) {
+static void run_range_of_tiles(product *p, tile_function *multiply, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         bt_status status = run_tile(p, multiply, i);
         if (status != BT_OK) atomic_store(&p->status, (int)status);
     }
 }
 
-/* A library's kernel may use the stack pointer as it likes, so no signal comes in between. Once the process is ending no library is
- * called any more. */
+/* Signals are held back, because a library's kernel may use the stack pointer for something else. No library is called once the process
+ * is exiting. */
 static void run_tiles(void *context, int64_t begin, int64_t end) {
     static bti_library_calls calls[BT_DTYPE_COUNT];
     product *p = context;
-    if (p->way == own_tile) {
-        run_each(p, own_tile, begin, end);
+    if (p->multiply == own_tile) {
+        run_range_of_tiles(p, own_tile, begin, end);
     } else if (!bti_libraries_enter(&calls[p->dtype])) {
-        run_each(p, own_tiles, begin, end);
+        run_range_of_tiles(p, own_tiles, begin, end);
     } else {
         bti_guest guest = bti_guest_begin();
         bti_hold_signals();
-        run_each(p, p->way, begin, end);
+        run_range_of_tiles(p, p->multiply, begin, end);
         bti_libraries_leave();
         bti_guest_end(&guest);
     }
 }
 
-/* --- operands ------------------------------------------------------------------------------------------------------ */
+/* --- operands ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a library can read it as it lies; sets which axis has unit stride. Steps along an axis of one element are set to
- * what they would be. */
-static bool readable(bti_matrix *matrix, int64_t rows, int64_t columns, int64_t size, bool *transposed) {
+/* Whether a library can read the matrix in place; sets which axis is contiguous. Steps along an axis of one element are set to those
+ * of a dense matrix. */
+static bool is_blas_matrix(bti_matrix *matrix, int64_t rows, int64_t columns, int64_t size, bool *transposed) {
     if (columns == 1 && rows == 1) matrix->row = matrix->column = size;
     *transposed = columns > 1 && matrix->column != size;
     int64_t *unit = *transposed ? &matrix->row : &matrix->column,
@@ -205,7 +210,7 @@ static bool readable(bti_matrix *matrix, int64_t rows, int64_t columns, int64_t 
     return *unit == size && *leading % size == 0 && *leading / size >= length;
 }
 
-/* A dense copy in scratch; axes that only repeat stay so. */
+/* Replaces the operand by a dense copy in scratch memory; repeated batch axes stay repeated. */
 static bt_status make_dense(bti_operand *operand, bool keep, void **scratch) {
     bti_operand from = *operand, to = *operand;
     int64_t count = 1;
@@ -224,7 +229,7 @@ static bt_status make_dense(bti_operand *operand, bool keep, void **scratch) {
     return BT_OK;
 }
 
-static bti_matrix matrix_of(const bti_operand *operand) {
+static bti_matrix last_two_axes(const bti_operand *operand) {
     return (bti_matrix){bti_address(operand), bti_step(operand, operand->rank - 2),
                         bti_step(operand, operand->rank - 1)};
 }
@@ -234,7 +239,7 @@ typedef struct operands {
     void *scratch[3];
 } operands;
 
-/* Many products by one matrix, whose rows lie one after the other, are one product. */
+/* A batch of products by one matrix is one product, if the rows of all matrices follow one another. */
 static void join_batches(product *p) {
     const bti_walk *walk = &p->batches;
     if (walk->axes || walk->length == 1 || walk->step[2] != 0) return;
@@ -244,9 +249,9 @@ static void join_batches(product *p) {
     p->batches.length = 1;
 }
 
-static void describe(product *p, const operands *o) {
+static void read_operands(product *p, const operands *o) {
     int rank = o->out.rank;
-    p->a = matrix_of(&o->a), p->b = matrix_of(&o->b), p->out = matrix_of(&o->out);
+    p->a = last_two_axes(&o->a), p->b = last_two_axes(&o->b), p->out = last_two_axes(&o->out);
     p->m = o->out.shape[rank - 2], p->n = o->out.shape[rank - 1], p->k = o->a.shape[rank - 1];
     bti_walk_start(&p->batches, rank - 2, o->out.shape, 3, (const bti_operand *[]){&o->out, &o->a, &o->b});
     p->batch_count = p->batches.length;
@@ -254,19 +259,19 @@ static void describe(product *p, const operands *o) {
     join_batches(p);
 }
 
-static bt_status prepare(product *p, operands *o) {
+static bt_status prepare_product(product *p, operands *o) {
     bool a_good, b_good, out_good, transposed;
-    describe(p, o);
-    p->way = choose_way(p);
-    if (p->way == own_tile) return BT_OK;
-    a_good = readable(&p->a, p->m, p->k, p->size, &p->a_transposed);
-    b_good = readable(&p->b, p->k, p->n, p->size, &p->b_transposed);
-    out_good = readable(&p->out, p->m, p->n, p->size, &transposed) && !transposed;
+    read_operands(p, o);
+    p->multiply = choose_function(p);
+    if (p->multiply == own_tile) return BT_OK;
+    a_good = is_blas_matrix(&p->a, p->m, p->k, p->size, &p->a_transposed);
+    b_good = is_blas_matrix(&p->b, p->k, p->n, p->size, &p->b_transposed);
+    out_good = is_blas_matrix(&p->out, p->m, p->n, p->size, &transposed) && !transposed;
     if (a_good && b_good && out_good) return BT_OK;
     if (!a_good) BTI_TRY(make_dense(&o->a, true, &o->scratch[0]));
     if (!b_good) BTI_TRY(make_dense(&o->b, true, &o->scratch[1]));
     if (!out_good) BTI_TRY(make_dense(&o->out, false, &o->scratch[2]));
-    return prepare(p, o);
+    return prepare_product(p, o);
 }
 
 bt_status bti_product(const bti_work *work) {
@@ -274,9 +279,9 @@ bt_status bti_product(const bti_work *work) {
     product p = {.dtype = work->output.dtype, .target = bti_cpu_target(), .size = (int64_t)bt_dtype_size(o.out.dtype)};
     for (int axis = 0; axis < o.out.rank; axis++)
         if (o.out.shape[axis] == 0) return BT_OK;
-    bt_status status = prepare(&p, &o);
+    bt_status status = prepare_product(&p, &o);
     if (status == BT_OK) {
-        cut(&p);
+        cut_into_tiles(&p);
         double each = (double)p.tile_rows * (double)p.tile_columns * (double)(p.k + 1);
         int64_t grain = each < PIECE ? (int64_t)(PIECE / each) : 1;
         bti_parallel(p.batch_count * p.tiles, grain, run_tiles, &p);
@@ -290,4 +295,15 @@ bt_status bti_product(const bti_work *work) {
     }
     for (int i = 0; i < 3; i++) bti_free(o.scratch[i]);
     return status;
+}
+
+void bti_product_look(bti_product_state *state, bool attempt) {
+    if (attempt) (void)bti_onednn_available(), (void)bti_openblas_available();
+    bti_onednn_state(&state->onednn, &state->primitives);
+    bti_openblas_state(&state->openblas);
+}
+
+void bti_product_use(const char *const *onednn, const char *const *openblas) {
+    bti_onednn_use(onednn);
+    bti_openblas_use(openblas);
 }

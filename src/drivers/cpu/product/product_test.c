@@ -20,7 +20,6 @@
 #include "base/cores.h"
 #include "base/flags.h"
 #include "base/test_depth.h"
-#include "drivers/cpu/product/onednn.h"
 #include "ir/dtype.h"
 #include "reference/interp_parts.h"
 
@@ -189,8 +188,8 @@ static void without_libraries(void **state) {
     bti_product_use(nothing, nothing);
     bti_product_state now;
     bti_product_look(&now, true);
-    assert_false(now.dnnl.opened || now.openblas.opened);
-    assert_non_null(strstr(now.dnnl.reason, "libdnnl2"));
+    assert_false(now.onednn.opened || now.openblas.opened);
+    assert_non_null(strstr(now.onednn.reason, "libdnnl2"));
     assert_non_null(strstr(now.openblas.reason, "libopenblas0-openmp"));
     all_layouts();
     large_ones();
@@ -202,8 +201,8 @@ static void libraries_that_lack_something(void **state) {
     bti_product_use(wrong, wrong);
     bti_product_state now;
     bti_product_look(&now, true);
-    assert_non_null(strstr(now.dnnl.reason, "libno-such-thing.so.1"));
-    assert_non_null(strstr(now.dnnl.reason, "libm.so.6: has no dnnl_version"));
+    assert_non_null(strstr(now.onednn.reason, "libno-such-thing.so.1"));
+    assert_non_null(strstr(now.onednn.reason, "libm.so.6: has no dnnl_version"));
     assert_non_null(strstr(now.openblas.reason, "libm.so.6: has no cblas_dgemm"));
     try_product(BT_F32, 1, 100, 100, 100, PLAIN, PLAIN, PLAIN);
     bti_product_use(NULL, NULL);
@@ -260,19 +259,19 @@ static void more_batches(void **state) {
 
 static void primitives_are_bounded(void **state) {
     bti_product_state now;
-    if (!bti_has_bf16()) skip();
+    if (!bti_onednn_has_bf16()) skip();
     bti_product_use(NULL, NULL); /* counts from 0 */
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 10; i++) try_product(BT_BF16, 1, 40 + i, 40, 40, PLAIN, PLAIN, PLAIN);
     bti_product_look(&now, false);
-    assert_int_equal(now.made, 10);
-    assert_int_equal(now.primitives, 10);
-    assert_int_equal(now.evicted, 0);
+    assert_int_equal(now.primitives.made, 10);
+    assert_int_equal(now.primitives.kept, 10);
+    assert_int_equal(now.primitives.evicted, 0);
     for (int i = 0; i < 2 * BTI_PRIMITIVES; i++) try_product(BT_BF16, 1, 40 + i, 41, 40, PLAIN, PLAIN, PLAIN);
     bti_product_look(&now, false);
-    assert_int_equal(now.primitives, BTI_PRIMITIVES);
-    assert_int_equal(now.made, 10 + 2 * BTI_PRIMITIVES);
-    assert_int_equal(now.evicted, 10 + BTI_PRIMITIVES);
+    assert_int_equal(now.primitives.kept, BTI_PRIMITIVES);
+    assert_int_equal(now.primitives.made, 10 + 2 * BTI_PRIMITIVES);
+    assert_int_equal(now.primitives.evicted, 10 + BTI_PRIMITIVES);
 }
 
 static void memory_short(void **state) {

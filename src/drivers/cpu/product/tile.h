@@ -1,6 +1,6 @@
-/* Our own products of small matrices and of integers: each element of the result is a chain of additions over k in order
- * (in runs of BTI_TILE_DEPTH, whose sums are added up in order), product and sum each rounded for itself. So all targets
- * give the same bits, however the result is cut into tiles. */
+/* Our own products, of small matrices and of integers. Each element of the result is a sum over k in ascending order (in runs of
+ * BTI_TILE_DEPTH, whose sums are added in order); products and sums are rounded separately, without FMA. So all targets give the
+ * same bits, however the result is cut into tiles. */
 #ifndef BTI_DRIVERS_PRODUCT_TILE_H
 #define BTI_DRIVERS_PRODUCT_TILE_H
 
@@ -23,11 +23,11 @@ static inline bti_matrix bti_matrix_part(const bti_matrix *matrix, int64_t row, 
     return part;
 }
 
-/* Elements in the type that products of the dtype are computed in: float32 for the halves, unsigned integers of 32 bits for
- * the narrower ones. */
+/* The type that products of a dtype are computed in: float32 for float16 and bfloat16, 32-bit unsigned integers for the narrower
+ * integers. */
 typedef enum bti_tile_type { BTI_TILE_F32, BTI_TILE_F64, BTI_TILE_U32, BTI_TILE_U64 } bti_tile_type;
 bti_tile_type bti_tile_type_of(bt_dtype dtype);
-/* Steps in bytes; any. */
+/* Converts a line of `count` elements to and from that type. Steps are in bytes and may be any. */
 void bti_tile_read(bti_target target, bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step,
                    int64_t count);
 void bti_tile_write(bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t count);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "drivers/cpu/functions.h"
 #include "drivers/cpu/target.h"
 #include "drivers/cpu/vector/vector.h"
 #include "ir/half.h"

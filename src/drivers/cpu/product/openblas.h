@@ -1,0 +1,18 @@
+/* OpenBLAS, for products of float64. */
+#ifndef BTI_DRIVERS_PRODUCT_OPENBLAS_H
+#define BTI_DRIVERS_PRODUCT_OPENBLAS_H
+
+#include "base/error.h"
+#include "drivers/cpu/product/library.h"
+
+/* The first call opens the library. */
+bool bti_openblas_available(void);
+
+/* c = a x b; m, n, k at least 1 and below 2^31; c is not transposed. The library must be available. */
+bt_status bti_openblas_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
+                             const bti_blas_matrix *c);
+
+void bti_openblas_state(bti_library_state *state);
+void bti_openblas_use(const char *const *names); /* bti_product_library_reset; NULL: the usual names */
+
+#endif
