@@ -7,70 +7,12 @@
 #ifndef BTI_LAUNCH_GPU_H
 #define BTI_LAUNCH_GPU_H
 
-#include <pthread.h>
-
-#include "launch/program.h"
-#include "launch/entry.h"
-
-typedef struct bti_gpu_function {
-    void *handle; /* the driver's */
-    int threads;  /* the largest group that it can run with; 0: unknown */
-    int groups;   /* how many groups the device runs at once; 0: unknown */
-} bti_gpu_function;
-
-typedef struct bti_gpu_launch {
-    const bti_gpu_function *function;
-    uint32_t groups; /* at least 1 */
-    uint32_t threads;
-    bool local;         /* it has an argument for local memory (OpenCL: before the words) */
-    size_t local_bytes; /* local memory of a group */
-    bti_words *words;   /* the driver may replace addresses by offsets */
-} bti_gpu_launch;
-
-/* What a driver does for the engine. Everything runs on the device's queue, in order. */
-typedef struct bti_gpu_driver {
-    /* Compiles text, or finds it in the disk cache. `name` is for messages and profilers ("mul+add"). INTERNAL for a text that does
-     * not compile, with the compiler's log and the lines that it names. */
-    bt_status (*build)(void *device, const char *name, const bti_str *text, void **module);
-    void (*unload)(void *device, void *module);
-    bt_status (*find_function)(void *device, void *module, const char *name, bti_gpu_function *function);
-    void (*free_function)(void *device, bti_gpu_function *function); /* (optional) before its module is unloaded */
-    bt_status (*launch)(void *device, const bti_gpu_launch *launch);
-    /* (optional) A matrix product by the vendor's library; *done false: not supported, the engine's own kernel runs. */
-    bt_status (*product)(void *device, const bti_work *work, bool *done);
-    bt_status (*wait)(void *device); /* until everything launched is done */
-} bti_gpu_driver;
-
-#define BTI_GPU_SLOTS 8
-
-typedef struct bti_gpu {
-    const bti_gpu_driver *driver;
-    void *device;     /* passed to the driver's functions */
-    const char *name; /* for messages: "NVIDIA H200" */
-    bti_target target;
-    int units;               /* multiprocessors, compute units */
-    int threads;             /* of a group, at most */
-    size_t local_bytes;      /* local memory that one group may have */
-    bti_allocator allocator; /* of memory for scratch */
-    pthread_mutex_t lock;    /* of what follows, and held while a launch uses it; the driver makes and destroys it */
-    struct bti_gpu_scratch {
-        uint64_t address;
-        void *block; /* the allocator's */
-        size_t bytes;
-    } scratch[BTI_GPU_SLOTS];
-    _Atomic uint64_t scratch_moves; /* how often scratch memory was freed: earlier addresses are invalid */
-} bti_gpu;
+#include "launch/gpu_driver.h"
 
 /* Scratch memory needs no freeing when the device is closed: its pool is closed before. */
 bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **program);
 void bti_gpu_unload(bti_gpu *gpu, void *program);
 bt_status bti_gpu_launch_work(bti_gpu *gpu, void *program, const bti_work *work);
 bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *program, const bti_box *box);
-
-/* Scratch memory, valid until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. One slot
- * per purpose within a launch; slot 0 holds parts of reductions. Under the lock, that is within a launch. */
-bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);
-/* Frees all of it when the launches that use it are done; from any thread. */
-void bti_gpu_trim(bti_gpu *gpu);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H
 
-#include "launch/gpu.h"
+#include "launch/gpu_driver.h"
 
 /* --- gpu_module.c --- */
 /* A loaded text and its functions, which are looked up when they are first launched. */

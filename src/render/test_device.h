@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 #include "ir/dtype.h"
 #include "reference/interp_parts.h"
 #include "render/render.h"

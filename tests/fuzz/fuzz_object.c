@@ -9,7 +9,7 @@
 static void check(const uint8_t *data, size_t size, bti_target target) {
     static const char *const names[] = {"bti_run", "bti_part", "bti_finish"};
     void *functions[3];
-    bti_object object = {0};
+    bti_code_object object = {0};
     bt_status status = bti_object_load(data, size, target, names, 3, functions, &object);
     if (status != BT_OK) {
         if (object.memory || !strstr(bt_error_text(), "object: ")) abort();

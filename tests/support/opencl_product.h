@@ -13,7 +13,7 @@
 
 #include <berth/flags.h>
 
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 extern const bti_driver bti_driver_opencl;
 

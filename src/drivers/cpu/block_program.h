@@ -2,8 +2,8 @@
 #ifndef BTI_DRIVERS_CPU_BLOCK_PROGRAM_H
 #define BTI_DRIVERS_CPU_BLOCK_PROGRAM_H
 
-#include "drivers/cpu/blocks.h"
 #include "drivers/cpu/vector/vector.h"
+#include "ir/dtype.h"
 #include "reference/interp_parts.h"
 
 #define BTI_BLOCK_LEAST 32       /* points of the smallest block: the number of lanes */
@@ -39,9 +39,9 @@ typedef struct bti_block_step {
 } bti_block_step;
 
 typedef struct bti_block_reduction {
-    const bti_fold *fold;  /* of the values */
-    const bti_fold *merge; /* of accumulators */
-    uint32_t lanes, total; /* slots */
+    const bti_fold_loops *fold;  /* of the values */
+    const bti_fold_loops *merge; /* of accumulators */
+    uint32_t lanes, total;       /* slots */
     uint64_t start;
     uint8_t op, dtype;
     bti_plain accumulator;
@@ -82,7 +82,7 @@ struct bti_blocks {
 
 /* The state of a run. `at`: the addresses of the operands' elements at the first point of the current line. */
 typedef struct bti_block_machine {
-    const bti_blocks *blocks;
+    const struct bti_blocks *blocks;
     const bti_box *box;
     int line; /* the axis */
     uint64_t at[BTI_KERNEL_OPERANDS];
@@ -94,7 +94,25 @@ typedef struct bti_block_machine {
 } bti_block_machine;
 
 static inline int bti_size_log(bt_dtype dtype) { return __builtin_ctz((unsigned)bt_dtype_size(dtype)); }
-bti_plain bti_plain_of(bt_dtype dtype); /* the type that loops process its values in */
-bool bti_plain_is(bt_dtype dtype);      /* the dtype is such a type itself */
+
+/* The type that loops process values of the dtype in. */
+static inline bti_plain bti_plain_of(bt_dtype dtype) {
+    switch (dtype) {
+    case BT_BOOL: return BTI_PLAIN_BOOL;
+    case BT_F16:
+    case BT_BF16:
+    case BT_F32: return BTI_PLAIN_F32;
+    case BT_F64: return BTI_PLAIN_F64;
+    case BT_I32: return BTI_PLAIN_I32;
+    case BT_U32: return BTI_PLAIN_U32;
+    default: return bti_dtype_is_signed(dtype) ? BTI_PLAIN_I64 : BTI_PLAIN_U64;
+    }
+}
+
+/* Whether the dtype is such a type itself. */
+static inline bool bti_plain_is(bt_dtype dtype) {
+    int bits = bti_dtype_bits(dtype);
+    return bits == 1 || bits >= 32;
+}
 
 #endif

@@ -3,26 +3,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "drivers/cpu/block_program.h"
+#include "drivers/cpu/blocks.h"
 #include "ir/dtype.h"
 #include "ir/half.h"
-
-bti_plain bti_plain_of(bt_dtype dtype) {
-    switch (dtype) {
-    case BT_BOOL: return BTI_PLAIN_BOOL;
-    case BT_F16:
-    case BT_BF16:
-    case BT_F32: return BTI_PLAIN_F32;
-    case BT_F64: return BTI_PLAIN_F64;
-    case BT_I32: return BTI_PLAIN_I32;
-    case BT_U32: return BTI_PLAIN_U32;
-    default: return bti_dtype_is_signed(dtype) ? BTI_PLAIN_I64 : BTI_PLAIN_U64;
-    }
-}
-
-bool bti_plain_is(bt_dtype dtype) {
-    int bits = bti_dtype_bits(dtype);
-    return bits == 1 || bits >= 32;
-}
 
 /* --- reductions --------------------------------------------------------------------------------------------------- */
 

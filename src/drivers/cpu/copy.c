@@ -1,28 +1,29 @@
+#include "drivers/cpu/copy.h"
+
 #include <string.h>
 
 #include "base/cores.h"
-#include "drivers/cpu/gather.h"
 #include "reference/interp_parts.h"
 
 enum { SQUARE = 64 }; /* elements along each side of a block */
 
-/* A copy as nested axes, merged where both sides allow; steps in bytes. Units are what pieces consist of. */
-typedef struct copy {
-    int axes; /* outer ones; units are their positions times `across` times `along` */
+/* A copy as nested axes, merged where both sides allow it; steps are in bytes. A piece is a range of units. */
+typedef struct strided_copy {
+    int axes; /* outer axes; there is a unit for each of their positions, of `across` and of `along` */
     int64_t shape[BTI_MAX_RANK], to_step[BTI_MAX_RANK], from_step[BTI_MAX_RANK];
     char *to, *from;
     size_t size;
-    int64_t length, to_line, from_line; /* the line, cut into `along` parts of `part` */
+    int64_t length, to_line, from_line; /* the line; it is cut into `along` parts of `part` elements */
     int64_t along, part;
-    int64_t crossing, to_cross, from_cross; /* of a transposed copy, the axis where the source has unit stride */
+    int64_t crossing, to_cross, from_cross; /* of a transposed copy: the axis along which the source is contiguous */
     int64_t across;
-} copy;
+} strided_copy;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* --- transposed --------------------------------------------------------------------------------------------------- */
 
-/* A square of 16 bytes' side: each round interleaves the upper half of the rows with the lower one. */
+/* Transposes a square of 16 x 16 bytes: each round interleaves the upper half of the rows with the lower half. */
 #define TRANSPOSE(name, type, lanes, low, high)                                                              \
     static inline void name(char *to, int64_t to_step, const char *from, int64_t from_step) {                \
         typedef type vector __attribute__((vector_size(16)));                                                \
@@ -53,7 +54,7 @@ static void transpose(size_t size, char *to, int64_t to_step, const char *from, 
     }
 }
 
-/* rows x columns of the result, whose columns lie side by side; the source's rows do. */
+/* rows x columns of the result: its rows are contiguous, in the source its columns are. */
 static inline __attribute__((always_inline)) void copy_block(size_t size, char *to, int64_t to_row, const char *from,
                                                              int64_t from_column, int64_t rows, int64_t columns) {
     int64_t lanes = 16 / (int64_t)size, i = 0, side = (int64_t)size;
@@ -68,7 +69,7 @@ static inline __attribute__((always_inline)) void copy_block(size_t size, char *
     for (; i < rows; i++) bti_copy_line(to + i * to_row, side, from + i * side, from_column, columns, size);
 }
 
-static void copy_square(const copy *c, char *to, const char *from, int64_t rows, int64_t columns) {
+static void copy_square(const strided_copy *c, char *to, const char *from, int64_t rows, int64_t columns) {
     switch (c->size) {
     case 1: copy_block(1, to, c->to_cross, from, c->from_line, rows, columns); break;
     case 2: copy_block(2, to, c->to_cross, from, c->from_line, rows, columns); break;
@@ -77,10 +78,10 @@ static void copy_square(const copy *c, char *to, const char *from, int64_t rows,
     }
 }
 
-/* --- any ---------------------------------------------------------------------------------------------------------- */
+/* --- any copy --------------------------------------------------------------------------------------------------------- */
 
-static void copy_unit(const copy *c, int64_t unit) {
-    int64_t start = unit % c->along * c->part, length = least(c->length - start, c->part);
+static void copy_unit(const strided_copy *c, int64_t unit) {
+    int64_t start = unit % c->along * c->part, length = smaller(c->length - start, c->part);
     int64_t cross = unit / c->along % c->across * SQUARE, position = unit / (c->along * c->across);
     char *to = c->to + start * c->to_line, *from = c->from + start * c->from_line;
     for (int axis = c->axes - 1; axis >= 0; position /= c->shape[axis--]) {
@@ -88,7 +89,7 @@ static void copy_unit(const copy *c, int64_t unit) {
         to += i * c->to_step[axis], from += i * c->from_step[axis];
     }
     if (c->crossing)
-        copy_square(c, to + cross * c->to_cross, from + cross * c->from_cross, least(c->crossing - cross, SQUARE),
+        copy_square(c, to + cross * c->to_cross, from + cross * c->from_cross, smaller(c->crossing - cross, SQUARE),
                     length);
     else
         bti_copy_line(to, c->to_line, from, c->from_line, length, c->size);
@@ -98,8 +99,8 @@ static void copy_units(void *context, int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; unit++) copy_unit(context, unit);
 }
 
-/* Takes the axis out along which the source has unit stride, when that is not the line. */
-static void find_crossing(copy *c) {
+/* Removes the axis along which the source is contiguous from the outer axes, if it is not the line. */
+static void find_transposed_axis(strided_copy *c) {
     int64_t size = (int64_t)c->size;
     if (c->to_line != size || c->from_line == size || c->from_line == 0) return;
     for (int axis = 0; axis < c->axes; axis++) {
@@ -112,27 +113,27 @@ static void find_crossing(copy *c) {
     }
 }
 
-void bti_gather_copy(const bti_operand *to, const bti_operand *from) {
+void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {
     bti_walk walk;
     bti_walk_start(&walk, to->rank, to->shape, 2, (const bti_operand *[]){to, from});
     if (walk.empty) return;
-    copy c = {.axes = walk.axes,
-              .to = walk.at[0],
-              .from = walk.at[1],
-              .size = bt_dtype_size(to->dtype),
-              .length = walk.length,
-              .to_line = walk.step[0],
-              .from_line = walk.step[1],
-              .across = 1};
+    strided_copy c = {.axes = walk.axes,
+                      .to = walk.at[0],
+                      .from = walk.at[1],
+                      .size = bt_dtype_size(to->dtype),
+                      .length = walk.length,
+                      .to_line = walk.step[0],
+                      .from_line = walk.step[1],
+                      .across = 1};
     for (int axis = 0; axis < c.axes; axis++)
         c.shape[axis] = walk.shape[axis], c.to_step[axis] = walk.stride[0][axis],
         c.from_step[axis] = walk.stride[1][axis];
-    find_crossing(&c);
-    c.part = c.crossing ? SQUARE : BTI_GATHER_PIECE / (int64_t)c.size;
+    find_transposed_axis(&c);
+    c.part = c.crossing ? SQUARE : BTI_COPY_PIECE / (int64_t)c.size;
     c.along = (c.length + c.part - 1) / c.part;
     if (c.crossing) c.across = (c.crossing + SQUARE - 1) / SQUARE;
     int64_t units = c.along * c.across;
     for (int axis = 0; axis < c.axes; axis++) units *= c.shape[axis];
-    int64_t bytes = least(c.length, c.part) * (c.crossing ? least(c.crossing, SQUARE) : 1) * (int64_t)c.size;
-    bti_parallel(units, bti_gather_grain(bytes), copy_units, &c);
+    int64_t bytes = smaller(c.length, c.part) * (c.crossing ? smaller(c.crossing, SQUARE) : 1) * (int64_t)c.size;
+    bti_parallel(units, bti_copy_grain(bytes), copy_units, &c);
 }

@@ -5,6 +5,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "drivers/cpu/copy.h"
 #include "reference/interp_parts.h"
 
 /* --- cut into works for the interpreter --------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static bt_status run_cut(cutting *c) {
         if (c->axis[i] >= 0 && bti_operand_count(&work->inputs[i]) > elements)
             elements = bti_operand_count(&work->inputs[i]);
     int64_t each = elements / extent * (int64_t)bt_dtype_size(work->inputs[0].dtype);
-    bti_parallel(extent, bti_gather_grain(each), run_range, c);
+    bti_parallel(extent, bti_copy_grain(each), run_range, c);
     bt_status status = (bt_status)atomic_load(&c->status);
     return status == BT_OK ? BT_OK : bti_fail(status, "no memory for a part of %s", bti_op_info(work->op)->name);
 }
@@ -75,13 +76,13 @@ static bt_status reshape(const bti_work *work) {
     const bti_operand *to = &work->output, *from = work->inputs;
     bti_operand shaped;
     if (bti_shape_equal(to->rank, to->shape, from->rank, from->shape)) {
-        bti_gather_copy(to, from);
+        bti_cpu_copy(to, from);
     } else if (bti_operand_is_dense(to)) {
         shaped = shaped_as(to, from);
-        bti_gather_copy(&shaped, from);
+        bti_cpu_copy(&shaped, from);
     } else if (bti_operand_is_dense(from)) {
         shaped = shaped_as(from, to);
-        bti_gather_copy(to, &shaped);
+        bti_cpu_copy(to, &shaped);
     } else {
         return bti_interpret(work);
     }
@@ -93,7 +94,7 @@ static bt_status concat(const bti_work *work) {
     int64_t from = 0;
     for (int i = 0; i < work->input_count; i++) {
         bti_operand to = bti_operand_part(&work->output, axis, from, work->inputs[i].shape[axis]);
-        bti_gather_copy(&to, &work->inputs[i]);
+        bti_cpu_copy(&to, &work->inputs[i]);
         from += work->inputs[i].shape[axis];
     }
     return BT_OK;
@@ -104,10 +105,10 @@ static bt_status pad(const bti_work *work) {
     bti_operand inner = work->output, fill = work->output;
     fill.address = value->address;
     memset(fill.stride, 0, sizeof fill.stride);
-    bti_gather_copy(&work->output, &fill);
+    bti_cpu_copy(&work->output, &fill);
     for (int axis = 0; axis < inner.rank; axis++)
         inner = bti_operand_part(&inner, axis, work->attr[axis], x->shape[axis]);
-    bti_gather_copy(&inner, x);
+    bti_cpu_copy(&inner, x);
     return BT_OK;
 }
 
@@ -188,12 +189,12 @@ static bt_status take(const bti_work *work) {
     bti_walk_start(&t.outer, axis, out->shape, 2, (const bti_operand *[]){out, x});
     int64_t units = t.rows * t.outer.length;
     for (int a = 0; a < t.outer.axes; a++) units *= t.outer.shape[a];
-    if (!t.outer.empty && t.run_bytes) bti_parallel(units, bti_gather_grain((int64_t)t.run_bytes), take_units, &t);
+    if (!t.outer.empty && t.run_bytes) bti_parallel(units, bti_copy_grain((int64_t)t.run_bytes), take_units, &t);
     return BT_OK;
 }
 
 /* Of outputs that nobody but one index touches, any cut will do; sums that meet are added in order by who has the line. */
-bt_status bti_gather(const bti_work *work) {
+bt_status bti_cpu_gather(const bti_work *work) {
     for (int axis = 0; axis < work->output.rank; axis++)
         if (work->output.shape[axis] == 0) return BT_OK;
     int axis = work->attr_count ? (int)work->attr[0] : 0;

@@ -6,7 +6,7 @@
 
 #include "base/fork.h"
 #include "base/guard.h"
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 #define OPEN_ROOM \
     ((size_t)1 << 30) /* bytes of address space: the loader, the drivers that it opens, and their compilers */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 #define TAG UINT64_C(0xc1)
 #define OFFSET_MAX (UINT64_C(1) << 48)

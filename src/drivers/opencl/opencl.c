@@ -1,5 +1,5 @@
 /* OpenCL's devices: the driver's table, opening and closing, events. */
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 #include <stdio.h>
 #include <string.h>

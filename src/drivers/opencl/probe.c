@@ -7,7 +7,7 @@
 
 #include "base/flags.h"
 #include "base/quote.h"
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 #define MOST_PLATFORMS 16
 #define MOST_DEVICES 32

@@ -6,7 +6,7 @@
 #include "base/flags.h"
 #include "base/fork.h"
 #include "launch/gpu_product.h"
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 #define LIBRARY "libclblast.so.1"
 

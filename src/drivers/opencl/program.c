@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "cache/cache.h"
 #include "base/guard.h"
-#include "drivers/opencl/opencl.h"
+#include "drivers/opencl/device.h"
 
 /* Bytes of address space. PoCL contains an LLVM that compiles at a kernel's first launch too, on PoCL's threads, and ends the process
  * when memory is short. */

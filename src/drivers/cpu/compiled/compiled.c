@@ -120,7 +120,7 @@ static const char trial_text[] = "define i64 @bti_trial(i64 %x) nounwind {\n"
 static bt_status try_compiler(uint64_t *ns) {
     static const char *const name = "bti_trial";
     bti_str text = {0}, code = {0};
-    bti_object object = {0};
+    bti_code_object object = {0};
     void *function;
     bti_target target = bti_cpu_target();
     bt_status status;

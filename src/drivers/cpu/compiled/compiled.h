@@ -11,7 +11,7 @@ typedef struct bti_compiled {
     bti_run_pair_function *run_pair;
     bti_part_function *part;
     bti_finish_function *finish;
-    bti_object object;
+    bti_code_object object;
 } bti_compiled;
 
 /* The kernel's functions for the target; *compiled is yours to free, nothing of it shares with another's. Takes milliseconds

@@ -59,7 +59,7 @@ static int start(void **state) {
 static bool five_operations_work(bti_target target) {
     static const char *const name = "bti_run";
     bti_str text = {0}, object = {0};
-    bti_object loaded;
+    bti_code_object loaded;
     void *function;
     ir_five_operations(&text, target);
     bool good = bti_llvm_compile(&text, target, &object) == BT_OK &&

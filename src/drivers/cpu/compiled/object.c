@@ -356,7 +356,7 @@ static bt_status make_executable(const object_reader *of) {
 }
 
 bt_status bti_object_load(const void *bytes, size_t size, bti_target target, const char *const *names, int count,
-                          void **functions, bti_object *object) {
+                          void **functions, bti_code_object *object) {
     object_reader of = {.bytes = bytes, .size = size};
     bt_status status;
     BTI_TRY_OR(read_file_header(&of, target), end);
@@ -366,7 +366,7 @@ bt_status bti_object_load(const void *bytes, size_t size, bti_target target, con
     BTI_TRY_OR(relocate_sections(&of), end);
     BTI_TRY_OR(find_functions(&of, names, count, functions), end);
     BTI_TRY_OR(make_executable(&of), end);
-    *object = (bti_object){of.memory, of.total};
+    *object = (bti_code_object){of.memory, of.total};
     of.memory = NULL;
 end:
     if (of.memory) munmap(of.memory, of.total);
@@ -374,7 +374,7 @@ end:
     return status;
 }
 
-void bti_object_free(bti_object *object) {
+void bti_object_free(bti_code_object *object) {
     if (object->memory) munmap(object->memory, object->bytes);
-    *object = (bti_object){0};
+    *object = (bti_code_object){0};
 }

@@ -32,7 +32,8 @@ static bti_str object_of(const char *text, bti_target target) {
     return object;
 }
 
-static bt_status load(const bti_str *object, size_t length, bti_target target, void *functions[3], bti_object *loaded) {
+static bt_status load(const bti_str *object, size_t length, bti_target target, void *functions[3],
+                      bti_code_object *loaded) {
     unsigned char *copy = malloc(length ? length : 1); /* so that a sanitizer sees the end */
     assert_non_null(copy);
     memcpy(copy, object->text, length);
@@ -43,7 +44,7 @@ static bt_status load(const bti_str *object, size_t length, bti_target target, v
 
 static void expect_refused(const bti_str *object, bti_target target, bt_status expected, const char *text) {
     void *functions[3];
-    bti_object loaded = {0};
+    bti_code_object loaded = {0};
     bt_status status = load(object, object->length, target, functions, &loaded);
     if (status != expected) fail_msg("%s, not %s", bt_status_name(status), bt_status_name(expected));
     if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
@@ -76,7 +77,7 @@ static void code_runs_with_its_constants_and_calls(void **state) {
         if (!bti_cpu_has(target)) continue;
         bti_str object = object_of(ir_relocations, target);
         void *functions[3];
-        bti_object loaded;
+        bti_code_object loaded;
         if (load(&object, object.length, target, functions, &loaded) != BT_OK) fail_msg("%s", bt_error_text());
         assert_null(functions[2]);
         run_all(functions);
@@ -91,7 +92,7 @@ static void no_page_is_both_written_and_run(void **state) {
     bti_target target = bti_cpu_target();
     bti_str object = object_of(ir_relocations, target);
     void *functions[3];
-    bti_object loaded;
+    bti_code_object loaded;
     assert_int_equal(load(&object, object.length, target, functions, &loaded), BT_OK);
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[4300];
@@ -118,7 +119,7 @@ static void both_machines_objects_are_placed(void **state) {
     for (int i = 0; i < 2; i++) {
         bti_str object = object_of(ir_relocations, targets[i]);
         void *functions[3];
-        bti_object loaded;
+        bti_code_object loaded;
         if (load(&object, object.length, targets[i], functions, &loaded) != BT_OK) fail_msg("%s", bt_error_text());
         assert_true(functions[0] && functions[1] && !functions[2]);
         bti_object_free(&loaded);
@@ -144,7 +145,7 @@ static void what_is_missing_is_refused_by_name(void **state) {
 static void damage_is_survived(bti_target target) {
     bti_str object = object_of(ir_relocations, target);
     void *functions[3];
-    bti_object loaded;
+    bti_code_object loaded;
     for (size_t length = 0; length < object.length; length++) {
         assert_int_equal(load(&object, length, target, functions, &loaded), BT_DATA_LOSS);
         assert_non_null(strstr(bt_error_text(), "object: byte "));
@@ -177,7 +178,7 @@ static void damaged_aarch64_objects_are_survived(void **state) { damage_is_survi
 static void short_memory_is_survived(void **state) {
     bti_str object = object_of(ir_relocations, BTI_LLVM_AVX2);
     void *functions[3];
-    bti_object loaded = {0};
+    bti_code_object loaded = {0};
     bti_alloc_fail_at(1, false);
     bt_status status = bti_object_load(object.text, object.length, BTI_LLVM_AVX2, names, 3, functions, &loaded);
     bti_alloc_fail_at(0, false);

@@ -145,7 +145,7 @@ typedef struct primitive {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of the primitives' users */
 BTI_RENEW_IN_CHILD(lock)
-static primitive *kept[BTI_PRIMITIVES];
+static primitive *kept[BTI_ONEDNN_PRIMITIVES];
 static uint64_t uses, found, made, evicted;
 
 /* --- primitives: making ------------------------------------------------------------------------------------------- */
@@ -193,14 +193,14 @@ static primitive *make_primitive(const product_shape *shape, int *status) {
 /* --- primitives: keeping ------------------------------------------------------------------------------------------ */
 
 static primitive *find_primitive(const product_shape *shape) {
-    for (int i = 0; i < BTI_PRIMITIVES; i++)
+    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES; i++)
         if (kept[i] && !memcmp(&kept[i]->shape, shape, sizeof *shape)) return kept[i];
     return NULL;
 }
 
 static void keep_primitive(primitive *p) {
     int slot = 0;
-    for (int i = 0; i < BTI_PRIMITIVES && kept[slot]; i++)
+    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES && kept[slot]; i++)
         if (!kept[i] || kept[i]->last_use < kept[slot]->last_use) slot = i;
     evicted += kept[slot] != NULL;
     release_primitive(kept[slot]);
@@ -286,14 +286,14 @@ void bti_onednn_state(bti_library_state *state, bti_primitive_counts *counts) {
     bti_product_library_state(&onednn, state);
     *counts = (bti_primitive_counts){0};
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < BTI_PRIMITIVES; i++) counts->kept += kept[i] != NULL;
+    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES; i++) counts->kept += kept[i] != NULL;
     counts->found = found, counts->made = made, counts->evicted = evicted;
     pthread_mutex_unlock(&lock);
 }
 
 static void drop_primitives(void) {
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < BTI_PRIMITIVES; i++) release_primitive(kept[i]), kept[i] = NULL;
+    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES; i++) release_primitive(kept[i]), kept[i] = NULL;
     found = made = evicted = 0;
     pthread_mutex_unlock(&lock);
 }

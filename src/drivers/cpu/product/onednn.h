@@ -16,7 +16,7 @@ bt_status bti_onednn_sgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matri
 bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
                                const bti_blas_matrix *c);
 
-#define BTI_PRIMITIVES 64 /* kept at most */
+#define BTI_ONEDNN_PRIMITIVES 64 /* kept at most */
 typedef struct bti_primitive_counts {
     uint64_t kept, found, made, evicted; /* kept now; calls that found one; made so far; evicted so far */
 } bti_primitive_counts;

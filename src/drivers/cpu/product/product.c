@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/cores.h"
 #include "base/libraries.h"
-#include "drivers/cpu/gather.h"
+#include "drivers/cpu/copy.h"
 #include "drivers/cpu/product/onednn.h"
 #include "drivers/cpu/product/openblas.h"
 #include "drivers/cpu/product/tile.h"
@@ -225,7 +225,7 @@ static bt_status make_dense(bti_operand *operand, bool keep, void **scratch) {
         !(*scratch = bti_alloc_aligned(64, bytes)))
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for a dense copy of a product's operand");
     operand->address = to.address = (uint64_t)(uintptr_t)*scratch;
-    if (keep) bti_gather_copy(&to, &from);
+    if (keep) bti_cpu_copy(&to, &from);
     return BT_OK;
 }
 
@@ -291,7 +291,7 @@ bt_status bti_product(const bti_work *work) {
                 bti_fail(status, "a product of %lld x %lld x %lld: %s", (long long)p.m, (long long)p.k, (long long)p.n,
                          status == BT_RESOURCE_EXHAUSTED ? "no memory for scratch" : "oneDNN fails");
         else if (o.scratch[2])
-            bti_gather_copy(&work->output, &o.out);
+            bti_cpu_copy(&work->output, &o.out);
     }
     for (int i = 0; i < 3; i++) bti_free(o.scratch[i]);
     return status;

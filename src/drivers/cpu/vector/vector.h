@@ -25,11 +25,11 @@ typedef void bti_loop(int count, unsigned number, void *out, const void *x, cons
                       const void *w);
 
 /* Folds of kernel.h. The accumulator's type is the values', but float64 of float32 for sum and prod. */
-typedef struct bti_fold {
+typedef struct bti_fold_loops {
     void (*line)(int count, void *lanes, const void *x); /* x[i] into lane i % BTI_LANES */
     void (*tree)(void *lanes);                           /* lanes into lane 0 */
     void (*each)(int count, void *a, const void *x);     /* x[i] into a[i] */
-} bti_fold;
+} bti_fold_loops;
 typedef enum bti_fold_op { BTI_FOLD_SUM, BTI_FOLD_PROD, BTI_FOLD_MAX, BTI_FOLD_MIN, BTI_FOLD_COUNT } bti_fold_op;
 
 typedef struct bti_vector_code {
@@ -39,9 +39,9 @@ typedef struct bti_vector_code {
     bti_loop *widen[2], *narrow[2];                       /* float16, bfloat16: to and from float32 */
     bti_loop *where[4];                                   /* this and the next: by the logarithm of the size in bytes */
     bti_loop *fill[4];                                    /* x[0] everywhere */
-    bti_loop *gather[4], *scatter[4];                /* from x, or to out, y[0] (int64) bytes from one to the next */
-    bti_loop *count;                                 /* uint64: x[0] + i * y[0] */
-    bti_fold folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
+    bti_loop *gather[4], *scatter[4]; /* from x, or to out, y[0] (int64) bytes from one to the next */
+    bti_loop *count;                  /* uint64: x[0] + i * y[0] */
+    bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
 } bti_vector_code;
 
 extern const bti_vector_code bti_vector_base; /* of NEON, or of SSE2 on CPUs that have no FMA */

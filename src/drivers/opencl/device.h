@@ -2,8 +2,8 @@
  *
  * A device has two in-order queues: one for kernels and copies within the device, one for transfers to and from the host. Each
  * allocation is a buffer behind an address of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 the offset. */
-#ifndef BTI_DRIVERS_OPENCL_OPENCL_H
-#define BTI_DRIVERS_OPENCL_OPENCL_H
+#ifndef BTI_DRIVERS_OPENCL_DEVICE_H
+#define BTI_DRIVERS_OPENCL_DEVICE_H
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
