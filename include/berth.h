@@ -1,13 +1,13 @@
-/* berth.h: all of berth. Include this, link with -lberth.
+/* berth.h: the whole interface of berth. Include this header and link with -lberth.
  *
  *     status.h    statuses, the error record, poison           device.h    finding and naming devices, their memory
  *     dtype.h     element types                                flags.h     settings
  *     array.h     arrays: making, scopes, devices, reading     ops.h       operations on arrays
  *     random.h    counter-based random numbers                 function.h  shared variables and compiled functions
  *     grad.h      gradients                                    nn.h        layers, losses, optimisers
- *     dist.h      one model on several devices                 train.h     data loading and the fit loop
- *     file.h      safetensors, .npy, CSV                       view.h      explaining and timing what runs
- *     task.h      functions and actors in processes of their own   call.h    the macros that call them
+ *     dist.h      one model on several devices                 train.h     the training loop
+ *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
+ *     task.h      functions and actors in workers              call.h      the macros of task.h
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */

@@ -1,21 +1,23 @@
 /* berth/array.h: arrays: how they are made, who owns them, where they are, how they are read.
  *
- * An array is a value: it never changes. Operations record what to do and return at once; work starts when somebody reads,
- * calls bt_eval, or when much has been recorded, and runs behind the caller.
+ * An array is a value: it never changes. Operations record what to do and return at once. Work starts when an array is
+ * read, when bt_eval is called, or when much has been recorded (flags `flush_nodes`, `flush_bytes`), and runs
+ * asynchronously.
  *
- * Ownership. Every function that returns a `bt_array *` gives it to the calling thread's innermost scope (BT_SCOPE), which
- * releases it at its end; outside of any scope it belongs to the thread's outermost one, which ends with bt_shutdown or the
- * thread. Nothing is released by hand in straight code. bt_keep moves an array to the scope outside; bt_retain and
- * bt_release, or bt_assign, are for arrays that live longer than scopes.
+ * Ownership. Every function that returns a `bt_array *` gives it to the calling thread's innermost scope (BT_SCOPE),
+ * which releases it when it ends. Outside of any scope an array belongs to the thread's outermost scope, which ends
+ * with bt_shutdown or with the thread. Straight code releases nothing by hand. bt_keep moves an array to the enclosing
+ * scope; bt_retain and bt_release, or bt_assign, are for arrays that live longer than scopes.
  *
- * A released array is not to be used. A call that is given one (bt_release and bt_retain too) fails with INVALID_ARGUMENT, and
- * the text names the line that made it and the line of the scope, or of the bt_release, that released it. The last 65,536
- * released arrays are told apart from living ones; the address of an older one may be that of a new array.
+ * A released array must not be used. A call that is given one (bt_release and bt_retain too) fails with
+ * INVALID_ARGUMENT, and the text names the line that made the array and the line of the scope, or of the bt_release,
+ * that released it. This holds for the last 65,536 released arrays; the address of an older one may be that of a new
+ * array.
  *
- * Errors. A call that cannot be made returns a poisoned array that carries the first cause; never NULL. See status.h.
+ * Errors. A call that fails returns a poisoned array that carries the first cause; never NULL. See status.h.
  *
- * Threads. All calls may be made from any thread; scopes, device blocks and the error record are per thread. Arrays may be
- * shared between threads as long as someone holds them.
+ * Threads. All calls may be made from any thread. Scopes, device blocks and the error record are per thread. Arrays may
+ * be shared between threads while one of them owns them.
  */
 #ifndef BERTH_ARRAY_H
 #define BERTH_ARRAY_H
@@ -32,7 +34,8 @@ extern "C" {
 
 typedef struct bt_array bt_array;
 
-/* A shape by value: `BT_SHAPE(2, 3)`; `BT_SHAPE()` is that of a scalar. A rank above 8 is kept, to be refused by name. */
+/* A shape by value: `BT_SHAPE(2, 3)`; `BT_SHAPE()` is the shape of a scalar. A rank above 8 is kept in `rank`, so that
+ * the call that gets the shape can refuse it with a message. */
 typedef struct bt_shape {
     int rank;
     int64_t size[BT_MAX_RANK];
@@ -66,8 +69,9 @@ typedef struct bti_scope_guard {
 BT_API bti_scope_guard bti_scope_begin(const char *file, int line);
 BT_API void bti_scope_end(bti_scope_guard *guard);
 
-/* A block that runs once; its guard is undone however it is left. Without a condition, so that compilers see that the body runs, and that
- * nothing comes after a body that returns (GCC: with optimisation). The `break` leaves the switch in GCC, the loop in Clang. */
+/* A block that runs once; its guard is undone however the block is left. It has no condition, so that compilers see
+ * that the body runs, and that nothing follows a body that returns (GCC: with optimisation). The `break` leaves the
+ * switch in GCC, the loop in Clang. */
 #ifdef __clang__
 #define BTI_BREAK                                                                                \
     _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wgcc-compat\"") break; \
@@ -81,35 +85,38 @@ BT_API void bti_scope_end(bti_scope_guard *guard);
         for (type guard __attribute__((cleanup(end), unused)) = begin;; __extension__({BTI_BREAK}))
 #define BTI_BLOCK(kind, begin) BTI_BLOCK_(bti_##kind##_guard, BTI_CAT(bti_guard_, __COUNTER__), bti_##kind##_end, begin)
 
-/* `BT_SCOPE { ... }`: arrays made inside are released at its end, however it is left (`return`, `break`, `goto`); pending
- * work that needs them keeps what it needs, so leaving never waits. `break` and `continue` leave the scope only. */
+/* `BT_SCOPE { ... }`: arrays made inside are released when the block ends, however it is left (`return`, `break`,
+ * `goto`). Pending work keeps the arrays that it needs, so leaving a scope never waits. `break` and `continue` inside
+ * leave the scope only, not a loop around it. */
 #ifdef BERTH_BUILDING
 #define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin(NULL, 0))
 #else
 #define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin(__FILE__, __LINE__))
 #endif
 
-/* Moves an array from the innermost scope to the one outside of it; returns it. */
+/* Moves an array from the innermost scope to the enclosing one, and returns it. */
 BT_API bt_array *bt_keep(bt_array *array);
 #define bt_keep(...) BTI_AT(bt_array *, bt_keep(__VA_ARGS__))
 
-/* One more owner, outside of all scopes; each bt_retain wants one bt_release. NULL is fine. A retained array is a long-lived
- * value: gradients end at it (bt_grad fails where that would cut a gradient off), and once computed it forgets how it was made. */
+/* Adds an owner outside of all scopes; each bt_retain needs one bt_release. NULL is accepted. A retained array is a
+ * long-lived value: gradients end at it (bt_grad fails where that would cut a gradient off), and once computed it no
+ * longer keeps the operations that made it. */
 BT_API bt_array *bt_retain(bt_array *array);
 #define bt_retain(...) BTI_AT(bt_array *, bt_retain(__VA_ARGS__))
 BT_API void bt_release(bt_array *array);
 #define bt_release(...) BTI_AT_VOID(bt_release(__VA_ARGS__))
 
-/* *slot = value, for variables that outlive scopes: retains the new array, releases the old one. `bt_assign(&x, NULL)` at
- * the end. Not atomic: one thread per slot. Gradients end at the new array as at a retained one: when the scope that made it ends,
- * or, where the slot was empty, from now on. A log line says when the history that is kept so passes 10,000 operations. */
+/* *slot = value, for variables that outlive scopes: retains the new array and releases the old one. Call `bt_assign(&x,
+ * NULL)` at the end. Not atomic: one thread per slot. Gradients end at the new array, as at a retained one: from the
+ * end of the scope that made it, or, if the slot was empty, from now on. A log line is written when the history that is
+ * kept this way passes 10,000 operations. */
 BT_API void bt_assign(bt_array **slot, bt_array *value);
 #define bt_assign(...) BTI_AT_VOID(bt_assign(__VA_ARGS__))
 
-/* Arrays alive in this process. */
+/* How many arrays exist in this process. */
 BT_API uint64_t bt_live_arrays(void);
 
-/* --- which device --------------------------------------------------------------------------------------------------- */
+/* --- devices -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bti_on_guard {
     bool marked;
@@ -117,19 +124,20 @@ typedef struct bti_on_guard {
 BT_API bti_on_guard bti_on_begin(const char *device, const char *file, int line);
 BT_API void bti_on_end(bti_on_guard *guard);
 
-/* `BT_ON("/device:GPU:2") { a = ...; c = bt_matmul(a, b); }`: what is recorded inside, on this thread, goes to that device and
- * is committed to it. Blocks nest; leaving by `return` restores too; `break` and `continue` leave the block only. An unknown device
- * poisons what is recorded inside, or, under soft placement, gives way. */
+/* `BT_ON("/device:GPU:2") { a = ...; c = bt_matmul(a, b); }`: what this thread records inside runs on that device and
+ * is committed to it. Blocks nest. Leaving the block in any way (`return` too) restores the device before it; `break`
+ * and `continue` leave the block only. An unknown device poisons what is recorded inside, unless the flag
+ * `soft_placement` chooses another device. */
 #define BT_ON(device) BTI_BLOCK(on, bti_on_begin(device, BTI_SITE))
 
 typedef enum bt_transfers {
-    BT_TRANSFERS_COPY, /* copies are inserted, counted, and shown by explain */
-    BT_TRANSFERS_LOG,  /* and one line each in the log */
-    /* No committed array is copied to another device unless the program says so (bt_to, bt_gpu, bt_cpu, a target argument,
-     * bt_all_reduce, a strategy, a training loop's batches). An operation on committed arrays of several devices, or in a block
-     * or a default place (placement=tensorflow) away from its input, is refused; so are a value for a variable on another
-     * device, an argument for an input there, and a gradient that would cross. Uncommitted arrays and reads by the host are
-     * free. */
+    BT_TRANSFERS_COPY, /* copies are inserted, counted, and shown by bt_explain */
+    BT_TRANSFERS_LOG,  /* the same, with one log line per copy */
+    /* No committed array is copied to another device unless the program asks for it (bt_to, bt_gpu, bt_cpu, a target
+     * argument, bt_all_reduce, a strategy, the batches of a training loop). Refused are: an operation on committed
+     * arrays of several devices, or in a BT_ON block or on a default device (placement=tensorflow) that is not the
+     * device of its input; a value for a variable on another device; an argument for an input on another device; a
+     * gradient that would cross devices. Uncommitted arrays may move, and the host may read any array. */
     BT_TRANSFERS_ERROR
 } bt_transfers;
 
@@ -139,36 +147,40 @@ typedef struct bti_transfers_guard {
 BT_API bti_transfers_guard bti_transfers_begin(bt_transfers policy);
 BT_API void bti_transfers_end(bti_transfers_guard *guard);
 
-/* `BT_TRANSFERS(BT_TRANSFERS_ERROR) { ... }`: the policy of this thread inside the block; outside the flag `transfers` holds. */
+/* `BT_TRANSFERS(BT_TRANSFERS_ERROR) { ... }`: sets the policy of this thread inside the block; outside, the flag
+ * `transfers` applies. */
 #define BT_TRANSFERS(policy) BTI_BLOCK(transfers, bti_transfers_begin(policy))
 
-/* x on that device, committed to it: a copy, recorded like any operation. When x is there already nothing is copied: an array that
- * is committed is returned itself; of one that is not, another array on the same elements is, and x stays uncommitted. Works on
- * symbolic inputs too. */
+/* x on that device, committed to it: a copy, recorded like any operation. If x is there already, nothing is copied: a
+ * committed x is returned itself; for an uncommitted x the result is another array, committed, with the same elements,
+ * and x stays uncommitted. Works on symbolic inputs (bt_input) too. */
 BT_API bt_array *bt_to(bt_array *x, const char *device);
 #define bt_to(...) BTI_AT(bt_array *, bt_to(__VA_ARGS__))
-/* To the lowest GPU: x itself when there is none. To the CPU. Otherwise as bt_to. */
+/* bt_gpu moves x to the lowest GPU and returns x itself when there is no GPU; bt_cpu moves x to the CPU. Otherwise as
+ * bt_to. */
 BT_API bt_array *bt_gpu(bt_array *x);
 #define bt_gpu(...) BTI_AT(bt_array *, bt_gpu(__VA_ARGS__))
 BT_API bt_array *bt_cpu(bt_array *x);
 #define bt_cpu(...) BTI_AT(bt_array *, bt_cpu(__VA_ARGS__))
 
-/* Where an array is or will be computed; NULL for a poisoned one. */
+/* The device that an array is or will be computed on; NULL for a poisoned array. Borrowed (device.h). */
 BT_API bt_device *bt_device_of(const bt_array *x);
-/* "{GpuDevice(id=0)}": the set of its devices as JAX prints it. Yours: bt_free. */
+/* "{GpuDevice(id=0)}": the set of the array's devices as JAX prints it. The caller owns the text: bt_free. */
 BT_API char *bt_devices_text(const bt_array *x);
 #define bt_devices_text(...) BTI_AT(char *, bt_devices_text(__VA_ARGS__))
 
 /* --- making arrays --------------------------------------------------------------------------------------------------
- * On the block's device, else the default device (then uncommitted: operations may take them elsewhere). */
+ * A new array is on the device of the BT_ON block, committed to it; outside of such blocks it is on the default device
+ * and uncommitted: operations may move it to another device. */
 
-/* Copies row-major elements of `data` (bt_dtype_size(dtype) bytes each). NULL is fine when there are none. Of BT_BOOL any byte
- * but 0 becomes 1. Errors:
- * INVALID_ARGUMENT (dtype, rank, negative or overflowing size), RESOURCE_EXHAUSTED. */
+/* Copies row-major elements from `data` (bt_dtype_size(dtype) bytes each); `data` may be NULL if the shape has no
+ * elements. For BT_BOOL any byte except 0 becomes 1. Errors: INVALID_ARGUMENT (dtype, rank, a negative or overflowing
+ * size), RESOURCE_EXHAUSTED. */
 BT_API bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape);
 #define bt_from(...) BTI_AT(bt_array *, bt_from(__VA_ARGS__))
 
-/* `BT_ARRAY(float, (2, 3), 1, 2, 3, 4, 5, 6)`: elements of a C type, in a shape. `count` elements must fill it. */
+/* `BT_ARRAY(float, (2, 3), 1, 2, 3, 4, 5, 6)`: elements of a C type, in a shape. The number of elements must be that of
+ * the shape (INVALID_ARGUMENT). */
 BT_API bt_array *bti_from_literal(const void *data, size_t count, bt_dtype dtype, bt_shape shape);
 #ifdef __cplusplus
 }
@@ -211,30 +223,32 @@ extern "C" {
                             BT_DTYPE_OF(type), BT_SHAPE shape))
 #endif
 
-/* All elements 0, 1, or `value` (converted to dtype). `bt_zeros(BT_F32, 2, 3)`. A scalar: `bt_zeros(BT_F32, )` where -Wpedantic
- * asks for the comma. */
+/* All elements 0, 1, or `value` (converted to dtype): `bt_zeros(BT_F32, 2, 3)`. A scalar is `bt_zeros(BT_F32, )`; the
+ * comma is needed with -Wpedantic. */
 BT_API bt_array *bt_full_shape(double value, bt_dtype dtype, bt_shape shape);
 BT_API bt_array *bti_full_as(const char *name, double value, bt_dtype dtype, bt_shape shape);
 #define bt_zeros(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_zeros", 0, dtype, BT_SHAPE(__VA_ARGS__)))
 #define bt_ones(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_ones", 1, dtype, BT_SHAPE(__VA_ARGS__)))
 #define bt_full(value, dtype, ...) BTI_AT(bt_array *, bt_full_shape(value, dtype, BT_SHAPE(__VA_ARGS__)))
 
-/* start, start + step, ... below stop: ceil((stop - start) / step) elements. Step 0: INVALID_ARGUMENT. */
+/* start, start + step, ... up to but not including stop: ceil((stop - start) / step) elements. INVALID_ARGUMENT for
+ * step 0. */
 BT_API bt_array *bt_arange(double start, double stop, double step, bt_dtype dtype);
 #define bt_arange(...) BTI_AT(bt_array *, bt_arange(__VA_ARGS__))
-/* `count` floats from start to stop, both included. */
+/* `count` evenly spaced elements from start to stop, both included; a dtype of floats (INVALID_ARGUMENT otherwise). */
 BT_API bt_array *bt_linspace(double start, double stop, int64_t count, bt_dtype dtype);
 #define bt_linspace(...) BTI_AT(bt_array *, bt_linspace(__VA_ARGS__))
-/* [rows, columns], ones on the diagonal. */
+/* [rows, columns], 1 on the main diagonal and 0 elsewhere. */
 BT_API bt_array *bt_eye(int64_t rows, int64_t columns, bt_dtype dtype);
 #define bt_eye(...) BTI_AT(bt_array *, bt_eye(__VA_ARGS__))
-/* Like x: its shape and dtype. */
+/* With the shape and dtype of x. */
 BT_API bt_array *bt_zeros_like(bt_array *x);
 #define bt_zeros_like(...) BTI_AT(bt_array *, bt_zeros_like(__VA_ARGS__))
 BT_API bt_array *bt_ones_like(bt_array *x);
 #define bt_ones_like(...) BTI_AT(bt_array *, bt_ones_like(__VA_ARGS__))
 
-/* Scalars. bt_num is weak: it takes the dtype of what it meets (with integers: float64); the others are strong. */
+/* Scalars. bt_num has a weak dtype: it takes the dtype of the arrays that it is combined with (float64 with integers);
+ * the others have the dtype of their name. */
 BT_API bt_array *bt_num(double value);
 #define bt_num(...) BTI_AT(bt_array *, bt_num(__VA_ARGS__))
 BT_API bt_array *bt_f32(float value);
@@ -246,71 +260,76 @@ BT_API bt_array *bt_i32(int32_t value);
 BT_API bt_array *bt_i64(int64_t value);
 #define bt_i64(...) BTI_AT(bt_array *, bt_i64(__VA_ARGS__))
 
-/* --- asking -------------------------------------------------------------------------------------------------------- */
+/* --- properties ---------------------------------------------------------------------------------------------------- */
 
+/* These never block. For a poisoned array: BT_DTYPE_COUNT, rank -1, a shape of rank 0, -1 elements. */
 BT_API bt_dtype bt_dtype_of(const bt_array *x);
 BT_API int bt_rank(const bt_array *x);
 BT_API bt_shape bt_shape_of(const bt_array *x);
-/* Size of an axis (negative counts from the end); -1 when there is no such axis or it is symbolic. */
+/* Size of an axis (a negative axis counts from the end); -1 when there is no such axis or its size is symbolic. */
 BT_API int64_t bt_size(const bt_array *x, int axis);
-BT_API int64_t bt_count(const bt_array *x); /* elements */
-/* The status that a read would give, without waiting: BT_OK while pending. */
+BT_API int64_t bt_count(const bt_array *x); /* number of elements; -1 if a size is symbolic */
+/* The status that a read would return now, without waiting: BT_OK while the work is pending. */
 BT_API bt_status bt_peek_status(const bt_array *x);
 
 /* --- computing and reading ----------------------------------------------------------------------------------------- */
 
-/* Starts what the array needs, without waiting. The status is that of planning (out of memory); errors of running show at
- * reads. NULL entries are skipped. */
+/* Starts the work that the arrays need, without waiting for it. The status is that of planning (out of memory, say);
+ * errors of the running work are reported by reads. NULL entries are skipped. */
 BT_API BT_MUST_USE bt_status bt_eval_all(bt_array *const *arrays, int count);
 #define bt_eval_all(...) BTI_AT_MUST(bt_eval_all(__VA_ARGS__))
 BT_API BT_MUST_USE bt_status bt_eval(bt_array *x);
 #define bt_eval(...) BTI_AT_MUST(bt_eval(__VA_ARGS__))
-/* Starts, waits until it is computed (JAX's block_until_ready); returns its status. */
+/* Starts the work, waits until the array is computed (JAX's block_until_ready), and returns its status. */
 BT_API BT_MUST_USE bt_status bt_block(bt_array *x);
 #define bt_block(...) BTI_AT_MUST(bt_block(__VA_ARGS__))
 
-/* Computes, waits, copies all elements, row-major, to `data` of `bytes` bytes, which must be the array's size exactly
- * (INVALID_ARGUMENT otherwise). A poisoned array gives its first cause. */
+/* Computes the array, waits for it, and copies all elements, row-major, to `data`. `bytes` must be exactly the size of
+ * the array (INVALID_ARGUMENT otherwise). A poisoned array returns its first cause. */
 BT_API BT_MUST_USE bt_status bt_read(bt_array *x, void *data, size_t bytes);
 #define bt_read(...) BTI_AT_MUST(bt_read(__VA_ARGS__))
 
-/* Element `index` (x's rank of them) as a double. Refused (FAILED_PRECONDITION) for an array with more than one element that
- * is not on the CPU, unless the flag `allow_scalar` is on; the first use then warns with its line. */
+/* One element as a double; `index` has as many entries as x has axes. FAILED_PRECONDITION for an array with more than
+ * one element that is not on the CPU, unless the flag `allow_scalar` is on; then the first use logs a warning with its
+ * line. Computes and waits. */
 BT_API BT_MUST_USE bt_status bt_item_at(bt_array *x, const int64_t *index, double *value);
 #define bt_item_at(...) BTI_AT_MUST(bt_item_at(__VA_ARGS__))
-/* The one element of a one-element array, as a double; NaN on errors, with the cause in the error record. */
+/* The element of an array that has exactly one, as a double. On errors NaN, with the cause in the error record.
+ * Computes and waits. */
 BT_API double bt_item(bt_array *x);
 #define bt_item(...) BTI_AT_DOUBLE(bt_item(__VA_ARGS__))
 
-/* Other elements for the same array, row-major, all `bytes` of them (bools as for bt_from): x stands for the new ones from here on; what was recorded
- * before reads the old ones. Not while another thread uses x. */
+/* Replaces all elements of x by `bytes` bytes of row-major `data` (bools as for bt_from). Work that was recorded before
+ * reads the old elements, work recorded later the new ones. No other thread may use x during the call. */
 BT_API BT_MUST_USE bt_status bt_write(bt_array *x, const void *data, size_t bytes);
 #define bt_write(...) BTI_AT_MUST(bt_write(__VA_ARGS__))
 
-/* A pointer to the computed elements, row-major, for reading: where they lie, when that is the host's memory and they lie so, else a host copy
- * made at the first call; borrowed until the array is released or written (bt_write); NULL with the cause in the error record. Computes and
- * waits. */
+/* A pointer to the computed elements, row-major, for reading. It points to the array's own memory if that is host
+ * memory in row-major order, else to a host copy that the first call makes. Borrowed: valid until the array is released
+ * or written (bt_write). NULL with the cause in the error record. Computes and waits. */
 BT_API const void *bt_map(bt_array *x);
 #define bt_map(...) BTI_AT(const void *, bt_map(__VA_ARGS__))
 
 /* --- printing ------------------------------------------------------------------------------------------------------ */
 
-/* NumPy's str and repr of the elements. Yours: bt_free. NULL with the cause in the error record. Computes and waits. */
+/* The elements as NumPy's str and repr print them. The caller owns the text: bt_free. NULL with the cause in the error
+ * record. Computes and waits. */
 BT_API char *bt_to_text(bt_array *x);
 #define bt_to_text(...) BTI_AT(char *, bt_to_text(__VA_ARGS__))
 BT_API char *bt_repr(bt_array *x);
 #define bt_repr(...) BTI_AT(char *, bt_repr(__VA_ARGS__))
-/* Writes `bt_array(` ... `, shape=(2, 2), dtype=float32)` and a newline to standard output; with the flag `print_device` also
- * `, device=GPU:0`. For a poisoned array the cause is written
- * to standard error instead, and goes to the error record. */
+/* Writes `bt_array(` ... `, shape=(2, 2), dtype=float32)` and a newline to standard output; with the flag
+ * `print_device` also `, device=GPU:0`. For a poisoned array it writes the cause to standard error instead and sets the
+ * error record. Computes and waits. */
 BT_API void bt_print(bt_array *x);
 #define bt_print(...) BTI_AT_VOID(bt_print(__VA_ARGS__))
 
 /* --- the end ------------------------------------------------------------------------------------------------------- */
 
-/* Waits for all work, frees everything that the calling thread's scopes hold, ends queues, closes devices. Optional: a program
- * may just exit. Devices must not be used after; a later call starts afresh. FAILED_PRECONDITION, and nothing closed, while
- * other threads hold scopes, or arrays, shared variables or functions are still held. */
+/* Waits for all work, frees everything that the calling thread's scopes hold, ends queues and closes devices. Optional:
+ * a program may just exit. Device pointers must not be used afterwards; a later call opens devices again.
+ * FAILED_PRECONDITION, and nothing is closed, while other threads have scopes, or while arrays, shared variables or
+ * functions are retained. */
 BT_API BT_MUST_USE bt_status bt_shutdown(void);
 #define bt_shutdown(...) BTI_AT_MUST(bt_shutdown(__VA_ARGS__))
 

@@ -1,11 +1,12 @@
-/* berth/call.h: the macros of task.h that make calls and values of C and C++ values: bt_remote, bt_actor_new, bt_method, bt_pool_submit, bt_get, bt_put,
- * bt_arguments, bt_argument, bt_return, bt_yield, bt_list_get, and lists (BT_LIST). They are spelt the same in both languages. task.h includes this file; its comments say what
- * the calls do.
+/* berth/call.h: the macros of task.h that make calls from C and C++ values: bt_remote, bt_actor_new, bt_method,
+ * bt_pool_submit, bt_get, bt_put, bt_arguments, bt_argument, bt_return, bt_yield, bt_list_get, and lists (BT_LIST).
+ * They are written in the same way in both languages. task.h includes this file and documents the calls.
  *
- * Values are integers, enumerations, real numbers, `char *`, bt_bytes, bt_array *, bt_list, bt_ref * and bt_actor *; in C++ also anything with a
- * c_str() (std::string), as a text. In C a macro takes up to 64 of them, in C++ any number; bt_remote_named and the like take lists of
- * any length in both: `bt_item_value list[] = {BT_ITEM(1), BT_ITEM("text")}`. A variable that a value is written to has one of the
- * types that bt_get names; others do not compile.
+ * Values are integers, enumerations, real numbers, `char *`, bt_bytes, bt_array *, bt_list, bt_ref * and bt_actor *; in
+ * C++ also anything with a c_str() (std::string), as a text. In C a macro takes up to 64 values, in C++ any number;
+ * bt_remote_named and the like take a list of any length in both: `bt_item_value list[] = {BT_ITEM(1),
+ * BT_ITEM("text")}`. A variable that receives a value has one of the types that bt_get names; other types do not
+ * compile.
  */
 #ifndef BERTH_CALL_H
 #define BERTH_CALL_H
@@ -72,15 +73,15 @@ static inline bt_list bti_list_of_actors(bt_actor *const *actors, int count) {
     return list;
 }
 
-/* The macros are variadic throughout, for a macro with `...` and nothing in its place is neither C17 nor C++17. The first of __VA_ARGS__ is
- * the function; a comma at the end makes an empty argument of what may be missing. */
+/* All macros are variadic, because in C17 and C++17 a macro with `...` must get at least one argument for it. The first
+ * of __VA_ARGS__ is the function; a trailing comma adds an empty argument where there may be none. */
 #define BTI_ENTRY(...) BTI_ENTRY_(__VA_ARGS__, )
 #define BTI_ENTRY_(function, ...) (&bti_remote_##function)
 
 #ifdef __cplusplus
 /* --- C++ ---------------------------------------------------------------------------------------------------------------- */
 
-/* A value from whatever it is made of, for lists in braces. */
+/* Converts any supported type to a value, for lists in braces. */
 struct bti_item : bt_item_value {
     bti_item(const char *x) : bt_item_value(bti_of_text(x)) {}
     bti_item(bt_bytes x) : bt_item_value(bti_of_bytes(x)) {}
@@ -101,7 +102,7 @@ struct bti_item : bt_item_value {
 template <class T, bool = std::is_enum<T>::value> struct bti_number { using type = T; };
 template <class T> struct bti_number<T, true> { using type = std::underlying_type_t<T>; };
 
-/* What a variable of type T holds. */
+/* The type of value that a variable of type T receives. */
 template <class T> constexpr bt_value_type bti_type_of() {
     using number = typename bti_number<T>::type;
     if (std::is_void<T>::value) return BT_NOTHING;
@@ -119,7 +120,7 @@ template <class T> constexpr size_t bti_bytes_of() {
     return sizeof(std::conditional_t<std::is_void<T>::value, char, T>);
 }
 
-/* A variable that a value is written to; NULL: none. */
+/* A variable that receives a value; nullptr: none. */
 struct bti_target : bti_variable {
     bti_target(std::nullptr_t) : bti_variable{BT_NOTHING, 0, nullptr} {}
     template <class T> bti_target(T *variable) : bti_variable{bti_type_of<T>(), bti_bytes_of<T>(), variable} {
@@ -338,7 +339,7 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 #define bt_remote(...) BTI_AT(bt_ref *, bti_remote(BTI_ENTRY(__VA_ARGS__), NULL, BTI_ITEMS(__VA_ARGS__)))
 #define bt_remote_with(options, ...) \
     BTI_AT(bt_ref *, bti_remote(BTI_ENTRY(__VA_ARGS__), options, BTI_ITEMS(__VA_ARGS__)))
-/* `bt_actor_new(counter_new, 5)`, `bt_method(actor, counter_add, 1)`; with options of their own as above. */
+/* `bt_actor_new(counter_new, 5)`, `bt_method(actor, counter_add, 1)`; with options as for bt_remote_with. */
 #define bt_actor_new(...) BTI_AT(bt_actor *, bti_actor(BTI_ENTRY(__VA_ARGS__), NULL, BTI_ITEMS(__VA_ARGS__)))
 #define bt_actor_new_with(options, ...) \
     BTI_AT(bt_actor *, bti_actor(BTI_ENTRY(__VA_ARGS__), options, BTI_ITEMS(__VA_ARGS__)))

@@ -1,9 +1,10 @@
-/* berth/dist.h: one model on several devices (TensorFlow's mirrored strategy).
+/* berth/dist.h: training one model on several devices (TensorFlow's mirrored strategy).
  *
- * Inside BT_STRATEGY(s), shared variables are made with one replica per device. bt_step_mirrored (or bt_fit with a strategy)
- * splits each batch over the devices (uneven batches work: a share's weight is its number of examples), computes gradients
- * everywhere at once, sums them over the devices, and updates every replica alike. Equal devices get shares as equal as they can
- * be; unlike ones (a CPU and a GPU, two GPUs of different make) get them by their speed, measured in the first step.
+ * Inside BT_STRATEGY(s), shared variables are made with one replica per device. bt_train_step (or bt_fit with a
+ * strategy) splits each batch over the devices, computes the gradients on all devices at the same time, sums them over
+ * the devices, and updates every replica in the same way. A batch need not divide evenly: the weight of a device's part
+ * is its number of examples. Equal devices get parts that are as equal as possible; unlike devices (a CPU and a GPU,
+ * two GPUs of different types) get parts in proportion to their speed, which the first step measures.
  */
 #ifndef BERTH_DIST_H
 #define BERTH_DIST_H
@@ -16,29 +17,32 @@ extern "C" {
 
 typedef struct bt_strategy bt_strategy;
 
-/* Over the named devices; count 0: over all GPUs, else all CPUs. Belongs to the innermost scope; bt_strategy_retain and
- * bt_strategy_release for longer lives. An unknown or doubled device poisons it: it is never NULL, the cause goes to the error
- * record, and each use of it fails with that cause; what a BT_STRATEGY block of it makes is poisoned by it. */
+/* A strategy over the named devices; count 0: over all GPUs, else all CPUs. Belongs to the innermost scope;
+ * bt_strategy_retain and bt_strategy_release are for strategies that live longer. An unknown device, or the same device
+ * twice, poisons it: it is never NULL, the cause is put into the error record, and each use fails with that cause. A
+ * BT_STRATEGY block with a poisoned strategy poisons what is made inside. */
 BT_API bt_strategy *bt_mirrored(const char *const *devices, int count);
 #define bt_mirrored(...) BTI_AT(bt_strategy *, bt_mirrored(__VA_ARGS__))
 BT_API bt_strategy *bt_strategy_retain(bt_strategy *strategy);
 #define bt_strategy_retain(...) BTI_AT(bt_strategy *, bt_strategy_retain(__VA_ARGS__))
-BT_API void bt_strategy_release(bt_strategy *strategy); /* NULL is fine */
+BT_API void bt_strategy_release(bt_strategy *strategy); /* NULL is accepted */
 #define bt_strategy_release(...) BTI_AT_VOID(bt_strategy_release(__VA_ARGS__))
-/* BT_OK when it can be used; else why not, with the cause in the error record. */
+/* BT_OK when it can be used; else its error, with the cause in the error record. */
 BT_API bt_status bt_strategy_status(const bt_strategy *strategy);
 #define bt_strategy_status(...) BTI_AT_STATUS(bt_strategy_status(__VA_ARGS__))
-/* 1 for NULL; 0 for one that cannot be used. */
+/* How many devices it has: 1 for NULL, 0 for a poisoned strategy. */
 BT_API int bt_strategy_count(const bt_strategy *strategy);
 BT_API bt_device *bt_strategy_device(const bt_strategy *strategy, int replica);
 
-/* Parts of each batch, above 0, one per device; they are scaled to sum to 1. Instead of those measured. */
+/* Sets the part of each batch that each device gets, instead of measuring: numbers above 0, one per device, which are
+ * scaled so that their sum is 1. */
 BT_API BT_MUST_USE bt_status bt_strategy_set_shares(bt_strategy *strategy, const double *shares, int count);
 #define bt_strategy_set_shares(...) BTI_AT_MUST(bt_strategy_set_shares(__VA_ARGS__))
-/* The part of a device; 0 while it is still to be measured. */
+/* The part of each batch that a device gets; 0 until it was measured. */
 BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
-/* Exact mode: losses and parameters have the same bits on 1, 2, 4 and 8 equal devices. Each batch is always cut into eight parts, whose
- * gradients are summed pair by pair. FAILED_PRECONDITION, with the reason, for unlike devices and other numbers of them. */
+/* Exact mode: losses and parameters have the same bits on 1, 2, 4 and 8 equal devices. Each batch is always cut into
+ * eight parts, whose gradients are summed pairwise. FAILED_PRECONDITION, with the reason, for unlike devices or another
+ * number of them. */
 BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);
 #define bt_strategy_set_exact(...) BTI_AT_MUST(bt_strategy_set_exact(__VA_ARGS__))
 
@@ -57,21 +61,24 @@ typedef struct bti_replica_guard {
 } bti_replica_guard;
 BT_API bti_replica_guard bti_replica_begin(bt_strategy *strategy, int replica);
 BT_API void bti_replica_end(bti_replica_guard *guard);
-/* `BT_REPLICA(s, i) { ... }`: work inside goes to replica i's device, and bt_value gives its replica. For steps by hand. */
+/* `BT_REPLICA(s, i) { ... }`: work inside runs on the device of replica i, and bt_value returns that replica's value.
+ * For training steps written by hand. */
 #define BT_REPLICA(which, index) BTI_BLOCK(replica, bti_replica_begin(which, index))
 
-/* arrays[i] (one per replica, equal shapes) become their sum, on each replica's device. Not waited for: devices of one driver
- * that sums over devices by itself (NCCL's, say) are given the work at once, which the flag `collectives` decides; else it is
- * recorded as a sum on the first device and copies of it. The order of the sum is the driver's, its bits equal on all. */
+/* Replaces each of arrays[] (one per replica, of equal shapes) by their sum, on its own device. Does not wait. If all
+ * devices have one driver that can sum over devices (cuda with NCCL, say), the sum is submitted to it at once (flag
+ * `collectives`); otherwise a sum on the first device and copies of it are recorded. The driver decides the order of
+ * the sum; all replicas get the same bits. */
 BT_API void bt_all_reduce(bt_strategy *strategy, bt_array **arrays);
 #define bt_all_reduce(...) BTI_AT_VOID(bt_all_reduce(__VA_ARGS__))
 
-/* The mean loss over the rows of x (and y) of a model; what a training step differentiates. */
+/* A loss: the mean over the rows of x (and y) of a model; a training step differentiates it. */
 typedef bt_array *bt_model_loss(bt_layer *model, bt_array *x, bt_array *y, void *data);
 
-/* One training step: x and y [B, ...] split along axis 0 over the strategy (NULL: no strategy, one device), gradients summed,
- * the model's parameters updated by the optimiser. Without a strategy the work is done where the model is: x moves to the device of its
- * first parameter, y to that of its output (inside of a BT_ON of another device, the block decides). Returns the mean loss over the batch, before the update (lazy). */
+/* One training step. x and y [B, ...] are split along axis 0 over the strategy's devices, gradients are summed, and the
+ * optimiser updates the model's parameters. With strategy NULL one device does the work, where the model is: x moves to
+ * the device of the model's first parameter, y to that of its output (inside a BT_ON block of another device, to that
+ * device). Returns the mean loss over the batch before the update (lazy). */
 BT_API bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                                void *data, bt_array *x, bt_array *y);
 #define bt_train_step(...) BTI_AT(bt_array *, bt_train_step(__VA_ARGS__))

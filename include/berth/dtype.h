@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Sizes in bytes: BOOL 1 (0 or 1), F16 and BF16 2, the rest as they say. Host order is little-endian. */
+/* Sizes in bytes: BOOL 1 (0 or 1), F16 and BF16 2, the others as in their names. The byte order is little-endian. */
 typedef enum bt_dtype {
     BT_BOOL,
     BT_U8,
@@ -20,20 +20,20 @@ typedef enum bt_dtype {
     BT_I32,
     BT_I64,
     BT_F16,  /* IEEE binary16 */
-    BT_BF16, /* the upper half of a binary32 */
+    BT_BF16, /* bfloat16: the upper 16 bits of an IEEE binary32 */
     BT_F32,
     BT_F64,
     BT_DTYPE_COUNT
 } bt_dtype;
 
-/* "float32", "bool", ...: NumPy's names, and "bfloat16"; "invalid" for anything else. */
+/* "float32", "bool", ...: NumPy's names, and "bfloat16"; "invalid" for anything else. Never NULL. */
 BT_API const char *bt_dtype_name(bt_dtype dtype);
 
 /* Bytes of one element; 0 for an invalid dtype. */
 BT_API size_t bt_dtype_size(bt_dtype dtype);
 
-/* The dtype that a and b have in common under JAX's promotion lattice with 64-bit types on
- * (docs.jax.dev, "Type promotion semantics"). */
+/* The dtype of an operation on a and b: JAX's type promotion with 64-bit types enabled (docs.jax.dev, "Type promotion
+ * semantics"). */
 BT_API bt_dtype bt_promote(bt_dtype a, bt_dtype b);
 
 /* The dtype called `name` (NumPy's names and the short forms "f32", "bf16", "i8"...); BT_DTYPE_COUNT when there is none. */

@@ -1,9 +1,10 @@
-/* berth/file.h: arrays and models in files. No device stands in a file: what was saved from one is loaded on any.
+/* berth/file.h: arrays and models in files. Files name no devices: what was saved from one device can be loaded on any.
  *
- * Files are written to a temporary name beside, synced and renamed: a reader sees the old file or the whole new one. A symbolic link is
- * written through, also where its target is not there yet; the mode stays, and the owner where the process may set it. Files are
- * never trusted: every size is checked before anything is allocated, and a malformed file is refused with the offset and
- * the reason (DATA_LOSS). All calls block. Formats: safetensors (huggingface.co/docs/safetensors), .npy (NumPy's NEP 1).
+ * A file is written under a temporary name in the same folder, synced and renamed: a reader sees the old file or the
+ * complete new one. A symbolic link is followed, also when its target does not exist yet. The file keeps its mode, and
+ * its owner where the process may set it. Files that are read are not trusted: every size is checked before memory is
+ * allocated, and a malformed file is refused with the offset and the reason (DATA_LOSS). All calls block. Formats:
+ * safetensors (huggingface.co/docs/safetensors), .npy (NumPy's NEP 1), CSV.
  */
 #ifndef BERTH_FILE_H
 #define BERTH_FILE_H
@@ -16,26 +17,27 @@ extern "C" {
 
 /* --- safetensors ---------------------------------------------------------------------------------------------------- */
 
-/* Saves arrays under names (unique, UTF-8); metadata: pairs of key and value, NULL-terminated, or NULL. */
+/* Saves arrays under names (unique, UTF-8). metadata: pairs of key and value, terminated by NULL; or NULL. */
 BT_API BT_MUST_USE bt_status bt_save(const char *path, const char *const *names, bt_array *const *arrays, int count,
                                      const char *const *metadata);
 #define bt_save(...) BTI_AT_MUST(bt_save(__VA_ARGS__))
 
-/* A file opened for reading; its names and shapes are known, its data are read when asked for. */
+/* An open file: names and shapes are read when it is opened, data when an array is asked for. */
 typedef struct bt_tensors bt_tensors;
 BT_API BT_MUST_USE bt_status bt_tensors_open(const char *path, bt_tensors **tensors);
 #define bt_tensors_open(...) BTI_AT_MUST(bt_tensors_open(__VA_ARGS__))
-BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is fine */
+BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is accepted */
 #define bt_tensors_close(...) BTI_AT_VOID(bt_tensors_close(__VA_ARGS__))
 BT_API int bt_tensors_count(const bt_tensors *tensors);
 BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index); /* in the order of the data; borrowed */
 BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key); /* NULL when absent; borrowed */
-/* The array of that name, made as bt_from does; poisoned (NOT_FOUND, ...) when it cannot be had. */
+/* The array of that name, on the device that bt_from would choose; poisoned (NOT_FOUND, DATA_LOSS, ...) when it cannot
+ * be read. */
 BT_API bt_array *bt_tensors_get(bt_tensors *tensors, const char *name);
 #define bt_tensors_get(...) BTI_AT(bt_array *, bt_tensors_get(__VA_ARGS__))
 
-/* A model's parameters by their names. Loading with a missing, extra or misshaped tensor changes nothing, and the error lists
- * the difference. */
+/* Saves and loads a model's parameters by their names. If the file lacks a tensor, has one more, or one of another
+ * shape, nothing is loaded and the error lists the differences. */
 BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *model);
 #define bt_save_model(...) BTI_AT_MUST(bt_save_model(__VA_ARGS__))
 BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model);
@@ -48,8 +50,8 @@ BT_API bt_array *bt_load_npy(const char *path);
 BT_API BT_MUST_USE bt_status bt_save_npy(const char *path, bt_array *array);
 #define bt_save_npy(...) BTI_AT_MUST(bt_save_npy(__VA_ARGS__))
 
-/* Numbers in rows of equal length, separated by commas: [rows, columns] of a dtype. A first line without numbers is skipped. The
- * error names line and column. */
+/* Numbers in rows of equal length, separated by commas: [rows, columns]. A first line that is not numbers is skipped.
+ * Errors name line and column. */
 BT_API bt_array *bt_load_csv(const char *path, bt_dtype dtype);
 #define bt_load_csv(...) BTI_AT(bt_array *, bt_load_csv(__VA_ARGS__))
 

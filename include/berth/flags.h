@@ -1,6 +1,7 @@
-/* berth/flags.h: settings. `BERTH_FLAGS="key=value,key=value"` in the environment (lists inside a value use `;`), or
- * bt_set_flag in the program, which comes later and wins. `berth config` prints each with its value and where it was set;
- * the table is src/base/flags.def. Every call here may be made from any thread and does not block. */
+/* berth/flags.h: settings. They are set by `BERTH_FLAGS="key=value,key=value"` in the environment (lists inside a value
+ * use `;`) or by bt_set_flag in the program, which overrides the environment. `berth config` prints each flag with its
+ * value and where it was set; the table is src/base/flags.def. Every call here may be made from any thread and does not
+ * block. */
 #ifndef BERTH_FLAGS_H
 #define BERTH_FLAGS_H
 
@@ -10,22 +11,23 @@
 extern "C" {
 #endif
 
-/* Sets a flag by name: "soft_placement", "on". NOT_FOUND names the nearest flag; INVALID_ARGUMENT says what the value must
- * be; FAILED_PRECONDITION when it is too late for it. Case and `-` for `_` do not matter in names. */
+/* Sets a flag by name: "soft_placement", "on". NOT_FOUND names the nearest flag; INVALID_ARGUMENT says what the value
+ * must be; FAILED_PRECONDITION when the flag can no longer be set. In names case does not matter, and `-` stands for
+ * `_`. */
 BT_API BT_MUST_USE bt_status bt_set_flag(const char *name, const char *value);
 #define bt_set_flag(...) BTI_AT_MUST(bt_set_flag(__VA_ARGS__))
 
-/* The flag's value as text, into `text` (cut to `size` bytes, the closing NUL among them). NOT_FOUND as above. */
+/* Writes the flag's value as text to `text`, cut to `size` bytes including the terminating NUL. NOT_FOUND as above. */
 BT_API BT_MUST_USE bt_status bt_get_flag(const char *name, char *text, size_t size);
 #define bt_get_flag(...) BTI_AT_MUST(bt_get_flag(__VA_ARGS__))
 
-/* Reports a fault in BERTH_FLAGS, found when it was first read; BT_OK when there was none. Until it is mended, finding
- * and opening devices fail with the same error: a misspelt setting is never just ignored. */
+/* The error of BERTH_FLAGS, found when the variable was first read; BT_OK when there was none. While there is one,
+ * finding and opening devices fail with the same error, so a misspelt setting is never ignored. */
 BT_API BT_MUST_USE bt_status bt_check_flags(void);
 #define bt_check_flags(...) BTI_AT_MUST(bt_check_flags(__VA_ARGS__))
 
-/* What is known of flag `index`, 0 to bt_flag_count() - 1; OUT_OF_RANGE past that. Fill `size` by BT_FLAG_INFO_INIT. The
- * texts are berth's and stay; bt_get_flag gives the value. */
+/* What is known of flag `index`, 0 to bt_flag_count() - 1; OUT_OF_RANGE past that. Initialise it with
+ * BT_FLAG_INFO_INIT. The texts are constants of the library; bt_get_flag gives the value. */
 typedef struct bt_flag_info {
     size_t size BTI_INITIALLY(sizeof(bt_flag_info));
     const char *name;

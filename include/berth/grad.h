@@ -1,7 +1,7 @@
 /* berth/grad.h: reverse-mode gradients.
  *
- * A gradient is recorded like any other work, so gradients of gradients work where the rules allow. Each of its operations
- * runs on the device of the operation it belongs to.
+ * A gradient is recorded like any other work, so it can be differentiated again where the operations have gradients of
+ * second order. Each operation of a gradient runs on the device of the forward operation that it belongs to.
  */
 #ifndef BERTH_GRAD_H
 #define BERTH_GRAD_H
@@ -12,17 +12,20 @@
 extern "C" {
 #endif
 
-/* d loss / d wrt[i] for each i, of wrt's shapes and dtypes, into grads[] (arrays of the innermost scope). `loss` is a floating
- * scalar. What loss does not depend on has gradient zero. Ends at shared variables' values and where bt_stop_gradient says so. Where it
- * ends at an array that has forgotten how it was made (bt_retain, bt_assign), and that may have been made of a wrt which loss does not
- * depend on otherwise: FAILED_PRECONDITION, with the line of that call. On errors (that one, loss not a floating scalar, an operation
- * without a gradient) the grads are poisoned and the status says so. */
+/* d loss / d wrt[i] for each i, with the shape and dtype of wrt[i], written to grads[] (arrays of the innermost scope).
+ * `loss` is a floating-point scalar. The gradient by an array that loss does not depend on is zero. Gradients do not
+ * pass the values of shared variables and bt_stop_gradient.
+ *
+ * FAILED_PRECONDITION when a gradient reaches an array that no longer knows how it was made (bt_retain, bt_assign), if
+ * that array may have been computed from a wrt that loss does not depend on in another way; the text names the line of
+ * that bt_retain or bt_assign. On any error (this one, loss not a floating-point scalar, an operation without a
+ * gradient) all grads are poisoned. */
 BT_API bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **grads);
 #define bt_grad(...) BTI_AT_STATUS(bt_grad(__VA_ARGS__))
-/* The same for shared variables (of the calling thread's replica). */
+/* The same by shared variables (by the replica of the calling thread). */
 BT_API bt_status bt_grad_shared(bt_array *loss, bt_shared *const *wrt, int count, bt_array **grads);
 #define bt_grad_shared(...) BTI_AT_STATUS(bt_grad_shared(__VA_ARGS__))
-/* The same with the gradient that flows into y (of y's shape) given: a vector-Jacobian product. */
+/* A vector-Jacobian product: the same for an array y of any shape, given `cotangent`, the gradient by y (of y's shape). */
 BT_API bt_status bt_vjp(bt_array *y, bt_array *cotangent, bt_array *const *wrt, int count, bt_array **grads);
 #define bt_vjp(...) BTI_AT_STATUS(bt_vjp(__VA_ARGS__))
 
@@ -42,12 +45,12 @@ extern "C" {
 
 /* A scalar function of arrays, for bt_value_and_grad and bt_check_grad. */
 typedef bt_array *bt_loss_fn(bt_array *const *args, int count, void *data);
-/* Calls fn(args), returns its value, fills grads[] with the gradients by args. Where fn, args, count or grads cannot be used, fn is not
- * called and the value is poisoned. */
+/* Calls fn(args), returns its value and fills grads[] with the gradients by args. If fn, args, count or grads are
+ * invalid, fn is not called and the value is poisoned. */
 BT_API bt_array *bt_value_and_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, bt_array **grads);
 #define bt_value_and_grad(...) BTI_AT(bt_array *, bt_value_and_grad(__VA_ARGS__))
-/* Compares the gradients of fn at args (float64) with central differences of step `eps` (0: 1e-6); the largest difference,
- * relative to max(1, |difference quotient|), goes to *worst. Blocks. */
+/* Compares the gradients of fn at args (float64) with central differences of step `eps` (0: 1e-6). *worst receives the
+ * largest difference, relative to max(1, |difference quotient|). Blocks. */
 BT_API BT_MUST_USE bt_status bt_check_grad(bt_loss_fn *fn, void *data, bt_array *const *args, int count, double eps,
                                            double *worst);
 #define bt_check_grad(...) BTI_AT_MUST(bt_check_grad(__VA_ARGS__))

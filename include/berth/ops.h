@@ -1,18 +1,20 @@
 /* berth/ops.h: operations on arrays.
  *
- * All record and return at once; the result belongs to the innermost scope. They never return NULL: what does not fit
- * gives a poisoned array (status.h). Any thread. NumPy broadcasting throughout: shapes are aligned at the right, axes of
- * size 1 are repeated. Negative axes count from the end. dtypes meet by bt_promote; "floats" below means: integers and bool
+ * All operations record and return at once; the result belongs to the innermost scope. They never return NULL: an
+ * operation with invalid arguments returns a poisoned array (status.h). Any thread. Operands broadcast as in NumPy:
+ * shapes are aligned at the right, and axes of size 1 are repeated. Negative axes count from the end. The dtype of a
+ * result is bt_promote of its operands' dtypes. "Floats" below means: the result is floating-point; integers and bool
  * become float32, 64-bit integers float64.
  *
- * A number without a dtype, bt_num(x), is weak: it takes the dtype of the arrays that it meets, theirs if they are floats, float64 if
- * they are integers or bool. What is made of weak arrays alone is weak float64; bt_cast, bt_concat and bt_stack make it strong.
- * bt_f32(x) and its like are strong: they count as any array of that dtype.
+ * A number without a dtype, bt_num(x), is weak: it takes the dtype of the arrays that it is combined with if they are
+ * floats, and float64 if they are integers or bool. An operation on weak arrays only gives a weak float64; bt_cast,
+ * bt_concat and bt_stack give a dtype that is not weak. bt_f32(x) and the like are arrays of that dtype like any other.
  *
- * The same inputs give the same bits for any number of threads, fused or not; products of floats that libraries compute, for a given
- * instruction set; all else on every one. The sign and payload of a NaN are not covered. docs/same-bits.md says what is.
+ * The same inputs give the same bits for any number of threads, fused or not. Products of floats that libraries compute
+ * have the same bits on one instruction set; all other operations on every instruction set. The sign and payload of a
+ * NaN are not covered. Details: docs/same-bits.md.
  *
- * [..] shapes are written in letters: [B, T, C].
+ * Shapes are written as letters: [B, T, C]; [I...] is any number of axes.
  */
 #ifndef BERTH_OPS_H
 #define BERTH_OPS_H
@@ -23,7 +25,7 @@
 extern "C" {
 #endif
 
-/* Axes by value: BT_AXES(0, -1); BT_ALL is all of them. */
+/* Axes by value: BT_AXES(0, -1); BT_ALL means all axes. */
 typedef struct bt_axes {
     int count; /* -1: all */
     int64_t axis[BT_MAX_RANK];
@@ -61,18 +63,18 @@ BT_API bt_array *bt_floor(bt_array *x);
 /* Floats. */
 BT_API bt_array *bt_ceil(bt_array *x);
 #define bt_ceil(...) BTI_AT(bt_array *, bt_ceil(__VA_ARGS__))
-/* To the nearest integer, halves to even. Floats. */
+/* Rounds to the nearest integer, halves to even. Floats. */
 BT_API bt_array *bt_round(bt_array *x);
 #define bt_round(...) BTI_AT(bt_array *, bt_round(__VA_ARGS__))
-/* Toward zero. Floats. */
+/* Rounds toward zero. Floats. */
 BT_API bt_array *bt_trunc(bt_array *x);
 #define bt_trunc(...) BTI_AT(bt_array *, bt_trunc(__VA_ARGS__))
-/* Floats, as all to bt_erfinv. */
+/* bt_exp to bt_erfinv: floats. */
 BT_API bt_array *bt_exp(bt_array *x);
 #define bt_exp(...) BTI_AT(bt_array *, bt_exp(__VA_ARGS__))
 BT_API bt_array *bt_exp2(bt_array *x);
 #define bt_exp2(...) BTI_AT(bt_array *, bt_exp2(__VA_ARGS__))
-/* e**x - 1, exact near 0. */
+/* e**x - 1, accurate near 0. */
 BT_API bt_array *bt_expm1(bt_array *x);
 #define bt_expm1(...) BTI_AT(bt_array *, bt_expm1(__VA_ARGS__))
 BT_API bt_array *bt_log(bt_array *x);
@@ -81,7 +83,7 @@ BT_API bt_array *bt_log2(bt_array *x);
 #define bt_log2(...) BTI_AT(bt_array *, bt_log2(__VA_ARGS__))
 BT_API bt_array *bt_log10(bt_array *x);
 #define bt_log10(...) BTI_AT(bt_array *, bt_log10(__VA_ARGS__))
-/* log(1 + x), exact near 0. */
+/* log(1 + x), accurate near 0. */
 BT_API bt_array *bt_log1p(bt_array *x);
 #define bt_log1p(...) BTI_AT(bt_array *, bt_log1p(__VA_ARGS__))
 BT_API bt_array *bt_sqrt(bt_array *x);
@@ -92,7 +94,7 @@ BT_API bt_array *bt_rsqrt(bt_array *x);
 /* 1 / x. */
 BT_API bt_array *bt_reciprocal(bt_array *x);
 #define bt_reciprocal(...) BTI_AT(bt_array *, bt_reciprocal(__VA_ARGS__))
-/* Radians. */
+/* bt_sin, bt_cos, bt_tan: x in radians. */
 BT_API bt_array *bt_sin(bt_array *x);
 #define bt_sin(...) BTI_AT(bt_array *, bt_sin(__VA_ARGS__))
 BT_API bt_array *bt_cos(bt_array *x);
@@ -113,12 +115,12 @@ BT_API bt_array *bt_tanh(bt_array *x);
 #define bt_tanh(...) BTI_AT(bt_array *, bt_tanh(__VA_ARGS__))
 BT_API bt_array *bt_erf(bt_array *x);
 #define bt_erf(...) BTI_AT(bt_array *, bt_erf(__VA_ARGS__))
-/* 1 - erf(x), exact where that is near 0. */
+/* 1 - erf(x), accurate where the result is near 0. */
 BT_API bt_array *bt_erfc(bt_array *x);
 #define bt_erfc(...) BTI_AT(bt_array *, bt_erfc(__VA_ARGS__))
 BT_API bt_array *bt_erfinv(bt_array *x);
 #define bt_erfinv(...) BTI_AT(bt_array *, bt_erfinv(__VA_ARGS__))
-/* bool: x is 0. */
+/* bool: x == 0. */
 BT_API bt_array *bt_logical_not(bt_array *x);
 #define bt_logical_not(...) BTI_AT(bt_array *, bt_logical_not(__VA_ARGS__))
 /* Integers and bool. */
@@ -148,7 +150,7 @@ BT_API bt_array *bt_softplus(bt_array *x);
 /* x * sigmoid(x). */
 BT_API bt_array *bt_silu(bt_array *x);
 #define bt_silu(...) BTI_AT(bt_array *, bt_silu(__VA_ARGS__))
-/* x * P(X <= x), exact, by erfc. */
+/* x * P(X <= x) for a standard normal X; the exact form, computed with erfc. */
 BT_API bt_array *bt_gelu(bt_array *x);
 #define bt_gelu(...) BTI_AT(bt_array *, bt_gelu(__VA_ARGS__))
 /* x, or alpha * (e**x - 1) below 0. */
@@ -173,39 +175,39 @@ BT_API bt_array *bt_mul(bt_array *x, bt_array *y);
 /* Floats. */
 BT_API bt_array *bt_div(bt_array *x, bt_array *y);
 #define bt_div(...) BTI_AT(bt_array *, bt_div(__VA_ARGS__))
-/* Python's //: floor of the exact quotient, rounded to the dtype. Floats by 0 give x / 0, an infinite x NaN; integers by 0 give 0,
- * and the least one by -1 itself (it wraps). */
+/* Python's //: the floor of the exact quotient, rounded to the dtype. Floats divided by 0 give x / 0; an infinite x
+ * gives NaN. Integers divided by 0 give 0; the smallest integer divided by -1 gives itself (it wraps). */
 BT_API bt_array *bt_floor_div(bt_array *x, bt_array *y);
 #define bt_floor_div(...) BTI_AT(bt_array *, bt_floor_div(__VA_ARGS__))
-/* Python's %: the sign of y; exact but for one rounding. Floats by 0 give NaN, integers 0. */
+/* Python's %: the result has the sign of y; exact except for one rounding. Floats modulo 0 give NaN, integers 0. */
 BT_API bt_array *bt_mod(bt_array *x, bt_array *y);
 #define bt_mod(...) BTI_AT(bt_array *, bt_mod(__VA_ARGS__))
 /* x ** y. */
 BT_API bt_array *bt_pow(bt_array *x, bt_array *y);
 #define bt_pow(...) BTI_AT(bt_array *, bt_pow(__VA_ARGS__))
-/* Angle of the point (x = y, y = x): atan2(x, y). Floats. */
+/* atan2(x, y): the angle in radians of the point with abscissa y and ordinate x. Floats. */
 BT_API bt_array *bt_atan2(bt_array *x, bt_array *y);
 #define bt_atan2(...) BTI_AT(bt_array *, bt_atan2(__VA_ARGS__))
-/* NaN wins; a tie halves the gradient. */
+/* NaN if either is NaN. Where x == y each gets half of the gradient. */
 BT_API bt_array *bt_maximum(bt_array *x, bt_array *y);
 #define bt_maximum(...) BTI_AT(bt_array *, bt_maximum(__VA_ARGS__))
 BT_API bt_array *bt_minimum(bt_array *x, bt_array *y);
 #define bt_minimum(...) BTI_AT(bt_array *, bt_minimum(__VA_ARGS__))
-/* Integers and bool, as all to bt_shift_right. */
+/* bt_bit_and to bt_shift_right: integers and bool. */
 BT_API bt_array *bt_bit_and(bt_array *x, bt_array *y);
 #define bt_bit_and(...) BTI_AT(bt_array *, bt_bit_and(__VA_ARGS__))
 BT_API bt_array *bt_bit_or(bt_array *x, bt_array *y);
 #define bt_bit_or(...) BTI_AT(bt_array *, bt_bit_or(__VA_ARGS__))
 BT_API bt_array *bt_bit_xor(bt_array *x, bt_array *y);
 #define bt_bit_xor(...) BTI_AT(bt_array *, bt_bit_xor(__VA_ARGS__))
-/* Bits of x moved by y places; both meet at one dtype first, as in bt_add, and the places are counted in its width. A count of the
- * width or more, and a negative one, moves all bits out: 0. Of bool: x and not y. */
+/* The bits of x shifted to the left by y places. x and y are promoted to one dtype first, as in bt_add, and y counts
+ * bits of that dtype. A negative y, or one of the dtype's width or more, gives 0. For bool: x and not y. */
 BT_API bt_array *bt_shift_left(bt_array *x, bt_array *y);
 #define bt_shift_left(...) BTI_AT(bt_array *, bt_shift_left(__VA_ARGS__))
-/* Likewise to the right. Signed dtypes keep the sign: a negative x gives -1 when all bits are out. */
+/* Shifts to the right. Signed dtypes keep the sign: shifting out all bits of a negative x gives -1. */
 BT_API bt_array *bt_shift_right(bt_array *x, bt_array *y);
 #define bt_shift_right(...) BTI_AT(bt_array *, bt_shift_right(__VA_ARGS__))
-/* bool, as all to bt_logical_xor. */
+/* bt_eq to bt_logical_xor: bool. */
 BT_API bt_array *bt_eq(bt_array *x, bt_array *y);
 #define bt_eq(...) BTI_AT(bt_array *, bt_eq(__VA_ARGS__))
 BT_API bt_array *bt_ne(bt_array *x, bt_array *y);
@@ -218,7 +220,7 @@ BT_API bt_array *bt_gt(bt_array *x, bt_array *y);
 #define bt_gt(...) BTI_AT(bt_array *, bt_gt(__VA_ARGS__))
 BT_API bt_array *bt_ge(bt_array *x, bt_array *y);
 #define bt_ge(...) BTI_AT(bt_array *, bt_ge(__VA_ARGS__))
-/* Of x != 0 and y != 0. */
+/* bt_logical_and, bt_logical_or, bt_logical_xor: of x != 0 and y != 0. */
 BT_API bt_array *bt_logical_and(bt_array *x, bt_array *y);
 #define bt_logical_and(...) BTI_AT(bt_array *, bt_logical_and(__VA_ARGS__))
 BT_API bt_array *bt_logical_or(bt_array *x, bt_array *y);
@@ -228,37 +230,37 @@ BT_API bt_array *bt_logical_xor(bt_array *x, bt_array *y);
 
 /* --- elementwise, the rest ------------------------------------------------------------------------------------------- */
 
-/* x where condition (bool, or not 0) holds, else y. */
+/* x where `condition` (bool, or a number that is not 0) holds, else y. */
 BT_API bt_array *bt_where(bt_array *condition, bt_array *x, bt_array *y);
 #define bt_where(...) BTI_AT(bt_array *, bt_where(__VA_ARGS__))
-/* Into [low, high]; at an edge the gradient is one half. */
+/* x limited to [low, high]. Where x equals low or high the gradient is one half. */
 BT_API bt_array *bt_clamp(bt_array *x, double low, double high);
 #define bt_clamp(...) BTI_AT(bt_array *, bt_clamp(__VA_ARGS__))
-/* To a dtype: floats to integers toward zero, saturating, NaN to 0; integers wrap; to bool: not 0. */
+/* Converts to a dtype: floats to integers round toward zero and saturate, NaN gives 0; integers wrap; to bool: x != 0. */
 BT_API bt_array *bt_cast(bt_array *x, bt_dtype dtype);
 #define bt_cast(...) BTI_AT(bt_array *, bt_cast(__VA_ARGS__))
-/* The same bits as a dtype of the same size. */
+/* The bits of x read as another dtype of the same size. */
 BT_API bt_array *bt_bitcast(bt_array *x, bt_dtype dtype);
 #define bt_bitcast(...) BTI_AT(bt_array *, bt_bitcast(__VA_ARGS__))
-/* The sum of arrays of one shape and dtype, in their order. `count` >= 1. */
+/* The sum of `count` >= 1 arrays of equal shape and dtype, added in their order. */
 BT_API bt_array *bt_add_n(bt_array *const *arrays, int count);
 #define bt_add_n(...) BTI_AT(bt_array *, bt_add_n(__VA_ARGS__))
-/* x, through which no gradient passes. */
+/* x; no gradient passes through it. */
 BT_API bt_array *bt_stop_gradient(bt_array *x);
 #define bt_stop_gradient(...) BTI_AT(bt_array *, bt_stop_gradient(__VA_ARGS__))
 
-/* --- reductions: over `axes`; with keepdims they stay with size 1 ---------------------------------------------------- */
+/* --- reductions over `axes`; with keepdims the axes are kept with size 1 --------------------------------------------- */
 
-/* Integers and bool are summed in 64 bits, as NumPy does. */
+/* Integers and bool are summed in 64 bits and give a 64-bit integer, as in NumPy. */
 BT_API bt_array *bt_sum(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_sum(...) BTI_AT(bt_array *, bt_sum(__VA_ARGS__))
-/* Likewise. */
+/* The product; dtypes as in bt_sum. */
 BT_API bt_array *bt_prod(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_prod(...) BTI_AT(bt_array *, bt_prod(__VA_ARGS__))
 /* Floats. */
 BT_API bt_array *bt_mean(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_mean(...) BTI_AT(bt_array *, bt_mean(__VA_ARGS__))
-/* NaN wins; ties share the gradient. No elements: INVALID_ARGUMENT. */
+/* NaN if any element is NaN. Equal extrema share the gradient. INVALID_ARGUMENT if there are no elements. */
 BT_API bt_array *bt_max(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_max(...) BTI_AT(bt_array *, bt_max(__VA_ARGS__))
 BT_API bt_array *bt_min(bt_array *x, bt_axes axes, bool keepdims);
@@ -272,7 +274,7 @@ BT_API bt_array *bt_any(bt_array *x, bt_axes axes, bool keepdims);
 /* log(sum(exp(x))), without overflow. Floats. */
 BT_API bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_logsumexp(...) BTI_AT(bt_array *, bt_logsumexp(__VA_ARGS__))
-/* The sum in a dtype: x is cast to it first. */
+/* The sum (product) in a dtype: x is cast to it first. */
 BT_API bt_array *bt_sum_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype dtype);
 #define bt_sum_as(...) BTI_AT(bt_array *, bt_sum_as(__VA_ARGS__))
 BT_API bt_array *bt_prod_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype dtype);
@@ -280,110 +282,117 @@ BT_API bt_array *bt_prod_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype d
 /* sum((x - mean)**2) / (n - ddof). Floats. */
 BT_API bt_array *bt_var(bt_array *x, bt_axes axes, bool keepdims, int ddof);
 #define bt_var(...) BTI_AT(bt_array *, bt_var(__VA_ARGS__))
-/* The square root of it. */
+/* The square root of bt_var. */
 BT_API bt_array *bt_std(bt_array *x, bt_axes axes, bool keepdims, int ddof);
 #define bt_std(...) BTI_AT(bt_array *, bt_std(__VA_ARGS__))
 /* sqrt(sum(x**2)). Floats. */
 BT_API bt_array *bt_norm(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_norm(...) BTI_AT(bt_array *, bt_norm(__VA_ARGS__))
-/* int32: where the first greatest is (or NaN); the axis goes. */
+/* int32: the index of the first maximum (minimum), or of the first NaN. The axis is removed. */
 BT_API bt_array *bt_argmax(bt_array *x, int axis);
 #define bt_argmax(...) BTI_AT(bt_array *, bt_argmax(__VA_ARGS__))
 BT_API bt_array *bt_argmin(bt_array *x, int axis);
 #define bt_argmin(...) BTI_AT(bt_array *, bt_argmin(__VA_ARGS__))
-/* Running sum, from the end if `reverse`; the same shape and dtype. */
+/* The cumulative sum along an axis, from its end if `reverse`; x keeps its shape and dtype. */
 BT_API bt_array *bt_cumsum(bt_array *x, int axis, bool reverse);
 #define bt_cumsum(...) BTI_AT(bt_array *, bt_cumsum(__VA_ARGS__))
 
 /* --- shape ----------------------------------------------------------------------------------------------------------- */
 
-/* Row-major order kept; one size may be -1. `bt_reshape(x, 2, -1)`. */
+/* Keeps the row-major order of the elements; one size may be -1 and is computed: `bt_reshape(x, 2, -1)`. */
 BT_API bt_array *bt_reshape_to(bt_array *x, bt_shape shape);
 #define bt_reshape(x, ...) BTI_AT(bt_array *, bt_reshape_to(x, BT_SHAPE(__VA_ARGS__)))
-/* Axes from `axis` on become one: [B, C, H, W] with axis 1 -> [B, C*H*W]. */
+/* Joins all axes from `axis` on into one: [B, C, H, W] with axis 1 -> [B, C*H*W]. */
 BT_API bt_array *bt_flatten(bt_array *x, int axis);
 #define bt_flatten(...) BTI_AT(bt_array *, bt_flatten(__VA_ARGS__))
-/* Axis i of the result is axis axes[i] of x. `bt_permute(x, 2, 0, 1)`. */
+/* Axis i of the result is axis axes[i] of x: `bt_permute(x, 2, 0, 1)`. */
 BT_API bt_array *bt_permute_axes(bt_array *x, bt_axes axes);
 #define bt_permute(x, ...) BTI_AT(bt_array *, bt_permute_axes(x, BT_AXES(__VA_ARGS__)))
-/* The last two axes swapped; rank 0 and 1 stay as they are. */
+/* Swaps the last two axes; arrays of rank 0 and 1 are unchanged. */
 BT_API bt_array *bt_transpose(bt_array *x);
 #define bt_transpose(...) BTI_AT(bt_array *, bt_transpose(__VA_ARGS__))
-/* A new axis of size 1 there. */
+/* Inserts an axis of size 1 at position `axis` of the result. */
 BT_API bt_array *bt_expand_dims(bt_array *x, int axis);
 #define bt_expand_dims(...) BTI_AT(bt_array *, bt_expand_dims(__VA_ARGS__))
-/* Takes an axis of size 1 away. */
+/* Removes an axis of size 1. */
 BT_API bt_array *bt_squeeze(bt_array *x, int axis);
 #define bt_squeeze(...) BTI_AT(bt_array *, bt_squeeze(__VA_ARGS__))
-/* Repeated along axes of size 1, and new ones in front. `bt_broadcast_to(x, 3, 4, 5)`. */
+/* Repeats x along axes of size 1 and along new leading axes: `bt_broadcast_to(x, 3, 4, 5)`. */
 BT_API bt_array *bt_broadcast_shape(bt_array *x, bt_shape shape);
 #define bt_broadcast_to(x, ...) BTI_AT(bt_array *, bt_broadcast_shape(x, BT_SHAPE(__VA_ARGS__)))
-/* Python's slice on each axis (x's rank numbers in each; step NULL: all 1): negative start and stop count from the end, -(n+1) with a negative step runs to the beginning; out of range is cut. An axis of unknown size (bt_input) is taken whole (0, INT64_MAX, step 1), or from start >= 0 to a stop >= start by a step > 0; else UNIMPLEMENTED. */
+/* Python's slice on each axis; start, stop and step have one entry per axis (step NULL: all 1). Negative start and stop
+ * count from the end; with a negative step a stop of -(n+1) includes the first element; values out of range are
+ * clipped. An axis of unknown size (bt_input) can be taken whole (0, INT64_MAX, step 1), or from start >= 0 to stop >=
+ * start with step > 0; anything else is UNIMPLEMENTED. */
 BT_API bt_array *bt_slice(bt_array *x, const int64_t *start, const int64_t *stop, const int64_t *step);
 #define bt_slice(...) BTI_AT(bt_array *, bt_slice(__VA_ARGS__))
-/* The same on one axis. INT64_MAX as stop: to the end. */
+/* The same on one axis. stop INT64_MAX: to the end. */
 BT_API bt_array *bt_slice_axis(bt_array *x, int axis, int64_t start, int64_t stop, int64_t step);
 #define bt_slice_axis(...) BTI_AT(bt_array *, bt_slice_axis(__VA_ARGS__))
-/* Those axes backwards. */
+/* Reverses the axes. */
 BT_API bt_array *bt_flip(bt_array *x, bt_axes axes);
 #define bt_flip(...) BTI_AT(bt_array *, bt_flip(__VA_ARGS__))
-/* `low` elements before and `high` after each axis (x's rank numbers in each, >= 0). */
+/* Adds low[i] elements of `value` before and high[i] after axis i; both arrays have one entry >= 0 per axis. */
 BT_API bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, double value);
 #define bt_pad(...) BTI_AT(bt_array *, bt_pad(__VA_ARGS__))
-/* One after the other; the other axes are equal. dtypes are promoted. */
+/* Joins arrays along an axis; their other axes are equal. dtypes are promoted. */
 BT_API bt_array *bt_concat(bt_array *const *arrays, int count, int axis);
 #define bt_concat(...) BTI_AT(bt_array *, bt_concat(__VA_ARGS__))
-/* Along a new axis; shapes are equal. */
+/* Joins arrays of equal shapes along a new axis. dtypes are promoted. */
 BT_API bt_array *bt_stack(bt_array *const *arrays, int count, int axis);
 #define bt_stack(...) BTI_AT(bt_array *, bt_stack(__VA_ARGS__))
-/* Repeated reps[i] times along axis i (x gets axes in front if reps has more). */
+/* Repeats x reps[i] times along axis i; if reps has more entries, x first gets leading axes of size 1. */
 BT_API bt_array *bt_tile(bt_array *x, bt_shape reps);
 #define bt_tile(...) BTI_AT(bt_array *, bt_tile(__VA_ARGS__))
-/* [...] of integers -> [..., depth]: 1 at x, 0 elsewhere; outside of [0, depth), also at -1: all 0. */
+/* [...] of integers -> [..., depth]: 1 at index x and 0 elsewhere; all 0 where x is outside [0, depth), -1 included. */
 BT_API bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype);
 #define bt_one_hot(...) BTI_AT(bt_array *, bt_one_hot(__VA_ARGS__))
 
-/* --- by index -------------------------------------------------------------------------------------------------------- */
+/* --- indexing -------------------------------------------------------------------------------------------------------- */
 
-/* The rows of x along axis: indices [I...] replace the axis. Integers; -1 is the last, -n the first of n; outside of [-n, n) gives NaN (0 for integers, false for bool). Class labels do
- * not count from the end: see bt_cross_entropy and bt_one_hot. */
+/* Slices of x along `axis`; the axes [I...] of `indices` (integers) replace that axis. Indices count from the end if
+ * negative: of n, -1 is the last and -n the first. An index outside [-n, n) gives NaN (0 for integers, false for bool).
+ * Class labels do not count from the end: see bt_cross_entropy and bt_one_hot. */
 BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
 #define bt_take(...) BTI_AT(bt_array *, bt_take(__VA_ARGS__))
-/* x with updates added at the indices [I] along axis (updates: as x, I in place of the axis); out of range is dropped; negative ones count from the end. */
+/* x with `updates` added at `indices` [I] along `axis`; updates have the shape of x with I in place of the axis.
+ * Negative indices count from the end; those out of range are ignored. Repeated indices add up. */
 BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
-/* x[.., indices[.., i, ..], ..]: indices has x's rank, and x's sizes but on the axis (NumPy's take_along_axis); integers, in range
- * or negative from the end. bt_scatter_add_along_axis: x with updates (shape of indices) added there. */
+/* NumPy's take_along_axis: x[.., indices[.., i, ..], ..]. `indices` (integers, negative from the end) has the rank of x
+ * and its sizes except on the axis. bt_scatter_add_along_axis: x with `updates` (the shape of indices) added at these
+ * positions. */
 BT_API bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis);
 #define bt_take_along_axis(...) BTI_AT(bt_array *, bt_take_along_axis(__VA_ARGS__))
 BT_API bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add_along_axis(...) BTI_AT(bt_array *, bt_scatter_add_along_axis(__VA_ARGS__))
-/* Ascending, stable, NaN last. */
+/* Ascending order along an axis; stable, NaN last. */
 BT_API bt_array *bt_sort(bt_array *x, int axis);
 #define bt_sort(...) BTI_AT(bt_array *, bt_sort(__VA_ARGS__))
-/* int32: the order that sorts x. */
+/* int32: the indices that sort x, in the same order as bt_sort. */
 BT_API bt_array *bt_argsort(bt_array *x, int axis);
 #define bt_argsort(...) BTI_AT(bt_array *, bt_argsort(__VA_ARGS__))
-/* The k greatest of the last axis, greatest first. */
+/* The k largest elements of the last axis, largest first. */
 BT_API bt_array *bt_top_k(bt_array *x, int64_t k);
 #define bt_top_k(...) BTI_AT(bt_array *, bt_top_k(__VA_ARGS__))
-/* int32: where they are. */
+/* int32: their indices along the last axis. */
 BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 #define bt_top_k_indices(...) BTI_AT(bt_array *, bt_top_k_indices(__VA_ARGS__))
 
-/* --- products -------------------------------------------------------------------------------------------------------- */
+/* --- matrix products ------------------------------------------------------------------------------------------------- */
 
-/* [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast; a vector [K] on either side loses its axis, as NumPy's @. float16 and bfloat16 are summed in float32. */
+/* [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast. An operand may be a vector [K], whose axis the
+ * result lacks, as for NumPy's @. float16 and bfloat16 are summed in float32. */
 BT_API bt_array *bt_matmul(bt_array *a, bt_array *b);
 #define bt_matmul(...) BTI_AT(bt_array *, bt_matmul(__VA_ARGS__))
-/* The same with the last two axes of either swapped first. */
+/* The same; transpose_a and transpose_b swap the last two axes of an operand first. */
 BT_API bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b);
 #define bt_matmul_t(...) BTI_AT(bt_array *, bt_matmul_t(__VA_ARGS__))
-/* "bik,bkj->bij": one or two operands, letters, without "..." and repeated letters in one operand. */
+/* "bik,bkj->bij": one or two operands; no "..." and no letter twice in one operand. */
 BT_API bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count);
 #define bt_einsum(...) BTI_AT(bt_array *, bt_einsum(__VA_ARGS__))
 
-/* --- softmax and friends (floats) ------------------------------------------------------------------------------------ */
+/* --- softmax, norms, losses (floats) --------------------------------------------------------------------------------- */
 
 /* exp(x - max) / sum(exp(x - max)) along axis. */
 BT_API bt_array *bt_softmax(bt_array *x, int axis);
@@ -399,24 +408,25 @@ BT_API bt_array *bt_mse(bt_array *x, bt_array *y);
 /* mean(|x - y|): a scalar. */
 BT_API bt_array *bt_mae(bt_array *x, bt_array *y);
 #define bt_mae(...) BTI_AT(bt_array *, bt_mae(__VA_ARGS__))
-/* Mean over rows of -sum(targets * log_softmax(logits)); logits [N, C], targets [N, C] (one-hot or probabilities), or [N] of integer classes in [0, C):
- * one outside, also -1, makes the loss NaN. */
+/* The mean over rows of -sum(targets * log_softmax(logits)). logits [N, C]; targets [N, C] (one-hot or probabilities),
+ * or [N] of integer classes in [0, C). A class outside that range, -1 included, makes the loss NaN. */
 BT_API bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets);
 #define bt_cross_entropy(...) BTI_AT(bt_array *, bt_cross_entropy(__VA_ARGS__))
-/* Mean of softplus(logits) - targets * logits. */
+/* The mean of softplus(logits) - targets * logits: a scalar. */
 BT_API bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets);
 #define bt_binary_cross_entropy(...) BTI_AT(bt_array *, bt_binary_cross_entropy(__VA_ARGS__))
-/* Mean of 0.5*d**2, or delta*(|d| - 0.5*delta) where |d| > delta. */
+/* The mean of 0.5 * d**2, or of delta * (|d| - 0.5 * delta) where |d| > delta, with d = x - y: a scalar. */
 BT_API bt_array *bt_huber(bt_array *x, bt_array *y, double delta);
 #define bt_huber(...) BTI_AT(bt_array *, bt_huber(__VA_ARGS__))
 
 /* --- convolution and pooling, NCHW ----------------------------------------------------------------------------------- */
 
-/* Cross-correlation: x [N, C, H, W], w [O, C/groups, KH, KW] -> [N, O, OH, OW]. NULL: strides 1, pads 0. */
+/* Cross-correlation: x [N, C, H, W], w [O, C/groups, KH, KW] -> [N, O, OH, OW]. stride, pad_low and pad_high are of
+ * height and width; NULL: stride 1, no padding. */
 BT_API bt_array *bt_conv2d(bt_array *x, bt_array *w, const int64_t stride[2], const int64_t pad_low[2],
                            const int64_t pad_high[2], int64_t groups);
 #define bt_conv2d(...) BTI_AT(bt_array *, bt_conv2d(__VA_ARGS__))
-/* [N, C, H, W], unpadded. stride NULL: the window. */
+/* [N, C, H, W] -> [N, C, OH, OW], without padding. stride NULL: the window. */
 BT_API bt_array *bt_max_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]);
 #define bt_max_pool2d(...) BTI_AT(bt_array *, bt_max_pool2d(__VA_ARGS__))
 BT_API bt_array *bt_avg_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]);

@@ -1,11 +1,11 @@
-/* berth/status.h: statuses, the error record of a thread, and where a call stands in the caller's source.
+/* berth/status.h: statuses, the error record of a thread, and the place of a call in the caller's source.
  *
- * Every call that can fail returns a `bt_status` that must be used. What a code cannot say (which shapes, which device,
- * which line of yours) stands in the calling thread's error record: `bt_error_text()`.
+ * Calls that can fail return a `bt_status`; most compilers warn when it is ignored. The detail (which shapes, which
+ * device, which line of the program) is in the calling thread's error record: `bt_error_text()`.
  *
- * Calls that make arrays never fail outright: they return a *poisoned* array that carries the first cause, flows through
- * later operations, and reports that first cause at every read. In strict mode (flag `strict`) the error handler hears
- * of it at once.
+ * Calls that make arrays never return NULL. When one fails, it returns a *poisoned* array that carries the first cause.
+ * Operations on a poisoned array are poisoned too, and every read reports the first cause. In strict mode (flag
+ * `strict`) the error handler is called at once.
  */
 #ifndef BERTH_STATUS_H
 #define BERTH_STATUS_H
@@ -41,12 +41,12 @@ typedef enum bt_status {
     BT_ALREADY_EXISTS = 6,
     BT_PERMISSION_DENIED = 7,
     BT_RESOURCE_EXHAUSTED = 8,  /* out of memory, or past a limit */
-    BT_FAILED_PRECONDITION = 9, /* right call, wrong moment */
+    BT_FAILED_PRECONDITION = 9, /* a valid call, but not in this state */
     BT_ABORTED = 10,
     BT_OUT_OF_RANGE = 11,
     BT_UNIMPLEMENTED = 12,
     BT_INTERNAL = 13,
-    BT_UNAVAILABLE = 14, /* a device or a library that is not there now */
+    BT_UNAVAILABLE = 14, /* a device or a library that cannot be used now */
     BT_DATA_LOSS = 15,   /* a damaged file */
     BT_UNAUTHENTICATED = 16
 } bt_status;
@@ -54,32 +54,33 @@ typedef enum bt_status {
 /* The name of a status, `"INVALID_ARGUMENT"`; never NULL. Any thread; does not block. */
 BT_API const char *bt_status_name(bt_status status);
 
-/* The calling thread's last error as one text, "main.c:12: bt_matmul: ..."; "" when there was none.
- * Owned by the thread: the last two texts that it gave are valid. */
+/* The calling thread's last error as one text, "main.c:12: bt_matmul: ..."; "" when there was none. Owned by the
+ * thread: the two texts that were returned to it last stay valid. */
 BT_API const char *bt_error_text(void);
 
 /* The status that belongs to `bt_error_text()`; BT_OK when there was none. */
 BT_API bt_status bt_error_status(void);
 
-/* Forgets the calling thread's error. */
+/* Clears the calling thread's error record. */
 BT_API void bt_error_clear(void);
 
-/* A callback for each error at the moment it is made, on the thread that makes it, in strict mode only (flag `strict`);
- * NULL takes it away. `text` lives for the call. The handler may longjmp only out of its own frames: use it to log or to
- * stop in a debugger. */
+/* A callback for each error, in strict mode only (flag `strict`). It is called when the error is made, on the thread
+ * that makes it. NULL removes it. `text` is valid during the call. The handler may longjmp only within its own frames;
+ * it is meant for logging, or for stopping in a debugger. */
 typedef void bt_error_handler(bt_status status, const char *text, void *data);
 BT_API void bt_set_error_handler(bt_error_handler *handler, void *data);
 
-/* Log lines (placement, transfers, mappings, notices) go to standard error unless a sink is set; NULL restores that.
- * `line` has no newline at its end and lives for the call. The sink is called from any thread, one thread at a time, maybe in the
- * midst of an evaluation: it must not compute or read arrays. */
+/* Log lines (placement, transfers, mappings, notices) go to standard error, or to the sink that is set; NULL restores
+ * standard error. `line` has no newline at its end and is valid during the call. The sink may be called from any
+ * thread, one thread at a time, also in the middle of an evaluation: it must not compute or read arrays. */
 typedef void bt_log_sink(const char *line, void *data);
 BT_API void bt_set_log_sink(bt_log_sink *sink, void *data);
 
-/* --- where a call stands ------------------------------------------------------------------------------------------
- * Public functions that record work or can fail are also macros of the same name that note the caller's file and line
- * before the arguments are evaluated, and forget it after; so errors, logs and plans name *your* line. `(bt_matmul)(a, b)`, or the
- * bare name as a function pointer, is the function itself, without a place. */
+/* --- the place of a call ----------------------------------------------------------------------------------------
+ * Public functions that record work or can fail are also macros of the same name. The macro notes the caller's file and
+ * line before the arguments are evaluated and clears it afterwards, so errors, logs and plans name the line in the
+ * caller's program. `(bt_matmul)(a, b)`, or the bare name as a function pointer, is the function itself and notes no
+ * place. */
 BT_API void bti_enter(const char *file, int line);
 BT_API void *bti_leave(const void *result);
 BT_API bt_status bti_leave_status(bt_status status);
@@ -91,13 +92,13 @@ BT_API void bti_leave_void(void);
 #else
 #define BTI_SITE __FILE__, __LINE__
 #endif
-#ifdef BERTH_BUILDING /* inside the library: the user's place stands, and definitions look like any others */
+#ifdef BERTH_BUILDING /* inside the library: the place of the user's call is kept, and definitions are written plainly */
 #define BTI_AT(type, call) call
 #define BTI_AT_STATUS(call) call
 #define BTI_AT_MUST(call) call
 #define BTI_AT_DOUBLE(call) call
 #define BTI_AT_VOID(call) call
-#elif defined __cplusplus /* the place is forgotten when an exception leaves the arguments, too */
+#elif defined __cplusplus /* the place is also cleared when an exception leaves the arguments */
 }
 #define BTI_INLINE __attribute__((always_inline)) inline /* so that bti_enter sees the frame of the caller */
 class bti_noted {
@@ -131,10 +132,12 @@ extern "C" {
 #endif
 
 /* --- structures that begin with their size -------------------------------------------------------------------------
- * Options are made by their macros, `BT_FIT_OPTIONS(.epochs = 5)`, information by its initialiser, `bt_memory_info info =
- * BT_MEMORY_INFO_INIT;`: both set the size, by which berth tells which members the caller's header has. A structure without it, or whose
- * size ends inside of a member, is INVALID_ARGUMENT; a larger one is fine while what this berth does not know in it is 0. In C++ the
- * members stand in the order of the structure, and a macro's options live to the end of the full expression; in C, of the block. */
+ * Options are made by a macro, `BT_FIT_OPTIONS(.epochs = 5)`; a structure that receives information is made by its
+ * initialiser, `bt_memory_info info = BT_MEMORY_INFO_INIT;`. Both set the size, which tells berth which members the
+ * caller's header has. A structure without its size, or whose size ends inside a member, is INVALID_ARGUMENT. A larger
+ * one is accepted while the part that this version of berth does not know is 0. In C++ the members are given in the
+ * order of the structure, and a macro's options live to the end of the full expression; in C they live to the end of
+ * the block. */
 #ifdef __cplusplus
 }
 template <class T> static inline const T *bti_address(const T &value) { return &value; }
@@ -155,7 +158,7 @@ extern "C" {
     { .size = sizeof(type) }
 #define BTI_SIZE_OF(type) .size = sizeof(type),
 #define BTI_LITERAL(type) (type)
-/* What stands first in the literal are defaults, which the caller's members override. */
+/* The first members of the literal are defaults, which the caller's members override. */
 #define BTI_QUIET _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
 #define BTI_LOUD _Pragma("GCC diagnostic pop")
 #define BTI_DECLARED(type)

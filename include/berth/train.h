@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* What bt_fit does; zero means the default in brackets. Made by `BT_FIT_OPTIONS(.epochs = 5)`, or in a variable:
+/* Options of bt_fit; 0 or NULL means the default in brackets. Made by `BT_FIT_OPTIONS(.epochs = 5)`, or in a variable:
  * `bt_fit_options options = {BT_FIT_INIT, .epochs = 5};`. */
 typedef struct bt_fit_options {
     size_t size BTI_INITIALLY(sizeof(bt_fit_options)); /* set by the macros */
@@ -17,10 +17,10 @@ typedef struct bt_fit_options {
     bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device] */
     bt_model_loss *loss BTI_INITIALLY(NULL);           /* [bt_cross_entropy of the logits] */
     void *loss_data BTI_INITIALLY(NULL);
-    uint64_t seed BTI_INITIALLY(0); /* rows are shuffled each epoch by key(seed) folded with the
-                                                          epoch, unless in_order */
+    uint64_t
+        seed BTI_INITIALLY(0); /* each epoch shuffles the rows with bt_fold_in(bt_key(seed), epoch), unless in_order */
     bool in_order BTI_INITIALLY(false);
-    bool quiet BTI_INITIALLY(false); /* no progress bar; there is none either when standard error is not a terminal */
+    bool quiet BTI_INITIALLY(false); /* no progress bar; also when standard error is no terminal */
 } bt_fit_options;
 #define BT_FIT_INIT .size = sizeof(bt_fit_options)
 #define BT_FIT_OPTIONS(...) \
@@ -32,14 +32,15 @@ typedef struct bt_fit_report {
     double seconds;
 } bt_fit_report;
 
-/* Trains on rows of x [N, ...] and y [N, ...], where the model is: each batch is taken where x and y are and moved to it, as
- * bt_train_step does. The progress bar (steps, loss, rate, time left) goes to standard error. Blocks until done. `options`
- * NULL: the defaults. `report` may be NULL. */
+/* Trains on the rows of x [N, ...] and y [N, ...], on the devices of the model: each batch is cut where x and y are and
+ * moved to the model, as bt_train_step does. A progress bar (steps, loss, rate, time left) is written to standard
+ * error. Blocks until training is done. `options` may be NULL (the defaults), `report` may be NULL. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))
 
-/* The part of rows whose greatest logit is at the class y [N] (integers), worked out where the model is. Blocks; NaN with the cause in the error record. */
+/* The fraction of rows whose largest logit is at the class in y [N] (integers), computed where the model is. Blocks. On
+ * errors NaN, with the cause in the error record. */
 BT_API double bt_accuracy(bt_layer *model, bt_array *x, bt_array *y);
 #define bt_accuracy(...) BTI_AT_DOUBLE(bt_accuracy(__VA_ARGS__))
 
