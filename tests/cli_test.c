@@ -42,7 +42,7 @@ static void test_help(void **state) {
     }
     assert_int_equal(run("", "run --help"), 0);
     assert_says("usage: berth run --gpus N");
-    assert_says("exit codes: the program's; 75 not free");
+    assert_says("exit codes: that of the program; 75 not free");
     assert_int_equal(run("", "--version"), 0);
     assert_says("berth ");
 }
@@ -139,10 +139,10 @@ static void test_processes_of_a_device(void **state) {
                    "{\"pid\": 4711, \"bytes\": 3145728}]}, {\"memory\": 134217728, \"pci\": \"0000:02:00.0\", "
                    "\"uuid\": \"GPU-00000000-0000-0000-0000-000000000002\"}]}");
     assert_int_equal(run(before, "devices"), 0);
-    assert_says("GPU:0: memory held by process 4711: 3.0 MiB, process 7: untold\n");
+    assert_says("GPU:0: memory held by process 4711: 3.0 MiB, process 7: unknown\n");
     assert_int_equal(count_said("memory held by"), 1);
     assert_int_equal(run(before, "doctor"), 0);
-    assert_says("held by process 4711: 3.0 MiB, process 7: untold\n");
+    assert_says("held by process 4711: 3.0 MiB, process 7: unknown\n");
     assert_says("held by no process\n");
     assert_int_equal(run(before, "devices --json"), 0);
     json_t *devices = json_loads(output, 0, NULL);
@@ -178,14 +178,14 @@ static void test_bad_flags(void **state) {
     assert_int_equal(run("BERTH_FLAGS=soft_placement=perhaps", "config"), 1);
     assert_says("it takes on or off");
     assert_int_equal(run("BERTH_FLAGS=soft_placment=on", "doctor"), 1);
-    assert_says("fault");
+    assert_says("error");
 }
 
 static void test_doctor(void **state) {
     assert_int_equal(
         run("BERTH_FLAGS='devices=sim:gpu*4;sim:tpu*0,memory_limit=100M' CUDA_VISIBLE_DEVICES=1,3", "doctor"), 0);
     assert_says("memory_limit=100M");
-    assert_says("CUDA_VISIBLE_DEVICES=\"1,3\": 2 GPUs are left to see");
+    assert_says("CUDA_VISIBLE_DEVICES=\"1,3\": 2 visible GPUs");
     assert_says("shows 2 of 4 GPUs");
     assert_says("GPU  works");
     assert_says("TPU  none");
@@ -319,7 +319,7 @@ static void test_demo(void **state) {
     assert_true(accuracy() >= 90);
     assert_says("GPU:3");
     assert_says("saved in digits.safetensors");
-    assert_says("read as ");
+    assert_says("predicted ");
     assert_silent_on("\033");
     for (char *line = output, *end; (end = strchr(line, '\n')); line = end + 1)
         if (end - line > 80) fail_msg("wider than 80: %.*s", (int)(end - line), line);
@@ -338,13 +338,13 @@ static void test_demo_quiet_elsewhere(void **state) {
                      0);
     assert_true(accuracy() >= 90);
     assert_says("saved in here.st");
-    assert_silent_on("read as");
+    assert_silent_on("predicted");
     assert_int_equal(run(before, "demo --quiet --epochs 12 --save /proc/nothing.st"), 1);
     assert_says("could not be saved");
     assert_int_equal(run(before, "demo --data /no/such.csv"), 1);
     assert_says("the digits cannot be read");
     assert_int_equal(run(inside(state, "printf '1,2,3\\n4,5,6\\n' > three.csv;"), "demo --data three.csv"), 1);
-    assert_says("2 rows of 3 numbers; 5 or more of 65 are wanted");
+    assert_says("2 rows of 3 numbers; it needs at least 5 rows of 65");
 }
 
 /* /proc can be written by nobody, not even by root. */

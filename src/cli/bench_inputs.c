@@ -1,4 +1,5 @@
-#include "cli/bench.h"
+/* Inputs of `berth bench`. */
+#include "cli/bench_inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,16 @@ static size_t count_of(bt_shape shape) {
     return count;
 }
 
-/* Ready: copied, so that no repetition pays for it. The buffer is freed. */
-static bt_array *ready(void *data, bt_dtype dtype, bt_shape shape) {
+/* The array is computed here, so that no repetition includes the copy. Frees the buffer. */
+static bt_array *make_computed(void *data, bt_dtype dtype, bt_shape shape) {
     bt_array *array = bt_from(data, dtype, shape);
     free(data);
-    (void)!bt_block(array); /* what failed is poisoned */
+    (void)!bt_block(array); /* on errors it is poisoned */
     return array;
 }
 
-/* `count` elements of 4 bytes become `wanted`. */
-static void *repeat(void *data, size_t count, size_t wanted) {
+/* Repeats `count` elements of 4 bytes up to `wanted`; grows or frees the buffer. */
+static void *repeat_elements(void *data, size_t count, size_t wanted) {
     char *grown = data && wanted > count ? realloc(data, wanted * 4) : data;
     if (!grown) return free(data), NULL;
     for (size_t done = count; done < wanted;) {
@@ -39,32 +40,30 @@ static void *repeat(void *data, size_t count, size_t wanted) {
     return grown;
 }
 
-static float *floats(uint32_t seed, float low, float high, size_t count) {
+static float *make_floats(uint32_t seed, float low, float high, size_t count) {
     float *data = malloc(count * sizeof *data);
     for (size_t i = 0; data && i < count; i++) data[i] = low + (high - low) * ((float)(word(seed, i) >> 8) * 0x1p-24f);
     return data;
 }
 
-static int32_t *integers(uint32_t seed, uint32_t limit, size_t count) {
+static int32_t *make_integers(uint32_t seed, uint32_t limit, size_t count) {
     int32_t *data = malloc(count * sizeof *data);
     for (size_t i = 0; data && i < count; i++) data[i] = (int32_t)(word(seed, i) % limit);
     return data;
 }
 
-static size_t first(bt_shape shape) { return count_of(shape) < PERIOD ? count_of(shape) : PERIOD; }
+static size_t period_of(bt_shape shape) { return count_of(shape) < PERIOD ? count_of(shape) : PERIOD; }
 
 bt_array *bench_floats(uint32_t seed, float low, float high, bt_shape shape) {
-    return ready(floats(seed, low, high, count_of(shape)), BT_F32, shape);
+    return make_computed(make_floats(seed, low, high, count_of(shape)), BT_F32, shape);
 }
 
 bt_array *bench_integers(uint32_t seed, uint32_t limit, bt_shape shape) {
-    return ready(integers(seed, limit, count_of(shape)), BT_I32, shape);
+    return make_computed(make_integers(seed, limit, count_of(shape)), BT_I32, shape);
 }
 
 bt_array *bench_repeated_floats(uint32_t seed, float low, float high, bt_shape shape) {
-    return ready(repeat(floats(seed, low, high, first(shape)), first(shape), count_of(shape)), BT_F32, shape);
-}
-
-bt_array *bench_repeated_integers(uint32_t seed, uint32_t limit, bt_shape shape) {
-    return ready(repeat(integers(seed, limit, first(shape)), first(shape), count_of(shape)), BT_I32, shape);
+    return make_computed(
+        repeat_elements(make_floats(seed, low, high, period_of(shape)), period_of(shape), count_of(shape)), BT_F32,
+        shape);
 }

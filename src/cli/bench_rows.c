@@ -1,8 +1,14 @@
-/* The rows; those of training steps and of starting stand in bench_steps.c and bench_start.c. */
-#include "cli/bench.h"
+/* The rows of `berth bench`: those of the CPU, large ones for GPUs, and those of launches. Training steps are in bench_steps.c; a new kernel
+ * and a new process in bench_start.c. */
+#include "cli/bench_rows.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "cli/bench_inputs.h"
+#include "cli/bench_start.h"
+#include "cli/bench_steps.h"
+#include "cli/cli.h"
 
 enum { MILLION = 1000000, ADDS = 1000 };
 
@@ -29,7 +35,7 @@ static bt_array *run_linspace(bench_work *work) {
     return root_minus_log(bt_linspace(0, 100, 10 * MILLION + work->repetition, BT_F32));
 }
 
-/* uniform, **2 - 0.5, **3 - 0.2; the middle on a device of its own. */
+/* uniform, **2 - 0.5, **3 - 0.2; the middle one on the second device. */
 static bt_array *random_powers(const char *outer, const char *middle) {
     bt_array *x, *y, *z;
     BT_ON(outer) x = bt_uniform(bt_key(0), BT_F32, 100 * MILLION);
@@ -81,22 +87,22 @@ static bt_array *run_dependent_adds(bench_work *work) {
     float sum[4];
     bt_array *x = work->inputs[0];
     for (int i = 0; i < ADDS; i++) x = bt_add(x, work->inputs[1]);
-    (void)!bt_read(x, sum, sizeof sum); /* what failed is told when it is waited for */
+    (void)!bt_read(x, sum, sizeof sum); /* the caller waits for x and gets its error */
     return x;
 }
 
-/* --- products, softmax, reductions ---------------------------------------------------------------------------------- */
+/* --- matrix products, softmax, reductions ---------------------------------------------------------------------------------- */
 
-static bool prepare_products(bench_work *work, bt_shape shape) {
+static bool prepare_factors(bench_work *work, bt_shape shape) {
     work->inputs[0] = bench_floats(1, -1, 1, shape);
     work->inputs[1] = bench_floats(2, -1, 1, shape);
     return true;
 }
 
-static bool prepare_1024(bench_work *work) { return prepare_products(work, BT_SHAPE(1024, 1024)); }
-static bool prepare_2048(bench_work *work) { return prepare_products(work, BT_SHAPE(2048, 2048)); }
-static bool prepare_4096(bench_work *work) { return prepare_products(work, BT_SHAPE(4096, 4096)); }
-static bool prepare_16(bench_work *work) { return prepare_products(work, BT_SHAPE(1000, 16, 16)); }
+static bool prepare_1024(bench_work *work) { return prepare_factors(work, BT_SHAPE(1024, 1024)); }
+static bool prepare_2048(bench_work *work) { return prepare_factors(work, BT_SHAPE(2048, 2048)); }
+static bool prepare_4096(bench_work *work) { return prepare_factors(work, BT_SHAPE(4096, 4096)); }
+static bool prepare_16(bench_work *work) { return prepare_factors(work, BT_SHAPE(1000, 16, 16)); }
 static bt_array *run_matmul(bench_work *work) { return bt_matmul(work->inputs[0], work->inputs[1]); }
 
 static bool prepare_rows(bench_work *work) {
@@ -126,12 +132,124 @@ static bt_array *run_sum(bench_work *work) { return bt_sum(work->inputs[0], BT_A
 static bt_array *run_sum_axis0(bench_work *work) { return bt_sum(work->inputs[0], BT_AXES(0), false); }
 static bt_array *run_sum_axis1(bench_work *work) { return bt_sum(work->inputs[0], BT_AXES(1), false); }
 
-/* --- the table ------------------------------------------------------------------------------------------------------ */
+/* --- rows that are large enough for a GPU: 256 MiB and more, products up to 16384 x 16384 -------------------------- */
+
+enum { LARGE_ELEMENTS = 64 << 20, LARGE_COLUMNS = 1024, LARGE_GATHERED = 64, LARGE_SIDE = 8192 };
+
+static bool prepare_large_elements(bench_work *work, float low, float high) {
+    work->inputs[0] = bench_repeated_floats(1, low, high, BT_SHAPE(LARGE_ELEMENTS / work->target->shrink));
+    return true;
+}
+
+static bool prepare_large_elementwise(bench_work *work) { return prepare_large_elements(work, 0.5f, 100); }
+static bool prepare_large_sum(bench_work *work) { return prepare_large_elements(work, 0, 1); }
+
+static bool prepare_large_rows(bench_work *work) {
+    int64_t rows = LARGE_ELEMENTS / LARGE_COLUMNS / work->target->shrink;
+    work->inputs[0] = bench_repeated_floats(1, -4, 4, BT_SHAPE(rows, LARGE_COLUMNS));
+    work->inputs[1] = bench_floats(2, 0.5f, 1.5f, BT_SHAPE(LARGE_COLUMNS));
+    work->inputs[2] = bench_floats(3, -1, 1, BT_SHAPE(LARGE_COLUMNS));
+    return true;
+}
+
+static bool prepare_large_square(bench_work *work) {
+    int64_t side = LARGE_SIDE / work->target->shrink;
+    work->inputs[0] = bench_repeated_floats(1, -1, 1, BT_SHAPE(side, side));
+    return true;
+}
+
+static bool prepare_large_gather(bench_work *work) {
+    int rows = LARGE_ELEMENTS / LARGE_GATHERED / work->target->shrink;
+    work->inputs[0] = bench_repeated_floats(1, -1, 1, BT_SHAPE(rows, LARGE_GATHERED));
+    work->inputs[1] = bench_integers(2, (uint32_t)rows, BT_SHAPE(rows));
+    return true;
+}
+
+static bool prepare_square_factors(bench_work *work, int64_t side, bt_dtype dtype) {
+    side /= work->target->shrink;
+    for (uint32_t i = 0; i < 2; i++) {
+        bt_array *x = bench_repeated_floats(i + 1, -1, 1, BT_SHAPE(side, side));
+        work->inputs[i] = dtype == BT_F32 ? x : bt_cast(x, dtype);
+        if (bt_block(work->inputs[i]) != BT_OK) return false;
+    }
+    return true;
+}
+
+static bt_array *run_at_precision(bench_work *work, const char *precision) {
+    char before[32];
+    bt_array *product = run_matmul(work);
+    if (bt_get_flag("matmul_precision", before, sizeof before) != BT_OK ||
+        bt_set_flag("matmul_precision", precision) != BT_OK)
+        return NULL;
+    bool computed = bt_block(product) == BT_OK; /* on errors the caller waits for it, and gets them */
+    return bt_set_flag("matmul_precision", before) == BT_OK || !computed ? product : NULL;
+}
+
+static bt_array *run_tf32(bench_work *work) { return run_at_precision(work, "tf32"); }
+static bt_array *run_fast_bf16(bench_work *work) { return run_at_precision(work, "bf16"); }
+static bt_array *check_bf16_product(bench_work *work) { return bt_cast(run_matmul(work), BT_F32); }
+
+#define SIDES(X) X(1024) X(2048) X(4096) X(8192) X(16384)
+#define PREPARE(n)                                                                                    \
+    static bool prepare_f32_##n(bench_work *work) { return prepare_square_factors(work, n, BT_F32); } \
+    static bool prepare_bf16_##n(bench_work *work) { return prepare_square_factors(work, n, BT_BF16); }
+SIDES(PREPARE)
+
+/* --- launches of kernels that are so small that nothing else takes time --------------------------------------------- */
+
+enum { CALLS = 1000, KERNELS = 100, GRAPH_CALLS = 20 };
+
+/* A function that adds 1 to x [4] `kernels` times. */
+static bool prepare_increments(bench_work *work, int kernels) {
+    bt_array *x = bt_input(BT_F32, 4), *y = x;
+    for (int i = 0; i < kernels; i++) y = bt_add(y, bt_num(1));
+    work->function = bt_function_new(&x, 1, &y, 1, NULL, 0);
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(4));
+    return work->function;
+}
+
+static bool prepare_one_kernel(bench_work *work) { return prepare_increments(work, 1); }
+static bool prepare_many_kernels(bench_work *work) { return prepare_increments(work, KERNELS); }
+
+/* Calls the function `calls` times and releases each result except the last, which is returned. */
+static bt_array *call_repeatedly(bench_work *work, int calls) {
+    bt_array *last = NULL;
+    for (int i = 0; i < calls; i++) {
+        BT_SCOPE {
+            bt_array *result = bt_call1(work->function, work->inputs, 1);
+            if (bt_eval(result) != BT_OK || i + 1 == calls) last = bt_keep(result);
+        }
+        if (last) break;
+    }
+    return last;
+}
+
+static bt_array *run_launch(bench_work *work) { return call_repeatedly(work, CALLS); }
+
+/* Without fusion, which would make one kernel of them. */
+static bt_array *run_launch_many(bench_work *work, const char *graphs) {
+    static const char *const names[] = {"fuse", "graphs"};
+    char before[2][32];
+    for (int i = 0; i < 2; i++)
+        if (bt_get_flag(names[i], before[i], sizeof before[i]) != BT_OK ||
+            bt_set_flag(names[i], i ? graphs : "off") != BT_OK)
+            return NULL;
+    bt_array *last = call_repeatedly(work, GRAPH_CALLS);
+    bool computed = bt_block(last) == BT_OK; /* on errors the caller waits for it, and gets them */
+    for (int i = 0; i < 2; i++)
+        if (bt_set_flag(names[i], before[i]) != BT_OK && computed) return NULL;
+    return last;
+}
+
+static bt_array *run_launch_single(bench_work *work) { return run_launch_many(work, "off"); }
+static bt_array *run_launch_graph(bench_work *work) { return run_launch_many(work, "on"); }
+
+/* --- the tables ----------------------------------------------------------------------------------------------------- */
 
 #define CUBE(n) ((double)(n) * (n) * (n))
 #define F32S(count) (4.0 * (count)) /* bytes */
 
-static const bench_row rows[] = {
+static const bench_row common_rows[] = {
     {"elementwise", "x**0.5 - log(abs(x)), 10M", prepare_elementwise, run_elementwise, .bytes = F32S(20e6)},
     {"elementwise_compiled", "the same as a function, called", prepare_elementwise_compiled, run_elementwise_compiled,
      .bytes = F32S(20e6)},
@@ -152,37 +270,73 @@ static const bench_row rows[] = {
     {"broadcast", "x * row + column, 8192 x 1024", prepare_broadcast, run_broadcast, .bytes = F32S(2.0 * 8192 * 1024)},
     {"gather", "1M random rows of 100000 x 64", prepare_gather, run_gather, .bytes = F32S(2 * 64e6 + 1e6)},
     {"dependent_adds", "1,000 dependent adds of 4, then read", prepare_dependent_adds, run_dependent_adds, .steps = 1},
-    {"compile", "a new kernel of five operations, 262,144 elements", bench_prepare_compile, bench_run_compile,
-     .steps = 1},
-    {"startup", "a process that adds two arrays", NULL, bench_run_startup, .steps = 1},
-    {"step_small", "training step 64-128-10, batch 32", bench_prepare_small, bench_run_small, bench_check_small,
-     .flops = 2.0 * 32 * (2 * 64 * 128 + 3 * 128 * 10), .steps = BENCH_SMALL_STEPS},
-    {"step_medium", "training step 784-512-512-10, batch 128", bench_prepare_medium, bench_run_medium,
-     bench_check_medium, .flops = 2.0 * 128 * (2 * 784 * 512 + 3 * (512 * 512 + 512 * 10)),
-     .steps = BENCH_MEDIUM_STEPS},
-    {"step_large", "training step 1024-4096-4096-1024, batch 256", bench_prepare_large, bench_run_large,
-     bench_check_large, .flops = 2.0 * 256 * (2 * 1024 * 4096 + 3 * (4096 * 4096 + 4096 * 1024))},
 };
-enum { COMMON = sizeof rows / sizeof *rows, MOST_ROWS = 64 };
 
-int bench_row_common(void) { return COMMON; }
-int bench_row_count(void) { return COMMON + bench_large_count + bench_launch_count; }
+#define PRODUCT_ROW(kind, n, text, make, call, compared)                                                               \
+    {"matmul_" kind "_" #n, "product of " #n " x " #n ", " text, make, call, compared, .flops = 2.0 * (n) * (n) * (n), \
+     .shrinks = 3},
+#define F32(n) PRODUCT_ROW("f32", n, "float32", prepare_f32_##n, run_matmul, NULL)
+#define TF32(n) PRODUCT_ROW("tf32", n, "matmul_precision=tf32", prepare_f32_##n, run_tf32, NULL)
+#define FAST_BF16(n) PRODUCT_ROW("fast_bf16", n, "matmul_precision=bf16", prepare_f32_##n, run_fast_bf16, NULL)
+#define BF16(n) PRODUCT_ROW("bf16", n, "bfloat16", prepare_bf16_##n, run_matmul, check_bf16_product)
+static const bench_row large_rows[] = {
+    {"large_elementwise", "x**0.5 - log(abs(x)), 256 MiB", prepare_large_elementwise, run_elementwise,
+     .bytes = F32S(2.0 * LARGE_ELEMENTS), .shrinks = 1},
+    {"large_sum", "of 256 MiB", prepare_large_sum, run_sum, .bytes = F32S(LARGE_ELEMENTS), .shrinks = 1},
+    {"large_softmax", "over the last axis of 65536 x 1024", prepare_large_rows, run_softmax,
+     .bytes = F32S(2.0 * LARGE_ELEMENTS), .shrinks = 1},
+    {"large_layer_norm", "over the last axis of 65536 x 1024", prepare_large_rows, run_layer_norm,
+     .bytes = F32S(2.0 * LARGE_ELEMENTS), .shrinks = 1},
+    {"large_transpose_add", "x + x.T, 8192 x 8192", prepare_large_square, run_transpose_add,
+     .bytes = F32S(2.0 * LARGE_SIDE * LARGE_SIDE), .shrinks = 2},
+    {"large_gather", "1M random rows of 1M x 64", prepare_large_gather, run_gather,
+     .bytes = F32S(2.0 * LARGE_ELEMENTS + LARGE_ELEMENTS / LARGE_GATHERED), .shrinks = 1},
+    SIDES(F32) SIDES(TF32) SIDES(FAST_BF16) SIDES(BF16)};
+
+static const bench_row launch_rows[] = {
+    {"launch", "a call of a function of one small kernel", prepare_one_kernel, run_launch, .steps = CALLS},
+    {"launch_100", "one of 100 small kernels, launched one by one", prepare_many_kernels, run_launch_single,
+     .steps = GRAPH_CALLS},
+    {"launch_graph", "the same, launched as a graph", prepare_many_kernels, run_launch_graph, .steps = GRAPH_CALLS},
+};
+
+/* --- all rows ------------------------------------------------------------------------------------------------------- */
+
+#define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
+enum { MOST_ROWS = 64 };
+
+/* In the order of the output; those from large_rows on are run only with --device. */
+static const struct {
+    const bench_row *rows;
+    int count;
+} tables[] = {{common_rows, COUNT(common_rows)},
+              {bench_start_rows, BENCH_START_ROWS},
+              {bench_step_rows, BENCH_STEP_ROWS},
+              {large_rows, COUNT(large_rows)},
+              {launch_rows, COUNT(launch_rows)}};
+
+int bench_common_row_count(void) { return COUNT(common_rows) + BENCH_START_ROWS + BENCH_STEP_ROWS; }
+int bench_row_count(void) { return bench_common_row_count() + COUNT(large_rows) + COUNT(launch_rows); }
 
 const bench_row *bench_row_at(int index) {
-    if (index < COMMON) return &rows[index];
-    index -= COMMON;
-    return index < bench_large_count ? &bench_large_rows[index] : &bench_launch_rows[index - bench_large_count];
+    int table = 0;
+    while (index >= tables[table].count) index -= tables[table++].count;
+    return &tables[table].rows[index];
 }
 
-static double shrunk(double figure, const bench_row *row, const bench_target *target) {
+static double divided_by_shrink(double figure, const bench_row *row, const bench_target *target) {
     for (int i = 0; i < row->shrinks; i++) figure /= target->shrink;
     return figure;
 }
 
-double bench_bytes(const bench_row *row, const bench_target *target) { return shrunk(row->bytes, row, target); }
-double bench_flops(const bench_row *row, const bench_target *target) { return shrunk(row->flops, row, target); }
+double bench_row_bytes(const bench_row *row, const bench_target *target) {
+    return divided_by_shrink(row->bytes, row, target);
+}
+double bench_row_flops(const bench_row *row, const bench_target *target) {
+    return divided_by_shrink(row->flops, row, target);
+}
 
-const bench_row *bench_row_find(char **argv, const char *name) {
+const bench_row *bench_find_row(char **argv, const char *name) {
     const char *names[MOST_ROWS];
     int count = bench_row_count();
     for (int i = 0; i < count; i++) {

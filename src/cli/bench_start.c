@@ -1,5 +1,5 @@
-/* Rows about the start of things: a new kernel, a new process. */
-#include "cli/bench.h"
+/* Rows of `berth bench`: compiling a new kernel, and starting a process. */
+#include "cli/bench_start.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -8,15 +8,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Run in a fraction of what compiling takes. */
+#include "base/clock.h"
+#include "cli/bench_inputs.h"
+#include "cli/cli.h"
+
+/* So few elements that running the kernel takes a fraction of compiling it. */
 enum { COMPILE_COUNT = 1 << 18, OPERATIONS = 5, KINDS = 8 };
 
-bool bench_prepare_compile(bench_work *work) {
+static bool prepare_compile(bench_work *work) {
     work->inputs[0] = bench_floats(1, 0.5f, 1.5f, BT_SHAPE(COMPILE_COUNT));
     return true;
 }
 
-static bt_array *operation(int kind, bt_array *y, bt_array *x) {
+static bt_array *add_operation(int kind, bt_array *y, bt_array *x) {
     switch (kind) {
     case 0: return bt_sin(y);
     case 1: return bt_cos(y);
@@ -29,31 +33,31 @@ static bt_array *operation(int kind, bt_array *y, bt_array *x) {
     }
 }
 
-/* One of the 8^5 programs of five operations, another for each repetition: the octal digits of its number. */
-static bt_array *new_program(const bench_work *work) {
+/* One of the 8^5 chains of five operations, another one in each repetition: the octal digits of a number choose the operations. */
+static bt_array *make_new_chain(const bench_work *work) {
     uint32_t program = (uint32_t)(work->repetition * 12347 + 4242);
     bt_array *x = work->inputs[0], *y = x;
-    for (int i = 0; i < OPERATIONS; i++, program /= KINDS) y = operation((int)(program % KINDS), y, x);
+    for (int i = 0; i < OPERATIONS; i++, program /= KINDS) y = add_operation((int)(program % KINDS), y, x);
     return y;
 }
 
-/* Always compiled: by itself the engine would not compile what runs once. */
-bt_array *bench_run_compile(bench_work *work) {
+/* Sets the flag `kernels`, because a kernel that runs once would not be compiled. */
+static bt_array *run_compile(bench_work *work) {
     char before[32];
-    bt_array *result = new_program(work);
+    bt_array *result = make_new_chain(work);
     if (bt_get_flag("kernels", before, sizeof before) != BT_OK || bt_set_flag("kernels", "compiled") != BT_OK)
         return result;
-    bool computed = bt_block(result) == BT_OK; /* if not, who waits for it is told */
+    bool computed = bt_block(result) == BT_OK; /* on errors the caller waits for it, and gets them */
     return bt_set_flag("kernels", before) == BT_OK || !computed ? result : NULL;
 }
 
-static bool add(float sum[2]) {
+static bool add_two_arrays(float sum[2]) {
     bt_array *x = BT_ARRAY(float, (2), 1, 2), *y = BT_ARRAY(float, (2), 3, 4);
     return bt_read(bt_add(x, y), sum, 2 * sizeof *sum) == BT_OK;
 }
 
-/* Seconds since the process was started: its start is told in ticks since the machine's. */
-static double age(void) {
+/* Seconds since the process was started; /proc gives its start in clock ticks since the machine was started. */
+static double process_age(void) {
     char text[1024], *rest;
     unsigned long long ticks = 0;
     struct timespec now;
@@ -69,11 +73,11 @@ static double age(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* What the first result took, step by step: an add of two floats, then the same again, then another kernel. */
-static int first_result(char **argv, const char *device) {
+/* The times of each step until the first result, the sum of two arrays; then of the same again, and of another kernel. */
+int bench_first_result(char **argv, const char *device) {
     static const char *const steps[] = {"process", "probe", "open", "first", "again", "other", "close"};
     enum { STEPS = sizeof steps / sizeof *steps };
-    double times[STEPS + 1] = {bti_now_seconds() - age(), bti_now_seconds()}, result_s = 0;
+    double times[STEPS + 1] = {bti_now_seconds() - process_age(), bti_now_seconds()}, result_s = 0;
     float sum[2];
     bt_device *found = NULL;
     bool good = bt_device_find(device, &found) == BT_OK && bt_set_default_device(device) == BT_OK;
@@ -81,10 +85,10 @@ static int first_result(char **argv, const char *device) {
     BT_SCOPE {
         good = good && bt_block(BT_ARRAY(float, (2), 1, 2)) == BT_OK;
         times[3] = bti_now_seconds();
-        good = good && add(sum);
+        good = good && add_two_arrays(sum);
         times[4] = bti_now_seconds();
         result_s = times[4] - times[0];
-        good = good && add(sum);
+        good = good && add_two_arrays(sum);
         times[5] = bti_now_seconds();
         good = good && bt_block(bt_mul(bt_arange(0, 4, 1, BT_F32), bt_num(3))) == BT_OK;
         times[6] = bti_now_seconds();
@@ -102,17 +106,16 @@ static int first_result(char **argv, const char *device) {
     return cli_print_json(ledger);
 }
 
-int bench_startup_probe(char **argv, const char *device, bool ledger) {
+int bench_startup_probe(char **argv, const char *device) {
     float sum[2];
-    if (ledger) return first_result(argv, device ? device : "cpu");
-    if ((device && bt_set_default_device(device) != BT_OK) || !add(sum))
+    if (bt_set_default_device(device) != BT_OK || !add_two_arrays(sum))
         return cli_error(argv, "two arrays cannot be added");
     printf("%g %g\n", (double)sum[0], (double)sum[1]);
     return CLI_OK;
 }
 
-/* Standard output of a child that runs this program with the arguments; -1 when it cannot be started. */
-static int start(char *const *arguments, pid_t *child) {
+/* Starts this program with the arguments. Returns the reading end of its standard output; -1 when it cannot be started. */
+static int start_child(char *const *arguments, pid_t *child) {
     int ends[2], output = -1;
     posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC)) return -1;
@@ -127,13 +130,13 @@ static int start(char *const *arguments, pid_t *child) {
     return output;
 }
 
-bt_array *bench_run_startup(bench_work *work) {
+static bt_array *run_startup(bench_work *work) {
     char device[64];
     char *arguments[] = {"berth", "bench", "--startup-probe", "--device", device, NULL};
     snprintf(device, sizeof device, "%s", work->target->device);
     float sum[2] = {0};
     pid_t child;
-    int status = -1, output = start(arguments, &child), numbers = 0;
+    int status = -1, output = start_child(arguments, &child), numbers = 0;
     FILE *text = output < 0 ? NULL : fdopen(output, "r");
     if (text) {
         numbers = fscanf(text, "%f %f", &sum[0], &sum[1]);
@@ -142,3 +145,8 @@ bt_array *bench_run_startup(bench_work *work) {
     if (output >= 0) waitpid(child, &status, 0);
     return bt_from(numbers == 2 && !status ? sum : NULL, BT_F32, BT_SHAPE(2)); /* without data: poisoned */
 }
+
+const bench_row bench_start_rows[BENCH_START_ROWS] = {
+    {"compile", "a new kernel of five operations, 262,144 elements", prepare_compile, run_compile, .steps = 1},
+    {"startup", "a process that adds two arrays", NULL, run_startup, .steps = 1},
+};

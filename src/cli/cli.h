@@ -1,5 +1,5 @@
-/* What the subcommands share. Each gets its name as argv[0] ("berth demo") and returns an exit code. Here nothing of the
- * library's inside is used: only <berth.h>. */
+/* What the subcommands share. Each subcommand gets its name as argv[0] ("berth demo") and returns an exit code. The command uses the
+ * public interface of the library, <berth.h>, and of its inside only the clock. */
 #ifndef BTI_CLI_CLI_H
 #define BTI_CLI_CLI_H
 
@@ -25,42 +25,43 @@ int cli_trace(int argc, char **argv);
 
 /* --- arguments (options.c) ------------------------------------------------------------------------------------------ */
 
-/* getopt_long for long options alone; its complaint is followed by where the help is. -1 at the end, '?' when wrong. */
+/* getopt_long with long options only; after its error message it prints where the help is. -1 at the end, '?' on errors. */
 int cli_option(int argc, char **argv, const struct option *options);
-/* For commands without other arguments: whether none is left; says which is too many. */
+/* Whether no argument is left; otherwise prints which one is unexpected. */
 bool cli_no_more(int argc, char **argv);
-/* A whole number in [low, high]; says what is wrong with it. */
+/* Parses an integer in [low, high]; prints the error otherwise. */
 bool cli_number(char **argv, const char *option, const char *text, int low, int high, int *number);
-/* A number of bytes, at least 1: "8G", "512M", "1.5GiB": powers of 1024; says what is wrong with it. */
+/* Parses a number of bytes, at least 1, with units that are powers of 1024: "8G", "512M", "1.5GiB"; prints the error otherwise. */
 bool cli_byte_count(char **argv, const char *option, const char *text, uint64_t *bytes);
-/* The name that is nearest to `name`; NULL when none is like it. */
+/* The name most similar to `name`; NULL when none is similar. */
 const char *cli_nearest(const char *name, const char *const *names, int count);
-/* For commands whose one option is --json: CLI_OK, or CLI_USAGE. */
+/* Parses the arguments of a command whose only option is --json. CLI_OK or CLI_USAGE. */
 int cli_only_json(int argc, char **argv, bool *json);
 
-/* For commands that may be given the number of a process: 0 when it is not; says what is wrong with it. */
+/* Parses an optional process id as the last argument; 0 without one. Prints the error otherwise. */
 bool cli_process(int argc, char **argv, int *pid);
 
 /* --- programs (program.c) ------------------------------------------------------------------------------------------- */
 
-/* BERTH_FLAGS of programs run from now on: what it was, and flag=value. False when memory is short (errno). */
+/* Appends flag=value to BERTH_FLAGS, for programs that are run later. False when out of memory (errno). */
 bool cli_add_flag(const char *flag, const char *value);
-/* Runs it to its end; keys that interrupt are for it alone. Its exit code as a shell tells it; -1 when it cannot be run (errno). */
+/* Runs a program and waits for its end; interrupt keys (Ctrl-C) go to it alone. Its exit code, 128 + N for signal N; -1 when it cannot be run
+ * (errno). */
 int cli_run_program(char **program);
 
 /* --- output (output.c) ---------------------------------------------------------------------------------------------- */
 
 typedef enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_GOOD, CLI_BAD } cli_style;
-/* The escape sequence of a style, or "" when `out` is no terminal or NO_COLOR is set. */
+/* The escape sequence of a style, or "" when `out` is not a terminal or NO_COLOR is set. */
 const char *cli_begin(FILE *out, cli_style style);
 const char *cli_end(FILE *out);
 
-/* "1.5 GiB"; "-" for 0 when `none` is NULL, else `none`. In a ring of 8 texts. */
+/* "1.5 GiB"; "-" for 0 when `none` is NULL, else `none`. The last 8 texts are valid. */
 const char *cli_bytes(uint64_t bytes, const char *none);
 
 /* "berth demo: ", the message, ": " and the thread's last error, to standard error. Returns CLI_FAILED. */
 int cli_error(char **argv, const char *message);
-/* Whether BERTH_FLAGS can be used; if not, the library has logged each fault to standard error, and this adds who gives up. */
+/* Whether BERTH_FLAGS is valid. If not, the library has logged each error, and this prints that the command does nothing. */
 bool cli_settings_good(char **argv);
 
 /* Rows of `columns` cells, aligned; the first row is the heading. */
@@ -74,12 +75,12 @@ void cli_table_row(cli_table *table, ...); /* as many `const char *` as columns;
 void cli_table_print(cli_table *table);    /* to standard output; frees it */
 void cli_table_free(cli_table *table);
 
-/* The processes that hold a device's memory, the largest holder first, and how many; -1 where the driver does not tell. The list
- * and the text ("process 4711: 3.0 MiB, process 7: untold"; NULL where the driver does not tell) are yours to free. */
+/* The processes that use memory of a device, the largest first, and how many there are; -1 when the driver cannot tell. The list, and the text
+ * ("process 4711: 3.0 MiB, process 7: unknown"; NULL when the driver cannot tell), are freed by the caller. */
 int cli_processes(const bt_device *device, bt_device_process **processes);
 char *cli_processes_text(const bt_device *device);
 
-/* Prints it indented and lets it go. */
+/* Prints the value indented and releases it. */
 int cli_print_json(json_t *value);
 
 #endif

@@ -1,3 +1,4 @@
+/* `berth config`: the flags, their values and where they were set. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -11,21 +12,22 @@ static void print_flag(const bt_flag_info *flag, const char *value) {
            flag->doc);
 }
 
-/* What the flag leaves to the system: the CPU's limit. */
-static bool cpu_limit(const bt_flag_info *flag, bt_memory_info *memory) {
+/* The CPU's memory limit, which the system sets when the flag does not. */
+static bool find_cpu_limit(const bt_flag_info *flag, bt_memory_info *memory) {
     return !strcmp(flag->name, "memory_limit") && bt_memory(bt_device_get(BT_CPU, 0), memory) == BT_OK && memory->limit;
 }
 
-static void add_limit(json_t *object, const bt_flag_info *flag) {
+static void add_cpu_limit(json_t *object, const bt_flag_info *flag) {
     bt_memory_info memory = BT_MEMORY_INFO_INIT;
-    if (!cpu_limit(flag, &memory)) return;
+    if (!find_cpu_limit(flag, &memory)) return;
     json_object_set_new(object, "cpu_limit_bytes", json_integer((json_int_t)memory.limit));
     json_object_set_new(object, "cpu_limit_source", json_string(memory.limit_source));
 }
 
-static void print_limit(const bt_flag_info *flag) {
+static void print_cpu_limit(const bt_flag_info *flag) {
     bt_memory_info memory = BT_MEMORY_INFO_INIT;
-    if (cpu_limit(flag, &memory)) printf("    CPU:0 has %s (%s)\n", cli_bytes(memory.limit, NULL), memory.limit_source);
+    if (find_cpu_limit(flag, &memory))
+        printf("    CPU:0 has %s (%s)\n", cli_bytes(memory.limit, NULL), memory.limit_source);
 }
 
 int cli_config(int argc, char **argv) {
@@ -43,13 +45,13 @@ int cli_config(int argc, char **argv) {
         }
         if (!json) {
             print_flag(&flag, value);
-            print_limit(&flag);
+            print_cpu_limit(&flag);
             continue;
         }
         json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", flag.name, "value", value,
                                    "origin", flag.origin, "default", flag.default_value, "type", flag.type, "range",
                                    flag.range, "when", flag.when, "doc", flag.doc);
-        add_limit(object, &flag);
+        add_cpu_limit(object, &flag);
         json_array_append_new(list, object);
     }
     if (json) return cli_print_json(list);

@@ -1,14 +1,15 @@
+/* `berth devices`: the devices, their memory, and the processes that use it. */
 #include <stdlib.h>
 
 #include "cli/cli.h"
 
 enum { MAX_DEVICES = 64 };
 
-/* "" is no fact: null in JSON. */
+/* Unknown values ("", 0) are null in JSON. */
 static json_t *text_or_null(const char *text) { return text && *text ? json_string(text) : json_null(); }
 static json_t *bytes_or_null(size_t bytes) { return bytes ? json_integer((json_int_t)bytes) : json_null(); }
 
-/* Null where the driver does not tell. */
+/* Null when the driver cannot tell. */
 static json_t *processes_or_null(const bt_device *device) {
     bt_device_process *processes;
     int count = cli_processes(device, &processes);
@@ -20,7 +21,7 @@ static json_t *processes_or_null(const bt_device *device) {
     return list;
 }
 
-static json_t *as_json(const bt_device *device, const bt_device_info *info, const bt_memory_info *memory) {
+static json_t *device_as_json(const bt_device *device, const bt_device_info *info, const bt_memory_info *memory) {
     json_t *capability = json_null();
     if (info->capability_major) capability = json_sprintf("%d.%d", info->capability_major, info->capability_minor);
     return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:o, s:b}", "name",
@@ -33,7 +34,8 @@ static json_t *as_json(const bt_device *device, const bt_device_info *info, cons
                      processes_or_null(device), "default", device == bt_default_device());
 }
 
-static void as_row(cli_table *table, const bt_device_info *info, const bt_memory_info *memory, bool is_default) {
+static void add_device_row(cli_table *table, const bt_device_info *info, const bt_memory_info *memory,
+                           bool is_default) {
     cli_table_row(table, is_default ? "*" : "", info->name, info->long_name, info->description, info->driver,
                   cli_bytes(info->memory_bytes, NULL), cli_bytes(memory->device_free, NULL),
                   *info->uuid ? info->uuid : "-");
@@ -69,8 +71,8 @@ int cli_devices(int argc, char **argv) {
     int code = cli_only_json(argc, argv, &json);
     if (code != CLI_OK) return code;
     if (!cli_settings_good(argv)) return CLI_FAILED;
-    bt_device *cpu; /* always there: not found, a setting names devices that are not */
-    if (bt_device_find("cpu", &cpu) != BT_OK) code = cli_error(argv, "a setting is faulty");
+    bt_device *cpu; /* exists always; not found only when a setting names a missing device */
+    if (bt_device_find("cpu", &cpu) != BT_OK) code = cli_error(argv, "a setting has an error");
     json_t *list = json_array();
     cli_table table = {.columns = 8, .right = 0140};
     cli_table_row(&table, "", "NAME", "LONG NAME", "DESCRIPTION", "DRIVER", "MEMORY", "FREE", "UUID");
@@ -85,9 +87,9 @@ int cli_devices(int argc, char **argv) {
                 continue;
             }
             if (json)
-                json_array_append_new(list, as_json(devices[i], &info, &memory));
+                json_array_append_new(list, device_as_json(devices[i], &info, &memory));
             else
-                as_row(&table, &info, &memory, devices[i] == bt_default_device());
+                add_device_row(&table, &info, &memory, devices[i] == bt_default_device());
         }
     }
     if (json) {
@@ -97,7 +99,7 @@ int cli_devices(int argc, char **argv) {
     }
     json_decref(list);
     cli_table_print(&table);
-    printf("* the default; operations go there that nothing else places\n");
+    printf("* the default device: of operations that nothing else places\n");
     print_limits();
     print_processes();
     return code;

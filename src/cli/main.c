@@ -1,4 +1,4 @@
-/* The command `berth`: one row per subcommand; each has a file of its name. */
+/* The command `berth`: one row per subcommand. Each has a file of its name; `top` is in ps.c. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -13,82 +13,85 @@ static const struct command {
     const char *more;      /* options and details, whole lines */
 } commands[] = {
     {"demo", cli_demo, "trains a classifier of handwritten digits on all accelerators", "[OPTIONS]",
-     "  --devices N   on N devices; all TPUs, else all GPUs, when not given; without any, N (or four)\n"
-     "                simulated GPUs stand in\n"
-     "  --epochs N    passes over the digits (40)\n"
-     "  --data FILE   CSV, in each row 64 pixels from 0 to 16 and the digit; else the 1,797 inside\n"
-     "  --save FILE   where the model goes, as safetensors (digits.safetensors, else a temporary folder)\n"
-     "  --quiet       prints the accuracy and the file only\n"
-     "Fails when fewer than 90 % of the held-out digits (the last fifth) are read right.\n"},
-    {"bench", cli_bench, "measures how long typical work takes here", "[OPTIONS] [ROW...]",
+     "  --devices N   uses N devices; default: all TPUs, else all GPUs, else four simulated GPUs\n"
+     "  --epochs N    passes over the digits (default: 40)\n"
+     "  --data FILE   CSV, each row 64 pixels from 0 to 16 and the digit; default: 1,797 built-in digits\n"
+     "  --save FILE   saves the model there, as safetensors; default: digits.safetensors, or in a\n"
+     "                temporary folder when that cannot be written\n"
+     "  --quiet       prints only the accuracy and the name of the file\n"
+     "Fails when the accuracy on the held-out digits (the last fifth) is below 90 %.\n"},
+    {"bench", cli_bench, "measures how long typical work takes on this machine", "[OPTIONS] [ROW...]",
      "  --json            as JSON\n"
-     "  --repetitions N   of each row; else at least 5, more while they take less than a second\n"
-     "  --interactive     each line of standard input, ROW REPETITION [FILE], runs the row once and is\n"
-     "                    answered by a line of JSON; the result goes to the file, as .npy\n"
-     "  --device NAME     rows run there: gpu:0, cuda, opencl0:0...; else on the CPU\n"
-     "  --shrink N        rows large_* with N times fewer elements (sides N times shorter where square),\n"
-     "                    matmul_* with sides N times shorter\n"
-     "  --first-result    what a process spends until its first result, and after; as JSON\n"
-     "Rows (all when none is named): elementwise elementwise_compiled linspace random100m\n"
+     "  --repetitions N   of each row; default: at least 5, more while they take less than a second\n"
+     "  --interactive     each line of standard input, ROW REPETITION [FILE], runs the row once; the answer\n"
+     "                    is a line of JSON; the result is saved to FILE, as .npy\n"
+     "  --device NAME     runs rows on this device: gpu:0, cuda, opencl0:0...; default: the CPU\n"
+     "  --shrink N        divides the elements of large_* rows by N (square ones: their sides), and the\n"
+     "                    sides of matmul_* rows\n"
+     "  --first-result    prints the times of a process until its first result, and after, as JSON\n"
+     "Rows (default: all): elementwise elementwise_compiled linspace random100m\n"
      "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
      "sum_axis1 transpose_add broadcast gather dependent_adds compile startup step_small step_medium\n"
      "step_large; with --device also large_elementwise large_sum large_softmax large_layer_norm\n"
      "large_transpose_add large_gather, matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096,\n"
-     "8192, 16384, launch launch_100 launch_graph. A warm-up comes first; compiled kernels are not kept on\n"
-     "disk. OF COPY is the rate beside that of a copy within the device's memory.\n"},
-    {"devices", cli_devices, "lists the devices that are here", "[--json]", JSON_HELP},
-    {"doctor", cli_doctor, "says what works and, where it does not, why", "[--json]",
-     JSON_HELP "Fails when a setting is faulty or the CPU cannot be used.\n"},
-    {"config", cli_config, "lists the settings: values, who set them, what they do", "[--json]",
-     JSON_HELP "Settings are given as BERTH_FLAGS=\"name=value,name=value\". Fails when one of those is faulty.\n"},
+     "8192, 16384, launch launch_100 launch_graph. Each row is warmed up first. The\n"
+     "cache of kernels on disk is not used. OF COPY is the rate divided by that of a copy within the\n"
+     "device's memory.\n"},
+    {"devices", cli_devices, "lists the devices of this machine", "[--json]", JSON_HELP},
+    {"doctor", cli_doctor, "checks settings, devices and libraries, and explains what does not work", "[--json]",
+     JSON_HELP "Fails when a setting has an error or the CPU cannot be used.\n"},
+    {"config", cli_config, "lists the settings: values, where they were set, what they do", "[--json]",
+     JSON_HELP "Settings are given as BERTH_FLAGS=\"name=value,name=value\". Fails when one has an error.\n"},
     {"ops", cli_ops, "lists the operations", "[--json]", JSON_HELP},
-    {"explain", cli_explain, "runs a program and shows what it computes where",
+    {"explain", cli_explain, "runs a program and shows what it computes on which device",
      "[--json|--dot] -- PROGRAM [ARGUMENT...]",
-     "The plans go to standard error, each before it runs: as text, as JSON (an object a line) or as\n"
-     "graphs for Graphviz. One that was there lately is only named. The exit code is the program's; 1 when it\n"
-     "cannot be run.\n"},
-    {"fit", cli_fit, "runs a program and shows how much memory it was foreseen to take, and took",
+     "Each plan is written to standard error before it runs: as text, as JSON (one object per line) or as a\n"
+     "graph for Graphviz. A plan that was shown recently is only named. The exit code is that of the program;\n"
+     "1 when it cannot be run.\n"},
+    {"fit", cli_fit, "runs a program and compares its predicted with its measured memory",
      "[--json] -- PROGRAM [ARGUMENT...]",
      JSON_HELP
-     "Before each computation what it takes is added to what is in use. A row a device: the greatest of these\n"
-     "sums, the most that was in use indeed, and the step with that sum: what it adds, its largest piece\n"
-     "and the line that asked for it; after \"refused\", the greatest sum that the device could not give.\n"
-     "The exit code is the program's; 1 when it cannot be run or told nothing.\n"},
-    {"ps", cli_ps, "shows the runtimes of this user: tasks, GPUs, workers, and why who waits",
+     "Before each computation the memory that it needs is predicted and added to what is in use. One row per\n"
+     "device: the largest of these sums, the largest memory that was in use, and the step with the largest\n"
+     "sum: the memory that it adds, its largest allocation and the line that recorded it. REFUSED is the\n"
+     "largest sum that the device could not provide.\n"
+     "The exit code is that of the program; 1 when it cannot be run or reported nothing.\n"},
+    {"ps", cli_ps, "shows the task runtimes of this user: tasks, GPUs, workers, what waits and why",
      "[--json] [--timeline FILE] [PROCESS]",
      JSON_HELP
-     "  --timeline FILE   writes what ran where so far, as a Chrome trace, which Perfetto opens\n"
-     "Of all programs that run tasks (bt_runtime_init), or of the one with that process number. As JSON: a list.\n"},
-    {"top", cli_top, "shows the same once a second", "[--once] [PROCESS]",
-     "  --once   one time, as a table; also when standard output is no terminal\n"
-     "q or Ctrl-C ends it.\n"},
-    {"trace", cli_trace, "records what a program runs when and where, as a page",
-     "[-o PAGE] -- PROGRAM [ARGUMENT...] | FILE",
-     "  -o, --output PAGE   the page to write: HTML that needs nothing else (trace.html; of FILE: FILE as .html)\n"
-     "A program's recording goes beside the page, as .json: a Chrome trace, which Perfetto opens too. FILE is\n"
-     "such a recording. The exit code is the program's; 1 when it cannot be run or recorded nothing.\n"},
-    {"run", cli_run, "runs a program on GPUs that no other holds",
+     "  --timeline FILE   writes what ran where so far as a Chrome trace, which Perfetto opens\n"
+     "Shows all programs that run tasks (bt_runtime_init), or the one with process id PROCESS. As JSON: a list.\n"},
+    {"top", cli_top, "shows the same, refreshed every second", "[--once] [PROCESS]",
+     "  --once   prints it once; also when standard output is not a terminal\n"
+     "q or Ctrl-C quits.\n"},
+    {"trace", cli_trace, "records a timeline of a program as an HTML page", "[-o PAGE] -- PROGRAM [ARGUMENT...] | FILE",
+     "  -o, --output PAGE   the HTML page to write; default: trace.html, or FILE with the suffix .html\n"
+     "The recording is written beside the page, as .json: a Chrome trace, which Perfetto opens too. FILE is\n"
+     "such a recording. The exit code is that of the program; 1 when it cannot be run or recorded nothing.\n"},
+    {"run", cli_run, "runs a program on GPUs that no other program has leased",
      "--gpus N [--mem BYTES] [--wait] [--timeout SECONDS] -- PROGRAM [ARGUMENT...] | --list [--json]",
-     "  --gpus N            so many of those that CUDA_VISIBLE_DEVICES shows; the program sees these alone\n"
-     "  --mem BYTES         a share of each, such as 8G, beside others whose shares fit too; whole GPUs when not\n"
-     "                      given. Programs of berth take no more\n"
-     "  --wait              until they are free, in order of arrival; else it ends when they are not\n"
-     "  --timeout SECONDS   waits at most so long\n"
-     "  --list              who holds and who waits for what\n"
+     "  --gpus N            takes N of the GPUs that CUDA_VISIBLE_DEVICES shows; the program sees only these\n"
+     "  --mem BYTES         takes a share of each GPU, such as 8G; other programs may take the rest. Default:\n"
+     "                      whole GPUs. Programs that use berth stay within their share\n"
+     "  --wait              waits until they are free, in order of arrival; default: fails when they are not\n"
+     "  --timeout SECONDS   waits at most this long\n"
+     "  --list              shows who holds and who waits for each GPU\n"
      "  --json              the list as JSON\n"
-     "It becomes the program. What it took is free when the program and those that it started are gone, by\n"
-     "whatever signal. BERTH_LEASES names another folder of lock files. Only who asks is bound.\n"},
+     "The command becomes the program (exec). The GPUs are free again when the program and all that it started\n"
+     "have ended, by whatever signal. BERTH_LEASES names another folder for the lock files. Leases bind only\n"
+     "programs that use them.\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char exit_codes[] = "0 done, 1 failed, 2 wrong usage";
-static const char exit_codes_of_run[] = "the program's; 75 not free, or not in time, 69 never free, 64 wrong usage,\n"
-                                        "126 the program cannot be run, 127 it is not there";
+static const char exit_codes_of_run[] =
+    "that of the program; 75 not free, or not in time, 69 never possible, 64 wrong usage,\n"
+    "126 the program cannot be run, 127 it does not exist";
 
 static void print_help(FILE *out) {
     fprintf(out, "usage: berth COMMAND [ARGUMENTS]\n\n");
     for (int i = 0; i < COMMANDS; i++) fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].does);
-    fprintf(out, "\n  berth COMMAND --help   says more\n  berth --version\n\nexit codes: %s\n", exit_codes);
+    fprintf(out, "\n  berth COMMAND --help   describes a command\n  berth --version\n\nexit codes: %s\n", exit_codes);
 }
 
 static void print_command_help(const struct command *command) {
@@ -97,7 +100,7 @@ static void print_command_help(const struct command *command) {
            command->run == cli_run ? exit_codes_of_run : exit_codes);
 }
 
-static const struct command *find(const char *name) {
+static const struct command *find_command(const char *name) {
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(commands[i].name, name)) return &commands[i];
     return NULL;
@@ -109,7 +112,7 @@ static bool asks_for_help(int argc, char **argv) {
     return false;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
+static int run_command(const struct command *command, int argc, char **argv) {
     char name[32];
     if (asks_for_help(argc, argv)) return print_command_help(command), CLI_OK;
     snprintf(name, sizeof name, "berth %s", command->name);
@@ -122,8 +125,8 @@ static int dispatch(int argc, char **argv) {
     if (!strcmp(first, "--help") || !strcmp(first, "-h")) return print_help(stdout), CLI_OK;
     if (!strcmp(first, "--version")) return printf("berth %s\n", BERTH_VERSION), CLI_OK;
     if (!*first) return print_help(stderr), CLI_USAGE;
-    const struct command *command = find(first);
-    if (command) return run(command, argc - 1, argv + 1);
+    const struct command *command = find_command(first);
+    if (command) return run_command(command, argc - 1, argv + 1);
     fprintf(stderr, "berth: there is no %s \"%s\"; see \"berth --help\"\n", *first == '-' ? "option" : "command",
             first);
     return CLI_USAGE;

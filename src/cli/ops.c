@@ -1,3 +1,4 @@
+/* `berth ops`: the primitives and the public operations. */
 #include "cli/cli.h"
 
 static const char *inputs_text(int inputs, char text[16]) {
@@ -5,7 +6,7 @@ static const char *inputs_text(int inputs, char text[16]) {
     return text;
 }
 
-static int primitives(char **argv, cli_table *table, json_t *list) {
+static int add_primitives(char **argv, cli_table *table, json_t *list) {
     cli_table_row(table, "PRIMITIVE", "CLASS", "INPUTS", "DTYPES", "GRADIENT", "WHAT IT DOES");
     for (int i = 0; i < bt_primitive_count(); i++) {
         bt_primitive_info info = BT_PRIMITIVE_INFO_INIT;
@@ -20,7 +21,7 @@ static int primitives(char **argv, cli_table *table, json_t *list) {
     return CLI_OK;
 }
 
-static void operations(cli_table *table, json_t *list) {
+static void add_operations(cli_table *table, json_t *list) {
     const char *log_name;
     cli_table_row(table, "OPERATION", "IN THE PLACEMENT LOG");
     for (int i = 0; i < bt_operation_count(); i++) {
@@ -36,8 +37,8 @@ int cli_ops(int argc, char **argv) {
     if (code != CLI_OK) return code;
     json_t *all = json_pack("{s:[], s:[]}", "primitives", "operations");
     cli_table primitive_table = {.columns = 6, .right = 04}, operation_table = {.columns = 2};
-    code = primitives(argv, &primitive_table, json_object_get(all, "primitives"));
-    operations(&operation_table, json_object_get(all, "operations"));
+    code = add_primitives(argv, &primitive_table, json_object_get(all, "primitives"));
+    add_operations(&operation_table, json_object_get(all, "operations"));
     if (code == CLI_OK && json)
         code = cli_print_json(json_incref(all));
     else if (code == CLI_OK)

@@ -1,3 +1,4 @@
+/* Arguments of commands. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -6,20 +7,20 @@
 
 #include "cli/cli.h"
 
-static int try_help(char **argv) {
+static int print_help_hint(char **argv) {
     fprintf(stderr, "see \"%s --help\"\n", argv[0]);
     return '?';
 }
 
 int cli_option(int argc, char **argv, const struct option *options) {
     int option = getopt_long(argc, argv, "", options, NULL);
-    return option == '?' ? try_help(argv) : option;
+    return option == '?' ? print_help_hint(argv) : option;
 }
 
 bool cli_no_more(int argc, char **argv) {
     if (optind == argc) return true;
     fprintf(stderr, "%s: unexpected argument \"%s\"\n", argv[0], argv[optind]);
-    try_help(argv);
+    print_help_hint(argv);
     return false;
 }
 
@@ -55,7 +56,7 @@ bool cli_byte_count(char **argv, const char *option, const char *text, uint64_t 
     return true;
 }
 
-/* Levenshtein's distance; names longer than the row of counts are cut. */
+/* The Levenshtein distance; longer names are cut. */
 static int edit_distance(const char *a, const char *b) {
     enum { LONGEST = 63 };
     int counts[LONGEST + 1], length = (int)strnlen(b, LONGEST);

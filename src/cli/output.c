@@ -1,3 +1,4 @@
+/* What commands print: styles, tables, bytes, errors, JSON. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -6,17 +7,17 @@
 
 #include "cli/cli.h"
 
-static bool in_color(FILE *out) {
+static bool uses_color(FILE *out) {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
     return !(no_color && *no_color) && terminal && strcmp(terminal, "dumb") && isatty(fileno(out));
 }
 
 const char *cli_begin(FILE *out, cli_style style) {
     static const char *const codes[] = {"", "\033[1m", "\033[32m", "\033[31m"};
-    return in_color(out) ? codes[style] : "";
+    return uses_color(out) ? codes[style] : "";
 }
 
-const char *cli_end(FILE *out) { return in_color(out) ? "\033[0m" : ""; }
+const char *cli_end(FILE *out) { return uses_color(out) ? "\033[0m" : ""; }
 
 const char *cli_bytes(uint64_t bytes, const char *none) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -39,11 +40,11 @@ int cli_error(char **argv, const char *message) {
 
 bool cli_settings_good(char **argv) {
     if (bt_check_flags() == BT_OK) return true;
-    fprintf(stderr, "%s: nothing done, the settings are faulty\n", argv[0]);
+    fprintf(stderr, "%s: nothing was done: the settings have an error\n", argv[0]);
     return false;
 }
 
-static void *must(void *memory) {
+static void *check_memory(void *memory) {
     if (memory) return memory;
     fprintf(stderr, "berth: out of memory\n");
     exit(CLI_FAILED);
@@ -51,9 +52,10 @@ static void *must(void *memory) {
 
 void cli_table_row(cli_table *table, ...) {
     va_list cells;
-    table->cells = must(realloc(table->cells, (table->count + (size_t)table->columns) * sizeof *table->cells));
+    table->cells = check_memory(realloc(table->cells, (table->count + (size_t)table->columns) * sizeof *table->cells));
     va_start(cells, table);
-    for (int i = 0; i < table->columns; i++) table->cells[table->count++] = must(strdup(va_arg(cells, const char *)));
+    for (int i = 0; i < table->columns; i++)
+        table->cells[table->count++] = check_memory(strdup(va_arg(cells, const char *)));
     va_end(cells);
 }
 
@@ -69,7 +71,7 @@ static void print_row(const cli_table *table, char *const *row, const int *width
 }
 
 void cli_table_print(cli_table *table) {
-    int *width = must(calloc((size_t)table->columns, sizeof *width));
+    int *width = check_memory(calloc((size_t)table->columns, sizeof *width));
     for (size_t i = 0; i < table->count; i++) {
         int *widest = &width[i % (size_t)table->columns], length = (int)strlen(table->cells[i]);
         if (length > *widest) *widest = length;
@@ -93,7 +95,7 @@ void cli_table_free(cli_table *table) {
 int cli_processes(const bt_device *device, bt_device_process **processes) {
     *processes = NULL;
     for (int room = 0, count;; room = count) {
-        *processes = must(realloc(*processes, ((size_t)room + 1) * sizeof **processes));
+        *processes = check_memory(realloc(*processes, ((size_t)room + 1) * sizeof **processes));
         if (bt_device_processes(device, *processes, room, &count) != BT_OK) return -1;
         if (count <= room) return count;
     }
@@ -104,11 +106,11 @@ char *cli_processes_text(const bt_device *device) {
     int count = cli_processes(device, &processes);
     char *text = NULL;
     size_t bytes;
-    FILE *out = count < 0 ? NULL : must(open_memstream(&text, &bytes));
+    FILE *out = count < 0 ? NULL : check_memory(open_memstream(&text, &bytes));
     for (int i = 0; i < count; i++)
         fprintf(out, "%sprocess %" PRId64 ": %s", i ? ", " : "", processes[i].pid,
-                cli_bytes(processes[i].bytes, "untold"));
-    if (out && fclose(out)) must(NULL);
+                cli_bytes(processes[i].bytes, "unknown"));
+    if (out && fclose(out)) check_memory(NULL);
     free(processes);
     return text;
 }

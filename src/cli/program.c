@@ -1,4 +1,4 @@
-/* Programs that commands run. */
+/* Running the programs that commands are given. */
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>

@@ -1,3 +1,4 @@
+/* `berth run`: takes a lease of GPUs and becomes the program that uses them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -6,12 +7,19 @@
 
 #include "cli/cli.h"
 
-enum { NOT_USED_SO = 64, NEVER_FREE = 69, NOT_FREE = 75, CANNOT_RUN = 126, NOT_THERE = 127, MOST_GPUS = 64 };
+enum {
+    EXIT_USAGE = 64,
+    EXIT_NEVER_FREE = 69,
+    EXIT_NOT_FREE = 75,
+    EXIT_CANNOT_RUN = 126,
+    EXIT_NOT_FOUND = 127,
+    MOST_GPUS = 64
+};
 
-typedef struct wish {
+typedef struct request {
     bt_lease_options lease;
     bool list, json;
-} wish;
+} request;
 
 static bool read_seconds(char **argv, const char *text, bt_lease_options *lease) {
     char *end;
@@ -25,7 +33,7 @@ static bool read_seconds(char **argv, const char *text, bt_lease_options *lease)
     return true;
 }
 
-static bool read_option(char **argv, int option, wish *w) {
+static bool read_option(char **argv, int option, request *w) {
     switch (option) {
     case 'g': return cli_number(argv, "--gpus", optarg, 1, MOST_GPUS, &w->lease.num_gpus);
     case 'm': return cli_byte_count(argv, "--mem", optarg, &w->lease.memory_bytes);
@@ -37,31 +45,31 @@ static bool read_option(char **argv, int option, wish *w) {
     }
 }
 
-static bool is_whole(char **argv, int argc, const wish *w) {
-    const char *fault = NULL;
+static bool check_request(char **argv, int argc, const request *w) {
+    const char *error = NULL;
     bool program = optind < argc, asks = w->lease.num_gpus || w->lease.memory_bytes || w->lease.wait;
     if (w->list && (program || asks))
-        fault = "--list goes with --json alone";
+        error = "--list goes with --json alone";
     else if (w->json && !w->list)
-        fault = "--json goes with --list";
+        error = "--json goes with --list";
     else if (!w->list && !w->lease.num_gpus)
-        fault = "--gpus N is missing";
+        error = "--gpus N is missing";
     else if (!w->list && (!program || strcmp(argv[optind - 1], "--") != 0))
-        fault = "\"-- PROGRAM [ARGUMENT...]\" is missing";
-    if (fault) fprintf(stderr, "%s: %s\nsee \"%s --help\"\n", argv[0], fault, argv[0]);
-    return !fault;
+        error = "\"-- PROGRAM [ARGUMENT...]\" is missing";
+    if (error) fprintf(stderr, "%s: %s\nsee \"%s --help\"\n", argv[0], error, argv[0]);
+    return !error;
 }
 
-static int list(char **argv, bool json) {
+static int print_leases(char **argv, bool json) {
     char *text = (bt_leases_text)(json);
-    if (!text) return cli_error(argv, "nothing to tell"), NEVER_FREE;
+    if (!text) return cli_error(argv, "the leases cannot be read"), EXIT_NEVER_FREE;
     printf("%s%s", text, json ? "\n" : "");
     bt_free(text);
     return CLI_OK;
 }
 
-/* The program with its arguments, for others to read; NULL when memory is short. */
-static char *joined(char *const *program) {
+/* The command line as one text, which others see; NULL when out of memory. */
+static char *join_arguments(char *const *program) {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -79,21 +87,21 @@ static bool set_environment(const bt_lease *lease, uint64_t share) {
            (!share || cli_add_flag("gpu_memory_limit", bytes));
 }
 
-static int become(char **argv, char **program, wish *w) {
-    char *command = joined(program);
+static int run_with_lease(char **argv, char **program, request *w) {
+    char *command = join_arguments(program);
     w->lease.command = command;
     bt_lease *lease = (bt_lease_take)(&w->lease);
     free(command);
     if (!lease) {
         bt_status status = bt_error_status();
         fprintf(stderr, "%s: %s\n", argv[0], bt_error_text());
-        return status == BT_RESOURCE_EXHAUSTED || status == BT_DEADLINE_EXCEEDED ? NOT_FREE : NEVER_FREE;
+        return status == BT_RESOURCE_EXHAUSTED || status == BT_DEADLINE_EXCEEDED ? EXIT_NOT_FREE : EXIT_NEVER_FREE;
     }
     if (set_environment(lease, w->lease.memory_bytes)) execvp(*program, program);
-    int fault = errno;
-    fprintf(stderr, "%s: %s: %s\n", argv[0], *program, strerror(fault));
+    int error = errno;
+    fprintf(stderr, "%s: %s: %s\n", argv[0], *program, strerror(error));
     bt_lease_release(lease);
-    return fault == ENOENT ? NOT_THERE : CANNOT_RUN;
+    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
 int cli_run(int argc, char **argv) {
@@ -104,9 +112,9 @@ int cli_run(int argc, char **argv) {
                                             {"list", no_argument, NULL, 'l'},
                                             {"json", no_argument, NULL, 'j'},
                                             {0}};
-    wish w = {.lease = {.size = sizeof w.lease, .inherit = true}};
+    request w = {.lease = {.size = sizeof w.lease, .inherit = true}};
     for (int option; (option = cli_option(argc, argv, options)) != -1;)
-        if (!read_option(argv, option, &w)) return NOT_USED_SO;
-    if (!is_whole(argv, argc, &w)) return NOT_USED_SO;
-    return w.list ? list(argv, w.json) : become(argv, argv + optind, &w);
+        if (!read_option(argv, option, &w)) return EXIT_USAGE;
+    if (!check_request(argv, argc, &w)) return EXIT_USAGE;
+    return w.list ? print_leases(argv, w.json) : run_with_lease(argv, argv + optind, &w);
 }
