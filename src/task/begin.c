@@ -1,5 +1,5 @@
-/* Starting the nest from a program that cannot be forked into one: it has threads, or devices are open. The program is started again (exec), with
- * libberth-nest.so before all other libraries (preload/nest.c). */
+/* Starts the nest of a program that has threads or open devices, and therefore cannot be forked into one. The program is started again
+ * (exec), with libberth-nest.so loaded before all other libraries (preload/nest.c). */
 #include "task/begin.h"
 
 #include <dlfcn.h>
@@ -39,7 +39,7 @@ void bti_nest_begin(uint64_t address, int pipe) {
     bti_nest_run(state, pipe);
 }
 
-/* In a program that libberth-nest.so does not take over main would run a second time. */
+/* Ends a program that was started again without libberth-nest.so in charge: its main would run a second time. */
 __attribute__((constructor)) static void check_begin(void) {
     if (!getenv(BTI_BEGIN_VARIABLE)) return;
     void **preloaded = dlsym(RTLD_DEFAULT, BTI_BEGIN_PRELOAD_MARK);
@@ -77,7 +77,7 @@ typedef struct beginning {
     char **arguments, **environment;
     char *words;                       /* of arguments */
     char *variable, *preload, *before; /* of the environment */
-    int files[MOST_FILES], file_count; /* that go along */
+    int files[MOST_FILES], file_count; /* open files that the new process inherits */
     pid_t pid;
     int error;
 } beginning;
@@ -151,8 +151,8 @@ static bt_status prepare_beginning(const bti_state *state, int memory, int pipe,
 
 /* --- starting ------------------------------------------------------------------------------------------------------------- */
 
-/* Both run on stacks of their own in the memory of the program, while its thread waits: they may make system calls alone. The first lets the second
- * be nobody's child, so that the program's wait does not see it. */
+/* The two child processes share the memory of the program, whose thread waits meanwhile, and run on these stacks: they may only make system
+ * calls. The first forks the second and ends, so the second is nobody's child and wait in the program does not see it. */
 typedef struct stacks {
     _Alignas(16) char first[STACK_BYTES], second[STACK_BYTES];
     beginning *b;
@@ -160,7 +160,8 @@ typedef struct stacks {
 
 __attribute__((no_sanitize("address", "thread", "undefined"))) static int execute_program(void *given) {
     beginning *b = ((stacks *)given)->b;
-    for (int i = 0; i < b->file_count; i++) fcntl(b->files[i], F_SETFD, 0); /* in a table of its own */
+    for (int i = 0; i < b->file_count; i++)
+        fcntl(b->files[i], F_SETFD, 0); /* this process has its own table of files */
     execve("/proc/self/exe", b->arguments, b->environment);
     b->error = errno;
     _exit(127);
@@ -181,7 +182,7 @@ static bt_status run_beginning(beginning *b) {
     s->b = b;
     b->error = 0;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* handlers of the program must not run in there */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers must not run in the children */
     prctl(PR_GET_CHILD_SUBREAPER, &reaper);
     if (reaper) prctl(PR_SET_CHILD_SUBREAPER, 0);
     pid_t between = clone(orphan_and_execute, s->first + sizeof s->first, CLONE_VM | CLONE_VFORK, s);
@@ -195,7 +196,7 @@ static bt_status run_beginning(beginning *b) {
     return bti_fail(BT_RESOURCE_EXHAUSTED, "no process for the runtime: %s", strerror(between > 0 ? b->error : error));
 }
 
-/* Until the nest is there: 1; 0: its memory's address is not free; -1: it ended. */
+/* Waits for the nest. 1: it is there; 0: the address of its memory was not free; -1: it has ended. */
 static int await_nest_of_program(const bti_state *state, int pipe) {
     for (;;) {
         struct pollfd one = {.fd = pipe, .events = POLLIN};
@@ -208,7 +209,8 @@ static int await_nest_of_program(const bti_state *state, int pipe) {
     }
 }
 
-/* 1: it is there, and `*end` tells of the program's end; 0: its memory's address was not free; -1: not, with the cause in the error record. */
+/* 1: the nest is there, and *end closes with the program; 0: the address of its memory was not free; -1: failed, with the cause in the
+ * error record. */
 static int try_beginning(bti_state *state, int memory, beginning *b, int *end) {
     int ends[2], there = -1;
     int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);

@@ -21,7 +21,8 @@ static bt_status check_call_amounts(const bti_state *state, const bti_call *aske
             return bti_fail(BT_OUT_OF_RANGE, "%s: bundle %d of a group of %d", name, o->bundle, group->count);
         supply = &group->bundles[o->bundle];
     }
-    double cpus = asked->group && !supply->total.of[0] ? 0 : 1; /* of a bundle without CPUs it takes none */
+    double cpus =
+        asked->group && !supply->total.of[0] ? 0 : 1; /* a call in a bundle without CPUs takes none by default */
     BTI_TRY(bti_amounts_of(state, o, cpus, &order->amounts));
     uint64_t wanted = order->amounts.gpu_only, only = supply->total.gpu_only;
     if (asked->group && wanted && (!only || only & ~wanted))

@@ -30,16 +30,16 @@ typedef struct child {
     pid_t pid;
     bti_worker_pipes *errors; /* NULL: it writes where the program writes */
     struct child *next;
-    bool beyond; /* it may not be killed */
+    bool beyond; /* this process may not kill it (other user) */
 } child;
 
 static bti_state *state;
 static child *children;
-static uint64_t oom_kills; /* of the cgroup, at the last look */
+static uint64_t oom_kills; /* count of the cgroup when it was read last */
 
 /* --- forking --------------------------------------------------------------------------------------------------------- */
 
-/* When memory runs out the kernel ends workers first. */
+/* Lets the kernel end workers first when memory runs out. */
 static void offer_for_memory(void) {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (file < 0) return;
@@ -51,7 +51,7 @@ static _Noreturn void be_worker(bti_client *client, bti_worker_pipe_ends ends) {
     setpgid(0, 0);
     if (ends.output >= 0) dup2(ends.output, STDOUT_FILENO);
     if (ends.errors >= 0) dup2(ends.errors, STDERR_FILENO);
-    uv_library_shutdown(); /* else libuv closes its file numbers in each process that this one forks, when other files have them */
+    uv_library_shutdown(); /* else libuv would close its file numbers in each process that this one forks, though other files have them by then */
     bti_files_keep(state, bti_nest_pipe());
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL);
     bti_state_watch(NULL, NULL);
@@ -62,7 +62,8 @@ static _Noreturn void be_worker(bti_client *client, bti_worker_pipe_ends ends) {
     if (!bti_identity_take(state)) _exit(1);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of users, which resets it */
     if (getppid() != state->nest_pid) _exit(1);
-    while (!*(volatile int32_t *)&client->pid) sched_yield(); /* views show it from the first task on */
+    while (!*(volatile int32_t *)&client->pid)
+        sched_yield(); /* the nest writes the process number; views show it from the first call on */
     if (client->is_mover) bti_mover_run(state, client);
     bti_worker_run(state, client);
 }
@@ -149,7 +150,8 @@ void bti_children_start(void) {
 
 /* --- the ends of workers ---------------------------------------------------------------------------------------------- */
 
-/* The kernel has ended a process of this cgroup since the last look, and this one died of SIGKILL, which the nest did not send. */
+/* The kernel has ended a process of this cgroup for want of memory since the last call, and this child died of a SIGKILL that the nest did
+ * not send. */
 static bool was_out_of_memory(const child *c, int status) {
     bti_cgroup group;
     if (c->client->kill || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return false;
@@ -187,13 +189,13 @@ void bti_children_reap(void) {
         child **at = &children;
         while (*at && (*at)->pid != pid) at = &(*at)->next;
         if (!*at) {
-            bti_listen_ended(pid); /* or what a worker left behind */
+            bti_listen_ended(pid); /* or a process that a worker left behind */
             continue;
         }
         child *c = *at;
         char why[3000];
         *at = c->next;
-        kill(-pid, SIGKILL); /* what it forked and left */
+        kill(-pid, SIGKILL); /* processes that it forked and left behind */
         if (c->errors) bti_worker_pipes_finish(c->errors);
         c->client->out_of_memory = was_out_of_memory(c, status);
         describe_child_end(c, status, why, sizeof why);

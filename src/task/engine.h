@@ -12,7 +12,7 @@ typedef enum bti_call_kind { BTI_CALL_TASK, BTI_CALL_ACTOR, BTI_CALL_METHOD } bt
 
 typedef enum bti_cancel_how {
     BTI_CANCEL_FORCE = 1, /* its process is ended, if it runs */
-    BTI_CANCEL_MADE = 2   /* also the calls that it made, and so on */
+    BTI_CANCEL_MADE = 2   /* also the calls that it made, and those that they made */
 } bti_cancel_how;
 
 /* Values on their way into an engine: items of the public functions, none of them poisoned; or bytes that were packed already (value.h), by an
@@ -37,7 +37,7 @@ typedef struct bti_call {
 typedef struct bti_reading {
     const char *packed; /* a list of one value (value.h), which others may have written: to be checked */
     uint64_t bytes;
-    void *owner; /* what keeps that memory, for array_in; NULL: it goes away with the pin */
+    void *owner; /* keeps that memory, for array_in; NULL: the memory lasts as long as the pin */
     void *pin;   /* NULL: there is nothing to unpin */
 } bti_reading;
 
@@ -45,14 +45,14 @@ typedef struct bti_reading {
 typedef struct bti_engine {
     const char *name;
     bt_status (*start)(const bt_runtime_options *options);
-    bt_status (*stop)(void);               /* all processes end, and all waits; calls may still be on their way out */
-    void (*close)(void);                   /* after the last of them: forgets all */
+    bt_status (*stop)(void);               /* ends all processes and all waits; public calls may still be leaving */
+    void (*close)(void);                   /* after the last public call has left: frees everything */
     void *(*submit)(const bti_call *call); /* its result, or its actor */
     void *(*put)(const bti_values *value); /* of one */
     /* The result with that number of the call that `held` is a result of. */
     void *(*result)(void *held, int index);
-    /* The value of one that is done, where it lies until unpin; or its failure. It may be that who was settling it has died, and it is not done any more: the
-     * caller looks. */
+    /* The value of a result that is done: it stays where it lies until unpin. Or its failure. If the process that was settling it has died,
+     * the result is pending again: the caller checks is_done afterwards. */
     bt_status (*read)(void *held, bti_reading *reading);
     void (*unpin)(void *pin);
     /* Until `wanted` of them are done, or the time is over. */
@@ -67,15 +67,16 @@ typedef struct bti_engine {
     void *(*group)(const bt_task_options *bundles, int count);
     double (*resource)(const char *name, bool only_free); /* NaN: there is none */
     int (*gpus)(int *ids, int capacity);                  /* bt_get_gpu_ids */
-    /* Values (value.h). What stands for a reference or an actor in packed bytes; another hold of what an id stands for, which the caller has read in a
-     * value that it still has; an array that lies in the memory of a value, which `owner` keeps, or a copy. */
+    /* Values (value.h). `id`: the number of a reference or an actor in packed bytes. `hold`: another hold of what an id stands for; the
+     * caller has read the id in a value that it still holds. `array_in`: an array in the memory of a value, which `owner` keeps, or a copy
+     * of it. */
     uint64_t (*id)(const void *held);
     void *(*hold)(uint64_t id);
     bt_array *(*array_in)(void *owner, bool is_argument, const void *data, uint64_t bytes, bt_dtype dtype,
                           bt_shape shape);
     /* "json" (docs/tasks-views.md) or "timeline" (a Chrome trace); the caller's to bti_free. NULL with the cause in the error record. */
     char *(*view)(const char *what);
-    /* OK, or why no call can be made any more: then no other entry but stop and close is called. `thorough`: it may take some time. */
+    /* OK, or why no call can be made any more: then no entry but stop and close is called. `thorough`: a full check, which takes longer. */
     bt_status (*fault)(bool thorough);
     bool detaches; /* actors may outlive the program (.detached) */
 } bti_engine;

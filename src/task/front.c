@@ -46,7 +46,7 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
     BTI_TRY(bti_runtime_options_take(options, &known));
     if (bti_engine_now) return bti_fail(BT_ALREADY_EXISTS, "a runtime is there already");
     BTI_TRY(choose_engine(known.engine));
-    bti_runtime_now++; /* before: workers begin inside */
+    bti_runtime_now++; /* counted before start(), which may begin workers */
     default_retries = known.max_retries;
     bt_status status = bti_engine_now->start(&known);
     if (status != BT_OK) bti_engine_now = NULL;
@@ -77,14 +77,14 @@ int bt_get_gpu_ids(int *ids, int capacity) { return bti_engine_now ? bti_engine_
 
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
 
-/* The actor of that name; NULL without an error: there is none. */
+/* The actor of that name; NULL, without an error, if there is none. */
 static void *find_actor_quietly(const char *name) {
     bti_errors_aside aside = bti_errors_aside_begin();
     void *held = bti_engine_now->actor_find(name);
     return bti_errors_aside_end(aside), held;
 }
 
-/* Of several that make it at once all get the same: a call after the submission finds the one that came first. */
+/* Several callers that make the same actor at once all get one: the look-up after the submission finds the first that was made. */
 static void *get_or_submit(const bti_call *c) {
     const char *name = c->options->name;
     if (!name)

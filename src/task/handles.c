@@ -13,7 +13,7 @@ bool bti_engine_is_joined(void) { return bti_engine_now != NULL; }
 static atomic_int visitors;
 static atomic_bool ending;
 
-/* What an engine says of its own end stays as the error of the call. */
+/* False: the engine has failed, and its error is the thread's last error. */
 static bool engine_is_sound(bool thorough) {
     return !bti_engine_now->fault || bti_engine_now->fault(thorough) == BT_OK;
 }
@@ -25,7 +25,8 @@ bt_status bti_cause(bt_status status) {
 bti_visit bti_visit_begin(bool thorough) {
     atomic_fetch_add(&visitors, 1);
     if (!atomic_load(&ending) && bti_engine_now && engine_is_sound(thorough))
-        return (bti_visit){true}; /* in this order: the end is told after it is gone */
+        return (bti_visit){
+            true}; /* `visitors` is counted before `ending` is read, so a shutdown that did not see this visitor is seen here */
     atomic_fetch_sub(&visitors, 1);
     return (bti_visit){false};
 }
@@ -42,7 +43,7 @@ void bti_visits_await(void) {
 
 void bti_visits_open(void) { atomic_store(&ending, false); }
 
-/* A child that the program or a task forks is no part of it. */
+/* A child that the program or a task forks does not belong to the runtime. */
 static void forget_engine(void) {
     bti_engine_now = NULL;
     bti_runtime_now++;
@@ -74,7 +75,7 @@ static const bti_handle_class ref_class = {BTI_OWNED_REF, sizeof(bt_ref), clear_
 static const bti_handle_class actor_class = {BTI_OWNED_ACTOR, sizeof(bt_actor), clear_handle, &no_actor};
 static const bti_handle_class group_class = {BTI_OWNED_GROUP, sizeof(bt_group), clear_handle, &no_group};
 
-/* Of what the engine gave; poisoned by the error record when that is NULL. */
+/* A handle of what the engine gave; if that is NULL, a handle poisoned by the thread's last error. */
 static void *make_handle(const bti_handle_class *class, void *held) {
     if (!held) (void)!bti_cause(BT_INTERNAL);
     bt_ref *ref = held ? bti_owned_new(class->kind, class->bytes) : NULL;

@@ -1,4 +1,4 @@
-/* What handles hold in both engines of this machine, the program's and a worker's: a hold of an object. */
+/* What a handle holds in both engines of this machine, the program's and the worker's: a hold of an object. */
 #ifndef BTI_TASK_HELD_H
 #define BTI_TASK_HELD_H
 
@@ -24,7 +24,7 @@ static inline uint64_t bti_held_id(const void *held) {
     return bti_object_id(bti_process_now.state, bti_held_object(held));
 }
 
-/* Of the machine's resource r. A worker reads without the lock what was there a moment ago. */
+/* The amount of resource r. A worker reads it without the lock, so it may be a moment old. */
 static inline double bti_machine_amount(const bti_state *state, int r, bool only_free) {
     int64_t units = (only_free ? state->machine.free : state->machine.total).of[r];
     return bti_amount(units > 0 ? units : 0);

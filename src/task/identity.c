@@ -25,8 +25,8 @@ typedef struct numbers {
 
 static struct {
     numbers known;
-    uint64_t looked_ns; /* at groups */
-    pthread_mutex_t lock;
+    uint64_t looked_ns;   /* when the groups were read last */
+    pthread_mutex_t lock; /* protects the rest; the lock of the arena is taken under it */
 } program = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void read_users(numbers *now) { getresuid(&now->users[0], &now->users[1], &now->users[2]); }
@@ -57,7 +57,7 @@ void bti_identity_begin(bti_state *state) {
     atomic_store(&state->program_user, program.known.users[1]);
 }
 
-/* With the lock. Nobody gets a task in a process that was forked with other rights. */
+/* With the lock. Workers that were forked with other rights get no more calls. */
 static void retire_workers(bti_state *state) {
     for (bti_client *client = state->clients; client; client = client->next) {
         if (client->is_program || client->actor) continue;

@@ -1,4 +1,4 @@
-/* The program's side of the nest, and the process between them. */
+/* Starts the nest and waits for its end, in the program; and the keeper, the process between the two. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -17,8 +17,7 @@
 
 enum { LONG_NS = 1000000000 };
 
-static pid_t nest_pid,
-    keeper_pid; /* not those of the shared memory, which may be damaged; keeper_pid 0: there is none */
+static pid_t nest_pid, keeper_pid; /* copies: the shared memory may be damaged; keeper_pid 0: there is no keeper */
 static unsigned long long nest_began;
 
 /* --- the lock that tells whether the nest lives ------------------------------------------------------------------------------------------------ */
@@ -60,7 +59,7 @@ static _Noreturn void be_keeper(bti_state *state, int pipe) {
 
 static void sleep_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
-/* When a process began; 0: it has ended. A zombie has ended: the process that adopted it may not reap it. */
+/* When a process began; 0: it has ended. A zombie counts as ended, since its adoptive parent may never reap it. */
 static unsigned long long start_time_of(pid_t pid) {
     bti_proc stat;
     return bti_proc_stat(pid, &stat) && stat.state != 'Z' && stat.state != 'X' ? stat.began : 0;
@@ -118,7 +117,7 @@ bt_status bti_nest_start_again(bti_state *state, int memory) {
     return BT_OK;
 }
 
-/* Calls repeatedly: the nest or the keeper may be stopped, or the memory damaged. */
+/* Calls the nest repeatedly: the nest or the keeper may be stopped, or the memory damaged. */
 void bti_nest_wait(void) {
     uint64_t began = bti_now_ns();
     for (long pause = 20000; !keeper_ended(); pause = pause < 2000000 ? pause * 2 : pause) {

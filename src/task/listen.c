@@ -20,7 +20,7 @@ static struct {
     uv_poll_t poll;
     int file;
     uid_t user;
-} doors[2]; /* of who started the runtime, and of who the program is now */
+} doors[2]; /* for the user who started the runtime, and for the user that the program is now */
 static int door_count;
 static uv_timer_t later;
 static pid_t answers[MOST_ANSWERS];        /* 0: nobody */
@@ -110,7 +110,7 @@ static bool is_welcome(int socket) {
     return !peer.uid || peer.uid == geteuid() || peer.uid == atomic_load(&state->program_user);
 }
 
-/* They end by themselves, but for those that are stopped. */
+/* Answering processes end by themselves, unless they are stopped. */
 static void end_late_answers(void) {
     uint64_t most = (BTI_LISTEN_SECONDS + QUESTION_SECONDS + 1) * (uint64_t)1000000000, now = bti_now_ns();
     for (int i = 0; i < MOST_ANSWERS; i++)
@@ -121,7 +121,7 @@ static void on_caller(uv_poll_t *handle, int status, int events) {
     (void)events;
     int place = find_free_answer();
     if (status < 0 || place < 0) {
-        uv_poll_stop(handle); /* until one has ended: others wait in line */
+        uv_poll_stop(handle); /* until one of the answering processes has ended */
         end_late_answers();
         uv_timer_start(&later, poll_doors_again, 1000, 0);
         return;
@@ -129,7 +129,7 @@ static void on_caller(uv_poll_t *handle, int status, int events) {
     const int *door = handle->data;
     int socket = accept4(*door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
-        uv_poll_stop(handle); /* no files are left: not to be asked again and again */
+        uv_poll_stop(handle); /* no files are left: the poll would fire again at once */
         uv_timer_start(&later, poll_doors_again, 1000, 0);
         return;
     }
@@ -172,7 +172,7 @@ static void on_door_closed(uv_handle_t *handle) {
 void bti_listen_user(uid_t user) {
     if (!door_count || user == doors[door_count - 1].user || user == doors[0].user) return;
     if (door_count == 1) {
-        if (doors[1].file >= 0) open_door(user); /* else it is being closed */
+        if (doors[1].file >= 0) open_door(user); /* else the old one is still being closed */
         return;
     }
     door_count = 1;

@@ -1,7 +1,7 @@
-/* How other processes see a runtime: the nest listens at an abstract socket, of which nothing is left when it dies.
+/* How other processes see a runtime: the nest listens on an abstract socket, of which nothing is left when it dies.
  *
- * One who asks sends the name of a view ("json", "text", "timeline") and closes his sending side; the answer is a head and the text.
- * Each is answered by a process of its own, which has seconds for it: nobody can keep the nest from its work. */
+ * A client sends the name of a view ("json", "text", "timeline") and closes its sending side; the answer is a head and the text. Each client is
+ * answered by a process of its own within a few seconds, so that no client can keep the nest from its work. */
 #ifndef BTI_TASK_LISTEN_H
 #define BTI_TASK_LISTEN_H
 
@@ -19,18 +19,18 @@ typedef struct bti_listen_head {
 } bti_listen_head;
 #define BTI_LISTEN_MAGIC "berth 1"
 
-enum { BTI_LISTEN_SECONDS = 5 }; /* for an answer, with all that belongs to it */
+enum { BTI_LISTEN_SECONDS = 5 }; /* for a whole answer */
 
-/* Where the runtime of a program is reached; returns the address's length. */
+/* The address of a program's runtime; returns its length. */
 socklen_t bti_listen_address(struct sockaddr_un *address, uid_t user, int32_t program);
-/* Whether the process at the other end may see, or be believed: of this user, or root's. */
+/* Whether the process at the other end is of this user or root: it may see views, and is believed. */
 bool bti_listen_is_friend(int socket);
 /* Waits for `events` until the time has come (0: no limit); false: it has. */
 bool bti_listen_wait(int socket, short events, uint64_t until_ns);
 
-/* In the nest. Without a socket the runtime works as well, unseen. */
+/* In the nest. Without a socket the runtime works too, but cannot be seen. */
 void bti_listen_start(bti_state *state, uv_loop_t *loop);
-/* The program is this user now, who is to see it as well; nothing if it was before. */
+/* The program is this user now, who may see it too; no effect if it was this user before. */
 void bti_listen_user(uid_t user);
 /* A child that is no worker has ended. */
 void bti_listen_ended(pid_t pid);

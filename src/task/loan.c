@@ -7,7 +7,7 @@
 #include "task/object.h"
 #include "task/process.h"
 
-enum { LEAST_BYTES = 1 << 14 }; /* less is copied sooner than lent */
+enum { LEAST_BYTES = 1 << 14 }; /* copying less is faster than lending it */
 
 typedef struct loan {
     const bti_lender *lender;
@@ -15,19 +15,20 @@ typedef struct loan {
     bti_hold *hold; /* NULL: an argument of the call that runs keeps it (in `borrowed`) */
     bti_object *owner;
     uint64_t runtime; /* as in a reference */
-    pid_t program; /* of it: the mapping is to stay; workers end with theirs, and what the program forks has another */
+    pid_t
+        program; /* the program whose mapping must stay; 0 in a worker, which ends with its mapping. Processes that the program forks differ from it */
     struct loan *next, *before;
 } loan;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `borrowed`; nothing is called under it */
+static pthread_mutex_t loans_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `borrowed`; nothing is called under it */
 static loan *borrowed;
 
 static void list_loan(loan *l) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&loans_lock);
     l->next = borrowed;
     if (borrowed) borrowed->before = l;
     borrowed = l;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&loans_lock);
 }
 
 static void unlist_loan(loan *l) {
@@ -41,16 +42,16 @@ static void unlist_loan(loan *l) {
 
 static void end_loan(void *lent) {
     loan *l = lent;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&loans_lock);
     unlist_loan(l);
     bti_hold *hold = l->hold;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&loans_lock);
     if (hold && bti_process_now.state == l->state && bti_process_now.runtime == l->runtime) l->lender->release(hold);
     if (l->program == getpid()) bti_state_release(l->state);
     bti_free(l);
 }
 
-/* One that lies in an argument of this call; NULL. With the lock. */
+/* A loan in an argument of this call; NULL: there is none. With the lock. */
 static loan *find_loan_of_call(const bti_task_record *task) {
     for (loan *l = borrowed; l; l = l->next) {
         bti_objects_at at = {.task = task};
@@ -60,7 +61,7 @@ static loan *find_loan_of_call(const bti_task_record *task) {
     return NULL;
 }
 
-/* Not another one that got its memory meanwhile. With the lock. */
+/* Whether it is still the same loan: another may have got its memory meanwhile. With the lock. */
 static bool is_same_loan(const loan *one, const bti_object *owner) {
     const loan *l = borrowed;
     while (l && l != one) l = l->next;
@@ -69,17 +70,17 @@ static bool is_same_loan(const loan *one, const bti_object *owner) {
 
 void bti_loans_keep(const bti_task_record *task) {
     for (;;) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&loans_lock);
         loan *l = find_loan_of_call(task);
         bti_object *owner = l ? l->owner : NULL;
         const bti_lender *lender = l ? l->lender : NULL;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&loans_lock);
         if (!owner) return;
         bti_hold *hold = lender->hold(owner, true);
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&loans_lock);
         bool still = is_same_loan(l, owner);
         if (still) unlist_loan(l), l->hold = hold;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&loans_lock);
         if (!still && hold) lender->release(hold);
     }
 }

@@ -130,8 +130,8 @@ static bt_status local_read(void *held, bti_reading *reading) {
 
 /* --- calls, actors, groups --------------------------------------------------------------------------------------------- */
 
-/* The program changes something: it takes the lock, and does first what workers have asked for. False, with the cause in the error record: the memory is
- * damaged. */
+/* Takes the lock for a change by the program, and first handles the messages of workers. False, with the cause in the error record: the
+ * memory is damaged. */
 static bool begin_change(bti_state *state, bti_wakes *wakes) {
     if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), false;
     bti_serve(state, wakes);
@@ -140,7 +140,7 @@ static bool begin_change(bti_state *state, bti_wakes *wakes) {
 
 static void end_change(bti_state *state, bti_wakes *wakes) {
     bti_dispatch(state, wakes);
-    bti_fence(); /* as in a wait: a call may wait for what a worker is about to send */
+    bti_fence(); /* as in bti_wait_for: a worker that saw nobody wait has not rung, and a call may wait for what it sends */
     if (bti_has_messages(state)) bti_serve(state, wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, wakes);
@@ -226,7 +226,7 @@ static char *local_view(const char *what) {
     return text;
 }
 
-/* The program has none itself. */
+/* Only workers have GPUs. */
 static int local_gpus(int *ids, int capacity) {
     (void)ids;
     (void)capacity;

@@ -24,21 +24,21 @@
 
 enum { KEY_BYTES = PATH_MAX + BTI_KEY_END + 1 };
 
-/* Kept for good, as its functions are. */
+/* Never freed, since its functions stay loaded. */
 typedef struct module {
     struct module *next;
     void *handle;
     char key[KEY_BYTES];
 } module;
 
-/* A path as somebody wrote it, which stands for what was opened then. */
+/* A path as a caller wrote it, and the module that was opened for it. */
 typedef struct spelling {
     struct spelling *next;
     const module *of;
     char path[];
 } spelling;
 
-/* A file that has these bytes, wherever the program had it. */
+/* A file with these bytes on this machine. */
 typedef struct copy {
     struct copy *next;
     uint64_t content;
@@ -49,11 +49,12 @@ static copy *copies;
 static bt_remote_entry *entries; /* of all modules that are loaded */
 static module *modules;
 static spelling *spellings; /* the latest first */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(lock)
+/* protects all of these; modules are opened under it (dlopen), whose constructors may call bti_register, which takes no lock */
+static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(modules_lock)
 static const char *loading = ""; /* the key of the module whose constructors run now; filled in later */
 
-/* By constructors: of the program before main, of a module while it is opened. */
+/* Called by constructors: those of the program before main, those of a module while it is opened. */
 void bti_register(bt_remote_entry *entry) {
     entry->module = loading;
     entry->next = entries;
@@ -89,7 +90,7 @@ static uint64_t hash_place(const struct stat *file) {
     return XXH3_64bits(words, sizeof words);
 }
 
-/* `known`: of the file as it was; the bytes are not read when it is in the same place and has the same times. */
+/* `known`: the identity of the file before; if place and times are the same, the bytes are not read again. */
 static bt_status identify(const char *path, const identity *known, identity *now) {
     struct stat info;
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -144,7 +145,7 @@ static bt_status make_module_key(void *handle, const char *path, char *key) {
     return BT_OK;
 }
 
-/* What was just opened: a new module, or one that is known. */
+/* Checks what was just opened: a new module, or one that is known. */
 static bt_status check_opened(module *m, const char *path, bool is_new, const module **loaded) {
     BTI_TRY(make_module_key(m->handle, path, m->key));
     for (const module *known = modules; known; known = known->next) {
@@ -174,7 +175,7 @@ static bt_status open_module(const char *path, const char *key, const module **l
     bool is_new = entries != before;
     if (key) snprintf(m->key, sizeof m->key, "%s", key); /* it was verified */
     bt_status status = key && is_new ? (*loaded = m, BT_OK) : check_opened(m, path, is_new, loaded);
-    if (is_new) { /* its functions stay, found or not */
+    if (is_new) { /* its functions stay registered, whatever the status */
         m->next = modules;
         modules = m;
         return status;
@@ -207,7 +208,7 @@ static const copy *find_copy(uint64_t content) {
     return c;
 }
 
-/* In a worker: what the program opened, or a copy. */
+/* In a worker: opens the file that the program opened, or a copy of it. */
 static bt_status load_by_key(const char *key, const module **loaded) {
     char path[PATH_MAX];
     identity known, now;
@@ -241,10 +242,10 @@ bt_status bti_module_provide(uint64_t content, const char *path) {
     if (!c) return bti_no_memory();
     c->content = content;
     strcpy(c->path, found);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     c->next = copies;
     copies = c;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     return BT_OK;
 }
 
@@ -260,9 +261,9 @@ bt_status(bt_module_load)(const char *path) {
     const module *loaded;
     if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "the path is empty");
     if (strchr(path, '\n')) return bti_fail(BT_INVALID_ARGUMENT, "a module's path has a line feed");
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     bt_status status = load_module(path, &loaded);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     return status;
 }
 
@@ -270,10 +271,10 @@ bt_status bti_module_find(const char *module_path, const char *name, const bt_re
     bt_status status = BT_OK;
     const module *loaded = NULL;
     char path[PATH_MAX];
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&modules_lock);
     if (*module_path) status = find_or_load(module_path, &loaded);
     if (status == BT_OK) *entry = find_entry(loaded ? loaded->key : "", name);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&modules_lock);
     if (status != BT_OK || *entry) return status;
     return bti_fail(BT_NOT_FOUND, "%s%s has no function \"%s\" (BT_REMOTE)", *module_path ? "module " : "the program",
                     bti_module_path(module_path, path, sizeof path), name);

@@ -9,10 +9,10 @@
 /* A function of a module ("" is the program), which is opened if it is not yet; NOT_FOUND names both. */
 bt_status bti_module_find(const char *module, const char *name, const bt_remote_entry **entry);
 enum { BTI_KEY_END = 2 * 16 + 1 }; /* of a key, after the path */
-/* For engines that bring modules to other machines: what the bytes of that module are (XXH3, 64 bits); false: it is the program. */
+/* For engines that bring modules to other machines: the hash of the module's bytes (XXH3, 64 bits); false: the key is the program's. */
 bool bti_module_content(const char *key, uint64_t *content);
-/* In a process that runs calls: the file at `path` has these bytes. Calls of a module with these bytes find it there when it is not, or no more, where the
- * program opened it. FAILED_PRECONDITION: the file has others; NOT_FOUND: it cannot be read. Any thread. */
+/* In a process that runs calls: says that the file at `path` has these bytes. Calls of functions of that module use this file if it is not
+ * where the program opened it. FAILED_PRECONDITION: the file has other bytes; NOT_FOUND: it cannot be read. Any thread. */
 bt_status bti_module_provide(uint64_t content, const char *path);
 /* The path of a module, for people: entries and calls know it by a key. */
 const char *bti_module_path(const char *key, char *path, size_t size);

@@ -1,4 +1,4 @@
-/* The parent of all workers: a process of one thread that opened nothing, so that what it forks is clean. Its loop, and what wakes it. */
+/* The parent of all workers: a process with one thread and no open device, so that the processes it forks are clean. Its event loop. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -29,9 +29,9 @@ static uv_loop_t loop;
 static uv_timer_t deadline;
 static int program_pipe = -1, program_process = -1;
 static pid_t keeper;     /* 0: there is none */
-static bti_arena *arena; /* as the nest got it: what stands in the state may be damaged */
+static bti_arena *arena; /* a copy: the state may be damaged */
 
-/* Signals that a terminal or a service manager sends to all of its processes: the nest ends with the program, and not because of them. */
+/* Signals that a terminal or a service manager sends to all of its processes. The nest ignores them: it ends with the program. */
 static const int ignored[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
 /* --- the end --------------------------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static _Noreturn void end_nest(void) {
     bti_listen_end();
     bti_children_end();
     bti_worker_pipes_end();
-    if (keeper) kill(keeper, SIGCONT); /* it may be stopped, and the program waits for its end */
+    if (keeper) kill(keeper, SIGCONT); /* it may be stopped, and the program waits until it has ended */
     pthread_mutex_unlock(&state->nest_lives);
     bti_arena_close(arena); /* valgrind would look for pointers in all of it */
     _exit(0);
@@ -56,12 +56,12 @@ static void on_deadline(uv_timer_t *handle) {
     nest_look();
 }
 
-enum { LOOK_MS = 300, SOON_MS = 30 }; /* for deadlocks, and mailboxes whose bell was lost */
+enum { LOOK_MS = 300, SOON_MS = 30 }; /* between two checks for deadlocks and for mailboxes whose bell was lost */
 
 static uv_timer_t regular, again;
 static int idle_looks;
 
-/* After one deadlock was reported the next look comes soon: there may be more. */
+/* After a deadlock was reported the next check comes soon: there may be more of them. */
 static void check_deadlocks(uv_timer_t *handle) {
     if (bti_deadlock_look(state, bti_gpus_are_watched()))
         uv_timer_start(handle, check_deadlocks, SOON_MS, SOON_MS);
@@ -87,8 +87,8 @@ static void on_regular(uv_timer_t *handle) {
 static uv_timer_t later;
 static void on_later(uv_timer_t *handle);
 
-/* What workers say when no thread of the program listens. While the program makes calls it reads the mailboxes by the way: workers then need not ring, and the
- * nest looks each millisecond whether that has ended. */
+/* Handles messages of workers when no thread of the program does. A program that makes calls reads the mailboxes while it does so; then
+ * nest_rung stays set, so that workers do not ring, and the nest checks each millisecond whether the program still reads them. */
 static void read_mailboxes(void) {
     static uint64_t seen;
     bti_wakes wakes = {0};
@@ -120,7 +120,7 @@ static void check_deadlines(void) {
     if (next) uv_timer_start(&deadline, on_deadline, next > now ? (next - now) / 1000000 + 1 : 0, 0);
 }
 
-/* Another process called, or a child has ended, which may have had no time to call. */
+/* What every event does: another process called, or a child has ended, which may have had no time to call. */
 static void nest_look(void) {
     if (!bti_arena_check(arena) || atomic_load(&state->closing) || (keeper && getppid() != keeper)) end_nest();
     bti_listen_user(atomic_load(&state->program_user));
@@ -160,7 +160,7 @@ static int watch_signals(void) {
     return signals < 0 || uv_poll_init(&loop, &poll, signals) || uv_poll_start(&poll, UV_READABLE, on_signals) ? -1 : 0;
 }
 
-/* It did not become another program (exec). */
+/* False: it has become another program (exec). */
 static bool program_has_memory(void) { return bti_proc_maps(state->program->pid, arena, "memfd:berth"); }
 
 /* The program has ended. */
@@ -171,7 +171,7 @@ static void on_program(uv_poll_t *handle, int status, int events) {
     end_nest();
 }
 
-static int calls[2] = {-1, -1}; /* a pair of sockets by which processes call that may not send signals to the nest */
+static int calls[2] = {-1, -1}; /* a socket pair by which processes that may not send signals to the nest call it */
 
 static void on_call(uv_poll_t *handle, int status, int events) {
     char bytes[64];
@@ -204,7 +204,7 @@ static void check_program_memory(uv_timer_t *handle) {
     if (!program_has_memory()) end_nest();
 }
 
-/* The pipe is closed when the program ends, when it becomes another (exec), and when it closes files that it does not know. */
+/* The pipe closes when the program ends, when it becomes another program (exec), and when it closes files that it does not know. */
 static void on_program_pipe(uv_poll_t *handle, int status, int events) {
     char bytes[64];
     ssize_t length = read(program_pipe, bytes, sizeof bytes);
@@ -220,7 +220,7 @@ static void on_program_pipe(uv_poll_t *handle, int status, int events) {
     uv_timer_start(&becoming, check_program_memory, 1000, 1000);
 }
 
-/* The pipe alone tells it late: children of the program may still have it open. */
+/* The pipe alone would report the end of the program late: its children may still have it open. */
 static int watch_program(int pipe) {
     static uv_poll_t by_pipe, by_process;
     int process = (int)syscall(SYS_pidfd_open, state->program->pid, 0);
@@ -238,7 +238,7 @@ static int watch_program(int pipe) {
 
 /* --- the beginning --------------------------------------------------------------------------------------------------- */
 
-/* Of the program's files it keeps standard output and error, the pipe, the spill file and lock files of leases. */
+/* Of the program's files the nest keeps standard output and error, the pipe, the spill file and the lock files of leases. */
 static void leave_program(int pipe) {
     for (int number = 1; number <= SIGRTMAX; number++) signal(number, SIG_DFL); /* the program's handlers are its own */
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
@@ -260,7 +260,7 @@ static bool can_open_files(int pipe) {
     return errno = error, can;
 }
 
-/* The program may have been stopped or have ended while it held the lock, or the lock is damaged. */
+/* While this process waits for the lock: its owner may have been stopped or have ended, or the lock may be damaged. */
 static void while_waiting_for_lock(void) {
     struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
     bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
@@ -268,12 +268,12 @@ static void while_waiting_for_lock(void) {
     bti_stopped_owner(arena);
 }
 
-/* Overwritten records make the nest fault: it ends all processes of the runtime. */
+/* Damaged records have made the nest fault: it ends all processes of the runtime. */
 static void on_fault(int number) {
     (void)number;
     bti_arena_break(arena, BTI_FAULT_NEST);
     bti_children_kill();
-    alarm(3); /* the next may need locks that this thread has */
+    alarm(3); /* what follows may need locks that this thread holds */
     bti_strays_end();
     _exit(1);
 }
@@ -284,7 +284,7 @@ static void watch_nest_memory(void) {
     bti_state_watch(state, while_waiting_for_lock);
 }
 
-/* The program waits for the number. */
+/* The program waits until the nest's process number is there. */
 static void announce_nest(void) {
     bti_nest_reach(getpid(), calls[1]);
     *(volatile int32_t *)&state->nest_pid = getpid();
@@ -313,7 +313,7 @@ void bti_nest_run(bti_state *shared, int pipe) {
     bti_children_begin(state);
     bti_listen_start(state, &loop);
     announce_nest();
-    nest_look(); /* for what was asked before the nest listened */
+    nest_look(); /* handles what was asked before the nest listened */
     uv_run(&loop, UV_RUN_DEFAULT);
     end_nest();
 }

@@ -1,4 +1,4 @@
-/* How the program starts the nest, tells whether it lives, and waits for its end. */
+/* Starting the nest, and waiting for its end. */
 #ifndef BTI_TASK_NEST_H
 #define BTI_TASK_NEST_H
 
@@ -20,12 +20,12 @@ bt_status bti_nest_start_again(bti_state *state, int memory);
 void bti_nest_wait(void);
 
 /* --- nest.c --- */
-/* The life of the parent of all workers: forks them, tells of those that died, ends when the program does. In a process of its own
- * that has one thread, a child of the keeper. `pipe` closes with the program. Never returns. */
+/* The nest itself: forks workers, reports those that died, and ends with the program. Runs in a process of its own with one thread. `pipe`
+ * closes with the program. Never returns. */
 _Noreturn void bti_nest_run(bti_state *state, int pipe);
 
 /* --- begin.c --- */
-/* Starts the program again as a nest and waits until that is there; `*end` is to be kept open as long as the program lives. */
+/* Starts the program again as a nest and waits until it is there. *end stays open as long as the program lives. */
 bt_status bti_nest_begin_again(bti_state *state, int memory, int *end);
 
 #endif

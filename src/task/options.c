@@ -80,7 +80,7 @@ static int merge_int(int given, int declared) {
 /* -1 is without limit. */
 static int merge_count(int count) { return count == -1 ? INT_MAX : count; }
 
-/* A number of GPUs and a share in bytes stand for each other: a call that sets one does not have the other of its function. */
+/* num_gpus and gpu_memory replace each other: a call that sets one does not inherit the other from its function's declaration. */
 static void set_gpus(bt_task_options *whole, const bt_task_options *own, const bt_task_options *declared) {
     if (bti_is_set(own->num_gpus) || bti_is_set(own->gpu_memory)) return;
     whole->num_gpus = declared->num_gpus;
@@ -164,7 +164,7 @@ static bt_status add_named(const bti_state *state, const bt_resource *resource, 
     return bti_units(resource->amount, resource->name, &amounts->of[r]);
 }
 
-/* The share is of the largest GPU that there is; of others it is more (bti_gpu_share). */
+/* The share is relative to the largest GPU; on others it is more (bti_gpu_share). */
 static bt_status add_gpu_memory(const bti_state *state, const bt_task_options *o, bti_amounts *amounts) {
     uint64_t most = 0;
     if (!bti_is_set(o->gpu_memory)) return BT_OK;

@@ -18,7 +18,7 @@ static void flush_stream(FILE *stream) {
     }
 }
 
-/* SIGPIPE of these writes alone is taken back: one that the function's own writes made pending stays. */
+/* Only a SIGPIPE of these writes is consumed: one that the function's own writes made pending stays. */
 void bti_output_flush(void) {
     if (!__fpending(stdout) && !__fpending(stderr)) return;
     sigset_t broken, before, pending;
@@ -33,7 +33,7 @@ void bti_output_flush(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The pipes that the worker got; a function may have put files of its own in their places. */
+/* The pipes that the worker got from the nest; a function may have replaced them by its own files. */
 static ino_t pipes[2];
 static char named[160];
 
@@ -48,7 +48,9 @@ static void write_to_pipe(int file, ino_t *pipe, const char *text, size_t length
 void bti_output_name(const char *function) {
     char text[sizeof BTI_OUTPUT_NAME + sizeof named + 32];
     if (!strcmp(named, function)) return;
-    if (!*named) setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* lines come as they are printed, not when the call ends */
+    if (!*named)
+        setvbuf(stdout, NULL, _IOLBF,
+                BUFSIZ); /* so that lines are written when they are printed, not when the call ends */
     int length = snprintf(text, sizeof text, BTI_OUTPUT_NAME "%.100s pid=%d\n", function, (int)getpid());
     write_to_pipe(STDOUT_FILENO, &pipes[0], text, (size_t)length);
     write_to_pipe(STDERR_FILENO, &pipes[1], text, (size_t)length);

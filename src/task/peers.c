@@ -111,7 +111,7 @@ static void keep_only(pid_list *pids, int64_t pid) {
     pids->count = kept;
 }
 
-/* The programs of this user that have a runtime; with a number, that one. */
+/* The programs of this user that have a runtime; only program `pid` if that is not 0. */
 static bt_status find_runtimes(int64_t pid, pid_list *pids) {
     if (!list_runtimes(pids)) return bti_no_memory();
     if (pid) keep_only(pids, pid);
@@ -127,7 +127,7 @@ char *bt_runtimes_text(int64_t pid, bool json) {
     return text;
 }
 
-/* The one that is meant: of that program, or the only one. */
+/* The runtime of program `pid`; 0: the only one that there is. */
 static bt_status choose_runtime(int64_t pid, int32_t *program) {
     pid_list pids = {0};
     bt_status status = find_runtimes(pid, &pids);

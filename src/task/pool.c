@@ -1,4 +1,4 @@
-/* Pools of actors: which of them are busy, and calls that wait for one. They make calls as a program does, by the public functions. */
+/* Pools of actors: which actors are busy, and the calls that wait for one. Made of public functions alone. */
 #include <pthread.h>
 
 #include "array/handle.h"
@@ -8,7 +8,7 @@
 #include "task/handles.h"
 #include "task/wake.h"
 
-/* A call whose result was not taken yet, in the order of submission. */
+/* A call whose result was not taken yet. In a list in the order of submission. */
 typedef struct pool_call {
     struct pool_call *next, *before;
     const bt_remote_entry *entry;
@@ -19,12 +19,12 @@ typedef struct pool_call {
 
 typedef struct member {
     bt_actor *actor;    /* owned */
-    pool_call *running; /* or NULL: it is idle. Not one whose result was taken */
+    pool_call *running; /* NULL: it is idle. Never a call whose result was taken */
 } member;
 
 struct bt_pool {
     bti_owned head;
-    pthread_mutex_t lock; /* of all that follows; calls of the runtime are made under it, waits are not */
+    pthread_mutex_t lock; /* protects all that follows; calls of the runtime are made under it, waits are not */
     bool has_lock;
     BTI_VEC(member) members;
     pool_call *first, *last;
@@ -50,7 +50,7 @@ static void free_call(pool_call *c) {
     bti_free(c);
 }
 
-/* A value that can be used after the call that it was given to. */
+/* A copy of the value that lasts beyond the call that it was given to. */
 static bt_status keep_value(const bt_item_value *value, bt_item_value *kept) {
     *kept = *value;
     if (value->type == BT_REFERENCE) kept->as.ref = bt_ref_retain(value->as.ref);
@@ -120,7 +120,7 @@ static void remove_member(bt_pool *pool, size_t m) {
     pool->members.items[m] = pool->members.items[--pool->members.count];
 }
 
-/* The last one stays, so that calls fail with the cause of its end. */
+/* The last actor stays, so that calls fail with the cause of its end. */
 static void drop_ended_members(bt_pool *pool) {
     for (size_t m = pool->members.count; m-- > 0 && pool->members.count > 1;)
         if (!pool->members.items[m].running && has_ended(pool->members.items[m].actor)) remove_member(pool, m);
@@ -246,7 +246,7 @@ bt_status bti_pool_submit(bt_pool *pool, const bt_remote_entry *entry, const bt_
     return status;
 }
 
-/* The one that is given next, if it is done. */
+/* The call whose result is returned next, if it is done. */
 static pool_call *done_call(const bt_pool *pool, bt_pool_order order) {
     for (pool_call *c = pool->first; c && c->result; c = c->next) {
         if (result_is_done(c->result)) return c;
@@ -255,7 +255,7 @@ static pool_call *done_call(const bt_pool *pool, bt_pool_order order) {
     return NULL;
 }
 
-/* Without the lock: until a member is done, or that time; false: it is over, or waiting failed (the cause is in the error record). */
+/* Waits, without the lock, until a member is done. False: the time has come or the wait has failed; the cause is in the error record. */
 static bool wait_for_any(bt_pool *pool, uint64_t until_ns) {
     BTI_VEC(bt_ref *) running = {0};
     for (size_t m = 0; m < pool->members.count; m++) {

@@ -46,7 +46,7 @@ bt_status bti_proc_check(void) {
                     (int)getpid(), text);
 }
 
-/* The first thread may have ended (pthread_exit): one that runs is enough. */
+/* Not stopped if any thread runs: the first one may have ended (pthread_exit). */
 bti_halt bti_halt_of(pid_t pid) {
     char path[64];
     bti_halt halt = BTI_NOT_HALTED;
@@ -104,8 +104,8 @@ static int count_threads(void) {
 
 bool bti_is_alone(void) { return count_threads() <= 1; }
 
-/* Threads of berth and of libraries, which run nothing of the user's: all signals are held back there but those of faults (base/guest.h). A thread of
- * the user that holds all back holds those back too, as do ThreadSanitizer's. */
+/* Threads of berth and of libraries block all signals but those of faults (base/guest.h). A user's thread that blocks all signals blocks
+ * those of faults too, as ThreadSanitizer's threads do. */
 static bool holds_back_signals(unsigned long long blocked) {
     static const int held[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGIO};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)

@@ -22,15 +22,15 @@ bt_status bti_proc_check(void);
 
 /* This process has one thread. */
 bool bti_is_alone(void);
-/* Threads of a process that run what a user wrote: those of berth and of libraries are told by the signals that they hold back. */
+/* How many threads of a process run the user's code. Threads of berth and of libraries are told apart by the signals that they block. */
 uint32_t bti_threads_of_user(int32_t pid);
 
-/* It maps a file whose name has that text at this address. */
+/* Whether the process maps, at this address, a file whose name contains `file_name`. */
 bool bti_proc_maps(pid_t pid, const void *address, const char *file_name);
 
-/* Memory that it has for itself or maps, in bytes; 0 when it is gone. */
+/* Resident memory in bytes; 0 when the process is gone. */
 uint64_t bti_proc_resident(int32_t pid);
-/* What it runs, "?" when it is gone; in `text`, which is returned. */
+/* The name of the program that it runs, "?" when the process is gone. Returns `text`. */
 const char *bti_proc_name(int32_t pid, char *text, size_t size);
 
 typedef enum bti_halt {

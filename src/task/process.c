@@ -10,7 +10,7 @@
 
 bti_process bti_process_now;
 
-/* A child that the program or a task forks is no part of the runtime. */
+/* A child that the program or a task forks does not belong to the runtime. */
 static void forget_process(void) { bti_process_now = (bti_process){0}; }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_process); }
 
@@ -29,7 +29,7 @@ bool bti_file_is_same(const bti_file_identity *file) {
            now.st_ino == file->inode;
 }
 
-/* No number of a file is larger: valgrind closes them one by one. */
+/* The largest possible file number, since valgrind closes a range number by number. */
 static unsigned largest_file(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return ~0u;
@@ -55,7 +55,7 @@ void bti_files_keep(const bti_state *kept, int pipe) {
 
 /* --- calling the nest ----------------------------------------------------------------------------------------------------- */
 
-static pid_t nest; /* not that of the shared memory, which may be damaged; 0: there is none */
+static pid_t nest; /* a copy: the shared memory may be damaged; 0: there is none */
 static bti_file_identity nest_pipe = {.number = -1};
 
 void bti_nest_reach(pid_t pid, int pipe) {
@@ -71,8 +71,8 @@ void bti_nest_leave(void) {
 
 int bti_nest_pipe(void) { return nest_pipe.number; }
 
-/* A process that has other users than the nest may not send it signals, and may have closed its files: then the nest looks by itself within
- * a second. */
+/* A process of another user than the nest may not send it signals, and may have closed its files: then the nest looks by itself within a
+ * second. */
 void bti_nest_call(void) {
     if (!nest || kill(nest, BTI_NEST_SIGNAL) == 0 || errno != EPERM || !bti_file_is_same(&nest_pipe)) return;
     if (send(nest_pipe.number, "", 1, MSG_NOSIGNAL) < 0) errno = 0; /* full: it will look */
@@ -87,12 +87,12 @@ bool bti_nest_lives(bti_state *state) {
     return false;
 }
 
-static bti_arena *arena; /* as it was laid out */
+static bti_arena *arena; /* a copy, as it was laid out */
 static uint64_t arena_bytes;
 
 static bool may_be_record(const void *record) { return bti_arena_has(arena, arena_bytes, record); }
 
-/* Also without the lock: words that others write meanwhile. */
+/* Also called without the lock, while others write these words. */
 __attribute__((no_sanitize("thread"))) static bool heads_are_whole(const void *of) {
     const bti_state *state = of;
     return state->arena == arena && arena->bytes == arena_bytes && state->program && state->store &&

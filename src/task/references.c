@@ -1,11 +1,11 @@
-/* The public functions that read references, wait for them and take calls back. */
+/* The public functions that read references, wait for them and cancel calls. */
 #include "base/vec.h"
 #include "task/handles.h"
 #include "task/value.h"
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
-/* The reference keeps the value where it is, as long as it is held itself. */
+/* The reference keeps its value pinned until it is released. */
 static void keep_pinned(bt_ref *ref, void *pin) {
     void *none = NULL;
     if (pin && !atomic_compare_exchange_strong(&ref->pin, &none, pin)) bti_engine_now->unpin(pin);
@@ -29,7 +29,7 @@ static bt_status read_ref(bt_ref *ref, bt_value_type type, size_t bytes, void *o
 
 bt_status bti_get(bt_ref *ref, bt_value_type type, size_t bytes, void *out, double seconds) {
     BTI_CALL((seconds < 0 ? "bt_get" : "bt_get_within"));
-    BTI_VISIT_AS(v, false); /* a value that is there is all that it looks at */
+    BTI_VISIT_AS(v, false); /* of the engine it reads no more than a value that is there */
     void *held = bti_held_by(ref, "reference");
     if (!held) return bt_error_status();
     for (;;) {
@@ -58,7 +58,7 @@ bool bt_failure_is_retryable(bt_failure failure) {
 
 /* --- streams ----------------------------------------------------------------------------------------------------------- */
 
-/* The reference stands for what follows the link from now on. */
+/* From now on the reference stands for the rest of the stream, after the link. */
 static bt_ref *follow_stream(bt_ref *stream, bti_stream_link link) {
     void *item = bti_engine_now->hold(link.item), *next = item ? bti_engine_now->hold(link.next) : NULL;
     if (item && !next) bti_engine_now->release(item);
@@ -68,7 +68,7 @@ static bt_ref *follow_stream(bt_ref *stream, bti_stream_link link) {
     return bti_ref_handle(item);
 }
 
-/* It is done. NULL: the end. */
+/* The stream is done. NULL: it has ended. */
 static bt_ref *next_stream_item(bt_ref *stream) {
     bti_reading reading = {0};
     bti_stream_link link = {0};
@@ -91,7 +91,7 @@ static bt_ref *next_stream_item(bt_ref *stream) {
     return follow_stream(stream, link);
 }
 
-/* No more comes of it; a static one cannot be told. */
+/* The stream has ended. A static reference cannot be marked, so *stream is cleared. */
 static bt_ref *end_stream(bt_ref **stream) {
     if (bti_owned_is_released(&(*stream)->head) || *stream == &bti_no_ref)
         *stream = NULL;
@@ -117,7 +117,7 @@ bt_ref *(bt_stream_next)(bt_ref **stream, double seconds) {
         }
         bt_ref *item = next_stream_item(ref);
         if (ref->held != held || bti_engine_now->is_done(held)) return item;
-        ref->ended = false; /* who was settling it has died in the middle */
+        ref->ended = false; /* the process that was settling it died midway: the result is pending again */
     }
 }
 
@@ -140,7 +140,8 @@ int bt_wait_refs(bt_ref *const *refs, int count, int wanted, bool *ready, double
         return (void)bti_fail(BT_INVALID_ARGUMENT, "bt_wait_refs: %d of %d references are wanted", wanted, count), -1;
     bt_status status = BT_OK;
     for (int i = 0; i < count && status == BT_OK; i++) {
-        if (refs[i] && !bti_owned_is_released(&refs[i]->head) && refs[i]->head.error) continue; /* poisoned: done */
+        if (refs[i] && !bti_owned_is_released(&refs[i]->head) && refs[i]->head.error)
+            continue; /* a poisoned reference counts as done */
         if (!bti_held_by(refs[i], "reference"))
             status = bt_error_status();
         else if (!bti_engine_now->is_done(refs[i]->held) && !bti_vec_push(&pending, refs[i]->held))

@@ -13,7 +13,8 @@ struct bt_task {
     bti_run_result *result;
 };
 
-static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER; /* protects both together; nothing is called under it */
+static pthread_mutex_t actor_state_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* protects actor_state and actor_release; nothing is called under it */
 static _Atomic(void *) actor_state;
 static void (*actor_release)(void *state);
 
@@ -23,7 +24,7 @@ int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task
 
 static bt_status fail_without_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
 
-/* The value itself, of a reference that which it stands for, and what keeps it. */
+/* The value itself, or the value that a reference stands for; and what keeps it in memory. */
 static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value *value, void **owner) {
     const char *packed;
     *value = bti_unpack(run->arguments, index);
@@ -50,7 +51,7 @@ bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t byte
     bti_unpacked_value value;
     void *owner;
     BTI_TRY(find_argument(run, index, &value, &owner));
-    if (type == BT_REFERENCE && value.head.type == BT_STREAM_VALUE && out) { /* the stream itself */
+    if (type == BT_REFERENCE && value.head.type == BT_STREAM_VALUE && out) { /* the reference to the stream itself */
         *(bt_ref **)out = bti_ref_from(bti_unpack(run->arguments, index).head.as.id);
         return *(bt_ref **)out ? BT_OK : bt_error_status();
     }
@@ -70,11 +71,11 @@ bool bt_task_cancelled(const bt_task *task) { return task && task->run->table->i
 
 void bt_set_state(bt_task *task, void *state, void (*release)(void *state)) {
     (void)task;
-    pthread_mutex_lock(&state_lock);
+    pthread_mutex_lock(&actor_state_lock);
     void *before = atomic_exchange(&actor_state, state);
     void (*release_before)(void *) = actor_release;
     actor_release = release;
-    pthread_mutex_unlock(&state_lock);
+    pthread_mutex_unlock(&actor_state_lock);
     if (release_before && before) release_before(before);
 }
 
@@ -106,7 +107,7 @@ static bt_status check_return(const bti_run *run, const bti_run_result *result, 
     return bti_check_values(run->function, values, count);
 }
 
-/* After those that are there. */
+/* Appends the result to those that are there. */
 static bt_status add_result_value(const bti_run *run, bti_run_result *result, const bt_item_value *value, int index) {
     uint64_t bytes = (bti_pack_bytes(value, 1) + 7) / 8 * 8, head = sizeof bytes;
     uint64_t after = (uint64_t)(run->num_returns - index) * head, left = BTI_RUN_SMALL - result->bytes - after;
@@ -157,7 +158,7 @@ bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...)
 
 /* --- running --------------------------------------------------------------------------------------------------------- */
 
-/* A failed argument fails the task, with that first cause and its place. */
+/* A failed argument fails the call with the argument's error and its place. */
 static bt_status check_arguments(const bti_run *run) {
     bti_nowhere nowhere = bti_nowhere_begin();
     bt_status status = BT_OK;

@@ -8,18 +8,20 @@
 #include "task/engine.h"
 #include "task/value.h"
 
-/* What `call` stands for is the engine's. Entries fail with the cause in the error record. Any thread of the process may call them while the call runs. */
+/* `call` is the engine's. Entries that fail leave the cause in the error record. Any thread of the process may call them while the call
+ * runs. */
 typedef struct bti_run_table {
-    /* The value that an argument refers to, which is done and stays in memory until the call has ended; or its failure. `owner` is what keeps it. */
+    /* The value that an argument refers to: it is done, and stays in memory until the call has ended. Or its failure. `owner` keeps the
+     * value. */
     bt_status (*resolve)(void *call, const bti_packed_value *reference, const char **packed, void **owner);
-    /* Room for that result (from 0); what was given for it before is given up. NULL: it goes with the end of the call, for which there are so many bytes
-     * left. Filled, it is sealed. */
+    /* Room for result `index` (from 0); room that was given for it before is given up. *room NULL: the result goes with the message that
+     * ends the call, which has `left` bytes for it. The caller fills the room, then calls seal. */
     bt_status (*room)(void *call, int index, uint64_t bytes, uint64_t left, char **room);
     void (*seal)(void *call, char *room, uint64_t bytes);
     bool (*is_cancelled)(const void *call);
-    /* The result, packed, before the function returns: what it refers to lives on, though the function's references end with it. */
+    /* A packed result, before the function returns: the objects that it refers to live on after the function's references are released. */
     bt_status (*keep)(void *call, const char *packed);
-    /* The next item of its stream. */
+    /* Gives the next item of the call's stream. */
     bt_status (*yield)(void *call, const bti_values *value);
 } bti_run_table;
 
@@ -31,15 +33,15 @@ typedef struct bti_run {
     const char *arguments; /* packed, of so many bytes; checked before they are used */
     uint64_t bytes;
     int num_returns;
-    uint64_t yielded; /* items that it gave before it was run again */
-    void *owner;      /* what keeps them; NULL: they go away with the call */
+    uint64_t yielded; /* items that an earlier, failed run of this call has given */
+    void *owner;      /* keeps the arguments; NULL: they are freed with the call */
 } bti_run;
 
-/* The results: for each 8 bytes that say how many follow, and those; 0: they are in its room. */
+/* The results: for each of them 8 bytes with its size, then its bytes; size 0: it lies in the room that was given for it. */
 enum { BTI_RUN_SMALL = 4 << 10 };
 typedef struct bti_run_result {
     uint64_t bytes;             /* of all */
-    atomic_ullong yielded_here; /* items that it gave, or skipped */
+    atomic_ullong yielded_here; /* items that this run gave, or skipped because an earlier run gave them */
     char small[BTI_RUN_SMALL];
 } bti_run_result;
 

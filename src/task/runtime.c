@@ -33,7 +33,7 @@ static bt_status add_resource(bti_state *state, const char *name, double amount)
     return state->resource_count++, BT_OK;
 }
 
-/* What the program says of GPUs goes before what their driver tells. */
+/* The program's description of GPUs takes precedence over the driver's. */
 static bt_status describe_gpus(bti_state *state, const bt_runtime_options *options) {
     const char *type = options->accelerator;
     if (!(options->gpu_memory >= 0) || options->gpu_memory > 1e18)
@@ -95,9 +95,9 @@ bt_status bti_local_start(const bt_runtime_options *options) {
     return BT_OK;
 }
 
-enum { RELEASE_SECONDS = 5 }; /* for the release functions of actors, when the runtime ends */
+enum { RELEASE_SECONDS = 5 }; /* how long bt_runtime_shutdown waits for actors' release functions */
 
-/* Actors that run nothing end by themselves. How many processes are still to end. */
+/* Tells actors that run nothing to end. Returns how many processes have not ended yet. */
 static int end_actors(bti_state *state, bool tell) {
     bti_wakes wakes = {0};
     int count = 0;
@@ -122,7 +122,7 @@ static void release_actors(bti_state *state) {
     }
 }
 
-/* All threads of the program that wait. */
+/* Wakes all threads of the program that wait. */
 static void wake_waiters(bti_state *state) {
     bti_wakes wakes = {.nest = true};
     bti_arena_lock(state->arena);
@@ -137,7 +137,7 @@ static void wake_waiters(bti_state *state) {
 
 bt_status bti_local_stop(void) {
     bti_state *state = bti_process_now.state;
-    if (bti_state_fault(true) == BT_OK) { /* else the nest ends by itself, and who waits sees it */
+    if (bti_state_fault(true) == BT_OK) { /* else the nest ends by itself, and waiting threads notice it */
         release_actors(state);
         wake_waiters(state);
     }

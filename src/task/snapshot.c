@@ -8,7 +8,7 @@
 
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 
-/* Given to a worker that runs others. */
+/* It was given to a worker that runs another call before it. */
 static bool is_ahead(const bti_task_record *task) {
     return task->state == BTI_TASK_GIVEN && task->client && task->client->task != task && !bti_task_runs(task);
 }
@@ -50,7 +50,7 @@ static void find_missing(const bti_state *state, const bti_task_record *task, bt
     }
 }
 
-/* Of a group's bundle there is a copy for each task that waits. */
+/* For each task that waits for a group's bundle, a copy of the bundle. */
 static void copy_supply(bti_state *state, bti_view *view, const bti_queue *queue, bti_view_task *to) {
     to->amounts = queue->amounts;
     to->from = bti_supply_of(state, queue);
@@ -102,7 +102,7 @@ static void copy_actor(bti_state *state, bti_view *view, const bti_actor_record 
     const bti_client *client = actor->client;
     const bti_task_record *method = client && client->task && !client->task->makes_actor ? client->task : NULL;
     uint32_t running = method ? bti_given_running(client) : 0, given = client ? bti_given_count(client) : 0;
-    if (method && !running) running = 1; /* it begins */
+    if (method && !running) running = 1; /* it is about to begin */
     if (!actor->maker) return;
     bti_view_actor to = {copy_task(state, view, actor->maker),
                          actor->state,
@@ -136,7 +136,7 @@ static void copy_state(bti_state *state, bti_view *view) {
     view->now_ns = bti_now_ns();
 }
 
-/* Calls that may run beside the first one of their worker. */
+/* How many calls may run beside the first one of their worker. */
 static size_t count_beside(bti_state *state) {
     size_t count = 0;
     bti_arena_lock(state->arena);
@@ -176,7 +176,8 @@ static size_t first_queues(const bti_state *state, bti_queue **queues) {
 }
 
 static bool take_queued(bti_state *state, bti_view *view) {
-    const bti_task_record *edge[HEADS + 2 * BTI_VIEW_WAITING + 1]; /* of the heaps, below what was taken */
+    const bti_task_record
+        *edge[HEADS + 2 * BTI_VIEW_WAITING + 1]; /* of the heaps: the tasks below those that were taken */
     bti_queue *queues[HEADS];
     if (!bti_vec_reserve(&view->waiting, 3 * BTI_VIEW_WAITING)) return false;
     bti_arena_lock(state->arena);

@@ -5,7 +5,7 @@
 #include "base/vec.h"
 #include "task/supply.h"
 
-enum { BTI_VIEW_WAITING = 100 }; /* tasks of each kind of waiting that are told of; all are counted */
+enum { BTI_VIEW_WAITING = 100 }; /* how many tasks of each kind of waiting are copied; all are counted */
 
 typedef enum bti_view_state {
     BTI_VIEW_NONE, /* not there, or taken back before it began */
@@ -25,7 +25,7 @@ typedef struct bti_view_awaited {
     const bti_function_record *function; /* NULL: none is known */
     uint32_t state;
     int32_t pid;
-    uint64_t since_ns; /* it runs, or waits */
+    uint64_t since_ns; /* since when it runs or waits */
 } bti_view_awaited;
 
 typedef struct bti_view_task {
@@ -34,12 +34,12 @@ typedef struct bti_view_task {
     bti_amounts amounts;
     int32_t priority, pid; /* pid: of the worker; 0: none yet */
     uint32_t worker, state;
-    uint32_t missing; /* arguments that are not there; `argument` is the first, from 1, 0 when it cannot be told */
+    uint32_t missing; /* number of arguments that are not there; `argument`: the first of them, from 1; 0: not known */
     int argument;
     bti_view_awaited awaited;
     bool cpus_lent, group_waits;
-    const bti_supply *from; /* where it takes resources; of another time, only to be compared */
-    int supply;             /* how that looks, for one that waits, in `supplies`; -1: it is the machine */
+    const bti_supply *from; /* the supply that it takes resources from; may be gone: only to be compared */
+    int supply;             /* index in `supplies` of a copy of that supply, if it waits; -1: it is the machine */
     bool of_actor;
     int32_t actor_pid;
     uint64_t making; /* of its actor: `sequence` of that */
@@ -49,8 +49,8 @@ typedef struct bti_view_task {
 typedef struct bti_view_worker {
     uint32_t number, state;
     int32_t pid;
-    const bti_function_record *function; /* that it runs; NULL: none */
-    char actor[64];                      /* that it is */
+    const bti_function_record *function; /* the function that it runs; NULL: none */
+    char actor[64];                      /* name of the actor that it is */
     bool is_actor;
 } bti_view_worker;
 
@@ -59,7 +59,7 @@ typedef struct bti_view_actor {
     uint32_t state, length; /* bti_actor_state; methods in line */
     int32_t restarts, restarted;
     uint32_t running, at_once;         /* methods; and the most that may (max_concurrency) */
-    const bti_function_record *method; /* that runs, of several the oldest; NULL: none */
+    const bti_function_record *method; /* the method that runs, of several the oldest; NULL: none */
 } bti_view_actor;
 
 typedef struct bti_view_group {
@@ -76,7 +76,7 @@ typedef struct bti_view_function {
 } bti_view_function;
 
 typedef struct bti_view {
-    bti_state state; /* its plain fields; what it points to may be gone */
+    bti_state state; /* only its plain fields: the records that it points to may be gone */
     uint64_t now_ns, objects, recoveries;
     int32_t program;
     bool program_waits;

@@ -13,7 +13,7 @@
 
 /* --- the program -------------------------------------------------------------------------------------------------------- */
 
-/* Workers ring the nest until the program goes on. */
+/* Workers ring the nest while the program is stopped. */
 static void check_program_stopped(bti_state *state) {
     unsigned now = atomic_load(state->listening);
     if (now == BTI_NOBODY_LISTENS) return;
@@ -32,7 +32,7 @@ enum { MOVER_LOOKS = 3 };
 
 typedef BTI_VEC(bti_client *) clients;
 
-/* Those that hold up others if they are stopped. Their records are freed by the nest alone, so they stay. */
+/* Clients that would hold up others if they were stopped. Only the nest frees their records, so the pointers stay valid. */
 static void collect_clients(bti_state *state, clients *found) {
     bti_arena_lock(state->arena);
     if (bti_mover_works(state) && state->mover->pid) (void)bti_vec_push(found, state->mover);

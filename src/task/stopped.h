@@ -1,14 +1,14 @@
-/* In the nest: processes of the runtime that were stopped (SIGSTOP) and hold up others. Those that have nothing of the user's to lose are ended
- * and replaced. */
+/* In the nest: processes of the runtime that were stopped (SIGSTOP) and hold up others. Those that run no user's function are ended and
+ * replaced. */
 #ifndef BTI_TASK_STOPPED_H
 #define BTI_TASK_STOPPED_H
 
 #include "task/state.h"
 
-/* At regular times, without the lock. While the program is stopped the nest reads the mailboxes. The mover, workers that have not begun what they
- * were given, and workers that only have to exit, are ended when they are stopped. */
+/* At regular times, without the lock. While the program is stopped, the nest reads the mailboxes. A stopped process is ended if it is the
+ * mover, a worker that has not begun its calls, or a worker that only has to exit. */
 void bti_stopped_look(bti_state *state);
-/* This process waits for the lock: a child that is stopped and has it is ended. */
+/* While this process waits for the lock: ends the child that holds it and is stopped. */
 void bti_stopped_owner(const bti_arena *arena);
 
 #endif

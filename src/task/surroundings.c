@@ -49,7 +49,7 @@ void bti_surroundings_put_back(void) {
     umask(before.umask);
     if (before.folder[0] && (!getcwd(folder, sizeof folder) || strcmp(folder, before.folder) != 0) &&
         chdir(before.folder) != 0)
-        before.folder[0] = 0; /* it is gone */
+        before.folder[0] = 0; /* the folder is gone */
     if (!before.names || environment_is_same()) return;
     clearenv();
     for (char **name = before.names; *name; name++) putenv(*name);
@@ -57,7 +57,7 @@ void bti_surroundings_put_back(void) {
 
 /* --- threads ------------------------------------------------------------------------------------------------------------ */
 
-/* A library that reads the variable when it is loaded has read it already: OpenMP's is told. */
+/* OpenMP's library has read the variable when it was loaded, so it is told directly. */
 static void tell_openmp(int threads) {
     void (*set)(int) = NULL;
     int (*count)(void) = NULL;

@@ -37,7 +37,7 @@ static const char *bytes_text(double bytes, char *to, size_t size) {
     return to;
 }
 
-/* Names come from files of programs. */
+/* Names come from programs and may have control characters. */
 static char *without_controls(char *words) {
     for (char *at = words; at && *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';

@@ -1,4 +1,4 @@
-/* What ran where, as far as it is remembered: a ring of the tasks that ended last. */
+/* What ran where: a ring with the tasks that ended last. */
 #ifndef BTI_TASK_TIMELINE_H
 #define BTI_TASK_TIMELINE_H
 
@@ -12,21 +12,21 @@ typedef struct bti_span {
     const bti_function_record *function;
     int32_t pid;
     uint32_t worker, status;
-    bool is_actor;  /* its life */
+    bool is_actor;  /* the life of an actor */
     uint8_t thread; /* of an actor that runs several methods at once, from 1; else 0 */
     char actor[64];
 } bti_span;
 
 typedef struct bti_timeline {
-    uint64_t count; /* ever noted */
+    uint64_t count; /* of all spans that were ever added */
     bti_span spans[BTI_TIMELINE_SPANS];
 } bti_timeline;
 
 /* Before there is a second process. */
 bt_status bti_timeline_open(bti_state *state);
-/* With the lock: a task that ends. */
+/* With the lock: adds a task that ends. */
 void bti_timeline_note(bti_state *state, const bti_task_record *task);
-/* One that runs, or has ended now. */
+/* The span of a task that runs, or ends now. */
 bti_span bti_span_of(const bti_task_record *task);
 
 #endif

@@ -20,7 +20,7 @@ typedef BTI_VEC(bti_span) span_list;
 
 /* --- copying --------------------------------------------------------------------------------------------------------- */
 
-/* The oldest of a full ring may be half overwritten by one who died. */
+/* The oldest span of a full ring is left out: a process that died may have overwritten half of it. */
 static uint64_t first_of(const bti_timeline *timeline) {
     return timeline->count < BTI_TIMELINE_SPANS ? 0 : timeline->count - BTI_TIMELINE_SPANS + 1;
 }
@@ -43,7 +43,7 @@ static void add_running_spans(const bti_state *state, span_list *spans) {
     }
 }
 
-/* Those that run are taken with the last ones that ended: none is in both, or in neither. */
+/* Running tasks are copied under the same lock as the last ended ones, so that no task is missing or there twice. */
 static bool copy_spans(bti_state *state, span_list *spans, uint64_t *lost) {
     bti_timeline *timeline = state->timeline;
     size_t running = count_running(state);

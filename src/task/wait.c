@@ -7,7 +7,9 @@
 #include "task/server.h"
 #include "task/why.h"
 
-enum { LOOK_NS = 1000000000 }; /* how long to wait before saying why, and looking whether the runtime is still there */
+enum {
+    LOOK_NS = 1000000000
+}; /* between two checks whether the runtime still exists; after the first the log says why a call waits */
 
 static bool is_pending(const bti_object *object) { return atomic_load(&object->state) == BTI_OBJECT_PENDING; }
 
@@ -23,7 +25,7 @@ static bti_waiter *begin_wait(bti_state *state, bti_object *const *objects, int 
     *room = bti_arena_lock(state->arena);
     if (!*room) return NULL;
     bti_serve(state, &wakes);
-    bti_arena_commit(state->arena); /* that stays */
+    bti_arena_commit(state->arena); /* the messages stay handled if the wait is taken back */
     bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, limited);
     *room = waiter != NULL;
     for (int i = 0; i < count && *room; i++) *room = bti_waiter_add(state, waiter, objects[i]);
@@ -34,7 +36,7 @@ static bti_waiter *begin_wait(bti_state *state, bti_object *const *objects, int 
         bti_waiter_free(state, waiter, &wakes);
         waiter = NULL;
     }
-    bti_fence(); /* a worker that looked before whether somebody waits did not ring */
+    bti_fence(); /* a worker that saw nobody wait has not rung */
     if (waiter && bti_has_messages(state)) bti_serve(state, &wakes);
     wakes.nest = wakes.nest || (waiter && !state->nest_looks);
     bti_arena_unlock(state->arena);
@@ -42,7 +44,7 @@ static bti_waiter *begin_wait(bti_state *state, bti_object *const *objects, int 
     return waiter;
 }
 
-/* Another thread of the program that waits is woken, and reads the mailboxes. */
+/* Wakes another waiting thread of the program, which then reads the mailboxes. */
 static void end_wait(bti_state *state, bti_waiter *waiter) {
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return;
@@ -71,11 +73,12 @@ static bool wait_is_over(const bti_waiter *waiter) { return atomic_load(&waiter-
 
 /* One thread of the program reads the mailboxes while it waits. The nest reads them when no thread does. */
 static void lead_waiters(bti_state *state, bti_waiter *waiter, uint64_t until_ns) {
-    static bti_patience patience; /* of who leads */
+    static bti_patience patience; /* of the leading thread */
     atomic_store(&waiter->leads, 1);
     while (!wait_is_over(waiter) && !atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->bells->program), halted = BTI_PROGRAM_HALTED;
-        atomic_compare_exchange_strong(state->listening, &halted, BTI_PROGRAM_LISTENS); /* it was stopped meanwhile */
+        atomic_compare_exchange_strong(state->listening, &halted,
+                                       BTI_PROGRAM_LISTENS); /* the program was stopped meanwhile */
         if (bti_has_messages(state)) {
             if (!serve_mailboxes(state, false)) break;
         } else if (!wait_is_over(waiter) && !bti_spin_on(&state->bells->program, seen, &patience)) {
@@ -96,7 +99,7 @@ static void sleep_until(bti_state *state, bti_waiter *waiter, uint64_t until_ns)
         bti_sleep_once(&waiter->word, 0, until_ns);
 }
 
-/* The number of the first call that they wait for and that cannot begin; -1. */
+/* The number of the first call among the makers of the objects that cannot begin; -1: there is none. */
 static int64_t find_waiting_call(bti_state *state, bti_object *const *objects, int count) {
     int64_t found = -1;
     bti_arena_lock(state->arena);
@@ -122,7 +125,7 @@ static void log_why(bti_state *state, bti_object *const *objects, int count) {
     bti_view_free(&view);
 }
 
-/* What the waiter was told, or why there is no waiting any more. */
+/* Why the wait fails: the runtime has ended, or the waiter is part of a deadlock. */
 static bt_status wait_verdict(bti_state *state, const bti_waiter *waiter) {
     if (atomic_load(&state->closing)) return bti_runtime_over(state);
     return waiter->stuck ? bti_fail(BT_FAILED_PRECONDITION, "%s", waiter->text) : BT_OK;

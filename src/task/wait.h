@@ -4,8 +4,8 @@
 
 #include "task/state.h"
 
-/* With a hold on the objects. Until `wanted` of them are done or the time has come; false with the cause in the error record: the runtime is gone,
- * waiting would never end, or no record is left. A task that waits lends its CPUs. */
+/* The caller holds the objects. Waits until `wanted` of them are done or the time has come (0: no limit). False with the cause in the error
+ * record: the runtime has ended, the wait would never end, or no record is left. */
 bool bti_wait_for(bti_state *state, bti_object *const *objects, int count, int wanted, uint64_t until_ns);
 
 #endif

@@ -1,5 +1,5 @@
-/* After a process that had GPUs is gone its memory on them may take a while to be free. The nest opens no library; so for each such
- * process one more is forked that asks the driver until it is. */
+/* After a process with GPUs has ended, its memory on them may take a while to become free. The nest opens no library, so for each such
+ * process it forks another that asks the driver until the memory is free. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ typedef struct watcher {
     bti_client *client;
     bti_gone *gone;
     char *why;
-    uint64_t until_ns; /* when it has ended by itself, unless it is stopped */
+    uint64_t until_ns; /* by then it has ended by itself, unless it is stopped */
     struct watcher *next;
 } watcher;
 
@@ -40,7 +40,7 @@ static void set_up_watcher(const bti_state *state) {
 
 enum { MOST_USERS = 512, MOST_TOLD = 64 };
 
-/* Workers that were told of, once each; shared with the processes that look. */
+/* Processes that were reported in the log, once each; shared with the watching processes. */
 static struct told { int32_t count, pids[MOST_TOLD]; } * told;
 
 static void make_told(void) {
@@ -56,7 +56,7 @@ static void warn_once(const bti_state *state, const bti_task_record *task, int h
     if (bti_gpus_warn_of_user(state, task, holder, user)) told->pids[told->count++] = user;
 }
 
-/* Whether the process holds memory of its GPUs; false also where that cannot be told. */
+/* Whether the process still holds memory on its GPUs; false also where that cannot be found out. */
 static bool holds_gpu_memory(const bti_state *state, const bti_task_record *task, int pid) {
     static int users[MOST_USERS];
     int count;
@@ -76,7 +76,7 @@ static _Noreturn void watch_memory_of(const bti_state *state, const bti_task_rec
     bool held = true;
     set_up_watcher(state);
     bti_gpus_show(state, task);
-    alarm((unsigned)seconds + 2); /* of a driver that does not answer */
+    alarm((unsigned)seconds + 2); /* ends this process if the driver does not answer */
     while ((held = holds_gpu_memory(state, task, pid)) && bti_now_ns() < until) {
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;

@@ -4,7 +4,7 @@
 
 #include "task/queue.h"
 
-enum { HOLDERS = 4 }; /* that are named */
+enum { HOLDERS = 4 }; /* how many are named */
 
 typedef struct words {
     char *text;
@@ -33,11 +33,11 @@ static int whole_gpus(const bti_view *view, const bti_supply *supply) {
     return count;
 }
 
-/* What it lacks, as an index; -1: nothing. */
+/* The index of the resource that it lacks; -1: none. */
 static int find_lack(const bti_view *view, const bti_supply *supply, const bti_amounts *amounts) {
     for (int r = 0; r < view->state.resource_count; r++)
         if (amounts->of[r] > 0 && amounts->of[r] > supply->free.of[r]) return r;
-    return bti_supply_fits(&view->state, supply, amounts) ? -1 : 1; /* enough of GPUs in sum alone */
+    return bti_supply_fits(&view->state, supply, amounts) ? -1 : 1; /* enough GPUs in sum, but not on single GPUs */
 }
 
 typedef struct holders {
@@ -83,7 +83,7 @@ static void add_lack(words *to, const bti_view *view, const bti_supply *supply, 
     if (r == 1 && amounts->of[r] <= supply->free.of[r]) add_words(to, ", %d whole", whole_gpus(view, supply));
 }
 
-/* False: there is one for it. */
+/* Adds that no process can be had; false: there is one. */
 static bool add_process_limit(words *to, const bti_state *state) {
     uint32_t workers = state->worker_count - state->idle_count;
     if (!bti_has_turns(state))
@@ -98,7 +98,7 @@ static bool add_process_limit(words *to, const bti_state *state) {
     return true;
 }
 
-/* It lacks nothing. */
+/* It lacks no resource. */
 static void add_resource_turn(words *to, const bti_view *view) {
     const bti_function_record *first = view->state.kept_for;
     add_words(to, "waits for its turn");

@@ -51,12 +51,12 @@ static void seal_room(void *call, char *room, uint64_t bytes) {
 }
 
 static bool call_is_cancelled(const void *call) {
-    return *(volatile const bool *)&((const given_call *)call)->record->cancelled; /* others set it */
+    return *(volatile const bool *)&((const given_call *)call)->record->cancelled; /* schedulers set it */
 }
 
 static bt_status keep_result(void *call, const char *packed) {
     bti_worker_keep(((const given_call *)call)->number, packed);
-    return BT_OK; /* a scheduler that has no record for it fails the result */
+    return BT_OK; /* a scheduler that is out of records fails the result */
 }
 
 static bt_status yield_item(void *call, const bti_values *value) {
@@ -99,7 +99,7 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
                      .length = result->bytes};
     char text[1200];
     const char *bytes = result->small;
-    if (bti_result_count(g->record) == 1) { /* of one its bytes alone */
+    if (bti_result_count(g->record) == 1) { /* a single result is sent without its size */
         bytes += sizeof(uint64_t);
         m.length -= sizeof(uint64_t);
     }
@@ -111,11 +111,12 @@ static void tell_done(bti_state *state, bti_client *me, const given_call *g, con
     bti_mail_send(state, me, &m, bytes, atomic_load(&result->yielded_here) ? NULL : g->record->result);
 }
 
-/* What standard error has got is looked at after each call that no other was given behind, so before any call that was made because of its result.
- * It is a system call: between calls that were given at once it is made at most so often. Not where methods run at once. */
+/* Marks how much standard error has got (bti_output_mark), so that the tail that is reported belongs to the right call. Done after each
+ * call behind which no other was given, that is, before any call that depends on its result. It costs a system call, so between calls that
+ * were given together it is done at most once in mark_ns. Not done where several methods run at once. */
 static const uint64_t mark_ns = 20000;
-static uint64_t marked_ns;                               /* when a call began for which that was done */
-static enum { NOT_MARKED, MARKED, TO_BE_MARKED } marked; /* for the call that comes */
+static uint64_t marked_ns;                               /* when the last call began that it was done for */
+static enum { NOT_MARKED, MARKED, TO_BE_MARKED } marked; /* for the next call */
 
 static void mark_errors(const bti_client *me, int tries) {
     marked = bti_output_mark(&me->errors_read, &me->mail->errors_mark, tries) ? MARKED : TO_BE_MARKED;
@@ -167,7 +168,7 @@ static _Noreturn void mailbox_is_damaged(void) {
     _exit(1);
 }
 
-/* Claims the first call from number *next on and before `end`; without a record: the worker is to end. False: none is given. */
+/* Claims the first call with a number in [*next, end). Its record is NULL if the worker is to end. False: no call is given. */
 static bool claim_call(bti_mailbox *mail, uint32_t *next, uint32_t end, given_call *g) {
     if (end - *next > BTI_GIVEN_SLOTS * BTI_GIVEN_SLOTS) mailbox_is_damaged();
     for (; *next != end; ++*next) {
@@ -178,7 +179,7 @@ static bool claim_call(bti_mailbox *mail, uint32_t *next, uint32_t end, given_ca
             return true;
         }
         if ((tag >> 2) % BTI_GIVEN_SLOTS != slot || !(tag & 3)) mailbox_is_damaged();
-    } /* those between were revoked, or left out */
+    } /* numbers in between were revoked, or left out */
     return false;
 }
 
@@ -197,20 +198,22 @@ static given_call next_call(bti_mailbox *mail, uint32_t *next) {
 
 /* --- several methods at once ----------------------------------------------------------------------------------------------- */
 
-/* Threads that run the methods of an actor whose .max_concurrency is above 1; the first thread of the process makes the actor and releases its state. While
- * they wait for a method they hold back all signals: deadlock.c takes a thread that does not for one that runs what a user wrote. */
+/* Threads that run the methods of an actor with .max_concurrency above 1. The first thread of the process makes the actor and releases its
+ * state. While a thread waits for a method it blocks all signals: a thread that does not counts as running the user's code
+ * (bti_threads_of_user). */
 static struct {
     pthread_mutex_t lock; /* protects `next` and `ends`; nothing is called under it */
     uint32_t next;
     bool ends;
     atomic_uint asleep;
-    atomic_bool spins; /* one of them; `patience` is its own */
+    atomic_bool spins; /* one of the threads spins; only it uses `patience` */
     bti_patience patience;
     uintptr_t count;
     pthread_t threads[BTI_MOST_AT_ONCE];
 } methods = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A scheduler wakes one thread however many calls it gives. Each that has one wakes the next; `next`: the number after its own. */
+/* A scheduler wakes one thread, however many calls it gives; each thread that has claimed a call wakes another. `next`: the number after
+ * the claimed one. */
 static void wake_another(bti_mailbox *mail, uint32_t next) {
     if (!atomic_load(&methods.asleep)) return;
     atomic_store(&mail->sleeping, 1);
@@ -234,7 +237,7 @@ static void sleep_for_method(bti_mailbox *mail, unsigned seen) {
 static bool next_method(bti_mailbox *mail, given_call *g) {
     for (;;) {
         pthread_mutex_lock(&methods.lock);
-        unsigned seen = atomic_load(&mail->bell); /* not before `next` of another thread */
+        unsigned seen = atomic_load(&mail->bell); /* read under the lock: not older than the `next` of another thread */
         bool claimed = !methods.ends && claim_call(mail, &methods.next, seen, g);
         if (claimed && !g->record) methods.ends = true;
         bool ends = methods.ends;
@@ -253,7 +256,7 @@ static void *run_methods(void *argument) {
     sigemptyset(&none);
     pthread_cleanup_push(thread_ended, NULL);
     while (next_method(me->mail, &g)) {
-        pthread_sigmask(SIG_SETMASK, &none, NULL); /* whatever the method before has held back */
+        pthread_sigmask(SIG_SETMASK, &none, NULL); /* whatever the last method has blocked */
         me->mail->thread[g.number % BTI_GIVEN_SLOTS] = (uint8_t)(uintptr_t)argument;
         run_call(bti_process_now.state, me, &g);
     }

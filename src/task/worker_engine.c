@@ -17,7 +17,7 @@
 #include "task/store.h"
 #include "task/value.h"
 
-static _Thread_local uint32_t runs = BTI_NO_CALL; /* the call of this thread */
+static _Thread_local uint32_t runs = BTI_NO_CALL; /* the number of the call that this thread runs */
 void bti_worker_runs(uint32_t number) { runs = number; }
 
 static void send_message(bti_message *head, const void *bytes) {
@@ -37,7 +37,7 @@ static bt_status protect_pages(void *from, uint64_t bytes, int how) {
     return bti_fail(BT_RESOURCE_EXHAUSTED, "the memory of the runtime cannot be protected (mprotect)");
 }
 
-/* Valgrind takes more than a minute for the protection of so many addresses. */
+/* Valgrind takes more than a minute to protect this many addresses. */
 static bool is_under_valgrind(void) {
     const char *loaded = getenv("LD_PRELOAD");
     return loaded && strstr(loaded, "/vgpreload_");
@@ -52,7 +52,7 @@ bt_status bti_worker_protect(bti_state *state, bti_client *client) {
 
 void bti_worker_seal(char *room, uint64_t bytes) { (void)protect_pages(room, bytes, PROT_READ); }
 
-/* Less goes with a message, and is copied. The store may be passed by little: not when it is nearly full. */
+/* Small values go with a message and are copied. They may exceed the limit of the store by little, so not when it is nearly full. */
 bool bti_worker_goes_along(const bti_state *state, uint64_t bytes) {
     uint64_t used = *(volatile const uint64_t *)&state->store_used;
     return bytes <= sizeof((bti_object *)0)->small ||
@@ -61,7 +61,7 @@ bool bti_worker_goes_along(const bti_state *state, uint64_t bytes) {
 
 static bt_status ask_room(bti_message *m, uint64_t bytes, char **room) {
     m->kind = BTI_ASKS_ROOM;
-    m->count = bytes < BTI_PAGED_BYTES ? BTI_PAGED_BYTES : bytes; /* pages of its own */
+    m->count = bytes < BTI_PAGED_BYTES ? BTI_PAGED_BYTES : bytes; /* whole pages, since it is made writable by pages */
     bti_answer answer = ask_scheduler(m, NULL);
     if (answer.status != BT_OK) return answer.status;
     *room = answer.value;
@@ -80,7 +80,7 @@ bt_status bti_worker_pin_arguments(uint32_t number, const bti_task_record *task)
     return ask_scheduler(&m, NULL).status;
 }
 
-/* Ids on their way. */
+/* A message with ids that is being filled. */
 typedef struct ids {
     bti_message message;
     uint64_t id[512];
@@ -277,7 +277,7 @@ static void *worker_group(const bt_task_options *bundles, int count) {
 
 /* --- the rest ---------------------------------------------------------------------------------------------------------------- */
 
-static const bti_task_record *current; /* what this process runs; of an actor its making */
+static const bti_task_record *current; /* the call that this process runs; of an actor its making */
 void bti_worker_set_task(const bti_task_record *task) { current = task; }
 
 static int worker_gpus(int *numbers, int capacity) {

@@ -28,8 +28,8 @@ enum {
 typedef struct sink {
     const char *name;
     int file;      /* where to write */
-    bool own;      /* opened here: it never blocks */
-    bool socket;   /* can be told not to block */
+    bool own;      /* opened here, so it never blocks */
+    bool socket;   /* writes can be told not to block */
     bool can_wait; /* a pipe or a terminal may take no more for a while */
     char waiting[ROOM];
     size_t length;
@@ -74,7 +74,7 @@ static void each_stream(const sink *to, void (*fn)(stream *s)) {
 
 /* --- to the program's ------------------------------------------------------------------------------------------------- */
 
-/* As much as it takes now; -1 with EAGAIN: nothing. */
+/* Writes as much as the file takes now; -1 with EAGAIN: nothing. */
 static ssize_t write_some(const sink *to, const char *text, size_t length) {
     if (to->socket) return send(to->file, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (to->can_wait && !to->own) {
@@ -85,7 +85,7 @@ static ssize_t write_some(const sink *to, const char *text, size_t length) {
     return write(to->file, text, length);
 }
 
-/* What is left; 0 as well when nobody can read it any more. */
+/* Returns how much is left; also 0 when nobody can read it any more. */
 static size_t write_until_full(const sink *to, const char **text, size_t length) {
     while (length) {
         ssize_t done = write_some(to, *text, length);
@@ -98,7 +98,7 @@ static size_t write_until_full(const sink *to, const char **text, size_t length)
     return 0;
 }
 
-/* Writes what waits; false: nothing of it was taken. */
+/* Writes the waiting text; false: nothing was taken. */
 static bool write_waiting(sink *to) {
     const char *text = to->waiting;
     size_t before = to->length, left = write_until_full(to, &text, before);
@@ -147,7 +147,8 @@ static bool open_sink(sink *to, int standard) {
     to->socket = S_ISSOCK(kind.st_mode);
     snprintf(path, sizeof path, "/proc/self/fd/%d", standard);
     int own = to->can_wait ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-    if (own >= 0) to->file = own, to->own = true; /* the flag is not that of the program's */
+    if (own >= 0)
+        to->file = own, to->own = true; /* a file description of its own: O_NONBLOCK is not set for the program */
     if (uv_timer_init(loop, &to->again) != 0) return false;
     to->again.data = to;
     return true;
@@ -161,7 +162,7 @@ bool bti_worker_pipes_begin(uv_loop_t *of, bool with_prefixes) {
 
 /* --- from workers ----------------------------------------------------------------------------------------------------- */
 
-/* `raw`: how many bytes of the stream it stands for. */
+/* `raw`: the number of bytes of the stream that the text stands for. */
 static void append_to_tail(bti_worker_pipes *e, const char *text, size_t length, size_t raw) {
     e->tail_end += raw;
     if (length > TAIL) text += length - TAIL, length = TAIL;
@@ -183,7 +184,7 @@ static void pass_line(stream *s, const char *text, size_t length, bool ended) {
     if (ended) append_to_tail(s->of, "\n", 1, 1);
 }
 
-/* The line may end with the worker's mark, which names the function that writes what follows; before it may stand a line without an end. */
+/* The line may end with the worker's mark, which names the function that writes what follows. An unfinished line may stand before the mark. */
 static void handle_line(stream *s, const char *text, size_t length, bool ended) {
     static const char mark[] = BTI_OUTPUT_NAME;
     const char *at = memmem(text, length, mark, sizeof mark - 1);
@@ -202,13 +203,13 @@ static void handle_line(stream *s, const char *text, size_t length, bool ended) 
 }
 
 typedef enum taken {
-    WHILE_TAKEN, /* lines that have ended, until the program's takes no more */
-    ALL_LINES,   /* that have ended */
-    ALL          /* and what comes after the last of them */
+    WHILE_TAKEN, /* finished lines, until the program's file takes no more */
+    ALL_LINES,   /* finished lines */
+    ALL          /* finished lines and what follows the last of them */
 } taken;
 
 static void handle_lines(stream *s, taken what) {
-    const size_t part = LINE - LONGEST_NAME - sizeof BTI_OUTPUT_NAME; /* a name is never taken apart */
+    const size_t part = LINE - LONGEST_NAME - sizeof BTI_OUTPUT_NAME; /* so that a name is never split */
     size_t at = 0;
     while (at < s->held_length && (what != WHILE_TAKEN || !s->to->length)) {
         const char *text = s->held + at, *end = memchr(text, '\n', s->held_length - at);
@@ -222,7 +223,8 @@ static void handle_lines(stream *s, taken what) {
     memmove(s->held, s->held + at, s->held_length);
 }
 
-/* A worker that sees the same even turn before and after it looks into the pipe knows how much it has written. */
+/* A worker that sees the same even `turn` before and after it asks for the length of the pipe knows how much it has written
+ * (bti_output_mark). */
 static ssize_t read_counted(const stream *s, char *into, size_t most) {
     bti_errors_read *count = s->of->read;
     if (s != &s->of->errors) return read(s->file, into, most);
@@ -298,7 +300,7 @@ bti_worker_pipes *bti_worker_pipes_open(bti_errors_read *read, bti_worker_pipe_e
     return e;
 }
 
-/* A process that outlives its worker may go on writing: not all of that is waited for. */
+/* Reads at most LONGEST_REST bytes: a process that outlives its worker may go on writing. */
 static void finish_stream(stream *s) {
     ssize_t length;
     if (s->held) handle_lines(s, ALL_LINES);

@@ -15,18 +15,18 @@
 
 typedef struct bti_worker_pipes bti_worker_pipes;
 
-/* Before the first; false: no memory, or no files. */
+/* Comes before all other functions; false: no memory, or no files. */
 bool bti_worker_pipes_begin(uv_loop_t *loop, bool prefixes);
 
 /* The ends that a worker writes to; -1: it writes where the program writes. */
 typedef struct bti_worker_pipe_ends {
     int output, errors;
 } bti_worker_pipe_ends;
-/* Of one worker, which gets the writing ends; `read` counts what is read of its standard error. NULL: no memory, or no files. */
+/* Pipes for one worker, which gets the writing ends; `read` counts what is read from its standard error. NULL: no memory, or no files. */
 bti_worker_pipes *bti_worker_pipes_open(bti_errors_read *read, bti_worker_pipe_ends *worker_ends);
-/* The worker has died: what is still there. */
+/* The worker has died: passes on what is left in the pipes. */
 void bti_worker_pipes_finish(bti_worker_pipes *errors);
-/* The last of its standard error, as text, without the first `mark` bytes that it wrote. */
+/* The end of its standard error as text, without the first `mark` bytes that it wrote. */
 const char *bti_worker_pipes_tail(const bti_worker_pipes *errors, uint64_t mark);
 void bti_worker_pipes_close(bti_worker_pipes *errors); /* NULL is fine */
 

@@ -1,5 +1,5 @@
-/* libberth-nest.so. A program whose bt_runtime_init finds threads is started again with this library before all others (LD_PRELOAD). The
- * memory of the runtime is mapped at its address, all constructors run, and the nest begins where main would. */
+/* libberth-nest.so. A program that has threads in bt_runtime_init is started again with this library loaded before all others (LD_PRELOAD).
+ * It maps the memory of the runtime at its address, lets all constructors run, and begins the nest in place of main. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ typedef int start_function(main_function *, int, char **, void (*)(void), void (
 
 EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
                                void (*rtld_fini)(void), void *stack_end);
-/* libberth looks whether the program will call it. */
+/* libberth checks by this symbol that the program will call our __libc_start_main. */
 EXPORTED extern start_function *const bti_nest_preloaded;
 start_function *const bti_nest_preloaded = __libc_start_main;
 
@@ -33,7 +33,7 @@ static _Noreturn void give_up(char why) {
     _exit(1);
 }
 
-/* What the program is not to see, nor its workers. */
+/* Removes what neither the program nor its workers should see. */
 static void restore_environment(void) {
     const char *before = getenv(BTI_BEGIN_PRELOADED);
     if (before)
@@ -53,7 +53,8 @@ static void map_memory(void) {
     close(nest.memory);
 }
 
-/* Constructors of libraries may have run; those of the program have not: when the address is not free it is started once more, and they run once all the same. */
+/* Runs before constructors of the program, though perhaps after those of libraries: if the address is not free and the program is started
+ * once more, the program's constructors still run only once. */
 __attribute__((constructor(101))) static void prepare(void) {
     const char *text = getenv(BTI_BEGIN_VARIABLE);
     int length = 0;
@@ -66,7 +67,7 @@ __attribute__((constructor(101))) static void prepare(void) {
     map_memory();
 }
 
-/* A program may have opened libberth itself, so that it is not there yet. */
+/* A program that opens libberth by dlopen has not opened it yet. */
 static int begin(int argc, char **argv, char **environment) {
     (void)argc;
     (void)argv;
