@@ -1,4 +1,5 @@
-/* Leases as handles, and those of runtimes. */
+/* Leases as handles of the public functions. */
+#include <berth/task.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/sized.h"
-#include "lease/lease.h"
+#include "lease/take.h"
 
 typedef struct leased {
     int id;
@@ -23,17 +24,18 @@ struct bt_lease {
     bti_owned head;
     pid_t owner;
     int count;
-    leased *gpus; /* apart: the memory of a released lease is kept for a while */
+    leased *gpus; /* allocated apart, since the memory of a released lease is kept for a while */
     bti_str mask;
     const char *variable;
 };
 
-static void clear(void *object) {
+static void clear_lease(void *object) {
     bt_lease *lease = object;
     bool own = lease->owner == getpid();
     for (int i = 0; i < lease->count; i++) {
         bti_lease_file *f = &lease->gpus[i].file;
-        if (own && !bti_lease_is_adopted(f, f->record + 1)) /* a runtime has its GPU until the last worker has ended */
+        if (own &&
+            !bti_lease_is_adopted(f, f->record + 1)) /* else a runtime keeps its GPU until the last worker has ended */
             bti_lease_file_close(f);
         else
             close(f->file);
@@ -41,7 +43,7 @@ static void clear(void *object) {
     bti_free(lease->gpus);
     bti_str_free(&lease->mask);
 }
-static const bti_handle_class lease_class = {BTI_OWNED_LEASE, sizeof(bt_lease), clear, NULL};
+static const bti_handle_class lease_class = {BTI_OWNED_LEASE, sizeof(bt_lease), clear_lease, NULL};
 
 /* --- the lease --------------------------------------------------------------------------------------------------------- */
 
@@ -53,7 +55,7 @@ static const bti_member members[] = {MEMBER(size),   MEMBER(num_gpus),        ME
 static const bti_sized_type layout =
     BTI_SIZED_TYPE(bt_lease_options, "options", "BT_LEASE(.num_gpus = 1)", members, NULL);
 
-static bt_status check_options(const bt_lease_options *o) {
+static bt_status check_lease_options(const bt_lease_options *o) {
     if (o->num_gpus < 0 || o->num_gpus > BTI_LEASE_MOST_GPUS)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_lease_take: %d GPUs; it can be 1 to %d", o->num_gpus,
                         BTI_LEASE_MOST_GPUS);
@@ -81,8 +83,8 @@ static void move_into(bt_lease *lease, bti_taking *t, bool inherit) {
     }
 }
 
-static bt_status take(bt_lease *lease, const bt_lease_options *o) {
-    BTI_TRY(check_options(o));
+static bt_status take_lease(bt_lease *lease, const bt_lease_options *o) {
+    BTI_TRY(check_lease_options(o));
     bti_taking *t = new_taking(o);
     if (!t) return bt_error_status();
     bt_status status = bti_lease_list_gpus(t->gpus, &t->count);
@@ -98,7 +100,7 @@ bt_lease *(bt_lease_take)(const bt_lease_options *options) {
     if (bti_options_take(&layout, "bt_lease_take", options, &known) != BT_OK) return NULL;
     bt_lease *lease = bti_owned_new(BTI_OWNED_LEASE, sizeof *lease);
     if (lease) lease->gpus = bti_calloc(BTI_LEASE_MOST_GPUS, sizeof *lease->gpus);
-    bt_status status = lease && lease->gpus ? take(lease, &known) : bti_no_memory();
+    bt_status status = lease && lease->gpus ? take_lease(lease, &known) : bti_no_memory();
     if (status == BT_OK) return lease;
     bt_lease_release(lease);
     return NULL;
@@ -121,23 +123,3 @@ const char *bt_lease_variable(const bt_lease *lease) {
 }
 
 void bt_lease_release(bt_lease *lease) { bti_handle_release(&lease_class, lease, "bt_lease_release"); }
-
-/* --- of a runtime ------------------------------------------------------------------------------------------------------- */
-
-bt_status bti_lease_take_for_runtime(const bti_lease_gpu *gpus, int count, int wanted, double seconds, bool *chosen,
-                                     int *files) {
-    bti_taking *t = bti_taking_new(wanted, seconds, NULL);
-    if (!t) return bt_error_status();
-    t->runtime = true;
-    t->count = count;
-    memcpy(t->gpus, gpus, (size_t)count * sizeof *gpus);
-    bt_status status = bti_taking_take(t);
-    memcpy(chosen, t->chosen, sizeof t->chosen);
-    for (int i = 0; status == BT_OK && i < count; i++) {
-        if (!t->chosen[i]) continue;
-        *files++ = t->files[i].file;
-        t->files[i].file = -1;
-    }
-    bti_taking_end(t);
-    return status;
-}

@@ -1,4 +1,5 @@
 /* One lock file with several holders, and leases while memory is short. */
+#include <berth/task.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "lease/lease.h"
+#include "lease/take.h"
 
 static char folder_path[64];
 

@@ -1,4 +1,5 @@
-/* GPUs taken among programs: all that are wanted at once, in the order of arrival (docs/leases.md). */
+#include "lease/take.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "lease/lease.h"
 
 enum { LOOK_MS = 20, GATE_MS = 1, GATE_PATIENCE_S = 10, TELL_AFTER_S = 1 };
 
@@ -17,7 +17,7 @@ static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000
 
 static bool is_late(const bti_taking *t) { return t->deadline > 0 && bti_now_seconds() >= t->deadline; }
 
-static void add_share(bti_str *text, const bti_taking *t) {
+static void add_memory_share(bti_str *text, const bti_taking *t) {
     if (!t->share) return;
     bti_str_add(text, " with ");
     bti_str_add_bytes_size(text, t->share);
@@ -27,12 +27,12 @@ static void add_share(bti_str *text, const bti_taking *t) {
 /* "2 GPUs with 1 GiB each" */
 static void add_wish(bti_str *text, const bti_taking *t) {
     bti_str_addf(text, "%d GPU%s", t->wanted, t->wanted == 1 ? "" : "s");
-    add_share(text, t);
+    add_memory_share(text, t);
 }
 
 /* --- what could be taken ---------------------------------------------------------------------------------------------- */
 
-static bt_status fail_for_ever(const bti_taking *t) {
+static bt_status fail_impossible(const bti_taking *t) {
     bti_str wish = {0};
     int large = 0;
     add_wish(&wish, t);
@@ -55,8 +55,8 @@ static void add_usable(bti_taking *t, int i) {
     t->by_name[at] = i;
 }
 
-/* With enough GPUs of leases that this process has it does not wait in line for others. */
-static void leave_others(bti_taking *t) {
+/* With enough GPUs in leases that this process has already, it does not queue for others. */
+static void close_other_files(bti_taking *t) {
     t->usable = 0;
     for (int i = 0; i < t->count; i++)
         if (!t->enclosing[i]) bti_lease_file_close(&t->files[i]);
@@ -85,14 +85,14 @@ static bt_status open_files(bti_taking *t) {
         return bti_fail(BT_UNAVAILABLE,
                         "GPU %d cannot be leased: its lock file %s/%s: %s (BERTH_LEASES names another folder)",
                         t->gpus[broken].id, t->path, t->files[broken].name, bti_lease_file_fault(&t->files[broken]));
-    if (idle >= t->wanted) leave_others(t);
+    if (idle >= t->wanted) close_other_files(t);
     return BT_OK;
 }
 
 static bt_status check_possible(const bti_taking *t) {
     int large = 0;
     for (int i = 0; i < t->count; i++) large += t->gpus[i].memory_bytes >= t->share;
-    return large < t->wanted ? fail_for_ever(t) : BT_OK;
+    return large < t->wanted ? fail_impossible(t) : BT_OK;
 }
 
 /* --- the queue --------------------------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ static bt_status draw_tickets(bti_taking *t) {
     return BT_OK;
 }
 
-/* How much of it can be had; of several GPUs with enough those with the least are chosen. */
+/* How much of GPU i is free. Of several GPUs with enough the one with the least is chosen. */
 static uint64_t room_of(const bti_taking *t, int i) {
     enum { OWN = 1, OTHERS = 2 };
     const bti_lease_file *f = &t->files[i];
@@ -141,7 +141,7 @@ static uint64_t room_of(const bti_taking *t, int i) {
 }
 
 /* Whole GPUs from the lowest on; shares where the least is left, so that other GPUs stay whole. */
-static bool choose(bti_taking *t) {
+static bool choose_gpus(bti_taking *t) {
     uint64_t room[BTI_LEASE_MOST_GPUS], least = t->share ? t->share : 1;
     memset(t->chosen, 0, sizeof t->chosen);
     for (int i = 0; i < t->count; i++) room[i] = room_of(t, i);
@@ -155,14 +155,14 @@ static bool choose(bti_taking *t) {
     return true;
 }
 
-static bool hold(const bti_taking *t, int i) {
+static bool hold_gpu(const bti_taking *t, int i) {
     if (t->enclosing[i]) return bti_lease_adopt(&t->files[i], t->enclosing[i]);
     return bti_lease_hold(&t->files[i], t->share, t->gpus[i].memory_bytes);
 }
 
 static bool hold_chosen(const bti_taking *t) {
     for (int i = 0; i < t->count; i++) {
-        if (!t->chosen[i] || hold(t, i)) continue;
+        if (!t->chosen[i] || hold_gpu(t, i)) continue;
         while (--i >= 0)
             if (t->chosen[i]) bti_lease_let_go(&t->files[i]);
         return false;
@@ -170,14 +170,14 @@ static bool hold_chosen(const bti_taking *t) {
     return true;
 }
 
-static bt_status try(bti_taking *t, bool *taken) {
+static bt_status try_to_hold(bti_taking *t, bool *taken) {
     for (int k = 0; k < t->usable; k++) {
         bti_lease_file *f = &t->files[t->by_name[k]];
         if (bti_lease_is_behind(f)) return BT_OK;
         if (!bti_lease_file_stands(f))
             return bti_fail(BT_UNAVAILABLE, "the lock file %s/%s was deleted or replaced", t->path, f->name);
     }
-    *taken = choose(t) && hold_chosen(t);
+    *taken = choose_gpus(t) && hold_chosen(t);
     return BT_OK;
 }
 
@@ -191,13 +191,13 @@ static void add_reasons(bti_str *text, const bti_taking *t) {
     bti_str_free(&holders);
 }
 
-static bt_status fail_for_now(const bti_taking *t) {
+static bt_status fail_not_free(const bti_taking *t) {
     bti_str text = {0};
     if (t->wanted == 1)
         bti_str_add(&text, "there is no GPU");
     else
         bti_str_addf(&text, "there are no %d GPUs", t->wanted);
-    add_share(&text, t);
+    add_memory_share(&text, t);
     bti_str_add(&text, " free");
     if (t->wait) bti_str_addf(&text, " after %.3g seconds", bti_now_seconds() - t->started);
     add_reasons(&text, t);
@@ -216,7 +216,7 @@ static void log_wait(const bti_taking *t) {
     bti_str_free(&text);
 }
 
-static void tell(bti_taking *t, bool waits) {
+static void write_records(bti_taking *t, bool waits) {
     t->record.waits = waits;
     t->record.since = (int64_t)time(NULL);
     for (int i = 0; i < t->count; i++)
@@ -225,23 +225,23 @@ static void tell(bti_taking *t, bool waits) {
 
 static bt_status wait_for_turn(bti_taking *t) {
     bool taken = false, told = false;
-    tell(t, true);
+    write_records(t, true);
     while (!taken) {
-        if (is_late(t)) return fail_for_now(t);
+        if (is_late(t)) return fail_not_free(t);
         sleep_ms(LOOK_MS);
-        BTI_TRY(try(t, &taken));
+        BTI_TRY(try_to_hold(t, &taken));
         if (!taken && !told && bti_now_seconds() - t->started > TELL_AFTER_S) told = true, log_wait(t);
     }
     return BT_OK;
 }
 
-/* Behind the gates: who asks next finds it done. */
+/* Draws a ticket and tries to take, behind the gates, so that the next process sees the result. */
 static bt_status take_turn(bti_taking *t, bool *taken) {
     BTI_TRY(pass_gates(t));
     bt_status status = draw_tickets(t);
-    if (status == BT_OK) status = try(t, taken);
-    if (*taken) tell(t, false);
-    if (status == BT_OK && !*taken && !t->wait) status = fail_for_now(t);
+    if (status == BT_OK) status = try_to_hold(t, taken);
+    if (*taken) write_records(t, false);
+    if (status == BT_OK && !*taken && !t->wait) status = fail_not_free(t);
     open_gates(t, t->usable);
     return status;
 }
@@ -253,7 +253,7 @@ bt_status bti_taking_take(bti_taking *t) {
     BTI_TRY(take_turn(t, &taken));
     if (!taken) {
         BTI_TRY(wait_for_turn(t));
-        tell(t, false);
+        write_records(t, false);
     }
     for (int i = 0; i < t->count; i++)
         if (t->chosen[i]) bti_lease_drop_ticket(&t->files[i]);
@@ -293,4 +293,24 @@ void bti_taking_end(bti_taking *t) {
     for (int i = 0; t->folder >= 0 && i < t->count; i++) bti_lease_file_close(&t->files[i]);
     if (t->folder >= 0) close(t->folder);
     bti_free(t);
+}
+
+/* --- of a runtime ------------------------------------------------------------------------------------------------------- */
+
+bt_status bti_lease_take_for_runtime(const bti_lease_gpu *gpus, int count, int wanted, double seconds, bool *chosen,
+                                     int *files) {
+    bti_taking *t = bti_taking_new(wanted, seconds, NULL);
+    if (!t) return bt_error_status();
+    t->runtime = true;
+    t->count = count;
+    memcpy(t->gpus, gpus, (size_t)count * sizeof *gpus);
+    bt_status status = bti_taking_take(t);
+    memcpy(chosen, t->chosen, sizeof t->chosen);
+    for (int i = 0; status == BT_OK && i < count; i++) {
+        if (!t->chosen[i]) continue;
+        *files++ = t->files[i].file;
+        t->files[i].file = -1;
+    }
+    bti_taking_end(t);
+    return status;
 }

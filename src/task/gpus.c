@@ -14,7 +14,7 @@
 #include "device/cards.h"
 #include "device/device.h"
 #include "device/visibility.h"
-#include "lease/lease.h"
+#include "lease/take.h"
 #include "task/supply.h"
 
 /* --- a clean process -------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-#include "lease/lease.h"
+#include "lease/lock_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,11 +33,12 @@ static int set_lock(int file, int type, int64_t start, int64_t end) {
     return fcntl(file, F_OFD_SETLK, &range) ? errno : 0;
 }
 
-static bool take(int file, int64_t start, int64_t end) { return set_lock(file, F_WRLCK, start, end) == 0; }
-static void leave(int file, int64_t start, int64_t end) { (void)!set_lock(file, F_UNLCK, start, end); }
+static bool lock_range(int file, int64_t start, int64_t end) { return set_lock(file, F_WRLCK, start, end) == 0; }
+static void unlock_range(int file, int64_t start, int64_t end) { (void)!set_lock(file, F_UNLCK, start, end); }
 
-/* Whether others hold some of [start, end), and one such part, not always the first. Without an answer all counts as held. */
-static bool find_held(int file, int64_t start, int64_t end, int64_t *from, int64_t *to) {
+/* Whether others lock a part of [start, end), and one such part, not always the first. If the kernel does not answer, all of it counts as
+ * locked. */
+static bool find_held_range(int file, int64_t start, int64_t end, int64_t *from, int64_t *to) {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start};
     *from = start;
     *to = end;
@@ -48,16 +49,16 @@ static bool find_held(int file, int64_t start, int64_t end, int64_t *from, int64
     return true;
 }
 
-static bool is_held(int file, int64_t start, int64_t end) {
+static bool range_is_held(int file, int64_t start, int64_t end) {
     int64_t from, to;
-    return find_held(file, start, end, &from, &to);
+    return find_held_range(file, start, end, &from, &to);
 }
 
-/* The first part of [start, end) that others leave free; false: there is none. */
-static bool find_gap(int file, int64_t start, int64_t end, int64_t *from, int64_t *to) {
+/* The first part of [start, end) that others do not lock; false: there is none. */
+static bool find_free_range(int file, int64_t start, int64_t end, int64_t *from, int64_t *to) {
     int64_t held_from, held_to;
     for (*from = start, *to = end; *from < end;) {
-        if (!find_held(file, *from, *to, &held_from, &held_to)) return true;
+        if (!find_held_range(file, *from, *to, &held_from, &held_to)) return true;
         if (held_from > *from)
             *to = held_from;
         else
@@ -68,15 +69,15 @@ static bool find_gap(int file, int64_t start, int64_t end, int64_t *from, int64_
 
 /* --- folder and file ------------------------------------------------------------------------------------------------- */
 
-/* One that depends on nothing but the machine, so that all users mean the same; root's, so that nobody deletes what another made. */
+/* A folder that depends on the machine alone, so that all users have the same; of root, so that nobody deletes the files of others. */
 static const char *shared_folder(void) {
     struct stat facts;
     bool everybody = !lstat("/run/lock", &facts) && S_ISDIR(facts.st_mode) && (facts.st_mode & 01777) == 01777;
     return everybody && !facts.st_uid ? "/run/lock" : "/tmp";
 }
 
-/* The owner of a folder may delete and replace every file in it, and without the sticky bit everyone who may write to it: two programs would
- * lock different files. */
+/* The owner of a folder may delete and replace every file in it; without the sticky bit everyone who may write to it can. Then two programs
+ * would lock different files. */
 static bt_status check_folder(int folder, const char *path) {
     struct stat facts;
     if (fstat(folder, &facts))
@@ -114,7 +115,8 @@ bt_status bti_lease_folder_open(int *folder, char path[static 256]) {
     int length = snprintf(wanted, sizeof wanted, "%s", own && *own ? own : shared_folder());
     snprintf(path, 256, "%s", bti_quote(wanted).text);
     if (length >= (int)sizeof wanted) return fail_to_open("", path, 0, ENAMETOOLONG);
-    while (length > 1 && wanted[length - 1] == '/') wanted[--length] = '\0'; /* "link/" is what the link leads to */
+    while (length > 1 && wanted[length - 1] == '/')
+        wanted[--length] = '\0'; /* "link/" would name the target of the link */
     bool made = mkdir(wanted, 01777) == 0;
     int not_made = made ? 0 : errno;
     *folder = open(wanted, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -127,7 +129,7 @@ bt_status bti_lease_folder_open(int *folder, char path[static 256]) {
 
 static void pause_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); }
 
-/* Files are made without O_CREAT on one that is there: in a shared folder the kernel may refuse that for files of others. */
+/* An existing file is opened without O_CREAT: in a shared folder the kernel may refuse that for files of others (fs.protected_regular). */
 static int open_or_make(int folder, const char *name) {
     int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     for (int tries = 0;; tries++) {
@@ -140,13 +142,14 @@ static int open_or_make(int folder, const char *name) {
         } else if (errno != EACCES) {
             return -1;
         }
-        if (tries == 5) return -1; /* one that another user is just making opens up in a moment */
+        if (tries == 5) return -1; /* another user is just making it: its mode is set in a moment */
         pause_briefly();
     }
 }
 
-/* A file that was put there for another end, whose bytes would be overwritten, is left alone: a lock file has one name and is for all. */
-static int find_fault(const bti_lease_file *f, const struct stat *facts) {
+/* Refuses a file that was put there for another purpose, whose content would be overwritten: a lock file is regular, has one name and mode
+ * 0666. */
+static int check_lock_file(const bti_lease_file *f, const struct stat *facts) {
     struct flock range = {.l_type = F_WRLCK, .l_start = GATE, .l_len = 1};
     if (!S_ISREG(facts->st_mode) || facts->st_nlink != 1) return EINVAL;
     if ((facts->st_mode & 0777) != 0666) return EPERM;
@@ -164,8 +167,8 @@ void bti_lease_file_open(bti_lease_file *f, int folder, const char *gpu) {
         f->fault = errno;
         return;
     }
-    for (int tries = 0;; tries++) { /* one that another process is just making has its mode in a moment */
-        f->fault = fstat(f->file, &facts) ? errno : find_fault(f, &facts);
+    for (int tries = 0;; tries++) { /* another process is just making it: its mode is set in a moment */
+        f->fault = fstat(f->file, &facts) ? errno : check_lock_file(f, &facts);
         if (f->fault != EPERM || tries == 5) break;
         pause_briefly();
     }
@@ -201,7 +204,9 @@ int bti_lease_find_open(int *files, int capacity) {
 
 void bti_lease_file_close(bti_lease_file *f) {
     if (f->file < 0) return;
-    leave(f->file, 0, GATE + 1); /* a child that was forked meanwhile has it open too */
+    unlock_range(
+        f->file, 0,
+        GATE + 1); /* a child that was forked meanwhile has it open too, so closing alone would not release the locks */
     close(f->file);
     f->file = -1;
 }
@@ -213,28 +218,28 @@ bool bti_lease_file_stands(const bti_lease_file *f) {
 
 /* --- the queue -------------------------------------------------------------------------------------------------------- */
 
-bool bti_lease_gate_try(const bti_lease_file *f) { return take(f->file, GATE, GATE + 1); }
-void bti_lease_gate_open(const bti_lease_file *f) { leave(f->file, GATE, GATE + 1); }
+bool bti_lease_gate_try(const bti_lease_file *f) { return lock_range(f->file, GATE, GATE + 1); }
+void bti_lease_gate_open(const bti_lease_file *f) { unlock_range(f->file, GATE, GATE + 1); }
 
 int64_t bti_lease_next_ticket(const bti_lease_file *f) {
     int64_t next = TICKETS, from, to;
-    while (next < TICKETS_END && find_held(f->file, next, TICKETS_END, &from, &to)) next = to;
+    while (next < TICKETS_END && find_held_range(f->file, next, TICKETS_END, &from, &to)) next = to;
     return next - TICKETS;
 }
 
 bool bti_lease_draw_ticket(bti_lease_file *f, int64_t ticket) {
-    if (!take(f->file, TICKETS + ticket, TICKETS + ticket + 1)) return false;
+    if (!lock_range(f->file, TICKETS + ticket, TICKETS + ticket + 1)) return false;
     f->ticket = ticket;
     return true;
 }
 
 void bti_lease_drop_ticket(bti_lease_file *f) {
-    if (f->ticket >= 0) leave(f->file, TICKETS + f->ticket, TICKETS + f->ticket + 1);
+    if (f->ticket >= 0) unlock_range(f->file, TICKETS + f->ticket, TICKETS + f->ticket + 1);
     f->ticket = -1;
 }
 
 bool bti_lease_is_behind(const bti_lease_file *f) {
-    return f->ticket > 0 && is_held(f->file, TICKETS, TICKETS + f->ticket);
+    return f->ticket > 0 && range_is_held(f->file, TICKETS, TICKETS + f->ticket);
 }
 
 /* --- memory ----------------------------------------------------------------------------------------------------------- */
@@ -242,23 +247,23 @@ bool bti_lease_is_behind(const bti_lease_file *f) {
 uint64_t bti_lease_free_bytes(const bti_lease_file *f, uint64_t whole) {
     uint64_t bytes = 0;
     int64_t from, to = 0;
-    while (find_gap(f->file, to, (int64_t)whole, &from, &to)) bytes += (uint64_t)(to - from);
+    while (find_free_range(f->file, to, (int64_t)whole, &from, &to)) bytes += (uint64_t)(to - from);
     return bytes;
 }
 
-bool bti_lease_is_free(const bti_lease_file *f) { return !is_held(f->file, 0, MEMORY_END); }
+bool bti_lease_is_free(const bti_lease_file *f) { return !range_is_held(f->file, 0, MEMORY_END); }
 
 void bti_lease_let_go(const bti_lease_file *f) {
-    leave(f->file, 0, MEMORY_END);
-    leave(f->file, ADOPTED, ADOPTED + MOST_RECORDS);
+    unlock_range(f->file, 0, MEMORY_END);
+    unlock_range(f->file, ADOPTED, ADOPTED + MOST_RECORDS);
 }
 
 bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole) {
     int64_t from, to = 0, left = (int64_t)bytes;
-    if (!bytes) return take(f->file, 0, MEMORY_END);
-    while (left && find_gap(f->file, to, (int64_t)whole, &from, &to)) {
+    if (!bytes) return lock_range(f->file, 0, MEMORY_END);
+    while (left && find_free_range(f->file, to, (int64_t)whole, &from, &to)) {
         if (to - from > left) to = from + left;
-        if (take(f->file, from, to)) left -= to - from;
+        if (lock_range(f->file, from, to)) left -= to - from;
     }
     if (left) bti_lease_let_go(f);
     return !left;
@@ -266,10 +271,10 @@ bool bti_lease_hold(const bti_lease_file *f, uint64_t bytes, uint64_t whole) {
 
 /* --- records ---------------------------------------------------------------------------------------------------------- */
 
-static int new_record(int file) {
+static int lock_new_record(int file) {
     int64_t from, to = RECORDS;
-    while (find_gap(file, to, RECORDS + MOST_RECORDS, &from, &to)) {
-        if (take(file, from, from + 1)) return (int)(from - RECORDS);
+    while (find_free_range(file, to, RECORDS + MOST_RECORDS, &from, &to)) {
+        if (lock_range(file, from, from + 1)) return (int)(from - RECORDS);
         to = from + 1;
     }
     return -1;
@@ -277,7 +282,7 @@ static int new_record(int file) {
 
 void bti_lease_tell(bti_lease_file *f, const bti_lease_record *record) {
     char text[RECORD_BYTES] = {0};
-    if (f->record < 0) f->record = new_record(f->file);
+    if (f->record < 0) f->record = lock_new_record(f->file);
     if (f->record < 0) return;
     snprintf(text, sizeof text, "berth %s %ld %" PRId64 " %" PRIu64 " %d %s\n", record->waits ? "waits" : "holds",
              record->pid, record->since, record->memory_bytes, record->num_gpus, record->command);
@@ -303,8 +308,8 @@ static void read_record(int file, int number, bti_lease_record *record) {
 bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *record) {
     for (; *at < MOST_RECORDS; ++*at) {
         int64_t from, to, until = RECORDS + MOST_RECORDS;
-        if (!find_held(f->file, RECORDS + *at, until, &from, &to)) return false;
-        if (!is_held(f->file, RECORDS + *at, RECORDS + *at + 1)) continue;
+        if (!find_held_range(f->file, RECORDS + *at, until, &from, &to)) return false;
+        if (!range_is_held(f->file, RECORDS + *at, RECORDS + *at + 1)) continue;
         read_record(f->file, (*at)++, record);
         return true;
     }
@@ -313,11 +318,12 @@ bool bti_lease_next_record(const bti_lease_file *f, int *at, bti_lease_record *r
 
 /* --- leases within leases ------------------------------------------------------------------------------------------------ */
 
-/* The record that `file`, another open file of the same, holds, from 1 on; 0: none. It is held to others and free to itself. */
-static int record_of(int file, const bti_lease_file *f) {
+/* The number, from 1, of the record that `file`, another open file of the same lock file, locks; 0: none. The byte is locked for f and free
+ * for `file`. */
+static int find_record_of(int file, const bti_lease_file *f) {
     int64_t from, to, end = RECORDS + MOST_RECORDS;
-    for (int64_t at = RECORDS; at < end && find_held(f->file, at, end, &from, &to); at++)
-        if (is_held(f->file, at, at + 1) && !is_held(file, at, at + 1)) return (int)(at - RECORDS) + 1;
+    for (int64_t at = RECORDS; at < end && find_held_range(f->file, at, end, &from, &to); at++)
+        if (range_is_held(f->file, at, at + 1) && !range_is_held(file, at, at + 1)) return (int)(at - RECORDS) + 1;
     return 0;
 }
 
@@ -326,7 +332,7 @@ int bti_lease_find_enclosing(const bti_lease_file *f, const int *files, int coun
     for (int i = 0; i < count; i++) {
         struct stat facts;
         if (fstat(files[i], &facts) || facts.st_ino != f->inode || facts.st_dev != f->device) continue;
-        int record = record_of(files[i], f);
+        int record = find_record_of(files[i], f);
         if (record && !bti_lease_is_adopted(f, record)) return record;
         if (record) found = record;
     }
@@ -334,7 +340,9 @@ int bti_lease_find_enclosing(const bti_lease_file *f, const int *files, int coun
 }
 
 bool bti_lease_is_adopted(const bti_lease_file *f, int lease) {
-    return lease > 0 && is_held(f->file, ADOPTED + lease - 1, ADOPTED + lease);
+    return lease > 0 && range_is_held(f->file, ADOPTED + lease - 1, ADOPTED + lease);
 }
 
-bool bti_lease_adopt(const bti_lease_file *f, int lease) { return take(f->file, ADOPTED + lease - 1, ADOPTED + lease); }
+bool bti_lease_adopt(const bti_lease_file *f, int lease) {
+    return lock_range(f->file, ADOPTED + lease - 1, ADOPTED + lease);
+}
