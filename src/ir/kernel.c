@@ -50,6 +50,39 @@ int bti_kernel_sweeps(const bti_kernel *kernel) {
     return sweeps;
 }
 
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool needed[BTI_KERNEL_INSTRS]) {
+    memset(needed, 0, BTI_KERNEL_INSTRS * sizeof *needed);
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
+        bool row = stored->level == BTI_ROW;
+        if (row ? kernel->inner && sweep == 1 : stored->stage == sweep) needed[kernel->operands[o].value] = true;
+    }
+    for (int i = kernel->instr_count - 1; i >= 0; i--) {
+        const bti_instr *instr = &kernel->instrs[i];
+        bool reduces = bti_instr_reduces(instr);
+        if (i == loaded || !(reduces ? instr->stage == sweep + 1 : needed[i])) continue;
+        for (int a = 0; a < bti_instr_arguments(instr); a++) needed[instr->arg[a]] = true;
+    }
+}
+
+bool bti_kernel_may_cross(const bti_kernel *kernel, int operand) {
+    const bti_kernel_operand *o = &kernel->operands[operand];
+    int line = bti_kernel_line(kernel);
+    return line > 0 && !kernel->reduced && !o->index && !o->unit && (o->moves >> line & 1) &&
+           (o->moves >> (line - 1) & 1);
+}
+
+int bti_kernel_crossing_axis(const bti_kernel *kernel, const bti_box *box) {
+    int line = bti_kernel_line(kernel);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype), along = box->stride[o][line];
+        if (kernel->operands[o].index || along == 0 || along == size || along == -size) continue;
+        for (int axis = line - 1; axis >= 0; axis--)
+            if (box->extent[axis] > 1 && (box->stride[o][axis] == size || box->stride[o][axis] == -size)) return axis;
+    }
+    return -1;
+}
+
 #define DEMAND(condition, text) \
     if (!(condition)) return text
 

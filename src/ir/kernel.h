@@ -99,6 +99,15 @@ int bti_instr_arguments(const bti_instr *instr);
 int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */
 void bti_kernel_set_stages(bti_kernel *kernel);
+/* Which values a sweep needs: those that it folds or stores, and what these are computed from, ROW values too. In columns sweep 1
+ * stores the ROW values. `loaded`: an instruction whose value the sweep loads instead of computing it; -1: none. */
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool needed[BTI_KERNEL_INSTRS]);
+/* Of maps: whether an operand may be strided on the innermost axis and contiguous on another, as transposed ones are: it moves
+ * along the last two axes, and is not known to be contiguous. */
+bool bti_kernel_may_cross(const bti_kernel *kernel, int operand);
+/* Of a box: the axis along which the first operand that is strided on the innermost axis is contiguous, forwards or backwards;
+ * -1: none. */
+int bti_kernel_crossing_axis(const bti_kernel *kernel, const struct bti_box *box);
 /* Maps of one axis in which random words 0, 1... are drawn in the original layout: blocks of Threefry give two words, half
  * of the line apart, so such a map can be run with both in one go (bti_run_pair of launch/functions.h).
  *     paired_word   whether an instruction is such a random word: its number counts along the line, w is a scalar

@@ -5,10 +5,6 @@
 #include "ir/dtype.h"
 #include "ir/half.h"
 
-static int line_of(const bti_kernel *kernel) { return bti_kernel_axes(kernel) - 1; }
-
-static bool reduces(const bti_instr *instr) { return bti_op_info((bti_op)instr->op)->class == BTI_REDUCE; }
-
 static size_t size_of(const bti_kernel_operand *operand) { return bt_dtype_size((bt_dtype)operand->dtype); }
 
 const char *bti_entry_name(bti_entry entry) {
@@ -21,7 +17,7 @@ const char *bti_entry_name(bti_entry entry) {
 
 int bti_entry_reductions(const bti_kernel *kernel) {
     int count = 0;
-    for (int i = 0; i < kernel->instr_count; i++) count += reduces(&kernel->instrs[i]);
+    for (int i = 0; i < kernel->instr_count; i++) count += bti_instr_reduces(&kernel->instrs[i]);
     return count;
 }
 
@@ -29,23 +25,16 @@ int bti_entry_reductions(const bti_kernel *kernel) {
 static bool all_unit(const bti_kernel *kernel) {
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
-        if (!operand->index && !operand->unit && (operand->moves >> line_of(kernel) & 1)) return false;
+        if (!operand->index && !operand->unit && (operand->moves >> bti_kernel_line(kernel) & 1)) return false;
     }
     return true;
-}
-
-bool bti_entry_tiled(const bti_kernel *kernel, int operand) {
-    const bti_kernel_operand *o = &kernel->operands[operand];
-    int line = line_of(kernel);
-    return line > 0 && !kernel->reduced && !o->index && !o->unit && (o->moves >> line & 1) &&
-           (o->moves >> (line - 1) & 1);
 }
 
 /* Whether there is something to tile, and all tiles together have room where local memory is least. */
 static bool has_tiles(const bti_kernel *kernel) {
     size_t bytes = 0;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)
-        if (bti_entry_tiled(kernel, o)) bytes += size_of(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
+        if (bti_kernel_may_cross(kernel, o)) bytes += size_of(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
     return bytes > 0 && bytes <= 32768;
 }
 
@@ -78,7 +67,7 @@ int bti_entry_width(const bti_kernel *kernel) {
 }
 
 static bool is_aligned(const bti_kernel *kernel, const bti_box *box) {
-    int line = line_of(kernel);
+    int line = bti_kernel_line(kernel);
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
         if (operand->index || !operand->unit) continue;
@@ -90,13 +79,13 @@ static bool is_aligned(const bti_kernel *kernel, const bti_box *box) {
     return true;
 }
 
-/* Who leaps along the line goes by one element along the axis before it. */
+/* An operand that is strided on the innermost axis must be contiguous on the axis before it. */
 static bool is_crossed(const bti_kernel *kernel, const bti_box *box) {
-    int line = line_of(kernel);
+    int line = bti_kernel_line(kernel);
     bool any = false;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         int64_t size = (int64_t)size_of(&kernel->operands[o]);
-        if (!bti_entry_tiled(kernel, o) || box->stride[o][line] == size) continue;
+        if (!bti_kernel_may_cross(kernel, o) || box->stride[o][line] == size) continue;
         if (box->stride[o][line - 1] != size) return false;
         any = true;
     }
@@ -139,11 +128,11 @@ int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box) {
 }
 
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box) {
-    return product(box, 0, kernel->outer) * (kernel->inner ? box->extent[line_of(kernel)] : 1);
+    return product(box, 0, kernel->outer) * (kernel->inner ? box->extent[bti_kernel_line(kernel)] : 1);
 }
 
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
-    int axes = bti_kernel_axes(kernel), line = line_of(kernel);
+    int axes = bti_kernel_axes(kernel), line = bti_kernel_line(kernel);
     switch (entry) {
     case BTI_ENTRY_WIDE: return product(box, 0, line) * pieces_of(box->extent[line], bti_entry_width(kernel));
     case BTI_ENTRY_TILED:
@@ -155,31 +144,14 @@ int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box
     }
 }
 
-void bti_kernel_needs(const bti_kernel *kernel, int sweep, bool needed[BTI_KERNEL_INSTRS]) {
-    memset(needed, 0, BTI_KERNEL_INSTRS * sizeof *needed);
-    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
-        const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
-        if (stored->level == BTI_POINT && stored->stage == sweep) needed[kernel->operands[o].value] = true;
-    }
-    for (int i = kernel->instr_count - 1; i >= 0; i--) {
-        const bti_instr *instr = &kernel->instrs[i];
-        bool folds = reduces(instr) && instr->stage == sweep + 1;
-        if (folds) needed[instr->arg[0]] = true;
-        if (reduces(instr) || !needed[i] || instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota ||
-            instr->op == BTI_OP_const)
-            continue;
-        for (int a = 0; a < bti_op_info((bti_op)instr->op)->arity; a++) needed[instr->arg[a]] = true;
-    }
-}
-
 bool bti_entry_keeps(const bti_kernel *kernel, int number) {
     const bti_instr *instr = &kernel->instrs[number];
     if (instr->op != BTI_OP_leaf || instr->level != BTI_POINT || !kernel->reduced || kernel->inner) return false;
     bool needed[BTI_KERNEL_INSTRS];
-    bti_kernel_needs(kernel, 0, needed);
+    bti_kernel_needs(kernel, 0, -1, needed);
     if (!needed[number]) return false;
     for (int sweep = bti_kernel_sweeps(kernel) - 1; sweep > 0; sweep--) {
-        bti_kernel_needs(kernel, sweep, needed);
+        bti_kernel_needs(kernel, sweep, -1, needed);
         if (needed[number]) return true;
     }
     return false;

@@ -53,8 +53,6 @@ bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *bo
 /* Threads of a group; whether a unit takes 32 of them (else one; of bti_run_tiled all). */
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
 bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry);
-/* Of bti_run_tiled: whether an operand goes through tiles: it moves along the last two axes, not known to be by one element. */
-bool bti_entry_tiled(const bti_kernel *kernel, int operand);
 /* How many units there are. */
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
 /* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */
@@ -66,8 +64,6 @@ int bti_entry_reductions(const bti_kernel *kernel);
 /* Of bti_run_kept: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */
 bool bti_entry_keeps(const bti_kernel *kernel, int instr);
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
-/* Which values a sweep needs: of those that it folds or stores. */
-void bti_kernel_needs(const bti_kernel *kernel, int sweep, bool needed[BTI_KERNEL_INSTRS]);
 
 /* Where words stand; -1: there is none. */
 typedef struct bti_word_places {

@@ -85,8 +85,8 @@ static void tiles(void **state) {
     bti_box box = map_box();
     assert_false(bti_entry_exists(&kernel, BTI_ENTRY_WIDE));
     assert_true(bti_entry_exists(&kernel, BTI_ENTRY_TILED));
-    assert_true(bti_entry_tiled(&kernel, 0));
-    assert_false(bti_entry_tiled(&kernel, 1));
+    assert_true(bti_kernel_may_cross(&kernel, 0));
+    assert_false(bti_kernel_may_cross(&kernel, 1));
     assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, &box)); /* nothing leaps */
     box.stride[0][0] = 4, box.stride[0][1] = 40;
     assert_true(bti_entry_fits(&kernel, BTI_ENTRY_TILED, &box));
@@ -111,9 +111,9 @@ static void rows(void **state) {
     assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_KEPT, &box), 5);
     assert_int_equal(bti_entry_sets(&kernel, &box), 6);
     bool needed[BTI_KERNEL_INSTRS];
-    bti_kernel_needs(&kernel, 0, needed);
+    bti_kernel_needs(&kernel, 0, -1, needed);
     assert_true(needed[0] && !needed[1] && !needed[2]);
-    bti_kernel_needs(&kernel, 1, needed);
+    bti_kernel_needs(&kernel, 1, -1, needed);
     assert_true(needed[0] && needed[1] && needed[2]);
 }
 

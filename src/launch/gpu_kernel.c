@@ -88,19 +88,6 @@ static void exchange_axes(bti_kernel *kernel, int a, int b) {
     }
 }
 
-/* The axis along which an operand that is strided on the innermost axis is contiguous; -1: none. */
-static int crossing_axis(const bti_kernel *kernel, const bti_box *box) {
-    int line = bti_kernel_axes(kernel) - 1;
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        const bti_kernel_operand *operand = &kernel->operands[o];
-        int64_t size = (int64_t)bt_dtype_size((bt_dtype)operand->dtype);
-        if (operand->index || operand->unit || !(operand->moves >> line & 1) || box->stride[o][line] == size) continue;
-        for (int axis = line - 1; axis >= 0; axis--)
-            if (operand->moves >> axis & 1 && box->extent[axis] > 1 && box->stride[o][axis] == size) return axis;
-    }
-    return -1;
-}
-
 static void exchange_box(const bti_kernel *kernel, bti_box *box, int a, int b) {
     int64_t extent = box->extent[a];
     box->extent[a] = box->extent[b];
@@ -134,7 +121,7 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_ke
 /* *launched: it could be launched in tiles. */
 static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, bool *launched) {
     kernel_variant *v;
-    int axis = crossing_axis(&kernel->own.kernel, box), second = bti_kernel_axes(&kernel->own.kernel) - 2;
+    int axis = bti_kernel_crossing_axis(&kernel->own.kernel, box), second = bti_kernel_axes(&kernel->own.kernel) - 2;
     *launched = false;
     if (axis < 0) return BT_OK;
     bti_kernel exchanged = kernel->own.kernel;

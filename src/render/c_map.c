@@ -156,7 +156,7 @@ static void write_tile_addresses(bti_c *w) {
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
         bti_str text = {0};
-        if (bti_entry_tiled(kernel, o)) continue;
+        if (bti_kernel_may_cross(kernel, o)) continue;
         bti_str_addf(&text, operand->index ? "const i64 e%d = a%d" : "GLOBAL u8 *e%d = a%d", o, o);
         if (w->places.stride[o][line - 1] >= 0) bti_str_addf(&text, " + row * W(%d)", w->places.stride[o][line - 1]);
         if (w->places.stride[o][line] >= 0) bti_str_addf(&text, " + column * W(%d)", w->places.stride[o][line]);
@@ -177,14 +177,14 @@ static void write_tile_points(bti_c *w) {
     write_tile_addresses(w);
     for (int i = 0; i < kernel->instr_count; i++) {
         const bti_instr *instr = &kernel->instrs[i];
-        if (instr->op == BTI_OP_leaf && bti_entry_tiled(kernel, instr->arg[0])) {
+        if (instr->op == BTI_OP_leaf && bti_kernel_may_cross(kernel, instr->arg[0])) {
             snprintf(text, sizeof text, "tile%d[column * %d + row]", instr->arg[0], BTI_TILE + 1);
             bti_c_loaded(w, i, text);
         } else
             bti_c_instr(w, i, "e", -1, NULL);
     }
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
-        if (!bti_entry_tiled(kernel, o)) {
+        if (!bti_kernel_may_cross(kernel, o)) {
             bti_c_output(w, o, "e", -1, NULL);
             continue;
         }
@@ -197,7 +197,7 @@ static void write_tile_points(bti_c *w) {
 static void declare_tiles(bti_c *w) {
     for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
         size_t size = bt_dtype_size((bt_dtype)w->kernel->operands[o].dtype);
-        if (!bti_entry_tiled(w->kernel, o)) continue;
+        if (!bti_kernel_may_cross(w->kernel, o)) continue;
         bti_c_line(w, "LOCAL_ARRAY %s tile%d[%d];", bti_c_stored_type((bt_dtype)w->kernel->operands[o].dtype), o,
                    BTI_TILE * (BTI_TILE + 1));
         bti_c_line(w, "const i32 crossed%d = W(%d) != %zu;", o, w->places.stride[o][bti_kernel_line(w->kernel)], size);
@@ -226,12 +226,12 @@ static void write_tiled_entry(bti_c *w) {
     bti_c_begin_units(w, units);
     write_tile_coordinates(w);
     for (int o = 0; o < w->kernel->input_count; o++)
-        if (bti_entry_tiled(w->kernel, o)) write_tile_copy(w, o, false);
+        if (bti_kernel_may_cross(w->kernel, o)) write_tile_copy(w, o, false);
     bti_c_line(w, "BARRIER();");
     write_tile_points(w);
     bti_c_line(w, "BARRIER();");
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++)
-        if (bti_entry_tiled(w->kernel, o)) write_tile_copy(w, o, true);
+        if (bti_kernel_may_cross(w->kernel, o)) write_tile_copy(w, o, true);
     bti_c_end_entry(w);
 }
 

@@ -319,7 +319,7 @@ static void write_whole_entry(bti_c *w, bti_entry entry) {
     write_fetches(w);
     write_row_values(w, 0);
     for (int sweep = 0; sweep < bti_kernel_sweeps(w->kernel); sweep++) {
-        bti_kernel_needs(w->kernel, sweep, w->needed);
+        bti_kernel_needs(w->kernel, sweep, -1, w->needed);
         declare_accumulators(w, sweep, 't');
         write_lines(w, sweep);
         write_totals(w, sweep);
@@ -383,7 +383,7 @@ static void write_part_entry(bti_c *w) {
     bti_c_coordinates(w, reduced_axes_but_last(w->kernel));
     bti_c_places(w, "l", "a", reduced_axes_but_last(w->kernel));
     write_row_values(w, 0);
-    bti_kernel_needs(w->kernel, 0, w->needed);
+    bti_kernel_needs(w->kernel, 0, -1, w->needed);
     declare_accumulators(w, 0, 'p');
     write_chunk(w, 0);
     write_part_stores(w);

@@ -207,7 +207,7 @@ static void make_exact(bti_kernel *kernel) {
 static void cross(launch *l, uint64_t *state) {
     int line = bti_kernel_axes(l->kernel) - 1;
     for (int o = 0; o < bti_kernel_operands(l->kernel); o++) {
-        if (!bti_entry_tiled(l->kernel, o)) continue;
+        if (!bti_kernel_may_cross(l->kernel, o)) continue;
         bt_dtype dtype = (bt_dtype)l->kernel->operands[o].dtype;
         int64_t step = (int64_t)bt_dtype_size(dtype), *stride = l->box.stride[o];
         stride[line - 1] = step;

@@ -70,12 +70,8 @@ static void write_pair(bti_llvm *w) {
 enum { TILE_ROWS = 256 };
 
 static bool wants_tiles(const bti_kernel *kernel) {
-    int line = bti_kernel_line(kernel);
-    for (int o = 0; o < bti_kernel_operands(kernel) && !kernel->reduced && kernel->outer; o++) {
-        const bti_kernel_operand *operand = &kernel->operands[o];
-        if (operand->moves >> line & 1 && operand->moves >> (line - 1) & 1 && !operand->unit && !operand->index)
-            return true;
-    }
+    for (int o = 0; o < bti_kernel_operands(kernel); o++)
+        if (bti_kernel_may_cross(kernel, o)) return true;
     return false;
 }
 

@@ -34,21 +34,8 @@ void bti_llvm_place(bti_llvm *w) {
 }
 
 void bti_llvm_mark(bti_llvm *w, int sweep) {
-    const bti_kernel *kernel = w->kernel;
-    memset(w->wanted, 0, sizeof w->wanted);
+    bti_kernel_needs(w->kernel, sweep, sweep > w->kept_sweep ? w->kept : -1, w->wanted);
     w->sweep = sweep;
-    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
-        const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
-        bool row = stored->level == BTI_ROW;
-        if (row ? kernel->inner && sweep == 1 : stored->stage == sweep) w->wanted[kernel->operands[o].value] = true;
-    }
-    for (int i = kernel->instr_count - 1; i >= 0; i--) {
-        const bti_instr *instr = &kernel->instrs[i];
-        if (i == w->kept && sweep > w->kept_sweep) continue;
-        bool folded = bti_instr_reduces(instr) && instr->stage == sweep + 1;
-        for (int a = 0; a < bti_instr_arguments(instr); a++)
-            if (folded || (w->wanted[i] && !bti_instr_reduces(instr))) w->wanted[instr->arg[a]] = true;
-    }
 }
 
 static void write_scalar(bti_llvm *w, int number) {

@@ -12,7 +12,7 @@
 static const void *widen_values(const bti_vector_code *code, bti_block *block, bt_dtype dtype, const void *values,
                                 int count) {
     if (dtype == BT_F16 || dtype == BT_BF16) {
-        code->widen[dtype - BT_F16](count, 0, block, values, values, values, values);
+        code->widen[dtype == BT_BF16](count, 0, block, values, values, values, values);
         return block;
     }
     return bti_block_read(block, dtype, values, (int64_t)bt_dtype_size(dtype), count);
@@ -20,7 +20,7 @@ static const void *widen_values(const bti_vector_code *code, bti_block *block, b
 
 static void narrow_values(const bti_vector_code *code, void *out, bt_dtype dtype, const void *values, int count) {
     if (dtype == BT_F16 || dtype == BT_BF16)
-        code->narrow[dtype - BT_F16](count, 0, out, values, values, values, values);
+        code->narrow[dtype == BT_BF16](count, 0, out, values, values, values, values);
     else
         bti_block_write(bti_lane_of(dtype), values, dtype, out, (int64_t)bt_dtype_size(dtype), count);
 }

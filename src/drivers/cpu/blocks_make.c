@@ -9,8 +9,10 @@
 
 /* --- reductions --------------------------------------------------------------------------------------------------- */
 
-static bool is_reduction(const bti_instr *instr) { return instr->op >= BTI_OP_sum && instr->op <= BTI_OP_min; }
-_Static_assert(BTI_OP_min - BTI_OP_sum == BTI_FOLD_MIN && BTI_OP_prod - BTI_OP_sum == BTI_FOLD_PROD, "the same order");
+static const uint8_t fold_of[BTI_OP_COUNT] = {[BTI_OP_sum] = BTI_FOLD_SUM,
+                                              [BTI_OP_prod] = BTI_FOLD_PROD,
+                                              [BTI_OP_max] = BTI_FOLD_MAX,
+                                              [BTI_OP_min] = BTI_FOLD_MIN};
 
 static uint64_t greatest_of(bti_plain plain, int bits, bool least) {
     static const uint32_t infinite = 0x7F800000;
@@ -26,7 +28,7 @@ static uint64_t greatest_of(bti_plain plain, int bits, bool least) {
 }
 
 static void make_reduction(const bti_blocks *blocks, bti_block_reduction *r, const bti_instr *instr) {
-    int which = instr->op - BTI_OP_sum;
+    int which = fold_of[instr->op];
     bool sums = which == BTI_FOLD_SUM || which == BTI_FOLD_PROD;
     bti_plain plain = bti_plain_of((bt_dtype)instr->dtype);
     static const uint8_t size_log[] = {2, 3, 2, 2, 3, 3, 0};
@@ -80,11 +82,6 @@ typedef struct maker {
     uint32_t slot_of[BTI_KERNEL_INSTRS];
 } maker;
 
-static int arguments_of(const bti_instr *instr) {
-    if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota || instr->op == BTI_OP_const) return 0;
-    return bti_op_info((bti_op)instr->op)->arity;
-}
-
 static void choose_cast(const bti_vector_code *code, bti_block_step *step) {
     bt_dtype from = (bt_dtype)step->from, to = (bt_dtype)step->dtype;
     step->kind = BTI_BLOCK_LOOP;
@@ -93,9 +90,9 @@ static void choose_cast(const bti_vector_code *code, bti_block_step *step) {
     else if (bti_plain_is(from) && bti_plain_is(to))
         step->loop = code->cast[bti_plain_of(from)][bti_plain_of(to)];
     else if (to == BT_F32 && bti_dtype_bits(from) == 16 && bti_dtype_is_float(from))
-        step->loop = code->widen[from - BT_F16];
+        step->loop = code->widen[from == BT_BF16];
     else if (from == BT_F32 && bti_dtype_bits(to) == 16 && bti_dtype_is_float(to))
-        step->loop = code->narrow[to - BT_F16];
+        step->loop = code->narrow[to == BT_BF16];
     else
         step->kind = BTI_BLOCK_RECAST;
 }
@@ -108,7 +105,7 @@ static bti_block_step step_of(const maker *m, int index) {
                            .dtype = instr->dtype,
                            .from = instr->dtype,
                            .size_log = (uint8_t)bti_size_log((bt_dtype)instr->dtype),
-                           .argument_count = (uint8_t)arguments_of(instr)};
+                           .argument_count = (uint8_t)bti_instr_arguments(instr)};
     for (int a = 0; a < step.argument_count; a++) step.arg[a] = instr->arg[a];
     for (int a = step.argument_count; a < 4; a++) step.arg[a] = step.arg[0];
     if (step.argument_count) step.from = m->kernel->instrs[instr->arg[0]].dtype;
@@ -130,7 +127,7 @@ static bti_block_step step_of(const maker *m, int index) {
         step.kind = bti_plain_is((bt_dtype)step.from) ? BTI_BLOCK_LOOP : BTI_BLOCK_WIDENED;
         step.loop = code->elementwise[instr->op][bti_plain_of((bt_dtype)step.from)];
     }
-    if (is_reduction(instr)) step.kind = BTI_BLOCK_TOTAL, step.reduction = m->reduction_of[index];
+    if (bti_instr_reduces(instr)) step.kind = BTI_BLOCK_TOTAL, step.reduction = m->reduction_of[index];
     return step;
 }
 
@@ -161,33 +158,27 @@ static void make_rows(maker *m, int stage) {
     range->end = m->blocks->step_count;
 }
 
-static bool folded_in(const bti_instr *instr, int sweep) { return is_reduction(instr) && instr->stage == sweep + 1; }
+static bool folded_in(const bti_instr *instr, int sweep) {
+    return bti_instr_reduces(instr) && instr->stage == sweep + 1;
+}
 
 static bool stored_in(const maker *m, int output, int sweep) {
     const bti_instr *value = &m->kernel->instrs[m->kernel->operands[output].value];
     return value->level == BTI_POINT && value->stage == sweep;
 }
 
-/* Which POINT values the sweep needs, and until where. */
-static void mark(maker *m, int sweep) {
+/* Which values the sweep needs, and the last POINT value or store that uses each. */
+static void find_last_uses(maker *m, int sweep) {
     const bti_kernel *kernel = m->kernel;
-    memset(m->wanted, 0, sizeof m->wanted);
-    for (int i = 0; i < kernel->instr_count; i++) m->last_use[i] = i;
-    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
-        if (stored_in(m, o, sweep)) {
-            m->wanted[kernel->operands[o].value] = true;
-            m->last_use[kernel->operands[o].value] = BTI_KERNEL_INSTRS;
-        }
-    for (int i = kernel->instr_count - 1; i >= 0; i--) {
+    bti_kernel_needs(kernel, sweep, -1, m->wanted);
+    for (int i = 0; i < kernel->instr_count; i++) {
         const bti_instr *instr = &kernel->instrs[i];
-        bool folds = folded_in(instr, sweep);
-        if (folds) m->wanted[instr->arg[0]] = true; /* at once where the argument is made */
+        m->last_use[i] = i;
         if (!m->wanted[i] || instr->level != BTI_POINT) continue;
-        for (int a = 0; a < arguments_of(instr); a++) {
-            m->wanted[instr->arg[a]] = true;
-            if (i > m->last_use[instr->arg[a]]) m->last_use[instr->arg[a]] = i;
-        }
+        for (int a = 0; a < bti_instr_arguments(instr); a++) m->last_use[instr->arg[a]] = i;
     }
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
+        if (stored_in(m, o, sweep)) m->last_use[kernel->operands[o].value] = BTI_KERNEL_INSTRS;
 }
 
 static void add_folds(maker *m, int sweep, int argument) {
@@ -230,7 +221,7 @@ static void make_point(maker *m, int index) {
 static void make_points(maker *m, int sweep) {
     const bti_kernel *kernel = m->kernel;
     slots before = m->slots;
-    mark(m, sweep);
+    find_last_uses(m, sweep);
     bti_block_range *range = &m->blocks->sweep[sweep].points;
     range->begin = m->blocks->step_count;
     for (int i = 0; i < kernel->instr_count; i++) {
@@ -262,9 +253,9 @@ static void keep_slots(maker *m) {
             continue;
         }
         if (instr->level == BTI_ROW) m->row_slot[i] = take_slot(&m->slots, size_log);
-        for (int a = 0; a < arguments_of(instr); a++)
-            if (instr->level == BTI_POINT || is_reduction(instr)) m->spread[instr->arg[a]] = true;
-        if (!is_reduction(instr)) continue;
+        for (int a = 0; a < bti_instr_arguments(instr); a++)
+            if (instr->level == BTI_POINT || bti_instr_reduces(instr)) m->spread[instr->arg[a]] = true;
+        if (!bti_instr_reduces(instr)) continue;
         bti_block_reduction *r = &blocks->reductions[blocks->reduction_count];
         make_reduction(blocks, r, instr);
         r->lanes = take_slot(&m->slots, 3);
@@ -287,12 +278,18 @@ static void place_slots(bti_blocks *blocks, uint32_t bytes_per_point) {
 
 /* Nanoseconds per point, measured on float32 and AVX-512. */
 static double cost_of_op(int op) {
-    bool function = (op >= BTI_OP_exp && op <= BTI_OP_erfc) || op == BTI_OP_pow || op == BTI_OP_atan2;
-    bool divides = op == BTI_OP_floor_div || op == BTI_OP_mod;
-    bool cheap = op == BTI_OP_sqrt || op == BTI_OP_rsqrt || !function;
-    if (op == BTI_OP_erfinv) return 7;
-    if (op == BTI_OP_threefry || op == BTI_OP_random_word) return 0.8;
-    return divides ? 2 : cheap ? 0.06 : 0.5;
+    switch (op) {
+#define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
+#define BTI_SCALAR_FUNCTION(name, ...)
+#include "launch/functions.def"
+    case BTI_OP_sigmoid: return 0.5;
+    case BTI_OP_floor_div:
+    case BTI_OP_mod: return 2;
+    case BTI_OP_erfinv: return 7;
+    case BTI_OP_threefry:
+    case BTI_OP_random_word: return 0.8;
+    default: return 0.06;
+    }
 }
 
 static double cost_of(const bti_blocks *blocks) {
@@ -310,7 +307,7 @@ static double cost_of(const bti_blocks *blocks) {
 static bool allocate(bti_blocks *blocks) {
     size_t instrs = blocks->kernel.instr_count, sweeps = (size_t)blocks->sweeps, reductions = 0, constants = 0;
     for (size_t i = 0; i < instrs; i++) {
-        reductions += is_reduction(&blocks->kernel.instrs[i]);
+        reductions += bti_instr_reduces(&blocks->kernel.instrs[i]);
         constants += blocks->kernel.instrs[i].op == BTI_OP_const;
     }
     size_t steps = instrs * (sweeps + 2) + (size_t)bti_kernel_operands(&blocks->kernel);

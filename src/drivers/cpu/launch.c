@@ -23,8 +23,6 @@ enum {
 };
 static const int64_t parts_most = 1 << 21; /* words */
 
-static int line_of(const bti_kernel *kernel) { return bti_kernel_axes(kernel) - 1; }
-
 double bti_launch_points(const bti_kernel *kernel, const bti_box *box) {
     double points = 1;
     for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) points *= (double)box->extent[axis];
@@ -78,7 +76,7 @@ static void run_pieces(void *context, int64_t begin, int64_t end) {
     copy_box_shape(kernel, g->box, &piece);
     for (int64_t p = begin; p < end; p++) {
         int64_t first[BTI_MAX_RANK], rest = p;
-        for (int axis = line_of(kernel); axis >= 0; axis--) {
+        for (int axis = bti_kernel_line(kernel); axis >= 0; axis--) {
             int64_t extent = g->box->extent[axis], count = pieces_of(extent, g->tile[axis]);
             first[axis] = rest % count * g->tile[axis];
             piece.extent[axis] = least(g->tile[axis], extent - first[axis]);
@@ -106,22 +104,10 @@ static void count_pieces(piece_grid *g) {
 
 /* --- maps --------------------------------------------------------------------------------------------------------- */
 
-/* The axis along which an operand moves by one element while it leaps along the line; -1 where there is none. */
-static int crossed_axis(const bti_kernel *kernel, const bti_box *box) {
-    int line = line_of(kernel);
-    if (box->extent[line] <= TILE_LINES) return -1;
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype), along = box->stride[o][line];
-        if (kernel->operands[o].index || along == 0 || along == size || along == -size) continue;
-        for (int axis = line - 1; axis >= 0; axis--)
-            if (box->extent[axis] > 1 && (box->stride[o][axis] == size || box->stride[o][axis] == -size)) return axis;
-    }
-    return -1;
-}
-
 static void cut_map(piece_grid *g, int64_t points) {
     const bti_kernel *kernel = g->runner->kernel;
-    int line = line_of(kernel), crossed = crossed_axis(kernel, g->box);
+    int line = bti_kernel_line(kernel);
+    int crossed = g->box->extent[line] > TILE_LINES ? bti_kernel_crossing_axis(kernel, g->box) : -1;
     if (crossed < 0) {
         g->tile[line] = least(g->box->extent[line], points);
         cut_axes(g, 0, line, points / g->tile[line]);
@@ -137,7 +123,7 @@ static void cut_map(piece_grid *g, int64_t points) {
 
 static void cut_reduction(piece_grid *g, int64_t points) {
     const bti_kernel *kernel = g->runner->kernel;
-    int line = line_of(kernel), end = kernel->outer + kernel->reduced;
+    int line = bti_kernel_line(kernel), end = kernel->outer + kernel->reduced;
     int64_t folded = points_of_axes(g->box, kernel->outer, end), room = most(1, points / folded);
     for (int axis = kernel->outer; axis < end; axis++) g->tile[axis] = g->box->extent[axis];
     if (kernel->inner) {
@@ -211,7 +197,7 @@ static bt_status launch_parts(part_job *job) {
 /* Parts are better where there are few pieces, and where pieces would read columns in narrow strips: parts read whole lines. */
 static bool prefers_parts(const piece_grid *g, part_job *job) {
     const bti_kernel *kernel = g->runner->kernel;
-    int line = line_of(kernel);
+    int line = bti_kernel_line(kernel);
     bool few = g->pieces < PIECES_ENOUGH, strips = kernel->inner && g->tile[line] < g->box->extent[line];
     return (few || strips) && plan_parts(g->runner, g->box, job) && (few || job->count >= PARTS_ENOUGH);
 }
@@ -292,7 +278,7 @@ bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, co
 /* --- streaming ---------------------------------------------------------------------------------------------------- */
 
 bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box) {
-    int line = line_of(kernel);
+    int line = bti_kernel_line(kernel);
     if (kernel->reduced) return false;
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
         int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
