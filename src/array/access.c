@@ -11,6 +11,7 @@
 #include "base/numtext.h"
 #include "base/writes.h"
 #include "exec/exec.h"
+#include "ir/dtype.h"
 #include "ir/half.h"
 
 /* --- asking ----------------------------------------------------------------------------------------------------------- */
@@ -178,8 +179,7 @@ const void *bt_map(bt_array *x) {
 
 static bti_text_kind text_kind(bt_dtype dtype) {
     if (dtype == BT_BOOL) return BTI_TEXT_BOOL;
-    if (dtype <= BT_U64) return BTI_TEXT_UINT;
-    if (dtype <= BT_I64) return BTI_TEXT_INT;
+    if (bti_dtype_is_int(dtype)) return bti_dtype_is_signed(dtype) ? BTI_TEXT_INT : BTI_TEXT_UINT;
     return dtype == BT_F16 ? BTI_TEXT_F16 : dtype == BT_F64 ? BTI_TEXT_F64 : BTI_TEXT_F32;
 }
 

@@ -74,7 +74,7 @@ void bti_history_number(bti_node *node, uint64_t sequence) {
 
 void bti_history_derive(bti_node *node, const bti_node *from) {
     node->reads |= from->reads;
-    if (node->dtype < BT_F16 || from->dtype < BT_F16) return;
+    if (!bti_node_is_float(node) || !bti_node_is_float(from)) return;
     if (from->oldest < node->oldest) node->oldest = from->oldest;
     node->variables |= from->variables;
 }

@@ -12,6 +12,7 @@
 #include "base/quote.h"
 #include "base/vec.h"
 #include "file/io.h"
+#include "ir/dtype.h"
 
 typedef BTI_VEC(double) doubles;
 typedef BTI_VEC(int64_t) integers;
@@ -59,7 +60,7 @@ static bool read_integer(const reader *r, field f, int64_t *value) {
     uint64_t size, greatest;
     if (!read_digits(f, &size)) return false;
     unsigned bits = (unsigned)bt_dtype_size(r->dtype) * 8;
-    bool is_signed = r->dtype >= BT_I8 && r->dtype <= BT_I64;
+    bool is_signed = bti_dtype_is_int(r->dtype) && bti_dtype_is_signed(r->dtype);
     if (r->dtype == BT_BOOL)
         greatest = 1;
     else
@@ -186,7 +187,7 @@ static bt_array *make_array(reader *r) {
 
 bt_array *bt_load_csv(const char *path, bt_dtype dtype) {
     BTI_PUBLIC("bt_load_csv");
-    reader r = {.file = {.fd = -1}, .dtype = dtype, .is_float = dtype >= BT_F16 && dtype <= BT_F64};
+    reader r = {.file = {.fd = -1}, .dtype = dtype, .is_float = bti_dtype_is_float(dtype)};
     bt_status status = read_all(&r, path);
     bt_array *array = status == BT_OK ? make_array(&r) : bti_file_poison();
     if (r.c_locale) freelocale(r.c_locale);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "grad/walk.h"
+#include "ir/dtype.h"
 
 /* --- targets in, gradients out --------------------------------------------------------------------------------------- */
 
@@ -86,7 +87,7 @@ static bt_status check_arrays(bt_array *const *arrays, int count) {
 static bt_status check_loss(bt_array *loss) {
     if (!loss) return bti_fail(BT_INVALID_ARGUMENT, "the loss is NULL");
     BTI_TRY(bti_fail_with(bti_array_error(loss)));
-    if (bt_dtype_of(loss) >= BT_F16 && bt_rank(loss) == 0) return BT_OK;
+    if (bti_dtype_is_float(bt_dtype_of(loss)) && bt_rank(loss) == 0) return BT_OK;
     bti_str shape = {0};
     bti_shape_text(&shape, bt_rank(loss), bti_node_of(loss)->shape);
     bt_status status =
@@ -138,7 +139,7 @@ static bt_status check_cotangent(bt_array *y, bt_array **cotangent) {
     BTI_TRY(bti_fail_with(bti_array_error(y)));
     BTI_TRY(bti_fail_with(bti_array_error(*cotangent)));
     const bti_node *of = bti_node_of(y), *given = bti_node_of(*cotangent);
-    if (bt_dtype_of(y) < BT_F16)
+    if (!bti_dtype_is_float(bt_dtype_of(y)))
         return bti_fail(BT_INVALID_ARGUMENT, "y is %s; only floats have gradients", bt_dtype_name(bt_dtype_of(y)));
     if (bti_transfer_refused(given, of->device)) {
         bti_error *error = bti_transfer_error(given, of->device, "cotangent", "is the cotangent of y, which is on %s",

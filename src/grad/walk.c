@@ -51,7 +51,7 @@ static bti_target *find_target(const bti_node *node, bool shared, bti_target *ta
 /* Those that a node is: its own, and its variable's. Of integers every gradient is zero. */
 static int targets_of(const bti_node *node, bti_target *targets, int count, bti_target *found[2]) {
     int n = 0;
-    if (node->dtype < BT_F16) return 0;
+    if (!bti_node_is_float(node)) return 0;
     if ((found[n] = find_target(node, false, targets, count))) n++;
     if (node->op == BTI_OP_value && (found[n] = find_target(node, true, targets, count))) n++;
     return n;
@@ -63,12 +63,13 @@ typedef BTI_VEC(bti_node *) node_list;
 
 /* Gradients end at integers, at variables, at retained arrays (computed yet or not) and where told to stop. */
 static bool passes(const bti_node *node) {
-    return node->dtype >= BT_F16 && node->op != BTI_OP_value && node->op != BTI_OP_stop && !atomic_load(&node->forget);
+    return bti_node_is_float(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop &&
+           !atomic_load(&node->forget);
 }
 
 /* Whether history was forgotten here that may have led to the target. */
 static bool may_hide(const bti_node *node, const bti_target *target) {
-    if (!node->cut.name || !atomic_load(&node->forget) || node->dtype < BT_F16) return false;
+    if (!node->cut.name || !atomic_load(&node->forget) || !bti_node_is_float(node)) return false;
     if (target->replica) return node->variables >> (target->id % 64) & 1;
     return node->sequence > target->sequence && node->oldest <= target->sequence;
 }

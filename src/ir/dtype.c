@@ -2,20 +2,14 @@
 
 #include <string.h>
 
-typedef struct row {
-    const char *name, *short_name;
-    uint8_t size_bytes, bits;
-    bool is_float, is_int, is_signed;
-} row;
-
-static const row rows[BT_DTYPE_COUNT] = {
+const bti_dtype_traits bti_dtype_table[BT_DTYPE_COUNT + 1] = {
     [BT_BOOL] = {"bool", "b1", 1, 1, false, false, false},      [BT_U8] = {"uint8", "u8", 1, 8, false, true, false},
     [BT_U16] = {"uint16", "u16", 2, 16, false, true, false},    [BT_U32] = {"uint32", "u32", 4, 32, false, true, false},
     [BT_U64] = {"uint64", "u64", 8, 64, false, true, false},    [BT_I8] = {"int8", "i8", 1, 8, false, true, true},
     [BT_I16] = {"int16", "i16", 2, 16, false, true, true},      [BT_I32] = {"int32", "i32", 4, 32, false, true, true},
     [BT_I64] = {"int64", "i64", 8, 64, false, true, true},      [BT_F16] = {"float16", "f16", 2, 16, true, false, true},
     [BT_BF16] = {"bfloat16", "bf16", 2, 16, true, false, true}, [BT_F32] = {"float32", "f32", 4, 32, true, false, true},
-    [BT_F64] = {"float64", "f64", 8, 64, true, false, true},
+    [BT_F64] = {"float64", "f64", 8, 64, true, false, true},    [BT_DTYPE_COUNT] = {.name = "invalid"},
 };
 
 /* clang-format off */
@@ -42,17 +36,8 @@ static const uint8_t common[BT_DTYPE_COUNT][BT_DTYPE_COUNT] = {
 };
 /* clang-format on */
 
-static const row *row_of(bt_dtype dtype) {
-    static const row invalid = {.name = "invalid"};
-    return (unsigned)dtype < BT_DTYPE_COUNT ? &rows[dtype] : &invalid;
-}
-
-const char *bt_dtype_name(bt_dtype dtype) { return row_of(dtype)->name; }
-size_t bt_dtype_size(bt_dtype dtype) { return row_of(dtype)->size_bytes; }
-bool bti_dtype_is_float(bt_dtype dtype) { return row_of(dtype)->is_float; }
-bool bti_dtype_is_int(bt_dtype dtype) { return row_of(dtype)->is_int; }
-bool bti_dtype_is_signed(bt_dtype dtype) { return row_of(dtype)->is_signed; }
-int bti_dtype_bits(bt_dtype dtype) { return row_of(dtype)->bits; }
+const char *bt_dtype_name(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->name; }
+size_t bt_dtype_size(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->size_bytes; }
 
 bt_dtype bt_promote(bt_dtype a, bt_dtype b) {
     if ((unsigned)a >= BT_DTYPE_COUNT || (unsigned)b >= BT_DTYPE_COUNT) return BT_DTYPE_COUNT;
@@ -61,6 +46,6 @@ bt_dtype bt_promote(bt_dtype a, bt_dtype b) {
 
 bt_dtype bt_dtype_named(const char *name) {
     for (int i = 0; name && i < BT_DTYPE_COUNT; i++)
-        if (!strcmp(name, rows[i].name) || !strcmp(name, rows[i].short_name)) return (bt_dtype)i;
+        if (!strcmp(name, bti_dtype_table[i].name) || !strcmp(name, bti_dtype_table[i].short_name)) return (bt_dtype)i;
     return BT_DTYPE_COUNT;
 }

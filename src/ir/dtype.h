@@ -3,10 +3,26 @@
 #define BTI_IR_DTYPE_H
 
 #include <berth/dtype.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-bool bti_dtype_is_float(bt_dtype dtype);
-bool bti_dtype_is_int(bt_dtype dtype);    /* signed or unsigned; not bool */
-bool bti_dtype_is_signed(bt_dtype dtype); /* signed integers and floats */
-int bti_dtype_bits(bt_dtype dtype);       /* of its values: 1 for bool; 0 for an invalid dtype */
+/* The traits of a dtype. No stage asks where a dtype is in the enum. */
+typedef struct bti_dtype_traits {
+    const char *name, *short_name;
+    uint8_t size_bytes, bits; /* bits of its values: 1 for bool */
+    bool is_float;
+    bool is_int;    /* signed or unsigned; not bool */
+    bool is_signed; /* signed integers and floats */
+} bti_dtype_traits;
+
+extern const bti_dtype_traits bti_dtype_table[BT_DTYPE_COUNT + 1]; /* the last row: of an invalid dtype */
+
+static inline const bti_dtype_traits *bti_dtype_traits_of(bt_dtype dtype) {
+    return &bti_dtype_table[(unsigned)dtype < BT_DTYPE_COUNT ? dtype : BT_DTYPE_COUNT];
+}
+static inline bool bti_dtype_is_float(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->is_float; }
+static inline bool bti_dtype_is_int(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->is_int; }
+static inline bool bti_dtype_is_signed(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->is_signed; }
+static inline int bti_dtype_bits(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->bits; }
 
 #endif

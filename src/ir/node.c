@@ -41,10 +41,10 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other) {
 static void inherit_history(bti_node *node) {
     node->oldest = node->sequence;
     if (node->op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr[1] % 64);
-    if (node->dtype < BT_F16 || node->op == BTI_OP_value || node->op == BTI_OP_stop) return;
+    if (!bti_node_is_float(node) || node->op == BTI_OP_value || node->op == BTI_OP_stop) return;
     for (int i = 0; i < node->input_count; i++) {
         const bti_node *input = node->inputs[i];
-        if (input->dtype < BT_F16) continue;
+        if (!bti_node_is_float(input)) continue;
         if (input->oldest < node->oldest) node->oldest = input->oldest;
         node->variables |= input->variables;
     }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "ir/dtype.h"
 #include "ir/op.h"
 #include "ir/shape.h"
 
@@ -90,6 +91,8 @@ typedef struct bti_node {
         struct bti_node *next_dead; /* while being freed */
     };
 } bti_node;
+
+static inline bool bti_node_is_float(const bti_node *node) { return bti_dtype_is_float((bt_dtype)node->dtype); }
 
 /* A PENDING node with one reference, inputs retained, room for attr (copied); NULL when memory is short. */
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,

@@ -15,12 +15,22 @@ typedef enum bti_target {
     BTI_OPENCL_C_F32 /* without it: float64 is not written, float accumulators are float32 */
 } bti_target;
 
-static inline bool bti_target_is_c(bti_target target) { return target >= BTI_CUDA_C; }
+typedef struct bti_target_traits {
+    bool is_c;                    /* its text is C, with the functions of launch/entry.h; else LLVM IR */
+    uint8_t f32_lanes, f64_lanes; /* of LLVM: elements that a vector function takes at once */
+} bti_target_traits;
 
-/* Elements that a vector function of the CPU target takes at once. */
+static inline bti_target_traits bti_target_traits_of(bti_target target) {
+    static const bti_target_traits traits[] = {
+        [BTI_LLVM_SSE2] = {false, 1, 1},    [BTI_LLVM_AVX2] = {false, 8, 4}, [BTI_LLVM_AVX512] = {false, 16, 8},
+        [BTI_LLVM_NEON] = {false, 4, 2},    [BTI_CUDA_C] = {.is_c = true},   [BTI_OPENCL_C] = {.is_c = true},
+        [BTI_OPENCL_C_F32] = {.is_c = true}};
+    return traits[target];
+}
+static inline bool bti_target_is_c(bti_target target) { return bti_target_traits_of(target).is_c; }
 static inline int bti_target_lanes(bti_target target, bool f64) {
-    static const uint8_t lanes[][2] = {{1, 1}, {8, 4}, {16, 8}, {4, 2}};
-    return lanes[target][f64];
+    bti_target_traits traits = bti_target_traits_of(target);
+    return f64 ? traits.f64_lanes : traits.f32_lanes;
 }
 
 typedef enum bti_function_number {
