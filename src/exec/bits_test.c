@@ -40,7 +40,7 @@ static void every_way(const bti_kernel *kernel, const bti_box *box, const char *
 static bool is_compiled(const bti_kernel *kernel, bti_target target, bti_compiled **compiled) {
     *compiled = NULL;
     bt_status status =
-        bti_cpu_has(target) ? bti_compiled_get(kernel, bti_render_llvm, target, compiled) : BT_UNAVAILABLE;
+        bti_cpu_has(target) ? bti_compiled_get(kernel, bti_render_llvm, target, false, compiled) : BT_UNAVAILABLE;
     if (status != BT_OK && status != BT_UNAVAILABLE) fail_msg("%s", bt_error_text());
     return status == BT_OK;
 }
@@ -200,11 +200,11 @@ static void in_pairs(void **state) {
 }
 
 /* A kernel whose code and blocks differ: that is told, and memory stays as it was. */
-static bool render_other(bti_str *text, const bti_kernel *kernel, bti_target target) {
+static bool render_other(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
     bti_kernel other = *kernel;
     for (int i = 0; i < other.instr_count; i++)
         if (other.instrs[i].op == BTI_OP_max) other.instrs[i].op = BTI_OP_min;
-    return bti_render_llvm(text, &other, target);
+    return bti_render_llvm(text, &other, target, stream);
 }
 
 static void differences_are_told(void **state) {

@@ -152,7 +152,6 @@ bool bti_kernel_pairs(const bti_kernel *kernel) {
 int64_t bti_kernel_half(const bti_kernel *kernel, const bti_box *box) {
     int64_t extent = box->extent[0], half = extent / 2;
     if (!bti_kernel_pairs(kernel) || extent % 2 || extent > UINT32_MAX) return 0;
-    if (kernel->stream && half % 64) return 0; /* vectors of both halves lie on whole lines of the cache */
     for (int i = 0; i < kernel->instr_count; i++) {
         if (!bti_kernel_paired_word(kernel, i)) continue;
         const bti_instr *number = &kernel->instrs[kernel->instrs[i].arg[2]];

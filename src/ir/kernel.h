@@ -74,7 +74,7 @@ typedef struct bti_kernel_operand {
 
 typedef struct bti_kernel {
     uint8_t outer, reduced, inner; /* numbers of axes; at most BTI_MAX_RANK together */
-    uint8_t stream;                /* outputs go around the cache (written by drivers, 0 elsewhere) */
+    uint8_t unused;                /* 0 */
     uint16_t input_count, output_count, scalar_count, instr_count;
     bti_kernel_operand operands[BTI_KERNEL_OPERANDS]; /* unused ones all 0 */
     bti_instr instrs[BTI_KERNEL_INSTRS];              /* unused ones all 0 */

@@ -26,8 +26,9 @@ static bt_status build_variant(bti_gpu *gpu, bti_render_function *render, kernel
     bti_str text = {0};
     char name[48];
     bti_kernel_name(name, sizeof name, &v->kernel);
-    bt_status status =
-        render(&text, &v->kernel, gpu->target) ? bti_gpu_module_build(gpu, name, &text, &v->module) : bti_no_memory();
+    bt_status status = render(&text, &v->kernel, gpu->target, false)
+                           ? bti_gpu_module_build(gpu, name, &text, &v->module)
+                           : bti_no_memory();
     bti_str_free(&text);
     return status;
 }

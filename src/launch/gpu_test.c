@@ -104,7 +104,7 @@ static int begin(void **state) {
     return 0;
 }
 
-static bool render_nothing(bti_str *text, const bti_kernel *kernel, bti_target target) {
+static bool render_nothing(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
     bti_str_add(text, "text");
     return !text->failed;
 }

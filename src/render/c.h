@@ -5,7 +5,7 @@
 
 #include "launch/functions.h"
 
-bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
+bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* The same without the words and functions in front: for tests and golden texts. */
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* Of a primitive that is run whole: a bti_render_work_function. What it defines stands above each text in c/. */

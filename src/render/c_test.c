@@ -44,14 +44,14 @@ static void whole_texts(void **state) {
         bti_str whole = {0}, words = {0};
         bti_render_c_words(&words, target);
         assert_true(bti_render_c_body(&words, &kernel, target));
-        assert_true(bti_render(&whole, &kernel, target));
+        assert_true(bti_render(&whole, &kernel, target, false));
         assert_string_equal(whole.text, words.text);
         assert_int_equal(strstr(whole.text, "#define HAS_F64\n") != NULL, target != BTI_OPENCL_C_F32);
         bti_str_free(&whole);
         bti_str_free(&words);
     }
     bti_str llvm = {0};
-    assert_true(bti_render(&llvm, &kernel, BTI_LLVM_SSE2));
+    assert_true(bti_render(&llvm, &kernel, BTI_LLVM_SSE2, false));
     assert_non_null(strstr(llvm.text, "target triple"));
     bti_str_free(&llvm);
 }

@@ -174,12 +174,13 @@ static bool has_parts(const bti_kernel *kernel) {
     return reduces && bti_kernel_sweeps(kernel) == 1;
 }
 
-bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target) {
+bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
     bti_llvm *w = bti_calloc(1, sizeof *w);
     if (!w) return false;
     w->text = text;
     w->kernel = kernel;
     w->target = target;
+    w->stream = stream;
     w->vector = lanes_of(kernel);
     bti_str_addf(text, "target triple = \"%s\"\n", targets[target].triple);
     write_function(w, BTI_LLVM_RUN);
@@ -192,7 +193,7 @@ bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target)
     bti_llvm_memory_helpers(w);
     bti_str_addf(text, "\n%s\nattributes #0 = { nounwind \"no-builtins\" %s }\n", bti_str_text(&w->declared),
                  targets[target].attributes);
-    if (kernel->stream) bti_str_add(text, "\n!0 = !{i32 1}\n");
+    if (stream) bti_str_add(text, "\n!0 = !{i32 1}\n");
     bool written = !text->failed && !w->declared.failed;
     bti_str_free(&w->declared);
     bti_free(w);

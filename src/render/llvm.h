@@ -8,6 +8,7 @@
 
 #include "launch/functions.h"
 
-bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target); /* a bti_render_function */
+bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target,
+                     bool stream); /* a bti_render_function */
 
 #endif

@@ -215,7 +215,7 @@ void bti_llvm_output(bti_llvm *w, int operand, int instr) {
     if (w->lanes == 1)
         bti_llvm_store(w, type, value, at, bti_llvm_bits(type) / 8);
     else if (output->unit)
-        bti_llvm_store_row(w, type, value, bti_llvm_element(w, type, at, w->index), w->kernel->stream);
+        bti_llvm_store_row(w, type, value, bti_llvm_element(w, type, at, w->index), w->stream);
     else {
         bti_temp stride = line_stride(w, operand);
         at = bti_llvm_element(w, BTI_LLVM_I8, at, strided_offset(w, w->index, stride));

@@ -33,9 +33,8 @@ static void stored_texts(void **state) {
         bti_str text = {0};
         snprintf(name, sizeof name, "%s.ll", texts[i].name);
         texts[i].make(&kernel);
-        kernel.stream = texts[i].stream;
         assert_null(bti_kernel_verify(&kernel));
-        assert_true(bti_render_llvm(&text, &kernel, texts[i].target));
+        assert_true(bti_render_llvm(&text, &kernel, texts[i].target, texts[i].stream));
         assert_stored(name, &text);
         bti_str_free(&text);
     }
@@ -46,12 +45,12 @@ static void same_text_again(void **state) {
     static bti_kernel kernel;
     bti_str first = {0}, second = {0};
     softmax_kernel(&kernel);
-    assert_true(bti_render_llvm(&first, &kernel, BTI_LLVM_AVX2));
+    assert_true(bti_render_llvm(&first, &kernel, BTI_LLVM_AVX2, false));
     random_kernel(&kernel);
-    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2));
+    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2, false));
     bti_str_free(&second);
     softmax_kernel(&kernel);
-    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2));
+    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2, false));
     assert_string_equal(first.text, second.text);
     bti_str_free(&first);
     bti_str_free(&second);
@@ -61,7 +60,7 @@ static void short_of_memory(void **state) {
     static bti_kernel kernel;
     softmax_kernel(&kernel);
     bti_str text = {.failed = true};
-    assert_false(bti_render_llvm(&text, &kernel, BTI_LLVM_AVX512));
+    assert_false(bti_render_llvm(&text, &kernel, BTI_LLVM_AVX512, false));
     bti_str_free(&text);
 }
 
@@ -84,8 +83,7 @@ static void accepted_by_llvm(void **state) {
         bti_str text = {0};
         uint64_t random = seed * 104729 + 1;
         draw_kernel(&kernel, &random);
-        kernel.stream = !kernel.reduced;
-        assert_true(bti_render_llvm(&text, &kernel, (bti_target)(seed % 4)));
+        assert_true(bti_render_llvm(&text, &kernel, (bti_target)(seed % 4), !kernel.reduced));
         write_file(path, &text);
         bti_str_free(&text);
         assert_command("opt-16 -passes=verify -disable-output %s/k.ll", folder);

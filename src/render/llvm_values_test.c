@@ -82,10 +82,10 @@ static const void *const functions[3][BTI_CALL_COUNT] = {{
 
 static char folder[] = "/tmp/berth-render-XXXXXX";
 
-static void *compiled(const bti_kernel *kernel, bti_target target, const char *name) {
+static void *compiled(const bti_kernel *kernel, bti_target target, bool stream, const char *name) {
     char path[128], command[512];
     bti_str text = {0};
-    assert_true(bti_render_llvm(&text, kernel, target));
+    assert_true(bti_render_llvm(&text, kernel, target, stream));
     snprintf(path, sizeof path, "%s/%s.ll", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -203,7 +203,7 @@ static void run_on(const launch *l, bti_target target, bool in_place, uint64_t s
     static const char *const names[] = {"sse2", "avx2", "avx512"};
     char name[64];
     snprintf(name, sizeof name, "%s", names[target]);
-    void *library = compiled(l->kernel, target, name);
+    void *library = compiled(l->kernel, target, false, name);
     bti_run_function *run = (bti_run_function *)dlsym(library, "bti_run");
     launch copy;
     copy_outputs(l, &copy);
@@ -252,7 +252,6 @@ static void pairs(void **state) {
             uint64_t random = 5;
             double one = 1;
             random_kernel(&kernel);
-            kernel.stream = (uint8_t)stream;
             prepare(&l, &kernel, &random);
             clean(&l);
             l.box.extent[0] = l.points = l.kept = stream ? 1152 : 1110;
@@ -274,7 +273,7 @@ static void pairs(void **state) {
             memset(aligned, 0x5A, l.bytes[3]);
             copy.memory[3] = aligned;
             copy.box.address[3] = (uintptr_t)aligned;
-            void *library = compiled(&kernel, target, "pair");
+            void *library = compiled(&kernel, target, stream, "pair");
             bti_run_pair_function *run = (bti_run_pair_function *)dlsym(library, "bti_run_pair");
             bti_box box = copy.box;
             box.extent[0] = first;

@@ -38,6 +38,7 @@ typedef struct bti_llvm {
     bti_str *text, declared; /* declared: of intrinsics */
     const bti_kernel *kernel;
     bti_target target;
+    bool stream;       /* outputs are stored around the cache */
     int lanes;         /* that instructions are written for now */
     int vector;        /* lanes of the kernel's vectors */
     int temps;         /* names given so far in this function */

@@ -31,10 +31,8 @@ struct bti_check {
 /* Without LLVM there is nothing to compare with, which is no fault. */
 static bt_status compile(bti_check *check, bti_target target, bool stream, bti_compiled **compiled) {
     if (!check->render || *compiled) return BT_OK;
-    bti_kernel kernel = check->kernel;
-    kernel.stream = stream;
     bool before = bti_errors_quiet(true);
-    bt_status status = bti_compiled_get(&kernel, check->render, target, compiled);
+    bt_status status = bti_compiled_get(&check->kernel, check->render, target, stream, compiled);
     bti_errors_quiet(before);
     return status == BT_UNAVAILABLE ? BT_OK : status;
 }

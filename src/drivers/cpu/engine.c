@@ -80,10 +80,9 @@ const bti_kernel *bti_engine_kernel_of(const bti_engine_kernel *loaded) { return
 static void compile_variant(bti_engine_kernel *loaded, code_variant *v) {
     int untried = UNTRIED;
     if (!atomic_compare_exchange_strong(&v->state, &untried, COMPILING)) return;
-    bti_kernel kernel = loaded->kernel;
-    kernel.stream = v == &loaded->streaming;
+    bool stream = v == &loaded->streaming;
     bool before = bti_errors_quiet(true);
-    bt_status status = bti_compiled_get(&kernel, loaded->render, loaded->target, &v->compiled);
+    bt_status status = bti_compiled_get(&loaded->kernel, loaded->render, loaded->target, stream, &v->compiled);
     bti_errors_quiet(before);
     atomic_store_explicit(&v->state, status == BT_OK && v->compiled->run ? READY : FAILED, memory_order_release);
 }

@@ -15,14 +15,14 @@
 static atomic_int rendered;
 
 /* Text that no compiler takes: the kernel goes on in blocks. */
-static bool nonsense(bti_str *text, const bti_kernel *kernel, bti_target target) {
+static bool nonsense(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
     atomic_fetch_add(&rendered, 1);
     bti_str_add(text, "this is no kernel");
     return true;
 }
 
 /* Not the kernel's own: to see which code runs. */
-static bool store_7(bti_str *text, const bti_kernel *kernel, bti_target target) {
+static bool store_7(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
     atomic_fetch_add(&rendered, 1);
     bti_str_add(text, "define void @bti_run(ptr %extent, ptr %scalars, ptr %address, ptr %stride, ptr %functions) {\n"
                       "  %slot = getelementptr i64, ptr %address, i64 1\n"

@@ -73,14 +73,14 @@ end:
     return status;
 }
 
-bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target,
+bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target, bool stream,
                            bti_compiled **compiled) {
     if (!bti_cpu_has(target))
         return bti_fail(BT_UNIMPLEMENTED, "this CPU does not run code for %s", bti_target_name(target));
     bti_str text = {0};
     bt_status status = BT_OK;
     bti_compiled *made = bti_calloc(1, sizeof *made);
-    if (!made || !render(&text, kernel, target) || text.failed) {
+    if (!made || !render(&text, kernel, target, stream) || text.failed) {
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for a kernel");
     } else {
         bti_cache_key key = bti_cache_key_of(&text, target, "");

@@ -14,10 +14,10 @@ typedef struct bti_compiled {
     bti_code_object object;
 } bti_compiled;
 
-/* The kernel's functions for the target; *compiled is yours to free, nothing of it shares with another's. Takes milliseconds
- * unless the disk cache has it; LLVM is opened only then. UNIMPLEMENTED: this CPU has not that target; else as
- * bti_llvm_compile and bti_object_load. Any thread. */
-bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target,
+/* The kernel's functions for the target; `stream`: its outputs are stored around the cache. *compiled is yours to free, nothing of
+ * it shares with another's. Takes milliseconds unless the disk cache has it; LLVM is opened only then. UNIMPLEMENTED: this CPU has
+ * not that target; else as bti_llvm_compile and bti_object_load. Any thread. */
+bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target, bool stream,
                            bti_compiled **compiled);
 /* Nothing of it may be running. NULL is fine. */
 void bti_compiled_free(bti_compiled *compiled);

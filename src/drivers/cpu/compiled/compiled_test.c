@@ -39,19 +39,19 @@ static int end(void **state) {
     return system(line);
 }
 
-static bool render_five(bti_str *text, const bti_kernel *of, bti_target target) {
+static bool render_five(bti_str *text, const bti_kernel *of, bti_target target, bool stream) {
     ir_five_operations(text, target);
     return !text->failed;
 }
-static bool render_two(bti_str *text, const bti_kernel *of, bti_target target) {
+static bool render_two(bti_str *text, const bti_kernel *of, bti_target target, bool stream) {
     bti_str_add(text, ir_relocations);
     return !text->failed;
 }
-static bool render_nonsense(bti_str *text, const bti_kernel *of, bti_target target) {
+static bool render_nonsense(bti_str *text, const bti_kernel *of, bti_target target, bool stream) {
     bti_str_add(text, "nonsense");
     return !text->failed;
 }
-static bool render_nothing(bti_str *text, const bti_kernel *of, bti_target target) { return false; }
+static bool render_nothing(bti_str *text, const bti_kernel *of, bti_target target, bool stream) { return false; }
 
 static bti_compiled_ledger look(bool attempt) {
     static _Thread_local bti_compiled_ledger ledger;
@@ -61,7 +61,7 @@ static bti_compiled_ledger look(bool attempt) {
 
 static bti_compiled *get(bti_render_function *render) {
     bti_compiled *compiled = NULL;
-    bt_status status = bti_compiled_get(&kernel, render, bti_cpu_target(), &compiled);
+    bt_status status = bti_compiled_get(&kernel, render, bti_cpu_target(), false, &compiled);
     if (status == BT_UNAVAILABLE && look(false).llvm.library[0] == '\0') {
         print_message("skipped: %s\n", bt_error_text());
         skip();
@@ -120,7 +120,7 @@ static void without_a_cache_everything_is_compiled(void **state) {
 static void a_kept_object_that_is_no_good_is_replaced(void **state) {
     bti_compiled_free(get(render_five));
     bti_str text = {0}, object = {0};
-    render_five(&text, &kernel, bti_cpu_target());
+    render_five(&text, &kernel, bti_cpu_target(), false);
     bti_cache_key key = bti_cache_key_of(&text, bti_cpu_target(), "");
     bti_str_add(&object, "this is not an object, but its hash is right");
     bti_cache_store(key, &object, (const unsigned[]){16, 0, 0});
@@ -137,7 +137,7 @@ static void a_kept_object_that_is_no_good_is_replaced(void **state) {
 
 static void expect(bt_status expected, bti_render_function *render, bti_target target, const char *text) {
     bti_compiled *compiled = NULL;
-    bt_status status = bti_compiled_get(&kernel, render, target, &compiled);
+    bt_status status = bti_compiled_get(&kernel, render, target, false, &compiled);
     if (status != expected) fail_msg("%s: %s", bt_status_name(status), bt_error_text());
     if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
     assert_null(compiled);
@@ -160,7 +160,7 @@ static void short_memory_is_told(void **state) {
         for (uint64_t n = 1; n < 200; n++) {
             bti_compiled *compiled = NULL;
             bti_alloc_fail_at(n, false);
-            bt_status status = bti_compiled_get(&kernel, render_two, bti_cpu_target(), &compiled);
+            bt_status status = bti_compiled_get(&kernel, render_two, bti_cpu_target(), false, &compiled);
             uint64_t asked = bti_alloc_count();
             bti_alloc_fail_at(0, false);
             assert_true(status == BT_OK || status == BT_RESOURCE_EXHAUSTED);
@@ -189,7 +189,7 @@ static void the_trial_says_what_works(void **state) {
 static void *get_five(void *good) {
     for (int i = 0; i < 5; i++) {
         bti_compiled *compiled;
-        if (bti_compiled_get(&kernel, render_five, bti_cpu_target(), &compiled) != BT_OK) return NULL;
+        if (bti_compiled_get(&kernel, render_five, bti_cpu_target(), false, &compiled) != BT_OK) return NULL;
         bool works = five_operations_work(compiled);
         bti_compiled_free(compiled);
         if (!works) return NULL;
