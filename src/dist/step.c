@@ -1,5 +1,5 @@
-/* One training step, mirrored: shares of the batch, gradients everywhere, their sum everywhere, equal updates. All of it is only
- * recorded here, or enqueued where the driver sums over devices; devices then work at the same time. */
+/* One training step over mirrored replicas: each gets a share of the batch and computes gradients; every replica gets their sum and makes
+ * the same update. All of it is only recorded here, or enqueued where the driver sums over devices; so the devices work at the same time. */
 #include <string.h>
 #include <time.h>
 
@@ -39,20 +39,20 @@ typedef struct step {
     void *data;
     bt_shared **parameters;
     int parameter_count;
-    int shards; /* that the batch is cut into: those with rows */
+    int shards; /* number of parts of the batch that have rows */
     int device_of[BTI_MAX_REPLICAS];
     int64_t rows_of[BTI_MAX_REPLICAS];
     bt_array **losses; /* one per shard, weighted */
     bt_array **grads;  /* [parameter][shard], weighted */
 } step;
 
-static bt_status all_good(bt_array *const *arrays, int count) {
+static bt_status check_arrays(bt_array *const *arrays, int count) {
     for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
     return BT_OK;
 }
 
 /* Loss and gradients of one shard's rows, scaled by their part of the batch. */
-static bt_status share(step *s, int shard, bt_array *x, bt_array *y, double weight) {
+static bt_status record_shard(step *s, int shard, bt_array *x, bt_array *y, double weight) {
     bt_array *loss = bt_mul(s->loss(s->model, x, y, s->data), bt_num(weight));
     s->losses[shard] = loss;
     bt_array **grads = bti_alloc((size_t)s->parameter_count * sizeof *grads);
@@ -63,7 +63,7 @@ static bt_status share(step *s, int shard, bt_array *x, bt_array *y, double weig
     return status;
 }
 
-/* The device of the model's output. Functions among the layers may move it: then a forward pass is recorded, and not run. */
+/* The device of the model's output. Functions among the layers may move it, so a forward pass is recorded, and not run. */
 static int output_device(const step *s, bti_layer_ends ends, bt_array *x) {
     int device = ends.last;
     bool quiet = bti_errors_quiet(true);
@@ -77,13 +77,13 @@ static int output_device(const step *s, bti_layer_ends ends, bt_array *x) {
     return device;
 }
 
-static bt_status one_device(step *s, bt_array *x, bt_array *y) {
+static bt_status record_on_one_device(step *s, bt_array *x, bt_array *y) {
     bti_layer_ends ends = bti_layer_ends_of(s->model);
     if (ends.any) {
         x = bti_bring(x, ends.first);
         y = bti_bring(y, output_device(s, ends, x));
     }
-    BTI_TRY(share(s, 0, x, y, 1));
+    BTI_TRY(record_shard(s, 0, x, y, 1));
     return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
 }
 
@@ -117,14 +117,15 @@ static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t
     const char *device = device_name(s, s->device_of[shard]);
     int64_t end = start + s->rows_of[shard];
     bt_array *own_x = NULL, *own_y = NULL;
-    BT_ON(bt_device_long_name(bt_device_of(x))) own_x = bt_slice_axis(x, 0, start, end, 1); /* its rows travel alone */
+    BT_ON(bt_device_long_name(bt_device_of(x)))
+        own_x = bt_slice_axis(x, 0, start, end, 1); /* only these rows are moved */
     BT_ON(bt_device_long_name(bt_device_of(y))) own_y = bt_slice_axis(y, 0, start, end, 1);
     BT_REPLICA(s->strategy, s->device_of[shard])
-        status = share(s, shard, bt_to(own_x, device), bt_to(own_y, device), weight);
+        status = record_shard(s, shard, bt_to(own_x, device), bt_to(own_y, device), weight);
     return status;
 }
 
-/* Pair by pair, each sum where its first part is: the same tree however many devices there are. */
+/* Adds pairs, each where its first part is: the same tree, whatever the number of devices. */
 static bt_array *tree_sum(const step *s, bt_array **parts) {
     for (int apart = 1; apart < s->shards; apart *= 2)
         for (int i = 0; i + apart < s->shards; i += 2 * apart)
@@ -133,19 +134,19 @@ static bt_array *tree_sum(const step *s, bt_array **parts) {
     return bt_to(parts[0], device_name(s, 0));
 }
 
-static bt_array *sum_of(const step *s, bt_array **parts) {
+static bt_array *sum_parts(const step *s, bt_array **parts) {
     if (s->strategy->exact) return tree_sum(s, parts);
     bt_array *sum = NULL, *there[BTI_MAX_REPLICAS];
     for (int i = 0; i < s->shards; i++) there[i] = bt_to(parts[i], device_name(s, 0));
     BT_ON(device_name(s, 0)) sum = bt_add_n(there, s->shards);
-    return bt_to(sum, device_name(s, 0)); /* one part alone is where it was */
+    return bt_to(sum, device_name(s, 0)); /* a single part is still where it was */
 }
 
 /* --- speeds ----------------------------------------------------------------------------------------------------------- */
 
 #define PROBE_ROWS 256
 
-/* Seconds that a device takes for some rows, their way to it and the gradients' included. */
+/* The seconds that a device takes for some rows, transfers to it and the gradients included. */
 static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt_array *y, double *seconds) {
     bt_status status = BT_OK;
     s->device_of[0] = replica;
@@ -160,8 +161,8 @@ static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt
     return status;
 }
 
-/* The first step over unlike devices: each does the same rows twice, the second time counts (programs are there then). */
-static bt_status measure(step *s, bt_array *x, bt_array *y) {
+/* In the first step over unlike devices: each computes the same rows twice. The second time counts, since programs are compiled by then. */
+static bt_status measure_speeds(step *s, bt_array *x, bt_array *y) {
     double speed[BTI_MAX_REPLICAS], seconds = 0;
     int64_t rows = bt_size(x, 0) < PROBE_ROWS ? bt_size(x, 0) : PROBE_ROWS;
     s->shards = 1;
@@ -183,11 +184,11 @@ static bt_status sum_gradients(const step *s, bt_array **sums) {
     bt_array **parts = s->grads;
     for (int r = 0; r < count; r++) devices[r] = bti_device_id(s->strategy->devices[r]);
     for (int p = 0; p < s->parameter_count; p++) {
-        bt_array *sum = sum_of(s, &parts[p * s->shards]);
+        bt_array *sum = sum_parts(s, &parts[p * s->shards]);
         for (int r = 0; r < count; r++) sums[p * count + r] = bt_to(sum, device_name(s, r));
     }
     if (all_take_part(s)) BTI_TRY(bti_sum_by_driver(devices, count, parts, sums, s->parameter_count));
-    return all_good(sums, s->parameter_count * count);
+    return check_arrays(sums, s->parameter_count * count);
 }
 
 static bt_status update_replica(const step *s, int replica, bt_array *const *sums, bt_array **own) {
@@ -204,16 +205,16 @@ static bt_status update_all(step *s) {
     bt_array **own = sums + s->parameter_count * s->strategy->count;
     bt_status status = sum_gradients(s, sums);
     bti_sets_begin();
-    /* every replica gets the sum, those that had no rows too */
+    /* also replicas that had no rows get the sum */
     for (int r = 0; r < s->strategy->count && status == BT_OK; r++) status = update_replica(s, r, sums, own);
     bt_status committed = bti_sets_end(status == BT_OK);
     bti_free(sums);
     return status == BT_OK ? committed : status;
 }
 
-static bt_status mirrored(step *s, bt_array *x, bt_array *y) {
+static bt_status record_mirrored(step *s, bt_array *x, bt_array *y) {
     int64_t rows = bt_size(x, 0), start = 0;
-    if (!s->strategy->exact && bt_strategy_share(s->strategy, 0) == 0) BTI_TRY(measure(s, x, y));
+    if (!s->strategy->exact && bt_strategy_share(s->strategy, 0) == 0) BTI_TRY(measure_speeds(s, x, y));
     if (s->strategy->exact)
         cut_exactly(s, rows);
     else
@@ -225,17 +226,17 @@ static bt_status mirrored(step *s, bt_array *x, bt_array *y) {
     return update_all(s);
 }
 
-static bt_status run(step *s, bt_array *x, bt_array *y) {
-    if (!s->strategy) return one_device(s, x, y);
+static bt_status record_step(step *s, bt_array *x, bt_array *y) {
+    if (!s->strategy) return record_on_one_device(s, x, y);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
     BTI_TRY(bti_fail_with(bti_array_error(y)));
     if (bt_rank(x) < 1 || bt_rank(y) < 1 || bt_size(x, 0) != bt_size(y, 0) || bt_size(x, 0) < 1)
         return bti_fail(BT_INVALID_ARGUMENT, "x has %lld rows and y %lld; they must be as many, and at least one",
                         (long long)bt_size(x, 0), (long long)bt_size(y, 0));
-    return mirrored(s, x, y);
+    return record_mirrored(s, x, y);
 }
 
-static bt_status check_objects(const bt_strategy *strategy, const bt_layer *model, const bt_optimizer *optimizer) {
+static bt_status check_step_objects(const bt_strategy *strategy, const bt_layer *model, const bt_optimizer *optimizer) {
     if (strategy) BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_train_step"));
     if (!model) return bti_fail(BT_INVALID_ARGUMENT, "bt_train_step: the model is NULL");
     BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, model, "bt_train_step"));
@@ -244,7 +245,7 @@ static bt_status check_objects(const bt_strategy *strategy, const bt_layer *mode
 
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                         void *data, bt_array *x, bt_array *y) {
-    bt_status usable = check_objects(strategy, model, optimizer);
+    bt_status usable = check_step_objects(strategy, model, optimizer);
     if (usable == BT_OK && !loss) usable = bti_fail(BT_INVALID_ARGUMENT, "bt_train_step: the loss is NULL");
     if (usable != BT_OK) return bti_poison(bti_error_last());
     step s = {strategy, model, optimizer, loss, data, .parameter_count = bt_parameters(model, NULL, 0), .shards = 1};
@@ -256,11 +257,11 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         bt_status status = BT_OK;
         if (s.parameters && s.losses && s.grads) {
             (void)bt_parameters(model, s.parameters, s.parameter_count);
-            status = run(&s, x, y);
+            status = record_step(&s, x, y);
         } else
             status = bti_no_memory();
         if (status == BT_OK && strategy)
-            total = sum_of(&s, s.losses);
+            total = sum_parts(&s, s.losses);
         else
             total = status == BT_OK ? s.losses[0] : bti_poison(bti_error_last());
         total = bt_keep(total);

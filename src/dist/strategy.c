@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "device/device.h"
 
-static bt_status choose_devices(bt_strategy *s, const char *const *names, int count) {
+static bt_status choose_replica_devices(bt_strategy *s, const char *const *names, int count) {
     if (count == 0) {
         s->count = bt_try_all_gpus(s->devices, BTI_MAX_REPLICAS);
         if (bt_device_kind(s->devices[0]) == BT_CPU) s->count = bt_device_list(BT_CPU, s->devices, BTI_MAX_REPLICAS);
@@ -26,15 +26,16 @@ static bt_status choose_devices(bt_strategy *s, const char *const *names, int co
     return BT_OK;
 }
 
-static void clear(void *strategy) { (void)strategy; }
+static void clear_strategy(void *strategy) { (void)strategy; }
 static bt_strategy without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class strategy_class = {BTI_OWNED_STRATEGY, sizeof(bt_strategy), clear, &without_memory};
+static const bti_handle_class strategy_class = {BTI_OWNED_STRATEGY, sizeof(bt_strategy), clear_strategy,
+                                                &without_memory};
 
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
     BTI_CALL("bt_mirrored");
     bt_strategy *s = bti_owned_new(BTI_OWNED_STRATEGY, sizeof *s);
     if (!s) (void)!bti_no_memory();
-    if (s && choose_devices(s, devices, count) != BT_OK) {
+    if (s && choose_replica_devices(s, devices, count) != BT_OK) {
         bt_strategy_release(s);
         s = NULL;
     }
@@ -53,16 +54,16 @@ bt_status bt_strategy_status(const bt_strategy *strategy) {
 }
 
 /* NULL is one device, without an error. */
-static bool is_usable(const bt_strategy *strategy, const char *name) {
+static bool strategy_is_usable(const bt_strategy *strategy, const char *name) {
     return strategy && bti_handle_check(BTI_OWNED_STRATEGY, strategy, name) == BT_OK;
 }
 
 int bt_strategy_count(const bt_strategy *strategy) {
     if (!strategy) return 1;
-    return is_usable(strategy, "bt_strategy_count") ? strategy->count : 0;
+    return strategy_is_usable(strategy, "bt_strategy_count") ? strategy->count : 0;
 }
 bt_device *bt_strategy_device(const bt_strategy *strategy, int replica) {
-    bool there = is_usable(strategy, "bt_strategy_device") && replica >= 0 && replica < strategy->count;
+    bool there = strategy_is_usable(strategy, "bt_strategy_device") && replica >= 0 && replica < strategy->count;
     return there ? strategy->devices[replica] : NULL;
 }
 
@@ -142,9 +143,9 @@ bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
 
 static _Thread_local bt_strategy *current;
 
-static void use(bt_strategy *strategy) {
+static void set_current(bt_strategy *strategy) {
     int ids[BTI_MAX_REPLICAS];
-    if (!is_usable(strategy, "BT_STRATEGY")) strategy = NULL;
+    if (!strategy_is_usable(strategy, "BT_STRATEGY")) strategy = NULL;
     int count = strategy ? strategy->count : 0;
     for (int i = 0; i < count; i++) ids[i] = bti_device_id(strategy->devices[i]);
     (void)bti_set_replica_devices(ids, count);
@@ -156,13 +157,13 @@ bti_strategy_guard bti_strategy_begin(bt_strategy *strategy) {
     bti_error *error = strategy ? bti_handle_error(BTI_OWNED_STRATEGY, strategy, "BT_STRATEGY") : NULL;
     guard.refused = error;
     if (error) guard.on = bti_on_refused(bti_error_retain(error));
-    use(strategy);
+    set_current(strategy);
     return guard;
 }
 
 void bti_strategy_end(bti_strategy_guard *guard) {
     if (guard->refused) bti_on_end(&guard->on);
-    use(guard->before);
+    set_current(guard->before);
 }
 
 bti_replica_guard bti_replica_begin(bt_strategy *strategy, int replica) {

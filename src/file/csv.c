@@ -53,7 +53,7 @@ static bool read_digits(field f, uint64_t *value) {
     return f.length > 0;
 }
 
-/* Whether it is a whole number of the dtype. */
+/* Whether the number is a whole number that the dtype has. */
 static bool read_integer(const reader *r, field f, int64_t *value) {
     bool negative = f.length && f.text[0] == '-';
     if (negative || (f.length && f.text[0] == '+')) f = (field){f.text + 1, f.length - 1};
@@ -75,20 +75,20 @@ static bool read_integer(const reader *r, field f, int64_t *value) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-static field trimmed(const char *from, const char *to) {
+static field trim_field(const char *from, const char *to) {
     while (from < to && is_blank(*from)) from++;
     while (to > from && is_blank(to[-1])) to--;
     return (field){from, (size_t)(to - from)};
 }
 
-/* The field that begins at *at; *at moves behind its comma, or becomes NULL after the line's last one. */
+/* The field that begins at *at; *at moves past its comma, or becomes NULL after the last field of the line. */
 static field next_field(const char **at, const char *line_end) {
     const char *from = *at, *comma = memchr(from, ',', (size_t)(line_end - from));
     *at = comma ? comma + 1 : NULL;
-    return trimmed(from, comma ? comma : line_end);
+    return trim_field(from, comma ? comma : line_end);
 }
 
-/* A damaged number is one too: its line is refused, not taken for names. */
+/* A damaged number counts as a number: its line is refused, not taken for a line of names. */
 static bool begins_as_number(field f) {
     size_t i = 0;
     while (i < f.length && strchr("+-.", f.text[i])) i++;
@@ -108,7 +108,7 @@ static int64_t count_fields(const char *line, const char *line_end) {
     return count;
 }
 
-static bt_status bad_field(const reader *r, field f, int64_t line, int64_t column) {
+static bt_status fail_at_field(const reader *r, field f, int64_t line, int64_t column) {
     uint64_t at = (uint64_t)(f.text - r->text);
     if (!f.length)
         return bti_file_damaged(&r->file, at, "line %lld, column %lld: the field is empty; it must be a number (%s)",
@@ -117,14 +117,14 @@ static bt_status bad_field(const reader *r, field f, int64_t line, int64_t colum
                             bti_quote_bytes(f.text, f.length).text, bt_dtype_name(r->dtype));
 }
 
-static bt_status take_line(reader *r, const char *line, const char *line_end, int64_t number) {
+static bt_status read_csv_line(reader *r, const char *line, const char *line_end, int64_t number) {
     int64_t column = 0;
     for (const char *at = line; at;) {
         field f = next_field(&at, line_end);
         double value = 0;
         int64_t whole = 0;
         if (r->is_float ? !read_float(r, f, &value) : !read_integer(r, f, &whole))
-            return bad_field(r, f, number, column + 1);
+            return fail_at_field(r, f, number, column + 1);
         if (r->is_float ? !bti_vec_push(&r->floats, value) : !bti_vec_push(&r->ints, whole)) return bti_no_memory();
         column++;
     }
@@ -134,23 +134,23 @@ static bt_status take_line(reader *r, const char *line, const char *line_end, in
                             (long long)number, (long long)column, (long long)r->columns);
 }
 
-static bt_status take_lines(reader *r) {
+static bt_status read_csv_lines(reader *r) {
     const char *at = r->text, *end = r->text + r->file.size;
     if (r->file.size >= 3 && !memcmp(at, "\xef\xbb\xbf", 3)) at += 3; /* a byte order mark */
     for (int64_t number = 1; at < end; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *line_end = newline ? newline : end;
-        if (trimmed(at, line_end).length) {
+        if (trim_field(at, line_end).length) {
             if (number == 1 && !has_number(r, at, line_end))
                 r->columns = count_fields(at, line_end);
             else
-                BTI_TRY(take_line(r, at, line_end, number));
+                BTI_TRY(read_csv_line(r, at, line_end, number));
         }
         at = newline ? newline + 1 : end;
     }
     return BT_OK;
 }
 
-static bt_status read_all(reader *r, const char *path) {
+static bt_status read_csv(reader *r, const char *path) {
     if (bt_dtype_size(r->dtype) == 0) return bti_fail(BT_INVALID_ARGUMENT, "%d is no dtype", (int)r->dtype);
     BTI_TRY(bti_file_open(path, &r->file));
     r->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -160,10 +160,10 @@ static bt_status read_all(reader *r, const char *path) {
                         (unsigned long long)r->file.size);
     BTI_TRY(bti_file_read(&r->file, 0, r->text, (size_t)r->file.size));
     r->text[r->file.size] = '\0';
-    return take_lines(r);
+    return read_csv_lines(r);
 }
 
-/* Elements stay within those read: narrower ones are packed from the front. */
+/* In place: the elements written are narrower than those read, so they never overtake them. */
 static bt_array *make_array(reader *r) {
     bt_shape shape = BT_SHAPE(r->rows, r->columns);
     if (r->dtype == BT_F64) return bt_from(r->floats.items, BT_F64, shape);
@@ -188,7 +188,7 @@ static bt_array *make_array(reader *r) {
 bt_array *bt_load_csv(const char *path, bt_dtype dtype) {
     BTI_PUBLIC("bt_load_csv");
     reader r = {.file = {.fd = -1}, .dtype = dtype, .is_float = bti_dtype_is_float(dtype)};
-    bt_status status = read_all(&r, path);
+    bt_status status = read_csv(&r, path);
     bt_array *array = status == BT_OK ? make_array(&r) : bti_file_poison();
     if (r.c_locale) freelocale(r.c_locale);
     bti_file_close(&r.file);

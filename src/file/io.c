@@ -48,7 +48,7 @@ static bt_status system_error(const char *path, const char *what) {
 bt_status bti_file_open(const char *path, bti_file *file) {
     *file = (bti_file){.fd = -1};
     if (!path) return bti_fail(BT_INVALID_ARGUMENT, "the path is NULL");
-    /* A pipe without a writer would wait for one. */
+    /* O_NONBLOCK: opening a pipe would wait for a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return system_error(path, "cannot be opened");
     struct stat stat;
@@ -134,13 +134,14 @@ static char *temporary_name(const char *target) {
     return bti_str_take(&name);
 }
 
-/* The name that a link stands for, one link after the other, be there a file of that name or not; "" when memory is short, NULL with errno. */
+/* The name that a symbolic link leads to, through further links, whether or not a file of that name exists; "" when memory is short, NULL
+ * with errno. */
 static char *follow_links(const char *path) {
     enum { MOST_LINKS = 40 };
     char *name = strdup(path), to[PATH_MAX];
     for (int i = 0; name && i < MOST_LINKS; i++) {
         ssize_t length = readlink(name, to, sizeof to - 1);
-        if (length < 0) return name; /* not a link, or nothing */
+        if (length < 0) return name; /* not a link, or there is no file */
         to[length] = '\0';
         const char *slash = to[0] == '/' ? NULL : strrchr(name, '/');
         char *next = NULL;
@@ -153,7 +154,7 @@ static char *follow_links(const char *path) {
     return errno = ELOOP, NULL;
 }
 
-/* Where the file really is: a link is written through, not replaced. */
+/* The real path of the file: what a link leads to is written, and the link is not replaced. */
 static bt_status find_target(bti_writer *writer, const char *path, struct stat *old, bool *exists) {
     *exists = stat(path, old) == 0;
     if (*exists && S_ISDIR(old->st_mode)) return errno = EISDIR, system_error(path, "cannot be written");
@@ -166,7 +167,7 @@ static bt_status find_target(bti_writer *writer, const char *path, struct stat *
     return writer->target ? BT_OK : bti_no_memory();
 }
 
-static bt_status cannot_be_made(const char *path, const char *target, int cause) {
+static bt_status fail_to_make(const char *path, const char *target, int cause) {
     const char *slash = strrchr(target, '/');
     int length = slash == target ? 1 : slash ? (int)(slash - target) : 1;
     if (cause == ENOENT)
@@ -175,12 +176,13 @@ static bt_status cannot_be_made(const char *path, const char *target, int cause)
     return errno = cause, system_error(path, "cannot be written: no file can be made in its folder");
 }
 
-/* Who could read and write the old file can do so with the new one, and nobody else. */
+/* Gives the new file the owner, group and mode of the old one. If the group cannot be set, it gets the rights of others: nobody gains
+ * access. */
 static bool keep_owner_and_mode(int fd, const struct stat *old) {
     mode_t mode = old->st_mode & 0777;
     struct stat now;
     if (fstat(fd, &now)) return false;
-    if (now.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1)) errno = 0; /* only root may */
+    if (now.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1)) errno = 0; /* only root may change the owner */
     if (now.st_gid != old->st_gid && fchown(fd, (uid_t)-1, old->st_gid)) mode = (mode & ~070u) | (mode & 07) << 3;
     return fchmod(fd, mode) == 0;
 }
@@ -199,7 +201,7 @@ bt_status bti_writer_open(bti_writer *writer, const char *path) {
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (writer->fd < 0 && errno == EEXIST);
     if (writer->fd < 0) {
-        bt_status status = cannot_be_made(path, writer->target, errno);
+        bt_status status = fail_to_make(path, writer->target, errno);
         bti_free(writer->temporary);
         writer->temporary = NULL;
         return status;
@@ -232,7 +234,7 @@ bt_status bti_writer_add_array(bti_writer *writer, bt_array *array) {
     return status;
 }
 
-/* The name itself is safe only when the folder is synced; folders that cannot be are left. */
+/* Syncs the folder, so that the new name survives a crash; some folders cannot be synced. */
 static void sync_folder(const char *target) {
     const char *slash = strrchr(target, '/');
     char *folder = slash ? strndup(target, slash == target ? 1 : (size_t)(slash - target)) : strdup(".");

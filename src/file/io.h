@@ -1,4 +1,4 @@
-/* Files as they come and go: opened with care, read in full or not at all, replaced whole or not at all. */
+/* Reading and replacing files: opened with care, read in full or not at all, replaced whole or not at all. */
 #ifndef BTI_FILE_IO_H
 #define BTI_FILE_IO_H
 
@@ -15,17 +15,17 @@ typedef struct bti_file {
 
 bt_status bti_file_open(const char *path, bti_file *file);
 void bti_file_close(bti_file *file);
-/* All of these bytes; DATA_LOSS when the file ends before (it was cut after it was opened). Any thread. */
+/* Reads all of these bytes; DATA_LOSS when the file ends before (it was cut after it was opened). Any thread. */
 bt_status bti_file_read(const bti_file *file, uint64_t offset, void *data, size_t bytes);
 /* DATA_LOSS with path and offset: "model.safetensors: byte 8: ..." */
 bt_status bti_file_damaged(const bti_file *file, uint64_t offset, const char *format, ...) BT_PRINTF(3, 4);
-/* DATA_LOSS when it begins as a zip archive or a Python pickle does: what `wanted` is to be had from. */
+/* DATA_LOSS when it is a zip archive or a Python pickle; the error says how to get `wanted`. */
 bt_status bti_file_check_format(const bti_file *file, const char *wanted);
 /* The bytes of an array of bools must be 0 or 1. */
 bt_status bti_file_check_bools(const bti_file *file, uint64_t offset, const void *data, size_t bytes);
 
-/* A file written beside `path` under a temporary name. Nothing is to be seen at `path` before bti_writer_commit, which syncs
- * and renames; bti_writer_discard ends every writer, and removes what was not committed. */
+/* A file that is written beside `path` under a temporary name. Nothing changes at `path` before bti_writer_commit, which syncs and renames.
+ * bti_writer_discard ends every writer, and removes what was not committed. */
 typedef struct bti_writer {
     int fd;
     char *target, *temporary;
@@ -38,7 +38,7 @@ bt_status bti_writer_add_array(bti_writer *writer, bt_array *array);
 bt_status bti_writer_commit(bti_writer *writer);
 void bti_writer_discard(bti_writer *writer);
 
-/* The thread's last error as a poisoned array: for calls that return one. */
+/* The thread's last error as a poisoned array, for functions that return an array. */
 bt_array *bti_file_poison(void);
 
 #endif

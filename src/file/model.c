@@ -10,7 +10,7 @@
 typedef struct model {
     bt_shared **parameters;
     const char **names;
-    bt_array **values; /* now */
+    bt_array **values; /* their present values */
     int count;
 } model;
 
@@ -51,7 +51,7 @@ bt_status bt_save_model(const char *path, const bt_layer *layer) {
 
 /* --- differences ---------------------------------------------------------------------------------------------------- */
 
-enum { SHOWN = 20 }; /* differences in full; more are counted */
+enum { SHOWN = 20 }; /* how many differences are named; more are counted */
 
 static void add_shape(bti_str *text, const char *dtype, int rank, bt_shape shape) {
     bti_str_addf(text, "%s[", dtype);
@@ -60,7 +60,7 @@ static void add_shape(bti_str *text, const char *dtype, int rank, bt_shape shape
     bti_str_add(text, rank > BT_MAX_RANK ? ", ...]" : "]");
 }
 
-static bool fits(const bti_tensor *tensor, bt_array *value) {
+static bool tensor_fits(const bti_tensor *tensor, bt_array *value) {
     bt_shape shape = bt_shape_of(value);
     return tensor->dtype->dtype == bt_dtype_of(value) && tensor->rank == shape.rank &&
            !memcmp(tensor->shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
@@ -96,7 +96,7 @@ static int list_misshaped(const model *m, const bt_tensors *file, bti_str *text)
     int found = 0;
     for (int i = 0; i < m->count; i++) {
         const bti_tensor *tensor = bti_tensors_find(file, m->names[i]);
-        if (!tensor || fits(tensor, m->values[i]) || found++ >= SHOWN) continue;
+        if (!tensor || tensor_fits(tensor, m->values[i]) || found++ >= SHOWN) continue;
         bt_dtype dtype = bt_dtype_of(m->values[i]);
         const bti_tensor_dtype *known = bti_tensor_dtype_of(dtype);
         bti_str_addf(text, "%s\"%s\" is ", found == 1 ? "; different: " : ", ", bti_quote(m->names[i]).text);
@@ -109,7 +109,7 @@ static int list_misshaped(const model *m, const bt_tensors *file, bti_str *text)
     return found;
 }
 
-static bt_status compare(const model *m, const bt_tensors *file) {
+static bt_status compare_with_file(const model *m, const bt_tensors *file) {
     bti_str text = {0};
     int found = list_missing(m, file, &text) + list_extra(m, file, &text) + list_misshaped(m, file, &text);
     bt_status status = BT_OK;
@@ -122,8 +122,8 @@ static bt_status compare(const model *m, const bt_tensors *file) {
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
-static bt_status load(model *m, const bt_tensors *file) {
-    BTI_TRY(compare(m, file));
+static bt_status load_parameters(model *m, const bt_tensors *file) {
+    BTI_TRY(compare_with_file(m, file));
     for (int i = 0; i < m->count; i++) {
         BT_ON(bt_device_long_name(bt_device_of(m->values[i])))
             m->values[i] = bti_tensors_read(file, bti_tensors_find(file, m->names[i]));
@@ -138,7 +138,7 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
     bt_tensors *file = NULL;
     bt_status status = model_open(&m, layer);
     if (status == BT_OK) status = bt_tensors_open(path, &file);
-    if (status == BT_OK) status = load(&m, file);
+    if (status == BT_OK) status = load_parameters(&m, file);
     bt_tensors_close(file);
     model_free(&m);
     return status;

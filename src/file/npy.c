@@ -39,14 +39,14 @@ typedef struct cursor {
     uint64_t offset; /* of start in the file */
 } cursor;
 
-static bt_status bad(const cursor *c, const char *reason) {
+static bt_status npy_is_damaged(const cursor *c, const char *reason) {
     return bti_file_damaged(&c->n->file, c->offset + (uint64_t)(c->at - c->start), "%s", reason);
 }
 
 static void skip_spaces(cursor *c) {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n')) c->at++;
 }
-static bool take(cursor *c, const char *word) {
+static bool take_token(cursor *c, const char *word) {
     skip_spaces(c);
     size_t length = strlen(word);
     if ((size_t)(c->end - c->at) < length || memcmp(c->at, word, length)) return false;
@@ -69,7 +69,7 @@ static bool take_text(cursor *c, const char **text, size_t *length) {
 static bt_status take_descr(cursor *c, npy *n) {
     const char *text, *before = c->at;
     size_t length;
-    if (!take_text(c, &text, &length)) return bad(c, "'descr' is no text; records are not read");
+    if (!take_text(c, &text, &length)) return npy_is_damaged(c, "'descr' is no text; records are not read");
     if (length == 3 && strchr("<>|=", text[0]))
         for (int i = 0; i < KINDS; i++) {
             if (kinds[i].kind != text[1] || kinds[i].bytes != text[2] - '0') continue;
@@ -89,53 +89,54 @@ static bool take_size(cursor *c, int64_t *size) {
     for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
         if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *c->at - '0', size)) return false;
     bool any = c->at > first;
-    (void)take(c, "L"); /* Python 2 */
+    (void)take_token(c, "L"); /* Python 2 */
     return any;
 }
 
 static bt_status take_shape(cursor *c, npy *n) {
-    if (!take(c, "(")) return bad(c, "'shape' is no tuple");
+    if (!take_token(c, "(")) return npy_is_damaged(c, "'shape' is no tuple");
     bool comma = true;
-    while (!take(c, ")")) {
+    while (!take_token(c, ")")) {
         int64_t size;
-        if (!comma || !take_size(c, &size)) return bad(c, "'shape' is no tuple of whole numbers >= 0");
+        if (!comma || !take_size(c, &size)) return npy_is_damaged(c, "'shape' is no tuple of whole numbers >= 0");
         if (n->shape.rank == BT_MAX_RANK)
             return bti_fail(BT_UNIMPLEMENTED, "%s: more than %d dimensions", n->file.path, BT_MAX_RANK);
         n->shape.size[n->shape.rank++] = size;
-        comma = take(c, ",");
+        comma = take_token(c, ",");
     }
-    return n->shape.rank == 1 && !comma ? bad(c, "'shape' is a number, no tuple") : BT_OK;
+    return n->shape.rank == 1 && !comma ? npy_is_damaged(c, "'shape' is a number, no tuple") : BT_OK;
 }
 
 static bt_status take_entry(cursor *c, npy *n, unsigned *seen) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     const char *text;
     size_t length;
-    if (!take_text(c, &text, &length)) return bad(c, "the header is no dict of texts");
+    if (!take_text(c, &text, &length)) return npy_is_damaged(c, "the header is no dict of texts");
     int key = 0;
     while (key < 3 && (strlen(keys[key]) != length || memcmp(keys[key], text, length))) key++;
     if (key == 3 || *seen & 1u << key)
-        return bad(c, key == 3 ? "an unknown key before here" : "a key before here is given twice");
+        return npy_is_damaged(c, key == 3 ? "an unknown key before here" : "a key before here is given twice");
     *seen |= 1u << key;
-    if (!take(c, ":")) return bad(c, "a colon is missing");
+    if (!take_token(c, ":")) return npy_is_damaged(c, "a colon is missing");
     if (key == 0) return take_descr(c, n);
     if (key == 2) return take_shape(c, n);
-    n->fortran_order = take(c, "True");
-    return n->fortran_order || take(c, "False") ? BT_OK : bad(c, "'fortran_order' is neither True nor False");
+    n->fortran_order = take_token(c, "True");
+    return n->fortran_order || take_token(c, "False") ? BT_OK
+                                                      : npy_is_damaged(c, "'fortran_order' is neither True nor False");
 }
 
 static bt_status take_header(cursor *c, npy *n) {
     unsigned seen = 0;
-    if (!take(c, "{")) return bad(c, "the header is no dict");
+    if (!take_token(c, "{")) return npy_is_damaged(c, "the header is no dict");
     bool comma = true;
-    while (!take(c, "}")) {
-        if (!comma) return bad(c, "a comma is missing");
+    while (!take_token(c, "}")) {
+        if (!comma) return npy_is_damaged(c, "a comma is missing");
         BTI_TRY(take_entry(c, n, &seen));
-        comma = take(c, ",");
+        comma = take_token(c, ",");
     }
-    if (seen != 7) return bad(c, "the header lacks one of 'descr', 'fortran_order' and 'shape'");
+    if (seen != 7) return npy_is_damaged(c, "the header lacks one of 'descr', 'fortran_order' and 'shape'");
     skip_spaces(c);
-    return c->at == c->end ? BT_OK : bad(c, "more after the header's dict");
+    return c->at == c->end ? BT_OK : npy_is_damaged(c, "more after the header's dict");
 }
 
 static bt_status open_npy(npy *n, const char *path) {
@@ -179,8 +180,8 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t element) {
         }
 }
 
-/* From column-major to row-major order: counts through the row-major one. */
-static void reorder(const unsigned char *from, unsigned char *to, bt_shape shape, size_t element) {
+/* From column-major to row-major order, by counting through the row-major indices. */
+static void reorder_to_rows(const unsigned char *from, unsigned char *to, bt_shape shape, size_t element) {
     size_t stride[BT_MAX_RANK], count = 1, index[BT_MAX_RANK] = {0};
     for (int d = 0; d < shape.rank; d++) {
         stride[d] = count;
@@ -198,7 +199,7 @@ static void reorder(const unsigned char *from, unsigned char *to, bt_shape shape
     }
 }
 
-static bt_status read_elements(const npy *n, unsigned char **data) {
+static bt_status read_npy_elements(const npy *n, unsigned char **data) {
     uint64_t element = bt_dtype_size(n->dtype), bytes = element;
     for (int d = 0; d < n->shape.rank; d++)
         if (__builtin_mul_overflow(bytes, (uint64_t)n->shape.size[d], &bytes))
@@ -215,7 +216,7 @@ static bt_status read_elements(const npy *n, unsigned char **data) {
     BTI_TRY_OR(bti_file_read(&n->file, n->data_begin, read, (size_t)bytes), end);
     if (n->dtype == BT_BOOL) BTI_TRY_OR(bti_file_check_bools(&n->file, n->data_begin, read, (size_t)bytes), end);
     if (n->big_endian) swap_bytes(read, (size_t)bytes, (size_t)element);
-    if (turn) reorder(read, turned, n->shape, (size_t)element);
+    if (turn) reorder_to_rows(read, turned, n->shape, (size_t)element);
 end:
     if (turn || status != BT_OK) bti_free(read);
     if (status != BT_OK) bti_free(turned);
@@ -228,7 +229,7 @@ bt_array *bt_load_npy(const char *path) {
     npy n = {.file = {.fd = -1}};
     unsigned char *data = NULL;
     bt_status status = open_npy(&n, path);
-    if (status == BT_OK) status = read_elements(&n, &data);
+    if (status == BT_OK) status = read_npy_elements(&n, &data);
     bt_array *array = NULL;
     if (status == BT_OK) {
         array = bt_from(data, n.dtype, n.shape);
@@ -240,8 +241,8 @@ bt_array *bt_load_npy(const char *path) {
 
 /* --- writing -------------------------------------------------------------------------------------------------------- */
 
-/* The very bytes that NumPy writes, with its room for the first size to grow; the data begin at a multiple of 64. */
-static bt_status write_header(bti_writer *writer, bt_dtype dtype, bt_shape shape) {
+/* The same bytes that NumPy writes, with its spare room for the first size; the data begin at a multiple of 64. */
+static bt_status write_npy_header(bti_writer *writer, bt_dtype dtype, bt_shape shape) {
     char kind = '?';
     for (int i = 0; i < KINDS; i++)
         if (kinds[i].dtype == dtype) kind = kinds[i].kind;
@@ -272,7 +273,7 @@ bt_status bt_save_npy(const char *path, bt_array *array) {
     BTI_TRY(bt_block(array));
     bti_writer writer;
     bt_status status = bti_writer_open(&writer, path);
-    if (status == BT_OK) status = write_header(&writer, bt_dtype_of(array), bt_shape_of(array));
+    if (status == BT_OK) status = write_npy_header(&writer, bt_dtype_of(array), bt_shape_of(array));
     if (status == BT_OK) status = bti_writer_add_array(&writer, array);
     if (status == BT_OK) status = bti_writer_commit(&writer);
     bti_writer_discard(&writer);

@@ -50,8 +50,8 @@ typedef struct header {
     size_t length;
 } header;
 
-/* Where the entry `name` stands in the file, for messages. */
-static uint64_t place_of(const header *h, const char *name) {
+/* The position of the entry `name` in the file, for messages. */
+static uint64_t find_entry_place(const header *h, const char *name) {
     size_t length = strlen(name);
     const char *from = h->text, *end = h->text + h->length, *found;
     for (; length && (found = memmem(from, (size_t)(end - from), name, length)); from = found + 1) {
@@ -64,7 +64,7 @@ static uint64_t place_of(const header *h, const char *name) {
 }
 
 static bt_status bad_entry(const header *h, const char *name, const char *reason) {
-    return bti_file_damaged(h->file, place_of(h, name), "tensor \"%s\": %s", bti_quote(name).text, reason);
+    return bti_file_damaged(h->file, find_entry_place(h, name), "tensor \"%s\": %s", bti_quote(name).text, reason);
 }
 
 static bool read_offset(const json_t *number, uint64_t *value) {
@@ -96,8 +96,8 @@ static bt_status check_entry(const header *h, const char *name, const json_t *en
     if (!dtype) return bad_entry(h, name, "it has no dtype");
     tensor->dtype = bti_tensor_dtype_named(dtype);
     if (!tensor->dtype)
-        return bti_file_damaged(h->file, place_of(h, name), "tensor \"%s\": unknown dtype \"%s\"", bti_quote(name).text,
-                                bti_quote(dtype).text);
+        return bti_file_damaged(h->file, find_entry_place(h, name), "tensor \"%s\": unknown dtype \"%s\"",
+                                bti_quote(name).text, bti_quote(dtype).text);
     uint64_t bits = 0, begin, end, data_bytes = h->file->size - 8 - h->length;
     BTI_TRY(check_shape(h, json_object_get(entry, "shape"), tensor, &bits));
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -105,12 +105,12 @@ static bt_status check_entry(const header *h, const char *name, const json_t *en
         !read_offset(json_array_get(offsets, 1), &end))
         return bad_entry(h, name, "its data_offsets are no pair of whole numbers >= 0");
     if (begin > end || end > data_bytes)
-        return bti_file_damaged(h->file, place_of(h, name),
+        return bti_file_damaged(h->file, find_entry_place(h, name),
                                 "tensor \"%s\": its data_offsets [%llu, %llu] are not within the %llu bytes of data",
                                 bti_quote(name).text, (unsigned long long)begin, (unsigned long long)end,
                                 (unsigned long long)data_bytes);
     if (bits % 8 || bits / 8 != end - begin)
-        return bti_file_damaged(h->file, place_of(h, name),
+        return bti_file_damaged(h->file, find_entry_place(h, name),
                                 "tensor \"%s\": its dtype and shape take %llu bytes, its data_offsets hold %llu",
                                 bti_quote(name).text, (unsigned long long)(bits / 8),
                                 (unsigned long long)(end - begin));
@@ -121,24 +121,25 @@ static bt_status check_entry(const header *h, const char *name, const json_t *en
 
 static bt_status check_metadata(const header *h, json_t *metadata) {
     if (!json_is_object(metadata))
-        return bti_file_damaged(h->file, place_of(h, BTI_SAFETENSORS_METADATA), "__metadata__ is no object");
+        return bti_file_damaged(h->file, find_entry_place(h, BTI_SAFETENSORS_METADATA), "__metadata__ is no object");
     const char *key;
     json_t *value;
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
-            return bti_file_damaged(h->file, place_of(h, key), "metadata \"%s\" is no text", bti_quote(key).text);
+            return bti_file_damaged(h->file, find_entry_place(h, key), "metadata \"%s\" is no text",
+                                    bti_quote(key).text);
     }
     return BT_OK;
 }
 
-static int by_place(const void *a, const void *b) {
+static int compare_places(const void *a, const void *b) {
     const bti_tensor *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-/* The data are one after the other, without gap or overlap, up to the end of the file. */
+/* Checks that the tensors lie one after the other, without gap or overlap, up to the end of the file. */
 static bt_status check_data(const header *h, const bti_tensor *tensors, int count) {
     uint64_t at = 8 + h->length;
     for (int i = 0; i < count; at += tensors[i++].bytes) {
@@ -173,14 +174,14 @@ static bt_status take_entries(bt_tensors *t, const header *h) {
         else
             BTI_TRY(check_entry(h, name, entry, &t->tensors[t->count++]));
     }
-    qsort(t->tensors, (size_t)t->count, sizeof *t->tensors, by_place);
+    qsort(t->tensors, (size_t)t->count, sizeof *t->tensors, compare_places);
     BTI_TRY(check_data(h, t->tensors, t->count));
     for (int i = 0; i < t->count; i++) t->by_name[i] = i;
     qsort_r(t->by_name, (size_t)t->count, sizeof *t->by_name, compare_names, t->tensors);
     return BT_OK;
 }
 
-static bt_status parse(bt_tensors *t, const header *h) {
+static bt_status parse_header(bt_tensors *t, const header *h) {
     if (h->text[0] != '{') return bti_file_damaged(h->file, 8, "the header does not begin with {");
     json_error_t error;
     t->header = json_loadb(h->text, h->length, JSON_REJECT_DUPLICATES, &error);
@@ -195,7 +196,7 @@ static bt_status parse(bt_tensors *t, const header *h) {
     return take_entries(t, h);
 }
 
-static bt_status read_header(bt_tensors *t) {
+static bt_status read_safetensors_header(bt_tensors *t) {
     uint64_t size = t->file.size, length = 0;
     unsigned char bytes[8];
     if (size < 8)
@@ -218,12 +219,12 @@ static bt_status read_header(bt_tensors *t) {
     char *text = bti_alloc((size_t)length);
     if (!text) return bti_no_memory();
     bt_status status = bti_file_read(&t->file, 8, text, (size_t)length);
-    if (status == BT_OK) status = parse(t, &(header){&t->file, text, (size_t)length});
+    if (status == BT_OK) status = parse_header(t, &(header){&t->file, text, (size_t)length});
     bti_free(text);
     return status;
 }
 
-static void clear(void *object) {
+static void clear_tensors(void *object) {
     bt_tensors *t = object;
     bti_file_close(&t->file);
     json_decref(t->header);
@@ -231,7 +232,7 @@ static void clear(void *object) {
     bti_free(t->by_name);
 }
 
-static const bti_handle_class tensors_class = {BTI_OWNED_TENSORS, sizeof(bt_tensors), clear, NULL};
+static const bti_handle_class tensors_class = {BTI_OWNED_TENSORS, sizeof(bt_tensors), clear_tensors, NULL};
 
 bt_status bt_tensors_open(const char *path, bt_tensors **tensors) {
     BTI_PUBLIC("bt_tensors_open");
@@ -240,7 +241,7 @@ bt_status bt_tensors_open(const char *path, bt_tensors **tensors) {
     bt_tensors *t = bti_owned_new(BTI_OWNED_TENSORS, sizeof *t);
     if (!t) return bti_no_memory();
     bt_status status = bti_file_open(path, &t->file);
-    if (status == BT_OK) status = read_header(t);
+    if (status == BT_OK) status = read_safetensors_header(t);
     if (status != BT_OK) {
         bt_tensors_close(t);
         return status;
@@ -253,19 +254,19 @@ void bt_tensors_close(bt_tensors *t) { bti_handle_release(&tensors_class, t, "bt
 
 /* --- asking --------------------------------------------------------------------------------------------------------- */
 
-/* NULL tells nothing. */
-static bool is_open(const bt_tensors *t, const char *name) {
+/* NULL gives no cause. */
+static bool tensors_are_open(const bt_tensors *t, const char *name) {
     return t && bti_handle_check(BTI_OWNED_TENSORS, t, name) == BT_OK;
 }
 
-int bt_tensors_count(const bt_tensors *t) { return is_open(t, "bt_tensors_count") ? t->count : 0; }
+int bt_tensors_count(const bt_tensors *t) { return tensors_are_open(t, "bt_tensors_count") ? t->count : 0; }
 
 const char *bt_tensors_name(const bt_tensors *t, int index) {
-    return is_open(t, "bt_tensors_name") && index >= 0 && index < t->count ? t->tensors[index].name : NULL;
+    return tensors_are_open(t, "bt_tensors_name") && index >= 0 && index < t->count ? t->tensors[index].name : NULL;
 }
 
 const char *bt_tensors_metadata(const bt_tensors *t, const char *key) {
-    if (!key || !is_open(t, "bt_tensors_metadata")) return NULL;
+    if (!key || !tensors_are_open(t, "bt_tensors_metadata")) return NULL;
     return json_string_value(json_object_get(json_object_get(t->header, BTI_SAFETENSORS_METADATA), key));
 }
 

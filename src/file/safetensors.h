@@ -12,7 +12,7 @@
 #define BTI_SAFETENSORS_MAX_HEADER 100000000u
 #define BTI_SAFETENSORS_METADATA "__metadata__"
 
-/* The dtypes of the format in the order of the official writer, which puts the last ones first. */
+/* A dtype of the format. The table has the order of the official writer, which writes tensors with the last dtype first. */
 typedef struct bti_tensor_dtype {
     const char *name;
     unsigned bits;
@@ -22,7 +22,7 @@ const bti_tensor_dtype *bti_tensor_dtype_named(const char *name);
 const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype);
 
 typedef struct bti_tensor {
-    const char *name; /* the header's */
+    const char *name; /* points into the header */
     const bti_tensor_dtype *dtype;
     int rank;       /* may be above 8 */
     bt_shape shape; /* the first 8 sizes */
@@ -35,13 +35,13 @@ struct bt_tensors {
     bti_file file;
     json_t *header;
     bti_tensor *tensors; /* in the order of the data */
-    int *by_name;        /* their numbers */
+    int *by_name;        /* indices of `tensors`, sorted by name */
     int count;
 };
 
 /* NULL when there is none of that name. */
 const bti_tensor *bti_tensors_find(const bt_tensors *tensors, const char *name);
-/* As bt_tensors_get, of one that was found. */
+/* As bt_tensors_get, of a tensor that was found. */
 bt_array *bti_tensors_read(const bt_tensors *tensors, const bti_tensor *tensor);
 
 #endif

@@ -13,20 +13,15 @@
 #include "base/vec.h"
 #include "function/shared.h"
 
-static bt_layer *no_memory(void) {
-    (void)!bti_no_memory();
-    return NULL;
-}
-
 bt_layer *bti_layer_new(const char *kind, bt_array *(*apply)(bt_layer *, bt_array *)) {
     bt_layer *layer = bti_owned_new(BTI_OWNED_LAYER, sizeof *layer);
-    if (!layer) return no_memory();
+    if (!layer) return (void)bti_no_memory(), NULL;
     layer->kind = kind;
     layer->apply = apply;
     return layer;
 }
 
-static void clear(void *object) {
+static void clear_layer(void *object) {
     bt_layer *layer = object;
     for (int i = 0; i < layer->child_count; i++) bt_layer_release(layer->children[i]);
     for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) bt_shared_release(layer->own[i]);
@@ -35,7 +30,7 @@ static void clear(void *object) {
 }
 
 static bt_layer without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class layer_class = {BTI_OWNED_LAYER, sizeof(bt_layer), clear, &without_memory};
+static const bti_handle_class layer_class = {BTI_OWNED_LAYER, sizeof(bt_layer), clear_layer, &without_memory};
 
 bt_layer *bti_layer_own(bt_layer *layer) { return bti_scope_own(&layer_class, layer); }
 bt_layer *bt_layer_retain(bt_layer *layer) { return bti_handle_retain(&layer_class, layer, "bt_layer_retain"); }
@@ -44,15 +39,15 @@ bt_status bt_layer_status(const bt_layer *layer) { return bti_handle_check(BTI_O
 
 /* --- dense ------------------------------------------------------------------------------------------------------------ */
 
-/* An input that is committed elsewhere goes to the layer, however small that is: weights stay where they were put. */
-static bt_array *brought(const bt_shared *weight, bt_array *x) {
+/* An input that is committed to another device is moved to the layer, even if the layer is smaller: weights stay where they were put. */
+static bt_array *bring_to_weight(const bt_shared *weight, bt_array *x) {
     if (bti_array_error(x) || !bti_shared_committed(weight) || !atomic_load(&bti_node_of(x)->committed)) return x;
     int device = bti_shared_device(weight);
     return bti_node_of(x)->device == device || bti_transfer_refused(bti_node_of(x), device) ? x : bti_bring(x, device);
 }
 
 static bt_array *apply_dense(bt_layer *layer, bt_array *x) {
-    x = brought(layer->own[0], x);
+    x = bring_to_weight(layer->own[0], x);
     bt_array *y = bt_matmul(x, bt_value(layer->own[0]));
     if (layer->own[1]) y = bt_add(y, bt_value(layer->own[1]));
     return layer->activation ? layer->activation(y) : y;
@@ -156,8 +151,8 @@ static bt_array *apply_chain(bt_layer *layer, bt_array *x) {
     return x;
 }
 
-/* Parameters are named by their way through the tree: "0.weight". From the last to the first, so that of several ways to one
- * the first names it. */
+/* Names parameters by their path in the tree: "0.weight". Goes from the last child to the first, so that a parameter with several paths
+ * gets the first one. */
 static void name_parameters(bt_layer *layer, const char *path) {
     char name[256];
     for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
@@ -197,7 +192,7 @@ bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
     chain->children = bti_alloc((size_t)count * sizeof *layers);
     if (!chain->children) {
         bt_layer_release(chain);
-        return bti_layer_own(no_memory());
+        return (void)bti_no_memory(), bti_layer_own(NULL);
     }
     for (int i = 0; i < count; i++) chain->children[chain->child_count++] = bt_layer_retain(layers[i]);
     name_parameters(chain, "");
@@ -213,104 +208,4 @@ bt_array *bt_apply(bt_layer *layer, bt_array *x) {
     BT_SCOPE
         y = bt_keep(layer->apply(layer, x));
     return y ? y : bti_poisonf(BT_INVALID_ARGUMENT, "bt_apply: a function of the layer gave NULL");
-}
-
-/* --- the tree --------------------------------------------------------------------------------------------------------- */
-
-typedef struct parameter_walk {
-    const bt_layer *root;
-    int steps;              /* parameters passed, again and again those of a layer that is used several times */
-    bt_shared **parameters; /* room for `capacity` of them */
-    int capacity, count;
-    int64_t numbers;
-} parameter_walk;
-
-/* Whether the first `*steps` parameters of the tree have it among them. */
-static bool passed(const bt_layer *layer, const bt_shared *parameter, int *steps) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++)
-        if (layer->own[i] && (*steps)-- > 0 && layer->own[i] == parameter) return true;
-    for (int i = 0; i<layer->child_count && * steps> 0; i++)
-        if (passed(layer->children[i], parameter, steps)) return true;
-    return false;
-}
-
-/* Each parameter once, where the tree first has it. */
-static void walk_parameters(const bt_layer *layer, parameter_walk *walk) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
-        if (!layer->own[i]) continue;
-        int steps = walk->steps++;
-        if (passed(walk->root, layer->own[i], &steps)) continue;
-        if (walk->count < walk->capacity) walk->parameters[walk->count] = layer->own[i];
-        walk->count++;
-        BT_SCOPE
-            walk->numbers += bt_count(bt_value(layer->own[i]));
-    }
-    for (int i = 0; i < layer->child_count; i++) walk_parameters(layer->children[i], walk);
-}
-
-int bt_parameters(const bt_layer *layer, bt_shared **parameters, int capacity) {
-    parameter_walk walk = {.root = layer, .parameters = parameters, .capacity = parameters ? capacity : 0};
-    if (!parameters && capacity > 0)
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_parameters: the list for %d parameters is NULL", capacity);
-    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_parameters") == BT_OK) walk_parameters(layer, &walk);
-    return walk.count;
-}
-
-int64_t bt_parameter_count(const bt_layer *layer) {
-    parameter_walk walk = {.root = layer};
-    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_parameter_count") == BT_OK) walk_parameters(layer, &walk);
-    return walk.numbers;
-}
-
-/* --- mapping ---------------------------------------------------------------------------------------------------------- */
-
-typedef struct mapping {
-    bt_map_fn *fn;
-    void *data;
-    BTI_VEC(const bt_layer *) from; /* mapped so far: a layer that is used several times becomes one */
-    BTI_VEC(bt_layer *) to;
-} mapping;
-
-static bool map_own(mapping *m, const bt_layer *from, bt_layer *to) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
-        if (!from->own[i]) continue;
-        BT_SCOPE
-            to->own[i] = bt_shared_retain(bt_shared_new(m->fn(bt_value(from->own[i]), m->data), NULL));
-        if (bt_shared_status(to->own[i]) != BT_OK) return false;
-        bt_shared_set_name(to->own[i], bt_shared_name(from->own[i]));
-    }
-    return true;
-}
-
-/* A copy of the tree, with one reference, the caller's. */
-static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
-    for (size_t i = 0; i < m->to.count; i++)
-        if (m->from.items[i] == layer) return bt_layer_retain(m->to.items[i]);
-    bt_layer *copy = bti_layer_new(layer->kind, layer->apply);
-    if (!copy) return NULL;
-    copy->activation = layer->activation;
-    copy->depth = layer->depth;
-    memcpy(copy->own_names, layer->own_names, sizeof copy->own_names);
-    bool whole = (!layer->name || (copy->name = bti_strdup(layer->name))) && map_own(m, layer, copy);
-    if (whole && layer->child_count)
-        whole = (copy->children = bti_calloc((size_t)layer->child_count, sizeof *copy->children));
-    for (int i = 0; i < layer->child_count && whole; i++) {
-        copy->children[i] = map_tree(m, layer->children[i]);
-        whole = copy->children[i];
-        copy->child_count += whole;
-    }
-    if (whole && bti_vec_push(&m->from, layer) && bti_vec_push(&m->to, copy)) return copy;
-    bt_layer_release(copy);
-    return whole ? no_memory() : NULL;
-}
-
-bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer) {
-    bt_status status = bti_handle_check(BTI_OWNED_LAYER, layer, "bt_fmap");
-    if (status == BT_OK && !fn) status = bti_fail(BT_INVALID_ARGUMENT, "bt_fmap: the function is NULL");
-    if (status != BT_OK) return bti_layer_own(NULL);
-    mapping m = {.fn = fn, .data = data};
-    bt_layer *copy = map_tree(&m, layer);
-    bti_vec_free(&m.from);
-    bti_vec_free(&m.to);
-    return bti_layer_own(copy);
 }

@@ -1,4 +1,4 @@
-/* What a layer is: a node of a tree. */
+/* A layer is a node of a tree. */
 #ifndef BTI_NN_LAYER_H
 #define BTI_NN_LAYER_H
 
@@ -24,18 +24,18 @@ struct bt_layer {
 
 /* A layer without children, with one reference, the caller's; NULL when memory is short (in the error record). */
 bt_layer *bti_layer_new(const char *kind, bt_array *(*apply)(bt_layer *, bt_array *));
-/* Gives the caller's reference to the innermost scope; returns the layer. NULL: a layer poisoned by the error record. */
+/* Moves the caller's reference to the innermost scope; returns the layer. NULL: a layer poisoned by the thread's last error. */
 bt_layer *bti_layer_own(bt_layer *layer);
-/* Where a model takes its input and, as far as its parameters tell, gives its output. */
+/* The devices of a model's input and, as far as its parameters tell, of its output. */
 typedef struct bti_layer_ends {
     int first, last; /* devices of the first and the last parameter */
-    bool several;    /* there are others, or those differ */
+    bool several;    /* the parameters are on several devices */
     bool any;        /* it has parameters */
 } bti_layer_ends;
 bti_layer_ends bti_layer_ends_of(const bt_layer *layer);
-/* bti_bring to the device of another array. */
+/* bti_bring x to the device of another array. */
 bt_array *bti_bring_beside(bt_array *x, const bt_array *beside);
-/* bti_bring to the model's first parameter; x itself when there is none. */
+/* bti_bring x to the device of the model's first parameter; returns x if there is none. */
 bt_array *bti_bring_batch(bt_array *x, const bt_layer *model);
 
 /* "relu" for bt_relu, ...; "function" for one that berth does not know; "" for NULL. */

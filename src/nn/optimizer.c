@@ -1,4 +1,4 @@
-/* Optimisers: how gradients become new values. */
+/* Optimisers: SGD, momentum and Adam. */
 #include <berth/nn.h>
 
 #include "function/shared.h"
@@ -12,7 +12,7 @@ typedef enum rule { SGD, MOMENTUM, ADAM } rule;
 /* The states of one parameter: made when it is first updated, released with the optimiser. */
 typedef struct state {
     struct state *next;
-    bt_shared *parameter; /* retained: no other may come to stand at its address */
+    bt_shared *parameter; /* retained, so that no other parameter can get its address */
     bt_shared *shared[STATES];
 } state;
 
@@ -20,7 +20,7 @@ struct bt_optimizer {
     bti_owned head;
     rule rule;
     double rate, beta1, beta2, epsilon; /* beta1 is momentum's */
-    _Atomic(state *) states;            /* a list that only grows, at its head: any thread may read it meanwhile */
+    _Atomic(state *) states;            /* a list that only grows at its head, so any thread may read it meanwhile */
 };
 
 static void free_state(state *s) {
@@ -29,7 +29,7 @@ static void free_state(state *s) {
     bti_free(s);
 }
 
-static void clear(void *object) {
+static void clear_optimizer(void *object) {
     bt_optimizer *optimizer = object;
     for (state *s = atomic_load(&optimizer->states), *next; s; s = next) {
         next = s->next;
@@ -38,9 +38,10 @@ static void clear(void *object) {
 }
 
 static bt_optimizer without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class optimizer_class = {BTI_OWNED_OPTIMIZER, sizeof(bt_optimizer), clear, &without_memory};
+static const bti_handle_class optimizer_class = {BTI_OWNED_OPTIMIZER, sizeof(bt_optimizer), clear_optimizer,
+                                                 &without_memory};
 
-static bt_optimizer *make(rule r, double rate, double beta1, double beta2, double epsilon) {
+static bt_optimizer *make_optimizer(rule r, double rate, double beta1, double beta2, double epsilon) {
     bt_optimizer *o = bti_owned_new(BTI_OWNED_OPTIMIZER, sizeof *o);
     if (o) {
         o->rule = r;
@@ -53,10 +54,10 @@ static bt_optimizer *make(rule r, double rate, double beta1, double beta2, doubl
     return bti_scope_own(&optimizer_class, o);
 }
 
-bt_optimizer *bt_sgd(double rate) { return make(SGD, rate, 0, 0, 0); }
-bt_optimizer *bt_momentum(double rate, double momentum) { return make(MOMENTUM, rate, momentum, 0, 0); }
+bt_optimizer *bt_sgd(double rate) { return make_optimizer(SGD, rate, 0, 0, 0); }
+bt_optimizer *bt_momentum(double rate, double momentum) { return make_optimizer(MOMENTUM, rate, momentum, 0, 0); }
 bt_optimizer *bt_adam(double rate, double beta1, double beta2, double epsilon) {
-    return make(ADAM, rate, beta1, beta2, epsilon);
+    return make_optimizer(ADAM, rate, beta1, beta2, epsilon);
 }
 
 bt_optimizer *bt_optimizer_retain(bt_optimizer *optimizer) {
@@ -78,7 +79,7 @@ static state *find_state(state *first, const bt_shared *parameter) {
     return first;
 }
 
-/* Zeros like the parameter; the last of three counts steps. */
+/* States are zeros like the parameter; the third one counts steps. */
 static bt_status add_state(bt_optimizer *optimizer, bt_shared *parameter) {
     state *s = bti_calloc(1, sizeof *s);
     if (!s) return bti_no_memory();
@@ -99,29 +100,29 @@ static bt_status add_state(bt_optimizer *optimizer, bt_shared *parameter) {
 
 /* --- updates ---------------------------------------------------------------------------------------------------------- */
 
-/* What a step sets, collected so that all is set at once. */
+/* The new values of a step, collected so that all are set at once. */
 typedef struct update_list {
     bt_shared **shared;
     bt_array **values;
     int count;
 } update_list;
 
-static void update(update_list *list, bt_shared *shared, bt_array *value) {
+static void add_update(update_list *list, bt_shared *shared, bt_array *value) {
     list->shared[list->count] = shared;
     list->values[list->count++] = value;
 }
 
-static bt_array *scale(bt_array *x, double factor) { return bt_mul(x, bt_num(factor)); }
+static bt_array *scale_array(bt_array *x, double factor) { return bt_mul(x, bt_num(factor)); }
 
 static void update_sgd(const bt_optimizer *o, bt_shared *parameter, bt_array *grad, update_list *list) {
-    update(list, parameter, bt_sub(bt_value(parameter), scale(grad, o->rate)));
+    add_update(list, parameter, bt_sub(bt_value(parameter), scale_array(grad, o->rate)));
 }
 
 static void update_momentum(const bt_optimizer *o, bt_shared *parameter, bt_array *grad, const state *s,
                             update_list *list) {
-    bt_array *velocity = bt_add(scale(bt_value(s->shared[0]), o->beta1), grad);
-    update(list, s->shared[0], velocity);
-    update(list, parameter, bt_sub(bt_value(parameter), scale(velocity, o->rate)));
+    bt_array *velocity = bt_add(scale_array(bt_value(s->shared[0]), o->beta1), grad);
+    add_update(list, s->shared[0], velocity);
+    add_update(list, parameter, bt_sub(bt_value(parameter), scale_array(velocity, o->rate)));
 }
 
 /* 1 - beta**step, in float64: in float32 the first steps would be off by 1e-5. */
@@ -131,20 +132,21 @@ static bt_array *correction(double beta, bt_array *step, bt_dtype dtype) {
 
 static void update_adam(const bt_optimizer *o, bt_shared *parameter, bt_array *grad, const state *s,
                         update_list *list) {
-    bt_array *mean = bt_add(scale(bt_value(s->shared[0]), o->beta1), scale(grad, 1 - o->beta1));
-    bt_array *square = bt_add(scale(bt_value(s->shared[1]), o->beta2), scale(bt_square(grad), 1 - o->beta2));
+    bt_array *mean = bt_add(scale_array(bt_value(s->shared[0]), o->beta1), scale_array(grad, 1 - o->beta1));
+    bt_array *square =
+        bt_add(scale_array(bt_value(s->shared[1]), o->beta2), scale_array(bt_square(grad), 1 - o->beta2));
     bt_array *step = bt_add(bt_value(s->shared[2]), bt_num(1));
     bt_array *mean_hat = bt_div(mean, correction(o->beta1, step, bt_dtype_of(mean)));
     bt_array *square_hat = bt_div(square, correction(o->beta2, step, bt_dtype_of(square)));
-    bt_array *move = bt_div(scale(mean_hat, o->rate), bt_add(bt_sqrt(square_hat), bt_num(o->epsilon)));
-    update(list, s->shared[0], mean);
-    update(list, s->shared[1], square);
-    update(list, s->shared[2], step);
-    update(list, parameter, bt_sub(bt_value(parameter), move));
+    bt_array *move = bt_div(scale_array(mean_hat, o->rate), bt_add(bt_sqrt(square_hat), bt_num(o->epsilon)));
+    add_update(list, s->shared[0], mean);
+    add_update(list, s->shared[1], square);
+    add_update(list, s->shared[2], step);
+    add_update(list, parameter, bt_sub(bt_value(parameter), move));
 }
 
-static bt_status collect(bt_optimizer *o, bt_shared *const *parameters, bt_array *const *grads, int count,
-                         update_list *list) {
+static bt_status collect_updates(bt_optimizer *o, bt_shared *const *parameters, bt_array *const *grads, int count,
+                                 update_list *list) {
     for (int i = 0; i < count; i++) {
         const state *s = find_state(atomic_load(&o->states), parameters[i]);
         switch (o->rule) {
@@ -179,7 +181,7 @@ bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameter
     update_list list = {bti_alloc(room * sizeof *list.shared), bti_alloc(room * sizeof *list.values), 0};
     bt_status status = list.shared && list.values ? BT_OK : bti_no_memory();
     BT_SCOPE
-        if (status == BT_OK) status = collect(optimizer, parameters, grads, count, &list);
+        if (status == BT_OK) status = collect_updates(optimizer, parameters, grads, count, &list);
     bti_free(list.shared);
     bti_free(list.values);
     return status;

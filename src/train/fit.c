@@ -10,7 +10,7 @@
 #include "nn/layer.h"
 #include "train/progress.h"
 
-#define STEPS_BETWEEN_READS 16 /* the loss that is shown is that many steps old: reading it waits for nothing */
+#define STEPS_BETWEEN_READS 16 /* the loss shown is this many steps old, so reading it does not wait */
 
 static bt_array *default_loss(bt_layer *model, bt_array *x, bt_array *y, void *unused) {
     (void)unused;
@@ -23,27 +23,27 @@ typedef struct fit {
     bt_array *x, *y;
     bt_fit_options options;
     int64_t rows, steps_per_epoch;
-    int64_t steps; /* done */
+    int64_t steps; /* steps done */
     bti_progress progress;
     bt_array *late_loss; /* retained; the next to be shown */
     double shown_loss;
 } fit;
 
-static bt_status check_objects(const fit *f) {
+static bt_status check_fit_objects(const fit *f) {
     BTI_CALL("bt_fit");
     BTI_TRY(bt_layer_status(f->model));
     BTI_TRY(bt_optimizer_status(f->optimizer));
     return f->options.strategy ? bt_strategy_status(f->options.strategy) : BT_OK;
 }
 
-static bt_status check(const fit *f) {
+static bt_status check_fit(const fit *f) {
     if (!f->model || !f->optimizer || !f->x || !f->y)
         return bti_fail(BT_INVALID_ARGUMENT, "bt_fit: the %s is NULL",
                         !f->model       ? "model"
                         : !f->optimizer ? "optimiser"
                         : !f->x         ? "array x"
                                         : "array y");
-    BTI_TRY(check_objects(f));
+    BTI_TRY(check_fit_objects(f));
     if (bt_peek_status(f->x) != BT_OK || bt_peek_status(f->y) != BT_OK)
         return bt_block(bt_peek_status(f->x) != BT_OK ? f->x : f->y); /* the first cause */
     if (bt_rank(f->x) < 1 || bt_rank(f->y) < 1 || bt_size(f->x, 0) != bt_size(f->y, 0) || bt_size(f->x, 0) < 1)
@@ -62,7 +62,7 @@ static bt_status show_late_loss(fit *f, bt_array *loss) {
     return status;
 }
 
-/* Rows of x, taken where x is: what travels is the batch. */
+/* Rows of x, taken on the device of x, so that only the batch is moved. */
 static bt_array *rows_of(bt_array *x, bt_array *order, int64_t start, int64_t stop) {
     bt_array *rows = NULL;
     BT_ON(bt_device_long_name(bt_device_of(x)))
@@ -70,8 +70,8 @@ static bt_array *rows_of(bt_array *x, bt_array *order, int64_t start, int64_t st
     return rows;
 }
 
-/* One step; its loss, times its rows, is added to *sum (kept over the epoch, read at its end). */
-static bt_status step(fit *f, int64_t number, bt_array *const order[2], int64_t start, bt_array **sum) {
+/* One step. Adds its loss, times its rows, to *sum, which is read at the end of the epoch. */
+static bt_status fit_step(fit *f, int64_t number, bt_array *const order[2], int64_t start, bt_array **sum) {
     bt_status status = BT_OK;
     int64_t stop = start + f->options.batch < f->rows ? start + f->options.batch : f->rows;
     BT_SCOPE {
@@ -80,7 +80,7 @@ static bt_status step(fit *f, int64_t number, bt_array *const order[2], int64_t 
             bt_train_step(f->options.strategy, f->model, f->optimizer, f->options.loss, f->options.loss_data, x, y);
         bt_array *weighted = bt_mul(loss, bt_num((double)(stop - start)));
         bt_assign(sum, *sum ? bt_add(*sum, weighted) : weighted);
-        status = bt_eval(*sum); /* now, with the update: later the forward pass would be done a second time */
+        status = bt_eval(*sum); /* evaluated with the update: later the forward pass would run a second time */
         if (status == BT_OK && number % STEPS_BETWEEN_READS == 0) status = show_late_loss(f, loss);
     }
     if (status != BT_OK) return status;
@@ -89,11 +89,11 @@ static bt_status step(fit *f, int64_t number, bt_array *const order[2], int64_t 
     return BT_OK;
 }
 
-static bt_status epoch(fit *f, int number, double *mean) {
+static bt_status fit_epoch(fit *f, int number, double *mean) {
     bt_status status = BT_OK;
     bt_array *sum = NULL;
     BT_SCOPE {
-        bt_array *order[2] = {NULL, NULL}; /* of x and of y: where they are */
+        bt_array *order[2] = {NULL, NULL}; /* the order of the rows, on the devices of x and of y */
         const char *at_x = bt_device_long_name(bt_device_of(f->x)), *at_y = bt_device_long_name(bt_device_of(f->y));
         if (!f->options.in_order) {
             BT_ON(at_x)
@@ -101,7 +101,7 @@ static bt_status epoch(fit *f, int number, double *mean) {
             order[1] = bt_to(order[0], at_y);
         }
         for (int64_t i = 0; i < f->steps_per_epoch && status == BT_OK; i++)
-            status = step(f, number * f->steps_per_epoch + i, order, i * f->options.batch, &sum);
+            status = fit_step(f, number * f->steps_per_epoch + i, order, i * f->options.batch, &sum);
         if (status == BT_OK) status = bt_block(sum);
         if (status == BT_OK) f->shown_loss = *mean = bt_item(sum) / (double)f->rows;
         if (status == BT_OK) bti_progress_step(&f->progress, f->steps - 1, *mean);
@@ -125,7 +125,7 @@ bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array
     if (!f.options.loss) f.options.loss = default_loss;
     if (!f.options.epochs) f.options.epochs = 1;
     if (!f.options.batch) f.options.batch = 32;
-    BTI_TRY(check(&f));
+    BTI_TRY(check_fit(&f));
     f.rows = bt_size(x, 0);
     if (f.options.batch > f.rows) f.options.batch = f.rows;
     f.steps_per_epoch = (f.rows + f.options.batch - 1) / f.options.batch;
@@ -133,7 +133,7 @@ bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array
     double mean = NAN, first = NAN;
     bt_status status = BT_OK;
     for (int e = 0; e < f.options.epochs && status == BT_OK; e++) {
-        status = epoch(&f, e, &mean);
+        status = fit_epoch(&f, e, &mean);
         if (e == 0) first = mean;
     }
     bti_progress_end(&f.progress);

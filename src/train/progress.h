@@ -1,4 +1,4 @@
-/* A line on the terminal that says how far the work is. */
+/* The progress line of bt_fit on a terminal. */
 #ifndef BTI_TRAIN_PROGRESS_H
 #define BTI_TRAIN_PROGRESS_H
 

@@ -45,7 +45,7 @@ static bool add_metadata(json_t *header, const char *const *metadata) {
     return true;
 }
 
-static json_t *shape_of(bt_array *array) {
+static json_t *shape_json(bt_array *array) {
     bt_shape shape = bt_shape_of(array);
     json_t *sizes = json_array();
     for (int i = 0; i < shape.rank; i++)
@@ -53,13 +53,13 @@ static json_t *shape_of(bt_array *array) {
     return sizes;
 }
 
-static bt_status describe(const entry *entries, int count, json_t *header) {
+static bt_status describe_tensors(const entry *entries, int count, json_t *header) {
     json_int_t at = 0;
     for (int i = 0; i < count; i++) {
         json_int_t bytes = (json_int_t)bt_count(entries[i].array) * (json_int_t)(entries[i].dtype->bits / 8);
         if (json_object_get(header, entries[i].name)) return bad_name(entries[i].name, "is given twice");
         json_t *described = json_pack("{s:s, s:o, s:[I,I]}", "dtype", entries[i].dtype->name, "shape",
-                                      shape_of(entries[i].array), "data_offsets", at, at + bytes);
+                                      shape_json(entries[i].array), "data_offsets", at, at + bytes);
         if (!described) return bti_no_memory();
         if (json_object_set_new(header, entries[i].name, described)) return bad_name(entries[i].name, "is not UTF-8");
         at += bytes;
@@ -68,7 +68,7 @@ static bt_status describe(const entry *entries, int count, json_t *header) {
 }
 
 /* The length and the header, which spaces bring to a multiple of 8 bytes. */
-static bt_status write_header(bti_writer *writer, const json_t *header) {
+static bt_status write_safetensors_header(bti_writer *writer, const json_t *header) {
     char *text = json_dumps(header, JSON_COMPACT);
     if (!text) return bti_no_memory();
     size_t length = strlen(text), padding = -length & 7;
@@ -85,10 +85,10 @@ static bt_status write_header(bti_writer *writer, const json_t *header) {
     return status;
 }
 
-static bt_status write_file(const char *path, const json_t *header, const entry *entries, int count) {
+static bt_status write_safetensors(const char *path, const json_t *header, const entry *entries, int count) {
     bti_writer writer;
     bt_status status = bti_writer_open(&writer, path);
-    if (status == BT_OK) status = write_header(&writer, header);
+    if (status == BT_OK) status = write_safetensors_header(&writer, header);
     for (int i = 0; i < count && status == BT_OK; i++) status = bti_writer_add_array(&writer, entries[i].array);
     if (status == BT_OK) status = bti_writer_commit(&writer);
     bti_writer_discard(&writer);
@@ -108,9 +108,9 @@ bt_status bt_save(const char *path, const char *const *names, bt_array *const *a
     BTI_TRY_OR(list_entries(entries, names, arrays, count), end);
     if (!add_metadata(header, metadata))
         BTI_TRY_OR(bti_fail(BT_INVALID_ARGUMENT, "metadata are pairs of UTF-8 texts, NULL after the last pair"), end);
-    BTI_TRY_OR(describe(entries, count, header), end);
+    BTI_TRY_OR(describe_tensors(entries, count, header), end);
     BTI_TRY_OR(bt_eval_all(arrays, count), end);
-    status = write_file(path, header, entries, count);
+    status = write_safetensors(path, header, entries, count);
 end:
     json_decref(header);
     bti_free(entries);
