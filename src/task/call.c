@@ -10,7 +10,7 @@
 
 /* --- what it is -------------------------------------------------------------------------------------------------------- */
 
-static bt_status check_call_amounts(const bti_state *state, const bti_call *asked, bti_order *order) {
+static bt_status check_call_amounts(const bti_state *state, const bti_engine_call *asked, bti_call_order *order) {
     const bt_task_options *o = asked->options;
     const char *name = asked->function;
     const bti_supply *supply = &state->machine;
@@ -33,7 +33,7 @@ static bt_status check_call_amounts(const bti_state *state, const bti_call *aske
     return bti_amounts_check(state, &order->amounts, supply, name, asked->group ? "its bundle has" : "the runtime has");
 }
 
-static bt_status check_call_options(const bti_call *asked) {
+static bt_status check_call_options(const bti_engine_call *asked) {
     const bt_task_options *o = asked->options;
     const bti_function_record *f = NULL;
     if (!(o->deadline_seconds >= 0))
@@ -64,21 +64,22 @@ static bt_status check_call_options(const bti_call *asked) {
     return BT_OK;
 }
 
-bt_status bti_order_of(bti_state *state, const bti_call *asked, bti_order *order, char *small, uint64_t most) {
+bt_status bti_order_of(bti_state *state, const bti_engine_call *asked, bti_call_order *order, char *small,
+                       uint64_t most) {
     const bt_task_options *o = asked->options;
     BTI_TRY(check_call_options(asked));
-    *order = (bti_order){.kind = asked->kind,
-                         .priority = o->priority,
-                         .max_retries = o->max_retries,
-                         .max_restarts = o->max_restarts,
-                         .retry_failures = o->retry_failures,
-                         .bundle = o->bundle,
-                         .max_calls = o->max_calls,
-                         .num_returns = (uint32_t)o->num_returns,
-                         .max_concurrency = o->max_concurrency,
-                         .call = BTI_NO_CALL,
-                         .deadline_seconds = o->deadline_seconds,
-                         .made_ns = bti_now_ns()};
+    *order = (bti_call_order){.kind = asked->kind,
+                              .priority = o->priority,
+                              .max_retries = o->max_retries,
+                              .max_restarts = o->max_restarts,
+                              .retry_failures = o->retry_failures,
+                              .bundle = o->bundle,
+                              .max_calls = o->max_calls,
+                              .num_returns = (uint32_t)o->num_returns,
+                              .max_concurrency = o->max_concurrency,
+                              .call = BTI_NO_CALL,
+                              .deadline_seconds = o->deadline_seconds,
+                              .made_ns = bti_now_ns()};
     if (asked->kind == BTI_CALL_METHOD)
         order->actor = bti_held_object(asked->actor);
     else

@@ -24,14 +24,14 @@ typedef struct bti_values {
     uint64_t bytes;
 } bti_values;
 
-typedef struct bti_call {
+typedef struct bti_engine_call {
     bti_call_kind kind;
     const char *module, *function;  /* its key (modules.c), "" for the program; its name there */
     const bt_task_options *options; /* merged with the declared ones (options.h) */
     bti_values arguments;
     void *actor; /* of a method */
     void *group; /* or NULL */
-} bti_call;
+} bti_engine_call;
 
 /* A value in the memory of an engine. */
 typedef struct bti_reading {
@@ -45,10 +45,10 @@ typedef struct bti_reading {
 typedef struct bti_engine {
     const char *name;
     bt_status (*start)(const bt_runtime_options *options);
-    bt_status (*stop)(void);               /* ends all processes and all waits; public calls may still be leaving */
-    void (*close)(void);                   /* after the last public call has left: frees everything */
-    void *(*submit)(const bti_call *call); /* its result, or its actor */
-    void *(*put)(const bti_values *value); /* of one */
+    bt_status (*stop)(void); /* ends all processes and all waits; public calls may still be leaving */
+    void (*close)(void);     /* after the last public call has left: frees everything */
+    void *(*submit)(const bti_engine_call *call); /* its result, or its actor */
+    void *(*put)(const bti_values *value);        /* of one */
     /* The result with that number of the call that `held` is a result of. */
     void *(*result)(void *held, int index);
     /* The value of a result that is done: it stays where it lies until unpin. Or its failure. If the process that was settling it has died,

@@ -85,7 +85,7 @@ static void *find_actor_quietly(const char *name) {
 }
 
 /* Several callers that make the same actor at once all get one: the look-up after the submission finds the first that was made. */
-static void *get_or_submit(const bti_call *c) {
+static void *get_or_submit(const bti_engine_call *c) {
     const char *name = c->options->name;
     if (!name)
         return (void)bti_fail(BT_INVALID_ARGUMENT, "%s: .get_if_exists is set and .name is not", c->function), NULL;
@@ -118,11 +118,11 @@ static void *submit_checked(bti_call_kind kind, const bt_remote_entry *entry, co
     bt_task_options o;
     int retries = kind == BTI_CALL_TASK ? default_retries : 0;
     if (bti_task_options_merge(names[kind], entry, options, retries, &o) != BT_OK) return NULL;
-    bti_call c = {.kind = kind,
-                  .module = entry->module,
-                  .function = entry->name,
-                  .options = &o,
-                  .arguments = {arguments, count, NULL, 0}};
+    bti_engine_call c = {.kind = kind,
+                         .module = entry->module,
+                         .function = entry->name,
+                         .options = &o,
+                         .arguments = {arguments, count, NULL, 0}};
     if (kind == BTI_CALL_METHOD && !(c.actor = bti_held_by(actor, "actor"))) return NULL;
     if (o.group && !(c.group = bti_held_by(o.group, "group"))) return NULL;
     if (bti_check_values(entry->name, arguments, count) != BT_OK) return NULL;

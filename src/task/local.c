@@ -146,11 +146,11 @@ static void end_change(bti_state *state, bti_wakes *wakes) {
     bti_wake(state, wakes);
 }
 
-static void *local_submit(const bti_call *asked) {
+static void *local_submit(const bti_engine_call *asked) {
     bti_state *state = bti_process_now.state;
     const bti_task_record *task = NULL;
     char small[sizeof task->small_arguments];
-    bti_order order;
+    bti_call_order order;
     bti_wakes wakes = {0};
     if (bti_order_of(state, asked, &order, small, sizeof small) != BT_OK) return NULL;
     if (order.bytes > sizeof small && !(order.pack = pack_into_object(&asked->arguments, order.bytes))) return NULL;

@@ -35,7 +35,7 @@ typedef enum bti_message_kind {
         1, /* a call has ended: number, status; bytes: the result or the text of the failure. Of several results: for each 8 bytes that
                           say how many follow (0: they are in its room), and those */
     BTI_SAYS_RELEASE,  /* hold */
-    BTI_SAYS_SUBMIT,   /* bytes: a bti_order and its arguments; hold: the result */
+    BTI_SAYS_SUBMIT,   /* bytes: a bti_call_order and its arguments; hold: the result */
     BTI_SAYS_PUT,      /* hold: pending; bytes: its value */
     BTI_SAYS_MADE,     /* hold: its room is filled: it is ready */
     BTI_SAYS_YIELD,    /* hold: the next item of call `number`, which is there; it is given back */

@@ -7,7 +7,7 @@
 #include "task/actor.h"
 #include "task/given.h"
 
-static bti_function_record *function_of(bti_state *state, const bti_order *order) {
+static bti_function_record *function_of(bti_state *state, const bti_call_order *order) {
     for (bti_function_record *f = state->functions; f; f = f->next)
         if (!strcmp(f->name, order->function) && !strcmp(f->module, order->module)) return f;
     bti_function_record *f = bti_record_new(state->arena, BTI_FUNCTIONS);
@@ -21,7 +21,7 @@ static bti_function_record *function_of(bti_state *state, const bti_order *order
 
 /* --- submitting -------------------------------------------------------------------------------------------------------- */
 
-static void set_deadline(bti_state *state, bti_task_record *task, const bti_order *order, bti_wakes *wakes) {
+static void set_deadline(bti_state *state, bti_task_record *task, const bti_call_order *order, bti_wakes *wakes) {
     if (!(order->deadline_seconds > 0) || order->deadline_seconds > 1e9) return;
     task->deadline_ns = order->made_ns + (uint64_t)(order->deadline_seconds * 1e9);
     if (state->next_deadline_ns && state->next_deadline_ns <= task->deadline_ns) return;
@@ -35,7 +35,7 @@ static bool pack_arguments(bti_state *state, bti_task_record *task, const char *
     return task->pack && bti_object_copy(state, task->pack, arguments, bytes);
 }
 
-static bool set_arguments(bti_state *state, bti_task_record *task, const bti_order *order, const char *arguments,
+static bool set_arguments(bti_state *state, bti_task_record *task, const bti_call_order *order, const char *arguments,
                           bti_wakes *wakes) {
     if (order->pack) {
         task->pack = order->pack->object;
@@ -50,7 +50,7 @@ static bool set_arguments(bti_state *state, bti_task_record *task, const bti_ord
     return true;
 }
 
-static bti_task_record *new_task(bti_state *state, const bti_client *client, const bti_order *order,
+static bti_task_record *new_task(bti_state *state, const bti_client *client, const bti_call_order *order,
                                  const char *arguments, bti_wakes *wakes) {
     bti_group_record *group = order->group ? order->group->group : NULL;
     bti_task_record *task = bti_record_new(state->arena, BTI_TASKS);
@@ -82,7 +82,7 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
 }
 
 /* A task and the hold of its result; NULL: no record is left. */
-static bti_hold *submit_task(bti_state *state, bti_client *client, const bti_order *order, const char *arguments,
+static bti_hold *submit_task(bti_state *state, bti_client *client, const bti_call_order *order, const char *arguments,
                              bti_hold *hold, bti_wakes *wakes) {
     bti_task_record *task = new_task(state, client, order, arguments, wakes);
     if (!task) return NULL;
@@ -100,7 +100,7 @@ static bti_hold *submit_task(bti_state *state, bti_client *client, const bti_ord
     return bti_task_await(state, task, wakes) ? hold : NULL;
 }
 
-static bti_hold *submit_actor(bti_state *state, bti_client *client, const bti_order *order, const char *arguments,
+static bti_hold *submit_actor(bti_state *state, bti_client *client, const bti_call_order *order, const char *arguments,
                               bti_wakes *wakes) {
     bti_task_record *task = new_task(state, client, order, arguments, wakes);
     bti_object *self = task ? bti_object_new(state) : NULL;
@@ -125,7 +125,7 @@ bti_actor_record *bti_actor_named(const bti_state *state, const char *name) {
     return NULL;
 }
 
-bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_order *order, const char *arguments,
+bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_call_order *order, const char *arguments,
                            bti_hold *result, bti_wakes *wakes) {
     bool makes_actor = order->kind == BTI_CALL_ACTOR;
     if (order->actor && atomic_load(&order->actor->state) == BTI_OBJECT_FAILED)

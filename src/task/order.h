@@ -5,7 +5,7 @@
 #include "task/engine.h"
 #include "task/object.h"
 
-typedef struct bti_order {
+typedef struct bti_call_order {
     uint32_t kind; /* bti_call_kind */
     int32_t priority, max_retries, max_restarts, bundle, max_calls, max_concurrency;
     bool hides_gpus, frees_cpus;
@@ -21,11 +21,11 @@ typedef struct bti_order {
     char function[96], module[512];
     uint32_t retry_failures; /* statuses as bits */
     uint32_t num_returns;
-} bti_order;
+} bti_call_order;
 
 /* With the lock: of a client, with the hold of the result (NULL: a new one of the client). NULL with the failure in the error record; what was
  * changed is taken back then. */
-bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_order *order, const char *arguments,
+bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_call_order *order, const char *arguments,
                            bti_hold *result, bti_wakes *wakes);
 
 /* With the lock: the rest of what handles are told. */

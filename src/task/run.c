@@ -9,7 +9,7 @@
 #include "task/modules.h"
 
 struct bt_task {
-    const bti_run *run;
+    const bti_call_run *run;
     bti_run_result *result;
 };
 
@@ -25,7 +25,7 @@ int bt_argument_count(const bt_task *task) { return task ? bti_packed_count(task
 static bt_status fail_without_task(void) { return bti_fail(BT_INVALID_ARGUMENT, "the task is NULL"); }
 
 /* The value itself, or the value that a reference stands for; and what keeps it in memory. */
-static bt_status find_argument(const bti_run *run, int index, bti_unpacked_value *value, void **owner) {
+static bt_status find_argument(const bti_call_run *run, int index, bti_unpacked_value *value, void **owner) {
     const char *packed;
     *value = bti_unpack(run->arguments, index);
     *owner = run->owner;
@@ -44,7 +44,7 @@ bt_value_type bt_argument_type(const bt_task *task, int index) {
 
 bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out) {
     if (!task) return fail_without_task();
-    const bti_run *run = task->run;
+    const bti_call_run *run = task->run;
     if (index < 0 || index >= bt_argument_count(task))
         return bti_fail(BT_OUT_OF_RANGE, "%s wants argument %lld; it was called with %d", run->function, index + 1LL,
                         bt_argument_count(task));
@@ -86,7 +86,7 @@ void *bt_state(bt_task *task) {
 
 /* --- what it gives --------------------------------------------------------------------------------------------------- */
 
-static bt_status check_giver(const bti_run *run) {
+static bt_status check_giver(const bti_call_run *run) {
     if (!bti_engine_is_joined())
         return bti_fail(BT_FAILED_PRECONDITION, "%s forked this process, which is no worker", run->function);
     if (run->makes_actor)
@@ -95,7 +95,7 @@ static bt_status check_giver(const bti_run *run) {
     return BT_OK;
 }
 
-static bt_status check_return(const bti_run *run, const bti_run_result *result, const bt_item_value *values,
+static bt_status check_return(const bti_call_run *run, const bti_run_result *result, const bt_item_value *values,
                               int count) {
     BTI_TRY(check_giver(run));
     if (atomic_load(&result->yielded_here))
@@ -108,7 +108,8 @@ static bt_status check_return(const bti_run *run, const bti_run_result *result, 
 }
 
 /* Appends the result to those that are there. */
-static bt_status add_result_value(const bti_run *run, bti_run_result *result, const bt_item_value *value, int index) {
+static bt_status add_result_value(const bti_call_run *run, bti_run_result *result, const bt_item_value *value,
+                                  int index) {
     uint64_t bytes = (bti_pack_bytes(value, 1) + 7) / 8 * 8, head = sizeof bytes;
     uint64_t after = (uint64_t)(run->num_returns - index) * head, left = BTI_RUN_SMALL - result->bytes - after;
     char *room;
@@ -135,7 +136,7 @@ bt_status bti_return(bt_task *task, const bt_item_value *values, int count) {
 
 bt_status bti_yield(bt_task *task, const bt_item_value *value) {
     if (!task) return fail_without_task();
-    const bti_run *run = task->run;
+    const bti_call_run *run = task->run;
     BTI_TRY(check_giver(run));
     if (task->result->bytes || run->num_returns > 1)
         return bti_fail(BT_INVALID_ARGUMENT, "%s %s, and so it yields nothing", run->function,
@@ -159,7 +160,7 @@ bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...)
 /* --- running --------------------------------------------------------------------------------------------------------- */
 
 /* A failed argument fails the call with the argument's error and its place. */
-static bt_status check_arguments(const bti_run *run) {
+static bt_status check_arguments(const bti_call_run *run) {
     bti_nowhere nowhere = bti_nowhere_begin();
     bt_status status = BT_OK;
     for (int i = 0; i < bti_packed_count(run->arguments) && status == BT_OK; i++) {
@@ -172,7 +173,7 @@ static bt_status check_arguments(const bti_run *run) {
 }
 
 /* An empty list. */
-static bt_status return_nothing(const bti_run *run, bti_run_result *result) {
+static bt_status return_nothing(const bti_call_run *run, bti_run_result *result) {
     static const uint64_t nothing[2] = {8, 0};
     if (run->num_returns > 1)
         return bti_fail(BT_INVALID_ARGUMENT, "%s returned nothing (bt_return); the call has %d results (.num_returns)",
@@ -182,7 +183,7 @@ static bt_status return_nothing(const bti_run *run, bti_run_result *result) {
     return BT_OK;
 }
 
-bt_status bti_run_call(const bti_run *run, bti_run_result *result) {
+bt_status bti_run_call(const bti_call_run *run, bti_run_result *result) {
     bt_task task = {run, result};
     const bt_remote_entry *entry = NULL;
     result->bytes = 0;

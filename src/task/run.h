@@ -1,5 +1,5 @@
 /* The side of a call that runs: what its function asks and gives (bt_argument, bt_return, bt_get_gpu_ids, ...), whatever engine has started it. The
- * process that runs a call fills in a table and a bti_run; values are packed bytes (value.h), references in them ids. */
+ * process that runs a call fills in a table and a bti_call_run; values are packed bytes (value.h), references in them ids. */
 #ifndef BTI_TASK_RUN_H
 #define BTI_TASK_RUN_H
 
@@ -25,7 +25,7 @@ typedef struct bti_run_table {
     bt_status (*yield)(void *call, const bti_values *value);
 } bti_run_table;
 
-typedef struct bti_run {
+typedef struct bti_call_run {
     const bti_run_table *table;
     void *call;
     const char *module, *function; /* its key (modules.c), "" for the program; its name there */
@@ -35,7 +35,7 @@ typedef struct bti_run {
     int num_returns;
     uint64_t yielded; /* items that an earlier, failed run of this call has given */
     void *owner;      /* keeps the arguments; NULL: they are freed with the call */
-} bti_run;
+} bti_call_run;
 
 /* The results: for each of them 8 bytes with its size, then its bytes; size 0: it lies in the room that was given for it. */
 enum { BTI_RUN_SMALL = 4 << 10 };
@@ -46,7 +46,7 @@ typedef struct bti_run_result {
 } bti_run_result;
 
 /* Runs the function. A failure is in the error record: that of an argument, of the arguments' bytes, of the function's name, or what it returned. */
-bt_status bti_run_call(const bti_run *run, bti_run_result *result);
+bt_status bti_run_call(const bti_call_run *run, bti_run_result *result);
 
 /* The end of the process: the state of its actor is released. */
 void bti_run_end(void);

@@ -44,7 +44,7 @@ static void use_stock(bti_state *state, bti_client *client) {
     if (client->stock_left < BTI_STOCK / 2) fill_stock(state, client);
 }
 
-static bool is_order(const bti_state *state, const bti_client *client, const bti_order *o, const bti_message *m) {
+static bool is_order(const bti_state *state, const bti_client *client, const bti_call_order *o, const bti_message *m) {
     for (int r = 0; r < BTI_MOST_RESOURCES; r++)
         if (o->amounts.of[r] < 0 || o->amounts.of[r] > state->machine.total.of[r]) return false;
     if (o->num_returns > BTI_MOST_RETURNS || (o->num_returns > 1 && o->kind == BTI_CALL_ACTOR)) return false;
@@ -64,7 +64,7 @@ static bool is_order(const bti_state *state, const bti_client *client, const bti
 }
 
 static bool submit(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
-    bti_order order;
+    bti_call_order order;
     if (m->length < sizeof order) return false;
     memcpy(&order, bti_message_bytes(m), sizeof order);
     bool makes_actor = order.kind == BTI_CALL_ACTOR;

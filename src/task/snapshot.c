@@ -51,7 +51,7 @@ static void find_missing(const bti_state *state, const bti_task_record *task, bt
 }
 
 /* For each task that waits for a group's bundle, a copy of the bundle. */
-static void copy_supply(bti_state *state, bti_view *view, const bti_queue *queue, bti_view_task *to) {
+static void copy_supply(bti_state *state, bti_snapshot *view, const bti_queue *queue, bti_view_task *to) {
     to->amounts = queue->amounts;
     to->from = bti_supply_of(state, queue);
     to->group_waits = queue->group && !queue->group->has;
@@ -60,7 +60,7 @@ static void copy_supply(bti_state *state, bti_view *view, const bti_queue *queue
     view->supplies.items[view->supplies.count++] = *to->from;
 }
 
-static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_record *task) {
+static bti_view_task copy_task(bti_state *state, bti_snapshot *view, const bti_task_record *task) {
     bti_view_task to = {.sequence = task->sequence,
                         .submitted_ns = task->submitted_ns,
                         .begun_ns = bti_task_begun_ns(task),
@@ -84,7 +84,7 @@ static bti_view_task copy_task(bti_state *state, bti_view *view, const bti_task_
 
 /* --- those that run -------------------------------------------------------------------------------------------------- */
 
-static void copy_worker(bti_state *state, bti_view *view, const bti_client *client) {
+static void copy_worker(bti_state *state, bti_snapshot *view, const bti_client *client) {
     const bti_task_record *task = client->task;
     uint32_t next = 0;
     bti_view_worker to = {client->number,       client->state, client->pid, task ? task->function : NULL, "",
@@ -98,7 +98,7 @@ static void copy_worker(bti_state *state, bti_view *view, const bti_client *clie
             view->running.items[view->running.count++] = copy_task(state, view, task);
 }
 
-static void copy_actor(bti_state *state, bti_view *view, const bti_actor_record *actor) {
+static void copy_actor(bti_state *state, bti_snapshot *view, const bti_actor_record *actor) {
     const bti_client *client = actor->client;
     const bti_task_record *method = client && client->task && !client->task->makes_actor ? client->task : NULL;
     uint32_t running = method ? bti_given_running(client) : 0, given = client ? bti_given_count(client) : 0;
@@ -115,7 +115,7 @@ static void copy_actor(bti_state *state, bti_view *view, const bti_actor_record 
     view->actors.items[view->actors.count++] = to;
 }
 
-static void copy_group(bti_state *state, bti_view *view, const bti_group_record *group) {
+static void copy_group(bti_state *state, bti_snapshot *view, const bti_group_record *group) {
     bti_view_group to = {.bundles = group->count, .users = group->users, .has = group->has};
     if (group->released && !group->has) return;
     for (int b = 0; b < group->count; b++) {
@@ -125,7 +125,7 @@ static void copy_group(bti_state *state, bti_view *view, const bti_group_record 
     view->groups.items[view->groups.count++] = to;
 }
 
-static void copy_state(bti_state *state, bti_view *view) {
+static void copy_state(bti_state *state, bti_snapshot *view) {
     const bti_client *program = state->program;
     view->state = *state;
     view->program = program->pid;
@@ -145,7 +145,7 @@ static size_t count_beside(bti_state *state) {
     return count;
 }
 
-static bool take_running(bti_state *state, bti_view *view) {
+static bool take_running(bti_state *state, bti_snapshot *view) {
     const bti_records *records = state->arena->records;
     size_t workers = state->worker_count + MORE, actors = records[BTI_ACTORS].live + MORE,
            groups = records[BTI_GROUPS].live + MORE;
@@ -175,7 +175,7 @@ static size_t first_queues(const bti_state *state, bti_queue **queues) {
     return (size_t)count;
 }
 
-static bool take_queued(bti_state *state, bti_view *view) {
+static bool take_queued(bti_state *state, bti_snapshot *view) {
     const bti_task_record
         *edge[HEADS + 2 * BTI_VIEW_WAITING + 1]; /* of the heaps: the tasks below those that were taken */
     bti_queue *queues[HEADS];
@@ -204,7 +204,7 @@ static const bti_function_record *function_at(const bti_records *functions, uint
     return (const bti_function_record *)(const void *)(functions->first + index * functions->bytes);
 }
 
-static void count_task(bti_state *state, bti_view *view, const bti_task_record *task) {
+static void count_task(bti_state *state, bti_snapshot *view, const bti_task_record *task) {
     const bti_records *functions = &state->arena->records[BTI_FUNCTIONS];
     uint32_t index = (uint32_t)(((const char *)task->function - functions->first) / (ptrdiff_t)functions->bytes);
     bti_view_state is = view_state_of(task);
@@ -215,7 +215,7 @@ static void count_task(bti_state *state, bti_view *view, const bti_task_record *
         view->waiting.items[view->waiting.count++] = copy_task(state, view, task);
 }
 
-static void count_tasks(bti_state *state, bti_view *view) {
+static void count_tasks(bti_state *state, bti_snapshot *view) {
     const bti_records *tasks = &state->arena->records[BTI_TASKS];
     for (uint32_t at = 0, used = 1; at < used;) {
         bti_arena_lock(state->arena);
@@ -226,7 +226,7 @@ static void count_tasks(bti_state *state, bti_view *view) {
     }
 }
 
-static bool take_functions(bti_state *state, bti_view *view) {
+static bool take_functions(bti_state *state, bti_snapshot *view) {
     const bti_records *functions = &state->arena->records[BTI_FUNCTIONS];
     if (!bti_vec_reserve(&view->functions, functions->used + MORE)) return false;
     memset(view->functions.items, 0, view->functions.capacity * sizeof *view->functions.items);
@@ -241,14 +241,14 @@ static bool take_functions(bti_state *state, bti_view *view) {
     return true;
 }
 
-bool bti_view_take(bti_state *state, bti_view *view) {
-    *view = (bti_view){0};
+bool bti_view_take(bti_state *state, bti_snapshot *view) {
+    *view = (bti_snapshot){0};
     if (take_running(state, view) && take_queued(state, view) && take_functions(state, view)) return true;
     bti_view_free(view);
     return false;
 }
 
-void bti_view_free(bti_view *view) {
+void bti_view_free(bti_snapshot *view) {
     bti_vec_free(&view->running);
     bti_vec_free(&view->waiting);
     bti_vec_free(&view->supplies);

@@ -75,7 +75,7 @@ typedef struct bti_view_function {
     uint32_t count[BTI_VIEW_STATES];
 } bti_view_function;
 
-typedef struct bti_view {
+typedef struct bti_snapshot {
     bti_state state; /* only its plain fields: the records that it points to may be gone */
     uint64_t now_ns, objects, recoveries;
     int32_t program;
@@ -88,10 +88,10 @@ typedef struct bti_view {
     BTI_VEC(bti_view_actor) actors;
     BTI_VEC(bti_view_group) groups;
     BTI_VEC(bti_view_function) functions; /* those with a task */
-} bti_view;
+} bti_snapshot;
 
 /* False when memory is short. */
-bool bti_view_take(bti_state *state, bti_view *view);
-void bti_view_free(bti_view *view);
+bool bti_view_take(bti_state *state, bti_snapshot *view);
+void bti_view_free(bti_snapshot *view);
 
 #endif

@@ -37,21 +37,21 @@ static json_t *amount_json(int64_t units) {
 static json_t *seconds_json(uint64_t from_ns, uint64_t to_ns) {
     return json_real(to_ns > from_ns ? (double)((to_ns - from_ns) / 1000000) / 1000 : 0);
 }
-static json_t *amounts_json(const bti_view *view, const bti_amounts *amounts) {
+static json_t *amounts_json(const bti_snapshot *view, const bti_amounts *amounts) {
     json_t *all = json_object();
     for (int r = 0; r < view->state.resource_count; r++)
         if (amounts->of[r]) json_object_set_new(all, view->state.names[r], amount_json(amounts->of[r]));
     return all;
 }
 
-static json_t *gpus_json(const bti_view *view, uint64_t gpus) {
+static json_t *gpus_json(const bti_snapshot *view, uint64_t gpus) {
     json_t *list = json_array();
     for (int g = 0; g < view->state.gpu_count; g++)
         if (gpus >> g & 1) json_array_append_new(list, json_integer(view->state.gpu_number[g]));
     return list;
 }
 
-static json_t *resources_json(const bti_view *view) {
+static json_t *resources_json(const bti_snapshot *view) {
     json_t *list = json_array();
     for (int r = 0; r < view->state.resource_count; r++)
         json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "name", view->state.names[r], "total",
@@ -69,7 +69,7 @@ static void add_user(json_t *users, const bti_view_task *task, int g, bool is_ac
                                     integer_json(task->sequence), "pid", task->pid, "share", amount_json(share)));
 }
 
-static json_t *gpu_view_json(const bti_view *view, int g) {
+static json_t *gpu_view_json(const bti_snapshot *view, int g) {
     json_t *users = json_array();
     for (size_t i = 0; i < view->running.count; i++) add_user(users, &view->running.items[i], g, false);
     for (size_t i = 0; i < view->actors.count; i++) add_user(users, &view->actors.items[i].making, g, true);
@@ -79,13 +79,13 @@ static json_t *gpu_view_json(const bti_view *view, int g) {
                      amount_json(BTI_UNIT - view->state.machine.gpu_free[g]), "by", users);
 }
 
-static json_t *all_gpus_json(const bti_view *view) {
+static json_t *all_gpus_json(const bti_snapshot *view) {
     json_t *list = json_array();
     for (int g = 0; g < view->state.gpu_count; g++) json_array_append_new(list, gpu_view_json(view, g));
     return list;
 }
 
-static json_t *task_json(const bti_view *view, const bti_view_task *task) {
+static json_t *task_json(const bti_snapshot *view, const bti_view_task *task) {
     char why[1024];
     json_t *all = json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_json(task->function->name), "task",
                             integer_json(task->sequence), "state", state_names[task->state], "priority", task->priority,
@@ -96,14 +96,14 @@ static json_t *task_json(const bti_view *view, const bti_view_task *task) {
     return all;
 }
 
-static json_t *waiting_json(const bti_view *view) {
+static json_t *waiting_json(const bti_snapshot *view) {
     json_t *list = json_array();
     for (size_t i = 0; i < view->waiting.count; i++)
         json_array_append_new(list, task_json(view, &view->waiting.items[i]));
     return list;
 }
 
-static json_t *running_json(const bti_view *view) {
+static json_t *running_json(const bti_snapshot *view) {
     json_t *list = json_array();
     for (size_t i = 0; i < view->running.count; i++) {
         const bti_view_task *task = &view->running.items[i];
@@ -118,7 +118,7 @@ static json_t *running_json(const bti_view *view) {
     return list;
 }
 
-static json_t *tasks_json(const bti_view *view) {
+static json_t *tasks_json(const bti_snapshot *view) {
     json_t *list = json_array(), *all = json_object();
     for (size_t i = 0; i < view->functions.count; i++) {
         const bti_view_function *f = &view->functions.items[i];
@@ -135,7 +135,7 @@ static json_t *tasks_json(const bti_view *view) {
     return all;
 }
 
-static json_t *workers_json(const bti_view *view) {
+static json_t *workers_json(const bti_snapshot *view) {
     json_t *list = json_array();
     for (size_t i = 0; i < view->workers.count; i++) {
         const bti_view_worker *w = &view->workers.items[i];
@@ -155,7 +155,7 @@ static const char *actor_state_name(const bti_view_actor *actor) {
     return actor->making.state >= BTI_VIEW_STARTING ? "starting" : "waiting";
 }
 
-static json_t *actors_json(const bti_view *view) {
+static json_t *actors_json(const bti_snapshot *view) {
     char why[1024];
     json_t *list = json_array();
     for (size_t i = 0; i < view->actors.count; i++) {
@@ -174,7 +174,7 @@ static json_t *actors_json(const bti_view *view) {
     return list;
 }
 
-static json_t *groups_json(const bti_view *view) {
+static json_t *groups_json(const bti_snapshot *view) {
     char why[512];
     json_t *list = json_array();
     for (size_t i = 0; i < view->groups.count; i++) {
@@ -187,7 +187,7 @@ static json_t *groups_json(const bti_view *view) {
     return list;
 }
 
-static json_t *program_json(const bti_view *view) {
+static json_t *program_json(const bti_snapshot *view) {
     char program[64], why[512];
     const bti_state *state = &view->state;
     json_t *all = json_pack("{s:i, s:o, s:i, s:o}", "pid", view->program, "program",
@@ -197,7 +197,7 @@ static json_t *program_json(const bti_view *view) {
     return all;
 }
 
-static json_t *runtime_json(const bti_view *view) {
+static json_t *runtime_json(const bti_snapshot *view) {
     const bti_state *state = &view->state;
     json_t *all = program_json(view);
     json_t *store =
@@ -247,7 +247,7 @@ static char *json_text(const json_t *value) {
 
 char *bti_view_text(bti_state *state, const char *what) {
     if (!strcmp(what, "timeline")) return timeline_text(state);
-    bti_view view;
+    bti_snapshot view;
     if (strcmp(what, "json") || !bti_view_take(state, &view)) return NULL;
     json_t *value = runtime_json(&view);
     char *text = json_text(value);

@@ -73,13 +73,13 @@ static bti_task_record *add_task(int64_t cpus, int64_t gpus, int priority) {
     return task;
 }
 
-static void check_why(const bti_view *view, size_t index, const char *expected) {
+static void check_why(const bti_snapshot *view, size_t index, const char *expected) {
     char why[256];
     assert_string_equal(bti_view_why(view, &view->waiting.items[index], why, sizeof why), expected);
 }
 
 static void test_reasons(void **unused) {
-    bti_view view;
+    bti_snapshot view;
     add_task(BTI_UNIT, 0, 1);
     add_task(5 * BTI_UNIT, 0, 3);
     add_task(0, 2 * BTI_UNIT, 2);
@@ -100,7 +100,7 @@ static void test_reasons(void **unused) {
 
 /* More than are told of are counted, and told of in their order. */
 static void test_many(void **unused) {
-    bti_view view;
+    bti_snapshot view;
     for (int i = 0; i < 1000; i++) add_task(BTI_UNIT * (1 + i % 7), 0, i * 37 % 1000);
     assert_true(bti_view_take(state, &view));
     assert_int_equal(view.waiting.count, BTI_VIEW_WAITING);

@@ -114,7 +114,7 @@ static int64_t find_waiting_call(bti_state *state, bti_object *const *objects, i
 
 static void log_why(bti_state *state, bti_object *const *objects, int count) {
     char text[1024];
-    bti_view view;
+    bti_snapshot view;
     int64_t sequence = bti_flag_bool(BTI_FLAG_log_waits) ? find_waiting_call(state, objects, count) : -1;
     if (sequence < 0 || !bti_view_take(state, &view)) return;
     for (size_t i = 0; i < view.waiting.count; i++) {

@@ -21,20 +21,20 @@ static void BT_PRINTF(2, 3) add_words(words *to, const char *format, ...) {
 
 static double units_text(int64_t units) { return (double)(units > 0 ? units : 0) / BTI_UNIT; }
 
-static double seconds_since(const bti_view *view, uint64_t ns) {
+static double seconds_since(const bti_snapshot *view, uint64_t ns) {
     return view->now_ns > ns ? (double)(view->now_ns - ns) / 1e9 : 0;
 }
 
 /* --- resources --------------------------------------------------------------------------------------------------------- */
 
-static int whole_gpus(const bti_view *view, const bti_supply *supply) {
+static int whole_gpus(const bti_snapshot *view, const bti_supply *supply) {
     int count = 0;
     for (int g = 0; g < view->state.gpu_count; g++) count += supply->gpu_free[g] == BTI_UNIT;
     return count;
 }
 
 /* The index of the resource that it lacks; -1: none. */
-static int find_lack(const bti_view *view, const bti_supply *supply, const bti_amounts *amounts) {
+static int find_lack(const bti_snapshot *view, const bti_supply *supply, const bti_amounts *amounts) {
     for (int r = 0; r < view->state.resource_count; r++)
         if (amounts->of[r] > 0 && amounts->of[r] > supply->free.of[r]) return r;
     return bti_supply_fits(&view->state, supply, amounts) ? -1 : 1; /* enough GPUs in sum, but not on single GPUs */
@@ -64,7 +64,7 @@ static void add_holder(holders *h, const bti_view_task *task, const bti_supply *
         add_words(h->to, " (its process starts, %g)", units_text(held));
 }
 
-static void add_holders(words *to, const bti_view *view, const bti_supply *from, bool of_machine, int r) {
+static void add_holders(words *to, const bti_snapshot *view, const bti_supply *from, bool of_machine, int r) {
     holders h = {to, 0};
     for (size_t i = 0; i < view->running.count; i++) add_holder(&h, &view->running.items[i], from, r, false);
     for (size_t i = 0; i < view->actors.count; i++) add_holder(&h, &view->actors.items[i].making, from, r, true);
@@ -76,7 +76,7 @@ static void add_holders(words *to, const bti_view *view, const bti_supply *from,
     if (h.count > HOLDERS) add_words(to, " and %zu more", h.count - HOLDERS);
 }
 
-static void add_lack(words *to, const bti_view *view, const bti_supply *supply, const bti_amounts *amounts, int r) {
+static void add_lack(words *to, const bti_snapshot *view, const bti_supply *supply, const bti_amounts *amounts, int r) {
     const char *where = supply == &view->state.machine ? "" : " of its group";
     add_words(to, "waits for %g %s%s: %g of %g are free", units_text(amounts->of[r]), view->state.names[r], where,
               units_text(supply->free.of[r]), units_text(supply->total.of[r]));
@@ -99,14 +99,14 @@ static bool add_process_limit(words *to, const bti_state *state) {
 }
 
 /* It lacks no resource. */
-static void add_resource_turn(words *to, const bti_view *view) {
+static void add_resource_turn(words *to, const bti_snapshot *view) {
     const bti_function_record *first = view->state.kept_for;
     add_words(to, "waits for its turn");
     if (view->state.keeps)
         add_words(to, ": what is free is kept for %s, which has waited longer", first ? first->name : "a group");
 }
 
-static void add_resources(words *to, const bti_view *view, const bti_view_task *task) {
+static void add_resources(words *to, const bti_snapshot *view, const bti_view_task *task) {
     const bti_supply *supply = task->supply < 0 ? &view->state.machine : &view->supplies.items[task->supply];
     int r = find_lack(view, supply, &task->amounts);
     if (task->group_waits) {
@@ -121,7 +121,7 @@ static void add_resources(words *to, const bti_view *view, const bti_view_task *
 
 /* --- results ----------------------------------------------------------------------------------------------------------- */
 
-static void add_awaited(words *to, const bti_view *view, const bti_view_awaited *awaited) {
+static void add_awaited(words *to, const bti_snapshot *view, const bti_view_awaited *awaited) {
     double seconds = seconds_since(view, awaited->since_ns);
     if (!awaited->function)
         add_words(to, "a value");
@@ -135,7 +135,7 @@ static void add_awaited(words *to, const bti_view *view, const bti_view_awaited 
         add_words(to, "the result of %s, which has waited for %.1f s", awaited->function->name, seconds);
 }
 
-static void add_missing(words *to, const bti_view *view, const bti_view_task *task) {
+static void add_missing(words *to, const bti_snapshot *view, const bti_view_task *task) {
     if (!task->argument) {
         add_words(to, "waits for %u of its arguments", task->missing);
         return;
@@ -145,7 +145,7 @@ static void add_missing(words *to, const bti_view *view, const bti_view_task *ta
     if (task->missing > 1) add_words(to, ", and for %u more", task->missing - 1);
 }
 
-static void add_actor_turn(words *to, const bti_view *view, const bti_view_task *task) {
+static void add_actor_turn(words *to, const bti_snapshot *view, const bti_view_task *task) {
     add_words(to, "waits for its turn with the actor%s%s", *task->actor ? " " : "", task->actor);
     if (task->actor_pid) add_words(to, " (process %d)", (int)task->actor_pid);
     for (size_t i = 0; !task->actor_pid && i < view->actors.count; i++) {
@@ -157,7 +157,7 @@ static void add_actor_turn(words *to, const bti_view *view, const bti_view_task 
     }
 }
 
-const char *bti_view_why(const bti_view *view, const bti_view_task *task, char *text, size_t size) {
+const char *bti_view_why(const bti_snapshot *view, const bti_view_task *task, char *text, size_t size) {
     words to = {text, size, 0};
     *text = '\0';
     switch (task->state) {
@@ -175,7 +175,7 @@ const char *bti_view_why(const bti_view *view, const bti_view_task *task, char *
     return text;
 }
 
-const char *bti_view_why_group(const bti_view *view, const bti_view_group *group, char *text, size_t size) {
+const char *bti_view_why_group(const bti_snapshot *view, const bti_view_group *group, char *text, size_t size) {
     words to = {text, size, 0};
     const bti_supply *machine = &view->state.machine;
     *text = '\0';
@@ -188,7 +188,7 @@ const char *bti_view_why_group(const bti_view *view, const bti_view_group *group
     return text;
 }
 
-const char *bti_view_why_program(const bti_view *view, char *text, size_t size) {
+const char *bti_view_why_program(const bti_snapshot *view, char *text, size_t size) {
     words to = {text, size, 0};
     *text = '\0';
     if (!view->program_waits) return text;

@@ -74,16 +74,16 @@ static bt_status run_given(given_call *g, bti_run_result *result) {
     const bti_task_record *record = g->record;
     if (record->cancelled) return bti_fail(BT_CANCELLED, "the call was cancelled before it began");
     BTI_TRY(bti_worker_pin_arguments(g->number, record));
-    bti_run run = {.table = &worker_run_table,
-                   .call = g,
-                   .module = record->function->module,
-                   .function = record->function->name,
-                   .makes_actor = record->makes_actor,
-                   .arguments = bti_arguments_of(record),
-                   .bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments,
-                   .num_returns = (int)bti_result_count(record),
-                   .yielded = record->yielded,
-                   .owner = record->pack};
+    bti_call_run run = {.table = &worker_run_table,
+                        .call = g,
+                        .module = record->function->module,
+                        .function = record->function->name,
+                        .makes_actor = record->makes_actor,
+                        .arguments = bti_arguments_of(record),
+                        .bytes = record->pack ? record->pack->bytes : sizeof record->small_arguments,
+                        .num_returns = (int)bti_result_count(record),
+                        .yielded = record->yielded,
+                        .owner = record->pack};
     return bti_run_call(&run, result);
 }
 

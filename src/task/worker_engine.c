@@ -219,11 +219,11 @@ static bt_status worker_wait(void *const *held, int count, int wanted, double se
 
 /* --- calls ------------------------------------------------------------------------------------------------------------------- */
 
-enum { MOST_ARGUMENTS = BTI_MESSAGE_MOST - sizeof(bti_message) - sizeof(bti_order) - 16 };
+enum { MOST_ARGUMENTS = BTI_MESSAGE_MOST - sizeof(bti_message) - sizeof(bti_call_order) - 16 };
 
-static void *worker_submit(const bti_call *asked) {
+static void *worker_submit(const bti_engine_call *asked) {
     struct {
-        bti_order order;
+        bti_call_order order;
         char arguments[MOST_ARGUMENTS];
     } whole;
     bool makes_actor = asked->kind == BTI_CALL_ACTOR;

@@ -182,7 +182,7 @@ static bt_status tell(frame_kind kind, held *h, unsigned how) {
 /* --- calls ------------------------------------------------------------------------------------------------------------- */
 
 /* Who makes an actor is told at once when it can never be. */
-static bool is_answered(const bti_call *call, uint64_t size) {
+static bool is_answered(const bti_engine_call *call, uint64_t size) {
     const bt_task_options *o = call->options;
     return size > SMALL_FRAME || call->kind == BTI_CALL_ACTOR || o->num_returns != 1;
 }
@@ -195,7 +195,7 @@ static void keep_sample(const request *r) {
 }
 
 /* What the call refers to stays until it has come. */
-static bool keep_with(request *r, const held *h, const bti_call *call) {
+static bool keep_with(request *r, const held *h, const bti_engine_call *call) {
     r->with = bti_calloc((size_t)h->argument_count + 2, sizeof(held *));
     if (!r->with) return false;
     for (int i = 0; i < h->argument_count; i++)
@@ -206,7 +206,7 @@ static bool keep_with(request *r, const held *h, const bti_call *call) {
 }
 
 /* Its frame, to be made again when its value is lost. */
-static bool keep_call(held *h, const request *r, const bti_call *call, const char *packed) {
+static bool keep_call(held *h, const request *r, const bti_engine_call *call, const char *packed) {
     if (call->kind != BTI_CALL_ACTOR && call->options->max_retries > 0) {
         if (!(h->frame = bti_alloc(r->size))) return false;
         memcpy(h->frame, r->bytes, h->size = r->size);
@@ -215,7 +215,7 @@ static bool keep_call(held *h, const request *r, const bti_call *call, const cha
     return held_set_arguments(h, packed);
 }
 
-static void *submit(const bti_call *call) {
+static void *submit(const bti_engine_call *call) {
     int results =
         call->options->num_returns > 1 && call->options->num_returns <= MOST_RESULTS ? call->options->num_returns : 1;
     held *h = held_new(0, results, NULL);

@@ -222,7 +222,7 @@ static char *wrap_call(const frame *f, uint64_t *bytes) {
 void *held_make(const frame *f) {
     held *actor = NULL, *group = NULL;
     void *actor_other = NULL, *group_other = NULL, *made = NULL;
-    bti_call call = {.kind = f->call, .module = f->module, .function = f->name, .options = f->options};
+    bti_engine_call call = {.kind = f->call, .module = f->module, .function = f->name, .options = f->options};
     char *list = NULL;
     if (f->call == BTI_CALL_METHOD && !(call.actor = inner_of(f->actor, &actor, &actor_other))) goto done;
     if (f->group && !(call.group = inner_of(f->group, &group, &group_other))) goto done;

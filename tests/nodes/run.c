@@ -20,7 +20,7 @@ typedef struct output {
 } output;
 
 typedef struct node_call {
-    const bti_run *inner;
+    const bti_call_run *inner;
     uint64_t id;      /* of its first result */
     int references;   /* and actors, among its arguments */
     uint64_t *ids;    /* theirs, in order */
@@ -181,8 +181,8 @@ static void wrap_results(node_call *c, bti_run_result *result) {
     result->bytes = to;
 }
 
-bt_status __real_bti_run_call(const bti_run *run, bti_run_result *result);
-bt_status __wrap_bti_run_call(const bti_run *run, bti_run_result *result);
+bt_status __real_bti_run_call(const bti_call_run *run, bti_run_result *result);
+bt_status __wrap_bti_run_call(const bti_call_run *run, bti_run_result *result);
 
 static void begin(const node_call *c) {
     for (int i = 0; i < c->inner->num_returns || !i; i++) {
@@ -209,7 +209,7 @@ static bool add_id(void *data, const bti_packed_value *head, bool in_list) {
     return true;
 }
 
-static bt_status run_as_node(const bti_run *run, bti_run_result *result) {
+static bt_status run_as_node(const bti_call_run *run, bti_run_result *result) {
     uint64_t bytes;
     wrap_head head;
     node_call c = {.inner = run};
@@ -224,7 +224,7 @@ static bt_status run_as_node(const bti_run *run, bti_run_result *result) {
         return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory");
     (void)bti_packed_each(packed, add_id, &c);
     begin(&c);
-    bti_run node = *run;
+    bti_call_run node = *run;
     node.table = &table;
     node.call = &c;
     node.arguments = packed;
@@ -239,6 +239,6 @@ static bt_status run_as_node(const bti_run *run, bti_run_result *result) {
     return status;
 }
 
-bt_status __wrap_bti_run_call(const bti_run *run, bti_run_result *result) {
+bt_status __wrap_bti_run_call(const bti_call_run *run, bti_run_result *result) {
     return table_is_there() ? run_as_node(run, result) : __real_bti_run_call(run, result);
 }
