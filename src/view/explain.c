@@ -1,4 +1,4 @@
-/* What would run, without running it. */
+/* bt_explain: what would run, as text, JSON or a graph, without running it. */
 #include <berth/view.h>
 
 #include "array/eval.h"
@@ -41,7 +41,7 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
 char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form) {
     BTI_PUBLIC("bt_explain_as");
     if ((unsigned)form > BT_EXPLAIN_DOT) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a form (bt_explain_form)", (int)form);
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a format (bt_explain_form)", (int)form);
         return NULL;
     }
     if (bti_check_list(arrays, count, "arrays") != BT_OK) return NULL;

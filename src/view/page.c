@@ -1,4 +1,4 @@
-/* The page of a trace: the template with the trace in its place. */
+/* The HTML page of a trace: a template with the trace inserted. */
 #include <berth/view.h>
 #include <errno.h>
 #include <jansson.h>
@@ -9,18 +9,18 @@
 #include "array/handle.h"
 #include "base/writes.h"
 
-static const unsigned char bytes_of_page[] = {
+static const unsigned char page_bytes[] = {
 #include "page.inc"
     0};
 static const char mark[] = "/*{trace}*/";
 
-/* --- the trace is looked at before it is believed ------------------------------------------------------------------- */
+/* --- checking the trace ---------------------------------------------------------------------------------------------- */
 
 enum { PROCESSES = 256 };
 
-typedef struct checker {
+typedef struct trace_checker {
     bool processes[PROCESSES]; /* named so far */
-} checker;
+} trace_checker;
 
 static bool is_number(json_t *value) { return json_is_number(value) && json_number_value(value) >= 0; }
 static bool all_numbers(json_t *object, const char *const *keys) {
@@ -44,7 +44,7 @@ static bool check_slice(json_t *event, json_t *arguments) {
     return (!strcmp(category, "host") || !strcmp(category, "first")) && all_texts(arguments, LIST("of"));
 }
 
-static bool check_event(checker *c, json_t *event) {
+static bool check_event(trace_checker *c, json_t *event) {
     const char *phase = json_string_value(json_object_get(event, "ph"));
     json_t *process = json_object_get(event, "pid"), *arguments = json_object_get(event, "args");
     if (!phase || strlen(phase) != 1 || !json_is_integer(process)) return false;
@@ -62,22 +62,22 @@ static bool check_event(checker *c, json_t *event) {
     return true;
 }
 
-static bt_status check(json_t *trace, const char *path) {
+static bt_status check_trace(json_t *trace, const char *path) {
     json_t *about = json_object_get(trace, "otherData"), *events = json_object_get(trace, "traceEvents");
     const char *producer = json_string_value(json_object_get(about, "producer"));
     if (!producer || strcmp(producer, "berth") || !json_is_array(events) ||
         !all_texts(about, LIST("program", "version")) || !all_numbers(about, LIST("dropped", "length_us")))
-        return bti_fail(BT_DATA_LOSS, "%s is no trace that berth recorded", path);
-    checker c = {0};
+        return bti_fail(BT_DATA_LOSS, "%s is not a trace recorded by berth", path);
+    trace_checker c = {0};
     for (size_t i = 0; i < json_array_size(events); i++)
         if (!check_event(&c, json_array_get(events, i)))
-            return bti_fail(BT_DATA_LOSS, "%s: event %zu is none of those that berth records", path, i);
+            return bti_fail(BT_DATA_LOSS, "%s: event %zu is not one that berth records", path, i);
     return BT_OK;
 }
 
 /* --- writing -------------------------------------------------------------------------------------------------------- */
 
-/* Inside of a script element no "<" may stand; in JSON it stands in texts alone. */
+/* A script element may not contain "<". In JSON it occurs only in strings, where it can be escaped. */
 static int put_escaped(const char *bytes, size_t count, void *data) {
     for (size_t i = 0; i < count; i++)
         if (bytes[i] == '<')
@@ -91,7 +91,7 @@ static bt_status write_page(json_t *trace, const char *path) {
     BTI_WRITES;
     FILE *file = fopen(path, "we");
     if (!file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
-    const char *page = (const char *)bytes_of_page, *place = strstr(page, mark), *rest = place + strlen(mark);
+    const char *page = (const char *)page_bytes, *place = strstr(page, mark), *rest = place + strlen(mark);
     fwrite(page, 1, (size_t)(place - page), file);
     bool failed = json_dump_callback(trace, put_escaped, file, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0;
     fputs(rest, file);
@@ -108,7 +108,7 @@ bt_status bt_trace_page(const char *trace_file, const char *html_file) {
     if (access(trace_file, R_OK)) return bti_fail(BT_NOT_FOUND, "%s cannot be read: %s", trace_file, strerror(errno));
     json_t *trace = json_load_file(trace_file, 0, &fault);
     if (!trace) return bti_fail(BT_DATA_LOSS, "%s: line %d: %s", trace_file, fault.line, fault.text);
-    bt_status status = check(trace, trace_file);
+    bt_status status = check_trace(trace, trace_file);
     if (status == BT_OK) status = write_page(trace, html_file);
     json_decref(trace);
     return status;

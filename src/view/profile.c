@@ -1,29 +1,99 @@
-/* bt_profile: from a recording to tables. */
+/* Times of functions (bt_time, bt_timeit), and profiles: tables of what a recording contains (bt_profile_start). */
+#include "view/profile.h"
+
 #include <berth/view.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "array/handle.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "view/trace.h"
 
 #define ROWS_SHOWN 24
+
+/* --- times ---------------------------------------------------------------------------------------------------------- */
+
+/* "186 ms": three digits and a unit. */
+static void add_seconds(bti_str *text, double seconds) {
+    static const struct {
+        double scale;
+        const char *unit;
+    } units[] = {{1, "s"}, {1e3, "ms"}, {1e6, "µs"}, {1e9, "ns"}};
+    int u = 0;
+    while (u < 3 && seconds * units[u].scale < 1) u++;
+    bti_str_addf(text, "%.3g %s", seconds * units[u].scale, units[u].unit);
+}
+
+static double time_loops(bt_timed_fn *fn, void *data, int64_t loops) {
+    bt_synchronize();
+    double start = bti_now_seconds();
+    for (int64_t i = 0; i < loops; i++) fn(data);
+    bt_synchronize();
+    return bti_now_seconds() - start;
+}
+
+/* Whether the process may wait for devices (it is not a forked child). The name of the call is set for this check only, because calls of fn have
+ * their own names. */
+static bool can_wait(const char *name) {
+    int depth = bti_call_begin(name);
+    bt_status status = bti_device_check_fork();
+    bti_call_end(depth);
+    return status == BT_OK;
+}
+
+double bt_time(bt_timed_fn *fn, void *data) {
+    if (fn && can_wait("bt_time")) return time_loops(fn, data, 1);
+    if (!fn) (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_time: the function is NULL");
+    return NAN;
+}
+
+char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *seconds) {
+    if (!fn || runs < 1 || loops < 0) {
+        (void)!(fn ? bti_fail(BT_INVALID_ARGUMENT, "bt_timeit: %d runs of %lld loops", runs, (long long)loops)
+                   : bti_fail(BT_INVALID_ARGUMENT, "bt_timeit: the function is NULL"));
+        return NULL;
+    }
+    if (!can_wait("bt_timeit")) return NULL;
+    double once = time_loops(fn, data, 1);
+    if (loops == 0) loops = once >= 0.2 ? 1 : (int64_t)ceil(0.2 / (once > 1e-8 ? once : 1e-8));
+    double sum = 0, squares = 0;
+    for (int r = 0; r < runs; r++) {
+        double per_loop = time_loops(fn, data, loops) / (double)loops;
+        sum += per_loop;
+        squares += per_loop * per_loop;
+    }
+    double mean = sum / runs, variance = squares / runs - mean * mean;
+    if (seconds) *seconds = mean;
+    bti_str text = {0};
+    add_seconds(&text, mean);
+    bti_str_add(&text, " ± ");
+    add_seconds(&text, variance > 0 ? sqrt(variance) : 0);
+    bti_str_addf(&text, " per loop (mean ± std. dev. of %d run%s, %lld loop%s each)", runs, runs == 1 ? "" : "s",
+                 (long long)loops, loops == 1 ? "" : "s");
+    char *taken = bti_str_take(&text);
+    if (!taken) (void)!bti_no_memory();
+    return taken;
+}
+
+/* --- profiles: cells of tables --------------------------------------------------------------------------------------- */
 
 struct bt_profile {
     bti_owned head;
     uint64_t since;
 };
 
-typedef struct row { /* events that a table shows as one */
+typedef struct profile_row { /* events that a table shows as one row */
     const bti_trace_event *like;
     uint64_t calls, ns, bytes;
-} row;
-typedef BTI_VEC(row) row_list;
+} profile_row;
+typedef BTI_VEC(profile_row) row_list;
 
-static double seconds(uint64_t ns) { return 1e-9 * (double)ns; }
+static double as_seconds(uint64_t ns) { return 1e-9 * (double)ns; }
 
-/* What was added since `from` takes `width` columns. */
-static void pad(bti_str *text, size_t from, int width) {
+/* Pads the text that was added since `from` to `width` columns. */
+static void pad_text(bti_str *text, size_t from, int width) {
     int used = (int)(text->length - from);
     if (used < width) bti_str_addf(text, "%*s", width - used, "");
 }
@@ -36,7 +106,7 @@ static void add_right(bti_str *text, int width, const char *cell) {
 
 static void add_time(bti_str *text, int width, uint64_t ns) {
     bti_str cell = {0};
-    bti_add_seconds(&cell, seconds(ns));
+    add_seconds(&cell, as_seconds(ns));
     add_right(text, width, bti_str_text(&cell));
     bti_str_free(&cell);
 }
@@ -64,7 +134,7 @@ static int compare_kernels(const bti_trace_event *a, const bti_trace_event *b) {
     return order ? order : a->line - b->line;
 }
 
-static int compare_ways(const bti_trace_event *a, const bti_trace_event *b) {
+static int compare_copies(const bti_trace_event *a, const bti_trace_event *b) {
     return a->device != b->device ? a->device - b->device : a->to - b->to;
 }
 
@@ -73,33 +143,33 @@ static int compare_spans(const bti_trace_event *a, const bti_trace_event *b) {
 }
 
 static int (*comparison(int kind))(const bti_trace_event *, const bti_trace_event *) {
-    return kind == BTI_TRACE_KERNEL ? compare_kernels : kind == BTI_TRACE_COPY ? compare_ways : compare_spans;
+    return kind == BTI_TRACE_KERNEL ? compare_kernels : kind == BTI_TRACE_COPY ? compare_copies : compare_spans;
 }
 
-static int sort_like(const void *a, const void *b) {
-    const row *left = a, *right = b;
+static int compare_rows(const void *a, const void *b) {
+    const profile_row *left = a, *right = b;
     return comparison(left->like->kind)(left->like, right->like);
 }
 
-static int by_time(const void *a, const void *b) {
-    const row *left = a, *right = b;
+static int compare_times(const void *a, const void *b) {
+    const profile_row *left = a, *right = b;
     return (left->ns < right->ns) - (left->ns > right->ns);
 }
 
-/* One row per sort of event of these kinds, the longest first. */
-static bool gather(const bti_trace_log *log, int first_kind, int last_kind, row_list *rows) {
+/* One row for all equal events of these kinds, the longest total time first. */
+static bool group_events(const bti_trace_log *log, int first_kind, int last_kind, row_list *rows) {
     for (size_t i = 0; i < log->events.count; i++) {
         const bti_trace_event *event = &log->events.items[i];
         if (event->kind < first_kind || event->kind > last_kind) continue;
-        row one = {event, 1, event->end_ns - event->start_ns, event->read_bytes + event->written_bytes};
+        profile_row one = {event, 1, event->end_ns - event->start_ns, event->read_bytes + event->written_bytes};
         if (!bti_vec_push(rows, one)) return false;
     }
     if (!rows->count) return true;
-    qsort(rows->items, rows->count, sizeof *rows->items, sort_like);
+    qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
     size_t last = 0;
     for (size_t i = 1; i < rows->count; i++) {
-        row *to = &rows->items[last], *from = &rows->items[i];
-        if (sort_like(to, from)) {
+        profile_row *to = &rows->items[last], *from = &rows->items[i];
+        if (compare_rows(to, from)) {
             rows->items[++last] = *from;
             continue;
         }
@@ -108,13 +178,13 @@ static bool gather(const bti_trace_log *log, int first_kind, int last_kind, row_
         to->bytes += from->bytes;
     }
     rows->count = last + 1;
-    qsort(rows->items, rows->count, sizeof *rows->items, by_time);
+    qsort(rows->items, rows->count, sizeof *rows->items, compare_times);
     return true;
 }
 
 /* --- tables --------------------------------------------------------------------------------------------------------- */
 
-static void add_numbers(bti_str *text, const row *r) {
+static void add_numbers(bti_str *text, const profile_row *r) {
     char calls[24];
     snprintf(calls, sizeof calls, "%llu", (unsigned long long)r->calls);
     add_right(text, 9, calls);
@@ -135,7 +205,7 @@ static void add_kernels(bti_str *text, const row_list *rows) {
         bti_str_addf(text, "\n%-*s%9s%11s%11s%9s%13s  asked for by\n", width, "kernels", "calls", "total", "mean",
                      "share", "speed");
     for (size_t i = 0; i < rows->count && i < ROWS_SHOWN; i++) {
-        const row *r = &rows->items[i];
+        const profile_row *r = &rows->items[i];
         bti_str_addf(text, "  %-*s", width - 2, r->like->name);
         add_numbers(text, r);
         add_share(text, r->ns, total);
@@ -152,12 +222,12 @@ static void add_copies(bti_str *text, const bti_trace_log *log, const row_list *
     if (rows->count)
         bti_str_addf(text, "\n%-24s%9s%11s%11s%9s%13s\n", "copies", "calls", "total", "mean", "bytes", "speed");
     for (size_t i = 0; i < rows->count; i++) {
-        const row *r = &rows->items[i];
+        const profile_row *r = &rows->items[i];
         bti_str bytes = {0};
         size_t from = text->length;
         bti_str_addf(text, "  %s -> %s", bti_trace_place_name(log, r->like->device),
                      bti_trace_place_name(log, r->like->to));
-        pad(text, from, 24);
+        pad_text(text, from, 24);
         add_numbers(text, r);
         bti_str_add_bytes_size(&bytes, r->bytes);
         add_right(text, 9, bti_str_text(&bytes));
@@ -167,7 +237,7 @@ static void add_copies(bti_str *text, const bti_trace_log *log, const row_list *
     }
 }
 
-/* A queue runs one thing at a time: kernels and the copies that it sends. */
+/* A queue runs one task at a time: a kernel, or a copy that it sends. */
 static void add_devices(bti_str *text, const bti_trace_log *log) {
     uint64_t length = log->ended_ns - log->begun_ns, busy[BTI_TRACE_DEVICES] = {0}, peak[BTI_TRACE_DEVICES] = {0};
     bool used[BTI_TRACE_DEVICES] = {0};
@@ -186,7 +256,7 @@ static void add_devices(bti_str *text, const bti_trace_log *log) {
         bti_str memory = {0};
         size_t from = text->length;
         bti_str_addf(text, "  %s", bti_trace_place_name(log, d));
-        pad(text, from, 33);
+        pad_text(text, from, 33);
         add_time(text, 11, busy[d]);
         add_share(text, busy[d], length);
         bti_str_add_bytes_size(&memory, peak[d]);
@@ -196,7 +266,7 @@ static void add_devices(bti_str *text, const bti_trace_log *log) {
     }
 }
 
-/* What a thread ran itself while it waited is no waiting. Waits do not nest in one thread. */
+/* Time in which waiting threads ran kernels and copies themselves, which does not count as waiting. Waits of a thread do not nest. */
 static uint64_t time_in_waits(const bti_trace_log *log) {
     uint64_t ns = 0;
     for (size_t w = 0; w < log->events.count; w++) {
@@ -218,12 +288,12 @@ static void add_host(bti_str *text, const bti_trace_log *log, const row_list *ro
         [BTI_TRACE_COMPILE] = "compiling", [BTI_TRACE_CACHE] = "kernel cache", [BTI_TRACE_LOAD] = "loading"};
     if (rows->count) bti_str_addf(text, "\n%-24s%9s%11s%11s\n", "host", "calls", "total", "mean");
     for (size_t i = 0; i < rows->count; i++) {
-        row r = rows->items[i];
+        profile_row r = rows->items[i];
         size_t from = text->length;
         if (r.like->kind == BTI_TRACE_WAIT) r.ns -= time_in_waits(log);
         bti_str_addf(text, "  %s", words[r.like->kind]);
         if (r.like->kind >= BTI_TRACE_OPEN) bti_str_addf(text, " %s", r.like->name);
-        pad(text, from, 24);
+        pad_text(text, from, 24);
         add_numbers(text, &r);
         bti_str_add(text, "\n");
     }
@@ -232,13 +302,13 @@ static void add_host(bti_str *text, const bti_trace_log *log, const row_list *ro
 void bti_profile_text(bti_str *text, const bti_trace_log *log) {
     row_list kernels = {0}, copies = {0}, host = {0};
     bti_str_add(text, "profile of ");
-    bti_add_seconds(text, seconds(log->ended_ns - log->begun_ns));
+    add_seconds(text, as_seconds(log->ended_ns - log->begun_ns));
     if (log->dropped)
         bti_str_addf(text, "; %llu events found no room and are missing", (unsigned long long)log->dropped);
     bti_str_add(text, "\n");
-    bool fits = gather(log, BTI_TRACE_KERNEL, BTI_TRACE_KERNEL, &kernels) &&
-                gather(log, BTI_TRACE_COPY, BTI_TRACE_COPY, &copies) &&
-                gather(log, BTI_TRACE_PLAN, BTI_TRACE_KINDS - 1, &host);
+    bool fits = group_events(log, BTI_TRACE_KERNEL, BTI_TRACE_KERNEL, &kernels) &&
+                group_events(log, BTI_TRACE_COPY, BTI_TRACE_COPY, &copies) &&
+                group_events(log, BTI_TRACE_PLAN, BTI_TRACE_KINDS - 1, &host);
     if (fits) {
         add_kernels(text, &kernels);
         add_devices(text, log);
@@ -251,13 +321,13 @@ void bti_profile_text(bti_str *text, const bti_trace_log *log) {
     bti_vec_free(&host);
 }
 
-/* --- the public face ------------------------------------------------------------------------------------------------ */
+/* --- public functions ----------------------------------------------------------------------------------------------- */
 
-static void clear(void *profile) {
+static void stop_recording(void *profile) {
     (void)profile;
     if (!bti_device_forked()) bti_trace_stop();
 }
-static const bti_handle_class profile_class = {BTI_OWNED_PROFILE, sizeof(bt_profile), clear, NULL};
+static const bti_handle_class profile_class = {BTI_OWNED_PROFILE, sizeof(bt_profile), stop_recording, NULL};
 
 bt_profile *bt_profile_start(void) {
     BTI_PUBLIC("bt_profile_start");
@@ -270,7 +340,7 @@ bt_profile *bt_profile_start(void) {
     bt_synchronize();
     profile->since = bti_trace_now();
     bti_trace_start();
-    for (int d = 0; d < bti_device_count(); d++) { /* where the curves of memory begin */
+    for (int d = 0; d < bti_device_count(); d++) { /* the first values of the memory counters */
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         if (bt_memory(bti_device_at(d), &memory) == BT_OK && memory.used) bti_trace_memory(d, memory.used);
     }

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "view/profile.h"
 #include "view/trace.h"
 
 #define OK(call)                                                         \

@@ -1,3 +1,6 @@
+/* Writing a recording as a Chrome trace. */
+#include "view/trace.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -5,14 +8,13 @@
 
 #include "base/chrome.h"
 #include "base/writes.h"
-#include "view/trace.h"
 
-enum { HOST = 0, QUEUE = 1, COPIES_OUT = 2, COPIES_IN = 10 }; /* a process; lanes of a device's */
+enum { HOST = 0, QUEUE = 1, COPIES_OUT = 2, COPIES_IN = 10 }; /* the process of the host; tracks of a device */
 
-typedef struct output {
+typedef struct trace_output {
     bti_chrome to;
     const bti_trace_log *log;
-} output;
+} trace_output;
 
 const char *bti_trace_place_name(const bti_trace_log *log, int device) {
     static _Thread_local char ring[4][sizeof log->devices[0]];
@@ -34,12 +36,12 @@ const char *bti_trace_operations(const bti_trace_event *event, char *text, size_
     return text;
 }
 
-static void begin_slice(output *out, const bti_trace_event *event, int process, int lane, const char *category) {
-    bti_chrome_begin_slice(&out->to, process, lane, event->start_ns, event->end_ns, category);
+static void begin_slice(trace_output *out, const bti_trace_event *event, int process, int track, const char *category) {
+    bti_chrome_begin_slice(&out->to, process, track, event->start_ns, event->end_ns, category);
 }
 
-/* The user's place and the thread: the last of the arguments. */
-static void end_slice(output *out, const bti_trace_event *event) {
+/* Ends the arguments with the thread, the operation and its place in the user's source. */
+static void end_slice(trace_output *out, const bti_trace_event *event) {
     fprintf(out->to.file, ",\"thread\":%" PRIu32, event->thread);
     char names[256];
     if (*bti_trace_operations(event, names, sizeof names)) bti_chrome_pair(&out->to, "operation", names);
@@ -50,9 +52,9 @@ static void end_slice(output *out, const bti_trace_event *event) {
     fputs("}}", out->to.file);
 }
 
-/* --- lanes ---------------------------------------------------------------------------------------------------------- */
+/* --- tracks --------------------------------------------------------------------------------------------------------- */
 
-static void put_threads(output *out) {
+static void put_threads(trace_output *out) {
     for (size_t i = 0; i < out->log->threads.count; i++) {
         const bti_trace_thread *thread = &out->log->threads.items[i];
         char name[64];
@@ -66,7 +68,7 @@ static void put_threads(output *out) {
     }
 }
 
-static void put_lanes(output *out) {
+static void put_tracks(trace_output *out) {
     bool used[BTI_TRACE_DEVICES] = {0}, sends[BTI_TRACE_DEVICES] = {0};
     bool reached[BTI_TRACE_DEVICES][BTI_TRACE_DEVICES + 1] = {{0}};
     for (size_t i = 0; i < out->log->events.count; i++) {
@@ -94,7 +96,7 @@ static void put_lanes(output *out) {
 
 /* --- events --------------------------------------------------------------------------------------------------------- */
 
-static void put_kernel(output *out, const bti_trace_event *event) {
+static void put_kernel(trace_output *out, const bti_trace_event *event) {
     begin_slice(out, event, event->device + 1, QUEUE, "kernel");
     bti_chrome_pair(&out->to, "name", event->name);
     fprintf(out->to.file, ",\"args\":{\"elements\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"written_bytes\":%" PRIu64,
@@ -102,36 +104,36 @@ static void put_kernel(output *out, const bti_trace_event *event) {
     end_slice(out, event);
 }
 
-static void put_arrow(output *out, char phase, int process, int lane, uint64_t ns, size_t number) {
-    bti_chrome_begin_at(&out->to, phase, process, lane, ns);
+static void put_arrow(trace_output *out, char phase, int process, int track, uint64_t ns, size_t number) {
+    bti_chrome_begin_at(&out->to, phase, process, track, ns);
     fprintf(out->to.file, "%s,\"cat\":\"copy\",\"name\":\"copy\",\"id\":%zu}", phase == 'f' ? ",\"bp\":\"e\"" : "",
             number);
 }
 
 /* Both ends, and the arrow. */
-static void put_copy(output *out, const bti_trace_event *event, size_t number) {
+static void put_copy(trace_output *out, const bti_trace_event *event, size_t number) {
     int thread_lane = (int)event->thread + 1;
     int process[2] = {event->device + 1, event->to + 1};
-    int lane[2] = {event->device < 0 ? thread_lane : COPIES_OUT,
-                   event->to < 0 ? thread_lane : COPIES_IN + event->device + 1};
+    int track[2] = {event->device < 0 ? thread_lane : COPIES_OUT,
+                    event->to < 0 ? thread_lane : COPIES_IN + event->device + 1};
     for (int end = 0; end < 2; end++) {
-        begin_slice(out, event, process[end], lane[end], end ? "arrival" : "copy");
+        begin_slice(out, event, process[end], track[end], end ? "arrival" : "copy");
         fprintf(out->to.file, ",\"name\":\"copy\",\"args\":{\"copy\":%zu,\"bytes\":%" PRIu64, number,
                 event->written_bytes);
         bti_chrome_pair(&out->to, "from", bti_trace_place_name(out->log, event->device));
         bti_chrome_pair(&out->to, "to", bti_trace_place_name(out->log, event->to));
         end_slice(out, event);
     }
-    put_arrow(out, 's', process[0], lane[0], event->start_ns, number);
-    put_arrow(out, 'f', process[1], lane[1], event->start_ns + (event->end_ns - event->start_ns) / 2, number);
+    put_arrow(out, 's', process[0], track[0], event->start_ns, number);
+    put_arrow(out, 'f', process[1], track[1], event->start_ns + (event->end_ns - event->start_ns) / 2, number);
 }
 
-static void put_memory(output *out, const bti_trace_event *event) {
+static void put_memory(trace_output *out, const bti_trace_event *event) {
     bti_chrome_begin_at(&out->to, 'C', event->device + 1, 0, event->start_ns);
     fprintf(out->to.file, ",\"name\":\"memory\",\"args\":{\"in use\":%" PRIu64 "}}", event->written_bytes);
 }
 
-static void put_span(output *out, const bti_trace_event *event) {
+static void put_span(trace_output *out, const bti_trace_event *event) {
     static const char *const what[BTI_TRACE_KINDS] = {
         [BTI_TRACE_PLAN] = "plan",       [BTI_TRACE_PREPARE] = "prepare", [BTI_TRACE_SUBMIT] = "submit",
         [BTI_TRACE_WAIT] = "wait",       [BTI_TRACE_OPEN] = "open",       [BTI_TRACE_LIBRARY] = "library",
@@ -145,11 +147,11 @@ static void put_span(output *out, const bti_trace_event *event) {
 
 bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
     BTI_WRITES;
-    output out = {.to = {.file = fopen(path, "we"), .begun_ns = log->begun_ns}, .log = log};
+    trace_output out = {.to = {.file = fopen(path, "we"), .begun_ns = log->begun_ns}, .log = log};
     if (!out.to.file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
     bti_chrome_head(&out.to, program_invocation_short_name, getpid(), log->dropped, log->ended_ns);
     bti_chrome_events(&out.to);
-    put_lanes(&out);
+    put_tracks(&out);
     for (size_t i = 0; i < log->events.count; i++) {
         const bti_trace_event *event = &log->events.items[i];
         switch (event->kind) {
@@ -166,4 +168,4 @@ bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
     return failed ? bti_fail(BT_UNKNOWN, "%s cannot be written: %s", path, strerror(cause)) : BT_OK;
 }
 
-__attribute__((constructor)) static void tell_below(void) { bti_trace_set_writer(bti_trace_write); }
+__attribute__((constructor)) static void register_writer(void) { bti_trace_set_writer(bti_trace_write); }

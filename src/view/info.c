@@ -1,13 +1,17 @@
-/* What compiles the kernels of the CPU, and what multiplies for it, for people. */
+/* Information about the library itself: the compiler and libraries of the CPU, primitives and operations. */
 #include <berth/view.h>
 #include <stdio.h>
 
+#include "array/plan_log.h"
 #include "base/sized.h"
 #include "drivers/cpu/compiled/compiled.h"
 #include "drivers/cpu/product/product.h"
 #include "drivers/cpu/target.h"
+#include "ir/op.h"
 
-static void fill_texts(bt_compiler_info *info, const bti_compiled_ledger *ledger) {
+/* --- the compiler and the libraries of products --------------------------------------------------------------------- */
+
+static void fill_compiler_texts(bt_compiler_info *info, const bti_compiled_ledger *ledger) {
     const bti_llvm_state *llvm = &ledger->llvm;
     if (llvm->opened)
         snprintf(info->library, sizeof info->library, "%s, %u.%u.%u", llvm->library, llvm->version[0], llvm->version[1],
@@ -45,7 +49,7 @@ bt_status bt_compiler(bool trial, bt_compiler_info *info) {
         .files = ledger.cache.files,
         .bytes = ledger.cache.bytes,
     };
-    fill_texts(&known, &ledger);
+    fill_compiler_texts(&known, &ledger);
     bti_info_give(&compiler_layout, &known, info);
     return BT_OK;
 }
@@ -77,4 +81,48 @@ bt_status bt_library_describe(int index, bool trial, bt_library_info *given) {
     }
     bti_info_give(&library_layout, &known, given);
     return BT_OK;
+}
+
+/* --- primitives and operations --------------------------------------------------------------------------------------- */
+
+static const char *const families[] = {
+    [BTI_SOURCE] = "source",     [BTI_ELEMENTWISE] = "elementwise", [BTI_REDUCE] = "reduce", [BTI_SCAN] = "scan",
+    [BTI_MOVEMENT] = "movement", [BTI_GATHER] = "gather",           [BTI_HEAVY] = "heavy",   [BTI_EFFECT] = "effect"};
+
+static const char *const dtype_rules[] = {
+    [BTI_ANY] = "any",   [BTI_NUMBER] = "number",       [BTI_FLOAT] = "float",
+    [BTI_BITS] = "bits", [BTI_COMPARE] = "any to bool", [BTI_INDEX_OUT] = "any to int32",
+    [BTI_OWN] = "own"};
+
+int bt_primitive_count(void) { return BTI_OP_COUNT; }
+
+#define MEMBER(name) BTI_MEMBER(bt_primitive_info, name)
+static const bti_member primitive_members[] = {MEMBER(size),   MEMBER(name),     MEMBER(family), MEMBER(inputs),
+                                               MEMBER(dtypes), MEMBER(gradient), MEMBER(doc)};
+#undef MEMBER
+static const bti_sized_type primitive_layout = BTI_SIZED_TYPE(
+    bt_primitive_info, "contents of info", "bt_primitive_info info = BT_PRIMITIVE_INFO_INIT", primitive_members, NULL);
+
+bt_status bt_primitive_describe(int index, bt_primitive_info *info) {
+    BTI_TRY(bti_sized_check(&primitive_layout, "bt_primitive_describe", info));
+    if (index < 0 || index >= BTI_OP_COUNT)
+        return bti_fail(BT_OUT_OF_RANGE, "bt_primitive_describe: there are %d primitives, not number %d", BTI_OP_COUNT,
+                        index);
+    const bti_op_row *row = bti_op_info((bti_op)index);
+    bt_primitive_info known = {sizeof known,  row->name, families[row->class], row->arity, dtype_rules[row->dtype_rule],
+                               row->gradient, row->doc};
+    bti_info_give(&primitive_layout, &known, info);
+    return BT_OK;
+}
+
+int bt_operation_count(void) {
+    int count = 0;
+    while (bti_name_at(count)) count++;
+    return count;
+}
+
+const char *bt_operation_name(int index, const char **log_name) {
+    const bti_op_name *row = bti_name_at(index);
+    if (log_name) *log_name = row ? row->log_name : NULL;
+    return row ? row->public_name : NULL;
 }
