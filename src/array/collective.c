@@ -15,14 +15,14 @@ typedef struct sums {
     bool *wanted;       /* [array]: still to be folded */
 } sums;
 
-static size_t at(const sums *s, int array, int device) {
+static size_t index_at(const sums *s, int array, int device) {
     return (size_t)array * (size_t)s->device_count + (size_t)device;
 }
 
 static bool is_foldable(const sums *s, int array, bt_array *const *parts, bt_array *const *results) {
-    const bti_node *first = bti_node_of(parts[at(s, array, 0)]);
+    const bti_node *first = bti_node_of(parts[index_at(s, array, 0)]);
     for (int d = 0; d < s->device_count; d++) {
-        bt_array *part = parts[at(s, array, d)], *result = results[at(s, array, d)];
+        bt_array *part = parts[index_at(s, array, d)], *result = results[index_at(s, array, d)];
         if (bti_array_error(part) || bti_array_error(result)) return false;
         const bti_node *from = bti_node_of(part), *to = bti_node_of(result);
         if (from->symbolic || from->device != s->devices[d] || to->device != s->devices[d] ||
@@ -34,18 +34,18 @@ static bool is_foldable(const sums *s, int array, bt_array *const *parts, bt_arr
 }
 
 /* The parts that are to be folded now. */
-static int list_parts(const sums *s, bti_node **list) {
+static int list_wanted_parts(const sums *s, bti_node **list) {
     int count = 0;
     for (int a = 0; a < s->count; a++)
-        for (int d = 0; d < s->device_count && s->wanted[a]; d++) list[count++] = s->parts[at(s, a, d)];
+        for (int d = 0; d < s->device_count && s->wanted[a]; d++) list[count++] = s->parts[index_at(s, a, d)];
     return count;
 }
 
 /* What is not dense is copied where it is. */
-static bt_status make_dense(sums *s) {
+static bt_status make_parts_dense(sums *s) {
     for (int a = 0; a < s->count; a++)
         for (int d = 0; d < s->device_count && s->wanted[a]; d++) {
-            bti_node **part = &s->parts[at(s, a, d)], *from = *part;
+            bti_node **part = &s->parts[index_at(s, a, d)], *from = *part;
             if (atomic_load(&from->state) != BTI_DONE || bti_layout_is_dense(from->rank, from->shape, &from->layout))
                 continue;
             bti_node *copy =
@@ -62,9 +62,9 @@ static bt_status make_dense(sums *s) {
 static bt_status compute_parts(sums *s) {
     bti_node **list = bti_alloc((size_t)s->count * (size_t)s->device_count * sizeof(bti_node *));
     if (!list) return bti_no_memory();
-    bt_status status = bti_eval_nodes(list, list_parts(s, list), true);
-    if (status == BT_OK) status = make_dense(s);
-    if (status == BT_OK) status = bti_eval_nodes(list, list_parts(s, list), true);
+    bt_status status = bti_eval_nodes(list, list_wanted_parts(s, list), true);
+    if (status == BT_OK) status = make_parts_dense(s);
+    if (status == BT_OK) status = bti_eval_nodes(list, list_wanted_parts(s, list), true);
     bti_free(list);
     return status;
 }
@@ -73,13 +73,13 @@ static bt_status compute_parts(sums *s) {
 
 static bool is_ready(const sums *s, int array) {
     for (int d = 0; d < s->device_count; d++)
-        if (atomic_load(&s->parts[at(s, array, d)]->state) != BTI_DONE ||
-            atomic_load(&s->results[at(s, array, d)]->state) != BTI_PENDING)
+        if (atomic_load(&s->parts[index_at(s, array, d)]->state) != BTI_DONE ||
+            atomic_load(&s->results[index_at(s, array, d)]->state) != BTI_PENDING)
             return false;
     return true;
 }
 
-static void fulfil(bti_node *result, bti_buffer *buffer, int64_t offset) {
+static void finish_result(bti_node *result, bti_buffer *buffer, int64_t offset) {
     result->buffer = bti_buffer_retain(buffer);
     bti_layout_dense(result->rank, result->shape, &result->layout);
     result->layout.offset = offset;
@@ -90,22 +90,22 @@ static void fulfil(bti_node *result, bti_buffer *buffer, int64_t offset) {
 /* All that are wanted of the first such one's dtype: folded, and no longer wanted. */
 static bt_status fold_alike(sums *s, int first, bti_node **inputs, int64_t *elements, int64_t *offsets) {
     bti_buffer *outputs[BTI_MAX_REPLICAS];
-    bt_dtype dtype = (bt_dtype)s->parts[at(s, first, 0)]->dtype;
+    bt_dtype dtype = (bt_dtype)s->parts[index_at(s, first, 0)]->dtype;
     bti_fold fold = {s->device_count, s->devices, BTI_OP_sum, dtype, 0, elements, inputs};
     for (int a = first; a < s->count; a++) {
-        if (!s->wanted[a] || (bt_dtype)s->parts[at(s, a, 0)]->dtype != dtype) continue;
-        elements[fold.array_count] = bti_node_count(s->parts[at(s, a, 0)]);
+        if (!s->wanted[a] || (bt_dtype)s->parts[index_at(s, a, 0)]->dtype != dtype) continue;
+        elements[fold.array_count] = bti_node_count(s->parts[index_at(s, a, 0)]);
         for (int d = 0; d < s->device_count; d++)
-            inputs[fold.array_count * (size_t)s->device_count + (size_t)d] = s->parts[at(s, a, d)];
+            inputs[fold.array_count * (size_t)s->device_count + (size_t)d] = s->parts[index_at(s, a, d)];
         fold.array_count++;
     }
     bt_status status = bti_exec_fold(&fold, outputs, offsets);
     size_t folded = 0;
     for (int a = first; a < s->count; a++) {
-        if (!s->wanted[a] || (bt_dtype)s->parts[at(s, a, 0)]->dtype != dtype) continue;
+        if (!s->wanted[a] || (bt_dtype)s->parts[index_at(s, a, 0)]->dtype != dtype) continue;
         s->wanted[a] = false;
         for (int d = 0; d < s->device_count && status == BT_OK; d++)
-            fulfil(s->results[at(s, a, d)], outputs[d], offsets[folded]);
+            finish_result(s->results[index_at(s, a, d)], outputs[d], offsets[folded]);
         folded++;
     }
     for (int d = 0; d < s->device_count && status == BT_OK; d++) bti_buffer_release(outputs[d]);
@@ -132,14 +132,14 @@ static bt_status fold_all(sums *s) {
 
 /* --- choosing ------------------------------------------------------------------------------------------------------ */
 
-static bt_status run(sums *s, bt_array *const *parts, bt_array *const *results) {
+static bt_status sum_foldable(sums *s, bt_array *const *parts, bt_array *const *results) {
     bool any = false;
     for (int a = 0; a < s->count; a++) {
         s->wanted[a] = is_foldable(s, a, parts, results);
         any = any || s->wanted[a];
         for (int d = 0; d < s->device_count; d++) {
-            s->parts[at(s, a, d)] = bti_node_retain(bti_node_of(parts[at(s, a, d)]));
-            s->results[at(s, a, d)] = bti_node_of(results[at(s, a, d)]);
+            s->parts[index_at(s, a, d)] = bti_node_retain(bti_node_of(parts[index_at(s, a, d)]));
+            s->results[index_at(s, a, d)] = bti_node_of(results[index_at(s, a, d)]);
         }
     }
     if (!any) return BT_OK;
@@ -148,7 +148,7 @@ static bt_status run(sums *s, bt_array *const *parts, bt_array *const *results) 
 }
 
 /* Whether the driver can do it for the first dtype; a no is kept from the program's record where it need not. */
-static bt_status ask(const int *devices, int device_count, bt_dtype dtype, bool must) {
+static bt_status ask_driver(const int *devices, int device_count, bt_dtype dtype, bool must) {
     bti_errors_aside aside = bti_errors_aside_begin();
     bt_status status = bti_device_can_all_reduce(devices, device_count, dtype, BTI_OP_sum);
     bti_error *why = status == BT_OK ? NULL : bti_error_last();
@@ -164,7 +164,7 @@ bt_status bti_sum_by_driver(const int *devices, int device_count, bt_array *cons
     int way = bti_flag_choice(BTI_FLAG_collectives);
     if (way == BTI_COLLECTIVES_COPIES || device_count < 2 || count < 1 || bti_array_error(parts[0])) return BT_OK;
     bool must = way == BTI_COLLECTIVES_DRIVER;
-    if (ask(devices, device_count, (bt_dtype)bti_node_of(parts[0])->dtype, must) != BT_OK)
+    if (ask_driver(devices, device_count, (bt_dtype)bti_node_of(parts[0])->dtype, must) != BT_OK)
         return must ? BT_FAILED_PRECONDITION : BT_OK;
     size_t all = (size_t)device_count * (size_t)count;
     sums s = {devices,
@@ -173,7 +173,7 @@ bt_status bti_sum_by_driver(const int *devices, int device_count, bt_array *cons
               bti_calloc(all, sizeof(bti_node *)),
               bti_calloc(all, sizeof(bti_node *)),
               bti_calloc((size_t)count, sizeof(bool))};
-    bt_status status = s.parts && s.results && s.wanted ? run(&s, parts, results) : bti_no_memory();
+    bt_status status = s.parts && s.results && s.wanted ? sum_foldable(&s, parts, results) : bti_no_memory();
     for (size_t i = 0; s.parts && i < all; i++) bti_node_release(s.parts[i]);
     bti_free(s.parts);
     bti_free(s.results);

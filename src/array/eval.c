@@ -151,7 +151,7 @@ static void add_pending(held_nodes *held, bti_node *node) {
 static void add_held(bt_array *array, void *held) { add_pending(held, bti_node_of(array)); }
 
 /* Those of the held that no other pending operation reads: with them the rest is computed on the way. */
-static void keep_ends(held_nodes *held) {
+static void keep_unread(held_nodes *held) {
     bti_nodes order = {0};
     bti_graph_lock();
     if (bti_reach(held->items, held->count, &order) == BT_OK) {
@@ -168,12 +168,12 @@ static void keep_ends(held_nodes *held) {
     bti_vec_free(&order);
 }
 
-static void flush(const bti_node *newest) {
+static void flush_held(const bti_node *newest) {
     held_nodes held = {0};
     bti_each_new_held(add_held, &held); /* a flush has evaluated those before */
     for (int i = 0; i < newest->input_count; i++) add_pending(&held, newest->inputs[i]);
     bti_error *before = bti_error_last();
-    keep_ends(&held);
+    keep_unread(&held);
     if (bti_eval_nodes(held.items, (int)held.count, true) == BT_OK)
         bti_error_release(before);
     else
@@ -192,7 +192,7 @@ void bti_eval_recorded(const bti_node *node) {
                           mine.bytes < (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes)))
         return;
     mine.flushing = true;
-    flush(node);
+    flush_held(node);
     mine.nodes = mine.bytes = 0;
     mine.flushing = false;
 }
@@ -264,7 +264,7 @@ bt_status bti_read_node(bti_node *node, void *data) {
     return status;
 }
 
-static bt_status check(const bt_array *x) {
+static bt_status check_array(const bt_array *x) {
     bti_error *error = bti_array_error(x);
     return error ? bti_fail_with(error) : BT_OK;
 }
@@ -276,7 +276,7 @@ bt_status bt_eval_all(bt_array *const *arrays, int count) {
     bt_status status = BT_OK;
     for (int i = 0; i < count && status == BT_OK; i++) {
         if (!arrays[i]) continue;
-        status = check(arrays[i]);
+        status = check_array(arrays[i]);
         if (status == BT_OK && !bti_vec_push(&nodes, bti_node_of(arrays[i]))) status = bti_no_memory();
     }
     if (status == BT_OK) status = bti_eval_nodes(nodes.items, (int)nodes.count, true);
@@ -286,19 +286,19 @@ bt_status bt_eval_all(bt_array *const *arrays, int count) {
 
 bt_status bt_eval(bt_array *x) {
     BTI_PUBLIC_WAITING("bt_eval");
-    BTI_TRY(check(x));
+    BTI_TRY(check_array(x));
     return bt_eval_all(&x, 1);
 }
 
 bt_status bt_block(bt_array *x) {
     BTI_PUBLIC_WAITING("bt_block");
-    BTI_TRY(check(x));
+    BTI_TRY(check_array(x));
     return bti_block_node(bti_node_of(x));
 }
 
 bt_status bt_read(bt_array *x, void *data, size_t bytes) {
     BTI_PUBLIC_WAITING("bt_read");
-    BTI_TRY(check(x));
+    BTI_TRY(check_array(x));
     bti_node *node = bti_node_of(x);
     if (!node->symbolic && bytes != (size_t)bti_node_bytes(node)) {
         bti_str shape = {0};

@@ -20,7 +20,7 @@ static void note_end(bti_node *node, const char *name) {
     if (!node->cut.name && has_history(node)) node->cut = place;
 }
 
-static void end(bti_node *node) {
+static void end_history(bti_node *node) {
     node->forget = true;
     if (atomic_load(&node->state) == BTI_DONE) bti_node_forget(node);
 }
@@ -29,7 +29,7 @@ void bti_history_end(bti_node *node, const char *name) {
     if (node->forget) return;
     bti_graph_lock();
     note_end(node, name);
-    end(node);
+    end_history(node);
     bti_graph_unlock();
 }
 
@@ -42,7 +42,7 @@ void bti_history_note_end(bti_node *node, const char *name) {
 void bti_history_end_noted(bti_node *node) {
     if (node->forget) return;
     bti_graph_lock();
-    end(node);
+    end_history(node);
     bti_graph_unlock();
 }
 

@@ -54,7 +54,7 @@ bt_array *bti_poisonf(bt_status status, const char *format, ...) {
     return array;
 }
 
-static bti_error *missing(int argument) {
+static bti_error *missing_array_error(int argument) {
     bti_error *known = bti_misuse_known(&no_memory);
     if (known) return known;
     return argument ? bti_misuse_new(&no_memory, "array argument %d is NULL", argument)
@@ -62,7 +62,7 @@ static bti_error *missing(int argument) {
 }
 
 bti_error *bti_array_error(const bt_array *x) {
-    if (!x) return missing(0);
+    if (!x) return missing_array_error(0);
     if (atomic_load(&x->node->state) == BTI_FAILED)
         return x->node == &released_node ? bti_owned_released(&x->head) : x->node->error;
     if (x->node->gate && !x->node->symbolic && bti_gate_error(x->node->gate)) return x->node->gate->cause;
@@ -71,7 +71,7 @@ bti_error *bti_array_error(const bt_array *x) {
 
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count) {
     for (int i = 0; i < count; i++) {
-        bti_error *error = arrays[i] ? bti_array_error(arrays[i]) : missing(i + 1);
+        bti_error *error = arrays[i] ? bti_array_error(arrays[i]) : missing_array_error(i + 1);
         if (error) return bti_poison(bti_error_retain(error));
     }
     return NULL;
@@ -99,6 +99,7 @@ typedef struct scopes {
     uint64_t scope_count;
     bool noticed, noticed_history;
     bool registered;
+    int nesting; /* public calls that are running */
 } scopes;
 
 static _Thread_local scopes mine;
@@ -109,7 +110,7 @@ static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
 /* The last owner is gone. */
-static void end(bt_array *array, bti_end how, bti_site site) {
+static void end_array(bt_array *array, bti_end how, bti_site site) {
     bti_node *node = array->node;
     bti_free(array->mapped);
     array->mapped = NULL;
@@ -127,11 +128,11 @@ static void visit_again_from(size_t first) {
     if (mine.visited > first) mine.visited = first;
 }
 
-static void release_from(size_t first, bti_end how, bti_site site) {
+static void release_arrays_from(size_t first, bti_end how, bti_site site) {
     while (mine.held.count > first) {
         bt_array *array = mine.held.items[--mine.held.count];
         if (!bti_owned_is_released(&array->head) && array->ends_history) bti_history_end_noted(array->node);
-        if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end(array, how, site);
+        if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end_array(array, how, site);
     }
     visit_again_from(first);
 }
@@ -151,28 +152,28 @@ static void end_object(bti_owned *object, const bti_handle_class *class, bti_end
     if (outermost) ending.how = BTI_END_NONE;
 }
 
-static void release_owned(size_t first, bti_end how, bti_site site) {
+static void release_objects_from(size_t first, bti_end how, bti_site site) {
     while (mine.owned.count > first) {
         owned last = mine.owned.items[--mine.owned.count];
         if (bti_owned_drop_held(last.object) == BTI_DROPPED_LAST) end_object(last.object, last.class, how, site);
     }
 }
 
-static void leave_thread(void *unused) {
+static void leave_scopes_of_thread(void *unused) {
     (void)unused;
-    release_owned(0, BTI_END_THREAD, (bti_site){0});
-    release_from(0, BTI_END_THREAD, (bti_site){0});
+    release_objects_from(0, BTI_END_THREAD, (bti_site){0});
+    release_arrays_from(0, BTI_END_THREAD, (bti_site){0});
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
     bti_vec_free(&mine.starts);
     mine.registered = false;
     atomic_fetch_sub(&threads_with_scopes, 1);
 }
-static void make_thread_end(void) { pthread_key_create(&thread_end, leave_thread); }
+static void make_thread_end(void) { pthread_key_create(&thread_end, leave_scopes_of_thread); }
 
 void bti_release_thread(void) {
-    release_owned(0, BTI_END_SHUTDOWN, bti_here());
-    release_from(0, BTI_END_SHUTDOWN, bti_here());
+    release_objects_from(0, BTI_END_SHUTDOWN, bti_here());
+    release_arrays_from(0, BTI_END_SHUTDOWN, bti_here());
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
     for (size_t i = 0; i < mine.starts.count; i++) mine.starts.items[i] = (start){.scope = mine.starts.items[i].scope};
@@ -199,7 +200,7 @@ static void notice_forgotten_scope(void) {
         place.site.line);
 }
 
-static void register_thread(void) {
+static void register_thread_with_scopes(void) {
     if (mine.registered) return;
     pthread_once(&thread_end_once, make_thread_end);
     pthread_setspecific(thread_end, &mine);
@@ -214,14 +215,14 @@ static uint64_t scope_now(size_t outer) {
     return mine.starts.count > outer ? mine.starts.items[mine.starts.count - 1 - outer].scope : mine.thread;
 }
 
-static bool is_open(uint64_t scope) {
+static bool is_scope_open(uint64_t scope) {
     for (size_t i = mine.starts.count; i-- > 0;)
         if (mine.starts.items[i].scope == scope) return true;
     return scope == mine.thread;
 }
 
-static bool hold(bt_array *array) {
-    register_thread();
+static bool hold_in_scope(bt_array *array) {
+    register_thread_with_scopes();
     if (!bti_vec_push(&mine.held, array)) return false;
     array->scope = scope_now(0);
     atomic_store_explicit(&array->head.word, BTI_WORD_HELD | 1, memory_order_relaxed);
@@ -238,7 +239,7 @@ bt_array *bti_array_new(bti_node *node) {
     array->node = node;
     atomic_fetch_add(&node->handles, 1);
     atomic_fetch_add_explicit(&live_arrays, 1, memory_order_relaxed);
-    if (hold(array)) return array;
+    if (hold_in_scope(array)) return array;
     (bt_release)(array);
     return poison_without_memory();
 }
@@ -246,7 +247,7 @@ bt_array *bti_array_new(bti_node *node) {
 bt_array *bti_array_on(bti_node *node) { return bti_array_new(bti_node_retain(node)); }
 
 bti_scope_guard bti_scope_begin(const char *file, int line) {
-    register_thread();
+    register_thread_with_scopes();
     start begins = {mine.held.count, mine.owned.count, mine.thread + ++mine.scope_count,
                     file ? (bti_site){file, line} : bti_here()};
     return (bti_scope_guard){.marked = bti_vec_push(&mine.starts, begins)};
@@ -255,13 +256,13 @@ bti_scope_guard bti_scope_begin(const char *file, int line) {
 void bti_scope_end(bti_scope_guard *guard) {
     if (!guard->marked) return; /* there was no memory for the mark: its arrays fall to the scope outside */
     start first = mine.starts.items[--mine.starts.count];
-    release_owned(first.owned, BTI_END_SCOPE, first.site);
-    release_from(first.held, BTI_END_SCOPE, first.site);
+    release_objects_from(first.owned, BTI_END_SCOPE, first.site);
+    release_arrays_from(first.held, BTI_END_SCOPE, first.site);
     mine.noticed = mine.noticed_history = false;
 }
 
 /* For calls that are made for what they do to the handle. */
-static bti_error *misused(const char *name, const bt_array *array) {
+static bti_error *note_misuse(const char *name, const bt_array *array) {
     BTI_PUBLIC(name);
     bti_error *error = bti_owned_released(&array->head);
     (void)!bti_fail_with(error);
@@ -269,7 +270,7 @@ static bti_error *misused(const char *name, const bt_array *array) {
 }
 
 bt_array *bt_keep(bt_array *array) {
-    if (array && bti_owned_is_released(&array->head)) (void)!misused("bt_keep", array);
+    if (array && bti_owned_is_released(&array->head)) (void)!note_misuse("bt_keep", array);
     if (!array || !mine.starts.count) return array;
     size_t *first = &mine.starts.items[mine.starts.count - 1].held;
     for (size_t i = mine.held.count; i-- > *first;) {
@@ -285,28 +286,28 @@ bt_array *bt_keep(bt_array *array) {
 }
 
 /* With one owner more; NULL and no_memory have none. */
-static bt_array *retain(bt_array *array, const char *name, bool *retained) {
+static bt_array *retain_array(bt_array *array, const char *name, bool *retained) {
     *retained = array && array != &no_memory && bti_owned_retain(&array->head);
     if (*retained || !array || array == &no_memory) return array;
     BTI_PUBLIC(name); /* what the caller goes on with says so for as long as it is held */
-    return bt_retain(bti_poison(bti_error_retain(misused(name, array))));
+    return bt_retain(bti_poison(bti_error_retain(note_misuse(name, array))));
 }
 
-static void release(bt_array *array, bti_end how, const char *name) {
+static void release_array(bt_array *array, bti_end how, const char *name) {
     if (!array || array == &no_memory) return;
     bti_dropped dropped = bti_owned_drop(&array->head);
-    if (dropped == BTI_DROPPED_LAST) end(array, how, bti_here());
-    if (dropped == BTI_DROPPED_NONE) (void)!misused(name, array);
+    if (dropped == BTI_DROPPED_LAST) end_array(array, how, bti_here());
+    if (dropped == BTI_DROPPED_NONE) (void)!note_misuse(name, array);
 }
 
 bt_array *bt_retain(bt_array *array) {
     bool retained;
-    array = retain(array, "bt_retain", &retained);
+    array = retain_array(array, "bt_retain", &retained);
     if (retained) bti_history_end(array->node, "bt_retain");
     return array;
 }
 
-void bt_release(bt_array *array) { release(array, BTI_END_RELEASE, "bt_release"); }
+void bt_release(bt_array *array) { release_array(array, BTI_END_RELEASE, "bt_release"); }
 
 #define LONG_HISTORY 10000 /* operations */
 
@@ -323,10 +324,10 @@ static void notice_long_history(const bt_array *value) {
 /* Gradients of what a scope computes step by step: history stays until that scope ends. The first step may start at a state of an
  * outer scope, or of one that has ended. */
 static bool keeps_history(const bt_array *old, const bt_array *value) {
-    return old && !bti_owned_is_released(&old->head) && is_open(value->scope);
+    return old && !bti_owned_is_released(&old->head) && is_scope_open(value->scope);
 }
 
-static void assigned(const bt_array *old, bt_array *value) {
+static void keep_or_end_history(const bt_array *old, bt_array *value) {
     if (!keeps_history(old, value)) {
         bti_history_end(value->node, "bt_assign");
         return;
@@ -346,14 +347,14 @@ void bt_assign(bt_array **slot, bt_array *value) {
     }
     bt_array *old = *slot;
     bool retained;
-    *slot = retain(value, "bt_assign", &retained);
-    if (retained) assigned(old, value);
-    release(old, BTI_END_ASSIGN, "bt_assign");
+    *slot = retain_array(value, "bt_assign", &retained);
+    if (retained) keep_or_end_history(old, value);
+    release_array(old, BTI_END_ASSIGN, "bt_assign");
 }
 
 /* --- other objects --------------------------------------------------------------------------------------------------- */
 
-static void *poisoned(const bti_handle_class *class, bti_error *error) {
+static void *new_poisoned_object(const bti_handle_class *class, bti_error *error) {
     bti_owned *object = bti_owned_new(class->kind, class->bytes);
     if (!object) return class->no_memory;
     object->error = bti_error_retain(error);
@@ -362,7 +363,7 @@ static void *poisoned(const bti_handle_class *class, bti_error *error) {
 
 static void *poisoned_by_record(const bti_handle_class *class) {
     bti_error *error = bti_error_last();
-    void *object = poisoned(class, error ? error : &bti_no_memory_error);
+    void *object = new_poisoned_object(class, error ? error : &bti_no_memory_error);
     bti_error_release(error);
     return object;
 }
@@ -370,7 +371,7 @@ static void *poisoned_by_record(const bti_handle_class *class) {
 void *bti_scope_own(const bti_handle_class *class, void *made) {
     bti_owned *object = made ? made : poisoned_by_record(class);
     if (object == class->no_memory) return object;
-    register_thread();
+    register_thread_with_scopes();
     atomic_fetch_or_explicit(&object->word, BTI_WORD_HELD, memory_order_relaxed);
     if (bti_vec_push(&mine.owned, ((owned){object, class}))) return object;
     (void)!bti_no_memory();
@@ -382,7 +383,7 @@ void *bti_handle_retain(const bti_handle_class *class, void *object, const char 
     if (!object || object == class->no_memory || bti_owned_retain(object)) return object;
     bti_error *error = bti_handle_misuse(class->kind, object, name);
     (void)!bti_fail_with(error);
-    return poisoned(class, error);
+    return new_poisoned_object(class, error);
 }
 
 void bti_handle_release(const bti_handle_class *class, void *object, const char *name) {
@@ -410,25 +411,23 @@ void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
 
 /* --- public calls --------------------------------------------------------------------------------------------------- */
 
-static _Thread_local int nesting;
-
 bti_public bti_public_begin(const char *name) {
     bti_public guard = {.name = name,
                         .depth = bti_call_begin(name),
-                        .nesting = nesting++,
+                        .nesting = mine.nesting++,
                         .scope = mine.held.count,
                         .sequence = bti_node_sequence()};
     if (guard.nesting == 0) guard.modes = bti_modes_begin();
     return guard;
 }
 
-int bti_public_nesting(void) { return nesting; }
+int bti_public_nesting(void) { return mine.nesting; }
 
 void bti_public_end(bti_public *guard) {
     if (guard->depth < 0) return;
-    if (mine.held.count > guard->scope) release_from(guard->scope, BTI_END_CALL, bti_here());
+    if (mine.held.count > guard->scope) release_arrays_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
-    nesting = guard->nesting;
+    mine.nesting = guard->nesting;
     if (guard->nesting == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }

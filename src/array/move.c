@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "exec/exec.h"
 
-static bti_node *record_at(bti_op op, bt_dtype dtype, int device, bti_node *input) {
+static bti_node *record_on_device(bti_op op, bt_dtype dtype, int device, bti_node *input) {
     bti_node *node = bti_node_new(op, dtype, input->rank, input->shape, 1, &input, 0, NULL);
     if (!node) return NULL;
     node->device = (int16_t)device;
@@ -18,9 +18,9 @@ static bti_node *record_at(bti_op op, bt_dtype dtype, int device, bti_node *inpu
 
 bti_node *bti_node_fit(bti_node *node, bt_dtype dtype, int device) {
     bool same = node->dtype == dtype && !node->weak;
-    bti_node *cast = same ? bti_node_retain(node) : record_at(BTI_OP_cast, dtype, node->device, node);
+    bti_node *cast = same ? bti_node_retain(node) : record_on_device(BTI_OP_cast, dtype, node->device, node);
     if (!cast || cast->device == device) return cast;
-    bti_node *there = record_at(BTI_OP_copy, dtype, device, cast);
+    bti_node *there = record_on_device(BTI_OP_copy, dtype, device, cast);
     bti_node_release(cast);
     return there;
 }
@@ -60,7 +60,7 @@ bool bti_is_move(const bti_node *node) {
 }
 
 /* What moved nothing is no operation: the placement log has no line for it. */
-static bt_array *moved(bti_public *call, bt_array *x, int device, bool softened) {
+static bt_array *move_result(bti_public *call, bt_array *x, int device, bool softened) {
     bt_array *result = bti_move(x, device, softened);
     bool copied = !bti_array_error(result) && bti_node_of(result)->op == BTI_OP_copy;
     return copied ? bti_public_result(call, result) : bti_public_keep(call, result);
@@ -73,7 +73,7 @@ bt_array *bt_to(bt_array *x, const char *device) {
     int id = -1;
     bool softened = false;
     if (bti_device_place(device ? device : "", &id, &softened) != BT_OK) BTI_RETURN(bti_poison(bti_error_last()));
-    return moved(&bti_public_, x, id, softened);
+    return move_result(&bti_public_, x, id, softened);
 }
 
 bt_array *bt_gpu(bt_array *x) {
@@ -81,14 +81,14 @@ bt_array *bt_gpu(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) BTI_RETURN(poison);
     bt_device *gpu = bt_device_count(BT_GPU) ? bt_device_get(BT_GPU, 0) : NULL;
-    return gpu ? moved(&bti_public_, x, bti_device_id(gpu), false) : x;
+    return gpu ? move_result(&bti_public_, x, bti_device_id(gpu), false) : x;
 }
 
 bt_array *bt_cpu(bt_array *x) {
     BTI_PUBLIC("bt_cpu");
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) BTI_RETURN(poison);
-    return moved(&bti_public_, x, bti_cpu_device_id(), false);
+    return move_result(&bti_public_, x, bti_cpu_device_id(), false);
 }
 
 bt_device *bt_device_of(const bt_array *x) {

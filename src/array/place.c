@@ -125,7 +125,7 @@ static const bti_node *as_given(const bti_node *node) {
     return node;
 }
 
-static void describe(bti_str *text, const bti_node *node) {
+static void describe_array(bti_str *text, const bti_node *node) {
     bti_str_add(text, bt_dtype_name((bt_dtype)node->dtype));
     bti_str_add(text, " ");
     bti_shape_text(text, node->rank, node->shape);
@@ -136,7 +136,7 @@ static void describe(bti_str *text, const bti_node *node) {
                      bti_site_file(node->place.site), node->place.site.line);
 }
 
-static const char *name_of(int device) { return bt_device_name(bti_device_at(device)); }
+static const char *name_of_device(int device) { return bt_device_name(bti_device_at(device)); }
 
 bool bti_transfer_refused(const bti_node *array, int device) {
     return array->device != device && atomic_load(&array->committed) && bti_transfers_now() == BT_TRANSFERS_ERROR;
@@ -149,10 +149,10 @@ bti_error *bti_transfer_error(const bti_node *array, int device, const char *nam
     bti_str_addv(&use, format, arguments);
     va_end(arguments);
     bti_graph_lock();
-    describe(&text, as_given(array));
+    describe_array(&text, as_given(array));
     bti_graph_unlock();
     bti_error *error = bti_error_new(BT_FAILED_PRECONDITION, "%s %s; transfers=error: move it first: bt_to(%s, \"%s\")",
-                                     bti_str_text(&text), bti_str_text(&use), name, name_of(device));
+                                     bti_str_text(&text), bti_str_text(&use), name, name_of_device(device));
     bti_str_free(&text);
     bti_str_free(&use);
     return error;
@@ -179,9 +179,10 @@ static int heaviest(bt_array *const *inputs, int count) {
 
 bt_status bti_refuse_input(const bti_node *array, const bti_node *user, const char *how) {
     const bti_place *place = &user->place;
-    bti_error *error = bti_transfer_error(array, user->device, "x", "is used by %s on %s at %s:%d, %s",
-                                          place->name && *place->name ? place->name : "a call", name_of(user->device),
-                                          bti_site_file(place->site), place->site.line, how);
+    bti_error *error =
+        bti_transfer_error(array, user->device, "x", "is used by %s on %s at %s:%d, %s",
+                           place->name && *place->name ? place->name : "a call", name_of_device(user->device),
+                           bti_site_file(place->site), place->site.line, how);
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
     return status;
@@ -195,30 +196,31 @@ static bt_array *refuse_mixed(bt_array *const *inputs, int device) {
     int first = stays < moves ? stays : moves, second = stays < moves ? moves : stays;
     bti_str text = {0};
     bti_graph_lock();
-    describe(&text, as_given(bti_node_of(inputs[first])));
+    describe_array(&text, as_given(bti_node_of(inputs[first])));
     bti_str_add(&text, " and ");
-    describe(&text, as_given(bti_node_of(inputs[second])));
+    describe_array(&text, as_given(bti_node_of(inputs[second])));
     bti_graph_unlock();
     bti_str_addf(&text, "; move the %s first: bt_to(%s, \"%s\")", moves == first ? "former" : "latter",
-                 moves == first ? "x" : "y", name_of(device));
+                 moves == first ? "x" : "y", name_of_device(device));
     bt_array *poison = bti_poisonf(BT_FAILED_PRECONDITION, "arrays on different devices: %s", bti_str_text(&text));
     bti_str_free(&text);
     return poison;
 }
 
 /* Inputs that a block, or placement=tensorflow, takes to its device whatever theirs is. */
-static bt_array *check_inputs(bt_array *const *inputs, int count, int device, const block *b) {
+static bt_array *check_input_transfers(bt_array *const *inputs, int count, int device, const block *b) {
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(inputs[i]);
         if (node->device == device || !bti_transfer_refused(node, device)) continue;
         if (!b)
             return bti_poison(bti_transfer_error(
                 node, device, "x", "goes to %s, where placement=tensorflow puts operations outside of blocks",
-                name_of(device)));
+                name_of_device(device)));
         if (!b->site.file)
-            return bti_poison(bti_transfer_error(node, device, "x", "is used in a block on %s", name_of(device)));
-        return bti_poison(bti_transfer_error(node, device, "x", "is used in the block on %s at %s:%d", name_of(device),
-                                             bti_site_file(b->site), b->site.line));
+            return bti_poison(
+                bti_transfer_error(node, device, "x", "is used in a block on %s", name_of_device(device)));
+        return bti_poison(bti_transfer_error(node, device, "x", "is used in the block on %s at %s:%d",
+                                             name_of_device(device), bti_site_file(b->site), b->site.line));
     }
     return NULL;
 }
@@ -237,11 +239,11 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
         const block *b = &mine.blocks.items[mine.blocks.count - 1];
         if (b->error) return bti_poisonf(bti_error_code(b->error), "%s", bti_error_message(b->error));
         *placement = (bti_placement){b->device, true, b->softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT};
-        return check_inputs(inputs, count, b->device, b);
+        return check_input_transfers(inputs, count, b->device, b);
     }
     *placement = (bti_placement){bti_default_device_id(), false, BTI_RULE_DEFAULT};
     if (bti_flag_choice(BTI_FLAG_placement) == BTI_PLACEMENT_TENSORFLOW)
-        return check_inputs(inputs, count, placement->device, NULL);
+        return check_input_transfers(inputs, count, placement->device, NULL);
     const bti_node *first = NULL, *other = NULL;
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(inputs[i]);

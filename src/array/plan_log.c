@@ -19,10 +19,12 @@ enum { NAME_COUNT = sizeof names / sizeof *names };
 
 const bti_op_name *bti_name_at(int i) { return i >= 0 && i < NAME_COUNT ? &names[i] : NULL; }
 
-static int compare(const void *key, const void *row) { return strcmp(key, ((const bti_op_name *)row)->public_name); }
+static int compare_public_name(const void *key, const void *row) {
+    return strcmp(key, ((const bti_op_name *)row)->public_name);
+}
 
 const char *bti_log_name(const char *public_name) {
-    const bti_op_name *row = bsearch(public_name, names, NAME_COUNT, sizeof *names, compare);
+    const bti_op_name *row = bsearch(public_name, names, NAME_COUNT, sizeof *names, compare_public_name);
     return row ? row->log_name : NULL;
 }
 
@@ -72,7 +74,7 @@ static void log_copies(const bti_plan *plan) {
 #define REMEMBERED 16 /* plans */
 
 /* The number of a plan with this text among the last ones, and whether it was there. */
-static uint64_t number_of(const char *text, bool *again) {
+static uint64_t number_of_plan(const char *text, bool *again) {
     static struct { uint64_t number, hash; } last[REMEMBERED];
     static uint64_t count;
     uint64_t hash = 0;
@@ -85,14 +87,14 @@ static uint64_t number_of(const char *text, bool *again) {
     return count;
 }
 
-static void explain(const bti_plan *plan, int form) {
+static void log_explained_plan(const bti_plan *plan, int form) {
     bti_str text = {0};
     bool again;
     if (form == BTI_EXPLAIN_JSON)
         (void)bti_plan_json(&text, plan, device_name);
     else
         (form == BTI_EXPLAIN_DOT ? bti_plan_dot : bti_plan_text)(&text, plan, device_name);
-    unsigned long long number = number_of(bti_str_text(&text), &again);
+    unsigned long long number = number_of_plan(bti_str_text(&text), &again);
     int length = (int)text.length;
     if (length && bti_str_text(&text)[length - 1] == '\n') length--;
     if (form == BTI_EXPLAIN_JSON && again)
@@ -111,5 +113,5 @@ static void explain(const bti_plan *plan, int form) {
 void bti_log_plan(const bti_plan *plan) {
     log_copies(plan);
     int form = bti_flag_choice(BTI_FLAG_explain);
-    if (form != BTI_EXPLAIN_OFF && plan->steps.count) explain(plan, form);
+    if (form != BTI_EXPLAIN_OFF && plan->steps.count) log_explained_plan(plan, form);
 }

@@ -8,16 +8,15 @@
 #include "base/flags.h"
 #include "exec/exec.h"
 
-static bool has_symbol(int rank, const int64_t *shape) {
-    for (int i = 0; i < rank; i++)
-        if (bti_size_is_symbolic(shape[i])) return true;
-    return false;
-}
-
-static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape) {
-    for (int i = 0; i < rank; i++)
-        if (shape[i] < 0 && !bti_size_exists(shape[i]))
+/* *symbolic: a size is not known. */
+static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape, bool *symbolic) {
+    *symbolic = false;
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] >= 0) continue;
+        if (!bti_size_exists(shape[i]))
             return bti_poisonf(BT_INVALID_ARGUMENT, "size %lld of axis %d is negative", (long long)shape[i], i);
+        *symbolic = true;
+    }
     if (bti_shape_fits(rank, shape, bt_dtype_size(dtype))) return NULL;
     bti_str text = {0};
     bti_shape_text(&text, rank, shape);
@@ -31,15 +30,15 @@ static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape) {
 
 bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape, bt_array *const *inputs,
                      int count, const int64_t *attr, int attr_count) {
+    bool symbolic = false;
     bt_array *poison = bti_poisoned_by(inputs, count);
-    if (!poison) poison = check_size(dtype, rank, shape);
+    if (!poison) poison = check_size(dtype, rank, shape, &symbolic);
     bti_placement placement;
     if (!poison) poison = bti_choose_device(inputs, count, &placement);
     if (poison) return poison;
 
     bti_node *few[8], **nodes = few;
     if (count > 8 && !(nodes = bti_alloc((size_t)count * sizeof *nodes))) return bti_array_new(NULL);
-    bool symbolic = has_symbol(rank, shape);
     for (int i = 0; i < count; i++) {
         nodes[i] = bti_node_of(inputs[i]);
         symbolic = symbolic || nodes[i]->symbolic;
@@ -80,7 +79,8 @@ bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed) 
         return bti_poisonf(BT_INVALID_ARGUMENT, "%d dimensions; an array has at most %d", shape.rank, BT_MAX_RANK);
     for (int i = 0; i < shape.rank && unknown_allowed; i++)
         if (shape.size[i] == -1) shape.size[i] = 1;
-    return check_size(dtype, shape.rank, shape.size);
+    bool symbolic;
+    return check_size(dtype, shape.rank, shape.size, &symbolic);
 }
 
 static bool are_bools(const unsigned char *data, size_t count) {
@@ -96,7 +96,7 @@ static bool are_bools(const unsigned char *data, size_t count) {
 
 /* Kernels count on bools that are 0 or 1, and the host may give any bytes. The elements as they are to be stored: `data`, or
  * *made, which the caller frees; NULL when memory is short. */
-static const void *stored_form(const void *data, bt_dtype dtype, bt_shape shape, unsigned char **made) {
+static const void *elements_to_store(const void *data, bt_dtype dtype, bt_shape shape, unsigned char **made) {
     int64_t count;
     *made = NULL;
     if (dtype != BT_BOOL || !bti_shape_count(shape.rank, shape.size, &count) || are_bools(data, (size_t)count))
@@ -107,10 +107,10 @@ static const void *stored_form(const void *data, bt_dtype dtype, bt_shape shape,
 }
 
 /* A DONE leaf on a chosen device; its elements are copied unless they are lent, which *lent tells. */
-static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_placement placement, const bti_loan *loan,
-                      bool *lent) {
+static bt_array *make_leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_placement placement,
+                           const bti_loan *loan, bool *lent) {
     unsigned char *made;
-    const void *stored = stored_form(data, dtype, shape, &made);
+    const void *stored = elements_to_store(data, dtype, shape, &made);
     *lent = loan && !made && bti_device_has_host_memory(placement.device);
     bti_node *node =
         data && !stored ? NULL : bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
@@ -136,7 +136,7 @@ static bt_array *leaf(const void *data, bt_dtype dtype, bt_shape shape, bti_plac
     return bti_array_new(node);
 }
 
-static bt_array *from(const void *data, bt_dtype dtype, bt_shape shape, const bti_loan *loan, bool *lent) {
+static bt_array *array_from_host(const void *data, bt_dtype dtype, bt_shape shape, const bti_loan *loan, bool *lent) {
     bt_array *poison = bti_check_shape(dtype, shape, false);
     *lent = false;
     for (int i = 0; i < shape.rank && !poison; i++)
@@ -148,19 +148,19 @@ static bt_array *from(const void *data, bt_dtype dtype, bt_shape shape, const bt
     bti_placement placement;
     if (!poison) poison = bti_choose_device(NULL, 0, &placement);
     if (poison) return poison;
-    return leaf(data, dtype, shape, placement, loan, lent);
+    return make_leaf(data, dtype, shape, placement, loan, lent);
 }
 
 bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape) {
     BTI_PUBLIC("bt_from");
     bool lent;
-    BTI_RETURN(from(data, dtype, shape, NULL, &lent));
+    BTI_RETURN(array_from_host(data, dtype, shape, NULL, &lent));
 }
 
 bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (*end)(void *lender), void *lender) {
     BTI_PUBLIC("bt_from");
     bool lent = false;
-    bt_array *x = from(data, dtype, shape, &(bti_loan){end, lender}, &lent);
+    bt_array *x = array_from_host(data, dtype, shape, &(bti_loan){end, lender}, &lent);
     if (!lent) end(lender);
     BTI_RETURN(x);
 }
@@ -192,7 +192,7 @@ bt_status bt_write(bt_array *x, const void *data, size_t bytes) {
     bt_shape shape = bti_shape_of(old->shape, old->rank);
     bti_placement placement = {old->device, atomic_load(&old->committed), (bti_rule)old->rule};
     bool lent;
-    bt_array *fresh = leaf(data, (bt_dtype)old->dtype, shape, placement, NULL, &lent);
+    bt_array *fresh = make_leaf(data, (bt_dtype)old->dtype, shape, placement, NULL, &lent);
     if ((error = bti_array_error(fresh))) return bti_fail_with(error);
     bti_array_swap(x, fresh);
     return BT_OK;

@@ -35,7 +35,7 @@ void bti_loss_release(bti_loss *loss) {
 
 /* --- making and freeing ----------------------------------------------------------------------------------------------- */
 
-static bti_set_step *make(int parents, int members) {
+static bti_set_step *allocate_step(int parents, int members) {
     size_t bytes =
         sizeof(bti_set_step) + (size_t)parents * sizeof(bti_set_step *) + (size_t)members * sizeof(bti_set_member);
     bti_set_step *step = bti_recycled_new(bytes);
@@ -46,7 +46,7 @@ static bti_set_step *make(int parents, int members) {
     return step;
 }
 
-bti_set_step *bti_step_new(int count) { return make(1, count); }
+bti_set_step *bti_step_new(int count) { return allocate_step(1, count); }
 
 bti_set_member *bti_step_members(bti_set_step *step) { return (bti_set_member *)(void *)(step->parents + 1); }
 
@@ -57,7 +57,7 @@ void bti_member_drop(bti_set_member *member) {
 }
 
 /* Its outcome does not depend on them any more. */
-static void let_go(bti_set_step *step) {
+static void drop_dependencies(bti_set_step *step) {
     int parents = step->parent_count, count = step->count;
     step->parent_count = step->count = 0;
     for (int i = step->good; i < count; i++) bti_member_drop(&bti_step_members(step)[i]);
@@ -76,7 +76,7 @@ static void free_step(bti_gate *gate) {
     freeing = true;
     while ((step = unused_steps)) {
         unused_steps = step->back;
-        let_go(step);
+        drop_dependencies(step);
         bti_error_release(step->gate.cause);
         bti_loss_release(step->loss);
         bti_recycled_free(step, step->bytes);
@@ -100,7 +100,7 @@ static bool is_among(bti_set_step *step, bti_set_step *const *steps, int count) 
 }
 
 /* The steps of both; a or b itself when it has those of the other. Under the versions lock. */
-static bti_set_step *join_locked(bti_set_step *a, bti_set_step *b) {
+static bti_set_step *join_gates_locked(bti_set_step *a, bti_set_step *b) {
     bti_set_step **of_a, **of_b;
     int count_a = steps_of(&a, &of_a), count_b = steps_of(&b, &of_b), more = 0;
     if (!bti_gate_matters(&a->gate) || bti_gate_error(&b->gate)) return b;
@@ -108,7 +108,7 @@ static bti_set_step *join_locked(bti_set_step *a, bti_set_step *b) {
     for (int i = 0; i < count_b; i++) more += !is_among(of_b[i], of_a, count_a);
     if (more == 0) return a;
     if (more + count_a == count_b) return b;
-    bti_set_step *both = make(count_a + more, 0);
+    bti_set_step *both = allocate_step(count_a + more, 0);
     if (!both) return NULL;
     for (int i = 0; i < count_a; i++) both->parents[both->parent_count++] = of_a[i];
     for (int i = 0; i < count_b; i++)
@@ -117,16 +117,16 @@ static bti_set_step *join_locked(bti_set_step *a, bti_set_step *b) {
     return both;
 }
 
-static bti_gate *join(bti_gate *a, bti_gate *b) {
+static bti_gate *join_gates(bti_gate *a, bti_gate *b) {
     bti_versions_lock();
-    bti_set_step *both = join_locked((bti_set_step *)a, (bti_set_step *)b);
+    bti_set_step *both = join_gates_locked((bti_set_step *)a, (bti_set_step *)b);
     bool is_new = both && &both->gate != a && &both->gate != b;
     if (both && !is_new) bti_gate_retain(&both->gate);
     bti_versions_unlock();
     return both ? &both->gate : NULL;
 }
 
-__attribute__((constructor)) static void tell_below(void) { bti_node_set_gate_hooks(join, free_step); }
+__attribute__((constructor)) static void set_gate_hooks(void) { bti_node_set_gate_hooks(join_gates, free_step); }
 
 bool bti_step_depend(bti_set_step *step, bti_gate *gate) {
     bti_gate *all = step->parent_count ? &step->parents[0]->gate : NULL;
@@ -138,16 +138,16 @@ bool bti_step_depend(bti_set_step *step, bti_gate *gate) {
 
 /* --- outcomes; under the versions lock -------------------------------------------------------------------------------- */
 
-static void succeed(bti_set_step *step) {
+static void succeed_step(bti_set_step *step) {
     atomic_store(&step->gate.outcome, BTI_GOOD);
-    let_go(step);
+    drop_dependencies(step);
 }
 
-static void fail(bti_set_step *step, bti_error *cause, bti_loss *loss) {
+static void fail_step(bti_set_step *step, bti_error *cause, bti_loss *loss) {
     step->gate.cause = bti_error_retain(cause);
     step->loss = bti_loss_retain(loss);
     atomic_store(&step->gate.outcome, BTI_BAD);
-    let_go(step);
+    drop_dependencies(step);
 }
 
 static bti_outcome member_outcome(const bti_set_member *member, bti_error **cause) {
@@ -177,7 +177,7 @@ static bti_node *find_refused(bti_set_step *step) {
 static void look_at_members(bti_set_step *step) {
     bti_node *refused = find_refused(step);
     if (refused) {
-        fail(step, refused->error, NULL); /* whoever evaluated it had the status */
+        fail_step(step, refused->error, NULL); /* whoever evaluated it had the status */
         return;
     }
     for (; step->good < step->count; step->good++) {
@@ -186,7 +186,7 @@ static void look_at_members(bti_set_step *step) {
         bti_outcome outcome = member_outcome(member, &cause);
         if (outcome == BTI_BAD) {
             bti_loss *loss = bti_loss_new(cause);
-            fail(step, cause, loss);
+            fail_step(step, cause, loss);
             bti_loss_release(loss);
         }
         if (outcome != BTI_GOOD) return;
@@ -194,28 +194,28 @@ static void look_at_members(bti_set_step *step) {
     }
 }
 
-static bti_outcome known(const bti_set_step *step) { return (bti_outcome)atomic_load(&step->gate.outcome); }
+static bti_outcome known_outcome(const bti_set_step *step) { return (bti_outcome)atomic_load(&step->gate.outcome); }
 
 /* The next parent to look at on this walk, NULL when there is none; fails with a parent that did. */
 static bti_set_step *next_parent(bti_set_step *step, uint64_t mark) {
-    for (; known(step) == BTI_UNKNOWN && step->next < step->parent_count; step->next++) {
+    for (; known_outcome(step) == BTI_UNKNOWN && step->next < step->parent_count; step->next++) {
         bti_set_step *parent = step->parents[step->next];
-        if (known(parent) == BTI_BAD) {
-            fail(step, parent->gate.cause, parent->loss);
+        if (known_outcome(parent) == BTI_BAD) {
+            fail_step(step, parent->gate.cause, parent->loss);
             return NULL;
         }
-        if (known(parent) == BTI_UNKNOWN && parent->mark != mark) return parent;
+        if (known_outcome(parent) == BTI_UNKNOWN && parent->mark != mark) return parent;
     }
     return NULL;
 }
 
-static void conclude(bti_set_step *step) {
-    bool good = known(step) == BTI_UNKNOWN && step->good == step->count;
-    for (int i = 0; i < step->parent_count && good; i++) good = known(step->parents[i]) == BTI_GOOD;
-    if (good) succeed(step);
+static void conclude_step(bti_set_step *step) {
+    bool good = known_outcome(step) == BTI_UNKNOWN && step->good == step->count;
+    for (int i = 0; i < step->parent_count && good; i++) good = known_outcome(step->parents[i]) == BTI_GOOD;
+    if (good) succeed_step(step);
 }
 
-static void enter(bti_set_step *step, bti_set_step *from, uint64_t mark) {
+static void enter_step(bti_set_step *step, bti_set_step *from, uint64_t mark) {
     step->mark = mark;
     step->next = 0;
     step->back = from;
@@ -224,31 +224,31 @@ static void enter(bti_set_step *step, bti_set_step *from, uint64_t mark) {
 
 /* Resolves all that it depends on, as far as known; depth first, without recursion. *open (NULL: not asked for): one step whose
  * members are not all known. */
-static bti_outcome resolve(bti_set_step *first, bti_set_step **open) {
+static bti_outcome resolve_step(bti_set_step *first, bti_set_step **open) {
     static uint64_t last_mark;
     uint64_t mark = ++last_mark;
-    if (known(first) == BTI_UNKNOWN) enter(first, NULL, mark);
-    for (bti_set_step *step = first; step && known(first) == BTI_UNKNOWN;) {
+    if (known_outcome(first) == BTI_UNKNOWN) enter_step(first, NULL, mark);
+    for (bti_set_step *step = first; step && known_outcome(first) == BTI_UNKNOWN;) {
         bti_set_step *parent = next_parent(step, mark), *back = step->back;
         if (parent) {
-            enter(parent, step, mark);
+            enter_step(parent, step, mark);
             step = parent;
             continue;
         }
-        if (known(step) == BTI_UNKNOWN && step->good < step->count && open) *open = step;
-        conclude(step);
+        if (known_outcome(step) == BTI_UNKNOWN && step->good < step->count && open) *open = step;
+        conclude_step(step);
         step = back;
     }
-    return known(first);
+    return known_outcome(first);
 }
 
-bti_outcome bti_step_outcome(bti_set_step *step) { return step ? resolve(step, NULL) : BTI_GOOD; }
+bti_outcome bti_step_outcome(bti_set_step *step) { return step ? resolve_step(step, NULL) : BTI_GOOD; }
 
 bool bti_step_open_member(bti_set_step *step, bti_set_member *member) {
     bti_set_step *open = NULL;
     *member = (bti_set_member){0};
     bti_versions_lock();
-    if (resolve(step, &open) == BTI_UNKNOWN && open) {
+    if (resolve_step(step, &open) == BTI_UNKNOWN && open) {
         *member = bti_step_members(open)[open->good];
         bti_node_retain(member->node);
         bti_buffer_retain(member->buffer);

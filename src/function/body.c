@@ -19,7 +19,7 @@ void bti_copy_marks(bti_node *to, const bti_node *from) {
 }
 
 /* Nodes of a function are few and calls look each up: by its place in the recorded order. */
-bti_node *bti_call_stand_in(const bti_call *c, bti_node *node) {
+bti_node *bti_call_stand_in(const bti_body_call *c, bti_node *node) {
     for (int i = 0; i < c->function->input_count; i++)
         if (c->function->inputs[i] == node) return c->stand_ins[i];
     size_t low = 0, high = c->known;
@@ -44,7 +44,7 @@ bt_array *bti_call_argument(const bt_function *f, int index, bt_array *argument)
     return argument;
 }
 
-bt_status bti_call_bind(bti_call *c, int index, bti_node *node) {
+bt_status bti_call_bind(bti_body_call *c, int index, bti_node *node) {
     const bti_node *input = c->function->inputs[index];
     bool fits = node->dtype == input->dtype && node->rank == input->rank;
     for (int d = 0; d < input->rank && fits; d++) {
@@ -87,7 +87,7 @@ static bt_status sizes_do_not_fit(const bti_node *made) {
     return status;
 }
 
-static bt_status size_unknown(const bti_call *c, const bti_node *node) {
+static bt_status size_unknown(const bti_body_call *c, const bti_node *node) {
     bti_str text = {0}, arguments = {0};
     bti_shape_text(&text, node->rank, node->shape);
     for (int i = 0; i < c->function->input_count; i++) {
@@ -106,7 +106,7 @@ static bt_status size_unknown(const bti_call *c, const bti_node *node) {
 }
 
 /* Under transfers=error: whether the inputs may go where the function has the operation. */
-static bt_status check_inputs(const bti_node *pattern, const bti_node *made) {
+static bt_status check_transfers_of(const bti_node *pattern, const bti_node *made) {
     if (bti_is_move(pattern)) return BT_OK;
     for (int i = 0; i < made->input_count; i++) {
         const bti_node *input = made->inputs[i];
@@ -116,7 +116,7 @@ static bt_status check_inputs(const bti_node *pattern, const bti_node *made) {
 }
 
 /* The node of this call for one of the body. */
-static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made) {
+static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
     int64_t shape[BTI_MAX_RANK], attr[3 * BTI_MAX_RANK];
     bool bound = node->attr_count <= 3 * BTI_MAX_RANK;
@@ -137,7 +137,7 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
     bti_copy_marks(*made, node);
     bt_transfers policy = bti_transfers_now();
     if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
-    if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_inputs(node, *made));
+    if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_transfers_of(node, *made));
     for (int i = 0; i < (*made)->input_count; i++)
         if ((*made)->inputs[i]->symbolic) (*made)->symbolic = true; /* a call inside of another function */
     return (*made)->symbolic || bti_op_shape_fits((bti_op)node->op, (*made)->input_count, (*made)->inputs,
@@ -146,13 +146,13 @@ static bt_status record_again(bti_call *c, const bti_node *node, bti_node **made
                : sizes_do_not_fit(*made);
 }
 
-bt_status bti_call_begin_recording(bti_call *c) {
+bt_status bti_call_begin_recording(bti_body_call *c) {
     size_t count = (size_t)c->function->input_count + c->function->body.count;
     c->stand_ins = bti_calloc(count, sizeof *c->stand_ins);
     return c->stand_ins ? BT_OK : bti_no_memory();
 }
 
-void bti_call_set_values(bti_call *c, bti_node *const *values) {
+void bti_call_set_values(bti_body_call *c, bti_node *const *values) {
     const bt_function *f = c->function;
     size_t count = 0;
     for (size_t i = 0; i < f->body.count; i++)
@@ -161,7 +161,7 @@ void bti_call_set_values(bti_call *c, bti_node *const *values) {
 }
 
 /* A node that is one of the results of the call from now on. */
-static void note_results(bti_call *c, size_t index, bti_node **made) {
+static void note_results(bti_body_call *c, size_t index, bti_node **made) {
     bti_history_number(*made, c->sequence + 2 * index);
     for (int o = 0; o < c->function->output_count; o++) {
         if (c->function->places.items[o] != (int)index || !c->results[o]) continue;
@@ -171,7 +171,7 @@ static void note_results(bti_call *c, size_t index, bti_node **made) {
     }
 }
 
-bt_status bti_call_body(bti_call *c) {
+bt_status bti_call_body(bti_body_call *c) {
     const bt_function *f = c->function;
     for (size_t i = 0; i < f->body.count; i++) {
         bti_node **made = &c->stand_ins[(size_t)f->input_count + i];
@@ -184,7 +184,7 @@ bt_status bti_call_body(bti_call *c) {
     return BT_OK;
 }
 
-void bti_call_end_recording(bti_call *c) {
+void bti_call_end_recording(bti_body_call *c) {
     for (size_t i = 0; c->stand_ins && i < (size_t)c->function->input_count + c->function->body.count; i++)
         bti_node_release(c->stand_ins[i]);
     bti_free(c->stand_ins);

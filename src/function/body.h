@@ -9,7 +9,7 @@
 #include "exec/exec.h"
 
 /* One call that is recorded: what each node of the function stands for in it. */
-typedef struct bti_call {
+typedef struct bti_body_call {
     const bt_function *function;
     BTI_VEC(int64_t) symbols;
     BTI_VEC(int64_t) sizes;
@@ -18,16 +18,16 @@ typedef struct bti_call {
     uint64_t sequence;  /* not 0: the node made for body[i] has this number + 2 * i ... */
     bti_node **results; /* ... and results[o], where not NULL, stands for the node of output o afterwards */
     bti_node **made;    /* which is noted here */
-} bti_call;
+} bti_body_call;
 
 /* In this order; each BT_OK or the caller's error. Whatever comes of it, end. */
-bt_status bti_call_begin_recording(bti_call *call);
-bt_status bti_call_bind(bti_call *call, int index, bti_node *argument);
-void bti_call_set_values(bti_call *call, bti_node *const *values); /* of `read`, retained by the call */
-bt_status bti_call_body(bti_call *call);
-void bti_call_end_recording(bti_call *call);
+bt_status bti_call_begin_recording(bti_body_call *call);
+bt_status bti_call_bind(bti_body_call *call, int index, bti_node *argument);
+void bti_call_set_values(bti_body_call *call, bti_node *const *values); /* of `read`, retained by the call */
+bt_status bti_call_body(bti_body_call *call);
+void bti_call_end_recording(bti_body_call *call);
 /* What stands for a node of the function: borrowed. */
-bti_node *bti_call_stand_in(const bti_call *call, bti_node *node);
+bti_node *bti_call_stand_in(const bti_body_call *call, bti_node *node);
 /* The argument as input `index` takes it: strong, and where the input is committed to. Maybe poisoned. */
 bt_array *bti_call_argument(const bt_function *function, int index, bt_array *argument);
 

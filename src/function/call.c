@@ -238,7 +238,7 @@ static bool call_by_plan(bt_function *f, bt_array *const *arguments, bt_array **
 /* --- recording -------------------------------------------------------------------------------------------------------- */
 
 /* Under transfers=error: whether an argument may go where the input was committed to. */
-static bt_status check_argument(const bt_function *f, int index, const bt_array *argument) {
+static bt_status check_argument_transfer(const bt_function *f, int index, const bt_array *argument) {
     const bti_node *input = f->inputs[index], *given = bti_node_of(argument);
     if (!atomic_load(&input->committed) || !bti_transfer_refused(given, input->device)) return BT_OK;
     bti_error *error = bti_transfer_error(
@@ -250,7 +250,7 @@ static bt_status check_argument(const bt_function *f, int index, const bt_array 
 }
 
 /* The values of all variables, as they are at one moment. */
-static bt_status put_in_variables(bti_call *c) {
+static bt_status put_in_variables(bti_body_call *c) {
     const bt_function *f = c->function;
     bti_node **values = bti_calloc(f->read.count, sizeof *values);
     bool read = values && bti_shared_values(f->read.items, f->replicas.items, f->read.count, values);
@@ -260,11 +260,11 @@ static bt_status put_in_variables(bti_call *c) {
     return read ? BT_OK : bti_no_memory();
 }
 
-static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
+static bt_status stand_in_all(bti_body_call *c, bt_array *const *arguments) {
     BTI_TRY(bti_call_begin_recording(c));
     for (int i = 0; i < c->function->input_count; i++) {
         BTI_TRY(bti_fail_with(bti_array_error(arguments[i])));
-        BTI_TRY(check_argument(c->function, i, arguments[i]));
+        BTI_TRY(check_argument_transfer(c->function, i, arguments[i]));
         bt_array *argument = bti_call_argument(c->function, i, arguments[i]);
         BTI_TRY(bti_fail_with(bti_array_error(argument)));
         BTI_TRY(bti_call_bind(c, i, bti_node_of(argument)));
@@ -273,7 +273,7 @@ static bt_status stand_in_all(bti_call *c, bt_array *const *arguments) {
     return bti_call_body(c);
 }
 
-static bt_status commit_updates(bti_call *c) {
+static bt_status commit_updates(bti_body_call *c) {
     const bt_function *f = c->function;
     bt_array **values = bti_alloc((size_t)f->update_count * sizeof *values);
     if (!values) return bti_no_memory();
@@ -295,7 +295,7 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
             return bti_fail(BT_FAILED_PRECONDITION,
                             "a function with updates cannot be recorded into another; list the updates with that one");
     if (with_updates) pthread_mutex_lock(&updating);
-    bti_call c = {.function = f};
+    bti_body_call c = {.function = f};
     bt_status status = stand_in_all(&c, arguments);
     for (int i = 0; i < f->output_count && status == BT_OK; i++)
         outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));

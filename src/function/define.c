@@ -32,7 +32,7 @@ bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape) {
 
 typedef BTI_VEC(bti_node *) node_list;
 
-static bool visit(node_list *all, bti_node *node, uint64_t mark) {
+static bool visit_body_node(node_list *all, bti_node *node, uint64_t mark) {
     if (node->mark == mark) return true;
     node->mark = mark;
     node->mark_index = 0;
@@ -40,19 +40,19 @@ static bool visit(node_list *all, bti_node *node, uint64_t mark) {
 }
 
 /* What no input and no variable went into is the same in every call. Each call reads variables anew. */
-static bool passes(const bti_node *node) { return node->op != BTI_OP_value && (node->symbolic || node->reads); }
+static bool varies_by_call(const bti_node *node) { return node->op != BTI_OP_value && (node->symbolic || node->reads); }
 
 /* Everything that outputs and updates are made of, done or not, in recorded order. Under the graph lock. */
-static bool reach_all(const bt_function *f, node_list *all) {
+static bool reach_body(const bt_function *f, node_list *all) {
     uint64_t mark = bti_next_mark();
     for (int i = 0; i < f->output_count; i++)
-        if (!visit(all, f->outputs[i], mark)) return false;
+        if (!visit_body_node(all, f->outputs[i], mark)) return false;
     for (int i = 0; i < f->update_count; i++)
-        if (!visit(all, f->updates[i], mark)) return false;
+        if (!visit_body_node(all, f->updates[i], mark)) return false;
     for (size_t next = 0; next < all->count; next++) {
         const bti_node *node = all->items[next];
-        for (int i = 0; i < node->input_count && passes(node); i++)
-            if (!visit(all, node->inputs[i], mark)) return false;
+        for (int i = 0; i < node->input_count && varies_by_call(node); i++)
+            if (!visit_body_node(all, node->inputs[i], mark)) return false;
     }
     bti_nodes_sort(all->items, all->count);
     return true;
@@ -111,15 +111,9 @@ static bt_status find_places(bt_function *f) {
     return BT_OK;
 }
 
-static bool any_hidden(const node_list *all) {
-    for (size_t i = 0; i < all->count; i++)
-        if (passes(all->items[i]) && bti_origin_hidden(all->items[i])) return true;
-    return false;
-}
-
 static bt_status record_origins(const bt_function *f) {
-    BTI_TRY(bti_origins_record(f->outputs, f->output_count, 0, passes));
-    return bti_origins_record(f->updates, f->update_count, 0, passes);
+    BTI_TRY(bti_origins_record(f->outputs, f->output_count, 0, varies_by_call));
+    return bti_origins_record(f->updates, f->update_count, 0, varies_by_call);
 }
 
 static bt_status find_body(bt_function *f) {
@@ -129,8 +123,8 @@ static bt_status find_body(bt_function *f) {
     do {
         all.count = 0;
         bti_graph_lock();
-        status = reach_all(f, &all) ? BT_OK : bti_no_memory();
-        hidden = any_hidden(&all);
+        status = reach_body(f, &all) ? BT_OK : bti_no_memory();
+        hidden = bti_origins_any_hidden(all.items, all.count, varies_by_call);
         for (size_t i = 0; i < all.count && status == BT_OK && !hidden; i++) status = add_to_body(f, all.items[i]);
         bti_graph_unlock();
         if (status == BT_OK && hidden) status = record_origins(f); /* then all their history is there */
@@ -139,7 +133,8 @@ static bt_status find_body(bt_function *f) {
     return status == BT_OK ? find_places(f) : status;
 }
 
-static bt_status fill(bt_function *f, bt_array *const *inputs, bt_array *const *outputs, const bt_update *updates) {
+static bt_status fill_function(bt_function *f, bt_array *const *inputs, bt_array *const *outputs,
+                               const bt_update *updates) {
     for (int i = 0; i < f->input_count; i++) {
         if (bti_array_error(inputs[i])) return bti_fail_with(bti_array_error(inputs[i]));
         if (!bti_node_of(inputs[i])->symbolic || bti_node_of(inputs[i])->op != BTI_OP_leaf)
@@ -171,7 +166,7 @@ static bt_function *define_function(bt_array *const *inputs, int input_count, bt
         (void)!bti_no_memory();
         return NULL;
     }
-    if (fill(f, inputs, outputs, updates) == BT_OK) return f;
+    if (fill_function(f, inputs, outputs, updates) == BT_OK) return f;
     bt_function_release(f);
     return NULL;
 }

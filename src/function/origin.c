@@ -22,22 +22,24 @@ BTI_RENEW_IN_CHILD(slots)
 
 /* --- their life ------------------------------------------------------------------------------------------------------- */
 
-static void let_go(origin *o) {
+static void release_origin(origin *o) {
     if (atomic_fetch_sub_explicit(&o->base.refs, 1, memory_order_acq_rel) == 1) bti_recycled_free(o, o->bytes);
 }
 
-static void unused(bti_origin *base) { bt_function_release(((origin *)base)->function); }
+static void drop_function(bti_origin *base) { bt_function_release(((origin *)base)->function); }
 
-static void left(bti_origin *base, bti_node *result) {
+static void forget_result(bti_origin *base, bti_node *result) {
     origin *o = (origin *)base;
     if (o->count > 1) pthread_mutex_lock(&slots);
     for (int i = 0; i < o->count; i++)
         if (o->results[i] == result) o->results[i] = NULL;
     if (o->count > 1) pthread_mutex_unlock(&slots);
-    let_go(o);
+    release_origin(o);
 }
 
-__attribute__((constructor)) static void tell_below(void) { bti_node_set_origin_hooks(unused, left); }
+__attribute__((constructor)) static void set_origin_hooks(void) {
+    bti_node_set_origin_hooks(drop_function, forget_result);
+}
 
 bti_origin *bti_origin_new(bt_function *f) {
     size_t given = (size_t)f->input_count + f->read.count, results = (size_t)f->output_count;
@@ -56,7 +58,7 @@ bti_origin *bti_origin_new(bt_function *f) {
 
 void bti_origin_drop(bti_origin *base) {
     bti_origin_leave(base);
-    let_go((origin *)base);
+    release_origin((origin *)base);
 }
 
 void bti_origin_number(bti_origin *base) {
@@ -79,7 +81,7 @@ void bti_origin_add(bti_origin *base, int output, bti_node *result) {
 /* --- recording -------------------------------------------------------------------------------------------------------- */
 
 /* An argument as the input takes it; what is recorded for that stands before the body. */
-static bt_status bind(bti_call *c, const origin *o, int index) {
+static bt_status bind_given(bti_body_call *c, const origin *o, int index) {
     bti_node *given = o->base.given[index];
     bti_forced there = {
         .on = true, .device = given->device, .committed = atomic_load(&given->committed), .place = bti_call_place()};
@@ -93,9 +95,9 @@ static bt_status bind(bti_call *c, const origin *o, int index) {
     return bti_call_bind(c, index, bti_node_of(argument));
 }
 
-static bt_status record_body(bti_call *c, const origin *o) {
+static bt_status record_body(bti_body_call *c, const origin *o) {
     BTI_TRY(bti_call_begin_recording(c));
-    for (int i = 0; i < o->function->input_count; i++) BTI_TRY(bind(c, o, i));
+    for (int i = 0; i < o->function->input_count; i++) BTI_TRY(bind_given(c, o, i));
     bti_call_set_values(c, o->base.given + o->function->input_count);
     return bti_call_body(c);
 }
@@ -123,7 +125,7 @@ static bt_status record_call(origin *o) {
     for (size_t i = 0; i < count; i++)
         if (o->results[i] && bti_node_try_retain(o->results[i])) results[i] = o->results[i];
     pthread_mutex_unlock(&slots);
-    bti_call c = {.function = o->function, .sequence = body_sequence(o), .results = results, .made = made};
+    bti_body_call c = {.function = o->function, .sequence = body_sequence(o), .results = results, .made = made};
     bt_status status = record_body(&c, o);
     bti_call_end_recording(&c);
     if (status == BT_OK) link_results(o, results, made);
@@ -150,7 +152,7 @@ static bt_status record_hidden(bti_node *node) {
 typedef BTI_VEC(bti_node *) node_list; /* retained */
 
 /* A heap by sequence, the newest node first. */
-static bool add(node_list *heap, bti_node *node) {
+static bool add_to_heap(node_list *heap, bti_node *node) {
     if (!bti_vec_push(heap, node)) return false;
     size_t at = heap->count - 1;
     for (; at && heap->items[(at - 1) / 2]->sequence < node->sequence; at = (at - 1) / 2)
@@ -172,13 +174,14 @@ static bti_node *take_newest(node_list *heap) {
     return newest;
 }
 
-static void let_go_of(node_list *list) {
+static void release_nodes(node_list *list) {
     for (size_t i = 0; i < list->count; i++) bti_node_release(list->items[i]);
     bti_vec_free(list);
 }
 
 /* met: those that were taken, which are let go of when the lock is not held. */
-static bt_status record_all(node_list *waiting, node_list *met, uint64_t oldest, bool (*passes)(const bti_node *node)) {
+static bt_status record_calls_back_to(node_list *waiting, node_list *met, uint64_t oldest,
+                                      bool (*passes)(const bti_node *node)) {
     while (waiting->count) {
         if (!bti_vec_reserve(met, 1)) return bti_no_memory();
         bti_node *node = take_newest(waiting);
@@ -186,19 +189,25 @@ static bt_status record_all(node_list *waiting, node_list *met, uint64_t oldest,
         if (!passes(node) || (met->count > 1 && met->items[met->count - 2] == node)) continue;
         if (bti_origin_hidden(node)) BTI_TRY(record_hidden(node));
         for (int i = 0; i < node->input_count; i++)
-            if (node->inputs[i]->sequence >= oldest && !add(waiting, node->inputs[i])) return bti_no_memory();
+            if (node->inputs[i]->sequence >= oldest && !add_to_heap(waiting, node->inputs[i])) return bti_no_memory();
     }
     return BT_OK;
+}
+
+bool bti_origins_any_hidden(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node)) {
+    for (size_t i = 0; i < count; i++)
+        if (passes(nodes[i]) && bti_origin_hidden(nodes[i])) return true;
+    return false;
 }
 
 bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node)) {
     node_list waiting = {0}, met = {0};
     bool room = true;
-    for (int i = 0; i < count && room; i++) room = add(&waiting, nodes[i]);
+    for (int i = 0; i < count && room; i++) room = add_to_heap(&waiting, nodes[i]);
     bti_graph_lock();
-    bt_status status = room ? record_all(&waiting, &met, oldest, passes) : bti_no_memory();
+    bt_status status = room ? record_calls_back_to(&waiting, &met, oldest, passes) : bti_no_memory();
     bti_graph_unlock();
-    let_go_of(&waiting);
-    let_go_of(&met);
+    release_nodes(&waiting);
+    release_nodes(&met);
     return status;
 }

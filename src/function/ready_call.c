@@ -56,7 +56,7 @@ static bti_ready_call *new_ready(const bt_function *f, bti_node *const *given, b
     return NULL;
 }
 
-static bt_status record_stand_ins(bti_call *c, bti_ready_call *ready) {
+static bt_status record_stand_ins(bti_body_call *c, bti_ready_call *ready) {
     const bt_function *f = c->function;
     BTI_TRY(bti_call_begin_recording(c));
     for (int i = 0; i < f->input_count; i++) {
@@ -75,7 +75,7 @@ static bt_status record_stand_ins(bti_call *c, bti_ready_call *ready) {
 }
 
 /* The nodes that outputs and sets come from. */
-static bool take_results(const bti_call *c, bti_ready_call *ready) {
+static bool take_results(const bti_body_call *c, bti_ready_call *ready) {
     const bt_function *f = c->function;
     int n = 0;
     for (int o = 0; o < f->output_count; o++)
@@ -165,7 +165,7 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
 
 bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_plan_setting setting, bti_plan *plan) {
     bti_ready_call *ready = new_ready(f, given, setting);
-    bti_call c = {.function = f};
+    bti_body_call c = {.function = f};
     bool fine = ready && record_stand_ins(&c, ready) == BT_OK && take_results(&c, ready);
     bti_graph_lock();
     fine = fine && plan_locked(ready, plan);

@@ -13,7 +13,7 @@
 static bt_shared *living;
 static atomic_int_fast64_t last_number;
 
-static void clear(void *object) {
+static void clear_shared(void *object) {
     bt_shared *shared = object;
     bti_versions_lock();
     if (shared->previous)
@@ -32,9 +32,9 @@ static void clear(void *object) {
 }
 
 static bt_shared without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear, &without_memory};
+static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear_shared, &without_memory};
 
-static bt_shared *no_memory(void) {
+static bt_shared *shared_without_memory(void) {
     (void)!bti_no_memory();
     return NULL;
 }
@@ -57,7 +57,7 @@ static bt_status add_replica(bt_shared *shared, bt_array *value) {
     return status;
 }
 
-static bt_shared *make(bt_array *value, const int *devices, int count) {
+static bt_shared *make_shared(bt_array *value, const int *devices, int count) {
     value = bti_cast(value, (bt_dtype)bti_node_of(value)->dtype); /* a weak scalar becomes strong */
     const bti_node *node = bti_node_of(value);
     if (node->symbolic) {
@@ -66,7 +66,7 @@ static bt_shared *make(bt_array *value, const int *devices, int count) {
     }
     bt_shared *shared =
         bti_owned_new(BTI_OWNED_SHARED, sizeof *shared + (size_t)(count ? count : 1) * sizeof(bti_shared_replica));
-    if (!shared) return no_memory();
+    if (!shared) return shared_without_memory();
     shared->number = atomic_fetch_add(&last_number, 1) + 1;
     shared->made = bti_call_place();
     shared->dtype = (bt_dtype)node->dtype;
@@ -96,28 +96,28 @@ bt_shared *bti_shared_find(const void *pointer, int64_t number) {
     return shared;
 }
 
-static bt_shared *own(bt_shared *shared) { return bti_scope_own(&shared_class, shared); }
+static bt_shared *own_shared(bt_shared *shared) { return bti_scope_own(&shared_class, shared); }
 
 bt_shared *bt_shared_new(bt_array *value, const char *device) {
     BTI_PUBLIC("bt_shared_new");
-    if (bti_fail_with(bti_array_error(value)) != BT_OK) return own(NULL);
+    if (bti_fail_with(bti_array_error(value)) != BT_OK) return own_shared(NULL);
     const int *devices;
     int count = bti_replica_devices(&devices), id;
     if (device) {
         bool softened;
-        if (bti_device_place(device, &id, &softened) != BT_OK) return own(NULL);
+        if (bti_device_place(device, &id, &softened) != BT_OK) return own_shared(NULL);
         devices = &id;
         count = 1;
     }
-    return own(make(value, devices, count));
+    return own_shared(make_shared(value, devices, count));
 }
 
 bt_shared *bt_shared_new_beside(const bt_shared *beside, bt_array *value) {
     BTI_PUBLIC("bt_shared_new_beside");
-    if (bti_fail_with(bti_array_error(value)) != BT_OK || bt_shared_status(beside) != BT_OK) return own(NULL);
+    if (bti_fail_with(bti_array_error(value)) != BT_OK || bt_shared_status(beside) != BT_OK) return own_shared(NULL);
     int devices[BTI_MAX_REPLICAS];
     for (int i = 0; i < beside->replica_count; i++) devices[i] = beside->replicas[i].device;
-    return own(make(value, devices, beside->replica_count));
+    return own_shared(make_shared(value, devices, beside->replica_count));
 }
 
 bt_shared *bt_shared_retain(bt_shared *shared) { return bti_handle_retain(&shared_class, shared, "bt_shared_retain"); }

@@ -31,7 +31,7 @@ static void note_loss(bt_shared *shared, bti_loss *loss, bti_loss **lost) {
 }
 
 /* Takes failed versions off the top, and forgets those under the newest that succeeded. Whether it took any. */
-static bool settle(bt_shared *shared, int index, bti_loss **lost) {
+static bool settle_versions(bt_shared *shared, int index, bti_loss **lost) {
     replica *r = &shared->replicas[index];
     bool dropped = false;
     while (r->versions.count > 1 && bti_step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
@@ -59,7 +59,7 @@ static void log_loss(const bt_shared *shared, bti_loss *loss) {
 }
 
 /* An evaluation of this thread failed and took a step of the variable back. */
-static void lose(bt_shared *shared, bti_error *cause) {
+static void note_failed_step(bt_shared *shared, bti_error *cause) {
     bti_loss *loss = bti_loss_new(cause), *lost = NULL;
     bti_versions_lock();
     note_loss(shared, loss, &lost);
@@ -123,14 +123,14 @@ static bti_node *make_value(const bt_shared *shared, int index, const version *o
     return value;
 }
 
-static int index_of(const bt_shared *shared, int wanted) { return wanted < shared->replica_count ? wanted : 0; }
+static int replica_index(const bt_shared *shared, int wanted) { return wanted < shared->replica_count ? wanted : 0; }
 
 /* Takes failed steps off all of them, until none of the steps that remain on one was taken off another. Under the lock. */
-static void settle_all(bt_shared *const *shared, const int *replicas, size_t count, bti_loss **lost) {
+static void settle_all_versions(bt_shared *const *shared, const int *replicas, size_t count, bti_loss **lost) {
     for (bool dropped = true; dropped;) {
         dropped = false;
         for (size_t i = 0; i < count; i++)
-            if (settle(shared[i], index_of(shared[i], replicas[i]), lost)) dropped = true;
+            if (settle_versions(shared[i], replica_index(shared[i], replicas[i]), lost)) dropped = true;
     }
 }
 
@@ -138,9 +138,9 @@ bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t cou
     bti_loss *lost = NULL;
     bool all = true;
     bti_versions_lock();
-    settle_all(shared, replicas, count, &lost);
+    settle_all_versions(shared, replicas, count, &lost);
     for (size_t i = 0; i < count; i++) {
-        int index = index_of(shared[i], replicas[i]);
+        int index = replica_index(shared[i], replicas[i]);
         replica *r = &shared[i]->replicas[index];
         version *top = &r->versions.items[r->versions.count - 1];
         if (!top->value) top->value = make_value(shared[i], index, top);
@@ -165,7 +165,7 @@ bt_status bti_shared_pace(bt_shared *shared, int index) {
     bti_versions_lock();
     replica *r = &shared->replicas[index];
     bti_loss *lost = NULL;
-    settle(shared, index, &lost);
+    settle_versions(shared, index, &lost);
     bti_node *top = bti_node_retain(r->versions.items[r->versions.count - 1].node);
     step *oldest = r->versions.count > STEPS_AHEAD ? r->versions.items[1].step : NULL;
     bti_gate *wait_for = oldest ? bti_gate_retain(&oldest->gate) : NULL;
@@ -173,7 +173,8 @@ bt_status bti_shared_pace(bt_shared *shared, int index) {
     log_loss(shared, lost);
     bool pending = atomic_load(&top->state) == BTI_PENDING; /* whoever set it; its failure takes it back */
     bti_error *before = pending || wait_for ? bti_error_last() : NULL;
-    if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK) lose(shared, bti_error_last());
+    if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK)
+        note_failed_step(shared, bti_error_last());
     (void)!bti_gate_wait(wait_for); /* the next to look takes it back */
     if (pending || wait_for) bti_error_put_back(before);
     bti_node_release(top);
@@ -182,7 +183,7 @@ bt_status bti_shared_pace(bt_shared *shared, int index) {
 }
 
 /* Its versions become the values. Takes the step over. */
-static bt_status publish(step *s, bt_shared *const *shared, const int *replicas) {
+static bt_status publish_step(step *s, bt_shared *const *shared, const int *replicas) {
     bti_set_member *members = bti_step_members(s);
     bti_versions_lock();
     bool room = true;
@@ -230,10 +231,10 @@ bool bti_set_step_give(step *s, const bt_shared *shared, int index, bti_buffer *
 void bti_set_step_drop(step *s) { bti_gate_release(&s->gate); }
 
 bt_status bti_set_step_commit(step *s, bt_shared *const *shared, const int *replicas) {
-    return publish(s, shared, replicas);
+    return publish_step(s, shared, replicas);
 }
 
-static bt_status no_memory(step *s) {
+static bt_status drop_unmade_step(step *s) {
     if (s) bti_gate_release(&s->gate);
     return bti_no_memory();
 }
@@ -245,11 +246,11 @@ bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, c
         bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);
         bti_step_members(s)[i].node = alias;
         s->count += alias != NULL;
-        if (!alias || !bti_step_depend(s, alias->gate)) return no_memory(s);
+        if (!alias || !bti_step_depend(s, alias->gate)) return drop_unmade_step(s);
     }
-    if (!s) return no_memory(s);
+    if (!s) return drop_unmade_step(s);
     bti_error *cause = s->parent_count ? bti_gate_error(&s->parents[0]->gate) : NULL;
-    if (!cause) return publish(s, shared, replicas);
+    if (!cause) return publish_step(s, shared, replicas);
     bt_status status = bti_fail_with(cause);
     bti_gate_release(&s->gate);
     return status;

@@ -16,7 +16,7 @@
 /* --- targets in, gradients out --------------------------------------------------------------------------------------- */
 
 /* Every gradient is poisoned with the thread's error. */
-static bt_status give_up(bti_public *call, bt_status status, int count, bt_array **grads) {
+static bt_status poison_gradients(bti_public *call, bt_status status, int count, bt_array **grads) {
     for (int i = 0; i < count; i++) grads[i] = bti_public_keep(call, bti_poison(bti_error_last()));
     return status;
 }
@@ -41,8 +41,8 @@ static bt_status cut_off(const bti_node *cut, int index) {
 /* The gradients by wrt[i], which are arrays, or values of shared variables, in the caller's scope. */
 static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, bt_array *const *wrt, bool shared,
                            int count, bt_array **grads) {
-    bti_target *targets = bti_calloc((size_t)count + 1, sizeof *targets);
-    if (!targets) return give_up(call, bti_no_memory(), count, grads);
+    bti_gradient_target *targets = bti_calloc((size_t)count + 1, sizeof *targets);
+    if (!targets) return poison_gradients(call, bti_no_memory(), count, grads);
     int distinct = 0;
     for (int i = 0; i < count; i++) targets[i] = bti_target_of(bti_node_of(wrt[i]), shared);
     qsort(targets, (size_t)count, sizeof *targets, bti_compare_targets);
@@ -52,8 +52,8 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
     bt_status status = bti_walk_back(y, cotangent, targets, distinct);
     for (int i = 0; i < count && status == BT_OK; i++) {
         const bti_node *node = bti_node_of(wrt[i]);
-        bti_target key = bti_target_of(node, shared);
-        const bti_target *found = bsearch(&key, targets, (size_t)distinct, sizeof key, bti_compare_targets);
+        bti_gradient_target key = bti_target_of(node, shared);
+        const bti_gradient_target *found = bsearch(&key, targets, (size_t)distinct, sizeof key, bti_compare_targets);
         if (found->cut && (status = cut_off(found->cut, i)) != BT_OK) break;
         bt_array *gradient = found->gradient ? found->gradient : zeros_where(node, wrt[i]);
         status = bti_fail_with(bti_array_error(gradient));
@@ -66,7 +66,7 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
         bti_node_release(targets[i].cut);
     }
     bti_free(targets);
-    return status == BT_OK ? BT_OK : give_up(call, status, count, grads);
+    return status == BT_OK ? BT_OK : poison_gradients(call, status, count, grads);
 }
 
 /* name: what the caller calls `wrt`. */
@@ -112,7 +112,7 @@ bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **gr
     BTI_TRY(check_lists(wrt, "wrt", count, grads));
     bt_status status = check_loss(loss);
     if (status == BT_OK) status = check_arrays(wrt, count);
-    if (status != BT_OK) return give_up(&bti_public_, status, count, grads);
+    if (status != BT_OK) return poison_gradients(&bti_public_, status, count, grads);
     return gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), wrt, false, count, grads);
 }
 
@@ -129,7 +129,7 @@ bt_status bt_grad_shared(bt_array *loss, bt_shared *const *wrt, int count, bt_ar
     if (status == BT_OK)
         status = gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, true, count, grads);
     else
-        give_up(&bti_public_, status, count, grads);
+        poison_gradients(&bti_public_, status, count, grads);
     bti_free(values);
     return status;
 }
@@ -167,7 +167,7 @@ bt_status bt_vjp(bt_array *y, bt_array *cotangent, bt_array *const *wrt, int cou
     BTI_TRY(check_lists(wrt, "wrt", count, grads));
     bt_status status = check_cotangent(y, &cotangent);
     if (status == BT_OK) status = check_arrays(wrt, count);
-    if (status != BT_OK) return give_up(&bti_public_, status, count, grads);
+    if (status != BT_OK) return poison_gradients(&bti_public_, status, count, grads);
     return gradients(&bti_public_, y, cotangent, wrt, false, count, grads);
 }
 
@@ -194,7 +194,7 @@ static bt_array *refuse_lists(bt_loss_fn *fn, bt_array *const *args, int count, 
     bt_status status =
         fn ? check_lists(args, "args", count, grads) : bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
     if (status == BT_OK) return NULL;
-    give_up(&bti_public_, status, grads ? count : 0, grads);
+    poison_gradients(&bti_public_, status, grads ? count : 0, grads);
     BTI_RETURN(bti_poison(bti_error_last()));
 }
 

@@ -62,7 +62,7 @@ CALL(take, bti_take(x[0], BT_ARRAY(int32_t, (5), 0, 2, -1, 2, -3), 0))
 CALL(scatter_add, bti_scatter_add(x[0], BT_ARRAY(int32_t, (5), 0, -1, 5, 0, -4), x[1], 1))
 CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
-CALL(matmul, bti_matmul(x[0], x[1]))
+CALL(matmul, bti_record_matmul(x[0], x[1]))
 CALL(copy, bt_to(x[0], "gpu:1"))
 
 static const rule_case cases[] = {

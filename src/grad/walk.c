@@ -32,28 +32,29 @@ typedef struct walk {
 
 /* --- targets -------------------------------------------------------------------------------------------------------- */
 
-bti_target bti_target_of(const bti_node *node, bool shared) {
-    if (shared) return (bti_target){.id = (uint64_t)node->attr[1], .replica = (uint64_t)node->attr[0] + 1};
-    return (bti_target){.id = (uint64_t)(uintptr_t)node, .sequence = node->sequence};
+bti_gradient_target bti_target_of(const bti_node *node, bool shared) {
+    if (shared) return (bti_gradient_target){.id = (uint64_t)node->attr[1], .replica = (uint64_t)node->attr[0] + 1};
+    return (bti_gradient_target){.id = (uint64_t)(uintptr_t)node, .sequence = node->sequence};
 }
 
 int bti_compare_targets(const void *a, const void *b) {
-    const bti_target *x = a, *y = b;
+    const bti_gradient_target *x = a, *y = b;
     if (x->replica != y->replica) return x->replica < y->replica ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static bti_target *find_target(const bti_node *node, bool shared, bti_target *targets, int count) {
-    bti_target key = bti_target_of(node, shared);
+static bti_gradient_target *find_gradient_target(const bti_node *node, bool shared, bti_gradient_target *targets,
+                                                 int count) {
+    bti_gradient_target key = bti_target_of(node, shared);
     return bsearch(&key, targets, (size_t)count, sizeof key, bti_compare_targets);
 }
 
 /* Those that a node is: its own, and its variable's. Of integers every gradient is zero. */
-static int targets_of(const bti_node *node, bti_target *targets, int count, bti_target *found[2]) {
+static int targets_of(const bti_node *node, bti_gradient_target *targets, int count, bti_gradient_target *found[2]) {
     int n = 0;
     if (!bti_node_is_float(node)) return 0;
-    if ((found[n] = find_target(node, false, targets, count))) n++;
-    if (node->op == BTI_OP_value && (found[n] = find_target(node, true, targets, count))) n++;
+    if ((found[n] = find_gradient_target(node, false, targets, count))) n++;
+    if (node->op == BTI_OP_value && (found[n] = find_gradient_target(node, true, targets, count))) n++;
     return n;
 }
 
@@ -62,19 +63,19 @@ static int targets_of(const bti_node *node, bti_target *targets, int count, bti_
 typedef BTI_VEC(bti_node *) node_list;
 
 /* Gradients end at integers, at variables, at retained arrays (computed yet or not) and where told to stop. */
-static bool passes(const bti_node *node) {
+static bool passes_gradient(const bti_node *node) {
     return bti_node_is_float(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop &&
            !atomic_load(&node->forget);
 }
 
 /* Whether history was forgotten here that may have led to the target. */
-static bool may_hide(const bti_node *node, const bti_target *target) {
+static bool may_hide(const bti_node *node, const bti_gradient_target *target) {
     if (!node->cut.name || !atomic_load(&node->forget) || !bti_node_is_float(node)) return false;
     if (target->replica) return node->variables >> (target->id % 64) & 1;
     return node->sequence > target->sequence && node->oldest <= target->sequence;
 }
 
-static void note_cuts(const node_list *found, bti_target *targets, int count) {
+static void note_cuts(const node_list *found, bti_gradient_target *targets, int count) {
     for (int t = 0; t < count; t++) {
         bti_node_release(targets[t].cut);
         targets[t].cut = NULL;
@@ -83,19 +84,19 @@ static void note_cuts(const node_list *found, bti_target *targets, int count) {
     }
 }
 
-static bool visit(node_list *found, bti_node *node, uint64_t mark, uint64_t oldest) {
+static bool visit_newer_than(node_list *found, bti_node *node, uint64_t mark, uint64_t oldest) {
     if (node->mark == mark || node->sequence < oldest) return true;
     node->mark = mark;
     return bti_vec_push(found, node);
 }
 
 /* All that y is made of and that is not older than every target, in recorded order. */
-static bool reach(bti_node *y, uint64_t mark, uint64_t oldest, node_list *found) {
-    if (!visit(found, y, mark, oldest)) return false;
+static bool reach_inputs(bti_node *y, uint64_t mark, uint64_t oldest, node_list *found) {
+    if (!visit_newer_than(found, y, mark, oldest)) return false;
     for (size_t next = 0; next < found->count; next++) {
         const bti_node *node = found->items[next];
-        for (int i = 0; passes(node) && i < node->input_count; i++)
-            if (!visit(found, node->inputs[i], mark, oldest)) return false;
+        for (int i = 0; passes_gradient(node) && i < node->input_count; i++)
+            if (!visit_newer_than(found, node->inputs[i], mark, oldest)) return false;
     }
     bti_nodes_sort(found->items, found->count);
     return true;
@@ -103,7 +104,7 @@ static bool reach(bti_node *y, uint64_t mark, uint64_t oldest, node_list *found)
 
 static int64_t step_of(const bti_node *node, uint64_t mark) { return node->mark == mark ? node->mark_index : -1; }
 
-static bool add_step(walk *w, bti_node *node, bool through, uint64_t mark) {
+static bool add_walk_step(walk *w, bti_node *node, bool through, uint64_t mark) {
     size_t inputs = through ? (size_t)node->input_count : 0;
     if (!bti_vec_reserve(&w->inputs, inputs) || !bti_vec_reserve(&w->steps, 1)) return false;
     step s = {.node = bti_node_retain(node), .first_input = w->inputs.count, .input_count = (int)inputs};
@@ -114,41 +115,36 @@ static bool add_step(walk *w, bti_node *node, bool through, uint64_t mark) {
     return true;
 }
 
-/* Whether calls on the way are to be recorded first: their results' history is not there yet. */
-static bool any_hidden(const node_list *found) {
-    for (size_t n = 0; n < found->count; n++)
-        if (passes(found->items[n]) && bti_origin_hidden(found->items[n])) return true;
-    return false;
-}
-
-static uint64_t oldest_of(const bti_target *targets, int count) {
+static uint64_t oldest_of(const bti_gradient_target *targets, int count) {
     uint64_t oldest = UINT64_MAX;
     for (int i = 0; i < count; i++)
         if (targets[i].sequence < oldest) oldest = targets[i].sequence;
     return oldest;
 }
 
-static bool collect_locked(walk *w, bti_node *y, bti_target *targets, int count, node_list *found, bool *hidden) {
+static bool collect_locked(walk *w, bti_node *y, bti_gradient_target *targets, int count, node_list *found,
+                           bool *hidden) {
     uint64_t mark = bti_next_mark();
-    if (!reach(y, mark, oldest_of(targets, count), found)) return false;
-    if ((*hidden = any_hidden(found))) return true;
+    if (!reach_inputs(y, mark, oldest_of(targets, count), found)) return false;
+    if ((*hidden = bti_origins_any_hidden(found->items, found->count, passes_gradient)))
+        return true; /* to be recorded first */
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
-        bti_target *of[2];
+        bti_gradient_target *of[2];
         bool through = false;
-        for (int i = 0; passes(node) && i < node->input_count && !through; i++)
+        for (int i = 0; passes_gradient(node) && i < node->input_count && !through; i++)
             through = step_of(node->inputs[i], mark) >= 0;
         node->mark_index = -1;
         int is = targets_of(node, targets, count, of);
         for (int t = 0; t < is; t++) of[t]->reached = true;
-        if ((through || is) && !add_step(w, node, through, mark)) return false;
+        if ((through || is) && !add_walk_step(w, node, through, mark)) return false;
     }
     note_cuts(found, targets, count);
     w->last = step_of(y, mark);
     return true;
 }
 
-static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
+static bt_status collect_steps(walk *w, bti_node *y, bti_gradient_target *targets, int count) {
     node_list found = {0};
     bt_status status = BT_OK;
     bool hidden;
@@ -158,7 +154,7 @@ static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
         bti_graph_lock();
         if (!collect_locked(w, y, targets, count, &found, &hidden)) status = bti_no_memory();
         bti_graph_unlock();
-        if (status == BT_OK && hidden) status = bti_origins_record(&y, 1, oldest_of(targets, count), passes);
+        if (status == BT_OK && hidden) status = bti_origins_record(&y, 1, oldest_of(targets, count), passes_gradient);
     } while (hidden && status == BT_OK);
     bti_vec_free(&found);
     return status;
@@ -167,14 +163,14 @@ static bt_status collect(walk *w, bti_node *y, bti_target *targets, int count) {
 /* --- going back ----------------------------------------------------------------------------------------------------- */
 
 /* One more owner, as bt_retain, but the array stays a passing one that knows how it was made. */
-static bt_array *own(bt_array *x) {
+static bt_array *add_owner(bt_array *x) {
     (void)bti_owned_retain(&x->head);
     return x;
 }
 
 static void add_to(bt_array **sum, bt_array *gradient) {
     bt_array *before = *sum;
-    *sum = own(before ? bt_add(before, gradient) : gradient);
+    *sum = add_owner(before ? bt_add(before, gradient) : gradient);
     bt_release(before);
 }
 
@@ -262,11 +258,11 @@ static bt_status pass_back(walk *w, step *s) {
     return status;
 }
 
-static bt_status go_back(walk *w, bti_target *targets, int count) {
+static bt_status go_back(walk *w, bti_gradient_target *targets, int count) {
     for (size_t i = w->steps.count; i-- > 0;) {
         step *s = &w->steps.items[i];
         if (!s->gradient) continue; /* zero */
-        bti_target *of[2];
+        bti_gradient_target *of[2];
         stand before = stand_at(s->node);
         for (int t = targets_of(s->node, targets, count, of); t-- > 0;) add_to(&of[t]->gradient, s->gradient);
         stand_back(before);
@@ -287,7 +283,7 @@ static void free_walk(walk *w) {
     bti_vec_free(&w->inputs);
 }
 
-bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_target *targets, int count) {
+bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_gradient_target *targets, int count) {
     walk w = {.last = -1};
     const bti_node *from = bti_node_of(y);
     if (atomic_load(&from->forget) && count)
@@ -295,9 +291,9 @@ bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_target *targets, i
                         "gradients end at retained arrays, and this is one (%s at %s:%d): take the gradient before",
                         from->cut.name ? from->cut.name : "bt_retain or bt_assign", bti_site_file(from->cut.site),
                         from->cut.site.line);
-    bt_status status = collect(&w, bti_node_of(y), targets, count);
+    bt_status status = collect_steps(&w, bti_node_of(y), targets, count);
     if (status == BT_OK && w.last >= 0) {
-        w.steps.items[w.last].gradient = own(cotangent);
+        w.steps.items[w.last].gradient = add_owner(cotangent);
         status = go_back(&w, targets, count);
     }
     free_walk(&w);

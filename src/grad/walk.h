@@ -5,20 +5,20 @@
 #include "array/handle.h"
 
 /* What a gradient is wanted of: a node, or every `value` node of a shared variable's replica. Equal targets have one entry. */
-typedef struct bti_target {
+typedef struct bti_gradient_target {
     uint64_t id, replica; /* a node's address and 0; a variable's number and replica + 1 */
     uint64_t sequence;    /* what it depends on has smaller ones; 0: unknown */
     bt_array *gradient;   /* out: one reference of the caller's (bt_release); NULL: zero */
     bool reached;         /* out */
     bti_node *cut; /* out, where it was not reached: what forgot how it was made and may depend on it; retained */
-} bti_target;
+} bti_gradient_target;
 
 /* The target of an array; of the variable that an array of op `value` reads. */
-bti_target bti_target_of(const bti_node *node, bool shared);
+bti_gradient_target bti_target_of(const bti_node *node, bool shared);
 int bti_compare_targets(const void *a, const void *b);
 
 /* Records the gradients of y by the targets (sorted, no two equal), given the one that flows into y, which has y's shape and
  * dtype. Errors: an operation without a gradient on the way; RESOURCE_EXHAUSTED. */
-bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_target *targets, int count);
+bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_gradient_target *targets, int count);
 
 #endif

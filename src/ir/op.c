@@ -1,10 +1,8 @@
 #include "ir/op.h"
 
-static const bti_op_row rows[BTI_OP_COUNT] = {
+const bti_op_row bti_op_rows[BTI_OP_COUNT] = {
 #define BTI_OP(name, class, arity, dtype_rule, gradient, low, high, tolerance, doc) \
     {#name, class, arity, dtype_rule, #gradient, low, high, tolerance, doc},
 #include "ir/ops.def"
 #undef BTI_OP
 };
-
-const bti_op_row *bti_op_info(bti_op op) { return &rows[op]; }

@@ -24,7 +24,7 @@ typedef enum bti_dtype_rule {
     BTI_BITS,      /* integers and bool; the same */
     BTI_COMPARE,   /* any; bool comes out */
     BTI_INDEX_OUT, /* any; int32 comes out */
-    BTI_OWN        /* the operation's builder says */
+    BTI_OWN        /* its recorder says */
 } bti_dtype_rule;
 
 typedef enum bti_op {
@@ -39,12 +39,13 @@ typedef struct bti_op_row {
     bti_class class;
     int arity; /* -1: one or more */
     bti_dtype_rule dtype_rule;
-    const char *gradient; /* the rule in grad/rules.c: "sub", or "none" */
+    const char *gradient; /* its rule (ops/gradient.h): "sub", or "none" */
     double low, high;     /* the range that tests draw inputs from */
     double tolerance;     /* relative, float32, against a wider computation */
     const char *doc;
 } bti_op_row;
 
-const bti_op_row *bti_op_info(bti_op op);
+extern const bti_op_row bti_op_rows[BTI_OP_COUNT];
+static inline const bti_op_row *bti_op_info(bti_op op) { return &bti_op_rows[op]; }
 
 #endif

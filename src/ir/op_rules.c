@@ -48,41 +48,44 @@ typedef struct question {
 } question;
 
 /* "(2, 3) cannot be broadcast to (4,)" */
-static bool refuse(const question *q, const bti_node *input, const char *what, int rank, const int64_t *shape) {
-    if (!q->why) return false;
-    bti_shape_text(q->why, input->rank, input->shape);
-    bti_str_addf(q->why, " %s ", what);
-    bti_shape_text(q->why, rank, shape);
+static bool refuse_shapes(bti_str *why, const bti_node *input, const char *what, int rank, const int64_t *shape) {
+    if (!why) return false;
+    bti_shape_text(why, input->rank, input->shape);
+    bti_str_addf(why, " %s ", what);
+    bti_shape_text(why, rank, shape);
     return false;
 }
 
 static bool elementwise_fits(const question *q) {
     for (int i = 0; i < q->count; i++)
         if (!bti_shapes_may_equal(q->inputs[i]->rank, q->inputs[i]->shape, q->rank, q->shape))
-            return refuse(q, q->inputs[i], "is not the shape of the result,", q->rank, q->shape);
+            return refuse_shapes(q->why, q->inputs[i], "is not the shape of the result,", q->rank, q->shape);
     return true;
 }
 
 static int64_t size_product(int rank, const int64_t *shape) {
     int64_t product = 1;
-    for (int i = 0; i < rank; i++) product = bti_size_mul(product, shape[i]);
+    for (int i = 0; i < rank; i++) {
+        bool known = !bti_size_is_symbolic(product) && !bti_size_is_symbolic(shape[i]);
+        if (!known || __builtin_mul_overflow(product, shape[i], &product)) product = bti_size_mul(product, shape[i]);
+    }
     return product;
 }
 
 static bool reshape_fits(const question *q) {
     const bti_node *x = q->inputs[0];
     return bti_may_equal(size_product(x->rank, x->shape), size_product(q->rank, q->shape)) ||
-           refuse(q, x, "has another number of elements than", q->rank, q->shape);
+           refuse_shapes(q->why, x, "has another number of elements than", q->rank, q->shape);
 }
 
 /* Aligned at the right: a recorded node has the rank of its result, the array that it is made of may have less. */
 static bool expand_fits(const question *q) {
     const bti_node *x = q->inputs[0];
     int front = q->rank - x->rank;
-    if (front < 0) return refuse(q, x, "cannot be broadcast to the smaller rank of", q->rank, q->shape);
+    if (front < 0) return refuse_shapes(q->why, x, "cannot be broadcast to the smaller rank of", q->rank, q->shape);
     for (int i = front; i < q->rank; i++)
         if (x->shape[i - front] != 1 && !bti_may_equal(x->shape[i - front], q->shape[i]))
-            return refuse(q, x, "cannot be broadcast to", q->rank, q->shape);
+            return refuse_shapes(q->why, x, "cannot be broadcast to", q->rank, q->shape);
     return true;
 }
 
@@ -96,7 +99,7 @@ static bool slice_fits(const question *q) {
         if (!known || !q->shape[i]) continue;
         int64_t last = first + (q->shape[i] - 1) * q->attr[q->rank + i];
         if (first < 0 || first >= x->shape[i] || last < 0 || last >= x->shape[i])
-            return refuse(q, x, "has no such part as the slice", q->rank, q->shape);
+            return refuse_shapes(q->why, x, "has no such part as the slice", q->rank, q->shape);
     }
     return true;
 }
@@ -108,7 +111,8 @@ static bool concat_fits(const question *q) {
         bool fits = input->rank == first->rank;
         for (int d = 0; d < first->rank && fits; d++)
             fits = d == q->attr[0] || bti_may_equal(input->shape[d], first->shape[d]);
-        if (!fits) return refuse(q, input, "does not fit beside the first array,", first->rank, first->shape);
+        if (!fits)
+            return refuse_shapes(q->why, input, "does not fit beside the first array,", first->rank, first->shape);
     }
     return true;
 }
@@ -118,7 +122,7 @@ static bool matmul_fits(const question *q) {
     int rank = x->rank;
     bool fits = rank >= 2 && y->rank == rank && bti_may_equal(x->shape[rank - 1], y->shape[rank - 2]);
     for (int i = 0; i < rank - 2 && fits; i++) fits = bti_may_equal(x->shape[i], y->shape[i]);
-    return fits || refuse(q, x, "cannot be multiplied with", y->rank, y->shape);
+    return fits || refuse_shapes(q->why, x, "cannot be multiplied with", y->rank, y->shape);
 }
 
 /* Indices that come out are int32; and where nothing is, there is no greatest. */
@@ -158,7 +162,7 @@ static bool scatter_add_fits(const question *q) {
     int64_t wanted[BTI_MAX_RANK];
     for (int i = 0; i < x->rank; i++) wanted[i] = i == q->attr[0] ? q->inputs[1]->shape[0] : x->shape[i];
     return bti_shapes_may_equal(updates->rank, updates->shape, x->rank, wanted) ||
-           refuse(q, updates, "are the updates; their shape must be", x->rank, wanted);
+           refuse_shapes(q->why, updates, "are the updates; their shape must be", x->rank, wanted);
 }
 
 /* Shapes of x and indices agree but on the axis; updates have that of the indices. */
@@ -167,19 +171,17 @@ static bool along_axis_fits(const question *q) {
     bool fits = x->rank == indices->rank;
     for (int d = 0; d < x->rank && fits; d++) fits = d == q->attr[0] || bti_may_equal(x->shape[d], indices->shape[d]);
     if (!fits)
-        return refuse(q, indices, "are the indices; but for the axis they must have the shape of x,", x->rank,
-                      x->shape);
+        return refuse_shapes(q->why, indices, "are the indices; but for the axis they must have the shape of x,",
+                             x->rank, x->shape);
     const bti_node *updates = q->count > 2 ? q->inputs[2] : indices;
     return bti_shapes_may_equal(updates->rank, updates->shape, indices->rank, indices->shape) ||
-           refuse(q, updates, "are the updates; their shape must be the indices',", indices->rank, indices->shape);
+           refuse_shapes(q->why, updates, "are the updates; their shape must be the indices',", indices->rank,
+                         indices->shape);
 }
 
 bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
                        const int64_t *attr, bti_str *why) {
-    question q = {op, count, inputs, rank, shape, attr, why};
-    bti_class class = bti_op_info(op)->class;
-    if (class == BTI_ELEMENTWISE) return elementwise_fits(&q);
-    if (class == BTI_REDUCE) return reduce_fits(&q);
+    const question q = {op, count, inputs, rank, shape, attr, why};
     switch (op) {
     case BTI_OP_reshape: return reshape_fits(&q);
     case BTI_OP_expand: return expand_fits(&q);
@@ -190,6 +192,8 @@ bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, 
     case BTI_OP_scatter_add: return scatter_add_fits(&q);
     case BTI_OP_gather_axis:
     case BTI_OP_scatter_axis: return along_axis_fits(&q);
-    default: return true;
+    default: break;
     }
+    if (bti_op_info(op)->class == BTI_ELEMENTWISE) return elementwise_fits(&q);
+    return bti_op_info(op)->class != BTI_REDUCE || reduce_fits(&q);
 }

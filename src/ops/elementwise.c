@@ -18,6 +18,21 @@ static bt_array *apply_dtype_rule(bti_op op, bt_dtype met, bt_dtype *in, bt_dtyp
     return bti_poison_unless(bti_op_dtypes(op, met, in, out, &why), &why);
 }
 
+bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak) {
+    bt_dtype met = BT_DTYPE_COUNT;
+    bool weak_float = false;
+    for (int i = 0; i < count; i++) {
+        const bti_node *node = bti_node_of(arrays[i]);
+        if (node->weak)
+            weak_float = true;
+        else
+            met = met == BT_DTYPE_COUNT ? (bt_dtype)node->dtype : bt_promote(met, (bt_dtype)node->dtype);
+    }
+    *weak = met == BT_DTYPE_COUNT;
+    if (*weak) return BT_F64;
+    return weak_float && !bti_dtype_is_float(met) ? BT_F64 : met;
+}
+
 static bt_array *do_not_broadcast(bt_array *const *arrays, int count) {
     bti_str text = {0};
     for (int i = 0; i < count; i++) {

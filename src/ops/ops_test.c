@@ -1,5 +1,5 @@
 // labels: valgrind
-/* What composed operations give; tests/golden holds the numbers of most. compose_refusals_test.c has what they refuse. */
+/* What composed operations give; tests/golden holds the numbers of most. refusals_test.c has what they refuse. */
 #include "ops/ops_test.h"
 
 #include "array/plan_log.h"

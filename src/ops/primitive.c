@@ -63,21 +63,6 @@ bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison)
     return true;
 }
 
-bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak) {
-    bt_dtype met = BT_DTYPE_COUNT;
-    bool weak_float = false;
-    for (int i = 0; i < count; i++) {
-        const bti_node *node = bti_node_of(arrays[i]);
-        if (node->weak)
-            weak_float = true;
-        else
-            met = met == BT_DTYPE_COUNT ? (bt_dtype)node->dtype : bt_promote(met, (bt_dtype)node->dtype);
-    }
-    *weak = met == BT_DTYPE_COUNT;
-    if (*weak) return BT_F64;
-    return weak_float && !bti_dtype_is_float(met) ? BT_F64 : met;
-}
-
 /* --- scalars ------------------------------------------------------------------------------------------------------ */
 
 bt_array *bti_scalar_bits(uint64_t bits, bt_dtype dtype) {
@@ -185,8 +170,7 @@ bt_array *bti_to_float(bt_array *x) {
 
 /* --- other shapes ------------------------------------------------------------------------------------------------- */
 
-bt_array *bti_poison_unless(bool fits, bti_str *why) {
-    if (fits) return NULL;
+bt_array *bti_poison_why(bti_str *why) {
     bt_array *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s", bti_str_text(why));
     bti_str_free(why);
     return poison;
@@ -207,19 +191,21 @@ bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array
 bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
-    if (bti_shape_equal(bti_rank(x), bti_shape(x), rank, shape)) return x;
-    return bti_record_checked(BTI_OP_reshape, rank, shape, &x, 1, NULL, 0);
+    bti_node *const node = bti_node_of(x);
+    if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
+    bti_str why = {0};
+    poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_reshape, 1, &node, rank, shape, NULL, &why), &why);
+    return poison ? poison : bti_record(BTI_OP_reshape, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, NULL, 0);
 }
 
 /* First the axes that are new, then the sizes. */
 bt_array *bti_expand(bt_array *x, int rank, const int64_t *shape) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
+    bti_node *const node = bti_node_of(x);
     if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
-    bti_node *const input = bti_node_of(x);
     bti_str why = {0};
-    poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_expand, 1, &input, rank, shape, NULL, &why), &why);
+    poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_expand, 1, &node, rank, shape, NULL, &why), &why);
     if (poison) return poison;
     int64_t aligned[BTI_MAX_RANK];
     int front = rank - node->rank;

@@ -48,8 +48,6 @@ bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison);
 /* The mask of a public bt_axes; errors name a doubled or missing axis. */
 bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison);
 bool bti_dtype_fits(bt_dtype dtype, bt_array **poison);
-/* The dtype that inputs meet at: promotion with weak scalars giving way. */
-bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak);
 
 /* --- scalars (primitive.c) -------------------------------------------------------------------------------------------- */
 
@@ -89,14 +87,17 @@ bt_array *bti_new_axis(bt_array *x, int axis);
 /* Folds the axes of the mask; they stay with size 1. */
 bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask);
 
-/* NULL when it fits, by a rule of ir/op_rules.h; else the poison with the reason, which is freed. */
-bt_array *bti_poison_unless(bool fits, bti_str *why);
+/* The poison with the reason that a rule of ir/op_rules.h gave, which is freed; NULL when the operation fits. */
+bt_array *bti_poison_why(bti_str *why);
+static inline bt_array *bti_poison_unless(bool fits, bti_str *why) { return fits ? NULL : bti_poison_why(why); }
 /* One primitive whose result has x's dtype; inputs[0] is x, none is poisoned. Checks its shape rule. */
 bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array *const *inputs, int count,
                              const int64_t *attr, int attr_count);
 
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 
+/* The dtype that inputs meet at: promotion with weak scalars giving way. */
+bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak);
 /* Any elementwise operation of the table but where, cast, bitcast, threefry: inputs are promoted (weak scalars give way) and
  * broadcast, the row's dtype rule says what comes out. */
 bt_array *bti_unary(bti_op op, bt_array *x);
@@ -139,6 +140,6 @@ bt_array *bti_mean(bt_array *x, uint32_t mask); /* axes stay with size 1; x is a
 /* bti_reduce (the axes stay), where an axis of unknown size that turns out empty gives `nothing`. */
 bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing);
 bt_array *bti_cumsum(bt_array *x, int axis, bool reverse);
-bt_array *bti_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equal leading axes, equal dtypes */
+bt_array *bti_record_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equal leading axes, equal dtypes */
 
 #endif

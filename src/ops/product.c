@@ -7,7 +7,7 @@
 
 /* --- matmul --------------------------------------------------------------------------------------------------------- */
 
-bt_array *bti_matmul(bt_array *a, bt_array *b) {
+bt_array *bti_record_matmul(bt_array *a, bt_array *b) {
     bt_array *inputs[2] = {a, b};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (poison) return poison;
@@ -73,7 +73,7 @@ static bt_array *rows_times_matrix(bt_array *a, bt_array *b) {
     shape[rank - 1] = bti_shape(b)[1];
     int64_t rows = bti_size_of_axes(a, (UINT32_C(1) << (rank - 1)) - 1);
     a = bti_reshape(a, 2, (int64_t[]){rows, bti_shape(a)[rank - 1]});
-    return bti_reshape(bti_matmul(a, b), rank, shape);
+    return bti_reshape(bti_record_matmul(a, b), rank, shape);
 }
 
 /* Both have rank 2 or more; `flatten`: a's rows lie one after the other, so leading axes may join them. */
@@ -83,10 +83,10 @@ static bt_array *matrices(bt_array *a, bt_array *b, bool flatten) {
     if (count < 0) return shapes_do_not_fit(a, b, "leading axes must be equal or 1");
     if (flatten && bti_rank(a) > 2 && bti_rank(b) == 2) return rows_times_matrix(a, b);
     a = with_leading(a, count, leading);
-    return bti_matmul(a, with_leading(b, count, leading));
+    return bti_record_matmul(a, with_leading(b, count, leading));
 }
 
-static bt_array *multiply(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
+static bt_array *matmul_of_any_rank(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
     if (bti_rank(a) == 0 || bti_rank(b) == 0)
         return shapes_do_not_fit(a, b, "a scalar has no axis to multiply along; use bt_mul");
     bool weak, row = bti_rank(a) == 1, column = bti_rank(b) == 1;
@@ -104,13 +104,13 @@ static bt_array *multiply(bt_array *a, bt_array *b, bool transpose_a, bool trans
 bt_array *bt_matmul(bt_array *a, bt_array *b) {
     BTI_PUBLIC("bt_matmul");
     BTI_NEED(a, b);
-    BTI_RETURN(multiply(a, b, false, false));
+    BTI_RETURN(matmul_of_any_rank(a, b, false, false));
 }
 
 bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
     BTI_PUBLIC("bt_matmul_t");
     BTI_NEED(a, b);
-    BTI_RETURN(multiply(a, b, transpose_a, transpose_b));
+    BTI_RETURN(matmul_of_any_rank(a, b, transpose_a, transpose_b));
 }
 
 BTI_GRADIENT_2(matmul, bt_matmul_t(g, x1, false, true), bt_matmul_t(x0, g, true, false))
@@ -192,7 +192,7 @@ static bt_array *sum_alone(bt_array *x, letters *of, const letters *other, const
 }
 
 /* x, whose axes are `of`, with its axes in the order of `wanted`, which has the same letters. */
-static bt_array *arrange(bt_array *x, const letters *of, const letters *wanted) {
+static bt_array *arrange_letters(bt_array *x, const letters *of, const letters *wanted) {
     int order[BTI_MAX_RANK];
     for (int i = 0; i < wanted->count; i++) order[i] = find_letter(of, wanted->name[i]);
     return bti_permute(x, order);
@@ -219,11 +219,11 @@ static bt_array *as_matrices(bt_array *x, const letters *of, const letters *cons
         shape[i] = size_from(x, of, parts[i]);
         for (int k = 0; k < parts[i]->count; k++) order.name[order.count++] = parts[i]->name[k];
     }
-    return bti_reshape(arrange(x, of, &order), 3, shape);
+    return bti_reshape(arrange_letters(x, of, &order), 3, shape);
 }
 
 /* Letters of both and the result are a batch, of both alone are summed: [batch, left, sum] x [batch, sum, right]. */
-static bt_array *contract(bt_array *a, bt_array *b, const einsum *e) {
+static bt_array *contract_letters(bt_array *a, bt_array *b, const einsum *e) {
     const letters *of_a = &e->operand[0], *of_b = &e->operand[1];
     letters batch = {0}, left = {0}, right = {0}, summed = {0}, all;
     pick_letters(&batch, of_a, of_b, true, &e->output, true);
@@ -240,11 +240,11 @@ static bt_array *contract(bt_array *a, bt_array *b, const einsum *e) {
     }
     a = as_matrices(a, of_a, (const letters *[]){&batch, &left, &summed});
     b = as_matrices(b, of_b, (const letters *[]){&batch, &summed, &right});
-    return arrange(bti_reshape(bti_matmul(a, b), all.count, shape), &all, &e->output);
+    return arrange_letters(bti_reshape(bti_record_matmul(a, b), all.count, shape), &all, &e->output);
 }
 
 /* x with axes of size 1 for the letters of the result that it has not, in the order of the result. */
-static bt_array *aligned(bt_array *x, const letters *of, const letters *output) {
+static bt_array *align_letters(bt_array *x, const letters *of, const letters *output) {
     letters order = {0};
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < output->count; i++) {
@@ -252,7 +252,7 @@ static bt_array *aligned(bt_array *x, const letters *of, const letters *output) 
         shape[i] = at < 0 ? 1 : bti_shape(x)[at];
         if (at >= 0) order.name[order.count++] = output->name[i];
     }
-    return bti_reshape(arrange(x, of, &order), output->count, shape);
+    return bti_reshape(arrange_letters(x, of, &order), output->count, shape);
 }
 
 static bool letters_fit(const einsum *e, bt_array *const *arrays, const char *spec, bt_array **poison) {
@@ -282,8 +282,9 @@ static bt_array *product_of_two(bt_array *a, bt_array *b, einsum *e) {
     if (poison) return poison;
     letters summed = {0};
     pick_letters(&summed, &e->operand[0], &e->operand[1], true, &e->output, false);
-    if (summed.count) return contract(a, b, e);
-    return bti_binary(BTI_OP_mul, aligned(a, &e->operand[0], &e->output), aligned(b, &e->operand[1], &e->output));
+    if (summed.count) return contract_letters(a, b, e);
+    return bti_binary(BTI_OP_mul, align_letters(a, &e->operand[0], &e->output),
+                      align_letters(b, &e->operand[1], &e->output));
 }
 
 bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
@@ -301,5 +302,5 @@ bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
     if (!letters_fit(&e, arrays, spec, &poison)) BTI_RETURN(poison);
     if (count == 2) BTI_RETURN(product_of_two(arrays[0], arrays[1], &e));
     bt_array *x = sum_alone(arrays[0], &e.operand[0], NULL, &e.output);
-    BTI_RETURN(arrange(x, &e.operand[0], &e.output));
+    BTI_RETURN(arrange_letters(x, &e.operand[0], &e.output));
 }

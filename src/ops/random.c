@@ -42,7 +42,7 @@ typedef struct words {
     bt_array *a, *b;
 } words;
 
-static words blocks(bt_array *key, bt_array *high, bt_array *low) {
+static words threefry_blocks(bt_array *key, bt_array *high, bt_array *low) {
     bt_array *k0 = key_word(key, 0), *k1 = key_word(key, 1);
     return (words){record_threefry(k0, k1, high, low, 0), record_threefry(k0, k1, high, low, 1)};
 }
@@ -51,9 +51,10 @@ static bt_array *u32(uint32_t value) { return bti_scalar_bits(value, BT_U32); }
 
 /* Blocks 0..n-1 of the partitionable layout: counters are 64-bit numbers. */
 static words numbered_blocks(bt_array *key, int64_t n) {
-    if (!bti_size_is_symbolic(n) && n <= INT64_C(1) << 32) return blocks(key, u32(0), bti_iota(n, BT_U32));
+    if (!bti_size_is_symbolic(n) && n <= INT64_C(1) << 32) return threefry_blocks(key, u32(0), bti_iota(n, BT_U32));
     bt_array *i = bti_iota(n, BT_U64);
-    return blocks(key, bti_cast(bti_binary(BTI_OP_shr, i, bti_scalar_bits(32, BT_U64)), BT_U32), bti_cast(i, BT_U32));
+    return threefry_blocks(key, bti_cast(bti_binary(BTI_OP_shr, i, bti_scalar_bits(32, BT_U64)), BT_U32),
+                           bti_cast(i, BT_U32));
 }
 
 /* The h = ceil(m/2) blocks that m words of the original layout come from. */
@@ -64,7 +65,7 @@ static words halved_blocks(bt_array *key, int64_t m) {
         bt_array *there = bti_binary(BTI_OP_lt, second, bti_size_scalar(m, BT_U32));
         second = bti_where(there, second, u32(0));
     }
-    return blocks(key, i, second);
+    return threefry_blocks(key, i, second);
 }
 
 /* W[0..m) of the original layout. */
@@ -119,7 +120,7 @@ static bt_array *shaped_bits(bt_array *key, int bits, bt_shape shape) {
 
 /* The block with counter (0, number), as a key: also child `number` of a split in the partitionable layout. */
 static bt_array *folded(bt_array *key, uint32_t number) {
-    words w = blocks(key, u32(0), u32(number));
+    words w = threefry_blocks(key, u32(0), u32(number));
     return bti_concat((bt_array *[]){bti_new_axis(w.a, 0), bti_new_axis(w.b, 0)}, 2, 0);
 }
 
@@ -200,7 +201,7 @@ static unit_format format_of(bt_dtype dtype) {
 }
 
 /* In [0, 1), then max(low, u * (high - low) + low). */
-static bt_array *uniform(bt_array *key, double low, double high, bt_dtype dtype, bt_shape shape) {
+static bt_array *uniform_floats(bt_array *key, double low, double high, bt_dtype dtype, bt_shape shape) {
     unit_format format = format_of(dtype);
     bt_array *bits = bti_cast(shaped_bits(key, format.bits, shape), format.whole);
     bits = bti_binary(BTI_OP_shr, bits, bti_scalar_bits((uint64_t)format.drop, format.whole));
@@ -231,7 +232,7 @@ bt_array *bti_uniform_as(const char *name, bt_array *key, double low, double hig
     if (!floats_fit(key, dtype, shape, &poison)) BTI_RETURN(poison);
     if (!isfinite(low) || !isfinite(high))
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "bounds %g and %g; they must be finite", low, high));
-    BTI_RETURN(uniform(key, low, high, dtype, shape));
+    BTI_RETURN(uniform_floats(key, low, high, dtype, shape));
 }
 
 /* The number after -1 toward 0. */
@@ -243,7 +244,7 @@ bt_array *bt_normal_shape(bt_array *key, bt_dtype dtype, bt_shape shape) {
     BTI_PUBLIC("bt_normal");
     bt_array *poison;
     if (!floats_fit(key, dtype, shape, &poison)) BTI_RETURN(poison);
-    bt_array *u = uniform(key, after_minus_one(dtype), 1, dtype, shape);
+    bt_array *u = uniform_floats(key, after_minus_one(dtype), 1, dtype, shape);
     BTI_RETURN(bti_binary(BTI_OP_mul, bti_scalar(1.4142135623730951, dtype), bti_unary(BTI_OP_erfinv, u)));
 }
 
@@ -251,7 +252,7 @@ bt_array *bt_normal_shape(bt_array *key, bt_dtype dtype, bt_shape shape) {
 
 /* low + offset in a type of `bits` (32 or 64) bits; span is the number of values, 0 for all of the type's. The offset is
  * the number H * 2**bits + L taken modulo span, made of parts that do not overflow. */
-static bt_array *integers(bt_array *key, uint64_t low, uint64_t span, bt_dtype dtype, bt_shape shape) {
+static bt_array *random_integers(bt_array *key, uint64_t low, uint64_t span, bt_dtype dtype, bt_shape shape) {
     bool wide = bti_dtype_bits(dtype) == 64;
     bt_dtype whole = wide ? BT_U64 : BT_U32;
     int bits = wide ? 64 : 32;
@@ -291,7 +292,7 @@ bt_array *bt_randint_shape(bt_array *key, int64_t low, int64_t high, bt_dtype dt
         span++;
     bt_dtype drawn = bits < 32 ? BT_I32 : dtype;
     uint64_t mask = bits == 64 ? UINT64_MAX : UINT32_MAX;
-    BTI_RETURN(bti_cast(integers(key, (uint64_t)low, span & mask, drawn, shape), dtype));
+    BTI_RETURN(bti_cast(random_integers(key, (uint64_t)low, span & mask, drawn, shape), dtype));
 }
 
 bt_array *bt_bernoulli_shape(bt_array *key, bt_array *p, bt_shape shape) {
@@ -302,7 +303,7 @@ bt_array *bt_bernoulli_shape(bt_array *key, bt_array *p, bt_shape shape) {
     /* a plain number counts as float32, the default */
     p = bti_node_of(p)->weak ? bti_cast(p, BT_F32) : bti_float(p);
     if (!floats_fit(key, bti_dtype(p), shape, &poison)) BTI_RETURN(poison);
-    bt_array *u = uniform(key, 0, 1, bti_dtype(p), shape);
+    bt_array *u = uniform_floats(key, 0, 1, bti_dtype(p), shape);
     BTI_RETURN(bti_binary(BTI_OP_lt, u, bti_expand(p, shape.rank, shape.size)));
 }
 
@@ -360,7 +361,7 @@ bt_array *bt_categorical_shape(bt_array *key, bt_array *logits, bt_shape shape) 
     if (shape.rank < BTI_MAX_RANK) shape.size[shape.rank] = bti_shape(logits)[rank - 1];
     shape.rank++;
     if (!floats_fit(key, dtype, shape, &poison)) BTI_RETURN(poison);
-    bt_array *u = uniform(key, tiny(dtype), 1, dtype, shape);
+    bt_array *u = uniform_floats(key, tiny(dtype), 1, dtype, shape);
     for (int i = 0; i < 2; i++) u = bti_unary(BTI_OP_neg, bti_unary(BTI_OP_log, u)); /* -log(-log(u)) */
     bt_array *scores = bti_binary(BTI_OP_add, u, bti_expand(logits, shape.rank, shape.size));
     uint32_t last = UINT32_C(1) << (shape.rank - 1);

@@ -38,7 +38,7 @@ typedef struct range {
 } range;
 
 /* Python's slice of an axis of a known size; step is not 0. */
-static range cut(int64_t size, int64_t start, int64_t stop, int64_t step) {
+static range python_range(int64_t size, int64_t start, int64_t stop, int64_t step) {
     if (step == INT64_MIN) step++; /* so that it can be negated */
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     if (start < 0) start += size;
@@ -52,8 +52,8 @@ static range cut(int64_t size, int64_t start, int64_t stop, int64_t step) {
 }
 
 /* The same where the size is not known: all of it, or a part that counts from the beginning. */
-static bool cut_symbolic(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, range *out,
-                         bt_array **poison) {
+static bool symbolic_range(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, range *out,
+                           bt_array **poison) {
     int64_t size = bti_shape(x)[axis];
     if (start == 0 && step == 1 && (stop == INT64_MAX || stop == size)) {
         *out = (range){0, 1, size};
@@ -70,15 +70,15 @@ static bool cut_symbolic(const bt_array *x, int axis, int64_t start, int64_t sto
     return false;
 }
 
-static bool cut_axis(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, range *out,
-                     bt_array **poison) {
+static bool range_of_axis(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, range *out,
+                          bt_array **poison) {
     int64_t size = bti_shape(x)[axis];
     if (step == 0) {
         *poison = bti_poisonf(BT_INVALID_ARGUMENT, "the step along axis %d is 0", axis);
         return false;
     }
-    if (bti_size_is_symbolic(size)) return cut_symbolic(x, axis, start, stop, step, out, poison);
-    *out = cut(size, start, stop, step);
+    if (bti_size_is_symbolic(size)) return symbolic_range(x, axis, start, stop, step, out, poison);
+    *out = python_range(size, start, stop, step);
     return true;
 }
 
@@ -94,7 +94,7 @@ bt_array *bt_slice(bt_array *x, const int64_t *start, const int64_t *stop, const
     for (int i = 0; i < rank; i++) {
         range part;
         bt_array *poison;
-        if (!cut_axis(x, i, start[i], stop[i], step ? step[i] : 1, &part, &poison)) BTI_RETURN(poison);
+        if (!range_of_axis(x, i, start[i], stop[i], step ? step[i] : 1, &part, &poison)) BTI_RETURN(poison);
         starts[i] = part.start;
         steps[i] = part.step;
         counts[i] = part.count;
@@ -108,7 +108,7 @@ bt_array *bt_slice_axis(bt_array *x, int axis, int64_t start, int64_t stop, int6
     range part;
     bt_array *poison;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    if (!cut_axis(x, axis, start, stop, step, &part, &poison)) BTI_RETURN(poison);
+    if (!range_of_axis(x, axis, start, stop, step, &part, &poison)) BTI_RETURN(poison);
     BTI_RETURN(bti_slice_part(x, axis, part.start, part.step, part.count));
 }
 
@@ -253,7 +253,7 @@ void bti_gradient_concat(bti_backward *b) {
 }
 
 /* Arrays brought to one dtype, for bti_concat; freed by the caller. NULL when memory is short. */
-static bt_array **alike(bt_array *const *arrays, int count) {
+static bt_array **cast_alike(bt_array *const *arrays, int count) {
     bool weak;
     bt_dtype dtype = bti_meet(arrays, count, &weak);
     bt_array **cast = bti_calloc((size_t)count, sizeof(bt_array *));
@@ -261,8 +261,8 @@ static bt_array **alike(bt_array *const *arrays, int count) {
     return cast;
 }
 
-static bt_array *joined(bt_array *const *arrays, int count, int axis) {
-    bt_array **parts = alike(arrays, count);
+static bt_array *concat_promoted(bt_array *const *arrays, int count, int axis) {
+    bt_array **parts = cast_alike(arrays, count);
     if (!parts) return bti_poisonf(BT_RESOURCE_EXHAUSTED, "out of host memory");
     bt_array *result = bti_concat(parts, count, axis);
     bti_free(parts);
@@ -296,7 +296,7 @@ bt_array *bt_concat(bt_array *const *arrays, int count, int axis) {
     bt_array *poison;
     if (!bti_axis(arrays[0], axis, &axis, &poison)) BTI_RETURN(poison);
     if (!shapes_agree(arrays, count, axis, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(joined(arrays, count, axis));
+    BTI_RETURN(concat_promoted(arrays, count, axis));
 }
 
 bt_array *bt_stack(bt_array *const *arrays, int count, int axis) {
@@ -310,7 +310,7 @@ bt_array *bt_stack(bt_array *const *arrays, int count, int axis) {
     if (!parts) BTI_RETURN(bti_poisonf(BT_RESOURCE_EXHAUSTED, "out of host memory"));
     for (int i = 0; i < count; i++) parts[i] = bti_new_axis(arrays[i], axis);
     poison = bti_poisoned_by(parts, count);
-    bt_array *result = poison ? poison : joined(parts, count, axis);
+    bt_array *result = poison ? poison : concat_promoted(parts, count, axis);
     bti_free(parts);
     BTI_RETURN(result);
 }

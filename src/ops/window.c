@@ -77,7 +77,7 @@ static bt_array *conv_place(bt_array *x, bt_array *w, const conv *c, int64_t row
     w = bti_slice(w, (int64_t[]){0, 0, row, column}, (int64_t[]){1, 1, 1, 1}, (int64_t[]){c->o, c->c / g, 1, 1});
     w = bti_reshape(w, 4, (int64_t[]){1, g, c->o / g, c->c / g});
     w = bti_expand(w, 4, (int64_t[]){c->n, g, c->o / g, c->c / g});
-    return bti_matmul(w, x);
+    return bti_record_matmul(w, x);
 }
 
 bt_array *bt_conv2d(bt_array *x, bt_array *w, const int64_t stride[2], const int64_t pad_low[2],
