@@ -3,100 +3,75 @@
 
 #include "base/alloc.h"
 #include "base/libraries.h"
+#include "base/lru.h"
 #include "base/trace.h"
 #include "device/program.h"
 
-#define MOST_KERNELS 4096     /* kept when nobody holds them */
+#define MOST_KERNELS 4096     /* kept, unless more are in use */
 #define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */
 
 struct bti_program {
-    atomic_uint refs;
+    bti_lru_entry entry; /* first */
     bt_device *device;
-    void *state; /* the driver's */
-    uint64_t hash;
+    void *state;               /* the driver's */
     bti_program_source source; /* its kernel is a copy */
 };
 
 struct bti_programs {
     pthread_mutex_t lock;
-    bti_program **table; /* open addressing; capacity a power of two; each entry is a reference */
-    size_t capacity, count;
-    uint64_t loaded, dropped;
+    bti_lru kernels, primitives; /* these are few, and all stay */
+    uint64_t loaded;             /* kernels */
 };
 
 static uint64_t hash_of(const bti_program_source *source) {
-    if (source->kernel) return bti_kernel_hash(source->kernel) | 1;
+    if (source->kernel) return bti_kernel_hash(source->kernel);
     uint64_t hash = (uint64_t)source->op;
     for (int i = 0; i < source->dtype_count; i++) hash = hash * BT_DTYPE_COUNT + (uint64_t)source->dtypes[i];
-    return (hash * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+    return hash * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-static bool same(const bti_program_source *a, const bti_program_source *b) {
+static bool is_equal(const bti_lru_entry *entry, const void *key) {
+    const bti_program_source *a = &((const bti_program *)entry)->source, *b = key;
     if (a->kernel && b->kernel) return bti_kernel_equal(a->kernel, b->kernel);
     return !a->kernel && !b->kernel && a->op == b->op && a->dtype_count == b->dtype_count &&
            !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes);
 }
 
-struct bti_programs *bti_programs_new(void) {
-    struct bti_programs *programs = bti_calloc(1, sizeof *programs);
-    if (programs) pthread_mutex_init(&programs->lock, NULL);
-    return programs;
-}
-
-bti_program *bti_program_retain(bti_program *program) {
-    if (program) atomic_fetch_add_explicit(&program->refs, 1, memory_order_relaxed);
-    return program;
-}
-
-void bti_program_release(bti_program *program) {
-    if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) != 1) return;
+static void free_program(bti_lru_entry *entry) {
+    bti_program *program = (bti_program *)entry;
     bt_device *device = program->device;
     if (program->state) device->driver->program_free(device->state, &program->source, program->state);
     bti_free((void *)program->source.kernel);
     bti_free(program);
 }
 
+static const bti_lru new_cache = {.equal = is_equal, .free = free_program};
+
+struct bti_programs *bti_programs_new(void) {
+    struct bti_programs *programs = bti_calloc(1, sizeof *programs);
+    if (!programs) return NULL;
+    pthread_mutex_init(&programs->lock, NULL);
+    programs->kernels = programs->primitives = new_cache;
+    programs->kernels.most_count = MOST_KERNELS;
+    return programs;
+}
+
+bti_program *bti_program_retain(bti_program *program) {
+    if (program) bti_lru_retain(&program->entry);
+    return program;
+}
+
+void bti_program_release(bti_program *program) {
+    if (program) bti_lru_release(&new_cache, &program->entry);
+}
+
 void bti_programs_delete(bt_device *device) {
     struct bti_programs *programs = device->programs;
-    for (size_t i = 0; i < programs->capacity; i++) bti_program_release(programs->table[i]);
-    bti_free((void *)programs->table);
+    bti_lru_clear(&programs->kernels);
+    bti_lru_clear(&programs->primitives);
     pthread_mutex_destroy(&programs->lock);
     bti_free(programs);
     device->programs = NULL;
-}
-
-static void place(bti_program **table, size_t capacity, bti_program *program) {
-    size_t i = program->hash;
-    while (table[i & (capacity - 1)]) i++;
-    table[i & (capacity - 1)] = program;
-}
-
-/* A table of that capacity with the entries that stay: all, or those that somebody holds. */
-static bool rebuild(struct bti_programs *programs, size_t capacity, bool only_held) {
-    bti_program **table = bti_calloc(capacity, sizeof *table);
-    if (!table) return false;
-    programs->count = 0;
-    for (size_t i = 0; i < programs->capacity; i++) {
-        bti_program *program = programs->table[i];
-        if (!program) continue;
-        if (only_held && program->source.kernel && atomic_load(&program->refs) == 1) {
-            bti_program_release(program);
-            programs->dropped++;
-            continue;
-        }
-        place(table, capacity, program);
-        programs->count++;
-    }
-    bti_free((void *)programs->table);
-    programs->table = table;
-    programs->capacity = capacity;
-    return true;
-}
-
-static bool make_room(struct bti_programs *programs) {
-    if (programs->count >= MOST_KERNELS && !rebuild(programs, programs->capacity, true)) return false;
-    if ((programs->count + 1) * 2 <= programs->capacity) return true;
-    return rebuild(programs, programs->capacity ? programs->capacity * 2 : 64, false);
 }
 
 /* What is compiled or read by it is noted on its own, within. */
@@ -113,12 +88,11 @@ static bt_status load_state(void *loaded) {
     return device->driver->program_load(device->state, &program->source, &program->state);
 }
 
-static bt_status load(bt_device *device, const bti_program_source *source, uint64_t hash, bti_program **loaded) {
+static bt_status load_program(bt_device *device, const bti_program_source *source, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return bti_no_memory();
-    atomic_init(&program->refs, 1);
+    bti_lru_entry_init(&program->entry);
     program->device = device;
-    program->hash = hash;
     program->source = *source;
     bt_status status = BT_OK;
     if (source->kernel) {
@@ -145,18 +119,12 @@ static bt_status load(bt_device *device, const bti_program_source *source, uint6
 
 static bt_status find_or_load(bt_device *device, const bti_program_source *source, bti_program **program) {
     struct bti_programs *programs = device->programs;
+    bti_lru *cache = source->kernel ? &programs->kernels : &programs->primitives;
     uint64_t hash = hash_of(source);
-    for (size_t i = hash; programs->capacity; i++) {
-        bti_program *known = programs->table[i & (programs->capacity - 1)];
-        if (!known) break;
-        if (known->hash != hash || !same(&known->source, source)) continue;
-        *program = bti_program_retain(known);
-        return BT_OK;
-    }
-    if (!make_room(programs)) return bti_no_memory();
-    BTI_TRY(load(device, source, hash, program));
-    place(programs->table, programs->capacity, bti_program_retain(*program));
-    programs->count++;
+    *program = bti_lru_find(cache, hash, source);
+    if (*program) return BT_OK;
+    BTI_TRY(load_program(device, source, program));
+    bti_lru_add(cache, &(*program)->entry, hash, 0);
     programs->loaded += source->kernel != NULL;
     return BT_OK;
 }
@@ -176,7 +144,7 @@ void bti_device_count_programs(int id, uint64_t *loaded, uint64_t *dropped) {
     if (!device || !atomic_load(&device->opened)) return;
     pthread_mutex_lock(&device->programs->lock);
     *loaded = device->programs->loaded;
-    *dropped = device->programs->dropped;
+    *dropped = device->programs->kernels.evicted;
     pthread_mutex_unlock(&device->programs->lock);
 }
 

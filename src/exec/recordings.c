@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/lru.h"
 #include "device/device.h"
 
 #define KEPT 4
@@ -10,44 +11,49 @@
 static atomic_uint_fast64_t launched_count, recorded_count;
 
 typedef struct recording {
-    uint64_t addresses, used;
+    bti_lru_entry entry; /* first; its hash is the addresses */
+    int device;
     void *graph;  /* NULL: seen once */
     bool refused; /* it cannot be recorded */
 } recording;
 
 struct bti_recordings {
     int device;
-    uint64_t clock;
-    recording kept[KEPT];
+    bti_lru kept;
 };
+
+static bool is_same_addresses(const bti_lru_entry *entry, const void *key) {
+    (void)entry, (void)key; /* the hash is all that there is */
+    return true;
+}
+
+static void free_recording(bti_lru_entry *entry) {
+    recording *r = (recording *)entry;
+    bti_device_graph_free(r->device, r->graph);
+    bti_free(r);
+}
 
 struct bti_recordings *bti_recordings_new(int device) {
     struct bti_recordings *recordings = bti_calloc(1, sizeof *recordings);
-    if (recordings) recordings->device = device;
+    if (!recordings) return NULL;
+    recordings->device = device;
+    recordings->kept = (bti_lru){.equal = is_same_addresses, .free = free_recording, .most_count = KEPT};
     return recordings;
 }
 
 void bti_recordings_free(struct bti_recordings *recordings) {
-    for (int i = 0; recordings && i < KEPT; i++) bti_device_graph_free(recordings->device, recordings->kept[i].graph);
+    if (recordings) bti_lru_clear(&recordings->kept);
     bti_free(recordings);
 }
 
-/* What was used longest ago makes room; *known: it was seen before. */
-static recording *find_recording(struct bti_recordings *recordings, uint64_t addresses, bool *known) {
-    recording *oldest = &recordings->kept[0];
-    recordings->clock++;
-    for (int i = 0; i < KEPT; i++) {
-        recording *r = &recordings->kept[i];
-        *known = r->used && r->addresses == addresses;
-        if (*known) {
-            r->used = recordings->clock;
-            return r;
-        }
-        if (r->used < oldest->used) oldest = r;
-    }
-    bti_device_graph_free(recordings->device, oldest->graph);
-    *oldest = (recording){.addresses = addresses, .used = recordings->clock};
-    return oldest;
+/* The next run with these addresses is recorded. */
+static void note_addresses(struct bti_recordings *recordings, uint64_t addresses) {
+    recording *r = bti_calloc(1, sizeof *r);
+    if (!r) return;
+    r->device = recordings->device;
+    bti_lru_entry_init(&r->entry);
+    bti_lru_add(&recordings->kept, &r->entry, addresses, 0);
+    bti_lru_release(&recordings->kept, &r->entry);
 }
 
 static void record(int device, recording *r, bt_status (*launch)(void *context), void *context) {
@@ -66,22 +72,27 @@ static void record(int device, recording *r, bt_status (*launch)(void *context),
     if (r->graph) atomic_fetch_add(&recorded_count, 1);
 }
 
-bool bti_recordings_run(struct bti_recordings *recordings, uint64_t addresses, bt_status (*launch)(void *context),
-                        void *context, bt_status *status) {
-    int device = recordings->device;
-    bool known, stale;
-    recording *r = find_recording(recordings, addresses, &known);
-    if (!known || r->refused) return false;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        if (!r->graph) record(device, r, launch, context);
+static bool run_recording(recording *r, bt_status (*launch)(void *context), void *context, bt_status *status) {
+    bool stale;
+    for (int attempt = 0; attempt < 2 && !r->refused; attempt++) {
+        if (!r->graph) record(r->device, r, launch, context);
         if (!r->graph) return false;
-        *status = bti_device_graph_run(device, r->graph, &stale);
+        *status = bti_device_graph_run(r->device, r->graph, &stale);
         if (!stale) atomic_fetch_add(&launched_count, 1);
         if (*status != BT_OK || !stale) return true;
-        bti_device_graph_free(device, r->graph);
+        bti_device_graph_free(r->device, r->graph);
         r->graph = NULL;
     }
     return false;
+}
+
+bool bti_recordings_run(struct bti_recordings *recordings, uint64_t addresses, bt_status (*launch)(void *context),
+                        void *context, bt_status *status) {
+    recording *r = bti_lru_find(&recordings->kept, addresses, NULL);
+    if (!r) return note_addresses(recordings, addresses), false;
+    bool launched = run_recording(r, launch, context, status);
+    bti_lru_release(&recordings->kept, &r->entry);
+    return launched;
 }
 
 void bti_recordings_count(uint64_t *launched, uint64_t *recorded) {

@@ -13,7 +13,15 @@ static bool are_planned_alike(const bti_node *a, const bti_node *b, bt_transfers
            memcmp(a->layout.stride, b->layout.stride, a->rank * sizeof *a->layout.stride) == 0;
 }
 
-static bool is_ready_for(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting) {
+typedef struct call_key {
+    bti_node *const *given;
+    bti_plan_setting setting;
+} call_key;
+
+static bool is_ready_for(const bti_lru_entry *entry, const void *wanted) {
+    const bti_ready_call *ready = (const bti_ready_call *)entry;
+    bti_node *const *given = ((const call_key *)wanted)->given;
+    bti_plan_setting setting = ((const call_key *)wanted)->setting;
     const bti_plan_setting *own = &ready->setting;
     bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
                 own->policy == setting.policy;
@@ -22,31 +30,18 @@ static bool is_ready_for(const bti_ready_call *ready, bti_node *const *given, bt
     return same;
 }
 
+/* A function has few ready calls, and a hash of what is given would take longer than the comparison. */
 bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     pthread_mutex_lock(&f->lock);
-    bti_ready_call **link = &f->ready, *ready;
-    while ((ready = *link) && !is_ready_for(ready, given, setting)) link = &ready->next;
-    if (ready) {
-        *link = ready->next;
-        ready->next = f->ready;
-        f->ready = ready;
-        atomic_fetch_add_explicit(&ready->refs, 1, memory_order_relaxed);
-    }
+    bti_ready_call *ready = bti_lru_find(&f->ready, 0, &(call_key){given, setting});
     pthread_mutex_unlock(&f->lock);
     return ready;
 }
 
 void bti_ready_call_keep(bt_function *f, bti_ready_call *ready) {
-    bti_ready_call *last = NULL;
     pthread_mutex_lock(&f->lock);
-    atomic_fetch_add_explicit(&ready->refs, 1, memory_order_relaxed);
-    ready->next = f->ready;
-    f->ready = ready;
-    bti_ready_call **link = &f->ready;
-    for (int i = 0; i < READY_CALLS_KEPT && *link; i++) link = &(*link)->next;
-    if ((last = *link)) *link = NULL;
+    bti_lru_add(&f->ready, &ready->entry, 0, 0);
     pthread_mutex_unlock(&f->lock);
-    bti_ready_call_release(last);
 }
 
 static void free_sources(bti_source *sources, int count) {
@@ -54,8 +49,8 @@ static void free_sources(bti_source *sources, int count) {
     bti_free(sources);
 }
 
-void bti_ready_call_release(bti_ready_call *ready) {
-    if (!ready || atomic_fetch_sub_explicit(&ready->refs, 1, memory_order_acq_rel) != 1) return;
+static void free_ready_call(bti_lru_entry *entry) {
+    bti_ready_call *ready = (bti_ready_call *)entry;
     bti_prepared_release(ready->prepared);
     for (int i = 0; i < ready->given_count && ready->given; i++) bti_node_release(ready->given[i]);
     for (size_t i = 0; i < ready->order.count; i++) bti_node_release(ready->order.items[i]);
@@ -69,12 +64,10 @@ void bti_ready_call_release(bti_ready_call *ready) {
     bti_free(ready);
 }
 
-static void free_ready_calls(bt_function *f) {
-    while (f->ready) {
-        bti_ready_call *first = f->ready;
-        f->ready = first->next;
-        bti_ready_call_release(first);
-    }
+static const bti_lru no_ready_calls = {.equal = is_ready_for, .free = free_ready_call, .most_count = READY_CALLS_KEPT};
+
+void bti_ready_call_release(bti_ready_call *ready) {
+    if (ready) bti_lru_release(&no_ready_calls, &ready->entry);
 }
 
 /* --- its life --------------------------------------------------------------------------------------------------------- */
@@ -86,7 +79,7 @@ static void clear_function(void *object) {
     bt_function *f = object;
     if (f->head.error) return; /* a poisoned one */
     atomic_fetch_sub(&alive, 1);
-    free_ready_calls(f);
+    bti_lru_clear(&f->ready);
     for (int i = 0; i < f->input_count; i++) bti_node_release(f->inputs[i]);
     for (int i = 0; i < f->output_count; i++) bti_node_release(f->outputs[i]);
     for (int i = 0; i < f->update_count; i++) bti_node_release(f->updates[i]);
@@ -115,6 +108,7 @@ bt_function *bti_function_new(int input_count, int output_count, int update_coun
     if (!f) return NULL;
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->making, NULL);
+    f->ready = no_ready_calls;
     atomic_fetch_add(&alive, 1);
     f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
     f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);

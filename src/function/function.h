@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "array/handle.h"
+#include "base/lru.h"
 #include "base/vec.h"
 #include "exec/exec.h"
 
@@ -34,8 +35,7 @@ typedef struct bti_plan_setting {
 /* A call made ready to run: the plan for arguments and variables of these shapes on these devices, and where what it reads and gives
  * comes from. */
 typedef struct bti_ready_call {
-    atomic_uint refs;
-    struct bti_ready_call *next; /* of the function */
+    bti_lru_entry entry; /* first */
     bti_plan_setting setting;
     int given_count;
     bti_node **given;       /* what stands for it: shapes, layouts, devices; retained */
@@ -60,9 +60,9 @@ struct bt_function {
     BTI_VEC(bt_shared *) read;    /* variables that the body reads; retained */
     BTI_VEC(int) replicas;        /* which of theirs */
     BTI_VEC(int) places;          /* by output: where in the body it is made; -1: not there */
-    pthread_mutex_t lock;         /* protects the list of ready calls */
+    pthread_mutex_t lock;         /* protects `ready` */
     pthread_mutex_t making;       /* held while a call is made ready: one at a time */
-    bti_ready_call *ready;        /* the last used first */
+    bti_lru ready;                /* calls made ready */
 };
 
 /* A new one without inputs and outputs: to be filled (define.c) and released. NULL when memory is short. */

@@ -38,7 +38,7 @@ static bti_node *stand_in_for(const bti_node *given) {
 static bti_ready_call *new_ready(const bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     bti_ready_call *ready = bti_calloc(1, sizeof *ready);
     if (!ready) return NULL;
-    atomic_init(&ready->refs, 1);
+    bti_lru_entry_init(&ready->entry);
     ready->setting = setting;
     ready->given_count = f->input_count + (int)f->read.count;
     ready->output_count = f->output_count;

@@ -3,92 +3,82 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/lru.h"
 #include "launch/gpu_engine.h"
 #include "reference/interp_parts.h"
 
 /* The kernel of one layout of the operands. */
 typedef struct layout_kernel {
+    bti_lru_entry entry; /* first */
+    bti_gpu *gpu;
     bti_kernel kernel;
     bti_gpu_kernel *loaded;
-    struct layout_kernel *next;
 } layout_kernel;
 
 #define MOST_KERNELS 16 /* of one primitive; the least recently used one is unloaded */
 
 struct bti_gpu_work {
     bti_program_source source;
-    layout_kernel *kernels; /* the most recently used first */
-    bti_gpu_module module;  /* of its own text */
+    bti_lru kernels;       /* used by the thread that runs the device's queue */
+    bti_gpu_module module; /* of its own text */
 };
+
+static bool is_layout_kernel(const bti_lru_entry *entry, const void *kernel) {
+    return bti_kernel_equal(&((const layout_kernel *)entry)->kernel, kernel);
+}
+
+static void free_layout_kernel(bti_lru_entry *entry) {
+    layout_kernel *old = (layout_kernel *)entry;
+    bti_gpu_kernel_free(old->gpu, old->loaded);
+    bti_free(old);
+}
 
 bt_status bti_gpu_work_load(const bti_program_source *source, bti_gpu_work **loaded) {
     bti_gpu_work *new = bti_calloc(1, sizeof *new);
     if (!new) return bti_no_memory();
     new->source = *source;
+    new->kernels = (bti_lru){.equal = is_layout_kernel, .free = free_layout_kernel, .most_count = MOST_KERNELS};
     *loaded = new;
     return BT_OK;
 }
 
-static void free_layout_kernel(bti_gpu *gpu, layout_kernel *old) {
-    bti_gpu_kernel_free(gpu, old->loaded);
-    bti_free(old);
-}
-
 void bti_gpu_work_free(bti_gpu *gpu, bti_gpu_work *work) {
-    while (work->kernels) {
-        layout_kernel *old = work->kernels;
-        work->kernels = old->next;
-        free_layout_kernel(gpu, old);
-    }
+    bti_lru_clear(&work->kernels);
     bti_gpu_module_free(gpu, &work->module);
     bti_free(work);
 }
 
 /* --- kernels of one instruction ----------------------------------------------------------------------------------- */
 
-static void evict_oldest_kernel(bti_gpu *gpu, bti_gpu_work *work) {
-    layout_kernel **at = &work->kernels;
-    int count = 0;
-    while (*at && count < MOST_KERNELS) at = &(*at)->next, count++;
-    if (!*at) return;
-    layout_kernel *old = *at;
-    *at = old->next;
-    free_layout_kernel(gpu, old);
-}
-
-static bt_status find_layout_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel *kernel,
-                                    bti_gpu_kernel **found) {
-    for (layout_kernel **at = &work->kernels; *at; at = &(*at)->next) {
-        layout_kernel *known = *at;
-        if (!bti_kernel_equal(&known->kernel, kernel)) continue;
-        *at = known->next;
-        known->next = work->kernels;
-        work->kernels = known;
-        *found = known->loaded;
-        return BT_OK;
-    }
+/* *found is yours to release. */
+static bt_status find_layout_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_kernel *kernel, layout_kernel **found) {
+    uint64_t hash = bti_kernel_hash(kernel);
+    *found = bti_lru_find(&work->kernels, hash, kernel);
+    if (*found) return BT_OK;
     layout_kernel *new = bti_calloc(1, sizeof *new);
     if (!new) return bti_no_memory();
+    bti_lru_entry_init(&new->entry);
+    new->gpu = gpu;
     new->kernel = *kernel;
     bt_status status = bti_gpu_kernel_load(gpu, kernel, work->source.render, &new->loaded);
     if (status != BT_OK) return bti_free(new), status;
-    new->next = work->kernels;
-    work->kernels = new;
-    evict_oldest_kernel(gpu, work);
-    *found = new->loaded;
+    bti_lru_add(&work->kernels, &new->entry, hash, 0);
+    *found = new;
     return BT_OK;
 }
 
 static bt_status launch_as_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done) {
     bti_kernel kernel;
-    bti_gpu_kernel *loaded = NULL;
+    layout_kernel *found;
     bti_box box;
     uint64_t scalar;
     *done = !bti_operand_count(&asked->output);
     if (*done || !bti_kernel_of_work(asked, &kernel, &box, &scalar)) return BT_OK;
-    BTI_TRY(find_layout_kernel(gpu, work, &kernel, &loaded));
+    BTI_TRY(find_layout_kernel(gpu, work, &kernel, &found));
     *done = true;
-    return bti_gpu_kernel_launch(gpu, loaded, &box);
+    bt_status status = bti_gpu_kernel_launch(gpu, found->loaded, &box);
+    bti_lru_release(&work->kernels, &found->entry);
+    return status;
 }
 
 bt_status bti_gpu_work_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to) {

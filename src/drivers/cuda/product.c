@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/lru.h"
 #include "drivers/cuda/device.h"
 #include "launch/gpu_product.h"
 
@@ -26,8 +27,8 @@ typedef struct shape { /* all bytes are compared */
 } shape;
 
 typedef struct known {
+    bti_lru_entry entry; /* first */
     shape shape;
-    uint64_t hash, used;
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
@@ -37,9 +38,7 @@ typedef struct known {
 
 struct bti_cuda_products {
     cublasLtHandle_t handle;
-    uint64_t clock;
-    int count;
-    known kept[KEPT];
+    bti_lru known; /* used by the thread that runs the device's queue */
 };
 
 /* --- what is asked for --------------------------------------------------------------------------------------------- */
@@ -87,12 +86,17 @@ static bt_status failed(const bti_cuda_device *device, const char *call, cublasS
         if (lt_status_) return failed(device, #function, lt_status_);   \
     } while (0)
 
-static void forget(known *entry) {
+static bool is_known(const bti_lru_entry *entry, const void *key) {
+    return !memcmp(&((const known *)entry)->shape, key, sizeof(shape));
+}
+
+static void free_known(bti_lru_entry *freed) {
+    known *entry = (known *)freed;
     if (entry->c) (void)bti_cublaslt.cublasLtMatrixLayoutDestroy(entry->c);
     if (entry->b) (void)bti_cublaslt.cublasLtMatrixLayoutDestroy(entry->b);
     if (entry->a) (void)bti_cublaslt.cublasLtMatrixLayoutDestroy(entry->a);
     if (entry->product) (void)bti_cublaslt.cublasLtMatmulDescDestroy(entry->product);
-    *entry = (known){0};
+    bti_free(entry);
 }
 
 static bt_status make_layout(const bti_cuda_device *device, const shape *s, const matrix *of, int64_t rows,
@@ -154,31 +158,22 @@ static bt_status make(const bti_cuda_device *device, known *entry) {
     return status;
 }
 
-/* What was used longest ago goes when there is no room. */
-static bt_status find(bti_cuda_device *device, const shape *s, known **found) {
+/* *found is yours to release. */
+static bt_status find_known(bti_cuda_device *device, const shape *s, known **found) {
     struct bti_cuda_products *products = device->products;
     uint64_t hash = XXH3_64bits(s, sizeof *s);
-    known *oldest = &products->kept[0];
-    products->clock++;
-    for (int i = 0; i < products->count; i++) {
-        known *entry = &products->kept[i];
-        if (entry->hash == hash && !memcmp(&entry->shape, s, sizeof *s)) {
-            entry->used = products->clock;
-            *found = entry;
-            return BT_OK;
-        }
-        if (entry->used < oldest->used) oldest = entry;
-    }
-    if (products->count < KEPT) oldest = &products->kept[products->count++];
-    forget(oldest);
-    oldest->shape = *s;
-    bt_status status = make(device, oldest);
+    *found = bti_lru_find(&products->known, hash, s);
+    if (*found) return BT_OK;
+    known *new = bti_calloc(1, sizeof *new);
+    if (!new) return bti_no_memory();
+    bti_lru_entry_init(&new->entry);
+    new->shape = *s;
+    bt_status status = make(device, new);
     if (status == BT_OK) {
-        oldest->hash = hash;
-        oldest->used = products->clock;
-        *found = oldest;
+        bti_lru_add(&products->known, &new->entry, hash, 0);
+        *found = new;
     } else
-        forget(oldest);
+        bti_lru_release(&products->known, &new->entry);
     return status;
 }
 
@@ -214,6 +209,7 @@ static bt_status open_products(bti_cuda_device *device) {
         bti_free(products);
         return failed(device, "cublasLtCreate", status);
     }
+    products->known = (bti_lru){.equal = is_known, .free = free_known, .most_count = KEPT};
     device->products = products;
     return BT_OK;
 }
@@ -223,13 +219,15 @@ static bt_status multiply(bti_cuda_device *device, const bti_work *work, const s
     known *entry;
     uint64_t workspace = 0;
     BTI_TRY(open_products(device));
-    BTI_TRY(find(device, s, &entry));
-    if (entry->refused) return BT_OK;
-    if (entry->workspace_bytes)
-        BTI_TRY(bti_gpu_scratch(&device->gpu, WORKSPACE_SLOT, entry->workspace_bytes, &workspace));
-    BTI_TRY(bti_gpu_product_each(work, product, run, &(launch){device, entry, workspace}));
-    *done = true;
-    return BT_OK;
+    BTI_TRY(find_known(device, s, &entry));
+    bt_status status = BT_OK;
+    if (!entry->refused && entry->workspace_bytes)
+        status = bti_gpu_scratch(&device->gpu, WORKSPACE_SLOT, entry->workspace_bytes, &workspace);
+    if (!entry->refused && status == BT_OK)
+        status = bti_gpu_product_each(work, product, run, &(launch){device, entry, workspace});
+    *done = !entry->refused && status == BT_OK;
+    bti_lru_release(&device->products->known, &entry->entry);
+    return status;
 }
 
 bt_status bti_cuda_product(void *opened, const bti_work *work, bool *done) {
@@ -245,7 +243,7 @@ bt_status bti_cuda_product(void *opened, const bti_work *work, bool *done) {
 void bti_cuda_products_free(bti_cuda_device *device) {
     struct bti_cuda_products *products = device->products;
     if (!products) return;
-    for (int i = 0; i < products->count; i++) forget(&products->kept[i]);
+    bti_lru_clear(&products->known);
     if (!atomic_load(&device->lost)) (void)bti_cublaslt.cublasLtDestroy(products->handle);
     bti_free(products);
     device->products = NULL;

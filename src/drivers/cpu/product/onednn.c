@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "base/lru.h"
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/guard.h"
@@ -134,19 +136,17 @@ typedef struct product_shape {
 } product_shape;
 
 typedef struct primitive {
+    bti_lru_entry entry; /* first */
     product_shape shape;
-    int users; /* calls that run it, and one more while it is kept */
-    uint64_t last_use;
     void *handle, *desc;
     const void *scratch; /* the memory descriptor of its scratchpad */
     size_t scratch_bytes;
     _Alignas(16) char operand[OPERANDS][DESC_BYTES];
 } primitive;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of the primitives' users */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects what follows, and `kept` */
 BTI_RENEW_IN_CHILD(lock)
-static primitive *kept[BTI_ONEDNN_PRIMITIVES];
-static uint64_t uses, found, made, evicted;
+static uint64_t found, made;
 
 /* --- primitives: making ------------------------------------------------------------------------------------------- */
 
@@ -172,54 +172,45 @@ static int make_handle(primitive *p) {
     return status;
 }
 
-static void release_primitive(primitive *p) { /* under the lock */
-    if (!p || --p->users) return;
+static void free_primitive(bti_lru_entry *entry) {
+    primitive *p = (primitive *)entry;
     if (p->handle) dnnl.primitive_destroy(p->handle);
     if (p->desc) dnnl.primitive_desc_destroy(p->desc);
     bti_free(p);
 }
 
+static bool is_of_shape(const bti_lru_entry *entry, const void *shape) {
+    return !memcmp(&((const primitive *)entry)->shape, shape, sizeof(product_shape));
+}
+
+static bti_lru kept = {.equal = is_of_shape, .free = free_primitive, .most_count = BTI_ONEDNN_PRIMITIVES};
+
 static primitive *make_primitive(const product_shape *shape, int *status) {
     primitive *p = bti_calloc(1, sizeof *p);
     *status = 1; /* out of memory */
     if (!p) return NULL;
-    p->shape = *shape, p->users = 1;
+    p->shape = *shape;
+    bti_lru_entry_init(&p->entry);
     *status = make_handle(p);
     if (!*status) return p;
-    release_primitive(p);
+    bti_lru_release(&kept, &p->entry);
     return NULL;
 }
 
 /* --- primitives: keeping ------------------------------------------------------------------------------------------ */
 
-static primitive *find_primitive(const product_shape *shape) {
-    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES; i++)
-        if (kept[i] && !memcmp(&kept[i]->shape, shape, sizeof *shape)) return kept[i];
-    return NULL;
-}
-
-static void keep_primitive(primitive *p) {
-    int slot = 0;
-    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES && kept[slot]; i++)
-        if (!kept[i] || kept[i]->last_use < kept[slot]->last_use) slot = i;
-    evicted += kept[slot] != NULL;
-    release_primitive(kept[slot]);
-    kept[slot] = p;
-    p->users++;
-}
-
 /* A primitive is made under the lock: a second thread that needs the same one waits, and finds it. */
 static primitive *acquire_primitive(const product_shape *shape, int *status) {
     pthread_mutex_lock(&lock);
-    primitive *p = find_primitive(shape);
+    uint64_t hash = XXH3_64bits(shape, sizeof *shape);
+    primitive *p = bti_lru_find(&kept, hash, shape);
     *status = 0;
     if (p) {
-        p->users++, found++;
+        found++;
     } else if ((p = make_primitive(shape, status))) {
         made++;
-        keep_primitive(p);
+        bti_lru_add(&kept, &p->entry, hash, 0);
     }
-    if (p) p->last_use = ++uses;
     pthread_mutex_unlock(&lock);
     return p;
 }
@@ -271,7 +262,7 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
         status = scratch ? execute_primitive(p, (char *const[]){a->at, b->at, c->at}, scratch) : 1;
         bti_free(scratch);
         pthread_mutex_lock(&lock);
-        release_primitive(p);
+        bti_lru_release(&kept, &p->entry);
         pthread_mutex_unlock(&lock);
     }
     if (!status) return BT_OK;
@@ -286,15 +277,15 @@ void bti_onednn_state(bti_library_state *state, bti_primitive_counts *counts) {
     bti_product_library_state(&onednn, state);
     *counts = (bti_primitive_counts){0};
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES; i++) counts->kept += kept[i] != NULL;
-    counts->found = found, counts->made = made, counts->evicted = evicted;
+    counts->kept += kept.count;
+    counts->found = found, counts->made = made, counts->evicted = kept.evicted;
     pthread_mutex_unlock(&lock);
 }
 
 static void drop_primitives(void) {
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < BTI_ONEDNN_PRIMITIVES; i++) release_primitive(kept[i]), kept[i] = NULL;
-    found = made = evicted = 0;
+    bti_lru_clear(&kept);
+    found = made = kept.evicted = 0;
     pthread_mutex_unlock(&lock);
 }
 
