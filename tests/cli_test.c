@@ -278,7 +278,7 @@ static void test_fit(void **state) {
     assert_says("GPU:1");
     assert_says("+0.0 %");
     assert_int_equal(run("", "fit -- sh -c 'exit 7'"), 7);
-    assert_says("told nothing");
+    assert_says("reported nothing");
     assert_int_equal(run("", "fit -- true"), 1);
     assert_int_equal(run("", "fit -- /no/such/program"), 1);
     assert_int_equal(run("", "fit --json -- " COMMAND " bench --repetitions 1 matmul_small > /dev/null"), 0);

@@ -26,8 +26,8 @@ mkdir "$work/run"
     sh -c 'exec "$0" "$@" >../said 2>&1' "$exe" "${args[@]}") >"$work/json" 2>"$work/err" </dev/null
 status=$?
 [ "$status" -ne 77 ] || exit 77
-if grep -q 'told nothing' "$work/err"; then
-    echo "berth fit was told nothing:"; cat "$work/said"
+if grep -q 'reported nothing' "$work/err"; then
+    echo "berth fit was reported nothing:"; cat "$work/said"
     exit 1
 fi
 awk -F'[:,]' '

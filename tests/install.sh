@@ -47,7 +47,8 @@ fi
 grep -q 'needs pkg-config and the packages' "$work/log" || { cat "$work/log"; fail "not said what component static needs"; }
 
 warnings=(-Wall -Wextra -Werror)
-shared=$(pkg-config --cflags --libs berth) static=$(pkg-config --cflags --libs berth-static)
+shared=$(PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=$lib/pkgconfig pkg-config --cflags --libs berth) # without the packages of the static one
+static=$(pkg-config --cflags --libs berth-static)
 quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/shared" $shared -Wl,-rpath,"$lib"
 quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/static" $static
 check_c "$work/shared" "$work/static"
@@ -70,7 +71,7 @@ awk -v out="$work/readme" '/^```/ { kind = kind == "" ? substr($0, 4) : ""; seen
     kind == "c" && seen["c"] == 1 { print > (out "/main.c") }
     kind == "cmake" { print > (out "/CMakeLists.txt") }
     kind == "sh" && /^cc main\.c/ { print > (out "/lines") }' "$here/../README.md"
-cmake_project readme_build "$work/readme"
+PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=/none cmake_project readme_build "$work/readme"
 [[ $("$work/readme_build/main" 2>&1) == *'22. 28.'* ]] || fail "README.md: the CMake project"
 cd "$work/readme"
 while read -r line; do

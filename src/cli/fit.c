@@ -40,7 +40,7 @@ static int print_table(json_t *told) {
         cli_table_print(&table);
     else {
         cli_table_free(&table);
-        puts("no memory of any device was asked for");
+        puts("no device memory was used");
     }
     json_decref(told);
     return CLI_OK;
@@ -53,7 +53,7 @@ static int run(char **argv, char **program, const char *file, bool json) {
     json_error_t error;
     json_t *told = json_load_file(file, 0, &error);
     if (!told) {
-        fprintf(stderr, "%s: %s told nothing: it did not use berth, or did not end by itself\n", argv[0], *program);
+        fprintf(stderr, "%s: %s reported nothing: it did not use berth, or was killed\n", argv[0], *program);
         return code ? code : CLI_FAILED;
     }
     int shown = json ? cli_print_json(told) : print_table(told);
