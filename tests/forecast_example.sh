@@ -27,7 +27,7 @@ mkdir "$work/run"
 status=$?
 [ "$status" -ne 77 ] || exit 77
 if grep -q 'reported nothing' "$work/err"; then
-    echo "berth fit was reported nothing:"; cat "$work/said"
+    echo "berth fit got no report:"; cat "$work/said"
     exit 1
 fi
 awk -F'[:,]' '
