@@ -80,8 +80,8 @@ static bt_status eval_locked(bti_node *const *wanted, size_t count, bool behind)
     return status;
 }
 
-/* When all together could not be planned (what is read may be to blame, or one variable), each variable for itself; what
- * fails then must not be tried again behind the next read: that variable goes back. */
+/* When the whole could not be planned, because of what is read or of one variable, each variable is planned alone. A variable that
+ * fails then is taken back, so that no later read tries it again. */
 static void finish_sets(bt_status status) {
     bti_error *first = bti_error_last();
     for (size_t i = 0; i < mine.sets.count; i++) {
@@ -150,7 +150,7 @@ static void add_pending(held_nodes *held, bti_node *node) {
 
 static void add_held(bt_array *array, void *held) { add_pending(held, bti_node_of(array)); }
 
-/* Those of the held that no other pending operation reads: with them the rest is computed on the way. */
+/* Keeps those that no other pending operation reads: computing them computes the others too. */
 static void keep_unread(held_nodes *held) {
     bti_nodes order = {0};
     bti_graph_lock();
@@ -177,11 +177,12 @@ static void flush_held(const bti_node *newest) {
     if (bti_eval_nodes(held.items, (int)held.count, true) == BT_OK)
         bti_error_release(before);
     else
-        bti_error_put_back(before); /* whoever reads will hear of it */
+        bti_error_put_back(before); /* a later read reports it */
     bti_vec_free(&held);
 }
 
-#define FUSED_SHARE 16 /* what kernels compute is mostly not stored: it counts as this part of its bytes */
+#define FUSED_SHARE \
+    16 /* results inside of fused kernels are mostly not stored: they count as this part of their bytes */
 
 void bti_eval_recorded(const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;

@@ -16,9 +16,10 @@
 
 static bti_node no_memory_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
 static bt_array no_memory = {.head.word = 1, .node = &no_memory_node};
-/* Of all released arrays: bti_array_error finds it on the way that poisoned ones take, so living ones pay nothing for it. */
+/* The node of all released arrays. It is FAILED, so bti_array_error meets it where it meets poison: live arrays pay nothing for the check. */
 static bti_node released_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
 
+/* Protects the error of no_memory_node while it is made. */
 static pthread_mutex_t no_memory_lock = PTHREAD_MUTEX_INITIALIZER;
 BTI_RENEW_IN_CHILD(no_memory_lock)
 
@@ -137,7 +138,7 @@ static void release_arrays_from(size_t first, bti_end how, bti_site site) {
     visit_again_from(first);
 }
 
-/* What an object releases with itself was released as it was. */
+/* How the object that is being freed now was released: objects that it owns are released in the same way. */
 static _Thread_local struct {
     bti_end how;
     bti_site site;

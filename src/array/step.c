@@ -6,31 +6,32 @@
 #include "base/recycle.h"
 #include "exec/exec.h"
 
-/* Recursive: a node that is let go of may be the last to know a function, and that a variable. */
+/* Protects all steps, and the versions and the list of shared variables. Recursive: releasing a node may release a function, and that a
+ * variable. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
 void bti_versions_lock(void) { pthread_mutex_lock(&lock); }
 void bti_versions_unlock(void) { pthread_mutex_unlock(&lock); }
 
-/* --- losses ----------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------------- */
 
-bti_loss *bti_loss_new(bti_error *cause) {
-    bti_loss *loss = bti_recycled_new(sizeof *loss);
-    if (!loss) return NULL;
-    atomic_init(&loss->refs, 1);
-    loss->cause = bti_error_retain(cause);
-    return loss;
+bti_step_failure *bti_step_failure_new(bti_error *cause) {
+    bti_step_failure *failure = bti_recycled_new(sizeof *failure);
+    if (!failure) return NULL;
+    atomic_init(&failure->refs, 1);
+    failure->cause = bti_error_retain(cause);
+    return failure;
 }
 
-bti_loss *bti_loss_retain(bti_loss *loss) {
-    if (loss) atomic_fetch_add_explicit(&loss->refs, 1, memory_order_relaxed);
-    return loss;
+bti_step_failure *bti_step_failure_retain(bti_step_failure *failure) {
+    if (failure) atomic_fetch_add_explicit(&failure->refs, 1, memory_order_relaxed);
+    return failure;
 }
 
-void bti_loss_release(bti_loss *loss) {
-    if (!loss || atomic_fetch_sub_explicit(&loss->refs, 1, memory_order_acq_rel) != 1) return;
-    bti_error_release(loss->cause);
-    bti_recycled_free(loss, sizeof *loss);
+void bti_step_failure_release(bti_step_failure *failure) {
+    if (!failure || atomic_fetch_sub_explicit(&failure->refs, 1, memory_order_acq_rel) != 1) return;
+    bti_error_release(failure->cause);
+    bti_recycled_free(failure, sizeof *failure);
 }
 
 /* --- making and freeing ----------------------------------------------------------------------------------------------- */
@@ -56,7 +57,7 @@ void bti_member_drop(bti_set_member *member) {
     *member = (bti_set_member){0};
 }
 
-/* Its outcome does not depend on them any more. */
+/* The outcome is known: parents and members are not needed any more. */
 static void drop_dependencies(bti_set_step *step) {
     int parents = step->parent_count, count = step->count;
     step->parent_count = step->count = 0;
@@ -64,7 +65,7 @@ static void drop_dependencies(bti_set_step *step) {
     for (int i = 0; i < parents; i++) bti_gate_release(&step->parents[i]->gate);
 }
 
-/* A step that is freed may be the last user of another: freed in a loop, not by recursion. */
+/* Freeing a step may release the last reference to another: a loop, not recursion. */
 static _Thread_local bti_set_step *unused_steps;
 static _Thread_local bool freeing;
 
@@ -78,7 +79,7 @@ static void free_step(bti_gate *gate) {
         unused_steps = step->back;
         drop_dependencies(step);
         bti_error_release(step->gate.cause);
-        bti_loss_release(step->loss);
+        bti_step_failure_release(step->failure);
         bti_recycled_free(step, step->bytes);
     }
     freeing = false;
@@ -143,9 +144,9 @@ static void succeed_step(bti_set_step *step) {
     drop_dependencies(step);
 }
 
-static void fail_step(bti_set_step *step, bti_error *cause, bti_loss *loss) {
+static void fail_step(bti_set_step *step, bti_error *cause, bti_step_failure *failure) {
     step->gate.cause = bti_error_retain(cause);
-    step->loss = bti_loss_retain(loss);
+    step->failure = bti_step_failure_retain(failure);
     atomic_store(&step->gate.outcome, BTI_BAD);
     drop_dependencies(step);
 }
@@ -173,7 +174,7 @@ static bti_node *find_refused(bti_set_step *step) {
     return NULL;
 }
 
-/* Looks at its own members; fails when one did. */
+/* Updates the step from its own members: it fails when one failed. */
 static void look_at_members(bti_set_step *step) {
     bti_node *refused = find_refused(step);
     if (refused) {
@@ -185,9 +186,9 @@ static void look_at_members(bti_set_step *step) {
         bti_error *cause = NULL;
         bti_outcome outcome = member_outcome(member, &cause);
         if (outcome == BTI_BAD) {
-            bti_loss *loss = bti_loss_new(cause);
-            fail_step(step, cause, loss);
-            bti_loss_release(loss);
+            bti_step_failure *failure = bti_step_failure_new(cause);
+            fail_step(step, cause, failure);
+            bti_step_failure_release(failure);
         }
         if (outcome != BTI_GOOD) return;
         bti_member_drop(member);
@@ -196,12 +197,12 @@ static void look_at_members(bti_set_step *step) {
 
 static bti_outcome known_outcome(const bti_set_step *step) { return (bti_outcome)atomic_load(&step->gate.outcome); }
 
-/* The next parent to look at on this walk, NULL when there is none; fails with a parent that did. */
+/* The next parent to visit on this walk, or NULL. The step fails when a parent failed. */
 static bti_set_step *next_parent(bti_set_step *step, uint64_t mark) {
     for (; known_outcome(step) == BTI_UNKNOWN && step->next < step->parent_count; step->next++) {
         bti_set_step *parent = step->parents[step->next];
         if (known_outcome(parent) == BTI_BAD) {
-            fail_step(step, parent->gate.cause, parent->loss);
+            fail_step(step, parent->gate.cause, parent->failure);
             return NULL;
         }
         if (known_outcome(parent) == BTI_UNKNOWN && parent->mark != mark) return parent;

@@ -9,15 +9,15 @@
 void bti_versions_lock(void);
 void bti_versions_unlock(void);
 
-/* Why a step failed behind the caller; shared by the steps that failed with it. */
-typedef struct bti_loss {
+/* Why a step failed after the call that set it had returned; shared by the steps that failed with it. */
+typedef struct bti_step_failure {
     atomic_uint refs;
     bool logged, told; /* by a log line; by the status of a later set. Under the versions lock */
     bti_error *cause;
-} bti_loss;
-bti_loss *bti_loss_new(bti_error *cause); /* retains the cause; NULL when memory is short */
-bti_loss *bti_loss_retain(bti_loss *loss);
-void bti_loss_release(bti_loss *loss); /* NULL is fine */
+} bti_step_failure;
+bti_step_failure *bti_step_failure_new(bti_error *cause); /* retains the cause; NULL when memory is short */
+bti_step_failure *bti_step_failure_retain(bti_step_failure *failure);
+void bti_step_failure_release(bti_step_failure *failure); /* NULL is fine */
 
 /* What is set, until it is known to have succeeded: a node that may be pending, or the buffer of one that is done. */
 typedef struct bti_set_member {
@@ -31,12 +31,12 @@ typedef struct bti_set_step {
     size_t bytes;
     bool all_planned;               /* no member's node is pending any more */
     int count, room;                /* of members */
-    int good;                       /* so many of the first have succeeded and are let go of */
+    int good;                       /* so many of the first have succeeded and are released */
     int parent_count;               /* a step has at most one: a step, or several in one */
-    bti_loss *loss;                 /* when it failed behind the caller */
+    bti_step_failure *failure;      /* when it failed behind the caller */
     uint64_t mark;                  /* from here on: scratch of one walk */
     int next;                       /* parent to look at */
-    struct bti_set_step *back;      /* who depends on it on this walk; while being freed: the next */
+    struct bti_set_step *back;      /* the step that the walk came from; while being freed: the next */
     struct bti_set_step *parents[]; /* retained; then the members */
 } bti_set_step;
 

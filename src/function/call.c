@@ -47,7 +47,7 @@ static size_t scalar_bytes(const bti_node *node, uint64_t *bits) {
     return node->dtype == BT_F16 || node->dtype == BT_BF16 ? 0 : bt_dtype_size((bt_dtype)node->dtype);
 }
 
-/* A number of the caller's, such as a learning rate, is written where it is needed: a plan for it would cost more. */
+/* A scalar from the caller, such as a learning rate, is written to memory directly: a plan for it would cost more. */
 static void fill_scalar(bti_node *node) {
     uint64_t bits;
     bti_buffer *buffer;
@@ -83,7 +83,7 @@ static bool read_variables(const bt_function *f, bti_node **values) {
            compute_all(values, (int)f->read.count);
 }
 
-/* The plan for what the variables hold now; making one, which may take long, keeps no other call waiting. */
+/* The plan for the variables' present values. The lock is not held while a plan is made, which may take long. */
 static bti_ready_call *find_ready_call(bt_function *f, bti_origin *origin, bool updates) {
     bti_plan_setting setting = bti_plan_setting_now();
     bti_node **values = origin->given + f->input_count;
@@ -99,7 +99,7 @@ static bti_ready_call *find_ready_call(bt_function *f, bti_origin *origin, bool 
 
 /* --- what comes out ----------------------------------------------------------------------------------------------------- */
 
-/* The sets that may still fail and that something given depends on; *gate is retained. */
+/* The gate of all that was given: sets that it depends on and that may still fail. *gate is retained. */
 static bool join_gates_of(const bti_origin *origin, bti_gate **gate) {
     bool room = true;
     *gate = NULL;
@@ -154,7 +154,7 @@ static bti_set_step *make_step(const bti_ready_call *ready, const bti_origin *or
         bti_buffer *buffer = planned ? bti_exec_result(run, (size_t)source->index) : node->buffer;
         const bti_layout *layout =
             planned ? &plan->values.items[plan->results.items[source->index].value].layout : &node->layout;
-        if (bti_set_step_give(step, ready->updated[n], ready->replicas[n], buffer, layout)) continue;
+        if (bti_set_step_add(step, ready->updated[n], ready->replicas[n], buffer, layout)) continue;
         bti_set_step_drop(step);
         return NULL;
     }
@@ -172,19 +172,19 @@ static bti_run *reserve_run(const bti_ready_call *ready, const bti_origin *origi
         bti_exec_give(run, storage->storage, origin->given[storage->given]->buffer);
     }
     bti_error *error;
-    bool quiet = bti_errors_quiet(true); /* whoever evaluates what is recorded instead says so */
+    bool quiet = bti_errors_quiet(true); /* the evaluation of the recorded call reports it */
     bool reserved = bti_exec_reserve(run, &error) == BT_OK;
     bti_errors_quiet(quiet);
     bti_error_release(error);
     return reserved ? run : NULL;
 }
 
-/* From the plan to work under way; *end: of it. */
+/* Submits the plan's work; *end: the number of its end in the queue. */
 static bool launch_run(bt_function *f, bti_origin *origin, const bti_ready_call *ready, bt_array **outputs,
                        bt_status *status, uint64_t *end) {
     *status = BT_OK;
     for (int n = 0; n < ready->set_count && *status == BT_OK; n++)
-        *status = bti_shared_pace(ready->updated[n], ready->replicas[n]);
+        *status = bti_shared_throttle(ready->updated[n], ready->replicas[n]);
     if (*status != BT_OK) return true;
     bti_run *run = reserve_run(ready, origin);
     if (!run) return false;
@@ -230,7 +230,7 @@ static bool call_by_plan(bt_function *f, bt_array *const *arguments, bt_array **
     if (done)
         bti_error_release(before);
     else
-        bti_error_put_back(before); /* recording tells what there is to tell */
+        bti_error_put_back(before); /* recording reports the error */
     bti_origin_drop(origin);
     return done;
 }
@@ -301,7 +301,8 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
         outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));
     if (status == BT_OK && with_updates) status = commit_updates(&c);
     if (with_updates) pthread_mutex_unlock(&updating);
-    for (size_t i = 0; i < f->body.count && status == BT_OK; i++) /* so that a loop of calls is bounded as any other */
+    for (size_t i = 0; i < f->body.count && status == BT_OK;
+         i++) /* counted as recorded, so that loops of calls are flushed too */
         if (f->body.items[i]->op != BTI_OP_value) bti_eval_recorded(c.stand_ins[(size_t)f->input_count + i]);
     bti_call_end_recording(&c);
     return status;

@@ -39,7 +39,7 @@ static bool visit_body_node(node_list *all, bti_node *node, uint64_t mark) {
     return bti_vec_push(all, node);
 }
 
-/* What no input and no variable went into is the same in every call. Each call reads variables anew. */
+/* A node that no input and no variable went into is the same in every call. */
 static bool varies_by_call(const bti_node *node) { return node->op != BTI_OP_value && (node->symbolic || node->reads); }
 
 /* Everything that outputs and updates are made of, done or not, in recorded order. Under the graph lock. */
@@ -119,16 +119,16 @@ static bt_status record_origins(const bt_function *f) {
 static bt_status find_body(bt_function *f) {
     node_list all = {0};
     bt_status status = BT_OK;
-    bool hidden;
+    bool unrecorded;
     do {
         all.count = 0;
         bti_graph_lock();
         status = reach_body(f, &all) ? BT_OK : bti_no_memory();
-        hidden = bti_origins_any_hidden(all.items, all.count, varies_by_call);
-        for (size_t i = 0; i < all.count && status == BT_OK && !hidden; i++) status = add_to_body(f, all.items[i]);
+        unrecorded = bti_origins_any_unrecorded(all.items, all.count, varies_by_call);
+        for (size_t i = 0; i < all.count && status == BT_OK && !unrecorded; i++) status = add_to_body(f, all.items[i]);
         bti_graph_unlock();
-        if (status == BT_OK && hidden) status = record_origins(f); /* then all their history is there */
-    } while (hidden && status == BT_OK);
+        if (status == BT_OK && unrecorded) status = record_origins(f); /* then all their history is there */
+    } while (unrecorded && status == BT_OK);
     bti_vec_free(&all);
     return status == BT_OK ? find_places(f) : status;
 }

@@ -17,6 +17,7 @@ typedef struct origin {
     bti_node *results[]; /* by output: those that are there; changed under `slots` */
 } origin;
 
+/* Protects results[] of all origins with several results. */
 static pthread_mutex_t slots = PTHREAD_MUTEX_INITIALIZER;
 BTI_RENEW_IN_CHILD(slots)
 
@@ -102,11 +103,11 @@ static bt_status record_body(bti_body_call *c, const origin *o) {
     return bti_call_body(c);
 }
 
-/* The results know from now on how they were made. */
+/* Gives the results their history: each becomes a copy of its recorded node. */
 static void link_results(origin *o, bti_node **results, bti_node **made) {
     bti_graph_lock();
     for (int i = 0; i < o->count && !o->recorded; i++) {
-        if (!made[i] || !bti_origin_hidden(results[i])) continue; /* retained arrays have forgotten */
+        if (!made[i] || !bti_origin_is_unrecorded(results[i])) continue; /* retained arrays have forgotten */
         results[i]->inputs[0] = made[i];
         results[i]->input_count = 1;
         made[i] = NULL;
@@ -135,7 +136,7 @@ static bt_status record_call(origin *o) {
 }
 
 /* The graph lock is held before and after. */
-static bt_status record_hidden(bti_node *node) {
+static bt_status record_call_of(bti_node *node) {
     origin *o = (origin *)node->origin;
     atomic_fetch_add(&o->base.users, 1);
     bti_graph_unlock();
@@ -179,7 +180,7 @@ static void release_nodes(node_list *list) {
     bti_vec_free(list);
 }
 
-/* met: those that were taken, which are let go of when the lock is not held. */
+/* met: the nodes that were visited; the caller releases them when it does not hold the lock. */
 static bt_status record_calls_back_to(node_list *waiting, node_list *met, uint64_t oldest,
                                       bool (*passes)(const bti_node *node)) {
     while (waiting->count) {
@@ -187,16 +188,16 @@ static bt_status record_calls_back_to(node_list *waiting, node_list *met, uint64
         bti_node *node = take_newest(waiting);
         met->items[met->count++] = node;
         if (!passes(node) || (met->count > 1 && met->items[met->count - 2] == node)) continue;
-        if (bti_origin_hidden(node)) BTI_TRY(record_hidden(node));
+        if (bti_origin_is_unrecorded(node)) BTI_TRY(record_call_of(node));
         for (int i = 0; i < node->input_count; i++)
             if (node->inputs[i]->sequence >= oldest && !add_to_heap(waiting, node->inputs[i])) return bti_no_memory();
     }
     return BT_OK;
 }
 
-bool bti_origins_any_hidden(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node)) {
+bool bti_origins_any_unrecorded(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node)) {
     for (size_t i = 0; i < count; i++)
-        if (passes(nodes[i]) && bti_origin_hidden(nodes[i])) return true;
+        if (passes(nodes[i]) && bti_origin_is_unrecorded(nodes[i])) return true;
     return false;
 }
 

@@ -1,6 +1,6 @@
 /* Where results of prepared calls come from: such a call records nothing, but remembers what it was given, as its results'
- * history would. Whoever needs the history has the call recorded then; each result becomes a copy of its recorded self, and
- * what is recorded stands in the order where it would have stood. */
+ * history would. When the history is needed, the call is recorded: each result becomes a copy of its recorded node, and
+ * the recorded nodes get the sequence numbers that they would have had. */
 #ifndef BTI_FUNCTION_ORIGIN_H
 #define BTI_FUNCTION_ORIGIN_H
 
@@ -18,11 +18,11 @@ void bti_origin_number(bti_origin *origin);
 void bti_origin_add(bti_origin *origin, int output, bti_node *result);
 
 /* Whether the node is a result whose call has not been recorded. Under the graph lock. */
-static inline bool bti_origin_hidden(const bti_node *node) { return node->origin && !node->left_origin; }
+static inline bool bti_origin_is_unrecorded(const bti_node *node) { return node->origin && !node->left_origin; }
 /* Whether one that `passes` lets through is hidden. Under the graph lock. */
-bool bti_origins_any_hidden(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node));
+bool bti_origins_any_unrecorded(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node));
 /* Records all calls that the nodes were made by, as far back as `passes` lets through and not before `oldest` (a number in the
- * order of recording), in one pass. Not under the graph lock; `passes` is called under it, also for hidden nodes. */
+ * order of recording), in one pass. Not under the graph lock; `passes` is called under it, also for unrecorded nodes. */
 bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node));
 
 #endif

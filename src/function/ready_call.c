@@ -1,4 +1,4 @@
-/* Making calls ready: the body is recorded once, on nodes that stand for arguments and values without holding any memory. */
+/* Making calls ready: the body is recorded once, on nodes that stand for arguments and values and have no memory. */
 #include "function/ready_call.h"
 
 #include "array/eval.h"
@@ -130,7 +130,7 @@ static bool find_all_sources(bti_ready_call *ready, const bti_plan *plan) {
     return true;
 }
 
-/* What failed before it began has no plan. */
+/* Nothing in the order failed before it ran, and nothing depends on an input that is not given. */
 static bool can_be_planned(const bti_nodes *order) {
     for (size_t i = 0; i < order->count; i++) {
         if (order->items[i]->symbolic) return false;
@@ -179,7 +179,7 @@ bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_
 
 static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     bti_plan plan = {0};
-    bool quiet = bti_errors_quiet(true); /* a call that fails is recorded, which tells */
+    bool quiet = bti_errors_quiet(true); /* a call that fails is recorded, which reports the error */
     bti_ready_call *ready = bti_ready_call_plan(f, given, setting, &plan);
     bti_errors_quiet(quiet);
     if (!ready) return NULL;

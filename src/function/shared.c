@@ -27,7 +27,7 @@ static void clear_shared(void *object) {
         bti_vec_free(&r->versions);
     }
     bti_versions_unlock();
-    bti_loss_release(shared->lost);
+    bti_step_failure_release(shared->failure);
     bti_free(shared->name);
 }
 
@@ -39,7 +39,7 @@ static bt_shared *shared_without_memory(void) {
     return NULL;
 }
 
-/* Computed now: nothing older is there to go back to if it failed later. */
+/* Computed now: if it failed later, there would be no older version to go back to. */
 static bt_status add_replica(bt_shared *shared, bt_array *value) {
     BTI_TRY(bti_fail_with(bti_array_error(value)));
     bti_node *node = bti_node_of(value);

@@ -20,23 +20,23 @@ void bti_version_drop(bti_version *v) {
     if (v->step) bti_gate_release(&v->step->gate);
 }
 
-/* The variable was set by a step that failed. *lost: the loss when it is to be logged. */
-static void note_loss(bt_shared *shared, bti_loss *loss, bti_loss **lost) {
-    if (!loss) return;
-    if (!loss->logged && !*lost) *lost = bti_loss_retain(loss);
-    loss->logged = true;
-    bti_loss *before = shared->lost;
-    shared->lost = bti_loss_retain(loss);
-    bti_loss_release(before);
+/* The variable was set by a step that failed. *unlogged: the failure when it is to be logged. */
+static void note_failure(bt_shared *shared, bti_step_failure *failure, bti_step_failure **unlogged) {
+    if (!failure) return;
+    if (!failure->logged && !*unlogged) *unlogged = bti_step_failure_retain(failure);
+    failure->logged = true;
+    bti_step_failure *before = shared->failure;
+    shared->failure = bti_step_failure_retain(failure);
+    bti_step_failure_release(before);
 }
 
 /* Takes failed versions off the top, and forgets those under the newest that succeeded. Whether it took any. */
-static bool settle_versions(bt_shared *shared, int index, bti_loss **lost) {
+static bool settle_versions(bt_shared *shared, int index, bti_step_failure **unlogged) {
     replica *r = &shared->replicas[index];
     bool dropped = false;
     while (r->versions.count > 1 && bti_step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
         version *top = &r->versions.items[--r->versions.count];
-        note_loss(shared, top->step->loss, lost);
+        note_failure(shared, top->step->failure, unlogged);
         bti_version_drop(top);
         dropped = true;
     }
@@ -49,36 +49,36 @@ static bool settle_versions(bt_shared *shared, int index, bti_loss **lost) {
     return dropped;
 }
 
-/* One log line for a step that was taken back; takes the loss over. Not under the lock: a log's sink may ask for variables. */
-static void log_loss(const bt_shared *shared, bti_loss *loss) {
-    if (!loss) return;
+/* One log line for a step that was taken back; takes the failure over. Not under the lock: a log's sink may ask for variables. */
+static void log_failure(const bt_shared *shared, bti_step_failure *failure) {
+    if (!failure) return;
     const char *name = shared->name ? shared->name : "";
     bti_log("berth: variable %s%skeeps its value, the step that set it failed: %s", name, *name ? " " : "",
-            bti_error_message(loss->cause));
-    bti_loss_release(loss);
+            bti_error_message(failure->cause));
+    bti_step_failure_release(failure);
 }
 
 /* An evaluation of this thread failed and took a step of the variable back. */
 static void note_failed_step(bt_shared *shared, bti_error *cause) {
-    bti_loss *loss = bti_loss_new(cause), *lost = NULL;
+    bti_step_failure *failure = bti_step_failure_new(cause), *unlogged = NULL;
     bti_versions_lock();
-    note_loss(shared, loss, &lost);
+    note_failure(shared, failure, &unlogged);
     bti_versions_unlock();
-    log_loss(shared, lost);
-    bti_loss_release(loss);
+    log_failure(shared, unlogged);
+    bti_step_failure_release(failure);
     bti_error_release(cause);
 }
 
 /* Once for all variables of the step. */
-static bt_status tell_loss(bt_shared *shared) {
+static bt_status report_failure(bt_shared *shared) {
     bti_versions_lock();
-    bti_loss *loss = shared->lost;
-    bool tell = loss && !loss->told;
-    shared->lost = NULL;
-    if (tell) loss->told = true;
+    bti_step_failure *failure = shared->failure;
+    bool tell = failure && !failure->told;
+    shared->failure = NULL;
+    if (tell) failure->told = true;
     bti_versions_unlock();
-    bt_status status = tell ? bti_fail_with(loss->cause) : BT_OK;
-    bti_loss_release(loss);
+    bt_status status = tell ? bti_fail_with(failure->cause) : BT_OK;
+    bti_step_failure_release(failure);
     return status;
 }
 
@@ -126,19 +126,20 @@ static bti_node *make_value(const bt_shared *shared, int index, const version *o
 static int replica_index(const bt_shared *shared, int wanted) { return wanted < shared->replica_count ? wanted : 0; }
 
 /* Takes failed steps off all of them, until none of the steps that remain on one was taken off another. Under the lock. */
-static void settle_all_versions(bt_shared *const *shared, const int *replicas, size_t count, bti_loss **lost) {
+static void settle_all_versions(bt_shared *const *shared, const int *replicas, size_t count,
+                                bti_step_failure **unlogged) {
     for (bool dropped = true; dropped;) {
         dropped = false;
         for (size_t i = 0; i < count; i++)
-            if (settle_versions(shared[i], replica_index(shared[i], replicas[i]), lost)) dropped = true;
+            if (settle_versions(shared[i], replica_index(shared[i], replicas[i]), unlogged)) dropped = true;
     }
 }
 
 bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values) {
-    bti_loss *lost = NULL;
+    bti_step_failure *unlogged = NULL;
     bool all = true;
     bti_versions_lock();
-    settle_all_versions(shared, replicas, count, &lost);
+    settle_all_versions(shared, replicas, count, &unlogged);
     for (size_t i = 0; i < count; i++) {
         int index = replica_index(shared[i], replicas[i]);
         replica *r = &shared[i]->replicas[index];
@@ -148,7 +149,7 @@ bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t cou
         all = all && values[i];
     }
     bti_versions_unlock();
-    if (count) log_loss(shared[0], lost);
+    if (count) log_failure(shared[0], unlogged);
     return all;
 }
 
@@ -160,17 +161,16 @@ bti_node *bti_shared_value(bt_shared *shared, int index) {
 
 /* --- setting ---------------------------------------------------------------------------------------------------------- */
 
-/* Says once that an earlier set was lost. What it left unsettled: starts it, and waits when the caller is far ahead. */
-bt_status bti_shared_pace(bt_shared *shared, int index) {
+bt_status bti_shared_throttle(bt_shared *shared, int index) {
     bti_versions_lock();
     replica *r = &shared->replicas[index];
-    bti_loss *lost = NULL;
-    settle_versions(shared, index, &lost);
+    bti_step_failure *unlogged = NULL;
+    settle_versions(shared, index, &unlogged);
     bti_node *top = bti_node_retain(r->versions.items[r->versions.count - 1].node);
     step *oldest = r->versions.count > STEPS_AHEAD ? r->versions.items[1].step : NULL;
     bti_gate *wait_for = oldest ? bti_gate_retain(&oldest->gate) : NULL;
     bti_versions_unlock();
-    log_loss(shared, lost);
+    log_failure(shared, unlogged);
     bool pending = atomic_load(&top->state) == BTI_PENDING; /* whoever set it; its failure takes it back */
     bti_error *before = pending || wait_for ? bti_error_last() : NULL;
     if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK)
@@ -179,7 +179,7 @@ bt_status bti_shared_pace(bt_shared *shared, int index) {
     if (pending || wait_for) bti_error_put_back(before);
     bti_node_release(top);
     bti_gate_release(wait_for);
-    return tell_loss(shared);
+    return report_failure(shared);
 }
 
 /* Its versions become the values. Takes the step over. */
@@ -213,7 +213,7 @@ bti_set_step *bti_set_step_new(int count, bti_gate *gate) {
     return NULL;
 }
 
-bool bti_set_step_give(step *s, const bt_shared *shared, int index, bti_buffer *buffer, const bti_layout *layout) {
+bool bti_set_step_add(step *s, const bt_shared *shared, int index, bti_buffer *buffer, const bti_layout *layout) {
     int64_t attr[2] = {index, shared->number};
     bti_node *node = bti_node_done(BTI_OP_value, shared->dtype, shared->rank, shared->shape, 2, attr,
                                    bti_buffer_retain(buffer), layout);
@@ -240,7 +240,7 @@ static bt_status drop_unmade_step(step *s) {
 }
 
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {
-    for (int i = 0; i < count; i++) BTI_TRY(bti_shared_pace(shared[i], replicas[i]));
+    for (int i = 0; i < count; i++) BTI_TRY(bti_shared_throttle(shared[i], replicas[i]));
     step *s = bti_step_new(count);
     for (int i = 0; i < count && s; i++) {
         bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);

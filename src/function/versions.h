@@ -1,4 +1,4 @@
-/* What a shared variable is inside. Each replica has a stack of versions: the top is its value; older ones stay until a newer one
+/* Shared variables inside, and their values. Each replica has a stack of versions: the top is its value; older ones stay until a newer one
  * is known to have succeeded, so that a failed step can be taken back (array/step.h). */
 #ifndef BTI_FUNCTION_VERSIONS_H
 #define BTI_FUNCTION_VERSIONS_H
@@ -26,8 +26,8 @@ struct bt_shared {
     bt_shared *previous, *next; /* all that live */
     int64_t number;             /* 0: not among them, a poisoned one */
     char *name;
-    bti_place made; /* by which call */
-    bti_loss *lost; /* why a step was taken back, until the next set tells; retained */
+    bti_place made;            /* by which call */
+    bti_step_failure *failure; /* why a step was taken back, until the next set tells; retained */
     bt_dtype dtype;
     int rank;
     int64_t shape[BTI_MAX_RANK];
@@ -50,14 +50,14 @@ bti_node *bti_shared_value(bt_shared *shared, int replica);
 bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values);
 /* Sets replica replicas[i] of shared[i] to values[i] (which fits and is on its device): all or none, in one step. */
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count);
-/* The same for results that are there, or will be without anybody's doing. new: NULL when memory is short; give: its value for
- * replica replicas[i] of shared[i], in the order of commit; commit takes it over. pace: what comes before the work of such a
- * step: tells of a set that was lost (then nothing may be set), starts what is unsettled, waits when far ahead. */
+/* The same for results whose work is submitted already. new: NULL when memory is short. add: the value of replica replicas[i] of
+ * shared[i], in the order in which commit lists them. commit takes the step over. throttle comes first: it reports a set that failed
+ * (then nothing may be set), starts pending sets, and waits when too many versions are unsettled. */
 bti_set_step *bti_set_step_new(int count, bti_gate *gate); /* which counts only with that gate; borrowed, may be NULL */
-bool bti_set_step_give(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
-                       const bti_layout *layout);
+bool bti_set_step_add(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
+                      const bti_layout *layout);
 void bti_set_step_drop(bti_set_step *step);
 bt_status bti_set_step_commit(bti_set_step *step, bt_shared *const *shared, const int *replicas);
-bt_status bti_shared_pace(bt_shared *shared, int replica);
+bt_status bti_shared_throttle(bt_shared *shared, int replica);
 
 #endif

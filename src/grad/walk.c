@@ -123,10 +123,10 @@ static uint64_t oldest_of(const bti_gradient_target *targets, int count) {
 }
 
 static bool collect_locked(walk *w, bti_node *y, bti_gradient_target *targets, int count, node_list *found,
-                           bool *hidden) {
+                           bool *unrecorded) {
     uint64_t mark = bti_next_mark();
     if (!reach_inputs(y, mark, oldest_of(targets, count), found)) return false;
-    if ((*hidden = bti_origins_any_hidden(found->items, found->count, passes_gradient)))
+    if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, passes_gradient)))
         return true; /* to be recorded first */
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
@@ -147,15 +147,16 @@ static bool collect_locked(walk *w, bti_node *y, bti_gradient_target *targets, i
 static bt_status collect_steps(walk *w, bti_node *y, bti_gradient_target *targets, int count) {
     node_list found = {0};
     bt_status status = BT_OK;
-    bool hidden;
+    bool unrecorded;
     do { /* another thread may call meanwhile */
-        hidden = false;
+        unrecorded = false;
         found.count = 0;
         bti_graph_lock();
-        if (!collect_locked(w, y, targets, count, &found, &hidden)) status = bti_no_memory();
+        if (!collect_locked(w, y, targets, count, &found, &unrecorded)) status = bti_no_memory();
         bti_graph_unlock();
-        if (status == BT_OK && hidden) status = bti_origins_record(&y, 1, oldest_of(targets, count), passes_gradient);
-    } while (hidden && status == BT_OK);
+        if (status == BT_OK && unrecorded)
+            status = bti_origins_record(&y, 1, oldest_of(targets, count), passes_gradient);
+    } while (unrecorded && status == BT_OK);
     bti_vec_free(&found);
     return status;
 }
@@ -174,30 +175,30 @@ static void add_to(bt_array **sum, bt_array *gradient) {
     bt_release(before);
 }
 
-/* What is recorded meanwhile stands where the node does and is on behalf of its place. */
-typedef struct stand {
+/* Operations that are recorded meanwhile run on the node's device and name its place in the source. */
+typedef struct recording_context {
     bti_forced forced;
     bti_place place;
-} stand;
-static stand stand_at(const bti_node *node) {
+} recording_context;
+static recording_context enter_context_of(const bti_node *node) {
     bti_forced there = {.on = true,
                         .gradient_in = bti_public_nesting(),
                         .device = node->device,
                         .committed = atomic_load(&node->committed),
                         .place = node->place};
-    return (stand){bti_force(there), bti_call_set_place(node->place)};
+    return (recording_context){bti_force(there), bti_call_set_place(node->place)};
 }
-static void stand_back(stand before) {
+static void leave_context(recording_context before) {
     bti_force(before.forced);
     bti_call_set_place(before.place);
 }
 
-static void send_on(step *to, bt_array *gradient) {
+static void add_to_gradient_of(step *to, bt_array *gradient) {
     const bti_node *got = bti_node_of(gradient);
-    stand before = stand_at(to->node);
+    recording_context before = enter_context_of(to->node);
     if (got->dtype != to->node->dtype || got->weak) gradient = bt_cast(gradient, (bt_dtype)to->node->dtype);
     add_to(&to->gradient, gradient);
-    stand_back(before);
+    leave_context(before);
 }
 
 /* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
@@ -206,7 +207,7 @@ static bt_status check_crossing(const bti_node *node, const bti_node *from) {
     return bti_refuse_input(from, node, "and the gradient would cross back");
 }
 
-/* The rule of one step with room for its inputs' arrays: x, then gx. */
+/* Runs the gradient rule of one step. arrays: room for the inputs, then for their gradients. */
 static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **arrays, bool *wanted) {
     input *inputs = &w->inputs.items[s->first_input];
     bti_backward b = {.g = s->gradient,
@@ -215,7 +216,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
                       .gx = arrays + s->input_count,
                       .wanted = wanted,
                       .attr = s->node->attr};
-    stand before = stand_at(s->node);
+    recording_context before = enter_context_of(s->node);
     bt_status status = BT_OK;
     BT_SCOPE {
         b.y = bti_array_on(s->node);
@@ -226,24 +227,24 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
             wanted[i] = inputs[i].step >= 0;
             if (status == BT_OK) status = bti_fail_with(bti_array_error(b.x[i]));
         }
-        if (status == BT_OK) rule(&b); /* may take no more than a shape of them: they must not be poisoned */
+        if (status == BT_OK) rule(&b); /* it may read their shapes alone, so poison must not get this far */
         for (int i = 0; i < b.count && status == BT_OK; i++)
-            if (wanted[i] && b.gx[i]) send_on(&w->steps.items[inputs[i].step], b.gx[i]);
+            if (wanted[i] && b.gx[i]) add_to_gradient_of(&w->steps.items[inputs[i].step], b.gx[i]);
     }
-    stand_back(before);
+    leave_context(before);
     return status;
 }
 
-static bt_status pass_back(walk *w, step *s) {
+static bt_status run_step_back(walk *w, step *s) {
     for (int i = 0; i < s->input_count; i++)
         BTI_TRY(check_crossing(s->node, w->inputs.items[s->first_input + (size_t)i].node));
     bti_gradient_rule *rule = bti_gradient_of((bti_op)s->node->op);
     if (!rule) {
-        stand before = stand_at(s->node);
+        recording_context before = enter_context_of(s->node);
         bt_status status =
             bti_fail(BT_UNIMPLEMENTED, "the operation %s has no gradient; bt_stop_gradient ends it there",
                      bti_op_info((bti_op)s->node->op)->name);
-        stand_back(before);
+        leave_context(before);
         return status;
     }
     enum { FEW = 8 };
@@ -258,15 +259,15 @@ static bt_status pass_back(walk *w, step *s) {
     return status;
 }
 
-static bt_status go_back(walk *w, bti_gradient_target *targets, int count) {
+static bt_status run_steps_back(walk *w, bti_gradient_target *targets, int count) {
     for (size_t i = w->steps.count; i-- > 0;) {
         step *s = &w->steps.items[i];
         if (!s->gradient) continue; /* zero */
         bti_gradient_target *of[2];
-        stand before = stand_at(s->node);
+        recording_context before = enter_context_of(s->node);
         for (int t = targets_of(s->node, targets, count, of); t-- > 0;) add_to(&of[t]->gradient, s->gradient);
-        stand_back(before);
-        if (s->input_count) BTI_TRY(pass_back(w, s));
+        leave_context(before);
+        if (s->input_count) BTI_TRY(run_step_back(w, s));
         bt_release(s->gradient);
         s->gradient = NULL;
     }
@@ -294,7 +295,7 @@ bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_gradient_target *t
     bt_status status = collect_steps(&w, bti_node_of(y), targets, count);
     if (status == BT_OK && w.last >= 0) {
         w.steps.items[w.last].gradient = add_owner(cotangent);
-        status = go_back(&w, targets, count);
+        status = run_steps_back(&w, targets, count);
     }
     free_walk(&w);
     return status;
