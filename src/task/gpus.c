@@ -15,7 +15,6 @@
 #include "device/device.h"
 #include "device/visibility.h"
 #include "lease/take.h"
-#include "task/supply.h"
 
 /* --- a clean process -------------------------------------------------------------------------------------------------- */
 
@@ -195,45 +194,4 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
 void bti_gpus_leave(const bti_state *state) {
     for (int i = state->lease_file_count - state->leases_taken; i < state->lease_file_count; i++)
         close(state->lease_files[i]);
-}
-
-/* --- in a worker ------------------------------------------------------------------------------------------------------ */
-
-const bti_task_record *bti_gpus_holder(const bti_client *client) {
-    return client->actor ? client->actor->maker : client->task;
-}
-
-/* A worker looks once: many tasks may ask for no GPU. */
-static void hide_others(bti_vendor vendor) {
-    static bool looked, amd, intel;
-    if (!looked) {
-        amd = bti_amd_list(bti_vendor_root, NULL, 0) > 0;
-        intel = bti_intel_find(bti_vendor_root, true);
-        looked = true;
-    }
-    if (amd && vendor != BTI_AMD) bti_mask_hide(BTI_AMD);
-    if (intel && vendor != BTI_INTEL) bti_mask_hide(BTI_INTEL);
-}
-
-/* Programs that the task starts hold the leases of its GPUs, and may hand them out; not those of other tasks. */
-static void inherit_leases(const bti_state *state, uint64_t gpus) {
-    for (int g = 0; g < state->leases_taken; g++)
-        if (gpus >> g & 1) fcntl(state->lease_files[state->lease_file_count - state->leases_taken + g], F_SETFD, 0);
-}
-
-void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
-    char list[BTI_MOST_GPUS * BTI_GPU_NAME] = "";
-    size_t length = 0;
-    bti_gpus_mind(state, task);
-    if (!task->gpus && !task->hides_gpus) return;
-    for (int g = 0; g < state->gpu_count; g++)
-        if (task->gpus >> g & 1)
-            length +=
-                (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? "," : "", state->gpu_name[g]);
-    bti_mask mask = bti_mask_of((bti_vendor)state->gpu_vendor);
-    bti_mask_set(&mask, list);
-    inherit_leases(state, task->gpus);
-    hide_others((bti_vendor)state->gpu_vendor);
-    int32_t share = task->gpus ? bti_gpu_share(state, &task->queue->amounts, __builtin_ctzll(task->gpus)) : BTI_UNIT;
-    if (share < BTI_UNIT) bti_memory_share((double)share / BTI_UNIT);
 }
