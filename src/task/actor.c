@@ -1,9 +1,10 @@
 #include "task/actor.h"
 
-#include <stdio.h>
-
 #include "task/given.h"
 #include "task/object.h"
+#include "task/settle.h"
+#include "task/supply.h"
+#include "task/tasks.h"
 
 /* --- the line ----------------------------------------------------------------------------------------------------------- */
 
@@ -31,7 +32,7 @@ void bti_actor_line_first(bti_state *state, bti_task_record *task) {
     BTI_SET(arena, actor->length, actor->length + 1);
 }
 
-static bti_task_record *take_first(bti_state *state, bti_actor_record *actor) {
+static bti_task_record *take_first_method(bti_state *state, bti_actor_record *actor) {
     bti_task_record *task = actor->first;
     BTI_SET(state->arena, actor->first, task->right);
     if (!task->right) BTI_SET(state->arena, actor->last, NULL);
@@ -40,9 +41,9 @@ static bti_task_record *take_first(bti_state *state, bti_actor_record *actor) {
 }
 
 /* The next of the line; NULL when there is none, or its arguments are missing. */
-static bti_task_record *next_of(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
+static bti_task_record *next_method(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     while (actor->first && actor->first->cancelled) {
-        bti_task_record *task = take_first(state, actor);
+        bti_task_record *task = take_first_method(state, actor);
         if (task->missing)
             BTI_SET(state->arena, task->actor, NULL); /* it ends when they come */
         else
@@ -55,9 +56,9 @@ void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
     bti_client *worker = actor->client;
     bti_task_record *next;
     if (!worker || actor->state == BTI_ACTOR_WAITING) return;
-    while (bti_given_has_room(worker) && (next = next_of(state, actor, wakes)) != NULL) {
+    while (bti_given_has_room(worker) && (next = next_method(state, actor, wakes)) != NULL) {
         if (!bti_may_be_ahead(state, next) && bti_given_count(worker) >= worker->at_once) break;
-        bti_give(state, worker, take_first(state, actor), wakes);
+        bti_give(state, worker, take_first_method(state, actor), wakes);
     }
     bool idle = !bti_given_count(worker);
     if (idle && bti_actor_over(actor)) {
@@ -83,8 +84,15 @@ void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
         bti_object_settle(state, actor->self, BTI_OBJECT_READY, wakes);
 }
 
-/* Records of it go; the object stays for who has handles. */
-static void bury(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
+static void forget_unheld(bti_state *state, bti_actor_record *actor) {
+    bti_actor_record **at = &state->unheld_actors;
+    while (*at != actor) at = &(*at)->next_unheld;
+    BTI_SET(state->arena, *at, actor->next_unheld);
+    BTI_SET(state->arena, actor->unheld, false);
+}
+
+/* Its records go; the object stays for who has handles. */
+static void free_actor(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_actor_record **at = &state->actors;
     while (*at != actor) at = &(*at)->next;
@@ -92,6 +100,7 @@ static void bury(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     BTI_SET(arena, actor->self->actor, NULL);
     if (actor->maker) bti_task_end(state, actor->maker, wakes);
     bti_object_drop(state, actor->self, wakes);
+    if (actor->unheld) forget_unheld(state, actor);
     bti_record_free(arena, BTI_ACTORS, actor);
 }
 
@@ -120,8 +129,8 @@ static void drop_line(bti_state *state, bti_actor_record *actor, bt_failure kind
 }
 
 /* Methods that its worker was given and has not begun. */
-static void fail_given(bti_state *state, const bti_client *worker, bt_failure kind, bt_status status, const char *why,
-                       bti_wakes *wakes) {
+static void fail_given_methods(bti_state *state, const bti_client *worker, bt_failure kind, bt_status status,
+                               const char *why, bti_wakes *wakes) {
     bti_task_record *task;
     uint32_t next = 0;
     while ((task = bti_given_next(worker, &next)) != NULL) {
@@ -138,15 +147,17 @@ void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_failure kind, b
     bti_object_fail_as(state, actor->self, kind, status, why, wakes);
     drop_line(state, actor, kind, status, why, wakes);
     if (actor->client) {
-        fail_given(state, actor->client, kind, status, why, wakes);
+        fail_given_methods(state, actor->client, kind, status, why, wakes);
         return;
     }
     cancel_making(state, actor);
-    bury(state, actor, wakes);
+    free_actor(state, actor, wakes);
 }
 
-void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
-    if (actor->first) return;
+void bti_actor_end_unheld(bti_state *state, bti_wakes *wakes) {
+    bti_actor_record *actor = state->unheld_actors;
+    forget_unheld(state, actor);
+    if (!bti_actor_over(actor)) return;
     if (actor->client)
         bti_actor_feed(state, actor, wakes);
     else
@@ -155,7 +166,8 @@ void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wake
 }
 
 /* A method that ran: once more after the restart, or failed. */
-static void method_gone(bti_state *state, bti_task_record *task, bool restarts, const char *why, bti_wakes *wakes) {
+static void end_method_of_gone(bti_state *state, bti_task_record *task, bool restarts, const char *why,
+                               bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     if (restarts && task->retries && !task->cancelled) {
         BTI_SET(arena, task->retries, task->retries - 1);
@@ -169,7 +181,7 @@ static void method_gone(bti_state *state, bti_task_record *task, bool restarts, 
 }
 
 /* Methods that the worker had and did not begin stand in the line again, before all others. Returns the others (by `right`), the last one first. */
-static bti_task_record *methods_begun(bti_state *state, bti_client *worker) {
+static bti_task_record *take_begun_methods(bti_state *state, bti_client *worker) {
     bti_arena *arena = state->arena;
     bti_task_record *begun = NULL, *last = NULL, *task;
     while ((task = bti_given_pop(state, worker)) != NULL) {
@@ -192,7 +204,7 @@ static bti_task_record *methods_begun(bti_state *state, bti_client *worker) {
 
 void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
-    bti_task_record *begun = methods_begun(state, actor->client);
+    bti_task_record *begun = take_begun_methods(state, actor->client);
     bool again = !bti_actor_over(actor);
     for (const bti_task_record *task = begun; task; task = task->right) again |= task->retries && !task->cancelled;
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && again;
@@ -201,12 +213,12 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, 
     if (!restarts) bti_actor_die(state, actor, kind, BT_ABORTED, why, wakes);
     for (bti_task_record *next, *task = begun; task; task = next) {
         next = task->right;
-        method_gone(state, task, restarts, why, wakes);
+        end_method_of_gone(state, task, restarts, why, wakes);
     }
     if (!restarts) {
         drop_line(state, actor, kind, BT_ABORTED, why, wakes);
         BTI_SET(arena, actor->client, NULL);
-        bury(state, actor, wakes);
+        free_actor(state, actor, wakes);
         return;
     }
     bti_task_record *maker = actor->maker;
@@ -217,5 +229,5 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, 
     BTI_SET(arena, actor->restarts, actor->restarts - 1);
     BTI_SET(arena, actor->restarted, actor->restarted + 1);
     BTI_SET(arena, actor->state, BTI_ACTOR_WAITING);
-    bti_queue_add(state, maker);
+    bti_task_enqueue(state, maker);
 }

@@ -1,8 +1,9 @@
-/* Actors and groups, as the scheduler sees them. All with the lock. */
+/* Actors, as the scheduler sees them. All with the lock. These functions may leave work in the lists that ready.h looks at. */
 #ifndef BTI_TASK_ACTOR_H
 #define BTI_TASK_ACTOR_H
 
 #include "task/state.h"
+#include "task/wake.h"
 
 /* Puts a method at the end of its line. */
 void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes);
@@ -18,13 +19,7 @@ void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_failure kind, b
                    bti_wakes *wakes);
 /* Its process is gone: it is made again, or is over. */
 void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes);
-/* One handle less. */
-void bti_actor_unheld(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
-
-/* Tasks that wait for groups that were released are refused; groups that are over give back what they have. */
-void bti_groups_clean(bti_state *state, bti_wakes *wakes);
-/* Has one neither handles nor tasks? */
-bool bti_groups_end(const bti_state *state);
-void bti_group_unheld(bti_state *state, bti_group_record *group);
+/* There are some in state->unheld_actors: takes the first out, and ends it unless it has calls or handles. */
+void bti_actor_end_unheld(bti_state *state, bti_wakes *wakes);
 
 #endif

@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "task/bundles.h"
+#include "task/dispatch.h"
+#include "task/group.h"
 #include "task/modules.h"
 #include "task/options.h"
 #include "task/value.h"

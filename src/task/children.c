@@ -16,6 +16,7 @@
 #include "base/cgroup.h"
 #include "base/log.h"
 #include "task/chores.h"
+#include "task/ended.h"
 #include "task/worker_pipes.h"
 #include "task/gpus.h"
 #include "task/identity.h"

@@ -6,13 +6,16 @@
 #include "base/alloc.h"
 #include "task/object.h"
 #include "task/object.h"
+#include "task/placement.h"
 #include "task/process.h"
+#include "task/ready.h"
+#include "task/room.h"
 #include "task/store.h"
-#include "task/value.h"
+#include "task/tasks.h"
 
 /* --- at once --------------------------------------------------------------------------------------------------------------- */
 
-static bti_object *object_of(const bti_chore *chore) {
+static bti_object *object_of_chore(const bti_chore *chore) {
     return chore->hold ? chore->hold->object : bti_task_result(chore->task, chore->result);
 }
 
@@ -24,7 +27,7 @@ static void answer_pin(bti_state *state, const bti_chore *chore, bti_wakes *wake
 }
 
 static bool is_unwanted(const bti_chore *chore) {
-    return chore->kind == BTI_ASKS_ROOM && atomic_load(&object_of(chore)->state) != BTI_OBJECT_PENDING;
+    return chore->kind == BTI_ASKS_ROOM && atomic_load(&object_of_chore(chore)->state) != BTI_OBJECT_PENDING;
 }
 
 /* With the lock. False: it has to wait. */
@@ -43,7 +46,7 @@ static bool try_at_once(bti_state *state, const bti_chore *chore, bti_wakes *wak
         answer_pin(state, chore, wakes);
         return true;
     }
-    bti_object *object = object_of(chore);
+    bti_object *object = object_of_chore(chore);
     bti_object_empty(state, object);
     char *room = bti_store_is_over(state, chore->count) ? NULL : bti_store_take(state, chore->count);
     if (!room) return false;
@@ -103,7 +106,7 @@ static void end_chore(bti_state *state, bti_chore *chore) {
     bti_record_free(state->arena, BTI_CHORES, chore);
 }
 
-static void forget(bti_state *state, bti_chore *chore) {
+static void forget_chore(bti_state *state, bti_chore *chore) {
     if (chore->begun)
         BTI_SET(state->arena, chore->client, NULL); /* the mover works on it */
     else
@@ -113,7 +116,7 @@ static void forget(bti_state *state, bti_chore *chore) {
 void bti_chores_forget(bti_state *state, const bti_client *client) {
     for (bti_chore *next, *c = state->chores; c; c = next) {
         next = c->next;
-        if (c->client == client) forget(state, c);
+        if (c->client == client) forget_chore(state, c);
     }
 }
 
@@ -124,7 +127,7 @@ void bti_chores_drop(bti_state *state, bti_client *client, const bti_task_record
         if (c->client != client || !((task && c->task == task) || (hold && c->hold == hold))) continue;
         bti_mail_reply(client, c->slot, BT_CANCELLED, NULL, "what it was for is gone: another thread gave it up",
                        wakes);
-        forget(state, c);
+        forget_chore(state, c);
     }
 }
 
@@ -151,6 +154,7 @@ bool bti_mover_works(const bti_state *state) { return state->mover && (state->ch
 void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes) {
     BTI_SET(state->arena, state->mover, NULL);
     while (mover->holds) bti_hold_free(state, mover->holds, wakes);
+    bti_schedule_pending(state, wakes);
     for (bti_chore *next, *c = state->chores; c; c = next) {
         next = c->next;
         BTI_SET(state->arena, c->begun, false);
@@ -162,7 +166,8 @@ void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes) {
 }
 
 /* Without the lock: its values are read back, or room is made; false: it must wait for others. The object is held by the mover meanwhile. */
-static bool move(bti_state *state, const bti_chore *chore, bti_hold *const *holds, int count, bt_status *status) {
+static bool move_for_chore(bti_state *state, const bti_chore *chore, bti_hold *const *holds, int count,
+                           bt_status *status) {
     *status = BT_OK;
     if (chore->kind == BTI_ASKS_ROOM) {
         *status = bti_store_make_room(state, chore->count);
@@ -203,7 +208,7 @@ static bool do_chore(bti_state *state, bti_client *me, bti_chore *chore, bti_wak
     BTI_SET(state->arena, chore->begun, true);
     bti_arena_unlock(state->arena);
     bool quiet = bti_errors_quiet(true);
-    bool moved = move(state, chore, holds, count, &status);
+    bool moved = move_for_chore(state, chore, holds, count, &status);
     bti_errors_quiet(quiet);
     bti_arena_lock(state->arena);
     BTI_SET(state->arena, chore->begun, false);
@@ -217,18 +222,19 @@ static bool do_chore(bti_state *state, bti_client *me, bti_chore *chore, bti_wak
         end_chore(state, chore);
     }
     for (int i = 0; i < count; i++) bti_hold_free(state, holds[i], wakes);
+    bti_schedule_pending(state, wakes);
     bti_free(holds);
     return moved;
 }
 
-static bool is_there(const bti_state *state, const bti_chore *chore) {
+static bool is_listed(const bti_state *state, const bti_chore *chore) {
     const bti_chore *c = state->chores;
     while (c && c != chore) c = c->next;
     return c != NULL;
 }
 
 /* All of them once. True: there was progress. */
-static bool do_all(bti_state *state, bti_client *me) {
+static bool do_all_chores(bti_state *state, bti_client *me) {
     bti_wakes wakes = {0};
     bool any = false;
     bti_arena_lock(state->arena);
@@ -237,7 +243,7 @@ static bool do_all(bti_state *state, bti_client *me) {
         bti_arena_unlock(state->arena);
         bti_wake(state, &wakes);
         bti_arena_lock(state->arena);
-        c = is_there(state, c) ? c->next : NULL; /* the others come in the next round */
+        c = is_listed(state, c) ? c->next : NULL; /* the others come in the next round */
     }
     bti_arena_unlock(state->arena);
     return any;
@@ -249,7 +255,7 @@ _Noreturn void bti_mover_run(bti_state *state, bti_client *me) {
     (void)bti_nowhere_begin(); /* what it says is of a worker's call */
     while (!atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->store->moved), told = bti_moves_told();
-        if (do_all(state, me)) continue;
+        if (do_all_chores(state, me)) continue;
         seen += bti_moves_told() - told; /* its own attempts are no news */
         bti_sleep_on(&state->store->moved, seen, state->chores ? bti_now_ns() + 100000000 : 0);
     }

@@ -6,11 +6,15 @@
 
 #include "base/vec.h"
 #include "task/chores.h"
+#include "task/dispatch.h"
 #include "task/given.h"
 #include "task/proc.h"
 #include "task/object.h"
+#include "task/placement.h"
 #include "task/process.h"
-#include "task/server.h"
+#include "task/room.h"
+#include "task/settle.h"
+#include "task/tasks.h"
 
 /* --- who runs --------------------------------------------------------------------------------------------------------------- */
 
@@ -61,16 +65,9 @@ static bool is_still(const bti_state *state, sleepers *asleep) {
 /* One of its threads does not wait, and may let go of something. */
 static bool has_more_threads(const sleeper *of) { return bti_threads_of_user(of->pid) > of->threads; }
 
-bool bti_is_quiet(const bti_state *state) {
-    if (state->to_start || state->chores || !bti_is_alone()) return false;
-    for (const bti_client *c = state->clients; c; c = c->next)
-        if (!c->is_program && (bti_given_count(c) || c->stops || c->kill)) return false;
-    return true;
-}
-
 /* --- what is told ------------------------------------------------------------------------------------------------------------- */
 
-static void describe(const bti_object *object, char *text, size_t bytes) {
+static void describe_wait(const bti_object *object, char *text, size_t bytes) {
     const bti_object *first = object;
     const bti_task_record *task = object->maker;
     int length = snprintf(text, bytes, "deadlock: this waits for %s", task ? task->function->name : "a value");
@@ -96,54 +93,6 @@ static void describe(const bti_object *object, char *text, size_t bytes) {
                      ", whose turn with its actor comes after %s, whose arguments wait for this",
                      last->actor->first->function->name);
     }
-}
-
-/* Of values in memory, and how much of them cannot go to disk. */
-typedef struct share {
-    uint64_t held, in_use;
-} share;
-
-static share share_of(const bti_state *state, const bti_client *client) {
-    enum { MOST = 100000 };
-    share of = {0};
-    int count = 0;
-    for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++) {
-        if (h->object->value && !h->pinned) of.held += h->object->bytes;
-        if (h->pinned) of.in_use += h->object->bytes; /* who reads it has a reference beside */
-    }
-    const bti_task_record *task;
-    uint32_t next = 0;
-    while ((task = bti_given_next(client, &next)) != NULL) {
-        if (task->pinned) of.in_use += bti_task_stored_bytes(task);
-        for (uint32_t i = 0; i < bti_result_count(task); i++)
-            if (bti_task_result(task, i)->value) of.in_use += bti_task_result(task, i)->bytes;
-    }
-    if (of.in_use > state->store_used) of.in_use = state->store_used; /* some were counted twice */
-    if (of.held < of.in_use) of.held = of.in_use;
-    if (of.held > state->store_used) of.held = state->store_used;
-    return of;
-}
-
-const char *bti_store_holders(const bti_state *state, char *text, size_t bytes) {
-    enum { NAMED = 4 };
-    int length = 0, named = 0;
-    uint64_t told = 0;
-    *text = '\0';
-    for (const bti_client *c = state->clients; c && named < NAMED && (size_t)length < bytes; c = c->next) {
-        share of = share_of(state, c);
-        if (!of.held) continue;
-        told += of.held;
-        const char *who = c->is_program ? "the program" : c->task ? c->task->function->name : "an actor";
-        length += snprintf(text + length, bytes - (size_t)length,
-                           "%s%s (process %" PRId32 ", %" PRIu64 " bytes, %" PRIu64 " in use)",
-                           named++ ? ", " : "held by ", who, c->pid, of.held, of.in_use);
-    }
-    uint64_t rest = state->store_used > told ? state->store_used - told : 0;
-    if (rest > state->store_used / 16 && (size_t)length < bytes)
-        snprintf(text + length, bytes - (size_t)length,
-                 "%s%" PRIu64 " bytes in arguments of calls that wait, in lists, and in items that nobody has read",
-                 named ? ", " : "held by ", rest);
-    return text;
 }
 
 /* The wait without a limit that began last, of a worker if there is one. */
@@ -178,7 +127,7 @@ static const bti_waiter *only_wait(const bti_client *client, const bti_task_reco
 }
 
 /* What an object waits for, if that is one other object, and not resources; NULL. */
-static const bti_object *next_of(const bti_object *object) {
+static const bti_object *next_awaited(const bti_object *object) {
     const bti_task_record *task = object->maker;
     const bti_client *client = task ? task->client : NULL;
     if (!task || atomic_load(&object->state) != BTI_OBJECT_PENDING) return NULL;
@@ -191,7 +140,7 @@ static const bti_object *next_of(const bti_object *object) {
     }
     if (task->actor && !task->makes_actor && !client) {
         const bti_task_record *first = task->actor->first;
-        if (first && first != task && first->missing) return next_of(first->result);
+        if (first && first != task && first->missing) return next_awaited(first->result);
         client = task->actor->client;
     }
     const bti_waiter *wait = client ? only_wait(client, task) : NULL;
@@ -203,7 +152,7 @@ static bool is_in_circle(const bti_waiter *waiter) {
     enum { LONGEST = 10000 };
     const bti_object *first = waiter->left == 1 ? awaited_by(waiter) : NULL, *object = first;
     for (int i = 0; object && i < LONGEST; i++)
-        if ((object = next_of(object)) == first && object) return true;
+        if ((object = next_awaited(object)) == first && object) return true;
     return false;
 }
 
@@ -226,7 +175,7 @@ static bool tell_one(bti_state *state, bool only_circles, bti_wakes *wakes) {
         if (bti_chores_fail(state, text, wakes)) return true;
     }
     if (!waiter) return false;
-    if (!waiter->room_bytes && awaited_by(waiter)) describe(awaited_by(waiter), text, sizeof text);
+    if (!waiter->room_bytes && awaited_by(waiter)) describe_wait(awaited_by(waiter), text, sizeof text);
     bti_waiter_stuck(state, waiter, BT_FAILED_PRECONDITION, text, wakes);
     if (waiter->room_bytes) bti_room_changed(state);
     bti_dispatch(state, wakes);

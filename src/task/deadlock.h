@@ -6,12 +6,7 @@
 #ifndef BTI_TASK_DEADLOCK_H
 #define BTI_TASK_DEADLOCK_H
 
-#include "task/object.h"
-
-/* With the lock. Nobody but the caller runs, starts or ends, so nothing will be let go of. */
-bool bti_is_quiet(const bti_state *state);
-/* With the lock. Who holds values that are in memory, and what of them is in use. */
-const char *bti_store_holders(const bti_state *state, char *text, size_t bytes);
+#include "task/state.h"
 
 /* In the nest, without the lock: a look, which tells one who waits for ever, if it was the same at the look before. `watched`: GPUs are being freed. True: it
  * told one, and others may be stuck too. */

@@ -1,16 +1,16 @@
-/* Who runs next, and where. */
+#include "task/dispatch.h"
+
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
-#include "task/actor.h"
+#include "base/clock.h"
 #include "task/fair.h"
 #include "task/given.h"
-#include "task/object.h"
-#include "task/object.h"
-#include "task/process.h"
-
-enum { FORK_AGAIN_NS = 100000000 };
+#include "task/group.h"
+#include "task/queue.h"
+#include "task/ready.h"
+#include "task/tasks.h"
 
 /* --- how many processes ---------------------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static bool may_start_worker(bti_state *state, bti_wakes *wakes) {
 }
 
 /* Other programs keep some of what the system allows. */
-static uint32_t most_of(uint64_t left) {
+static uint32_t share_of_limit(uint64_t left) {
     uint64_t most = left / 4 * 3;
     return most < 1 ? 1 : most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }
@@ -41,21 +41,12 @@ bt_status bti_processes_limit(bti_state *state, int max_processes) {
                         max_processes);
     bti_cgroup_read(&group);
     state->most_workers = records > SPARE ? records - SPARE : records;
-    if (group.processes_left < state->most_workers) state->most_workers = most_of(group.processes_left);
+    if (group.processes_left < state->most_workers) state->most_workers = share_of_limit(group.processes_left);
     bool is_limited = geteuid() && getrlimit(RLIMIT_NPROC, &limit) == 0;
-    if (is_limited && limit.rlim_cur < state->most_workers) state->most_workers = most_of(limit.rlim_cur);
+    if (is_limited && limit.rlim_cur < state->most_workers) state->most_workers = share_of_limit(limit.rlim_cur);
     int64_t most = max_processes ? max_processes : PER_CPU * cpus > LEAST ? PER_CPU * cpus : LEAST;
     state->most_busy = most < state->most_workers ? (uint32_t)most : state->most_workers;
     return BT_OK;
-}
-
-void bti_worker_not_started(bti_state *state, bti_client *worker, int error, uint64_t now_ns, bti_wakes *wakes) {
-    bti_arena *arena = state->arena;
-    if (!state->fork_failing_ns) BTI_SET(arena, state->fork_failing_ns, now_ns);
-    BTI_SET(arena, state->fork_again_ns, now_ns + FORK_AGAIN_NS);
-    BTI_SET(arena, state->fork_errno, error);
-    if (worker->task && (!worker->actor || worker->actor->state != BTI_ACTOR_DEAD)) bti_given_take_all(state, worker);
-    bti_client_gone(state, worker, "no worker process could be started", wakes);
 }
 
 /* --- giving ---------------------------------------------------------------------------------------------------------- */
@@ -64,7 +55,7 @@ static bool needs_fresh_worker(const bti_task_record *task) {
     return task->queue->amounts.of[1] || task->makes_actor || task->hides_gpus;
 }
 
-static bti_client *new_worker(bti_state *state, bti_wakes *wakes) {
+static bti_client *make_worker(bti_state *state, bti_wakes *wakes) {
     bti_client *worker = bti_record_new(state->arena, BTI_CLIENTS);
     if (!worker) return NULL;
     bti_mail_open(state, worker);
@@ -81,7 +72,7 @@ static bti_client *new_worker(bti_state *state, bti_wakes *wakes) {
     return worker;
 }
 
-static void assign(bti_state *state, const bti_turn *turn, bti_client *worker, bti_wakes *wakes) {
+static void assign_to(bti_state *state, const bti_turn *turn, bti_client *worker, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_queue *queue = turn->queue;
     bti_task_record *task = bti_queue_take(state, queue);
@@ -107,10 +98,10 @@ static bti_client *take_idle(bti_state *state) {
 }
 
 /* To an idle worker or a new one; false: there is none. */
-static bool give(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
+static bool give_turn(bti_state *state, const bti_turn *turn, bti_wakes *wakes) {
     bti_client *worker = needs_fresh_worker(turn->queue->first) ? NULL : take_idle(state);
-    if (!worker && (!may_start_worker(state, wakes) || !(worker = new_worker(state, wakes)))) return false;
-    assign(state, turn, worker, wakes);
+    if (!worker && (!may_start_worker(state, wakes) || !(worker = make_worker(state, wakes)))) return false;
+    assign_to(state, turn, worker, wakes);
     return true;
 }
 
@@ -123,35 +114,21 @@ static bool is_crowded(const bti_state *state, const bti_task_record *task) {
     return bytes && state->needed_bytes && state->needed_bytes + bytes > state->store_limit / 2;
 }
 
-static void put_aside(bti_state *state, bti_queue *queue) {
-    bti_task_record *task = bti_queue_take(state, queue);
-    BTI_SET(state->arena, task->right, state->crowded);
-    BTI_SET(state->arena, state->crowded, task);
-}
-
-void bti_dispatch_crowded(bti_state *state) {
-    while (state->crowded) {
-        bti_task_record *task = state->crowded;
-        BTI_SET(state->arena, state->crowded, task->right);
-        bti_queue_add_back(state, task);
-    }
-}
-
 /* A turn of a group or of a call that may begin. */
 static bool next_turn(bti_state *state, bti_turn *turn, bti_wakes *wakes) {
     while (bti_next_turn(state, turn, wakes)) {
         if (turn->group || !is_crowded(state, turn->queue->first)) return true;
-        put_aside(state, turn->queue);
+        bti_queue_put_aside(state, turn->queue);
     }
     return false;
 }
 
-static void give_all(bti_state *state, bti_wakes *wakes) {
+static void give_all_turns(bti_state *state, bti_wakes *wakes) {
     if (!bti_has_turns(state) && !state->groups_waiting) return;
     for (bti_turn turn; next_turn(state, &turn, wakes);)
         if (turn.group)
-            bti_group_grant(state, &turn, wakes);
-        else if (!bti_has_turns(state) || !give(state, &turn, wakes))
+            bti_group_grant(state, turn.group, turn.gpus, wakes);
+        else if (!bti_has_turns(state) || !give_turn(state, &turn, wakes))
             return;
 }
 
@@ -167,16 +144,11 @@ static bool take_back_ahead(bti_state *state) {
 
 void bti_dispatch(bti_state *state, bti_wakes *wakes) {
     do {
+        bti_schedule_pending(state, wakes);
         if (state->groups) bti_groups_clean(state, wakes);
-        give_all(state, wakes);
+        give_all_turns(state, wakes);
     } while ((state->groups && bti_groups_end(state)) || /* tasks that it refused were the last of theirs */
              (state->ahead && bti_has_turns(state) && take_back_ahead(state)));
-}
-
-void bti_dispatch_at(bti_state *state, uint64_t at_ns, bti_wakes *wakes) {
-    if (state->dispatch_at_ns && state->dispatch_at_ns <= at_ns) return;
-    BTI_SET(state->arena, state->dispatch_at_ns, at_ns);
-    wakes->nest = true;
 }
 
 uint64_t bti_dispatch_due(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
@@ -192,13 +164,13 @@ bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     if (state->groups) bti_groups_clean(state, wakes);
     for (bti_turn turn; next_turn(state, &turn, wakes);) {
         if (turn.group) {
-            bti_group_grant(state, &turn, wakes);
+            bti_group_grant(state, turn.group, turn.gpus, wakes);
         } else if (!bti_has_turns(state)) {
             break;
         } else if (!needs_fresh_worker(turn.queue->first)) {
-            assign(state, &turn, worker, wakes);
+            assign_to(state, &turn, worker, wakes);
             return true;
-        } else if (!give(state, &turn, wakes)) {
+        } else if (!give_turn(state, &turn, wakes)) {
             break;
         }
     }
@@ -206,7 +178,7 @@ bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
 }
 
 /* The other workers get as many. */
-static uint32_t share_of(const bti_state *state, const bti_queue *queue) {
+static uint32_t share_of_queue(const bti_state *state, const bti_queue *queue) {
     uint64_t cpus = (uint64_t)(state->machine.total.of[0] / BTI_UNIT) + 1,
              share = queue->length / (cpus < 64 ? cpus : 64);
     return share < BTI_AHEAD ? (uint32_t)share : BTI_AHEAD;
@@ -219,7 +191,8 @@ void bti_give_ahead(bti_state *state, bti_client *worker, bti_wakes *wakes) {
         return;
     bti_supply *supply = bti_supply_of(state, queue);
     bti_turn turn;
-    for (uint32_t share = share_of(state, queue); bti_given_count(worker) < share && bti_given_has_room(worker);) {
+    for (uint32_t share = share_of_queue(state, queue);
+         bti_given_count(worker) < share && bti_given_has_room(worker);) {
         bti_supply_give(state, supply, &queue->amounts, 0, false); /* as when its first one has ended */
         bool is_next = bti_next_turn(state, &turn, wakes) && turn.queue == queue;
         bti_supply_take(state, supply, &queue->amounts, 0, false);

@@ -1,9 +1,9 @@
 #include "task/fair.h"
 
-#include "task/object.h"
-#include "task/process.h"
+#include "base/clock.h"
+#include "task/group.h"
 #include "task/queue.h"
-#include "task/waiting.h"
+#include "task/ready.h"
 
 enum {
     LOOKED_AT = 32, /* queues, for one that fits beside what is kept; then all that are left at once */
@@ -42,8 +42,8 @@ typedef struct wanted {
     const bti_group_record *group;
 } wanted;
 
-static int parts(const wanted *w) { return w->queue ? 1 : w->group->count; }
-static const bti_amounts *part(const wanted *w, int i) {
+static int count_parts(const wanted *w) { return w->queue ? 1 : w->group->count; }
+static const bti_amounts *part_of(const wanted *w, int i) {
     return w->queue ? &w->queue->amounts : &w->group->bundles[i].total;
 }
 
@@ -81,13 +81,17 @@ static uint64_t choose_for_later(const look *l, const bti_supply *later, const b
     return chosen;
 }
 
+static bool choose_bundles(const look *l, const bti_group_record *group, const bti_supply *open, uint64_t *gpus) {
+    return bti_bundles_choose(l->state, group->bundles, group->count, open, gpus);
+}
+
 static bool all_fit(const look *l, const wanted *w, const bti_supply *supply, bool only_gpus) {
     bti_supply left = *supply;
     uint64_t gpus[BTI_MOST_BUNDLES];
     for (int r = 0; r < l->state->resource_count && only_gpus; r++)
         if (r != 1) left.free.of[r] = INT64_MAX / 2;
     if (w->queue) return bti_supply_fits(l->state, &left, &w->queue->amounts);
-    return bti_group_choose(l->state, w->group, &left, gpus);
+    return choose_bundles(l, w->group, &left, gpus);
 }
 
 /* The sum may be less than what the others count: of a GPU that is kept nothing is free. */
@@ -97,32 +101,32 @@ static void sum_gpus(const look *l, bti_supply *supply) {
         if (supply->gpu_free[g] > 0) supply->free.of[1] += supply->gpu_free[g];
 }
 
-static void set_aside(look *l, bool from_tasks, const bti_amounts *amounts, uint64_t gpus) {
+static void set_aside_open(look *l, bool from_tasks, const bti_amounts *amounts, uint64_t gpus) {
     bti_supply_set_aside(l->state, &l->open_to_all, amounts, gpus);
     if (from_tasks) bti_supply_set_aside(l->state, &l->open, amounts, gpus);
 }
 
 /* GPUs first, then amounts of the next resource once there are enough of those before, CPUs last: what it could not use yet is not idle. */
-static void keep(look *l, const wanted *w, bool from_tasks) {
+static void keep_for(look *l, const wanted *w, bool from_tasks) {
     bti_supply *later = from_tasks ? &l->to_come : &l->whole;
     const bti_supply before = l->open;
     bool lacks = !all_fit(l, w, &before, true);
     uint64_t chosen[BTI_MOST_BUNDLES];
     if (w->queue)
-        chosen[0] = choose_for_later(l, later, part(w, 0));
-    else if (!bti_group_choose(l->state, w->group, later, chosen))
+        chosen[0] = choose_for_later(l, later, part_of(w, 0));
+    else if (!choose_bundles(l, w->group, later, chosen))
         return;
-    for (int i = 0; i < parts(w); i++) {
-        bti_amounts gpus = gpus_of(part(w, i));
-        bti_supply_set_aside(l->state, later, part(w, i), chosen[i]);
-        set_aside(l, from_tasks, &gpus, chosen[i]);
+    for (int i = 0; i < count_parts(w); i++) {
+        bti_amounts gpus = gpus_of(part_of(w, i));
+        bti_supply_set_aside(l->state, later, part_of(w, i), chosen[i]);
+        set_aside_open(l, from_tasks, &gpus, chosen[i]);
     }
     for (int n = 2; n <= l->state->resource_count && !lacks; n++) {
         int r = n % l->state->resource_count;
         bti_amounts sum = {.gpu_bytes = 0};
-        for (int i = 0; i < parts(w); i++) sum.of[r] += part(w, i)->of[r];
+        for (int i = 0; i < count_parts(w); i++) sum.of[r] += part_of(w, i)->of[r];
         lacks = sum.of[r] > 0 && sum.of[r] > before.free.of[r];
-        set_aside(l, from_tasks, &sum, 0);
+        set_aside_open(l, from_tasks, &sum, 0);
     }
     sum_gpus(l, &l->open);
     sum_gpus(l, &l->open_to_all);
@@ -136,7 +140,7 @@ static bool keep_if_long(look *l, const wanted *w, uint64_t queued_ns) {
     bool from_tasks = all_fit(l, w, &l->to_come, false);
     if (!from_tasks && !all_fit(l, w, &l->whole, false)) return false;
     if (!bti_keeps_at(l->now_ns, queued_ns, from_tasks, &until)) return false;
-    keep(l, w, from_tasks);
+    keep_for(l, w, from_tasks);
     if (!l->keeps) l->kept_for = w->queue ? w->queue->first->function : NULL;
     if (!l->keeps || until < l->until_ns) l->until_ns = until;
     if (w->queue && w->queue->first->depth > l->depth) l->depth = w->queue->first->depth;
@@ -173,7 +177,7 @@ static bool next_group(look *l, bti_queue *const *queues, bool *kept, int count,
             if (!kept[i] && queues[i]->first->queued_ns < group->queued_ns &&
                 !bti_supply_fits(l->state, &l->open, &queues[i]->amounts))
                 kept[i] = keep_if_long(l, &(wanted){.queue = queues[i]}, queues[i]->first->queued_ns);
-        if (bti_group_choose(l->state, group, &l->open_to_all, turn->gpus)) return turn->group = group, true;
+        if (choose_bundles(l, group, &l->open_to_all, turn->gpus)) return turn->group = group, true;
         (void)keep_if_long(l, &(wanted){.group = group}, group->queued_ns);
     }
     return false;
@@ -224,6 +228,12 @@ static finding turn_of(bti_state *state, bti_supply *supply, bti_turn *turn, kep
         return turn->queue && bti_queue_clean(state, turn->queue, wakes) ? CHANGED : TURN;
     if (queue && l.keeps && (!k->from_some || l.until_ns < k->until_ns)) *k = (kept){true, l.until_ns, l.kept_for};
     return NOTHING;
+}
+
+void bti_dispatch_at(bti_state *state, uint64_t at_ns, bti_wakes *wakes) {
+    if (state->dispatch_at_ns && state->dispatch_at_ns <= at_ns) return;
+    BTI_SET(state->arena, state->dispatch_at_ns, at_ns);
+    wakes->nest = true;
 }
 
 static void note_kept(bti_state *state, const kept *k, bti_wakes *wakes) {

@@ -9,6 +9,7 @@
 #define BTI_TASK_FAIR_H
 
 #include "task/supply.h"
+#include "task/wake.h"
 
 typedef struct bti_turn {
     bti_queue *queue;                /* its first task begins */
@@ -19,13 +20,11 @@ typedef struct bti_turn {
 /* False: nothing can start now. A later time at which something may is noted in the state, and the nest told of it. */
 bool bti_next_turn(bti_state *state, bti_turn *turn, bti_wakes *wakes);
 
+/* The nest is to dispatch at a time. */
+void bti_dispatch_at(bti_state *state, uint64_t at_ns, bti_wakes *wakes);
+
 /* Whether what comes free is kept at a time for who waits for resources since another, and until when. `for_tasks`: it lacks only what tasks
  * have, which end by themselves. */
 bool bti_keeps_at(uint64_t now_ns, uint64_t queued_ns, bool for_tasks, uint64_t *until_ns);
-
-/* --- group.c --- */
-/* Which GPUs each bundle would get of `open`; false: the bundles do not fit. */
-bool bti_group_choose(const bti_state *state, const bti_group_record *group, const bti_supply *open, uint64_t *gpus);
-void bti_group_grant(bti_state *state, const bti_turn *turn, bti_wakes *wakes);
 
 #endif

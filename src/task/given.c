@@ -1,16 +1,15 @@
 #include "task/given.h"
 
-#include "task/actor.h"
-#include "task/object.h"
+#include "task/queue.h"
+#include "task/supply.h"
+#include "task/tasks.h"
 
-static uint32_t tag_of(uint32_t number, bti_given_state as) { return number << 2 | (uint32_t)as; }
-
-static bti_task_record *at(const bti_client *worker, uint32_t number) {
+static bti_task_record *find_given(const bti_client *worker, uint32_t number) {
     bti_task_record *task = worker->given[number % BTI_GIVEN_SLOTS];
     return task && task->number == number ? task : NULL;
 }
 
-static void push(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes) {
+static void push_down(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes) {
     bti_mailbox *mail = worker->mail;
     uint32_t number = worker->given_end;
     while (worker->given[number % BTI_GIVEN_SLOTS]) number++;
@@ -19,13 +18,13 @@ static void push(bti_state *state, bti_client *worker, bti_task_record *task, bt
     BTI_SET(state->arena, worker->given[slot], task);
     BTI_SET(state->arena, worker->given_end, number + 1);
     mail->task[slot] = task;
-    atomic_store(&mail->tag[slot], tag_of(number, BTI_GIVEN));
+    atomic_store(&mail->tag[slot], bti_given_tag(number, BTI_GIVEN));
     atomic_store(&mail->bell, number + 1);
     if (atomic_exchange(&mail->sleeping, 0)) bti_wake_word_later(wakes, &mail->bell);
 }
 
 /* It is no longer among those of its worker. */
-static void take_out(bti_state *state, bti_client *worker, uint32_t number) {
+static void remove_given(bti_state *state, bti_client *worker, uint32_t number) {
     BTI_SET(state->arena, worker->given[number % BTI_GIVEN_SLOTS], NULL);
     BTI_SET(state->arena, worker->given_count, worker->given_count - 1);
 }
@@ -43,7 +42,7 @@ void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_w
     BTI_SET(arena, task->needs_bytes, bti_task_stored_bytes(task));
     BTI_SET(arena, state->needed_bytes, state->needed_bytes + task->needs_bytes);
     BTI_SET(arena, worker->given_count, worker->given_count + 1);
-    push(state, worker, task, wakes);
+    push_down(state, worker, task, wakes);
     if (first) {
         BTI_SET(arena, worker->task, task);
         return;
@@ -60,33 +59,11 @@ bool bti_may_be_ahead(bti_state *state, bti_task_record *task) {
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     if (worker->stops) return;
     BTI_SET(state->arena, worker->stops, true);
-    push(state, worker, NULL, wakes);
-}
-
-static bool has_tag(const bti_task_record *task, bti_given_state as) {
-    return atomic_load(&task->client->mail->tag[task->number % BTI_GIVEN_SLOTS]) == tag_of(task->number, as);
-}
-
-bool bti_given_is_waiting(const bti_task_record *task) { return has_tag(task, BTI_GIVEN); }
-bool bti_given_is_taken(const bti_task_record *task) { return has_tag(task, BTI_TAKEN); }
-
-bool bti_task_runs(const bti_task_record *task) {
-    const bti_client *worker = task->client;
-    return task->state == BTI_TASK_GIVEN && worker && (worker->at_once > 1 || worker->task == task) &&
-           bti_given_is_taken(task);
-}
-
-uint64_t bti_task_begun_ns(const bti_task_record *task) {
-    return bti_task_runs(task) ? task->client->mail->begun_ns[task->number % BTI_GIVEN_SLOTS] : task->begun_ns;
-}
-
-uint8_t bti_task_thread(const bti_task_record *task) {
-    return bti_task_runs(task) ? task->client->mail->thread[task->number % BTI_GIVEN_SLOTS] % (BTI_MOST_AT_ONCE + 1)
-                               : 0;
+    push_down(state, worker, NULL, wakes);
 }
 
 bti_task_record *bti_given_call(const bti_client *worker, uint32_t number) {
-    bti_task_record *task = at(worker, number);
+    bti_task_record *task = find_given(worker, number);
     bool runs = task && (worker->at_once > 1 ? bti_given_is_taken(task) : worker->task == task);
     return runs ? task : NULL;
 }
@@ -108,7 +85,7 @@ uint32_t bti_given_running(const bti_client *worker) {
 }
 
 /* The one with the lowest number (or the highest). */
-static bti_task_record *find_end(const bti_client *worker, bool highest) {
+static bti_task_record *find_outermost(const bti_client *worker, bool highest) {
     bti_task_record *found = NULL, *task;
     uint32_t next = 0;
     while ((task = bti_given_next(worker, &next)) != NULL)
@@ -117,19 +94,19 @@ static bti_task_record *find_end(const bti_client *worker, bool highest) {
 }
 
 /* After the first one, which was taken out. */
-static bti_task_record *next_first(const bti_client *worker, uint32_t number) {
+static bti_task_record *find_next_first(const bti_client *worker, uint32_t number) {
     bti_task_record *next = NULL;
     if (!worker->given_count) return NULL;
-    if (worker->at_once > 1) return find_end(worker, false);
-    while (!next && ++number != worker->given_end) next = at(worker, number);
+    if (worker->at_once > 1) return find_outermost(worker, false);
+    while (!next && ++number != worker->given_end) next = find_given(worker, number);
     return next;
 }
 
 void bti_given_shift(bti_state *state, bti_client *worker, uint32_t number) {
     bool is_first = worker->given[number % BTI_GIVEN_SLOTS] == worker->task;
-    take_out(state, worker, number);
+    remove_given(state, worker, number);
     if (!is_first) return;
-    bti_task_record *next = next_first(worker, number);
+    bti_task_record *next = find_next_first(worker, number);
     BTI_SET(state->arena, worker->task, next);
     if (!next) return;
     count_ahead(state, next, -1u);
@@ -137,7 +114,7 @@ void bti_given_shift(bti_state *state, bti_client *worker, uint32_t number) {
 }
 
 void bti_given_take_out(bti_state *state, bti_client *worker, bti_task_record *task) {
-    take_out(state, worker, task->number);
+    remove_given(state, worker, task->number);
     BTI_SET(state->arena, task->client, NULL);
     bti_task_unpin(state, task);
     if (task == worker->task)
@@ -147,12 +124,12 @@ void bti_given_take_out(bti_state *state, bti_client *worker, bti_task_record *t
 }
 
 static bool revoke_tag(const bti_client *worker, const bti_task_record *task) {
-    unsigned given = tag_of(task->number, BTI_GIVEN);
+    unsigned given = bti_given_tag(task->number, BTI_GIVEN);
     return atomic_compare_exchange_strong(&worker->mail->tag[task->number % BTI_GIVEN_SLOTS], &given,
-                                          tag_of(task->number, BTI_REVOKED));
+                                          bti_given_tag(task->number, BTI_REVOKED));
 }
 
-static bool take_back(bti_state *state, bti_client *worker, bti_task_record *task) {
+static bool revoke_one(bti_state *state, bti_client *worker, bti_task_record *task) {
     if (!revoke_tag(worker, task)) return false;
     bti_given_take_out(state, worker, task);
     return true;
@@ -162,22 +139,33 @@ int bti_given_revoke(bti_state *state, bti_client *worker) {
     int count = 0;
     if (worker->actor || worker->given_count < 2) return 0;
     for (uint32_t n = worker->task->number + 1; n != worker->given_end; n++) {
-        bti_task_record *task = at(worker, n);
-        if (!task || !take_back(state, worker, task)) continue;
-        bti_queue_add_back(state, task);
+        bti_task_record *task = find_given(worker, n);
+        if (!task || !revoke_one(state, worker, task)) continue;
+        bti_queue_add(state, task);
         count++;
     }
     return count;
 }
 
-void bti_given_revoke_all(bti_state *state) {
+static void revoke_all(bti_state *state) {
     for (bti_client *c = state->clients; c && state->ahead; c = c->next)
         if (c->mail) (void)bti_given_revoke(state, c);
 }
 
+/* It comes before some that were given ahead. */
+static bool overtakes(const bti_state *state, const bti_task_record *task) {
+    if (!state->ahead || task->priority < state->ahead_priority) return false;
+    return task->priority > state->ahead_priority || task->depth > state->ahead_depth;
+}
+
+void bti_task_enqueue(bti_state *state, bti_task_record *task) {
+    bti_queue_add(state, task);
+    if (overtakes(state, task)) revoke_all(state);
+}
+
 bti_task_record *bti_given_pop(bti_state *state, bti_client *worker) {
-    bti_task_record *task = find_end(worker, true);
-    if (task) take_out(state, worker, task->number);
+    bti_task_record *task = find_outermost(worker, true);
+    if (task) remove_given(state, worker, task->number);
     return task;
 }
 
@@ -198,7 +186,7 @@ void bti_given_take_all(bti_state *state, bti_client *worker) {
     if (worker->actor) BTI_SET(arena, worker->actor->client, NULL);
     BTI_SET(arena, worker->actor, NULL);
     BTI_SET(arena, worker->task, NULL);
-    bti_queue_add(state, first);
+    bti_task_enqueue(state, first);
 }
 
 bool bti_given_stalls(const bti_client *worker) {
@@ -219,7 +207,7 @@ void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     wakes->nest = true;
 }
 
-void bti_given_look(bti_state *state, bti_wakes *wakes) {
+bool bti_given_look(bti_state *state, bti_wakes *wakes) {
     bool any = false;
     for (bti_client *c = state->clients; c; c = c->next) {
         uint32_t first = c->task ? c->task->number : c->given_end;
@@ -232,5 +220,5 @@ void bti_given_look(bti_state *state, bti_wakes *wakes) {
         bti_given_give_up(state, c, wakes);
         any = true;
     }
-    if (any) bti_dispatch(state, wakes);
+    return any;
 }

@@ -10,15 +10,14 @@ static inline uint32_t bti_given_count(const bti_client *worker) { return worker
 static inline bool bti_given_has_room(const bti_client *worker) {
     return worker->given_count < BTI_AHEAD - 1 + worker->at_once && !worker->stops && !worker->kill;
 }
+/* Puts a task into its queue. Calls that were given ahead and come after it are queued again. */
+void bti_task_enqueue(bti_state *state, bti_task_record *task);
 /* There is room. When it is the first, its resources were taken. */
 void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes);
 /* It may wait behind another call of a worker: then its arguments are in memory and stay there. They may not take much of the store. */
 bool bti_may_be_ahead(bti_state *state, bti_task_record *task);
 /* The worker ends when it comes to this. */
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes);
-/* Has the worker claimed this one? And: has it not? Neither, when it has damaged its mailbox. */
-bool bti_given_is_taken(const bti_task_record *task);
-bool bti_given_is_waiting(const bti_task_record *task);
 /* The call that this worker runs under that number, which it says; NULL: it runs none. */
 bti_task_record *bti_given_call(const bti_client *worker, uint32_t number);
 /* How many it runs. */
@@ -30,8 +29,6 @@ bti_task_record *bti_given_next(const bti_client *worker, uint32_t *at);
 void bti_given_shift(bti_state *state, bti_client *worker, uint32_t number);
 /* Those after the first that the worker has not claimed are queued again. Returns how many. */
 int bti_given_revoke(bti_state *state, bti_client *worker);
-/* The same of all workers. */
-void bti_given_revoke_all(bti_state *state);
 /* The one that was given last is taken out of an actor's worker whose process is gone; NULL: it has none. */
 bti_task_record *bti_given_pop(bti_state *state, bti_client *worker);
 
@@ -45,7 +42,7 @@ bool bti_given_stalls(const bti_client *worker);
 void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes);
 
 /* The nest, at regular times: calls that stand behind one that does not end are queued again. A worker that has run calls and does not begin the next
- * is stopped or has damaged its mailbox: it is given up. */
-void bti_given_look(bti_state *state, bti_wakes *wakes);
+ * is stopped or has damaged its mailbox: it is given up. True: there are calls to dispatch. */
+bool bti_given_look(bti_state *state, bti_wakes *wakes);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "task/queue.h"
+#include "task/dispatch.h"
 
 enum { STATUS_BYTES = 8192, MOST_GROUPS = 1024, LOOK_AT_GROUPS_NS = 1000000 };
 

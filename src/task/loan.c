@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "task/object.h"
 #include "task/process.h"
+#include "task/tasks.h"
 
 enum { LEAST_BYTES = 1 << 14 }; /* copying less is faster than lending it */
 

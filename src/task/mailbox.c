@@ -43,7 +43,7 @@ static bool can_wait(const bti_mailbox *mail, const bti_message *message, const 
 }
 
 /* Tells a scheduler: a thread of the program that reads mailboxes, else the nest. */
-static void ring(bti_state *state, const bti_client *me, const bti_message *message, const bti_object *result) {
+static void ring_bell(bti_state *state, const bti_client *me, const bti_message *message, const bti_object *result) {
     uint32_t index = index_of(state, me);
     bti_bells *bells = state->bells;
     uint64_t bit = (uint64_t)1 << (index % 64), word = (uint64_t)1 << (index / 64 % 64);
@@ -66,7 +66,7 @@ static void wait_for_room(bti_state *state, bti_client *me, uint32_t bytes) {
         atomic_store(&mail->wants_room, 1);
         uint32_t seen = atomic_load(&mail->read);
         if (BTI_UP_BYTES - used_bytes(mail) >= bytes) break;
-        ring(state, me, NULL, NULL);
+        ring_bell(state, me, NULL, NULL);
         bti_sleep_on(&mail->read, seen, bti_now_ns() + 100000000);
     }
 }
@@ -89,7 +89,7 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
     if (whole.length) memcpy(mail->up + at + sizeof whole, bytes, whole.length);
     atomic_fetch_add(&mail->written, whole.bytes);
     pthread_mutex_unlock(&sending);
-    ring(state, me, &whole, result);
+    ring_bell(state, me, &whole, result);
 }
 
 /* --- in a worker: replies ---------------------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static int taken_count;
 static unsigned begun[BTI_REPLIES]; /* what the slot's word was before */
 
 /* With the lock, and one is free. */
-static uint16_t take_free(const bti_mailbox *mail) {
+static uint16_t take_free_slot(const bti_mailbox *mail) {
     int slot = 0;
     while (taken[slot]) slot++;
     taken[slot] = true;
@@ -113,14 +113,14 @@ static uint16_t take_free(const bti_mailbox *mail) {
 static uint16_t take_slot(const bti_mailbox *mail) {
     pthread_mutex_lock(&slots_lock);
     while (taken_count == BTI_REPLIES) pthread_cond_wait(&slot_free, &slots_lock);
-    uint16_t slot = take_free(mail);
+    uint16_t slot = take_free_slot(mail);
     pthread_mutex_unlock(&slots_lock);
     return slot;
 }
 
 uint16_t bti_mail_wait_slot(bti_client *me) {
     pthread_mutex_lock(&slots_lock);
-    uint16_t slot = taken_count < BTI_WAITS_AT_ONCE ? take_free(me->mail) : BTI_NO_REPLY;
+    uint16_t slot = taken_count < BTI_WAITS_AT_ONCE ? take_free_slot(me->mail) : BTI_NO_REPLY;
     pthread_mutex_unlock(&slots_lock);
     return slot;
 }
@@ -154,6 +154,12 @@ bti_answer bti_mail_ask(bti_state *state, bti_client *me, bti_message *head, con
 }
 
 /* --- in a scheduler ---------------------------------------------------------------------------------------------------- */
+
+bool bti_has_messages(const bti_state *state) {
+    for (int i = 0; i < BTI_MOST_CLIENTS / 64 / 64; i++)
+        if (atomic_load(&state->bells->any[i])) return true;
+    return false;
+}
 
 const bti_message *bti_mail_next(bti_state *state, bti_client *client, bool *sane) {
     static _Alignas(16) char copy[BTI_MESSAGE_MOST];
@@ -204,4 +210,28 @@ void bti_mail_open(bti_state *state, bti_client *client) {
     atomic_store(&mail->read, 0);
     atomic_store(&mail->wants_room, 0);
     atomic_store(&mail->stocked, 0);
+}
+
+/* --- how far a worker is with its calls ---------------------------------------------------------------------------- */
+
+static bool has_given_tag(const bti_task_record *task, bti_given_state as) {
+    return atomic_load(&task->client->mail->tag[task->number % BTI_GIVEN_SLOTS]) == bti_given_tag(task->number, as);
+}
+
+bool bti_given_is_waiting(const bti_task_record *task) { return has_given_tag(task, BTI_GIVEN); }
+bool bti_given_is_taken(const bti_task_record *task) { return has_given_tag(task, BTI_TAKEN); }
+
+bool bti_task_runs(const bti_task_record *task) {
+    const bti_client *worker = task->client;
+    return task->state == BTI_TASK_GIVEN && worker && (worker->at_once > 1 || worker->task == task) &&
+           bti_given_is_taken(task);
+}
+
+uint64_t bti_task_begun_ns(const bti_task_record *task) {
+    return bti_task_runs(task) ? task->client->mail->begun_ns[task->number % BTI_GIVEN_SLOTS] : task->begun_ns;
+}
+
+uint8_t bti_task_thread(const bti_task_record *task) {
+    return bti_task_runs(task) ? task->client->mail->thread[task->number % BTI_GIVEN_SLOTS] % (BTI_MOST_AT_ONCE + 1)
+                               : 0;
 }

@@ -29,6 +29,7 @@ enum {
 
 /* The state of a call in `down`, beside its number (tag = number << 2 | state). */
 typedef enum bti_given_state { BTI_GIVEN_NOT, BTI_GIVEN, BTI_TAKEN, BTI_REVOKED } bti_given_state;
+static inline uint32_t bti_given_tag(uint32_t number, bti_given_state as) { return number << 2 | (uint32_t)as; }
 
 typedef enum bti_message_kind {
     BTI_SAYS_DONE =
@@ -129,6 +130,8 @@ bti_answer bti_mail_end(bti_client *me, uint16_t slot);
 
 /* --- in a scheduler, with the lock --------------------------------------------------------------------------------------- */
 
+/* Has a mailbox something? Without the lock too. */
+bool bti_has_messages(const bti_state *state);
 /* The next message of a client, copied; NULL: none. What it says of itself is checked: false in *sane otherwise. */
 const bti_message *bti_mail_next(bti_state *state, bti_client *client, bool *sane);
 static inline const char *bti_message_bytes(const bti_message *message) { return (const char *)(message + 1); }
@@ -137,5 +140,17 @@ void bti_mail_reply(bti_client *client, uint16_t slot, bt_status status, void *v
                     bti_wakes *wakes);
 /* A mailbox for a new worker. */
 void bti_mail_open(bti_state *state, bti_client *client);
+
+/* --- how far a worker is with a call ------------------------------------------------------------------------------------ */
+
+/* Has the worker claimed a call that it was given? And: has it not? Neither, when it has damaged its mailbox. */
+bool bti_given_is_taken(const bti_task_record *task);
+bool bti_given_is_waiting(const bti_task_record *task);
+/* The worker runs it. */
+bool bti_task_runs(const bti_task_record *task);
+/* When; 0: it has not. */
+uint64_t bti_task_begun_ns(const bti_task_record *task);
+/* In which thread of its worker: 0: the first one. */
+uint8_t bti_task_thread(const bti_task_record *task);
 
 #endif

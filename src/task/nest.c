@@ -14,6 +14,8 @@
 #include "task/children.h"
 #include "task/chores.h"
 #include "task/deadlock.h"
+#include "task/dispatch.h"
+#include "task/ended.h"
 #include "task/worker_pipes.h"
 #include "task/given.h"
 #include "task/gpus.h"
@@ -75,7 +77,7 @@ static void on_regular(uv_timer_t *handle) {
     bti_gpus_watch_look();
     bti_arena_lock(state->arena);
     bti_serve_all(state, &wakes);
-    bti_given_look(state, &wakes);
+    if (bti_given_look(state, &wakes)) bti_dispatch(state, &wakes);
     state->nest_looks = state->worker_count > 0 || state->program->waiters || bti_mover_works(state);
     bool goes_on = state->nest_looks;
     bti_arena_unlock(state->arena);

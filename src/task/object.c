@@ -1,12 +1,6 @@
 #include "task/object.h"
 
-#include <stdio.h>
-
-#include "task/actor.h"
-#include "task/mailbox.h"
-#include "task/object.h"
-#include "task/process.h"
-#include "task/store.h"
+#include "task/placement.h"
 #include "task/value.h"
 
 bti_object *bti_object_new(bti_state *state) {
@@ -16,224 +10,182 @@ bti_object *bti_object_new(bti_state *state) {
     return object;
 }
 
-bti_object *bti_object_at(const bti_state *state, uint64_t id) {
-    const bti_records *r = &state->arena->records[BTI_OBJECTS];
-    uint64_t at = id - (uint64_t)(r->first - (const char *)state->arena);
-    bti_object *object = bti_object_of(state, id);
-    return at < r->used * r->bytes && at % r->bytes == 0 && object->holders ? object : NULL;
-}
-
 void bti_object_retain(bti_state *state, bti_object *object) {
     BTI_SET(state->arena, object->holders, object->holders + 1);
 }
 
-static void free_object(bti_state *state, bti_object *object, bti_wakes *wakes) {
-    bti_object_empty(state, object);
-    if (object->results) bti_results_forget(state, object, wakes);
+/* --- the last holder ----------------------------------------------------------------------------------------------------- */
+
+static void forget_result(bti_state *state, const bti_object *object, bti_wakes *wakes);
+
+static void free_record(bti_state *state, bti_object *object, bti_wakes *wakes) {
+    if (object->results) forget_result(state, object, wakes);
     bti_record_free(state->arena, BTI_OBJECTS, object);
+}
+
+/* It has contents, and no holder any more. One after the other, for values may refer to each other in a chain of any length. */
+static void free_with_contents(bti_state *state, bti_object *object, bti_wakes *wakes) {
+    static bool is_freeing; /* protected by the arena's lock */
+    bti_arena *arena = state->arena;
+    BTI_SET(arena, object->older, state->unheld);
+    BTI_SET(arena, state->unheld, object);
+    if (is_freeing) return;
+    is_freeing = true;
+    while ((object = state->unheld) != NULL) {
+        BTI_SET(arena, state->unheld, object->older);
+        bti_contents_drop(state, &object->contents, wakes);
+        free_record(state, object, wakes);
+    }
+    is_freeing = false;
+}
+
+/* Only the actor itself holds the object of its handles: the scheduler looks whether it is to end (ready.c). */
+static void note_unheld_actor(bti_state *state, bti_actor_record *actor) {
+    if (actor->unheld) return;
+    BTI_SET(state->arena, actor->unheld, true);
+    BTI_SET(state->arena, actor->next_unheld, state->unheld_actors);
+    BTI_SET(state->arena, state->unheld_actors, actor);
+}
+
+static void release_group(bti_state *state, bti_group_record *group) {
+    if (group->released) return;
+    BTI_SET(state->arena, group->released, true);
+    if (!group->has) BTI_SET(state->arena, state->groups_waiting, state->groups_waiting - 1);
 }
 
 void bti_object_drop(bti_state *state, bti_object *object, bti_wakes *wakes) {
     BTI_SET(state->arena, object->holders, object->holders - 1);
-    if (object->holders == 1 && object->actor)
-        bti_actor_unheld(state, object->actor, wakes); /* the object may be gone */
-    else if (object->holders == 1 && object->group)
-        bti_group_unheld(state, object->group);
-    else if (!object->holders && object->contents.count)
-        bti_object_unheld(state, object, wakes);
-    else if (!object->holders)
-        free_object(state, object, wakes);
+    if (object->holders == 1 && object->actor) note_unheld_actor(state, object->actor);
+    if (object->holders == 1 && object->group) release_group(state, object->group);
+    if (object->holders) return;
+    bti_object_empty(state, object);
+    if (object->contents.count)
+        free_with_contents(state, object, wakes);
+    else
+        free_record(state, object, wakes);
 }
 
-/* --- waits ------------------------------------------------------------------------------------------------------------- */
+/* --- contents: what its value refers to ---------------------------------------------------------------------------- */
 
-const bti_object *bti_awaited(const bti_client *client) {
-    const bti_wait *wait = NULL;
-    for (const bti_waiter *w = client->waiters; w && !wait; w = w->next)
-        for (wait = w->limited ? NULL : w->waits; wait && wait->over;) wait = wait->next_of_waiter;
-    return wait ? wait->object : NULL;
-}
-
-const bti_object *bti_call_awaited(const bti_task_record *task) {
-    if (task->client->at_once <= 1) return bti_awaited(task->client);
-    const bti_wait *wait = NULL;
-    for (const bti_waiter *w = task->client->waiters; w && !wait; w = w->next)
-        for (wait = w->limited || w->call != task->number ? NULL : w->waits; wait && wait->over;)
-            wait = wait->next_of_waiter;
-    return wait ? wait->object : NULL;
-}
-
-bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited) {
+bool bti_contents_add(bti_state *state, bti_contents *contents, bti_object *object) {
     bti_arena *arena = state->arena;
-    bti_waiter *waiter = bti_record_new(arena, BTI_WAITERS);
-    if (!waiter) return NULL;
-    waiter->client = client;
-    waiter->limited = limited;
-    waiter->slot = BTI_NO_REPLY;
-    waiter->call = BTI_NO_CALL;
-    waiter->order = state->progress;
-    BTI_SET(arena, state->progress, state->progress + 1);
-    waiter->next = client->waiters;
-    if (waiter->next) BTI_SET(arena, waiter->next->before, waiter);
-    BTI_SET(arena, client->waiters, waiter);
-    return waiter;
-}
-
-bool bti_waiter_add(bti_state *state, bti_waiter *waiter, bti_object *object) {
-    bti_arena *arena = state->arena;
-    bool pending = atomic_load(&object->state) == BTI_OBJECT_PENDING;
-    bti_wait *wait = pending ? bti_record_new(arena, BTI_WAITS) : NULL;
-    if (pending && !wait) return false;
-    BTI_SET(arena, waiter->objects, waiter->objects + 1);
-    if (!pending) {
-        BTI_SET(arena, waiter->left, waiter->left - 1);
-        return true;
+    uint32_t index = contents->count;
+    if (index < BTI_FIRST_CONTENTS) {
+        BTI_SET(arena, contents->first[index], object);
+    } else {
+        uint32_t at = (index - BTI_FIRST_CONTENTS) % BTI_MORE_OBJECTS;
+        if (!at) {
+            bti_more *more = bti_record_new(arena, BTI_MORE);
+            if (!more) return false;
+            more->next = contents->more;
+            BTI_SET(arena, contents->more, more);
+        }
+        BTI_SET(arena, contents->more->objects[at], object);
     }
-    wait->object = object;
-    wait->waiter = waiter;
-    wait->next = object->waits;
-    if (wait->next) BTI_SET(arena, wait->next->before, wait);
-    BTI_SET(arena, object->waits, wait);
-    wait->next_of_waiter = waiter->waits;
-    BTI_SET(arena, waiter->waits, wait);
+    BTI_SET(arena, contents->count, index + 1);
     bti_object_retain(state, object);
     return true;
 }
 
-static void tell(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
-    if (!waiter->client->is_program) {
-        bti_mail_reply(waiter->client, waiter->slot, status, NULL, text, wakes);
-        return;
-    }
-    bti_wake_later(wakes, &waiter->word);
-    if (atomic_load(&waiter->leads)) bti_wake_later(wakes, &state->bells->program);
+/* Takes the last one out. */
+static bti_object *take_last_content(bti_state *state, bti_contents *contents) {
+    bti_arena *arena = state->arena;
+    uint32_t index = contents->count - 1;
+    BTI_SET(arena, contents->count, index);
+    if (index < BTI_FIRST_CONTENTS) return contents->first[index];
+    uint32_t at = (index - BTI_FIRST_CONTENTS) % BTI_MORE_OBJECTS;
+    bti_more *more = contents->more;
+    bti_object *object = more->objects[at];
+    if (at) return object;
+    BTI_SET(arena, contents->more, more->next);
+    bti_record_free(arena, BTI_MORE, more);
+    return object;
 }
 
-bool bti_waiter_arm(bti_state *state, bti_waiter *waiter, int wanted) {
-    bti_arena *arena = state->arena;
-    BTI_SET(arena, waiter->left, waiter->left + wanted);
-    if (waiter->left <= 0) return false;
-    BTI_SET(arena, waiter->armed, true);
-    if (!waiter->limited) BTI_SET(arena, waiter->client->blocked, waiter->client->blocked + 1);
+void bti_contents_drop(bti_state *state, bti_contents *contents, bti_wakes *wakes) {
+    while (contents->count) bti_object_drop(state, take_last_content(state, contents), wakes);
+}
+
+typedef struct contained {
+    bti_state *state;
+    bti_contents *contents;
+} contained;
+
+static bool contain_one(void *data, const bti_packed_value *head, bool nested) {
+    const contained *c = data;
+    (void)nested;
+    bti_object *object = bti_object_at(c->state, head->as.id);
+    return object && bti_contents_add(c->state, c->contents, object);
+}
+
+bool bti_object_contain(bti_state *state, bti_object *object, const char *packed, bti_wakes *wakes) {
+    contained c = {state, &object->contents};
+    if (bti_packed_each(packed, contain_one, &c)) return true;
+    bti_contents_drop(state, &object->contents, wakes);
+    return false;
+}
+
+/* --- results of a call --------------------------------------------------------------------------------------------- */
+
+uint32_t bti_result_count(const bti_task_record *task) {
+    if (!task->result) return 0;
+    return task->result->results ? task->result->results->count : 1;
+}
+
+bti_object *bti_task_result(const bti_task_record *task, uint32_t index) {
+    return index ? task->result->results->of[index] : task->result;
+}
+
+bool bti_results_new(bti_state *state, bti_task_record *task, uint32_t count) {
+    bti_results *results = bti_record_new(state->arena, BTI_RESULTS);
+    if (!results) return false;
+    results->count = results->there = count;
+    for (uint32_t i = 0; i < count; i++) {
+        bti_object *object = i ? bti_object_new(state) : task->result; /* held by the first */
+        if (!object) return false;
+        results->of[i] = object;
+        results->kept[i] = i > 0;
+        BTI_SET(state->arena, object->results, results);
+        BTI_SET(state->arena, object->result_index, i);
+        BTI_SET(state->arena, object->maker, task);
+        if (i) bti_object_retain(state, object); /* by the task, as the first one is */
+    }
     return true;
 }
 
-/* Once a worker's waiter was answered it is gone. */
-static void answer(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
-    tell(state, waiter, status, text, wakes);
-    if (!waiter->client->is_program) bti_waiter_free(state, waiter, wakes);
+bti_hold *bti_result_hold(bti_state *state, bti_client *client, bti_object *object, uint32_t index, bti_wakes *wakes) {
+    bti_results *results = object->results;
+    uint32_t count = results ? results->count : 1;
+    if (!results && index && atomic_load(&object->state) == BTI_OBJECT_FAILED) /* the call was not even made */
+        return (void)bti_object_failure(object), NULL;
+    if (index >= count)
+        return (void)bti_fail(BT_OUT_OF_RANGE, "result %u of a call that has %u (.num_returns)", index, count), NULL;
+    bti_object *wanted = results ? results->of[index] : object;
+    if (!wanted) return (void)bti_fail(BT_NOT_FOUND, "nobody has result %u any more: it was freed", index), NULL;
+    bti_hold *hold = bti_hold_new(state, client, wanted);
+    if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
+    if (results && results->kept[index]) {
+        BTI_SET(state->arena, results->kept[index], false);
+        bti_object_drop(state, wanted, wakes);
+    }
+    return hold;
 }
 
-/* Its object is done; the waiter holds it until it is freed. */
-static void wait_over(bti_state *state, bti_wait *wait, bti_wakes *wakes) {
+/* A result of a call that has several is freed. The first one holds those that nobody has asked for. */
+static void forget_result(bti_state *state, const bti_object *object, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
-    bti_waiter *waiter = wait->waiter;
-    BTI_SET(arena, wait->object->waits, wait->next);
-    if (wait->next) BTI_SET(arena, wait->next->before, NULL);
-    BTI_SET(arena, wait->over, true);
-    BTI_SET(arena, waiter->left, waiter->left - 1);
-    if (waiter->armed && waiter->left == 0) answer(state, waiter, BT_OK, NULL, wakes);
-}
-
-void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
-    snprintf(waiter->text, sizeof waiter->text, "%s", text);
-    waiter->stuck = true;
-    waiter->left = 0;
-    answer(state, waiter, status, text, wakes);
-}
-
-void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes) {
-    bti_arena *arena = state->arena;
-    for (bti_wait *next, *wait = waiter->waits; wait; wait = next) {
-        next = wait->next_of_waiter;
-        if (!wait->over) {
-            if (wait->next) BTI_SET(arena, wait->next->before, wait->before);
-            if (wait->before)
-                BTI_SET(arena, wait->before->next, wait->next);
-            else
-                BTI_SET(arena, wait->object->waits, wait->next);
-        }
-        bti_object_drop(state, wait->object, wakes);
-        bti_record_free(arena, BTI_WAITS, wait);
+    bti_results *results = object->results;
+    BTI_SET(arena, results->of[object->result_index], NULL);
+    for (uint32_t i = 1; !object->result_index && i < results->count; i++) {
+        if (!results->kept[i]) continue;
+        BTI_SET(arena, results->kept[i], false);
+        bti_object_drop(state, results->of[i], wakes);
     }
-    bti_client *client = waiter->client;
-    if (waiter->next) BTI_SET(arena, waiter->next->before, waiter->before);
-    if (waiter->before)
-        BTI_SET(arena, waiter->before->next, waiter->next);
-    else
-        BTI_SET(arena, client->waiters, waiter->next);
-    if (waiter->armed) {
-        if (!waiter->limited) BTI_SET(arena, client->blocked, client->blocked - 1);
-    }
-    bti_record_free(arena, BTI_WAITERS, waiter);
-    if (!client->waiters && client->task && !client->actor) bti_retake_cpus(state, client->task);
+    BTI_SET(arena, results->there, results->there - 1);
+    if (!results->there) bti_record_free(arena, BTI_RESULTS, results);
 }
 
-/* --- done -------------------------------------------------------------------------------------------------------------- */
-
-void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as, bti_wakes *wakes) {
-    bti_arena *arena = state->arena;
-    BTI_SET(arena, object->maker, NULL);
-    bti_arena_note_word(arena, &object->state, sizeof object->state);
-    atomic_store(&object->state, as); /* read without the lock: after the value */
-    if (as == BTI_OBJECT_READY) bti_object_rest(state, object);
-    while (object->waits) wait_over(state, object->waits, wakes);
-    for (bti_link *link = object->links, *next; link; link = next) {
-        next = link->next;
-        BTI_SET(arena, link->task->missing, link->task->missing - 1);
-        if (!link->task->missing) {
-            bti_task_ready(state, link->task, wakes);
-        }
-        bti_record_free(arena, BTI_LINKS, link);
-    }
-    BTI_SET(arena, object->links, NULL);
-}
-
-void bti_object_leave_room(bti_state *state, bti_object *object) {
-    bti_task_record *maker = object->maker;
-    bti_left_room *left = object->value && maker ? bti_record_new(state->arena, BTI_LEFT_ROOMS) : NULL;
-    if (!left) return;
-    left->room = object->value;
-    left->bytes = object->bytes;
-    left->next = maker->left_rooms;
-    BTI_SET(state->arena, maker->left_rooms, left);
-    BTI_SET(state->arena, object->value, NULL);
-}
-
-bt_failure bti_failure_of(bt_status status) {
-    switch (status) {
-    case BT_CANCELLED: return BT_FAILURE_CANCELLED;
-    case BT_DEADLINE_EXCEEDED: return BT_FAILURE_DEADLINE;
-    case BT_ABORTED: return BT_FAILURE_PROCESS_DIED;
-    case BT_RESOURCE_EXHAUSTED: return BT_FAILURE_OUT_OF_MEMORY;
-    default: return BT_FAILURE_REFUSED;
-    }
-}
-
-void bti_object_fail(bti_state *state, bti_object *object, bt_status status, const char *text, bti_wakes *wakes) {
-    bti_object_fail_as(state, object, bti_failure_of(status), status, text, wakes);
-}
-
-void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, bt_status status, const char *text,
-                        bti_wakes *wakes) {
-    bt_item_value value = {.type = BT_TEXT_VALUE, .as.text = text};
-    if (atomic_load(&object->state) == BTI_OBJECT_FAILED) return;
-    bti_object_leave_room(state, object);
-    bti_object_empty(state, object);
-    uint64_t bytes = bti_pack_bytes(&value, 1);
-    char *room = object->small;
-    if (bytes > sizeof object->small) {
-        room = bti_store_take(state, bytes);
-        if (room) BTI_SET(state->arena, object->value, room);
-    }
-    if (room) {
-        BTI_SET(state->arena, object->bytes, bytes);
-        (void)!bti_pack(&value, 1, room);
-    }
-    BTI_SET(state->arena, object->status, (uint32_t)status);
-    BTI_SET(state->arena, object->failure, (uint32_t)kind);
-    bti_object_settle(state, object, BTI_OBJECT_FAILED, wakes);
-}
+/* --- failures ------------------------------------------------------------------------------------------------------ */
 
 const char *bti_object_failure_text(const bti_object *object) {
     const char *value = bti_object_value(object), *text = value ? bti_unpack(value, 0).data : NULL;
@@ -244,7 +196,7 @@ bt_status bti_object_failure(const bti_object *object) {
     return bti_fail((bt_status)object->status, "%s", bti_object_failure_text(object));
 }
 
-/* --- holds ------------------------------------------------------------------------------------------------------------- */
+/* --- holds --------------------------------------------------------------------------------------------------------- */
 
 bti_hold *bti_hold_new(bti_state *state, bti_client *client, bti_object *object) {
     bti_arena *arena = state->arena;
@@ -266,8 +218,55 @@ void bti_hold_free(bti_state *state, bti_hold *hold, bti_wakes *wakes) {
         BTI_SET(arena, hold->before->next, hold->next);
     else
         BTI_SET(arena, hold->client->holds, hold->next);
-    bti_hold_stop_move(state, hold);
+    bti_hold_undo_move(state, hold);
     if (hold->pinned) bti_object_unpin(state, hold->object);
     bti_object_drop(state, hold->object, wakes);
     bti_record_free(arena, BTI_HOLDS, hold);
+}
+
+/* --- what a worker names ------------------------------------------------------------------------------------------- */
+
+static bool is_record(const bti_state *state, int kind, const void *record) {
+    const bti_records *r = &state->arena->records[kind];
+    uint64_t at = (uint64_t)((const char *)record - r->first);
+    return record && (const char *)record >= r->first && at < r->used * r->bytes && at % r->bytes == 0;
+}
+
+bool bti_is_hold_of(const bti_state *state, const bti_client *client, const bti_hold *hold) {
+    return is_record(state, BTI_HOLDS, hold) && hold->client == client && hold->object;
+}
+
+bool bti_is_fresh(const bti_state *state, const bti_client *client, const bti_hold *hold) {
+    return bti_is_hold_of(state, client, hold) && atomic_load(&hold->object->state) == BTI_OBJECT_PENDING &&
+           !hold->object->maker && !hold->object->actor && !hold->object->group;
+}
+
+bool bti_is_object(const bti_state *state, const bti_object *object) {
+    return is_record(state, BTI_OBJECTS, object) && object->holders;
+}
+
+bti_object *bti_object_at(const bti_state *state, uint64_t id) {
+    bti_object *object = bti_object_of(state, id);
+    return bti_is_object(state, object) ? object : NULL;
+}
+
+typedef struct reference_check {
+    const bti_state *state;
+    int references;
+} reference_check;
+
+static bool is_reference(void *data, const bti_packed_value *head, bool in_list) {
+    reference_check *c = data;
+    (void)in_list;
+    if (head->type == BT_STREAM_VALUE) return false; /* only schedulers make them */
+    return ++c->references <= BTI_MOST_REFERENCES && bti_object_at(c->state, head->as.id);
+}
+
+bool bti_is_packed(const bti_state *state, const char *packed, uint64_t bytes) {
+    reference_check c = {state, 0};
+    return bti_packed_is_whole(packed, bytes) && bti_packed_each(packed, is_reference, &c);
+}
+
+bool bti_is_value(const bti_state *state, const char *packed, uint64_t bytes) {
+    return bti_is_packed(state, packed, bytes) && bti_packed_count(packed) <= 1;
 }

@@ -5,9 +5,15 @@
 
 #include "base/clock.h"
 #include "task/actor.h"
+#include "task/dispatch.h"
 #include "task/given.h"
+#include "task/placement.h"
+#include "task/queue.h"
+#include "task/ready.h"
+#include "task/settle.h"
+#include "task/tasks.h"
 
-static bti_function_record *function_of(bti_state *state, const bti_call_order *order) {
+static bti_function_record *find_function(bti_state *state, const bti_call_order *order) {
     for (bti_function_record *f = state->functions; f; f = f->next)
         if (!strcmp(f->name, order->function) && !strcmp(f->module, order->module)) return f;
     bti_function_record *f = bti_record_new(state->arena, BTI_FUNCTIONS);
@@ -54,7 +60,7 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
                                  const char *arguments, bti_wakes *wakes) {
     bti_group_record *group = order->group ? order->group->group : NULL;
     bti_task_record *task = bti_record_new(state->arena, BTI_TASKS);
-    if (!task || !(task->function = function_of(state, order))) return NULL;
+    if (!task || !(task->function = find_function(state, order))) return NULL;
     if (order->kind != BTI_CALL_METHOD &&
         !(task->queue = bti_queue_of(state, &order->amounts, group, group ? order->bundle : 0)))
         return NULL;
@@ -174,7 +180,7 @@ bti_hold *bti_group_submit(bti_state *state, bti_client *client, const bti_suppl
 
 /* --- cancelling and killing --------------------------------------------------------------------------------------------- */
 
-static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wakes *wakes) {
+static bt_status cancel_call(bti_state *state, bti_object *object, bool force, bti_wakes *wakes) {
     bti_task_record *task = bti_maker_of(object);
     const bti_object *result = task && task->result ? task->result : object;
     if (!task || atomic_load(&result->state) != BTI_OBJECT_PENDING) return BT_OK;
@@ -191,11 +197,12 @@ static bt_status cancel(bti_state *state, bti_object *object, bool force, bti_wa
         wakes->nest = true;
         bti_task_fail(state, task, BT_CANCELLED, "the call was cancelled while it ran", wakes);
     }
+    bti_schedule_pending(state, wakes);
     return BT_OK;
 }
 
 /* Made by that call, or by one that was. Of a record that is another call's by now the number differs. */
-static bool comes_from(const bti_task_record *task, uint64_t sequence) {
+static bool was_made_by(const bti_task_record *task, uint64_t sequence) {
     while (task->parent && task->parent->sequence == task->parent_sequence) {
         if (task->parent_sequence == sequence) return true;
         task = task->parent;
@@ -209,7 +216,7 @@ static void cancel_made(bti_state *state, uint64_t sequence, bool force, bti_wak
         bti_task_record *task = (bti_task_record *)(void *)(tasks->first + i * tasks->bytes);
         if (task->state == BTI_TASK_NONE || task->state == BTI_TASK_KEPT || task->makes_actor || !task->result)
             continue;
-        if (comes_from(task, sequence)) (void)cancel(state, task->result, force && !task->actor, wakes);
+        if (was_made_by(task, sequence)) (void)cancel_call(state, task->result, force && !task->actor, wakes);
     }
 }
 
@@ -217,7 +224,7 @@ bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, b
     const bti_task_record *task = bti_maker_of(object);
     bool force = how & BTI_CANCEL_FORCE, made = how & BTI_CANCEL_MADE && task;
     uint64_t sequence = task ? task->sequence : 0;
-    BTI_TRY(cancel(state, object, force && !(made && task->actor), wakes));
+    BTI_TRY(cancel_call(state, object, force && !(made && task->actor), wakes));
     if (made) cancel_made(state, sequence, force, wakes);
     return BT_OK;
 }

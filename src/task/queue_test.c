@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "task/fair.h"
-#include "task/waiting.h"
 
 enum { MANY = 20000 };
 

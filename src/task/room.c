@@ -1,104 +1,80 @@
-/* Where values of objects stand: in memory, on disk, on their way. A move goes on without the lock; a hold of the mover stands for it, so
- * that it is undone when that process dies. */
+/* Room in the store, and values that are moved between memory and disk for it. A move goes on without the lock; a hold of the process that makes it
+ * stands for it, so that it is undone when that process dies. */
+#include "task/room.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 
-#include "task/deadlock.h"
+#include "task/given.h"
 #include "task/object.h"
+#include "task/placement.h"
+#include "task/proc.h"
 #include "task/process.h"
+#include "task/ready.h"
+#include "task/settle.h"
 #include "task/spill.h"
+#include "task/tasks.h"
 
 enum { LOOK_NS = 100000000 }; /* for who waits for a move: its end may have been told by nobody */
 
-static unsigned told; /* by this process */
+/* --- who holds what ------------------------------------------------------------------------------------------------ */
 
-unsigned bti_moves_told(void) { return told; }
+/* Of values in memory, and how much of them cannot go to disk. */
+typedef struct share {
+    uint64_t held, in_use;
+} share;
 
-static void tell_moved(bti_state *state) {
-    told++;
-    atomic_fetch_add(&state->store->moved, 1);
-    bti_wake_now(&state->store->moved);
+static share share_of_client(const bti_state *state, const bti_client *client) {
+    enum { MOST = 100000 };
+    share of = {0};
+    int count = 0;
+    for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++) {
+        if (h->object->value && !h->pinned) of.held += h->object->bytes;
+        if (h->pinned) of.in_use += h->object->bytes; /* who reads it has a reference beside */
+    }
+    const bti_task_record *task;
+    uint32_t next = 0;
+    while ((task = bti_given_next(client, &next)) != NULL) {
+        if (task->pinned) of.in_use += bti_task_stored_bytes(task);
+        for (uint32_t i = 0; i < bti_result_count(task); i++)
+            if (bti_task_result(task, i)->value) of.in_use += bti_task_result(task, i)->bytes;
+    }
+    if (of.in_use > state->store_used) of.in_use = state->store_used; /* some were counted twice */
+    if (of.held < of.in_use) of.held = of.in_use;
+    if (of.held > state->store_used) of.held = state->store_used;
+    return of;
 }
 
-void bti_room_changed(bti_state *state) {
-    if (state->room_wanted || state->chore_count) tell_moved(state);
+const char *bti_store_holders(const bti_state *state, char *text, size_t bytes) {
+    enum { NAMED = 4 };
+    int length = 0, named = 0;
+    uint64_t told = 0;
+    *text = '\0';
+    for (const bti_client *c = state->clients; c && named < NAMED && (size_t)length < bytes; c = c->next) {
+        share of = share_of_client(state, c);
+        if (!of.held) continue;
+        told += of.held;
+        const char *who = c->is_program ? "the program" : c->task ? c->task->function->name : "an actor";
+        length += snprintf(text + length, bytes - (size_t)length,
+                           "%s%s (process %" PRId32 ", %" PRIu64 " bytes, %" PRIu64 " in use)",
+                           named++ ? ", " : "held by ", who, c->pid, of.held, of.in_use);
+    }
+    uint64_t rest = state->store_used > told ? state->store_used - told : 0;
+    if (rest > state->store_used / 16 && (size_t)length < bytes)
+        snprintf(text + length, bytes - (size_t)length,
+                 "%s%" PRIu64 " bytes in arguments of calls that wait, in lists, and in items that nobody has read",
+                 named ? ", " : "held by ", rest);
+    return text;
 }
 
-/* --- values that can be spilled, by last use ------------------------------------------------------------------------------ */
-
-void bti_object_rest(bti_state *state, bti_object *object) {
-    bti_store *store = state->store;
-    if (!object->value || object->pins || atomic_load(&object->state) != BTI_OBJECT_READY) return;
-    BTI_SET(state->arena, object->newer, NULL);
-    BTI_SET(state->arena, object->older, store->newest);
-    if (store->newest)
-        BTI_SET(state->arena, store->newest->newer, object);
-    else
-        BTI_SET(state->arena, store->oldest, object);
-    BTI_SET(state->arena, store->newest, object);
-    bti_room_changed(state);
+bool bti_is_quiet(const bti_state *state) {
+    if (state->to_start || state->chores || !bti_is_alone()) return false;
+    for (const bti_client *c = state->clients; c; c = c->next)
+        if (!c->is_program && (bti_given_count(c) || c->stops || c->kill)) return false;
+    return true;
 }
 
-static void unrest(bti_state *state, bti_object *object) {
-    bti_store *store = state->store;
-    if (!object->newer && !object->older && store->newest != object) return;
-    if (object->newer)
-        BTI_SET(state->arena, object->newer->older, object->older);
-    else
-        BTI_SET(state->arena, store->newest, object->older);
-    if (object->older)
-        BTI_SET(state->arena, object->older->newer, object->newer);
-    else
-        BTI_SET(state->arena, store->oldest, object->newer);
-    BTI_SET(state->arena, object->newer, NULL);
-    BTI_SET(state->arena, object->older, NULL);
-}
-
-void bti_object_pin(bti_state *state, bti_object *object) {
-    unrest(state, object);
-    BTI_SET(state->arena, object->pins, object->pins + 1);
-}
-
-void bti_hold_pin(bti_state *state, bti_hold *hold) {
-    if (hold->pinned) return;
-    bti_object_pin(state, hold->object);
-    BTI_SET(state->arena, hold->pinned, true);
-}
-
-void bti_object_unpin(bti_state *state, bti_object *object) {
-    BTI_SET(state->arena, object->pins, object->pins - 1);
-    bti_object_rest(state, object);
-}
-
-/* --- moves ----------------------------------------------------------------------------------------------------------------- */
-
-static void forget_value(bti_state *state, bti_object *object) {
-    bti_store_give(state, object->value, object->bytes);
-    bti_room_changed(state);
-    BTI_SET(state->arena, object->value, NULL);
-}
-
-static void forget_slot(bti_state *state, bti_object *object) {
-    bti_slot_give(state, object->slot);
-    BTI_SET(state->arena, object->slot, NULL);
-}
-
-static void end_move(bti_state *state, bti_hold *hold) {
-    if (hold->moves == BTI_MOVES_OUT)
-        BTI_SET(state->arena, state->store->moving_out, state->store->moving_out - 1);
-    else
-        BTI_SET(state->arena, hold->object->reader, NULL);
-    BTI_SET(state->arena, hold->moves, BTI_STAYS);
-    tell_moved(state);
-}
-
-void bti_hold_stop_move(bti_state *state, bti_hold *hold) {
-    if (hold->moves == BTI_STAYS) return;
-    if (hold->moves == BTI_MOVES_OUT)
-        forget_slot(state, hold->object);
-    else if (hold->object->value)
-        forget_value(state, hold->object);
-    end_move(state, hold);
-}
+/* --- moves --------------------------------------------------------------------------------------------------------- */
 
 static bt_status wait_for_move(bti_state *state) {
     unsigned seen = atomic_load(&state->store->moved);
@@ -109,7 +85,7 @@ static bt_status wait_for_move(bti_state *state) {
     return status;
 }
 
-static void breathe(bti_state *state) {
+static void yield_lock(bti_state *state) {
     bti_arena_unlock(state->arena);
     bti_arena_lock(state->arena);
 }
@@ -118,8 +94,8 @@ static void breathe(bti_state *state) {
 static bt_status move_out(bti_state *state, bti_object *object) {
     bti_arena *arena = state->arena;
     bti_wakes wakes = {0};
-    breathe(state); /* what the caller did stays */
-    while (state->store->dirty && bti_slot_trim(state)) breathe(state);
+    yield_lock(state); /* what the caller did stays */
+    while (state->store->dirty && bti_slot_trim(state)) yield_lock(state);
     if (object != state->store->oldest) return BT_OK; /* it moved meanwhile */
     bti_slot *slot = bti_slot_take(state, object->bytes);
     bti_hold *hold = slot ? bti_hold_new(state, bti_process_now.me, object) : NULL;
@@ -136,10 +112,10 @@ static bt_status move_out(bti_state *state, bti_object *object) {
     bt_status status = bti_spill_write(state, slot, object->value);
     bti_arena_lock(arena);
     if (status == BT_OK && object->pins == 1 && object->holders > 1) { /* nobody wanted it meanwhile */
-        forget_value(state, object);
-        end_move(state, hold);
+        bti_hold_finish_move(state, hold);
     }
     bti_hold_free(state, hold, &wakes);
+    bti_schedule_pending(state, &wakes);
     bti_arena_unlock(arena);
     bti_wake(state, &wakes);
     bti_arena_lock(arena);
@@ -148,7 +124,7 @@ static bt_status move_out(bti_state *state, bti_object *object) {
 
 /* --- room ------------------------------------------------------------------------------------------------------------------ */
 
-static bt_status no_room(const bti_state *state, uint64_t bytes, const char *why) {
+static bt_status room_error(const bti_state *state, uint64_t bytes, const char *why) {
     if (bytes > state->store_limit)
         return bti_fail(
             BT_RESOURCE_EXHAUSTED,
@@ -169,9 +145,9 @@ typedef struct reason {
 
 /* With the lock, which may be given back meanwhile: values that nobody reads go to disk. UNAVAILABLE: others have to let go of some, because of that. */
 static bt_status try_room(bti_state *state, uint64_t bytes, char **room, reason *why) {
-    if (bytes > state->store_limit) return no_room(state, bytes, "");
+    if (bytes > state->store_limit) return room_error(state, bytes, "");
     for (;;) {
-        while (bti_store_is_over(state, bytes) && bti_store_trim(state)) breathe(state);
+        while (bti_store_is_over(state, bytes) && bti_store_trim(state)) yield_lock(state);
         if ((*room = bti_store_take(state, bytes)) != NULL) return BT_OK;
         if (state->store->oldest) {
             bti_errors_aside aside = bti_errors_aside_begin(); /* of tries that others follow */
@@ -190,7 +166,7 @@ static bt_status try_room(bti_state *state, uint64_t bytes, char **room, reason 
 /* A thread of this process that waits until others let go of values. With the lock, which is given back meanwhile. */
 static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t bytes, const reason *why) {
     unsigned seen = atomic_load(&state->store->moved);
-    if (waiter->stuck) return no_room(state, bytes, why->text);
+    if (waiter->stuck) return room_error(state, bytes, why->text);
     bti_arena_unlock(state->arena);
     bti_sleep_on(&state->store->moved, seen, bti_now_ns() + LOOK_NS);
     bt_status status = bti_check_runs(state);
@@ -204,7 +180,7 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     reason why;
     bt_status status = try_room(state, bytes, room, &why);
     if (status != BT_UNAVAILABLE) return status;
-    if (bti_is_quiet(state)) return no_room(state, bytes, why.text);
+    if (bti_is_quiet(state)) return room_error(state, bytes, why.text);
     bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, false);
     if (!waiter) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
     waiter->room_bytes = bytes;
@@ -230,21 +206,6 @@ bt_status bti_store_make_room(bti_state *state, uint64_t bytes) {
     return status;
 }
 
-static char *any_room(bti_state *state, uint64_t bytes) {
-    enum { SMALL = 1 << 14 };
-    char *room = bti_store_take(state, bytes);
-    return room || bytes > SMALL ? room : bti_store_take_past(state, bytes);
-}
-
-bool bti_object_copy(bti_state *state, bti_object *object, const char *packed, uint64_t bytes) {
-    char *room = bytes <= sizeof object->small ? object->small : any_room(state, bytes);
-    if (!room) return false;
-    memcpy(room, packed, bytes);
-    if (room != object->small) BTI_SET(state->arena, object->value, room);
-    BTI_SET(state->arena, object->bytes, bytes);
-    return true;
-}
-
 bool bti_store_is_untidy(const bti_state *state) { return state->store->dirty || bti_store_is_wide(state); }
 
 void bti_store_tidy(bti_state *state) {
@@ -264,13 +225,6 @@ static void unlock_and_tidy(bti_state *state, bti_wakes *wakes) {
 }
 
 /* --- values of objects ----------------------------------------------------------------------------------------------------- */
-
-void bti_object_empty(bti_state *state, bti_object *object) {
-    unrest(state, object);
-    if (object->value) forget_value(state, object);
-    if (object->slot) forget_slot(state, object);
-    if (object->bytes) BTI_SET(state->arena, object->bytes, 0);
-}
 
 bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, char **room) {
     bt_status status = BT_OK;
@@ -307,9 +261,8 @@ static bt_status move_in(bti_state *state, bti_hold *hold) {
         status = bti_spill_read(state, object->slot, room);
         bti_arena_lock(state->arena);
     }
-    if (status != BT_OK) return bti_hold_stop_move(state, hold), status;
-    forget_slot(state, object);
-    end_move(state, hold);
+    if (status != BT_OK) return bti_hold_undo_move(state, hold), status;
+    bti_hold_finish_move(state, hold);
     return BT_OK;
 }
 
@@ -334,7 +287,10 @@ bti_hold *bti_object_pinned(bti_state *state, bti_object *object) {
     bti_arena_lock(state->arena);
     bti_hold *hold = bti_hold_new(state, bti_process_now.me, object);
     bt_status status = hold ? bring_back(state, hold) : bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
-    if (hold && status != BT_OK) bti_hold_free(state, hold, &wakes);
+    if (hold && status != BT_OK) {
+        bti_hold_free(state, hold, &wakes);
+        bti_schedule_pending(state, &wakes);
+    }
     unlock_and_tidy(state, &wakes);
     return status == BT_OK ? hold : NULL;
 }

@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/flags.h"
 #include "task/actor.h"
+#include "task/dispatch.h"
 #include "task/object.h"
 #include "task/given.h"
 #include "task/gpus.h"
@@ -17,6 +18,7 @@
 #include "task/options.h"
 #include "task/layout.h"
 #include "task/nest.h"
+#include "task/ready.h"
 #include "task/server.h"
 #include "task/spill.h"
 #include "task/proc.h"
@@ -109,6 +111,7 @@ static int end_actors(bti_state *state, bool tell) {
         bti_give_end(state, c, &wakes);
         count++;
     }
+    bti_schedule_pending(state, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
     return count;

@@ -1,22 +1,26 @@
 #include "task/server.h"
 
-#include "task/actor.h"
-#include "task/checks.h"
 #include "task/chores.h"
+#include "task/dispatch.h"
 #include "task/ended.h"
 #include "task/given.h"
 #include "task/object.h"
 #include "task/order.h"
+#include "task/placement.h"
+#include "task/ready.h"
+#include "task/settle.h"
+#include "task/supply.h"
+#include "task/tasks.h"
 
 /* --- requests -------------------------------------------------------------------------------------------------------------- */
 
-static void refuse(bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static void refuse_request(bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_mail_reply(client, m->slot, bt_error_status(), NULL, bt_error_text(), wakes);
 }
 
 static void answer_hold(bti_client *client, const bti_message *m, bti_hold *hold, bti_wakes *wakes) {
     if (!hold)
-        refuse(client, m, wakes);
+        refuse_request(client, m, wakes);
     else
         bti_mail_reply(client, m->slot, BT_OK, hold, NULL, wakes);
 }
@@ -63,7 +67,7 @@ static bool is_order(const bti_state *state, const bti_client *client, const bti
            (o->bytes <= m->length - sizeof *o && bti_is_packed(state, bti_message_bytes(m) + sizeof *o, o->bytes));
 }
 
-static bool submit(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_submit(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_call_order order;
     if (m->length < sizeof order) return false;
     memcpy(&order, bti_message_bytes(m), sizeof order);
@@ -82,7 +86,7 @@ static bool submit(bti_state *state, bti_client *client, const bti_message *m, b
     return true;
 }
 
-static bool put(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_put(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!bti_is_fresh(state, client, m->hold) || !bti_is_packed(state, bti_message_bytes(m), m->length)) return false;
     if (bti_object_copy(state, m->hold->object, bti_message_bytes(m), m->length))
         bti_settle_value(state, m->hold->object, wakes);
@@ -92,7 +96,7 @@ static bool put(bti_state *state, bti_client *client, const bti_message *m, bti_
     return true;
 }
 
-static bool made(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_made(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!bti_is_fresh(state, client, m->hold)) return false;
     bti_object *object = m->hold->object;
     if (!object->value || !bti_is_packed(state, object->value, object->bytes)) return false;
@@ -101,7 +105,7 @@ static bool made(bti_state *state, bti_client *client, const bti_message *m, bti
     return true;
 }
 
-static bool yield(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_yield(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_task_record *task = bti_given_call(client, m->number);
     if (!task || task->state != BTI_TASK_GIVEN || bti_result_count(task) != 1) return false;
     if (!bti_is_hold_of(state, client, m->hold) || atomic_load(&m->hold->object->state) == BTI_OBJECT_PENDING)
@@ -112,7 +116,7 @@ static bool yield(bti_state *state, bti_client *client, const bti_message *m, bt
 }
 
 /* What the call that it runs has returned: its own references may go before the result comes. */
-static bool keep(bti_state *state, bti_client *client, const bti_message *m) {
+static bool serve_keep(bti_state *state, bti_client *client, const bti_message *m) {
     bti_task_record *task = bti_given_call(client, m->number);
     if (!task || task->state != BTI_TASK_GIVEN || m->length % sizeof(uint64_t)) return false;
     for (uint64_t at = 0; at < m->length; at += sizeof(uint64_t)) {
@@ -142,7 +146,7 @@ static bool add_to_wait(bti_state *state, const bti_client *client, bti_waiter *
     return true;
 }
 
-static bool wait(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_wait(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_waiter *waiter = waiter_of(client, m->slot);
     if (m->slot >= BTI_REPLIES || (waiter && waiter->armed)) return false;
     if (!waiter && (waiter = bti_waiter_new(state, client, m->begun_ns)) != NULL)
@@ -162,7 +166,7 @@ static bool wait(bti_state *state, bti_client *client, const bti_message *m, bti
     return true;
 }
 
-static bool wait_end(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_wait_end(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_waiter *waiter = waiter_of(client, m->slot);
     if (!waiter) return true; /* it was answered meanwhile */
     bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
@@ -170,7 +174,7 @@ static bool wait_end(bti_state *state, bti_client *client, const bti_message *m,
     return true;
 }
 
-static bool hold_object(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_hold_object(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     uint64_t id;
     if (m->length != sizeof id) return false;
     memcpy(&id, bti_message_bytes(m), sizeof id);
@@ -182,7 +186,7 @@ static bool hold_object(bti_state *state, bti_client *client, const bti_message 
     return true;
 }
 
-static bool find_result(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_find_result(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!bti_is_hold_of(state, client, m->hold) || m->count > UINT32_MAX) return false;
     bti_errors_aside aside = bti_errors_aside_begin();
     answer_hold(client, m, bti_result_hold(state, client, m->hold->object, (uint32_t)m->count, wakes), wakes);
@@ -190,7 +194,7 @@ static bool find_result(bti_state *state, bti_client *client, const bti_message 
     return true;
 }
 
-static bool find_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_find_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     const char *name = bti_message_bytes(m);
     if (!m->length || name[m->length - 1]) return false;
     bti_actor_record *actor = bti_actor_named(state, name);
@@ -203,7 +207,7 @@ static bool find_actor(bti_state *state, bti_client *client, const bti_message *
     return true;
 }
 
-static bool cancel(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_cancel(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!bti_is_hold_of(state, client, m->hold)) return false;
     bti_errors_aside aside = bti_errors_aside_begin();
     bt_status status = bti_order_cancel(state, m->hold->object, (unsigned)m->count, wakes);
@@ -212,14 +216,14 @@ static bool cancel(bti_state *state, bti_client *client, const bti_message *m, b
     return true;
 }
 
-static bool kill_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_kill_actor(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!bti_is_hold_of(state, client, m->hold)) return false;
     bti_order_kill(state, m->hold->object, wakes);
     bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
     return true;
 }
 
-static bool group(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_group(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (m->count < 1 || m->count > BTI_MOST_BUNDLES || m->length != m->count * sizeof(bti_amounts)) return false;
     bti_supply bundles[BTI_MOST_BUNDLES] = {0};
     for (uint64_t i = 0; i < m->count; i++) {
@@ -235,7 +239,7 @@ static bool group(bti_state *state, bti_client *client, const bti_message *m, bt
 }
 
 /* What may take a while. */
-static bool chore(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_chore(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_task_record *task = bti_given_call(client, m->number);
     if (m->kind == BTI_ASKS_PIN_TASK || (m->kind == BTI_ASKS_ROOM && !m->hold)) {
         if (!task || task->state != BTI_TASK_GIVEN || (m->kind == BTI_ASKS_ROOM && m->status >= bti_result_count(task)))
@@ -249,7 +253,7 @@ static bool chore(bti_state *state, bti_client *client, const bti_message *m, bt
     return true;
 }
 
-static bool release(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_release(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     if (!bti_is_hold_of(state, client, m->hold)) return false;
     if (bti_is_fresh(state, client, m->hold)) use_stock(state, client);
     if (state->chores) bti_chores_drop(state, client, NULL, m->hold, wakes);
@@ -257,15 +261,15 @@ static bool release(bti_state *state, bti_client *client, const bti_message *m, 
     return true;
 }
 
-static bool serve(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
+static bool serve_message(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     switch ((bti_message_kind)m->kind) {
     case BTI_SAYS_DONE: return bti_call_done(state, client, m, wakes);
-    case BTI_SAYS_RELEASE: return release(state, client, m, wakes);
-    case BTI_SAYS_SUBMIT: return submit(state, client, m, wakes);
-    case BTI_SAYS_PUT: return put(state, client, m, wakes);
-    case BTI_SAYS_MADE: return made(state, client, m, wakes);
-    case BTI_SAYS_YIELD: return yield(state, client, m, wakes);
-    case BTI_SAYS_KEEP: return keep(state, client, m);
+    case BTI_SAYS_RELEASE: return serve_release(state, client, m, wakes);
+    case BTI_SAYS_SUBMIT: return serve_submit(state, client, m, wakes);
+    case BTI_SAYS_PUT: return serve_put(state, client, m, wakes);
+    case BTI_SAYS_MADE: return serve_made(state, client, m, wakes);
+    case BTI_SAYS_YIELD: return serve_yield(state, client, m, wakes);
+    case BTI_SAYS_KEEP: return serve_keep(state, client, m);
     case BTI_ASKS_STOCK:
         fill_stock(state, client);
         bti_mail_reply(client, m->slot, client->stock_left ? BT_OK : BT_RESOURCE_EXHAUSTED, NULL, "too many references",
@@ -273,16 +277,16 @@ static bool serve(bti_state *state, bti_client *client, const bti_message *m, bt
         return true;
     case BTI_ASKS_ROOM:
     case BTI_ASKS_PIN:
-    case BTI_ASKS_PIN_TASK: return chore(state, client, m, wakes);
+    case BTI_ASKS_PIN_TASK: return serve_chore(state, client, m, wakes);
     case BTI_ASKS_WAIT:
-    case BTI_ASKS_WAIT_MORE: return wait(state, client, m, wakes);
-    case BTI_ASKS_WAIT_END: return wait_end(state, client, m, wakes);
-    case BTI_ASKS_CANCEL: return cancel(state, client, m, wakes);
-    case BTI_ASKS_HOLD: return hold_object(state, client, m, wakes);
-    case BTI_ASKS_RESULT: return find_result(state, client, m, wakes);
-    case BTI_ASKS_ACTOR: return find_actor(state, client, m, wakes);
-    case BTI_ASKS_KILL: return kill_actor(state, client, m, wakes);
-    case BTI_ASKS_GROUP: return group(state, client, m, wakes);
+    case BTI_ASKS_WAIT_MORE: return serve_wait(state, client, m, wakes);
+    case BTI_ASKS_WAIT_END: return serve_wait_end(state, client, m, wakes);
+    case BTI_ASKS_CANCEL: return serve_cancel(state, client, m, wakes);
+    case BTI_ASKS_HOLD: return serve_hold_object(state, client, m, wakes);
+    case BTI_ASKS_RESULT: return serve_find_result(state, client, m, wakes);
+    case BTI_ASKS_ACTOR: return serve_find_actor(state, client, m, wakes);
+    case BTI_ASKS_KILL: return serve_kill_actor(state, client, m, wakes);
+    case BTI_ASKS_GROUP: return serve_group(state, client, m, wakes);
     }
     return false;
 }
@@ -293,7 +297,8 @@ void bti_serve_client(bti_state *state, bti_client *client, bti_wakes *wakes) {
     if (!client->mail || client->kill) return;
     while (sane && (message = bti_mail_next(state, client, &sane)) != NULL) {
         any = true;
-        sane = serve(state, client, message, wakes);
+        sane = serve_message(state, client, message, wakes);
+        bti_schedule_pending(state, wakes);
         BTI_SET(state->arena, state->progress, state->progress + 1);
         bti_arena_commit(state->arena);
         if (client->kill) break;
@@ -304,12 +309,6 @@ void bti_serve_client(bti_state *state, bti_client *client, bti_wakes *wakes) {
         wakes->nest = true;
     }
     if (any && atomic_exchange(&client->mail->wants_room, 0)) bti_wake_word_later(wakes, &client->mail->read);
-}
-
-bool bti_has_messages(const bti_state *state) {
-    for (int i = 0; i < BTI_MOST_CLIENTS / 64 / 64; i++)
-        if (atomic_load(&state->bells->any[i])) return true;
-    return false;
 }
 
 static void serve_word(bti_state *state, uint32_t word, bti_wakes *wakes) {

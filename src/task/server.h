@@ -6,8 +6,6 @@
 
 /* Reads the mailboxes that have something, and does it. */
 void bti_serve(bti_state *state, bti_wakes *wakes);
-/* Has one something? Without the lock too. */
-bool bti_has_messages(const bti_state *state);
 /* All of them: a bell may have been lost. */
 void bti_serve_all(bti_state *state, bti_wakes *wakes);
 /* One. */

@@ -8,6 +8,7 @@
 
 #include "task/object.h"
 #include "task/server.h"
+#include "task/settle.h"
 
 enum { WAITS = 20, WAITERS = 2, OBJECTS = 40, SLOT = 3, OTHER_SLOT = 4 };
 

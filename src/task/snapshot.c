@@ -2,9 +2,12 @@
 
 #include "task/given.h"
 #include "task/object.h"
+#include "task/placement.h"
 #include "task/process.h"
+#include "task/queue.h"
+#include "task/settle.h"
+#include "task/tasks.h"
 #include "task/value.h"
-#include "task/waiting.h"
 
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 

@@ -294,7 +294,9 @@ struct bti_actor_record {
     bti_client *client;
     int32_t restarts, restarted;
     uint32_t at_once; /* methods that it runs, at most (max_concurrency) */
-    char name[64];    /* "" for none */
+    bool unheld;      /* it is in that list */
+    bti_actor_record *next_unheld;
+    char name[64]; /* "" for none */
 };
 
 struct bti_group_record {
@@ -376,6 +378,8 @@ typedef struct bti_state {
     bti_actor_record *actors;
     bti_group_record *groups;
     bti_object *unheld; /* objects with contents that nobody holds any more: to be freed */
+    bti_link *arrived;  /* of tasks whose objects are done: the scheduler has not looked at them yet (ready.h) */
+    bti_actor_record *unheld_actors; /* whose handles are gone: the same */
     bti_client *clients, *idle, *to_start;
     bti_client *program;
     bti_function_record *functions;

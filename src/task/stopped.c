@@ -5,10 +5,10 @@
 
 #include "base/vec.h"
 #include "task/chores.h"
+#include "task/dispatch.h"
 #include "task/given.h"
 #include "task/object.h"
 #include "task/process.h"
-#include "task/queue.h"
 #include "task/proc.h"
 
 /* --- the program -------------------------------------------------------------------------------------------------------- */

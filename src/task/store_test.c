@@ -15,9 +15,13 @@
 
 #include <cmocka.h>
 
-#include "task/object.h"
-#include "task/process.h"
+#include "task/ended.h"
 #include "task/engine.h"
+#include "task/object.h"
+#include "task/placement.h"
+#include "task/process.h"
+#include "task/room.h"
+#include "task/settle.h"
 #include "task/spill.h"
 #include "task/store.h"
 #include "task/value.h"

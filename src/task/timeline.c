@@ -1,7 +1,7 @@
 #include "task/timeline.h"
 
 #include "base/clock.h"
-#include "task/object.h"
+#include "task/mailbox.h"
 
 bt_status bti_timeline_open(bti_state *state) {
     return bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline);

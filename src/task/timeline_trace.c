@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "base/writes.h"
 #include "task/given.h"
+#include "task/mailbox.h"
 #include "task/object.h"
 #include "task/proc.h"
 #include "task/timeline.h"

@@ -1,4 +1,5 @@
 /* What views say of a runtime that stands in memory alone: the ring of spans, reasons, short memory. */
+#include "task/queue.h"
 #include "task/view.h"
 
 #include <jansson.h>

@@ -2,9 +2,12 @@
 
 #include "base/flags.h"
 #include "base/log.h"
+#include "task/mailbox.h"
 #include "task/object.h"
 #include "task/process.h"
+#include "task/ready.h"
 #include "task/server.h"
+#include "task/settle.h"
 #include "task/why.h"
 
 enum {
@@ -49,6 +52,7 @@ static void end_wait(bti_state *state, bti_waiter *waiter) {
     bti_wakes wakes = {0};
     if (!bti_arena_lock(state->arena)) return;
     bti_waiter_free(state, waiter, &wakes);
+    bti_schedule_pending(state, &wakes);
     bti_waiter *other = bti_process_now.me->waiters;
     while (other && other->room_bytes) other = other->next;
     if (other && !atomic_load(state->listening)) bti_wake_word_later(&wakes, &other->word);

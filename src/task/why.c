@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "task/queue.h"
+#include "task/dispatch.h"
 
 enum { HOLDERS = 4 }; /* how many are named */
 

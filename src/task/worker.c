@@ -15,10 +15,12 @@
 #include "task/mailbox.h"
 #include "task/object.h"
 #include "task/output.h"
+#include "task/placement.h"
 #include "task/proc.h"
 #include "task/process.h"
 #include "task/surroundings.h"
 #include "task/run.h"
+#include "task/tasks.h"
 #include "task/worker_engine.h"
 
 /* A call that this worker was given. */

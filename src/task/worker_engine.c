@@ -13,8 +13,10 @@
 #include "task/mailbox.h"
 #include "task/options.h"
 #include "task/peers.h"
+#include "task/placement.h"
 #include "task/run.h"
 #include "task/store.h"
+#include "task/tasks.h"
 #include "task/value.h"
 
 static _Thread_local uint32_t runs = BTI_NO_CALL; /* the number of the call that this thread runs */

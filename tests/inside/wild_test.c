@@ -7,6 +7,7 @@
 
 #include "support/programs.h"
 #include "task/given.h"
+#include "task/tasks.h"
 #include "task/process.h"
 
 /* --- functions --------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Which GPUs are chosen: near each other, of a type, with room; and for bundles of groups, by strategy. */
-#include "task/bundles.h"
+#include "task/group.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
