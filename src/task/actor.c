@@ -40,8 +40,8 @@ static bti_task_record *take_first_method(bti_state *state, bti_actor_record *ac
     return task;
 }
 
-/* The next of the line; NULL when there is none, or its arguments are missing. */
-static bti_task_record *next_method(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
+/* The first method of the line; NULL when there is none, or its arguments are missing. */
+static bti_task_record *next_ready_method(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     while (actor->first && actor->first->cancelled) {
         bti_task_record *task = take_first_method(state, actor);
         if (task->missing)
@@ -56,7 +56,7 @@ void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
     bti_client *worker = actor->client;
     bti_task_record *next;
     if (!worker || actor->state == BTI_ACTOR_WAITING) return;
-    while (bti_given_has_room(worker) && (next = next_method(state, actor, wakes)) != NULL) {
+    while (bti_given_has_room(worker) && (next = next_ready_method(state, actor, wakes)) != NULL) {
         if (!bti_may_be_ahead(state, next) && bti_given_count(worker) >= worker->at_once) break;
         bti_give(state, worker, take_first_method(state, actor), wakes);
     }
@@ -77,7 +77,7 @@ bool bti_actor_over(const bti_actor_record *actor) { return !actor->first && act
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     BTI_SET(arena, actor->maker->state, BTI_TASK_KEPT);
-    if (actor->maker->deadline_ns) BTI_SET(arena, actor->maker->deadline_ns, 0); /* not that of a restart */
+    if (actor->maker->deadline_ns) BTI_SET(arena, actor->maker->deadline_ns, 0); /* a restart has none */
     if (actor->maker->frees_cpus) bti_lend_cpus(state, actor->maker);
     BTI_SET(arena, actor->state, BTI_ACTOR_ALIVE);
     if (atomic_load(&actor->self->state) == BTI_OBJECT_PENDING)
@@ -91,7 +91,7 @@ static void forget_unheld(bti_state *state, bti_actor_record *actor) {
     BTI_SET(state->arena, actor->unheld, false);
 }
 
-/* Its records go; the object stays for who has handles. */
+/* Frees its records. The object stays as long as there are handles. */
 static void free_actor(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_actor_record **at = &state->actors;
@@ -104,7 +104,7 @@ static void free_actor(bti_state *state, bti_actor_record *actor, bti_wakes *wak
     bti_record_free(arena, BTI_ACTORS, actor);
 }
 
-/* The making stands in a queue, or waits for arguments: it is dropped when its turn comes. */
+/* The call that makes the actor is queued, or waits for arguments: it is dropped when its turn comes. */
 static void cancel_making(bti_state *state, bti_actor_record *actor) {
     BTI_SET(state->arena, actor->maker->cancelled, true);
     BTI_SET(state->arena, actor->maker->actor, NULL);
@@ -165,7 +165,7 @@ void bti_actor_end_unheld(bti_state *state, bti_wakes *wakes) {
                       wakes);
 }
 
-/* A method that ran: once more after the restart, or failed. */
+/* A method that ran is retried after the restart, or fails. */
 static void end_method_of_gone(bti_state *state, bti_task_record *task, bool restarts, const char *why,
                                bti_wakes *wakes) {
     bti_arena *arena = state->arena;
@@ -180,7 +180,7 @@ static void end_method_of_gone(bti_state *state, bti_task_record *task, bool res
     bti_task_end(state, task, wakes);
 }
 
-/* Methods that the worker had and did not begin stand in the line again, before all others. Returns the others (by `right`), the last one first. */
+/* Puts methods that the worker had and did not begin at the front of the line. Returns the others (linked by `right`), the last one first. */
 static bti_task_record *take_begun_methods(bti_state *state, bti_client *worker) {
     bti_arena *arena = state->arena;
     bti_task_record *begun = NULL, *last = NULL, *task;
@@ -208,7 +208,7 @@ void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, 
     bool again = !bti_actor_over(actor);
     for (const bti_task_record *task = begun; task; task = task->right) again |= task->retries && !task->cancelled;
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && again;
-    /* The failure is read without the lock: who sees that the call failed sees that the actor has ended. */
+    /* Failures are read without the lock: once a failed call is visible, the end of the actor must be visible too. */
     bt_failure kind = bti_death_of(actor->client);
     if (!restarts) bti_actor_die(state, actor, kind, BT_ABORTED, why, wakes);
     for (bti_task_record *next, *task = begun; task; task = next) {

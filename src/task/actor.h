@@ -8,13 +8,13 @@
 /* Puts a method at the end of its line. */
 void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes);
 void bti_actor_line_first(bti_state *state, bti_task_record *task); /* a method that its worker has, once more */
-/* Its worker is given methods, as far as they can begin; one that nobody can call any more is told to end. */
+/* Its worker is given methods, as far as they can begin; one without handles and calls is told to end. */
 void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
-/* Nobody has a handle, and the line is empty: its process ends. */
+/* It has no handle, and its line is empty: its process ends. */
 bool bti_actor_over(const bti_actor_record *actor);
 /* Its function has made it. */
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
-/* It lives no longer, for callers: methods that wait fail. What it holds is given back when its process is gone. */
+/* For callers it lives no longer: methods that wait fail. What it holds is given back when its process is gone. */
 void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_failure kind, bt_status status, const char *why,
                    bti_wakes *wakes);
 /* Its process is gone: it is made again, or is over. */

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/writes.h"
 
-enum { PAGE = BTI_PAGE, WAIT_NS = 100000000, MOST_WAITS = 5 /* for a lock that nobody has */ };
+enum { PAGE = BTI_PAGE, WAIT_NS = 100000000, MOST_WAITS = 5 /* for a lock that no process holds */ };
 
 #define GUARD 0x9e3779b97f4a7c15u
 
@@ -100,7 +100,7 @@ void bti_arena_take_back(bti_arena *arena) {
     }
 }
 
-/* Notes are of words in the arena: others were overwritten. */
+/* A note is of a word in the arena: one of another address was overwritten. */
 static bool notes_are_whole(bti_arena *arena) {
     if (arena->note_count > BTI_MOST_NOTES) return false;
     for (uint32_t i = 0; i < arena->note_count; i++) {

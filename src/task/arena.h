@@ -1,8 +1,8 @@
 /* Memory that all processes of a runtime share, at one address in all of them: records of fixed size, under one lock.
  *
- * A process may be killed at any instruction, also while it holds the lock. So whoever changes a record notes the old words first
+ * A process may be killed at any instruction, also while it holds the lock. So code that changes a record notes the old words first
  * (BTI_SET); the next to take the lock finds its owner dead and puts them back: what stands between lock and unlock happens whole
- * or not at all. A record that nobody can reach yet needs no notes.
+ * or not at all. A record that no process can reach yet needs no notes.
  *
  * The program can write here by mistake. So the lock, the heads of lists and free records are checked when they are used. What is found
  * damaged breaks the arena for all processes, for good: the lock is not given any more, and each process is told the cause.
@@ -24,7 +24,7 @@ typedef enum bti_arena_fault {
     BTI_FAULT_NONE,
     BTI_FAULT_HEAD,    /* what stands around the lock, or heads of lists */
     BTI_FAULT_LOCK,    /* the lock itself */
-    BTI_FAULT_OWNER,   /* the lock is held, and by nobody */
+    BTI_FAULT_OWNER,   /* the lock is held, but by no process that lives */
     BTI_FAULT_RECORDS, /* a free record */
     BTI_FAULT_NEST     /* the nest found damage by a signal */
 } bti_arena_fault;
@@ -108,7 +108,7 @@ static inline bool bti_arena_has(const bti_arena *arena, uint64_t bytes, const v
 /* What was changed so far stays, whatever comes; the lock is kept. For changes without end, where the records are in order. */
 void bti_arena_commit(bti_arena *arena);
 
-/* Takes back what was changed since the lock was taken (or the last commit): for who finds midway that it cannot be done. */
+/* Takes back what was changed since the lock was taken (or the last commit): for a change that turns out to be impossible midway. */
 void bti_arena_take_back(bti_arena *arena);
 
 /* With the lock. A record whose bytes past bti_free_record are zero; NULL when all are in use. */

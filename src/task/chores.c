@@ -30,7 +30,7 @@ static bool is_unwanted(const bti_chore *chore) {
     return chore->kind == BTI_ASKS_ROOM && atomic_load(&object_of_chore(chore)->state) != BTI_OBJECT_PENDING;
 }
 
-/* With the lock. False: it has to wait. */
+/* With the lock. False: the mover has to do it. */
 static bool try_at_once(bti_state *state, const bti_chore *chore, bti_wakes *wakes) {
     if (is_unwanted(chore)) {
         bti_mail_reply(chore->client, chore->slot, BT_CANCELLED, NULL, "nobody waits for this result any more", wakes);
@@ -165,7 +165,7 @@ void bti_mover_gone(bti_state *state, bti_client *mover, bti_wakes *wakes) {
     if (state->chores) want_mover(state, wakes);
 }
 
-/* Without the lock: its values are read back, or room is made; false: it must wait for others. The object is held by the mover meanwhile. */
+/* Reads values back, or makes room; false: others have to release values first. Without the lock; the mover holds the objects. */
 static bool move_for_chore(bti_state *state, const bti_chore *chore, bti_hold *const *holds, int count,
                            bt_status *status) {
     *status = BT_OK;
@@ -177,7 +177,7 @@ static bool move_for_chore(bti_state *state, const bti_chore *chore, bti_hold *c
     return *status != BT_UNAVAILABLE;
 }
 
-/* The objects that it is about, held; to be freed. With the lock. NULL: no memory. */
+/* Holds of the objects that a chore needs in memory; the caller frees the list. With the lock. NULL: out of memory. */
 static bti_hold **hold_values(bti_state *state, bti_client *me, const bti_chore *chore, int *count) {
     bti_objects_at all = {.task = chore->task}, at = all;
     size_t most = 1;
@@ -233,7 +233,7 @@ static bool is_listed(const bti_state *state, const bti_chore *chore) {
     return c != NULL;
 }
 
-/* All of them once. True: there was progress. */
+/* Tries all chores once. True: there was progress. */
 static bool do_all_chores(bti_state *state, bti_client *me) {
     bti_wakes wakes = {0};
     bool any = false;
@@ -252,11 +252,11 @@ static bool do_all_chores(bti_state *state, bti_client *me) {
 _Noreturn void bti_mover_run(bti_state *state, bti_client *me) {
     bti_process_now = (bti_process){.state = state, .me = me, .runtime = 1};
     prctl(PR_SET_NAME, "berth mover");
-    (void)bti_nowhere_begin(); /* what it says is of a worker's call */
+    (void)bti_nowhere_begin(); /* its messages are about calls of workers */
     while (!atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->store->moved), told = bti_moves_told();
         if (do_all_chores(state, me)) continue;
-        seen += bti_moves_told() - told; /* its own attempts are no news */
+        seen += bti_moves_told() - told; /* its own attempts do not count */
         bti_sleep_on(&state->store->moved, seen, state->chores ? bti_now_ns() + 100000000 : 0);
     }
     _exit(0);

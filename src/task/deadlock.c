@@ -31,7 +31,7 @@ static bool has_limit(const bti_client *client) {
     return false;
 }
 
-/* A worker that runs what a user wrote, or is on its way in or out. */
+/* A worker that runs user code, or starts or ends. */
 static bool is_active(const bti_state *state, const bti_client *client) {
     if (client->is_program) return false;
     if (client->kill || client->stops || (client->task && client->task->state == BTI_TASK_KEPT)) return true;
@@ -41,8 +41,8 @@ static bool is_active(const bti_state *state, const bti_client *client) {
     return has_limit(client) || client->blocked + bti_chores_stuck(state, client) < running;
 }
 
-/* How many of its threads wait: for objects or room, or, of a worker that runs nothing, for a call. An actor that runs several methods at once waits
- * in its first thread until its end, and its threads that have no method hold back all signals. */
+/* How many of its threads wait: for objects or room, or, in a worker that runs nothing, for a call. The first thread of an actor that runs several methods
+ * at once always waits, and its threads without a method hold back all signals. */
 static uint32_t waits_of(const bti_state *state, const bti_client *client) {
     bool runs_in_first = bti_given_count(client) && (client->at_once <= 1 || client->task->makes_actor);
     uint32_t count = bti_chores_stuck(state, client) + (!client->is_program && !runs_in_first);
@@ -50,7 +50,7 @@ static uint32_t waits_of(const bti_state *state, const bti_client *client) {
     return count;
 }
 
-/* Nothing goes on, as far as the records tell. With the lock. */
+/* The records show no progress to come. With the lock. */
 static bool is_still(const bti_state *state, sleepers *asleep) {
     if (state->to_start || state->next_deadline_ns || state->dispatch_at_ns || bti_has_messages(state)) return false;
     for (const bti_chore *c = state->chores; c; c = c->next)
@@ -62,7 +62,7 @@ static bool is_still(const bti_state *state, sleepers *asleep) {
     return true;
 }
 
-/* One of its threads does not wait, and may let go of something. */
+/* One of its threads does not wait, and may release something. */
 static bool has_more_threads(const sleeper *of) { return bti_threads_of_user(of->pid) > of->threads; }
 
 /* --- what is told ------------------------------------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static void describe_wait(const bti_object *object, char *text, size_t bytes) {
         object = bti_task_runs(task) ? bti_call_awaited(task) : bti_awaited(client);
         const bti_task_record *last = task;
         task = object ? object->maker : NULL;
-        if (task == last || (task && task == first->maker)) return; /* round and round */
+        if (task == last || (task && task == first->maker)) return; /* the circle is closed */
         if (task)
             length += snprintf(text + length, bytes - (size_t)length, ", which waits for %s (process %d)",
                                task->function->name, (int)client->pid);
@@ -95,7 +95,7 @@ static void describe_wait(const bti_object *object, char *text, size_t bytes) {
     }
 }
 
-/* The wait without a limit that began last, of a worker if there is one. */
+/* The last wait without a limit, of a worker if there is one. */
 static bti_waiter *last_waiter(const bti_state *state) {
     bti_waiter *last = NULL;
     for (const bti_client *c = state->clients; c; c = c->next)
@@ -114,10 +114,10 @@ static const bti_object *awaited_by(const bti_waiter *waiter) {
 
 /* --- circles ------------------------------------------------------------------------------------------------------------------ */
 
-/* The only wait of a call's process, or, where others run beside it, of the call; NULL. */
+/* The only wait of the process of a call (where it runs others too: of the call); NULL: there are none or several. */
 static const bti_waiter *only_wait(const bti_client *client, const bti_task_record *task) {
     const bti_waiter *only = NULL;
-    if (client->at_once > 1 && task->client != client) return NULL; /* any of its calls may end before */
+    if (client->at_once > 1 && task->client != client) return NULL; /* another of its calls may end first */
     for (const bti_waiter *w = client->waiters; w; w = w->next) {
         if (client->at_once > 1 && w->call != task->number) continue;
         if (only) return NULL;
@@ -147,7 +147,7 @@ static const bti_object *next_awaited(const bti_object *object) {
     return wait && !wait->limited && wait->left == 1 ? awaited_by(wait) : NULL;
 }
 
-/* Its wait waits for itself, whatever else comes. */
+/* The wait waits for itself, in the end. */
 static bool is_in_circle(const bti_waiter *waiter) {
     enum { LONGEST = 10000 };
     const bti_object *first = waiter->left == 1 ? awaited_by(waiter) : NULL, *object = first;
@@ -164,7 +164,7 @@ static bti_waiter *waiter_in_circle(const bti_state *state) {
     return last;
 }
 
-/* `only_circles`: a thread that runs may yet let go of something; those that wait in a circle wait for nothing of that. False: there was none to tell. */
+/* Fails one wait. `only_circles`: threads that run may still release something, but waits in a circle cannot end by that. False: there was none. */
 static bool tell_one(bti_state *state, bool only_circles, bti_wakes *wakes) {
     char text[512];
     bti_waiter *waiter = only_circles ? waiter_in_circle(state) : last_waiter(state);
@@ -184,7 +184,7 @@ static bool tell_one(bti_state *state, bool only_circles, bti_wakes *wakes) {
 
 /* --- looking ------------------------------------------------------------------------------------------------------------------ */
 
-/* The program goes on by itself, whatever its threads do. */
+/* A thread of the program runs, or waits with a limit. */
 static bool program_runs(const bti_state *state) { return !state->program->waiters || has_limit(state->program); }
 
 bool bti_deadlock_look(bti_state *state, bool watched) {
@@ -193,7 +193,7 @@ bool bti_deadlock_look(bti_state *state, bool watched) {
     bti_wakes wakes = {0};
     bti_arena_lock(state->arena);
     uint64_t progress = state->progress;
-    bool runs = program_runs(state); /* then nobody asks what the threads of all processes do */
+    bool runs = program_runs(state); /* then the threads of other processes need not be read */
     bool still = !watched && progress == seen && is_still(state, runs ? NULL : &asleep);
     bti_arena_unlock(state->arena);
     seen = progress;

@@ -16,7 +16,7 @@
 
 bool bti_has_turns(const bti_state *state) { return state->busy_count < state->most_busy; }
 
-/* After a fork that failed the next try is later. */
+/* After a failed fork the next attempt is later. */
 static bool may_start_worker(bti_state *state, bti_wakes *wakes) {
     if (state->worker_count - state->idle_count >= state->most_workers) return false;
     if (!state->fork_again_ns || bti_now_ns() >= state->fork_again_ns) return true;
@@ -107,14 +107,14 @@ static bool give_turn(bti_state *state, const bti_turn *turn, bti_wakes *wakes) 
 
 /* --- arguments in the store ------------------------------------------------------------------------------------------- */
 
-/* Arguments of what runs stay in memory. They take at most half of the store, which leaves room for results; but what a running call has
- * called is never held up by that. */
+/* Arguments of running calls stay in memory. They take at most half of the store, which leaves room for results. Calls made by a running call are
+ * exempt. */
 static bool is_crowded(const bti_state *state, const bti_task_record *task) {
     uint64_t bytes = task->depth ? 0 : bti_task_stored_bytes(task);
     return bytes && state->needed_bytes && state->needed_bytes + bytes > state->store_limit / 2;
 }
 
-/* A turn of a group or of a call that may begin. */
+/* The next turn of a group, or of a call whose arguments fit beside those of others. */
 static bool next_turn(bti_state *state, bti_turn *turn, bti_wakes *wakes) {
     while (bti_next_turn(state, turn, wakes)) {
         if (turn->group || !is_crowded(state, turn->queue->first)) return true;
@@ -132,7 +132,7 @@ static void give_all_turns(bti_state *state, bti_wakes *wakes) {
             return;
 }
 
-/* Resources are free that calls which were given ahead would take: they go to whoever can begin them now. */
+/* Resources are free that calls which were given ahead would take: another worker can begin these calls now. */
 static bool take_back_ahead(bti_state *state) {
     for (bti_client *c = state->ahead ? state->clients : NULL; c; c = c->next) {
         const bti_queue *queue = bti_given_count(c) > 1 && !c->actor ? c->task->queue : NULL;
@@ -177,7 +177,7 @@ bool bti_give_next(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     return false;
 }
 
-/* The other workers get as many. */
+/* Calls per worker when all workers get as many. */
 static uint32_t share_of_queue(const bti_state *state, const bti_queue *queue) {
     uint64_t cpus = (uint64_t)(state->machine.total.of[0] / BTI_UNIT) + 1,
              share = queue->length / (cpus < 64 ? cpus : 64);

@@ -1,4 +1,4 @@
-/* Who runs next, and where: tasks whose turn it is (fair.h) are given to workers. All with the lock. */
+/* Gives tasks whose turn it is (fair.h) to workers. All with the lock. */
 #ifndef BTI_TASK_DISPATCH_H
 #define BTI_TASK_DISPATCH_H
 

@@ -14,7 +14,6 @@
 
 /* --- calls --------------------------------------------------------------------------------------------------------- */
 
-/* Its value is there, and was checked. */
 void bti_settle_value(bti_state *state, bti_object *object, bti_wakes *wakes) {
     if (bti_object_contain(state, object, bti_object_value(object), wakes))
         bti_object_settle(state, object, BTI_OBJECT_READY, wakes);
@@ -22,7 +21,7 @@ void bti_settle_value(bti_state *state, bti_object *object, bti_wakes *wakes) {
         bti_object_fail(state, object, BT_RESOURCE_EXHAUSTED, "too many references stand in values", wakes);
 }
 
-/* The room that it was granted was filled (no bytes), or the value follows. */
+/* A result that makes sense: its value follows, or (no bytes) fills the room that was granted. */
 static bool is_result(const bti_state *state, const bti_object *result, const char *bytes, uint64_t length) {
     if (length) return bti_is_value(state, bytes, length);
     return result->value && bti_is_value(state, result->value, result->bytes);
@@ -36,7 +35,7 @@ static void settle_result(bti_state *state, bti_object *result, const char *byte
         bti_settle_value(state, result, wakes);
 }
 
-/* Of several the next: *at moves on. */
+/* The next of several results; *at moves on. */
 static bool next_result(const bti_message *m, uint64_t *at, const char **bytes, uint64_t *length) {
     if (m->length - *at < sizeof *length) return false;
     memcpy(length, bti_message_bytes(m) + *at, sizeof *length);
@@ -92,7 +91,7 @@ static bool settle_call(bti_state *state, bti_client *client, bti_task_record *t
     return true;
 }
 
-/* Its GPUs are free when its process is gone. */
+/* Its GPUs come free when its process is gone. */
 static void end_call_of(bti_state *state, bti_client *client, bti_task_record *task, bti_wakes *wakes) {
     if (task->makes_actor) return;
     if (client->ends_after && !client->actor) {
@@ -110,7 +109,7 @@ static bool is_retried(const bti_task_record *task, const bti_message *m) {
            atomic_load(&task->result->state) == BTI_OBJECT_PENDING;
 }
 
-/* It returned a failure, and is run again; one that has GPUs when its process is gone, which then counts as a death (tasks.c). */
+/* A call that returned a failure runs again. With GPUs that happens when its process is gone (end_task_of_gone). */
 static void retry_call(bti_state *state, const bti_client *client, bti_task_record *task) {
     if (client->ends_after && !client->actor) return;
     BTI_SET(state->arena, task->retries, task->retries - 1);
@@ -210,7 +209,7 @@ uint64_t bti_deadlines(bti_state *state, uint64_t now_ns, bti_wakes *wakes) {
 
 /* --- processes ----------------------------------------------------------------------------------------------------- */
 
-/* It ran in a process that is gone. */
+/* A call whose process is gone. */
 static void end_task_of_gone(bti_state *state, bti_task_record *task, const char *why, bti_wakes *wakes) {
     if (task->state != BTI_TASK_KEPT && task->retries && !task->cancelled) {
         BTI_SET(state->arena, task->retries, task->retries - 1);
@@ -234,7 +233,7 @@ static void leave_clients(bti_state *state, bti_client *client) {
     bti_client_unrest(state, client);
 }
 
-/* The calls that its worker was given: those that it had not begun are queued once more. */
+/* Calls of a worker that is gone: those that it had not begun are queued again. */
 static void end_given_of_gone(bti_state *state, bti_client *client, const char *why, bti_wakes *wakes) {
     bool had_run = client->task && client->task->number > 0;
     bti_task_record *task;

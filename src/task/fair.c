@@ -6,8 +6,9 @@
 #include "task/ready.h"
 
 enum {
-    LOOKED_AT = 32, /* queues, for one that fits beside what is kept; then all that are left at once */
-    MOST_KEPT = 4   /* tasks and groups of a supply for which something is kept at once */
+    LOOKED_AT =
+        32, /* queues that are tried one by one, beside what is kept; the rest is tried by one search of the tree */
+    MOST_KEPT = 4 /* tasks and groups of a supply for which something is kept at once */
 };
 static const uint64_t patience_ns = 1000000000u, first_period_ns = 2000000000u;
 
@@ -94,7 +95,7 @@ static bool all_fit(const look *l, const wanted *w, const bti_supply *supply, bo
     return choose_bundles(l, w->group, &left, gpus);
 }
 
-/* The sum may be less than what the others count: of a GPU that is kept nothing is free. */
+/* Counts the free shares of GPUs anew: of a GPU that is kept nothing is free. */
 static void sum_gpus(const look *l, bti_supply *supply) {
     supply->free.of[1] = 0;
     for (int g = 0; g < l->state->gpu_count; g++)
@@ -106,7 +107,7 @@ static void set_aside_open(look *l, bool from_tasks, const bti_amounts *amounts,
     if (from_tasks) bti_supply_set_aside(l->state, &l->open, amounts, gpus);
 }
 
-/* GPUs first, then amounts of the next resource once there are enough of those before, CPUs last: what it could not use yet is not idle. */
+/* Keeps GPUs first, then amounts of the next resource once there is enough of those before, CPUs last: resources that it cannot use yet are not idle. */
 static void keep_for(look *l, const wanted *w, bool from_tasks) {
     bti_supply *later = from_tasks ? &l->to_come : &l->whole;
     const bti_supply before = l->open;
@@ -133,7 +134,7 @@ static void keep_for(look *l, const wanted *w, bool from_tasks) {
     sum_gpus(l, later);
 }
 
-/* It does not fit now. Keeps for it, if it has waited long; false: not now. */
+/* For one that does not fit: keeps resources if it has waited long; false: it keeps none now. */
 static bool keep_if_long(look *l, const wanted *w, uint64_t queued_ns) {
     uint64_t until;
     if (l->keeps == MOST_KEPT || l->now_ns < queued_ns + patience_ns) return false;
@@ -183,7 +184,7 @@ static bool next_group(look *l, bti_queue *const *queues, bool *kept, int count,
     return false;
 }
 
-/* Somebody is passed over: task by task in order, with what is kept for those that do not fit. */
+/* Some tasks are passed over: goes through all in order, and keeps resources for those that do not fit. */
 static bool look_for_turn(look *l, bti_supply *supply, bti_queue *const *queues, int count, bti_turn *turn) {
     bool kept[LOOKED_AT] = {false};
     bool groups = !supply->group && l->state->groups_waiting;
@@ -199,14 +200,14 @@ static bool look_for_turn(look *l, bti_supply *supply, bti_queue *const *queues,
 
 typedef enum finding { NOTHING, TURN, CHANGED } finding; /* changed: a task that was not to run was ended */
 
-/* What is kept from whom could start. */
+/* Whether tasks that could start do not, because resources are kept; until when; for which function. */
 typedef struct kept {
     bool from_some;
     uint64_t until_ns;
     const bti_function_record *for_function;
 } kept;
 
-/* A task of this supply, or of the machine also a group. */
+/* The next task of a supply; of the machine also the next group. */
 static finding turn_of(bti_state *state, bti_supply *supply, bti_turn *turn, kept *k, bti_wakes *wakes) {
     bti_queue *queue = bti_waiting_fit(state, supply, supply), *queues[LOOKED_AT];
     bool groups = !supply->group && state->groups_waiting;

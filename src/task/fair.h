@@ -1,5 +1,5 @@
-/* Whose turn it is: the first task in order that fits, but past those that waited long for more than is free only with what these do not
- * need. So a task for four GPUs starts behind a stream of tasks for one.
+/* Whose turn it is: the first task in order that fits. Tasks that have waited long are passed over only with resources that they do not
+ * need. So a task for four GPUs starts in spite of a stream of tasks for one.
  *
  * What a task or group that has waited for a second lacks is kept for it as it comes free: amounts, and certain GPUs. What it waits for must
  * be able to end meanwhile. So nothing is kept from deeper tasks, which running ones called; nothing is kept from tasks while an actor or
@@ -17,14 +17,14 @@ typedef struct bti_turn {
     uint64_t gpus[BTI_MOST_BUNDLES]; /* that the task gets ([0]), or each bundle */
 } bti_turn;
 
-/* False: nothing can start now. A later time at which something may is noted in the state, and the nest told of it. */
+/* False: nothing can start now. A later time at which something may start is noted in the state, and the nest is called. */
 bool bti_next_turn(bti_state *state, bti_turn *turn, bti_wakes *wakes);
 
-/* The nest is to dispatch at a time. */
+/* The nest dispatches at that time, or before. */
 void bti_dispatch_at(bti_state *state, uint64_t at_ns, bti_wakes *wakes);
 
-/* Whether what comes free is kept at a time for who waits for resources since another, and until when. `for_tasks`: it lacks only what tasks
- * have, which end by themselves. */
+/* Whether at `now_ns` what comes free is kept for a task or group that has waited since `queued_ns`, and until when. `for_tasks`: it lacks only what
+ * tasks have, which end by themselves. */
 bool bti_keeps_at(uint64_t now_ns, uint64_t queued_ns, bool for_tasks, uint64_t *until_ns);
 
 #endif

@@ -23,13 +23,13 @@ static void push_down(bti_state *state, bti_client *worker, bti_task_record *tas
     if (atomic_exchange(&mail->sleeping, 0)) bti_wake_word_later(wakes, &mail->bell);
 }
 
-/* It is no longer among those of its worker. */
+/* Removes a call from the list of its worker. */
 static void remove_given(bti_state *state, bti_client *worker, uint32_t number) {
     BTI_SET(state->arena, worker->given[number % BTI_GIVEN_SLOTS], NULL);
     BTI_SET(state->arena, worker->given_count, worker->given_count - 1);
 }
 
-/* Calls of functions: methods are in their actor's order, and are not revoked. */
+/* Counts calls given ahead. Methods are not counted: they stay in the order of their actor, and are not revoked. */
 static void count_ahead(bti_state *state, const bti_task_record *task, uint32_t more) {
     if (task->queue) BTI_SET(state->arena, state->ahead, state->ahead + more);
 }
@@ -84,7 +84,7 @@ uint32_t bti_given_running(const bti_client *worker) {
     return count;
 }
 
-/* The one with the lowest number (or the highest). */
+/* The call with the lowest number (or the highest). */
 static bti_task_record *find_outermost(const bti_client *worker, bool highest) {
     bti_task_record *found = NULL, *task;
     uint32_t next = 0;
@@ -93,7 +93,7 @@ static bti_task_record *find_outermost(const bti_client *worker, bool highest) {
     return found;
 }
 
-/* After the first one, which was taken out. */
+/* The call that becomes the first after that number was removed. */
 static bti_task_record *find_next_first(const bti_client *worker, uint32_t number) {
     bti_task_record *next = NULL;
     if (!worker->given_count) return NULL;
@@ -152,7 +152,7 @@ static void revoke_all(bti_state *state) {
         if (c->mail) (void)bti_given_revoke(state, c);
 }
 
-/* It comes before some that were given ahead. */
+/* The task goes before some calls that were given ahead. */
 static bool overtakes(const bti_state *state, const bti_task_record *task) {
     if (!state->ahead || task->priority < state->ahead_priority) return false;
     return task->priority > state->ahead_priority || task->depth > state->ahead_depth;
@@ -171,9 +171,9 @@ bti_task_record *bti_given_pop(bti_state *state, bti_client *worker) {
 
 /* --- workers that do not go on -------------------------------------------------------------------------------------------- */
 
-enum { LOOKS = 3, LOOKS_TO_BEGIN = 6 }; /* of the nest, in which it is still the same call */
+enum { LOOKS = 3, LOOKS_TO_BEGIN = 6 }; /* of the nest at the same call, until it acts */
 
-/* Its first call is claimed from now on, by nobody; false: the worker has begun it. */
+/* Takes its first call away, so that the worker can no longer claim it; false: the worker has begun it. */
 static bool claim_first(const bti_client *worker) {
     return revoke_tag(worker, worker->task) || !bti_given_is_taken(worker->task);
 }
@@ -196,7 +196,7 @@ bool bti_given_stalls(const bti_client *worker) {
     return !bti_given_is_taken(task) && (!worker->actor || task->makes_actor);
 }
 
-/* One that has run a call with GPUs has them until its process is gone; what it was given since is queued again then. */
+/* A worker that has run a call with GPUs keeps them until its process is gone; what it was given since is queued again then. */
 void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     bool has_gpus = worker->ends_after && worker->task->number;
     if (!has_gpus && worker->task->state != BTI_TASK_KEPT) {
@@ -216,7 +216,7 @@ bool bti_given_look(bti_state *state, bti_wakes *wakes) {
         c->looks = same ? c->looks + 1 : 0;
         if (c->looks < LOOKS || c->actor || c->ends_after || c->kill) continue;
         if (bti_given_count(c) > 1) any = bti_given_revoke(state, c) || any;
-        if (!first || !bti_given_stalls(c)) continue; /* the first one may take as long as a process needs to start */
+        if (!first || !bti_given_stalls(c)) continue; /* the first call may wait until the process has started */
         bti_given_give_up(state, c, wakes);
         any = true;
     }

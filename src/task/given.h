@@ -12,31 +12,31 @@ static inline bool bti_given_has_room(const bti_client *worker) {
 }
 /* Puts a task into its queue. Calls that were given ahead and come after it are queued again. */
 void bti_task_enqueue(bti_state *state, bti_task_record *task);
-/* There is room. When it is the first, its resources were taken. */
+/* Gives a call to a worker that has room. When it is the first, its resources were taken. */
 void bti_give(bti_state *state, bti_client *worker, bti_task_record *task, bti_wakes *wakes);
-/* It may wait behind another call of a worker: then its arguments are in memory and stay there. They may not take much of the store. */
+/* Whether a call may be given ahead: its arguments are in memory, and small. Pins them then. */
 bool bti_may_be_ahead(bti_state *state, bti_task_record *task);
-/* The worker ends when it comes to this. */
+/* The worker ends after the calls that it has. */
 void bti_give_end(bti_state *state, bti_client *worker, bti_wakes *wakes);
-/* The call that this worker runs under that number, which it says; NULL: it runs none. */
+/* The call that this worker runs under a number that it has named; NULL: it runs none of that number. */
 bti_task_record *bti_given_call(const bti_client *worker, uint32_t number);
-/* How many it runs. */
+/* How many calls it runs. */
 uint32_t bti_given_running(const bti_client *worker);
-/* Its calls one after the other, in no order; from 0 on; NULL: there are no more. */
+/* Its calls one after the other, in no order; *at: 0 at first. NULL: there are no more. */
 bti_task_record *bti_given_next(const bti_client *worker, uint32_t *at);
-/* The call of that number has ended, and gave back what it had; its record may be gone. If it was the first, the next is the first, and takes its
- * resources. */
+/* Removes the call of that number, which has ended and given its resources back; its record may be gone. If it was the first, the next one becomes the first and
+ * takes its resources. */
 void bti_given_shift(bti_state *state, bti_client *worker, uint32_t number);
-/* Those after the first that the worker has not claimed are queued again. Returns how many. */
+/* Calls after the first that the worker has not claimed are queued again. Returns how many. */
 int bti_given_revoke(bti_state *state, bti_client *worker);
-/* The one that was given last is taken out of an actor's worker whose process is gone; NULL: it has none. */
+/* Removes the last call from an actor's worker whose process is gone; NULL: it has none. */
 bti_task_record *bti_given_pop(bti_state *state, bti_client *worker);
 
 /* Removes a call from the worker's list. The first one gives back its resources. */
 void bti_given_take_out(bti_state *state, bti_client *worker, bti_task_record *task);
 /* The calls of a worker that has begun none of them, and will not, are queued again. */
 void bti_given_take_all(bti_state *state, bti_client *worker);
-/* As far as the nest has looked, the worker does not begin what it was given, or has run its last call and does not exit. */
+/* In several looks of the nest the worker did not begin what it was given, or has run its last call and did not exit. */
 bool bti_given_stalls(const bti_client *worker);
 /* Such a worker is ended, and its calls are queued again unless it has begun them meanwhile. */
 void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes);

@@ -16,7 +16,7 @@ typedef struct place_text {
 } place_text;
 
 /* "value 2.1": the first of the list that is the second. */
-static place_text place(const check *c) {
+static place_text value_path(const check *c) {
     place_text p;
     int length = snprintf(p.text, sizeof p.text, "value");
     for (int i = 0; i <= c->depth; i++)
@@ -34,18 +34,19 @@ static bool count_reference(void *references, const bti_packed_value *head, bool
 }
 
 static bt_status too_deep(const check *c) {
-    return bti_fail(BT_INVALID_ARGUMENT, "%.40s... is a list in more than %d lists", place(c).text, BTI_MOST_DEPTH - 1);
+    return bti_fail(BT_INVALID_ARGUMENT, "%.40s... is a list in more than %d lists", value_path(c).text,
+                    BTI_MOST_DEPTH - 1);
 }
 
 static bt_status check_list(check *c, const bt_list *list) {
     if (list->kind < 0 || list->kind > BTI_LIST_ARGUMENT)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s is no list", place(c).text);
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is no list", value_path(c).text);
     if (list->count < 0 || (list->count && !list->items))
-        return bti_fail(BT_INVALID_ARGUMENT, "%s is a list of %d values%s", place(c).text, list->count,
+        return bti_fail(BT_INVALID_ARGUMENT, "%s is a list of %d values%s", value_path(c).text, list->count,
                         list->count < 0 ? "" : " at NULL");
     if (c->depth == BTI_MOST_DEPTH) return too_deep(c);
     if ((c->in_lists += list->count) > BTI_MOST_IN_LISTS)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s: more than %d values in lists", place(c).text, BTI_MOST_IN_LISTS);
+        return bti_fail(BT_INVALID_ARGUMENT, "%s: more than %d values in lists", value_path(c).text, BTI_MOST_IN_LISTS);
     if (bti_list_is_read(list)) {
         if (c->depth + 1 + bti_packed_depth(list->items) > BTI_MOST_DEPTH) return too_deep(c);
         (void)bti_packed_each(list->items, count_reference, &c->references);
@@ -64,19 +65,19 @@ static bt_status check_list(check *c, const bt_list *list) {
 static bt_status check_value(check *c, const bt_item_value *value) {
     switch (value->type) {
     case BT_TEXT_VALUE:
-        return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "%s is a text that is NULL", place(c).text);
+        return value->as.text ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "%s is a text that is NULL", value_path(c).text);
     case BT_BYTES:
         if (value->as.bytes.size > INT64_MAX)
-            return bti_fail(BT_INVALID_ARGUMENT, "%s has %zu bytes, more than any memory", place(c).text,
+            return bti_fail(BT_INVALID_ARGUMENT, "%s has %zu bytes, more than any memory", value_path(c).text,
                             value->as.bytes.size);
         c->bytes += value->as.bytes.size; /* of each: at most INT64_MAX */
         if (c->bytes > INT64_MAX)
-            return bti_fail(BT_INVALID_ARGUMENT, "%s: all values have more bytes than any memory", place(c).text);
+            return bti_fail(BT_INVALID_ARGUMENT, "%s: all values have more bytes than any memory", value_path(c).text);
         return value->as.bytes.data || !value->as.bytes.size
                    ? BT_OK
-                   : bti_fail(BT_INVALID_ARGUMENT, "%s is bytes at NULL", place(c).text);
+                   : bti_fail(BT_INVALID_ARGUMENT, "%s is bytes at NULL", value_path(c).text);
     case BT_ARRAY_VALUE:
-        if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "%s is an array that is NULL", place(c).text);
+        if (!value->as.array) return bti_fail(BT_INVALID_ARGUMENT, "%s is an array that is NULL", value_path(c).text);
         return bt_peek_status(value->as.array) == BT_OK ? BT_OK : bti_fail_with(bti_array_error(value->as.array));
     case BT_REFERENCE: return c->references++, bti_check_handle(value->as.ref, "reference");
     case BT_ACTOR_VALUE: return c->references++, bti_check_handle(value->as.actor, "actor");
@@ -84,7 +85,7 @@ static bt_status check_value(check *c, const bt_item_value *value) {
     case BT_NOTHING:
     case BT_INTEGER:
     case BT_REAL: return BT_OK;
-    default: return bti_fail(BT_INVALID_ARGUMENT, "%s is of no type: %d", place(c).text, (int)value->type);
+    default: return bti_fail(BT_INVALID_ARGUMENT, "%s is of no type: %d", value_path(c).text, (int)value->type);
     }
 }
 

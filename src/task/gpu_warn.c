@@ -1,4 +1,4 @@
-/* Warnings about GPUs that a worker uses although another task holds them: a task that says nothing about GPUs sees all of them.
+/* What a worker sees of GPUs, and warnings about GPUs that it uses although another task holds them: a task that says nothing about GPUs sees all of them.
  *
  * Records are read without the lock, since workers have none: every pointer is checked and names are copied. What changes meanwhile makes a
  * warning too few, or one with a name that was right a moment ago. */
@@ -17,7 +17,7 @@
 #include "task/process.h"
 #include "task/supply.h"
 
-static const void *record_of(const bti_state *state, int kind, const void *address) {
+static const void *checked_record(const bti_state *state, int kind, const void *address) {
     const bti_records *r = &state->arena->records[kind];
     uintptr_t offset = (uintptr_t)address - (uintptr_t)r->first;
     return address && offset < r->used * r->bytes && offset % r->bytes == 0 ? address : NULL;
@@ -25,12 +25,12 @@ static const void *record_of(const bti_state *state, int kind, const void *addre
 
 /* As bti_gpus_holder, of a client that may change. */
 static const bti_task_record *holder_of(const bti_state *state, const bti_client *client) {
-    const bti_actor_record *actor = record_of(state, BTI_ACTORS, client->actor);
-    return record_of(state, BTI_TASKS, actor ? actor->maker : client->task);
+    const bti_actor_record *actor = checked_record(state, BTI_ACTORS, client->actor);
+    return checked_record(state, BTI_TASKS, actor ? actor->maker : client->task);
 }
 
 static void read_name(const bti_state *state, const bti_task_record *task, char name[64]) {
-    const bti_function_record *f = task ? record_of(state, BTI_FUNCTIONS, task->function) : NULL;
+    const bti_function_record *f = task ? checked_record(state, BTI_FUNCTIONS, task->function) : NULL;
     memset(name, 0, 64);
     if (f) memcpy(name, f->name, 63);
 }
@@ -161,8 +161,8 @@ bool bti_gpus_warn_of_user(const bti_state *state, const bti_task_record *held, 
     char names[2][64];
     const bti_client *client = user == holder ? NULL : client_of(state, user);
     const bti_task_record *task = client ? holder_of(state, client) : NULL;
-    if (!client || (task && task->gpus)) return false; /* GPUs of its own are told by its mask */
-    read_name(state, record_of(state, BTI_TASKS, client->task), names[0]);
+    if (!client || (task && task->gpus)) return false; /* its mask names GPUs of its own */
+    read_name(state, checked_record(state, BTI_TASKS, client->task), names[0]);
     read_name(state, held, names[1]);
     bti_log("%s (process %d) has memory of CUDA_VISIBLE_DEVICES=%s, which %s (process %d) held: .num_gpus gives a task "
             "GPUs of its "

@@ -56,7 +56,7 @@ static bool cut_entry(const char *from, size_t length, char *entry) {
 
 /* False: it ends the list. */
 static bool read_entry(const char *entry, entry_kind *kind, int *number) {
-    enum { ANY = 1 << 16 }; /* how many there are is not asked here */
+    enum { ANY = 1 << 16 }; /* any number will do: how many there are is not asked here */
     *kind = !strncasecmp(entry, "GPU-", 4) ? UUID : !strncasecmp(entry, "MIG-", 4) ? MIG : NUMBER;
     return *kind != NUMBER ? entry[4] != '\0' : bti_visible_devices(entry, NULL, ANY, number) == 1;
 }
@@ -86,7 +86,7 @@ int bti_gpus_of_mask(const char *mask, int32_t *numbers, char (*names)[BTI_GPU_N
 
 /* --- counting --------------------------------------------------------------------------------------------------------- */
 
-/* AMD and Intel take numbers, UUIDs and parts of a GPU ("0.1") in one list; what is no number is told by its place. */
+/* AMD and Intel take numbers, UUIDs and parts of a GPU ("0.1") in one list; an entry that is no number is known by its place. */
 static int name_entries(bti_state *state, const char *list) {
     int count = 0;
     for (const char *at = list; count < BTI_MOST_GPUS; at++) {
@@ -113,7 +113,7 @@ static int name_shown(bti_state *state, const char *mask) {
 }
 
 /* Those of the machine among them, which come first: an entry of the mask that is no device ends it. */
-static int find_cards(bti_card *cards, int shown) {
+static int find_machine_cards(bti_card *cards, int shown) {
     int count;
     if (bti_cards_ask(cards, BTI_MOST_GPUS, &count) != BT_OK) {
         bti_log("no GPU of the machine is counted: %s", bt_error_text());
@@ -122,12 +122,12 @@ static int find_cards(bti_card *cards, int shown) {
     return count < shown ? count : shown;
 }
 
-/* Without a mask GPUs are numbers, but where MIG has split one. */
+/* Without a mask GPUs are named by numbers, except where MIG has split one. */
 static void name_by_uuid(bti_state *state, const bti_card *cards, int there) {
     for (int g = 0; g < there; g++) memcpy(state->gpu_name[g], cards[g].name, sizeof cards[g].name);
 }
 
-/* What is known of those that the runtime has; `chosen`: which of the cards they are, NULL: the first. */
+/* Notes facts of the GPUs that the runtime has; `chosen`: which of the cards they are, NULL: the first. */
 static void note_cards(bti_state *state, const bti_card *cards, int there, const bool *chosen) {
     int place[BTI_MOST_GPUS], count = 0;
     for (int g = 0; g < there && count < state->gpu_count; g++)
@@ -140,7 +140,7 @@ static void note_cards(bti_state *state, const bti_card *cards, int there, const
     }
 }
 
-/* The first `there` are of the machine: as many of them as are wanted, those that are chosen before the rest. */
+/* Moves the chosen ones of the first `there` GPUs, which are of the machine, to the front. */
 static void keep_chosen(bti_state *state, int there, const bool *chosen) {
     int kept = 0;
     for (int g = 0; g < there; g++) {
@@ -182,12 +182,13 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
         return bti_fail(BT_INVALID_ARGUMENT, "bt_runtime_init: num_gpus is %d, but %s=\"%s%s\" shows %d", asked,
                         mask.variable, mask.prefix, bti_quote(mask.list).text, shown);
     state->lease_file_count = bti_lease_find_open(state->lease_files, BTI_MOST_LEASE_FILES);
-    int there = asked == BT_DETECT || (asked && bti_cards_likely()) ? find_cards(cards, shown) : 0;
+    int there = asked == BT_DETECT || (asked && bti_cards_likely()) ? find_machine_cards(cards, shown) : 0;
     state->gpu_count = asked == BT_DETECT ? there : asked;
     if (!mask.list && bti_cards_are_split(cards, there)) name_by_uuid(state, cards, there);
     state->gpus_told = state->gpu_count && bti_cards_tell();
     note_cards(state, cards, cards[0].simulated ? there : 0, NULL);
-    if (!there || cards[0].simulated) return BT_OK; /* they are numbers: another program may have the same */
+    if (!there || cards[0].simulated)
+        return BT_OK; /* simulated ones are just numbers: another program may have the same */
     return take_leases(state, cards, there, wait_seconds);
 }
 

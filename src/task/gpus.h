@@ -31,12 +31,12 @@ void bti_gpus_show(const bti_state *state, const bti_task_record *task);
 /* In a worker, before its task begins: should it use a GPU that another task holds, one line of the log names both. */
 void bti_gpus_mind(const bti_state *state, const bti_task_record *task);
 /* In a process that sees the GPUs of `held`, a task of the process `holder`: `user` has memory of them. Whether it is a worker without a GPU,
- * of which the log now tells. */
+ * about which a line of the log now warns. */
 bool bti_gpus_warn_of_user(const bti_state *state, const bti_task_record *held, int holder, int user);
 
 /* --- watch.c: in the nest ------------------------------------------------------------------------------------------- */
 typedef void bti_gone(bti_client *client, const char *why);
-/* A worker has ended. If it had GPUs and somebody may tell, another process looks until its memory on them is free, and then `gone` is
+/* A worker has ended. If it had GPUs and the driver can tell, another process looks until its memory on them is free, and then `gone` is
  * called. False: there is nothing to wait for. */
 bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_gone *gone);
 /* A child of the nest has ended; false: it was none of those processes. */

@@ -19,8 +19,8 @@ static uint64_t all_gpus(const bti_state *state) {
     return state->gpu_count < 64 ? ((uint64_t)1 << state->gpu_count) - 1 : ~(uint64_t)0;
 }
 
-/* Where no links are known: all GPUs to pack into, each by itself to spread over. */
-static uint64_t place_of(const bti_state *state, int gpu, bool spreads) {
+/* The GPUs that are linked to this one. Where no links are known: all GPUs (to pack into), or this one alone (to spread over). */
+static uint64_t linked_gpus(const bti_state *state, int gpu, bool spreads) {
     uint64_t place = (uint64_t)1 << gpu, before = 0;
     if (!has_links(state)) return spreads ? place : all_gpus(state);
     while (place != before) {
@@ -31,10 +31,10 @@ static uint64_t place_of(const bti_state *state, int gpu, bool spreads) {
     return place & all_gpus(state);
 }
 
-/* The places that any of these GPUs are in. */
+/* All GPUs that are linked to any of these. */
 static uint64_t places_of(const bti_state *state, uint64_t gpus) {
     uint64_t places = 0;
-    for (; gpus; gpus &= gpus - 1) places |= place_of(state, __builtin_ctzll(gpus), true);
+    for (; gpus; gpus &= gpus - 1) places |= linked_gpus(state, __builtin_ctzll(gpus), true);
     return places;
 }
 
@@ -50,8 +50,8 @@ static bool choose_within(const bti_state *state, const bti_supply *left, const 
     return true;
 }
 
-static bool pack(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *open, uint64_t within,
-                 uint64_t *gpus) {
+static bool pack_bundles(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *open,
+                         uint64_t within, uint64_t *gpus) {
     bti_supply left = *open;
     for (int i = 0; i < count; i++) {
         if (!choose_within(state, &left, &bundles[i].total, within, &gpus[i])) return false;
@@ -64,12 +64,12 @@ static bool pack_into_place(const bti_state *state, const bti_supply *bundles, i
                             uint64_t *gpus) {
     uint64_t tried = 0;
     for (int g = 0; g < state->gpu_count; g++) {
-        uint64_t place = place_of(state, g, false);
+        uint64_t place = linked_gpus(state, g, false);
         if (tried & place) continue;
-        if (pack(state, bundles, count, open, place, gpus)) return true;
+        if (pack_bundles(state, bundles, count, open, place, gpus)) return true;
         tried |= place;
     }
-    return !state->gpu_count && pack(state, bundles, count, open, 0, gpus);
+    return !state->gpu_count && pack_bundles(state, bundles, count, open, 0, gpus);
 }
 
 static int free_gpus(const bti_state *state, const bti_supply *supply, uint64_t place) {
@@ -84,7 +84,7 @@ static bool choose_apart(const bti_state *state, const bti_supply *left, const b
     uint64_t chosen = 0;
     int fewest = 0;
     for (int g = 0; g < state->gpu_count; g++) {
-        uint64_t place = place_of(state, g, true);
+        uint64_t place = linked_gpus(state, g, true);
         int count = free_gpus(state, left, place);
         if ((place & within) != place || (chosen && count >= fewest)) continue;
         uint64_t found;
@@ -94,7 +94,7 @@ static bool choose_apart(const bti_state *state, const bti_supply *left, const b
     return chosen || choose_within(state, left, amounts, within, gpus);
 }
 
-/* The largest bundles first: what is left is enough for the smaller ones. */
+/* The largest bundles choose first. */
 static void sort_by_gpus(const bti_supply *bundles, int count, int *order) {
     for (int i = 0; i < count; i++) {
         int at = i;
@@ -103,8 +103,8 @@ static void sort_by_gpus(const bti_supply *bundles, int count, int *order) {
     }
 }
 
-static bool spread(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *open, bool strictly,
-                   uint64_t *gpus) {
+static bool spread_bundles(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *open,
+                           bool strictly, uint64_t *gpus) {
     bti_supply left = *open;
     uint64_t used = 0, used_places = 0;
     int order[BTI_MOST_BUNDLES];
@@ -128,20 +128,20 @@ bool bti_bundles_choose(const bti_state *state, const bti_supply *bundles, int c
                         uint64_t *gpus) {
     switch (bundles[0].total.strategy) {
     case BT_GROUP_SPREAD:
-        return spread(state, bundles, count, open, false, gpus) ||
-               pack(state, bundles, count, open, all_gpus(state), gpus);
-    case BT_GROUP_STRICT_SPREAD: return spread(state, bundles, count, open, true, gpus);
+        return spread_bundles(state, bundles, count, open, false, gpus) ||
+               pack_bundles(state, bundles, count, open, all_gpus(state), gpus);
+    case BT_GROUP_STRICT_SPREAD: return spread_bundles(state, bundles, count, open, true, gpus);
     case BT_GROUP_STRICT_PACK: return pack_into_place(state, bundles, count, open, gpus);
     default:
         return pack_into_place(state, bundles, count, open, gpus) ||
-               pack(state, bundles, count, open, all_gpus(state), gpus);
+               pack_bundles(state, bundles, count, open, all_gpus(state), gpus);
     }
 }
 
 /* --- what can never be -------------------------------------------------------------------------------------------------------- */
 
-/* The first bundle that finds nothing beside those before it. */
-static bt_status refuse(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *all) {
+/* Names the first bundle that does not fit beside those before it. */
+static bt_status bundles_error(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *all) {
     bti_supply left = *all;
     for (int i = 0; i < count; i++) {
         const bti_amounts *amounts = &bundles[i].total;
@@ -161,7 +161,7 @@ bt_status bti_bundles_check(const bti_state *state, const bti_supply *bundles, i
     uint64_t gpus[BTI_MOST_BUNDLES];
     int64_t strategy = bundles[0].total.strategy;
     for (int g = 0; g < state->gpu_count; g++) all.gpu_free[g] = BTI_UNIT;
-    BTI_TRY(refuse(state, bundles, count, &all));
+    BTI_TRY(bundles_error(state, bundles, count, &all));
     for (int i = 0; i < count && strategy == BT_GROUP_STRICT_SPREAD; i++)
         if (!bundles[i].total.of[1])
             return bti_fail(BT_RESOURCE_EXHAUSTED,
@@ -206,7 +206,7 @@ static void give_bundles(bti_state *state, bti_group_record *group) {
 
 /* --- their ends ------------------------------------------------------------------------------------------------------ */
 
-/* It has no handle and no task. */
+/* Of a group without handles and tasks. */
 static void free_group(bti_state *state, bti_group_record **at, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_group_record *group = *at;

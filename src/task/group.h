@@ -8,7 +8,7 @@
 /* Which GPUs of `open` each bundle would get: a mask for each; the first one's amounts have the strategy. False: they do not fit. Pure. */
 bool bti_bundles_choose(const bti_state *state, const bti_supply *bundles, int count, const bti_supply *open,
                         uint64_t *gpus);
-/* RESOURCE_EXHAUSTED when they would not fit although nobody else had anything, with the cause. */
+/* RESOURCE_EXHAUSTED, with the cause, when they would not fit even if all resources were free. */
 bt_status bti_bundles_check(const bti_state *state, const bti_supply *bundles, int count);
 
 /* The group gets its bundles, with these GPUs, which are free. */

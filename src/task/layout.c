@@ -20,11 +20,11 @@
 enum { MOST_SCALE = 9 };
 #define LEAST_STORE ((uint64_t)1 << 20)
 
-/* At scale n there are most >> n of each kind. */
+/* At scale n there are most >> n records of a kind. */
 static const struct {
     size_t bytes;
     uint32_t most;
-    bool fixed; /* at any scale */
+    bool fixed; /* `most` at any scale */
 } kinds[] = {[BTI_CLIENTS] = {sizeof(bti_client), BTI_MOST_CLIENTS, false},
              [BTI_OBJECTS] = {sizeof(bti_object), 1 << 22, false},
              [BTI_TASKS] = {sizeof(bti_task_record), 1 << 22, false},
@@ -48,7 +48,7 @@ static uint32_t most_of(size_t kind, int scale) {
 
 static uint64_t mailbox_bytes(int scale) { return (uint64_t)(BTI_MOST_CLIENTS >> scale) * sizeof(bti_mailbox); }
 
-/* All but the store, with some to spare for what is rounded up to pages. */
+/* Address space of all but the store, with some to spare for rounding up to pages. */
 static uint64_t records_bytes(int scale) {
     uint64_t bytes = BTI_MOST_NOTES * sizeof(bti_arena_note) + sizeof(bti_timeline) + mailbox_bytes(scale) + (4 << 20);
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
@@ -58,7 +58,7 @@ static uint64_t records_bytes(int scale) {
 
 typedef struct plan {
     int scale;
-    uint64_t store_bytes, bytes; /* of the store's values; of addresses in all */
+    uint64_t store_bytes, bytes; /* of values in the store; of address space in all */
 } plan;
 
 /* As many records as take half of `most` bytes of addresses, then the store; false: they are too few. A store of a size that the program chose
@@ -100,12 +100,12 @@ static addresses read_addresses(void) {
     return now;
 }
 
-/* The program and its workers need some as well, as they run with the same limit. */
+/* The program and its workers need address space as well: they run with the same limit. */
 static uint64_t share_of(uint64_t left, bool chosen) {
     return left == NO_LIMIT ? left : chosen ? left / 4 * 3 : left / 2;
 }
 
-static bt_status refuse(uint64_t chosen, const addresses *now) {
+static bt_status address_space_error(uint64_t chosen, const addresses *now) {
     uint64_t store = chosen ? chosen : LEAST_STORE;
     uint64_t bytes = records_bytes(MOST_SCALE) + bti_store_address_space(store);
     uint64_t least = chosen ? bytes / 3 * 4 : bytes * 2;
@@ -117,12 +117,12 @@ static bt_status refuse(uint64_t chosen, const addresses *now) {
                     chosen ? ", or ask for less (.store_bytes)" : "");
 }
 
-/* Where the limit is not RLIMIT_AS (addresses of the processor, RLIMIT_FSIZE) smaller ones are tried. */
+/* Where another limit than RLIMIT_AS binds (addresses of the processor, RLIMIT_FSIZE), smaller arenas are tried. */
 static bt_status open_arena(uint64_t chosen, bti_arena **arena, plan *p, int *file) {
     addresses now = read_addresses();
     bool fits = make_plan(chosen, share_of(now.left, chosen), p);
     bt_status status = BT_OK;
-    if (!fits) return refuse(chosen, &now);
+    if (!fits) return address_space_error(chosen, &now);
     bti_error *before = bti_error_last();
     bool quiet = bti_errors_quiet(true);
     while ((status = bti_arena_open_file(p->bytes, arena, file)) != BT_OK && make_plan(chosen, p->bytes / 2, p))
@@ -140,7 +140,7 @@ static bt_status open_arena(uint64_t chosen, bti_arena **arena, plan *p, int *fi
 
 /* --- laying out ------------------------------------------------------------------------------------------------------------- */
 
-static bt_status lay_out(bti_arena *arena, const bt_runtime_options *options, const plan *p, bti_state **made) {
+static bt_status lay_out_state(bti_arena *arena, const bt_runtime_options *options, const plan *p, bti_state **made) {
     BTI_TRY(bti_arena_room(arena, sizeof **made, (void **)made));
     bti_state *state = *made;
     state->arena = arena;
@@ -163,7 +163,7 @@ bt_status bti_layout_open(const bt_runtime_options *options, bti_state **state, 
     plan p;
     *state = NULL;
     BTI_TRY(open_arena(options->store_bytes, &arena, &p, file));
-    bt_status status = lay_out(arena, options, &p, state);
+    bt_status status = lay_out_state(arena, options, &p, state);
     if (status == BT_OK) return BT_OK;
     close(*file);
     if (*state) bti_spill_close(*state);

@@ -4,20 +4,19 @@
 
 #include "task/process.h"
 
-static uint32_t index_of(const bti_state *state, const bti_client *client) {
+static uint32_t client_index(const bti_state *state, const bti_client *client) {
     const bti_records *clients = &state->arena->records[BTI_CLIENTS];
     return (uint32_t)(((const char *)client - clients->first) / (ptrdiff_t)clients->bytes);
 }
 
 /* --- in a worker: up -------------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t sending =
-    PTHREAD_MUTEX_INITIALIZER; /* protects `written` and the ring; nothing is called under it that waits for it */
+static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER; /* protects `written` and the ring of messages up */
 
-static uint32_t used_bytes(const bti_mailbox *mail) { return atomic_load(&mail->written) - atomic_load(&mail->read); }
+static uint32_t unread_bytes(const bti_mailbox *mail) { return atomic_load(&mail->written) - atomic_load(&mail->read); }
 
-/* The calls after that one that are given and not claimed: a scheduler has time as long as there are some. */
-static bool has_work(const bti_mailbox *mail, uint32_t number) {
+/* Enough calls after that one are given and not claimed: a scheduler need not hurry. */
+static bool has_calls_ahead(const bti_mailbox *mail, uint32_t number) {
     int ahead = 0;
     uint32_t end = atomic_load(&mail->bell);
     for (int i = 0; i < BTI_AHEAD && ++number != end; i++)
@@ -25,7 +24,7 @@ static bool has_work(const bti_mailbox *mail, uint32_t number) {
     return ahead > BTI_AHEAD / 4;
 }
 
-/* Whether somebody waits for the result of the call that it runs, as far as is known by now: who begins to wait later reads all mailboxes first. */
+/* Does a thread or task wait for the result of the call by now? One that begins to wait later reads all mailboxes first. */
 static bool is_awaited(const bti_object *result) {
     bti_fence();
     if (!result || !result->results) return !result || result->waits || result->links;
@@ -37,14 +36,14 @@ static bool is_awaited(const bti_object *result) {
 }
 
 static bool can_wait(const bti_mailbox *mail, const bti_message *message, const bti_object *result) {
-    if (!message || used_bytes(mail) >= BTI_UP_BYTES / 2) return false;
+    if (!message || unread_bytes(mail) >= BTI_UP_BYTES / 2) return false;
     if (message->kind == BTI_SAYS_RELEASE || message->kind == BTI_SAYS_PUT) return true;
-    return message->kind == BTI_SAYS_DONE && has_work(mail, message->number) && !is_awaited(result);
+    return message->kind == BTI_SAYS_DONE && has_calls_ahead(mail, message->number) && !is_awaited(result);
 }
 
-/* Tells a scheduler: a thread of the program that reads mailboxes, else the nest. */
+/* Calls a scheduler: a thread of the program that reads mailboxes, else the nest. */
 static void ring_bell(bti_state *state, const bti_client *me, const bti_message *message, const bti_object *result) {
-    uint32_t index = index_of(state, me);
+    uint32_t index = client_index(state, me);
     bti_bells *bells = state->bells;
     uint64_t bit = (uint64_t)1 << (index % 64), word = (uint64_t)1 << (index / 64 % 64);
     if (!(atomic_load(&bells->ready[index / 64]) & bit)) {
@@ -62,10 +61,10 @@ static void ring_bell(bti_state *state, const bti_client *me, const bti_message 
 
 static void wait_for_room(bti_state *state, bti_client *me, uint32_t bytes) {
     bti_mailbox *mail = me->mail;
-    while (BTI_UP_BYTES - used_bytes(mail) < bytes) {
+    while (BTI_UP_BYTES - unread_bytes(mail) < bytes) {
         atomic_store(&mail->wants_room, 1);
         uint32_t seen = atomic_load(&mail->read);
-        if (BTI_UP_BYTES - used_bytes(mail) >= bytes) break;
+        if (BTI_UP_BYTES - unread_bytes(mail) >= bytes) break;
         ring_bell(state, me, NULL, NULL);
         bti_sleep_on(&mail->read, seen, bti_now_ns() + 100000000);
     }
@@ -94,13 +93,13 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
 
 /* --- in a worker: replies ---------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `taken` */
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `taken`, `taken_count` and `begun` */
 static pthread_cond_t slot_free = PTHREAD_COND_INITIALIZER;
 static bool taken[BTI_REPLIES];
 static int taken_count;
-static unsigned begun[BTI_REPLIES]; /* what the slot's word was before */
+static unsigned begun[BTI_REPLIES]; /* the word of each slot when it was taken */
 
-/* With the lock, and one is free. */
+/* With slots_lock; a slot is free. */
 static uint16_t take_free_slot(const bti_mailbox *mail) {
     int slot = 0;
     while (taken[slot]) slot++;
@@ -110,7 +109,7 @@ static uint16_t take_free_slot(const bti_mailbox *mail) {
     return (uint16_t)slot;
 }
 
-static uint16_t take_slot(const bti_mailbox *mail) {
+static uint16_t take_reply_slot(const bti_mailbox *mail) {
     pthread_mutex_lock(&slots_lock);
     while (taken_count == BTI_REPLIES) pthread_cond_wait(&slot_free, &slots_lock);
     uint16_t slot = take_free_slot(mail);
@@ -147,7 +146,7 @@ bti_answer bti_mail_end(bti_client *me, uint16_t slot) {
 }
 
 bti_answer bti_mail_ask(bti_state *state, bti_client *me, bti_message *head, const void *bytes) {
-    head->slot = take_slot(me->mail);
+    head->slot = take_reply_slot(me->mail);
     bti_mail_send(state, me, head, bytes, NULL);
     bti_mail_sleep(me, head->slot, 0);
     return bti_mail_end(me, head->slot);
@@ -196,7 +195,7 @@ void bti_mail_reply(bti_client *client, uint16_t slot, bt_status status, void *v
 }
 
 void bti_mail_open(bti_state *state, bti_client *client) {
-    client->mail = state->mailboxes + index_of(state, client);
+    client->mail = state->mailboxes + client_index(state, client);
     bti_mailbox *mail = client->mail;
     atomic_store(&mail->bell, 0);
     for (int i = 0; i < BTI_GIVEN_SLOTS; i++) {

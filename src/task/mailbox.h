@@ -94,7 +94,7 @@ struct bti_mailbox {
     _Alignas(4096) bti_reply replies[BTI_REPLIES];
 };
 
-/* What all workers write: nothing that harms when it is wrong for a while. Lost bits are found by a look at all mailboxes, each second. */
+/* Written by all workers. Wrong values do no harm: lost bits are found when all mailboxes are read, once a second. */
 struct bti_bells {
     atomic_uint program_sleeps;
     atomic_uint program;                                        /* a thread of the program sleeps on it */
@@ -103,7 +103,7 @@ struct bti_bells {
     atomic_ullong ready[BTI_MOST_CLIENTS / 64];                 /* bits: mailboxes with messages */
 };
 
-/* What this thread wrote is there before what it reads next. */
+/* Writes of this thread are visible before its next reads. */
 static inline void bti_fence(void) {
 #ifndef __SANITIZE_THREAD__ /* which knows no fences, and does not need them */
     atomic_thread_fence(memory_order_seq_cst);
@@ -112,10 +112,10 @@ static inline void bti_fence(void) {
 
 /* --- in a worker ------------------------------------------------------------------------------------------------------- */
 
-/* Puts a message up, with `length` bytes after its head; waits while the ring is full. Any thread. `result`: of a call that has ended; NULL. */
+/* Sends a message up, with `length` bytes after its head; waits while the ring is full. Any thread. `result`: of the call that has ended; else NULL. */
 void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, const void *bytes,
                    const bti_object *result);
-/* What was answered: a failure is in the error record too. */
+/* An answer; a failure is in the error record too. */
 typedef struct bti_answer {
     bt_status status;
     void *value;
@@ -130,12 +130,12 @@ bti_answer bti_mail_end(bti_client *me, uint16_t slot);
 
 /* --- in a scheduler, with the lock --------------------------------------------------------------------------------------- */
 
-/* Has a mailbox something? Without the lock too. */
+/* Does a bell ring: has a mailbox messages? Also without the lock. */
 bool bti_has_messages(const bti_state *state);
 /* The next message of a client, copied; NULL: none. What it says of itself is checked: false in *sane otherwise. */
 const bti_message *bti_mail_next(bti_state *state, bti_client *client, bool *sane);
 static inline const char *bti_message_bytes(const bti_message *message) { return (const char *)(message + 1); }
-/* Answers; `text` of a failure, or NULL. */
+/* Answers a request; `text`: of a failure, or NULL. */
 void bti_mail_reply(bti_client *client, uint16_t slot, bt_status status, void *value, const char *text,
                     bti_wakes *wakes);
 /* A mailbox for a new worker. */
@@ -143,14 +143,14 @@ void bti_mail_open(bti_state *state, bti_client *client);
 
 /* --- how far a worker is with a call ------------------------------------------------------------------------------------ */
 
-/* Has the worker claimed a call that it was given? And: has it not? Neither, when it has damaged its mailbox. */
+/* Whether the worker has claimed a call that it was given; whether it has not. Both are false when it has damaged its mailbox. */
 bool bti_given_is_taken(const bti_task_record *task);
 bool bti_given_is_waiting(const bti_task_record *task);
 /* The worker runs it. */
 bool bti_task_runs(const bti_task_record *task);
-/* When; 0: it has not. */
+/* When it began; 0: it has not. */
 uint64_t bti_task_begun_ns(const bti_task_record *task);
-/* In which thread of its worker: 0: the first one. */
+/* The thread of the worker that runs it; 0: the first one. */
 uint8_t bti_task_thread(const bti_task_record *task);
 
 #endif

@@ -5,8 +5,7 @@
 
 bti_object *bti_object_new(bti_state *state) {
     bti_object *object = bti_record_new(state->arena, BTI_OBJECTS);
-    if (object)
-        BTI_SET(state->arena, object->holders, 1); /* 0 says that a record is free, also when this is taken back */
+    if (object) BTI_SET(state->arena, object->holders, 1); /* 0 marks a free record, also when this is taken back */
     return object;
 }
 
@@ -23,7 +22,7 @@ static void free_record(bti_state *state, bti_object *object, bti_wakes *wakes) 
     bti_record_free(state->arena, BTI_OBJECTS, object);
 }
 
-/* It has contents, and no holder any more. One after the other, for values may refer to each other in a chain of any length. */
+/* Frees an object with contents. Iterative, since values may refer to each other in a chain of any length. */
 static void free_with_contents(bti_state *state, bti_object *object, bti_wakes *wakes) {
     static bool is_freeing; /* protected by the arena's lock */
     bti_arena *arena = state->arena;
@@ -39,7 +38,7 @@ static void free_with_contents(bti_state *state, bti_object *object, bti_wakes *
     is_freeing = false;
 }
 
-/* Only the actor itself holds the object of its handles: the scheduler looks whether it is to end (ready.c). */
+/* The last handle is gone: the scheduler decides whether the actor ends (ready.c). */
 static void note_unheld_actor(bti_state *state, bti_actor_record *actor) {
     if (actor->unheld) return;
     BTI_SET(state->arena, actor->unheld, true);
@@ -87,7 +86,6 @@ bool bti_contents_add(bti_state *state, bti_contents *contents, bti_object *obje
     return true;
 }
 
-/* Takes the last one out. */
 static bti_object *take_last_content(bti_state *state, bti_contents *contents) {
     bti_arena *arena = state->arena;
     uint32_t index = contents->count - 1;
@@ -171,7 +169,7 @@ bti_hold *bti_result_hold(bti_state *state, bti_client *client, bti_object *obje
     return hold;
 }
 
-/* A result of a call that has several is freed. The first one holds those that nobody has asked for. */
+/* A result of a call that has several is freed. The first one holds those that were not asked for. */
 static void forget_result(bti_state *state, const bti_object *object, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_results *results = object->results;

@@ -1,8 +1,8 @@
-/* Objects: what references stand for, who holds them, and what a worker may name of them. All with the lock, but for reading the state of an object
- * that one holds, and what says so.
+/* Objects: what references stand for, their holders, and checks of what workers say of them. All with the lock, except reading the state of an object
+ * that the caller holds, and functions that say so.
  *
  * An object lives as long as it has holders: holds of processes, tasks and waits that need it, values that refer to it (its contents), the actor or group
- * that it stands for. When the last handle of an actor goes, the scheduler is told by a list (ready.h). */
+ * that it stands for. When the last handle of an actor goes, the actor is put on a list for the scheduler (ready.h). */
 #ifndef BTI_TASK_OBJECT_H
 #define BTI_TASK_OBJECT_H
 
@@ -37,7 +37,7 @@ bti_object *bti_task_result(const bti_task_record *task, uint32_t index);
 bti_hold *bti_result_hold(bti_state *state, bti_client *client, bti_object *object, uint32_t index, bti_wakes *wakes);
 
 /* --- failures --- */
-/* Its failure as the error of this thread. Without the lock; by who holds it. */
+/* Its failure as the error of this thread. Without the lock; the caller holds the object. */
 bt_status bti_object_failure(const bti_object *object);
 const char *bti_object_failure_text(const bti_object *object);
 

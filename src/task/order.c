@@ -13,7 +13,7 @@
 #include "task/settle.h"
 #include "task/tasks.h"
 
-static bti_function_record *find_function(bti_state *state, const bti_call_order *order) {
+static bti_function_record *function_record(bti_state *state, const bti_call_order *order) {
     for (bti_function_record *f = state->functions; f; f = f->next)
         if (!strcmp(f->name, order->function) && !strcmp(f->module, order->module)) return f;
     bti_function_record *f = bti_record_new(state->arena, BTI_FUNCTIONS);
@@ -35,7 +35,7 @@ static void set_deadline(bti_state *state, bti_task_record *task, const bti_call
     wakes->nest = true;
 }
 
-/* Arguments that stand neither in the task nor in the store yet. */
+/* Puts arguments into the store that are too large for the task. */
 static bool pack_arguments(bti_state *state, bti_task_record *task, const char *arguments, uint64_t bytes) {
     task->pack = bti_object_new(state);
     return task->pack && bti_object_copy(state, task->pack, arguments, bytes);
@@ -60,14 +60,14 @@ static bti_task_record *new_task(bti_state *state, const bti_client *client, con
                                  const char *arguments, bti_wakes *wakes) {
     bti_group_record *group = order->group ? order->group->group : NULL;
     bti_task_record *task = bti_record_new(state->arena, BTI_TASKS);
-    if (!task || !(task->function = find_function(state, order))) return NULL;
+    if (!task || !(task->function = function_record(state, order))) return NULL;
     if (order->kind != BTI_CALL_METHOD &&
         !(task->queue = bti_queue_of(state, &order->amounts, group, group ? order->bundle : 0)))
         return NULL;
     if (task->queue) BTI_SET(state->arena, task->queue->users, task->queue->users + 1);
     if (group) BTI_SET(state->arena, group->users, group->users + 1);
     const bti_task_record *parent = bti_given_call(client, order->call);
-    if (!parent) parent = client->task; /* of a thread that the call has made */
+    if (!parent) parent = client->task; /* the caller is a thread that the call has started */
     task->priority = order->priority != BTI_UNSET_INT ? order->priority : parent ? parent->priority : 0;
     task->depth = parent ? parent->depth + 1 : 0;
     task->parent = parent;
@@ -138,7 +138,7 @@ bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_call_
         return (void)bti_object_failure(order->actor), NULL;
     if (makes_actor && *order->actor_name && bti_actor_named(state, order->actor_name))
         return (void)bti_fail(BT_ALREADY_EXISTS, "there is an actor \"%s\" already", order->actor_name), NULL;
-    bti_arena_commit(state->arena); /* what came before stays */
+    bti_arena_commit(state->arena); /* earlier changes stay if this fails */
     bti_hold *hold = makes_actor ? submit_actor(state, client, order, arguments, wakes)
                                  : submit_task(state, client, order, arguments, result, wakes);
     if (hold) return hold;
@@ -148,7 +148,7 @@ bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_call_
 
 /* --- groups ------------------------------------------------------------------------------------------------------------ */
 
-static bti_hold *new_group(bti_state *state, bti_client *client, const bti_supply *supplies, int count) {
+static bti_hold *make_group(bti_state *state, bti_client *client, const bti_supply *supplies, int count) {
     bti_object *self = bti_object_new(state);
     bti_group_record *group = self ? bti_record_new(state->arena, BTI_GROUPS) : NULL;
     bti_hold *hold = group ? bti_hold_new(state, client, self) : NULL;
@@ -169,8 +169,8 @@ static bti_hold *new_group(bti_state *state, bti_client *client, const bti_suppl
 
 bti_hold *bti_group_submit(bti_state *state, bti_client *client, const bti_supply *bundles, int count,
                            bti_wakes *wakes) {
-    bti_arena_commit(state->arena); /* what came before stays */
-    bti_hold *hold = new_group(state, client, bundles, count);
+    bti_arena_commit(state->arena); /* earlier changes stay if this fails */
+    bti_hold *hold = make_group(state, client, bundles, count);
     if (hold)
         bti_dispatch(state, wakes);
     else
@@ -201,7 +201,7 @@ static bt_status cancel_call(bti_state *state, bti_object *object, bool force, b
     return BT_OK;
 }
 
-/* Made by that call, or by one that was. Of a record that is another call's by now the number differs. */
+/* Made by that call, directly or not. A record that belongs to another call by now has another number. */
 static bool was_made_by(const bti_task_record *task, uint64_t sequence) {
     while (task->parent && task->parent->sequence == task->parent_sequence) {
         if (task->parent_sequence == sequence) return true;

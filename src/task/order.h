@@ -28,7 +28,7 @@ typedef struct bti_call_order {
 bti_hold *bti_order_submit(bti_state *state, bti_client *client, const bti_call_order *order, const char *arguments,
                            bti_hold *result, bti_wakes *wakes);
 
-/* With the lock: the rest of what handles are told. */
+/* With the lock: cancels a call, kills an actor, finds an actor by its name (NULL: there is none). */
 bt_status bti_order_cancel(bti_state *state, bti_object *object, unsigned how, bti_wakes *wakes);
 void bti_order_kill(bti_state *state, bti_object *actor, bti_wakes *wakes);
 bti_actor_record *bti_actor_named(const bti_state *state, const char *name);

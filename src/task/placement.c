@@ -6,7 +6,7 @@
 #include "task/store.h"
 #include "task/wake.h"
 
-static unsigned told; /* by this process */
+static unsigned told; /* how often this process has woken those that wait for room */
 
 unsigned bti_moves_told(void) { return told; }
 

@@ -22,16 +22,16 @@ void bti_object_pin(bti_state *state, bti_object *object);
 void bti_object_unpin(bti_state *state, bti_object *object);
 /* The same by a hold, until that is freed. Nothing when it pins the value already. */
 void bti_hold_pin(bti_state *state, bti_hold *hold);
-/* Its value may go to disk when it is ready, in the store, and nobody has it pinned; what was used last goes last. Else nothing. */
+/* Its value may go to disk from now on, as the most recently used one. Nothing unless it is ready, in the store, and not pinned. */
 void bti_object_make_spillable(bti_state *state, bti_object *object);
 
 /* The end of a move that this hold stands for (hold->moves): the value is there now, or stays where it was. undo: nothing when none is going on. */
 void bti_hold_finish_move(bti_state *state, bti_hold *hold);
 void bti_hold_undo_move(bti_state *state, bti_hold *hold);
 
-/* Threads and the mover that wait for room look again. */
+/* Threads and the mover that wait for room try again. */
 void bti_room_changed(bti_state *state);
-/* How often this process has told them, so that the mover can tell its own attempts from news. */
+/* How often this process has woken them: the mover does not count its own attempts as news. */
 unsigned bti_moves_told(void);
 
 #endif

@@ -222,21 +222,21 @@ int bti_waiting_list(const bti_supply *supply, bti_queue **queues, int most) {
 
 enum {
     TABLE = 1 << 16,
-    LOOKED_AT = 4 /* queues for each new one: those that nobody uses are freed */
+    LOOKED_AT = 4 /* queues for each new one: unused ones are freed */
 };
 
 bt_status bti_queues_open(bti_state *state) {
     return bti_arena_room(state->arena, TABLE * sizeof *state->queue_table, (void **)&state->queue_table);
 }
 
-static uint64_t mix_hash(uint64_t hash, uint64_t word) {
+static uint64_t mix_queue_hash(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;
 }
 
 static bti_queue **find_slot(bti_state *state, const bti_amounts *amounts, const bti_group_record *group, int bundle) {
-    uint64_t hash = mix_hash((uint64_t)(uintptr_t)group, (uint64_t)bundle);
-    for (int r = 0; r < state->resource_count; r++) hash = mix_hash(hash, (uint64_t)amounts->of[r]);
+    uint64_t hash = mix_queue_hash((uint64_t)(uintptr_t)group, (uint64_t)bundle);
+    for (int r = 0; r < state->resource_count; r++) hash = mix_queue_hash(hash, (uint64_t)amounts->of[r]);
     return &state->queue_table[hash % TABLE];
 }
 
@@ -275,7 +275,7 @@ bti_queue *bti_queue_of(bti_state *state, const bti_amounts *amounts, bti_group_
         memcpy(queue->least.of, amounts->of, sizeof amounts->of);
         queue->group = group;
         queue->bundle = bundle;
-        queue->weight = mix_hash((uint64_t)(uintptr_t)queue, state->sequence) | 1;
+        queue->weight = mix_queue_hash((uint64_t)(uintptr_t)queue, state->sequence) | 1;
         queue->next_same = *slot;
         BTI_SET(state->arena, *slot, queue);
         if (group) {

@@ -12,7 +12,7 @@ bt_status bti_queues_open(bti_state *state);
 /* The queue of tasks that take this from a group's bundle (NULL: from the machine); NULL when there are too many. It stays until the next
  * call of this function that finds it unused. */
 bti_queue *bti_queue_of(bti_state *state, const bti_amounts *amounts, bti_group_record *group, int bundle);
-/* Nobody uses it. */
+/* It has no users. */
 void bti_queue_free(bti_state *state, bti_queue *queue);
 
 /* The order of tasks: higher priority, then deeper (what a running task called before what the program called), then earlier. */

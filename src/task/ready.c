@@ -18,7 +18,7 @@ static void refuse_task(bti_state *state, bti_task_record *task, bt_failure kind
     bti_task_end(state, task, wakes);
 }
 
-/* Of those that have failed the first; NULL. */
+/* The first argument that has failed; NULL: none has. */
 static const bti_object *failed_argument(const bti_task_record *task) {
     bti_objects_at at = {.task = task};
     for (const bti_object *object; (object = bti_task_next_object(&at)) != NULL;)
@@ -26,8 +26,8 @@ static const bti_object *failed_argument(const bti_task_record *task) {
     return NULL;
 }
 
-/* All its arguments are there: it is queued, or stands in its actor's line anyway. */
-static void make_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
+/* All arguments are there: queues the task. A method stands in its actor's line already. */
+static void schedule_task(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
     const bti_object *failed = failed_argument(task);
     if (!task->queue && !task->actor) { /* its actor died meanwhile */
         bti_task_end(state, task, wakes);
@@ -49,7 +49,7 @@ typedef struct awaiting {
     bti_more *last;
 } awaiting;
 
-/* What stands in a list is held, and not waited for. */
+/* References inside of lists are held, but not waited for. */
 static bool await_object(void *data, const bti_packed_value *head, bool nested) {
     awaiting *a = data;
     bti_state *state = a->state;
@@ -76,31 +76,31 @@ bool bti_task_await(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
         BTI_SET(state->arena, task->state, BTI_TASK_ARGUMENTS);
     }
     if (task->actor && !task->makes_actor) bti_actor_add(state, task, wakes);
-    if (!task->missing) make_ready(state, task, wakes);
+    if (!task->missing) schedule_task(state, task, wakes);
     return true;
 }
 
 /* --- what objects have left ---------------------------------------------------------------------------------------- */
 
 /* A task waits for one object less. */
-static void arrive(bti_state *state, bti_link *link, bti_wakes *wakes) {
+static void count_arrival(bti_state *state, bti_link *link, bti_wakes *wakes) {
     bti_task_record *task = link->task;
     BTI_SET(state->arena, state->arrived, link->next);
     bti_record_free(state->arena, BTI_LINKS, link);
     BTI_SET(state->arena, task->missing, task->missing - 1);
-    if (!task->missing) make_ready(state, task, wakes);
+    if (!task->missing) schedule_task(state, task, wakes);
 }
 
 void bti_schedule_pending(bti_state *state, bti_wakes *wakes) {
     while (state->arrived || state->unheld_actors)
         if (state->arrived)
-            arrive(state, state->arrived, wakes);
+            count_arrival(state, state->arrived, wakes);
         else
             bti_actor_end_unheld(state, wakes);
 }
 
 void bti_task_ready(bti_state *state, bti_task_record *task, bti_wakes *wakes) {
-    make_ready(state, task, wakes);
+    schedule_task(state, task, wakes);
     bti_schedule_pending(state, wakes);
 }
 

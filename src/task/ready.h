@@ -1,8 +1,8 @@
 /* Tasks that come into their queues, and those that are refused instead. All with the lock.
  *
- * An object that becomes done, and the last handle of an actor that goes, leave work in two lists of the state: links of tasks that have waited for the
- * object (arrived), and the actor (unheld_actors). Objects know no scheduler; so who settles, fails or drops objects, or calls what does so (tasks.h,
- * actor.h), calls bti_schedule_pending under the same lock, before it looks for the next task. bti_dispatch does so by itself. */
+ * The records of objects (object.h, settle.h) know no scheduler. When an object becomes done, the links of tasks that waited for it go to state->arrived;
+ * when the last handle of an actor goes, the actor goes to state->unheld_actors. Code that settles, fails or drops objects, directly or by tasks.h and
+ * actor.h, then calls bti_schedule_pending under the same lock, before it looks for the next task. bti_dispatch does so by itself. */
 #ifndef BTI_TASK_READY_H
 #define BTI_TASK_READY_H
 

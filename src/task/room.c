@@ -15,11 +15,13 @@
 #include "task/spill.h"
 #include "task/tasks.h"
 
-enum { LOOK_NS = 100000000 }; /* for who waits for a move: its end may have been told by nobody */
+enum {
+    LOOK_NS = 100000000
+}; /* the longest wait for a move: the process that made it may have died without waking others */
 
 /* --- who holds what ------------------------------------------------------------------------------------------------ */
 
-/* Of values in memory, and how much of them cannot go to disk. */
+/* Bytes of values in memory that a process holds, and how many of them cannot go to disk. */
 typedef struct share {
     uint64_t held, in_use;
 } share;
@@ -30,7 +32,7 @@ static share share_of_client(const bti_state *state, const bti_client *client) {
     int count = 0;
     for (const bti_hold *h = client->holds; h && count < MOST; h = h->next, count++) {
         if (h->object->value && !h->pinned) of.held += h->object->bytes;
-        if (h->pinned) of.in_use += h->object->bytes; /* who reads it has a reference beside */
+        if (h->pinned) of.in_use += h->object->bytes; /* a reader has a reference beside */
     }
     const bti_task_record *task;
     uint32_t next = 0;
@@ -90,11 +92,11 @@ static void yield_lock(bti_state *state) {
     bti_arena_lock(state->arena);
 }
 
-/* With the lock, which is given back meanwhile: others go on while the disk works. */
+/* Writes a value to disk. With the lock, which is released during the write. */
 static bt_status move_out(bti_state *state, bti_object *object) {
     bti_arena *arena = state->arena;
     bti_wakes wakes = {0};
-    yield_lock(state); /* what the caller did stays */
+    yield_lock(state); /* changes of the caller are committed */
     while (state->store->dirty && bti_slot_trim(state)) yield_lock(state);
     if (object != state->store->oldest) return BT_OK; /* it moved meanwhile */
     bti_slot *slot = bti_slot_take(state, object->bytes);
@@ -111,7 +113,7 @@ static bt_status move_out(bti_state *state, bti_object *object) {
     bti_arena_unlock(arena);
     bt_status status = bti_spill_write(state, slot, object->value);
     bti_arena_lock(arena);
-    if (status == BT_OK && object->pins == 1 && object->holders > 1) { /* nobody wanted it meanwhile */
+    if (status == BT_OK && object->pins == 1 && object->holders > 1) { /* it was not wanted meanwhile */
         bti_hold_finish_move(state, hold);
     }
     bti_hold_free(state, hold, &wakes);
@@ -143,14 +145,14 @@ typedef struct reason {
     char text[160];
 } reason;
 
-/* With the lock, which may be given back meanwhile: values that nobody reads go to disk. UNAVAILABLE: others have to let go of some, because of that. */
+/* With the lock, which may be given back meanwhile: values that are not in use go to disk. UNAVAILABLE: others have to release some; *why says it. */
 static bt_status try_room(bti_state *state, uint64_t bytes, char **room, reason *why) {
     if (bytes > state->store_limit) return room_error(state, bytes, "");
     for (;;) {
         while (bti_store_is_over(state, bytes) && bti_store_trim(state)) yield_lock(state);
         if ((*room = bti_store_take(state, bytes)) != NULL) return BT_OK;
         if (state->store->oldest) {
-            bti_errors_aside aside = bti_errors_aside_begin(); /* of tries that others follow */
+            bti_errors_aside aside = bti_errors_aside_begin(); /* errors of attempts that are followed by others */
             bool failed = move_out(state, state->store->oldest) != BT_OK;
             if (failed) snprintf(why->text, sizeof why->text, "%s", bt_error_text());
             bti_errors_aside_end(aside);
@@ -163,8 +165,8 @@ static bt_status try_room(bti_state *state, uint64_t bytes, char **room, reason 
     }
 }
 
-/* A thread of this process that waits until others let go of values. With the lock, which is given back meanwhile. */
-static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t bytes, const reason *why) {
+/* Waits until another thread or process releases a value. With the lock, which is released meanwhile. */
+static bt_status wait_for_release(bti_state *state, bti_waiter *waiter, uint64_t bytes, const reason *why) {
     unsigned seen = atomic_load(&state->store->moved);
     if (waiter->stuck) return room_error(state, bytes, why->text);
     bti_arena_unlock(state->arena);
@@ -174,7 +176,7 @@ static bt_status wait_for_others(bti_state *state, bti_waiter *waiter, uint64_t 
     return status;
 }
 
-/* With the lock, which may be given back meanwhile. Waits for room. */
+/* Takes room, and waits for it. With the lock, which may be released meanwhile. */
 static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     bti_wakes wakes = {0};
     reason why;
@@ -188,7 +190,7 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     bti_nest_call();
     BTI_SET(state->arena, state->room_wanted, state->room_wanted + 1);
     while (status == BT_UNAVAILABLE) {
-        status = wait_for_others(state, waiter, bytes, &why);
+        status = wait_for_release(state, waiter, bytes, &why);
         if (status == BT_OK) status = try_room(state, bytes, room, &why);
     }
     BTI_SET(state->arena, state->room_wanted, state->room_wanted - 1);
@@ -246,7 +248,7 @@ bt_status bti_object_room(bti_state *state, bti_object *object, uint64_t bytes, 
     return status != BT_OK || pending ? status : bti_fail(BT_CANCELLED, "nobody waits for this result any more");
 }
 
-/* With the lock, which is given back meanwhile. */
+/* Reads a value from disk. With the lock, which is released during the read. */
 static bt_status move_in(bti_state *state, bti_hold *hold) {
     bti_object *object = hold->object;
     char *room;
@@ -266,7 +268,7 @@ static bt_status move_in(bti_state *state, bti_hold *hold) {
     return BT_OK;
 }
 
-/* With the lock, which may be given back meanwhile. */
+/* Pins a value and makes sure that it is in memory. With the lock, which may be released meanwhile. */
 static bt_status bring_back(bti_state *state, bti_hold *hold) {
     bt_status status = BT_OK;
     bti_hold_pin(state, hold);

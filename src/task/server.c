@@ -73,7 +73,7 @@ static bool serve_submit(bti_state *state, bti_client *client, const bti_message
     memcpy(&order, bti_message_bytes(m), sizeof order);
     bool makes_actor = order.kind == BTI_CALL_ACTOR;
     if (!is_order(state, client, &order, m) || (!makes_actor && !bti_is_fresh(state, client, m->hold))) return false;
-    bti_errors_aside aside = bti_errors_aside_begin(); /* the worker tells, and where */
+    bti_errors_aside aside = bti_errors_aside_begin(); /* the worker reports them, with its place in the source */
     bti_hold *hold = bti_order_submit(state, client, &order, bti_message_bytes(m) + sizeof order,
                                       makes_actor ? NULL : m->hold, wakes);
     if (makes_actor)
@@ -115,7 +115,7 @@ static bool serve_yield(bti_state *state, bti_client *client, const bti_message 
     return true;
 }
 
-/* What the call that it runs has returned: its own references may go before the result comes. */
+/* The call is about to return these references: they are kept until its result comes, though its own holds end before. */
 static bool serve_keep(bti_state *state, bti_client *client, const bti_message *m) {
     bti_task_record *task = bti_given_call(client, m->number);
     if (!task || task->state != BTI_TASK_GIVEN || m->length % sizeof(uint64_t)) return false;
@@ -135,7 +135,7 @@ static bti_waiter *waiter_of(const bti_client *client, uint16_t slot) {
     return waiter;
 }
 
-/* A part of a wait; false: it has what is no hold of the client. What lacks a record is missing in the end. */
+/* Objects of a wait; false: one is no hold of the client. When records run out, the count at the end is too low. */
 static bool add_to_wait(bti_state *state, const bti_client *client, bti_waiter *waiter, const bti_message *m) {
     for (uint64_t i = 0, count = m->length / sizeof(bti_hold *); i < count; i++) {
         bti_hold *hold;
@@ -160,7 +160,7 @@ static bool serve_wait(bti_state *state, bti_client *client, const bti_message *
         bti_mail_reply(client, m->slot, BT_OK, NULL, NULL, wakes);
         bti_waiter_free(state, waiter, wakes);
     } else {
-        bti_given_revoke(state, client); /* others begin what it will not */
+        bti_given_revoke(state, client); /* other workers begin the rest */
         if (client->task && !client->actor) bti_lend_cpus(state, client->task);
     }
     return true;
@@ -238,7 +238,7 @@ static bool serve_group(bti_state *state, bti_client *client, const bti_message 
     return true;
 }
 
-/* What may take a while. */
+/* Requests that may take a while. */
 static bool serve_chore(bti_state *state, bti_client *client, const bti_message *m, bti_wakes *wakes) {
     bti_task_record *task = bti_given_call(client, m->number);
     if (m->kind == BTI_ASKS_PIN_TASK || (m->kind == BTI_ASKS_ROOM && !m->hold)) {
@@ -331,14 +331,14 @@ static bool serve_once(bti_state *state, bti_wakes *wakes) {
     return any;
 }
 
-/* Once more for those who said something meanwhile: a worker that found nobody waiting for its result does not ring. */
+/* Several times, for messages that came meanwhile: a worker that finds no waiter for its result does not ring. */
 void bti_serve(bti_state *state, bti_wakes *wakes) {
     enum { MOST = 16 };
     bool any = false;
     state->serves++;
     for (int times = 0; times < MOST && serve_once(state, wakes); times++) {
         any = true;
-        bti_fence(); /* what waits now was told before the bells are read */
+        bti_fence(); /* waits that began are visible before the bells are read */
     }
     if (any) bti_dispatch(state, wakes);
 }

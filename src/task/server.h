@@ -4,14 +4,14 @@
 
 #include "task/mailbox.h"
 
-/* Reads the mailboxes that have something, and does it. */
+/* Reads the mailboxes that have messages, and serves these. */
 void bti_serve(bti_state *state, bti_wakes *wakes);
-/* All of them: a bell may have been lost. */
+/* Reads all mailboxes: a bell may have been lost. */
 void bti_serve_all(bti_state *state, bti_wakes *wakes);
-/* One. */
+/* Reads one mailbox. */
 void bti_serve_client(bti_state *state, bti_client *client, bti_wakes *wakes);
 
-/* Without the lock: what they said is done before a view is taken. */
+/* Without the lock: the same as bti_serve, before a view is taken. */
 void bti_serve_now(bti_state *state);
 
 #endif

@@ -108,14 +108,14 @@ static void tell_waiter(bti_state *state, bti_waiter *waiter, bt_status status, 
     if (atomic_load(&waiter->leads)) bti_wake_later(wakes, &state->bells->program);
 }
 
-/* Once a worker's waiter was answered it is gone. */
+/* The waiter of a worker is freed with the answer. */
 static void answer_waiter(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes) {
     tell_waiter(state, waiter, status, text, wakes);
     if (!waiter->client->is_program) bti_waiter_free(state, waiter, wakes);
 }
 
-/* Its object is done; the waiter holds it until it is freed. */
-static void end_wait(bti_state *state, bti_wait *wait, bti_wakes *wakes) {
+/* The object of the wait is done. The waiter holds the object until it is freed. */
+static void finish_wait(bti_state *state, bti_wait *wait, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_waiter *waiter = wait->waiter;
     BTI_SET(arena, wait->object->waits, wait->next);
@@ -148,9 +148,9 @@ void bti_object_settle(bti_state *state, bti_object *object, bti_object_state as
     bti_arena *arena = state->arena;
     BTI_SET(arena, object->maker, NULL);
     bti_arena_note_word(arena, &object->state, sizeof object->state);
-    atomic_store(&object->state, as); /* read without the lock: after the value */
+    atomic_store(&object->state, as); /* read without the lock, so it is written after the value */
     if (as == BTI_OBJECT_READY) bti_object_make_spillable(state, object);
-    while (object->waits) end_wait(state, object->waits, wakes);
+    while (object->waits) finish_wait(state, object->waits, wakes);
     hand_over_links(state, object);
 }
 

@@ -15,13 +15,13 @@ void bti_object_fail_as(bti_state *state, bti_object *object, bt_failure kind, b
 /* What a failure of the runtime itself is. */
 bt_failure bti_failure_of(bt_status status);
 
-/* A thread of a client that waits for some of several objects: made, told its objects one by one (false: no record is left), and armed with how many
+/* A thread of a client that waits for some of several objects: made, given its objects one by one (false: no record is left), and armed with how many
  * of them it wants; false: that many are done already. When they are, a thread of the program is woken; a worker gets the reply, and the waiter is
  * gone. */
 bti_waiter *bti_waiter_new(bti_state *state, bti_client *client, bool limited);
 bool bti_waiter_add(bti_state *state, bti_waiter *waiter, bti_object *object);
 bool bti_waiter_arm(bti_state *state, bti_waiter *waiter, int wanted);
-/* It waits for ever: its wait fails. */
+/* The wait would never end: it fails. */
 void bti_waiter_stuck(bti_state *state, bti_waiter *waiter, bt_status status, const char *text, bti_wakes *wakes);
 void bti_waiter_free(bti_state *state, bti_waiter *waiter, bti_wakes *wakes);
 /* One of those that its threads wait for without a limit; NULL. */

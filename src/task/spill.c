@@ -130,7 +130,7 @@ void bti_slot_give(bti_state *state, bti_slot *slot) {
     BTI_SET(arena, state->store->dirty, slot);
 }
 
-/* A slot that was given since the last commit may have to be as it was. */
+/* A slot that was freed since the last commit is left alone: that change may be taken back. */
 bool bti_slot_trim(bti_state *state) {
     bti_slot *slot = state->store->dirty;
     if (!slot || slot->record.turn == state->arena->turn) return false;
@@ -139,7 +139,7 @@ bool bti_slot_trim(bti_state *state) {
            fallocate(state->spill_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(slot->at + left),
                      (off_t)(end - left)) < 0 &&
            errno == EINTR)
-        continue; /* a disk that has no holes keeps the room for the next value */
+        continue; /* a file system without holes keeps the room for the next value */
     BTI_SET(state->arena, state->store->dirty_bytes, state->store->dirty_bytes - (slot->dirty - left));
     BTI_SET(state->arena, slot->dirty, left);
     if (left) return true;

@@ -5,7 +5,7 @@
 
 #include "task/store.h"
 
-/* In `folder`, $TMPDIR or /tmp, for at most `limit` bytes (0: half of what is free there). Without a file, who wants to spill hears why. */
+/* In `folder`, $TMPDIR or /tmp, for at most `limit` bytes (0: half of what is free there). Without a file, attempts to spill fail with the reason. */
 bt_status bti_spill_open(bti_state *state, const char *folder, uint64_t limit);
 void bti_spill_close(bti_state *state);
 

@@ -9,7 +9,7 @@
 enum {
     MOST_KINDS = BTI_KINDS_OF_RECORDS - BTI_BLOCKS,
     PAGE = 4096,
-    WARM_ORDER = 14, /* smaller blocks stay as they are */
+    WARM_ORDER = 14, /* memory of smaller blocks is not given back */
     PAGED_ORDER = 14,
     TRIM_BYTES = 16 << 20 /* at once */
 };
@@ -17,16 +17,16 @@ enum {
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* A worker may write to the pages of a large value, and to nothing else in the store. */
-static uint64_t head_of(int order) { return order < PAGED_ORDER ? BTI_BLOCK_HEAD : PAGE; }
+static uint64_t block_head_bytes(int order) { return order < PAGED_ORDER ? BTI_BLOCK_HEAD : PAGE; }
 
 static int order_of(uint64_t bytes) {
     int order = BTI_SMALLEST_BLOCK;
-    while (((uint64_t)1 << order) < bytes + head_of(order)) order++;
+    while (((uint64_t)1 << order) < bytes + block_head_bytes(order)) order++;
     return order;
 }
 
 static int kind_of(int order) { return BTI_BLOCKS + order - BTI_SMALLEST_BLOCK; }
-static uint64_t pages(uint64_t bytes) { return (bytes + head_of(order_of(bytes)) + PAGE - 1) / PAGE * PAGE; }
+static uint64_t pages(uint64_t bytes) { return (bytes + block_head_bytes(order_of(bytes)) + PAGE - 1) / PAGE * PAGE; }
 
 /* A block may be half empty. */
 static uint64_t most_blocks(uint64_t limit, int order) { return least((limit >> (order - 1)) + 1, 1u << 22); }
@@ -84,7 +84,7 @@ static void link_warm(bti_state *state, int order, bti_store_block *block) {
     BTI_SET(state->arena, state->store->warm[order].newest, block);
 }
 
-/* What was freed since the last commit may have to be as it was. */
+/* A block that was freed since the last commit is left alone: that change may be taken back. */
 static bti_store_block *find_warm(const bti_state *state, int order) {
     bti_store_block *block = state->store->warm[order].newest;
     while (block && block->record.turn == state->arena->turn) block = block->older;
@@ -111,12 +111,12 @@ char *bti_store_take_past(bti_state *state, uint64_t bytes) {
         BTI_SET(state->arena, state->store_memory, state->store_memory + pages(bytes) - block->memory);
         BTI_SET(state->arena, block->memory, pages(bytes));
     }
-    return (char *)block + head_of(order);
+    return (char *)block + block_head_bytes(order);
 }
 
 void bti_store_give(bti_state *state, char *value, uint64_t bytes) {
     int order = order_of(bytes);
-    bti_store_block *block = (bti_store_block *)(void *)(value - head_of(order));
+    bti_store_block *block = (bti_store_block *)(void *)(value - block_head_bytes(order));
     BTI_SET(state->arena, state->store_used, state->store_used - bytes);
     if (order >= WARM_ORDER)
         link_warm(state, order, block);

@@ -1,5 +1,5 @@
 /* Memory for values, shared by all processes. A block is a record of 2^n bytes, of which only what is written takes memory; so blocks
- * never move, are never joined or cut, and who asks is answered in constant time. A free block keeps its memory for the next value of
+ * never move, are never joined or cut, and are found in constant time. A free block keeps its memory for the next value of
  * its size: fresh pages cost several times what the copying costs. All with the lock. */
 #ifndef BTI_TASK_STORE_H
 #define BTI_TASK_STORE_H

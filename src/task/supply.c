@@ -19,7 +19,7 @@ static bool will_do(const bti_amounts *amounts, int gpu) { return !amounts->gpu_
 
 static bool is_share(const bti_amounts *amounts) { return amounts->gpu_bytes || amounts->of[1] < BTI_UNIT; }
 
-/* A GPU with this share free, the fullest first; -1. */
+/* The fullest GPU that has this share free; -1: none has. */
 static int gpu_for_share(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts) {
     int best = -1;
     for (int g = 0; g < state->gpu_count; g++)
@@ -29,7 +29,7 @@ static int gpu_for_share(const bti_state *state, const bti_supply *supply, const
     return best;
 }
 
-static uint64_t whole_gpus(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts) {
+static uint64_t free_whole_gpus(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts) {
     uint64_t gpus = 0;
     for (int g = 0; g < state->gpu_count; g++)
         if (supply->gpu_free[g] == BTI_UNIT && will_do(amounts, g)) gpus |= (uint64_t)1 << g;
@@ -41,11 +41,11 @@ bool bti_supply_fits(const bti_state *state, const bti_supply *supply, const bti
         if (amounts->of[r] > 0 && amounts->of[r] > supply->free.of[r]) return false;
     if (!amounts->of[1]) return true;
     if (is_share(amounts)) return gpu_for_share(state, supply, amounts) >= 0;
-    return __builtin_popcountll(whole_gpus(state, supply, amounts)) * (int64_t)BTI_UNIT >= amounts->of[1];
+    return __builtin_popcountll(free_whole_gpus(state, supply, amounts)) * (int64_t)BTI_UNIT >= amounts->of[1];
 }
 
-/* Of `from`, beginning with one: each time that which has most links to those before it, else the next one. */
-static uint64_t grow(const bti_state *state, uint64_t from, int first, int count, int *links) {
+/* A set of `count` GPUs of `from` that begins with `first`: adds the one with the most links to the set, else the nearest number. */
+static uint64_t grow_linked_set(const bti_state *state, uint64_t from, int first, int count, int *links) {
     uint64_t chosen = (uint64_t)1 << first;
     *links = 0;
     while (__builtin_popcountll(chosen) < count) {
@@ -63,14 +63,14 @@ static uint64_t grow(const bti_state *state, uint64_t from, int first, int count
 
 static int span_of(uint64_t gpus) { return 64 - __builtin_clzll(gpus) - __builtin_ctzll(gpus); }
 
-/* Those with the most links to each other, else with numbers that are close. */
+/* The set with the most links inside, else with the nearest numbers. */
 static uint64_t choose_near(const bti_state *state, uint64_t from, int count) {
     uint64_t best = 0;
     int most = -1;
     for (int g = 0; g < state->gpu_count; g++) {
         int links;
         if (!(from >> g & 1)) continue;
-        uint64_t chosen = grow(state, from, g, count, &links);
+        uint64_t chosen = grow_linked_set(state, from, g, count, &links);
         if (links > most || (links == most && span_of(chosen) < span_of(best))) best = chosen, most = links;
         if (count == 1) break;
     }
@@ -80,12 +80,12 @@ static uint64_t choose_near(const bti_state *state, uint64_t from, int count) {
 uint64_t bti_supply_choose(const bti_state *state, const bti_supply *supply, const bti_amounts *amounts) {
     if (!amounts->of[1]) return 0;
     if (is_share(amounts)) return (uint64_t)1 << gpu_for_share(state, supply, amounts);
-    return choose_near(state, whole_gpus(state, supply, amounts), (int)(amounts->of[1] / BTI_UNIT));
+    return choose_near(state, free_whole_gpus(state, supply, amounts), (int)(amounts->of[1] / BTI_UNIT));
 }
 
 /* --- giving and taking ------------------------------------------------------------------------------------------------ */
 
-/* Of a resource, on these GPUs. */
+/* The amount of resource r, on these GPUs. */
 static int64_t amount_of(const bti_state *state, const bti_amounts *amounts, uint64_t gpus, int r) {
     if (r != 1 || !amounts->gpu_bytes || !gpus) return amounts->of[r];
     return bti_gpu_share(state, amounts, __builtin_ctzll(gpus));
@@ -97,9 +97,9 @@ void bti_supply_set_aside(const bti_state *state, bti_supply *copy, const bti_am
         copy->gpu_free[__builtin_ctzll(gpus)] -= bti_gpu_share(state, amounts, __builtin_ctzll(gpus));
 }
 
-/* Gives (1) or takes (-1) all of it; `keeps`: an actor or a group does. */
-static void change(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps,
-                   int sign) {
+/* sign 1: gives all amounts back; -1: takes them. `keeps`: an actor or a group does. */
+static void change_supply(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps,
+                          int sign) {
     bti_arena *arena = state->arena;
     if (!keeps) BTI_SET(arena, state->busy_count, state->busy_count - (uint32_t)sign);
     for (int r = 0; r < state->resource_count; r++) {
@@ -116,11 +116,11 @@ static void change(bti_state *state, bti_supply *supply, const bti_amounts *amou
 }
 
 void bti_supply_take(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps) {
-    change(state, supply, amounts, gpus, keeps, -1);
+    change_supply(state, supply, amounts, gpus, keeps, -1);
 }
 
 void bti_supply_give(bti_state *state, bti_supply *supply, const bti_amounts *amounts, uint64_t gpus, bool keeps) {
-    change(state, supply, amounts, gpus, keeps, 1);
+    change_supply(state, supply, amounts, gpus, keeps, 1);
 }
 
 /* --- of a task ---------------------------------------------------------------------------------------------------------- */

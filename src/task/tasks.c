@@ -105,7 +105,7 @@ void bti_task_fail_gone(bti_state *state, const bti_task_record *task, const cha
         bti_task_fail_as(state, task, bti_death_of(task->client), BT_ABORTED, why, wakes);
 }
 
-/* Items that nobody reads leave a quarter of the records to others. */
+/* Items that are not read yet may use three quarters of the records. */
 static bool too_many_objects(const bti_state *state) {
     const bti_records *objects = &state->arena->records[BTI_OBJECTS];
     return objects->live > objects->most / 4 * 3;
@@ -126,7 +126,7 @@ void bti_task_yield(bti_state *state, bti_task_record *task, bti_object *item, b
     bti_object_empty(state, link);
     bti_pack_stream((bti_stream_link){bti_object_id(state, item), bti_object_id(state, next)}, link->small);
     BTI_SET(arena, link->bytes, BTI_STREAM_BYTES);
-    (void)bti_contents_add(state, &link->contents, item); /* there is room for two */
+    (void)bti_contents_add(state, &link->contents, item); /* two always fit into the record */
     (void)bti_contents_add(state, &link->contents, next);
     BTI_SET(arena, link->yielder, task);
     BTI_SET(arena, link->yielder_sequence, task->sequence);

@@ -1,6 +1,6 @@
 /* The record of a call: its arguments, how far its worker is with it, its results, its end. All with the lock.
  *
- * What these functions make done or free may leave work to the scheduler (ready.h): who calls them looks at that before he unlocks. */
+ * These functions may leave work for the scheduler in the lists of ready.h. The caller runs bti_schedule_pending before it unlocks. */
 #ifndef BTI_TASK_TASKS_H
 #define BTI_TASK_TASKS_H
 

@@ -7,7 +7,7 @@
 #include "base/cores.h"
 #include "task/handles.h"
 
-static uint64_t aligned(uint64_t at) { return (at + 63) / 64 * 64; }
+static uint64_t align_data(uint64_t at) { return (at + 63) / 64 * 64; }
 
 static bool has_bytes(uint8_t type) {
     return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE || type == BT_LIST_VALUE ||
@@ -18,8 +18,8 @@ static bool has_bytes(uint8_t type) {
 static uint64_t data_at(uint64_t at, const bti_packed_value *head) {
     enum { LARGE = 4096 };
     at += sizeof *head;
-    if (head->type == BT_LIST_VALUE) return head->as.bytes >= LARGE ? aligned(at) : at;
-    return head->type == BT_ARRAY_VALUE ? aligned(at + (uint64_t)head->rank * 8) : at;
+    if (head->type == BT_LIST_VALUE) return head->as.bytes >= LARGE ? align_data(at) : at;
+    return head->type == BT_ARRAY_VALUE ? align_data(at + (uint64_t)head->rank * 8) : at;
 }
 
 static uint64_t end_at(uint64_t at, const bti_packed_value *head) {
@@ -35,7 +35,7 @@ static uint64_t first_at(int64_t count) { return 8 + (count > SHORT_LIST ? (uint
 
 static uint64_t list_bytes(const bt_list *list);
 
-static bti_packed_value head_of(const bt_item_value *value) {
+static bti_packed_value make_head(const bt_item_value *value) {
     bti_packed_value head = {.type = (uint8_t)value->type};
     switch (value->type) {
     case BT_INTEGER: head.as.integer = value->as.integer; break;
@@ -70,7 +70,7 @@ static uint64_t list_bytes(const bt_list *list) {
     uint64_t at = first_at(list->count);
     for (int i = 0; i < list->count; i++) {
         bt_item_value value = bti_list_item(list, i);
-        bti_packed_value head = head_of(&value);
+        bti_packed_value head = make_head(&value);
         at = end_at(at, &head);
     }
     return at;
@@ -88,8 +88,8 @@ uint64_t bti_pack_bytes(const bt_item_value *values, int count) {
 static bt_status pack_list(const bt_list *list, uint64_t bytes, char *packed);
 
 /* *at: where the next one stands. */
-static bt_status put(const bt_item_value *value, char *packed, uint64_t *at) {
-    bti_packed_value head = head_of(value);
+static bt_status pack_value(const bt_item_value *value, char *packed, uint64_t *at) {
+    bti_packed_value head = make_head(value);
     char *data = packed + data_at(*at, &head), *sizes = packed + *at + sizeof head;
     bt_status status = BT_OK;
     switch (value->type) {
@@ -120,7 +120,7 @@ static bt_status pack_list(const bt_list *list, uint64_t bytes, char *packed) {
     for (int i = 0; i < list->count; i++) {
         bt_item_value value = bti_list_item(list, i);
         if (list->count > SHORT_LIST) memcpy(packed + 8 + (uint64_t)i * 8, &at, 8);
-        BTI_TRY(put(&value, packed, &at));
+        BTI_TRY(pack_value(&value, packed, &at));
     }
     return BT_OK;
 }
@@ -169,13 +169,14 @@ bti_unpacked_value bti_unpack(const char *packed, int index) {
     }
 }
 
-static bool each(const char *packed, bool in_list, bti_packed_visit *visit, void *data) {
+static bool visit_references(const char *packed, bool in_list, bti_packed_visit *visit, void *data) {
     int count = bti_packed_count(packed);
     uint64_t at = first_at(count);
     for (int i = 0; i < count; i++) {
         bti_packed_value head;
         memcpy(&head, packed + at, sizeof head);
-        if (head.type == BT_LIST_VALUE && !each(packed + data_at(at, &head), true, visit, data)) return false;
+        if (head.type == BT_LIST_VALUE && !visit_references(packed + data_at(at, &head), true, visit, data))
+            return false;
         bool refers = head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE || head.type == BT_STREAM_VALUE;
         if (refers && !visit(data, &head, in_list)) return false;
         at = end_at(at, &head);
@@ -184,7 +185,7 @@ static bool each(const char *packed, bool in_list, bti_packed_visit *visit, void
 }
 
 bool bti_packed_each(const char *packed, bti_packed_visit *visit, void *data) {
-    return each(packed, false, visit, data);
+    return visit_references(packed, false, visit, data);
 }
 
 int bti_packed_depth(const char *packed) {
