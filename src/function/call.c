@@ -310,7 +310,7 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
 
 static bt_status run_or_record(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,
                                int output_count) {
-    bt_status status;
+    bt_status status = BT_OK;
     BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_call"));
     if (output_count != f->output_count)
         return bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
