@@ -48,7 +48,7 @@ static inline double bti_floor_div_f64(double x, double y) {
 }
 #define bti_floor_div(x, y) _Generic((x), float : bti_floor_div_f32, double : bti_floor_div_f64)(x, y)
 
-float bti_erfinv_f32(float x); /* interp_math.c */
+float bti_erfinv_f32(float x); /* reference/elementwise.c */
 double bti_erfinv_f64(double x);
 #define bti_erfinv(x) _Generic((x), float : bti_erfinv_f32, double : bti_erfinv_f64)(x)
 

@@ -107,3 +107,21 @@ bool bti_layout_reshape(int rank, const int64_t *shape, const bti_layout *layout
             return false;
     return axis == kept;
 }
+
+int bti_axes_collapse(int first, int end, int axes, int64_t *extent, int operands, int64_t *const *stride) {
+    int kept = first;
+    for (int axis = first; axis < end; axis++) {
+        if (extent[axis] == 1) continue;
+        bool joins = kept > first;
+        for (int o = 0; o < operands && joins; o++) joins = stride[o][kept - 1] == stride[o][axis] * extent[axis];
+        int at = joins ? kept - 1 : kept++;
+        extent[at] = joins ? extent[at] * extent[axis] : extent[axis];
+        for (int o = 0; o < operands; o++) stride[o][at] = stride[o][axis];
+    }
+    for (int axis = end; axis < axes; axis++) {
+        int to = axis - (end - kept);
+        extent[to] = extent[axis];
+        for (int o = 0; o < operands; o++) stride[o][to] = stride[o][axis];
+    }
+    return kept - first;
+}

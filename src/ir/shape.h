@@ -32,6 +32,11 @@ bool bti_layout_is_dense(int rank, const int64_t *shape, const bti_layout *layou
 bool bti_layout_reshape(int rank, const int64_t *shape, const bti_layout *layout, int new_rank,
                         const int64_t *new_shape, bti_layout *out);
 
+/* Collapses the axes first..end - 1 of a nest of `axes` over `operands` operands: axes of size 1 go, and neighbours that every operand
+ * walks as one axis become one. The axes from `end` on move down. Returns how many are left of first..end - 1. stride[o]: of operand o,
+ * by axis, in any unit. */
+int bti_axes_collapse(int first, int end, int axes, int64_t *extent, int operands, int64_t *const *stride);
+
 /* --- symbolic sizes -------------------------------------------------------------------------------------------------
  * In a function the sizes of inputs may be unknown. Such a size is a number below BTI_SYMBOL_LIMIT that names an
  * expression in a table: a symbol, or a sum, product, quotient (rounded up) of others. It is put in where a size stands,

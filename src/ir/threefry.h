@@ -8,8 +8,8 @@
 static inline uint32_t bti_rotated(uint32_t x, int by) { return x << by | x >> (32 - by); }
 
 /* Words a and b of key (k0, k1), counter (c0, c1). */
-static inline __attribute__((always_inline)) void bti_threefry(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t c1,
-                                                               uint32_t *word0, uint32_t *word1) {
+static inline __attribute__((always_inline)) void bti_threefry_words(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t c1,
+                                                                     uint32_t *word0, uint32_t *word1) {
     const int rotation[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     const uint32_t k[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDA};
     uint32_t a = c0 + k[0], b = c1 + k[1];
@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) uint32_t bti_threefry_word(uint32_t
                                                                         uint32_t count) {
     uint32_t half = count / 2 + count % 2, i = number < half ? number : number - half, word0, word1;
     uint32_t second = i < count - half ? half + i : 0; /* of an odd count the last block lacks its second counter */
-    bti_threefry(k0, k1, i, second, &word0, &word1);
+    bti_threefry_words(k0, k1, i, second, &word0, &word1);
     return number < half ? word0 : word1;
 }
 

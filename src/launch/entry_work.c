@@ -4,7 +4,7 @@
 #include "ir/dtype.h"
 #include "launch/entry.h"
 #include "ir/half.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 
 /* A nest over operands: the inputs, then the output. Strides in bytes. */
 typedef struct nest {
@@ -61,25 +61,13 @@ static bool begin_copy(nest *n, const bti_operand *in, const bti_operand *out) {
     return true;
 }
 
-/* Axes first..end - 1: those of one point vanish, neighbours that every operand walks as one become one. */
-static int collapse(nest *n, int first, int end) {
-    int kept = first;
-    for (int axis = first; axis < end; axis++) {
-        if (n->extent[axis] == 1) continue;
-        bool joins = kept > first;
-        for (int o = 0; o < n->operand_count && joins; o++)
-            joins = n->stride[o][kept - 1] == n->stride[o][axis] * n->extent[axis];
-        int at = joins ? kept - 1 : kept++;
-        n->extent[at] = joins ? n->extent[at] * n->extent[axis] : n->extent[axis];
-        for (int o = 0; o < n->operand_count; o++) n->stride[o][at] = n->stride[o][axis];
-    }
-    int gone = end - kept;
-    for (int axis = end; axis < n->axes; axis++) {
-        n->extent[axis - gone] = n->extent[axis];
-        for (int o = 0; o < n->operand_count; o++) n->stride[o][axis - gone] = n->stride[o][axis];
-    }
-    n->axes -= gone;
-    return kept - first;
+/* Axes first..end - 1; returns how many are left. */
+static int collapse_nest(nest *n, int first, int end) {
+    int64_t *stride[5];
+    for (int o = 0; o < n->operand_count; o++) stride[o] = n->stride[o];
+    int left = bti_axes_collapse(first, end, n->axes, n->extent, n->operand_count, stride);
+    n->axes -= end - first - left;
+    return left;
 }
 
 static void add_axis(nest *n) {
@@ -124,7 +112,7 @@ static void end_kernel(const nest *n, int value, bti_kernel *kernel, bti_box *bo
 }
 
 static void map(nest *n, bti_op op, int attr, bti_kernel *kernel, bti_box *box) {
-    collapse(n, 0, n->axes);
+    collapse_nest(n, 0, n->axes);
     if (!n->axes) add_axis(n);
     *kernel = (bti_kernel){.outer = (uint8_t)(n->axes - 1), .inner = 1};
     add_inputs(n, kernel);
@@ -141,7 +129,7 @@ static void spread(const bti_operand *out, const uint64_t *scalar, bti_kernel *k
     nest n;
     begin(&n, out);
     add_operand(&n, out);
-    collapse(&n, 0, n.axes);
+    collapse_nest(&n, 0, n.axes);
     if (!n.axes) add_axis(&n);
     *kernel = (bti_kernel){.outer = (uint8_t)(n.axes - 1), .inner = 1, .scalar_count = 1, .output_count = 1};
     box->scalars = scalar;
@@ -194,8 +182,8 @@ static void reduce(const bti_work *work, bti_kernel *kernel, bti_box *box) {
         }
         if (!reduced) kept = n.axes;
     }
-    kept = collapse(&n, 0, kept);
-    if (!collapse(&n, kept, n.axes)) add_axis(&n);
+    kept = collapse_nest(&n, 0, kept);
+    if (!collapse_nest(&n, kept, n.axes)) add_axis(&n);
     *kernel = (bti_kernel){.outer = (uint8_t)kept, .reduced = (uint8_t)(n.axes - kept)};
     add_inputs(&n, kernel);
     end_kernel(&n, add_instr(kernel, work->op, out->dtype, 0), kernel, box);

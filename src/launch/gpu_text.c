@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "launch/gpu_engine.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 
 /* Slots of scratch memory. */
 enum { PARTS, INPUT, OUTPUT = INPUT + 3, KEYS, ORDERS, MORE };

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/lru.h"
 #include "launch/gpu_engine.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 
 /* The kernel of one layout of the operands. */
 typedef struct layout_kernel {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "ir/half.h"
 #include "reference/interp.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 #include "ir/scalar.h"
 
 /* --- operands from C arrays --------------------------------------------------------------------------------------- */
@@ -506,7 +506,7 @@ static void fill(bt_dtype dtype, void *data, int64_t count, unsigned seed) {
     for (int64_t i = 0; i < count; i++) {
         seed = seed * 1664525 + 1013904223;
         double x = (double)(seed >> 8) / 0x1p23 - 1;
-        bti_block_write(BTI_LANE_F64, &x, dtype, (char *)data + i * (int64_t)bt_dtype_size(dtype), 0, 1);
+        bti_lane_block_write(BTI_LANE_F64, &x, dtype, (char *)data + i * (int64_t)bt_dtype_size(dtype), 0, 1);
     }
 }
 

@@ -1,14 +1,15 @@
 #include <math.h>
 
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/classes.h"
+#include "reference/operand.h"
 
 /* Accumulators are wider than what they fold: float16 to float32 in double, float64 in long double; integers wrap in 64
  * bits; max and min stay in the lane's type. Elements are folded in row-major order whatever the strides: same bits. */
 typedef union fold_totals {
     double f64[BTI_BLOCK];
     long double wide[BTI_BLOCK];
-    bti_block lane;
+    bti_lane_block lane;
 } fold_totals;
 
 /* Folds a block: as rows, element i into total i; else all of it into total 0. */
@@ -93,7 +94,7 @@ static void write_totals(fold_totals *totals, bti_op op, bt_dtype dtype, char *a
     if (sums && lane == BTI_LANE_F64)
         for (int i = 0; i < count; i++) totals->f64[i] = (double)totals->wide[i];
     if (sums && lane == BTI_LANE_F32) lane = BTI_LANE_F64;
-    bti_block_write(lane, totals, dtype, at, step, count);
+    bti_lane_block_write(lane, totals, dtype, at, step, count);
 }
 
 typedef struct reduction {
@@ -106,14 +107,14 @@ typedef struct reduction {
 /* The innermost axis goes: one output at a time, from lines. */
 static void reduce_one(reduction *r, char *out, char *in) {
     fold_totals totals;
-    bti_block block;
+    bti_lane_block block;
     bti_walk *walk = &r->folded;
     fill_totals(&totals, r->op, r->dtype, 1);
     for (bti_walk_restart(walk, &in); walk->more; bti_walk_next(walk))
         for (int64_t i = 0; i < walk->length; i += BTI_BLOCK) {
-            int n = bti_block_count(walk->length - i);
+            int n = bti_lane_block_count(walk->length - i);
             const char *at = walk->at[0] + i * walk->step[0];
-            r->fold(&totals, false, bti_block_read(&block, r->dtype, at, walk->step[0], n), n);
+            r->fold(&totals, false, bti_lane_block_read(&block, r->dtype, at, walk->step[0], n), n);
         }
     write_totals(&totals, r->op, r->dtype, out, 0, 1);
 }
@@ -121,13 +122,13 @@ static void reduce_one(reduction *r, char *out, char *in) {
 /* The innermost axis stays: a block of outputs at a time, from rows. */
 static void reduce_rows(reduction *r, char *out, int64_t out_step, char *in, int64_t in_step, int count) {
     fold_totals totals;
-    bti_block block;
+    bti_lane_block block;
     bti_walk *walk = &r->folded;
     fill_totals(&totals, r->op, r->dtype, count);
     for (bti_walk_restart(walk, &in); walk->more; bti_walk_next(walk))
         for (int64_t i = 0; i < walk->length; i++) {
             const char *at = walk->at[0] + i * walk->step[0];
-            r->fold(&totals, true, bti_block_read(&block, r->dtype, at, in_step, count), count);
+            r->fold(&totals, true, bti_lane_block_read(&block, r->dtype, at, in_step, count), count);
         }
     write_totals(&totals, r->op, r->dtype, out, out_step, count);
 }
@@ -152,7 +153,7 @@ void bti_interpret_reduce(const bti_work *work) {
         int n = 1;
         for (int64_t i = 0; i < walk.length; i += n) {
             char *to = walk.at[0] + i * walk.step[0], *from = walk.at[1] + i * walk.step[1];
-            if (!single) n = bti_block_count(walk.length - i);
+            if (!single) n = bti_lane_block_count(walk.length - i);
             if (single)
                 reduce_one(&r, to, from);
             else
@@ -165,7 +166,7 @@ void bti_interpret_reduce(const bti_work *work) {
 
 typedef struct best_yet {
     int64_t at;
-    bti_block value; /* element 0 */
+    bti_lane_block value; /* element 0 */
 } best_yet;
 
 /* NaN wins over numbers, the first over its equals. `from` is the index of the block's first element. */
@@ -194,10 +195,10 @@ BEST(argmin_bool, uint8_t, boolean, <)
 
 static int32_t index_of_best(best_function *function, bt_dtype dtype, const char *at, int64_t step, int64_t length) {
     best_yet best = {0};
-    bti_block block;
+    bti_lane_block block;
     for (int64_t i = 0; i < length; i += BTI_BLOCK) {
-        int n = bti_block_count(length - i);
-        function(&best, i, bti_block_read(&block, dtype, at + i * step, step, n), n);
+        int n = bti_lane_block_count(length - i);
+        function(&best, i, bti_lane_block_read(&block, dtype, at + i * step, step, n), n);
     }
     return (int32_t)best.at;
 }
@@ -214,8 +215,8 @@ void bti_interpret_argreduce(const bti_work *work) {
     bti_shape_without(in, (uint64_t)work->attr[0], kept);
     for (bti_walk_start(&walk, in->rank, kept, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk))
         for (int64_t i = 0; i < walk.length; i++)
-            *(int32_t *)(void *)(walk.at[0] + i * walk.step[0]) =
-                index_of_best(function, in->dtype, walk.at[1] + i * walk.step[1], bti_step(in, axis), in->shape[axis]);
+            *(int32_t *)(void *)(walk.at[0] + i * walk.step[0]) = index_of_best(
+                function, in->dtype, walk.at[1] + i * walk.step[1], bti_axis_step(in, axis), in->shape[axis]);
 }
 
 /* --- cumsum ------------------------------------------------------------------------------------------------------- */
@@ -235,27 +236,28 @@ RUN(run_whole, uint64_t, uint64_t, uint64_t)
 
 static void running_sum(bt_dtype dtype, char *out, int64_t out_step, const char *in, int64_t in_step, int64_t length) {
     bti_lane lane = bti_lane_of(dtype);
-    bti_block block, sums;
+    bti_lane_block block, sums;
     double total_f32 = 0;
     long double total_f64 = 0;
     uint64_t total_whole = 0;
     for (int64_t i = 0; i < length; i += BTI_BLOCK) {
-        int n = bti_block_count(length - i);
-        const void *xs = bti_block_read(&block, dtype, in + i * in_step, in_step, n);
+        int n = bti_lane_block_count(length - i);
+        const void *xs = bti_lane_block_read(&block, dtype, in + i * in_step, in_step, n);
         if (lane == BTI_LANE_F32)
             run_f32(&total_f32, xs, &sums, n);
         else if (lane == BTI_LANE_F64)
             run_f64(&total_f64, xs, &sums, n);
         else
             run_whole(&total_whole, xs, &sums, n);
-        bti_block_write(lane == BTI_LANE_F32 ? BTI_LANE_F64 : lane, &sums, dtype, out + i * out_step, out_step, n);
+        bti_lane_block_write(lane == BTI_LANE_F32 ? BTI_LANE_F64 : lane, &sums, dtype, out + i * out_step, out_step, n);
     }
 }
 
 void bti_interpret_cumsum(const bti_work *work) {
     const bti_operand *in = work->inputs, *out = &work->output;
     int axis = (int)work->attr[0];
-    int64_t shape[BTI_MAX_RANK], length = in->shape[axis], in_step = bti_step(in, axis), out_step = bti_step(out, axis);
+    int64_t shape[BTI_MAX_RANK], length = in->shape[axis], in_step = bti_axis_step(in, axis),
+                                 out_step = bti_axis_step(out, axis);
     int64_t in_first = 0, out_first = 0;
     if (length == 0) return;
     if (work->attr_count > 1 && work->attr[1]) { /* from the end */

@@ -1,4 +1,4 @@
-/* Conversions between dtypes: the rules of ir/half.h and of `cast` (reference/block.c) on vectors. */
+/* Conversions between dtypes: the rules of ir/half.h and of `cast` (reference/operand.c) on vectors. */
 #include "ir/dtype.h"
 #include "ir/half.h"
 #include "render/llvm_writer.h"

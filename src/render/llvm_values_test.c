@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 #include "render/test_evaluate.h"
 
 /* --- the table of functions: the interpreter's, on vectors -------------------------------------------------------- */

@@ -8,7 +8,8 @@
 
 #include "drivers/opencl/device.h"
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/interp.h"
+#include "reference/operand.h"
 #include "render/render.h"
 
 extern const bti_driver bti_driver_opencl;
@@ -105,7 +106,7 @@ static inline void fill(char *memory, size_t bytes, bt_dtype dtype, bool odd) {
         if (odd && bti_dtype_is_float(dtype) && bits % 32 == 5)
             bits = bti_missing(dtype);
         else if (bti_dtype_is_float(dtype)) {
-            bti_block_write(BTI_LANE_F64, &number, dtype, memory + i, 0, 1);
+            bti_lane_block_write(BTI_LANE_F64, &number, dtype, memory + i, 0, 1);
             continue;
         } else if (bits >> 8 & 1)
             bits &= 7;
@@ -178,11 +179,11 @@ static inline bool same(const char *a, const char *b, size_t bytes, bt_dtype dty
         double x, y;
         if (!memcmp(a + i, b + i, size)) continue;
         if (!bti_dtype_is_float(dtype)) return false;
-        bti_block block;
+        bti_lane_block block;
         const bool wide = dtype == BT_F64;
-        const void *at = bti_block_read(&block, dtype, a + i, 0, 1);
+        const void *at = bti_lane_block_read(&block, dtype, a + i, 0, 1);
         x = wide ? *(const double *)at : (double)*(const float *)at;
-        at = bti_block_read(&block, dtype, b + i, 0, 1);
+        at = bti_lane_block_read(&block, dtype, b + i, 0, 1);
         y = wide ? *(const double *)at : (double)*(const float *)at;
         if (x == x || y == y) return false;
     }

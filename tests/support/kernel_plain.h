@@ -7,7 +7,8 @@
 
 #include "drivers/cpu/vector/vector.h"
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/interp.h"
+#include "reference/operand.h"
 
 typedef struct plain_run {
     const bti_kernel *kernel;

@@ -4,7 +4,7 @@
 
 #include "drivers/cpu/vector/vector.h"
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 
 #define BTI_BLOCK_LEAST 32       /* points of the smallest block: the number of lanes */
 #define BTI_BLOCK_SCRATCH 131072 /* bytes: enough for the largest kernel in the smallest blocks */

@@ -9,26 +9,26 @@
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
 /* Values of a dtype as the loops take them: in place, or converted into the block. */
-static const void *widen_values(const bti_vector_code *code, bti_block *block, bt_dtype dtype, const void *values,
+static const void *widen_values(const bti_vector_code *code, bti_lane_block *block, bt_dtype dtype, const void *values,
                                 int count) {
     if (dtype == BT_F16 || dtype == BT_BF16) {
         code->widen[dtype == BT_BF16](count, 0, block, values, values, values, values);
         return block;
     }
-    return bti_block_read(block, dtype, values, (int64_t)bt_dtype_size(dtype), count);
+    return bti_lane_block_read(block, dtype, values, (int64_t)bt_dtype_size(dtype), count);
 }
 
 static void narrow_values(const bti_vector_code *code, void *out, bt_dtype dtype, const void *values, int count) {
     if (dtype == BT_F16 || dtype == BT_BF16)
         code->narrow[dtype == BT_BF16](count, 0, out, values, values, values, values);
     else
-        bti_block_write(bti_lane_of(dtype), values, dtype, out, (int64_t)bt_dtype_size(dtype), count);
+        bti_lane_block_write(bti_lane_of(dtype), values, dtype, out, (int64_t)bt_dtype_size(dtype), count);
 }
 
 static __attribute__((noinline)) void run_widened(bti_block_machine *m, const bti_block_step *step, char *out,
                                                   int count) {
     const bti_vector_code *code = m->blocks->code;
-    bti_block block[2], result;
+    bti_lane_block block[2], result;
     const void *x[2];
     for (int a = 0; a < 2; a++) {
         x[a] = x[0];
@@ -45,10 +45,10 @@ static __attribute__((noinline)) void run_widened(bti_block_machine *m, const bt
 
 static __attribute__((noinline)) void run_recast(bti_block_machine *m, const bti_block_step *step, char *out,
                                                  int count) {
-    bti_block block;
+    bti_lane_block block;
     bt_dtype from = (bt_dtype)step->from;
-    const void *values = bti_block_read(&block, from, m->value[step->arg[0]], (int64_t)bt_dtype_size(from), count);
-    bti_block_write(bti_lane_of(from), values, (bt_dtype)step->dtype, out, 1 << step->size_log, count);
+    const void *values = bti_lane_block_read(&block, from, m->value[step->arg[0]], (int64_t)bt_dtype_size(from), count);
+    bti_lane_block_write(bti_lane_of(from), values, (bt_dtype)step->dtype, out, 1 << step->size_log, count);
 }
 
 static __attribute__((noinline)) void run_iota(bti_block_machine *m, const bti_block_step *step, char *out,
@@ -61,7 +61,7 @@ static __attribute__((noinline)) void run_iota(bti_block_machine *m, const bti_b
     if (step->loop)
         step->loop(count, 0, out, numbers, numbers, numbers, numbers);
     else
-        bti_block_write(BTI_LANE_I64, numbers, (bt_dtype)step->dtype, out, 1 << step->size_log, count);
+        bti_lane_block_write(BTI_LANE_I64, numbers, (bt_dtype)step->dtype, out, 1 << step->size_log, count);
 }
 
 static const void *load_block(bti_block_machine *m, const bti_block_step *step, char *slot, int64_t start, int count) {
@@ -93,7 +93,7 @@ static void fold_block(bti_block_machine *m, const bti_block_step *step, int cou
     const bti_blocks *blocks = m->blocks;
     const bti_block_reduction *r = &blocks->reductions[step->reduction];
     const void *values = m->value[step->value];
-    bti_block block;
+    bti_lane_block block;
     if (!bti_plain_is((bt_dtype)step->from))
         values = widen_values(blocks->code, &block, (bt_dtype)step->from, values, count);
     (blocks->kernel.inner ? r->fold->each : r->fold->line)(count, m->scratch + r->lanes, values);
@@ -107,7 +107,7 @@ static const void *reduction_value(bti_block_machine *m, const bti_block_step *s
     bt_dtype dtype = (bt_dtype)step->dtype;
     if (bti_plain_is(dtype) && bti_plain_of(dtype) == r->accumulator) return totals;
     bti_lane lane = r->accumulator == BTI_PLAIN_F64 ? BTI_LANE_F64 : bti_lane_of(dtype);
-    bti_block_write(lane, totals, dtype, slot, 1 << step->size_log, count);
+    bti_lane_block_write(lane, totals, dtype, slot, 1 << step->size_log, count);
     return slot;
 }
 
@@ -192,7 +192,7 @@ static void spread_constants(bti_block_machine *m) {
         bt_dtype dtype = (bt_dtype)c->dtype;
         bti_lane lane = bti_dtype_is_float(dtype) ? BTI_LANE_F64 : dtype == BT_BOOL ? BTI_LANE_I64 : bti_lane_of(dtype);
         uint64_t one = 0;
-        bti_block_write(lane, &m->box->scalars[c->scalar], dtype, (char *)&one, 0, 1);
+        bti_lane_block_write(lane, &m->box->scalars[c->scalar], dtype, (char *)&one, 0, 1);
         blocks->code->fill[c->size_log](count, 0, slot, &one, &one, &one, &one);
         m->value[c->value] = slot;
     }
@@ -318,9 +318,9 @@ static void move_parts(bti_block_machine *m, const bti_block_reduction *r, char 
     else if (as_they_are)
         m->blocks->code->gather[r->size_log](count, 0, lanes, parts, &apart, parts, parts);
     else if (write)
-        bti_block_write(bti_lane_of(dtype), lanes, dtype, parts, apart, count);
+        bti_lane_block_write(bti_lane_of(dtype), lanes, dtype, parts, apart, count);
     else
-        bti_block_read((bti_block *)(void *)lanes, dtype, parts, apart, count);
+        bti_lane_block_read((bti_lane_block *)(void *)lanes, dtype, parts, apart, count);
 }
 
 static void write_parts(bti_block_machine *m, const part_set *set, int64_t point, int64_t first, int count) {

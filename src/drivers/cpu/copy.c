@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cores.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 
 enum { SQUARE = 64 }; /* elements along each side of a block */
 

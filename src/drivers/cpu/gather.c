@@ -6,7 +6,8 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "drivers/cpu/copy.h"
-#include "reference/interp_parts.h"
+#include "reference/interp.h"
+#include "reference/operand.h"
 
 /* --- cut into works for the interpreter --------------------------------------------------------------------------- */
 
@@ -134,7 +135,7 @@ static void outer_position(const bti_walk *walk, int64_t position, char *at[2]) 
 static inline __attribute__((always_inline)) void take_rows(const taking *t, char *out, const char *x, int64_t begin,
                                                             int64_t end, size_t bytes) {
     const char *index = bti_address(t->y);
-    int64_t index_step = bti_step(t->y, 0), size = (int64_t)t->size;
+    int64_t index_step = bti_axis_step(t->y, 0), size = (int64_t)t->size;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = bti_index_in(t->y, index + i * index_step, t->choices);
         char *to = out + i * t->out_step;
@@ -180,8 +181,8 @@ static bt_status take(const bti_work *work) {
     taking t = {.y = y,
                 .rows = y->shape[0],
                 .choices = x->shape[axis],
-                .out_step = bti_step(out, axis),
-                .x_step = bti_step(x, axis),
+                .out_step = bti_axis_step(out, axis),
+                .x_step = bti_axis_step(x, axis),
                 .size = bt_dtype_size(x->dtype),
                 .nothing = bti_missing(x->dtype)};
     t.run_bytes = t.size;

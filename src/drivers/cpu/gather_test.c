@@ -17,7 +17,8 @@
 #include "base/test_depth.h"
 #include "drivers/cpu/engine.h"
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/interp.h"
+#include "reference/operand.h"
 
 typedef enum layout { PLAIN, TURNED, GAPS, BACKWARDS, LAYOUTS } layout;
 
@@ -35,7 +36,7 @@ static void fill(char *memory, size_t bytes, bt_dtype dtype) {
         if (dtype == BT_BOOL) bits &= 1;
         if (bti_dtype_is_float(dtype) && bits % 64 == 0) bits = bti_missing(dtype);
         if (bti_dtype_is_float(dtype) && bits != bti_missing(dtype))
-            bti_block_write(BTI_LANE_F64, &number, dtype, memory + i, 0, 1);
+            bti_lane_block_write(BTI_LANE_F64, &number, dtype, memory + i, 0, 1);
         else
             memcpy(memory + i, &bits, size);
     }

@@ -11,7 +11,7 @@
 #include "drivers/cpu/product/openblas.h"
 #include "drivers/cpu/product/tile.h"
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/operand.h"
 
 /* Multiplications: below SMALL our own loops are faster than a library; PIECE of them are worth a core of their own. */
 enum { SMALL = 16384, PIECE = 1 << 20 };
@@ -230,8 +230,8 @@ static bt_status make_dense(bti_operand *operand, bool keep, void **scratch) {
 }
 
 static bti_matrix last_two_axes(const bti_operand *operand) {
-    return (bti_matrix){bti_address(operand), bti_step(operand, operand->rank - 2),
-                        bti_step(operand, operand->rank - 1)};
+    return (bti_matrix){bti_address(operand), bti_axis_step(operand, operand->rank - 2),
+                        bti_axis_step(operand, operand->rank - 1)};
 }
 
 typedef struct operands {

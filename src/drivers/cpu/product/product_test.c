@@ -21,7 +21,8 @@
 #include "base/flags.h"
 #include "base/test_depth.h"
 #include "ir/dtype.h"
-#include "reference/interp_parts.h"
+#include "reference/interp.h"
+#include "reference/operand.h"
 
 typedef enum layout { PLAIN, TRANSPOSED, REPEATED, GAPS, BACKWARDS, LAYOUTS } layout;
 static const char *const layout_names[] = {"plain", "transposed", "repeated", "gaps", "backwards"};
@@ -53,14 +54,14 @@ static matrices make(bt_dtype dtype, int64_t batches, int64_t rows, int64_t colu
     double values[BTI_BLOCK];
     int64_t whole[BTI_BLOCK];
     for (int64_t i = 0; i < count; i += BTI_BLOCK) {
-        int n = bti_block_count(count - i);
+        int n = bti_lane_block_count(count - i);
         for (int k = 0; k < n; k++) {
             whole[k] = (int64_t)(random_bits() << 24 ^ random_bits());
             values[k] = (double)(int64_t)(random_bits() % 2001) / 1000 - 1;
         }
         bool is_float = bti_dtype_is_float(dtype);
-        bti_block_write(is_float ? BTI_LANE_F64 : BTI_LANE_I64, is_float ? (void *)values : (void *)whole, dtype,
-                        m.memory + i * size, size, n);
+        bti_lane_block_write(is_float ? BTI_LANE_F64 : BTI_LANE_I64, is_float ? (void *)values : (void *)whole, dtype,
+                             m.memory + i * size, size, n);
     }
     m.operand.address = (uint64_t)(uintptr_t)m.memory;
     if (how == BACKWARDS) {
@@ -71,10 +72,11 @@ static matrices make(bt_dtype dtype, int64_t batches, int64_t rows, int64_t colu
 }
 
 static double value_at(const matrices *m, int64_t batch, int64_t row, int64_t column) {
-    bti_block block;
+    bti_lane_block block;
     const bti_operand *o = &m->operand;
-    const char *at = bti_address(o) + batch * bti_step(o, 0) + row * bti_step(o, 1) + column * bti_step(o, 2);
-    const void *value = bti_block_read(&block, o->dtype, at, 0, 1);
+    const char *at =
+        bti_address(o) + batch * bti_axis_step(o, 0) + row * bti_axis_step(o, 1) + column * bti_axis_step(o, 2);
+    const void *value = bti_lane_block_read(&block, o->dtype, at, 0, 1);
     return bti_lane_of(o->dtype) == BTI_LANE_F32 ? (double)*(const float *)value : *(const double *)value;
 }
 
@@ -98,8 +100,8 @@ static void expect_same(const matrices *is, const matrices *should, int64_t k, c
                     int64_t at[2];
                     const matrices *both[] = {is, should};
                     for (int w = 0; w < 2; w++)
-                        at[w] = b * bti_step(&both[w]->operand, 0) + i * bti_step(&both[w]->operand, 1) +
-                                j * bti_step(&both[w]->operand, 2);
+                        at[w] = b * bti_axis_step(&both[w]->operand, 0) + i * bti_axis_step(&both[w]->operand, 1) +
+                                j * bti_axis_step(&both[w]->operand, 2);
                     if (memcmp(bti_address(&is->operand) + at[0], bti_address(&should->operand) + at[1],
                                bt_dtype_size(is->operand.dtype)))
                         fail_msg("%s: [%ld, %ld, %ld] differs", what, (long)b, (long)i, (long)j);

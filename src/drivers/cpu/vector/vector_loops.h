@@ -138,7 +138,7 @@ LOOP_OF(threefry_U32) {
     const uint32_t *x = xs, *y = ys, *z = zs, *w = ws;
     EACH {
         uint32_t words[2];
-        bti_threefry(x[i], y[i], z[i], w[i], &words[0], &words[1]);
+        bti_threefry_words(x[i], y[i], z[i], w[i], &words[0], &words[1]);
         ((uint32_t *)out)[i] = number ? words[1] : words[0];
     }
 }

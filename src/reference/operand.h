@@ -1,16 +1,20 @@
-/* What the parts of the interpreter share: walking over strided operands line by line, and moving elements between memory
- * and *blocks*, short arrays of one of five plain types in which all arithmetic is done. */
-#ifndef BTI_REFERENCE_INTERP_PARTS_H
-#define BTI_REFERENCE_INTERP_PARTS_H
+/* Operands in memory, for the interpreter and for whatever runs on this machine's memory.
+ *
+ * A *walk* visits all positions of several strided operands, line by line: a line is the innermost axis, after axes were
+ * collapsed. A *block* is a short array of elements in one of five plain types, the *lane* types, in which all arithmetic is done:
+ * elements of any dtype are read into blocks and written back, rounded or cut to the dtype. */
+#ifndef BTI_REFERENCE_OPERAND_H
+#define BTI_REFERENCE_OPERAND_H
 
-#include "reference/interp.h"
-#include "ir/scalar.h"
+#include <string.h>
 
-/* --- walking (interp_walk.c) -------------------------------------------------------------------------------------- */
+#include "ir/work.h"
+
+/* --- operands and walks ----------------------------------------------------------------------------------------  */
 
 #define BTI_WALK_OPERANDS 5
 
-/* Visits all positions of a shape in row-major order, a line at a time, after merging axes where all operands allow:
+/* Visits all positions of a shape in row-major order, a line at a time, after axes were collapsed:
  *     for (bti_walk_start(&walk, ...); walk.more; bti_walk_next(&walk)) { elements walk.at[k] + i * walk.step[k] } */
 typedef struct bti_walk {
     bool more, empty;
@@ -29,7 +33,7 @@ void bti_walk_restart(bti_walk *walk, char *const *at); /* the same walk from ot
 /* The shape of an operand with some axes (a mask) set to 1. */
 void bti_shape_without(const bti_operand *operand, uint64_t axes, int64_t *shape);
 static inline char *bti_address(const bti_operand *operand) { return (char *)(uintptr_t)operand->address; }
-static inline int64_t bti_step(const bti_operand *operand, int axis) { /* bytes */
+static inline int64_t bti_axis_step(const bti_operand *operand, int axis) { /* bytes */
     return operand->stride[axis] * (int64_t)bt_dtype_size(operand->dtype);
 }
 
@@ -47,40 +51,25 @@ uint64_t bti_missing(bt_dtype dtype);
 void bti_copy_line(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size);
 void bti_copy_operand(const bti_operand *to, const bti_operand *from); /* same shape, same size of elements */
 
-/* --- blocks (interp_block.c) -------------------------------------------------------------------------------------- */
+/* --- blocks ---------------------------------------------------------------------------------------------------- */
 
 #define BTI_BLOCK 256
 
 typedef enum bti_lane { BTI_LANE_F32, BTI_LANE_F64, BTI_LANE_I64, BTI_LANE_U64, BTI_LANE_BOOL } bti_lane;
-typedef union bti_block {
+typedef union bti_lane_block {
     float f32[BTI_BLOCK]; /* float16, bfloat16, float32 */
     double f64[BTI_BLOCK];
     int64_t i64[BTI_BLOCK];
     uint64_t u64[BTI_BLOCK];
     uint8_t boolean[BTI_BLOCK];
-} bti_block;
+} bti_lane_block;
 
 bti_lane bti_lane_of(bt_dtype dtype);
 /* `count` (at most BTI_BLOCK) elements as the dtype's lane type: read into the block, or where they lie if that will do. */
-const void *bti_block_read(bti_block *block, bt_dtype dtype, const char *at, int64_t step, int count);
+const void *bti_lane_block_read(bti_lane_block *block, bt_dtype dtype, const char *at, int64_t step, int count);
 /* Writes values of a lane type as any dtype, by the rules of `cast`. From a dtype's own lane that only rounds or cuts. */
-void bti_block_write(bti_lane lane, const void *values, bt_dtype dtype, char *at, int64_t step, int count);
+void bti_lane_block_write(bti_lane lane, const void *values, bt_dtype dtype, char *at, int64_t step, int count);
 
-static inline int bti_block_count(int64_t left) { return left < BTI_BLOCK ? (int)left : BTI_BLOCK; }
-
-/* --- the parts ---------------------------------------------------------------------------------------------------- */
-
-void bti_threefry_block(const uint32_t key[2], const uint32_t counter[2], uint32_t word[2]); /* interp_math.c */
-uint32_t bti_random_word(const uint32_t key[2], uint32_t number, uint32_t count);
-
-bt_status bti_interpret_elementwise(const bti_work *work);
-/* to[i] += from[i] in the dtype, for scatters. */
-void bti_add_line(bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count);
-void bti_interpret_reduce(const bti_work *work);
-void bti_interpret_argreduce(const bti_work *work);
-void bti_interpret_cumsum(const bti_work *work);
-void bti_interpret_gather(const bti_work *work); /* all of the class but argsort */
-bt_status bti_interpret_argsort(const bti_work *work);
-void bti_interpret_matmul(const bti_work *work);
+static inline int bti_lane_block_count(int64_t left) { return left < BTI_BLOCK ? (int)left : BTI_BLOCK; }
 
 #endif

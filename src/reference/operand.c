@@ -1,9 +1,130 @@
+/* Walks over strided operands, and blocks of elements in one of five plain types. */
+#include "reference/operand.h"
+
 #include <string.h>
 
 #include "ir/dtype.h"
 #include "ir/half.h"
-#include "reference/interp_parts.h"
 #include "ir/scalar.h"
+
+/* --- operands ------------------------------------------------------------------------------------------------------ */
+
+int64_t bti_operand_count(const bti_operand *operand) {
+    int64_t count = 1;
+    for (int axis = 0; axis < operand->rank; axis++) count *= operand->shape[axis];
+    return count;
+}
+
+bool bti_operand_is_dense(const bti_operand *operand) {
+    bti_layout layout = {0};
+    memcpy(layout.stride, operand->stride, sizeof layout.stride);
+    return bti_layout_is_dense(operand->rank, operand->shape, &layout);
+}
+
+void bti_operand_make_dense(bti_operand *operand) {
+    bti_layout layout;
+    bti_layout_dense(operand->rank, operand->shape, &layout);
+    memcpy(operand->stride, layout.stride, sizeof layout.stride);
+}
+
+void bti_shape_without(const bti_operand *operand, uint64_t axes, int64_t *shape) {
+    for (int axis = 0; axis < operand->rank; axis++) shape[axis] = axes >> axis & 1 ? 1 : operand->shape[axis];
+}
+
+static int64_t index_at(const bti_operand *indices, const char *at) {
+    return indices->dtype == BT_I32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
+}
+
+int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length) {
+    int64_t i = index_at(indices, at);
+    if (i < 0) i += length;
+    return i >= 0 && i < length ? i : -1;
+}
+
+uint64_t bti_missing(bt_dtype dtype) {
+    switch (dtype) {
+    case BT_F16: return 0x7E00;
+    case BT_BF16: return 0x7FC0;
+    case BT_F32: return 0x7FC00000;
+    case BT_F64: return UINT64_C(0x7FF8) << 48;
+    default: return 0;
+    }
+}
+
+bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length) {
+    bti_operand p = *operand;
+    p.address += (uint64_t)(from * bti_axis_step(operand, axis));
+    p.shape[axis] = length;
+    return p;
+}
+
+/* --- walks --------------------------------------------------------------------------------------------------------- */
+
+void bti_walk_start(bti_walk *walk, int rank, const int64_t *shape, int count, const bti_operand *const *operands) {
+    int64_t *stride[BTI_WALK_OPERANDS];
+    walk->count = count;
+    walk->length = 1;
+    walk->empty = false;
+    for (int axis = 0; axis < rank; axis++) {
+        walk->empty |= shape[axis] == 0;
+        walk->shape[axis] = shape[axis];
+        for (int k = 0; k < count; k++) walk->stride[k][axis] = bti_axis_step(operands[k], axis);
+    }
+    for (int k = 0; k < count; k++) stride[k] = walk->stride[k];
+    walk->axes = bti_axes_collapse(0, rank, rank, walk->shape, count, stride);
+    for (int k = 0; k < count; k++) walk->step[k] = (int64_t)bt_dtype_size(operands[k]->dtype);
+    if (walk->axes) {
+        walk->axes--;
+        walk->length = walk->shape[walk->axes];
+        for (int k = 0; k < count; k++) walk->step[k] = walk->stride[k][walk->axes];
+    }
+    char *at[BTI_WALK_OPERANDS];
+    for (int k = 0; k < count; k++) at[k] = bti_address(operands[k]);
+    bti_walk_restart(walk, at);
+}
+
+void bti_walk_restart(bti_walk *walk, char *const *at) {
+    for (int axis = 0; axis < walk->axes; axis++) walk->index[axis] = 0;
+    for (int k = 0; k < walk->count; k++) walk->at[k] = at[k];
+    walk->more = !walk->empty;
+}
+
+void bti_walk_next(bti_walk *walk) {
+    for (int axis = walk->axes - 1; axis >= 0; axis--) {
+        bool carry = ++walk->index[axis] == walk->shape[axis];
+        int64_t by = carry ? 1 - walk->shape[axis] : 1;
+        for (int k = 0; k < walk->count; k++) walk->at[k] += by * walk->stride[k][axis];
+        if (!carry) return;
+        walk->index[axis] = 0;
+    }
+    walk->more = false;
+}
+
+#define COPY_ELEMENTS(size) \
+    for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, size)
+
+void bti_copy_line(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size) {
+    if (to_step == (int64_t)size && from_step == (int64_t)size) {
+        memmove(to, from, (size_t)count * size);
+        return;
+    }
+    switch (size) {
+    case 1: COPY_ELEMENTS(1); break;
+    case 2: COPY_ELEMENTS(2); break;
+    case 4: COPY_ELEMENTS(4); break;
+    default: COPY_ELEMENTS(8); break;
+    }
+}
+
+void bti_copy_operand(const bti_operand *to, const bti_operand *from) {
+    bti_walk walk;
+    size_t size = bt_dtype_size(to->dtype);
+    for (bti_walk_start(&walk, to->rank, to->shape, 2, (const bti_operand *[]){to, from}); walk.more;
+         bti_walk_next(&walk))
+        bti_copy_line(walk.at[0], walk.step[0], walk.at[1], walk.step[1], walk.length, size);
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------------- */
 
 bti_lane bti_lane_of(bt_dtype dtype) {
     if (dtype == BT_BOOL) return BTI_LANE_BOOL;
@@ -24,7 +145,7 @@ static bool same_type(bti_lane lane, bt_dtype dtype) {
     }                                                          \
     break
 
-const void *bti_block_read(bti_block *block, bt_dtype dtype, const char *at, int64_t step, int count) {
+const void *bti_lane_block_read(bti_lane_block *block, bt_dtype dtype, const char *at, int64_t step, int count) {
     if (same_type(bti_lane_of(dtype), dtype) && step == (int64_t)bt_dtype_size(dtype)) return at;
     switch (dtype) {
     case BT_BOOL: READ(boolean, uint8_t, x);
@@ -121,7 +242,7 @@ static void write_bool(const uint8_t *x, bt_dtype dtype, char *at, int64_t step,
     write_u64(wide, dtype, at, step, count);
 }
 
-void bti_block_write(bti_lane lane, const void *values, bt_dtype dtype, char *at, int64_t step, int count) {
+void bti_lane_block_write(bti_lane lane, const void *values, bt_dtype dtype, char *at, int64_t step, int count) {
     size_t size = bt_dtype_size(dtype);
     if (same_type(lane, dtype) && step == (int64_t)size) {
         memmove(at, values, (size_t)count * size);

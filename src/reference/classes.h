@@ -1,0 +1,22 @@
+/* The interpreter by classes of operations. */
+#ifndef BTI_REFERENCE_CLASSES_H
+#define BTI_REFERENCE_CLASSES_H
+
+#include "base/error.h"
+#include "ir/work.h"
+
+/* elementwise.c */
+bt_status bti_interpret_elementwise(const bti_work *work);
+/* to[i] += from[i] in the dtype, for scatters. */
+void bti_add_line(bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count);
+
+/* reduce.c */
+void bti_interpret_reduce(const bti_work *work);
+void bti_interpret_argreduce(const bti_work *work);
+void bti_interpret_cumsum(const bti_work *work);
+
+/* gather.c */
+void bti_interpret_gather(const bti_work *work); /* all of the class but argsort */
+bt_status bti_interpret_argsort(const bti_work *work);
+
+#endif
