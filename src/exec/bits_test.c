@@ -19,7 +19,7 @@
 #include "support/kernel_parts.h"
 #include "drivers/cpu/target.h"
 #include "render/llvm.h"
-#include "render/test_kernels.h"
+#include "support/render_kernels.h"
 
 static int start(void **state) {
     bti_flags_reset();

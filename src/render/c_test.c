@@ -7,8 +7,8 @@
 
 #include "render/c.h"
 #include "render/render.h"
-#include "render/test_kernels.h"
-#include "render/test_texts.h"
+#include "support/render_kernels.h"
+#include "support/golden_texts.h"
 
 static const struct {
     const char *name;

@@ -9,8 +9,8 @@
 
 #include "base/test_depth.h"
 #include "render/c.h"
-#include "render/test_evaluate.h"
-#include "render/test_opencl.h"
+#include "support/render_evaluate.h"
+#include "support/opencl_front.h"
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 

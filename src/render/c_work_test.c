@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/test_depth.h"
-#include "render/test_device.h"
+#include "support/opencl_device.h"
 
 /* Those that texts differ for most come first. */
 static const bt_dtype dtypes[] = {BT_F32, BT_I8,  BT_F16, BT_U64, BT_BOOL, BT_BF16, BT_F64,

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "render/test_kernels.h"
-#include "render/test_texts.h"
+#include "support/render_kernels.h"
+#include "support/golden_texts.h"
 
 static const struct {
     const char *name;

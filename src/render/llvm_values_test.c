@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "reference/operand.h"
-#include "render/test_evaluate.h"
+#include "support/render_evaluate.h"
 
 /* --- the table of functions: the interpreter's, on vectors -------------------------------------------------------- */
 
@@ -42,6 +42,7 @@ typedef double vector_f64x1;
 #define BTI_FUNCTION(function) function##f
 #define BTI_VECTOR_FUNCTION(name, arity) ARITY_##arity(name, f32x16, "avx512f") ARITY_##arity(name, f32x8, "avx2")
 #define BTI_SCALAR_FUNCTION(...)
+#include "ir/scalar.h"
 #include "launch/functions.def"
 #undef BTI_FUNCTION
 #define BTI_FUNCTION(function) function

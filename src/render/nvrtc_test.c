@@ -12,9 +12,9 @@
 
 #include "base/test_depth.h"
 #include "render/c.h"
-#include "render/test_kernels.h"
-#include "render/test_recorded.h"
-#include "render/test_texts.h"
+#include "support/render_kernels.h"
+#include "support/recorded_program.h"
+#include "support/golden_texts.h"
 
 static struct {
     int (*create)(void **program, const char *text, const char *name, int headers, const void *a, const void *b);

@@ -1,6 +1,6 @@
 /* Part of a second libberth that tests put in the place of the first: every program that devices are asked for is written to the
  * file that BERTH_RECORDED names, once per process. The linker leads calls of bti_device_program here (--wrap). */
-#include "render/test_recorded.h"
+#include "support/recorded_program.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Kernels for tests of render/: written by hand, and drawn at random. */
-#ifndef BTI_RENDER_TEST_KERNELS_H
-#define BTI_RENDER_TEST_KERNELS_H
+#ifndef RENDER_KERNELS_H
+#define RENDER_KERNELS_H
 
 #include <string.h>
 

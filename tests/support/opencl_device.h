@@ -1,6 +1,6 @@
 /* A device of OpenCL under a driver's table, and primitives run on it against the interpreter. For tests with cmocka. */
-#ifndef BTI_RENDER_TEST_DEVICE_H
-#define BTI_RENDER_TEST_DEVICE_H
+#ifndef OPENCL_DEVICE_H
+#define OPENCL_DEVICE_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* A launch of a kernel with drawn sizes and data, and the plain evaluation of what ir/kernel.h says: one instruction after
  * the other, over all points of the nest, by the interpreter. For tests with cmocka. */
-#ifndef BTI_RENDER_TEST_EVALUATE_H
-#define BTI_RENDER_TEST_EVALUATE_H
+#ifndef RENDER_EVALUATE_H
+#define RENDER_EVALUATE_H
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "reference/interp.h"
 #include "ir/work.h"
-#include "render/test_kernels.h"
+#include "support/render_kernels.h"
 
 enum { MOST_POINTS = 1 << 17 };
 

@@ -1,6 +1,6 @@
 /* What the recording library writes: a program of the file after the other. */
-#ifndef BTI_RENDER_TEST_RECORDED_H
-#define BTI_RENDER_TEST_RECORDED_H
+#ifndef RECORDED_PROGRAM_H
+#define RECORDED_PROGRAM_H
 
 #include "drivers/driver.h"
 
