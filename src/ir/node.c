@@ -37,7 +37,7 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other) {
     return true;
 }
 
-/* What gradients pass through; they do not pass integers, nor a read of a variable, nor `stop`. */
+/* The history that gradients pass through: not through integers, reads of variables, or `stop`. */
 static void inherit_history(bti_node *node) {
     node->oldest = node->sequence;
     if (node->op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr[1] % 64);
@@ -102,14 +102,14 @@ bool bti_node_try_retain(bti_node *node) {
     return refs != 0;
 }
 
-static bool drop(bti_node *node) {
+static bool release_reference(bti_node *node) {
     return node && atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) == 1;
 }
 
-/* Lets go of the inputs; those that nobody holds any more go in front of the list. */
-static bti_node *drop_inputs(bti_node *node, bti_node *dead) {
+/* Releases the inputs; those without references are put in front of the list. */
+static bti_node *release_inputs(bti_node *node, bti_node *dead) {
     for (int i = 0; i < node->input_count; i++) {
-        if (!drop(node->inputs[i])) continue;
+        if (!release_reference(node->inputs[i])) continue;
         node->inputs[i]->next_dead = dead;
         dead = node->inputs[i];
     }
@@ -117,12 +117,12 @@ static bti_node *drop_inputs(bti_node *node, bti_node *dead) {
     return dead;
 }
 
-/* A function that goes with an origin may have been the last to hold nodes that go with their origins, and so on. So while one goes,
- * the nodes that this thread frees are collected. */
-static _Thread_local bool function_goes;
-static _Thread_local bti_node *freed_by_function;
+/* Releasing an origin may release a function, which may hold the last reference to nodes with origins, and so on. To avoid recursion,
+ * the nodes that this thread frees while it releases a function are collected in a list. */
+static _Thread_local bool releasing_function;
+static _Thread_local bti_node *freed_with_function;
 
-static bti_node *join(bti_node *first, bti_node *rest) {
+static bti_node *concat_lists(bti_node *first, bti_node *rest) {
     if (!first) return rest;
     bti_node *last = first;
     while (last->next_dead) last = last->next_dead;
@@ -130,42 +130,42 @@ static bti_node *join(bti_node *first, bti_node *rest) {
     return first;
 }
 
-static bti_node *let_function_go(bti_origin *origin, bti_node *dead) {
-    bool outermost = !function_goes;
-    function_goes = true;
+static bti_node *release_function(bti_origin *origin, bti_node *dead) {
+    bool outermost = !releasing_function;
+    releasing_function = true;
     origin_unused(origin);
     if (!outermost) return dead;
-    function_goes = false;
-    dead = join(freed_by_function, dead);
-    freed_by_function = NULL;
+    releasing_function = false;
+    dead = concat_lists(freed_with_function, dead);
+    freed_with_function = NULL;
     return dead;
 }
 
-/* The last user lets go of what the call was given. */
-static bti_node *drop_user(bti_origin *origin, bti_node *dead) {
+/* The last user releases the values that the call was given. */
+static bti_node *release_origin_user(bti_origin *origin, bti_node *dead) {
     if (atomic_fetch_sub_explicit(&origin->users, 1, memory_order_acq_rel) != 1) return dead;
     for (int i = 0; i < origin->given_count; i++) {
-        if (!drop(origin->given[i])) continue;
+        if (!release_reference(origin->given[i])) continue;
         origin->given[i]->next_dead = dead;
         dead = origin->given[i];
     }
-    return let_function_go(origin, dead);
+    return release_function(origin, dead);
 }
 
-static bti_node *leave_origin(bti_node *node, bti_node *dead) {
+static bti_node *leave_origin_of(bti_node *node, bti_node *dead) {
     if (!node->origin || node->left_origin) return dead;
     node->left_origin = true;
-    return drop_user(node->origin, dead);
+    return release_origin_user(node->origin, dead);
 }
 
-static void free_list(bti_node *dead) {
-    if (function_goes) {
-        freed_by_function = join(dead, freed_by_function);
+static void free_nodes(bti_node *dead) {
+    if (releasing_function) {
+        freed_with_function = concat_lists(dead, freed_with_function);
         return;
     }
     while (dead) {
         bti_node *node = dead;
-        dead = leave_origin(node, drop_inputs(node, node->next_dead));
+        dead = leave_origin_of(node, release_inputs(node, node->next_dead));
         if (node->origin) origin_left(node->origin, node);
         if (node->buffer) buffer_release(node->buffer);
         bti_gate_release(node->gate);
@@ -177,14 +177,14 @@ static void free_list(bti_node *dead) {
 }
 
 void bti_node_release(bti_node *node) {
-    if (!drop(node)) return;
+    if (!release_reference(node)) return;
     node->next_dead = NULL;
-    free_list(node);
+    free_nodes(node);
 }
 
-void bti_node_forget(bti_node *node) { free_list(leave_origin(node, drop_inputs(node, NULL))); }
-void bti_origin_leave(bti_origin *origin) { free_list(drop_user(origin, NULL)); }
-void bti_node_leave_origin(bti_node *node) { free_list(leave_origin(node, NULL)); }
+void bti_node_forget(bti_node *node) { free_nodes(leave_origin_of(node, release_inputs(node, NULL))); }
+void bti_origin_leave(bti_origin *origin) { free_nodes(release_origin_user(origin, NULL)); }
+void bti_node_leave_origin(bti_node *node) { free_nodes(leave_origin_of(node, NULL)); }
 
 uint64_t bti_node_sequence_take(uint64_t count) {
     return atomic_fetch_add_explicit(&sequence, count, memory_order_relaxed);
@@ -209,9 +209,9 @@ static int by_sequence(const void *a, const void *b) {
 
 #define SPARSE 8 /* numbers per node up to which each node is put at its number */
 
-/* In linear time where their numbers lie close together, as those of one graph mostly do. False: they do not, or memory is
+/* Sorts in linear time where the numbers are close together, as those of one graph mostly are. False: they are not, or memory is
  * short. */
-static bool sort_close(bti_node **nodes, size_t count) {
+static bool counting_sort(bti_node **nodes, size_t count) {
     uint64_t least = UINT64_MAX, most = 0;
     for (size_t i = 0; i < count; i++) {
         if (nodes[i]->sequence < least) least = nodes[i]->sequence;
@@ -233,5 +233,5 @@ static bool sort_close(bti_node **nodes, size_t count) {
 }
 
 void bti_nodes_sort(bti_node **nodes, size_t count) {
-    if (count && !sort_close(nodes, count)) qsort(nodes, count, sizeof *nodes, by_sequence);
+    if (count && !counting_sort(nodes, count)) qsort(nodes, count, sizeof *nodes, by_sequence);
 }

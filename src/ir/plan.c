@@ -14,14 +14,14 @@ void bti_plan_free(bti_plan *plan) {
     bti_vec_free(&plan->arenas);
 }
 
-static size_t as_asked(int device, size_t bytes) {
+static size_t same_bytes(int device, size_t bytes) {
     (void)device;
     return bytes;
 }
 
 void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, size_t bytes), int64_t *bytes,
                      int devices) {
-    if (!block_bytes) block_bytes = as_asked;
+    if (!block_bytes) block_bytes = same_bytes;
     for (int d = 0; d < devices; d++)
         bytes[d] = (size_t)d < plan->arenas.count ? (int64_t)block_bytes(d, (size_t)plan->arenas.items[d]) : 0;
     for (size_t s = 0; s < plan->storages.count; s++) {
@@ -31,8 +31,8 @@ void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, siz
     }
 }
 
-/* Elements that are read or written: an axis that does not move counts once. */
-static int64_t touched(const bti_value *value) {
+/* Bytes that are read or written: an axis of stride 0 counts once. */
+static int64_t bytes_accessed(const bti_value *value) {
     int64_t count = value->storage < 0 ? 0 : (int64_t)bt_dtype_size(value->dtype);
     for (int i = 0; i < value->rank; i++)
         if (value->layout.stride[i] || value->shape[i] == 0) count *= value->shape[i];
@@ -44,8 +44,8 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         if (step->kind == BTI_STEP_COPY) continue;
-        for (int i = 0; i < step->input_count; i++) traffic.read += touched(bti_plan_operand(plan, step, i));
-        for (int o = 0; o < step->output_count; o++) traffic.written += touched(bti_plan_output(plan, step, o));
+        for (int i = 0; i < step->input_count; i++) traffic.read += bytes_accessed(bti_plan_operand(plan, step, i));
+        for (int o = 0; o < step->output_count; o++) traffic.written += bytes_accessed(bti_plan_output(plan, step, o));
     }
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];

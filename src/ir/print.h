@@ -1,4 +1,4 @@
-/* Plans as text, for people. */
+/* Plans as text, as JSON, and as a picture for Graphviz. */
 #ifndef BTI_IR_PRINT_H
 #define BTI_IR_PRINT_H
 

@@ -39,15 +39,16 @@ void bti_shape_text(bti_str *text, int rank, const int64_t *shape) {
 
 /* --- layouts ------------------------------------------------------------------------------------------------------ */
 
-/* An array without elements has any strides: sizes of 0 count as 1, so that nothing overflows. */
-static int64_t extent(int64_t size) { return size > 1 ? size : 1; }
+/* The strides of an array without elements do not matter: sizes of 0 count as 1, so that nothing overflows. */
+static int64_t extent_or_one(int64_t size) { return size > 1 ? size : 1; }
 
 void bti_layout_dense(int rank, const int64_t *shape, bti_layout *layout) {
     int64_t stride = 1;
     *layout = (bti_layout){0};
     for (int axis = rank - 1; axis >= 0; axis--) {
         layout->stride[axis] = stride;
-        if (__builtin_mul_overflow(stride, extent(shape[axis]), &stride)) stride = 0; /* only where there is a size 0 */
+        if (__builtin_mul_overflow(stride, extent_or_one(shape[axis]), &stride))
+            stride = 0; /* only where there is a size 0 */
     }
 }
 

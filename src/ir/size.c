@@ -1,5 +1,5 @@
 /* Symbolic sizes (shape.h). An expression is a polynomial with whole coefficients in *atoms*: symbols, and operations that
- * are kept as they are because they do not expand (a quotient, or what grew past the limits below). Polynomials are kept in
+ * are kept as they are because they do not expand (a quotient, or an expression that grew past the limits below). Polynomials are kept in
  * one order and looked up before they are added, so that equal ones have one name. */
 #include <pthread.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct atom {
     atom_kind kind;
     int64_t a, b; /* sizes; of a symbol, a: its number, from 1 */
     int64_t size; /* that is this atom alone */
-    int depth;    /* atoms inside of atoms: walks over them recurse */
+    int depth;    /* of atoms inside of atoms: walks over them recurse */
 } atom;
 enum { MAX_DEPTH = 400 };
 
@@ -37,10 +37,11 @@ typedef struct expression {
     term terms[];
 } expression;
 
-/* Size BASE + i names expression i. Nothing is ever taken out. */
+/* Size BASE + i names expression i. Expressions are never removed. */
 #define BASE INT64_MIN
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(lock)
+/* Protects the tables below. No other lock is taken under it. */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+BTI_RENEW_IN_CHILD(table_lock)
 static expression **expressions;
 static int64_t expression_count, expression_room;
 static int32_t *slots; /* hash table: number of an expression + 1, 0 is free */
@@ -49,7 +50,7 @@ static atom *atoms;
 static int64_t atom_count, atom_room;
 typedef struct symbol {
     int64_t size;
-    int64_t holders; /* inputs of functions that have it; without any it serves again */
+    int64_t holders; /* inputs of functions that have it; at 0 the symbol is reused */
 } symbol;
 static symbol *symbols;
 static int64_t symbol_count, symbol_room;
@@ -58,7 +59,7 @@ static int64_t free_count, free_room;
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
-static bool make_room(void **memory, int64_t *room, int64_t count, size_t size) {
+static bool grow_table(void **memory, int64_t *room, int64_t count, size_t size) {
     if (count < *room) return true;
     int64_t wanted = *room ? *room * 2 : 64;
     void *grown = bti_realloc(*memory, (size_t)wanted * size);
@@ -84,7 +85,7 @@ static bool grow_slots(void) {
     return true;
 }
 
-static uint64_t hash_of(const polynomial *p) { /* FNV-1a */
+static uint64_t hash_polynomial(const polynomial *p) { /* FNV-1a */
     const unsigned char *bytes = (const unsigned char *)p->terms;
     uint64_t hash = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < (size_t)p->count * sizeof(term); i++) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
@@ -92,12 +93,12 @@ static uint64_t hash_of(const polynomial *p) { /* FNV-1a */
 }
 
 /* The size that a polynomial is: a number, or its name in the table; 0 when memory is short. */
-static int64_t size_of(const polynomial *p) {
+static int64_t intern_polynomial(const polynomial *p) {
     if (p->count == 0) return 0;
     if (p->count == 1 && p->terms[0].degree == 0) return p->terms[0].coefficient;
-    if (!grow_slots() || !make_room((void **)&expressions, &expression_room, expression_count, sizeof *expressions))
+    if (!grow_slots() || !grow_table((void **)&expressions, &expression_room, expression_count, sizeof *expressions))
         return 0;
-    uint64_t hash = hash_of(p), mask = (uint64_t)(slot_count - 1), slot = hash & mask;
+    uint64_t hash = hash_polynomial(p), mask = (uint64_t)(slot_count - 1), slot = hash & mask;
     size_t bytes = (size_t)p->count * sizeof(term);
     for (; slots[slot]; slot = (slot + 1) & mask) {
         const expression *e = expressions[slots[slot] - 1];
@@ -114,7 +115,7 @@ static int64_t size_of(const polynomial *p) {
     return BASE + expression_count - 1;
 }
 
-static void load(polynomial *p, int64_t size) {
+static void load_polynomial(polynomial *p, int64_t size) {
     p->count = 0;
     if (bti_size_is_symbolic(size)) {
         const expression *e = expressions[size - BASE];
@@ -127,10 +128,10 @@ static void load(polynomial *p, int64_t size) {
 }
 
 static int64_t add_atom(atom_kind kind, int64_t a, int64_t b) {
-    if (!make_room((void **)&atoms, &atom_room, atom_count, sizeof *atoms)) return 0;
+    if (!grow_table((void **)&atoms, &atom_room, atom_count, sizeof *atoms)) return 0;
     polynomial p = {.count = 1};
     p.terms[0] = (term){.coefficient = 1, .degree = 1, .atom = {(int32_t)atom_count}};
-    int64_t size = size_of(&p);
+    int64_t size = intern_polynomial(&p);
     if (size) atoms[atom_count++] = (atom){kind, a, b, size, 0};
     return size;
 }
@@ -145,7 +146,7 @@ static int depth_of(int64_t size) {
 }
 
 /* The size that is this operation, unexpanded; 0 when memory is short. */
-static int64_t size_of_atom(atom_kind kind, int64_t a, int64_t b) {
+static int64_t intern_atom(atom_kind kind, int64_t a, int64_t b) {
     for (int64_t i = 0; i < atom_count; i++)
         if (atoms[i].kind == kind && atoms[i].a == a && atoms[i].b == b) return atoms[i].size;
     int depth_a = depth_of(a), depth_b = depth_of(b), depth = 1 + (depth_a > depth_b ? depth_a : depth_b);
@@ -214,8 +215,8 @@ static bool add_product(polynomial *p, const polynomial *q, const term *t) {
     return true;
 }
 
-/* False when it does not come out even. `rest` is used up. */
-static bool divide(polynomial *rest, const polynomial *by, polynomial *quotient) {
+/* False when there is a remainder. `rest` is overwritten. */
+static bool divide_polynomials(polynomial *rest, const polynomial *by, polynomial *quotient) {
     quotient->count = 0;
     while (rest->count) {
         term t, negative;
@@ -229,12 +230,12 @@ static bool divide(polynomial *rest, const polynomial *by, polynomial *quotient)
 
 /* --- operations --------------------------------------------------------------------------------------------------- */
 
-static bool known(int64_t a, int64_t b) { return !bti_size_is_symbolic(a) && !bti_size_is_symbolic(b); }
+static bool both_known(int64_t a, int64_t b) { return !bti_size_is_symbolic(a) && !bti_size_is_symbolic(b); }
 
 static int64_t ceil_divided(int64_t a, int64_t b) { return a / b + (a % b != 0 && (a < 0) == (b < 0)); }
 
-/* Two numbers; false when there is no result. */
-static bool compute(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
+/* Of two numbers; false when there is no result. */
+static bool compute_known(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
     switch (kind) {
     case ADD: return !__builtin_add_overflow(a, b, out);
     case MULTIPLY: return !__builtin_mul_overflow(a, b, out);
@@ -245,12 +246,12 @@ static bool compute(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
     }
 }
 
-static bool expand(atom_kind kind, polynomial *a, const polynomial *b, polynomial *out) {
+static bool expand_polynomials(atom_kind kind, polynomial *a, const polynomial *b, polynomial *out) {
     static const term one = {.coefficient = 1};
     out->count = 0;
     if (kind == ADD) return add_product(out, a, &one) && add_product(out, b, &one);
     if (kind == BROADCAST || kind == REPEATS) return false;
-    if (kind != MULTIPLY) return divide(a, b, out); /* what comes out even need not be rounded */
+    if (kind != MULTIPLY) return divide_polynomials(a, b, out); /* what comes out even need not be rounded */
     for (int i = 0; i < b->count; i++)
         if (!add_product(out, a, &b->terms[i])) return false;
     return true;
@@ -269,7 +270,7 @@ static bool is_broadcast_of(int64_t size, int64_t part) {
     return false;
 }
 
-/* What needs no atom; 0: nothing of that. */
+/* The broadcast of two sizes where it needs no atom; else 0. */
 static int64_t broadcast_simply(int64_t a, int64_t b) {
     if (a == 1 || b == 1) return a == 1 ? b : a;
     if (!bti_size_is_symbolic(a) || !bti_size_is_symbolic(b)) return bti_size_is_symbolic(a) ? b : a;
@@ -280,48 +281,48 @@ static int64_t broadcast_simply(int64_t a, int64_t b) {
 static int64_t operate_locked(atom_kind kind, int64_t a, int64_t b) {
     bool commutes = kind == ADD || kind == MULTIPLY || kind == BROADCAST;
     int64_t simple = kind == BROADCAST ? broadcast_simply(a, b) : 0;
-    if (simple || kind == BROADCAST) return simple ? simple : size_of_atom(kind, b < a ? b : a, b < a ? a : b);
+    if (simple || kind == BROADCAST) return simple ? simple : intern_atom(kind, b < a ? b : a, b < a ? a : b);
     if (kind == REPEATS && (a == 1 || a == b)) return a == b ? 1 : b;
     polynomial p, q, result;
-    load(&p, a);
-    load(&q, b);
-    if (expand(kind, &p, &q, &result)) return size_of(&result);
-    return commutes && b < a ? size_of_atom(kind, b, a) : size_of_atom(kind, a, b);
+    load_polynomial(&p, a);
+    load_polynomial(&q, b);
+    if (expand_polynomials(kind, &p, &q, &result)) return intern_polynomial(&result);
+    return commutes && b < a ? intern_atom(kind, b, a) : intern_atom(kind, a, b);
 }
 
-static int64_t operate(atom_kind kind, int64_t a, int64_t b) {
+static int64_t operate_on_sizes(atom_kind kind, int64_t a, int64_t b) {
     int64_t size;
-    if (known(a, b)) /* too much, as any use will find */
-        return compute(kind, a, b, &size) || (kind != ADD && kind != MULTIPLY) ? size : INT64_MAX;
+    if (both_known(a, b)) /* too much, as any use will find */
+        return compute_known(kind, a, b, &size) || (kind != ADD && kind != MULTIPLY) ? size : INT64_MAX;
     if (b == 0 && (kind == CEIL_DIVIDE || kind == EXACT_DIVIDE)) return 0;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table_lock);
     size = operate_locked(kind, a, b);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table_lock);
     return size;
 }
 
-int64_t bti_size_add(int64_t a, int64_t b) { return operate(ADD, a, b); }
-int64_t bti_size_mul(int64_t a, int64_t b) { return operate(MULTIPLY, a, b); }
-int64_t bti_size_ceil_div(int64_t a, int64_t b) { return operate(CEIL_DIVIDE, a, b); }
-int64_t bti_size_exact_div(int64_t a, int64_t b) { return operate(EXACT_DIVIDE, a, b); }
-int64_t bti_size_broadcast(int64_t a, int64_t b) { return a == b ? a : operate(BROADCAST, a, b); }
-int64_t bti_size_repeats(int64_t a, int64_t size) { return operate(REPEATS, a, size); }
+int64_t bti_size_add(int64_t a, int64_t b) { return operate_on_sizes(ADD, a, b); }
+int64_t bti_size_mul(int64_t a, int64_t b) { return operate_on_sizes(MULTIPLY, a, b); }
+int64_t bti_size_ceil_div(int64_t a, int64_t b) { return operate_on_sizes(CEIL_DIVIDE, a, b); }
+int64_t bti_size_exact_div(int64_t a, int64_t b) { return operate_on_sizes(EXACT_DIVIDE, a, b); }
+int64_t bti_size_broadcast(int64_t a, int64_t b) { return a == b ? a : operate_on_sizes(BROADCAST, a, b); }
+int64_t bti_size_repeats(int64_t a, int64_t size) { return operate_on_sizes(REPEATS, a, size); }
 
 bool bti_size_exists(int64_t size) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table_lock);
     bool exists = bti_size_is_symbolic(size) && size - BASE < expression_count;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table_lock);
     return exists;
 }
 
 int64_t bti_symbol_new(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table_lock);
     int64_t size = free_count ? symbols[free_symbols[--free_count]].size : 0;
-    if (!size && make_room((void **)&symbols, &symbol_room, symbol_count, sizeof *symbols) &&
-        make_room((void **)&free_symbols, &free_room, symbol_count, sizeof *free_symbols) &&
+    if (!size && grow_table((void **)&symbols, &symbol_room, symbol_count, sizeof *symbols) &&
+        grow_table((void **)&free_symbols, &free_room, symbol_count, sizeof *free_symbols) &&
         (size = add_atom(SYMBOL, symbol_count + 1, 0)))
         symbols[symbol_count++] = (symbol){.size = size};
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table_lock);
     return size;
 }
 
@@ -335,26 +336,26 @@ static symbol *symbol_of(int64_t size) {
 }
 
 void bti_symbol_hold(int64_t size) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table_lock);
     symbol *s = symbol_of(size);
     if (s) s->holders++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table_lock);
 }
 
 void bti_symbol_let_go(int64_t size) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table_lock);
     symbol *s = symbol_of(size);
     if (s && --s->holders == 0) free_symbols[free_count++] = (int32_t)(s - symbols);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table_lock);
 }
 
 /* --- numbers for symbols ------------------------------------------------------------------------------------------ */
 
-static bool bind(int64_t size, const bti_binding *binding, int64_t *out);
+static bool bind_locked(int64_t size, const bti_binding *binding, int64_t *out);
 
 /* Bound to sizes of another function, symbols become expressions of that one. */
-static bool combine(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
-    if (known(a, b)) return compute(kind, a, b, out);
+static bool operate_bound(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
+    if (both_known(a, b)) return compute_known(kind, a, b, out);
     *out = operate_locked(kind, a, b);
     return *out != INT64_MAX;
 }
@@ -362,13 +363,14 @@ static bool combine(atom_kind kind, int64_t a, int64_t b, int64_t *out) {
 static bool bind_atom(int32_t number, const bti_binding *binding, int64_t *out) {
     const atom x = atoms[number]; /* the table may move meanwhile */
     int64_t a, b;
-    if (x.kind != SYMBOL) return bind(x.a, binding, &a) && bind(x.b, binding, &b) && combine(x.kind, a, b, out);
+    if (x.kind != SYMBOL)
+        return bind_locked(x.a, binding, &a) && bind_locked(x.b, binding, &b) && operate_bound(x.kind, a, b, out);
     for (int i = 0; i < binding->count; i++)
         if (binding->symbol[i] == x.size) return *out = binding->value[i], true;
     return false;
 }
 
-static bool bind(int64_t size, const bti_binding *binding, int64_t *out) {
+static bool bind_locked(int64_t size, const bti_binding *binding, int64_t *out) {
     *out = size;
     if (!bti_size_is_symbolic(size)) return true;
     const expression *e = expressions[size - BASE];
@@ -376,9 +378,10 @@ static bool bind(int64_t size, const bti_binding *binding, int64_t *out) {
     for (int i = 0; i < e->count; i++) {
         int64_t product = e->terms[i].coefficient, factor;
         for (int k = 0; k < e->terms[i].degree; k++)
-            if (!bind_atom(e->terms[i].atom[k], binding, &factor) || !combine(MULTIPLY, product, factor, &product))
+            if (!bind_atom(e->terms[i].atom[k], binding, &factor) ||
+                !operate_bound(MULTIPLY, product, factor, &product))
                 return false;
-        if (!combine(ADD, sum, product, &sum)) return false;
+        if (!operate_bound(ADD, sum, product, &sum)) return false;
     }
     *out = sum;
     return true;
@@ -387,9 +390,9 @@ static bool bind(int64_t size, const bti_binding *binding, int64_t *out) {
 bool bti_size_bind(int64_t size, const bti_binding *binding, int64_t *out) {
     *out = size;
     if (!bti_size_is_symbolic(size)) return true;
-    pthread_mutex_lock(&lock);
-    bool bound = bind(size, binding, out);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&table_lock);
+    bool bound = bind_locked(size, binding, out);
+    pthread_mutex_unlock(&table_lock);
     return bound;
 }
 
@@ -430,7 +433,7 @@ static void add_size(bti_str *text, int64_t size) {
 }
 
 void bti_size_text(bti_str *text, int64_t size) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table_lock);
     add_size(text, size);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table_lock);
 }

@@ -5,7 +5,7 @@
 #include "ir/dtype.h"
 #include "ir/half.h"
 
-static size_t size_of(const bti_kernel_operand *operand) { return bt_dtype_size((bt_dtype)operand->dtype); }
+static size_t element_bytes(const bti_kernel_operand *operand) { return bt_dtype_size((bt_dtype)operand->dtype); }
 
 const char *bti_entry_name(bti_entry entry) {
     static const char *const names[] = {"bti_run",      "bti_run_wide", "bti_run_tiled", "bti_run_pair",
@@ -34,7 +34,7 @@ static bool all_unit(const bti_kernel *kernel) {
 static bool has_tiles(const bti_kernel *kernel) {
     size_t bytes = 0;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)
-        if (bti_kernel_may_cross(kernel, o)) bytes += size_of(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
+        if (bti_kernel_may_cross(kernel, o)) bytes += element_bytes(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
     return bytes > 0 && bytes <= 32768;
 }
 
@@ -61,8 +61,8 @@ bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
 int bti_entry_width(const bti_kernel *kernel) {
     size_t largest = 1;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)
-        if (!kernel->operands[o].index && size_of(&kernel->operands[o]) > largest)
-            largest = size_of(&kernel->operands[o]);
+        if (!kernel->operands[o].index && element_bytes(&kernel->operands[o]) > largest)
+            largest = element_bytes(&kernel->operands[o]);
     return (int)(16 / largest);
 }
 
@@ -71,7 +71,7 @@ static bool is_aligned(const bti_kernel *kernel, const bti_box *box) {
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
         if (operand->index || !operand->unit) continue;
-        uint64_t bytes = size_of(operand) * (size_t)bti_entry_width(kernel), bits = box->address[o];
+        uint64_t bytes = element_bytes(operand) * (size_t)bti_entry_width(kernel), bits = box->address[o];
         for (int axis = 0; axis < line; axis++)
             if (box->extent[axis] > 1) bits |= (uint64_t)box->stride[o][axis];
         if (bits & (bytes - 1)) return false;
@@ -84,7 +84,7 @@ static bool is_crossed(const bti_kernel *kernel, const bti_box *box) {
     int line = bti_kernel_line(kernel);
     bool any = false;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        int64_t size = (int64_t)size_of(&kernel->operands[o]);
+        int64_t size = (int64_t)element_bytes(&kernel->operands[o]);
         if (!bti_kernel_may_cross(kernel, o) || box->stride[o][line] == size) continue;
         if (box->stride[o][line - 1] != size) return false;
         any = true;
@@ -113,7 +113,7 @@ int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target targ
     return bti_entry_in_lanes(kernel, entry) && target != BTI_CUDA_C ? 32 : BTI_GROUP;
 }
 
-static int64_t product(const bti_box *box, int first, int end) {
+static int64_t points_of_axes(const bti_box *box, int first, int end) {
     int64_t points = 1;
     for (int axis = first; axis < end; axis++) points *= box->extent[axis];
     return points;
@@ -124,23 +124,23 @@ static int64_t pieces_of(int64_t extent, int64_t piece) { return (extent + piece
 int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box) {
     int last = kernel->outer + kernel->reduced - 1;
     int64_t chunk = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK;
-    return product(box, kernel->outer, last) * pieces_of(box->extent[last], chunk);
+    return points_of_axes(box, kernel->outer, last) * pieces_of(box->extent[last], chunk);
 }
 
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box) {
-    return product(box, 0, kernel->outer) * (kernel->inner ? box->extent[bti_kernel_line(kernel)] : 1);
+    return points_of_axes(box, 0, kernel->outer) * (kernel->inner ? box->extent[bti_kernel_line(kernel)] : 1);
 }
 
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
     int axes = bti_kernel_axes(kernel), line = bti_kernel_line(kernel);
     switch (entry) {
-    case BTI_ENTRY_WIDE: return product(box, 0, line) * pieces_of(box->extent[line], bti_entry_width(kernel));
+    case BTI_ENTRY_WIDE: return points_of_axes(box, 0, line) * pieces_of(box->extent[line], bti_entry_width(kernel));
     case BTI_ENTRY_TILED:
-        return product(box, 0, line - 1) * pieces_of(box->extent[line - 1], BTI_TILE) *
+        return points_of_axes(box, 0, line - 1) * pieces_of(box->extent[line - 1], BTI_TILE) *
                pieces_of(box->extent[line], BTI_TILE);
     case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
     case BTI_ENTRY_PART: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);
-    default: return kernel->reduced ? bti_entry_points(kernel, box) : product(box, 0, axes);
+    default: return kernel->reduced ? bti_entry_points(kernel, box) : points_of_axes(box, 0, axes);
     }
 }
 
@@ -158,10 +158,10 @@ bool bti_entry_keeps(const bti_kernel *kernel, int number) {
 }
 
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box) {
-    size_t bytes = 0, points = (size_t)product(box, kernel->outer, kernel->outer + kernel->reduced);
+    size_t bytes = 0, points = (size_t)points_of_axes(box, kernel->outer, kernel->outer + kernel->reduced);
     for (int i = 0; i < kernel->instr_count; i++)
         if (bti_entry_keeps(kernel, i))
-            bytes += (points * size_of(&kernel->operands[kernel->instrs[i].arg[0]]) + 15) & ~(size_t)15;
+            bytes += (points * element_bytes(&kernel->operands[kernel->instrs[i].arg[0]]) + 15) & ~(size_t)15;
     return bytes;
 }
 
@@ -184,7 +184,7 @@ void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_plac
 }
 
 /* A scalar's 64 bits (int64, uint64 or double by dtype) as those of the dtype. */
-static uint64_t bits_of(bt_dtype dtype, uint64_t scalar) {
+static uint64_t scalar_bits(bt_dtype dtype, uint64_t scalar) {
     double real = bti_f64_of_bits(scalar);
     switch (dtype) {
     case BT_F16: return bti_f16_from_f64(real);
@@ -210,7 +210,7 @@ void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box,
     for (int i = 0; i < kernel->instr_count; i++) {
         const bti_instr *instr = &kernel->instrs[i];
         if (instr->op == BTI_OP_const)
-            bti_words_add(words, bits_of((bt_dtype)instr->dtype, box->scalars[instr->arg[0]]));
+            bti_words_add(words, scalar_bits((bt_dtype)instr->dtype, box->scalars[instr->arg[0]]));
     }
     if (entry == BTI_ENTRY_PAIR) bti_words_add(words, more);
     if (entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH) bti_words_add_address(words, more);

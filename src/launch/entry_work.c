@@ -15,7 +15,7 @@ typedef struct nest {
     int64_t stride[5][BTI_MAX_RANK + 1];
 } nest;
 
-static void add_operand(nest *n, const bti_operand *operand) {
+static void add_nest_operand(nest *n, const bti_operand *operand) {
     int o = n->operand_count++;
     n->operand[o] = operand;
     n->address[o] = operand->address;
@@ -26,7 +26,7 @@ static void add_operand(nest *n, const bti_operand *operand) {
 /* The strides of a dense operand as if it had the nest's extents. */
 static void add_reshaped(nest *n, const bti_operand *operand) {
     int64_t dense = (int64_t)bt_dtype_size(operand->dtype);
-    add_operand(n, operand);
+    add_nest_operand(n, operand);
     for (int axis = n->axes - 1; axis >= 0; axis--) {
         n->stride[n->operand_count - 1][axis] = dense;
         dense *= n->extent[axis];
@@ -37,7 +37,7 @@ static bool same_shape(const bti_operand *a, const bti_operand *b) {
     return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
 }
 
-static void begin(nest *n, const bti_operand *shape) {
+static void begin_nest(nest *n, const bti_operand *shape) {
     n->axes = shape->rank;
     n->operand_count = 0;
     memcpy(n->extent, shape->shape, (size_t)shape->rank * sizeof *n->extent);
@@ -46,15 +46,15 @@ static void begin(nest *n, const bti_operand *shape) {
 /* Input and output of a copy, in either one's shape. */
 static bool begin_copy(nest *n, const bti_operand *in, const bti_operand *out) {
     bool by_output = bti_operand_is_dense(in) || same_shape(in, out);
-    begin(n, by_output ? out : in);
+    begin_nest(n, by_output ? out : in);
     if (same_shape(in, out)) {
-        add_operand(n, in);
-        add_operand(n, out);
+        add_nest_operand(n, in);
+        add_nest_operand(n, out);
     } else if (by_output) {
         add_reshaped(n, in);
-        add_operand(n, out);
+        add_nest_operand(n, out);
     } else if (bti_operand_is_dense(out)) {
-        add_operand(n, in);
+        add_nest_operand(n, in);
         add_reshaped(n, out);
     } else
         return false;
@@ -111,7 +111,7 @@ static void end_kernel(const nest *n, int value, bti_kernel *kernel, bti_box *bo
     bti_kernel_set_stages(kernel);
 }
 
-static void map(nest *n, bti_op op, int attr, bti_kernel *kernel, bti_box *box) {
+static void write_map(nest *n, bti_op op, int attr, bti_kernel *kernel, bti_box *box) {
     collapse_nest(n, 0, n->axes);
     if (!n->axes) add_axis(n);
     *kernel = (bti_kernel){.outer = (uint8_t)(n->axes - 1), .inner = 1};
@@ -125,10 +125,10 @@ static void map(nest *n, bti_op op, int attr, bti_kernel *kernel, bti_box *box) 
 }
 
 /* A scalar at every point of an operand. */
-static void spread(const bti_operand *out, const uint64_t *scalar, bti_kernel *kernel, bti_box *box) {
+static void write_fill(const bti_operand *out, const uint64_t *scalar, bti_kernel *kernel, bti_box *box) {
     nest n;
-    begin(&n, out);
-    add_operand(&n, out);
+    begin_nest(&n, out);
+    add_nest_operand(&n, out);
     collapse_nest(&n, 0, n.axes);
     if (!n.axes) add_axis(&n);
     *kernel = (bti_kernel){.outer = (uint8_t)(n.axes - 1), .inner = 1, .scalar_count = 1, .output_count = 1};
@@ -136,7 +136,7 @@ static void spread(const bti_operand *out, const uint64_t *scalar, bti_kernel *k
     end_kernel(&n, add_instr(kernel, BTI_OP_const, out->dtype, 0), kernel, box);
 }
 
-static void count(const bti_operand *out, bti_kernel *kernel, bti_box *box) {
+static void write_iota(const bti_operand *out, bti_kernel *kernel, bti_box *box) {
     *kernel = (bti_kernel){.inner = 1, .input_count = 1, .output_count = 1};
     int64_t size = (int64_t)bt_dtype_size(out->dtype), step = out->stride[0] * size;
     int value = add_instr(kernel, BTI_OP_iota, out->dtype, 0);
@@ -168,7 +168,7 @@ static uint64_t start_of(bti_op op, bt_dtype dtype) {
 }
 
 /* Kept axes first, then the reduced ones: rows. */
-static void reduce(const bti_work *work, bti_kernel *kernel, bti_box *box) {
+static void write_reduction(const bti_work *work, bti_kernel *kernel, bti_box *box) {
     const bti_operand *in = work->inputs, *out = &work->output;
     nest n = {.operand_count = 2, .operand = {in, out}, .address = {in->address, out->address}};
     int kept = 0;
@@ -199,23 +199,23 @@ bool bti_kernel_of_work(const bti_work *work, bti_kernel *kernel, bti_box *box, 
     nest n;
     switch (bti_op_info(work->op)->class) {
     case BTI_SOURCE:
-        if (work->op == BTI_OP_iota) return count(&work->output, kernel, box), true;
+        if (work->op == BTI_OP_iota) return write_iota(&work->output, kernel, box), true;
         *scalar = (uint64_t)work->attr[0];
-        return spread(&work->output, scalar, kernel, box), true;
+        return write_fill(&work->output, scalar, kernel, box), true;
     case BTI_MOVEMENT:
     case BTI_EFFECT:
         if (!begin_copy(&n, work->inputs, &work->output)) return false;
-        return map(&n, BTI_OP_copy, 0, kernel, box), true;
+        return write_map(&n, BTI_OP_copy, 0, kernel, box), true;
     case BTI_ELEMENTWISE:
-        begin(&n, &work->output);
-        for (int i = 0; i < work->input_count; i++) add_operand(&n, &work->inputs[i]);
-        add_operand(&n, &work->output);
-        return map(&n, work->op, work->attr_count ? (int)work->attr[0] : 0, kernel, box), true;
+        begin_nest(&n, &work->output);
+        for (int i = 0; i < work->input_count; i++) add_nest_operand(&n, &work->inputs[i]);
+        add_nest_operand(&n, &work->output);
+        return write_map(&n, work->op, work->attr_count ? (int)work->attr[0] : 0, kernel, box), true;
     case BTI_REDUCE:
         if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return false;
         *scalar = start_of(work->op, work->output.dtype);
-        if (is_empty(work->inputs)) return spread(&work->output, scalar, kernel, box), true;
-        return reduce(work, kernel, box), true;
+        if (is_empty(work->inputs)) return write_fill(&work->output, scalar, kernel, box), true;
+        return write_reduction(work, kernel, box), true;
     default: return false;
     }
 }

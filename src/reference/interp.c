@@ -100,7 +100,7 @@ typedef struct product {
     int64_t m, k, n, a_row, a_column, b_row, b_column, out_row, out_column; /* steps in bytes */
 } product;
 
-static int least(int64_t a, int b) { return a < b ? (int)a : b; }
+static int smaller(int64_t a, int b) { return a < b ? (int)a : b; }
 
 /* A part of a matrix into rows of `width` lanes each. */
 static void read_matrix_tile(const product *p, void *rows_of, int width, const char *at, int64_t row_step, int64_t step,
@@ -121,7 +121,7 @@ static void multiply_tile(const product *p, char *out, const char *a, const char
     } a_tile;
     memset(&totals, 0, (size_t)(rows * BTI_BLOCK) * p->lane_size);
     for (int64_t k = 0; k < p->k; k += DEPTH) {
-        int depth = least(p->k - k, DEPTH);
+        int depth = smaller(p->k - k, DEPTH);
         read_matrix_tile(p, &a_tile, DEPTH, a + k * p->a_column, p->a_row, p->a_column, rows, depth);
         read_matrix_tile(p, &b_tile, BTI_BLOCK, b + k * p->b_row, p->b_row, p->b_column, depth, columns);
         p->multiply(&totals, &a_tile, &b_tile, rows, depth, columns);
@@ -135,7 +135,7 @@ static void multiply_matrix(const product *p, char *out, const char *a, const ch
     for (int64_t j = 0; j < p->n; j += BTI_BLOCK)
         for (int64_t i = 0; i < p->m; i += ROWS)
             multiply_tile(p, out + i * p->out_row + j * p->out_column, a + i * p->a_row, b + j * p->b_column,
-                          least(p->m - i, ROWS), least(p->n - j, BTI_BLOCK));
+                          smaller(p->m - i, ROWS), smaller(p->n - j, BTI_BLOCK));
 }
 
 static void multiply_matrices(const bti_work *work) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "reference/operand.h"
+#include "ir/scalar.h"
 #include "support/render_evaluate.h"
 
 /* --- the table of functions: the interpreter's, on vectors -------------------------------------------------------- */
