@@ -1,41 +1,41 @@
 /* A fused kernel: a small straight program that runs for every point of a nest of loops. Written by compile/, printed as
- * text by render/, run by the drivers. It knows no sizes: extents, addresses, strides and scalars are given at the launch.
+ * text by render/, run by the drivers. It contains no sizes: extents, addresses, strides and scalars are arguments of the launch.
  *
  * The nest. Axes from the outermost: `outer` kept ones, `reduced` ones, `inner` (0 or 1) kept one. Three forms:
- *     map      outer, -, inner = 1          every point for itself
- *     rows     outer, reduced > 0, inner = 0   a row is what the reduced axes span; the last of them is the line
- *     columns  outer, reduced > 0, inner = 1   the reduced axes are folded for each point of the line, the inner axis
+ *     map      outer, -, inner = 1          each point is independent
+ *     rows     outer, reduced > 0, inner = 0   the reduced axes span a row; the last of them is the line
+ *     columns  outer, reduced > 0, inner = 1   for each point of the line (the inner axis) the reduced axes are folded
  * The last axis is the *line*: the axis that vectors run along.
  *
- * The program. Instructions in order; arguments are earlier ones. Each computes one value of `dtype` as scalar.def and
- * ops.def say, rounded to the dtype at once, so that fusing changes no bit.
+ * The program. Instructions are in order; their arguments are earlier instructions. Each computes one value of `dtype` as scalar.def and
+ * ops.def say, rounded to the dtype at once, so that fusion changes no bit.
  *     leaf      arg[0]: number of the input operand that is loaded
  *     iota      arg[0]: number of the input operand whose "address" counts: address + sum of coordinate * stride (64 bits,
  *               wrapping), converted to the dtype as a signed 64-bit integer is
  *     const     arg[0]: number of the scalar; its 64 bits are an int64, uint64 or double by dtype, converted to the dtype
- *     elementwise operations; cast to the dtype it has already is how a ROW value is stored at every point: always POINT
+ *     elementwise operations; a cast to the dtype that the argument has stores a ROW value at every point: it is always POINT
  *     sum prod max min    arg[0]: folded over the reduced axes, as below
  *
  * Levels and stages (nests with reduced axes only; in a map everything is POINT at stage 0). A ROW value is the same for all
  * points of a row (in columns: for all that differ along reduced axes only): loads, iotas and scalars that do not move along
- * reduced axes, reductions, and what is elementwise of ROW values. The rest is POINT. The stage of a value is the number of
+ * reduced axes, reductions, and elementwise operations of ROW values. All others are POINT. The stage of a value is the number of
  * sweeps over the row that must be complete before it is known: a reduction's is its argument's + 1, any other's the greatest
  * of its arguments' (0 for loads, iotas, scalars). A reduction is folded, and a POINT value stored, in sweep number
  * stage-of-what-is-folded-or-stored (sweeps count from 0); POINT values are computed again in each sweep that needs them.
  * Columns have one sweep: no POINT value of theirs has a stage above 0, no ROW value one above 1. ROW values of stage 0 may be
- * used by POINT ones. Of rows with several sweeps no output lies where a later sweep still reads.
+ * used by POINT ones. In rows with several sweeps no output is in memory that a later sweep still reads.
  *
- * Reductions. The order of folding is part of what a kernel means, so that all who run it give the same bits:
+ * Reductions. The order of folding is part of the meaning of a kernel, so that all implementations give the same bits:
  *     - Accumulators: sum and prod of floats in float64, of integers in the dtype (wrapping); max and min in the dtype.
  *       Start: 0, 1, the least or greatest value of the dtype (-inf and inf; false and true).
  *     - fold(a, x): a + x, a * x, maximum(a, x), minimum(a, x) of scalar.def (x converted to float64 first for sum, prod).
  *     - rows: for each line of the row, in order; for each chunk of BTI_ROW_CHUNK points of the line (the last is shorter):
- *       BTI_LANES lanes start anew; point i of the chunk is folded into lane i % BTI_LANES, in order; then for w = LANES/2,
+ *       BTI_LANES lanes start from the start value; point i of the chunk is folded into lane i % BTI_LANES, in order; then for w = LANES/2,
  *       LANES/4 ... 1: lane[k] = fold(lane[k], lane[k + w]) for k < w; lane[0] is the chunk's part.
  *     - columns: for each line of the reduced axes (along the last reduced axis), for each chunk of BTI_COLUMN_CHUNK points
- *       of it: an accumulator starts anew and folds the chunk's points in order; that is the chunk's part.
- *     - The total starts anew and folds the parts in order; then it is rounded to the dtype.
- * So a row may be computed by several cores, part by part. An empty reduction is the start value. */
+ *       of it: an accumulator starts from the start value and folds the chunk's points in order; that is the chunk's part.
+ *     - The total starts from the start value and folds the parts in order; then it is rounded to the dtype.
+ * So several cores may compute a row, part by part. An empty reduction gives the start value. */
 #ifndef BTI_IR_KERNEL_H
 #define BTI_IR_KERNEL_H
 
@@ -108,25 +108,25 @@ bool bti_kernel_may_cross(const bti_kernel *kernel, int operand);
 /* Of a box: the axis along which the first operand that is strided on the innermost axis is contiguous, forwards or backwards;
  * -1: none. */
 int bti_kernel_crossing_axis(const bti_kernel *kernel, const struct bti_box *box);
-/* Maps of one axis in which random words 0, 1... are drawn in the original layout: blocks of Threefry give two words, half
- * of the line apart, so such a map can be run with both in one go (bti_run_pair of launch/functions.h).
+/* Maps of one axis that draw random words 0, 1... in the original layout: a block of Threefry gives two words, half a line apart,
+ * so one pass can use both (bti_run_pair of launch/functions.h).
  *     paired_word   whether an instruction is such a random word: its number counts along the line, w is a scalar
  *     pairs         whether a kernel is such a map; its operands move by one element, or stand still
- *     half          half the extent, if the box is all of the words of such a map and of even extent; else 0 */
+ *     half          half the extent, if the box contains all words of such a map and its extent is even; else 0 */
 bool bti_kernel_paired_word(const bti_kernel *kernel, int instr);
 bool bti_kernel_pairs(const bti_kernel *kernel);
 int64_t bti_kernel_half(const bti_kernel *kernel, const struct bti_box *box);
-/* NULL, or what is wrong with it (a static text): for tests and debug builds. */
+/* NULL, or the fault of the kernel (a static text): for tests and debug builds. */
 const char *bti_kernel_verify(const bti_kernel *kernel);
 /* One line per operand and instruction; for explain, golden texts and messages. */
 void bti_kernel_text(bti_str *text, const bti_kernel *kernel);
 /* Its operations as one word, "mul+add+sum": elementwise ones and reductions in order, none twice in a row, without casts;
- * "..." for what does not fit. */
+ * "..." where the name is too long. */
 void bti_kernel_name(char *name, size_t size, const bti_kernel *kernel);
 uint64_t bti_kernel_hash(const bti_kernel *kernel);
 bool bti_kernel_equal(const bti_kernel *a, const bti_kernel *b);
 
-/* A part of a nest to run: all of it, or a box cut from it by shrinking extents and moving addresses along. Extents are at
+/* The part of a nest to run: all of it, or a box with smaller extents and moved addresses. Extents are at
  * least 1. An address is the driver's (for cpu: a pointer) of the operand's element [0, 0, ...]; of an index operand the
  * number there. Strides count bytes (of an index operand: numbers), per axis of the nest; outputs do not overlap inputs,
  * unless an output is the same as an input element for element (in place). */

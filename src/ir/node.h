@@ -1,6 +1,6 @@
-/* A node: one operation, its inputs, the shape and dtype of its result, its device, and the place in the user's source
- * that asked for it. There is one graph, for eager calls, functions and gradients alike. A node never changes what it
- * means; its state goes from PENDING to DONE or FAILED once. */
+/* A node: one operation, its inputs, the shape and dtype of its result, its device, and the line of the user's source
+ * that recorded it. There is one graph for eager calls, functions and gradients. The meaning of a node never changes;
+ * its state goes from PENDING to DONE or FAILED once. */
 #ifndef BTI_IR_NODE_H
 #define BTI_IR_NODE_H
 
@@ -11,7 +11,7 @@
 #include "ir/op.h"
 #include "ir/shape.h"
 
-/* Why a node stands on its device; the numbers are SPEC's, what explain prints. */
+/* Why a node is on its device; the numbers are those of SPEC, which explain prints. */
 typedef enum bti_rule {
     BTI_RULE_DEFAULT,   /* the default device */
     BTI_RULE_EXPLICIT,  /* a target argument or the innermost block */
@@ -25,8 +25,8 @@ typedef enum bti_node_state { BTI_PENDING, BTI_DONE, BTI_FAILED } bti_node_state
 
 typedef struct bti_buffer bti_buffer; /* exec's: memory on a device with its completion */
 
-/* Sets of shared variables that a result depends on and that may still fail: then the result counts for nothing. A node inherits
- * the gates of its inputs. array/step.c makes and resolves them. */
+/* A gate stands for sets of shared variables that a result depends on and that may still fail; if they do, the result is invalid.
+ * A node inherits the gates of its inputs. array/step.c makes and resolves gates. */
 typedef enum bti_outcome { BTI_UNKNOWN, BTI_GOOD, BTI_BAD } bti_outcome;
 typedef struct bti_gate {
     atomic_uint refs;
@@ -35,11 +35,11 @@ typedef struct bti_gate {
 } bti_gate;
 
 struct bti_node;
-/* A call that ran without recording anything: what it was given, so that it can be recorded when somebody asks how its results
- * were made. function/origin.c makes and reads it. */
+/* A call that ran without recording: its arguments, so that it can be recorded when the history of a result is needed.
+ * function/origin.c makes and reads it. */
 typedef struct bti_origin {
-    atomic_uint refs;  /* its results that are there */
-    atomic_uint users; /* those of them that have not forgotten it, and who records it now */
+    atomic_uint refs;  /* its results that exist */
+    atomic_uint users; /* results that have not forgotten it, and the thread that records it now */
     int given_count;
     struct bti_node **given; /* retained while there are users */
 } bti_origin;
@@ -51,15 +51,15 @@ typedef struct bti_node {
     uint8_t op;          /* bti_op */
     uint8_t dtype;       /* bt_dtype */
     uint8_t rank;
-    bool weak;     /* a weak C double or what was made of such alone */
+    bool weak;     /* a C double without a dtype of its own, or computed from such values alone */
     bool symbolic; /* depends on a function's input; cannot be read */
     atomic_bool committed;
-    atomic_bool forget;      /* when done, forgets how it was made (a long-lived value) */
+    atomic_bool forget;      /* drops its inputs when it is done (a long-lived value) */
     atomic_bool in_gradient; /* recorded by the rule of a gradient, on behalf of the operation that `place` names */
-    bool passed; /* was computed on the way to something else and not kept: kept the next time. Under the graph lock */
+    bool passed;      /* was computed for another result and not kept: the next time it is kept. Under the graph lock */
     bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
     bool left_origin; /* has left the users of its origin */
-    bool reads;       /* it is a value of a variable, or was made of one, also where history was forgotten since */
+    bool reads;       /* a value of a variable, or computed from one, also where the history was dropped since */
     uint8_t rule;     /* bti_rule */
     int16_t device;   /* number in the registry */
     int32_t input_count;
@@ -100,7 +100,7 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
 bti_node *bti_node_retain(bti_node *node);
 /* Frees in a loop, not by recursion: chains of any length are fine. NULL is fine. */
 void bti_node_release(bti_node *node);
-/* Drops the inputs: the node no longer knows how it was made. Only under the graph lock or before publishing. */
+/* Drops the inputs and so the history of the node. Only under the graph lock or before publishing. */
 void bti_node_forget(bti_node *node);
 
 static inline bti_gate *bti_gate_retain(bti_gate *gate) {
@@ -115,25 +115,25 @@ static inline bti_error *bti_gate_error(const bti_gate *gate) {
 }
 /* *gate depends on `other` (borrowed; may be NULL) too; false when memory is short. */
 bool bti_gate_join(bti_gate **gate, bti_gate *other);
-/* How two gates become one (retained; NULL: memory is short), and how one is freed. */
+/* Joins two gates (retained; NULL: out of memory), and frees one. */
 void bti_node_set_gate_hooks(bti_gate *(*join)(bti_gate *a, bti_gate *b), void (*unused)(bti_gate *gate));
 
-/* How a buffer is let go of with the node that holds it; exec says. */
+/* How the buffer of a node is released; exec sets it. */
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer));
-/* What else goes with an origin's last user; and what happens when a result of it is freed. */
+/* Called when the last user of an origin is gone, and when a result of it is freed. */
 void bti_node_set_origin_hooks(void (*unused)(bti_origin *origin), void (*left)(bti_origin *origin, bti_node *result));
-/* One user less of the node's origin (under the graph lock, or while no one else has the node); once. */
+/* Releases the node's use of its origin, once (under the graph lock, or while no other thread has the node). */
 void bti_node_leave_origin(bti_node *node);
-void bti_origin_leave(bti_origin *origin); /* one user less that is no node */
+void bti_origin_leave(bti_origin *origin); /* releases a use by something that is no node */
 /* A DONE node without inputs, and with room for one, on a buffer that it takes over; NULL when memory is short. */
 bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
                         bti_buffer *buffer, const bti_layout *layout);
-/* One reference more, unless there is none left. */
+/* Adds a reference unless the count is 0 already. */
 bool bti_node_try_retain(bti_node *node);
-/* So many numbers in the order of recording, for nodes made later: the one before the first. */
+/* Reserves `count` sequence numbers for nodes that are made later; returns the number before the first. */
 uint64_t bti_node_sequence_take(uint64_t count);
 
-/* Into recorded order: inputs before users. */
+/* Sorts into the order of recording: inputs before users. */
 void bti_nodes_sort(bti_node **nodes, size_t count);
 /* The sequence of the newest node. */
 uint64_t bti_node_sequence(void);

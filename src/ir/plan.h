@@ -1,5 +1,5 @@
-/* A plan: what to run, where, in which order, with which memory. Made by compile/ from nodes, run by exec/, shown by view/.
- * Pure data: storages are numbers until exec binds memory to them. */
+/* A plan: the steps to run, their devices, order and memory. compile/ makes it from nodes, exec/ runs it, view/ shows it.
+ * It is pure data: storages are numbers until exec binds memory to them. */
 #ifndef BTI_IR_PLAN_H
 #define BTI_IR_PLAN_H
 
@@ -7,7 +7,7 @@
 #include "ir/kernel.h"
 #include "ir/node.h"
 
-/* Why a value is in memory, rather than in the registers of a kernel that makes and uses it. */
+/* Why a value is in memory and not in the registers of a kernel that computes and uses it. */
 typedef enum bti_why {
     BTI_WHY_NONE,   /* it is not */
     BTI_WHY_RESULT, /* the program holds it */
@@ -22,7 +22,7 @@ typedef enum bti_why {
     BTI_WHY_OFF     /* fusing is off */
 } bti_why;
 
-/* One piece of memory. Several values may lie in it: views share their input's. */
+/* One block of memory. Several values may be in it: a view is in the storage of its input. */
 typedef struct bti_storage {
     int device;
     int64_t bytes;
@@ -95,15 +95,15 @@ static inline const bti_value *bti_plan_output(const bti_plan *plan, const bti_s
 
 void bti_plan_free(bti_plan *plan);
 
-/* What moves between memory and cores when it runs, copies between devices left out; and the least that could: what is given
- * read once and what is kept written once. Bytes. */
+/* Bytes that move between memory and cores in a run, without copies between devices; `least`: the least possible, when all given
+ * values are read once and all kept ones are written once. */
 typedef struct bti_traffic {
     int64_t read, written, least;
 } bti_traffic;
 bti_traffic bti_plan_traffic(const bti_plan *plan);
 
-/* The bytes that a run takes on each device for results and temporaries, beside what is there already; of the first `devices`.
- * block_bytes: what a block for so many bytes takes on a device; NULL: just these. */
+/* The bytes that a run allocates for results and temporaries on each of the first `devices` devices.
+ * block_bytes: the size of a block for so many bytes on a device; NULL: the same. */
 void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, size_t bytes), int64_t *bytes,
                      int devices);
 /* Whether the storage is reserved by itself for a run, and whether it stays after it. */

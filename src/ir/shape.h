@@ -10,7 +10,7 @@
 
 #define BTI_MAX_RANK 8
 
-/* Where element [i0, i1, ...] of an array lies: offset + sum of i * stride, in elements. */
+/* Element [i0, i1, ...] of an array is at offset + sum of i * stride, in elements. */
 typedef struct bti_layout {
     int64_t offset;
     int64_t stride[BTI_MAX_RANK];
@@ -28,7 +28,7 @@ void bti_shape_text(bti_str *text, int rank, const int64_t *shape);
 void bti_layout_dense(int rank, const int64_t *shape, bti_layout *layout);
 /* Row-major and without gaps; the offset may be any. */
 bool bti_layout_is_dense(int rank, const int64_t *shape, const bti_layout *layout);
-/* The same elements under another shape without moving them; false when strides cannot say it. */
+/* The same elements under another shape without moving them; false when no strides express it. */
 bool bti_layout_reshape(int rank, const int64_t *shape, const bti_layout *layout, int new_rank,
                         const int64_t *new_shape, bti_layout *out);
 
@@ -44,8 +44,8 @@ int bti_axes_collapse(int first, int end, int axes, int64_t *extent, int operand
 #define BTI_SYMBOL_LIMIT (INT64_MIN / 2)
 static inline bool bti_size_is_symbolic(int64_t size) { return size < BTI_SYMBOL_LIMIT; }
 
-bool bti_size_exists(int64_t size); /* a symbolic size that somebody made: the caller of the library may invent one */
-/* An input of a function holds its symbols; one that nobody holds any more is given out again. No-ops for other sizes. */
+bool bti_size_exists(int64_t size); /* whether the symbolic size was made here: a caller may pass any number */
+/* An input of a function holds its symbols; a symbol without holders is reused. No-ops for other sizes. */
 void bti_symbol_hold(int64_t size);
 void bti_symbol_let_go(int64_t size);
 int64_t bti_symbol_new(void); /* 0 when memory is short (then every later size is wrong: callers check) */
@@ -55,7 +55,7 @@ int64_t bti_size_mul(int64_t a, int64_t b);
 int64_t bti_size_ceil_div(int64_t a, int64_t b);  /* b > 0 known */
 int64_t bti_size_exact_div(int64_t a, int64_t b); /* cancels factors where it can */
 
-/* What two sizes that are broadcast become: where both are numbers they are equal or one is 1. Of a number (not 1) and a symbolic size,
+/* The size that two sizes broadcast to: where both are numbers they are equal or one is 1. Of a number (not 1) and a symbolic size,
  * the number. Bound, both must be equal or one of them 1. */
 int64_t bti_size_broadcast(int64_t a, int64_t b);
 /* How often an axis of size a is repeated in one of `size`: once when they are equal, else a must be 1. */

@@ -1,15 +1,15 @@
-/* The functions ("entries") that the text of a fused kernel defines for devices that load C: what they are called, what they
- * take, how much there is to do. Written by render/c*.c, launched by gpu_kernel.c.
+/* The functions ("entries") that the text of a fused kernel defines for devices that load C: their names, their
+ * arguments, their units of work. Written by render/c*.c, launched by gpu_kernel.c.
  *
  * An entry runs in groups of bti_entry_threads() threads, in any number of groups: they take units of work in turn, so that
  * the number of groups changes no result. Chunks are folded as ir/kernel.h says: thread k of 32 is lane k. The parts are then
  * folded in 32 lanes too, where one core would fold them one by one: part j into lane j % 32, in order, and the lanes by halving.
  *
  *     bti_run        the whole box. A unit: a point of a map, a row, a kept point of columns (these only if they have one chunk)
- *     bti_run_wide   maps in which each operand moves along the line by one element or not at all: as bti_run, with loads and
+ *     bti_run_wide   maps in which each operand is contiguous along the line or does not move along it: as bti_run, with loads and
  *                    stores of 16 bytes. A unit: bti_entry_width() points of the line (its end may be shorter)
- *     bti_run_tiled  maps of at least two axes with an operand that leaps along the line: as bti_run, for boxes where such
- *                    operands move along the second to last axis by one element; tiles of the last two axes go through local
+ *     bti_run_tiled  maps of at least two axes with an operand that is strided along the line: as bti_run, for boxes where such
+ *                    operands are contiguous along the second to last axis; tiles of the last two axes go through local
  *                    memory that the text declares. A unit: a tile of 32 x 32 points, for a group
  *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
  *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes a row
@@ -20,7 +20,7 @@
  *
  * Arguments: 64-bit words (bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset in the
  * memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along (bits of
- * `moves`, outermost first); per const instruction its value in the dtype's bits; what the entry has more. Where
+ * `moves`, outermost first); per const instruction its value in the dtype's bits; the further argument of the entry. Where
  * bti_words_by_value() they are one struct argument, `struct { i64 at[N]; }`, after the memories; else the last argument is a
  * pointer to them in constant memory. OpenCL passes a `__global` pointer for each word that is an address, in their order,
  * first, and then, if the entry has local memory, that; CUDA passes none. */
@@ -53,7 +53,7 @@ bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *bo
 /* Threads of a group; whether a unit takes 32 of them (else one; of bti_run_tiled all). */
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
 bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry);
-/* How many units there are. */
+/* The number of units. */
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
 /* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */
 int bti_entry_width(const bti_kernel *kernel);
@@ -65,7 +65,7 @@ int bti_entry_reductions(const bti_kernel *kernel);
 bool bti_entry_keeps(const bti_kernel *kernel, int instr);
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
 
-/* Where words stand; -1: there is none. */
+/* The numbers of the words; -1: there is none. */
 typedef struct bti_word_places {
     int address[BTI_KERNEL_OPERANDS], stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], constant[BTI_KERNEL_INSTRS];
     int more; /* of the half, the parts */

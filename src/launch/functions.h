@@ -1,5 +1,5 @@
-/* What text in a driver's format is written for, and the functions that CPU text defines and calls by number. Those that
- * text of the C family defines: launch/entry.h. */
+/* The targets that texts of kernels are written for; the functions that texts for CPUs define, and those that they call by number.
+ * The functions of texts in C: launch/entry.h. */
 #ifndef BTI_LAUNCH_FUNCTIONS_H
 #define BTI_LAUNCH_FUNCTIONS_H
 
