@@ -1,4 +1,4 @@
-/* Symbolic sizes (shape.h). An expression is a polynomial with whole coefficients in *atoms*: symbols, and operations that
+/* Symbolic sizes. An expression is a polynomial with whole coefficients in *atoms*: symbols, and operations that
  * are kept as they are because they do not expand (a quotient, or an expression that grew past the limits below). Polynomials are kept in
  * one order and looked up before they are added, so that equal ones have one name. */
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fork.h"
-#include "ir/shape.h"
+#include "ir/size.h"
 
 enum { MAX_DEGREE = 15, MAX_TERMS = 64 };
 
