@@ -136,6 +136,7 @@ typedef struct bt_memory_info {
 #define BT_MEMORY_INFO_INIT BTI_INFO_INIT(bt_memory_info)
 BT_API BT_MUST_USE bt_status bt_memory(const bt_device *device, bt_memory_info *info);
 #define bt_memory(...) BTI_AT_MUST(bt_memory(__VA_ARGS__))
+/* Sets `peak` to `used`. */
 BT_API void bt_memory_reset_peak(const bt_device *device);
 /* Returns cached memory to the device; returns the number of bytes. Waits for work that still uses it. */
 BT_API size_t bt_memory_trim(const bt_device *device);

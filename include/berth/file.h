@@ -24,6 +24,7 @@ BT_API BT_MUST_USE bt_status bt_save(const char *path, const char *const *names,
 
 /* An open file: names and shapes are read when it is opened, data when an array is asked for. */
 typedef struct bt_tensors bt_tensors;
+/* Opens a file; close it with bt_tensors_close. NOT_FOUND, DATA_LOSS (with the offset). */
 BT_API BT_MUST_USE bt_status bt_tensors_open(const char *path, bt_tensors **tensors);
 #define bt_tensors_open(...) BTI_AT_MUST(bt_tensors_open(__VA_ARGS__))
 BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is accepted */
@@ -45,6 +46,7 @@ BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model);
 
 /* --- .npy and CSV --------------------------------------------------------------------------------------------------- */
 
+/* The array of a .npy file, on the device that bt_from would choose; poisoned on errors. bt_save_npy writes one array. */
 BT_API bt_array *bt_load_npy(const char *path);
 #define bt_load_npy(...) BTI_AT(bt_array *, bt_load_npy(__VA_ARGS__))
 BT_API BT_MUST_USE bt_status bt_save_npy(const char *path, bt_array *array);

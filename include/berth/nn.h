@@ -54,6 +54,7 @@ extern "C" {
     BTI_AT(bt_layer *, bt_chain_of((bt_layer *const[]){__VA_ARGS__}, \
                                    (int)(sizeof((bt_layer *const[]){__VA_ARGS__}) / sizeof(bt_layer *))))
 #endif
+/* An additional owner, outside of all scopes; each bt_layer_retain needs one bt_layer_release. */
 BT_API bt_layer *bt_layer_retain(bt_layer *layer);
 #define bt_layer_retain(...) BTI_AT(bt_layer *, bt_layer_retain(__VA_ARGS__))
 BT_API void bt_layer_release(bt_layer *layer); /* NULL is accepted */

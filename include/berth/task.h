@@ -126,8 +126,8 @@ typedef bt_status bt_remote_function(bt_task *task);
 /* How the bundles of a group are placed on GPUs. A place is a set of GPUs with fast links to each other (NVLink). Where
  * the driver reports no links, packing regards all GPUs as one place, and spreading regards each GPU as a place. */
 typedef enum bt_group_strategy {
-    BT_GROUP_PACK,         /* near each other, if that is possible */
-    BT_GROUP_SPREAD,       /* each bundle in another place, if that is possible */
+    BT_GROUP_PACK,         /* close to each other, if possible */
+    BT_GROUP_SPREAD,       /* each bundle in another place, if possible */
     BT_GROUP_STRICT_PACK,  /* all in one place */
     BT_GROUP_STRICT_SPREAD /* each in another place */
 } bt_group_strategy;
@@ -140,10 +140,9 @@ typedef enum bt_group_strategy {
  * unless the program was started with that variable. */
 typedef struct bt_task_options {
     size_t size BTI_INITIALLY(sizeof(bt_task_options));
-    bool zeros_set BTI_INITIALLY(true); /* by the macros: a member that is 0 was set to 0 */
-    double
-        num_cpus BTI_INITIALLY(BTI_UNSET_REAL); /* [1; an actor: 1 to start, 0 while it lives; a bundle: 0, as is what
-                                                      runs on a bundle without CPUs] */
+    bool zeros_set BTI_INITIALLY(true);            /* by the macros: a member that is 0 was set to 0 */
+    double num_cpus BTI_INITIALLY(BTI_UNSET_REAL); /* [1; an actor: 1 to start, then 0; a bundle, and what runs on one
+                                                      without CPUs: 0] */
     double num_gpus BTI_INITIALLY(BTI_UNSET_REAL); /* [none]; an integer, or a fraction below 1: a share of one GPU and
                                                       of its memory */
     bt_resource resources[8] BTI_INITIALLY({});    /* set when the first has a name */
@@ -276,6 +275,7 @@ typedef struct bt_item_value {
     } as;
 } bt_item_value;
 
+/* The number of values. */
 BT_API int bt_list_count(bt_list list);
 /* The type of value `index`; BT_NOTHING past the end. */
 BT_API bt_value_type bt_list_type(bt_list list, int index);
@@ -373,6 +373,7 @@ BT_API void bt_ref_release(bt_ref *ref); /* NULL is accepted */
 
 /* --- inside of a task --------------------------------------------------------------------------------------------------- */
 
+/* The number of arguments, and the type of one of them; BT_NOTHING past the end. */
 BT_API int bt_argument_count(const bt_task *task);
 BT_API bt_value_type bt_argument_type(const bt_task *task, int index);
 BT_API BT_MUST_USE bt_status bti_argument(bt_task *task, int index, bt_value_type type, size_t bytes, void *out);
@@ -397,6 +398,7 @@ BT_API BT_MUST_USE bt_status bti_return(bt_task *task, const bt_item_value *valu
 BT_API BT_MUST_USE bt_status bti_yield(bt_task *task, const bt_item_value *value);
 /* Sets the failure of the task, with a text; returns `status`, for the function to return. */
 BT_API bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
+/* Whether the call was cancelled (bt_cancel, .deadline_seconds). Functions that run long should ask, and end. */
 BT_API bool bt_task_cancelled(const bt_task *task);
 
 /* The GPUs of the calling task or actor: writes up to `capacity` numbers to `ids` and returns how many GPUs there are:
@@ -418,11 +420,14 @@ BT_API bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *
                                const bt_item_value *arguments, int count);
 BT_API bt_status bt_actor_status(bt_actor *actor); /* BT_OK while it starts, lives or waits for resources */
 BT_API bt_actor *bt_actor_find(const char *name);  /* NULL with NOT_FOUND */
+/* Ends the process of the actor. Its calls fail with CANCELLED. */
 BT_API BT_MUST_USE bt_status bt_actor_kill(bt_actor *actor);
 BT_API bt_actor *bt_actor_retain(bt_actor *actor);
 #define bt_actor_retain(...) BTI_AT(bt_actor *, bt_actor_retain(__VA_ARGS__))
 BT_API void bt_actor_release(bt_actor *actor);
 #define bt_actor_release(...) BTI_AT_VOID(bt_actor_release(__VA_ARGS__))
+/* Sets the state of the actor. `release` (may be NULL) is called with it when it is replaced, or when the actor ends
+ * without being killed. bt_state returns it; NULL when none was set. */
 BT_API void bt_set_state(bt_task *task, void *state, void (*release)(void *state));
 BT_API void *bt_state(bt_task *task);
 
