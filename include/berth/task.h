@@ -416,6 +416,7 @@ BT_API int bt_get_gpu_ids(int *ids, int capacity);
  * runtime has is poisoned at once, and the text names both amounts (bt_actor_status). */
 BT_API bt_actor *bt_actor_named(const char *module, const char *name, const bt_task_options *options,
                                 const bt_item_value *arguments, int count);
+/* Calls a method: `bt_method(counter, counter_add, 1)`, or by name with a list of arguments, as bt_remote_named. */
 BT_API bt_ref *bt_method_named(bt_actor *actor, const char *module, const char *name, const bt_task_options *options,
                                const bt_item_value *arguments, int count);
 BT_API bt_status bt_actor_status(bt_actor *actor); /* BT_OK while it starts, lives or waits for resources */
