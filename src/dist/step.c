@@ -87,7 +87,7 @@ static bt_status record_on_one_device(step *s, bt_array *x, bt_array *y) {
     return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
 }
 
-static const char *device_name(const step *s, int replica) {
+static const char *replica_device_name(const step *s, int replica) {
     return bt_device_long_name(s->strategy->devices[replica]);
 }
 
@@ -114,7 +114,7 @@ static void cut_by_shares(step *s, int64_t rows) {
 
 static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t start, double weight) {
     bt_status status = BT_OK;
-    const char *device = device_name(s, s->device_of[shard]);
+    const char *device = replica_device_name(s, s->device_of[shard]);
     int64_t end = start + s->rows_of[shard];
     bt_array *own_x = NULL, *own_y = NULL;
     BT_ON(bt_device_long_name(bt_device_of(x)))
@@ -129,17 +129,17 @@ static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t
 static bt_array *tree_sum(const step *s, bt_array **parts) {
     for (int apart = 1; apart < s->shards; apart *= 2)
         for (int i = 0; i + apart < s->shards; i += 2 * apart)
-            BT_ON(device_name(s, s->device_of[i]))
-                parts[i] = bt_add(parts[i], bt_to(parts[i + apart], device_name(s, s->device_of[i])));
-    return bt_to(parts[0], device_name(s, 0));
+            BT_ON(replica_device_name(s, s->device_of[i]))
+                parts[i] = bt_add(parts[i], bt_to(parts[i + apart], replica_device_name(s, s->device_of[i])));
+    return bt_to(parts[0], replica_device_name(s, 0));
 }
 
 static bt_array *sum_parts(const step *s, bt_array **parts) {
     if (s->strategy->exact) return tree_sum(s, parts);
     bt_array *sum = NULL, *there[BTI_MAX_REPLICAS];
-    for (int i = 0; i < s->shards; i++) there[i] = bt_to(parts[i], device_name(s, 0));
-    BT_ON(device_name(s, 0)) sum = bt_add_n(there, s->shards);
-    return bt_to(sum, device_name(s, 0)); /* a single part is still where it was */
+    for (int i = 0; i < s->shards; i++) there[i] = bt_to(parts[i], replica_device_name(s, 0));
+    BT_ON(replica_device_name(s, 0)) sum = bt_add_n(there, s->shards);
+    return bt_to(sum, replica_device_name(s, 0)); /* a single part is still where it was */
 }
 
 /* --- speeds ----------------------------------------------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ static bt_status sum_gradients(const step *s, bt_array **sums) {
     for (int r = 0; r < count; r++) devices[r] = bti_device_id(s->strategy->devices[r]);
     for (int p = 0; p < s->parameter_count; p++) {
         bt_array *sum = sum_parts(s, &parts[p * s->shards]);
-        for (int r = 0; r < count; r++) sums[p * count + r] = bt_to(sum, device_name(s, r));
+        for (int r = 0; r < count; r++) sums[p * count + r] = bt_to(sum, replica_device_name(s, r));
     }
     if (all_take_part(s)) BTI_TRY(bti_sum_by_driver(devices, count, parts, sums, s->parameter_count));
     return check_arrays(sums, s->parameter_count * count);
@@ -226,7 +226,7 @@ static bt_status record_mirrored(step *s, bt_array *x, bt_array *y) {
     return update_all(s);
 }
 
-static bt_status record_step(step *s, bt_array *x, bt_array *y) {
+static bt_status record_train_step(step *s, bt_array *x, bt_array *y) {
     if (!s->strategy) return record_on_one_device(s, x, y);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
     BTI_TRY(bti_fail_with(bti_array_error(y)));
@@ -257,7 +257,7 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         bt_status status = BT_OK;
         if (s.parameters && s.losses && s.grads) {
             (void)bt_parameters(model, s.parameters, s.parameter_count);
-            status = record_step(&s, x, y);
+            status = record_train_step(&s, x, y);
         } else
             status = bti_no_memory();
         if (status == BT_OK && strategy)

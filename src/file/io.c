@@ -155,7 +155,7 @@ static char *follow_links(const char *path) {
 }
 
 /* The real path of the file: what a link leads to is written, and the link is not replaced. */
-static bt_status find_target(bti_writer *writer, const char *path, struct stat *old, bool *exists) {
+static bt_status resolve_target(bti_writer *writer, const char *path, struct stat *old, bool *exists) {
     *exists = stat(path, old) == 0;
     if (*exists && S_ISDIR(old->st_mode)) return errno = EISDIR, system_error(path, "cannot be written");
     if (*exists && !S_ISREG(old->st_mode)) return bti_fail(BT_FAILED_PRECONDITION, "%s: not a regular file", path);
@@ -193,7 +193,7 @@ bt_status bti_writer_open(bti_writer *writer, const char *path) {
     if (path[strlen(path) - 1] == '/') return errno = EISDIR, system_error(path, "cannot be written");
     struct stat old;
     bool exists;
-    BTI_TRY(find_target(writer, path, &old, &exists));
+    BTI_TRY(resolve_target(writer, path, &old, &exists));
     do {
         bti_free(writer->temporary);
         writer->temporary = temporary_name(writer->target);

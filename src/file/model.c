@@ -122,7 +122,7 @@ static bt_status compare_with_file(const model *m, const bt_tensors *file) {
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
-static bt_status load_parameters(model *m, const bt_tensors *file) {
+static bt_status load_model_parameters(model *m, const bt_tensors *file) {
     BTI_TRY(compare_with_file(m, file));
     for (int i = 0; i < m->count; i++) {
         BT_ON(bt_device_long_name(bt_device_of(m->values[i])))
@@ -138,7 +138,7 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
     bt_tensors *file = NULL;
     bt_status status = model_open(&m, layer);
     if (status == BT_OK) status = bt_tensors_open(path, &file);
-    if (status == BT_OK) status = load_parameters(&m, file);
+    if (status == BT_OK) status = load_model_parameters(&m, file);
     bt_tensors_close(file);
     model_free(&m);
     return status;

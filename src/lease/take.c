@@ -216,7 +216,7 @@ static void log_wait(const bti_taking *t) {
     bti_str_free(&text);
 }
 
-static void write_records(bti_taking *t, bool waits) {
+static void write_lease_records(bti_taking *t, bool waits) {
     t->record.waits = waits;
     t->record.since = (int64_t)time(NULL);
     for (int i = 0; i < t->count; i++)
@@ -225,7 +225,7 @@ static void write_records(bti_taking *t, bool waits) {
 
 static bt_status wait_for_turn(bti_taking *t) {
     bool taken = false, told = false;
-    write_records(t, true);
+    write_lease_records(t, true);
     while (!taken) {
         if (is_late(t)) return fail_not_free(t);
         sleep_ms(LOOK_MS);
@@ -240,7 +240,7 @@ static bt_status take_turn(bti_taking *t, bool *taken) {
     BTI_TRY(pass_gates(t));
     bt_status status = draw_tickets(t);
     if (status == BT_OK) status = try_to_hold(t, taken);
-    if (*taken) write_records(t, false);
+    if (*taken) write_lease_records(t, false);
     if (status == BT_OK && !*taken && !t->wait) status = fail_not_free(t);
     open_gates(t, t->usable);
     return status;
@@ -253,7 +253,7 @@ bt_status bti_taking_take(bti_taking *t) {
     BTI_TRY(take_turn(t, &taken));
     if (!taken) {
         BTI_TRY(wait_for_turn(t));
-        write_records(t, false);
+        write_lease_records(t, false);
     }
     for (int i = 0; i < t->count; i++)
         if (t->chosen[i]) bti_lease_drop_ticket(&t->files[i]);

@@ -65,7 +65,7 @@ static bt_status check_dense(bt_array *weight, bt_array *bias) {
 }
 
 /* With one reference, the caller's; NULL with the cause in the error record. */
-static bt_layer *make_dense(bt_array *weight, bt_array *bias, bt_activation *activation) {
+static bt_layer *make_dense_layer(bt_array *weight, bt_array *bias, bt_activation *activation) {
     if (check_dense(weight, bias) != BT_OK) return NULL;
     bt_layer *layer = bti_layer_new("Dense", apply_dense);
     if (!layer) return NULL;
@@ -87,7 +87,7 @@ static bt_layer *make_dense(bt_array *weight, bt_array *bias, bt_activation *act
 
 bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activation) {
     BTI_CALL("bt_dense_from");
-    return bti_layer_own(make_dense(weight, bias, activation));
+    return bti_layer_own(make_dense_layer(weight, bias, activation));
 }
 
 bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array *key) {
@@ -97,7 +97,7 @@ bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array 
         double both = (double)in + (double)out, bound = sqrt(6.0 / (both > 0 ? both : 1));
         bt_array *weight = bt_uniform_shape(key, -bound, bound, BT_F32, BT_SHAPE(in, out));
         if (bti_fail_with(bti_array_error(weight)) == BT_OK)
-            layer = make_dense(weight, bt_zeros(BT_F32, out), activation);
+            layer = make_dense_layer(weight, bt_zeros(BT_F32, out), activation);
     }
     return bti_layer_own(layer);
 }

@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "task/nest.h"
+#include "task/preload/begin.h"
 
 enum { STACK_BYTES = 64 << 10, MOST_FILES = BTI_MOST_LEASE_FILES + 4, TRIES = 40 };
 

@@ -119,7 +119,7 @@ static bti_client *pop_client_to_start(void) {
     return client;
 }
 
-static void start_child(bti_client *client) {
+static void fork_child(bti_client *client) {
     bti_worker_pipe_ends ends = {-1, -1};
     int error = ENOMEM;
     child *c = bti_calloc(1, sizeof *c);
@@ -146,7 +146,7 @@ static void start_child(bti_client *client) {
 }
 
 void bti_children_start(void) {
-    for (bti_client *client; (client = pop_client_to_start()) != NULL;) start_child(client);
+    for (bti_client *client; (client = pop_client_to_start()) != NULL;) fork_child(client);
 }
 
 /* --- the ends of workers ---------------------------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_g
 bool bti_gpus_watched(pid_t pid);
 bool bti_gpus_are_watched(void);
 /* At regular times: ends those that take too long, because they are stopped. */
-void bti_gpus_watch_look(void);
+void bti_gpus_watch_check(void);
 void bti_gpus_watch_end(void);
 
 #endif

@@ -76,7 +76,7 @@ static const bti_handle_class actor_class = {BTI_OWNED_ACTOR, sizeof(bt_actor), 
 static const bti_handle_class group_class = {BTI_OWNED_GROUP, sizeof(bt_group), clear_handle, &no_group};
 
 /* A handle of what the engine gave; if that is NULL, a handle poisoned by the thread's last error. */
-static void *make_handle(const bti_handle_class *class, void *held) {
+static void *make_task_handle(const bti_handle_class *class, void *held) {
     if (!held) (void)!bti_cause(BT_INTERNAL);
     bt_ref *ref = held ? bti_owned_new(class->kind, class->bytes) : NULL;
     if (ref) {
@@ -89,9 +89,9 @@ static void *make_handle(const bti_handle_class *class, void *held) {
     return bti_scope_own(class, ref);
 }
 
-bt_ref *bti_ref_handle(void *held) { return make_handle(&ref_class, held); }
-bt_actor *bti_actor_handle(void *held) { return make_handle(&actor_class, held); }
-bt_group *bti_group_handle(void *held) { return make_handle(&group_class, held); }
+bt_ref *bti_ref_handle(void *held) { return make_task_handle(&ref_class, held); }
+bt_actor *bti_actor_handle(void *held) { return make_task_handle(&actor_class, held); }
+bt_group *bti_group_handle(void *held) { return make_task_handle(&group_class, held); }
 
 void *bti_held_by(const void *handle, const char *what) {
     const bt_ref *ref = handle;

@@ -80,7 +80,7 @@ static void apply_identity(bti_state *state, const numbers *now) {
     bti_wake(state, &wakes);
 }
 
-void bti_identity_look(bti_state *state) {
+void bti_identity_check(bti_state *state) {
     if (!state->identity_may_change || !bti_process_now.me->is_program) return;
     pthread_mutex_lock(&program.lock);
     numbers now = program.known;

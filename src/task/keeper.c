@@ -1,4 +1,5 @@
-/* Starts the nest and waits for its end, in the program; and the keeper, the process between the two. */
+#include "task/keeper.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -11,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "task/begin.h"
 #include "task/nest.h"
-#include "task/queue.h"
+#include "task/process.h"
 #include "task/proc.h"
 
 enum { LONG_NS = 1000000000 };

@@ -160,7 +160,7 @@ static void *local_submit(const bti_engine_call *asked) {
     bti_wakes wakes = {0};
     if (bti_order_of(state, asked, &order, small, sizeof small) != BT_OK) return NULL;
     if (order.bytes > sizeof small && !(order.pack = pack_into_object(&asked->arguments, order.bytes))) return NULL;
-    bti_identity_look(state);
+    bti_identity_check(state);
     if (!begin_change(state, &wakes)) return NULL;
     bti_hold *hold = bti_order_submit(state, bti_process_now.me, &order, small, NULL, &wakes);
     if (order.pack) bti_hold_free(state, order.pack, &wakes);

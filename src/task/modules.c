@@ -75,9 +75,9 @@ const char *bti_module_path(const char *key, char *path, size_t size) {
 
 /* --- what a file is ----------------------------------------------------------------------------------------------------- */
 
-typedef struct identity {
+typedef struct file_hashes {
     uint64_t place, bytes; /* hashes */
-} identity;
+} file_hashes;
 
 static uint64_t hash_place(const struct stat *file) {
     const uint64_t words[] = {file->st_dev,
@@ -90,8 +90,8 @@ static uint64_t hash_place(const struct stat *file) {
     return XXH3_64bits(words, sizeof words);
 }
 
-/* `known`: the identity of the file before; if place and times are the same, the bytes are not read again. */
-static bt_status identify(const char *path, const identity *known, identity *now) {
+/* `known`: the hashes of the file before; if place and times are the same, the bytes are not read again. */
+static bt_status hash_file(const char *path, const file_hashes *known, file_hashes *now) {
     struct stat info;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 || fstat(file, &info) != 0) {
@@ -116,7 +116,7 @@ static bt_status identify(const char *path, const identity *known, identity *now
     return status;
 }
 
-static bool read_identity(const char *key, identity *known) {
+static bool read_hashes(const char *key, file_hashes *known) {
     return sscanf(key + path_length(key), "\n%16" SCNx64 "%16" SCNx64, &known->place, &known->bytes) == 2;
 }
 
@@ -138,9 +138,9 @@ static bt_status find_path(void *handle, const char *path, char *found) {
 
 static bt_status make_module_key(void *handle, const char *path, char *key) {
     char found[PATH_MAX];
-    identity is;
+    file_hashes is;
     BTI_TRY(find_path(handle, path, found));
-    BTI_TRY(identify(found, NULL, &is));
+    BTI_TRY(hash_file(found, NULL, &is));
     snprintf(key, KEY_BYTES, "%s\n%016" PRIx64 "%016" PRIx64, found, is.place, is.bytes);
     return BT_OK;
 }
@@ -211,13 +211,13 @@ static const copy *find_copy(uint64_t content) {
 /* In a worker: opens the file that the program opened, or a copy of it. */
 static bt_status load_by_key(const char *key, const module **loaded) {
     char path[PATH_MAX];
-    identity known, now;
+    file_hashes known, now;
     if ((*loaded = find_module_by_key(key)) != NULL) return BT_OK;
     bti_module_path(key, path, sizeof path);
-    if (!read_identity(key, &known)) return bti_fail(BT_INVALID_ARGUMENT, "module %s is not known", path);
+    if (!read_hashes(key, &known)) return bti_fail(BT_INVALID_ARGUMENT, "module %s is not known", path);
     const copy *provided = find_copy(known.bytes);
     const char *from = provided ? provided->path : path;
-    BTI_TRY(identify(from, provided ? NULL : &known, &now));
+    BTI_TRY(hash_file(from, provided ? NULL : &known, &now));
     if (now.bytes != known.bytes)
         return bti_fail(BT_FAILED_PRECONDITION,
                         "module %s has changed since the program loaded it: %s was overwritten or replaced meanwhile",
@@ -226,17 +226,17 @@ static bt_status load_by_key(const char *key, const module **loaded) {
 }
 
 bool bti_module_content(const char *key, uint64_t *content) {
-    identity is;
-    if (!read_identity(key, &is)) return false;
+    file_hashes is;
+    if (!read_hashes(key, &is)) return false;
     *content = is.bytes;
     return true;
 }
 
 bt_status bti_module_provide(uint64_t content, const char *path) {
-    identity is;
+    file_hashes is;
     char found[PATH_MAX];
     if (!realpath(path, found)) return bti_fail(BT_NOT_FOUND, "module %s cannot be opened: %s", path, strerror(errno));
-    BTI_TRY(identify(found, NULL, &is));
+    BTI_TRY(hash_file(found, NULL, &is));
     if (is.bytes != content) return bti_fail(BT_FAILED_PRECONDITION, "%s has other bytes than the module", path);
     copy *c = bti_alloc(sizeof *c + strlen(found) + 1);
     if (!c) return bti_no_memory();
@@ -249,7 +249,7 @@ bt_status bti_module_provide(uint64_t content, const char *path) {
     return BT_OK;
 }
 
-static bt_status find_or_load(const char *path, const module **loaded) {
+static bt_status find_or_load_module(const char *path, const module **loaded) {
     if (strchr(path, '\n')) return load_by_key(path, loaded);
     for (const spelling *s = spellings; s; s = s->next)
         if (!strcmp(s->path, path)) return *loaded = s->of, BT_OK;
@@ -272,7 +272,7 @@ bt_status bti_module_find(const char *module_path, const char *name, const bt_re
     const module *loaded = NULL;
     char path[PATH_MAX];
     pthread_mutex_lock(&modules_lock);
-    if (*module_path) status = find_or_load(module_path, &loaded);
+    if (*module_path) status = find_or_load_module(module_path, &loaded);
     if (status == BT_OK) *entry = find_entry(loaded ? loaded->key : "", name);
     pthread_mutex_unlock(&modules_lock);
     if (status != BT_OK || *entry) return status;

@@ -73,8 +73,8 @@ static void check_deadlocks(uv_timer_t *handle) {
 
 static void on_regular(uv_timer_t *handle) {
     bti_wakes wakes = {0};
-    bti_stopped_look(state);
-    bti_gpus_watch_look();
+    bti_stopped_check(state);
+    bti_gpus_watch_check();
     bti_arena_lock(state->arena);
     bti_serve_all(state, &wakes);
     if (bti_given_look(state, &wakes)) bti_dispatch(state, &wakes);
@@ -267,7 +267,7 @@ static void while_waiting_for_lock(void) {
     struct pollfd files[] = {{.fd = program_process, .events = POLLIN}, {.fd = program_pipe, .events = 0}};
     bool gone = program_process >= 0 ? poll(files, 1, 0) > 0 : poll(files + 1, 1, 0) > 0;
     if (gone || bti_arena_is_broken(arena) || atomic_load(&state->closing)) end_nest();
-    bti_stopped_owner(arena);
+    bti_stopped_end_owner(arena);
 }
 
 /* Damaged records have made the nest fault: it ends all processes of the runtime. */

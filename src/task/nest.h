@@ -1,31 +1,11 @@
-/* Starting the nest, and waiting for its end. */
+/* The nest: the parent of all workers. */
 #ifndef BTI_TASK_NEST_H
 #define BTI_TASK_NEST_H
 
-#include <sys/types.h>
+#include "task/state.h"
 
-#include "task/process.h"
-
-/* Starts the nest and waits until it is there.
- *
- *     program -> keeper -> nest -> workers
- *
- * The keeper does nothing but wait for the nest. It is a child that sends no signal when it ends, so wait(2) does not see it: loops over
- * all children of the program come to an end, and its SIGCHLD handlers are not called. */
-bt_status bti_nest_start(bti_state *state);
-/* The same for a program that cannot be forked into a nest, because it has threads or uses devices: it is started again, with the memory in
- * `memory` (begin.c). There is no keeper then: the nest is nobody's child. */
-bt_status bti_nest_start_again(bti_state *state, int memory);
-/* Waits until the nest has ended; `closing` is set, or the arena is broken. */
-void bti_nest_wait(void);
-
-/* --- nest.c --- */
 /* The nest itself: forks workers, reports those that died, and ends with the program. Runs in a process of its own with one thread. `pipe`
  * closes with the program. Never returns. */
 _Noreturn void bti_nest_run(bti_state *state, int pipe);
-
-/* --- begin.c --- */
-/* Starts the program again as a nest and waits until it is there. *end stays open as long as the program lives. */
-bt_status bti_nest_begin_again(bti_state *state, int memory, int *end);
 
 #endif

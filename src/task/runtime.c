@@ -17,7 +17,7 @@
 #include "task/identity.h"
 #include "task/options.h"
 #include "task/layout.h"
-#include "task/nest.h"
+#include "task/keeper.h"
 #include "task/ready.h"
 #include "task/server.h"
 #include "task/spill.h"

@@ -67,7 +67,7 @@ static void end_clients(bti_state *state, const clients *stopped) {
     bti_wake(state, &wakes);
 }
 
-void bti_stopped_look(bti_state *state) {
+void bti_stopped_check(bti_state *state) {
     clients found = {0};
     check_program_stopped(state);
     collect_clients(state, &found);
@@ -76,7 +76,7 @@ void bti_stopped_look(bti_state *state) {
     bti_vec_free(&found);
 }
 
-void bti_stopped_owner(const bti_arena *arena) {
+void bti_stopped_end_owner(const bti_arena *arena) {
     bti_proc stat;
     pid_t owner = bti_arena_owner(arena);
     if (owner > 0 && bti_proc_stat(owner, &stat) && stat.parent == getpid() && stat.state == 'T') kill(owner, SIGKILL);

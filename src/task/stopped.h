@@ -7,8 +7,8 @@
 
 /* At regular times, without the lock. While the program is stopped, the nest reads the mailboxes. A stopped process is ended if it is the
  * mover, a worker that has not begun its calls, or a worker that only has to exit. */
-void bti_stopped_look(bti_state *state);
+void bti_stopped_check(bti_state *state);
 /* While this process waits for the lock: ends the child that holds it and is stopped. */
-void bti_stopped_owner(const bti_arena *arena);
+void bti_stopped_end_owner(const bti_arena *arena);
 
 #endif

@@ -65,7 +65,7 @@ static bool copy_spans(bti_state *state, span_list *spans, uint64_t *lost) {
 
 /* --- writing --------------------------------------------------------------------------------------------------------- */
 
-static int compare_spans(const void *a, const void *b) {
+static int compare_lanes(const void *a, const void *b) {
     const bti_span *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -150,7 +150,7 @@ static bool put_counter(bti_chrome *out, const span_list *spans) {
 static bool print_trace(bti_chrome *out, const bti_state *state, span_list *spans, uint64_t lost) {
     uint64_t now = bti_now_ns();
     char program[64];
-    if (spans->count) qsort(spans->items, spans->count, sizeof *spans->items, compare_spans);
+    if (spans->count) qsort(spans->items, spans->count, sizeof *spans->items, compare_lanes);
     bti_chrome_head(out, bti_proc_name(state->program->pid, program, sizeof program), state->program->pid, lost, now);
     bti_chrome_events(out);
     bti_chrome_process(out, WORKERS, "workers");

@@ -123,7 +123,7 @@ bool bti_gpus_watched(pid_t pid) {
     return true;
 }
 
-void bti_gpus_watch_look(void) {
+void bti_gpus_watch_check(void) {
     uint64_t now = watchers ? bti_now_ns() : 0;
     for (const watcher *w = watchers; w; w = w->next)
         if (now > w->until_ns) kill(w->pid, SIGKILL);

@@ -27,7 +27,7 @@ static double seconds_since(const bti_snapshot *view, uint64_t ns) {
 
 /* --- resources --------------------------------------------------------------------------------------------------------- */
 
-static int whole_gpus(const bti_snapshot *view, const bti_supply *supply) {
+static int count_whole_gpus(const bti_snapshot *view, const bti_supply *supply) {
     int count = 0;
     for (int g = 0; g < view->state.gpu_count; g++) count += supply->gpu_free[g] == BTI_UNIT;
     return count;
@@ -80,7 +80,7 @@ static void add_lack(words *to, const bti_snapshot *view, const bti_supply *supp
     const char *where = supply == &view->state.machine ? "" : " of its group";
     add_words(to, "waits for %g %s%s: %g of %g are free", units_text(amounts->of[r]), view->state.names[r], where,
               units_text(supply->free.of[r]), units_text(supply->total.of[r]));
-    if (r == 1 && amounts->of[r] <= supply->free.of[r]) add_words(to, ", %d whole", whole_gpus(view, supply));
+    if (r == 1 && amounts->of[r] <= supply->free.of[r]) add_words(to, ", %d whole", count_whole_gpus(view, supply));
 }
 
 /* Adds that no process can be had; false: there is one. */

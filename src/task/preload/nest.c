@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "task/begin.h"
+#include "task/preload/begin.h"
 
 typedef int main_function(int argc, char **argv, char **environment);
 typedef int start_function(main_function *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
@@ -68,7 +68,7 @@ __attribute__((constructor(101))) static void prepare(void) {
 }
 
 /* A program that opens libberth by dlopen has not opened it yet. */
-static int begin(int argc, char **argv, char **environment) {
+static int begin_nest(int argc, char **argv, char **environment) {
     (void)argc;
     (void)argv;
     (void)environment;
@@ -83,5 +83,5 @@ int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(v
                       void (*rtld_fini)(void), void *stack_end) {
     start_function *next = (start_function *)(uintptr_t)dlsym(RTLD_NEXT, "__libc_start_main");
     if (!next) _exit(1);
-    return next(nest.is_nest ? begin : main, argc, argv, init, fini, rtld_fini, stack_end);
+    return next(nest.is_nest ? begin_nest : main, argc, argv, init, fini, rtld_fini, stack_end);
 }
