@@ -197,7 +197,7 @@ static bt_status record_calls_back_to(node_list *waiting, node_list *met, uint64
 
 bool bti_origins_any_unrecorded(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node)) {
     for (size_t i = 0; i < count; i++)
-        if (passes(nodes[i]) && bti_origin_is_unrecorded(nodes[i])) return true;
+        if (bti_origin_is_unrecorded(nodes[i]) && passes(nodes[i])) return true;
     return false;
 }
 

@@ -72,20 +72,18 @@ static int64_t size_product(int rank, const int64_t *shape) {
     return product;
 }
 
-static bool reshape_fits(const question *q) {
-    const bti_node *x = q->inputs[0];
-    return bti_may_equal(size_product(x->rank, x->shape), size_product(q->rank, q->shape)) ||
-           refuse_shapes(q->why, x, "has another number of elements than", q->rank, q->shape);
+bool bti_reshape_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why) {
+    return bti_may_equal(size_product(x->rank, x->shape), size_product(rank, shape)) ||
+           refuse_shapes(why, x, "has another number of elements than", rank, shape);
 }
 
 /* Aligned at the right: a recorded node has the rank of its result, the array that it is made of may have less. */
-static bool expand_fits(const question *q) {
-    const bti_node *x = q->inputs[0];
-    int front = q->rank - x->rank;
-    if (front < 0) return refuse_shapes(q->why, x, "cannot be broadcast to the smaller rank of", q->rank, q->shape);
-    for (int i = front; i < q->rank; i++)
-        if (x->shape[i - front] != 1 && !bti_may_equal(x->shape[i - front], q->shape[i]))
-            return refuse_shapes(q->why, x, "cannot be broadcast to", q->rank, q->shape);
+bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why) {
+    int front = rank - x->rank;
+    if (front < 0) return refuse_shapes(why, x, "cannot be broadcast to the smaller rank of", rank, shape);
+    for (int i = front; i < rank; i++)
+        if (x->shape[i - front] != 1 && !bti_may_equal(x->shape[i - front], shape[i]))
+            return refuse_shapes(why, x, "cannot be broadcast to", rank, shape);
     return true;
 }
 
@@ -183,8 +181,8 @@ bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, 
                        const int64_t *attr, bti_str *why) {
     const question q = {op, count, inputs, rank, shape, attr, why};
     switch (op) {
-    case BTI_OP_reshape: return reshape_fits(&q);
-    case BTI_OP_expand: return expand_fits(&q);
+    case BTI_OP_reshape: return bti_reshape_fits(inputs[0], rank, shape, why);
+    case BTI_OP_expand: return bti_expand_fits(inputs[0], rank, shape, why);
     case BTI_OP_slice: return slice_fits(&q);
     case BTI_OP_concat: return concat_fits(&q);
     case BTI_OP_matmul: return matmul_fits(&q);

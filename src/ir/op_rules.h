@@ -22,5 +22,8 @@ bool bti_shapes_may_equal(int rank_a, const int64_t *a, int rank_b, const int64_
  * False: with the reason in *why, which may be NULL. */
 bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
                        const int64_t *attr, bti_str *why);
+/* The same for the operations that broadcasting records. */
+bool bti_reshape_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
+bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
 
 #endif

@@ -191,10 +191,10 @@ bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array
 bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
-    bti_node *const node = bti_node_of(x);
+    const bti_node *node = bti_node_of(x);
     if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
     bti_str why = {0};
-    poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_reshape, 1, &node, rank, shape, NULL, &why), &why);
+    poison = bti_poison_unless(bti_reshape_fits(node, rank, shape, &why), &why);
     return poison ? poison : bti_record(BTI_OP_reshape, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, NULL, 0);
 }
 
@@ -202,16 +202,18 @@ bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
 bt_array *bti_expand(bt_array *x, int rank, const int64_t *shape) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
-    bti_node *const node = bti_node_of(x);
+    const bti_node *node = bti_node_of(x);
     if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
     bti_str why = {0};
-    poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_expand, 1, &node, rank, shape, NULL, &why), &why);
+    poison = bti_poison_unless(bti_expand_fits(node, rank, shape, &why), &why);
     if (poison) return poison;
-    int64_t aligned[BTI_MAX_RANK];
     int front = rank - node->rank;
-    for (int i = 0; i < rank; i++) aligned[i] = i < front ? 1 : node->shape[i - front];
-    x = bti_reshape(x, rank, aligned);
-    if (bti_shape_equal(rank, aligned, rank, shape) || bti_array_error(x)) return x;
+    if (front) {
+        int64_t aligned[BTI_MAX_RANK];
+        for (int i = 0; i < rank; i++) aligned[i] = i < front ? 1 : node->shape[i - front];
+        x = bti_reshape(x, rank, aligned);
+        if (bti_shape_equal(rank, aligned, rank, shape) || bti_array_error(x)) return x;
+    }
     return bti_record(BTI_OP_expand, bti_dtype(x), bti_node_of(x)->weak, rank, shape, &x, 1, NULL, 0);
 }
 
