@@ -18,7 +18,7 @@
 #include "device/registry.h"
 #include "device/trial.h"
 #include "device/visibility.h"
-#include "drivers/sim/sim.h"
+#include "drivers/sim/sim_flags.h"
 
 #define BTI_DRIVER(name) extern const bti_driver bti_driver_##name;
 #include "drivers/drivers.def"

@@ -3,7 +3,7 @@
 #define BTI_DEVICE_PROBE_H
 
 #include "device/table.h"
-#include "drivers/sim/sim.h"
+#include "drivers/sim/sim_flags.h"
 
 typedef struct bti_view { /* through which drivers' devices are seen */
     const bti_sim_spec *simulated;

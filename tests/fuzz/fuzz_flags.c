@@ -7,7 +7,7 @@
 #include "base/flags.h"
 #include "device/registry.h"
 #include "device/visibility.h"
-#include "drivers/sim/sim.h"
+#include "drivers/sim/sim_flags.h"
 
 static void no_log(const char *line, void *data) { (void)line, (void)data; }
 

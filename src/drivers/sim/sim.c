@@ -1,54 +1,91 @@
-/* Simulated devices of any kind. Each has a memory of its own, behind addresses that are not pointers: a stray use by
- * the host faults, and use by another device is caught here. In debug builds (BTI_DEBUG) that aborts, as the fault of a
- * real device would end the program; in release builds it is INTERNAL.
- *
- * Kernels are the CPU's. A launch computes on the thread that calls it and on cores that it borrows, as many as the flag
- * sim_threads allows. */
-#include "drivers/sim/sim.h"
-#include "drivers/sim/sim_graph.h"
+/* Simulated devices of any kind. Kernels are the CPU's: a launch computes on the calling thread and on as many cores as the flag
+ * sim_threads allows. Memory is separate (sim_memory.h), calls can be made to fail (sim_flags.h) and transfers to take time. */
+#include "drivers/driver.h"
 
-#include <inttypes.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/flags.h"
-#include "base/host_memory.h"
 #include "base/vec.h"
 #include "drivers/cpu/engine.h"
+#include "drivers/sim/sim_flags.h"
+#include "drivers/sim/sim_memory.h"
 
-/* An address: bits 56..63 the tag (not canonical on x86-64), 48..55 the device's ordinal + 1, 0..47 where in it. */
-#define TAG UINT64_C(0xb5)
-#define OFFSET_MAX (UINT64_C(1) << 48)
-#define GUARD_BYTES UINT64_C(4096) /* never handed out, between two allocations */
+/* --- graphs: copies of the launches that are recorded ------------------------------------------------------------- */
 
-typedef struct piece {
-    uint64_t offset;
-    size_t bytes;
-    char *host;
-} piece;
+typedef struct sim_launch {
+    void *program;
+    bti_work *work; /* one of the two; owns what it points to */
+    bti_box *box;
+} sim_launch;
+
+typedef struct sim_graph {
+    BTI_VEC(sim_launch) launches;
+} sim_graph;
+
+static bt_status add_launch(sim_graph *graph, sim_launch launch) {
+    bool copied = launch.work || launch.box;
+    if (copied && bti_vec_push(&graph->launches, launch)) return BT_OK;
+    bti_free(launch.work);
+    bti_free(launch.box);
+    return bti_no_memory();
+}
+
+static bt_status record_work(sim_graph *graph, void *program, const bti_work *work) {
+    size_t inputs = (size_t)work->input_count * sizeof *work->inputs,
+           attrs = (size_t)work->attr_count * sizeof *work->attr;
+    bti_work *copy = bti_alloc(sizeof *copy + inputs + attrs);
+    if (copy) {
+        bti_operand *operands = (bti_operand *)(copy + 1);
+        int64_t *attr = (int64_t *)(void *)((char *)operands + inputs);
+        *copy = *work;
+        if (inputs) memcpy(operands, work->inputs, inputs);
+        if (attrs) memcpy(attr, work->attr, attrs);
+        copy->inputs = operands;
+        copy->attr = attr;
+    }
+    return add_launch(graph, (sim_launch){program, copy, NULL});
+}
+
+static bt_status record_kernel(sim_graph *graph, void *program, const bti_kernel *kernel, const bti_box *box) {
+    size_t scalars = kernel->scalar_count * sizeof *box->scalars;
+    bti_box *copy = bti_alloc(sizeof *copy + scalars);
+    if (copy) {
+        int operands = bti_kernel_operands(kernel);
+        memcpy(copy->extent, box->extent, sizeof copy->extent);
+        memcpy(copy->address, box->address, (size_t)operands * sizeof *copy->address);
+        memcpy(copy->stride, box->stride, (size_t)operands * sizeof *copy->stride);
+        copy->scalars = (const uint64_t *)(copy + 1);
+        if (scalars) memcpy(copy + 1, box->scalars, scalars);
+    }
+    return add_launch(graph, (sim_launch){program, NULL, copy});
+}
+
+static void free_graph(sim_graph *graph) {
+    for (size_t i = 0; graph && i < graph->launches.count; i++) {
+        bti_free(graph->launches.items[i].work);
+        bti_free(graph->launches.items[i].box);
+    }
+    if (graph) bti_vec_free(&graph->launches);
+    bti_free(graph);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sim_device {
     bt_kind kind;
-    int index, ordinal;
-    pthread_rwlock_t lock; /* of what follows */
-    BTI_VEC(piece) pieces; /* by offset */
-    uint64_t next;         /* offsets from here on were not used yet, until they wrap around */
-    size_t used, limit;
+    int index;
+    bti_sim_memory memory;
     atomic_uint_fast64_t recorded, waited; /* events */
-    bti_sim_graph *graph;                  /* launches are kept there instead of run */
+    sim_graph *graph;                      /* launches are recorded there instead of run */
 } sim_device;
 
-static bti_sim_spec spec;
-
-void bti_sim_configure(const bti_sim_spec *new_spec) { spec = *new_spec; }
-
 static size_t memory_of(int kind, int index) {
-    size_t bytes = spec.bytes[kind][index];
+    size_t bytes = bti_sim_configured()->bytes[kind][index];
     return bytes ? bytes : bti_flag_bytes(BTI_FLAG_sim_memory);
 }
 
@@ -57,7 +94,7 @@ static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, in
     static const char *const names[BT_KIND_COUNT] = {"CPU", "GPU", "TPU", "accelerator"};
     *count = 0;
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
-        for (int i = 0; i < spec.count[kind]; i++, ++*count) {
+        for (int i = 0; i < bti_sim_configured()->count[kind]; i++, ++*count) {
             if (*count >= capacity) continue;
             bti_device_facts *f = &facts[*count];
             *f = (bti_device_facts){.kind = (bt_kind)kind, .ordinal = kind * BTI_SIM_MAX + i};
@@ -81,144 +118,44 @@ static bt_status sim_open(int ordinal, const bti_allocator *allocator, void **op
     if (!device) return bti_no_memory();
     device->kind = (bt_kind)kind;
     device->index = index;
-    device->ordinal = ordinal;
-    device->limit = memory_of(kind, index);
-    pthread_rwlock_init(&device->lock, NULL);
+    bti_sim_memory_init(&device->memory, ordinal, memory_of(kind, index));
     *opened = device;
     return BT_OK;
 }
 
 static void sim_close(void *opened) {
     sim_device *device = opened;
-    for (size_t i = 0; i < device->pieces.count; i++)
-        bti_free_claimed(device->pieces.items[i].host, device->pieces.items[i].bytes);
-    bti_vec_free(&device->pieces);
-    pthread_rwlock_destroy(&device->lock);
+    bti_sim_memory_free(&device->memory);
     bti_free(device);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* The number of pieces that begin at or before an offset. Under the lock. */
-static size_t count_up_to(const sim_device *device, uint64_t offset) {
-    size_t low = 0, high = device->pieces.count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (device->pieces.items[middle].offset <= offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static uint64_t aligned(uint64_t bytes) { return (bytes + BTI_MEMORY_ALIGN - 1) & ~(uint64_t)(BTI_MEMORY_ALIGN - 1); }
-
-/* Addresses are used again only when all were used once, so that a stale one does not hit what came after. */
-static bool find_room(sim_device *device, uint64_t bytes, uint64_t *offset, size_t *at) {
-    uint64_t span = aligned(bytes) + GUARD_BYTES;
-    if (span < OFFSET_MAX - GUARD_BYTES - device->next) {
-        *offset = device->next + GUARD_BYTES;
-        *at = device->pieces.count;
-        if (*at) *at = count_up_to(device, *offset);
-        device->next += span;
-        return true;
-    }
-    uint64_t end = GUARD_BYTES;
-    for (*at = 0; *at <= device->pieces.count; ++*at) {
-        uint64_t begin = *at < device->pieces.count ? device->pieces.items[*at].offset : OFFSET_MAX;
-        if (begin > end && begin - end > span) return *offset = end, true;
-        if (*at < device->pieces.count) end = begin + aligned(device->pieces.items[*at].bytes) + GUARD_BYTES;
-    }
-    return false;
-}
-
 static bt_status sim_alloc(void *opened, size_t bytes, uint64_t *address) {
     sim_device *device = opened;
     FAULT("alloc");
-    uint64_t offset = 0;
-    size_t at = 0;
-    bt_status status = BT_OK;
-    pthread_rwlock_wrlock(&device->lock);
-    size_t left = device->limit - device->used;
-    char *host =
-        bytes <= left && bti_vec_reserve(&device->pieces, 1) ? bti_alloc_claimed(BTI_MEMORY_ALIGN, bytes) : NULL;
-    if (!host || !find_room(device, bytes, &offset, &at)) {
-        if (host) bti_free_claimed(host, bytes);
-        status = bytes <= left && !host
-                     ? bti_fail(BT_RESOURCE_EXHAUSTED, "simulated device: %s", bti_host_memory_shortage(bytes).text)
-                     : bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
-                                bt_kind_name(device->kind), device->index, bytes, left, device->limit);
-    } else {
-        piece *items = device->pieces.items;
-        memmove(items + at + 1, items + at, (device->pieces.count - at) * sizeof *items);
-        items[at] = (piece){offset, bytes, host};
-        device->pieces.count++;
-        device->used += bytes;
-        *address = TAG << 56 | (uint64_t)(device->ordinal + 1) << 48 | offset;
-    }
-    pthread_rwlock_unlock(&device->lock);
-    return status;
+    return bti_sim_memory_alloc(&device->memory, bytes, address);
 }
 
 static void sim_free(void *opened, uint64_t address, size_t bytes) {
     (void)bytes;
+    bti_sim_memory_release(&((sim_device *)opened)->memory, address);
+}
+
+static bt_status sim_memory_sizes(void *opened, size_t *free_bytes, size_t *total_bytes) {
     sim_device *device = opened;
-    uint64_t offset = address & (OFFSET_MAX - 1);
-    pthread_rwlock_wrlock(&device->lock);
-    size_t at = count_up_to(device, offset);
-    if (at && device->pieces.items[at - 1].offset == offset) {
-        piece *p = &device->pieces.items[at - 1];
-        bti_free_claimed(p->host, p->bytes);
-        device->used -= p->bytes;
-        memmove(p, p + 1, (device->pieces.count - at) * sizeof *p);
-        device->pieces.count--;
-    }
-    pthread_rwlock_unlock(&device->lock);
+    FAULT("memory");
+    bti_sim_memory_sizes(&device->memory, free_bytes, total_bytes);
+    return BT_OK;
 }
 
-/* A use of memory that a real device would fault on. */
-static bt_status stray(const sim_device *device, const char *what, uint64_t address, uint64_t bytes) {
-    char why[160];
-    unsigned tag = (unsigned)(address >> 56);
-    int owner = (int)(address >> 48 & 0xff) - 1;
-    if (tag != TAG || owner < 0)
-        snprintf(why, sizeof why, "which is memory of no simulated device");
-    else if (owner != device->ordinal)
-        snprintf(why, sizeof why, "which is memory of %s:%d; copy it first",
-                 bt_kind_name((bt_kind)(owner / BTI_SIM_MAX)), owner % BTI_SIM_MAX);
-    else
-        snprintf(why, sizeof why, "which is not within one live allocation");
-#ifdef BTI_DEBUG
-    fprintf(stderr, "berth: %s on %s:%d touches %" PRIu64 " bytes at %#" PRIx64 ", %s\n", what,
-            bt_kind_name(device->kind), device->index, bytes, address, why);
-    abort();
-#endif
-    return bti_fail(BT_INTERNAL, "%s on %s:%d touches %" PRIu64 " bytes at %#" PRIx64 ", %s", what,
-                    bt_kind_name(device->kind), device->index, bytes, address, why);
-}
-
-/* The host memory behind an address, all `bytes` of it within one live allocation of this device. */
 static bt_status translate(sim_device *device, const char *what, uint64_t address, uint64_t bytes, char **host) {
-    uint64_t offset = address & (OFFSET_MAX - 1);
-    bool inside = false;
-    if (address >> 48 == (TAG << 8 | (uint64_t)(device->ordinal + 1))) {
-        pthread_rwlock_rdlock(&device->lock);
-        size_t at = count_up_to(device, offset);
-        if (at) {
-            const piece *p = &device->pieces.items[at - 1];
-            uint64_t into = offset - p->offset;
-            inside = into <= p->bytes && bytes <= p->bytes - into;
-            *host = p->host + (inside ? into : 0);
-        }
-        pthread_rwlock_unlock(&device->lock);
-    }
-    return inside ? BT_OK : stray(device, what, address, bytes);
+    return bti_sim_memory_translate(&device->memory, what, address, bytes, host);
 }
 
 /* --- transfers ---------------------------------------------------------------------------------------------------- */
 
-static void cost(size_t bytes) {
+static void wait_for_transfer(size_t bytes) {
     double rate = (double)bti_flag_int(BTI_FLAG_sim_bandwidth);
     double seconds = bti_flag_float(BTI_FLAG_sim_latency_us) * 1e-6 + (rate > 0 ? (double)bytes / rate : 0);
     if (seconds <= 0) return;
@@ -232,7 +169,7 @@ static bt_status upload(void *opened, uint64_t address, const void *host, size_t
     char *memory;
     FAULT("upload");
     BTI_TRY(translate(device, "upload", address, bytes, &memory));
-    cost(bytes);
+    wait_for_transfer(bytes);
     memcpy(memory, host, bytes);
     return BT_OK;
 }
@@ -242,7 +179,7 @@ static bt_status download(void *opened, void *host, uint64_t address, size_t byt
     char *memory;
     FAULT("download");
     BTI_TRY(translate(device, "download", address, bytes, &memory));
-    cost(bytes);
+    wait_for_transfer(bytes);
     memcpy(host, memory, bytes);
     return BT_OK;
 }
@@ -263,7 +200,7 @@ static bt_status peer_copy(void *to_device, uint64_t to, void *from_device, uint
     FAULT("peer_copy");
     BTI_TRY(translate(device, "peer copy", to, bytes, &target));
     BTI_TRY(translate(from_device, "peer copy", from, bytes, &source));
-    cost(bytes);
+    wait_for_transfer(bytes);
     memcpy(target, source, bytes);
     return BT_OK;
 }
@@ -291,7 +228,7 @@ static void program_free(void *opened, const bti_program_source *source, void *p
     if (source->kernel) bti_engine_free(program);
 }
 
-/* The operand with a pointer in the place of its address; everything that its strides reach is checked. */
+/* The operand with a pointer instead of its address; everything that its strides reach is checked. */
 static bt_status translate_operand(sim_device *device, const char *what, const bti_operand *operand, bti_operand *out) {
     int64_t low = 0, high = 0, size = (int64_t)bt_dtype_size(operand->dtype), reach;
     *out = *operand;
@@ -313,7 +250,7 @@ static bt_status translate_operand(sim_device *device, const char *what, const b
 
 static bt_status launch(void *opened, void *program, const bti_work *work) {
     sim_device *device = opened;
-    if (device->graph) return bti_sim_record_work(device->graph, program, work);
+    if (device->graph) return record_work(device->graph, program, work);
     FAULT("launch");
     const char *what = bti_op_info(work->op)->name;
     bti_operand few[8];
@@ -356,7 +293,7 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
 
 static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
     sim_device *device = opened;
-    if (device->graph) return bti_sim_record_kernel(device->graph, program, bti_engine_kernel_of(program), box);
+    if (device->graph) return record_kernel(device->graph, program, bti_engine_kernel_of(program), box);
     FAULT("launch");
     bti_box local;
     BTI_TRY(translate_box(device, bti_engine_kernel_of(program), box, &local));
@@ -366,7 +303,7 @@ static bt_status launch_kernel(void *opened, void *program, const bti_box *box) 
     return status;
 }
 
-/* Copies and fills are no part of what is recorded here: only launches come between begin and end (exec/graph.c). */
+/* Copies and fills are not recorded: between begin and end there are only launches (exec/). */
 static bt_status graph_begin(void *opened) {
     sim_device *device = opened;
     device->graph = bti_calloc(1, sizeof *device->graph);
@@ -379,20 +316,20 @@ static bt_status graph_end(void *opened, void **graph) {
     return BT_OK;
 }
 static bt_status graph_run(void *opened, void *graph, bool *stale) {
-    const bti_sim_graph *recorded = graph;
+    const sim_graph *recorded = graph;
     *stale = false;
     for (size_t i = 0; i < recorded->launches.count; i++) {
-        const bti_sim_launch *l = &recorded->launches.items[i];
+        const sim_launch *l = &recorded->launches.items[i];
         BTI_TRY(l->work ? launch(opened, l->program, l->work) : launch_kernel(opened, l->program, l->box));
     }
     return BT_OK;
 }
 static void graph_free(void *opened, void *graph) {
     (void)opened;
-    bti_sim_graph_free(graph);
+    free_graph(graph);
 }
 
-/* Everything is done when its call returns, but that is told only to who waits, as real devices do. */
+/* All work is done when its launch returns, but query tells so only after a wait, as a real device might. */
 static bt_status record(void *opened, bti_event *event) {
     sim_device *device = opened;
     FAULT("record");
@@ -419,19 +356,9 @@ static bt_status sync_device(void *opened) {
     return BT_OK;
 }
 
-static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
-    sim_device *device = opened;
-    FAULT("memory");
-    pthread_rwlock_rdlock(&device->lock);
-    *free_bytes = device->limit - device->used;
-    *total_bytes = device->limit;
-    pthread_rwlock_unlock(&device->lock);
-    return BT_OK;
-}
+/* --- all-reduce --------------------------------------------------------------------------------------------------- */
 
-/* --- folds over devices --------------------------------------------------------------------------------------------- */
-
-static bti_op pairwise(bti_op fold) {
+static bti_op elementwise_op(bti_op fold) {
     switch (fold) {
     case BTI_OP_sum: return BTI_OP_add;
     case BTI_OP_prod: return BTI_OP_mul;
@@ -441,12 +368,12 @@ static bti_op pairwise(bti_op fold) {
     }
 }
 
-/* Device by device into the first one's memory, which the others then get. */
+/* Folds device by device into the first one's memory, and copies the result to the others. */
 static bt_status all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
                             size_t elements) {
     char *hosts[BT_KIND_COUNT * BTI_SIM_MAX];
     size_t bytes = elements * bt_dtype_size(dtype);
-    if (pairwise(op) == BTI_OP_COUNT || dtype == BT_BOOL)
+    if (elementwise_op(op) == BTI_OP_COUNT || dtype == BT_BOOL)
         return bti_fail(BT_UNIMPLEMENTED, "simulated devices do not fold %s by %s", bt_dtype_name(dtype),
                         bti_op_info(op)->name);
     for (int i = 0; addresses && i < count; i++) {
@@ -462,8 +389,8 @@ static bt_status all_reduce(void *const *devices, int count, const uint64_t *add
                                         .rank = 1,
                                         .shape = {(int64_t)elements},
                                         .stride = {1}};
-        const bti_work work = {pairwise(op), 2, operands, operands[0], NULL, 0};
-        cost(bytes);
+        const bti_work work = {elementwise_op(op), 2, operands, operands[0], NULL, 0};
+        wait_for_transfer(bytes);
         BTI_TRY(bti_engine_work(&work));
     }
     for (int i = 1; addresses && i < count; i++) memcpy(hosts[i], hosts[0], bytes);
@@ -491,7 +418,7 @@ const bti_driver bti_driver_sim = {
     .wait = wait_event,
     .query = query,
     .sync = sync_device,
-    .memory = memory,
+    .memory = sim_memory_sizes,
     .peer_copy = peer_copy,
     .graph_begin = graph_begin,
     .graph_end = graph_end,

@@ -1,5 +1,5 @@
 /* The simulated driver by its table: separation of memories, faults, costs. */
-#include "drivers/sim/sim.h"
+#include "drivers/sim/sim_flags.h"
 
 #include <setjmp.h>
 #include <signal.h>

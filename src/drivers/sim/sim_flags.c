@@ -1,0 +1,176 @@
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "base/flagtext.h"
+#include "base/fork.h"
+#include "base/quote.h"
+#include "drivers/sim/sim_flags.h"
+
+static const char *const kinds[BT_KIND_COUNT] = {"cpu", "gpu", "tpu", "acc"};
+
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+static bti_sim_spec configured; /* under the registry's lock */
+
+void bti_sim_configure(const bti_sim_spec *spec) { configured = *spec; }
+const bti_sim_spec *bti_sim_configured(void) { return &configured; }
+
+static bt_status refuse_devices(const char *part, size_t length, const char *why) {
+    return bti_fail(BT_INVALID_ARGUMENT, "devices cannot be \"%s\": %s", bti_quote_bytes(part, length).text, why);
+}
+
+/* "sim:gpu*4@512M" */
+static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *spec) {
+    const char *at = part, *end = part + length;
+    if (length < 4 || !bti_same_word(part, 4, "sim:"))
+        return refuse_devices(part, length, "each part is sim:KIND*COUNT, such as sim:gpu*4");
+    at += 4;
+    int kind = 0;
+    while (kind < BT_KIND_COUNT && (end - at < 3 || !bti_same_word(at, 3, kinds[kind]))) kind++;
+    if (kind == BT_KIND_COUNT) return refuse_devices(part, length, "the kind must be cpu, gpu, tpu or acc");
+    at += 3;
+    int64_t count = 1, bytes = 0;
+    const char *memory = memchr(at, '@', (size_t)(end - at)), *count_end = memory ? memory : end;
+    if (at < count_end && (*at != '*' || !bti_read_int(at + 1, (size_t)(count_end - at - 1), &count)))
+        return refuse_devices(part, length, "after the kind comes * and how many");
+    if (count < 0 || count > BTI_SIM_MAX - spec->count[kind])
+        return refuse_devices(part, length, "there can be 0 to 32 of a kind");
+    if (memory && (!bti_read_bytes(memory + 1, (size_t)(end - memory - 1), &bytes) || bytes < 64))
+        return refuse_devices(part, length, "after @ comes the memory of each, such as 512M");
+    if (kind == BT_CPU && count == 0) return refuse_devices(part, length, "there must be a CPU");
+    spec->named[kind] = true;
+    for (int64_t i = 0; i < count; i++) spec->bytes[kind][spec->count[kind]++] = (size_t)bytes;
+    return BT_OK;
+}
+
+bt_status bti_sim_spec_parse(const char *text, bti_sim_spec *spec) {
+    bti_sim_spec parsed = {0};
+    while (*text) {
+        size_t length = strcspn(text, ";"), from = 0, to = length;
+        while (from < to && text[from] == ' ') from++;
+        while (to > from && text[to - 1] == ' ') to--;
+        if (to > from) BTI_TRY(parse_devices(text + from, to - from, &parsed));
+        text += length + (text[length] == ';');
+    }
+    *spec = parsed;
+    return BT_OK;
+}
+
+/* --- faults ------------------------------------------------------------------------------------------------------- */
+
+#define MAX_FAULTS 32
+
+/* The nth call of an entry, on one device or on any, fails: this call alone, or all from there on. */
+typedef struct fault {
+    const char *entry;
+    bool any_device;
+    bt_kind kind;
+    int index;
+    int64_t nth, calls;
+    bool and_after;
+} fault;
+
+static const char *const entries[] = {"open",  "alloc",        "upload", "download",  "copy",
+                                      "fill",  "program_load", "launch", "record",    "wait",
+                                      "query", "sync",         "memory", "peer_copy", "all_reduce"};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+BTI_RENEW_IN_CHILD(lock)
+static fault faults[MAX_FAULTS];
+static int fault_count;
+static bool bad_faults;
+static uint64_t parsed_change = UINT64_MAX; /* the change count of the flag when `faults` was parsed */
+
+static bt_status refuse_fault(const char *part, size_t length, const char *why) {
+    return bti_fail(BT_INVALID_ARGUMENT, "flag \"sim_fault\" cannot be \"%s\": %s", bti_quote_bytes(part, length).text,
+                    why);
+}
+
+/* "gpu1/upload:3+" */
+static bt_status parse_fault(const char *part, size_t length, fault *out) {
+    *out = (fault){.any_device = true};
+    const char *at = part, *end = part + length;
+    const char *slash = memchr(part, '/', length);
+    if (slash) {
+        int64_t index;
+        int kind = 0;
+        while (kind < BT_KIND_COUNT && (slash - at < 4 || !bti_same_word(at, 3, kinds[kind]))) kind++;
+        if (kind == BT_KIND_COUNT) return refuse_fault(part, length, "before the / stands a device such as gpu1");
+        at += 3 + (at[3] == ':');
+        if (!bti_read_int(at, (size_t)(slash - at), &index) || index < 0 || index >= BTI_SIM_MAX)
+            return refuse_fault(part, length, "before the / stands a device such as gpu1");
+        out->any_device = false;
+        out->kind = (bt_kind)kind;
+        out->index = (int)index;
+        at = slash + 1;
+    }
+    const char *colon = memchr(at, ':', (size_t)(end - at));
+    for (size_t i = 0; colon && i < sizeof entries / sizeof *entries; i++)
+        if (bti_same_word(at, (size_t)(colon - at), entries[i])) out->entry = entries[i];
+    if (!out->entry)
+        return refuse_fault(part, length,
+                            "it takes ENTRY:NTH, the entry one of open, alloc, upload, download, copy, fill, "
+                            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce");
+    out->and_after = end > colon + 1 && end[-1] == '+';
+    size_t digits = (size_t)(end - colon - 1) - out->and_after;
+    if (!bti_read_int(colon + 1, digits, &out->nth) || out->nth < 1)
+        return refuse_fault(part, length, "after the : stands which call fails, from 1 on");
+    return BT_OK;
+}
+
+static bt_status parse_faults(const char *text, fault *out, int *count) {
+    for (*count = 0; *text;) {
+        size_t length = strcspn(text, ";"), from = 0, to = length;
+        while (from < to && text[from] == ' ') from++;
+        while (to > from && text[to - 1] == ' ') to--;
+        if (to > from) {
+            if (*count == MAX_FAULTS) return refuse_fault(text, length, "there can be 32 faults");
+            BTI_TRY(parse_fault(text + from, to - from, &out[*count]));
+            ++*count;
+        }
+        text += length + (text[length] == ';');
+    }
+    return BT_OK;
+}
+
+bt_status bti_sim_fault_check(const char *text) {
+    fault parsed[MAX_FAULTS];
+    int count;
+    return parse_faults(text, parsed, &count);
+}
+
+/* Under the lock. A new value starts all counts again. */
+static bt_status load_faults(void) {
+    uint64_t change = bti_flag_changes(BTI_FLAG_sim_fault);
+    char *text = bti_flag_text(BTI_FLAG_sim_fault);
+    if (!text) return bti_no_memory();
+    bt_status status = parse_faults(text, faults, &fault_count);
+    bti_free(text);
+    bad_faults = status != BT_OK;
+    parsed_change = change;
+    return status;
+}
+
+static bool is_due(fault *r, const char *entry, bt_kind kind, int index) {
+    if (strcmp(r->entry, entry) || (!r->any_device && (r->kind != kind || r->index != index))) return false;
+    r->calls++;
+    return r->calls == r->nth || (r->and_after && r->calls > r->nth);
+}
+
+bt_status bti_sim_fault(const char *entry, bt_kind kind, int index) {
+    if (!bti_flag_bool(BTI_FLAG_sim_fault)) return BT_OK;
+    bt_status status = BT_OK;
+    pthread_mutex_lock(&lock);
+    if (parsed_change != bti_flag_changes(BTI_FLAG_sim_fault) || bad_faults) status = load_faults();
+    int64_t call = 0;
+    for (int i = 0; status == BT_OK && i < fault_count; i++)
+        if (is_due(&faults[i], entry, kind, index)) call = faults[i].calls;
+    pthread_mutex_unlock(&lock);
+    if (!call) return status;
+    bt_status code = strcmp(entry, "alloc") ? BT_INTERNAL : BT_RESOURCE_EXHAUSTED;
+    return bti_fail(code, "injected fault: call %" PRId64 " of %s on %s:%d (flag sim_fault)", call, entry,
+                    bt_kind_name(kind), index);
+}
