@@ -16,15 +16,14 @@
 #include "base/flags.h"
 #include "base/fork.h"
 #include "base/writes.h"
-#include "cache/evict.h"
 #include "cache/folder.h"
 
 #define FORMAT 1 /* of files, and of what their code expects of its callers */
 #define LARGEST ((size_t)16 << 20)
 #define DAY_SECONDS (24 * 60 * 60)
-/* A process looks over the whole folder when it has added this part of what may be there; and, as many short processes may
- * each add a little, at about every 64th file anyway. */
-#define LOOK_PART 64
+/* A process scans the whole folder when it has added 1/64 of the limit, and at about every 64th file, because many short processes
+ * may add a little each. */
+#define SCAN_PART 64
 
 typedef struct file_header {
     char magic[8];
@@ -39,7 +38,7 @@ enum { HASHED_FROM = offsetof(file_header, key_high) };
 static atomic_uint_fast64_t hits, misses, stores, refused, evictions;
 static atomic_uint_fast64_t temporaries, added_bytes;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the reason */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of last_reason */
 BTI_RENEW_IN_CHILD(lock)
 static char last_reason[sizeof((bti_cache_state *)0)->reason];
 
@@ -61,17 +60,17 @@ bti_cache_key bti_cache_key_of(const bti_str *text, bti_target target, const cha
     return (bti_cache_key){hash.high64, hash.low64};
 }
 
-static void name_of(bti_cache_key key, char name[BTI_CACHE_NAME]) {
+static void kernel_file_name(bti_cache_key key, char name[BTI_CACHE_NAME]) {
     snprintf(name, BTI_CACHE_NAME, "%016llx%016llx", (unsigned long long)key.high, (unsigned long long)key.low);
 }
 
-static XXH128_hash_t hash_of(const file_header *header, const void *object, size_t bytes) {
+static XXH128_hash_t hash_of_file(const file_header *header, const void *object, size_t bytes) {
     XXH64_hash_t seed = XXH3_64bits((const char *)header + HASHED_FROM, sizeof *header - HASHED_FROM);
     return XXH3_128bits_withSeed(object, bytes, seed);
 }
 
-/* The open folder; -1 and the reason noted. */
-static int open_folder(bool make) {
+/* The open folder; else -1, with the reason set. */
+static int open_cache_folder(bool make) {
     bti_str path = {0}, reason = {0};
     int folder = bti_folder_path(&path, &reason) ? bti_folder_open(path.text, make, &reason) : -1;
     if (folder < 0 && reason.length) set_reason(reason.text);
@@ -82,7 +81,7 @@ static int open_folder(bool make) {
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-static bool read_all(int file, char *to, size_t bytes) {
+static bool read_fully(int file, char *to, size_t bytes) {
     while (bytes > 0) {
         ssize_t got = read(file, to, bytes);
         if (got < 0 && errno == EINTR) continue;
@@ -93,18 +92,18 @@ static bool read_all(int file, char *to, size_t bytes) {
     return true;
 }
 
-static bool is_sound(const char *bytes, size_t size, bti_cache_key key) {
+static bool is_intact(const char *bytes, size_t size, bti_cache_key key) {
     file_header header;
     memcpy(&header, bytes, sizeof header);
     if (memcmp(header.magic, magic, sizeof magic) || header.object_bytes != size - sizeof header ||
         header.key_high != key.high || header.key_low != key.low)
         return false;
-    XXH128_hash_t hash = hash_of(&header, bytes + sizeof header, size - sizeof header);
+    XXH128_hash_t hash = hash_of_file(&header, bytes + sizeof header, size - sizeof header);
     return hash.high64 == header.hash_high && hash.low64 == header.hash_low;
 }
 
-/* False when the file is damaged; short of memory, it is sound but adds nothing. */
-static bool read_sound(int file, bti_cache_key key, bti_str *object) {
+/* False if the file is damaged. When memory is short: true, and nothing is added. */
+static bool read_kernel(int file, bti_cache_key key, bti_str *object) {
     struct stat facts;
     if (fstat(file, &facts) || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid() ||
         facts.st_size <= (off_t)sizeof(file_header) || facts.st_size > (off_t)(LARGEST + sizeof(file_header)))
@@ -112,11 +111,11 @@ static bool read_sound(int file, bti_cache_key key, bti_str *object) {
     size_t size = (size_t)facts.st_size;
     char *bytes = bti_alloc(size);
     if (!bytes) return true;
-    bool sound = read_all(file, bytes, size) && is_sound(bytes, size, key);
-    if (sound) bti_str_add_bytes(object, bytes + sizeof(file_header), size - sizeof(file_header));
+    bool intact = read_fully(file, bytes, size) && is_intact(bytes, size, key);
+    if (intact) bti_str_add_bytes(object, bytes + sizeof(file_header), size - sizeof(file_header));
     bti_free(bytes);
-    if (sound && time(NULL) - facts.st_mtime > DAY_SECONDS) futimens(file, NULL); /* it is in use: not the next to go */
-    return sound;
+    if (intact && time(NULL) - facts.st_mtime > DAY_SECONDS) futimens(file, NULL); /* marks the use, for eviction */
+    return intact;
 }
 
 static void delete_refused(int folder, const char *name) {
@@ -127,11 +126,11 @@ static void delete_refused(int folder, const char *name) {
 bool bti_cache_find(bti_cache_key key, bti_str *object) {
     char name[BTI_CACHE_NAME];
     size_t before = object->length;
-    int folder = open_folder(false);
+    int folder = open_cache_folder(false);
     if (folder >= 0) {
-        name_of(key, name);
+        kernel_file_name(key, name);
         int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (file < 0 ? errno == ELOOP : !read_sound(file, key, object)) delete_refused(folder, name);
+        if (file < 0 ? errno == ELOOP : !read_kernel(file, key, object)) delete_refused(folder, name);
         if (file >= 0) close(file);
         close(folder);
     }
@@ -142,16 +141,16 @@ bool bti_cache_find(bti_cache_key key, bti_str *object) {
 
 void bti_cache_refuse(bti_cache_key key) {
     char name[BTI_CACHE_NAME];
-    int folder = open_folder(false);
+    int folder = open_cache_folder(false);
     if (folder < 0) return;
-    name_of(key, name);
+    kernel_file_name(key, name);
     delete_refused(folder, name);
     close(folder);
 }
 
 /* --- storing ------------------------------------------------------------------------------------------------------ */
 
-static bool write_all(int file, const void *from, size_t bytes) {
+static bool write_fully(int file, const void *from, size_t bytes) {
     while (bytes > 0) {
         ssize_t written = write(file, from, bytes);
         if (written < 0 && errno == EINTR) continue;
@@ -162,7 +161,7 @@ static bool write_all(int file, const void *from, size_t bytes) {
     return true;
 }
 
-/* A new file of a name that no other thread or process makes. */
+/* A new file with a unique name. */
 static int open_temporary(int folder, char name[BTI_CACHE_NAME]) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -171,13 +170,13 @@ static int open_temporary(int folder, char name[BTI_CACHE_NAME]) {
     return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-/* Readers see the whole file or none. */
-static bool write_file(int folder, const char *name, const file_header *header, const bti_str *object) {
+/* Atomic: readers see the whole file or none. */
+static bool write_kernel(int folder, const char *name, const file_header *header, const bti_str *object) {
     char temporary[BTI_CACHE_NAME];
     BTI_WRITES;
     int file = open_temporary(folder, temporary);
     if (file < 0) return false;
-    bool written = write_all(file, header, sizeof *header) && write_all(file, object->text, object->length);
+    bool written = write_fully(file, header, sizeof *header) && write_fully(file, object->text, object->length);
     int cause = errno;
     if (close(file) && written) written = false, cause = errno;
     if (written && renameat(folder, temporary, folder, name)) written = false, cause = errno;
@@ -188,9 +187,9 @@ static bool write_file(int folder, const char *name, const file_header *header, 
 
 static void keep_bounded(int folder, bti_cache_key key, size_t limit, size_t bytes) {
     uint64_t added = atomic_fetch_add(&added_bytes, bytes) + bytes;
-    if (added <= limit / LOOK_PART && key.low % LOOK_PART) return;
+    if (added <= limit / SCAN_PART && key.low % SCAN_PART) return;
     atomic_store(&added_bytes, 0);
-    bti_cache_contents contents = bti_evict(folder, limit);
+    bti_cache_contents contents = bti_folder_evict(folder, limit);
     atomic_fetch_add(&evictions, contents.evicted);
 }
 
@@ -202,13 +201,13 @@ void bti_cache_store(bti_cache_key key, const bti_str *object, const unsigned co
     file_header header = {.key_high = key.high, .key_low = key.low, .object_bytes = object->length};
     memcpy(header.magic, magic, sizeof magic);
     for (int i = 0; i < 3; i++) header.compiler[i] = compiler[i];
-    XXH128_hash_t hash = hash_of(&header, object->text, object->length);
+    XXH128_hash_t hash = hash_of_file(&header, object->text, object->length);
     header.hash_high = hash.high64;
     header.hash_low = hash.low64;
-    int folder = open_folder(true);
+    int folder = open_cache_folder(true);
     if (folder < 0) return;
-    name_of(key, name);
-    if (write_file(folder, name, &header, object)) {
+    kernel_file_name(key, name);
+    if (write_kernel(folder, name, &header, object)) {
         atomic_fetch_add(&stores, 1);
         set_reason("");
         keep_bounded(folder, key, limit, bytes);
@@ -220,12 +219,12 @@ void bti_cache_store(bti_cache_key key, const bti_str *object, const unsigned co
     close(folder);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- state -------------------------------------------------------------------------------------------------------- */
 
 static void attempt_folder(bti_cache_state *state) {
     char name[BTI_CACHE_NAME], text[200];
     set_reason("");
-    int folder = open_folder(true);
+    int folder = open_cache_folder(true);
     if (folder < 0) return;
     int file = open_temporary(folder, name);
     if (file < 0) {
@@ -237,7 +236,7 @@ static void attempt_folder(bti_cache_state *state) {
     }
     size_t limit = bti_flag_bytes(BTI_FLAG_cache_bytes);
     if (limit == 0) set_reason(no_room);
-    bti_cache_contents contents = bti_evict(folder, limit);
+    bti_cache_contents contents = bti_folder_evict(folder, limit);
     state->files = contents.files;
     state->bytes = contents.bytes;
     close(folder);
