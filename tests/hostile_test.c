@@ -117,7 +117,7 @@ static void the_default_falls_back_in_words(void **state) {
     (void)!symlink(ALL "/libnvidia-ml.so.1", BARE "/libnvidia-ml.so.1");
     assert_int_equal(run_machine("{\"devices\": [{" CARD "}]}", BARE, ""), 0);
     assert_int_equal(count_said(notice), 1);
-    assert_says("NVRTC is not there");
+    assert_says("NVRTC is not available");
     assert_says("default: CPU:0");
     /* nothing is broken there */
     assert_int_equal(run_machine("{\"devices\": []}", ALL, ""), 0);

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #define RESERVE ((size_t)64 << 20) /* bytes */
-#define PATIENCE 8                 /* tries while another thread gives the reserve back */
+#define PATIENCE 8                 /* retries while another thread returns the reserve */
 
 typedef void handler(void);
 static handler *(*_Atomic set_handler)(handler *);
 static handler *(*_Atomic get_handler)(void);
-static _Atomic(handler *) others; /* the program's own */
+static _Atomic(handler *) others; /* the handler of the program itself */
 static _Atomic(void *) reserve;
 
 static _Thread_local struct {
@@ -22,13 +22,13 @@ static _Thread_local struct {
     void (*give_up)(const char *reason);
 } within;
 
-static void *map(size_t bytes) {
+static void *map_pages(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Without limits the system refuses no address space that is not used. */
-static bool limited(void) {
+/* Without limits the system never refuses address space that is not used. */
+static bool is_memory_limited(void) {
     static _Atomic int strict; /* vm.overcommit_memory is 2: 1, it is not: -1 */
     struct rlimit space, data;
     if (!atomic_load_explicit(&strict, memory_order_relaxed)) {
@@ -44,8 +44,8 @@ static bool limited(void) {
 }
 
 bt_status bti_guard_room(size_t bytes, const char *whom) {
-    if (!limited()) return BT_OK;
-    void *memory = map(bytes);
+    if (!is_memory_limited()) return BT_OK;
+    void *memory = map_pages(bytes);
     if (!memory)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "%s needs %zu MiB of address space, which the system refuses", whom,
                         bytes >> 20);
@@ -56,12 +56,12 @@ bt_status bti_guard_room(size_t bytes, const char *whom) {
 static bool hold_reserve(void) {
     void *none = NULL, *memory;
     if (atomic_load_explicit(&reserve, memory_order_relaxed)) return true;
-    if (!(memory = map(RESERVE))) return false;
+    if (!(memory = map_pages(RESERVE))) return false;
     if (!atomic_compare_exchange_strong(&reserve, &none, memory)) munmap(memory, RESERVE);
     return true;
 }
 
-/* `operator new` calls it until there is memory, or until there is no handler: then it throws. */
+/* `operator new` calls it until there is memory; it throws if there is no handler. */
 static void memory_failed(void) {
     handler *next = atomic_load(&others);
     if (within.depth) {

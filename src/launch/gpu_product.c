@@ -1,6 +1,6 @@
 #include "launch/gpu_product.h"
 
-/* The last two axes of an operand: rows of unit elements, or columns. */
+/* The last two axes of an operand as a matrix; false: neither rows nor columns are contiguous. */
 static bool read_matrix(const bti_operand *o, bti_gpu_matrix *read) {
     int64_t rows = o->shape[o->rank - 2], columns = o->shape[o->rank - 1];
     int64_t down = o->stride[o->rank - 2], along = o->stride[o->rank - 1];
@@ -13,8 +13,8 @@ static bool read_matrix(const bti_operand *o, bti_gpu_matrix *read) {
     return true;
 }
 
-/* Axis `axis` of the batch goes on where the axis within it ends, in all operands. */
-static bool joins(const bti_work *work, int axis) {
+/* Whether the batch axes `axis` and `axis` + 1 can be merged into one, in all operands. */
+static bool axes_join(const bti_work *work, int axis) {
     const bti_operand *all[] = {&work->inputs[0], &work->inputs[1], &work->output};
     for (int i = 0; i < 3; i++)
         if (all[i]->stride[axis] != all[i]->stride[axis + 1] * all[i]->shape[axis + 1]) return false;
@@ -29,7 +29,7 @@ static void read_batch(const bti_work *work, bti_gpu_product *product) {
     product->right.batch_step = work->inputs[1].stride[axis];
     product->out.batch_step = work->output.stride[axis];
     product->batch = work->output.shape[axis];
-    while (axis > 0 && joins(work, axis - 1)) product->batch *= work->output.shape[--axis];
+    while (axis > 0 && axes_join(work, axis - 1)) product->batch *= work->output.shape[--axis];
     product->outside = axis;
 }
 

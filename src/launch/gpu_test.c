@@ -1,4 +1,4 @@
-/* The engine over a device that writes down what is asked of it. */
+/* The GPU engine on a device that only records its calls. */
 #include "launch/gpu.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A library that misbehaves as soon as it is opened, as BERTH_FAKE_HOSTILE says; by the name of a driver's. */
+/* A library with the name of a driver's library. It crashes, aborts, exits or hangs when it is opened, as BERTH_FAKE_HOSTILE says. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

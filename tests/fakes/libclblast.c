@@ -1,4 +1,4 @@
-/* A CLBlast that fails each time with the status that is asked for, and counts. */
+/* A fake CLBlast: each call fails with a given status and is counted. */
 #define API __attribute__((visibility("default")))
 
 API int clblast_status, clblast_calls;

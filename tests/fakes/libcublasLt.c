@@ -1,4 +1,4 @@
-/* A cuBLASLt of the fake machine: products by a plain loop, of float32 and float64. */
+/* A fake cuBLASLt: products of float32 and float64 by a plain loop. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -147,7 +147,7 @@ FAKE_API CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     return 0;
 }
 static const fake_device *of(CUdevice device) { return &fake()->devices[visible[device]]; }
-/* No call of the library's: of programs beside it. */
+/* Not a call of the library: used by other programs. */
 FAKE_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *pci_bus_id) {
     ENTER(cuDeviceGetByPCIBusId);
     for (*device = 0; *device < visible_count; ++*device)
@@ -213,7 +213,7 @@ FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     return code;
 }
 FAKE_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
-    int code = fake_call("cuCtxPushCurrent_v2", true); /* releases begin with it too */
+    int code = fake_call("cuCtxPushCurrent_v2", true); /* releases call it too */
     if (code) return code;
     if (depth == DEEPEST) abort();
     stack[depth++] = context;
@@ -431,7 +431,7 @@ FAKE_API CUresult cuEventSynchronize(CUevent event) {
     fake_unlock();
     return 0;
 }
-/* Who asks again and again gets there: one operation is carried out each time. */
+/* Each query runs one operation, so that polling makes progress. */
 FAKE_API CUresult cuEventQuery(CUevent event) {
     ENTER_IN_CONTEXT(cuEventQuery);
     fake_lock();

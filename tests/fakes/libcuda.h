@@ -1,4 +1,4 @@
-/* What the files of the fake libcuda share. */
+/* Shared by the files of the fake libcuda. */
 #ifndef BERTH_TESTS_FAKES_LIBCUDA_H
 #define BERTH_TESTS_FAKES_LIBCUDA_H
 
@@ -10,7 +10,7 @@ struct CUctx_st {
 };
 struct CUstream_st {
     fake_stream stream;
-    struct CUstream_st *next; /* all, for the end */
+    struct CUstream_st *next; /* list of all streams */
     bool open;
 };
 struct CUevent_st {
@@ -23,7 +23,7 @@ struct CUevent_st {
 CUcontext fake_current(void);
 CUresult fake_add(CUstream stream, void (*run)(void *data), const void *data, size_t bytes);
 
-/* What a context owns goes with it: `drop` frees a thing of the current one's. release: it goes by itself. */
+/* fake_own: the current context owns `thing`, which `drop` frees at its end. fake_release: `thing` was freed before that. */
 bool fake_own(void *thing, void (*drop)(void *thing));
 void fake_release(void *thing);
 
@@ -32,7 +32,7 @@ void fake_release(void *thing);
         int fake_code_ = fake_call(#name, false); \
         if (fake_code_) return fake_code_;        \
     } while (0)
-/* With a context, which may be stuck. */
+/* The same, with a current context, which may have a sticky error. */
 #define ENTER_IN_CONTEXT(name)       \
     ENTER(name);                     \
     if (!fake_current()) return 201; \

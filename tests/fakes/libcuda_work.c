@@ -96,7 +96,7 @@ typedef struct run_of {
     uint64_t pointer, words[1024];
 } run_of;
 
-/* "fake_add": words address, count, by: floats of the memory get larger. */
+/* The kernel "fake_add" (words: address, count, by) adds `by` to floats in memory. */
 static void run_launch(void *data) {
     run_of *r = data;
     char words[400] = "";

@@ -1,4 +1,4 @@
-/* An NCCL of the fake machine: float32 and float64 are folded when all devices' streams have come so far. */
+/* A fake NCCL: reduces float32 and float64 when the streams of all devices have reached the call. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -97,7 +97,7 @@ FAKE_API nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t se
     *status = linked ? NVML_P2P_STATUS_OK : 5; /* not supported */
     return 0;
 }
-/* As NVML does, it writes none when there is no room for all. */
+/* Like NVML, it writes nothing if the array is too small. */
 static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *count, nvmlProcessInfo_t *processes) {
     unsigned room = *count, at = 0;
     fake_processes_now();

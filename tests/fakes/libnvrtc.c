@@ -1,4 +1,4 @@
-/* An NVRTC of the fake machine: the text is the code. A line that begins with "#error" does not compile. */
+/* A fake NVRTC: the text is the code. A line that begins with "#error" does not compile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

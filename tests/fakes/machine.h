@@ -1,23 +1,22 @@
-/* A machine with NVIDIA's GPUs that is not there: the libraries of this folder (libcuda, NVML, NVRTC, cuBLASLt, NCCL; not one
- * of them NVIDIA's) tell of it and compute on the host. A JSON file that the environment's BERTH_FAKE_MACHINE names says what
- * it is:
+/* A fake machine with NVIDIA GPUs: the libraries of this folder (libcuda, NVML, NVRTC, cuBLASLt, NCCL; written for these tests) report it
+ * and compute on the host. The JSON file of the environment variable BERTH_FAKE_MACHINE describes it:
  *
  *     {"driver": "580.65.06", "cuda": 13000, "nvrtc": [13, 0],
  *      "devices": [{"name": "NVIDIA H200", "uuid": "GPU-0a...", "pci": "0000:3b:00.0", "memory": 1073741824,
- *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes of 0: not told; types as
- *                   nvidia-smi has them, C without
- *                   "mig": false,                            true: it is split, into
- *                   "instances": [{"uuid": "MIG-0a...", "memory": 1000, "processes": []}, null]}],   null: none there
+ *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes 0: unknown; types as
+ *                   in nvidia-smi, default C
+ *                   "mig": false,                            true: MIG splits it into
+ *                   "instances": [{"uuid": "MIG-0a...", "memory": 1000, "processes": []}, null]}],   null: an empty slot
  *                                                in NVML's order
- *      "live": true,                          processes are read again each time that they are listed
- *      "order": [1, 0],                       libcuda's own numbers, before its mask (without: as listed)
- *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call gives error 2
- *      "fail_any": [17, 999],                 the 17th call of libcuda that is no release
- *      "late": [2, 700],                      the second synchronisation gives 700, as does everything after it on that device
- *      "no_context": true}                    none may be made: fake_contexts_made tells
+ *      "live": true,                          processes are read again whenever they are listed
+ *      "order": [1, 0],                       libcuda's own order, before its mask (default: as listed)
+ *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call returns error 2
+ *      "fail_any": [17, 999],                 the 17th call of libcuda, without those that release something
+ *      "late": [2, 700],                      the second synchronisation returns 700, as does everything after it on that device
+ *      "no_context": true}                    no context may be made (fake_contexts_made)
  *
- * Streams run as late as they can: an operation is carried out when somebody waits for it, or for what comes after it, so that
- * whatever is not ordered comes out wrong. Addresses of the devices are no pointers. */
+ * Streams run as late as possible: an operation runs when somebody waits for it or for a later one, so that missing synchronisation gives
+ * wrong results. Device addresses are not pointers. */
 #ifndef BERTH_TESTS_FAKES_MACHINE_H
 #define BERTH_TESTS_FAKES_MACHINE_H
 
@@ -31,7 +30,7 @@
 
 typedef struct fake_process {
     unsigned pid;
-    uint64_t bytes; /* 0: NVML does not tell */
+    uint64_t bytes; /* 0: NVML does not know */
     bool compute, graphics;
 } fake_process;
 
@@ -42,9 +41,9 @@ typedef struct fake_device {
     int major, minor, process_count;
     fake_process processes[FAKE_PROCESSES];
     bool mig;
-    int first_instance, instance_count; /* for fake_instance; one with an empty UUID is not there */
-    int island;                         /* NVLink to those of the same; 0: to none */
-    int sticky;                         /* the error that its context is stuck with */
+    int first_instance, instance_count; /* for fake_instance; an empty UUID: an empty slot */
+    int island;                         /* NVLink to the devices with the same number; 0: to none */
+    int sticky;                         /* the sticky error of its context */
 } fake_device;
 
 typedef struct fake_machine {
@@ -60,18 +59,18 @@ typedef struct fake_machine {
 FAKE_API fake_machine *fake(void);
 FAKE_API void fake_processes_now(void);
 FAKE_API fake_device *fake_instance(int number);
-/* Every call of a library begins so: 0, or the error that is due. */
+/* Every function of a library calls it first: 0, or the error to return. */
 FAKE_API int fake_call(const char *name, bool release);
-FAKE_API int fake_synchronised(int device); /* the error that is due late */
+FAKE_API int fake_synchronised(int device); /* the late error, or 0 */
 FAKE_API void fake_lock(void);
 FAKE_API void fake_unlock(void);
 
 /* --- for tests, found by dlsym ------------------------------------------------------------------------------------- */
-FAKE_API void fake_reset(void); /* as at the start: the file is read again at the next use */
+FAKE_API void fake_reset(void); /* resets everything; the file is read again at the next use */
 FAKE_API int fake_contexts_made(void);
-FAKE_API int fake_alive(void); /* contexts, streams, events, modules, graphs, memory that nobody gave back */
-FAKE_API int fake_calls(void); /* of libcuda, so far, without releases */
-/* What was done, one line each, in the order in which it was carried out: "launch NAME GROUPS THREADS LOCAL: WORD WORD ...", "graph
+FAKE_API int fake_alive(void); /* contexts, streams, events, modules, graphs and allocations that were not released */
+FAKE_API int fake_calls(void); /* calls of libcuda so far, without those that release something */
+/* The operations that ran, one line each, in their order: "launch NAME GROUPS THREADS LOCAL: WORD WORD ...", "graph
  * COUNT", "copy up BYTES"... */
 FAKE_API const char *fake_log_text(void);
 FAKE_API void fake_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -82,7 +81,7 @@ FAKE_API void fake_context_made(void);
 FAKE_API int fake_alloc(int device, uint64_t bytes, uint64_t *address); /* 0, or CUDA_ERROR_OUT_OF_MEMORY */
 FAKE_API bool fake_free(uint64_t address);
 FAKE_API void fake_free_all(int device);
-/* The host memory behind `bytes` bytes at an address of one allocation; NULL: there is none. */
+/* The host memory of `bytes` bytes at an address within one allocation; else NULL. */
 FAKE_API void *fake_memory(uint64_t address, uint64_t bytes);
 
 #endif

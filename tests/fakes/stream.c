@@ -56,7 +56,7 @@ static void run_until(fake_event *event, uint64_t number) {
     while (event->reached < number && event->stream && event->stream->first) fake_stream_run_one(event->stream);
 }
 
-/* Each stream comes as far as the meeting; then it takes place. */
+/* Runs each stream up to the meeting, then the meeting. */
 static void meet(fake_meeting *meeting) {
     if (meeting->done) return;
     meeting->done = true;
@@ -71,7 +71,7 @@ void fake_stream_run_one(fake_stream *stream) {
     if (!operation) return;
     if (operation->waits) run_until(operation->event, operation->number);
     if (operation->meeting) meet(operation->meeting);
-    if (stream->first != operation) return; /* it ran meanwhile */
+    if (stream->first != operation) return; /* it has run meanwhile */
     stream->first = operation->next;
     if (!stream->first) stream->end = &stream->first;
     if (operation->event && !operation->waits && operation->event->reached < operation->number)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes what the conformance suite and the examples ask devices for: tests/recorder/record.sh FOLDER OUTPUT CONFORMANCE EXAMPLES...
-# FOLDER holds the recording libberth; EXAMPLES are pairs of a program and its expected text.
+# Records the programs that the conformance suite and the examples ask devices for: tests/recorder/record.sh FOLDER OUTPUT CONFORMANCE EXAMPLES...
+# FOLDER contains the recording libberth; EXAMPLES are pairs of a program and its expected text.
 set -euo pipefail
 export LD_LIBRARY_PATH=$1 BERTH_RECORDED=$2
 conformance=$3

@@ -1,5 +1,5 @@
-/* Part of a second libberth that tests put in the place of the first: every program that devices are asked for is written to the
- * file that BERTH_RECORDED names, once per process. The linker leads calls of bti_device_program here (--wrap). */
+/* Part of a second libberth that tests use instead of the first. It writes every program that a device is asked for to the file
+ * BERTH_RECORDED, once per process. The linker redirects calls of bti_device_program here (--wrap). */
 #include "support/recorded_program.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static bool is_new(const recorded_program *record) {
     }
 }
 
-static void record(const bti_program_source *source) {
+static void record_program(const bti_program_source *source) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static recorded_program record;
     const char *path = getenv("BERTH_RECORDED");
@@ -47,6 +47,6 @@ static void record(const bti_program_source *source) {
 }
 
 bt_status __wrap_bti_device_program(int id, const bti_program_source *source, void **program) {
-    record(source);
+    record_program(source);
     return __real_bti_device_program(id, source, program);
 }

@@ -40,7 +40,7 @@ static inline void run(const char *format, ...) {
     if (system(line)) fail_msg("%s", line);
 }
 
-/* An empty place of its own; the cache is to be a folder in it that is not there yet. */
+/* An empty folder of the test; the cache will be a folder in it that does not exist yet. */
 static inline int start(void **state) {
     snprintf(root, sizeof root, "/tmp/berth-cache-test-XXXXXX");
     if (!mkdtemp(root) || chmod(root, 0755)) return -1;
@@ -82,7 +82,7 @@ static inline void store(int number, size_t bytes) {
     bti_str_free(&object);
 }
 
-/* 0: it is not there; 1: it is, and as it was stored; -1: as it was not. */
+/* 0: not found; 1: found as it was stored; -1: found with other bytes. */
 static inline int found(int number, size_t bytes) {
     bti_str object = {0}, expected = object_of(number, bytes);
     bool hit = bti_cache_find(key_of(number), &object);

@@ -1,4 +1,4 @@
-/* For the tests of this folder: devices of a machine that is not there, and what they run. Included once, by a test. */
+/* Devices of the fake machine, and kernels on them, for tests of the cuda driver. Included once by a test. */
 #ifndef CUDA_DEVICE_H
 #define CUDA_DEVICE_H
 

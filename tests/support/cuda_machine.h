@@ -1,4 +1,4 @@
-/* For the tests of this folder: machines that are not there (tests/fakes/machine.h). Included once, by a test. */
+/* Fake machines (fakes/machine.h) for tests of the cuda driver. Included once by a test. */
 #ifndef CUDA_MACHINE_H
 #define CUDA_MACHINE_H
 

@@ -1,4 +1,4 @@
-/* For tests: random kernels with boxes and data to run them on. Included by tests alone.
+/* Random kernels with boxes and data, for tests.
  *
  *     bti_kernel_case c;
  *     bti_random_kernel(seed, &c);            the same seed, the same case; of some thousand points

@@ -1,4 +1,4 @@
-/* For tests: kernels run in parts, on one thread. Included by tests alone. */
+/* Runs kernels in parts, on one thread. */
 #ifndef KERNEL_PARTS_H
 #define KERNEL_PARTS_H
 
@@ -12,7 +12,7 @@ static inline bool bti_has_parts(const bti_kernel *kernel) {
     return reduces && bti_kernel_sweeps(kernel) == 1;
 }
 
-/* A kernel's chunks one after the other, and what they add up to. */
+/* Runs the chunks of a kernel one after the other, and finishes them. */
 static inline void bti_run_in_parts(const bti_runner *runner, const bti_box *whole) {
     const bti_kernel *k = runner->kernel;
     int axis = k->outer + k->reduced - 1, reductions = 0;

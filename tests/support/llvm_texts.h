@@ -1,4 +1,4 @@
-/* LLVM IR by hand, for the tests of this folder: what the compiler, the loader and the cache are tried on. */
+/* LLVM IR written by hand, for tests of the compiler, the loader and the cache. */
 #ifndef LLVM_TEXTS_H
 #define LLVM_TEXTS_H
 

@@ -1,4 +1,4 @@
-/* The first device of OpenCL, and matrices on it. For tests with cmocka. */
+/* The first OpenCL device, and matrices on it, for tests. */
 #ifndef OPENCL_PRODUCT_H
 #define OPENCL_PRODUCT_H
 
@@ -50,7 +50,7 @@ static inline void fill_matrix(void *to, size_t count, bt_dtype dtype) {
 typedef struct matrices { /* [batch, m, k] times [batch, k, n], in memory of `count` elements each */
     int64_t batch, m, k, n;
     bt_dtype dtype;
-    bool turned[2]; /* columns of an input are dense */
+    bool turned[2]; /* columns of an input are contiguous */
     bool shared;    /* one right matrix for the whole batch */
     void *host[3];
     size_t bytes[3];
@@ -67,7 +67,7 @@ static inline bti_operand matrix_operand(const matrices *p, int number, uint64_t
     return o;
 }
 
-/* Asks for the product on the device; the first bytes of the output there are other ones before. */
+/* Computes the product on the device; the output is filled with other bytes before. */
 static inline bool multiply(bti_cl_device *device, matrices *p) {
     bool done = false;
     bti_operand inputs[2];

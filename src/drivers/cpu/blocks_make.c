@@ -1,3 +1,4 @@
+/* Translates a kernel into the steps of the block interpreter. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,7 +15,7 @@ static const uint8_t fold_of[BTI_OP_COUNT] = {[BTI_OP_sum] = BTI_FOLD_SUM,
                                               [BTI_OP_max] = BTI_FOLD_MAX,
                                               [BTI_OP_min] = BTI_FOLD_MIN};
 
-static uint64_t greatest_of(bti_plain plain, int bits, bool least) {
+static uint64_t extreme_value(bti_plain plain, int bits, bool least) {
     static const uint32_t infinite = 0x7F800000;
     bool whole = plain == BTI_PLAIN_I32 || plain == BTI_PLAIN_I64;
     switch (plain) {
@@ -38,12 +39,12 @@ static void make_reduction(const bti_blocks *blocks, bti_block_reduction *r, con
     r->fold = &blocks->code->folds[which][plain];
     r->merge = &blocks->code->folds[which][r->accumulator];
     if (!sums)
-        r->start = greatest_of(plain, bti_dtype_bits((bt_dtype)instr->dtype), which == BTI_FOLD_MAX);
+        r->start = extreme_value(plain, bti_dtype_bits((bt_dtype)instr->dtype), which == BTI_FOLD_MAX);
     else if (which == BTI_FOLD_PROD)
         r->start = r->accumulator == BTI_PLAIN_F64 ? bti_f64_bits(1) : 1;
 }
 
-/* --- slots of scratch: counted in bytes per point until the size of blocks is known ------------------------------- */
+/* --- slots of scratch, in bytes per point until the block size is known ------------------------------------------- */
 
 typedef struct slots {
     uint32_t top, most;
@@ -51,7 +52,7 @@ typedef struct slots {
     int small_count, large_count;
 } slots;
 
-static uint32_t take_slot(slots *s, int size_log) {
+static uint32_t alloc_slot(slots *s, int size_log) {
     bool large = size_log == 3;
     int *count = large ? &s->large_count : &s->small_count;
     if (*count) return (large ? s->free_large : s->free_small)[--*count];
@@ -61,7 +62,7 @@ static uint32_t take_slot(slots *s, int size_log) {
     return slot;
 }
 
-static void give_slot(slots *s, int size_log, uint32_t slot) {
+static void free_slot(slots *s, int size_log, uint32_t slot) {
     if (size_log == 3)
         s->free_large[s->large_count++] = slot;
     else
@@ -70,17 +71,17 @@ static void give_slot(slots *s, int size_log, uint32_t slot) {
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-typedef struct maker {
+typedef struct block_maker {
     bti_blocks *blocks;
     const bti_kernel *kernel;
     slots slots;
     uint32_t row_slot[BTI_KERNEL_INSTRS];
     uint16_t reduction_of[BTI_KERNEL_INSTRS];
-    bool spread[BTI_KERNEL_INSTRS]; /* a ROW value that POINT ones, or folds, take */
+    bool spread[BTI_KERNEL_INSTRS]; /* a ROW value that POINT values or folds use */
     bool wanted[BTI_KERNEL_INSTRS]; /* in the sweep */
     int last_use[BTI_KERNEL_INSTRS];
     uint32_t slot_of[BTI_KERNEL_INSTRS];
-} maker;
+} block_maker;
 
 static void choose_cast(const bti_vector_code *code, bti_block_step *step) {
     bt_dtype from = (bt_dtype)step->from, to = (bt_dtype)step->dtype;
@@ -97,8 +98,8 @@ static void choose_cast(const bti_vector_code *code, bti_block_step *step) {
         step->kind = BTI_BLOCK_RECAST;
 }
 
-/* What an instruction becomes, but for its slot. */
-static bti_block_step step_of(const maker *m, int index) {
+/* The step of an instruction, without its slot. */
+static bti_block_step step_of(const block_maker *m, int index) {
     const bti_instr *instr = &m->kernel->instrs[index];
     const bti_vector_code *code = m->blocks->code;
     bti_block_step step = {.value = (uint16_t)index,
@@ -131,16 +132,16 @@ static bti_block_step step_of(const maker *m, int index) {
     return step;
 }
 
-/* The first output that a value is stored in; 0 when there is none. */
+/* The first output that stores a value; 0 if there is none. */
 static uint8_t output_of(const bti_kernel *kernel, int value) {
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
         if (kernel->operands[o].value == value) return (uint8_t)o;
     return 0;
 }
 
-static void add(maker *m, bti_block_step step) { m->blocks->steps[m->blocks->step_count++] = step; }
+static void add_step(block_maker *m, bti_block_step step) { m->blocks->steps[m->blocks->step_count++] = step; }
 
-static void make_rows(maker *m, int stage) {
+static void make_rows(block_maker *m, int stage) {
     const bti_kernel *kernel = m->kernel;
     bti_block_range *range = &m->blocks->sweep[stage].rows;
     range->begin = m->blocks->step_count;
@@ -150,10 +151,10 @@ static void make_rows(maker *m, int stage) {
         bti_block_step step = step_of(m, i);
         step.slot = m->row_slot[i];
         step.stored = step.kind == BTI_BLOCK_LOAD && output_of(kernel, i);
-        add(m, step);
+        add_step(m, step);
         if (!m->spread[i] || kernel->inner) continue;
         step.kind = BTI_BLOCK_SPREAD;
-        add(m, step);
+        add_step(m, step);
     }
     range->end = m->blocks->step_count;
 }
@@ -162,13 +163,13 @@ static bool folded_in(const bti_instr *instr, int sweep) {
     return bti_instr_reduces(instr) && instr->stage == sweep + 1;
 }
 
-static bool stored_in(const maker *m, int output, int sweep) {
+static bool stored_in(const block_maker *m, int output, int sweep) {
     const bti_instr *value = &m->kernel->instrs[m->kernel->operands[output].value];
     return value->level == BTI_POINT && value->stage == sweep;
 }
 
 /* Which values the sweep needs, and the last POINT value or store that uses each. */
-static void find_last_uses(maker *m, int sweep) {
+static void find_last_uses(block_maker *m, int sweep) {
     const bti_kernel *kernel = m->kernel;
     bti_kernel_needs(kernel, sweep, -1, m->wanted);
     for (int i = 0; i < kernel->instr_count; i++) {
@@ -181,44 +182,44 @@ static void find_last_uses(maker *m, int sweep) {
         if (stored_in(m, o, sweep)) m->last_use[kernel->operands[o].value] = BTI_KERNEL_INSTRS;
 }
 
-static void add_folds(maker *m, int sweep, int argument) {
+static void add_folds(block_maker *m, int sweep, int argument) {
     for (int i = 0; i < m->kernel->instr_count; i++) {
         const bti_instr *instr = &m->kernel->instrs[i];
         if (!folded_in(instr, sweep) || instr->arg[0] != argument) continue;
-        add(m, (bti_block_step){.kind = BTI_BLOCK_FOLD,
-                                .value = (uint16_t)argument,
-                                .from = instr->dtype,
-                                .reduction = m->reduction_of[i]});
+        add_step(m, (bti_block_step){.kind = BTI_BLOCK_FOLD,
+                                     .value = (uint16_t)argument,
+                                     .from = instr->dtype,
+                                     .reduction = m->reduction_of[i]});
         m->blocks->sweep[sweep].folds = true;
     }
 }
 
-static void add_store(maker *m, int output) {
+static void add_store(block_maker *m, int output) {
     const bti_kernel_operand *operand = &m->kernel->operands[output];
-    add(m, (bti_block_step){.kind = BTI_BLOCK_STORE,
-                            .value = operand->value,
-                            .operand = (uint8_t)output,
-                            .size_log = (uint8_t)bti_size_log((bt_dtype)operand->dtype)});
+    add_step(m, (bti_block_step){.kind = BTI_BLOCK_STORE,
+                                 .value = operand->value,
+                                 .operand = (uint8_t)output,
+                                 .size_log = (uint8_t)bti_size_log((bt_dtype)operand->dtype)});
 }
 
-static void make_point(maker *m, int index) {
+static void make_point(block_maker *m, int index) {
     const bti_instr *instr = &m->kernel->instrs[index];
     bti_block_step step = step_of(m, index);
-    step.slot = m->slot_of[index] = take_slot(&m->slots, step.size_log);
+    step.slot = m->slot_of[index] = alloc_slot(&m->slots, step.size_log);
     step.stored = m->last_use[index] == BTI_KERNEL_INSTRS;
     if (step.stored && step.kind != BTI_BLOCK_LOAD && step.kind != BTI_BLOCK_IOTA)
         step.operand = output_of(m->kernel, index);
-    add(m, step);
+    add_step(m, step);
     for (int a = 0; a < step.argument_count; a++) {
         const bti_instr *argument = &m->kernel->instrs[instr->arg[a]];
         if (argument->level != BTI_POINT || argument->op == BTI_OP_const || m->last_use[instr->arg[a]] != index)
             continue;
-        give_slot(&m->slots, bti_size_log((bt_dtype)argument->dtype), m->slot_of[instr->arg[a]]);
+        free_slot(&m->slots, bti_size_log((bt_dtype)argument->dtype), m->slot_of[instr->arg[a]]);
         m->last_use[instr->arg[a]] = -1; /* once */
     }
 }
 
-static void make_points(maker *m, int sweep) {
+static void make_points(block_maker *m, int sweep) {
     const bti_kernel *kernel = m->kernel;
     slots before = m->slots;
     find_last_uses(m, sweep);
@@ -230,7 +231,7 @@ static void make_points(maker *m, int sweep) {
         bool computed = instr->level == BTI_POINT && instr->op != BTI_OP_const;
         if (computed) make_point(m, i);
         add_folds(m, sweep, i);
-        if (computed && m->last_use[i] == i) give_slot(&m->slots, bti_size_log((bt_dtype)instr->dtype), m->slot_of[i]);
+        if (computed && m->last_use[i] == i) free_slot(&m->slots, bti_size_log((bt_dtype)instr->dtype), m->slot_of[i]);
     }
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
         if (stored_in(m, o, sweep)) add_store(m, o);
@@ -239,32 +240,32 @@ static void make_points(maker *m, int sweep) {
     m->slots = before;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the program -------------------------------------------------------------------------------------------------- */
 
-/* Slots that hold for the whole run: constants, ROW values, accumulators. */
-static void keep_slots(maker *m) {
+/* Slots that are used during the whole run: constants, ROW values, accumulators. */
+static void alloc_permanent_slots(block_maker *m) {
     bti_blocks *blocks = m->blocks;
     for (int i = 0; i < m->kernel->instr_count; i++) {
         const bti_instr *instr = &m->kernel->instrs[i];
         int size_log = bti_size_log((bt_dtype)instr->dtype);
         if (instr->op == BTI_OP_const) {
             blocks->constants[blocks->constant_count++] = (bti_block_constant){
-                take_slot(&m->slots, size_log), (uint16_t)i, instr->arg[0], instr->dtype, (uint8_t)size_log};
+                alloc_slot(&m->slots, size_log), (uint16_t)i, instr->arg[0], instr->dtype, (uint8_t)size_log};
             continue;
         }
-        if (instr->level == BTI_ROW) m->row_slot[i] = take_slot(&m->slots, size_log);
+        if (instr->level == BTI_ROW) m->row_slot[i] = alloc_slot(&m->slots, size_log);
         for (int a = 0; a < bti_instr_arguments(instr); a++)
             if (instr->level == BTI_POINT || bti_instr_reduces(instr)) m->spread[instr->arg[a]] = true;
         if (!bti_instr_reduces(instr)) continue;
         bti_block_reduction *r = &blocks->reductions[blocks->reduction_count];
         make_reduction(blocks, r, instr);
-        r->lanes = take_slot(&m->slots, 3);
-        r->total = take_slot(&m->slots, 3);
+        r->lanes = alloc_slot(&m->slots, 3);
+        r->total = alloc_slot(&m->slots, 3);
         m->reduction_of[i] = (uint16_t)blocks->reduction_count++;
     }
 }
 
-/* From bytes per point to bytes. */
+/* Converts slots from bytes per point to bytes. */
 static void place_slots(bti_blocks *blocks, uint32_t bytes_per_point) {
     blocks->block = BTI_BLOCK;
     while (blocks->block > BTI_BLOCK_LEAST && (size_t)blocks->block * bytes_per_point > BTI_BLOCK_CACHED)
@@ -292,7 +293,7 @@ static double cost_of_op(int op) {
     }
 }
 
-static double cost_of(const bti_blocks *blocks) {
+static double cost_per_point(const bti_blocks *blocks) {
     double cost = 0;
     for (int s = 0; s < blocks->sweeps; s++)
         for (int i = blocks->sweep[s].points.begin; i < blocks->sweep[s].points.end; i++) {
@@ -304,7 +305,7 @@ static double cost_of(const bti_blocks *blocks) {
     return cost;
 }
 
-static bool allocate(bti_blocks *blocks) {
+static bool alloc_program(bti_blocks *blocks) {
     size_t instrs = blocks->kernel.instr_count, sweeps = (size_t)blocks->sweeps, reductions = 0, constants = 0;
     for (size_t i = 0; i < instrs; i++) {
         reductions += bti_instr_reduces(&blocks->kernel.instrs[i]);
@@ -318,9 +319,9 @@ static bool allocate(bti_blocks *blocks) {
     return blocks->steps && blocks->sweep && blocks->constants && blocks->reductions;
 }
 
-static void make(maker *m) {
+static void make_program(block_maker *m) {
     bti_blocks *blocks = m->blocks;
-    keep_slots(m);
+    alloc_permanent_slots(m);
     for (int s = 0; s <= blocks->sweeps; s++) {
         make_rows(m, s);
         if (s < blocks->sweeps) make_points(m, s);
@@ -330,22 +331,22 @@ static void make(maker *m) {
         if (m->kernel->instrs[m->kernel->operands[o].value].level == BTI_ROW) add_store(m, o);
     blocks->row_stores.end = blocks->step_count;
     place_slots(blocks, m->slots.most);
-    blocks->cost = cost_of(blocks);
+    blocks->cost = cost_per_point(blocks);
 }
 
 bt_status bti_blocks_make(const bti_kernel *kernel, bti_target target, bti_blocks **made) {
     bti_blocks *blocks = bti_calloc(1, sizeof *blocks);
-    maker *m = bti_calloc(1, sizeof *m);
+    block_maker *m = bti_calloc(1, sizeof *m);
     if (blocks) {
         blocks->kernel = *kernel;
         blocks->code = bti_vector_code_of(target);
         blocks->sweeps = bti_kernel_sweeps(kernel);
     }
-    bool enough = blocks && m && allocate(blocks);
+    bool enough = blocks && m && alloc_program(blocks);
     if (enough) {
         m->blocks = blocks;
         m->kernel = &blocks->kernel;
-        make(m);
+        make_program(m);
         *made = blocks;
     } else
         bti_blocks_free(blocks);

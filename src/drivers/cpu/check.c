@@ -14,22 +14,22 @@
 
 #define TARGETS ((bti_target)(BTI_LLVM_NEON + 1))
 
-typedef struct ways {
-    bti_blocks *blocks; /* NULL: the CPU has not that target */
+typedef struct target_variants {
+    bti_blocks *blocks; /* NULL: the CPU does not have the target */
     bti_compiled *compiled, *streaming;
-} ways;
+} target_variants;
 
 struct bti_check {
     bti_kernel kernel;
     bti_render_function *render; /* NULL: blocks alone */
-    ways of[TARGETS];
-    pthread_mutex_t making; /* of streaming code, when it is first wanted */
+    target_variants of[TARGETS];
+    pthread_mutex_t making; /* of `streaming`, which is made at first use */
 };
 
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
-/* Without LLVM there is nothing to compare with, which is no fault. */
-static bt_status compile(bti_check *check, bti_target target, bool stream, bti_compiled **compiled) {
+/* Without LLVM there is nothing to compare with; that is not an error. */
+static bt_status compile_target(bti_check *check, bti_target target, bool stream, bti_compiled **compiled) {
     if (!check->render || *compiled) return BT_OK;
     bool before = bti_errors_quiet(true);
     bt_status status = bti_compiled_get(&check->kernel, check->render, target, stream, compiled);
@@ -47,7 +47,7 @@ bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, 
     for (bti_target target = 0; target < TARGETS && status == BT_OK; target++) {
         if (!bti_cpu_has(target)) continue;
         status = bti_blocks_make(kernel, target, &check->of[target].blocks);
-        if (status == BT_OK) status = compile(check, target, false, &check->of[target].compiled);
+        if (status == BT_OK) status = compile_target(check, target, false, &check->of[target].compiled);
     }
     if (status != BT_OK) {
         bti_check_free(check);
@@ -72,21 +72,21 @@ static bt_status make_streaming(bti_check *check) {
     bt_status status = BT_OK;
     pthread_mutex_lock(&check->making);
     for (bti_target target = 0; target < TARGETS && status == BT_OK; target++)
-        if (check->of[target].compiled) status = compile(check, target, true, &check->of[target].streaming);
+        if (check->of[target].compiled) status = compile_target(check, target, true, &check->of[target].streaming);
     pthread_mutex_unlock(&check->making);
     return status;
 }
 
 /* --- outputs, packed ---------------------------------------------------------------------------------------------- */
 
-typedef struct job {
+typedef struct check_job {
     bti_check *check;
     const bti_box *box;
     unsigned char *original, *expected, *got; /* all outputs, one after the other */
-    char first[48];                           /* the way that `expected` comes from */
-} job;
+    char first[48];                           /* the variant that `expected` comes from */
+} check_job;
 
-static int64_t points_of(const job *j, int output) {
+static int64_t output_points(const check_job *j, int output) {
     const bti_kernel *kernel = &j->check->kernel;
     int64_t points = 1;
     for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
@@ -94,15 +94,15 @@ static int64_t points_of(const job *j, int output) {
     return points;
 }
 
-static size_t size_of(const job *j, int output) {
+static size_t output_element_size(const check_job *j, int output) {
     return bt_dtype_size((bt_dtype)j->check->kernel.operands[output].dtype);
 }
 
 /* Copies an output's elements from memory (or back), row-major. */
-static void copy_output(const job *j, int output, unsigned char *packed, bool back) {
+static void copy_output(const check_job *j, int output, unsigned char *packed, bool back) {
     const bti_kernel *kernel = &j->check->kernel;
-    size_t size = size_of(j, output);
-    int64_t index[BTI_MAX_RANK] = {0}, points = points_of(j, output);
+    size_t size = output_element_size(j, output);
+    int64_t index[BTI_MAX_RANK] = {0}, points = output_points(j, output);
     for (int64_t point = 0; point < points; point++, packed += size) {
         uint64_t address = j->box->address[output];
         for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
@@ -116,15 +116,15 @@ static void copy_output(const job *j, int output, unsigned char *packed, bool ba
     }
 }
 
-static void copy_outputs(const job *j, unsigned char *packed, bool back) {
+static void copy_outputs(const check_job *j, unsigned char *packed, bool back) {
     const bti_kernel *kernel = &j->check->kernel;
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
         copy_output(j, o, packed, back);
-        packed += (size_t)points_of(j, o) * size_of(j, o);
+        packed += (size_t)output_points(j, o) * output_element_size(j, o);
     }
 }
 
-static bool is_nan(bt_dtype dtype, uint64_t bits) {
+static bool is_nan_bits(bt_dtype dtype, uint64_t bits) {
     switch (dtype) {
     case BT_F16: return (bits & 0x7FFF) > 0x7C00;
     case BT_BF16: return (bits & 0x7FFF) > 0x7F80;
@@ -134,17 +134,17 @@ static bool is_nan(bt_dtype dtype, uint64_t bits) {
     }
 }
 
-static bt_status compare_output(const job *j, int output, const char *way, const unsigned char *expected,
+static bt_status compare_output(const check_job *j, int output, const char *way, const unsigned char *expected,
                                 const unsigned char *got) {
     bt_dtype dtype = (bt_dtype)j->check->kernel.operands[output].dtype;
-    size_t size = size_of(j, output);
-    int64_t points = points_of(j, output);
+    size_t size = output_element_size(j, output);
+    int64_t points = output_points(j, output);
     if (memcmp(expected, got, (size_t)points * size) == 0) return BT_OK;
     for (int64_t point = 0; point < points; point++) {
         uint64_t a = 0, b = 0;
         memcpy(&a, expected + (size_t)point * size, size);
         memcpy(&b, got + (size_t)point * size, size);
-        if (a == b || (is_nan(dtype, a) && is_nan(dtype, b))) continue;
+        if (a == b || (is_nan_bits(dtype, a) && is_nan_bits(dtype, b))) continue;
         bti_str text = {0};
         bti_kernel_text(&text, &j->check->kernel);
         for (int axis = 0; axis < bti_kernel_axes(&j->check->kernel); axis++)
@@ -160,8 +160,8 @@ static bt_status compare_output(const job *j, int output, const char *way, const
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-/* What was run last against the first; then memory is as before. */
-static bt_status compare(job *j, const char *way) {
+/* Compares the outputs with those of the first variant, and restores them. */
+static bt_status compare_outputs(check_job *j, const char *way) {
     const bti_kernel *kernel = &j->check->kernel;
     bool first = !*j->first;
     copy_outputs(j, first ? j->expected : j->got, false);
@@ -173,13 +173,14 @@ static bt_status compare(job *j, const char *way) {
     const unsigned char *expected = j->expected, *got = j->got;
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
         BTI_TRY(compare_output(j, o, way, expected, got));
-        expected += (size_t)points_of(j, o) * size_of(j, o);
-        got += (size_t)points_of(j, o) * size_of(j, o);
+        expected += (size_t)output_points(j, o) * output_element_size(j, o);
+        got += (size_t)output_points(j, o) * output_element_size(j, o);
     }
     return BT_OK;
 }
 
-static bt_status run_way(job *j, bti_target target, const char *kind, const bti_blocks *blocks, const bti_code *code) {
+static bt_status run_variant(check_job *j, bti_target target, const char *kind, const bti_blocks *blocks,
+                             const bti_code *code) {
     const bti_kernel *kernel = &j->check->kernel;
     for (int cores = 0; cores <= 2; cores++) {
         char way[sizeof j->first];
@@ -197,36 +198,36 @@ static bt_status run_way(job *j, bti_target target, const char *kind, const bti_
             bti_cores_limit(before);
             BTI_TRY(status);
         }
-        BTI_TRY(compare(j, way));
+        BTI_TRY(compare_outputs(j, way));
     }
     return BT_OK;
 }
 
-static bt_status run_ways(job *j, bool streams) {
+static bt_status run_variants(check_job *j, bool streams) {
     for (bti_target target = 0; target < TARGETS; target++) {
-        const ways *w = &j->check->of[target];
-        if (w->blocks) BTI_TRY(run_way(j, target, "blocks", w->blocks, NULL));
+        const target_variants *w = &j->check->of[target];
+        if (w->blocks) BTI_TRY(run_variant(j, target, "blocks", w->blocks, NULL));
         const void *const *functions = w->blocks ? bti_functions_of(target) : NULL;
         if (w->compiled && w->compiled->run)
-            BTI_TRY(run_way(j, target, "compiled code", NULL, &(bti_code){w->compiled, functions, false, 0}));
+            BTI_TRY(run_variant(j, target, "compiled code", NULL, &(bti_code){w->compiled, functions, false, 0}));
         if (streams && w->streaming && w->streaming->run)
-            BTI_TRY(run_way(j, target, "streaming code", NULL, &(bti_code){w->streaming, functions, true, 0}));
+            BTI_TRY(run_variant(j, target, "streaming code", NULL, &(bti_code){w->streaming, functions, true, 0}));
     }
     return BT_OK;
 }
 
 bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams) {
-    job j = {.check = check, .box = box};
+    check_job j = {.check = check, .box = box};
     size_t bytes = 0;
     for (int o = check->kernel.input_count; o < bti_kernel_operands(&check->kernel); o++)
-        bytes += (size_t)points_of(&j, o) * size_of(&j, o);
+        bytes += (size_t)output_points(&j, o) * output_element_size(&j, o);
     if (streams) BTI_TRY(make_streaming(check));
     j.original = bti_alloc(3 * bytes);
     if (!j.original) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to check a kernel");
     j.expected = j.original + bytes;
     j.got = j.expected + bytes;
     copy_outputs(&j, j.original, false);
-    bt_status status = run_ways(&j, streams);
+    bt_status status = run_variants(&j, streams);
     copy_outputs(&j, j.original, true);
     bti_free(j.original);
     return status;

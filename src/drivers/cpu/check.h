@@ -1,4 +1,4 @@
-/* A kernel run in every way that this CPU has: the bits must be equal. For the flag check_kernels and for tests. */
+/* Runs a kernel by every variant of code that this CPU has and compares the bits. For the flag check_kernels and for tests. */
 #ifndef BTI_DRIVERS_CHECK_H
 #define BTI_DRIVERS_CHECK_H
 
@@ -8,14 +8,14 @@
 
 typedef struct bti_check bti_check;
 
-/* The kernel made ready: in blocks and, unless `render` is NULL or there is no LLVM, compiled, for each target that the CPU
- * has. RESOURCE_EXHAUSTED; or why a compilation failed. */
+/* Prepares the kernel for each target that the CPU has: for the block interpreter and, unless `render` is NULL or there is no LLVM, as
+ * compiled code. RESOURCE_EXHAUSTED, or the error of a compilation. */
 bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, bti_check **check);
 void bti_check_free(bti_check *check); /* NULL is fine */
 
-/* Runs the box at once, and over one core and over two, in all these ways. `streams`: in compiled code whose outputs go around
- * the cache too, for which bti_launch_can_stream must hold. Afterwards all memory is as before. INTERNAL where two ways
- * give different bits (all NaN are one), with the kernel's text. Any number of threads at once, of boxes of their own. */
+/* Runs the box with all of them: whole, on one core and on two cores. `streams`: also with compiled code whose outputs bypass the cache,
+ * for which bti_launch_can_stream must hold. Restores all memory. INTERNAL, with the kernel's text, if two variants give different
+ * bits (all NaN count as equal). Any number of threads at once, with boxes of their own. */
 bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams);
 
 #endif

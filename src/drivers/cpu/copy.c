@@ -19,7 +19,7 @@ typedef struct strided_copy {
     int64_t across;
 } strided_copy;
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* --- transposed --------------------------------------------------------------------------------------------------- */
 
@@ -78,10 +78,10 @@ static void copy_square(const strided_copy *c, char *to, const char *from, int64
     }
 }
 
-/* --- any copy --------------------------------------------------------------------------------------------------------- */
+/* --- any copy ----------------------------------------------------------------------------------------------------- */
 
 static void copy_unit(const strided_copy *c, int64_t unit) {
-    int64_t start = unit % c->along * c->part, length = smaller(c->length - start, c->part);
+    int64_t start = unit % c->along * c->part, length = smaller_of(c->length - start, c->part);
     int64_t cross = unit / c->along % c->across * SQUARE, position = unit / (c->along * c->across);
     char *to = c->to + start * c->to_line, *from = c->from + start * c->from_line;
     for (int axis = c->axes - 1; axis >= 0; position /= c->shape[axis--]) {
@@ -89,7 +89,7 @@ static void copy_unit(const strided_copy *c, int64_t unit) {
         to += i * c->to_step[axis], from += i * c->from_step[axis];
     }
     if (c->crossing)
-        copy_square(c, to + cross * c->to_cross, from + cross * c->from_cross, smaller(c->crossing - cross, SQUARE),
+        copy_square(c, to + cross * c->to_cross, from + cross * c->from_cross, smaller_of(c->crossing - cross, SQUARE),
                     length);
     else
         bti_copy_line(to, c->to_line, from, c->from_line, length, c->size);
@@ -134,6 +134,6 @@ void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {
     if (c.crossing) c.across = (c.crossing + SQUARE - 1) / SQUARE;
     int64_t units = c.along * c.across;
     for (int axis = 0; axis < c.axes; axis++) units *= c.shape[axis];
-    int64_t bytes = smaller(c.length, c.part) * (c.crossing ? smaller(c.crossing, SQUARE) : 1) * (int64_t)c.size;
+    int64_t bytes = smaller_of(c.length, c.part) * (c.crossing ? smaller_of(c.crossing, SQUARE) : 1) * (int64_t)c.size;
     bti_parallel(units, bti_copy_grain(bytes), copy_units, &c);
 }

@@ -9,7 +9,7 @@
 #include "drivers/cpu/target.h"
 #include "drivers/driver.h"
 
-static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+static bt_status cpu_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds;
     (void)reason;
     *count = 1;
@@ -48,71 +48,71 @@ static void cpu_free(void *device, uint64_t address, size_t bytes) {
     bti_free_claimed(pointer_of(address), bytes);
 }
 
-static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {
+static bt_status cpu_upload(void *device, uint64_t address, const void *host, size_t bytes) {
     (void)device;
     bti_copy_bytes(pointer_of(address), host, bytes);
     return BT_OK;
 }
-static bt_status download(void *device, void *host, uint64_t address, size_t bytes) {
+static bt_status cpu_download(void *device, void *host, uint64_t address, size_t bytes) {
     (void)device;
     bti_copy_bytes(host, pointer_of(address), bytes);
     return BT_OK;
 }
-static bt_status copy(void *device, uint64_t to, uint64_t from, size_t bytes) {
+static bt_status cpu_copy(void *device, uint64_t to, uint64_t from, size_t bytes) {
     (void)device;
     memmove(pointer_of(to), pointer_of(from), bytes);
     return BT_OK;
 }
-static bt_status fill(void *device, uint64_t address, int byte, size_t bytes) {
+static bt_status cpu_fill(void *device, uint64_t address, int byte, size_t bytes) {
     (void)device;
     memset(pointer_of(address), byte, bytes);
     return BT_OK;
 }
 
-static bt_status program_load(void *device, const bti_program_source *source, void **program) {
+static bt_status cpu_program_load(void *device, const bti_program_source *source, void **program) {
     static char primitive;
     (void)device;
     *program = &primitive;
     return source->kernel ? bti_engine_load(source->kernel, source->render, (bti_engine_kernel **)program) : BT_OK;
 }
-static void program_free(void *device, const bti_program_source *source, void *program) {
+static void cpu_program_free(void *device, const bti_program_source *source, void *program) {
     (void)device;
     if (source->kernel) bti_engine_free(program);
 }
-static bt_status launch(void *device, void *program, const bti_work *work) {
+static bt_status cpu_launch(void *device, void *program, const bti_work *work) {
     (void)device, (void)program;
     return bti_engine_work(work);
 }
-static bt_status launch_kernel(void *device, void *program, const bti_box *box) {
+static bt_status cpu_launch_kernel(void *device, void *program, const bti_box *box) {
     (void)device;
     return bti_engine_run(program, box);
 }
 
-static bt_status record(void *device, bti_event *event) {
+static bt_status cpu_record(void *device, bti_event *event) {
     (void)device;
     event->value = 0;
     return BT_OK;
 }
-static bt_status wait_event(void *device, bti_event event) {
+static bt_status cpu_wait_event(void *device, bti_event event) {
     (void)device, (void)event;
     return BT_OK;
 }
-static bt_status query(void *device, bti_event event, bool *done) {
+static bt_status cpu_query(void *device, bti_event event, bool *done) {
     (void)device, (void)event;
     *done = true;
     return BT_OK;
 }
-static bt_status sync_device(void *device) {
+static bt_status cpu_sync_device(void *device) {
     (void)device;
     return BT_OK;
 }
-static bt_status memory(void *device, size_t *free_bytes, size_t *total_bytes) {
+static bt_status cpu_memory(void *device, size_t *free_bytes, size_t *total_bytes) {
     (void)device;
     bti_host_memory now;
     bti_host_memory_read(&now);
     *total_bytes = now.total;
     *free_bytes = now.left == SIZE_MAX ? 0 : now.left;
-    return *total_bytes ? BT_OK : bti_fail(BT_UNIMPLEMENTED, "CPU:0: /proc/meminfo does not tell");
+    return *total_bytes ? BT_OK : bti_fail(BT_UNIMPLEMENTED, "CPU:0: /proc/meminfo does not report it");
 }
 
 const bti_driver bti_driver_cpu = {
@@ -120,22 +120,22 @@ const bti_driver bti_driver_cpu = {
     .granularity = BTI_KERNEL,
     .host_memory = true,
     .kinds = 1u << BT_CPU,
-    .probe = probe,
+    .probe = cpu_probe,
     .open = cpu_open,
     .close = cpu_close,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .upload = upload,
-    .download = download,
-    .copy = copy,
-    .fill = fill,
-    .program_load = program_load,
-    .program_free = program_free,
-    .launch = launch,
-    .launch_kernel = launch_kernel,
-    .record = record,
-    .wait = wait_event,
-    .query = query,
-    .sync = sync_device,
-    .memory = memory,
+    .upload = cpu_upload,
+    .download = cpu_download,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .program_load = cpu_program_load,
+    .program_free = cpu_program_free,
+    .launch = cpu_launch,
+    .launch_kernel = cpu_launch_kernel,
+    .record = cpu_record,
+    .wait = cpu_wait_event,
+    .query = cpu_query,
+    .sync = cpu_sync_device,
+    .memory = cpu_memory,
 };

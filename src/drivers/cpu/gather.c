@@ -9,12 +9,12 @@
 #include "reference/interp.h"
 #include "reference/operand.h"
 
-/* --- cut into works for the interpreter --------------------------------------------------------------------------- */
+/* --- ranges of an axis, each run by the interpreter --------------------------------------------------------------- */
 
 enum { OUTPUT = 3, INPUTS = 3 };
 
-/* Ranges of one axis are worked on for themselves; axis[i]: which axis of input i (of the output, at OUTPUT) that is, or -1
- * where all of it takes part. */
+/* A work that is cut along one axis. axis[i]: that axis in input i (at OUTPUT: in the output), or -1 if all of the operand takes part
+ * in each range. */
 typedef struct cutting {
     const bti_work *work;
     int axis[INPUTS + 1];
@@ -54,7 +54,7 @@ static bt_status run_cut(cutting *c) {
     return status == BT_OK ? BT_OK : bti_fail(status, "no memory for a part of %s", bti_op_info(work->op)->name);
 }
 
-/* Lines along `axis` are worked on whole; `same`: which inputs have the output's other axes. */
+/* Runs an operation along lines of `axis`: cuts another axis. `same`: bit i: input i has the output's other axes. */
 static bt_status run_lines(const bti_work *work, int axis, unsigned same) {
     int across = longest_axis(&work->output, axis);
     cutting c = {.work = work, .axis = {-1, -1, -1, across}};
@@ -73,7 +73,7 @@ static bti_operand shaped_as(const bti_operand *dense, const bti_operand *like) 
     return shaped;
 }
 
-static bt_status reshape(const bti_work *work) {
+static bt_status run_reshape(const bti_work *work) {
     const bti_operand *to = &work->output, *from = work->inputs;
     bti_operand shaped;
     if (bti_shape_equal(to->rank, to->shape, from->rank, from->shape)) {
@@ -90,7 +90,7 @@ static bt_status reshape(const bti_work *work) {
     return BT_OK;
 }
 
-static bt_status concat(const bti_work *work) {
+static bt_status run_concat(const bti_work *work) {
     int axis = (int)work->attr[0];
     int64_t from = 0;
     for (int i = 0; i < work->input_count; i++) {
@@ -101,7 +101,7 @@ static bt_status concat(const bti_work *work) {
     return BT_OK;
 }
 
-static bt_status pad(const bti_work *work) {
+static bt_status run_pad(const bti_work *work) {
     const bti_operand *x = work->inputs, *value = x + 1;
     bti_operand inner = work->output, fill = work->output;
     fill.address = value->address;
@@ -115,15 +115,15 @@ static bt_status pad(const bti_work *work) {
 
 /* --- take --------------------------------------------------------------------------------------------------------- */
 
-/* Rows that lie in one run of bytes in both. */
-typedef struct taking {
-    bti_walk outer; /* of out, x: the axes before the one taken along */
+/* A take whose rows are contiguous in input and output. */
+typedef struct row_take {
+    bti_walk outer; /* of out and x: the axes before the axis of the take */
     const bti_operand *y;
-    int64_t rows, choices; /* taken at each outer position; of how many */
+    int64_t rows, choices; /* rows taken at each outer position; rows of the input */
     int64_t out_step, x_step;
     size_t run_bytes, size; /* of a row; of an element */
-    uint64_t nothing;
-} taking;
+    uint64_t missing;       /* the element for an index out of range */
+} row_take;
 
 static void outer_position(const bti_walk *walk, int64_t position, char *at[2]) {
     for (int i = 0; i < 2; i++) at[i] = walk->at[i] + position % walk->length * walk->step[i];
@@ -132,7 +132,7 @@ static void outer_position(const bti_walk *walk, int64_t position, char *at[2]) 
         for (int i = 0; i < 2; i++) at[i] += position % walk->shape[axis] * walk->stride[i][axis];
 }
 
-static inline __attribute__((always_inline)) void take_rows(const taking *t, char *out, const char *x, int64_t begin,
+static inline __attribute__((always_inline)) void take_rows(const row_take *t, char *out, const char *x, int64_t begin,
                                                             int64_t end, size_t bytes) {
     const char *index = bti_address(t->y);
     int64_t index_step = bti_axis_step(t->y, 0), size = (int64_t)t->size;
@@ -142,12 +142,12 @@ static inline __attribute__((always_inline)) void take_rows(const taking *t, cha
         if (row >= 0)
             memcpy(to, x + row * t->x_step, bytes);
         else
-            bti_copy_line(to, size, (const char *)&t->nothing, 0, (int64_t)bytes / size, t->size);
+            bti_copy_line(to, size, (const char *)&t->missing, 0, (int64_t)bytes / size, t->size);
     }
 }
 
 static void take_units(void *context, int64_t begin, int64_t end) {
-    const taking *t = context;
+    const row_take *t = context;
     while (begin < end) {
         int64_t position = begin / t->rows, from = begin % t->rows, to = from + (end - begin);
         char *at[2];
@@ -171,20 +171,20 @@ static bool is_dense_after(const bti_operand *operand, int axis) {
     return true;
 }
 
-static bt_status take(const bti_work *work) {
+static bt_status run_take(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
     int axis = (int)work->attr[0];
     if (!is_dense_after(x, axis) || !is_dense_after(out, axis)) {
         cutting c = {.work = work, .axis = {-1, 0, -1, axis}};
         return run_cut(&c);
     }
-    taking t = {.y = y,
-                .rows = y->shape[0],
-                .choices = x->shape[axis],
-                .out_step = bti_axis_step(out, axis),
-                .x_step = bti_axis_step(x, axis),
-                .size = bt_dtype_size(x->dtype),
-                .nothing = bti_missing(x->dtype)};
+    row_take t = {.y = y,
+                  .rows = y->shape[0],
+                  .choices = x->shape[axis],
+                  .out_step = bti_axis_step(out, axis),
+                  .x_step = bti_axis_step(x, axis),
+                  .size = bt_dtype_size(x->dtype),
+                  .missing = bti_missing(x->dtype)};
     t.run_bytes = t.size;
     for (int a = axis + 1; a < out->rank; a++) t.run_bytes *= (size_t)out->shape[a];
     bti_walk_start(&t.outer, axis, out->shape, 2, (const bti_operand *[]){out, x});
@@ -194,17 +194,18 @@ static bt_status take(const bti_work *work) {
     return BT_OK;
 }
 
-/* Of outputs that nobody but one index touches, any cut will do; sums that meet are added in order by who has the line. */
+/* An output element that only one index touches may be computed in any range. Elements that are summed are summed in order, because a
+ * line is never cut. */
 bt_status bti_cpu_gather(const bti_work *work) {
     for (int axis = 0; axis < work->output.rank; axis++)
         if (work->output.shape[axis] == 0) return BT_OK;
     int axis = work->attr_count ? (int)work->attr[0] : 0;
     switch (work->op) {
     case BTI_OP_reshape:
-    case BTI_OP_copy: return reshape(work);
-    case BTI_OP_concat: return concat(work);
-    case BTI_OP_pad: return pad(work);
-    case BTI_OP_take: return take(work);
+    case BTI_OP_copy: return run_reshape(work);
+    case BTI_OP_concat: return run_concat(work);
+    case BTI_OP_pad: return run_pad(work);
+    case BTI_OP_take: return run_take(work);
     case BTI_OP_argmax:
     case BTI_OP_argmin: return run_lines(work, __builtin_ctzll((unsigned long long)work->attr[0]), 1);
     case BTI_OP_cumsum:

@@ -1,6 +1,6 @@
 // labels: threads
 // env: BERTH_FLAGS=threads=2,kernels=auto
-/* What is moved over the cores, against the interpreter: every bit, in operands that lie in any way. */
+/* Data movement on the cores, compared with the interpreter bit by bit, for operands of any layout. */
 #include "drivers/cpu/gather.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Sums over devices by NCCL: one communicator per device of each set that was asked for, kept until one of them closes. */
+/* All-reduce by NCCL. The communicators of a set of devices are kept until one of the devices is closed. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,22 +8,22 @@
 #define SETS 8
 #define MOST 64
 
-typedef struct set {
+typedef struct device_set {
     int count;
     const bti_cuda_device *devices[MOST];
     ncclComm_t communicators[MOST];
-} set;
+} device_set;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the sets, and of NCCL's groups */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `sets`, and held while NCCL starts a group */
 BTI_RENEW_IN_CHILD(lock)
-static set sets[SETS];
+static device_set sets[SETS];
 
-static bt_status check(ncclResult_t result, const char *call) {
+static bt_status check_nccl(ncclResult_t result, const char *call) {
     if (result == ncclSuccess || result == ncclInProgress) return BT_OK;
     return bti_fail(BT_INTERNAL, "%s: %s", call, bti_nccl.ncclGetErrorString(result));
 }
 
-static int type_of(bt_dtype dtype) {
+static int nccl_type(bt_dtype dtype) {
     switch (dtype) {
     case BT_F16: return ncclFloat16;
     case BT_BF16: return ncclBfloat16;
@@ -39,7 +39,7 @@ static int type_of(bt_dtype dtype) {
     }
 }
 
-static int operation_of(bti_op op) {
+static int nccl_operation(bti_op op) {
     switch (op) {
     case BTI_OP_sum: return ncclSum;
     case BTI_OP_prod: return ncclProd;
@@ -49,8 +49,8 @@ static int operation_of(bti_op op) {
     }
 }
 
-/* A lost device's peers may wait for it for ever: what it takes part in is broken off. */
-static void drop(set *s) {
+/* The peers of a lost device may wait for it forever, so its communicators are aborted. */
+static void drop_communicators(device_set *s) {
     for (int i = 0; i < s->count; i++)
         (void)(atomic_load(&s->devices[i]->lost) ? bti_nccl.ncclCommAbort(s->communicators[i])
                                                  : bti_nccl.ncclCommDestroy(s->communicators[i]));
@@ -61,23 +61,23 @@ void bti_cuda_communicators_free(const bti_cuda_device *device) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < SETS; i++)
         for (int d = 0; d < sets[i].count; d++)
-            if (sets[i].devices[d] == device) drop(&sets[i]);
+            if (sets[i].devices[d] == device) drop_communicators(&sets[i]);
     pthread_mutex_unlock(&lock);
 }
 
-static bt_status make(set *s, bti_cuda_device *const *devices, int count) {
+static bt_status make_communicators(device_set *s, bti_cuda_device *const *devices, int count) {
     int ordinals[MOST];
-    drop(s);
+    drop_communicators(s);
     for (int i = 0; i < count; i++) ordinals[i] = devices[i]->cuda_ordinal;
-    BTI_TRY(check(bti_nccl.ncclCommInitAll(s->communicators, count, ordinals), "ncclCommInitAll"));
+    BTI_TRY(check_nccl(bti_nccl.ncclCommInitAll(s->communicators, count, ordinals), "ncclCommInitAll"));
     for (int i = 0; i < count; i++) s->devices[i] = devices[i];
     s->count = count;
     return BT_OK;
 }
 
-static bt_status find(bti_cuda_device *const *devices, int count, set **found) {
+static bt_status find_communicators(bti_cuda_device *const *devices, int count, device_set **found) {
     static int next;
-    set *free_one = &sets[next % SETS];
+    device_set *free_one = &sets[next % SETS];
     for (int i = 0; i < SETS; i++) {
         if (sets[i].count == count && !memcmp(sets[i].devices, devices, (size_t)count * sizeof *devices)) {
             *found = &sets[i];
@@ -87,43 +87,43 @@ static bt_status find(bti_cuda_device *const *devices, int count, set **found) {
     }
     if (free_one->count) next++;
     *found = free_one;
-    return make(free_one, devices, count);
+    return make_communicators(free_one, devices, count);
 }
 
-static bt_status enqueue(const set *s, bti_cuda_device *const *devices, const uint64_t *addresses, int type,
-                         int operation, size_t elements) {
-    bt_status status = check(bti_nccl.ncclGroupStart(), "ncclGroupStart");
+static bt_status enqueue_all_reduce(const device_set *s, bti_cuda_device *const *devices, const uint64_t *addresses,
+                                    int type, int operation, size_t elements) {
+    bt_status status = check_nccl(bti_nccl.ncclGroupStart(), "ncclGroupStart");
     if (status != BT_OK) return status;
     for (int i = 0; i < s->count && status == BT_OK; i++) {
         void *memory = (void *)(uintptr_t)addresses[i];
         status = bti_cuda_enter(devices[i]);
         if (status != BT_OK) break;
-        status = check(
+        status = check_nccl(
             bti_nccl.ncclAllReduce(memory, memory, elements, type, operation, s->communicators[i], devices[i]->compute),
             "ncclAllReduce");
         (void)bti_cuda_leave(status);
     }
-    bt_status ended = check(bti_nccl.ncclGroupEnd(), "ncclGroupEnd");
+    bt_status ended = check_nccl(bti_nccl.ncclGroupEnd(), "ncclGroupEnd");
     return status == BT_OK ? ended : status;
 }
 
 bt_status bti_cuda_all_reduce(void *const *opened, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
                               size_t elements) {
     bti_cuda_device *devices[MOST];
-    int type = type_of(dtype), operation = operation_of(op);
+    int type = nccl_type(dtype), operation = nccl_operation(op);
     if (type < 0 || operation < 0 || count > MOST || !bti_cuda_has(BTI_CUDA_NCCL))
         return bti_fail(BT_UNIMPLEMENTED, "NCCL does not fold %s by %s here%s%s", bt_dtype_name(dtype),
                         bti_op_info(op)->name, bti_cuda_has(BTI_CUDA_NCCL) ? "" : ": ",
                         bti_cuda_library_look(BTI_CUDA_NCCL)->reason);
     for (int i = 0; i < count; i++) devices[i] = opened[i];
     for (int i = 0; i < count; i++) {
-        BTI_TRY(bti_cuda_enter(devices[i])); /* none is lost */
+        BTI_TRY(bti_cuda_enter(devices[i])); /* fails if it is lost */
         (void)bti_cuda_leave(BT_OK);
     }
-    set *s;
+    device_set *s;
     pthread_mutex_lock(&lock);
-    bt_status status = find(devices, count, &s);
-    if (status == BT_OK && addresses) status = enqueue(s, devices, addresses, type, operation, elements);
+    bt_status status = find_communicators(devices, count, &s);
+    if (status == BT_OK && addresses) status = enqueue_all_reduce(s, devices, addresses, type, operation, elements);
     pthread_mutex_unlock(&lock);
     return status;
 }

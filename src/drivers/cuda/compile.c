@@ -1,4 +1,4 @@
-/* Text to machine code by NVRTC, kept in the disk cache. */
+/* Compiles text to machine code by NVRTC; the disk cache keeps it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,21 +8,22 @@
 #include "cache/cache.h"
 #include "drivers/cuda/device.h"
 
-/* Code for the device itself; for one younger than NVRTC knows, PTX of the youngest that it knows, which the driver compiles. */
-typedef struct aim {
+/* What NVRTC compiles for: the device itself; for a device newer than NVRTC, PTX of the newest architecture that NVRTC knows, which the
+ * driver compiles. */
+typedef struct compile_target {
     int architecture;
     bool ptx;
-} aim;
+} compile_target;
 
-static bt_status choose(int architecture, aim *chosen) {
+static bt_status choose_target(int architecture, compile_target *chosen) {
     const bti_cuda_library_state *nvrtc = bti_cuda_library_look(BTI_CUDA_NVRTC);
     int known[128], count = 0, oldest = 0;
     BTI_TRY(bti_cuda_need(BTI_CUDA_NVRTC));
     if (bti_nvrtc.nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 128 ||
         bti_nvrtc.nvrtcGetSupportedArchs(known) != NVRTC_SUCCESS)
-        return bti_fail(BT_UNAVAILABLE, "NVRTC %s (%s) does not tell what it compiles for", nvrtc->version,
+        return bti_fail(BT_UNAVAILABLE, "NVRTC %s (%s) does not report what it compiles for", nvrtc->version,
                         nvrtc->path);
-    *chosen = (aim){0, true};
+    *chosen = (compile_target){0, true};
     for (int i = 0; i < count; i++) {
         if (known[i] <= architecture && known[i] > chosen->architecture) chosen->architecture = known[i];
         if (!oldest || known[i] < oldest) oldest = known[i];
@@ -37,12 +38,12 @@ static bt_status choose(int architecture, aim *chosen) {
 }
 
 bt_status bti_cuda_compiler_check(int architecture) {
-    aim unused;
-    return choose(architecture, &unused);
+    compile_target unused;
+    return choose_target(architecture, &unused);
 }
 
-/* NVRTC's version is no part of it, so that it need not run to find a kernel. */
-static bti_cache_key key_of(const bti_cuda_device *device, const bti_str *text) {
+/* NVRTC's version is not part of the key, so that a kernel is found without opening NVRTC. */
+static bti_cache_key cache_key(const bti_cuda_device *device, const bti_str *text) {
     char name[32];
     snprintf(name, sizeof name, "sm_%d", device->architecture);
     return bti_cache_key_of(text, BTI_CUDA_C, name);
@@ -55,27 +56,27 @@ static bt_status nvrtc_failed(nvrtcResult result, const char *call) {
                     bti_nvrtc.nvrtcGetErrorString(result));
 }
 
-static void add_line(bti_str *told, const bti_str *text, long number) {
+static void add_text_line(bti_str *told, const bti_str *text, long number) {
     const char *at = bti_str_text(text);
     for (long i = 1; i < number && at; i++) at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
     if (at) bti_str_addf(told, "%5ld | %.*s\n", number, (int)strcspn(at, "\n"), at);
 }
 
-/* The lines of the text that the log names, as in "mul+add.cu(12): error: ...". */
+/* Adds the lines of the text that the log names, as in "mul+add.cu(12): error: ...". */
 static void add_named_lines(bti_str *told, const bti_str *text, const char *log, const char *file) {
-    long told_last = 0;
-    int told_lines = 0;
+    long last = 0;
+    int lines = 0;
     size_t length = strlen(file);
-    for (const char *at = strstr(log, file); at && told_lines < 8; at = strstr(at + 1, file)) {
+    for (const char *at = strstr(log, file); at && lines < 8; at = strstr(at + 1, file)) {
         long number = at[length] == '(' ? strtol(at + length + 1, NULL, 10) : 0;
-        if (number < 1 || number == told_last) continue;
-        add_line(told, text, number);
-        told_last = number;
-        told_lines++;
+        if (number < 1 || number == last) continue;
+        add_text_line(told, text, number);
+        last = number;
+        lines++;
     }
 }
 
-static bt_status refused(nvrtcProgram program, nvrtcResult result, const bti_str *text, const char *file) {
+static bt_status fail_with_log(nvrtcProgram program, nvrtcResult result, const bti_str *text, const char *file) {
     size_t bytes = 0;
     bti_str told = {0};
     char *log = NULL;
@@ -93,7 +94,7 @@ static bt_status refused(nvrtcProgram program, nvrtcResult result, const bti_str
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
 
-static bt_status take_image(nvrtcProgram program, bool ptx, bti_str *image) {
+static bt_status read_image(nvrtcProgram program, bool ptx, bti_str *image) {
     size_t bytes = 0;
     nvrtcResult result =
         ptx ? bti_nvrtc.nvrtcGetPTXSize(program, &bytes) : bti_nvrtc.nvrtcGetCUBINSize(program, &bytes);
@@ -107,11 +108,11 @@ static bt_status take_image(nvrtcProgram program, bool ptx, bti_str *image) {
     return image->failed ? bti_no_memory() : BT_OK;
 }
 
-static bt_status compile(const bti_cuda_device *device, const char *name, const bti_str *text, bti_str *image) {
+static bt_status compile_nvrtc(const bti_cuda_device *device, const char *name, const bti_str *text, bti_str *image) {
     char file[80], architecture[48];
     nvrtcProgram program;
-    aim chosen;
-    BTI_TRY(choose(device->architecture, &chosen));
+    compile_target chosen;
+    BTI_TRY(choose_target(device->architecture, &chosen));
     snprintf(file, sizeof file, "%s.cu", name);
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", chosen.ptx ? "compute" : "sm",
              chosen.architecture);
@@ -120,13 +121,13 @@ static bt_status compile(const bti_cuda_device *device, const char *name, const 
     if (result != NVRTC_SUCCESS) return nvrtc_failed(result, "nvrtcCreateProgram");
     result = bti_nvrtc.nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
     bt_status status =
-        result == NVRTC_SUCCESS ? take_image(program, chosen.ptx, image) : refused(program, result, text, file);
+        result == NVRTC_SUCCESS ? read_image(program, chosen.ptx, image) : fail_with_log(program, result, text, file);
     (void)bti_nvrtc.nvrtcDestroyProgram(&program);
     return status;
 }
 
 bt_status bti_cuda_compile(const bti_cuda_device *device, const char *name, const bti_str *text, bti_str *image) {
-    bti_cache_key key = key_of(device, text);
+    bti_cache_key key = cache_key(device, text);
     uint64_t start = bti_trace_begin();
     if (bti_cache_find(key, image)) {
         bti_trace_end(BTI_TRACE_CACHE, name, start);
@@ -134,7 +135,7 @@ bt_status bti_cuda_compile(const bti_cuda_device *device, const char *name, cons
     }
     image->length = 0;
     start = bti_trace_begin();
-    BTI_TRY(compile(device, name, text, image));
+    BTI_TRY(compile_nvrtc(device, name, text, image));
     bti_trace_end(BTI_TRACE_COMPILE, name, start);
     const bti_cuda_library_state *nvrtc = bti_cuda_library_look(BTI_CUDA_NVRTC);
     const unsigned compiler[3] = {(unsigned)nvrtc->major, (unsigned)nvrtc->minor, 0};
@@ -143,5 +144,5 @@ bt_status bti_cuda_compile(const bti_cuda_device *device, const char *name, cons
 }
 
 void bti_cuda_compile_refuse(const bti_cuda_device *device, const bti_str *text) {
-    bti_cache_refuse(key_of(device, text));
+    bti_cache_refuse(cache_key(device, text));
 }

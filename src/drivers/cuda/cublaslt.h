@@ -1,5 +1,5 @@
-/* What we call of cuBLASLt, matrix products: names, numbers and layouts as NVIDIA's cublasLt.h and cublas_api.h have them (12
- * and 13). Matrices are column-major. */
+/* The part of cuBLASLt (matrix products) that is used: names, values and layouts as in NVIDIA's cublasLt.h and cublas_api.h (12 and 13).
+ * Matrices are column-major. */
 #ifndef BTI_DRIVERS_CUDA_CUBLASLT_H
 #define BTI_DRIVERS_CUDA_CUBLASLT_H
 

@@ -7,12 +7,12 @@
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static bt_status ask(bti_cuda_device *device, int attribute, int *value) {
+static bt_status read_attribute(bti_cuda_device *device, int attribute, int *value) {
     BTI_CUDA_TRY(device, cuDeviceGetAttribute, value, attribute, device->device);
     return BT_OK;
 }
 
-static bt_status read_facts(bti_cuda_device *device, const bti_allocator *allocator) {
+static bt_status read_device_attributes(bti_cuda_device *device, const bti_allocator *allocator) {
     static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
                                                  .unload = bti_cuda_unload,
                                                  .find_function = bti_cuda_find_function,
@@ -26,17 +26,17 @@ static bt_status read_facts(bti_cuda_device *device, const bti_allocator *alloca
     gpu->name = device->name;
     gpu->target = BTI_CUDA_C;
     gpu->allocator = *allocator;
-    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &gpu->units));
-    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &gpu->threads));
-    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared));
-    BTI_TRY(ask(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &opt_in));
+    BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &gpu->units));
+    BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &gpu->threads));
+    BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared));
+    BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &opt_in));
     device->shared_opt_in = (size_t)(opt_in > shared ? opt_in : shared);
     gpu->local_bytes = device->shared_opt_in;
     return BT_OK;
 }
 
 /* With the context current. */
-static bt_status make_streams(bti_cuda_device *device) {
+static bt_status create_streams(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuStreamCreate, &device->compute, CU_STREAM_NON_BLOCKING);
     BTI_TRY(bti_cuda_lane_open(device, &device->up));
     BTI_TRY(bti_cuda_lane_open(device, &device->down));
@@ -45,21 +45,21 @@ static bt_status make_streams(bti_cuda_device *device) {
     return BT_OK;
 }
 
-static bt_status open_device(bti_cuda_device *device, const bti_allocator *allocator) {
+static bt_status open_context(bti_cuda_device *device, const bti_allocator *allocator) {
     bti_device_facts facts;
     BTI_TRY(bti_cuda_find(device->ordinal, &facts, &device->cuda_ordinal));
     snprintf(device->name, sizeof device->name, "%s", facts.description);
     device->architecture = facts.capability_major * 10 + facts.capability_minor;
     BTI_TRY(bti_cuda_compiler_check(device->architecture));
     BTI_CUDA_TRY(device, cuDeviceGet, &device->device, device->cuda_ordinal);
-    BTI_TRY(read_facts(device, allocator));
+    BTI_TRY(read_device_attributes(device, allocator));
     BTI_CUDA_TRY(device, cuDevicePrimaryCtxRetain, &device->context, device->device);
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(make_streams(device));
+    return bti_cuda_leave(create_streams(device));
 }
 
 /* With the context current. */
-static void drop_streams(bti_cuda_device *device) {
+static void destroy_streams(bti_cuda_device *device) {
     for (int i = 0; i < BTI_CUDA_EVENTS; i++)
         if (device->events[i]) (void)bti_cu.cuEventDestroy(device->events[i]);
     bti_cuda_lane_close(&device->down);
@@ -67,7 +67,7 @@ static void drop_streams(bti_cuda_device *device) {
     if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
 }
 
-/* Of a lost device only the context is given back: everything else goes with it, and waiting might not end. */
+/* Of a lost device only the context is released: everything else is destroyed with it, and waiting might never end. */
 static void cuda_close(void *opened) {
     bti_cuda_device *device = opened;
     pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
@@ -77,7 +77,7 @@ static void cuda_close(void *opened) {
     if (current && !atomic_load(&device->lost) && device->compute) (void)bti_cu.cuStreamSynchronize(device->compute);
     bti_cuda_products_free(device);
     bti_cuda_words_free(device);
-    if (current && !atomic_load(&device->lost)) drop_streams(device);
+    if (current && !atomic_load(&device->lost)) destroy_streams(device);
     if (current) (void)bti_cuda_leave(BT_OK);
     if (device->context) (void)bti_cu.cuDevicePrimaryCtxRelease(device->device);
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_destroy(locks[i]);
@@ -92,7 +92,7 @@ static bt_status cuda_open(int ordinal, const bti_allocator *allocator, void **o
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
     device->ordinal = ordinal;
     snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
-    bt_status status = open_device(device, allocator);
+    bt_status status = open_context(device, allocator);
     if (status == BT_OK)
         *opened = device;
     else
@@ -130,7 +130,7 @@ static bt_status cuda_alloc(void *opened, size_t bytes, uint64_t *address) {
     return bti_cuda_leave(status);
 }
 
-static void trim(void *opened) { bti_gpu_trim(&((bti_cuda_device *)opened)->gpu); }
+static void cuda_trim(void *opened) { bti_gpu_trim(&((bti_cuda_device *)opened)->gpu); }
 
 static void cuda_free(void *opened, uint64_t address, size_t bytes) {
     (void)bytes;
@@ -148,27 +148,27 @@ static bt_status cuda_memory(void *opened, size_t *free_bytes, size_t *total_byt
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
-static bt_status program_load(void *opened, const bti_program_source *source, void **program) {
+static bt_status cuda_program_load(void *opened, const bti_program_source *source, void **program) {
     bti_cuda_device *device = opened;
     return bti_gpu_load(&device->gpu, source, program);
 }
-static void program_free(void *opened, const bti_program_source *source, void *program) {
+static void cuda_program_free(void *opened, const bti_program_source *source, void *program) {
     (void)source;
     bti_cuda_device *device = opened;
     bti_gpu_unload(&device->gpu, program);
 }
-static bt_status launch(void *opened, void *program, const bti_work *work) {
+static bt_status cuda_launch(void *opened, void *program, const bti_work *work) {
     bti_cuda_device *device = opened;
     return bti_gpu_launch_work(&device->gpu, program, work);
 }
-static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
+static bt_status cuda_launch_kernel(void *opened, void *program, const bti_box *box) {
     bti_cuda_device *device = opened;
     return bti_gpu_launch_kernel(&device->gpu, program, box);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static bt_status record(void *opened, bti_event *event) {
+static bt_status cuda_record(void *opened, bti_event *event) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     pthread_mutex_lock(&device->event_lock);
@@ -179,14 +179,14 @@ static bt_status record(void *opened, bti_event *event) {
     return bti_cuda_leave(status);
 }
 
-static bt_status wait_event(void *opened, bti_event event) {
+static bt_status cuda_wait_event(void *opened, bti_event event) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     return bti_cuda_leave(bti_cuda_check(device, "cuEventSynchronize",
                                          bti_cu.cuEventSynchronize(device->events[event.value % BTI_CUDA_EVENTS])));
 }
 
-static bt_status query(void *opened, bti_event event, bool *done) {
+static bt_status cuda_query(void *opened, bti_event event, bool *done) {
     bti_cuda_device *device = opened;
     *done = false;
     BTI_TRY(bti_cuda_enter(device));
@@ -205,9 +205,9 @@ bt_status bti_cuda_sync(void *opened) {
     return bti_cuda_leave(status);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- for `berth doctor` ------------------------------------------------------------------------------------------- */
 
-static void describe(void *opened, bti_str *text) {
+static void cuda_describe(void *opened, bti_str *text) {
     static const char *const used_for[BTI_CUDA_LIBRARIES] = {"CUDA",
                                                              "what other programs use",
                                                              "compiles kernels",
@@ -252,18 +252,18 @@ const bti_driver bti_driver_cuda = {
     .download = bti_cuda_download,
     .copy = bti_cuda_copy,
     .fill = bti_cuda_fill,
-    .program_load = program_load,
-    .program_free = program_free,
-    .launch = launch,
-    .launch_kernel = launch_kernel,
-    .record = record,
-    .wait = wait_event,
-    .query = query,
+    .program_load = cuda_program_load,
+    .program_free = cuda_program_free,
+    .launch = cuda_launch,
+    .launch_kernel = cuda_launch_kernel,
+    .record = cuda_record,
+    .wait = cuda_wait_event,
+    .query = cuda_query,
     .sync = bti_cuda_sync,
     .memory = cuda_memory,
     .processes = bti_cuda_processes,
-    .trim = trim,
-    .describe = describe,
+    .trim = cuda_trim,
+    .describe = cuda_describe,
     .peer_copy = bti_cuda_peer_copy,
     .graph_begin = bti_cuda_graph_begin,
     .graph_end = bti_cuda_graph_end,

@@ -1,5 +1,5 @@
-/* A device of a machine that is not there: opened, filled, launched on, broken in every way. Its streams run as late as they can,
- * so that what is not ordered comes out wrong. */
+/* A device of a fake machine (fakes/machine.h): opened, used and broken in every way. Its streams run as late as possible, so that
+ * missing synchronisation gives wrong results. */
 #include "support/cuda_device.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
@@ -34,7 +34,7 @@ static void without_nvrtc_it_says_what_to_install(void **state) {
     (void)state;
     void *device;
     machine("{" TWO_CARDS "}", "nvrtc");
-    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "NVRTC is not there");
+    expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "NVRTC is not available");
     expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "cuda-nvrtc-13-0");
     assert_int_equal(fake.contexts_made(), 0);
     close_all(NULL, NULL);
@@ -53,7 +53,7 @@ static void what_cannot_be_opened_says_why(void **state) {
     machine("{" TWO_CARDS ", \"fail\": {\"cuInit\": [1, 304]}}", NULL);
     expect_error(bti_driver_cuda.open(B, &allocator, &device), BT_UNAVAILABLE, "may this user open /dev/nvidia*?");
     machine("{" TWO_CARDS "}", NULL);
-    expect_error(bti_driver_cuda.open(7, &allocator, &device), BT_UNAVAILABLE, "GPU 7 is not there any more");
+    expect_error(bti_driver_cuda.open(7, &allocator, &device), BT_UNAVAILABLE, "GPU 7 no longer exists");
     close_all(NULL, NULL);
 }
 

@@ -1,5 +1,5 @@
-/* What we call of CUDA's driver library, libcuda.so.1: names, numbers and layouts as NVIDIA's cuda.h has them (CUDA 12 and 13).
- * Functions are those of driver_api.def, in bti_cu once libraries.h has opened them. */
+/* The part of CUDA's driver library, libcuda.so.1, that is used: names, values and layouts as in NVIDIA's cuda.h (CUDA 12 and 13). The
+ * functions are listed in driver_api.def; libraries.h opens them into bti_cu. */
 #ifndef BTI_DRIVERS_CUDA_DRIVER_API_H
 #define BTI_DRIVERS_CUDA_DRIVER_API_H
 
@@ -20,7 +20,7 @@ typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
 
-enum { /* CUresult: those that the code tells apart; error.c knows more by name */
+enum { /* CUresult: the values that the code distinguishes; error.c lists more */
        CUDA_SUCCESS = 0,
        CUDA_ERROR_OUT_OF_MEMORY = 2,
        CUDA_ERROR_STUB_LIBRARY = 34,

@@ -1,15 +1,16 @@
+/* CUDA errors as statuses, lost devices, the current context. */
 #include <stdio.h>
 
 #include "drivers/cuda/device.h"
 
-typedef struct known {
+typedef struct known_error {
     CUresult result;
     bt_status status;
-    bool sticky; /* the context is broken, and stays so */
+    bool sticky; /* the context is broken for good */
     const char *advice;
-} known;
+} known_error;
 
-static const known table[] = {
+static const known_error known_errors[] = {
     {1, BT_INTERNAL, false, ""},
     {CUDA_ERROR_OUT_OF_MEMORY, BT_RESOURCE_EXHAUSTED, false, ""},
     {3, BT_UNAVAILABLE, false, ""},
@@ -56,13 +57,13 @@ static const known table[] = {
     {809, BT_RESOURCE_EXHAUSTED, false, "the MPS server has as many connections as it takes"},
     {810, BT_UNAVAILABLE, true, "another client of the MPS server failed"},
     {911, BT_UNAVAILABLE, true, ""},
-    {999, BT_UNKNOWN, true, "after a suspend of the machine the kernel module nvidia_uvm may have to be loaded anew"},
+    {999, BT_UNKNOWN, true, "after a suspend of the machine the kernel module nvidia_uvm may have to be reloaded"},
 };
 
-static const known *find(CUresult result) {
-    static const known other = {0, BT_INTERNAL, false, ""};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].result == result) return &table[i];
+static const known_error *find_known_error(CUresult result) {
+    static const known_error other = {0, BT_INTERNAL, false, ""};
+    for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
+        if (known_errors[i].result == result) return &known_errors[i];
     return &other;
 }
 
@@ -71,7 +72,7 @@ static bt_status fail_lost(bti_cuda_device *device) {
     pthread_mutex_lock(&device->lost_lock);
     snprintf(cause, sizeof cause, "%s", device->cause);
     pthread_mutex_unlock(&device->lost_lock);
-    return bti_fail(BT_UNAVAILABLE, "%s is lost to this process since %s; start the program anew", device->name, cause);
+    return bti_fail(BT_UNAVAILABLE, "%s is lost to this process since %s; restart the program", device->name, cause);
 }
 
 void bti_cuda_lose(bti_cuda_device *device, const char *cause) {
@@ -84,7 +85,7 @@ void bti_cuda_lose(bti_cuda_device *device, const char *cause) {
 bt_status bti_cuda_check(bti_cuda_device *device, const char *call, CUresult result) {
     if (result == CUDA_SUCCESS) return BT_OK;
     if (device && atomic_load(&device->lost)) return fail_lost(device);
-    const known *error = find(result);
+    const known_error *error = find_known_error(result);
     const char *name = NULL, *text = NULL;
     char said[280];
     if (bti_cu.cuGetErrorName(result, &name) != CUDA_SUCCESS) name = NULL;

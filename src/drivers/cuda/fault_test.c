@@ -1,4 +1,4 @@
-/* A device of a machine that is not there, broken in every way: by any call, late, for good. */
+/* A device of a fake machine, where any call fails: once, late, or for good. */
 #include "support/cuda_device.h"
 
 /* Everything once; what was made is given back. */

@@ -1,19 +1,20 @@
-/* Launches recorded into a graph, to be run again at the cost of one. Recording goes to a stream of its own, so that other
- * threads' transfers to and from the device go on meanwhile. */
+/* Launches recorded into a CUDA graph, which is launched again by one call. The recording has a stream of its own, so that other threads
+ * can transfer to and from the device meanwhile. */
 #include "base/alloc.h"
 #include "drivers/cuda/device.h"
 
 struct bti_cuda_capture {
     CUstream stream;
     pthread_t thread;
-    bool refused; /* something cannot be in a graph */
+    bool refused; /* an operation cannot be in a graph */
     uint64_t scratch_moves;
 };
 
-typedef struct graph {
+typedef struct cuda_graph {
     CUgraphExec executable;
-    uint64_t scratch_moves; /* when it was recorded: scratch that stood elsewhere is not its own any more */
-} graph;
+    uint64_t
+        scratch_moves; /* of the device when it was recorded; if it changed since, the graph uses freed scratch memory */
+} cuda_graph;
 
 static struct bti_cuda_capture *own_capture(const bti_cuda_device *device) {
     struct bti_cuda_capture *capture = device->capture;
@@ -33,13 +34,13 @@ bool bti_cuda_cannot_record(bti_cuda_device *device) {
 
 /* --- recording ---------------------------------------------------------------------------------------------------- */
 
-static void drop_capture(bti_cuda_device *device) {
+static void free_capture(bti_cuda_device *device) {
     if (device->capture->stream) (void)bti_cu.cuStreamDestroy(device->capture->stream);
     bti_free(device->capture);
     device->capture = NULL;
 }
 
-static bt_status begin(bti_cuda_device *device) {
+static bt_status begin_capture(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuStreamCreate, &device->capture->stream, CU_STREAM_NON_BLOCKING);
     BTI_CUDA_TRY(device, cuStreamBeginCapture, device->capture->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     device->capture->thread = pthread_self();
@@ -52,12 +53,12 @@ bt_status bti_cuda_graph_begin(void *opened) {
     if (device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: a graph is being recorded already", device->name);
     BTI_TRY(bti_cuda_enter(device));
     device->capture = bti_calloc(1, sizeof *device->capture);
-    bt_status status = device->capture ? begin(device) : bti_no_memory();
-    if (status != BT_OK && device->capture) drop_capture(device);
+    bt_status status = device->capture ? begin_capture(device) : bti_no_memory();
+    if (status != BT_OK && device->capture) free_capture(device);
     return bti_cuda_leave(status);
 }
 
-static bt_status end(bti_cuda_device *device, graph *made) {
+static bt_status end_capture(bti_cuda_device *device, cuda_graph *made) {
     CUgraph recorded = NULL;
     bt_status status =
         bti_cuda_check(device, "cuStreamEndCapture", bti_cu.cuStreamEndCapture(device->capture->stream, &recorded));
@@ -73,11 +74,11 @@ bt_status bti_cuda_graph_end(void *opened, void **recorded) {
     bti_cuda_device *device = opened;
     *recorded = NULL;
     if (!device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: no graph is being recorded", device->name);
-    graph *made = bti_calloc(1, sizeof *made);
+    cuda_graph *made = bti_calloc(1, sizeof *made);
     bt_status status = bti_cuda_enter(device);
     if (status == BT_OK) {
-        status = made ? end(device, made) : bti_no_memory();
-        drop_capture(device);
+        status = made ? end_capture(device, made) : bti_no_memory();
+        free_capture(device);
         status = bti_cuda_leave(status);
     } else {
         bti_free(device->capture);
@@ -94,7 +95,7 @@ bt_status bti_cuda_graph_end(void *opened, void **recorded) {
 
 bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
     bti_cuda_device *device = opened;
-    graph *known = recorded;
+    cuda_graph *known = recorded;
     BTI_TRY(bti_cuda_enter(device));
     bt_status status = BT_OK;
     pthread_mutex_lock(&device->gpu.lock);
@@ -107,7 +108,7 @@ bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
 
 void bti_cuda_graph_free(void *opened, void *recorded) {
     bti_cuda_device *device = opened;
-    graph *known = recorded;
+    cuda_graph *known = recorded;
     if (!atomic_load(&device->lost) && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS) {
         (void)bti_cu.cuGraphExecDestroy(known->executable);
         (void)bti_cuda_leave(BT_OK);

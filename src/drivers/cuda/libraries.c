@@ -57,17 +57,17 @@ static const symbol nccl_symbols[] = {
 #undef BTI_SYMBOL_OPTIONAL
 static const symbol cudnn_symbols[] = {{"cudnnGetVersion", (void **)&cudnn_version, false}, {0}};
 
-typedef struct library {
+typedef struct cuda_library {
     const char *names[4]; /* tried in this order */
     const symbol *symbols;
     bool of_driver;
-    bool by_version; /* of CUDA's: the names are those for 13 and 12 */
+    bool by_version; /* the names are those of CUDA 13 and 12 */
     const char *install;
     void (*ask_version)(bti_cuda_library_state *state);
     void *handle;
-    atomic_int found; /* 0: not tried yet; 1: there; -1: not */
+    atomic_int found; /* 0: not tried yet; 1: open; -1: not available */
     bti_cuda_library_state state;
-} library;
+} cuda_library;
 
 /* --- versions ----------------------------------------------------------------------------------------------------- */
 
@@ -103,7 +103,7 @@ static void ask_nccl(bti_cuda_library_state *state) {
 }
 
 #define WITH_DRIVER "it comes with NVIDIA's driver (on Debian the packages nvidia-driver and nvidia-smi)"
-static library libraries[BTI_CUDA_LIBRARIES] = {
+static cuda_library libraries[BTI_CUDA_LIBRARIES] = {
     [BTI_CUDA_DRIVER] =
         {{"libcuda.so.1"}, driver_symbols, true, false, WITH_DRIVER, ask_driver, .state.title = "libcuda"},
     [BTI_CUDA_NVML] = {{"libnvidia-ml.so.1"}, nvml_symbols, true, false, WITH_DRIVER, NULL, .state.title = "NVML"},
@@ -143,10 +143,10 @@ static library libraries[BTI_CUDA_LIBRARIES] = {
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of opening; a library does not change once it is found */
 BTI_RENEW_IN_CHILD(lock)
 
-static const char *resolve(const library *l, void *handle) {
+static const char *resolve_symbols(const cuda_library *l, void *handle) {
     const char *missing = NULL;
     for (const symbol *s = l->symbols; s->name; s++) {
         *s->at = dlsym(handle, s->name);
@@ -155,20 +155,20 @@ static const char *resolve(const library *l, void *handle) {
     return missing;
 }
 
-/* The ith name to try: CUDA 12's first where the driver takes no 13. */
-static const char *name_of(const library *l, int i) {
+/* The ith name to try: that of CUDA 12 first if the driver does not support 13. */
+static const char *library_name(const cuda_library *l, int i) {
     int major = libraries[BTI_CUDA_DRIVER].state.major;
     return l->names[l->by_version && major && major < 13 && i < 2 ? 1 - i : i];
 }
 
-static bool try_path(library *l, const char *path, bti_str *reason) {
+static bool try_path(cuda_library *l, const char *path, bti_str *reason) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         const char *said = dlerror();
         bti_str_addf(reason, "%s; ", said ? said : path);
         return false;
     }
-    const char *missing = resolve(l, handle);
+    const char *missing = resolve_symbols(l, handle);
     if (missing) {
         bti_str_addf(reason, "%s has no %s: it is too old, or another library; ", path, missing);
         dlclose(handle);
@@ -179,14 +179,14 @@ static bool try_path(library *l, const char *path, bti_str *reason) {
     return true;
 }
 
-/* The library by any of its names in the folders that a pattern means. */
-static bool try_pattern(library *l, const char *folder, size_t length, const char *below, bti_str *reason) {
+/* Opens the library by any of its names in the folders that match a pattern. */
+static bool try_pattern(cuda_library *l, const char *folder, size_t length, const char *below, bti_str *reason) {
     bool found = false;
-    for (int i = 0; name_of(l, i) && !found; i++) {
+    for (int i = 0; library_name(l, i) && !found; i++) {
         bti_str pattern = {0};
         glob_t paths;
         bti_str_add_bytes(&pattern, folder, length);
-        bti_str_addf(&pattern, "%s/%s", below, name_of(l, i));
+        bti_str_addf(&pattern, "%s/%s", below, library_name(l, i));
         if (!pattern.failed && !glob(pattern.text, 0, NULL, &paths)) {
             for (size_t p = paths.gl_pathc; p-- > 0 && !found;) found = try_path(l, paths.gl_pathv[p], reason);
             globfree(&paths);
@@ -196,7 +196,7 @@ static bool try_pattern(library *l, const char *folder, size_t length, const cha
     return found;
 }
 
-static bool try_folders(library *l, const char *folders, bti_str *reason) {
+static bool try_folders(cuda_library *l, const char *folders, bti_str *reason) {
     static const char *const below[] = {"", "/lib64", "/lib", "/*/lib", "/nvidia/*/lib"};
     for (const char *at = folders; *at;) {
         size_t length = strcspn(at, ":");
@@ -208,13 +208,13 @@ static bool try_folders(library *l, const char *folders, bti_str *reason) {
     return false;
 }
 
-static bool try_loader(library *l, bti_str *reason) {
-    for (int i = 0; name_of(l, i); i++)
-        if (try_path(l, name_of(l, i), reason)) return true;
+static bool try_loader(cuda_library *l, bti_str *reason) {
+    for (int i = 0; library_name(l, i); i++)
+        if (try_path(l, library_name(l, i), reason)) return true;
     return false;
 }
 
-static bool search(library *l, bti_str *reason) {
+static bool search_library(cuda_library *l, bti_str *reason) {
     char *folders = bti_flag_text(BTI_FLAG_cuda_path);
     bool found = false;
     if (!folders)
@@ -229,10 +229,10 @@ static bool search(library *l, bti_str *reason) {
 }
 
 /* Under the lock. */
-static void open_library(library *l) {
+static void open_library(cuda_library *l) {
     bti_str reason = {0};
     uint64_t start = bti_trace_begin();
-    bool found = search(l, &reason);
+    bool found = search_library(l, &reason);
     if (found) {
         bti_trace_end(BTI_TRACE_LIBRARY, l->state.title, start);
         if (l->ask_version) l->ask_version(&l->state);
@@ -244,7 +244,7 @@ static void open_library(library *l) {
 }
 
 bool bti_cuda_has(bti_cuda_library which) {
-    library *l = &libraries[which];
+    cuda_library *l = &libraries[which];
     int found = atomic_load_explicit(&l->found, memory_order_acquire);
     if (found) return found > 0;
     if (l->by_version) (void)bti_cuda_has(BTI_CUDA_DRIVER);
@@ -256,7 +256,8 @@ bool bti_cuda_has(bti_cuda_library which) {
 
 bt_status bti_cuda_need(bti_cuda_library which) {
     if (bti_cuda_has(which)) return BT_OK;
-    return bti_fail(BT_UNAVAILABLE, "%s is not there: %s", libraries[which].state.title, libraries[which].state.reason);
+    return bti_fail(BT_UNAVAILABLE, "%s is not available: %s", libraries[which].state.title,
+                    libraries[which].state.reason);
 }
 
 const bti_cuda_library_state *bti_cuda_library_look(bti_cuda_library which) {
@@ -272,7 +273,7 @@ int bti_cuda_driver_version(void) {
 void bti_cuda_libraries_reset(void) {
     pthread_mutex_lock(&lock);
     for (int i = BTI_CUDA_LIBRARIES; i-- > 0;) {
-        library *l = &libraries[i];
+        cuda_library *l = &libraries[i];
         if (l->handle) dlclose(l->handle);
         l->handle = NULL;
         l->state = (bti_cuda_library_state){.title = l->state.title};

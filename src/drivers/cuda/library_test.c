@@ -1,5 +1,4 @@
-/* Products by cuBLASLt and sums by NCCL, of a machine that is not there: theirs are computed by plain loops, so that what they are
- * asked for is checked by results. */
+/* Products by a fake cuBLASLt and sums by a fake NCCL, which compute by plain loops: what is tested is how they are called. */
 #include "support/cuda_machine.h"
 
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "]}"

@@ -1,4 +1,4 @@
-/* What we call of NCCL, collective sums over GPUs: names and numbers as NVIDIA's nccl.h has them (2.x). */
+/* The part of NCCL (collectives over GPUs) that is used: names and values as in NVIDIA's nccl.h (2.x). */
 #ifndef BTI_DRIVERS_CUDA_NCCL_H
 #define BTI_DRIVERS_CUDA_NCCL_H
 

@@ -1,4 +1,4 @@
-/* What we call of NVML, which tells of GPUs without opening them: names, numbers and layouts as NVIDIA's nvml.h has them. */
+/* The part of NVML (information about GPUs without a context) that is used: names, values and layouts as in NVIDIA's nvml.h. */
 #ifndef BTI_DRIVERS_CUDA_NVML_H
 #define BTI_DRIVERS_CUDA_NVML_H
 

@@ -1,4 +1,4 @@
-/* What we call of NVRTC, the compiler of CUDA C: names and numbers as NVIDIA's nvrtc.h has them (12 and 13). */
+/* The part of NVRTC (the compiler of CUDA C) that is used: names and values as in NVIDIA's nvrtc.h (12 and 13). */
 #ifndef BTI_DRIVERS_CUDA_NVRTC_H
 #define BTI_DRIVERS_CUDA_NVRTC_H
 

@@ -1,5 +1,5 @@
-/* Which GPUs there are: from NVML, which needs no context and heeds no mask; without it (or where GPUs are split by MIG, of which
- * only libcuda tells what a program gets) from libcuda's counts, which make no context either. */
+/* Enumeration of GPUs, by NVML, which creates no context and ignores CUDA_VISIBLE_DEVICES. Without NVML, and where GPUs are split by MIG
+ * (only libcuda knows which instances a program gets), by libcuda, without a context either. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +16,15 @@
 typedef struct card {
     bti_device_facts facts;
     unsigned location[3]; /* PCI domain, bus, device */
-    int number;           /* NVML's, or libcuda's where it has listed them */
+    int number;           /* NVML's index, or libcuda's if it listed the cards */
 } card;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all static variables of this file */
 BTI_RENEW_IN_CHILD(lock)
 static card cards[MOST];
 static int card_count;
 static bool listed, by_libcuda, nvml_ready, cuda_ready;
-static bool failed; /* none was listed, and not because there are none */
+static bool failed; /* enumeration failed: no device is listed although there may be some */
 
 static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu",
                                     "/dev/nvgpu/igpu0"};
@@ -72,17 +72,17 @@ static bool nvml_failed(nvmlReturn_t result, const char *call, bti_str *reason) 
     return true;
 }
 
-static bool nvml_start(bti_str *reason) {
+static bool start_nvml(bti_str *reason) {
     if (nvml_ready) return true;
     if (!bti_cuda_has(BTI_CUDA_NVML)) {
-        bti_str_addf(reason, "cuda: NVML is not there: %s\n", bti_cuda_library_look(BTI_CUDA_NVML)->reason);
+        bti_str_addf(reason, "cuda: NVML is not available: %s\n", bti_cuda_library_look(BTI_CUDA_NVML)->reason);
         return false;
     }
     if (nvml_failed(bti_nvml.nvmlInit(), "nvmlInit", reason)) return false;
     return nvml_ready = true;
 }
 
-/* False: it cannot be used; *split: it is several devices to CUDA. */
+/* False: the card cannot be used. *split: MIG splits it. */
 static bool nvml_card(unsigned index, const char *version, card *c, bool *split, bti_str *reason) {
     nvmlDevice_t device;
     nvmlPciInfo_t pci;
@@ -112,7 +112,7 @@ static bool list_by_nvml(bti_str *reason) {
     char version[48] = "";
     unsigned count = 0;
     bool split = false;
-    if (!nvml_start(reason) || nvml_failed(bti_nvml.nvmlDeviceGetCount(&count), "nvmlDeviceGetCount", reason))
+    if (!start_nvml(reason) || nvml_failed(bti_nvml.nvmlDeviceGetCount(&count), "nvmlDeviceGetCount", reason))
         return false;
     (void)bti_nvml.nvmlSystemGetDriverVersion(version, sizeof version);
     card_count = 0;
@@ -130,9 +130,9 @@ static bool list_by_nvml(bti_str *reason) {
 
 /* --- libcuda ------------------------------------------------------------------------------------------------------ */
 
-/* A mask of numbers counts in PCI bus order, here and for libcuda: its own order, the fastest first, is another. It reads both
- * variables at cuInit and never again. */
-static CUresult initialise(void) {
+/* Numbers in CUDA_VISIBLE_DEVICES are in PCI bus order here, so libcuda must use that order too; its default is the fastest first. It
+ * reads both variables at cuInit and never again. */
+static CUresult initialise_libcuda(void) {
     static const char order[] = "CUDA_DEVICE_ORDER";
     const char *mask = getenv("CUDA_VISIBLE_DEVICES"), *now = getenv(order);
     bool counts = mask && strncasecmp(mask, "GPU-", 4) != 0 && strncasecmp(mask, "MIG-", 4) != 0;
@@ -148,7 +148,7 @@ static CUresult initialise(void) {
     return result;
 }
 
-static bt_status cuda_start(void) {
+static bt_status start_libcuda(void) {
     if (cuda_ready) return BT_OK;
     BTI_TRY(bti_cuda_need(BTI_CUDA_DRIVER));
     int version = bti_cuda_driver_version();
@@ -157,7 +157,7 @@ static bt_status cuda_start(void) {
             BT_UNAVAILABLE,
             "the driver is too old: it is of CUDA %d.%d, and 12.0 is the least (install driver 525 or newer)",
             version / 1000, version % 1000 / 10);
-    BTI_TRY(bti_cuda_check(NULL, "cuInit", initialise()));
+    BTI_TRY(bti_cuda_check(NULL, "cuInit", initialise_libcuda()));
     cuda_ready = true;
     return BT_OK;
 }
@@ -197,7 +197,7 @@ static bt_status list_by_libcuda(void) {
     int count = 0;
     card_count = 0;
     by_libcuda = true;
-    BTI_TRY(cuda_start());
+    BTI_TRY(start_libcuda());
     BTI_CUDA_TRY(NULL, cuDeviceGetCount, &count);
     for (int i = 0; i < count && i < MOST; i++) {
         BTI_TRY(cuda_card(i, &cards[i]));
@@ -206,7 +206,7 @@ static bt_status list_by_libcuda(void) {
     return BT_OK;
 }
 
-/* Which have NVLink to each other, be it through switches. */
+/* Which cards have NVLink to each other, directly or through switches. */
 static void read_links(void) {
     nvmlDevice_t devices[MOST];
     if (by_libcuda || !nvml_ready || !bti_nvml.nvmlDeviceGetP2PStatus) return;
@@ -225,8 +225,8 @@ static void read_links(void) {
 
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock. What libcuda lists under a mask is in the mask's order already. */
-static void list(bti_str *reason) {
+/* Under the lock. libcuda lists devices in the order of the mask already. */
+static void list_cards(bti_str *reason) {
     if (listed) return;
     by_libcuda = false;
     bti_nowhere nowhere = bti_nowhere_begin();
@@ -242,7 +242,8 @@ static void list(bti_str *reason) {
     listed = card_count > 0;
 }
 
-/* A container of a machine with a driver has files of it, and neither libraries nor devices. A mask that shows nothing is no fault. */
+/* A container on a machine with the driver may have its device files without libraries or devices. A mask that hides all devices is not
+ * a fault. */
 bool bti_cuda_broken_install(void) {
     pthread_mutex_lock(&lock);
     bool broken = failed && !getenv("CUDA_VISIBLE_DEVICES");
@@ -252,7 +253,7 @@ bool bti_cuda_broken_install(void) {
 
 bt_status bti_cuda_check_usable(void) {
     pthread_mutex_lock(&lock);
-    bt_status status = cuda_start();
+    bt_status status = start_libcuda();
     const bti_device_facts *first = &cards[0].facts;
     if (status == BT_OK && card_count)
         status = bti_cuda_compiler_check(first->capability_major * 10 + first->capability_minor);
@@ -265,29 +266,29 @@ bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, 
     if (!(kinds & 1u << BT_GPU)) return BT_OK;
     pthread_mutex_lock(&lock);
     listed = false;
-    list(reason);
+    list_cards(reason);
     for (; *count < card_count; ++*count)
         if (*count < capacity) facts[*count] = cards[*count].facts;
     pthread_mutex_unlock(&lock);
     return BT_OK;
 }
 
-/* --- instances --------------------------------------------------------------------------------------------------------- */
+/* --- instances ---------------------------------------------------------------------------------------------------- */
 
-enum { FIRST_PART = MOST }; /* ordinals of parts follow those of cards */
-static bti_device_facts parts[MOST];
-static nvmlDevice_t part_handles[MOST];
-static int part_count;
+enum { FIRST_PARTITION = MOST }; /* ordinals of partitions follow those of cards */
+static bti_device_facts partitions[MOST];
+static nvmlDevice_t partition_handles[MOST];
+static int partition_count;
 
-static void add_part(const bti_device_facts *facts, nvmlDevice_t handle) {
-    if (part_count == MOST) return;
-    part_handles[part_count] = handle;
-    parts[part_count] = *facts;
-    parts[part_count].ordinal = FIRST_PART + part_count;
-    part_count++;
+static void add_partition(const bti_device_facts *facts, nvmlDevice_t handle) {
+    if (partition_count == MOST) return;
+    partition_handles[partition_count] = handle;
+    partitions[partition_count] = *facts;
+    partitions[partition_count].ordinal = FIRST_PARTITION + partition_count;
+    partition_count++;
 }
 
-/* Of a GPU that MIG has split; places without an instance are skipped. */
+/* Adds the instances of a GPU that MIG splits; empty slots are skipped. */
 static void add_instances(const card *parent, nvmlDevice_t device, bti_str *reason) {
     unsigned most = 0;
     if (nvml_failed(bti_nvml.nvmlDeviceGetMaxMigDeviceCount(device, &most), "nvmlDeviceGetMaxMigDeviceCount", reason))
@@ -303,19 +304,19 @@ static void add_instances(const card *parent, nvmlDevice_t device, bti_str *reas
         (void)bti_nvml.nvmlDeviceGetName(instance, facts.description, sizeof facts.description);
         facts.memory_bytes =
             bti_nvml.nvmlDeviceGetMemoryInfo(instance, &memory) == NVML_SUCCESS ? (size_t)memory.total : 0;
-        add_part(&facts, instance);
+        add_partition(&facts, instance);
     }
 }
 
-/* False: no GPU is split, or that cannot be told. In the order of the bus, as cards are listed. */
-static bool list_parts(bti_str *reason) {
+/* Lists the partitions in PCI bus order. False: no GPU is split, or it is unknown. */
+static bool list_instances(bti_str *reason) {
     unsigned count = 0;
     int found = 0;
     bool any = false;
     card whole[MOST];
     bool split[MOST] = {false};
-    part_count = 0;
-    if (!nvml_start(reason) || !bti_nvml.nvmlDeviceGetMaxMigDeviceCount ||
+    partition_count = 0;
+    if (!start_nvml(reason) || !bti_nvml.nvmlDeviceGetMaxMigDeviceCount ||
         !bti_nvml.nvmlDeviceGetMigDeviceHandleByIndex)
         return false;
     if (nvml_failed(bti_nvml.nvmlDeviceGetCount(&count), "nvmlDeviceGetCount", reason)) return false;
@@ -328,35 +329,35 @@ static bool list_parts(bti_str *reason) {
         if (split[whole[i].number])
             add_instances(&whole[i], device, reason);
         else
-            add_part(&whole[i].facts, device);
+            add_partition(&whole[i].facts, device);
     }
     return any;
 }
 
 bt_status bti_cuda_list_partitions(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     pthread_mutex_lock(&lock);
-    bool split = list_parts(reason);
-    *count = part_count;
-    for (int i = 0; split && i < part_count && i < capacity; i++) facts[i] = parts[i];
+    bool split = list_instances(reason);
+    *count = partition_count;
+    for (int i = 0; split && i < partition_count && i < capacity; i++) facts[i] = partitions[i];
     pthread_mutex_unlock(&lock);
     return split ? BT_OK : bti_cuda_probe(1u << BT_GPU, facts, capacity, count, reason);
 }
 
 static bt_status find_card(int ordinal, card *found) {
     bti_str reason = {0};
-    list(&reason);
+    list_cards(&reason);
     bt_status status = BT_OK;
     if (ordinal >= card_count)
-        status = bti_fail(BT_UNAVAILABLE, "GPU %d is not there any more: %s", ordinal, bti_str_text(&reason));
+        status = bti_fail(BT_UNAVAILABLE, "GPU %d no longer exists: %s", ordinal, bti_str_text(&reason));
     else
         *found = cards[ordinal];
     bti_str_free(&reason);
     return status;
 }
 
-/* libcuda numbers devices as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER said when it was initialised: the device is known by
- * its UUID, or by where it sits. */
-static bt_status match(const card *wanted, int *cuda_ordinal) {
+/* libcuda numbers devices by the CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER of the time of cuInit, so a device is identified by its UUID
+ * or its PCI bus ID. */
+static bt_status match_cuda_ordinal(const card *wanted, int *cuda_ordinal) {
     int count;
     card seen;
     BTI_CUDA_TRY(NULL, cuDeviceGetCount, &count);
@@ -371,18 +372,18 @@ static bt_status match(const card *wanted, int *cuda_ordinal) {
                     wanted->facts.description, wanted->facts.pci_bus_id);
 }
 
-static bt_status find_locked(int ordinal, bti_device_facts *facts, int *cuda_ordinal) {
+static bt_status find_device(int ordinal, bti_device_facts *facts, int *cuda_ordinal) {
     card found;
-    BTI_TRY(cuda_start());
+    BTI_TRY(start_libcuda());
     BTI_TRY(find_card(ordinal, &found));
     *facts = found.facts;
     *cuda_ordinal = found.number;
-    return by_libcuda ? BT_OK : match(&found, cuda_ordinal);
+    return by_libcuda ? BT_OK : match_cuda_ordinal(&found, cuda_ordinal);
 }
 
 bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal) {
     pthread_mutex_lock(&lock);
-    bt_status status = find_locked(ordinal, facts, cuda_ordinal);
+    bt_status status = find_device(ordinal, facts, cuda_ordinal);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -393,7 +394,7 @@ typedef struct process_list {
     unsigned count, room;
 } process_list;
 
-/* Adds what NVML lists, as one process each: who computes and draws is in both of its lists, with the same memory. */
+/* Adds a process once: a process that computes and draws is in both of NVML's lists, with the same memory. */
 static bool add_process(process_list *all, const nvmlProcessInfo_t *one) {
     for (unsigned i = 0; i < all->count; i++)
         if (all->items[i].pid == one->pid && all->items[i].gpuInstanceId == one->gpuInstanceId) return true;
@@ -408,7 +409,7 @@ static bool add_process(process_list *all, const nvmlProcessInfo_t *one) {
     return true;
 }
 
-/* NVML says how many there are when the room is too small; meanwhile there may be more. */
+/* NVML returns the number of processes if the array is too small; meanwhile there may be more. */
 static nvmlReturn_t add_listed(list_processes *ask, nvmlDevice_t device, process_list *all) {
     nvmlReturn_t result = NVML_ERROR_INSUFFICIENT_SIZE;
     nvmlProcessInfo_t *found = NULL;
@@ -429,12 +430,12 @@ static nvmlReturn_t add_listed(list_processes *ask, nvmlDevice_t device, process
     return result;
 }
 
-/* What NVML knows it by; *description of it. */
-static bt_status find_handle(int ordinal, nvmlDevice_t *device, char description[96]) {
+/* NVML's handle of a device or partition, and its description. */
+static bt_status find_nvml_handle(int ordinal, nvmlDevice_t *device, char description[96]) {
     card asked;
-    if (ordinal >= FIRST_PART && ordinal - FIRST_PART < part_count) {
-        *device = part_handles[ordinal - FIRST_PART];
-        memcpy(description, parts[ordinal - FIRST_PART].description, 96);
+    if (ordinal >= FIRST_PARTITION && ordinal - FIRST_PARTITION < partition_count) {
+        *device = partition_handles[ordinal - FIRST_PARTITION];
+        memcpy(description, partitions[ordinal - FIRST_PARTITION].description, 96);
         return BT_OK;
     }
     BTI_TRY(find_card(ordinal, &asked));
@@ -443,7 +444,7 @@ static bt_status find_handle(int ordinal, nvmlDevice_t *device, char description
     if (!by_libcuda) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, device);
     if (result == NVML_SUCCESS) return BT_OK;
     return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
-                    "NVML does not tell which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
+                    "NVML does not report which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
 }
 
 static bt_status nvml_processes(int ordinal, process_list *all) {
@@ -451,7 +452,7 @@ static bt_status nvml_processes(int ordinal, process_list *all) {
     char description[96];
     list_processes *compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v3,
                    *graphics = bti_nvml.nvmlDeviceGetGraphicsRunningProcesses_v3;
-    BTI_TRY(find_handle(ordinal, &device, description));
+    BTI_TRY(find_nvml_handle(ordinal, &device, description));
     if (!compute) compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v2;
     nvmlReturn_t result = compute ? add_listed(compute, device, all) : NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS && graphics) {
@@ -461,7 +462,7 @@ static bt_status nvml_processes(int ordinal, process_list *all) {
     if (result == NVML_SUCCESS) return BT_OK;
     if (result == NVML_ERROR_MEMORY) return bti_no_memory();
     return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
-                    "NVML does not tell which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
+                    "NVML does not report which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
 }
 
 bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capacity, int *count) {
@@ -470,7 +471,7 @@ bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capa
     *count = 0;
     pthread_mutex_lock(&lock);
     bt_status status =
-        nvml_start(&reason) ? nvml_processes(ordinal, &all) : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
+        start_nvml(&reason) ? nvml_processes(ordinal, &all) : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
     pthread_mutex_unlock(&lock);
     bti_str_free(&reason);
     for (unsigned i = 0; status == BT_OK && i < all.count; i++, ++*count)
@@ -486,6 +487,6 @@ void bti_cuda_probe_reset(void) {
     pthread_mutex_lock(&lock);
     if (nvml_ready) (void)bti_nvml.nvmlShutdown();
     listed = nvml_ready = cuda_ready = false;
-    card_count = part_count = 0;
+    card_count = partition_count = 0;
     pthread_mutex_unlock(&lock);
 }

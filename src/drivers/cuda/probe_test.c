@@ -1,4 +1,4 @@
-/* Which GPUs are listed, in which order, and which of libcuda's each of them is; no context is made for it. */
+/* Enumeration on fake machines: which GPUs are listed, in which order, and their numbers in libcuda. No context is created. */
 #include "support/cuda_machine.h"
 
 static bti_device_facts facts[64];
@@ -83,7 +83,7 @@ static void without_nvml_libcuda_lists(void **state) {
     (void)state;
     machine("{\"devices\": [" CARD_A "," CARD_B "]}", "nvidia-ml");
     assert_int_equal(probe(NULL), 2);
-    expect_text(reason.text, "NVML is not there");
+    expect_text(reason.text, "NVML is not available");
     assert_true(facts[0].masked);
     assert_string_equal(facts[0].uuid, "GPU-bbbbbbbb-0000-0000-0000-000000000002");
     assert_string_equal(facts[0].driver_version, "CUDA 13.0");
@@ -97,7 +97,7 @@ static void without_nvml_libcuda_lists(void **state) {
     expect_text(reason.text, "CUDA_VISIBLE_DEVICES hides them all");
     bt_device_process process;
     int count;
-    expect_error(bti_cuda_processes(0, &process, 1, &count), BT_UNIMPLEMENTED, "NVML is not there");
+    expect_error(bti_cuda_processes(0, &process, 1, &count), BT_UNIMPLEMENTED, "NVML is not available");
 }
 
 static void eight_cards(void **state) {
@@ -125,7 +125,7 @@ static void what_is_missing_is_told(void **state) {
     assert_int_equal(probe(NULL), 1);
     bti_device_facts found;
     int number;
-    expect_error(bti_cuda_find(0, &found, &number), BT_UNAVAILABLE, "libcuda is not there");
+    expect_error(bti_cuda_find(0, &found, &number), BT_UNAVAILABLE, "libcuda is not available");
     expect_error(bti_cuda_find(0, &found, &number), BT_UNAVAILABLE, "comes with NVIDIA's driver");
     machine("{\"devices\": [" CARD_A "], \"fail\": {\"nvmlInit_v2\": [1, 9], \"cuInit\": [1, 999]}}", NULL);
     assert_int_equal(probe(NULL), 0);
@@ -225,10 +225,10 @@ static void processes_are_named(void **state) {
     assert_int_equal(count, 3);
     machine("{\"devices\": [{\"memory\": 1000}], \"fail\": {\"nvmlDeviceGetComputeRunningProcesses_v3\": [1, 15]}}",
             NULL);
-    expect_error(bti_cuda_processes(0, processes, 4, &count), BT_UNAVAILABLE, "NVML does not tell which processes");
+    expect_error(bti_cuda_processes(0, processes, 4, &count), BT_UNAVAILABLE, "NVML does not report which processes");
     machine("{\"devices\": [{\"memory\": 1000}], \"fail\": {\"nvmlDeviceGetComputeRunningProcesses_v3\": [1, 4]}}",
             NULL);
-    expect_error(bti_cuda_processes(0, processes, 4, &count), BT_UNIMPLEMENTED, "NVML does not tell which processes");
+    expect_error(bti_cuda_processes(0, processes, 4, &count), BT_UNIMPLEMENTED, "NVML does not report which processes");
 }
 
 /* More than the room that is asked with first; and no memory for them. */

@@ -1,5 +1,5 @@
-/* Matrix products by cuBLASLt. Its matrices are column-major: a row-major C = A B is asked for as C' = B' A', each of the three
- * read as what it is when rows and columns change places. */
+/* Matrix products by cuBLASLt. Its matrices are column-major, so a row-major C = A B is computed as C' = B' A', where each matrix is read
+ * as its transpose. */
 #include <string.h>
 #include <xxhash.h>
 
@@ -10,7 +10,7 @@
 #include "launch/gpu_product.h"
 
 #define KEPT 256                           /* shapes */
-#define WORKSPACE_BYTES ((size_t)32 << 20) /* what NVIDIA advises for Hopper; for others 4 MiB would do */
+#define WORKSPACE_BYTES ((size_t)32 << 20) /* NVIDIA's recommendation for Hopper; other GPUs need 4 MiB */
 #define WORKSPACE_SLOT (BTI_GPU_SLOTS - 1) /* of the engine's scratch */
 #define ALIGNED 256
 
@@ -20,30 +20,30 @@ typedef struct matrix {
     int32_t transposed, aligned; /* bytes, a power of two */
 } matrix;
 
-typedef struct shape { /* all bytes are compared */
+typedef struct product_key { /* compared by memcmp */
     int64_t m, n, k, batch;
     matrix a, b, c; /* a is the work's second input, b its first */
     int32_t type, compute;
-} shape;
+} product_key;
 
-typedef struct known {
+typedef struct known_product {
     bti_lru_entry entry; /* first */
-    shape shape;
+    product_key shape;
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace_bytes;
-    bool refused; /* the library has nothing for it */
-} known;
+    bool refused; /* cuBLASLt does not support it */
+} known_product;
 
 struct bti_cuda_products {
     cublasLtHandle_t handle;
     bti_lru known; /* used by the thread that runs the device's queue */
 };
 
-/* --- what is asked for --------------------------------------------------------------------------------------------- */
+/* --- the shape of a product --------------------------------------------------------------------------------------- */
 
-static bool read_types(bt_dtype dtype, shape *s) {
+static bool read_types(bt_dtype dtype, product_key *s) {
     static const int computes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F_FAST_16BF};
     switch (dtype) {
     case BT_F32: s->type = CUDA_R_32F, s->compute = computes[bti_flag_choice(BTI_FLAG_matmul_precision)]; return true;
@@ -54,14 +54,14 @@ static bool read_types(bt_dtype dtype, shape *s) {
     }
 }
 
-/* Each matrix of a batch begins somewhere else. */
+/* The alignment is that of every matrix of the batch. */
 static matrix as_cublas_reads(const bti_operand *o, const bti_gpu_matrix *of) {
     uint64_t aligned = o->address | ALIGNED;
     for (int axis = 0; axis < o->rank - 2; axis++) aligned |= (uint64_t)o->stride[axis] * bt_dtype_size(o->dtype);
     return (matrix){of->leading, of->batch_step, of->transposed, (int32_t)(aligned & -aligned)};
 }
 
-static bool read_shape(const bti_work *work, shape *s, bti_gpu_product *product) {
+static bool read_shape(const bti_work *work, product_key *s, bti_gpu_product *product) {
     memset(s, 0, sizeof *s);
     if (!read_types(work->output.dtype, s) || !bti_gpu_product_of(work, product)) return false;
     s->m = product->columns;
@@ -74,24 +74,24 @@ static bool read_shape(const bti_work *work, shape *s, bti_gpu_product *product)
     return s->batch <= INT32_MAX;
 }
 
-/* --- what is kept per shape ---------------------------------------------------------------------------------------- */
+/* --- known shapes ------------------------------------------------------------------------------------------------- */
 
-static bt_status failed(const bti_cuda_device *device, const char *call, cublasStatus_t status) {
+static bt_status fail_cublas(const bti_cuda_device *device, const char *call, cublasStatus_t status) {
     return bti_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
                     "%s: %s: cuBLASLt's status is %d", device->name, call, status);
 }
-#define LT_TRY(device, function, ...)                                   \
-    do {                                                                \
-        cublasStatus_t lt_status_ = bti_cublaslt.function(__VA_ARGS__); \
-        if (lt_status_) return failed(device, #function, lt_status_);   \
+#define LT_TRY(device, function, ...)                                      \
+    do {                                                                   \
+        cublasStatus_t lt_status_ = bti_cublaslt.function(__VA_ARGS__);    \
+        if (lt_status_) return fail_cublas(device, #function, lt_status_); \
     } while (0)
 
 static bool is_known(const bti_lru_entry *entry, const void *key) {
-    return !memcmp(&((const known *)entry)->shape, key, sizeof(shape));
+    return !memcmp(&((const known_product *)entry)->shape, key, sizeof(product_key));
 }
 
 static void free_known(bti_lru_entry *freed) {
-    known *entry = (known *)freed;
+    known_product *entry = (known_product *)freed;
     if (entry->c) (void)bti_cublaslt.cublasLtMatrixLayoutDestroy(entry->c);
     if (entry->b) (void)bti_cublaslt.cublasLtMatrixLayoutDestroy(entry->b);
     if (entry->a) (void)bti_cublaslt.cublasLtMatrixLayoutDestroy(entry->a);
@@ -99,7 +99,7 @@ static void free_known(bti_lru_entry *freed) {
     bti_free(entry);
 }
 
-static bt_status make_layout(const bti_cuda_device *device, const shape *s, const matrix *of, int64_t rows,
+static bt_status make_layout(const bti_cuda_device *device, const product_key *s, const matrix *of, int64_t rows,
                              int64_t columns, cublasLtMatrixLayout_t *layout) {
     int32_t batch = (int32_t)s->batch;
     if (of->transposed) {
@@ -114,8 +114,9 @@ static bt_status make_layout(const bti_cuda_device *device, const shape *s, cons
     return BT_OK;
 }
 
-static bt_status ask(const bti_cuda_device *device, cublasLtMatmulPreference_t preference, known *entry) {
-    const shape *s = &entry->shape;
+static bt_status ask_heuristic(const bti_cuda_device *device, cublasLtMatmulPreference_t preference,
+                               known_product *entry) {
+    const product_key *s = &entry->shape;
     const size_t workspace = WORKSPACE_BYTES;
     const struct {
         int attribute;
@@ -134,15 +135,15 @@ static bt_status ask(const bti_cuda_device *device, cublasLtMatmulPreference_t p
     cublasStatus_t status =
         bti_cublaslt.cublasLtMatmulAlgoGetHeuristic(device->products->handle, entry->product, entry->a, entry->b,
                                                     entry->c, entry->c, preference, 1, &result, &count);
-    if (status == CUBLAS_STATUS_ALLOC_FAILED) return failed(device, "cublasLtMatmulAlgoGetHeuristic", status);
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) return fail_cublas(device, "cublasLtMatmulAlgoGetHeuristic", status);
     entry->refused = status || !count || result.state;
     entry->algorithm = result.algo;
     entry->workspace_bytes = result.workspaceSize;
     return BT_OK;
 }
 
-static bt_status make(const bti_cuda_device *device, known *entry) {
-    const shape *s = &entry->shape;
+static bt_status make_product(const bti_cuda_device *device, known_product *entry) {
+    const product_key *s = &entry->shape;
     const int32_t a = s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtMatmulPreference_t preference;
     LT_TRY(device, cublasLtMatmulDescCreate, &entry->product, s->compute,
@@ -153,22 +154,22 @@ static bt_status make(const bti_cuda_device *device, known *entry) {
     BTI_TRY(make_layout(device, s, &s->b, s->k, s->n, &entry->b));
     BTI_TRY(make_layout(device, s, &s->c, s->m, s->n, &entry->c));
     LT_TRY(device, cublasLtMatmulPreferenceCreate, &preference);
-    bt_status status = ask(device, preference, entry);
+    bt_status status = ask_heuristic(device, preference, entry);
     (void)bti_cublaslt.cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }
 
-/* *found is yours to release. */
-static bt_status find_known(bti_cuda_device *device, const shape *s, known **found) {
+/* The caller releases *found. */
+static bt_status find_known(bti_cuda_device *device, const product_key *s, known_product **found) {
     struct bti_cuda_products *products = device->products;
     uint64_t hash = XXH3_64bits(s, sizeof *s);
     *found = bti_lru_find(&products->known, hash, s);
     if (*found) return BT_OK;
-    known *new = bti_calloc(1, sizeof *new);
+    known_product *new = bti_calloc(1, sizeof *new);
     if (!new) return bti_no_memory();
     bti_lru_entry_init(&new->entry);
     new->shape = *s;
-    bt_status status = make(device, new);
+    bt_status status = make_product(device, new);
     if (status == BT_OK) {
         bti_lru_add(&products->known, &new->entry, hash, 0);
         *found = new;
@@ -177,20 +178,20 @@ static bt_status find_known(bti_cuda_device *device, const shape *s, known **fou
     return status;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
-typedef struct launch {
+typedef struct cublas_call {
     bti_cuda_device *device;
-    const known *entry;
+    const known_product *entry;
     uint64_t workspace;
-} launch;
+} cublas_call;
 
-static bt_status run(void *data, uint64_t left, uint64_t right, uint64_t out) {
+static bt_status call_cublas(void *data, uint64_t left, uint64_t right, uint64_t out) {
     static const float one = 1, zero = 0;
     static const double one_double = 1, zero_double = 0;
-    const launch *l = data;
+    const cublas_call *l = data;
     bti_cuda_device *device = l->device;
-    const known *entry = l->entry;
+    const known_product *entry = l->entry;
     bool is_double = entry->shape.type == CUDA_R_64F;
     LT_TRY(device, cublasLtMatmul, device->products->handle, entry->product,
            is_double ? (const void *)&one_double : &one, (const void *)(uintptr_t)right, entry->a,
@@ -207,16 +208,16 @@ static bt_status open_products(bti_cuda_device *device) {
     cublasStatus_t status = bti_cublaslt.cublasLtCreate(&products->handle);
     if (status) {
         bti_free(products);
-        return failed(device, "cublasLtCreate", status);
+        return fail_cublas(device, "cublasLtCreate", status);
     }
     products->known = (bti_lru){.equal = is_known, .free = free_known, .most_count = KEPT};
     device->products = products;
     return BT_OK;
 }
 
-static bt_status multiply(bti_cuda_device *device, const bti_work *work, const shape *s, const bti_gpu_product *product,
-                          bool *done) {
-    known *entry;
+static bt_status multiply_by_cublas(bti_cuda_device *device, const bti_work *work, const product_key *s,
+                                    const bti_gpu_product *product, bool *done) {
+    known_product *entry;
     uint64_t workspace = 0;
     BTI_TRY(open_products(device));
     BTI_TRY(find_known(device, s, &entry));
@@ -224,7 +225,7 @@ static bt_status multiply(bti_cuda_device *device, const bti_work *work, const s
     if (!entry->refused && entry->workspace_bytes)
         status = bti_gpu_scratch(&device->gpu, WORKSPACE_SLOT, entry->workspace_bytes, &workspace);
     if (!entry->refused && status == BT_OK)
-        status = bti_gpu_product_each(work, product, run, &(launch){device, entry, workspace});
+        status = bti_gpu_product_each(work, product, call_cublas, &(cublas_call){device, entry, workspace});
     *done = !entry->refused && status == BT_OK;
     bti_lru_release(&device->products->known, &entry->entry);
     return status;
@@ -232,12 +233,12 @@ static bt_status multiply(bti_cuda_device *device, const bti_work *work, const s
 
 bt_status bti_cuda_product(void *opened, const bti_work *work, bool *done) {
     bti_cuda_device *device = opened;
-    shape s;
+    product_key s;
     bti_gpu_product product;
     *done = false;
     if (!bti_cuda_has(BTI_CUDA_CUBLASLT) || !read_shape(work, &s, &product)) return BT_OK;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(multiply(device, work, &s, &product, done));
+    return bti_cuda_leave(multiply_by_cublas(device, work, &s, &product, done));
 }
 
 void bti_cuda_products_free(bti_cuda_device *device) {

@@ -1,4 +1,4 @@
-/* Modules and their functions, and launches of them. */
+/* Modules, their functions, and launches. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,11 +7,11 @@
 #define SLOTS 64
 #define SLOT_BYTES (BTI_WORDS * 8)
 
-/* Words that are too many for a launch's parameters, in device memory: each half of the slots is used again when what was
- * launched with it is done. */
+/* Words that are too many for the parameters of a launch go through slots in device memory. A half of the slots is reused when the
+ * launches that used it are complete. */
 struct bti_cuda_words {
     CUdeviceptr memory;
-    char *host; /* pinned; where the copies come from */
+    char *host; /* pinned; the source of the copies */
     CUevent done[2];
     bool busy[2];
     int next;
@@ -19,7 +19,7 @@ struct bti_cuda_words {
 
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
-static bt_status load(bti_cuda_device *device, const char *name, const bti_str *image, CUmodule *module) {
+static bt_status load_module(bti_cuda_device *device, const char *name, const bti_str *image, CUmodule *module) {
     CUresult result = bti_cu.cuModuleLoadData(module, image->text);
     if (result == CUDA_SUCCESS) return BT_OK;
     bt_status status = bti_cuda_check(device, "cuModuleLoadData", result);
@@ -36,10 +36,10 @@ static bt_status load(bti_cuda_device *device, const char *name, const bti_str *
                     newer ? "; install a newer driver, or the NVRTC of the driver's CUDA" : "");
 }
 
-static bt_status build(bti_cuda_device *device, const char *name, const bti_str *text, CUmodule *module) {
+static bt_status build_module(bti_cuda_device *device, const char *name, const bti_str *text, CUmodule *module) {
     bti_str image = {0};
     bt_status status = bti_cuda_compile(device, name, text, &image);
-    if (status == BT_OK) status = load(device, name, &image, module);
+    if (status == BT_OK) status = load_module(device, name, &image, module);
     if (status != BT_OK && image.length && !atomic_load(&device->lost)) bti_cuda_compile_refuse(device, text);
     bti_str_free(&image);
     return status;
@@ -49,7 +49,7 @@ bt_status bti_cuda_build(void *opened, const char *name, const bti_str *text, vo
     bti_cuda_device *device = opened;
     CUmodule module = NULL;
     BTI_TRY(bti_cuda_enter(device));
-    bt_status status = build(device, name, text, &module);
+    bt_status status = build_module(device, name, text, &module);
     *built = module;
     return bti_cuda_leave(status);
 }
@@ -61,7 +61,7 @@ void bti_cuda_unload(void *opened, void *module) {
     (void)bti_cuda_leave(BT_OK);
 }
 
-static bt_status find(bti_cuda_device *device, CUmodule module, const char *name, bti_gpu_function *function) {
+static bt_status read_function(bti_cuda_device *device, CUmodule module, const char *name, bti_gpu_function *function) {
     CUfunction found;
     int fixed_bytes = 0, blocks = 0;
     BTI_CUDA_TRY(device, cuModuleGetFunction, &found, module, name);
@@ -80,12 +80,12 @@ bt_status bti_cuda_find_function(void *opened, void *module, const char *name, b
     bti_cuda_device *device = opened;
     *function = (bti_gpu_function){0};
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(find(device, module, name, function));
+    return bti_cuda_leave(read_function(device, module, name, function));
 }
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
-static bt_status make_words(bti_cuda_device *device) {
+static bt_status alloc_words(bti_cuda_device *device) {
     if (device->words) return BT_OK;
     device->words = bti_calloc(1, sizeof *device->words);
     if (!device->words) return bti_no_memory();
@@ -110,9 +110,9 @@ void bti_cuda_words_free(bti_cuda_device *device) {
     device->words = NULL;
 }
 
-/* The address of a copy of the words. */
+/* Copies the words to a slot; *address is the slot's. */
 static bt_status put_words(bti_cuda_device *device, const bti_words *from, CUdeviceptr *address) {
-    BTI_TRY(make_words(device));
+    BTI_TRY(alloc_words(device));
     struct bti_cuda_words *words = device->words;
     if (!words->memory) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: no memory for arguments of kernels", device->name);
     int half = words->next >= SLOTS / 2;
@@ -127,8 +127,8 @@ static bt_status put_words(bti_cuda_device *device, const bti_words *from, CUdev
     return BT_OK;
 }
 
-/* After the launch that used the last slot of a half. */
-static bt_status pass_words(bti_cuda_device *device) {
+/* Goes on to the next slot; after the last slot of a half, records the event of the half. */
+static bt_status advance_words(bti_cuda_device *device) {
     struct bti_cuda_words *words = device->words;
     int half = words->next >= SLOTS / 2;
     words->next = (words->next + 1) % SLOTS;
@@ -138,7 +138,7 @@ static bt_status pass_words(bti_cuda_device *device) {
     return BT_OK;
 }
 
-static bt_status launch(bti_cuda_device *device, const bti_gpu_launch *asked) {
+static bt_status launch_function(bti_cuda_device *device, const bti_gpu_launch *asked) {
     CUdeviceptr address = 0;
     bool by_value = bti_words_by_value(asked->words->count, asked->words->address_count, BTI_CUDA_C);
     void *parameters[] = {by_value ? (void *)asked->words->word : &address};
@@ -148,11 +148,11 @@ static bt_status launch(bti_cuda_device *device, const bti_gpu_launch *asked) {
     }
     BTI_CUDA_TRY(device, cuLaunchKernel, asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,
                  (unsigned)asked->local_bytes, bti_cuda_stream(device), parameters, NULL);
-    return by_value ? BT_OK : pass_words(device);
+    return by_value ? BT_OK : advance_words(device);
 }
 
 bt_status bti_cuda_launch(void *opened, const bti_gpu_launch *asked) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(launch(device, asked));
+    return bti_cuda_leave(launch_function(device, asked));
 }

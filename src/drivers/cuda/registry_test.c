@@ -1,4 +1,4 @@
-/* Cards of a machine that is not there, as programs see them: names, masks, memory, arrays that move, one device that is lost. */
+/* Cards of a fake machine as programs see them: names, masks, memory, copies of arrays, a lost device. */
 #include "support/cuda_machine.h"
 
 #include <berth.h>
@@ -88,7 +88,7 @@ static void the_reason_says_what_was_tried(void **state) {
     BT_SCOPE {
         float values[3];
         bt_array *x = bt_to(BT_ARRAY(float, (3), 1, 2, 3), "gpu:0");
-        expect_error(bt_read(x, values, sizeof values), BT_UNAVAILABLE, "NVRTC is not there");
+        expect_error(bt_read(x, values, sizeof values), BT_UNAVAILABLE, "NVRTC is not available");
     }
 }
 
@@ -211,7 +211,7 @@ static void opened_in_a_child_they_tell(void **state) {
     OK(bt_set_flag("probe", "open"));
     bt_device_info info = BT_DEVICE_INFO_INIT;
     OK(bt_device_describe(bt_device_get(BT_GPU, 0), &info));
-    expect_text(info.details, "cannot be opened: NVRTC is not there");
+    expect_text(info.details, "cannot be opened: NVRTC is not available");
 }
 
 /* A machine whose one card other processes share. */
@@ -258,7 +258,7 @@ static void processes_are_listed_largest_first(void **state) {
     }
     begin(TWO, "nvidia-ml", NULL);
     expect_error(bt_device_processes(bt_device_get(BT_GPU, 0), processes, 4, &count), BT_UNIMPLEMENTED,
-                 "NVML is not there");
+                 "NVML is not available");
 }
 
 static void out_of_memory_is_reported_with_others(void **state) {

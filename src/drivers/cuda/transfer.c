@@ -1,4 +1,4 @@
-/* Copies. Host memory goes through pinned memory of ours in two halves, so that the host's copying overlaps the bus. */
+/* Transfers. Host memory is copied through two pinned buffers, so that the host's copy of one overlaps the transfer of the other. */
 #include <string.h>
 
 #include "drivers/cuda/device.h"
@@ -10,8 +10,8 @@ bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane) {
     return BT_OK;
 }
 
-/* Pinned memory takes a while to get: when it is first needed. */
-static bt_status make_staging(bti_cuda_device *device, bti_cuda_lane *lane) {
+/* Pinned memory is slow to allocate, so it is allocated at the first transfer. */
+static bt_status alloc_staging(bti_cuda_device *device, bti_cuda_lane *lane) {
     for (int i = 0; i < 2; i++) {
         void *memory = NULL;
         if (lane->half[i]) continue;
@@ -30,8 +30,8 @@ void bti_cuda_lane_close(bti_cuda_lane *lane) {
     if (lane->stream) (void)bti_cu.cuStreamDestroy(lane->stream);
 }
 
-/* What comes to the device is there for whatever is launched or fetched from now on. */
-static bt_status arrive(bti_cuda_device *device) {
+/* Later launches and downloads wait for the upload. */
+static bt_status order_after_upload(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuEventRecord, device->up.after, device->up.stream);
     BTI_CUDA_TRY(device, cuStreamWaitEvent, device->compute, device->up.after, 0);
     BTI_CUDA_TRY(device, cuStreamWaitEvent, device->down.stream, device->up.after, 0);
@@ -55,10 +55,10 @@ static bt_status next_half(bti_cuda_device *device, bti_cuda_lane *up) {
     return wait_for_half(device, up, up->current);
 }
 
-/* Small uploads share a half, and wait for nothing. */
-static bt_status upload(bti_cuda_device *device, uint64_t address, const char *host, size_t bytes) {
+/* Small uploads share a half without waiting. */
+static bt_status upload_staged(bti_cuda_device *device, uint64_t address, const char *host, size_t bytes) {
     bti_cuda_lane *up = &device->up;
-    BTI_TRY(make_staging(device, up));
+    BTI_TRY(alloc_staging(device, up));
     while (bytes) {
         if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_half(device, up));
         size_t part = BTI_CUDA_STAGING - up->used;
@@ -69,21 +69,21 @@ static bt_status upload(bti_cuda_device *device, uint64_t address, const char *h
         up->used += part;
         address += part, host += part, bytes -= part;
     }
-    return arrive(device);
+    return order_after_upload(device);
 }
 
 bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     pthread_mutex_lock(&device->up.lock);
-    bt_status status = upload(device, address, host, bytes);
+    bt_status status = upload_staged(device, address, host, bytes);
     pthread_mutex_unlock(&device->up.lock);
     return bti_cuda_leave(status);
 }
 
 /* --- down --------------------------------------------------------------------------------------------------------- */
 
-static bt_status fetch(bti_cuda_device *device, uint64_t address, size_t bytes, int half) {
+static bt_status start_download(bti_cuda_device *device, uint64_t address, size_t bytes, int half) {
     bti_cuda_lane *down = &device->down;
     BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, down->half[half], address, bytes, down->stream);
     BTI_CUDA_TRY(device, cuEventRecord, down->done[half], down->stream);
@@ -93,14 +93,14 @@ static bt_status fetch(bti_cuda_device *device, uint64_t address, size_t bytes, 
 
 static size_t part_at(size_t at, size_t bytes) { return bytes - at < BTI_CUDA_STAGING ? bytes - at : BTI_CUDA_STAGING; }
 
-/* Part n is on its way while part n - 1 is copied out. */
-static bt_status download(bti_cuda_device *device, char *host, uint64_t address, size_t bytes) {
+/* Part n is transferred while part n - 1 is copied to the host memory. */
+static bt_status download_staged(bti_cuda_device *device, char *host, uint64_t address, size_t bytes) {
     bti_cuda_lane *down = &device->down;
-    BTI_TRY(make_staging(device, down));
-    BTI_TRY(fetch(device, address, part_at(0, bytes), 0));
+    BTI_TRY(alloc_staging(device, down));
+    BTI_TRY(start_download(device, address, part_at(0, bytes), 0));
     for (size_t at = 0, next, half = 0; at < bytes; at = next, half ^= 1) {
         next = at + part_at(at, bytes);
-        if (next < bytes) BTI_TRY(fetch(device, address + next, part_at(next, bytes), (int)(half ^ 1)));
+        if (next < bytes) BTI_TRY(start_download(device, address + next, part_at(next, bytes), (int)(half ^ 1)));
         BTI_TRY(wait_for_half(device, down, (int)half));
         memcpy(host + at, down->half[half], next - at);
     }
@@ -111,7 +111,7 @@ bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t b
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     pthread_mutex_lock(&device->down.lock);
-    bt_status status = download(device, host, address, bytes);
+    bt_status status = download_staged(device, host, address, bytes);
     pthread_mutex_unlock(&device->down.lock);
     return bti_cuda_leave(status);
 }
@@ -133,8 +133,8 @@ bt_status bti_cuda_fill(void *opened, uint64_t address, int byte, size_t bytes) 
                        bti_cu.cuMemsetD8Async(address, (unsigned char)byte, bytes, bti_cuda_stream(device))));
 }
 
-/* Direct access where the bus allows it; without, the driver goes through the host's memory by itself. */
-static bt_status reach(bti_cuda_device *to, bti_cuda_device *from) {
+/* Enables direct access where the bus allows it; otherwise libcuda copies through host memory by itself. */
+static bt_status enable_peer_access(bti_cuda_device *to, bti_cuda_device *from) {
     int can = 0;
     bt_status status = BT_OK;
     pthread_mutex_lock(&to->peer_lock);
@@ -148,12 +148,13 @@ static bt_status reach(bti_cuda_device *to, bti_cuda_device *from) {
     return status;
 }
 
-/* On the receiver's upload stream, after what is on its way to the sender; the sender overwrites nothing before it has left. */
-static bt_status send(bti_cuda_device *to, uint64_t target, bti_cuda_device *from, uint64_t source, size_t bytes) {
-    BTI_TRY(reach(to, from));
+/* On the receiver's upload stream, after the sender's uploads; the sender's streams wait until the copy is complete. */
+static bt_status copy_to_peer(bti_cuda_device *to, uint64_t target, bti_cuda_device *from, uint64_t source,
+                              size_t bytes) {
+    BTI_TRY(enable_peer_access(to, from));
     BTI_CUDA_TRY(to, cuStreamWaitEvent, to->up.stream, from->up.after, 0);
     BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, to->up.stream);
-    BTI_TRY(arrive(to));
+    BTI_TRY(order_after_upload(to));
     BTI_CUDA_TRY(from, cuStreamWaitEvent, from->compute, to->up.after, 0);
     BTI_CUDA_TRY(from, cuStreamWaitEvent, from->up.stream, to->up.after, 0);
     return BT_OK;
@@ -161,11 +162,11 @@ static bt_status send(bti_cuda_device *to, uint64_t target, bti_cuda_device *fro
 
 bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
     bti_cuda_device *target = to_device, *source = from_device;
-    BTI_TRY(bti_cuda_enter(source)); /* it is not lost */
+    BTI_TRY(bti_cuda_enter(source)); /* fails if it is lost */
     (void)bti_cuda_leave(BT_OK);
     BTI_TRY(bti_cuda_enter(target));
     pthread_mutex_lock(&target->up.lock);
-    bt_status status = send(target, to, source, from, bytes);
+    bt_status status = copy_to_peer(target, to, source, from, bytes);
     pthread_mutex_unlock(&target->up.lock);
     return bti_cuda_leave(status);
 }

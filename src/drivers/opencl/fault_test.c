@@ -1,5 +1,5 @@
 // timeout: 600
-/* A device of OpenCL whose platform fails: what is said of it, and that the CPU goes on. */
+/* An OpenCL device whose platform fails: the errors, and that the CPU still works. */
 #include <berth.h>
 
 #include "support/opencl_product.h"

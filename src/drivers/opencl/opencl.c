@@ -124,7 +124,7 @@ static bt_status create_queues(bti_cl_device *device) {
     return device->transfers ? BT_OK : bti_cl_fail(device, "a queue", error);
 }
 
-static void close_device(void *opened) {
+static void cl_close_device(void *opened) {
     bti_cl_device *device = opened;
     for (size_t i = 0; i < device->buffers.count; i++) device->cl->clReleaseMemObject(device->buffers.items[i].memory);
     bti_vec_free(&device->buffers);
@@ -137,7 +137,7 @@ static void close_device(void *opened) {
     bti_free(device);
 }
 
-static bt_status open_device(int ordinal, const bti_allocator *allocator, void **opened) {
+static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, void **opened) {
     bti_str reason = {0};
     cl_platform_id platform;
     bti_cl_device *device = bti_calloc(1, sizeof *device);
@@ -162,29 +162,29 @@ static bt_status open_device(int ordinal, const bti_allocator *allocator, void *
     if (status == BT_OK)
         *opened = device;
     else
-        close_device(device);
+        cl_close_device(device);
     return status;
 }
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
-static bt_status program_load(void *opened, const bti_program_source *source, void **program) {
+static bt_status cl_program_load(void *opened, const bti_program_source *source, void **program) {
     return bti_gpu_load(&((bti_cl_device *)opened)->gpu, source, program);
 }
-static void program_free(void *opened, const bti_program_source *source, void *program) {
+static void cl_program_free(void *opened, const bti_program_source *source, void *program) {
     (void)source;
     bti_gpu_unload(&((bti_cl_device *)opened)->gpu, program);
 }
-static bt_status launch(void *opened, void *program, const bti_work *work) {
+static bt_status cl_launch(void *opened, void *program, const bti_work *work) {
     return bti_gpu_launch_work(&((bti_cl_device *)opened)->gpu, program, work);
 }
-static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
+static bt_status cl_launch_kernel(void *opened, void *program, const bti_box *box) {
     return bti_gpu_launch_kernel(&((bti_cl_device *)opened)->gpu, program, box);
 }
 
 /* --- events: the value is the cl_event, released by wait ---------------------------------------------------------- */
 
-static bt_status record(void *opened, bti_event *event) {
+static bt_status cl_record(void *opened, bti_event *event) {
     bti_cl_device *device = opened;
     cl_event marker;
     BTI_TRY(bti_cl_check(device));
@@ -200,7 +200,7 @@ static cl_int event_state(bti_cl_device *device, cl_event marker) {
     return error == CL_SUCCESS ? state : error;
 }
 
-static bt_status wait_event(void *opened, bti_event event) {
+static bt_status cl_wait_event(void *opened, bti_event event) {
     bti_cl_device *device = opened;
     cl_event marker = (cl_event)(uintptr_t)event.value;
     if (!marker) return bti_cl_check(device);
@@ -210,12 +210,12 @@ static bt_status wait_event(void *opened, bti_event event) {
     return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "work that was launched", error);
 }
 
-static bt_status query(void *opened, bti_event event, bool *done) {
+static bt_status cl_query(void *opened, bti_event event, bool *done) {
     *done = event_state(opened, (cl_event)(uintptr_t)event.value) <= CL_COMPLETE;
     return BT_OK;
 }
 
-static bt_status sync_device(void *opened) {
+static bt_status cl_sync_device(void *opened) {
     bti_cl_device *device = opened;
     BTI_TRY(bti_cl_check(device));
     BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queue));
@@ -223,12 +223,12 @@ static bt_status sync_device(void *opened) {
     return BT_OK;
 }
 
-static void trim(void *opened) { bti_gpu_trim(&((bti_cl_device *)opened)->gpu); }
+static void cl_trim(void *opened) { bti_gpu_trim(&((bti_cl_device *)opened)->gpu); }
 
-static bt_status memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
+static bt_status cl_memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = 0;
     *total_bytes = ((bti_cl_device *)opened)->memory_bytes;
-    return bti_fail(BT_UNIMPLEMENTED, "OpenCL does not tell how much memory is free");
+    return bti_fail(BT_UNIMPLEMENTED, "OpenCL does not report the free memory");
 }
 
 /* --- for `berth doctor` ------------------------------------------------------------------------------------------- */
@@ -276,24 +276,24 @@ const bti_driver bti_driver_opencl = {
     .async = true,
     .detect = bti_cl_detect,
     .probe = bti_cl_probe,
-    .open = open_device,
-    .close = close_device,
+    .open = cl_open_device,
+    .close = cl_close_device,
     .alloc = bti_cl_alloc,
     .free = bti_cl_free,
     .upload = bti_cl_upload,
     .download = bti_cl_download,
     .copy = bti_cl_copy,
     .fill = bti_cl_fill,
-    .program_load = program_load,
-    .program_free = program_free,
-    .launch = launch,
-    .launch_kernel = launch_kernel,
-    .record = record,
-    .wait = wait_event,
-    .query = query,
-    .sync = sync_device,
-    .memory = memory,
-    .trim = trim,
+    .program_load = cl_program_load,
+    .program_free = cl_program_free,
+    .launch = cl_launch,
+    .launch_kernel = cl_launch_kernel,
+    .record = cl_record,
+    .wait = cl_wait_event,
+    .query = cl_query,
+    .sync = cl_sync_device,
+    .memory = cl_memory,
+    .trim = cl_trim,
     .describe = describe_device,
     .peer_copy = bti_cl_peer_copy,
 };

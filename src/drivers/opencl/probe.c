@@ -164,7 +164,7 @@ bt_status bti_cl_device_of(const bti_cl_functions *cl, int ordinal, cl_platform_
     if (error == CL_SUCCESS && p < platform_count)
         error = cl->clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MOST_DEVICES, ids, &device_count);
     if (error != CL_SUCCESS || p >= platform_count || d >= device_count)
-        return bti_fail(BT_UNAVAILABLE, "opencl%u:%u is not there any more (%s)", p, d, bti_cl_error_name(error));
+        return bti_fail(BT_UNAVAILABLE, "opencl%u:%u no longer exists (%s)", p, d, bti_cl_error_name(error));
     *platform = platforms[p];
     *id = ids[d];
     return BT_OK;

@@ -26,8 +26,7 @@ typedef struct clblast_functions {
 #include "drivers/opencl/clblast.def"
 } clblast_functions;
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* of `state` and of opening; `clblast` does not change once it is LOADED */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; `clblast` does not change once LOADED */
 BTI_RENEW_IN_CHILD(lock)
 static clblast_functions clblast;
 static enum { UNTRIED, LOADED, MISSING } state;

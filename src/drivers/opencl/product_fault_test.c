@@ -1,4 +1,4 @@
-/* A CLBlast that fails: our kernel is to compute, and what fails for good is not asked again. */
+/* A CLBlast that fails: our own kernel computes the product, and CLBlast is not called again after a permanent failure. */
 #include <dlfcn.h>
 
 #include "support/opencl_product.h"

@@ -17,17 +17,17 @@
 
 /* --- graphs: copies of the launches that are recorded ------------------------------------------------------------- */
 
-typedef struct sim_launch {
+typedef struct recorded_launch {
     void *program;
     bti_work *work; /* one of the two; owns what it points to */
     bti_box *box;
-} sim_launch;
+} recorded_launch;
 
 typedef struct sim_graph {
-    BTI_VEC(sim_launch) launches;
+    BTI_VEC(recorded_launch) launches;
 } sim_graph;
 
-static bt_status add_launch(sim_graph *graph, sim_launch launch) {
+static bt_status add_launch(sim_graph *graph, recorded_launch launch) {
     bool copied = launch.work || launch.box;
     if (copied && bti_vec_push(&graph->launches, launch)) return BT_OK;
     bti_free(launch.work);
@@ -48,7 +48,7 @@ static bt_status record_work(sim_graph *graph, void *program, const bti_work *wo
         copy->inputs = operands;
         copy->attr = attr;
     }
-    return add_launch(graph, (sim_launch){program, copy, NULL});
+    return add_launch(graph, (recorded_launch){program, copy, NULL});
 }
 
 static bt_status record_kernel(sim_graph *graph, void *program, const bti_kernel *kernel, const bti_box *box) {
@@ -62,7 +62,7 @@ static bt_status record_kernel(sim_graph *graph, void *program, const bti_kernel
         copy->scalars = (const uint64_t *)(copy + 1);
         if (scalars) memcpy(copy + 1, box->scalars, scalars);
     }
-    return add_launch(graph, (sim_launch){program, NULL, copy});
+    return add_launch(graph, (recorded_launch){program, NULL, copy});
 }
 
 static void free_graph(sim_graph *graph) {
@@ -89,7 +89,7 @@ static size_t memory_of(int kind, int index) {
     return bytes ? bytes : bti_flag_bytes(BTI_FLAG_sim_memory);
 }
 
-static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+static bt_status sim_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds;
     static const char *const names[BT_KIND_COUNT] = {"CPU", "GPU", "TPU", "accelerator"};
     *count = 0;
@@ -149,7 +149,8 @@ static bt_status sim_memory_sizes(void *opened, size_t *free_bytes, size_t *tota
     return BT_OK;
 }
 
-static bt_status translate(sim_device *device, const char *what, uint64_t address, uint64_t bytes, char **host) {
+static bt_status translate_address(sim_device *device, const char *what, uint64_t address, uint64_t bytes,
+                                   char **host) {
     return bti_sim_memory_translate(&device->memory, what, address, bytes, host);
 }
 
@@ -164,66 +165,66 @@ static void wait_for_transfer(size_t bytes) {
     }
 }
 
-static bt_status upload(void *opened, uint64_t address, const void *host, size_t bytes) {
+static bt_status sim_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
     sim_device *device = opened;
     char *memory;
     FAULT("upload");
-    BTI_TRY(translate(device, "upload", address, bytes, &memory));
+    BTI_TRY(translate_address(device, "upload", address, bytes, &memory));
     wait_for_transfer(bytes);
     memcpy(memory, host, bytes);
     return BT_OK;
 }
 
-static bt_status download(void *opened, void *host, uint64_t address, size_t bytes) {
+static bt_status sim_download(void *opened, void *host, uint64_t address, size_t bytes) {
     sim_device *device = opened;
     char *memory;
     FAULT("download");
-    BTI_TRY(translate(device, "download", address, bytes, &memory));
+    BTI_TRY(translate_address(device, "download", address, bytes, &memory));
     wait_for_transfer(bytes);
     memcpy(host, memory, bytes);
     return BT_OK;
 }
 
-static bt_status copy(void *opened, uint64_t to, uint64_t from, size_t bytes) {
+static bt_status sim_copy(void *opened, uint64_t to, uint64_t from, size_t bytes) {
     sim_device *device = opened;
     char *target, *source;
     FAULT("copy");
-    BTI_TRY(translate(device, "copy", to, bytes, &target));
-    BTI_TRY(translate(device, "copy", from, bytes, &source));
+    BTI_TRY(translate_address(device, "copy", to, bytes, &target));
+    BTI_TRY(translate_address(device, "copy", from, bytes, &source));
     memmove(target, source, bytes);
     return BT_OK;
 }
 
-static bt_status peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
+static bt_status sim_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
     sim_device *device = to_device;
     char *target, *source;
     FAULT("peer_copy");
-    BTI_TRY(translate(device, "peer copy", to, bytes, &target));
-    BTI_TRY(translate(from_device, "peer copy", from, bytes, &source));
+    BTI_TRY(translate_address(device, "peer copy", to, bytes, &target));
+    BTI_TRY(translate_address(from_device, "peer copy", from, bytes, &source));
     wait_for_transfer(bytes);
     memcpy(target, source, bytes);
     return BT_OK;
 }
 
-static bt_status fill(void *opened, uint64_t address, int byte, size_t bytes) {
+static bt_status sim_fill(void *opened, uint64_t address, int byte, size_t bytes) {
     sim_device *device = opened;
     char *memory;
     FAULT("fill");
-    BTI_TRY(translate(device, "fill", address, bytes, &memory));
+    BTI_TRY(translate_address(device, "fill", address, bytes, &memory));
     memset(memory, byte, bytes);
     return BT_OK;
 }
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
-static bt_status program_load(void *opened, const bti_program_source *source, void **program) {
+static bt_status sim_program_load(void *opened, const bti_program_source *source, void **program) {
     static char primitive;
     sim_device *device = opened;
     FAULT("program_load");
     *program = &primitive;
     return source->kernel ? bti_engine_load(source->kernel, source->render, (bti_engine_kernel **)program) : BT_OK;
 }
-static void program_free(void *opened, const bti_program_source *source, void *program) {
+static void sim_program_free(void *opened, const bti_program_source *source, void *program) {
     (void)opened;
     if (source->kernel) bti_engine_free(program);
 }
@@ -243,12 +244,12 @@ static bt_status translate_operand(sim_device *device, const char *what, const b
         __builtin_mul_overflow(bytes, size, &bytes) || __builtin_mul_overflow(low, size, &low))
         return bti_fail(BT_INTERNAL, "%s: an operand's extent overflows", what);
     char *host;
-    BTI_TRY(translate(device, what, operand->address + (uint64_t)low, (uint64_t)bytes, &host));
+    BTI_TRY(translate_address(device, what, operand->address + (uint64_t)low, (uint64_t)bytes, &host));
     out->address = (uint64_t)(uintptr_t)host - (uint64_t)low;
     return BT_OK;
 }
 
-static bt_status launch(void *opened, void *program, const bti_work *work) {
+static bt_status sim_launch(void *opened, void *program, const bti_work *work) {
     sim_device *device = opened;
     if (device->graph) return record_work(device->graph, program, work);
     FAULT("launch");
@@ -285,13 +286,13 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
                 return bti_fail(BT_INTERNAL, "a kernel: an operand's strides overflow");
         }
         char *host;
-        BTI_TRY(translate(device, "a kernel", box->address[o] + (uint64_t)low, (uint64_t)(high - low), &host));
+        BTI_TRY(translate_address(device, "a kernel", box->address[o] + (uint64_t)low, (uint64_t)(high - low), &host));
         local->address[o] = (uint64_t)(uintptr_t)host - (uint64_t)low;
     }
     return BT_OK;
 }
 
-static bt_status launch_kernel(void *opened, void *program, const bti_box *box) {
+static bt_status sim_launch_kernel(void *opened, void *program, const bti_box *box) {
     sim_device *device = opened;
     if (device->graph) return record_kernel(device->graph, program, bti_engine_kernel_of(program), box);
     FAULT("launch");
@@ -304,39 +305,39 @@ static bt_status launch_kernel(void *opened, void *program, const bti_box *box) 
 }
 
 /* Copies and fills are not recorded: between begin and end there are only launches (exec/). */
-static bt_status graph_begin(void *opened) {
+static bt_status sim_graph_begin(void *opened) {
     sim_device *device = opened;
     device->graph = bti_calloc(1, sizeof *device->graph);
     return device->graph ? BT_OK : bti_no_memory();
 }
-static bt_status graph_end(void *opened, void **graph) {
+static bt_status sim_graph_end(void *opened, void **graph) {
     sim_device *device = opened;
     *graph = device->graph;
     device->graph = NULL;
     return BT_OK;
 }
-static bt_status graph_run(void *opened, void *graph, bool *stale) {
+static bt_status sim_graph_run(void *opened, void *graph, bool *stale) {
     const sim_graph *recorded = graph;
     *stale = false;
     for (size_t i = 0; i < recorded->launches.count; i++) {
-        const sim_launch *l = &recorded->launches.items[i];
-        BTI_TRY(l->work ? launch(opened, l->program, l->work) : launch_kernel(opened, l->program, l->box));
+        const recorded_launch *l = &recorded->launches.items[i];
+        BTI_TRY(l->work ? sim_launch(opened, l->program, l->work) : sim_launch_kernel(opened, l->program, l->box));
     }
     return BT_OK;
 }
-static void graph_free(void *opened, void *graph) {
+static void sim_graph_free(void *opened, void *graph) {
     (void)opened;
     free_graph(graph);
 }
 
 /* All work is done when its launch returns, but query tells so only after a wait, as a real device might. */
-static bt_status record(void *opened, bti_event *event) {
+static bt_status sim_record(void *opened, bti_event *event) {
     sim_device *device = opened;
     FAULT("record");
     event->value = atomic_fetch_add(&device->recorded, 1) + 1;
     return BT_OK;
 }
-static bt_status wait_event(void *opened, bti_event event) {
+static bt_status sim_wait_event(void *opened, bti_event event) {
     sim_device *device = opened;
     uint64_t before = atomic_load(&device->waited);
     while (before < event.value && !atomic_compare_exchange_weak(&device->waited, &before, event.value)) {
@@ -344,13 +345,13 @@ static bt_status wait_event(void *opened, bti_event event) {
     FAULT("wait");
     return BT_OK;
 }
-static bt_status query(void *opened, bti_event event, bool *done) {
+static bt_status sim_query(void *opened, bti_event event, bool *done) {
     sim_device *device = opened;
     FAULT("query");
     *done = event.value <= atomic_load(&device->waited);
     return BT_OK;
 }
-static bt_status sync_device(void *opened) {
+static bt_status sim_sync_device(void *opened) {
     sim_device *device = opened;
     FAULT("sync");
     return BT_OK;
@@ -369,8 +370,8 @@ static bti_op elementwise_op(bti_op fold) {
 }
 
 /* Folds device by device into the first one's memory, and copies the result to the others. */
-static bt_status all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                            size_t elements) {
+static bt_status sim_all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                                size_t elements) {
     char *hosts[BT_KIND_COUNT * BTI_SIM_MAX];
     size_t bytes = elements * bt_dtype_size(dtype);
     if (elementwise_op(op) == BTI_OP_COUNT || dtype == BT_BOOL)
@@ -379,7 +380,7 @@ static bt_status all_reduce(void *const *devices, int count, const uint64_t *add
     for (int i = 0; addresses && i < count; i++) {
         sim_device *device = devices[i];
         FAULT("all_reduce");
-        BTI_TRY(translate(device, "a fold over devices", addresses[i], bytes, &hosts[i]));
+        BTI_TRY(translate_address(device, "a fold over devices", addresses[i], bytes, &hosts[i]));
     }
     for (int i = 1; addresses && i < count; i++) {
         bti_operand operands[2];
@@ -401,28 +402,28 @@ const bti_driver bti_driver_sim = {
     .name = "sim",
     .granularity = BTI_KERNEL,
     .kinds = (1u << BT_KIND_COUNT) - 1,
-    .probe = probe,
+    .probe = sim_probe,
     .open = sim_open,
     .close = sim_close,
     .alloc = sim_alloc,
     .free = sim_free,
-    .upload = upload,
-    .download = download,
-    .copy = copy,
-    .fill = fill,
-    .program_load = program_load,
-    .program_free = program_free,
-    .launch = launch,
-    .launch_kernel = launch_kernel,
-    .record = record,
-    .wait = wait_event,
-    .query = query,
-    .sync = sync_device,
+    .upload = sim_upload,
+    .download = sim_download,
+    .copy = sim_copy,
+    .fill = sim_fill,
+    .program_load = sim_program_load,
+    .program_free = sim_program_free,
+    .launch = sim_launch,
+    .launch_kernel = sim_launch_kernel,
+    .record = sim_record,
+    .wait = sim_wait_event,
+    .query = sim_query,
+    .sync = sim_sync_device,
     .memory = sim_memory_sizes,
-    .peer_copy = peer_copy,
-    .graph_begin = graph_begin,
-    .graph_end = graph_end,
-    .graph_run = graph_run,
-    .graph_free = graph_free,
-    .all_reduce = all_reduce,
+    .peer_copy = sim_peer_copy,
+    .graph_begin = sim_graph_begin,
+    .graph_end = sim_graph_end,
+    .graph_run = sim_graph_run,
+    .graph_free = sim_graph_free,
+    .all_reduce = sim_all_reduce,
 };

@@ -98,10 +98,10 @@ static bt_status parse_fault(const char *part, size_t length, fault *out) {
         int64_t index;
         int kind = 0;
         while (kind < BT_KIND_COUNT && (slash - at < 4 || !bti_same_word(at, 3, kinds[kind]))) kind++;
-        if (kind == BT_KIND_COUNT) return refuse_fault(part, length, "before the / stands a device such as gpu1");
+        if (kind == BT_KIND_COUNT) return refuse_fault(part, length, "before the / comes a device such as gpu1");
         at += 3 + (at[3] == ':');
         if (!bti_read_int(at, (size_t)(slash - at), &index) || index < 0 || index >= BTI_SIM_MAX)
-            return refuse_fault(part, length, "before the / stands a device such as gpu1");
+            return refuse_fault(part, length, "before the / comes a device such as gpu1");
         out->any_device = false;
         out->kind = (bt_kind)kind;
         out->index = (int)index;
@@ -117,7 +117,7 @@ static bt_status parse_fault(const char *part, size_t length, fault *out) {
     out->and_after = end > colon + 1 && end[-1] == '+';
     size_t digits = (size_t)(end - colon - 1) - out->and_after;
     if (!bti_read_int(colon + 1, digits, &out->nth) || out->nth < 1)
-        return refuse_fault(part, length, "after the : stands which call fails, from 1 on");
+        return refuse_fault(part, length, "after the : comes the number of the call that fails, from 1 on");
     return BT_OK;
 }
 

@@ -48,11 +48,13 @@ static size_t blocks_up_to(const bti_sim_memory *memory, uint64_t offset) {
     return low;
 }
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + BTI_MEMORY_ALIGN - 1) & ~(uint64_t)(BTI_MEMORY_ALIGN - 1); }
+static uint64_t round_up_to_alignment(uint64_t bytes) {
+    return (bytes + BTI_MEMORY_ALIGN - 1) & ~(uint64_t)(BTI_MEMORY_ALIGN - 1);
+}
 
 /* Addresses are reused only when all were used once, so that a stale one does not hit a later allocation. */
 static bool find_free_range(bti_sim_memory *memory, uint64_t bytes, uint64_t *offset, size_t *at) {
-    uint64_t span = aligned(bytes) + GUARD_BYTES;
+    uint64_t span = round_up_to_alignment(bytes) + GUARD_BYTES;
     if (span < OFFSET_MAX - GUARD_BYTES - memory->next) {
         *offset = memory->next + GUARD_BYTES;
         *at = memory->blocks.count;
@@ -64,7 +66,8 @@ static bool find_free_range(bti_sim_memory *memory, uint64_t bytes, uint64_t *of
     for (*at = 0; *at <= memory->blocks.count; ++*at) {
         uint64_t begin = *at < memory->blocks.count ? memory->blocks.items[*at].offset : OFFSET_MAX;
         if (begin > end && begin - end > span) return *offset = end, true;
-        if (*at < memory->blocks.count) end = begin + aligned(memory->blocks.items[*at].bytes) + GUARD_BYTES;
+        if (*at < memory->blocks.count)
+            end = begin + round_up_to_alignment(memory->blocks.items[*at].bytes) + GUARD_BYTES;
     }
     return false;
 }

@@ -1,4 +1,4 @@
-/* The simulated driver by its table: separation of memories, faults, costs. */
+/* The simulated driver, called through its table: separate memories, faults, transfer times. */
 #include "drivers/sim/sim_flags.h"
 
 #include <setjmp.h>

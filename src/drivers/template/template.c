@@ -6,7 +6,7 @@
 
 static bt_status unimplemented(const char *entry) { return bti_fail(BT_UNIMPLEMENTED, "template: no %s yet", entry); }
 
-static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+static bt_status template_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds, (void)reason; /* add to `reason` what was tried when there is no device */
     *count = 1;
     if (capacity < 1) return BT_OK;
@@ -16,70 +16,72 @@ static bt_status probe(unsigned kinds, bti_device_facts *facts, int capacity, in
     return BT_OK;
 }
 
-static bt_status open_device(int ordinal, const bti_allocator *allocator, void **device) {
+static bt_status template_open_device(int ordinal, const bti_allocator *allocator, void **device) {
     static int the_device;
     (void)ordinal, (void)allocator;
     *device = &the_device;
     return BT_OK;
 }
-static void close_device(void *device) { (void)device; }
+static void template_close_device(void *device) { (void)device; }
 
-static bt_status alloc(void *device, size_t bytes, uint64_t *address) {
+static bt_status template_alloc(void *device, size_t bytes, uint64_t *address) {
     (void)device, (void)bytes, (void)address;
     return unimplemented("alloc");
 }
-static void free_memory(void *device, uint64_t address, size_t bytes) { (void)device, (void)address, (void)bytes; }
+static void template_free_memory(void *device, uint64_t address, size_t bytes) {
+    (void)device, (void)address, (void)bytes;
+}
 
-static bt_status upload(void *device, uint64_t address, const void *host, size_t bytes) {
+static bt_status template_upload(void *device, uint64_t address, const void *host, size_t bytes) {
     (void)device, (void)address, (void)host, (void)bytes;
     return unimplemented("upload");
 }
-static bt_status download(void *device, void *host, uint64_t address, size_t bytes) {
+static bt_status template_download(void *device, void *host, uint64_t address, size_t bytes) {
     (void)device, (void)host, (void)address, (void)bytes;
     return unimplemented("download");
 }
-static bt_status copy(void *device, uint64_t to, uint64_t from, size_t bytes) {
+static bt_status template_copy(void *device, uint64_t to, uint64_t from, size_t bytes) {
     (void)device, (void)to, (void)from, (void)bytes;
     return unimplemented("copy");
 }
-static bt_status fill(void *device, uint64_t address, int byte, size_t bytes) {
+static bt_status template_fill(void *device, uint64_t address, int byte, size_t bytes) {
     (void)device, (void)address, (void)byte, (void)bytes;
     return unimplemented("fill");
 }
 
-static bt_status program_load(void *device, const bti_program_source *source, void **program) {
+static bt_status template_program_load(void *device, const bti_program_source *source, void **program) {
     (void)device, (void)source, (void)program;
     return unimplemented("program_load");
 }
-static void program_free(void *device, const bti_program_source *source, void *program) {
+static void template_program_free(void *device, const bti_program_source *source, void *program) {
     (void)device, (void)source, (void)program;
 }
-static bt_status launch(void *device, void *program, const bti_work *work) {
+static bt_status template_launch(void *device, void *program, const bti_work *work) {
     (void)device, (void)program, (void)work;
     return unimplemented("launch");
 }
-static bt_status launch_kernel(void *device, void *program, const bti_box *box) {
+static bt_status template_launch_kernel(void *device, void *program, const bti_box *box) {
     (void)device, (void)program, (void)box;
     return unimplemented("launch_kernel");
 }
 
-static bt_status record(void *device, bti_event *event) {
+static bt_status template_record(void *device, bti_event *event) {
     (void)device, (void)event;
     return unimplemented("record");
 }
-static bt_status wait(void *device, bti_event event) {
+static bt_status template_wait(void *device, bti_event event) {
     (void)device, (void)event;
     return unimplemented("wait");
 }
-static bt_status query(void *device, bti_event event, bool *done) {
+static bt_status template_query(void *device, bti_event event, bool *done) {
     (void)device, (void)event, (void)done;
     return unimplemented("query");
 }
-static bt_status sync_device(void *device) {
+static bt_status template_sync_device(void *device) {
     (void)device;
     return unimplemented("sync");
 }
-static bt_status memory(void *device, size_t *free_bytes, size_t *total_bytes) {
+static bt_status template_memory(void *device, size_t *free_bytes, size_t *total_bytes) {
     (void)device, (void)free_bytes, (void)total_bytes;
     return unimplemented("memory");
 }
@@ -88,22 +90,22 @@ const bti_driver bti_driver_template = {
     .name = "template",
     .granularity = BTI_KERNEL,
     .kinds = 1u << BT_ACC,
-    .probe = probe,
-    .open = open_device,
-    .close = close_device,
-    .alloc = alloc,
-    .free = free_memory,
-    .upload = upload,
-    .download = download,
-    .copy = copy,
-    .fill = fill,
-    .program_load = program_load,
-    .program_free = program_free,
-    .launch = launch,
-    .launch_kernel = launch_kernel,
-    .record = record,
-    .wait = wait,
-    .query = query,
-    .sync = sync_device,
-    .memory = memory,
+    .probe = template_probe,
+    .open = template_open_device,
+    .close = template_close_device,
+    .alloc = template_alloc,
+    .free = template_free_memory,
+    .upload = template_upload,
+    .download = template_download,
+    .copy = template_copy,
+    .fill = template_fill,
+    .program_load = template_program_load,
+    .program_free = template_program_free,
+    .launch = template_launch,
+    .launch_kernel = template_launch_kernel,
+    .record = template_record,
+    .wait = template_wait,
+    .query = template_query,
+    .sync = template_sync_device,
+    .memory = template_memory,
 };

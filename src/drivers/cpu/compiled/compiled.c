@@ -15,7 +15,7 @@ static const char *const names[FUNCTIONS] = {"bti_run", "bti_run_pair", "bti_par
 
 static atomic_uint_fast64_t kernels, compile_ns;
 
-static bt_status load(const bti_str *object, bti_target target, bti_compiled *compiled) {
+static bt_status load_functions(const bti_str *object, bti_target target, bti_compiled *compiled) {
     void *functions[FUNCTIONS];
     BTI_TRY(bti_object_load(object->text, object->length, target, names, FUNCTIONS, functions, &compiled->object));
     compiled->run = (bti_run_function *)functions[RUN];
@@ -25,14 +25,14 @@ static bt_status load(const bti_str *object, bti_target target, bti_compiled *co
     return BT_OK;
 }
 
-/* What is kept but no good is deleted, and then not found. */
-static bt_status find(bti_cache_key key, bti_target target, bti_compiled *compiled, bool *found) {
+/* A cached object that cannot be loaded is deleted and counts as not found. */
+static bt_status find_cached(bti_cache_key key, bti_target target, bti_compiled *compiled, bool *found) {
     bti_str object = {0};
     bt_status status = BT_OK;
     *found = bti_cache_find(key, &object);
     if (*found) {
         bool before = bti_errors_quiet(true);
-        status = load(&object, target, compiled);
+        status = load_functions(&object, target, compiled);
         bti_errors_quiet(before);
         if (status == BT_DATA_LOSS || status == BT_INTERNAL) {
             bti_cache_refuse(key);
@@ -44,8 +44,8 @@ static bt_status find(bti_cache_key key, bti_target target, bti_compiled *compil
     return status;
 }
 
-/* Compiles; tells what that took, without what opening LLVM took. */
-static bt_status compile(const bti_str *text, bti_target target, bti_str *object, uint64_t *ns) {
+/* Compiles; *ns is the time, without that of opening LLVM. */
+static bt_status compile_timed(const bti_str *text, bti_target target, bti_str *object, uint64_t *ns) {
     bti_llvm_state before, after;
     bti_llvm_look(&before);
     uint64_t start = bti_now_ns();
@@ -57,15 +57,15 @@ static bt_status compile(const bti_str *text, bti_target target, bti_str *object
     return status;
 }
 
-static bt_status make(bti_cache_key key, const bti_str *text, bti_target target, bti_compiled *compiled) {
+static bt_status compile_and_store(bti_cache_key key, const bti_str *text, bti_target target, bti_compiled *compiled) {
     bti_str object = {0};
     bti_llvm_state llvm;
     uint64_t ns;
     bt_status status;
-    BTI_TRY_OR(compile(text, target, &object, &ns), end);
+    BTI_TRY_OR(compile_timed(text, target, &object, &ns), end);
     atomic_fetch_add(&kernels, 1);
     atomic_fetch_add(&compile_ns, ns);
-    BTI_TRY_OR(load(&object, target, compiled), end);
+    BTI_TRY_OR(load_functions(&object, target, compiled), end);
     bti_llvm_look(&llvm);
     bti_cache_store(key, &object, llvm.version);
 end:
@@ -88,10 +88,10 @@ bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render
         char name[48];
         bti_kernel_name(name, sizeof name, kernel);
         uint64_t start = bti_trace_begin();
-        status = find(key, target, made, &found);
+        status = find_cached(key, target, made, &found);
         if (found) bti_trace_end(BTI_TRACE_CACHE, name, start);
         if (status == BT_OK && !found) {
-            status = make(key, &text, target, made);
+            status = compile_and_store(key, &text, target, made);
             bti_trace_end(BTI_TRACE_COMPILE, name, start);
         }
     }
@@ -109,7 +109,7 @@ void bti_compiled_free(bti_compiled *compiled) {
     bti_free(compiled);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- state -------------------------------------------------------------------------------------------------------- */
 
 static const char trial_text[] = "define i64 @bti_trial(i64 %x) nounwind {\n"
                                  "  %square = mul i64 %x, %x\n"
@@ -128,7 +128,7 @@ static bt_status try_compiler(uint64_t *ns) {
     if (!bti_cpu_has(target))
         status = bti_fail(BT_UNIMPLEMENTED, "kernels are compiled for x86-64 and aarch64 only");
     else
-        status = compile(&text, target, &code, ns);
+        status = compile_timed(&text, target, &code, ns);
     if (status == BT_OK) status = bti_object_load(code.text, code.length, target, &name, 1, &function, &object);
     if (status == BT_OK && (!function || ((int64_t(*)(int64_t))function)(-6) != 42))
         status = bti_fail(BT_INTERNAL, "the trial's code gives a wrong result");

@@ -1,4 +1,4 @@
-/* Kernels as functions that can be called: their text compiled, or found compiled in the disk cache. */
+/* Kernels as compiled functions: from the disk cache, or compiled by LLVM. */
 #ifndef BTI_DRIVERS_COMPILED_H
 #define BTI_DRIVERS_COMPILED_H
 
@@ -14,21 +14,21 @@ typedef struct bti_compiled {
     bti_code_object object;
 } bti_compiled;
 
-/* The kernel's functions for the target; `stream`: its outputs are stored around the cache. *compiled is yours to free, nothing of
- * it shares with another's. Takes milliseconds unless the disk cache has it; LLVM is opened only then. UNIMPLEMENTED: this CPU has
- * not that target; else as bti_llvm_compile and bti_object_load. Any thread. */
+/* The kernel's functions for the target; `stream`: its outputs bypass the cache. The caller owns *compiled. Takes milliseconds and opens
+ * LLVM, unless the disk cache has the kernel. UNIMPLEMENTED: this CPU does not have the target; other errors are those of
+ * bti_llvm_compile and bti_object_load. Any thread. */
 bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target, bool stream,
                            bti_compiled **compiled);
-/* Nothing of it may be running. NULL is fine. */
+/* None of its functions may be running. NULL is fine. */
 void bti_compiled_free(bti_compiled *compiled);
 
-/* What this process compiled and found so far. */
+/* What this process has compiled and found so far. */
 typedef struct bti_compiled_ledger {
     bti_llvm_state llvm;
     bti_cache_state cache;
-    uint64_t kernels, compile_ns; /* compiled by LLVM, the time of all together without that of opening it */
-    uint64_t trial_ns;            /* that the trial's compilation took; 0: none, or it failed */
-    char trial_reason[512];       /* why it failed, cut to fit; "" */
+    uint64_t kernels, compile_ns; /* compiled by LLVM; their total time, without that of opening LLVM */
+    uint64_t trial_ns;            /* the compilation time of the trial; 0: no trial, or it failed */
+    char trial_reason[512];       /* why it failed, truncated to fit; else "" */
 } bti_compiled_ledger;
 
 /* `attempt`: opens LLVM, compiles a small function and runs it, and tries the cache's folder. */

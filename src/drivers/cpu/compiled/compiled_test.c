@@ -91,7 +91,7 @@ static void kernels_are_compiled_once_and_then_found(void **state) {
     assert_int_equal(ledger.cache.misses, 2);
     assert_int_equal(ledger.cache.stores, 2);
     assert_string_equal(ledger.cache.reason, "");
-    bti_llvm_use(no_libraries); /* from here on LLVM is not there */
+    bti_llvm_use(no_libraries); /* from here on there is no LLVM */
     bti_compiled *again = get(render_five);
     assert_true(five_operations_work(again));
     ledger = look(false);

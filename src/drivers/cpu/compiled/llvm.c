@@ -56,8 +56,8 @@ enum {
     OBJECT_FILE = 1
 };
 
-/* The text comes nearly as it should be: what is left is to share, to move out of loops, to drop. The names are good for
- * LLVM 16 to 19 alike; "instcombine" is not: 18 gives up where it finds no fixed point. */
+/* The text is nearly optimal: common values are shared, invariants leave loops, dead code goes. LLVM 16 to 19 have these passes.
+ * "instcombine" is not among them: LLVM 18 fails where it finds no fixed point. */
 #define PASSES "function(early-cse,loop-mssa(licm),instsimplify,simplifycfg)"
 
 #define INSTALL "install LLVM's library, 16 to 19 (on Debian the package libllvm16, libllvm17, libllvm18 or libllvm19)"
@@ -81,7 +81,7 @@ static const struct {
 #define FIELD(result, name, arguments) result(*name) arguments;
 static struct { LLVM_ENTRIES(FIELD) } llvm;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; `llvm` stands still once `opened` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; `llvm` does not change once it is opened */
 BTI_RENEW_IN_CHILD(lock)
 static const char *const *libraries = usual_libraries;
 static bool tried;
@@ -89,7 +89,7 @@ static bti_llvm_state now;
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static bool resolve(void *library, const char *library_name, bti_str *reason) {
+static bool resolve_llvm(void *library, const char *library_name, bti_str *reason) {
 #define NAME(result, name, arguments) {"LLVM" #name, (void **)&llvm.name},
     static const struct {
         const char *name;
@@ -104,7 +104,7 @@ static bool resolve(void *library, const char *library_name, bti_str *reason) {
     return true;
 }
 
-/* A build of LLVM may lack one of the two; then it has no target for the triple. */
+/* A build of LLVM may lack one of the two targets; compiling for it fails later. */
 static void register_targets(void *library) {
     static const char *const targets[] = {"X86", "AArch64"};
     static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter"};
@@ -118,23 +118,23 @@ static void register_targets(void *library) {
         }
 }
 
-static void fatal(const char *reason);
+static void leave_after_fatal_error(const char *reason);
 static void out_of_memory(void *data, const char *reason, bool dump) {
     (void)data, (void)dump;
-    fatal(reason);
+    leave_after_fatal_error(reason);
 }
 
-/* C++'s, in LLVM's own namespace: without it LLVM ends the process when malloc fails. */
-static void watch_memory(void *library) {
+/* A C++ function of LLVM: without a handler LLVM aborts the process when malloc fails. */
+static void install_memory_handlers(void *library) {
     void (*install)(void (*handler)(void *, const char *, bool), void *data);
     *(void **)&install = dlsym(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
     if (install) install(out_of_memory, NULL);
     bti_guard_watch(library);
 }
 
-static void open_one(void *library, const char *name) {
-    llvm.InstallFatalErrorHandler(fatal);
-    watch_memory(library);
+static void use_library(void *library, const char *name) {
+    llvm.InstallFatalErrorHandler(leave_after_fatal_error);
+    install_memory_handlers(library);
     register_targets(library);
     llvm.GetVersion(&now.version[0], &now.version[1], &now.version[2]);
     snprintf(now.library, sizeof now.library, "%s", name);
@@ -142,7 +142,7 @@ static void open_one(void *library, const char *name) {
 }
 
 /* Under the lock. */
-static void open_any(void) {
+static void open_llvm(void) {
     uint64_t start = bti_now_ns(), noted = bti_trace_begin();
     bti_str reason = {0};
     for (int i = 0; libraries[i] && !now.opened; i++) {
@@ -150,8 +150,8 @@ static void open_any(void) {
         if (!library) {
             const char *said = dlerror();
             bti_str_addf(&reason, "%s; ", said ? said : libraries[i]);
-        } else if (resolve(library, libraries[i], &reason)) {
-            open_one(library, libraries[i]);
+        } else if (resolve_llvm(library, libraries[i], &reason)) {
+            use_library(library, libraries[i]);
         } else {
             dlclose(library);
         }
@@ -171,7 +171,7 @@ static bt_status ensure_open(void) {
     if (!tried) {
         status = bti_guard_room(OPEN_ROOM, "opening LLVM"); /* another time there may be more */
         if (status == BT_OK)
-            now.reason[0] = '\0', open_any();
+            now.reason[0] = '\0', open_llvm();
         else
             snprintf(now.reason, sizeof now.reason, "%s", bt_error_text());
     }
@@ -196,20 +196,20 @@ void bti_llvm_use(const char *const *use) {
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
 
-/* LLVM ends the process after a fatal error; we leave it instead, with all it held, and never come back. */
-typedef struct attempt {
+/* LLVM aborts the process after a fatal error. Instead we jump out of it, leak what it allocated, and never call it again. */
+typedef struct guarded_call {
     jmp_buf back;
     char reason[512];
-} attempt;
-static _Thread_local attempt *running;
+} guarded_call;
+static _Thread_local guarded_call *running;
 
-static void fatal(const char *reason) {
+static void leave_after_fatal_error(const char *reason) {
     if (!running) return;
     snprintf(running->reason, sizeof running->reason, "%.*s", (int)strcspn(reason, "\n"), reason);
     longjmp(running->back, 1);
 }
 
-static bt_status give_up(const char *reason) {
+static bt_status disable_llvm(const char *reason) {
     pthread_mutex_lock(&lock);
     now.opened = false;
     snprintf(now.reason, sizeof now.reason, "%s failed and is not used any more: %s", now.library, reason);
@@ -217,45 +217,46 @@ static bt_status give_up(const char *reason) {
     return bti_fail(BT_INTERNAL, "LLVM: %s", reason);
 }
 
-typedef struct job {
+typedef struct llvm_job {
     void *context, *module, *machine, *object;
     char *message;
-    bti_str diagnosis; /* what LLVM called errors */
-} job;
+    bti_str diagnosis; /* the errors that LLVM reported */
+} llvm_job;
 
-/* Without a handler of the context's own, LLVM exits at the first error. */
+/* Without a handler LLVM exits the process at the first error. */
 static void note_diagnosis(void *diagnosis, void *data) {
-    job *of = data;
+    llvm_job *of = data;
     if (llvm.GetDiagInfoSeverity(diagnosis) != SEVERITY_ERROR) return;
     char *text = llvm.GetDiagInfoDescription(diagnosis);
     bti_str_addf(&of->diagnosis, "%s%s", of->diagnosis.length ? "; " : "", text ? text : "an error");
     llvm.DisposeMessage(text);
 }
 
-static bt_status refused(const job *of, const char *what) {
+static bt_status fail_with_message(const llvm_job *of, const char *what) {
     const char *words = of->message ? of->message : bti_str_text(&of->diagnosis);
     int length = (int)strnlen(words, 1000);
     while (length > 0 && words[length - 1] == '\n') length--;
     return bti_fail(BT_INTERNAL, "LLVM: %s: %.*s", what, length, length ? words : "no reason given");
 }
 
-static bt_status parse(job *of, const bti_str *text) {
+static bt_status parse_text(llvm_job *of, const bti_str *text) {
     void *buffer = llvm.CreateMemoryBufferWithMemoryRange(bti_str_text(text), text->length, "kernel", true);
     of->context = llvm.ContextCreate();
     llvm.ContextSetDiagnosticHandler(of->context, note_diagnosis, of);
     if (llvm.ParseIRInContext(of->context, buffer, &of->module, &of->message)) { /* takes the buffer */
         of->module = NULL;
-        return refused(of, "the text does not parse");
+        return fail_with_message(of, "the text does not parse");
     }
 #ifdef BTI_DEBUG
-    if (llvm.VerifyModule(of->module, RETURN_STATUS, &of->message)) return refused(of, "the text is not valid");
+    if (llvm.VerifyModule(of->module, RETURN_STATUS, &of->message))
+        return fail_with_message(of, "the text is not valid");
     llvm.DisposeMessage(of->message);
     of->message = NULL;
 #endif
     return BT_OK;
 }
 
-static bt_status choose_machine(job *of, bti_target target) {
+static bt_status create_machine(llvm_job *of, bti_target target) {
     void *found;
     const char *triple = machines[target].triple;
     if (llvm.GetTargetFromTriple(triple, &found, &of->message))
@@ -269,7 +270,7 @@ static bt_status choose_machine(job *of, bti_target target) {
     return BT_OK;
 }
 
-static bt_status optimize(job *of) {
+static bt_status run_passes(llvm_job *of) {
     void *options = llvm.CreatePassBuilderOptions();
     void *error = llvm.RunPasses(of->module, PASSES, of->machine, options);
     llvm.DisposePassBuilderOptions(options);
@@ -280,23 +281,23 @@ static bt_status optimize(job *of) {
     return status;
 }
 
-static bt_status emit(job *of, bti_str *object) {
+static bt_status emit_object(llvm_job *of, bti_str *object) {
     if (llvm.TargetMachineEmitToMemoryBuffer(of->machine, of->module, OBJECT_FILE, &of->message, &of->object)) {
         of->object = NULL;
-        return refused(of, "no code");
+        return fail_with_message(of, "no code");
     }
-    if (of->diagnosis.length) return refused(of, "no code");
+    if (of->diagnosis.length) return fail_with_message(of, "no code");
     bti_str_add_bytes(object, llvm.GetBufferStart(of->object), llvm.GetBufferSize(of->object));
     return object->failed ? bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for compiled code") : BT_OK;
 }
 
-static bt_status compile(const bti_str *text, bti_target target, bti_str *object) {
-    job of = {0};
+static bt_status compile_text(const bti_str *text, bti_target target, bti_str *object) {
+    llvm_job of = {0};
     bt_status status;
-    BTI_TRY_OR(parse(&of, text), end);
-    BTI_TRY_OR(choose_machine(&of, target), end);
-    BTI_TRY_OR(optimize(&of), end);
-    BTI_TRY_OR(emit(&of, object), end);
+    BTI_TRY_OR(parse_text(&of, text), end);
+    BTI_TRY_OR(create_machine(&of, target), end);
+    BTI_TRY_OR(run_passes(&of), end);
+    BTI_TRY_OR(emit_object(&of, object), end);
 end:
     if (of.message) llvm.DisposeMessage(of.message);
     if (of.object) llvm.DisposeMemoryBuffer(of.object);
@@ -307,41 +308,41 @@ end:
     return status;
 }
 
-/* For the ledger; the next time there may be room. */
-static bt_status begin(void) {
-    bt_status status = bti_guard_begin("LLVM", COMPILE_ROOM, fatal);
+/* Keeps the reason of a failure for the state; the next call may succeed. */
+static bt_status begin_guarded(void) {
+    bt_status status = bti_guard_begin("LLVM", COMPILE_ROOM, leave_after_fatal_error);
     pthread_mutex_lock(&lock);
     if (now.opened) snprintf(now.reason, sizeof now.reason, "%s", status == BT_OK ? "" : bt_error_text());
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-static bt_status compile_or_give_up(const bti_str *text, bti_target target, bti_str *object) {
-    attempt here;
+static bt_status compile_guarded(const bti_str *text, bti_target target, bti_str *object) {
+    guarded_call here;
     bt_status status;
     BTI_TRY(ensure_open());
-    BTI_TRY(begin());
+    BTI_TRY(begin_guarded());
     running = &here;
     if (!setjmp(here.back))
-        status = compile(text, target, object);
+        status = compile_text(text, target, object);
     else
-        status = give_up(here.reason);
+        status = disable_llvm(here.reason);
     running = NULL;
     bti_guard_end();
     return status;
 }
 
-typedef struct wish {
+typedef struct request {
     const bti_str *text;
     bti_target target;
     bti_str *object;
-} wish;
+} request;
 
-static bt_status fulfil(void *context) {
-    const wish *of = context;
-    return compile_or_give_up(of->text, of->target, of->object);
+static bt_status compile_request(void *context) {
+    const request *of = context;
+    return compile_guarded(of->text, of->target, of->object);
 }
 
 bt_status bti_llvm_compile(const bti_str *text, bti_target target, bti_str *object) {
-    return bti_libraries_open(fulfil, &(wish){text, target, object});
+    return bti_libraries_open(compile_request, &(request){text, target, object});
 }

@@ -60,7 +60,7 @@ static Elf64_Shdr section_header(const object_reader *of, size_t section) {
 /* The header of a section that lies within the file; `entry`: the size of its entries, if it is a table. */
 static bt_status checked_header(const object_reader *of, size_t section, uint32_t type, size_t entry,
                                 Elf64_Shdr *read) {
-    if (section >= of->section_count) return fail_at(of->headers_at, "section %zu is not there", section);
+    if (section >= of->section_count) return fail_at(of->headers_at, "there is no section %zu", section);
     *read = section_header(of, section);
     size_t at = header_at(of, section);
     if (read->sh_type != type) return fail_at(at, "section %zu is of type %u, not %u", section, read->sh_type, type);
@@ -285,12 +285,12 @@ static bt_status stub_address(const object_reader *of, const Elf64_Sym *wanted, 
         *address = (uintptr_t)of->memory + of->stubs_at + (size_t)i * STUB_BYTES;
         return BT_OK;
     }
-    return bti_fail(BT_INTERNAL, "object: it needs \"%s\", which is not here", bti_quote(name).text);
+    return bti_fail(BT_INTERNAL, "object: the function \"%s\" is not defined", bti_quote(name).text);
 }
 
 static bt_status symbol_address(const object_reader *of, size_t index, uint64_t *address) {
     size_t at;
-    if (index == 0 || index >= symbol_count(of)) return fail_at(of->symbols_at, "symbol %zu is not there", index);
+    if (index == 0 || index >= symbol_count(of)) return fail_at(of->symbols_at, "there is no symbol %zu", index);
     Elf64_Sym wanted = read_symbol(of, index, &at);
     if (wanted.st_shndx == SHN_UNDEF) return stub_address(of, &wanted, address);
     if (wanted.st_shndx >= of->section_count || of->place[wanted.st_shndx] == NOT_PLACED)

@@ -132,7 +132,7 @@ static void what_is_missing_is_refused_by_name(void **state) {
     bti_str object = object_of("declare void @somewhere_else()\n"
                                "define void @bti_run() nounwind {\n  call void @somewhere_else()\n  ret void\n}\n",
                                BTI_LLVM_SSE2);
-    expect_refused(&object, BTI_LLVM_SSE2, BT_INTERNAL, "needs \"somewhere_else\", which is not here");
+    expect_refused(&object, BTI_LLVM_SSE2, BT_INTERNAL, "the function \"somewhere_else\" is not defined");
     bti_str_free(&object);
     object = object_of("@counter = global i64 7\n"
                        "define i64 @bti_run() nounwind {\n  %x = load i64, ptr @counter\n  ret i64 %x\n}\n",

@@ -1,7 +1,7 @@
 // labels: threads
 // env: BERTH_FLAGS=threads=2,kernels=auto
 // timeout: 300
-/* Products against the interpreter's, whichever way they go; and the same bits however many cores there are. */
+/* Products compared with the interpreter for every way of computing them, and the same bits for any number of cores. */
 #include "drivers/cpu/product/product.h"
 
 #include <math.h>

@@ -1,13 +1,13 @@
-/* Loops over blocks of plain values, and the functions of functions.def: made once per target from vector_functions.h and
- * vector_loops.h (compiled with the target's instructions), chosen by table. All targets
- * give the same bits. */
+/* Loops over blocks of values, and the functions of launch/functions.def. vector_functions.h and vector_loops.h are their source; each
+ * vector_*.c compiles it for one target, with that target's compiler flags (CMakeLists.txt), into one table. All targets give the same
+ * bits. */
 #ifndef BTI_DRIVERS_VECTOR_H
 #define BTI_DRIVERS_VECTOR_H
 
 #include "launch/functions.h"
 
-/* The types that loops work on. Other dtypes are widened before and narrowed after: 8 and 16 bits to I64 or U64, halves to
- * F32. */
+/* The types that loops process. Other dtypes are widened before and narrowed after: integers of 8 and 16 bits to I64 or U64, float16 and
+ * bfloat16 to F32. */
 typedef enum bti_plain {
     BTI_PLAIN_F32,
     BTI_PLAIN_F64,
@@ -19,12 +19,12 @@ typedef enum bti_plain {
     BTI_PLAIN_COUNT
 } bti_plain;
 
-/* out[i] from x[i], y[i]... of as many as the operation has, i < count; the others are any readable address. `out` may be
- * one of them. `number`: the width of the dtype in bits (for shifts); of threefry which word. */
+/* Computes out[i] from x[i], y[i]..., for i < count. Arguments that the operation does not have are any readable address. `out` may be one
+ * of the inputs. `number`: the width of the dtype in bits (for shifts); of threefry, which word. */
 typedef void bti_loop(int count, unsigned number, void *out, const void *x, const void *y, const void *z,
                       const void *w);
 
-/* Folds of kernel.h. The accumulator's type is the values', but float64 of float32 for sum and prod. */
+/* The folds of ir/kernel.h. The accumulator has the type of the values; for sum and prod of float32 it is float64. */
 typedef struct bti_fold_loops {
     void (*line)(int count, void *lanes, const void *x); /* x[i] into lane i % BTI_LANES */
     void (*tree)(void *lanes);                           /* lanes into lane 0 */
@@ -44,7 +44,7 @@ typedef struct bti_vector_code {
     bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
 } bti_vector_code;
 
-extern const bti_vector_code bti_vector_base; /* of NEON, or of SSE2 on CPUs that have no FMA */
+extern const bti_vector_code bti_vector_base; /* NEON; on x86-64, SSE2 for CPUs without FMA */
 #if defined(__x86_64__)
 extern const bti_vector_code bti_vector_sse2, bti_vector_avx2, bti_vector_avx512;
 #endif

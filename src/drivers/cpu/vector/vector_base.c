@@ -1,4 +1,4 @@
-/* Of aarch64; of x86-64 for CPUs without FMA: there the functions are others, and their bits those of no other target. */
+/* For aarch64, and for x86-64 CPUs without FMA. The latter use other functions, whose bits differ from all other targets. */
 #define CODE bti_vector_base
 #if defined(__aarch64__)
 #define LANES_F32 4

@@ -1,5 +1,6 @@
-/* The functions of functions.def for one target: SLEEF's deterministic ones (finz), which have the same bits at all widths,
- * mended where they are not C's. The including file says LANES_F32, LANES_F64, SLEEF_F32(name), SLEEF_F64(name) and SLEEF_ERFC_F64. */
+/* The functions of launch/functions.def for one target: SLEEF's deterministic ones (finz), which have the same bits at all vector widths,
+ * corrected where they differ from C's. The including file defines LANES_F32, LANES_F64, SLEEF_F32(name), SLEEF_F64(name) and
+ * SLEEF_ERFC_F64. */
 #include <math.h>
 #include <sleef.h>
 #include <stdint.h>
@@ -45,14 +46,14 @@ typedef int64_t mask_f64;
 #define BINARY(name, type) \
     static inline vector_##type name##_##type(vector_##type x, vector_##type y) { return SLEEF_##type(name)(x, y); }
 
-/* SLEEF's log1p is infinite from half the range on; there 1 changes nothing. */
+/* SLEEF's log1p is infinite for large x, where adding 1 changes nothing. */
 #define LOG1P(type, large)                                                         \
     static inline vector_##type log1p_##type(vector_##type x) {                    \
         vector_##type y = SLEEF_##type(log1p)(x);                                  \
         mask_##type mend = x > (large);                                            \
         return any_##type(mend) ? CHOSEN(type, mend, SLEEF_##type(log)(x), y) : y; \
     }
-/* Its sinh and cosh are where e**|x| is, though half of that is not. x - 1 is exact there. */
+/* SLEEF's sinh and cosh overflow where e**|x| does, although half of it would not. x - 1 is exact there. */
 #define HYPERBOLIC(name, type, large, half_e, sign)                           \
     static inline vector_##type name##_##type(vector_##type x) {              \
         vector_##type y = SLEEF_##type(name)(x);                              \

@@ -5,7 +5,7 @@
 #define SLEEF_F32(name) Sleef_finz_##name##f1_u10purecfma
 #define SLEEF_F64(name) Sleef_finz_##name##d1_u10purecfma
 #define SLEEF_ERFC_F64 Sleef_finz_erfcd1_u15purecfma
-/* sleef.h has them only for compilers that are told of FMA. */
+/* sleef.h declares them only if the compiler flags enable FMA. */
 #define ARGUMENTS_1(type) type
 #define ARGUMENTS_2(type) type, type
 #define BTI_VECTOR_FUNCTION(name, arity)             \
