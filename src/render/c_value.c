@@ -50,7 +50,7 @@ const char *bti_c_small_name(bt_dtype dtype) { return dtype == BT_F16 ? "f16" : 
 /* --- functions of operations --------------------------------------------------------------------------------------- */
 
 /* Columns: floats, signed, unsigned, bool. Rows of the MATH kinds go through a second macro, which expands macros in them: only
- * bti_sigmoid is one, and expression_of_c_function() replaces it. */
+ * sigmoid() of scalar.h is one, and expression_of_c_function() replaces it. */
 static const char *const expressions[BTI_OP_COUNT][4] = {
 #define BTI_SCALAR_FLOAT(name, real) [BTI_OP_##name] = {#real},
 #define BTI_SCALAR_NUMBER(name, real, whole, natural) [BTI_OP_##name] = {#real, #whole, #natural},

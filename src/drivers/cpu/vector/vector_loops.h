@@ -103,7 +103,7 @@
 #undef erfc
 #undef pow
 #undef atan2
-#undef bti_sigmoid
+#undef sigmoid
 #define FUNCTION(name, x) _Generic((x), vector_f32 : name##_f32, vector_f64 : name##_f64)
 #define exp(x) FUNCTION(exp, x)(x)
 #define exp2(x) FUNCTION(exp2, x)(x)
@@ -123,7 +123,7 @@
 #define tanh(x) FUNCTION(tanh, x)(x)
 #define erf(x) FUNCTION(erf, x)(x)
 #define erfc(x) FUNCTION(erfc, x)(x)
-#define bti_sigmoid(x) FUNCTION(sigmoid, x)(x)
+#define sigmoid(x) FUNCTION(sigmoid, x)(x)
 #define pow(x, y) FUNCTION(pow, x)(x, y)
 #define atan2(x, y) FUNCTION(atan2, x)(x, y)
 
