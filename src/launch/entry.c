@@ -21,7 +21,7 @@ int bti_entry_reductions(const bti_kernel *kernel) {
     return count;
 }
 
-/* Each operand moves along the line by one element, or not at all; indices as they like. */
+/* Whether each operand is contiguous along the line or does not move along it; indices may do anything. */
 static bool all_unit(const bti_kernel *kernel) {
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
@@ -30,7 +30,7 @@ static bool all_unit(const bti_kernel *kernel) {
     return true;
 }
 
-/* Whether there is something to tile, and all tiles together have room where local memory is least. */
+/* Whether there are operands to tile, and all their tiles fit into 32 KiB, the least local memory of a device. */
 static bool has_tiles(const bti_kernel *kernel) {
     size_t bytes = 0;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)

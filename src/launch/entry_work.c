@@ -43,7 +43,7 @@ static void begin_nest(nest *n, const bti_operand *shape) {
     memcpy(n->extent, shape->shape, (size_t)shape->rank * sizeof *n->extent);
 }
 
-/* Input and output of a copy, in either one's shape. */
+/* Input and output of a copy, in the shape of one of them. */
 static bool begin_copy(nest *n, const bti_operand *in, const bti_operand *out) {
     bool by_output = bti_operand_is_dense(in) || same_shape(in, out);
     begin_nest(n, by_output ? out : in);

@@ -74,8 +74,8 @@ double bti_erfinv_f64(double x) {
 #define INT int64_t
 #define UINT uint64_t
 
-/* One function per operation and lane type, over the elements of a block: out[i] from xs[i] and ys[i]. The count of a full
- * block is known to the compiler, which so makes vectors of it. */
+/* One function per operation and lane type, over the elements of a block: out[i] from xs[i] and ys[i]. The compiler knows the
+ * count of a full block and vectorizes that loop. */
 typedef void block_function(int count, unsigned bits, void *out, const void *xs, const void *ys);
 
 #define LOOP(function, type, real, result, expression)                                                      \

@@ -118,7 +118,7 @@ void bti_interpret_gather(const bti_work *work) {
 
 #define SIGN (UINT64_C(1) << 63)
 
-/* Keys order as the elements do, as unsigned numbers: NaN last, -0 equal to 0. */
+/* Keys are unsigned numbers in the order of the elements: NaN is the last, -0 equals 0. */
 static uint64_t key_of_float(double x) {
     if (x != x) return UINT64_MAX;
     uint64_t bits = bti_f64_bits(x == 0 ? 0 : x);
@@ -147,7 +147,7 @@ static void merge_runs(const uint64_t *keys, const int32_t *from, int32_t *to, i
         to[i] = a < middle && (b == end || keys[from[a]] <= keys[from[b]]) ? from[a++] : from[b++];
 }
 
-/* Sorts by merging ever longer runs to and fro; returns which of the two holds the order. */
+/* Sorts by merging longer and longer runs between the two arrays; returns the one that holds the order. */
 static int32_t *sort_keys(const uint64_t *keys, int32_t *order, int32_t *spare, int64_t length) {
     for (int64_t i = 0; i < length; i++) order[i] = (int32_t)i;
     for (int64_t run = 1; run < length; run *= 2) {

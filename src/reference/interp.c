@@ -8,7 +8,7 @@
 #include "reference/classes.h"
 #include "reference/operand.h"
 
-/* A number in the output's one element: an int64, a uint64 or a double's bits, by its dtype. */
+/* Writes a number into the output's only element: an int64, a uint64 or the bits of a double, by its dtype. */
 static void write_number(const bti_operand *out, int64_t bits) {
     bti_lane lane = bti_dtype_is_float(out->dtype) ? BTI_LANE_F64 : bti_lane_of(out->dtype);
     bti_lane_block_write(lane == BTI_LANE_BOOL ? BTI_LANE_I64 : lane, &bits, out->dtype, bti_address(out), 0, 1);
@@ -36,7 +36,7 @@ static bt_status write_source(const bti_work *work) {
     return BT_OK;
 }
 
-/* The elements of one shape into another's of as many, both in row-major order. */
+/* Copies the elements of one shape to another shape with as many, both in row-major order. */
 static void copy_reshaped(const bti_operand *out, const bti_operand *in) {
     bti_walk to, from;
     int64_t i = 0, j = 0; /* in the lines */

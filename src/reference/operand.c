@@ -191,29 +191,29 @@ static void write_f64(const double *x, bt_dtype dtype, char *at, int64_t step, i
     }
 }
 
-/* For one rounding to bfloat16: 64 bits in a double's 53, the bits that go marked in the last that stays. (float16 needs
- * no such care: what has more than 53 bits is infinite there.) */
-static double sticky(bool negative, uint64_t magnitude) {
+/* A float64 that rounds to the same bfloat16 as the integer: dropped bits are marked in the last bit that is kept. (float16 needs no
+ * mark: integers of more than 53 bits are infinite there.) */
+static double odd_f64(bool negative, uint64_t magnitude) {
     if (magnitude >> 53) magnitude = (magnitude >> 11 | ((magnitude & 0x7FF) != 0)) << 11;
     return negative ? -(double)magnitude : (double)magnitude;
 }
 
-#define WRITE_WHOLE(x, negative, magnitude)                                        \
-    switch (dtype) {                                                               \
-    case BT_BOOL: WRITE(uint8_t, x[i] != 0);                                       \
-    case BT_U8: WRITE(uint8_t, x[i]);                                              \
-    case BT_U16: WRITE(uint16_t, x[i]);                                            \
-    case BT_U32: WRITE(uint32_t, x[i]);                                            \
-    case BT_U64: WRITE(uint64_t, x[i]);                                            \
-    case BT_I8: WRITE(int8_t, x[i]);                                               \
-    case BT_I16: WRITE(int16_t, x[i]);                                             \
-    case BT_I32: WRITE(int32_t, x[i]);                                             \
-    case BT_I64: WRITE(int64_t, x[i]);                                             \
-    case BT_F16: WRITE(uint16_t, bti_f16_from_f64((double)x[i]));                  \
-    case BT_BF16: WRITE(uint16_t, bti_bf16_from_f64(sticky(negative, magnitude))); \
-    case BT_F32: WRITE(float, x[i]);                                               \
-    case BT_F64: WRITE(double, x[i]);                                              \
-    case BT_DTYPE_COUNT: break;                                                    \
+#define WRITE_WHOLE(x, negative, magnitude)                                         \
+    switch (dtype) {                                                                \
+    case BT_BOOL: WRITE(uint8_t, x[i] != 0);                                        \
+    case BT_U8: WRITE(uint8_t, x[i]);                                               \
+    case BT_U16: WRITE(uint16_t, x[i]);                                             \
+    case BT_U32: WRITE(uint32_t, x[i]);                                             \
+    case BT_U64: WRITE(uint64_t, x[i]);                                             \
+    case BT_I8: WRITE(int8_t, x[i]);                                                \
+    case BT_I16: WRITE(int16_t, x[i]);                                              \
+    case BT_I32: WRITE(int32_t, x[i]);                                              \
+    case BT_I64: WRITE(int64_t, x[i]);                                              \
+    case BT_F16: WRITE(uint16_t, bti_f16_from_f64((double)x[i]));                   \
+    case BT_BF16: WRITE(uint16_t, bti_bf16_from_f64(odd_f64(negative, magnitude))); \
+    case BT_F32: WRITE(float, x[i]);                                                \
+    case BT_F64: WRITE(double, x[i]);                                               \
+    case BT_DTYPE_COUNT: break;                                                     \
     }
 
 static void write_i64(const int64_t *x, bt_dtype dtype, char *at, int64_t step, int count) {

@@ -1,4 +1,4 @@
-/* Operands in memory, for the interpreter and for whatever runs on this machine's memory.
+/* Operands in the memory of this process, for the interpreter and the CPU driver.
  *
  * A *walk* visits all positions of several strided operands, line by line: a line is the innermost axis, after axes were
  * collapsed. A *block* is a short array of elements in one of five plain types, the *lane* types, in which all arithmetic is done:
@@ -25,7 +25,7 @@ typedef struct bti_walk {
     int64_t shape[BTI_MAX_RANK], index[BTI_MAX_RANK], stride[BTI_WALK_OPERANDS][BTI_MAX_RANK]; /* bytes */
 } bti_walk;
 
-/* The operands' own shapes are not looked at. */
+/* The shapes of the operands themselves are ignored. */
 void bti_walk_start(bti_walk *walk, int rank, const int64_t *shape, int count, const bti_operand *const *operands);
 void bti_walk_next(bti_walk *walk);
 void bti_walk_restart(bti_walk *walk, char *const *at); /* the same walk from other first elements */
@@ -44,7 +44,7 @@ void bti_operand_make_dense(bti_operand *operand);     /* its strides */
 bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
 /* The int32 or int64 index at `at`; a negative one counts from the end; -1 when out of range. */
 int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length);
-/* One element's bits of what stands for no value: NaN, of integers 0. */
+/* The bits of the element that stands for a missing value: NaN; 0 for integers. */
 uint64_t bti_missing(bt_dtype dtype);
 
 /* Elements one by one; steps in bytes. The ranges are the same or do not overlap. */
@@ -65,9 +65,9 @@ typedef union bti_lane_block {
 } bti_lane_block;
 
 bti_lane bti_lane_of(bt_dtype dtype);
-/* `count` (at most BTI_BLOCK) elements as the dtype's lane type: read into the block, or where they lie if that will do. */
+/* `count` (at most BTI_BLOCK) elements as the dtype's lane type: read into the block, or the elements in place where they have that type. */
 const void *bti_lane_block_read(bti_lane_block *block, bt_dtype dtype, const char *at, int64_t step, int count);
-/* Writes values of a lane type as any dtype, by the rules of `cast`. From a dtype's own lane that only rounds or cuts. */
+/* Writes values of a lane type as any dtype, by the rules of `cast`. From the dtype's own lane type they are only rounded or truncated. */
 void bti_lane_block_write(bti_lane lane, const void *values, bt_dtype dtype, char *at, int64_t step, int count);
 
 static inline int bti_lane_block_count(int64_t left) { return left < BTI_BLOCK ? (int)left : BTI_BLOCK; }

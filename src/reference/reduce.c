@@ -4,7 +4,7 @@
 #include "reference/classes.h"
 #include "reference/operand.h"
 
-/* Accumulators are wider than what they fold: float16 to float32 in double, float64 in long double; integers wrap in 64
+/* Accumulators are wider than the elements: float16 to float32 in double, float64 in long double; integers wrap in 64
  * bits; max and min stay in the lane's type. Elements are folded in row-major order whatever the strides: same bits. */
 typedef union fold_totals {
     double f64[BTI_BLOCK];
@@ -62,7 +62,7 @@ static fold_function *fold_of(bti_op op, bti_lane lane) {
     }
 }
 
-/* What a fold of nothing gives, and every fold starts from. */
+/* The start values of a fold, which are the result of a fold of nothing. */
 static void fill_totals(fold_totals *totals, bti_op op, bt_dtype dtype, int count) {
     bool sums = op == BTI_OP_sum || op == BTI_OP_prod;
     int one = op == BTI_OP_prod, sign = op == BTI_OP_max ? -1 : 1, bits = bti_dtype_bits(dtype);
@@ -101,10 +101,10 @@ typedef struct reduction {
     bti_op op;
     bt_dtype dtype;
     fold_function *fold;
-    bti_walk folded; /* over the axes that go, one operand */
+    bti_walk folded; /* over the reduced axes, one operand */
 } reduction;
 
-/* The innermost axis goes: one output at a time, from lines. */
+/* The innermost axis is reduced: one output at a time, from lines. */
 static void reduce_one(reduction *r, char *out, char *in) {
     fold_totals totals;
     bti_lane_block block;
@@ -119,7 +119,7 @@ static void reduce_one(reduction *r, char *out, char *in) {
     write_totals(&totals, r->op, r->dtype, out, 0, 1);
 }
 
-/* The innermost axis stays: a block of outputs at a time, from rows. */
+/* The innermost axis is kept: a block of outputs at a time, from rows. */
 static void reduce_rows(reduction *r, char *out, int64_t out_step, char *in, int64_t in_step, int count) {
     fold_totals totals;
     bti_lane_block block;

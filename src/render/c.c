@@ -66,7 +66,7 @@ static const char *unsigned_type(size_t bytes) {
 
 static bool is_64_bit(bt_dtype dtype) { return bti_dtype_bits(dtype) == 64; }
 
-/* KEY(x): as unsigned numbers they order as the elements do; NaN is the last, -0 equals 0. */
+/* KEY(x): unsigned numbers in the order of the elements. NaN is the last; -0 equals 0. */
 static void define_sort_key(bti_str *text, bt_dtype dtype, bti_target target) {
     bti_str_addf(text, "#define IS_REAL %d\n", bti_dtype_is_float(dtype));
     if (!bti_dtype_is_float(dtype)) {
@@ -102,7 +102,7 @@ static void define_element_sum(bti_str *text, bt_dtype dtype) {
                      is_64_bit(dtype) ? "u64" : "u32");
 }
 
-/* SUM, and VALUE(stored) and STORED(sum) between it and elements. */
+/* SUM, the type of the accumulator; VALUE(element) and STORED(sum) convert between it and elements. */
 static void define_accumulator(bti_str *text, bt_dtype dtype, const char *sum) {
     bool wide = sum[0] == 'f' && sum[1] == '6';
     bti_str_addf(text, "#define SUM %s\n#define MADE(sum, x, y) ((sum) + (x) * (y))\n", sum);
@@ -146,9 +146,7 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         define_element_sum(text, of);
         body = sort;
         break;
-    case BTI_OP_argmin:
-        bti_str_add(text, "#define LEAST\n"); /* and */
-        __attribute__((fallthrough));
+    case BTI_OP_argmin: bti_str_add(text, "#define LEAST\n"); __attribute__((fallthrough));
     case BTI_OP_argmax:
         define_sort_key(text, of, target);
         body = search;

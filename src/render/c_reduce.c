@@ -19,7 +19,7 @@ static bool folds_in_sweep(const bti_c *w, int instr, int sweep) {
     for (int i = 0; i < w->kernel->instr_count; i++) \
         if (folds_in_sweep(w, i, sweep))
 
-/* Lanes fold a row; of columns every thread folds its own kept point. */
+/* 32 lanes fold a row; in columns each thread folds a kept point of its own. */
 static bool folds_in_lanes(const bti_c *w) { return !w->kernel->inner; }
 static int chunk_points(const bti_c *w) { return w->kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK; }
 
@@ -69,7 +69,7 @@ static bool loads_any(const bti_c *w) {
     return false;
 }
 
-/* About how many instructions of a machine a value takes, in tens. */
+/* A rough number of machine instructions for a value, in tens. */
 static int instruction_cost(const bti_instr *instr) {
     bool wide = bt_dtype_size((bt_dtype)instr->dtype) == 8;
     switch (instr->op) {
@@ -86,7 +86,7 @@ static int instruction_cost(const bti_instr *instr) {
     }
 }
 
-/* How many points of a thread are loaded before the first is used: enough bytes on their way, not too much text. */
+/* How many points a thread loads before it uses the first: enough bytes in flight, without too much text. */
 static int points_in_flight(const bti_c *w) {
     size_t bytes = 0;
     int values = 0, count = 8;
@@ -111,7 +111,7 @@ static void write_loads(bti_c *w) {
     }
 }
 
-/* Compilers that see products of counted numbers through try, for very long, to write them without a loop. */
+/* OPAQUE hides the number from the compiler: some compilers spend very long on replacing such loops by formulas. */
 static void write_index_value(bti_c *w, int instr) {
     char text[160];
     bti_c_index(w, "l", w->kernel->instrs[instr].arg[0], last_reduced(w), "i", text, sizeof text);
@@ -145,7 +145,7 @@ static void write_uses(bti_c *w, int sweep) {
     }
 }
 
-/* So many points of the thread from "first" on, which may go past the end. */
+/* `count` points of the thread from "first" on. past_end: some of them may be past the end. */
 static void write_batch(bti_c *w, int sweep, int count, bool past_end) {
     int spacing = w->kernel->inner ? 1 : 32;
     for (int i = 0; i < w->kernel->instr_count; i++)
@@ -164,7 +164,7 @@ static void write_batch(bti_c *w, int sweep, int count, bool past_end) {
     }
 }
 
-/* From "begin" to "end" of the line, the thread's points of it. */
+/* The thread's points between "begin" and "end" of the line. */
 static void write_chunk(bti_c *w, int sweep) {
     int spacing = w->kernel->inner ? 1 : 32, count = points_in_flight(w);
     bti_c_line(w, "i64 first = begin%s;", w->kernel->inner ? "" : " + lane");
@@ -203,7 +203,7 @@ static size_t kept_size(const bti_c *w, int instr) { return bt_dtype_size(bti_c_
     for (int i = 0; i < w->kernel->instr_count; i++) \
         if (w->entry == BTI_ENTRY_KEPT && bti_entry_keeps(w->kernel, i))
 
-/* The row's own memory: one load's points after the other's, each from 16 bytes on. */
+/* The local memory of a row: the points of one load after those of another, aligned to 16 bytes. */
 static void place_kept_rows(bti_c *w) {
     char points[160];
     bti_str before = {0};
@@ -232,7 +232,7 @@ static void write_line_begin(bti_c *w) {
     bti_c_places(w, "l", "a", reduced_axes_but_last(w->kernel));
 }
 
-/* Lanes fetch what they themselves will read. */
+/* Each lane fetches the elements that it reads later. */
 static void write_fetches(bti_c *w) {
     int last = last_reduced(w);
     char step[32];
@@ -258,7 +258,7 @@ static void write_fetches(bti_c *w) {
 
 /* --- sweeps --------------------------------------------------------------------------------------------------------- */
 
-/* The only part is the total; of several, part number `set` goes into lane set % 32. */
+/* A single part is the total. Of several parts, part number `set` is folded into lane set % 32. */
 static void write_part_fold(bti_c *w, int sweep) {
     char part[16], total[16];
     FOR_EACH_FOLDED(i, sweep) {
@@ -344,7 +344,7 @@ static void part_element(const bti_c *w, int reduction, const char *point, char 
              reduction_number(w, reduction), point);
 }
 
-/* "parts", "kept_points", and of the box "chunks" of a line and "sets" of all. */
+/* Declares "parts", "kept_points", "chunks" (of a line) and "sets" (of the box). */
 static void begin_parts_entry(bti_c *w, bti_entry entry) {
     char text[200];
     int piece = chunk_points(w);

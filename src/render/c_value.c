@@ -155,7 +155,7 @@ static void stored_form(bt_dtype dtype, const char *x, char *text, size_t size) 
         snprintf(text, size, "%s", x);
 }
 
-/* A value of the dtype from bits of its size. */
+/* The value of the dtype that has these bits. */
 static void value_of_bits(bt_dtype dtype, const char *bits, char *text, size_t size) {
     if (bti_c_is_small(dtype))
         snprintf(text, size, "f32_of_%s((u16)(%s))", bti_c_small_name(dtype), bits);
@@ -231,7 +231,7 @@ static void write_own_expression(bti_c *w, const bti_instr *instr, char *text, s
     }
 }
 
-/* The block whose words lie half a line apart: see bti_run_pair. */
+/* A block of random words, whose two words are half a line apart: see bti_run_pair. */
 static void write_paired_word(bti_c *w, int number) {
     const uint16_t *a = w->kernel->instrs[number].arg;
     char text[64];

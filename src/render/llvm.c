@@ -164,8 +164,7 @@ static void write_function(bti_llvm *w, bti_llvm_mode mode) {
 
 /* --- modules ---------------------------------------------------------------------------------------------------------- */
 
-/* Points that a vector of a kernel's line has: what the definition of reductions wants; else a float32 register of the
- * widest target. */
+/* Points of a vector along the line: in rows the number of lanes of a reduction, else the float32 elements of the widest register. */
 static int lanes_of(const bti_kernel *kernel) { return kernel->reduced && !kernel->inner ? BTI_LANES : 16; }
 
 static bool has_parts(const bti_kernel *kernel) {

@@ -1,8 +1,8 @@
 /* A fused kernel as LLVM IR text, for LLVM 16 to 19: what the CPU drivers compile. Pure: no LLVM is needed to write it.
  *
  * The module defines the functions of launch/functions.h and refers to nothing outside: mathematics goes through the table of
- * functions, intrinsics are only such as become instructions on the target. The triple stands in it, the data layout does
- * not (it differs between versions of LLVM): whoever compiles it sets that of the target machine. */
+ * functions, and intrinsics are only used where they become instructions of the target. The module contains the triple but no
+ * data layout, which differs between versions of LLVM: the compiler driver sets that of the target machine. */
 #ifndef BTI_RENDER_LLVM_H
 #define BTI_RENDER_LLVM_H
 

@@ -39,10 +39,10 @@ bti_temp bti_llvm_f32_of(bti_llvm *w, bt_dtype small, bti_temp bits) {
 
 /* The numbers of ir/half.h for one small float and the wider float it is made from. */
 typedef struct narrowing {
-    int dropped;              /* bits of the mantissa that go */
+    int dropped;              /* bits of the mantissa that are dropped */
     uint64_t infinite, least; /* bits of the first value past the range, and of the least normal one */
-    uint64_t unit;            /* bits of what is added to round a subnormal result */
-    uint64_t bias;            /* of the exponents, at the wider float's place */
+    uint64_t unit;            /* bits of the number whose addition rounds a subnormal result */
+    uint64_t bias;            /* difference of the exponents' biases, at the position of the wider exponent */
     uint64_t infinity, quiet, payload;
 } narrowing;
 
@@ -111,7 +111,7 @@ bti_temp bti_llvm_rounded(bti_llvm *w, bti_temp x, bt_dtype to) {
 
 static double power_of_two(int exponent) { return bti_f64_of_bits((uint64_t)(1023 + exponent) << 52); }
 
-/* Toward zero, saturating, NaN to 0: what is out of range is taken out before it is converted. */
+/* Toward zero, saturating, NaN to 0. Values out of range are replaced before the conversion, where they would be undefined. */
 static bti_temp whole_of_float(bti_llvm *w, bti_llvm_type from, bti_temp x, bt_dtype to) {
     bti_llvm_type type = bti_llvm_own(to), whole = bti_llvm_bits(type) < 32 ? BTI_LLVM_I32 : type;
     bool is_signed = bti_dtype_is_signed(to);
@@ -128,7 +128,7 @@ static bti_temp whole_of_float(bti_llvm *w, bti_llvm_type from, bti_temp x, bt_d
     return bti_llvm_resize(w, whole, result, type, false);
 }
 
-/* An integer of 64 bits as a float64 whose rounding to bfloat16 is that of the integer (reference/). */
+/* An integer of 64 bits as a float64 that rounds to the same bfloat16 (as odd_f64 in reference/operand.c). */
 static bti_temp f64_for_bf16(bti_llvm *w, bti_temp x, bool is_signed) {
     const bti_llvm_type i64 = BTI_LLVM_I64, f64 = BTI_LLVM_F64;
     bti_temp zero = bti_llvm_int(w, i64, 0), negative = BTI_NO_TEMP, magnitude = x;

@@ -117,7 +117,7 @@ void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_tem
 
 /* --- strided ------------------------------------------------------------------------------------------------------ */
 
-/* Scalar arithmetic, whatever the current lanes. */
+/* In scalar arithmetic, for any number of current lanes. */
 static bti_temp strided_offset(bti_llvm *w, bti_temp index, bti_temp stride) {
     int lanes = w->lanes;
     w->lanes = 1;
@@ -181,7 +181,7 @@ void bti_llvm_read_back(bti_llvm *w, int operand, int instr) {
     bti_llvm_set(w, instr, value);
 }
 
-/* In the dtype's own width where it wraps as 64 bits do. */
+/* Computed in the width of the dtype if it is an integer: the result wraps as that of 64 bits does. */
 void bti_llvm_iota(bti_llvm *w, int instr) {
     const bti_instr *iota = &w->kernel->instrs[instr];
     bt_dtype dtype = (bt_dtype)iota->dtype;

@@ -182,13 +182,14 @@ static bool loads_along_line(const bti_llvm *w) {
     return false;
 }
 
-/* Keeps the value in the output from its first sweep on. Whether a later sweep reads it, and nothing that is needed is overwritten. */
+/* Sets the value to be kept in the output from its first sweep on. Returns whether a later sweep reads it there and nothing that is
+ * still needed is overwritten. */
 static bool serves_as_kept(bti_llvm *w, int instr, int output, int sweeps) {
     int stored = w->kernel->instrs[w->kernel->operands[output].value].stage;
     bool again = false;
     w->kept = instr;
     w->kept_in = output;
-    w->kept_sweep = sweeps; /* not known yet: nothing is cut off */
+    w->kept_sweep = sweeps; /* not known yet: every sweep computes the value */
     for (int sweep = 0; sweep < sweeps; sweep++) {
         bti_llvm_mark(w, sweep);
         bool after = sweep > w->kept_sweep;

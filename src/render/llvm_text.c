@@ -45,7 +45,7 @@ bti_temp bti_llvm_new(bti_llvm *w) { return w->temps++; }
 
 #define NAME(type) bti_llvm_name(type, w->lanes)
 
-/* A constant given a name; the code generator sees through it. */
+/* A constant as a temp; the bitcast costs nothing. */
 static bti_temp constant_vector(bti_llvm *w, bti_llvm_type type, const char *(*text)(char *, int64_t), int64_t first,
                                 int64_t step) {
     bti_temp result = bti_llvm_new(w);
@@ -331,7 +331,7 @@ bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int c
     return parts[0];
 }
 
-/* A scalar function for every lane, in a loop over memory. */
+/* Writes a helper that calls a scalar function for each lane, in a loop over memory. */
 static void write_each_helper(bti_llvm *w, bti_llvm_type type, int count) {
     const char *one = bti_llvm_name(type, 1), *all = bti_llvm_name(type, w->vector);
     bti_str_addf(w->text, "\ndefine internal %s @each_%s_%d(ptr %%function", all, one, count);

@@ -67,7 +67,7 @@ static bti_temp float_sign(bti_llvm *w, bti_llvm_type type, bti_temp x) {
     return SELECT(OP("fcmp ogt", x, zero), bti_llvm_real(w, type, 1), negative);
 }
 
-/* Python's, as bti_floor_div_f32 and _f64 in ir/scalar.h. */
+/* As in Python: see bti_floor_div_f32 and _f64 in ir/scalar.h. */
 static bti_temp float_modulus(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, bool divide) {
     int fmod = type == BTI_LLVM_F64 ? BTI_CALL_fmod_f64 : BTI_CALL_fmod_f32;
     bti_temp rest = bti_llvm_call_scalar(w, fmod, type, 2, (bti_temp[]){x, y}), zero = bti_llvm_real(w, type, 0);
@@ -150,7 +150,7 @@ static bti_temp float_value(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp
 
 /* --- integers ----------------------------------------------------------------------------------------------------- */
 
-/* x / y toward zero, y neither 0 nor -1. Up to 32 bits by the quotient of floats, which is exact enough to be cut. */
+/* x / y toward zero, y neither 0 nor -1. Up to 32 bits by the quotient of floats, which is exact enough to be truncated. */
 static bti_temp whole_quotient(bti_llvm *w, bti_llvm_type type, bool is_signed, bti_temp x, bti_temp y) {
     if (type == BTI_LLVM_I64) return OP(is_signed ? "sdiv" : "udiv", x, y);
     bti_llvm_type real = type == BTI_LLVM_I32 ? BTI_LLVM_F64 : BTI_LLVM_F32;
@@ -278,7 +278,7 @@ static bti_temp threefry_value(bti_llvm *w, const bti_instr *instr) {
     return words[instr->attr];
 }
 
-/* Both words of blocks number, half + number; the second is kept for the other half of the pair. */
+/* Both words of the block of counters number and half + number; the second word is kept for the other half of the pair. */
 static bti_temp paired_word(bti_llvm *w, int number) {
     const bti_instr *instr = &w->kernel->instrs[number];
     bti_temp words[2], first = bti_llvm_held(w, instr->arg[2]), half = bti_llvm_held(w, instr->arg[3]);

@@ -2,8 +2,8 @@
  * llvm_nest.c, llvm_reduce.c, llvm.c.
  *
  * A *temp* is a number n that names the value %tn of the function that is being written. All temps are written for the
- * current number of lanes: 1 (a scalar) or more (a vector); so the same code writes what is computed once per line and what
- * is computed for each point of it. */
+ * current number of lanes: 1 (a scalar) or more (a vector); so the same code writes values that are computed once per
+ * line and values that are computed for each point. */
 #ifndef BTI_RENDER_LLVM_WRITER_H
 #define BTI_RENDER_LLVM_WRITER_H
 
@@ -48,7 +48,7 @@ typedef struct bti_llvm {
     /* of instructions: varies along the line; else the number of loops around the place where it is computed */
     bool along[BTI_KERNEL_INSTRS];
     uint8_t depth[BTI_KERNEL_INSTRS];
-    bool splat[BTI_KERNEL_INSTRS];  /* needed as a vector though it does not vary */
+    bool splat[BTI_KERNEL_INSTRS];  /* needed as a vector although it does not vary */
     bool wanted[BTI_KERNEL_INSTRS]; /* in the sweep being written */
     int sweep;
     bti_llvm_mode mode;
@@ -57,10 +57,10 @@ typedef struct bti_llvm {
 
     /* of the function being written */
     bti_llvm_value value[BTI_KERNEL_INSTRS];
-    bti_temp at[BTI_KERNEL_OPERANDS]; /* where the loops around have come to: a pointer, or the number of an index */
+    bti_temp at[BTI_KERNEL_OPERANDS]; /* current position in the loops around: a pointer, or the number of an index */
     bti_temp stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], extent[BTI_MAX_RANK];
     bti_temp index;      /* the first lane's coordinate along the line */
-    bti_temp mask, rest; /* of a vector that is not full: its lanes that exist, and their number; or none */
+    bti_temp mask, rest; /* of a vector that is not full: the mask of its lanes and their number; else none */
     bool second;         /* of the two halves of a pair */
     bti_temp second_word[BTI_KERNEL_INSTRS]; /* of a pair's random words */
     bti_temp point, points;                  /* number of the kept point, and how many there are */
@@ -104,7 +104,7 @@ bti_temp bti_llvm_element(bti_llvm *w, bti_llvm_type type, bti_temp pointer, bti
 /* The element of the array in a parameter of the function: "extent", "stride"... */
 bti_temp bti_llvm_parameter(bti_llvm *w, const char *array, bti_llvm_type type, int64_t index);
 
-/* Values that a loop or branch changes; replaced in place by what they are inside and after. */
+/* Values that a loop or branch changes; replaced in place by the temps that hold them inside and after it. */
 typedef struct bti_llvm_carry {
     int count, lanes;
     bti_temp value[BTI_KERNEL_INSTRS];
@@ -161,7 +161,7 @@ void bti_llvm_leaf(bti_llvm *w, int instr);
 void bti_llvm_iota(bti_llvm *w, int instr);
 void bti_llvm_output(bti_llvm *w, int operand, int instr); /* stores the value of an instruction */
 void bti_llvm_read_back(bti_llvm *w, int operand, int instr);
-/* Vectors of elements one after the other, through the mask where there is one. */
+/* Vectors of contiguous elements, through the mask where there is one. */
 bti_temp bti_llvm_load_row(bti_llvm *w, bti_llvm_type type, bti_temp pointer);
 void bti_llvm_store_row(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, bool stream);
 void bti_llvm_memory_helpers(bti_llvm *w);
