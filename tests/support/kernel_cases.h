@@ -125,8 +125,6 @@ static inline void case_inputs(bti_kernel_case *c) {
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
-static inline bool case_is_reduction(int op) { return op >= BTI_OP_sum && op <= BTI_OP_min; }
-
 /* Whether an operation takes a value of the dtype first. */
 static inline bool case_takes(int op, bt_dtype dtype) {
     if (op == BTI_OP_where) return dtype == BT_BOOL;

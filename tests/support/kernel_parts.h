@@ -8,7 +8,7 @@
 /* Whether a kernel can be run in parts: reductions, in one sweep. */
 static inline bool bti_has_parts(const bti_kernel *kernel) {
     bool reduces = false;
-    for (int i = 0; i < kernel->instr_count; i++) reduces = reduces || case_is_reduction(kernel->instrs[i].op);
+    for (int i = 0; i < kernel->instr_count; i++) reduces = reduces || bti_instr_reduces(&kernel->instrs[i]);
     return reduces && bti_kernel_sweeps(kernel) == 1;
 }
 
@@ -20,7 +20,7 @@ static inline void bti_run_in_parts(const bti_runner *runner, const bti_box *who
     int64_t index[BTI_MAX_RANK] = {0}, sets = 0, most = (whole->extent[axis] + chunk - 1) / chunk;
     for (int a = 0; a < k->outer; a++) points *= whole->extent[a];
     for (int a = k->outer; a < axis; a++) most *= whole->extent[a];
-    for (int i = 0; i < k->instr_count; i++) reductions += case_is_reduction(k->instrs[i].op);
+    for (int i = 0; i < k->instr_count; i++) reductions += bti_instr_reduces(&k->instrs[i]);
     uint64_t *parts = malloc((size_t)(most * reductions * points) * 8);
     bool more = true;
     while (more) {

@@ -19,7 +19,16 @@ typedef struct plain_run {
     uint64_t lane[BTI_KERNEL_INSTRS][BTI_LANES], total[BTI_KERNEL_INSTRS]; /* of reductions */
 } plain_run;
 
-static inline bool plain_is_reduction(const bti_instr *i) { return i->op >= BTI_OP_sum && i->op <= BTI_OP_min; }
+/* Whether an operation is computed by a function of launch/functions.def, or by sigmoid. */
+static inline bool plain_is_function(bti_op op, bt_dtype dtype) {
+    switch (op) {
+#define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
+#define BTI_SCALAR_FUNCTION(name, ...)
+#include "launch/functions.def"
+    case BTI_OP_sigmoid: return bti_dtype_is_float(dtype);
+    default: return false;
+    }
+}
 
 static inline bt_dtype plain_accumulator(const bti_instr *i) {
     bool sums = i->op == BTI_OP_sum || i->op == BTI_OP_prod;
@@ -74,17 +83,19 @@ static inline uint64_t plain_instr(const plain_run *p, const bti_instr *i) {
     for (int a = 0; a < count; a++) x[a] = p->value[i->arg[a]];
     bt_dtype from = (bt_dtype)p->kernel->instrs[i->arg[0]].dtype;
     bt_dtype rest = count > 1 ? (bt_dtype)p->kernel->instrs[i->arg[1]].dtype : from;
-    bool function = (i->op >= BTI_OP_exp && i->op <= BTI_OP_log1p) || (i->op >= BTI_OP_sin && i->op <= BTI_OP_erfc) ||
-                    i->op == BTI_OP_atan2 || (i->op == BTI_OP_pow && bti_dtype_is_float(dtype));
-    if (function) return plain_function(i, p->code->elementwise[i->op][dtype == BT_F64], x);
+    if (plain_is_function((bti_op)i->op, dtype))
+        return plain_function(i, p->code->elementwise[i->op][dtype == BT_F64], x);
     return plain_operation((bti_op)i->op, i->attr, dtype, from, rest, x, count);
 }
 
 static inline uint64_t plain_fold(const bti_instr *i, uint64_t a, bt_dtype dtype, uint64_t x) {
-    static const bti_op by[] = {BTI_OP_add, BTI_OP_mul, BTI_OP_maximum, BTI_OP_minimum};
+    static const bti_op by[BTI_OP_COUNT] = {[BTI_OP_sum] = BTI_OP_add,
+                                            [BTI_OP_prod] = BTI_OP_mul,
+                                            [BTI_OP_max] = BTI_OP_maximum,
+                                            [BTI_OP_min] = BTI_OP_minimum};
     bt_dtype accumulator = plain_accumulator(i);
     uint64_t pair[2] = {a, plain_cast(accumulator, dtype, x)};
-    return plain_operation(by[i->op - BTI_OP_sum], 0, accumulator, accumulator, accumulator, pair, 2);
+    return plain_operation(by[i->op], 0, accumulator, accumulator, accumulator, pair, 2);
 }
 
 /* What a reduction of nothing is. */
@@ -118,14 +129,14 @@ static inline void plain_compute(plain_run *p, bti_level level, int stage) {
     for (int n = 0; n < p->kernel->instr_count; n++) {
         const bti_instr *i = &p->kernel->instrs[n];
         if (i->level != level || (level == BTI_ROW ? i->stage != stage : i->stage > stage)) continue;
-        p->value[n] = plain_is_reduction(i) ? plain_cast((bt_dtype)i->dtype, plain_accumulator(i), p->total[n])
-                                            : plain_instr(p, i);
+        p->value[n] = bti_instr_reduces(i) ? plain_cast((bt_dtype)i->dtype, plain_accumulator(i), p->total[n])
+                                           : plain_instr(p, i);
     }
 }
 
 #define PLAIN_REDUCTIONS(p, n, stage_)                 \
     for (int n = 0; n < (p)->kernel->instr_count; n++) \
-        if (plain_is_reduction(&(p)->kernel->instrs[n]) && (p)->kernel->instrs[n].stage == (stage_))
+        if (bti_instr_reduces(&(p)->kernel->instrs[n]) && (p)->kernel->instrs[n].stage == (stage_))
 
 static inline void plain_end_chunk(plain_run *p, int sweep, int lanes) {
     PLAIN_REDUCTIONS(p, n, sweep + 1) {
