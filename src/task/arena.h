@@ -54,7 +54,7 @@ typedef struct bti_records {
 typedef struct bti_arena {
     _Alignas(64) atomic_int fault; /* bti_arena_fault; changes once; alone in its line of the cache */
     _Alignas(64) uint64_t guard;   /* of its address, as the other guards */
-    pthread_mutex_t lock;          /* robust, of several processes */
+    pthread_mutex_t lock;          /* protects all records of the arena; robust, shared by processes */
     uint64_t second_guard;
     uint64_t bytes;
     uint32_t note_count; /* of those in the pages after this head */

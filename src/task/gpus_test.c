@@ -1,4 +1,5 @@
 /* What masks name, and how GPUs are counted. */
+#include "task/gpu_use.h"
 #include "task/gpus.h"
 
 #include <setjmp.h>

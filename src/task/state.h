@@ -12,14 +12,14 @@
  * The files of this folder, lowest first. A file calls files of the lines above its own; on its own line, those to its left.
  *
  *     words        proc, arena, process, wake, mailbox         the system, shared memory, sleeping and waking, messages
- *     values       handles, value, given_values, references, run
+ *     values       options, modules, handles, value, given_values, references, run
  *     memory       store, spill, placement                     where values stand
  *     records      object, supply, settle                      who holds an object, who waits for it; resources
  *     scheduling   queue, timeline, tasks, given, actor, ready, group, fair, dispatch
  *     messages     room, chores, ended, order, server, deadlock
  *     views        snapshot, timeline_trace, why, view, tables, listen, wait, peers
- *     workers      gpus, gpu_warn, watch, loan, call, worker_engine, worker
- *     processes    stopped, identity, children, nest, begin, keeper
+ *     workers      gpus, gpu_use, watch, loan, call, worker_engine, surroundings, output, worker
+ *     processes    worker_pipes, stopped, identity, children, nest, begin, keeper
  *     the program  layout, runtime, local, front, pool
  */
 #ifndef BTI_TASK_STATE_H

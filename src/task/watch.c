@@ -1,5 +1,5 @@
-/* After a process with GPUs has ended, its memory on them may take a while to become free. The nest opens no library, so for each such
- * process it forks another that asks the driver until the memory is free. */
+#include "task/watch.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "device/cards.h"
 #include "device/trial.h"
-#include "task/gpus.h"
+#include "task/gpu_use.h"
 #include "task/object.h"
 #include "task/process.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/guest.h"
 #include "task/actor.h"
+#include "task/gpu_use.h"
 #include "task/handles.h"
-#include "task/gpus.h"
 #include "task/loan.h"
 #include "task/mailbox.h"
 #include "task/object.h"

@@ -1,7 +1,5 @@
-/* What a worker sees of GPUs, and warnings about GPUs that it uses although another task holds them: a task that says nothing about GPUs sees all of them.
- *
- * Records are read without the lock, since workers have none: every pointer is checked and names are copied. What changes meanwhile makes a
- * warning too few, or one with a name that was right a moment ago. */
+#include "task/gpu_use.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +97,8 @@ static void on_opened(int id) {
     warn_if_held(state, me, gpu);
 }
 
-void bti_gpus_mind(const bti_state *state, const bti_task_record *task) {
+/* Should the worker use a GPU that another task holds, one line of the log names both. */
+static void warn_of_use(const bti_state *state, const bti_task_record *task) {
     bti_device_set_opened(on_opened);
     if (task->gpus) return;
     for (int g = 0; atomic_load(&opened) & ~atomic_load(&warned) && g < state->gpu_count; g++)
@@ -133,7 +132,7 @@ static void inherit_leases(const bti_state *state, uint64_t gpus) {
 void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
     char list[BTI_MOST_GPUS * BTI_GPU_NAME] = "";
     size_t length = 0;
-    bti_gpus_mind(state, task);
+    warn_of_use(state, task);
     if (!task->gpus && !task->hides_gpus) return;
     for (int g = 0; g < state->gpu_count; g++)
         if (task->gpus >> g & 1)
