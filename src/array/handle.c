@@ -85,18 +85,18 @@ typedef struct owned {
     const bti_handle_class *class;
 } owned;
 
-typedef struct start {
+typedef struct scope_start {
     size_t held, owned;
     uint64_t scope; /* its number */
     bti_site site;
-} start;
+} scope_start;
 
 typedef struct scopes {
-    BTI_VEC(bt_array *) held; /* of all scopes, the outermost first */
-    BTI_VEC(owned) owned;     /* what else they release */
-    BTI_VEC(start) starts;    /* where each begins in both */
-    size_t visited;           /* of held: bti_each_new_held has visited so many of the first */
-    uint64_t thread;          /* the number of what stands outside of any scope; those of scopes follow */
+    BTI_VEC(bt_array *) held;    /* of all scopes, the outermost first */
+    BTI_VEC(owned) owned;        /* what else they release */
+    BTI_VEC(scope_start) starts; /* where each begins in both */
+    size_t visited;              /* of held: bti_each_new_held has visited so many of the first */
+    uint64_t thread;             /* the number of what stands outside of any scope; those of scopes follow */
     uint64_t scope_count;
     bool noticed, noticed_history;
     bool registered;
@@ -177,7 +177,8 @@ void bti_release_thread(void) {
     release_arrays_from(0, BTI_END_SHUTDOWN, bti_here());
     bti_vec_free(&mine.held);
     bti_vec_free(&mine.owned);
-    for (size_t i = 0; i < mine.starts.count; i++) mine.starts.items[i] = (start){.scope = mine.starts.items[i].scope};
+    for (size_t i = 0; i < mine.starts.count; i++)
+        mine.starts.items[i] = (scope_start){.scope = mine.starts.items[i].scope};
     mine.noticed = false;
 }
 uint64_t bti_held_elsewhere(void) {
@@ -249,14 +250,14 @@ bt_array *bti_array_on(bti_node *node) { return bti_array_new(bti_node_retain(no
 
 bti_scope_guard bti_scope_begin(const char *file, int line) {
     register_thread_with_scopes();
-    start begins = {mine.held.count, mine.owned.count, mine.thread + ++mine.scope_count,
-                    file ? (bti_site){file, line} : bti_here()};
+    scope_start begins = {mine.held.count, mine.owned.count, mine.thread + ++mine.scope_count,
+                          file ? (bti_site){file, line} : bti_here()};
     return (bti_scope_guard){.marked = bti_vec_push(&mine.starts, begins)};
 }
 
 void bti_scope_end(bti_scope_guard *guard) {
     if (!guard->marked) return; /* there was no memory for the mark: its arrays fall to the scope outside */
-    start first = mine.starts.items[--mine.starts.count];
+    scope_start first = mine.starts.items[--mine.starts.count];
     release_objects_from(first.owned, BTI_END_SCOPE, first.site);
     release_arrays_from(first.held, BTI_END_SCOPE, first.site);
     mine.noticed = mine.noticed_history = false;
