@@ -1,4 +1,4 @@
-/* `berth fit`: runs a program that notes what memory each step will take, and shows that beside what was taken. */
+/* `berth fit`: runs a program with the flag `memory_forecast`, and prints its predicted and measured memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,14 +6,14 @@
 
 #include "cli/cli.h"
 
-static int failed(char **argv, const char *what) {
+static int print_failure(char **argv, const char *what) {
     fprintf(stderr, "%s: %s: %s\n", argv[0], what, strerror(errno));
     return CLI_FAILED;
 }
 
 static uint64_t bytes_of(json_t *of, const char *key) { return (uint64_t)json_integer_value(json_object_get(of, key)); }
 
-static void add_row(cli_table *table, json_t *device) {
+static void add_device_row(cli_table *table, json_t *device) {
     json_t *step = json_object_get(device, "step");
     const char *operation = json_string_value(json_object_get(step, "operation"));
     const char *file = json_string_value(json_object_get(step, "file"));
@@ -30,12 +30,12 @@ static void add_row(cli_table *table, json_t *device) {
                   cli_bytes(refused, NULL), where);
 }
 
-static int print_table(json_t *told) {
+static int print_forecast(json_t *told) {
     cli_table table = {.columns = 8, .right = 0x7e};
     json_t *device;
     size_t i;
     cli_table_row(&table, "DEVICE", "PREDICTED", "MEASURED", "DIFFERENCE", "STEP ADDS", "LARGEST", "REFUSED", "FOR");
-    json_array_foreach(json_object_get(told, "devices"), i, device) add_row(&table, device);
+    json_array_foreach(json_object_get(told, "devices"), i, device) add_device_row(&table, device);
     if (i)
         cli_table_print(&table);
     else {
@@ -46,17 +46,17 @@ static int print_table(json_t *told) {
     return CLI_OK;
 }
 
-static int run(char **argv, char **program, const char *file, bool json) {
-    if (!cli_add_flag("memory_forecast", file)) return failed(argv, "out of memory");
+static int forecast_program(char **argv, char **program, const char *file, bool json) {
+    if (!cli_add_flag("memory_forecast", file)) return print_failure(argv, "out of memory");
     int code = cli_run_program(program);
-    if (code < 0) return failed(argv, *program);
+    if (code < 0) return print_failure(argv, *program);
     json_error_t error;
     json_t *told = json_load_file(file, 0, &error);
     if (!told) {
         fprintf(stderr, "%s: %s reported nothing: it did not use berth, or was killed\n", argv[0], *program);
         return code ? code : CLI_FAILED;
     }
-    int shown = json ? cli_print_json(told) : print_table(told);
+    int shown = json ? cli_print_json(told) : print_forecast(told);
     return code ? code : shown;
 }
 
@@ -70,13 +70,13 @@ int cli_fit(int argc, char **argv) {
     }
     const char *set = getenv("TMPDIR"), *folder = set && *set == '/' && !strchr(set, ',') ? set : "/tmp";
     char *file;
-    if (asprintf(&file, "%s/berth-fit-XXXXXX", folder) < 0) return failed(argv, "out of memory");
+    if (asprintf(&file, "%s/berth-fit-XXXXXX", folder) < 0) return print_failure(argv, "out of memory");
     int opened = mkstemp(file), code = CLI_FAILED;
     if (opened < 0)
-        failed(argv, file);
+        print_failure(argv, file);
     else {
         close(opened);
-        code = run(argv, argv + next + 1, file, json);
+        code = forecast_program(argv, argv + next + 1, file, json);
         unlink(file);
     }
     free(file);
