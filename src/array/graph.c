@@ -2,15 +2,14 @@
 
 #include <pthread.h>
 
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/vec.h"
 #include "compile/mark.h"
 
 /* Protects the inputs and marks of all nodes, and the flags that evaluation sets in them. */
-static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(graph)
-void bti_graph_lock(void) { pthread_mutex_lock(&graph); }
-void bti_graph_unlock(void) { pthread_mutex_unlock(&graph); }
+BTI_STATIC_LOCK(graph, graph)
+void bti_graph_lock(void) { bti_lock_take(&graph); }
+void bti_graph_unlock(void) { bti_lock_give(&graph); }
 
 static bool has_history(const bti_node *node) { return node->input_count > 0 || (node->origin && !node->left_origin); }
 

@@ -7,7 +7,7 @@
 
 #include "array/graph.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/libraries.h"
 #include "base/log.h"
 #include "exec/exec.h"
@@ -20,14 +20,13 @@ static bt_array no_memory = {.head.word = 1, .node = &no_memory_node};
 static bti_node released_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
 
 /* Protects the error of no_memory_node while it is made. */
-static pthread_mutex_t no_memory_lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(no_memory_lock)
+BTI_STATIC_LOCK(no_memory_lock, no_memory_array)
 
 static bt_array *poison_without_memory(void) {
-    pthread_mutex_lock(&no_memory_lock);
+    bti_lock_take(&no_memory_lock);
     if (!no_memory_node.error) /* of no line: it serves for every one */
         no_memory_node.error = bti_error_at((bti_place){0}, BT_RESOURCE_EXHAUSTED, "out of host memory");
-    pthread_mutex_unlock(&no_memory_lock);
+    bti_lock_give(&no_memory_lock);
     return &no_memory;
 }
 

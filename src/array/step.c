@@ -2,16 +2,15 @@
 
 #include <pthread.h>
 
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/recycle.h"
 #include "exec/exec.h"
 
 /* Protects all steps, and the versions and the list of shared variables. Recursive: releasing a node may release a function, and that a
  * variable. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
-void bti_versions_lock(void) { pthread_mutex_lock(&lock); }
-void bti_versions_unlock(void) { pthread_mutex_unlock(&lock); }
+BTI_STATIC_LOCK_RECURSIVE(lock, versions)
+void bti_versions_lock(void) { bti_lock_take(&lock); }
+void bti_versions_unlock(void) { bti_lock_give(&lock); }
 
 /* --- failures ----------------------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 
 #include "base/cgroup.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/guest.h"
 
 enum { HELPERS_MOST = 1023, WORDS = 16, SPIN_NS = 50000 };
@@ -42,8 +42,7 @@ static helper helpers[HELPERS_MOST];
 static atomic_uint_fast64_t idle[WORDS]; /* a bit of a helper that may be asked: who clears it asks */
 static atomic_int helper_count, made_for, cores_here, callers;
 static job quit;
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of helpers: their making and ending */
-BTI_RENEW_IN_CHILD(making)
+BTI_STATIC_LOCK(making, cores_making) /* of helpers: their making and ending */
 static _Thread_local int limit;
 static _Thread_local bool inside;
 
@@ -159,7 +158,7 @@ static void *serve(void *argument) {
 }
 
 static void make_helpers(int wanted) {
-    pthread_mutex_lock(&making);
+    bti_lock_take(&making);
     int made = atomic_load(&helper_count);
     for (; made < wanted; made++) {
         if (!bti_thread_start(&helpers[made].thread, BTI_STACK_WORK, serve, &helpers[made])) break;
@@ -168,7 +167,7 @@ static void make_helpers(int wanted) {
         set_idle(made);
     }
     atomic_store(&made_for, wanted);
-    pthread_mutex_unlock(&making);
+    bti_lock_give(&making);
 }
 
 /* --- asking ------------------------------------------------------------------------------------------------------- */
@@ -261,7 +260,7 @@ void bti_copy_bytes(void *to, const void *from, size_t bytes) {
 }
 
 void bti_cores_shutdown(void) {
-    pthread_mutex_lock(&making);
+    bti_lock_take(&making);
     for (int h = atomic_load(&helper_count) - 1; h >= 0; h--) {
         uint64_t bit = UINT64_C(1) << h % 64;
         while (!(atomic_fetch_and(&idle[h / 64], ~bit) & bit)) usleep(50); /* it still helps another thread */
@@ -271,5 +270,5 @@ void bti_cores_shutdown(void) {
     }
     atomic_store(&made_for, 0);
     atomic_store(&cores_here, 0);
-    pthread_mutex_unlock(&making);
+    bti_lock_give(&making);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/str.h"
 
 struct bti_error {
@@ -60,8 +60,7 @@ static void forget_thread(void *unused) {
 static void make_key(void) { pthread_key_create(&key, forget_thread); }
 
 static atomic_bool strict; /* the handler hears of every error */
-static pthread_mutex_t handler_lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(handler_lock)
+BTI_STATIC_LOCK(handler_lock, error_handler)
 static bt_error_handler *handler;
 static void *handler_data;
 
@@ -217,11 +216,14 @@ void bti_errors_set_strict(bool on) { atomic_store(&strict, on); }
 
 void bti_error_tell(const bti_error *error) {
     if (state.quiet || !error || !atomic_load_explicit(&strict, memory_order_relaxed)) return;
-    pthread_mutex_lock(&handler_lock);
+    bti_lock_take(&handler_lock);
     bt_error_handler *call = handler;
     void *data = handler_data;
-    pthread_mutex_unlock(&handler_lock);
-    if (call) call(error->status, error->message, data);
+    bti_lock_give(&handler_lock);
+    if (!call) return;
+    bti_lock_user_begin();
+    call(error->status, error->message, data);
+    bti_lock_user_end();
 }
 
 bti_error *bti_error_at(bti_place place, bt_status status, const char *format, ...) {
@@ -348,8 +350,8 @@ void bti_errors_aside_end(bti_errors_aside aside) {
 }
 
 void bt_set_error_handler(bt_error_handler *new_handler, void *data) {
-    pthread_mutex_lock(&handler_lock);
+    bti_lock_take(&handler_lock);
     handler = new_handler;
     handler_data = data;
-    pthread_mutex_unlock(&handler_lock);
+    bti_lock_give(&handler_lock);
 }

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/flagtext.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/sized.h"
@@ -40,9 +40,8 @@ atomic_bool bti_flags_ready_;
 _Atomic int64_t bti_flag_values_[BTI_FLAG_COUNT];
 
 /* All below under the lock. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* an error handler may ask for flags */
-BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
-static char *texts[BTI_FLAG_COUNT]; /* of TEXT flags; NULL: the default */
+BTI_STATIC_LOCK_RECURSIVE(lock, flags) /* an error handler may ask for flags */
+static char *texts[BTI_FLAG_COUNT];    /* of TEXT flags; NULL: the default */
 static origin origins[BTI_FLAG_COUNT];
 static _Atomic uint64_t changes[BTI_FLAG_COUNT];
 static char ranges[BTI_FLAG_COUNT][80];
@@ -275,10 +274,10 @@ static void tell_watcher(int flag) {
 
 void bti_flags_read_(void) {
     if (atomic_load_explicit(&bti_flags_ready_, memory_order_acquire)) return;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     read_locked();
     char *lines = notices.length ? bti_str_take(&notices) : NULL;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     char *rest = NULL; /* a log sink may ask for flags: not under the lock */
     for (char *line = lines ? strtok_r(lines, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
         bti_log("%s", line);
@@ -294,9 +293,9 @@ bt_status bt_set_flag(const char *name, const char *value) {
     size_t length = strlen(value);
     trim(&value, &length);
     bti_flags_read_();
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bti_error *error = set("", name, strlen(name), value, length, PROGRAM);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     if (!error) tell_watcher(find(name, strlen(name)));
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
@@ -328,9 +327,9 @@ char *bti_flag_text(bti_flag flag) {
         write_value((int)flag, number, sizeof number);
         return bti_strdup(number);
     }
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     char *copy = bti_strdup(texts[flag] ? texts[flag] : rows[flag].standard);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return copy;
 }
 
@@ -349,9 +348,9 @@ bt_status bt_check_flags(void) {
 
 bti_error *bti_flags_fault(void) {
     bti_flags_read_();
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bti_error *error = bti_error_retain(fault);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return error;
 }
 
@@ -370,9 +369,9 @@ bt_status bt_flag_describe(int index, bt_flag_info *info) {
     if (index < 0 || index >= BTI_FLAG_COUNT)
         return bti_fail(BT_OUT_OF_RANGE, "there are %d flags, not number %d", BTI_FLAG_COUNT, index);
     bti_flags_read_();
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     origin from = origins[index];
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     bt_flag_info known = {sizeof known,         rows[index].name,   type_names[rows[index].type], ranges[index],
                           rows[index].standard, origin_names[from], when_names[rows[index].when], rows[index].doc};
     bti_info_give(&layout, &known, info);
@@ -380,16 +379,16 @@ bt_status bt_flag_describe(int index, bt_flag_info *info) {
 }
 
 void bti_flags_pass(bti_flag_when moment) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (moment == BTI_ANY_TIME)
         passed[BTI_BEFORE_QUERY] = passed[BTI_BEFORE_OPEN] = false;
     else
         passed[moment] = true;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_flags_reset(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     for (int flag = 0; flag < BTI_FLAG_COUNT; flag++) {
         bti_free(texts[flag]);
         texts[flag] = NULL;
@@ -401,5 +400,5 @@ void bti_flags_reset(void) {
     bti_error_release(fault);
     fault = NULL;
     atomic_store(&bti_flags_ready_, false);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }

@@ -6,21 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/guest.h"
 #include "base/str.h"
 #include "base/writes.h"
 
-static pthread_mutex_t sink_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* a sink may cause another line */
-BTI_RENEW_IN_CHILD_AS(sink_lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
+BTI_STATIC_LOCK_RECURSIVE(sink_lock, log_sink) /* a sink may cause another line */
 static bt_log_sink *sink;
 static void *sink_data;
 
 void bt_set_log_sink(bt_log_sink *new_sink, void *data) {
-    pthread_mutex_lock(&sink_lock);
+    bti_lock_take(&sink_lock);
     sink = new_sink;
     sink_data = data;
-    pthread_mutex_unlock(&sink_lock);
+    bti_lock_give(&sink_lock);
 }
 
 void bti_log(const char *format, ...) {
@@ -30,14 +29,16 @@ void bti_log(const char *format, ...) {
     va_start(arguments, format);
     bti_str_addv(&line, format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&sink_lock);
+    bti_lock_take(&sink_lock);
     if (sink) {
+        bti_lock_user_begin();
         sink(bti_str_text(&line), sink_data);
+        bti_lock_user_end();
     } else {
         BTI_WRITES;
         fprintf(stderr, "%s\n", bti_str_text(&line));
     }
-    pthread_mutex_unlock(&sink_lock);
+    bti_lock_give(&sink_lock);
     bti_str_free(&line);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/str.h"
 
 #if __has_include(<valgrind/memcheck.h>)
@@ -35,8 +35,7 @@ typedef struct list {
     int count;
 } list;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, owned)
 static struct {
     list batches[BATCHES]; /* a ring: each of at least BATCH objects */
     size_t first, count;
@@ -87,13 +86,13 @@ static void append(list *to, list more) {
 static void leave_thread(void *unused) {
     (void)unused;
     list oldest = {0};
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     append(&queue.rest, released);
     if (queue.rest.count >= BATCH) {
         oldest = give(queue.rest);
         queue.rest = (list){0};
     }
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     free_all(oldest.first);
     free_all(spare);
     released = (list){0};
@@ -112,17 +111,17 @@ static void keep(bti_owned *object) {
     append(&released, (list){object, object, 1});
     if (!registered) register_thread();
     if (released.count < BATCH) return;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     list oldest = give(released);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     released = (list){0};
     free_all(oldest.first);
 }
 
 static bool fetch(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (queue.count && queue.objects - (size_t)queue.batches[queue.first].count >= KEPT) spare = take_oldest().first;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return spare;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -31,8 +31,7 @@ typedef struct shelf {
     int count;
 } shelf;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, recycle)
 static shelf shared[SIZES];
 static _Thread_local shelf own[SIZES];
 static _Thread_local bool registered;
@@ -54,16 +53,16 @@ static void put(shelf *to, object *given) {
 
 /* Leaves `least` with the thread. */
 static void share(int size, int least) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     while (own[size].count > least && shared[size].count < SHARED) put(&shared[size], take(&own[size]));
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     while (own[size].count > least) bti_free(take(&own[size]));
 }
 
 static void fetch(int size) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     while (own[size].count < OWN / 2 && shared[size].count) put(&own[size], take(&shared[size]));
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_recycled_share(void) {
@@ -105,8 +104,8 @@ void bti_recycled_free(void *given, size_t bytes) {
 
 void bti_recycled_trim(void) {
     leave_thread(NULL);
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     for (int size = 0; size < SIZES; size++)
         while (shared[size].count) bti_free(take(&shared[size]));
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }

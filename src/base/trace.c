@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/flags.h"
 #include "base/log.h"
 
@@ -23,7 +23,7 @@ struct chunk {
 /* One per thread that noted something. Its lock is contended by a collector alone. */
 typedef struct writer writer;
 struct writer {
-    pthread_mutex_t lock;
+    bti_lock lock;
     chunk *first, *last;
     bti_trace_thread thread;
     bool ended; /* its thread has */
@@ -34,8 +34,7 @@ atomic_bool bti_trace_on_;
 static atomic_size_t kept, most = MOST;
 static atomic_uint_fast64_t dropped;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below; before a writer's */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, trace) /* of all below; before a writer's */
 static writer *writers;
 static uint32_t threads;
 static int users;
@@ -43,8 +42,7 @@ static bool forked;
 static char devices[BTI_TRACE_DEVICES][sizeof((bti_trace_log *)0)->devices[0]];
 
 /* Before the other; a log sink may set flags. */
-static pthread_mutex_t file_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-BTI_RENEW_IN_CHILD_AS(file_lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
+BTI_STATIC_LOCK_RECURSIVE(file_lock, trace_file)
 static char *file;
 static uint64_t file_since;
 static bt_status (*_Atomic write_file)(const bti_trace_log *log, const char *path);
@@ -76,17 +74,17 @@ static void drop_ended(void) {
             continue;
         }
         *at = w->next;
-        pthread_mutex_destroy(&w->lock);
+        bti_lock_destroy(&w->lock);
         bti_free(w);
     }
 }
 
 static void end_thread(void *own) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     ((writer *)own)->ended = true;
     mine = NULL;
     drop_ended();
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 /* The child of a process that records: the recording is its parent's. */
@@ -105,12 +103,12 @@ static writer *writer_of_thread(void) {
     pthread_once(&once, prepare);
     writer *w = bti_calloc(1, sizeof *w);
     if (!w) return NULL;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_mutex_lock(&lock);
+    bti_lock_init(&w->lock, BTI_LOCK_trace_thread);
+    bti_lock_take(&lock);
     w->thread = (bti_trace_thread){.number = threads++, .serves = serves, .main = gettid() == getpid()};
     w->next = writers;
     writers = w;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     pthread_setspecific(key, w);
     return mine = w;
 }
@@ -143,12 +141,12 @@ void bti_trace_add(const bti_trace_event *event) {
     writer *w = writer_of_thread();
     bti_trace_event *slot = NULL;
     if (w) {
-        pthread_mutex_lock(&w->lock);
+        bti_lock_take(&w->lock);
         if (bti_trace_on() && (slot = room(w))) {
             *slot = *event;
             slot->thread = w->thread.number;
         }
-        pthread_mutex_unlock(&w->lock);
+        bti_lock_give(&w->lock);
     }
     if (!slot && bti_trace_on()) atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
 }
@@ -196,9 +194,9 @@ void bti_trace_memory(int device, uint64_t in_use) {
 
 void bti_trace_name_device(int device, const char *name) {
     if (device < 0 || device >= BTI_TRACE_DEVICES) return;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     snprintf(devices[device], sizeof devices[device], "%s", name);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_trace_serve(int device) { serves = device; }
@@ -207,26 +205,26 @@ void bti_trace_serve(int device) { serves = device; }
 
 void bti_trace_start(void) {
     pthread_once(&once, prepare);
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     users++;
     if (!forked) atomic_store(&bti_trace_on_, true);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_trace_stop(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (--users == 0) {
         atomic_store(&bti_trace_on_, false);
         for (writer *w = forked ? NULL : writers; w; w = w->next) {
-            pthread_mutex_lock(&w->lock);
+            bti_lock_take(&w->lock);
             free_chunks(w);
-            pthread_mutex_unlock(&w->lock);
+            bti_lock_give(&w->lock);
         }
         if (!forked) drop_ended();
         atomic_store(&kept, 0);
         atomic_store(&dropped, 0);
     }
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 static int by_start(const void *left, const void *right) {
@@ -237,25 +235,25 @@ static int by_start(const void *left, const void *right) {
 
 static bool copy_events(writer *w, uint64_t since, bti_trace_log *log) {
     bool fits = true;
-    pthread_mutex_lock(&w->lock);
+    bti_lock_take(&w->lock);
     for (const chunk *c = w->first; c && fits; c = c->next) {
         fits = bti_vec_reserve(&log->events, c->count);
         for (size_t i = 0; i < c->count && fits; i++)
             if (c->events[i].start_ns >= since) log->events.items[log->events.count++] = c->events[i];
     }
-    pthread_mutex_unlock(&w->lock);
+    bti_lock_give(&w->lock);
     return fits;
 }
 
 bool bti_trace_collect(uint64_t since, bti_trace_log *log) {
     *log = (bti_trace_log){.begun_ns = since, .ended_ns = bti_trace_now()};
     bool fits = true;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     for (writer *w = forked ? NULL : writers; w && fits; w = w->next)
         fits = bti_vec_push(&log->threads, w->thread) && copy_events(w, since, log);
     memcpy(log->devices, devices, sizeof devices);
     log->dropped = atomic_load(&dropped);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     if (!fits)
         bti_trace_log_free(log);
     else if (log->events.count)
@@ -292,9 +290,9 @@ static void watch_end(void) { atexit(at_end); }
 
 void bti_trace_record_into(const char *path) {
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
-    pthread_mutex_lock(&file_lock);
+    bti_lock_take(&file_lock);
     if (forked || !strcmp(path, file ? file : "")) {
-        pthread_mutex_unlock(&file_lock);
+        bti_lock_give(&file_lock);
         return;
     }
     char *written = file;
@@ -310,7 +308,7 @@ void bti_trace_record_into(const char *path) {
         file_since = bti_trace_now();
         bti_trace_start();
     }
-    pthread_mutex_unlock(&file_lock);
+    bti_lock_give(&file_lock);
 }
 
 static void follow_flag(void) {

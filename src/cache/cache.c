@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/writes.h"
 #include "cache/folder.h"
 
@@ -38,16 +38,15 @@ enum { HASHED_FROM = offsetof(file_header, key_high) };
 static atomic_uint_fast64_t hits, misses, stores, refused, evictions;
 static atomic_uint_fast64_t temporaries, added_bytes;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of last_reason */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, cache_reason) /* of last_reason */
 static char last_reason[sizeof((bti_cache_state *)0)->reason];
 
 static const char no_room[] = "the flag cache_bytes is 0: no kernel is kept";
 
 static void set_reason(const char *reason) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     snprintf(last_reason, sizeof last_reason, "%s", reason);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 /* --- keys and names ----------------------------------------------------------------------------------------------- */
@@ -254,9 +253,9 @@ void bti_cache_look(bti_cache_state *state, bool attempt) {
     state->evictions = evictions;
     bti_str_free(&path);
     bti_str_free(&reason);
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     memcpy(state->reason, last_reason, sizeof last_reason);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_cache_reset(void) {

@@ -12,20 +12,19 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/vec.h"
 
 /* --- the path ----------------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
-BTI_RENEW_IN_CHILD(lock)
-static bool read_environment; /* once: later, threads of the program may change it */
+BTI_STATIC_LOCK(lock, cache_folder) /* of what follows */
+static bool read_environment;       /* once: later, threads of the program may change it */
 static bti_str home_folder;
 
 static bool is_absolute(const char *path) { return path && path[0] == '/'; }
 
 static void add_home_folder(bti_str *path) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (!read_environment) {
         const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
         if (is_absolute(cache))
@@ -35,14 +34,14 @@ static void add_home_folder(bti_str *path) {
         read_environment = true;
     }
     bti_str_add(path, bti_str_text(&home_folder));
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_folder_reset(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bti_str_free(&home_folder);
     read_environment = false;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 bool bti_folder_path(bti_str *path, bti_str *reason) {

@@ -1,4 +1,5 @@
 /* The driver entries behind checks: opened first, sizes of 0 skipped, what optional entries leave out filled in. */
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/libraries.h"
@@ -58,13 +59,13 @@ bt_status bti_device_open(int id) {
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "there is no device number %d", id);
     BTI_NO_CANCEL;
     bool opens = false;
-    pthread_mutex_lock(&device->lock);
+    bti_lock_take(&device->lock);
     bt_status status = BT_OK;
     if (atomic_load(&device->retired))
         status = bti_fail(BT_FAILED_PRECONDITION, "%s was replaced by a simulated device", device->name);
     else if (!atomic_load(&device->opened))
         status = open_traced(device), opens = true;
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     void (*opened)(int device) = atomic_load(&opened_hook);
     if (opens && opened && status == BT_OK) opened(id);
     return status;

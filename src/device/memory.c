@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/flagtext.h"
@@ -148,9 +149,9 @@ void bti_memory_take_back(int id, void *lent) {
 }
 
 static bt_status begin_setting(bt_device *device, const char *what) {
-    pthread_mutex_lock(&device->lock);
+    bti_lock_take(&device->lock);
     if (!atomic_load(&device->opened)) return BT_OK;
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     return bti_fail(BT_FAILED_PRECONDITION,
                     "%s of %s must be set before the device is opened (its first memory or work)", what, device->name);
 }
@@ -160,7 +161,7 @@ bt_status bt_set_memory_growth(bt_device *device, bool on) {
     if (!device) return bt_set_flag("memory_growth", on ? "on" : "off");
     BTI_TRY(begin_setting(device, "memory_growth"));
     device->growth = on;
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     return BT_OK;
 }
 
@@ -173,7 +174,7 @@ bt_status bt_set_memory_fraction(bt_device *device, double fraction) {
     if (!device) return bt_set_flag("memory_fraction", text);
     BTI_TRY(begin_setting(device, "memory_fraction"));
     device->fraction = fraction;
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     return BT_OK;
 }
 
@@ -184,7 +185,7 @@ bt_status bt_set_memory_limit(bt_device *device, size_t bytes) {
     if (!device) return bt_set_flag("memory_limit", text);
     BTI_TRY(begin_setting(device, "memory_limit"));
     device->limit = bytes;
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     return BT_OK;
 }
 
@@ -195,7 +196,7 @@ bt_status bt_set_memory_preallocate(bt_device *device, size_t bytes) {
     if (!device) return bt_set_flag("memory_preallocate", text);
     BTI_TRY(begin_setting(device, "memory_preallocate"));
     device->preallocate = bytes;
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     return BT_OK;
 }
 
@@ -204,9 +205,9 @@ bt_status bt_set_memory_preallocate(bt_device *device, size_t bytes) {
 size_t bti_block_bytes(int id, size_t bytes) {
     bt_device *device = bti_registry_at(id);
     if (!bytes || !device) return 0;
-    pthread_mutex_lock(&device->lock);
+    bti_lock_take(&device->lock);
     size_t block = bti_pool_block_bytes(bytes, limit_of(device));
-    pthread_mutex_unlock(&device->lock);
+    bti_lock_give(&device->lock);
     return block ? block : bytes;
 }
 
@@ -255,7 +256,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
     BTI_TRY(bti_device_check_fork());
     bt_device *own = bti_registry_at(device->id);
     bt_memory_info known = {.size = sizeof known, .total = device->facts.memory_bytes}, *info = &known;
-    pthread_mutex_lock(&own->lock);
+    bti_lock_take(&own->lock);
     info->limit = limit_from(own, &info->limit_source);
     if (atomic_load(&own->opened)) {
         bti_pool_counters count = bti_pool_count(own->pool);
@@ -274,7 +275,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
         bti_error_put_back(before);
         bti_errors_quiet(quiet);
     }
-    pthread_mutex_unlock(&own->lock);
+    bti_lock_give(&own->lock);
     long long arrays = atomic_load(&own->live_arrays);
     info->live_arrays = arrays > 0 ? (uint64_t)arrays : 0;
     for (int id = -1; id < bti_registry_total(); id++) {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
@@ -32,7 +33,7 @@ typedef struct bti_segment {
 } bti_segment;
 
 struct bti_pool {
-    pthread_mutex_t lock; /* recursive: an error handler may ask for counters */
+    bti_lock lock; /* recursive: an error handler may ask for counters */
     int device;
     const char *name;
     bti_pool_source source;
@@ -326,7 +327,7 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     bool fits = need > 0;
     bti_error *before = bti_error_last(); /* a wish that is granted in the end leaves no error behind */
     bt_error_clear();
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     bti_block *block = fits ? choose(pool, need, completed, wish) : NULL;
     if (fits && !block) block = make_room(pool, need, completed, wish);
     if (block) {
@@ -341,7 +342,7 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
         void (*observer)(int, uint64_t) = atomic_load_explicit(&memory_observer, memory_order_relaxed);
         if (observer) observer(pool->device, pool->used);
     }
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     *out = block;
     if (block) return bti_error_put_back(before), BT_OK;
     bti_error_release(before);
@@ -356,7 +357,7 @@ static bool joins_at_once(const bti_block *left, const bti_block *right) {
 }
 
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     pool->used -= block->capacity;
     bti_trace_memory(pool->device, pool->used);
     block->in_use = false;
@@ -378,7 +379,7 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
             pool->unjoined++;
     }
     bin_add(pool, block);
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
 }
 
 /* --- the whole pool ----------------------------------------------------------------------------------------------- */
@@ -386,11 +387,7 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
 bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, size_t limit) {
     bti_pool *pool = bti_calloc(1, sizeof *pool);
     if (!pool) return NULL;
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&pool->lock, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    bti_lock_init_recursive(&pool->lock, BTI_LOCK_pool);
     pool->device = device;
     pool->name = name;
     pool->source = source;
@@ -403,7 +400,7 @@ void bti_pool_delete(bti_pool *pool) {
     while (pool->segments) segment_free(pool, pool->segments);
     for (size_t i = 0; i < pool->slabs.count; i++) bti_free(pool->slabs.items[i]);
     bti_vec_free(&pool->slabs);
-    pthread_mutex_destroy(&pool->lock);
+    bti_lock_destroy(&pool->lock);
     bti_free(pool);
 }
 
@@ -411,24 +408,24 @@ bt_status bti_pool_reserve(bti_pool *pool, size_t bytes) {
     bytes &= ~(size_t)(BTI_POOL_ALIGN - 1);
     if (!bytes) return BT_OK;
     bt_error_clear(); /* refuse() quotes what the source says */
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     bool done = segment_new(pool, bytes, KEPT) != NULL;
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     if (done) return BT_OK;
     bti_pool_counters count = bti_pool_count(pool);
     return refuse(pool, bytes, &count);
 }
 
 void bti_pool_set_limit(bti_pool *pool, size_t limit) {
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     pool->limit = limit;
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
 }
 
 size_t bti_pool_release(bti_pool *pool, uint64_t completed) {
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     size_t bytes = release(pool, completed, SIZE_MAX);
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     return bytes;
 }
 
@@ -456,7 +453,7 @@ static size_t largest_in(const bti_pool *pool, segment_class class) {
 }
 
 bti_pool_counters bti_pool_count(bti_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     bti_pool_counters count = {.limit = pool->limit, .used = pool->used, .peak = pool->peak};
     count.cached = pool->reserved - pool->used;
     count.segments = pool->segment_count;
@@ -465,14 +462,14 @@ bti_pool_counters bti_pool_count(bti_pool *pool) {
         size_t largest = largest_in(pool, (segment_class) class);
         if (largest > count.largest_free) count.largest_free = largest;
     }
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     return count;
 }
 
 size_t bti_pool_scattered(bti_pool *pool) {
     size_t bytes = 0;
     bool room_for_small = false;
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     for (const bti_segment *segment = pool->segments; segment; segment = segment->next) {
         size_t unused = 0;
         for (const bti_block *block = segment->first; block; block = block->next)
@@ -482,14 +479,14 @@ size_t bti_pool_scattered(bti_pool *pool) {
         if (segment->class == SMALL && unused >= SMALL_BELOW) room_for_small = true;
     }
     if (!room_for_small && !pool->reserved_of[KEPT]) bytes += SEGMENT_MIN;
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     return bytes;
 }
 
 void bti_pool_reset_peak(bti_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     pool->peak = pool->used;
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
 }
 
 static const char *verify(bti_pool *pool) {
@@ -524,8 +521,8 @@ static const char *verify(bti_pool *pool) {
 }
 
 const char *bti_pool_verify(bti_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     const char *wrong = verify(pool);
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     return wrong;
 }

@@ -1,6 +1,7 @@
 /* The programs of a device, by what they were made from. */
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/libraries.h"
 #include "base/lru.h"
@@ -18,7 +19,7 @@ struct bti_program {
 };
 
 struct bti_programs {
-    pthread_mutex_t lock;
+    bti_lock lock;
     bti_lru kernels, primitives; /* these are few, and all stay */
     uint64_t loaded;             /* kernels */
 };
@@ -50,7 +51,7 @@ static const bti_lru new_cache = {.equal = is_equal, .free = free_program};
 struct bti_programs *bti_programs_new(void) {
     struct bti_programs *programs = bti_calloc(1, sizeof *programs);
     if (!programs) return NULL;
-    pthread_mutex_init(&programs->lock, NULL);
+    bti_lock_init(&programs->lock, BTI_LOCK_programs);
     programs->kernels = programs->primitives = new_cache;
     programs->kernels.most_count = MOST_KERNELS;
     return programs;
@@ -69,7 +70,7 @@ void bti_programs_delete(bt_device *device) {
     struct bti_programs *programs = device->programs;
     bti_lru_clear(&programs->kernels);
     bti_lru_clear(&programs->primitives);
-    pthread_mutex_destroy(&programs->lock);
+    bti_lock_destroy(&programs->lock);
     bti_free(programs);
     device->programs = NULL;
 }
@@ -132,9 +133,9 @@ static bt_status find_or_load(bt_device *device, const bti_program_source *sourc
 bt_status bti_programs_get(bt_device *device, const bti_program_source *source, bti_program **program) {
     if (!source->kernel && (unsigned)source->op >= BTI_OP_COUNT)
         return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
-    pthread_mutex_lock(&device->programs->lock);
+    bti_lock_take(&device->programs->lock);
     bt_status status = find_or_load(device, source, program);
-    pthread_mutex_unlock(&device->programs->lock);
+    bti_lock_give(&device->programs->lock);
     return status;
 }
 
@@ -142,10 +143,10 @@ void bti_device_count_programs(int id, uint64_t *loaded, uint64_t *dropped) {
     bt_device *device = bti_registry_at(id);
     *loaded = *dropped = 0;
     if (!device || !atomic_load(&device->opened)) return;
-    pthread_mutex_lock(&device->programs->lock);
+    bti_lock_take(&device->programs->lock);
     *loaded = device->programs->loaded;
     *dropped = device->programs->kernels.evicted;
-    pthread_mutex_unlock(&device->programs->lock);
+    bti_lock_give(&device->programs->lock);
 }
 
 bt_status bti_program_launch(const bti_program *program, const bti_work *work) {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/guest.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/quote.h"
 
@@ -18,8 +18,7 @@ static atomic_uint known;        /* kinds whose devices were asked for; settings
 static _Atomic uint64_t changes; /* how often devices were replaced or forgotten */
 
 /* Protects what follows, and probe.c's accounts. Recursive: an error handler that is called under it may ask for devices. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-BTI_RENEW_IN_CHILD_AS(lock, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP)
+BTI_STATIC_LOCK_RECURSIVE(lock, registry)
 static enum { UNREAD, READING, READ } settings;
 static unsigned asking; /* kinds that drivers are being asked for, by this thread */
 static bti_sim_spec simulated;
@@ -254,13 +253,13 @@ void bti_registry_ensure(unsigned kinds) {
     if ((atomic_load_explicit(&known, memory_order_acquire) & kinds) == kinds) return;
     BTI_NO_CANCEL;
     bti_str notices = {0};
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bti_error *before = bti_error_last();
     bti_nowhere nowhere = bti_nowhere_begin();
     read_on(kinds, &notices);
     bti_nowhere_end(nowhere);
     bti_error_put_back(before); /* faults are told by those who return a status */
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */
     bti_str_free(&notices);
 }
@@ -277,14 +276,14 @@ bt_status bti_registry_check(unsigned kinds) {
 }
 
 bool bti_devices_asked(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bool asked = settings != UNREAD;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return asked;
 }
 
 void bti_registry_forget(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bti_registry_clear();
     atomic_store(&known, 0);
     settings = UNREAD;
@@ -298,7 +297,7 @@ void bti_registry_forget(void) {
     mask = NULL;
     simulated = (bti_sim_spec){0};
     bti_flags_pass(BTI_ANY_TIME);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 uint64_t bti_registry_changes(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
@@ -345,9 +344,9 @@ bt_status bt_set_devices(const char *text) {
     BTI_TRY(bti_sim_spec_parse(text, &spec));
     BTI_TRY(bti_device_check_fork());
     bti_registry_ensure_for_query(0);
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bt_status status = replace_devices(&spec);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return status;
 }
 
@@ -363,7 +362,7 @@ bool bt_functional(bt_kind kind, char **reason) {
         return bti_str_free(&text), false;
     }
     if (!reason) return count > 0;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (!count) bti_str_addf(&text, "no %s is visible\n", bt_kind_name(kind));
     for (int i = 0; i < count; i++) {
         const bt_device *device = bti_registry_find(kind, i);
@@ -374,7 +373,7 @@ bool bt_functional(bt_kind kind, char **reason) {
     bti_probe_reasons(kind, !count, &text);
     bti_error *fault = setup_fault;
     if (fault) bti_str_addf(&text, "settings: %s\n", bti_error_message(fault));
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     while (text.length && text.text[text.length - 1] == '\n') text.text[--text.length] = '\0';
     *reason = bti_str_take(&text);
     return count > 0;
@@ -394,10 +393,10 @@ int bt_device_count(bt_kind kind) {
 }
 
 char *bti_registry_broken(const char **maker) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     const char *why = bti_probe_broken(maker);
     char *text = why ? bti_strdup(why) : NULL;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return text;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 
 static bt_device table[BTI_MAX_DEVICES];
@@ -31,7 +32,7 @@ bt_device *bti_registry_new(void) {
     if (id == BTI_MAX_DEVICES) return NULL;
     memset(&table[id], 0, sizeof table[id]);
     table[id].id = id;
-    pthread_mutex_init(&table[id].lock, NULL);
+    bti_lock_init(&table[id].lock, BTI_LOCK_device);
     return &table[id];
 }
 
@@ -39,7 +40,7 @@ void bti_registry_publish(bt_device *device) { atomic_store_explicit(&total, dev
 
 void bti_registry_clear(void) {
     for (int id = bti_registry_total() - 1; id >= 0; id--) {
-        pthread_mutex_destroy(&table[id].lock);
+        bti_lock_destroy(&table[id].lock);
         bti_free(table[id].details);
     }
     atomic_store(&total, 0);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "device/device.h"
+#include "base/lock.h"
 
 struct bt_device {
     int id;
@@ -18,9 +19,9 @@ struct bt_device {
     char *details;       /* lines of what a child told that opened it; NULL: none did */
     atomic_bool retired; /* replaced by a simulated one; no name leads to it */
 
-    pthread_mutex_t lock; /* of what follows */
-    atomic_bool opened;   /* then the next three stay as they are */
-    void *state;          /* the driver's */
+    bti_lock lock;      /* of what follows */
+    atomic_bool opened; /* then the next three stay as they are */
+    void *state;        /* the driver's */
     struct bti_pool *pool;
     struct bti_programs *programs; /* under a lock of its own */
     int growth;                    /* the program's settings for this device: -1, 0: the flags' */

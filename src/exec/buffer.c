@@ -6,13 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/recycle.h"
 #include "base/trace.h"
 #include "exec/queue.h"
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(list_lock)
+BTI_STATIC_LOCK(list_lock, live_buffers)
 static bti_buffer *live[BTI_MAX_DEVICES];
 static atomic_uint_fast64_t alive;
 uint64_t bti_buffers_alive(void) { return atomic_load(&alive); }
@@ -51,22 +50,22 @@ bti_buffer *bti_buffer_retain(bti_buffer *buffer) {
 void bti_buffer_list(bti_buffer *buffer) {
     if (buffer->listed) return;
     buffer->listed = true;
-    pthread_mutex_lock(&list_lock);
+    bti_lock_take(&list_lock);
     buffer->next = live[buffer->device];
     if (buffer->next) buffer->next->previous = buffer;
     live[buffer->device] = buffer;
-    pthread_mutex_unlock(&list_lock);
+    bti_lock_give(&list_lock);
     bti_device_count_arrays(buffer->device, 1);
 }
 
 static void unlist(bti_buffer *buffer) {
-    pthread_mutex_lock(&list_lock);
+    bti_lock_take(&list_lock);
     if (buffer->previous)
         buffer->previous->next = buffer->next;
     else
         live[buffer->device] = buffer->next;
     if (buffer->next) buffer->next->previous = buffer->previous;
-    pthread_mutex_unlock(&list_lock);
+    bti_lock_give(&list_lock);
     bti_device_count_arrays(buffer->device, -1);
 }
 
@@ -202,7 +201,7 @@ typedef struct entry {
 
 static int largest_live(int device, entry *top) {
     int count = 0;
-    pthread_mutex_lock(&list_lock);
+    bti_lock_take(&list_lock);
     for (const bti_buffer *b = live[device]; b; b = b->next) {
         int at = count < REPORTED ? count++ : REPORTED;
         while (at > 0 && top[at - 1].bytes < b->bytes) {
@@ -213,7 +212,7 @@ static int largest_live(int device, entry *top) {
         top[at] = (entry){b->bytes, b->place, b->dtype, b->rank, {0}};
         memcpy(top[at].shape, b->shape, sizeof b->shape);
     }
-    pthread_mutex_unlock(&list_lock);
+    bti_lock_give(&list_lock);
     return count;
 }
 

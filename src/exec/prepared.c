@@ -4,6 +4,7 @@
 
 #include "exec/recordings.h"
 #include "render/render.h"
+#include "base/lock.h"
 
 /* --- making ready ------------------------------------------------------------------------------------------------------ */
 
@@ -22,7 +23,7 @@ void bti_prepared_release(bti_prepared *of) {
     bti_free(of->ready);
     for (size_t t = 0; t < of->tasks.count; t++) bti_recordings_free(of->tasks.items[t].recordings);
     bti_vec_free(&of->tasks);
-    pthread_mutex_destroy(&of->lock);
+    bti_lock_destroy(&of->lock);
     bti_free(of);
 }
 
@@ -39,10 +40,10 @@ void bti_run_done(bti_run *run) {
         bti_buffer_release(run->arenas[d]);
         run->arenas[d] = NULL;
     }
-    pthread_mutex_lock(&of->lock);
+    bti_lock_take(&of->lock);
     run->next = of->idle;
     of->idle = run;
-    pthread_mutex_unlock(&of->lock);
+    bti_lock_give(&of->lock);
     bti_prepared_release(of);
 }
 
@@ -179,7 +180,7 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     bti_prepared *of = bti_calloc(1, sizeof *of);
     if (!of) return bti_no_memory();
     atomic_init(&of->refs, 1);
-    pthread_mutex_init(&of->lock, NULL);
+    bti_lock_init(&of->lock, BTI_LOCK_prepared);
     of->plan = *plan;
     *plan = (bti_plan){0};
     bt_status status = allocate_prepared(of) ? BT_OK : bti_no_memory();

@@ -7,6 +7,7 @@
 #include "exec/exec.h"
 #include "exec/queue.h"
 #include "exec/trace.h"
+#include "base/lock.h"
 
 typedef struct bti_ready_step {
     bti_program *program; /* retained; NULL: a copy between devices */
@@ -38,7 +39,7 @@ struct bti_prepared {
     int only_device; /* where everything runs; -1: on several */
     int devices;     /* those it needs have smaller numbers */
     bool brief;      /* done sooner than another thread would begin */
-    pthread_mutex_t lock;
+    bti_lock lock;
     struct bti_run *idle; /* runs that are over, to be used again */
 };
 

@@ -4,14 +4,14 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/guest.h"
 #include "base/recycle.h"
 #include "base/trace.h"
 #include "device/device.h"
 
 typedef struct queue {
-    pthread_mutex_t lock;
+    bti_lock lock;
     pthread_cond_t changed; /* for who waits */
     pthread_cond_t work;    /* for the thread */
     int waiting;
@@ -25,14 +25,13 @@ typedef struct queue {
     pthread_t thread;
 } queue;
 
-static queue queues[BTI_MAX_DEVICES] = {[0 ... BTI_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
+static queue queues[BTI_MAX_DEVICES] = {[0 ... BTI_MAX_DEVICES - 1] = {.lock = BTI_LOCK_INIT(queue),
                                                                        .changed = PTHREAD_COND_INITIALIZER,
                                                                        .work = PTHREAD_COND_INITIALIZER}};
 
-static pthread_mutex_t submitting = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(submitting)
-void bti_queues_lock(void) { pthread_mutex_lock(&submitting); }
-void bti_queues_unlock(void) { pthread_mutex_unlock(&submitting); }
+BTI_STATIC_LOCK(submitting, submitting)
+void bti_queues_lock(void) { bti_lock_take(&submitting); }
+void bti_queues_unlock(void) { bti_lock_give(&submitting); }
 
 uint64_t bti_queue_submitted(int device) { return atomic_load(&queues[device].submitted); }
 uint64_t bti_queue_completed(int device) { return atomic_load(&queues[device].completed); }
@@ -40,14 +39,14 @@ uint64_t bti_queue_completed(int device) { return atomic_load(&queues[device].co
 uint64_t bti_queue_submit(int device, bti_task *task) {
     queue *q = &queues[device];
     task->next = NULL;
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     if (q->tail)
         q->tail->next = task;
     else
         q->head = task;
     q->tail = task;
     uint64_t number = atomic_fetch_add(&q->submitted, 1) + 1;
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
     return number;
 }
 
@@ -89,12 +88,12 @@ static void run_first(queue *q, bool by_thread) {
     task->next = NULL;
     q->running = true;
     bool may = !q->flying;
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
     other_errors other = begin_task_errors();
     bool complete = task->run(task, may);
     end_task_errors(other);
     if (by_thread) bti_recycled_share(); /* before anybody knows that it is done */
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     if (!complete) {
         if (q->last)
             q->last->next = task;
@@ -112,12 +111,12 @@ static void settle_first(queue *q, bool by_thread) {
     if (!q->flying) q->last = NULL;
     q->in_flight--;
     q->running = true;
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
     other_errors other = begin_task_errors();
     task->settle(task);
     end_task_errors(other);
     if (by_thread) bti_recycled_share();
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     end_running(q, true);
 }
 
@@ -137,16 +136,16 @@ static uint64_t issued(const queue *q) { return atomic_load(&q->completed) + (ui
 
 uint64_t bti_queue_issued(int device) {
     queue *q = &queues[device];
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     uint64_t number = issued(q);
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
     return number;
 }
 
 static void *serve(void *argument) {
     queue *q = argument;
     bti_trace_serve((int)(q - queues));
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     while (!q->stop) {
         if (q->kicked && (q->head || q->flying) && !q->running) {
             bti_guest guest = bti_guest_begin();
@@ -154,10 +153,10 @@ static void *serve(void *argument) {
             bti_guest_end(&guest);
         } else {
             if (!q->head && !q->flying) q->kicked = false;
-            pthread_cond_wait(&q->work, &q->lock);
+            bti_lock_wait(&q->lock, &q->work);
         }
     }
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
     return NULL;
 }
 
@@ -184,9 +183,9 @@ static void run_as_guest(queue *q, uint64_t number, bool complete) {
         else
             go_on(q, false);
     bool held = bti_signals_held();
-    if (held) pthread_mutex_unlock(&q->lock); /* they are delivered now */
+    if (held) bti_lock_give(&q->lock); /* they are delivered now */
     bti_guest_end(&guest);
-    if (held) pthread_mutex_lock(&q->lock);
+    if (held) bti_lock_take(&q->lock);
 }
 
 static void wait_until(int device, uint64_t number, bool complete) {
@@ -194,18 +193,18 @@ static void wait_until(int device, uint64_t number, bool complete) {
     if (atomic_load(&q->completed) >= number || bti_device_forked()) return; /* in a child nobody runs it */
     BTI_NO_CANCEL;
     bool here = bti_stack_left() >= ROOM;
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     while ((complete ? atomic_load(&q->completed) : issued(q)) < number) {
         if (!here && has_work(q)) kick(q);
         if (has_work(q) && (here || !q->has_thread)) {
             run_as_guest(q, number, complete);
         } else {
             q->waiting++;
-            pthread_cond_wait(&q->changed, &q->lock);
+            bti_lock_wait(&q->lock, &q->changed);
             q->waiting--;
         }
     }
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
 }
 
 void bti_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
@@ -214,19 +213,19 @@ void bti_queue_issue(int device, uint64_t number) { wait_until(device, number, f
 void bti_queue_kick(int device) {
     queue *q = &queues[device];
     if (bti_device_forked()) return;
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     if (q->head || q->flying) kick(q);
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
 }
 
 void bti_queue_stop(int device) {
     queue *q = &queues[device];
     bti_queue_wait(device, bti_queue_submitted(device));
-    pthread_mutex_lock(&q->lock);
+    bti_lock_take(&q->lock);
     bool join = q->has_thread;
     q->stop = true;
     q->has_thread = false;
     pthread_cond_signal(&q->work);
-    pthread_mutex_unlock(&q->lock);
+    bti_lock_give(&q->lock);
     if (join) pthread_join(q->thread, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "exec/buffer.h"
 #include "exec/launch.h"
+#include "base/lock.h"
 
 /* --- runs ------------------------------------------------------------------------------------------------------------- */
 
@@ -26,10 +27,10 @@ static bti_run *run_new(bti_prepared *of) {
 }
 
 bti_run *bti_exec_begin(bti_prepared *of) {
-    pthread_mutex_lock(&of->lock);
+    bti_lock_take(&of->lock);
     bti_run *run = of->idle;
     if (run) of->idle = run->next;
-    pthread_mutex_unlock(&of->lock);
+    bti_lock_give(&of->lock);
     if (!run) run = run_new(of);
     if (!run) return NULL;
     atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);

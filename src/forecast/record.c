@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/writes.h"
 #include "exec/exec.h"
@@ -28,26 +28,23 @@ typedef struct device_record {
     reservation greatest; /* of the greatest prediction */
 } device_record;
 
-static pthread_mutex_t record_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `records`; a leaf */
-BTI_RENEW_IN_CHILD(record_lock)
+BTI_STATIC_LOCK(record_lock, forecast_record) /* protects `records`; a leaf */
 static device_record records[BTI_MAX_DEVICES];
 
 /* Held from the begin of a reservation to its end, so that no other takes memory between; protects `current`. */
-static pthread_mutex_t reservation_lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(reservation_lock)
+BTI_STATIC_LOCK(reservation_lock, forecast_reservation)
 static reservation current[BTI_MAX_DEVICES];
 
-static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `file`; taken before record_lock */
-BTI_RENEW_IN_CHILD(file_lock)
+BTI_STATIC_LOCK(file_lock, forecast_file) /* protects `file`; taken before record_lock */
 static char *file;
 static bool forked; /* since it was named */
 
 /* --- noting --------------------------------------------------------------------------------------------------------- */
 
 static void note_used(int device, uint64_t in_use) {
-    pthread_mutex_lock(&record_lock);
+    bti_lock_take(&record_lock);
     if (in_use > records[device].measured) records[device].measured = in_use;
-    pthread_mutex_unlock(&record_lock);
+    bti_lock_give(&record_lock);
 }
 
 static void begin_device(int device, size_t added) {
@@ -60,7 +57,7 @@ static void begin_device(int device, size_t added) {
 static void begin_run(const bti_plan *plan) {
     int64_t added[BTI_MAX_DEVICES];
     bti_plan_memory(plan, bti_block_bytes, added, BTI_MAX_DEVICES);
-    pthread_mutex_lock(&reservation_lock);
+    bti_lock_take(&reservation_lock);
     for (int d = 0; d < BTI_MAX_DEVICES; d++)
         if (added[d]) begin_device(d, (size_t)added[d]);
     for (size_t s = 0; s < plan->storages.count; s++) {
@@ -74,7 +71,7 @@ static void begin_run(const bti_plan *plan) {
 }
 
 static void begin_upload(const bti_buffer *buffer) {
-    pthread_mutex_lock(&reservation_lock);
+    bti_lock_take(&reservation_lock);
     if (!buffer->bytes) return;
     begin_device(buffer->device, bti_block_bytes(buffer->device, buffer->bytes));
     current[buffer->device].largest = buffer->bytes;
@@ -90,13 +87,13 @@ static void note_reservation(device_record *of, const reservation *r, bool reser
 }
 
 static void end_reservation(bool reserved) {
-    pthread_mutex_lock(&record_lock);
+    bti_lock_take(&record_lock);
     for (int d = 0; d < BTI_MAX_DEVICES; d++) {
         if (current[d].added) note_reservation(&records[d], &current[d], reserved);
         current[d] = (reservation){0};
     }
-    pthread_mutex_unlock(&record_lock);
-    pthread_mutex_unlock(&reservation_lock);
+    bti_lock_give(&record_lock);
+    bti_lock_give(&reservation_lock);
 }
 
 static void observe(bool on) {
@@ -135,11 +132,11 @@ static json_t *device_json(const device_record *device) {
 
 static void write_records(const char *path) {
     json_t *root = json_object(), *devices = json_array();
-    pthread_mutex_lock(&record_lock);
+    bti_lock_take(&record_lock);
     for (int d = 0; d < BTI_MAX_DEVICES; d++)
         if (*records[d].device) json_array_append_new(devices, device_json(&records[d]));
     memset(records, 0, sizeof records);
-    pthread_mutex_unlock(&record_lock);
+    bti_lock_give(&record_lock);
     json_object_set_new(root, "devices", devices);
     BTI_WRITES;
     if (!root || json_dump_file(root, path, JSON_COMPACT))
@@ -163,7 +160,7 @@ static void watch_process(void) {
 /* What was recorded for the file before is written. */
 static void record_into(const char *path) {
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
-    pthread_mutex_lock(&file_lock);
+    bti_lock_take(&file_lock);
     if (!forked && strcmp(path, file ? file : "")) {
         char *written = file;
         file = *path ? bti_strdup(path) : NULL;
@@ -173,7 +170,7 @@ static void record_into(const char *path) {
         bti_free(written);
         if (file) pthread_once(&watched, watch_process);
     }
-    pthread_mutex_unlock(&file_lock);
+    bti_lock_give(&file_lock);
 }
 
 static void follow_flag(void) {

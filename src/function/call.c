@@ -6,7 +6,7 @@
 #include "array/graph.h"
 #include "array/place.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "device/device.h"
 #include "function/body.h"
 #include "function/origin.h"
@@ -16,8 +16,7 @@
 #include "function/call.h"
 
 /* Held while a call reads the variables that it updates and sets them: two at a time would lose one's updates. */
-static pthread_mutex_t updating = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(updating)
+BTI_STATIC_LOCK(updating, updating)
 
 /* --- whether ---------------------------------------------------------------------------------------------------------- */
 
@@ -90,10 +89,10 @@ static bti_ready_call *find_ready_call(bt_function *f, bti_origin *origin, bool 
     if (!read_variables(f, values)) return NULL;
     bti_ready_call *ready = bti_ready_call_find(f, origin->given, setting);
     if (ready || !updates) return ready ? ready : bti_ready_call_make(f, origin->given, setting);
-    pthread_mutex_unlock(&updating);
+    bti_lock_give(&updating);
     ready = bti_ready_call_make(f, origin->given, setting);
     bti_ready_call_release(ready);
-    pthread_mutex_lock(&updating);
+    bti_lock_take(&updating);
     return ready && read_variables(f, values) ? bti_ready_call_find(f, origin->given, setting) : NULL;
 }
 
@@ -208,10 +207,10 @@ static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, 
     bool updates = f->update_count > 0, done = false;
     uint64_t end = 0;
     if (!compute_all(origin->given, f->input_count)) return false;
-    if (updates) pthread_mutex_lock(&updating);
+    if (updates) bti_lock_take(&updating);
     bti_ready_call *ready = find_ready_call(f, origin, updates);
     if (ready && ready->prepared) done = launch_run(f, origin, ready, outputs, status, &end);
-    if (updates) pthread_mutex_unlock(&updating);
+    if (updates) bti_lock_give(&updating);
     if (done && end) {
         bti_exec_urge(ready->prepared, end);
         bti_exec_keep_pace(ready->prepared, end);
@@ -294,13 +293,13 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
         if (arguments[i] && bti_node_of(arguments[i])->symbolic)
             return bti_fail(BT_FAILED_PRECONDITION,
                             "a function with updates cannot be recorded into another; list the updates with that one");
-    if (with_updates) pthread_mutex_lock(&updating);
+    if (with_updates) bti_lock_take(&updating);
     bti_body_call c = {.function = f};
     bt_status status = stand_in_all(&c, arguments);
     for (int i = 0; i < f->output_count && status == BT_OK; i++)
         outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));
     if (status == BT_OK && with_updates) status = commit_updates(&c);
-    if (with_updates) pthread_mutex_unlock(&updating);
+    if (with_updates) bti_lock_give(&updating);
     for (size_t i = 0; i < f->body.count && status == BT_OK;
          i++) /* counted as recorded, so that loops of calls are flushed too */
         if (f->body.items[i]->op != BTI_OP_value) bti_eval_recorded(c.stand_ins[(size_t)f->input_count + i]);

@@ -1,4 +1,5 @@
 #include "function/function.h"
+#include "base/lock.h"
 
 #include <string.h>
 
@@ -32,16 +33,16 @@ static bool is_ready_for(const bti_lru_entry *entry, const void *wanted) {
 
 /* A function has few ready calls, and a hash of what is given would take longer than the comparison. */
 bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
-    pthread_mutex_lock(&f->lock);
+    bti_lock_take(&f->lock);
     bti_ready_call *ready = bti_lru_find(&f->ready, 0, &(call_key){given, setting});
-    pthread_mutex_unlock(&f->lock);
+    bti_lock_give(&f->lock);
     return ready;
 }
 
 void bti_ready_call_keep(bt_function *f, bti_ready_call *ready) {
-    pthread_mutex_lock(&f->lock);
+    bti_lock_take(&f->lock);
     bti_lru_add(&f->ready, &ready->entry, 0, 0);
-    pthread_mutex_unlock(&f->lock);
+    bti_lock_give(&f->lock);
 }
 
 static void free_sources(bti_source *sources, int count) {
@@ -92,8 +93,8 @@ static void clear_function(void *object) {
     bti_vec_free(&f->read);
     bti_vec_free(&f->replicas);
     bti_vec_free(&f->places);
-    pthread_mutex_destroy(&f->lock);
-    pthread_mutex_destroy(&f->making);
+    bti_lock_destroy(&f->lock);
+    bti_lock_destroy(&f->making);
     bti_free(f->inputs);
     bti_free(f->outputs);
     bti_free(f->updates);
@@ -106,8 +107,8 @@ const bti_handle_class bti_function_class = {BTI_OWNED_FUNCTION, sizeof(bt_funct
 bt_function *bti_function_new(int input_count, int output_count, int update_count) {
     bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
     if (!f) return NULL;
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_mutex_init(&f->making, NULL);
+    bti_lock_init(&f->lock, BTI_LOCK_function_ready);
+    bti_lock_init(&f->making, BTI_LOCK_function_making);
     f->ready = no_ready_calls;
     atomic_fetch_add(&alive, 1);
     f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);

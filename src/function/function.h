@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "array/handle.h"
+#include "base/lock.h"
 #include "base/lru.h"
 #include "base/vec.h"
 #include "exec/exec.h"
@@ -60,8 +61,8 @@ struct bt_function {
     BTI_VEC(bt_shared *) read;    /* variables that the body reads; retained */
     BTI_VEC(int) replicas;        /* which of theirs */
     BTI_VEC(int) places;          /* by output: where in the body it is made; -1: not there */
-    pthread_mutex_t lock;         /* protects `ready` */
-    pthread_mutex_t making;       /* held while a call is made ready: one at a time */
+    bti_lock lock;                /* protects `ready` */
+    bti_lock making;              /* held while a call is made ready: one at a time */
     bti_lru ready;                /* calls made ready */
 };
 

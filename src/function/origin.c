@@ -2,7 +2,7 @@
 
 #include "array/graph.h"
 #include "array/place.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/recycle.h"
 #include "base/vec.h"
 #include "function/body.h"
@@ -18,8 +18,7 @@ typedef struct origin {
 } origin;
 
 /* Protects results[] of all origins with several results. */
-static pthread_mutex_t slots = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(slots)
+BTI_STATIC_LOCK(slots, origin_slots)
 
 /* --- their life ------------------------------------------------------------------------------------------------------- */
 
@@ -31,10 +30,10 @@ static void drop_function(bti_origin *base) { bt_function_release(((origin *)bas
 
 static void forget_result(bti_origin *base, bti_node *result) {
     origin *o = (origin *)base;
-    if (o->count > 1) pthread_mutex_lock(&slots);
+    if (o->count > 1) bti_lock_take(&slots);
     for (int i = 0; i < o->count; i++)
         if (o->results[i] == result) o->results[i] = NULL;
-    if (o->count > 1) pthread_mutex_unlock(&slots);
+    if (o->count > 1) bti_lock_give(&slots);
     release_origin(o);
 }
 
@@ -122,10 +121,10 @@ static bt_status record_call(origin *o) {
     size_t count = (size_t)o->count;
     bti_node **results = bti_calloc(2 * count, sizeof *results), **made = results + count;
     if (!results) return bti_no_memory();
-    pthread_mutex_lock(&slots);
+    bti_lock_take(&slots);
     for (size_t i = 0; i < count; i++)
         if (o->results[i] && bti_node_try_retain(o->results[i])) results[i] = o->results[i];
-    pthread_mutex_unlock(&slots);
+    bti_lock_give(&slots);
     bti_body_call c = {.function = o->function, .sequence = body_sequence(o), .results = results, .made = made};
     bt_status status = record_body(&c, o);
     bti_call_end_recording(&c);

@@ -5,6 +5,7 @@
 #include "array/graph.h"
 #include "array/move.h"
 #include "array/place.h"
+#include "base/lock.h"
 #include "base/flags.h"
 #include "function/body.h"
 #include "function/shared.h"
@@ -191,9 +192,9 @@ static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given
 }
 
 bti_ready_call *bti_ready_call_make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
-    pthread_mutex_lock(&f->making);
+    bti_lock_take(&f->making);
     bti_ready_call *ready = bti_ready_call_find(f, given, setting);
     if (!ready && (ready = prepare_ready_call(f, given, setting))) bti_ready_call_keep(f, ready);
-    pthread_mutex_unlock(&f->making);
+    bti_lock_give(&f->making);
     return ready;
 }

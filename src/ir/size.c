@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "ir/size.h"
 
 enum { MAX_DEGREE = 15, MAX_TERMS = 64 };
@@ -40,8 +40,7 @@ typedef struct expression {
 /* Size BASE + i names expression i. Expressions are never removed. */
 #define BASE INT64_MIN
 /* Protects the tables below. No other lock is taken under it. */
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(table_lock)
+BTI_STATIC_LOCK(table_lock, sizes)
 static expression **expressions;
 static int64_t expression_count, expression_room;
 static int32_t *slots; /* hash table: number of an expression + 1, 0 is free */
@@ -295,9 +294,9 @@ static int64_t operate_on_sizes(atom_kind kind, int64_t a, int64_t b) {
     if (both_known(a, b)) /* too much, as any use will find */
         return compute_known(kind, a, b, &size) || (kind != ADD && kind != MULTIPLY) ? size : INT64_MAX;
     if (b == 0 && (kind == CEIL_DIVIDE || kind == EXACT_DIVIDE)) return 0;
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     size = operate_locked(kind, a, b);
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
     return size;
 }
 
@@ -309,20 +308,20 @@ int64_t bti_size_broadcast(int64_t a, int64_t b) { return a == b ? a : operate_o
 int64_t bti_size_repeats(int64_t a, int64_t size) { return operate_on_sizes(REPEATS, a, size); }
 
 bool bti_size_exists(int64_t size) {
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     bool exists = bti_size_is_symbolic(size) && size - BASE < expression_count;
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
     return exists;
 }
 
 int64_t bti_symbol_new(void) {
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     int64_t size = free_count ? symbols[free_symbols[--free_count]].size : 0;
     if (!size && grow_table((void **)&symbols, &symbol_room, symbol_count, sizeof *symbols) &&
         grow_table((void **)&free_symbols, &free_room, symbol_count, sizeof *free_symbols) &&
         (size = add_atom(SYMBOL, symbol_count + 1, 0)))
         symbols[symbol_count++] = (symbol){.size = size};
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
     return size;
 }
 
@@ -336,17 +335,17 @@ static symbol *symbol_of(int64_t size) {
 }
 
 void bti_symbol_hold(int64_t size) {
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     symbol *s = symbol_of(size);
     if (s) s->holders++;
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
 }
 
 void bti_symbol_let_go(int64_t size) {
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     symbol *s = symbol_of(size);
     if (s && --s->holders == 0) free_symbols[free_count++] = (int32_t)(s - symbols);
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
 }
 
 /* --- numbers for symbols ------------------------------------------------------------------------------------------ */
@@ -390,9 +389,9 @@ static bool bind_locked(int64_t size, const bti_binding *binding, int64_t *out) 
 bool bti_size_bind(int64_t size, const bti_binding *binding, int64_t *out) {
     *out = size;
     if (!bti_size_is_symbolic(size)) return true;
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     bool bound = bind_locked(size, binding, out);
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
     return bound;
 }
 
@@ -433,7 +432,7 @@ static void add_size(bti_str *text, int64_t size) {
 }
 
 void bti_size_text(bti_str *text, int64_t size) {
-    pthread_mutex_lock(&table_lock);
+    bti_lock_take(&table_lock);
     add_size(text, size);
-    pthread_mutex_unlock(&table_lock);
+    bti_lock_give(&table_lock);
 }

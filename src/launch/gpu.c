@@ -1,5 +1,6 @@
 #include "launch/gpu.h"
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "launch/gpu_engine.h"
 
@@ -41,16 +42,16 @@ void bti_gpu_unload(bti_gpu *gpu, void *loaded) {
 bt_status bti_gpu_launch_work(bti_gpu *gpu, void *loaded, const bti_work *work) {
     bti_gpu_work *program = ((gpu_program *)loaded)->work;
     bool done;
-    pthread_mutex_lock(&gpu->lock);
+    bti_lock_take(&gpu->lock);
     bt_status status = bti_gpu_work_as_kernels(gpu, program, work, &done);
     if (status == BT_OK && !done) status = bti_gpu_text_launch(gpu, program, work);
-    pthread_mutex_unlock(&gpu->lock);
+    bti_lock_give(&gpu->lock);
     return status;
 }
 
 bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *loaded, const bti_box *box) {
-    pthread_mutex_lock(&gpu->lock);
+    bti_lock_take(&gpu->lock);
     bt_status status = bti_gpu_kernel_launch(gpu, ((gpu_program *)loaded)->kernel, box);
-    pthread_mutex_unlock(&gpu->lock);
+    bti_lock_give(&gpu->lock);
     return status;
 }

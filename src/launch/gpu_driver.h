@@ -6,6 +6,7 @@
 
 #include "launch/program.h"
 #include "launch/entry.h"
+#include "base/lock.h"
 
 typedef struct bti_gpu_function {
     void *handle; /* the driver's */
@@ -47,7 +48,7 @@ typedef struct bti_gpu {
     int threads;             /* of a group, at most */
     size_t local_bytes;      /* local memory that one group may have */
     bti_allocator allocator; /* of memory for scratch */
-    pthread_mutex_t lock;    /* of what follows, and held while a launch uses it; the driver makes and destroys it */
+    bti_lock lock;           /* of what follows, and held while a launch uses it; the driver makes and destroys it */
     struct bti_gpu_scratch {
         uint64_t address;
         void *block; /* the allocator's */

@@ -1,6 +1,7 @@
 /* Texts that are loaded, launches of their functions, scratch memory. */
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "launch/gpu_engine.h"
 
@@ -67,7 +68,7 @@ bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *addres
 
 void bti_gpu_trim(bti_gpu *gpu) {
     bool any = false;
-    pthread_mutex_lock(&gpu->lock);
+    bti_lock_take(&gpu->lock);
     for (int i = 0; i < BTI_GPU_SLOTS; i++) any = any || gpu->scratch[i].block;
     if (any && gpu->driver->wait(gpu->device) == BT_OK) {
         for (int i = 0; i < BTI_GPU_SLOTS; i++)
@@ -75,5 +76,5 @@ void bti_gpu_trim(bti_gpu *gpu) {
         memset(gpu->scratch, 0, sizeof gpu->scratch);
         gpu->scratch_moves++;
     }
-    pthread_mutex_unlock(&gpu->lock);
+    bti_lock_give(&gpu->lock);
 }

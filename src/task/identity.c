@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "task/dispatch.h"
+#include "base/lock.h"
 
 enum { STATUS_BYTES = 8192, MOST_GROUPS = 1024, LOOK_AT_GROUPS_NS = 1000000 };
 
@@ -25,9 +26,9 @@ typedef struct numbers {
 
 static struct {
     numbers known;
-    uint64_t looked_ns;   /* when the groups were read last */
-    pthread_mutex_t lock; /* protects the rest; the lock of the arena is taken under it */
-} program = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t looked_ns; /* when the groups were read last */
+    bti_lock lock;      /* protects the rest; the lock of the arena is taken under it */
+} program = {.lock = BTI_LOCK_INIT(task_identity)};
 
 static void read_users(numbers *now) { getresuid(&now->users[0], &now->users[1], &now->users[2]); }
 
@@ -82,7 +83,7 @@ static void apply_identity(bti_state *state, const numbers *now) {
 
 void bti_identity_check(bti_state *state) {
     if (!state->identity_may_change || !bti_process_now.me->is_program) return;
-    pthread_mutex_lock(&program.lock);
+    bti_lock_take(&program.lock);
     numbers now = program.known;
     uint64_t time = bti_now_ns();
     read_users(&now);
@@ -91,7 +92,7 @@ void bti_identity_check(bti_state *state) {
         read_groups(&now);
     }
     if (memcmp(&now, &program.known, sizeof now) != 0) apply_identity(state, &now);
-    pthread_mutex_unlock(&program.lock);
+    bti_lock_give(&program.lock);
 }
 
 /* --- a worker ------------------------------------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "array/handle.h"
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "task/object.h"
 #include "task/process.h"
@@ -21,15 +22,15 @@ typedef struct loan {
     struct loan *next, *before;
 } loan;
 
-static pthread_mutex_t loans_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `borrowed`; nothing is called under it */
+static bti_lock loans_lock = BTI_LOCK_INIT(task_loans); /* protects `borrowed`; nothing is called under it */
 static loan *borrowed;
 
 static void list_loan(loan *l) {
-    pthread_mutex_lock(&loans_lock);
+    bti_lock_take(&loans_lock);
     l->next = borrowed;
     if (borrowed) borrowed->before = l;
     borrowed = l;
-    pthread_mutex_unlock(&loans_lock);
+    bti_lock_give(&loans_lock);
 }
 
 static void unlist_loan(loan *l) {
@@ -43,10 +44,10 @@ static void unlist_loan(loan *l) {
 
 static void end_loan(void *lent) {
     loan *l = lent;
-    pthread_mutex_lock(&loans_lock);
+    bti_lock_take(&loans_lock);
     unlist_loan(l);
     bti_hold *hold = l->hold;
-    pthread_mutex_unlock(&loans_lock);
+    bti_lock_give(&loans_lock);
     if (hold && bti_process_now.state == l->state && bti_process_now.runtime == l->runtime) l->lender->release(hold);
     if (l->program == getpid()) bti_state_release(l->state);
     bti_free(l);
@@ -71,17 +72,17 @@ static bool is_same_loan(const loan *one, const bti_object *owner) {
 
 void bti_loans_keep(const bti_task_record *task) {
     for (;;) {
-        pthread_mutex_lock(&loans_lock);
+        bti_lock_take(&loans_lock);
         loan *l = find_loan_of_call(task);
         bti_object *owner = l ? l->owner : NULL;
         const bti_lender *lender = l ? l->lender : NULL;
-        pthread_mutex_unlock(&loans_lock);
+        bti_lock_give(&loans_lock);
         if (!owner) return;
         bti_hold *hold = lender->hold(owner, true);
-        pthread_mutex_lock(&loans_lock);
+        bti_lock_take(&loans_lock);
         bool still = is_same_loan(l, owner);
         if (still) unlist_loan(l), l->hold = hold;
-        pthread_mutex_unlock(&loans_lock);
+        bti_lock_give(&loans_lock);
         if (!still && hold) lender->release(hold);
     }
 }

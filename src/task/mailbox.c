@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "task/process.h"
+#include "base/lock.h"
 
 static uint32_t client_index(const bti_state *state, const bti_client *client) {
     const bti_records *clients = &state->arena->records[BTI_CLIENTS];
@@ -11,7 +12,7 @@ static uint32_t client_index(const bti_state *state, const bti_client *client) {
 
 /* --- in a worker: up -------------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER; /* protects `written` and the ring of messages up */
+static bti_lock sending = BTI_LOCK_INIT(task_mail); /* protects `written` and the ring of messages up */
 
 static uint32_t unread_bytes(const bti_mailbox *mail) { return atomic_load(&mail->written) - atomic_load(&mail->read); }
 
@@ -75,7 +76,7 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
     bti_mailbox *mail = me->mail;
     bti_message whole = *head;
     whole.bytes = (uint32_t)((sizeof whole + whole.length + 15) / 16 * 16);
-    pthread_mutex_lock(&sending);
+    bti_lock_take(&sending);
     uint32_t at = atomic_load(&mail->written) % BTI_UP_BYTES, rest = BTI_UP_BYTES - at;
     uint32_t skipped = rest < whole.bytes ? rest : 0;
     wait_for_room(state, me, whole.bytes + skipped);
@@ -87,13 +88,13 @@ void bti_mail_send(bti_state *state, bti_client *me, const bti_message *head, co
     memcpy(mail->up + at, &whole, sizeof whole);
     if (whole.length) memcpy(mail->up + at + sizeof whole, bytes, whole.length);
     atomic_fetch_add(&mail->written, whole.bytes);
-    pthread_mutex_unlock(&sending);
+    bti_lock_give(&sending);
     ring_bell(state, me, &whole, result);
 }
 
 /* --- in a worker: replies ---------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `taken`, `taken_count` and `begun` */
+static bti_lock slots_lock = BTI_LOCK_INIT(task_reply_slots); /* protects `taken`, `taken_count` and `begun` */
 static pthread_cond_t slot_free = PTHREAD_COND_INITIALIZER;
 static bool taken[BTI_REPLIES];
 static int taken_count;
@@ -110,17 +111,17 @@ static uint16_t take_free_slot(const bti_mailbox *mail) {
 }
 
 static uint16_t take_reply_slot(const bti_mailbox *mail) {
-    pthread_mutex_lock(&slots_lock);
-    while (taken_count == BTI_REPLIES) pthread_cond_wait(&slot_free, &slots_lock);
+    bti_lock_take(&slots_lock);
+    while (taken_count == BTI_REPLIES) bti_lock_wait(&slots_lock, &slot_free);
     uint16_t slot = take_free_slot(mail);
-    pthread_mutex_unlock(&slots_lock);
+    bti_lock_give(&slots_lock);
     return slot;
 }
 
 uint16_t bti_mail_wait_slot(bti_client *me) {
-    pthread_mutex_lock(&slots_lock);
+    bti_lock_take(&slots_lock);
     uint16_t slot = taken_count < BTI_WAITS_AT_ONCE ? take_free_slot(me->mail) : BTI_NO_REPLY;
-    pthread_mutex_unlock(&slots_lock);
+    bti_lock_give(&slots_lock);
     return slot;
 }
 
@@ -137,11 +138,11 @@ bti_answer bti_mail_end(bti_client *me, uint16_t slot) {
     const bti_reply *reply = &me->mail->replies[slot];
     bti_answer answer = {(bt_status)reply->status, reply->value};
     if (answer.status != BT_OK) (void)bti_fail(answer.status, "%.*s", BTI_REPLY_TEXT - 1, reply->text);
-    pthread_mutex_lock(&slots_lock);
+    bti_lock_take(&slots_lock);
     taken[slot] = false;
     taken_count--;
     pthread_cond_signal(&slot_free);
-    pthread_mutex_unlock(&slots_lock);
+    bti_lock_give(&slots_lock);
     return answer;
 }
 

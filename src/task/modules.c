@@ -18,7 +18,7 @@
 #include <xxhash.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/vec.h"
 #include "task/modules.h"
 
@@ -50,8 +50,7 @@ static bt_remote_entry *entries; /* of all modules that are loaded */
 static module *modules;
 static spelling *spellings; /* the latest first */
 /* protects all of these; modules are opened under it (dlopen), whose constructors may call bti_register, which takes no lock */
-static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
-BTI_RENEW_IN_CHILD(modules_lock)
+BTI_STATIC_LOCK(modules_lock, task_modules)
 static const char *loading = ""; /* the key of the module whose constructors run now; filled in later */
 
 /* Called by constructors: those of the program before main, those of a module while it is opened. */
@@ -242,10 +241,10 @@ bt_status bti_module_provide(uint64_t content, const char *path) {
     if (!c) return bti_no_memory();
     c->content = content;
     strcpy(c->path, found);
-    pthread_mutex_lock(&modules_lock);
+    bti_lock_take(&modules_lock);
     c->next = copies;
     copies = c;
-    pthread_mutex_unlock(&modules_lock);
+    bti_lock_give(&modules_lock);
     return BT_OK;
 }
 
@@ -261,9 +260,9 @@ bt_status(bt_module_load)(const char *path) {
     const module *loaded;
     if (!path || !*path) return bti_fail(BT_INVALID_ARGUMENT, "the path is empty");
     if (strchr(path, '\n')) return bti_fail(BT_INVALID_ARGUMENT, "a module's path has a line feed");
-    pthread_mutex_lock(&modules_lock);
+    bti_lock_take(&modules_lock);
     bt_status status = load_module(path, &loaded);
-    pthread_mutex_unlock(&modules_lock);
+    bti_lock_give(&modules_lock);
     return status;
 }
 
@@ -271,10 +270,10 @@ bt_status bti_module_find(const char *module_path, const char *name, const bt_re
     bt_status status = BT_OK;
     const module *loaded = NULL;
     char path[PATH_MAX];
-    pthread_mutex_lock(&modules_lock);
+    bti_lock_take(&modules_lock);
     if (*module_path) status = find_or_load_module(module_path, &loaded);
     if (status == BT_OK) *entry = find_entry(loaded ? loaded->key : "", name);
-    pthread_mutex_unlock(&modules_lock);
+    bti_lock_give(&modules_lock);
     if (status != BT_OK || *entry) return status;
     return bti_fail(BT_NOT_FOUND, "%s%s has no function \"%s\" (BT_REMOTE)", *module_path ? "module " : "the program",
                     bti_module_path(module_path, path, sizeof path), name);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "array/handle.h"
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -24,7 +25,7 @@ typedef struct member {
 
 struct bt_pool {
     bti_owned head;
-    pthread_mutex_t lock; /* protects all that follows; calls of the runtime are made under it, waits are not */
+    bti_lock lock; /* protects all that follows; calls of the runtime are made under it, waits are not */
     bool has_lock;
     BTI_VEC(member) members;
     pool_call *first, *last;
@@ -161,7 +162,7 @@ static void clear_pool(void *object) {
     }
     for (size_t m = 0; m < pool->members.count; m++) bt_actor_release(pool->members.items[m].actor);
     bti_vec_free(&pool->members);
-    if (pool->has_lock) pthread_mutex_destroy(&pool->lock);
+    if (pool->has_lock) bti_lock_destroy(&pool->lock);
     pool->has_lock = false;
 }
 
@@ -179,13 +180,13 @@ typedef struct use {
 static use begin_use(bt_pool *pool, const char *name) {
     if (bti_handle_check(BTI_OWNED_POOL, pool, name) != BT_OK) return (use){NULL};
     if (!bti_owned_retain(&pool->head)) return (void)!bti_handle_check(BTI_OWNED_POOL, pool, name), (use){NULL};
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     return (use){pool};
 }
 
 static void end_use(use *of) {
     if (!of->is) return;
-    pthread_mutex_unlock(&of->is->lock);
+    bti_lock_give(&of->is->lock);
     bti_handle_release(&pool_class, of->is, "bt_pool_release");
 }
 #define USE(u, pool, name) \
@@ -207,7 +208,10 @@ bt_pool *bt_pool_new(bt_actor *const *actors, int count) {
     bt_pool *pool = NULL;
     bt_status status = bti_check_list(actors, count, "actors");
     if (status == BT_OK && !(pool = bti_owned_new(BTI_OWNED_POOL, sizeof *pool))) status = bti_no_memory();
-    if (pool) pool->has_lock = pthread_mutex_init(&pool->lock, NULL) == 0;
+    if (pool) {
+        bti_lock_init(&pool->lock, BTI_LOCK_task_pool);
+        pool->has_lock = true;
+    }
     for (int i = 0; i < count && status == BT_OK; i++) status = add_actor(pool, actors[i]);
     if (status == BT_OK) return bti_scope_own(&pool_class, pool);
     bti_error *why = bti_error_last();
@@ -264,14 +268,14 @@ static bool wait_for_any(bt_pool *pool, uint64_t until_ns) {
     }
     uint64_t now = bti_now_ns();
     double left = !until_ns ? -1 : until_ns > now ? (double)(until_ns - now) * 1e-9 : 0;
-    pthread_mutex_unlock(&pool->lock);
+    bti_lock_give(&pool->lock);
     int done = bt_wait_refs(running.items, (int)running.count, running.count > 0, NULL, left);
     bti_error *why = done < 0 ? bti_error_last() : NULL;
     for (size_t i = 0; i < running.count; i++) bt_ref_release(running.items[i]);
     bti_vec_free(&running);
     if (why) bti_error_put_back(why);
     if (!done) (void)bti_fail(BT_DEADLINE_EXCEEDED, "no result within the time");
-    pthread_mutex_lock(&pool->lock);
+    bti_lock_take(&pool->lock);
     return done > 0;
 }
 

@@ -7,14 +7,15 @@
 
 #include "task/handles.h"
 #include "task/modules.h"
+#include "base/lock.h"
 
 struct bt_task {
     const bti_call_run *run;
     bti_run_result *result;
 };
 
-static pthread_mutex_t actor_state_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* protects actor_state and actor_release; nothing is called under it */
+static bti_lock actor_state_lock =
+    BTI_LOCK_INIT(task_actor_state); /* protects actor_state and actor_release; nothing is called under it */
 static _Atomic(void *) actor_state;
 static void (*actor_release)(void *state);
 
@@ -71,11 +72,11 @@ bool bt_task_cancelled(const bt_task *task) { return task && task->run->table->i
 
 void bt_set_state(bt_task *task, void *state, void (*release)(void *state)) {
     (void)task;
-    pthread_mutex_lock(&actor_state_lock);
+    bti_lock_take(&actor_state_lock);
     void *before = atomic_exchange(&actor_state, state);
     void (*release_before)(void *) = actor_release;
     actor_release = release;
-    pthread_mutex_unlock(&actor_state_lock);
+    bti_lock_give(&actor_state_lock);
     if (release_before && before) release_before(before);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/guest.h"
 #include "task/actor.h"
 #include "task/gpu_use.h"
@@ -204,7 +205,7 @@ static given_call next_call(bti_mailbox *mail, uint32_t *next) {
  * state. While a thread waits for a method it blocks all signals: a thread that does not counts as running the user's code
  * (bti_threads_of_user). */
 static struct {
-    pthread_mutex_t lock; /* protects `next` and `ends`; nothing is called under it */
+    bti_lock lock; /* protects `next` and `ends`; nothing is called under it */
     uint32_t next;
     bool ends;
     atomic_uint asleep;
@@ -212,7 +213,7 @@ static struct {
     bti_patience patience;
     uintptr_t count;
     pthread_t threads[BTI_MOST_AT_ONCE];
-} methods = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} methods = {.lock = BTI_LOCK_INIT(task_methods)};
 
 /* A scheduler wakes one thread, however many calls it gives; each thread that has claimed a call wakes another. `next`: the number after
  * the claimed one. */
@@ -238,13 +239,13 @@ static void sleep_for_method(bti_mailbox *mail, unsigned seen) {
 /* False: the worker is to end. */
 static bool next_method(bti_mailbox *mail, given_call *g) {
     for (;;) {
-        pthread_mutex_lock(&methods.lock);
+        bti_lock_take(&methods.lock);
         unsigned seen = atomic_load(&mail->bell); /* read under the lock: not older than the `next` of another thread */
         bool claimed = !methods.ends && claim_call(mail, &methods.next, seen, g);
         if (claimed && !g->record) methods.ends = true;
         bool ends = methods.ends;
         uint32_t next = methods.next;
-        pthread_mutex_unlock(&methods.lock);
+        bti_lock_give(&methods.lock);
         if (ends) return bti_wake_now(&mail->bell), false;
         if (claimed) return wake_another(mail, next), true;
         sleep_for_method(mail, seen);

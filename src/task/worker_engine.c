@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "task/call.h"
@@ -111,17 +112,17 @@ void bti_worker_keep(uint32_t number, const char *packed) {
 
 /* --- references without asking ---------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t stock_lock = PTHREAD_MUTEX_INITIALIZER; /* protects `used`; a request may be made under it */
+static bti_lock stock_lock = BTI_LOCK_INIT(task_stock); /* protects `used`; a request may be made under it */
 static uint32_t used;
 
 static bti_hold *hold_from_stock(void) {
     bti_mailbox *mail = bti_process_now.me->mail;
     bti_hold *hold = NULL;
-    pthread_mutex_lock(&stock_lock);
+    bti_lock_take(&stock_lock);
     bti_message m = {.kind = BTI_ASKS_STOCK};
     if (atomic_load(&mail->stocked) != used || ask_scheduler(&m, NULL).status == BT_OK)
         hold = mail->stock[used++ % BTI_STOCK];
-    pthread_mutex_unlock(&stock_lock);
+    bti_lock_give(&stock_lock);
     return hold;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/error.h"
@@ -23,7 +24,7 @@ struct bti_check {
     bti_kernel kernel;
     bti_render_function *render; /* NULL: blocks alone */
     target_variants of[TARGETS];
-    pthread_mutex_t making; /* of `streaming`, which is made at first use */
+    bti_lock making; /* of `streaming`, which is made at first use */
 };
 
 /* --- making ------------------------------------------------------------------------------------------------------- */
@@ -42,7 +43,7 @@ bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, 
     if (!check) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to check a kernel");
     check->kernel = *kernel;
     check->render = render;
-    pthread_mutex_init(&check->making, NULL);
+    bti_lock_init(&check->making, BTI_LOCK_cpu_check);
     bt_status status = BT_OK;
     for (bti_target target = 0; target < TARGETS && status == BT_OK; target++) {
         if (!bti_cpu_has(target)) continue;
@@ -64,16 +65,16 @@ void bti_check_free(bti_check *check) {
         bti_compiled_free(check->of[target].compiled);
         bti_compiled_free(check->of[target].streaming);
     }
-    pthread_mutex_destroy(&check->making);
+    bti_lock_destroy(&check->making);
     bti_free(check);
 }
 
 static bt_status make_streaming(bti_check *check) {
     bt_status status = BT_OK;
-    pthread_mutex_lock(&check->making);
+    bti_lock_take(&check->making);
     for (bti_target target = 0; target < TARGETS && status == BT_OK; target++)
         if (check->of[target].compiled) status = compile_target(check, target, true, &check->of[target].streaming);
-    pthread_mutex_unlock(&check->making);
+    bti_lock_give(&check->making);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "drivers/cuda/device.h"
 
 #define SETS 8
@@ -14,8 +14,7 @@ typedef struct device_set {
     ncclComm_t communicators[MOST];
 } device_set;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `sets`, and held while NCCL starts a group */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, cuda_communicators) /* of `sets`, and held while NCCL starts a group */
 static device_set sets[SETS];
 
 static bt_status check_nccl(ncclResult_t result, const char *call) {
@@ -58,11 +57,11 @@ static void drop_communicators(device_set *s) {
 }
 
 void bti_cuda_communicators_free(const bti_cuda_device *device) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     for (int i = 0; i < SETS; i++)
         for (int d = 0; d < sets[i].count; d++)
             if (sets[i].devices[d] == device) drop_communicators(&sets[i]);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 static bt_status make_communicators(device_set *s, bti_cuda_device *const *devices, int count) {
@@ -121,9 +120,9 @@ bt_status bti_cuda_all_reduce(void *const *opened, int count, const uint64_t *ad
         (void)bti_cuda_leave(BT_OK);
     }
     device_set *s;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bt_status status = find_communicators(devices, count, &s);
     if (status == BT_OK && addresses) status = enqueue_all_reduce(s, devices, addresses, type, operation, elements);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return status;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "drivers/cuda/device.h"
 
@@ -67,11 +68,19 @@ static void destroy_streams(bti_cuda_device *device) {
     if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
 }
 
+static const bti_lock_class lock_classes[] = {BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_events,
+                                              BTI_LOCK_cuda_peers,    BTI_LOCK_cuda_lost,     BTI_LOCK_gpu};
+enum { LOCKS = sizeof lock_classes / sizeof *lock_classes };
+
+static bti_lock *lock_of(bti_cuda_device *device, int number) {
+    bti_lock *const locks[LOCKS] = {&device->up.lock,   &device->down.lock, &device->event_lock,
+                                    &device->peer_lock, &device->lost_lock, &device->gpu.lock};
+    return locks[number];
+}
+
 /* Of a lost device only the context is released: everything else is destroyed with it, and waiting might never end. */
 static void cuda_close(void *opened) {
     bti_cuda_device *device = opened;
-    pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
-                                      &device->peer_lock, &device->lost_lock, &device->gpu.lock};
     bti_cuda_communicators_free(device);
     bool current = device->context && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS;
     if (current && !atomic_load(&device->lost) && device->compute) (void)bti_cu.cuStreamSynchronize(device->compute);
@@ -80,16 +89,14 @@ static void cuda_close(void *opened) {
     if (current && !atomic_load(&device->lost)) destroy_streams(device);
     if (current) (void)bti_cuda_leave(BT_OK);
     if (device->context) (void)bti_cu.cuDevicePrimaryCtxRelease(device->device);
-    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_destroy(locks[i]);
+    for (int i = 0; i < LOCKS; i++) bti_lock_destroy(lock_of(device, i));
     bti_free(device);
 }
 
 static bt_status cuda_open(int ordinal, const bti_allocator *allocator, void **opened) {
     bti_cuda_device *device = bti_calloc(1, sizeof *device);
     if (!device) return bti_no_memory();
-    pthread_mutex_t *const locks[] = {&device->up.lock,   &device->down.lock, &device->event_lock,
-                                      &device->peer_lock, &device->lost_lock, &device->gpu.lock};
-    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) pthread_mutex_init(locks[i], NULL);
+    for (int i = 0; i < LOCKS; i++) bti_lock_init(lock_of(device, i), lock_classes[i]);
     device->ordinal = ordinal;
     snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
     bt_status status = open_context(device, allocator);
@@ -171,11 +178,11 @@ static bt_status cuda_launch_kernel(void *opened, void *program, const bti_box *
 static bt_status cuda_record(void *opened, bti_event *event) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    pthread_mutex_lock(&device->event_lock);
+    bti_lock_take(&device->event_lock);
     event->value = device->recorded++;
     bt_status status = bti_cuda_check(
         device, "cuEventRecord", bti_cu.cuEventRecord(device->events[event->value % BTI_CUDA_EVENTS], device->compute));
-    pthread_mutex_unlock(&device->event_lock);
+    bti_lock_give(&device->event_lock);
     return bti_cuda_leave(status);
 }
 

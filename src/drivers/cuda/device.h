@@ -16,13 +16,14 @@
 #include "drivers/cuda/libraries.h"
 #include "drivers/driver.h"
 #include "launch/gpu.h"
+#include "base/lock.h"
 
 #define BTI_CUDA_EVENTS 256
 #define BTI_CUDA_STAGING ((size_t)4 << 20) /* bytes of each half */
 
 /* One direction of transfers, with two pinned buffers that are used alternately. */
 typedef struct bti_cuda_lane {
-    pthread_mutex_t lock; /* of this struct */
+    bti_lock lock; /* of this struct */
     CUstream stream;
     char *half[2];
     CUevent done[2]; /* when the last copy of half i is complete */
@@ -43,16 +44,16 @@ typedef struct bti_cuda_device {
     CUevent events
         [BTI_CUDA_EVENTS]; /* event n is at n % BTI_CUDA_EVENTS; if it was overwritten, a wait for it waits for a later event */
     uint64_t recorded;
-    pthread_mutex_t event_lock;   /* of events and recorded */
+    bti_lock event_lock;          /* of events and recorded */
     int architecture;             /* 90 */
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
     struct bti_cuda_words *words; /* program.c: for launches with too many words for parameters */
     struct bti_cuda_products *products;
     struct bti_cuda_capture *capture; /* graph.c: a thread is recording launches; else NULL */
-    pthread_mutex_t peer_lock;        /* of peers */
+    bti_lock peer_lock;               /* of peers */
     uint64_t peers;                   /* bit o: access to device o was tried */
     atomic_bool lost;
-    pthread_mutex_t lost_lock; /* of cause */
+    bti_lock lost_lock; /* of cause */
     char cause[300];
     char name[96];
 } bti_cuda_device;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "drivers/cuda/device.h"
+#include "base/lock.h"
 
 typedef struct known_error {
     CUresult result;
@@ -69,17 +70,17 @@ static const known_error *find_known_error(CUresult result) {
 
 static bt_status fail_lost(bti_cuda_device *device) {
     char cause[sizeof device->cause];
-    pthread_mutex_lock(&device->lost_lock);
+    bti_lock_take(&device->lost_lock);
     snprintf(cause, sizeof cause, "%s", device->cause);
-    pthread_mutex_unlock(&device->lost_lock);
+    bti_lock_give(&device->lost_lock);
     return bti_fail(BT_UNAVAILABLE, "%s is lost to this process since %s; restart the program", device->name, cause);
 }
 
 void bti_cuda_lose(bti_cuda_device *device, const char *cause) {
-    pthread_mutex_lock(&device->lost_lock);
+    bti_lock_take(&device->lost_lock);
     if (!atomic_load(&device->lost)) snprintf(device->cause, sizeof device->cause, "%s", cause);
     atomic_store(&device->lost, true);
-    pthread_mutex_unlock(&device->lost_lock);
+    bti_lock_give(&device->lost_lock);
 }
 
 bt_status bti_cuda_check(bti_cuda_device *device, const char *call, CUresult result) {

@@ -1,5 +1,6 @@
 /* Launches recorded into a CUDA graph, which is launched again by one call. The recording has a stream of its own, so that other threads
  * can transfer to and from the device meanwhile. */
+#include "base/lock.h"
 #include "base/alloc.h"
 #include "drivers/cuda/device.h"
 
@@ -98,11 +99,11 @@ bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
     cuda_graph *known = recorded;
     BTI_TRY(bti_cuda_enter(device));
     bt_status status = BT_OK;
-    pthread_mutex_lock(&device->gpu.lock);
+    bti_lock_take(&device->gpu.lock);
     *stale = known->scratch_moves != device->gpu.scratch_moves;
     if (!*stale)
         status = bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute));
-    pthread_mutex_unlock(&device->gpu.lock);
+    bti_lock_give(&device->gpu.lock);
     return bti_cuda_leave(status);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/str.h"
 #include "base/trace.h"
 
@@ -143,8 +143,7 @@ static cuda_library libraries[BTI_CUDA_LIBRARIES] = {
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of opening; a library does not change once it is found */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, cuda_libraries) /* of opening; a library does not change once it is found */
 
 static const char *resolve_symbols(const cuda_library *l, void *handle) {
     const char *missing = NULL;
@@ -248,9 +247,9 @@ bool bti_cuda_has(bti_cuda_library which) {
     int found = atomic_load_explicit(&l->found, memory_order_acquire);
     if (found) return found > 0;
     if (l->by_version) (void)bti_cuda_has(BTI_CUDA_DRIVER);
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (!atomic_load(&l->found)) open_library(l);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return atomic_load(&l->found) > 0;
 }
 
@@ -271,7 +270,7 @@ int bti_cuda_driver_version(void) {
 }
 
 void bti_cuda_libraries_reset(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     for (int i = BTI_CUDA_LIBRARIES; i-- > 0;) {
         cuda_library *l = &libraries[i];
         if (l->handle) dlclose(l->handle);
@@ -279,5 +278,5 @@ void bti_cuda_libraries_reset(void) {
         l->state = (bti_cuda_library_state){.title = l->state.title};
         atomic_store(&l->found, 0);
     }
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }

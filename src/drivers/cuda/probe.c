@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "drivers/cuda/device.h"
 
 #define MOST 64
@@ -19,8 +19,7 @@ typedef struct card {
     int number;           /* NVML's index, or libcuda's if it listed the cards */
 } card;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all static variables of this file */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, cuda_probe) /* of all static variables of this file */
 static card cards[MOST];
 static int card_count;
 static bool listed, by_libcuda, nvml_ready, cuda_ready;
@@ -245,31 +244,31 @@ static void list_cards(bti_str *reason) {
 /* A container on a machine with the driver may have its device files without libraries or devices. A mask that hides all devices is not
  * a fault. */
 bool bti_cuda_broken_install(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bool broken = failed && !getenv("CUDA_VISIBLE_DEVICES");
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return broken && (has_node() || bti_cuda_has(BTI_CUDA_NVML) || bti_cuda_has(BTI_CUDA_DRIVER));
 }
 
 bt_status bti_cuda_check_usable(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bt_status status = start_libcuda();
     const bti_device_facts *first = &cards[0].facts;
     if (status == BT_OK && card_count)
         status = bti_cuda_compiler_check(first->capability_major * 10 + first->capability_minor);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return status;
 }
 
 bt_status bti_cuda_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     *count = 0;
     if (!(kinds & 1u << BT_GPU)) return BT_OK;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     listed = false;
     list_cards(reason);
     for (; *count < card_count; ++*count)
         if (*count < capacity) facts[*count] = cards[*count].facts;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return BT_OK;
 }
 
@@ -335,11 +334,11 @@ static bool list_instances(bti_str *reason) {
 }
 
 bt_status bti_cuda_list_partitions(bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bool split = list_instances(reason);
     *count = partition_count;
     for (int i = 0; split && i < partition_count && i < capacity; i++) facts[i] = partitions[i];
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return split ? BT_OK : bti_cuda_probe(1u << BT_GPU, facts, capacity, count, reason);
 }
 
@@ -382,9 +381,9 @@ static bt_status find_device(int ordinal, bti_device_facts *facts, int *cuda_ord
 }
 
 bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bt_status status = find_device(ordinal, facts, cuda_ordinal);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return status;
 }
 
@@ -469,10 +468,10 @@ bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capa
     process_list all = {0};
     bti_str reason = {0};
     *count = 0;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bt_status status =
         start_nvml(&reason) ? nvml_processes(ordinal, &all) : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     bti_str_free(&reason);
     for (unsigned i = 0; status == BT_OK && i < all.count; i++, ++*count)
         if (*count < capacity)
@@ -484,9 +483,9 @@ bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capa
 }
 
 void bti_cuda_probe_reset(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (nvml_ready) (void)bti_nvml.nvmlShutdown();
     listed = nvml_ready = cuda_ready = false;
     card_count = partition_count = 0;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "drivers/cuda/device.h"
+#include "base/lock.h"
 
 bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane) {
     BTI_CUDA_TRY(device, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
@@ -75,9 +76,9 @@ static bt_status upload_staged(bti_cuda_device *device, uint64_t address, const 
 bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    pthread_mutex_lock(&device->up.lock);
+    bti_lock_take(&device->up.lock);
     bt_status status = upload_staged(device, address, host, bytes);
-    pthread_mutex_unlock(&device->up.lock);
+    bti_lock_give(&device->up.lock);
     return bti_cuda_leave(status);
 }
 
@@ -110,9 +111,9 @@ static bt_status download_staged(bti_cuda_device *device, char *host, uint64_t a
 bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    pthread_mutex_lock(&device->down.lock);
+    bti_lock_take(&device->down.lock);
     bt_status status = download_staged(device, host, address, bytes);
-    pthread_mutex_unlock(&device->down.lock);
+    bti_lock_give(&device->down.lock);
     return bti_cuda_leave(status);
 }
 
@@ -137,14 +138,14 @@ bt_status bti_cuda_fill(void *opened, uint64_t address, int byte, size_t bytes) 
 static bt_status enable_peer_access(bti_cuda_device *to, bti_cuda_device *from) {
     int can = 0;
     bt_status status = BT_OK;
-    pthread_mutex_lock(&to->peer_lock);
+    bti_lock_take(&to->peer_lock);
     if (!(to->peers >> (from->ordinal & 63) & 1)) {
         to->peers |= UINT64_C(1) << (from->ordinal & 63);
         status =
             bti_cuda_check(to, "cuDeviceCanAccessPeer", bti_cu.cuDeviceCanAccessPeer(&can, to->device, from->device));
         if (status == BT_OK && can) (void)bti_cu.cuCtxEnablePeerAccess(from->context, 0);
     }
-    pthread_mutex_unlock(&to->peer_lock);
+    bti_lock_give(&to->peer_lock);
     return status;
 }
 
@@ -165,8 +166,8 @@ bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, ui
     BTI_TRY(bti_cuda_enter(source)); /* fails if it is lost */
     (void)bti_cuda_leave(BT_OK);
     BTI_TRY(bti_cuda_enter(target));
-    pthread_mutex_lock(&target->up.lock);
+    bti_lock_take(&target->up.lock);
     bt_status status = copy_to_peer(target, to, source, from, bytes);
-    pthread_mutex_unlock(&target->up.lock);
+    bti_lock_give(&target->up.lock);
     return bti_cuda_leave(status);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/guard.h"
 #include "drivers/opencl/device.h"
 
@@ -12,8 +12,7 @@
     ((size_t)1 << 30) /* bytes of address space: the loader, the drivers that it opens, and their compilers */
 #define LIBRARY "libOpenCL.so.1"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of opening; `functions` does not change once `opened` */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, opencl_library) /* of opening; `functions` does not change once `opened` */
 static bti_cl_functions functions;
 static bool opened;
 
@@ -43,10 +42,10 @@ static bool open_opencl(bti_str *reason) {
 }
 
 const bti_cl_functions *bti_cl(bti_str *reason) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (!opened) opened = open_opencl(reason);
     bool there = opened;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return there ? &functions : NULL;
 }
 

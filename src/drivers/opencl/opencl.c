@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 
 /* Devices of one platform share a context, so that buffers can be copied between them. */
 typedef struct platform_context {
@@ -16,8 +16,7 @@ typedef struct platform_context {
     struct platform_context *next;
 } platform_context;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the contexts and the numbers of devices */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, opencl_contexts) /* of the contexts and the numbers of devices */
 static platform_context *contexts;
 static uint64_t numbers; /* bit n: device number n is open */
 
@@ -50,7 +49,7 @@ static platform_context *make_context(bti_cl_device *device, cl_platform_id plat
 
 static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform) {
     cl_int error = CL_OUT_OF_RESOURCES; /* if 64 devices are open */
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     platform_context *context = NULL;
     if (~numbers) {
         device->number = __builtin_ctzll(~numbers);
@@ -61,13 +60,13 @@ static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform)
     } else {
         device->number = -1;
     }
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     if (context) device->context = context->context;
     return context ? BT_OK : bti_cl_fail(device, "a context", error);
 }
 
 static void release_context(bti_cl_device *device) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (device->number >= 0) numbers &= ~(UINT64_C(1) << device->number);
     platform_context **at = &contexts;
     while (*at && (*at)->context != device->context) at = &(*at)->next;
@@ -77,7 +76,7 @@ static void release_context(bti_cl_device *device) {
         device->cl->clReleaseContext(context->context);
         bti_free(context);
     }
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 static void read_device_info(bti_cl_device *device) {
@@ -132,7 +131,7 @@ static void cl_close_device(void *opened) {
     if (device->queue) device->cl->clReleaseCommandQueue(device->queue);
     release_context(device);
     pthread_rwlock_destroy(&device->lock);
-    pthread_mutex_destroy(&device->gpu.lock);
+    bti_lock_destroy(&device->gpu.lock);
     bti_error_release(atomic_load(&device->lost));
     bti_free(device);
 }
@@ -145,13 +144,13 @@ static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, voi
     device->ordinal = ordinal;
     device->cl = bti_cl(&reason);
     pthread_rwlock_init(&device->lock, NULL);
-    pthread_mutex_init(&device->gpu.lock, NULL);
+    bti_lock_init(&device->gpu.lock, BTI_LOCK_gpu);
     bt_status status = device->cl ? bti_cl_device_of(device->cl, ordinal, &platform, &device->id)
                                   : bti_fail(BT_UNAVAILABLE, "%s", bti_str_text(&reason));
     bti_str_free(&reason);
     if (status != BT_OK) {
         pthread_rwlock_destroy(&device->lock);
-        pthread_mutex_destroy(&device->gpu.lock);
+        bti_lock_destroy(&device->gpu.lock);
         bti_free(device);
         return status;
     }

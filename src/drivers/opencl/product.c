@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "base/flags.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "launch/gpu_product.h"
 #include "drivers/opencl/device.h"
 
@@ -26,8 +26,7 @@ typedef struct clblast_functions {
 #include "drivers/opencl/clblast.def"
 } clblast_functions;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; `clblast` does not change once LOADED */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, opencl_clblast) /* of what follows; `clblast` does not change once LOADED */
 static clblast_functions clblast;
 static enum { UNTRIED, LOADED, MISSING } state;
 
@@ -46,10 +45,10 @@ static bool open_clblast(void) {
 bool bti_cl_has_clblast(const bti_cl_device *device) {
     int choice = bti_flag_choice(BTI_FLAG_clblast); /* auto|on|off */
     if (choice == 2 || (choice == 0 && !device->is_gpu)) return false;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (state == UNTRIED) state = open_clblast() ? LOADED : MISSING;
     bool loaded = state == LOADED;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return loaded;
 }
 

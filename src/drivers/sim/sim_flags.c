@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/flagtext.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/quote.h"
 #include "drivers/sim/sim_flags.h"
 
@@ -77,8 +77,7 @@ static const char *const entries[] = {"open",  "alloc",        "upload", "downlo
                                       "fill",  "program_load", "launch", "record",    "wait",
                                       "query", "sync",         "memory", "peer_copy", "all_reduce"};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, sim_faults) /* of what follows */
 static fault faults[MAX_FAULTS];
 static int fault_count;
 static bool bad_faults;
@@ -163,12 +162,12 @@ static bool is_due(fault *r, const char *entry, bt_kind kind, int index) {
 bt_status bti_sim_fault(const char *entry, bt_kind kind, int index) {
     if (!bti_flag_bool(BTI_FLAG_sim_fault)) return BT_OK;
     bt_status status = BT_OK;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (parsed_change != bti_flag_changes(BTI_FLAG_sim_fault) || bad_faults) status = load_faults();
     int64_t call = 0;
     for (int i = 0; status == BT_OK && i < fault_count; i++)
         if (is_due(&faults[i], entry, kind, index)) call = faults[i].calls;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     if (!call) return status;
     bt_status code = strcmp(entry, "alloc") ? BT_INTERNAL : BT_RESOURCE_EXHAUSTED;
     return bti_fail(code, "injected fault: call %" PRId64 " of %s on %s:%d (flag sim_fault)", call, entry,

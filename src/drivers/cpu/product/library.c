@@ -6,14 +6,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/guard.h"
 #include "base/libraries.h"
 
 #define OPEN_ROOM ((size_t)512 << 20) /* bytes of address space that opening a library takes at most */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of opening, and of `now` of each library */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, blas_libraries) /* of opening, and of `now` of each library */
 
 const char *bti_library_resolve(void *handle, const bti_library_symbol *symbols, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -59,23 +58,23 @@ bool bti_product_library_open(bti_product_library *l) {
     if (found) return found > 0;
     bti_opening opening;
     if (!bti_opening_begin(&opening)) return false;
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     if (!atomic_load(&l->found)) open_product_library(l);
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     bti_opening_end(&opening);
     return atomic_load(&l->found) > 0;
 }
 
 void bti_product_library_state(bti_product_library *l, bti_library_state *state) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     *state = l->now;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_product_library_reset(bti_product_library *l, const char *const *names) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     l->names = names;
     atomic_store(&l->found, 0);
     l->now = (bti_library_state){0};
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }

@@ -7,7 +7,7 @@
 
 #include "base/lru.h"
 #include "base/alloc.h"
-#include "base/fork.h"
+#include "base/lock.h"
 #include "base/guard.h"
 
 /* Bytes of address space: of a call of sgemm beside the matrices, because oneDNN does not check every malloc; of making or running a
@@ -144,8 +144,7 @@ typedef struct primitive {
     _Alignas(16) char operand[OPERANDS][DESC_BYTES];
 } primitive;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects what follows, and `kept` */
-BTI_RENEW_IN_CHILD(lock)
+BTI_STATIC_LOCK(lock, onednn) /* protects what follows, and `kept` */
 static uint64_t found, made;
 
 /* --- primitives: making ------------------------------------------------------------------------------------------- */
@@ -201,7 +200,7 @@ static primitive *make_primitive(const product_shape *shape, int *status) {
 
 /* A primitive is made under the lock: a second thread that needs the same one waits, and finds it. */
 static primitive *acquire_primitive(const product_shape *shape, int *status) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     uint64_t hash = XXH3_64bits(shape, sizeof *shape);
     primitive *p = bti_lru_find(&kept, hash, shape);
     *status = 0;
@@ -211,7 +210,7 @@ static primitive *acquire_primitive(const product_shape *shape, int *status) {
         made++;
         bti_lru_add(&kept, &p->entry, hash, 0);
     }
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
     return p;
 }
 
@@ -261,9 +260,9 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
         void *scratch = bti_alloc_aligned(64, p->scratch_bytes);
         status = scratch ? execute_primitive(p, (char *const[]){a->at, b->at, c->at}, scratch) : 1;
         bti_free(scratch);
-        pthread_mutex_lock(&lock);
+        bti_lock_take(&lock);
         bti_lru_release(&kept, &p->entry);
-        pthread_mutex_unlock(&lock);
+        bti_lock_give(&lock);
     }
     if (!status) return BT_OK;
     return bti_fail(status == 1 ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
@@ -276,17 +275,17 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
 void bti_onednn_state(bti_library_state *state, bti_primitive_counts *counts) {
     bti_product_library_state(&onednn, state);
     *counts = (bti_primitive_counts){0};
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     counts->kept += kept.count;
     counts->found = found, counts->made = made, counts->evicted = kept.evicted;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 static void drop_primitives(void) {
-    pthread_mutex_lock(&lock);
+    bti_lock_take(&lock);
     bti_lru_clear(&kept);
     found = made = kept.evicted = 0;
-    pthread_mutex_unlock(&lock);
+    bti_lock_give(&lock);
 }
 
 void bti_onednn_use(const char *const *names) {

@@ -1,0 +1,94 @@
+#include "base/lock.h"
+
+static void init_recursive(pthread_mutex_t *mutex) {
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(mutex, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+}
+
+#ifndef BTI_DEBUG
+
+void bti_lock_init_recursive(bti_lock *lock, bti_lock_class class) {
+    (void)class;
+    init_recursive(&lock->mutex);
+}
+
+#else
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const names[] = {
+#define BTI_LOCK(name, protects, under) #name,
+#include "base/locks.def"
+#undef BTI_LOCK
+};
+
+/* What this thread holds, in the order in which it was taken. */
+typedef struct held {
+    const bti_lock *lock; /* NULL: a function of the user's was called here */
+    const char *file;
+    int line;
+} held;
+
+enum { MOST_HELD = 64 };
+static _Thread_local held stack[MOST_HELD];
+static _Thread_local int depth;
+
+__attribute__((noreturn)) static void fail(const char *what, const bti_lock *lock, const char *file, int line,
+                                           const held *before) {
+    fprintf(stderr, "berth: lock order: %s (%s:%d) %s", names[lock->class], file, line, what);
+    if (before) fprintf(stderr, " %s (%s:%d)", names[before->lock->class], before->file, before->line);
+    fprintf(stderr, "; src/base/locks.def has the order\n");
+    abort();
+}
+
+/* Only what the user's innermost function was called under is out of the check. */
+static void check_order(const bti_lock *lock, const char *file, int line) {
+    for (int i = 0; i < depth; i++)
+        if (stack[i].lock == lock) return; /* again: it is recursive, or hangs by itself */
+    for (int i = depth - 1; i >= 0 && stack[i].lock; i--)
+        if (stack[i].lock->class >= lock->class) fail("is taken under", lock, file, line, &stack[i]);
+}
+
+static void push(const bti_lock *lock, const char *file, int line) {
+    if (depth < MOST_HELD) stack[depth] = (held){lock, file, line};
+    depth++;
+}
+
+void bti_lock_take_(bti_lock *lock, const char *file, int line) {
+    check_order(lock, file, line);
+    pthread_mutex_lock(&lock->mutex);
+    push(lock, file, line);
+}
+
+void bti_lock_give(bti_lock *lock) {
+    int i = (depth < MOST_HELD ? depth : MOST_HELD) - 1;
+    while (i >= 0 && stack[i].lock != lock) i--;
+    if (i < 0) fail("is given back and not held", lock, __FILE__, __LINE__, NULL);
+    for (depth--; i < depth && i + 1 < MOST_HELD; i++) stack[i] = stack[i + 1];
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void bti_lock_wait_(bti_lock *lock, pthread_cond_t *changed, const char *file, int line) {
+    if (!depth || stack[depth - 1].lock != lock)
+        fail("is waited on and not the last one taken", lock, file, line, NULL);
+    pthread_cond_wait(changed, &lock->mutex);
+}
+
+void bti_lock_user_begin(void) { push(NULL, "", 0); }
+void bti_lock_user_end(void) { depth--; }
+
+void bti_lock_init(bti_lock *lock, bti_lock_class class) {
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->class = class;
+}
+
+void bti_lock_init_recursive(bti_lock *lock, bti_lock_class class) {
+    init_recursive(&lock->mutex);
+    lock->class = class;
+}
+
+#endif
