@@ -40,6 +40,20 @@ typedef enum bti_function_number {
     BTI_CALL_COUNT
 } bti_function_number;
 
+/* Whether an elementwise operation of floats is computed by a function: it costs more than a load. */
+static inline bool bti_op_calls_function(int op) {
+    switch (op) {
+#define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
+#define BTI_SCALAR_FUNCTION(name, ...)
+#include "launch/functions.def"
+    case BTI_OP_sigmoid:
+    case BTI_OP_erfinv:
+    case BTI_OP_floor_div:
+    case BTI_OP_mod: return true;
+    default: return false;
+    }
+}
+
 /* Of a kernel compiled for a CPU, up to four functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
  * `scalars` as in bti_box; `functions` is the table above for the target.
  *     bti_run      the whole box. Of a kernel of several sweeps, outputs may hold other values before their own

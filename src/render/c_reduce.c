@@ -71,19 +71,9 @@ static bool loads_any(const bti_c *w) {
 
 /* A rough number of machine instructions for a value, in tens. */
 static int instruction_cost(const bti_instr *instr) {
-    bool wide = bt_dtype_size((bt_dtype)instr->dtype) == 8;
-    switch (instr->op) {
-#define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
-#define BTI_SCALAR_FUNCTION(name, ...)
-#include "launch/functions.def"
-    case BTI_OP_sigmoid:
-    case BTI_OP_erfinv:
-    case BTI_OP_floor_div:
-    case BTI_OP_mod:
-    case BTI_OP_random_word:
-    case BTI_OP_threefry: return wide ? 16 : 8;
-    default: return 1;
-    }
+    bool random = instr->op == BTI_OP_random_word || instr->op == BTI_OP_threefry;
+    if (!random && !bti_op_calls_function(instr->op)) return 1;
+    return bt_dtype_size((bt_dtype)instr->dtype) == 8 ? 16 : 8;
 }
 
 /* How many points a thread loads before it uses the first: enough bytes in flight, without too much text. */

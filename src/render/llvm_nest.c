@@ -163,17 +163,7 @@ void bti_llvm_along(bti_llvm *w, bti_temp from, bti_temp to, bti_llvm_carry *car
  * softmax. That output may be in the place of an input, so the later sweeps must load nothing along the line. */
 
 static bool calls_function(const bti_instr *instr) {
-    if (!bti_dtype_is_float((bt_dtype)instr->dtype)) return false;
-    switch (instr->op) {
-#define BTI_VECTOR_FUNCTION(name, arity) case BTI_OP_##name:
-#define BTI_SCALAR_FUNCTION(name, ...)
-#include "launch/functions.def"
-    case BTI_OP_sigmoid:
-    case BTI_OP_erfinv:
-    case BTI_OP_mod:
-    case BTI_OP_floor_div: return true;
-    default: return false;
-    }
+    return bti_dtype_is_float((bt_dtype)instr->dtype) && bti_op_calls_function(instr->op);
 }
 
 static bool loads_along_line(const bti_llvm *w) {
