@@ -29,7 +29,7 @@ static bt_status make_lock(pthread_mutex_t *lock) {
     return error ? bti_fail(BT_INTERNAL, "no lock between processes: %s", strerror(error)) : BT_OK;
 }
 
-static bt_status map(uint64_t bytes, void **memory, int *kept) {
+static bt_status map_file(uint64_t bytes, void **memory, int *kept) {
     int file = bti_file_above_standard(memfd_create("berth", MFD_CLOEXEC));
     if (file < 0) return bti_files_refuse("no shared memory: memfd_create", errno);
     bt_status status = BT_OK;
@@ -55,7 +55,7 @@ bt_status bti_arena_open(uint64_t bytes, bti_arena **arena) {
 
 bt_status bti_arena_open_file(uint64_t bytes, bti_arena **arena, int *file) {
     void *memory = NULL;
-    BTI_TRY(map(bytes, &memory, file));
+    BTI_TRY(map_file(bytes, &memory, file));
     bti_arena *a = memory;
     a->bytes = bytes;
     a->next = (char *)memory + (sizeof *a + PAGE - 1) / PAGE * PAGE;

@@ -36,7 +36,7 @@ static bool is_awaited(const bti_object *result) {
     return false;
 }
 
-static bool can_wait(const bti_mailbox *mail, const bti_message *message, const bti_object *result) {
+static bool need_not_ring(const bti_mailbox *mail, const bti_message *message, const bti_object *result) {
     if (!message || unread_bytes(mail) >= BTI_UP_BYTES / 2) return false;
     if (message->kind == BTI_SAYS_RELEASE || message->kind == BTI_SAYS_PUT) return true;
     return message->kind == BTI_SAYS_DONE && has_calls_ahead(mail, message->number) && !is_awaited(result);
@@ -51,7 +51,7 @@ static void ring_bell(bti_state *state, const bti_client *me, const bti_message 
         atomic_fetch_or(&bells->ready[index / 64], bit);
         atomic_fetch_or(&bells->any[index / 64 / 64], word);
     }
-    if (can_wait(me->mail, message, result)) return;
+    if (need_not_ring(me->mail, message, result)) return;
     if (atomic_load(state->listening) == BTI_PROGRAM_LISTENS) {
         atomic_fetch_add(&bells->program, 1);
         if (atomic_exchange(&bells->program_sleeps, 0)) bti_wake_now(&bells->program);

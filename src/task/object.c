@@ -15,10 +15,10 @@ void bti_object_retain(bti_state *state, bti_object *object) {
 
 /* --- the last holder ----------------------------------------------------------------------------------------------------- */
 
-static void forget_result(bti_state *state, const bti_object *object, bti_wakes *wakes);
+static void leave_results(bti_state *state, const bti_object *object, bti_wakes *wakes);
 
 static void free_record(bti_state *state, bti_object *object, bti_wakes *wakes) {
-    if (object->results) forget_result(state, object, wakes);
+    if (object->results) leave_results(state, object, wakes);
     bti_record_free(state->arena, BTI_OBJECTS, object);
 }
 
@@ -170,7 +170,7 @@ bti_hold *bti_result_hold(bti_state *state, bti_client *client, bti_object *obje
 }
 
 /* A result of a call that has several is freed. The first one holds those that were not asked for. */
-static void forget_result(bti_state *state, const bti_object *object, bti_wakes *wakes) {
+static void leave_results(bti_state *state, const bti_object *object, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_results *results = object->results;
     BTI_SET(arena, results->of[object->result_index], NULL);

@@ -14,7 +14,7 @@ enum {
     TRIM_BYTES = 16 << 20 /* at once */
 };
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t smaller_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* A worker may write to the pages of a large value, and to nothing else in the store. */
 static uint64_t block_head_bytes(int order) { return order < PAGED_ORDER ? BTI_BLOCK_HEAD : PAGE; }
@@ -29,13 +29,13 @@ static int kind_of(int order) { return BTI_BLOCKS + order - BTI_SMALLEST_BLOCK; 
 static uint64_t pages(uint64_t bytes) { return (bytes + block_head_bytes(order_of(bytes)) + PAGE - 1) / PAGE * PAGE; }
 
 /* A block may be half empty. */
-static uint64_t most_blocks(uint64_t limit, int order) { return least((limit >> (order - 1)) + 1, 1u << 22); }
+static uint64_t most_blocks(uint64_t limit, int order) { return smaller_of((limit >> (order - 1)) + 1, 1u << 22); }
 
 uint64_t bti_store_default_bytes(void) {
     bti_cgroup group;
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
     bti_cgroup_read(&group);
-    return least(machine, group.memory_bytes) / 10 * 3;
+    return smaller_of(machine, group.memory_bytes) / 10 * 3;
 }
 
 uint64_t bti_store_address_space(uint64_t limit) {
