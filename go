@@ -141,6 +141,11 @@ part_demo() {
     build release berth && build/release/berth demo
 }
 part_layers() { bash tests/layers.sh; }
+part_circles() {
+    build release berth_objects berth || return 1
+    noted '^circles:' bash tests/circles.sh build/release
+}
+part_names() { noted '^names:' bash tests/names.sh; }
 part_format() {
     have clang-format || skip "no clang-format"
     local bad
@@ -218,10 +223,11 @@ part_ray() {
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
-parts=(build demo layers format headers ctest golden readme asan tsan valgrind fuzz)
+parts=(build demo layers circles names format headers ctest golden readme asan tsan valgrind fuzz)
 peer_parts=(peers ray)
 declare -A about=(
-    [build]="release build" [demo]="berth demo" [layers]="includes point down" [format]="clang-format"
+    [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
+    [names]="a name has one meaning" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
