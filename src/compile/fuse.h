@@ -27,14 +27,14 @@ typedef struct bti_group {
     bti_domain domain;
 } bti_group;
 
-typedef struct bti_member {
+typedef struct bti_group_member {
     int32_t group;        /* -1: a constant or an index: made in each kernel that uses it */
     int32_t next;         /* step of the same group; -1: the last */
     int32_t instr;        /* in the kernel being written */
     uint8_t level, stage; /* bti_level; sweeps before it is known */
     uint8_t why;          /* bti_why it is in memory */
     bool free;            /* a constant or an index */
-} bti_member;
+} bti_group_member;
 
 typedef struct bti_external {
     int32_t value, next;
@@ -42,8 +42,8 @@ typedef struct bti_external {
 
 typedef struct bti_fuser {
     bti_planner *planner;
-    bti_plan *plan;      /* as planned: one step per operation */
-    bti_member *members; /* one per step */
+    bti_plan *plan;            /* as planned: one step per operation */
+    bti_group_member *members; /* one per step */
     BTI_VEC(bti_group) groups;
     BTI_VEC(bti_external) externals;
     bool off, failed;

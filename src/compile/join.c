@@ -329,7 +329,7 @@ static void begin(bti_fuser *fuser, int32_t number, const bti_step *step, bti_wh
     if (fuser->failed) return;
     const bti_value *shaped =
         is_reduction(step) ? bti_plan_operand(fuser->plan, step, 0) : bti_plan_output(fuser->plan, step, 0);
-    bti_member *member = &fuser->members[number];
+    bti_group_member *member = &fuser->members[number];
     bti_group *made = &fuser->groups.items[group];
     if (made->kernel) {
         made->domain.rank = (uint8_t)shaped->rank;

@@ -97,7 +97,7 @@ static void fuse(bti_planner *planner, bool off) {
     planner->known_used = 0;
     bti_vec_free(&planner->known);
     for (size_t s = 0; s < plan->steps.count; s++) {
-        fuser.members[s] = (bti_member){.group = -1, .next = -1};
+        fuser.members[s] = (bti_group_member){.group = -1, .next = -1};
         fuser.members[s].free = plan->steps.items[s].op == BTI_OP_const || plan->steps.items[s].op == BTI_OP_iota;
     }
     for (size_t r = 0; r < plan->results.count; r++) {

@@ -88,7 +88,7 @@ static int32_t argument(writer *w, int32_t value, bti_level level) {
 static void write_member(writer *w, int32_t number) {
     bti_fuser *fuser = w->fuser;
     const bti_step *step = &fuser->plan->steps.items[number];
-    bti_member *member = &fuser->members[number];
+    bti_group_member *member = &fuser->members[number];
     bti_level level = bti_op_info((bti_op)step->op)->class == BTI_REDUCE ? BTI_POINT : (bti_level)member->level;
     const bti_value *made = bti_plan_output(fuser->plan, step, 0);
     int32_t output = fuser->plan->operands.items[step->first_operand + step->input_count], args[4] = {0};
@@ -112,7 +112,7 @@ static void write_member(writer *w, int32_t number) {
 }
 
 /* What is the same in a whole row is stored at each point of it. */
-static int32_t spread(writer *w, int32_t instr, const bti_member *member) {
+static int32_t spread(writer *w, int32_t instr, const bti_group_member *member) {
     if (!w->domain->reduced || member->level == BTI_ROW || w->point[instr]) return instr;
     int32_t spread = w->kernel.instr_count;
     add_instr(w, BTI_OP_cast, (bt_dtype)w->kernel.instrs[instr].dtype)->arg[0] = (uint16_t)instr;

@@ -3,13 +3,9 @@
 #include <string.h>
 
 const bti_dtype_traits bti_dtype_table[BT_DTYPE_COUNT + 1] = {
-    [BT_BOOL] = {"bool", "b1", 1, 1, false, false, false},      [BT_U8] = {"uint8", "u8", 1, 8, false, true, false},
-    [BT_U16] = {"uint16", "u16", 2, 16, false, true, false},    [BT_U32] = {"uint32", "u32", 4, 32, false, true, false},
-    [BT_U64] = {"uint64", "u64", 8, 64, false, true, false},    [BT_I8] = {"int8", "i8", 1, 8, false, true, true},
-    [BT_I16] = {"int16", "i16", 2, 16, false, true, true},      [BT_I32] = {"int32", "i32", 4, 32, false, true, true},
-    [BT_I64] = {"int64", "i64", 8, 64, false, true, true},      [BT_F16] = {"float16", "f16", 2, 16, true, false, true},
-    [BT_BF16] = {"bfloat16", "bf16", 2, 16, true, false, true}, [BT_F32] = {"float32", "f32", 4, 32, true, false, true},
-    [BT_F64] = {"float64", "f64", 8, 64, true, false, true},    [BT_DTYPE_COUNT] = {.name = "invalid"},
+#define BTI_DTYPE(id, name, short_name, ...) [BT_##id] = {#name, #short_name, __VA_ARGS__},
+#include "ir/dtypes.def"
+    [BT_DTYPE_COUNT] = {.name = "invalid"},
 };
 
 /* clang-format off */

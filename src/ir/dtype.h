@@ -20,9 +20,27 @@ extern const bti_dtype_traits bti_dtype_table[BT_DTYPE_COUNT + 1]; /* the last r
 static inline const bti_dtype_traits *bti_dtype_traits_of(bt_dtype dtype) {
     return &bti_dtype_table[(unsigned)dtype < BT_DTYPE_COUNT ? dtype : BT_DTYPE_COUNT];
 }
-static inline bool bti_dtype_is_float(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->is_float; }
-static inline bool bti_dtype_is_int(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->is_int; }
-static inline bool bti_dtype_is_signed(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->is_signed; }
+
+/* Bit d: dtype d has the trait. What recording asks for each node is answered without a load. */
+enum {
+#define BTI_DTYPE(id, name, short_name, size, bits, is_float, is_int, is_signed) | is_float << BT_##id
+    BTI_FLOAT_DTYPES = 0
+#include "ir/dtypes.def"
+    ,
+#define BTI_DTYPE(id, name, short_name, size, bits, is_float, is_int, is_signed) | is_int << BT_##id
+    BTI_INT_DTYPES = 0
+#include "ir/dtypes.def"
+    ,
+#define BTI_DTYPE(id, name, short_name, size, bits, is_float, is_int, is_signed) | is_signed << BT_##id
+    BTI_SIGNED_DTYPES = 0
+#include "ir/dtypes.def"
+};
+static inline bool bti_dtype_in(bt_dtype dtype, unsigned mask) {
+    return (unsigned)dtype < BT_DTYPE_COUNT && (mask >> dtype & 1);
+}
+static inline bool bti_dtype_is_float(bt_dtype dtype) { return bti_dtype_in(dtype, BTI_FLOAT_DTYPES); }
+static inline bool bti_dtype_is_int(bt_dtype dtype) { return bti_dtype_in(dtype, BTI_INT_DTYPES); }
+static inline bool bti_dtype_is_signed(bt_dtype dtype) { return bti_dtype_in(dtype, BTI_SIGNED_DTYPES); }
 static inline int bti_dtype_bits(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->bits; }
 
 #endif

@@ -27,6 +27,7 @@ static inline double bti_sigmoid_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
+#define ipow bti_ipow
 #define sigmoid(x) _Generic((x), float : bti_sigmoid_f32, double : bti_sigmoid_f64)(x)
 
 /* Python's x // y. The quotient of two float32 in float64: below 2**28 it is whole only where the exact one is, and above,

@@ -50,13 +50,6 @@ typedef double vector_f64x1;
 #define BTI_SCALAR_FUNCTION(...)
 #include "launch/functions.def"
 
-static uint64_t ipow(uint64_t x, uint64_t y) {
-    uint64_t product = 1;
-    for (; y; y >>= 1, x *= x)
-        if (y & 1) product *= x;
-    return product;
-}
-
 #define SCALARS                                                                                     \
     [BTI_CALL_erfinv_f32] = (void *)bti_erfinv_f32, [BTI_CALL_erfinv_f64] = (void *)bti_erfinv_f64, \
     [BTI_CALL_fmod_f32] = (void *)fmodf, [BTI_CALL_fmod_f64] = (void *)fmod, [BTI_CALL_ipow] = (void *)ipow

@@ -49,7 +49,6 @@ FUNCTION u64 ipow(u64 x, u64 y) {
         if (y & 1) power *= x;
     return power;
 }
-#define bti_ipow(x, y) ((UINT)ipow((x), (y)))
 
 /* Without the slow division of 64 bits where numbers are small. */
 FUNCTION i64 divided(i64 x, i64 y) { return (u64)(x | y) >> 32 ? x / y : (i64)((u32)x / (u32)y); }

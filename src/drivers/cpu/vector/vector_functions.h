@@ -127,4 +127,3 @@ static uint16_t f16_from_f32(float x) { return bti_f16_from_f32(x); }
 static float f32_from_f16(uint16_t half) { return bti_f32_from_f16(half); }
 #define erfinv_f32 bti_erfinv_f32
 #define erfinv_f64 bti_erfinv_f64
-#define ipow bti_ipow
