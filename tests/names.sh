@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the names in src/; prints each violation as file:line and exits with 1 if there is one.  tests/names.sh [ROOT]
 #
-# - A shared name has one meaning: what begins with bti_ or BTI_ is defined in one file, as one kind of thing (a function, a type, an object,
-#   a constant, a macro). Statics count too, since a reader's search finds them. The texts of kernels (src/render/c) count as one file: each target's
+# - A shared name has one meaning: what begins with bti_ or BTI_ is defined in one file (x.c with x.h), as one kind of thing (a function or a
+#   macro that is called like one, a type, an object, a constant, another macro). Statics count too, since a reader's search finds them. The texts of kernels (src/render/c) count as one file: each target's
 #   text defines the same functions.
 # - A static function has a name that a search finds: at most three files define one of the same name. The drivers count as one, since each fills
 #   in the same table.
@@ -20,6 +20,8 @@ find src -mindepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) !
 function complain(text) { printf "%s:%d: %s\n", file, line_number, text; violations++ }
 function define(name, kind,    place) {
     place = file ~ /^src\/render\/c\// ? "src/render/c" : file
+    sub(/\.[a-z]+$/, "", place)
+    if (kind == "macro" && line ~ (name "\\(")) kind = "function"
     names++
     if (!(name in kind_of)) { kind_of[name] = kind; place_of[name] = place; first[name] = file ":" line_number; return }
     if (place_of[name] != place || kind_of[name] != kind) complain(name " is a " kind " here and a " kind_of[name] " in " first[name])

@@ -80,7 +80,7 @@ void bti_libraries_leave(void) {
 }
 
 /* In a forked child nobody else is inside. */
-static void in_child(void) {
+static void forget_threads_inside(void) {
     atomic_store(&forking, 0);
     atomic_store(&inside, depth > 0);
     atomic_store(&opening, opened_at > 0);
@@ -91,7 +91,7 @@ static void stay(void) {
     Dl_info self;
     if (dladdr((void *)(uintptr_t)at_exit, &self) && self.dli_fname)
         (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    pthread_atfork(before_fork, after_fork, in_child);
+    pthread_atfork(before_fork, after_fork, forget_threads_inside);
 }
 
 enum { FRESH_ALL = 64, FRESH = 4096 }; /* calls of a kind: the first ones, and each FRESH_ALL-th up to that */

@@ -38,14 +38,14 @@ static _Thread_local bool registered;
 static pthread_key_t thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static object *take(shelf *from) {
+static object *pop_object(shelf *from) {
     object *taken = from->first;
     from->first = taken->next;
     from->count--;
     return taken;
 }
 
-static void put(shelf *to, object *given) {
+static void push_object(shelf *to, object *given) {
     given->next = to->first;
     to->first = given;
     to->count++;
@@ -54,14 +54,14 @@ static void put(shelf *to, object *given) {
 /* Leaves `least` with the thread. */
 static void share(int size, int least) {
     bti_lock_take(&lock);
-    while (own[size].count > least && shared[size].count < SHARED) put(&shared[size], take(&own[size]));
+    while (own[size].count > least && shared[size].count < SHARED) push_object(&shared[size], pop_object(&own[size]));
     bti_lock_give(&lock);
-    while (own[size].count > least) bti_free(take(&own[size]));
+    while (own[size].count > least) bti_free(pop_object(&own[size]));
 }
 
 static void fetch(int size) {
     bti_lock_take(&lock);
-    while (own[size].count < OWN / 2 && shared[size].count) put(&own[size], take(&shared[size]));
+    while (own[size].count < OWN / 2 && shared[size].count) push_object(&own[size], pop_object(&shared[size]));
     bti_lock_give(&lock);
 }
 
@@ -85,7 +85,7 @@ void *bti_recycled_new(size_t bytes) {
     if (bti_alloc_is_tested()) return bti_calloc(1, (size_t)64 << size);
     if (!own[size].count) fetch(size);
     if (!own[size].count) return bti_calloc(1, (size_t)64 << size);
-    return memset(take(&own[size]), 0, bytes);
+    return memset(pop_object(&own[size]), 0, bytes);
 }
 
 void bti_recycled_free(void *given, size_t bytes) {
@@ -99,13 +99,13 @@ void bti_recycled_free(void *given, size_t bytes) {
     }
     int size = size_of(bytes);
     if (own[size].count == OWN) share(size, OWN / 2);
-    put(&own[size], given);
+    push_object(&own[size], given);
 }
 
 void bti_recycled_trim(void) {
     leave_thread(NULL);
     bti_lock_take(&lock);
     for (int size = 0; size < SIZES; size++)
-        while (shared[size].count) bti_free(take(&shared[size]));
+        while (shared[size].count) bti_free(pop_object(&shared[size]));
     bti_lock_give(&lock);
 }

@@ -88,14 +88,14 @@ static void end_thread(void *own) {
 }
 
 /* The child of a process that records: the recording is its parent's. */
-static void in_child(void) {
+static void stop_in_forked_child(void) {
     forked = forked || users;
     atomic_store(&bti_trace_on_, false);
 }
 
 static void prepare(void) {
     pthread_key_create(&key, end_thread);
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(NULL, NULL, stop_in_forked_child);
 }
 
 static writer *writer_of_thread(void) {

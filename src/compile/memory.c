@@ -41,7 +41,7 @@ static int64_t rounded(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALI
 
 #define TRIED 64 /* gaps looked at for the best; then the end of the arena grows */
 
-static int64_t take(arena *a, int64_t bytes) {
+static int64_t place_block(arena *a, int64_t bytes) {
     size_t best = a->gaps.count;
     for (size_t i = a->gaps.count, tried = 0; i-- > 0 && tried < TRIED; tried++)
         if (a->gaps.items[i].bytes >= bytes &&
@@ -152,7 +152,7 @@ static bool place_outputs(bti_plan *plan, arena_list *arenas, size_t s) {
         }
         arena *a = arena_of(arenas, out->device);
         if (!a) return false;
-        out->offset = take(a, rounded(out->bytes));
+        out->offset = place_block(a, rounded(out->bytes));
     }
     return true;
 }

@@ -59,7 +59,7 @@ static size_t piece_of(const bt_device *device, size_t bytes) {
     return largest && bytes > largest ? largest : bytes;
 }
 
-static bt_status take(bt_device *device, size_t bytes) {
+static bt_status reserve_ahead(bt_device *device, size_t bytes) {
     for (size_t piece; bytes; bytes -= piece) {
         piece = piece_of(device, bytes);
         BTI_TRY(bti_pool_reserve(device->pool, piece));
@@ -98,9 +98,9 @@ static bt_status take_first(bt_device *device, size_t limit) {
     if (limit && first > limit)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
                         device->name, first, limit);
-    if (growth) return take(device, first);
-    if (limit && (!total || limit < total)) return take(device, limit);
-    return device->kind == BT_CPU ? take(device, first) : take_all(device, first);
+    if (growth) return reserve_ahead(device, first);
+    if (limit && (!total || limit < total)) return reserve_ahead(device, limit);
+    return device->kind == BT_CPU ? reserve_ahead(device, first) : take_all(device, first);
 }
 
 bt_status bti_memory_open(bt_device *device) {

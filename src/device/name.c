@@ -29,7 +29,7 @@ static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' :
 static bool is_hex(char c) { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f'); }
 
 /* Takes `word` off the front, whatever its case. */
-static bool take(piece *p, const char *word) {
+static bool skip_word(piece *p, const char *word) {
     size_t length = strlen(word);
     if (p->length < length || !bti_same_word(p->at, length, word)) return false;
     p->at += length;
@@ -37,7 +37,7 @@ static bool take(piece *p, const char *word) {
     return true;
 }
 
-static bool take_number(piece *p, int *number) {
+static bool read_number(piece *p, int *number) {
     size_t digits = 0;
     int value = 0;
     while (digits < p->length && is_digit(p->at[digits])) {
@@ -57,7 +57,7 @@ static bt_status refuse(const char *text, const char *why) {
 
 static bool take_kind(piece *p, bt_kind *kind) {
     for (int k = 0; k < BT_KIND_COUNT; k++)
-        if (take(p, kind_names[k])) return *kind = (bt_kind)k, true;
+        if (skip_word(p, kind_names[k])) return *kind = (bt_kind)k, true;
     return false;
 }
 
@@ -66,7 +66,7 @@ static bool take_index(piece *p, bti_name *name) {
     name->index = 0;
     name->numbered = false;
     if (!p->length) return true;
-    if (!take(p, ":") || !take_number(p, &name->index)) return false;
+    if (!skip_word(p, ":") || !read_number(p, &name->index)) return false;
     name->numbered = true;
     return p->length == 0;
 }
@@ -77,11 +77,11 @@ static bt_status parse_part(const char *text, piece part, bti_name *name, bool *
     static const char *const here[] = {"job:", "replica:", "task:"};
     int number;
     for (int i = 0; i < 3; i++) {
-        if (!take(&part, here[i])) continue;
+        if (!skip_word(&part, here[i])) continue;
         if (!part.length) return refuse(text, "job:, replica: and task: need a value");
         if (i == 0)
             name->remote |= !bti_same_word(part.at, part.length, "localhost");
-        else if (!take_number(&part, &number) || part.length)
+        else if (!read_number(&part, &number) || part.length)
             return refuse(text, "replica: and task: take a number");
         else
             name->remote |= number != 0;
@@ -89,7 +89,7 @@ static bt_status parse_part(const char *text, piece part, bti_name *name, bool *
     }
     if (*has_device) return refuse(text, "it names two devices");
     *has_device = true;
-    bool spelled_out = take(&part, "device:") || take(&part, "physical_device:");
+    bool spelled_out = skip_word(&part, "device:") || skip_word(&part, "physical_device:");
     if (!take_kind(&part, &name->kind) || (part.length && *part.at != ':'))
         return refuse(text, spelled_out ? "the kind must be CPU, GPU, TPU or ACC"
                                         : "its parts are job:, replica:, task: and device:KIND:NUMBER");
@@ -118,9 +118,9 @@ static bt_status parse_cuda(const char *text, piece rest, bti_name *name) {
     name->form = BTI_NAME_KIND;
     name->kind = BT_GPU;
     if (!rest.length) return BT_OK;
-    take(&rest, ":");
+    skip_word(&rest, ":");
     name->numbered = true;
-    if (!take_number(&rest, &name->index) || rest.length)
+    if (!read_number(&rest, &name->index) || rest.length)
         return refuse(text, "what begins with cuda must be cuda, cudaN or cuda:N");
     return BT_OK;
 }
@@ -128,9 +128,9 @@ static bt_status parse_cuda(const char *text, piece rest, bti_name *name) {
 static bt_status parse_opencl(const char *text, piece rest, bti_name *name) {
     name->form = BTI_NAME_OPENCL;
     if (!rest.length) return BT_OK;
-    take(&rest, ":");
+    skip_word(&rest, ":");
     name->numbered = true;
-    if (!take_number(&rest, &name->platform) || !take(&rest, ":") || !take_number(&rest, &name->platform_device) ||
+    if (!read_number(&rest, &name->platform) || !skip_word(&rest, ":") || !read_number(&rest, &name->platform_device) ||
         rest.length)
         return refuse(text, "what begins with opencl must be opencl or openclPLATFORM:DEVICE, such as opencl0:0");
     return BT_OK;
@@ -144,7 +144,7 @@ static void keep_lower(bti_name *name, piece p) {
 
 /* "GPU-51000000-0000-...", its beginning, or the 36 characters without "GPU-". */
 static bool parse_uuid(piece p, bti_name *name) {
-    bool prefixed = take(&p, "GPU-");
+    bool prefixed = skip_word(&p, "GPU-");
     if (!prefixed && p.length != 36) return false;
     if (!p.length || p.length > 36) return false;
     for (size_t i = 0; i < p.length; i++) {
@@ -190,8 +190,8 @@ bt_status bti_name_parse(const char *text, bti_name *name) {
     if (length > 255) return refuse(text, "it is too long");
     piece whole = {text, length}, rest = whole;
     if (memchr(text, '/', length)) return parse_path(text, name);
-    if (take(&rest, "cuda")) return parse_cuda(text, rest, name);
-    if (take(&rest, "opencl")) return parse_opencl(text, rest, name);
+    if (skip_word(&rest, "cuda")) return parse_cuda(text, rest, name);
+    if (skip_word(&rest, "opencl")) return parse_opencl(text, rest, name);
     if (parse_uuid(whole, name) || parse_pci(whole, name)) return BT_OK;
     if (memchr(text, ':', length)) return parse_path(text, name);
     name->form = BTI_NAME_KIND;

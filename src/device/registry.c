@@ -248,9 +248,7 @@ static void notice_mask_change(void) {
             mask ? "" : "unset", mask ? bti_quote(mask).text : "", now ? "" : "unset", now ? bti_quote(now).text : "");
 }
 
-void bti_registry_ensure(unsigned kinds) {
-    kinds |= BTI_KIND(BT_CPU);
-    if ((atomic_load_explicit(&known, memory_order_acquire) & kinds) == kinds) return;
+__attribute__((noinline)) static void learn_devices(unsigned kinds) {
     BTI_NO_CANCEL;
     bti_str notices = {0};
     bti_lock_take(&lock);
@@ -262,6 +260,12 @@ void bti_registry_ensure(unsigned kinds) {
     bti_lock_give(&lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */
     bti_str_free(&notices);
+}
+
+/* Every operation that is recorded asks; the answer is nearly always that all is known. */
+void bti_registry_ensure(unsigned kinds) {
+    kinds |= BTI_KIND(BT_CPU);
+    if ((atomic_load_explicit(&known, memory_order_acquire) & kinds) != kinds) learn_devices(kinds);
 }
 
 /* At the start of every public question: as ensure, and looks whether the mask was changed too late. */

@@ -48,10 +48,10 @@ void bti_registry_clear(void) {
 
 /* --- forks ---------------------------------------------------------------------------------------------------------- */
 
-static void in_child(void) {
+static void note_fork(void) {
     if (atomic_load(&open_count)) atomic_store(&forked, true);
 }
-static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
 
 bool bti_device_forked(void) { return atomic_load_explicit(&forked, memory_order_relaxed); }
 

@@ -168,7 +168,7 @@ static int64_t now_ms(void) {
 }
 
 /* Adds what has come; false at its end. */
-static bool take(int from, bti_str *text) {
+static bool read_pipe(int from, bti_str *text) {
     char piece[4096];
     ssize_t n = read(from, piece, sizeof piece);
     if (n > 0) bti_str_add_bytes(text, piece, (size_t)n);
@@ -185,9 +185,9 @@ static bool listen_to(trial *t, double seconds) {
         if (poll(from, 2, (int)left) <= 0) continue;
         if (from[0].revents) {
             deadline = now_ms() + wait;
-            if (!take(t->report, &t->report_text)) from[0].fd = -1;
+            if (!read_pipe(t->report, &t->report_text)) from[0].fd = -1;
         }
-        if (from[1].fd >= 0 && from[1].revents && !take(t->said, &t->words)) from[1].fd = -1;
+        if (from[1].fd >= 0 && from[1].revents && !read_pipe(t->said, &t->words)) from[1].fd = -1;
     }
     return true;
 }

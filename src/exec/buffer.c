@@ -89,7 +89,7 @@ static const bti_reserve_observer *_Atomic reserve_observer;
 void bti_exec_observe_reserve(const bti_reserve_observer *observer) { atomic_store(&reserve_observer, observer); }
 const bti_reserve_observer *bti_reserve_observer_now(void) { return atomic_load(&reserve_observer); }
 
-static bt_status take(bti_buffer *buffer, bool idle) {
+static bt_status take_memory(bti_buffer *buffer, bool idle) {
     int device = buffer->device;
     return bti_block_alloc(device, buffer->bytes, bti_queue_completed(device), idle, &buffer->block);
 }
@@ -99,14 +99,14 @@ static void empty_and_trim(int device) { bti_pool_trim(device, drain(device)); }
 /* Work in flight holds memory until it is done: first that on the device itself, then that on others, which read from it and
  * may have their memory from the same host. */
 static bt_status reserve(bti_buffer *buffer, bool idle) {
-    bt_status status = take(buffer, idle);
+    bt_status status = take_memory(buffer, idle);
     if (status == BT_RESOURCE_EXHAUSTED) {
         empty_and_trim(buffer->device);
-        status = take(buffer, idle);
+        status = take_memory(buffer, idle);
     }
     if (status == BT_RESOURCE_EXHAUSTED) {
         for (int device = 0; device < bti_device_count(); device++) empty_and_trim(device);
-        status = take(buffer, idle);
+        status = take_memory(buffer, idle);
     }
     if (status == BT_OK) buffer->address = buffer->block->address;
     return status;

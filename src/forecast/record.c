@@ -148,13 +148,13 @@ static void record_into(const char *path);
 static void at_end(void) { record_into(""); }
 
 /* The record is of the process that began it. */
-static void in_child(void) {
+static void stop_recording(void) {
     forked = forked || file;
     observe(false);
 }
 static void watch_process(void) {
     atexit(at_end);
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(NULL, NULL, stop_recording);
 }
 
 /* What was recorded for the file before is written. */
