@@ -57,7 +57,15 @@ quietly "$work/shared" "$work/module.so"
 printed=$("$work/static" "$work/module.so") && fail "the static program loads a module of the shared library"
 [[ $printed == *"is linked with another libberth than the program"* ]] || fail "the static program says of a module: $printed"
 
+# What registers itself before main is in a static program too.
+BERTH_FLAGS=trace=$work/trace.json,memory_forecast=$work/forecast.json check "$work/static"
+[ -s "$work/trace.json" ] && [ -s "$work/forecast.json" ] || fail "the static program writes no trace or no memory forecast"
+
 if command -v g++ >/dev/null; then
+    for libraries in "$shared -Wl,-rpath,$lib" "$static"; do
+        quietly g++ -std=c++17 "${warnings[@]}" "$here/task_cxx.cc" -o "$work/cxx_program" $libraries
+        quietly "$work/cxx_program"
+    done
     cmake_project cxx "$here/install" -DLANGUAGE=CXX -DSOURCE="$here/task_cxx.cc"
     quietly "$work/cxx/use_berth"
     quietly "$work/cxx/use_berth_static"

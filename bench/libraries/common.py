@@ -68,7 +68,7 @@ INPUTS = {
 }
 
 
-# ---- large rows (src/cli/bench_large.c)
+# ---- large rows (src/cli/bench_rows.c)
 
 ELEMENTS, COLUMNS, GATHERED, SIDE = (64 << 20) // SHRINK, 1024, 64, 8192 // SHRINK
 LARGE_INPUTS = {
@@ -91,7 +91,7 @@ def product_inputs(side):
 LARGE_INPUTS |= {f"matmul_{kind}_{n}": product_inputs(n // SHRINK) for kind in PRODUCT_KINDS for n in PRODUCT_SIDES}
 INPUTS |= LARGE_INPUTS
 
-# ---- rows of launches (src/cli/bench_launch.c)
+# ---- rows of launches (src/cli/bench_rows.c)
 
 CALLS, KERNELS, GRAPH_CALLS = 1000, 100, 20
 INPUTS |= {row: lambda: [floats(1, -1, 1, 4)] for row in ("launch", "launch_100", "launch_graph")}

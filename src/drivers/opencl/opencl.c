@@ -144,17 +144,16 @@ static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, voi
     device->ordinal = ordinal;
     device->cl = bti_cl(&reason);
     pthread_rwlock_init(&device->lock, NULL);
-    bti_lock_init(&device->gpu.lock, BTI_LOCK_gpu);
     bt_status status = device->cl ? bti_cl_device_of(device->cl, ordinal, &platform, &device->id)
                                   : bti_fail(BT_UNAVAILABLE, "%s", bti_str_text(&reason));
     bti_str_free(&reason);
     if (status != BT_OK) {
         pthread_rwlock_destroy(&device->lock);
-        bti_lock_destroy(&device->gpu.lock);
         bti_free(device);
         return status;
     }
     read_device_info(device);
+    bti_lock_init(&device->gpu.lock, BTI_LOCK_gpu);
     device->gpu.allocator = *allocator;
     status = acquire_context(device, platform);
     if (status == BT_OK) status = create_queues(device);

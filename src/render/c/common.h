@@ -110,7 +110,7 @@ FUNCTION f32 whole_quotient_f32(f32 x, f32 y) {
 }
 #endif
 
-/* Giles, "Approximating the erfinv function" (2010): reference/math.c. */
+/* Giles, "Approximating the erfinv function" (2010): reference/elementwise.c. */
 CONSTANTS f32 giles_f32_middle[9] = {2.81022636e-08f,  3.43273939e-07f, -3.5233877e-06f,
                                      -4.39150654e-06f, 0.00021858087f,  -0.00125372503f,
                                      -0.00417768164f,  0.246640727f,    1.50140941f};
