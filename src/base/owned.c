@@ -7,7 +7,7 @@
 #include "base/lock.h"
 #include "base/str.h"
 
-#if __has_include(<valgrind/memcheck.h>)
+#ifdef BTI_VALGRIND
 #include <valgrind/memcheck.h>
 #else
 #define RUNNING_ON_VALGRIND 0

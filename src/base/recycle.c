@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 
-#if __has_include(<valgrind/valgrind.h>)
+#ifdef BTI_VALGRIND
 #include <valgrind/valgrind.h>
 #else
 #define RUNNING_ON_VALGRIND 0
