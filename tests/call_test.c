@@ -277,6 +277,28 @@ static void *call_weighted(void *f) {
     return NULL;
 }
 
+/* The evaluation of what was made of them gives back the call's nodes, under the graph's lock. */
+static void results_end_while_something_of_them_is_computed(void **state) {
+    fresh("");
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 2);
+        bt_array *outs[2] = {bt_add(x, x), bt_mul(x, x)};
+        bt_function *f = bt_function_new(&x, 1, outs, 2, NULL, 0);
+        for (int i = 0; i < 3; i++) { /* recorded, made ready, run by its plan */
+            bt_array *z = NULL;
+            BT_SCOPE {
+                bt_array *given = bt_full(3, BT_F32, 2), *results[2];
+                OK(bt_call(f, &given, 1, results, 2));
+                z = bt_retain(bt_add(results[0], results[1]));
+            }
+            OK(bt_block(z));
+            BT_SCOPE
+                READS(z, 15, 15);
+            bt_release(z);
+        }
+    }
+}
+
 static void many_threads_call_one_function(void **state) {
     static const char *const settings[] = {"", "devices=sim:gpu*2@64M", "kernels=interpreter"};
     for (int s = 0; s < COUNT(settings); s++) {
@@ -360,6 +382,7 @@ int main(void) {
         cmocka_unit_test(a_long_chain_of_calls_overflows_no_stack),
         cmocka_unit_test(a_fault_at_any_launch_sets_all_or_none),
         cmocka_unit_test(memory_that_is_short_is_told_and_may_be_there_later),
+        cmocka_unit_test(results_end_while_something_of_them_is_computed),
         cmocka_unit_test(many_threads_call_one_function),
         cmocka_unit_test(blocks_around_calls_are_as_ever),
         cmocka_unit_test(a_function_over_several_devices),

@@ -2,7 +2,7 @@
 # Checks that the files of src/ form no circle. A unit is x.c with x.h; it depends on the units whose headers it includes and
 # on those that define what its object uses. Prints each circle with its edges and exits with 1 if there is one.  tests/circles.sh [BUILD]
 #
-# BUILD: a build folder (build/release); without objects there, includes alone are looked at.
+# BUILD: a build folder (build/release) with the library and the command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -53,6 +53,7 @@ END {
     for (i = 1; i <= includes; i++) if (included[i] in unit) add_edge(includer[i], included[i], "#include")
     for (i = 1; i <= uses; i++) if (used[i] in owner) add_edge(user[i], owner[used[i]], used[i])
     for (name in unit) { total++; if (!(name in index_of)) visit(name) }
+    if (!uses) { print "circles: no objects in the build folder"; exit 2 }
     printf "circles: %d files, %d calls, %d circles\n", total, uses, circles
     exit circles > 0
 }'

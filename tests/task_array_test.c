@@ -19,6 +19,40 @@ static bt_status sum(bt_task *task) {
 }
 BT_REMOTE(sum);
 
+/* What is computed of an array of the store outlives it: the array is given back when the result forgets how it was made. */
+static bt_array *double_of_stored(bt_array *(*get)(void *from), void *from) {
+    bt_array *y = NULL, *kept = NULL;
+    BT_SCOPE {
+        BT_SCOPE {
+            bt_array *x = get(from);
+            y = bt_keep(bt_add(x, x));
+        }
+        if (bt_block(y) == BT_OK) kept = bt_retain(y);
+    }
+    return kept;
+}
+
+static bt_array *get_argument(void *task) {
+    bt_array *x = NULL;
+    return bt_argument(task, 0, &x) == BT_OK ? x : NULL;
+}
+
+static bt_array *get_value(void *ref) {
+    bt_array *x = NULL;
+    return bt_get(ref, &x) == BT_OK ? x : NULL;
+}
+
+static bt_status sum_of_double(bt_task *task) {
+    bt_array *kept = double_of_stored(get_argument, task);
+    if (!kept) return bt_error_status();
+    double value = 0;
+    BT_SCOPE
+        value = bt_item(bt_sum(kept, BT_ALL, false));
+    bt_release(kept);
+    return bt_return(task, value);
+}
+BT_REMOTE(sum_of_double);
+
 static void forget(void *state) { bt_release(state); }
 
 /* An actor that keeps its argument. */
@@ -66,6 +100,14 @@ static void arrays_lie_in_the_store(void **state) {
             OK(bt_get(bt_remote(sum, bt_remote(make, i)), &value));
             is_near(value, (double)i * COUNT);
         }
+    }
+    BT_SCOPE {
+        OK(bt_get(bt_remote(sum_of_double, bt_full(2, BT_F32, COUNT)), &value));
+        is_near(value, 4.0 * COUNT);
+        bt_array *doubled = double_of_stored(get_value, bt_put(bt_full(3, BT_F32, COUNT)));
+        assert_non_null(doubled);
+        is_near(bt_item(bt_sum(doubled, BT_ALL, false)), 6.0 * COUNT);
+        bt_release(doubled);
     }
     BT_SCOPE {
         bt_actor *keeper;

@@ -213,11 +213,30 @@ static int retried(void) {
     return bt_runtime_shutdown() != BT_OK;
 }
 
+static int errors_handled;
+
+/* Asks the runtime, which takes the lock of its records. */
+static void handle_error(bt_status status, const char *text, void *data) {
+    (void)text, (void)data;
+    if (status == BT_OUT_OF_RANGE && bt_resource_free("CPU") >= 0) errors_handled++;
+}
+
+/* An error handler may call the runtime, wherever the error was made. */
+static int handled(void) {
+    if (bt_runtime_init(.num_cpus = 1) != BT_OK || bt_set_flag("strict", "on") != BT_OK) return 1;
+    bt_set_error_handler(handle_error, NULL);
+    BT_SCOPE {
+        bt_ref *ref = bt_remote(twice, 4);
+        CHECK_FAILS(bt_get(bt_result(ref, 99), NULL), BT_OUT_OF_RANGE, "result 99 of a call that has 1");
+    }
+    bt_set_error_handler(NULL, NULL);
+    if (errors_handled < 1) return 2;
+    return bt_runtime_shutdown() != BT_OK;
+}
+
 static const test_program programs[] = {
-    {.name = "several", .run = several},
-    {.name = "lives", .run = lives},
-    {.name = "cancelled", .run = cancelled},
-    {.name = "retried", .run = retried},
+    {.name = "several", .run = several}, {.name = "lives", .run = lives},     {.name = "cancelled", .run = cancelled},
+    {.name = "retried", .run = retried}, {.name = "handled", .run = handled},
 };
 
 int main(int argc, char **argv) {

@@ -38,7 +38,9 @@ typedef struct thread_state {
     const char *call_name; /* outermost public operation that is running */
     bti_site call_site;    /* where it was called: stands until it returns */
     int call_depth;
-    bool quiet;     /* the handler is not told */
+    bool quiet;    /* the handler is not told */
+    bool deferred; /* the handler is told later, of `untold` */
+    bti_error *untold;
     uint64_t calls; /* public calls begun */
     bti_error *misuse;
     const void *misused;
@@ -172,14 +174,14 @@ bti_place bti_call_set_place(bti_place place) {
     state.call_name = place.name;
     return before;
 }
-bti_nowhere bti_nowhere_begin(void) {
-    bti_nowhere nowhere = {.depth = bti_call_begin("")};
-    nowhere.before = bti_call_set_place((bti_place){0});
-    return nowhere;
+bti_without_site bti_without_site_begin(void) {
+    bti_without_site without_site = {.depth = bti_call_begin("")};
+    without_site.before = bti_call_set_place((bti_place){0});
+    return without_site;
 }
-void bti_nowhere_end(bti_nowhere nowhere) {
-    bti_call_set_place(nowhere.before);
-    bti_call_end(nowhere.depth);
+void bti_without_site_end(bti_without_site without_site) {
+    bti_call_set_place(without_site.before);
+    bti_call_end(without_site.depth);
 }
 const char *bti_call_name(void) { return state.call_name ? state.call_name : ""; }
 
@@ -216,6 +218,11 @@ void bti_errors_set_strict(bool on) { atomic_store(&strict, on); }
 
 void bti_error_tell(const bti_error *error) {
     if (state.quiet || !error || !atomic_load_explicit(&strict, memory_order_relaxed)) return;
+    if (state.deferred) {
+        bti_error_release(state.untold);
+        state.untold = bti_error_retain((bti_error *)error);
+        return;
+    }
     bti_lock_take(&handler_lock);
     bt_error_handler *call = handler;
     void *data = handler_data;
@@ -224,6 +231,16 @@ void bti_error_tell(const bti_error *error) {
     bti_lock_user_begin();
     call(error->status, error->message, data);
     bti_lock_user_end();
+}
+
+void bti_errors_defer(void) { state.deferred = true; }
+
+void bti_errors_tell_deferred(void) {
+    bti_error *untold = state.untold;
+    state.untold = NULL;
+    state.deferred = false;
+    bti_error_tell(untold);
+    bti_error_release(untold);
 }
 
 bti_error *bti_error_at(bti_place place, bt_status status, const char *format, ...) {
@@ -340,12 +357,12 @@ void bti_error_put_back(bti_error *before) {
 
 bti_errors_aside bti_errors_aside_begin(void) {
     return (bti_errors_aside){
-        .before = bti_error_last(), .nowhere = bti_nowhere_begin(), .quiet = bti_errors_quiet(true)};
+        .before = bti_error_last(), .without_site = bti_without_site_begin(), .quiet = bti_errors_quiet(true)};
 }
 
 void bti_errors_aside_end(bti_errors_aside aside) {
     bti_error_put_back(aside.before);
-    bti_nowhere_end(aside.nowhere);
+    bti_without_site_end(aside.without_site);
     bti_errors_quiet(aside.quiet);
 }
 

@@ -42,12 +42,12 @@ bti_place bti_call_place(void); /* of the running call */
 bti_place bti_call_set_place(bti_place place);
 
 /* What fails between these two names no line: the settings are to blame, or whoever reports it further names his own. */
-typedef struct bti_nowhere {
+typedef struct bti_without_site {
     int depth;
     bti_place before;
-} bti_nowhere;
-bti_nowhere bti_nowhere_begin(void);
-void bti_nowhere_end(bti_nowhere nowhere);
+} bti_without_site;
+bti_without_site bti_without_site_begin(void);
+void bti_without_site_end(bti_without_site without_site);
 
 /* A new error, with the calling thread's place and operation in front of the message. Never NULL: when memory is short,
  * a static out-of-memory error stands in. In strict mode the handler hears of it. */
@@ -63,6 +63,9 @@ const char *bti_error_message(const bti_error *error); /* with place and operati
 bool bti_errors_quiet(bool quiet);
 /* Strict mode (the flag `strict`): the handler is told of every error when it is made. */
 void bti_errors_set_strict(bool on);
+/* Between these the handler is called for no error of this thread: a lock is held that it could want. The latest one is told at the end. */
+void bti_errors_defer(void);
+void bti_errors_tell_deferred(void);
 /* Tells the handler, in strict mode, of an error made in quiet. */
 void bti_error_tell(const bti_error *error);
 
@@ -85,7 +88,7 @@ void bti_error_put_back(bti_error *before);
 /* Between these two errors are of no concern to the thread: its record is as before afterwards, the handler hears of none, and none names a line. */
 typedef struct bti_errors_aside {
     bti_error *before;
-    bti_nowhere nowhere;
+    bti_without_site without_site;
     bool quiet;
 } bti_errors_aside;
 bti_errors_aside bti_errors_aside_begin(void);

@@ -257,9 +257,9 @@ static void read_locked(void) {
         if (rows[flag].type != TEXT) read_value(flag, rows[flag].standard, strlen(rows[flag].standard), &number);
         atomic_store(&bti_flag_values_[flag], number);
     }
-    bti_nowhere nowhere = bti_nowhere_begin();
+    bti_without_site without_site = bti_without_site_begin();
     read_environment();
-    bti_nowhere_end(nowhere);
+    bti_without_site_end(without_site);
     atomic_store_explicit(&bti_flags_ready_, true, memory_order_release);
     reading = false;
 }

@@ -21,6 +21,7 @@ void bti_lock_init_recursive(bti_lock *lock, bti_lock_class class) {
 #include <stdlib.h>
 
 static const char *const names[] = {
+    "a lock that was not initialised",
 #define BTI_LOCK(name, protects, under) #name,
 #include "base/locks.def"
 #undef BTI_LOCK
@@ -47,9 +48,14 @@ __attribute__((noreturn)) static void fail(const char *what, const bti_lock *loc
 
 /* Only what the user's innermost function was called under is out of the check. */
 static void check_order(const bti_lock *lock, const char *file, int line) {
-    for (int i = 0; i < depth; i++)
-        if (stack[i].lock == lock) return; /* again: it is recursive, or hangs by itself */
-    for (int i = depth - 1; i >= 0 && stack[i].lock; i--)
+    if (lock->class == BTI_LOCK_NONE) fail("is taken", lock, file, line, NULL);
+    int known = depth < MOST_HELD ? depth : MOST_HELD;
+    for (int i = 0; i < known; i++) {
+        if (stack[i].lock != lock) continue;
+        if (!lock->recursive) fail("is taken again; it was taken before as", lock, file, line, &stack[i]);
+        return;
+    }
+    for (int i = known - 1; i >= 0 && stack[i].lock; i--)
         if (stack[i].lock->class >= lock->class) fail("is taken under", lock, file, line, &stack[i]);
 }
 
@@ -73,7 +79,7 @@ void bti_lock_give(bti_lock *lock) {
 }
 
 void bti_lock_wait_(bti_lock *lock, pthread_cond_t *changed, const char *file, int line) {
-    if (!depth || stack[depth - 1].lock != lock)
+    if (!depth || (depth <= MOST_HELD && stack[depth - 1].lock != lock))
         fail("is waited on and not the last one taken", lock, file, line, NULL);
     pthread_cond_wait(changed, &lock->mutex);
 }
@@ -84,11 +90,13 @@ void bti_lock_user_end(void) { depth--; }
 void bti_lock_init(bti_lock *lock, bti_lock_class class) {
     pthread_mutex_init(&lock->mutex, NULL);
     lock->class = class;
+    lock->recursive = false;
 }
 
 void bti_lock_init_recursive(bti_lock *lock, bti_lock_class class) {
     init_recursive(&lock->mutex);
     lock->class = class;
+    lock->recursive = true;
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 typedef enum bti_lock_class {
+    BTI_LOCK_NONE, /* of a lock that was not initialised */
 #define BTI_LOCK(name, protects, under) BTI_LOCK_##name,
 #include "base/locks.def"
 #undef BTI_LOCK
@@ -18,13 +19,14 @@ typedef struct bti_lock {
     pthread_mutex_t mutex;
 #ifdef BTI_DEBUG
     bti_lock_class class;
+    bool recursive;
 #endif
 } bti_lock;
 
 #ifdef BTI_DEBUG
 
-#define BTI_LOCK_AS_(initializer, class_) \
-    { .mutex = initializer, .class = BTI_LOCK_##class_ }
+#define BTI_LOCK_AS_(initializer, class_, again) \
+    { .mutex = initializer, .class = BTI_LOCK_##class_, .recursive = again }
 void bti_lock_take_(bti_lock *lock, const char *file, int line);
 void bti_lock_give(bti_lock *lock);
 void bti_lock_wait_(bti_lock *lock, pthread_cond_t *changed, const char *file, int line);
@@ -38,7 +40,7 @@ void bti_lock_user_begin(void);
 void bti_lock_user_end(void);
 #else
 
-#define BTI_LOCK_AS_(initializer, class_) \
+#define BTI_LOCK_AS_(initializer, class_, again) \
     { .mutex = initializer }
 static inline void bti_lock_take(bti_lock *lock) { pthread_mutex_lock(&lock->mutex); }
 static inline void bti_lock_give(bti_lock *lock) { pthread_mutex_unlock(&lock->mutex); }
@@ -55,10 +57,10 @@ static inline void bti_lock_user_end(void) {}
 void bti_lock_init_recursive(bti_lock *lock, bti_lock_class class);
 static inline void bti_lock_destroy(bti_lock *lock) { pthread_mutex_destroy(&lock->mutex); }
 
-#define BTI_LOCK_INIT(class_) BTI_LOCK_AS_(PTHREAD_MUTEX_INITIALIZER, class_)
-#define BTI_LOCK_INIT_RECURSIVE(class_) BTI_LOCK_AS_(PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, class_)
+#define BTI_LOCK_INIT(class_) BTI_LOCK_AS_(PTHREAD_MUTEX_INITIALIZER, class_, false)
+#define BTI_LOCK_INIT_RECURSIVE(class_) BTI_LOCK_AS_(PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, class_, true)
 
-/* In a forked child no other thread is there to unlock what it held: the child begins with the lock new. What it protects may be half
+/* In a forked child no other thread is there to unlock what it held: the lock is initialised again in the child. What it protects may be half
  * done, so a child only asks, releases and gets errors where a device is needed. */
 #define BTI_STATIC_LOCK_(name, initializer)                          \
     static bti_lock name = initializer;                              \

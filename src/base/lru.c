@@ -65,13 +65,17 @@ void *bti_lru_find(bti_lru *lru, uint64_t hash, const void *key) {
     return entry;
 }
 
-void bti_lru_remove(bti_lru *lru, bti_lru_entry *entry) {
+static void take_out(bti_lru *lru, bti_lru_entry *entry) {
     bti_lru_entry **link = bucket_of(lru, entry->hash);
     while (*link != entry) link = &(*link)->next;
     *link = entry->next;
     unlink_use(lru, entry);
     lru->count--;
     lru->bytes -= entry->bytes;
+}
+
+void bti_lru_remove(bti_lru *lru, bti_lru_entry *entry) {
+    take_out(lru, entry);
     bti_lru_release(lru, entry);
 }
 
@@ -82,7 +86,8 @@ static bool is_full(const bti_lru *lru) {
 /* A reference that is not the cache's can only be given up meanwhile: nobody can find the entry without the owner's lock. */
 static bool is_used(const bti_lru_entry *entry) { return atomic_load_explicit(&entry->refs, memory_order_acquire) > 1; }
 
-void bti_lru_add(bti_lru *lru, bti_lru_entry *entry, uint64_t hash, size_t bytes) {
+bti_lru_entry *bti_lru_add_evicting(bti_lru *lru, bti_lru_entry *entry, uint64_t hash, size_t bytes) {
+    bti_lru_entry *evicted = NULL;
     grow_buckets(lru);
     entry->hash = hash;
     entry->bytes = bytes;
@@ -95,7 +100,17 @@ void bti_lru_add(bti_lru *lru, bti_lru_entry *entry, uint64_t hash, size_t bytes
         newer = old->newer;
         if (is_used(old)) continue;
         lru->evicted++;
-        bti_lru_remove(lru, old);
+        take_out(lru, old);
+        old->next = evicted;
+        evicted = old;
+    }
+    return evicted;
+}
+
+void bti_lru_free_evicted(const bti_lru *lru, bti_lru_entry *evicted) {
+    for (bti_lru_entry *next; evicted; evicted = next) {
+        next = evicted->next;
+        bti_lru_release(lru, evicted);
     }
 }
 

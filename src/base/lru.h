@@ -44,8 +44,14 @@ typedef struct bti_lru {
 void bti_lru_entry_init(bti_lru_entry *entry);
 /* The entry that equals the key, now the one that was used last; yours to release. NULL: it is not there. */
 void *bti_lru_find(bti_lru *lru, uint64_t hash, const void *key);
-/* Adds an entry that the caller holds and goes on holding, and evicts others while there are too many. Nothing equal may be there. */
-void bti_lru_add(bti_lru *lru, bti_lru_entry *entry, uint64_t hash, size_t bytes);
+/* Adds an entry that the caller holds and goes on holding, and takes others out while there are too many: they are
+ * the caller's, to be given to bti_lru_free_evicted without the owner's lock. NULL: there are none. Nothing equal may be there. */
+bti_lru_entry *bti_lru_add_evicting(bti_lru *lru, bti_lru_entry *entry, uint64_t hash, size_t bytes);
+void bti_lru_free_evicted(const bti_lru *lru, bti_lru_entry *evicted);
+/* Adds, and frees what is evicted at once. */
+static inline void bti_lru_add(bti_lru *lru, bti_lru_entry *entry, uint64_t hash, size_t bytes) {
+    bti_lru_free_evicted(lru, bti_lru_add_evicting(lru, entry, hash, bytes));
+}
 /* Takes an entry out that is there. */
 void bti_lru_remove(bti_lru *lru, bti_lru_entry *entry);
 /* Takes all out; the cache is as new, but for its counter. */

@@ -118,14 +118,15 @@ static bt_status load_program(bt_device *device, const bti_program_source *sourc
     return status;
 }
 
-static bt_status find_or_load(bt_device *device, const bti_program_source *source, bti_program **program) {
+static bt_status find_or_load(bt_device *device, const bti_program_source *source, bti_program **program,
+                              bti_lru_entry **evicted) {
     struct bti_programs *programs = device->programs;
     bti_lru *cache = source->kernel ? &programs->kernels : &programs->primitives;
     uint64_t hash = hash_of(source);
     *program = bti_lru_find(cache, hash, source);
     if (*program) return BT_OK;
     BTI_TRY(load_program(device, source, program));
-    bti_lru_add(cache, &(*program)->entry, hash, 0);
+    *evicted = bti_lru_add_evicting(cache, &(*program)->entry, hash, 0);
     programs->loaded += source->kernel != NULL;
     return BT_OK;
 }
@@ -134,8 +135,10 @@ bt_status bti_programs_get(bt_device *device, const bti_program_source *source, 
     if (!source->kernel && (unsigned)source->op >= BTI_OP_COUNT)
         return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
     bti_lock_take(&device->programs->lock);
-    bt_status status = find_or_load(device, source, program);
+    bti_lru_entry *evicted = NULL;
+    bt_status status = find_or_load(device, source, program, &evicted);
     bti_lock_give(&device->programs->lock);
+    bti_lru_free_evicted(source->kernel ? &device->programs->kernels : &device->programs->primitives, evicted);
     return status;
 }
 

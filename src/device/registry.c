@@ -126,9 +126,9 @@ bt_status bti_registry_resolve(const bti_name *name, const char *shown, bt_devic
 
 static bt_status check_is_present(const bti_context *mapped) {
     bt_device *device;
-    bti_nowhere nowhere = bti_nowhere_begin();
+    bti_without_site without_site = bti_without_site_begin();
     bt_status resolved = bti_registry_resolve(&mapped->device, mapped->device_text, &device);
-    bti_nowhere_end(nowhere);
+    bti_without_site_end(without_site);
     if (resolved == BT_OK) return BT_OK;
     bti_error *cause = bti_error_last();
     bt_status status = bti_fail(bti_error_code(cause), "context %s is mapped to a device that is absent: %s",
@@ -253,9 +253,9 @@ __attribute__((noinline)) static void learn_devices(unsigned kinds) {
     bti_str notices = {0};
     bti_lock_take(&lock);
     bti_error *before = bti_error_last();
-    bti_nowhere nowhere = bti_nowhere_begin();
+    bti_without_site without_site = bti_without_site_begin();
     read_on(kinds, &notices);
-    bti_nowhere_end(nowhere);
+    bti_without_site_end(without_site);
     bti_error_put_back(before); /* faults are told by those who return a status */
     bti_lock_give(&lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */

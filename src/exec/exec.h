@@ -65,8 +65,8 @@ const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
 /* One run of it, in steps. begin: NULL when memory is short. give: stands in the place of the plan's external storage (without:
  * the plan's own). reserve: all memory; everything that can fail; when it fails the run is gone and *error is the cause
  * (retained). result: the buffer of the plan's result (borrowed, until start). start: enqueues; the run is gone, its end is
- * what this returns. urge: it begins now, on this thread if it is brief. keep_pace: waits when the caller is far ahead. No lock
- * is needed; urge and keep_pace better under none, as work may run in them. */
+ * what this returns. dispatch: it begins now, on this thread if it is brief. throttle: waits when the caller is far ahead. No lock
+ * is needed; dispatch and throttle better under none, as work may run in them. */
 typedef struct bti_run bti_run;
 bti_run *bti_exec_begin(bti_prepared *prepared);
 void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer);
@@ -74,8 +74,8 @@ bt_status bti_exec_reserve(bti_run *run, bti_error **error);
 bti_buffer *bti_exec_result(bti_run *run, size_t result);
 void bti_exec_abandon(bti_run *run);
 uint64_t bti_exec_start(bti_run *run);
-void bti_exec_urge(bti_prepared *prepared, uint64_t end);
-void bti_exec_keep_pace(const bti_prepared *prepared, uint64_t end);
+void bti_exec_dispatch(bti_prepared *prepared, uint64_t end);
+void bti_exec_throttle(const bti_prepared *prepared, uint64_t end);
 /* Buffers that somebody holds. */
 uint64_t bti_buffers_alive(void);
 /* Waits for everything submitted. */

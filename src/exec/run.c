@@ -187,7 +187,7 @@ uint64_t bti_exec_start(bti_run *run) {
 #define AHEAD 64 /* tasks */
 
 /* Little work is done, and any launched, sooner than another thread would begin. */
-void bti_exec_urge(bti_prepared *of, uint64_t end) {
+void bti_exec_dispatch(bti_prepared *of, uint64_t end) {
     int device = of->only_device;
     if (!of->tasks.count) return;
     if (device < 0) {
@@ -200,7 +200,7 @@ void bti_exec_urge(bti_prepared *of, uint64_t end) {
         bti_queue_kick(device);
 }
 
-void bti_exec_keep_pace(const bti_prepared *of, uint64_t end) {
+void bti_exec_throttle(const bti_prepared *of, uint64_t end) {
     if (end > AHEAD) bti_queue_wait(of->tasks.items[of->tasks.count - 1].device, end - AHEAD);
 }
 
@@ -222,7 +222,7 @@ bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
         atomic_store(&node->state, BTI_DONE);
         if (node->forget) bti_node_forget(node);
     }
-    if (status == BT_OK && (behind || prepared->only_device < 0)) bti_exec_urge(prepared, end);
+    if (status == BT_OK && (behind || prepared->only_device < 0)) bti_exec_dispatch(prepared, end);
     bti_prepared_release(prepared);
     return status;
 }

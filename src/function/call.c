@@ -212,8 +212,8 @@ static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, 
     if (ready && ready->prepared) done = launch_run(f, origin, ready, outputs, status, &end);
     if (updates) bti_lock_give(&updating);
     if (done && end) {
-        bti_exec_urge(ready->prepared, end);
-        bti_exec_keep_pace(ready->prepared, end);
+        bti_exec_dispatch(ready->prepared, end);
+        bti_exec_throttle(ready->prepared, end);
     }
     bti_ready_call_release(ready);
     return done;

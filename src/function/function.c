@@ -41,8 +41,9 @@ bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_
 
 void bti_ready_call_keep(bt_function *f, bti_ready_call *ready) {
     bti_lock_take(&f->lock);
-    bti_lru_add(&f->ready, &ready->entry, 0, 0);
+    bti_lru_entry *evicted = bti_lru_add_evicting(&f->ready, &ready->entry, 0, 0);
     bti_lock_give(&f->lock);
+    bti_lru_free_evicted(&f->ready, evicted); /* programs and nodes go with it */
 }
 
 static void free_sources(bti_source *sources, int count) {

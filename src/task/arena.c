@@ -211,6 +211,7 @@ bool bti_arena_lock(bti_arena *arena) {
         pthread_mutex_unlock(&arena->lock);
         return false;
     }
+    bti_errors_defer(); /* a handler may ask for what needs the lock */
     return held = arena, true;
 }
 
@@ -225,6 +226,7 @@ void bti_arena_unlock(bti_arena *arena) {
     held = NULL;
     if (!bti_arena_is_broken(arena)) bti_arena_commit(arena);
     if (pthread_mutex_unlock(&arena->lock) != 0) bti_arena_break(arena, BTI_FAULT_LOCK);
+    bti_errors_tell_deferred();
 }
 
 /* --- records --------------------------------------------------------------------------------------------------------- */

@@ -252,7 +252,7 @@ static bool do_all_chores(bti_state *state, bti_client *me) {
 _Noreturn void bti_mover_run(bti_state *state, bti_client *me) {
     bti_process_now = (bti_process){.state = state, .me = me, .runtime = 1};
     prctl(PR_SET_NAME, "berth mover");
-    (void)bti_nowhere_begin(); /* its messages are about calls of workers */
+    (void)bti_without_site_begin(); /* its messages are about calls of workers */
     while (!atomic_load(&state->closing)) {
         unsigned seen = atomic_load(&state->store->moved), told = bti_moves_told();
         if (do_all_chores(state, me)) continue;

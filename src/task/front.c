@@ -104,7 +104,9 @@ static void *get_or_submit(const bti_engine_call *c) {
         bti_error_release(before);
         void *first = held ? find_actor_quietly(name) : NULL;
         if (first) bti_engine_now->release(held);
-        if (!held) bti_error_tell(bti_error_last());
+        bti_error *last = held ? NULL : bti_error_last();
+        bti_error_tell(last);
+        bti_error_release(last);
         return first ? first : held;
     }
 }

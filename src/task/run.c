@@ -162,14 +162,14 @@ bt_status bt_task_fail(bt_task *task, bt_status status, const char *format, ...)
 
 /* A failed argument fails the call with the argument's error and its place. */
 static bt_status check_arguments(const bti_call_run *run) {
-    bti_nowhere nowhere = bti_nowhere_begin();
+    bti_without_site without_site = bti_without_site_begin();
     bt_status status = BT_OK;
     for (int i = 0; i < bti_packed_count(run->arguments) && status == BT_OK; i++) {
         bti_unpacked_value value;
         void *owner;
         status = find_argument(run, i, &value, &owner);
     }
-    bti_nowhere_end(nowhere);
+    bti_without_site_end(without_site);
     return status;
 }
 

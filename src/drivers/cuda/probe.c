@@ -228,13 +228,13 @@ static void read_links(void) {
 static void list_cards(bti_str *reason) {
     if (listed) return;
     by_libcuda = false;
-    bti_nowhere nowhere = bti_nowhere_begin();
+    bti_without_site without_site = bti_without_site_begin();
     failed = false;
     if (!list_by_nvml(reason) && list_by_libcuda() != BT_OK) {
         bti_str_addf(reason, "cuda: %s\n", bt_error_text());
         failed = true;
     }
-    bti_nowhere_end(nowhere);
+    bti_without_site_end(without_site);
     if (!by_libcuda || !getenv("CUDA_VISIBLE_DEVICES")) qsort(cards, (size_t)card_count, sizeof *cards, by_location);
     for (int i = 0; i < card_count; i++) cards[i].facts.ordinal = i;
     read_links();

@@ -200,6 +200,7 @@ static primitive *make_primitive(const product_shape *shape, int *status) {
 
 /* A primitive is made under the lock: a second thread that needs the same one waits, and finds it. */
 static primitive *acquire_primitive(const product_shape *shape, int *status) {
+    bti_lru_entry *evicted = NULL;
     bti_lock_take(&lock);
     uint64_t hash = XXH3_64bits(shape, sizeof *shape);
     primitive *p = bti_lru_find(&kept, hash, shape);
@@ -208,9 +209,10 @@ static primitive *acquire_primitive(const product_shape *shape, int *status) {
         found++;
     } else if ((p = make_primitive(shape, status))) {
         made++;
-        bti_lru_add(&kept, &p->entry, hash, 0);
+        evicted = bti_lru_add_evicting(&kept, &p->entry, hash, 0);
     }
     bti_lock_give(&lock);
+    bti_lru_free_evicted(&kept, evicted);
     return p;
 }
 
