@@ -36,7 +36,7 @@ bti_error *bti_array_error(const bt_array *x);
  * `end(lender)` is called: when the last user of the array is done with it, from any thread; or before this returns, when the elements
  * were copied or the array is poisoned. */
 bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (*end)(void *lender), void *lender);
-/* The two arrays change their nodes. */
+/* Swaps the nodes of the two arrays. */
 void bti_array_swap(bt_array *a, bt_array *b);
 /* A new array of the innermost scope that carries the cause of the first poisoned one among them; NULL if none is. */
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count);

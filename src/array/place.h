@@ -4,8 +4,8 @@
 
 #include "array/handle.h"
 
-/* While set on this thread, operations are recorded there, for that rule and on behalf of that place, whatever blocks and
- * inputs say: gradients run where and for whom their forward operations did. */
+/* Overrides the device, the rule and the source line of operations that are recorded on this thread: a gradient runs on the device of its
+ * forward operation and is reported under that operation's line. */
 typedef struct bti_forced {
     bool on;
     int gradient_in; /* not 0: public operations nested in so many are a gradient's, and logged as such */

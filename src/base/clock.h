@@ -11,6 +11,7 @@ static inline uint64_t bti_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static inline uint64_t bti_now_ms(void) { return bti_now_ns() / 1000000; }
 static inline double bti_now_seconds(void) { return (double)bti_now_ns() * 1e-9; }
 
 #endif

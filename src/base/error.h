@@ -41,7 +41,7 @@ bti_place bti_call_place(void); /* of the running call */
 /* Inside a running call: stands in for its place; returns what stood there, to be set again. */
 bti_place bti_call_set_place(bti_place place);
 
-/* What fails between these two names no line: the settings are to blame, or whoever reports it further names his own. */
+/* Errors made between these two carry no source line: the settings caused them, or the caller reports them with a line of its own. */
 typedef struct bti_without_site {
     int depth;
     bti_place before;

@@ -33,7 +33,7 @@ typedef struct bti_group_member {
     int32_t instr;        /* in the kernel being written */
     uint8_t level, stage; /* bti_level; sweeps before it is known */
     uint8_t why;          /* bti_why it is in memory */
-    bool free;            /* a constant or an index */
+    bool inlined;         /* a constant or an index */
 } bti_group_member;
 
 typedef struct bti_external {
@@ -79,7 +79,7 @@ bool bti_is_fusable(const bti_step *step);
 void bti_fuse_step(bti_fuser *fuser, int32_t step);
 
 /* Makes what a constant or an index was needed in memory for. */
-void bti_fuse_free(bti_fuser *fuser, int32_t step);
+void bti_fuse_inlined(bti_fuser *fuser, int32_t step);
 
 /* --- write.c --- */
 /* Puts kernels in the place of groups; the plan's steps are then the ones to run, in order. */

@@ -1,5 +1,5 @@
-/* Which group a step joins. Steps come in order; a group may be joined as long as no other group that it would have to wait
- * for waits for it: the depth of a group is greater than that of every group whose memory it reads. */
+/* Which group a step joins. Steps come in order. A step may join a group if that makes no cycle between groups: a group is deeper than every
+ * group whose memory it reads. */
 #include "compile/fuse.h"
 
 #define MOST_INSTRS (BTI_KERNEL_INSTRS - BTI_KERNEL_OPERANDS) /* each output may take one */
@@ -20,7 +20,7 @@ int32_t bti_group_of(bti_fuser *fuser, int32_t step) {
 /* The group whose memory, or registers, a value would come from; -1: none. */
 static int32_t source(bti_fuser *fuser, int32_t value) {
     int32_t maker = bti_maker(fuser, value);
-    return maker < 0 || fuser->members[maker].free ? -1 : bti_group_of(fuser, maker);
+    return maker < 0 || fuser->members[maker].inlined ? -1 : bti_group_of(fuser, maker);
 }
 
 /* What a step would do in a group, and the group then. */
@@ -309,7 +309,7 @@ static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, 
     for (int i = 0; i < step->input_count && !fuser->failed; i++) {
         int32_t value = input_of(fuser, step, i), maker = bti_maker(fuser, value);
         bool kernel = fuser->groups.items[number].kernel;
-        bool made_here = kernel && maker >= 0 && fuser->members[maker].free;
+        bool made_here = kernel && maker >= 0 && fuser->members[maker].inlined;
         if (!made_here) note_read(fuser, number, value, why ? why : why_apart(fuser, number, value));
         add_external(fuser, number, value);
     }
@@ -364,6 +364,6 @@ void bti_fuse_step(bti_fuser *fuser, int32_t number) {
     note_inputs(fuser, a.target, step, BTI_WHY_NONE);
 }
 
-void bti_fuse_free(bti_fuser *fuser, int32_t number) {
+void bti_fuse_inlined(bti_fuser *fuser, int32_t number) {
     begin(fuser, number, &fuser->plan->steps.items[number], BTI_WHY_NONE);
 }

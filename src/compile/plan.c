@@ -98,16 +98,16 @@ static void fuse(bti_planner *planner, bool off) {
     bti_vec_free(&planner->known);
     for (size_t s = 0; s < plan->steps.count; s++) {
         fuser.members[s] = (bti_group_member){.group = -1, .next = -1};
-        fuser.members[s].free = plan->steps.items[s].op == BTI_OP_const || plan->steps.items[s].op == BTI_OP_iota;
+        fuser.members[s].inlined = plan->steps.items[s].op == BTI_OP_const || plan->steps.items[s].op == BTI_OP_iota;
     }
     for (size_t r = 0; r < plan->results.count; r++) {
         int32_t maker = bti_maker(&fuser, plan->results.items[r].value);
         if (maker >= 0) fuser.members[maker].why = BTI_WHY_RESULT;
     }
     for (size_t s = 0; s < plan->steps.count && !fuser.failed; s++)
-        if (!fuser.members[s].free) bti_fuse_step(&fuser, (int32_t)s);
+        if (!fuser.members[s].inlined) bti_fuse_step(&fuser, (int32_t)s);
     for (size_t s = 0; s < plan->steps.count && !fuser.failed; s++)
-        if (fuser.members[s].free && fuser.members[s].why) bti_fuse_free(&fuser, (int32_t)s);
+        if (fuser.members[s].inlined && fuser.members[s].why) bti_fuse_inlined(&fuser, (int32_t)s);
     if (!fuser.failed) bti_write_kernels(&fuser);
     planner->failed = planner->failed || fuser.failed;
     bti_vec_free(&fuser.groups);

@@ -49,7 +49,7 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
 int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t input);
 /* The value laid out densely, row-major. */
 int32_t bti_add_dense(bti_planner *planner, const bti_node *node, int32_t value);
-/* A constant, or what was only moved or cast of one: is made where it is needed, rather than sent, or made where nobody does. */
+/* A constant, or one that was only moved or cast: it is recomputed on the device that reads it instead of copied. */
 bool bti_is_rematerializable(const bti_node *node);
 int32_t bti_rematerialize(bti_planner *planner, const bti_node *node, int device);
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */

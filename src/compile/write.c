@@ -79,9 +79,9 @@ static int32_t argument(writer *w, int32_t value, bti_level level) {
     int32_t maker = bti_maker(fuser, value);
     if (maker < 0) return add_load(w, value, level, false);
     const bti_step *made = &fuser->plan->steps.items[maker];
-    if (fuser->members[maker].free && made->op == BTI_OP_const)
+    if (fuser->members[maker].inlined && made->op == BTI_OP_const)
         return add_scalar(w, value_at(w, value)->dtype, fuser->plan->scalars.items[made->first_scalar]);
-    if (fuser->members[maker].free) return add_load(w, value, level, true);
+    if (fuser->members[maker].inlined) return add_load(w, value, level, true);
     return bti_group_of(fuser, maker) == w->group ? fuser->members[maker].instr : add_load(w, value, level, false);
 }
 
@@ -92,7 +92,7 @@ static void write_member(writer *w, int32_t number) {
     bti_level level = bti_op_info((bti_op)step->op)->class == BTI_REDUCE ? BTI_POINT : (bti_level)member->level;
     const bti_value *made = bti_plan_output(fuser->plan, step, 0);
     int32_t output = fuser->plan->operands.items[step->first_operand + step->input_count], args[4] = {0};
-    if (member->free) {
+    if (member->inlined) {
         uint64_t bits = step->op == BTI_OP_const ? fuser->plan->scalars.items[step->first_scalar] : 0;
         member->instr = step->op == BTI_OP_const ? add_scalar(w, made->dtype, bits) : add_load(w, output, level, true);
         return;
@@ -146,7 +146,7 @@ static bool mergeable(const writer *w, int first, int second) {
     return true;
 }
 
-/* Adds the axes that are reduced, or those that are kept, as few as will do. Neighbours that are folded are one axis: so the
+/* Adds the axes that are reduced, or those that are kept, merged where strides allow. Neighbours that are reduced are always one axis, so the
  * order of folding depends on the shape alone. */
 static int add_axes(writer *w, bool reduced) {
     int count = 0, previous = -1;
@@ -318,7 +318,7 @@ static int real_operands(bti_fuser *fuser, int32_t number) {
         stores += fuser->members[m].why != BTI_WHY_NONE;
         for (int i = 0; i < step->input_count; i++) {
             int32_t value = fuser->plan->operands.items[step->first_operand + i], maker = bti_maker(fuser, value);
-            bool known = maker >= 0 && !fuser->members[maker].free && bti_group_of(fuser, maker) == number;
+            bool known = maker >= 0 && !fuser->members[maker].inlined && bti_group_of(fuser, maker) == number;
             for (int k = 0; k < loads && !known; k++) known = seen[k] == value;
             if (known) continue;
             if (loads == BTI_KERNEL_OPERANDS) return loads + 1;

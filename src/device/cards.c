@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "base/files.h"
 #include "base/flags.h"
@@ -261,17 +261,11 @@ static _Noreturn void answer_into(int report, answer *a) {
     _exit(0);
 }
 
-static uint64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* False: they did not come in time, or (*ended) the child has ended. seconds below 0: no limit. */
 static bool read_all(int report, void *bytes, size_t left, double seconds, bool *ended) {
     char *at = bytes;
-    uint64_t until = seconds < 0 ? UINT64_MAX : now_ms() + (uint64_t)(seconds * 1e3), now;
-    while (left && (now = now_ms()) <= until) {
+    uint64_t until = seconds < 0 ? UINT64_MAX : bti_now_ms() + (uint64_t)(seconds * 1e3), now;
+    while (left && (now = bti_now_ms()) <= until) {
         struct pollfd ready = {.fd = report, .events = POLLIN};
         if (poll(&ready, 1, until - now < 3600000 ? (int)(until - now) + 1 : 3600000) <= 0) continue;
         ssize_t n = read(report, at, left);
@@ -298,7 +292,7 @@ static bt_status ask(answer *a) {
     bool ended = false;
     double seconds = 0;
     if (pipe2(ends, O_CLOEXEC))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no files to look for GPUs: %s", strerror(errno));
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no pipe to ask for GPUs by: %s", strerror(errno));
     fflush(NULL);
     pid_t child = fork();
     if (!child) answer_into(bti_file_above_standard(ends[1]), a);

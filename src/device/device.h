@@ -35,8 +35,8 @@ void bti_device_set_opened(void (*opened)(int device));
 
 /* --- memory ---------------------------------------------------------------------------------------------------------
  * Blocks come from a caching pool per device. The pool never waits and knows no queues: a freed block carries the number
- * of the last work submitted on its device's queue then (`busy_until`); it is handed out again at once, because whoever
- * gets it is ordered after on that queue; only who touches it outside of that queue must look at busy_until. */
+ * of the last work that was submitted on its device's queue by then (`busy_until`). It is handed out again at once: work on the same queue
+ * comes after that number. Any other user waits for busy_until. */
 typedef struct bti_block bti_block;
 struct bti_block {
     uint64_t address;

@@ -57,7 +57,7 @@ static bool matches(const bt_device *device, const bti_name *name) {
     }
 }
 
-/* Kinds that a name may mean. A card counts once, so who asks for OpenCL's asks for all GPUs. */
+/* Kinds that a name may mean. An OpenCL name needs all drivers of GPUs to be asked, since a card counts once. */
 static unsigned kinds_of(const bti_name *name) {
     switch (name->form) {
     case BTI_NAME_KIND: return BTI_KIND(name->kind);

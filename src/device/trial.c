@@ -11,10 +11,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device/verdict.h"
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/guest.h"
@@ -161,12 +161,6 @@ static bool start(trial *t, child_work *work, const bti_driver *driver, unsigned
     return false;
 }
 
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Adds what has come; false at its end. */
 static bool read_pipe(int from, bti_str *text) {
     char piece[4096];
@@ -177,14 +171,14 @@ static bool read_pipe(int from, bti_str *text) {
 
 /* Until the child has ended, or has been silent for too long. */
 static bool listen_to(trial *t, double seconds) {
-    int64_t wait = (int64_t)(seconds * 1000), deadline = now_ms() + wait;
+    int64_t wait = (int64_t)(seconds * 1000), deadline = (int64_t)bti_now_ms() + wait;
     struct pollfd from[2] = {{.fd = t->report, .events = POLLIN}, {.fd = t->said, .events = POLLIN}};
     while (from[0].fd >= 0) {
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - (int64_t)bti_now_ms();
         if (left <= 0) return false;
         if (poll(from, 2, (int)left) <= 0) continue;
         if (from[0].revents) {
-            deadline = now_ms() + wait;
+            deadline = (int64_t)bti_now_ms() + wait;
             if (!read_pipe(t->report, &t->report_text)) from[0].fd = -1;
         }
         if (from[1].fd >= 0 && from[1].revents && !read_pipe(t->said, &t->words)) from[1].fd = -1;

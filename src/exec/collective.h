@@ -8,9 +8,9 @@
  * Tasks wait only for tasks submitted before them (queue.h), so none wait in a circle; all are submitted under one lock, so two folds
  * come in the same order on all queues.
  *
- * The host waits before the call and after it, as for copies between devices: so each device is known to be well, and every part
- * to be good, before others are made to wait for it (a library's call would wait for ever for one that is lost), and a failure
- * is that of all results: none is left with a sum that others do not have. */
+ * The host waits before the call and after it, as for copies between devices: so errors are found before
+ * other devices are blocked (a library's call waits for ever for a device that is lost), and a failure is the failure of all results: none keeps a sum that
+ * the others lack. */
 #ifndef BTI_EXEC_COLLECTIVE_H
 #define BTI_EXEC_COLLECTIVE_H
 

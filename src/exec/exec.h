@@ -5,14 +5,14 @@
 #include "device/device.h"
 #include "ir/plan.h"
 
-/* Memory on a device with what it holds. Its block goes back to the pool when the last reference goes, or, for a plan's
- * temporaries, as soon as the plan's order allows. */
-/* Memory of somebody else's, as long as it is used; then he is told. */
+/* Borrowed memory: `end` is called when it is no longer used. */
 typedef struct bti_loan {
     void (*end)(void *lender); /* from any thread; NULL: no loan */
     void *lender;
 } bti_loan;
 
+/* Memory on a device with what it holds. Its block goes back to the pool with the last reference or, for a plan's temporaries, as soon as
+ * the plan's order allows. */
 struct bti_buffer {
     atomic_uint refs;
     int device;
@@ -51,22 +51,22 @@ bti_error *bti_buffer_error(bti_buffer *buffer);
 
 /* Reserves all memory of the plan, then enqueues it; on return every result's node is DONE with its buffer and layout. All or
  * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).
- * `behind`: a thread of each queue starts on it now; else it waits for whoever waits (bti_buffer_wait runs it). Under the
- * graph lock, for the nodes' sake. */
+ * `behind`: the thread of each queue starts on it now; else bti_buffer_wait runs it. Call it with the graph lock: it changes
+ * the states of nodes. */
 bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error);
 
-/* The same in two parts, for what is run again: programs and operands made ready once, and each run. The plan's contents go
- * over into `prepared` (on failure they are freed). Nodes that its steps name must live as long. */
+/* The same in two parts, for what is run again: programs and operands made ready once, and each run. `prepared` takes
+ * over the plan's contents (on failure they are freed). Nodes that its steps name must live as long. */
 typedef struct bti_prepared bti_prepared;
 bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared);
 void bti_prepared_release(bti_prepared *prepared); /* NULL is fine; runs in flight go on */
 const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
 
-/* One run of it, in steps. begin: NULL when memory is short. give: stands in the place of the plan's external storage (without:
- * the plan's own). reserve: all memory; everything that can fail; when it fails the run is gone and *error is the cause
- * (retained). result: the buffer of the plan's result (borrowed, until start). start: enqueues; the run is gone, its end is
- * what this returns. dispatch: it begins now, on this thread if it is brief. throttle: waits when the caller is far ahead. No lock
- * is needed; dispatch and throttle better under none, as work may run in them. */
+/* One run of it, in steps. begin: NULL when memory is short. give: replaces the buffer of an external storage (without it: the
+ * plan's own). reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
+ * (retained). result: the buffer of the plan's result (borrowed, until start). start: enqueues and frees the run; returns the number of its last
+ * submission. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much work is submitted and not complete. No lock
+ * is needed; call dispatch and throttle without one, since work may run in them. */
 typedef struct bti_run bti_run;
 bti_run *bti_exec_begin(bti_prepared *prepared);
 void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer);
@@ -76,7 +76,8 @@ void bti_exec_abandon(bti_run *run);
 uint64_t bti_exec_start(bti_run *run);
 void bti_exec_dispatch(bti_prepared *prepared, uint64_t end);
 void bti_exec_throttle(const bti_prepared *prepared, uint64_t end);
-/* Buffers that somebody holds. */
+
+/* How many buffers exist. */
 uint64_t bti_buffers_alive(void);
 /* Waits for everything submitted. */
 void bti_exec_finish(void);

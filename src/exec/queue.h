@@ -10,9 +10,9 @@
 typedef struct bti_task bti_task;
 #define BTI_IN_FLIGHT 16
 struct bti_task {
-    /* Returns whether its work is complete; the task is freed then, which it `may` only when all before it are. Else `settle`
-     * waits for that, later and in order, and frees it. `alone`: it may wait for other queues, so all before it are complete
-     * when it runs. */
+    /* True: the work is complete, and the task has freed itself. `may`: all earlier tasks are complete, so it is allowed to. False: `settle`,
+     * which is called later and in order, waits for the work and frees the task. `alone`: the task may wait for other queues, so it runs only after
+     * all earlier tasks are complete. */
     bool (*run)(bti_task *task, bool may);
     void (*settle)(bti_task *task);
     bool alone;

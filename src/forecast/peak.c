@@ -92,7 +92,7 @@ static bt_status tell(const forecast *of, bt_peak *peaks, int *peak_count) {
 }
 
 static bt_status check_room(const bt_peak *peaks, const int *peak_count) {
-    if (!peak_count) return bti_fail(BT_INVALID_ARGUMENT, "there is nowhere to put the count of peaks");
+    if (!peak_count) return bti_fail(BT_INVALID_ARGUMENT, "peak_count is NULL");
     return bti_check_list(peaks, *peak_count, "peaks");
 }
 
@@ -329,7 +329,7 @@ static bt_status find_largest(search *s, int64_t *batch) {
 bt_status bt_largest_batch(bt_function *f, bt_array *const *arguments, int argument_count, const bt_device *device,
                            size_t limit, int64_t *batch) {
     BTI_PUBLIC("bt_largest_batch");
-    if (!batch) return bti_fail(BT_INVALID_ARGUMENT, "there is nowhere to put the batch");
+    if (!batch) return bti_fail(BT_INVALID_ARGUMENT, "batch is NULL");
     *batch = 0;
     BTI_TRY(check_call(f, argument_count));
     search s = {.function = f, .arguments = arguments};

@@ -68,11 +68,11 @@ typedef struct bti_node {
     /* What a gradient may pass through to this node, also where history was forgotten since: the smallest sequence, and a bit for each
      * shared variable (its number modulo 64). */
     uint64_t oldest, variables;
-    bti_place
-        cut; /* the call that made it forget how it was made, or is going to; name NULL: nothing was or is forgotten */
+    /* The call that ended this node's history, or is going to; name NULL: none. */
+    bti_place cut;
     bti_place place; /* public name ("MatMul") and caller's line */
-    _Atomic(const char *)
-        logged;       /* of the last node of a public operation, its name: one line in the placement log; else NULL */
+    /* Of the last node of a public operation its name: one line in the placement log; else NULL. */
+    _Atomic(const char *) logged;
     bti_error *error; /* when FAILED */
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */

@@ -78,7 +78,7 @@ static void describe_wait(const bti_object *object, char *text, size_t bytes) {
         if (!client) {
             snprintf(
                 text + length, bytes - (size_t)length,
-                ", which waits for resources that are held by those who wait, or by actors that nobody can let go of");
+                ", which waits for resources that are held by waiting calls, or by actors that no program can release");
             return;
         }
         object = bti_task_runs(task) ? bti_call_awaited(task) : bti_awaited(client);

@@ -44,7 +44,7 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
     BTI_CALL("bt_runtime_init");
     bt_runtime_options known;
     BTI_TRY(bti_runtime_options_take(options, &known));
-    if (bti_engine_now) return bti_fail(BT_ALREADY_EXISTS, "a runtime is there already");
+    if (bti_engine_now) return bti_fail(BT_ALREADY_EXISTS, "a runtime is running already");
     BTI_TRY(choose_engine(known.engine));
     bti_runtime_now++; /* counted before start(), which may begin workers */
     default_retries = known.max_retries;
@@ -55,7 +55,8 @@ bt_status bt_runtime_start(const bt_runtime_options *options) {
 
 bt_status(bt_runtime_shutdown)(void) {
     if (!bti_engine_now) return BT_OK;
-    if (!bti_visits_close()) return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: another thread is at it");
+    if (!bti_visits_close())
+        return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: another thread is shutting it down");
     bt_status status = bti_engine_now->stop();
     if (status == BT_OK) {
         bti_visits_await();

@@ -2,7 +2,7 @@
  * never takes their lock; it writes only here, in a mailbox of its own, and in room for a value that it was granted.
  *
  *     down     calls that it is given, several ahead, in the order of their numbers: it claims each (GIVEN -> TAKEN), a scheduler may revoke one that is
- *              not claimed yet. A number whose place in the ring has a call that still runs is left out
+ *              not claimed yet. Numbers whose slot is still in use are skipped
  *     up       messages: results, and requests
  *     replies  answers to requests that wait for one, a slot per waiting thread
  *     stock    references that the worker may use for new calls and values without asking
