@@ -88,7 +88,14 @@ while read -r line; do
 done <lines
 [ "$(wc -l <lines)" = 2 ] || fail "README.md: $(wc -l <lines) lines begin with cc main.c"
 
-# Where no shared library is installed, berth.pc serves the static one.
-rm "$lib"/libberth.so*
+# Where no shared library is installed, berth.pc and the CMake package serve the static one; and the other way round.
+mkdir "$work/away"
+mv "$lib"/libberth.so* "$work/away"
+cmake_project static_alone "$here/install" -DLANGUAGE=C -DSOURCE="$here/install/use.c" -DKINDS=static
+check "$work/static_alone/use_berth_static"
 quietly cc -std=c17 "${warnings[@]}" "$here/install/use.c" -o "$work/static" $(pkg-config --static --cflags --libs berth)
 check "$work/static"
+mv "$work/away"/libberth.so* "$lib"
+rm "$lib/libberth.a"
+cmake_project shared_alone "$here/install" -DLANGUAGE=C -DSOURCE="$here/install/use.c" -DKINDS=shared
+check "$work/shared_alone/use_berth"

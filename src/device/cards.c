@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/flags.h"
 #include "device/registry.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "device/verdict.h"
-#include "base/clock.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/flags.h"
 #include "base/guest.h"
 #include "base/trace.h"
