@@ -72,9 +72,9 @@ static const char *const names[] = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-const char *bt_status_name(bt_status status) {
-    return (unsigned)status < sizeof names / sizeof *names ? names[status] : "UNKNOWN";
-}
+const char *bt_status_name(bt_status status) { return bti_is_status((int64_t)status) ? names[status] : "UNKNOWN"; }
+
+bool bti_is_status(int64_t number) { return number >= 0 && (size_t)number < sizeof names / sizeof *names; }
 
 /* --- places ------------------------------------------------------------------------------------------------------- */
 

@@ -63,6 +63,8 @@ const char *bti_error_message(const bti_error *error); /* with place and operati
 bool bti_errors_quiet(bool quiet);
 /* Strict mode (the flag `strict`): the handler is told of every error when it is made. */
 void bti_errors_set_strict(bool on);
+/* Whether the number is one of bt_status. */
+bool bti_is_status(int64_t number);
 /* Between these the handler is called for no error of this thread: a lock is held that it could want. The latest one is told at the end. */
 void bti_errors_defer(void);
 void bti_errors_tell_deferred(void);

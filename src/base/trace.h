@@ -29,6 +29,16 @@ typedef enum bti_trace_kind {
     BTI_TRACE_KINDS
 } bti_trace_kind;
 
+/* Whether events of the kind happen once and have names: the ledger of first calls. */
+static inline bool bti_trace_is_first(bti_trace_kind kind) {
+    static const bool first[BTI_TRACE_KINDS] = {[BTI_TRACE_OPEN] = true,
+                                                [BTI_TRACE_LIBRARY] = true,
+                                                [BTI_TRACE_COMPILE] = true,
+                                                [BTI_TRACE_CACHE] = true,
+                                                [BTI_TRACE_LOAD] = true};
+    return first[kind];
+}
+
 typedef struct bti_trace_event {
     uint64_t start_ns, end_ns;
     uint64_t elements, read_bytes, written_bytes;

@@ -72,7 +72,7 @@ static bool settle_call(bti_state *state, bti_client *client, bti_task_record *t
     const char *text = m->length ? bti_message_bytes(m) : "";
     bool failed = m->status != BT_OK;
     if (failed && m->length && text[m->length - 1]) return false;
-    if (m->status > BT_UNAUTHENTICATED) return false;
+    if (!bti_is_status(m->status)) return false;
     if (task->makes_actor) {
         if (failed)
             bti_actor_die(state, client->actor, BT_FAILURE_RETURNED, (bt_status)m->status, text, wakes);
@@ -104,9 +104,8 @@ static void end_call_of(bti_state *state, bti_client *client, bti_task_record *t
 }
 
 static bool is_retried(const bti_task_record *task, const bti_message *m) {
-    return m->status != BT_OK && m->status <= BT_UNAUTHENTICATED && task->retry_failures >> m->status & 1 &&
-           task->retries && !task->cancelled && !task->makes_actor &&
-           atomic_load(&task->result->state) == BTI_OBJECT_PENDING;
+    return m->status != BT_OK && bti_is_status(m->status) && task->retry_failures >> m->status & 1 && task->retries &&
+           !task->cancelled && !task->makes_actor && atomic_load(&task->result->state) == BTI_OBJECT_PENDING;
 }
 
 /* A call that returned a failure runs again. With GPUs that happens when its process is gone (end_task_of_gone). */

@@ -53,7 +53,14 @@ bt_failure bt_ref_failure(bt_ref *ref) {
 }
 
 bool bt_failure_is_retryable(bt_failure failure) {
-    return failure >= BT_FAILURE_PROCESS_DIED && failure <= BT_FAILURE_NODE_DIED;
+    switch (failure) {
+    case BT_FAILURE_PROCESS_DIED:
+    case BT_FAILURE_OUT_OF_MEMORY:
+    case BT_FAILURE_OWNER_DIED:
+    case BT_FAILURE_OBJECT_LOST:
+    case BT_FAILURE_NODE_DIED: return true;
+    default: return false;
+    }
 }
 
 /* --- streams ----------------------------------------------------------------------------------------------------------- */

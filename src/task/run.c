@@ -196,7 +196,7 @@ bt_status bti_run_call(const bti_call_run *run, bti_run_result *result) {
     bt_status status = BT_OK;
     BT_SCOPE
         status = entry->function(&task);
-    if ((unsigned)status > BT_UNAUTHENTICATED)
+    if (!bti_is_status(status))
         status = bti_fail(BT_UNKNOWN, "the function returned %d, which is no status", (int)status);
     if (status == BT_OK && !result->bytes) status = return_nothing(run, result);
     return status;

@@ -139,7 +139,7 @@ static int compare_copies(const bti_trace_event *a, const bti_trace_event *b) {
 }
 
 static int compare_spans(const bti_trace_event *a, const bti_trace_event *b) {
-    return a->kind != b->kind || a->kind < BTI_TRACE_OPEN ? a->kind - b->kind : strcmp(a->name, b->name);
+    return a->kind != b->kind || !bti_trace_is_first(a->kind) ? a->kind - b->kind : strcmp(a->name, b->name);
 }
 
 static int (*comparison(int kind))(const bti_trace_event *, const bti_trace_event *) {
@@ -292,7 +292,7 @@ static void add_host(bti_str *text, const bti_trace_log *log, const row_list *ro
         size_t from = text->length;
         if (r.like->kind == BTI_TRACE_WAIT) r.ns -= time_in_waits(log);
         bti_str_addf(text, "  %s", words[r.like->kind]);
-        if (r.like->kind >= BTI_TRACE_OPEN) bti_str_addf(text, " %s", r.like->name);
+        if (bti_trace_is_first(r.like->kind)) bti_str_addf(text, " %s", r.like->name);
         pad_text(text, from, 24);
         add_numbers(text, &r);
         bti_str_add(text, "\n");

@@ -138,7 +138,7 @@ static void put_span(trace_output *out, const bti_trace_event *event) {
         [BTI_TRACE_PLAN] = "plan",       [BTI_TRACE_PREPARE] = "prepare", [BTI_TRACE_SUBMIT] = "submit",
         [BTI_TRACE_WAIT] = "wait",       [BTI_TRACE_OPEN] = "open",       [BTI_TRACE_LIBRARY] = "library",
         [BTI_TRACE_COMPILE] = "compile", [BTI_TRACE_CACHE] = "cache",     [BTI_TRACE_LOAD] = "load"};
-    begin_slice(out, event, HOST, (int)event->thread + 1, event->kind >= BTI_TRACE_OPEN ? "first" : "host");
+    begin_slice(out, event, HOST, (int)event->thread + 1, bti_trace_is_first(event->kind) ? "first" : "host");
     bti_chrome_pair(&out->to, "name", what[event->kind]);
     fputs(",\"args\":{\"of\":", out->to.file);
     bti_chrome_text(&out->to, event->name);
