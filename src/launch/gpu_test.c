@@ -93,7 +93,8 @@ static void give(int device, void *block) { on.blocks--; }
 
 static int begin(void **state) {
     on = (machine){.free_bytes = SIZE_MAX};
-    gpu = (bti_gpu){.driver = &driver,
+    gpu = (bti_gpu){.lock = BTI_LOCK_INIT(gpu),
+                    .driver = &driver,
                     .device = &on,
                     .name = "Card",
                     .target = BTI_CUDA_C,
