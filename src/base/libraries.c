@@ -24,8 +24,6 @@ static _Thread_local int depth;     /* of enters */
 static _Thread_local int opened_at; /* the depth of the outermost opening; 0: none */
 static _Thread_local bool ending, watched;
 
-bool bti_libraries_gone(void) { return atomic_load_explicit(&gone, memory_order_relaxed); }
-
 static void wait_for_others(atomic_int *count, int own) {
     for (int ms = 0; atomic_load(count) > own && ms < PATIENCE_MS; ms++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -19,8 +19,6 @@ typedef struct bti_library_calls {
 } bti_library_calls;
 bool bti_libraries_enter(bti_library_calls *calls);
 void bti_libraries_leave(void);
-/* Whether the process is ending, so that enter refuses. */
-bool bti_libraries_gone(void);
 
 /* The same around what registers exit handlers of a library: opening it, a compiler. Exit handlers run in reverse order, so ours is
  * registered anew at the end; a thread that is about to end the process waits until then. No asynchronous signal reaches

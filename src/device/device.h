@@ -118,13 +118,10 @@ bool bti_device_has_host_memory(int id);
 typedef struct bti_program bti_program;
 /* UNIMPLEMENTED: the device has no such program. *program is yours to release. */
 bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program);
-bti_program *bti_program_retain(bti_program *program);
 void bti_program_release(bti_program *program); /* NULL is fine */
 /* Of a primitive, and of a fused kernel, on the program's device. */
 bt_status bti_program_launch(const bti_program *program, const bti_work *work);
 bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box);
-/* Programs of fused kernels that were loaded on the device so far, and those dropped for want of room. */
-void bti_device_count_programs(int id, uint64_t *loaded, uint64_t *dropped);
 
 /* For shutdown: closes every device, frees the registry; queues are gone by then. */
 void bti_device_shutdown(void);

@@ -21,7 +21,6 @@ struct bti_program {
 struct bti_programs {
     bti_lock lock;
     bti_lru kernels, primitives; /* these are few, and all stay */
-    uint64_t loaded;             /* kernels */
 };
 
 static uint64_t hash_of(const bti_program_source *source) {
@@ -55,11 +54,6 @@ struct bti_programs *bti_programs_new(void) {
     programs->kernels = programs->primitives = new_cache;
     programs->kernels.most_count = MOST_KERNELS;
     return programs;
-}
-
-bti_program *bti_program_retain(bti_program *program) {
-    if (program) bti_lru_retain(&program->entry);
-    return program;
 }
 
 void bti_program_release(bti_program *program) {
@@ -127,7 +121,6 @@ static bt_status find_or_load(bt_device *device, const bti_program_source *sourc
     if (*program) return BT_OK;
     BTI_TRY(load_program(device, source, program));
     *evicted = bti_lru_add_evicting(cache, &(*program)->entry, hash, 0);
-    programs->loaded += source->kernel != NULL;
     return BT_OK;
 }
 
@@ -140,16 +133,6 @@ bt_status bti_programs_get(bt_device *device, const bti_program_source *source, 
     bti_lock_give(&device->programs->lock);
     bti_lru_free_evicted(source->kernel ? &device->programs->kernels : &device->programs->primitives, evicted);
     return status;
-}
-
-void bti_device_count_programs(int id, uint64_t *loaded, uint64_t *dropped) {
-    bt_device *device = bti_registry_at(id);
-    *loaded = *dropped = 0;
-    if (!device || !atomic_load(&device->opened)) return;
-    bti_lock_take(&device->programs->lock);
-    *loaded = device->programs->loaded;
-    *dropped = device->programs->kernels.evicted;
-    bti_lock_give(&device->programs->lock);
 }
 
 bt_status bti_program_launch(const bti_program *program, const bti_work *work) {
