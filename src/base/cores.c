@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/cores.h"
 
 #include <limits.h>
@@ -216,14 +217,12 @@ static void wait_for_helpers(job *j) {
     for (; now != WAITING; now = atomic_load(&j->unfinished)) sleep_while(&j->unfinished, now);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 void bti_parallel(int64_t count, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end),
                   void *context) {
     if (count <= 0) return;
     job j = {.body = body, .context = context, .count = count, .grain = grain, .pieces = (count - 1) / grain + 1};
     int cores = inside || j.pieces == 1 || limit == 1 ? 1 : bti_cores();
-    j.wanted = (int)least(limit ? least(cores, limit) : cores, j.pieces) - 1;
+    j.wanted = (int)bti_smaller_of(limit ? bti_smaller_of(cores, limit) : cores, j.pieces) - 1;
     if (j.wanted <= 0) {
         while (do_piece(&j)) {
         }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/compare.h"
 #include "base/cores.h"
 #include "reference/operand.h"
 
@@ -18,8 +19,6 @@ typedef struct strided_copy {
     int64_t crossing, to_cross, from_cross; /* of a transposed copy: the axis along which the source is contiguous */
     int64_t across;
 } strided_copy;
-
-static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* --- transposed --------------------------------------------------------------------------------------------------- */
 
@@ -81,7 +80,7 @@ static void copy_square(const strided_copy *c, char *to, const char *from, int64
 /* --- any copy ----------------------------------------------------------------------------------------------------- */
 
 static void copy_unit(const strided_copy *c, int64_t unit) {
-    int64_t start = unit % c->along * c->part, length = smaller_of(c->length - start, c->part);
+    int64_t start = unit % c->along * c->part, length = bti_smaller_of(c->length - start, c->part);
     int64_t cross = unit / c->along % c->across * SQUARE, position = unit / (c->along * c->across);
     char *to = c->to + start * c->to_line, *from = c->from + start * c->from_line;
     for (int axis = c->axes - 1; axis >= 0; position /= c->shape[axis--]) {
@@ -89,8 +88,8 @@ static void copy_unit(const strided_copy *c, int64_t unit) {
         to += i * c->to_step[axis], from += i * c->from_step[axis];
     }
     if (c->crossing)
-        copy_square(c, to + cross * c->to_cross, from + cross * c->from_cross, smaller_of(c->crossing - cross, SQUARE),
-                    length);
+        copy_square(c, to + cross * c->to_cross, from + cross * c->from_cross,
+                    bti_smaller_of(c->crossing - cross, SQUARE), length);
     else
         bti_copy_line(to, c->to_line, from, c->from_line, length, c->size);
 }
@@ -134,6 +133,7 @@ void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {
     if (c.crossing) c.across = (c.crossing + SQUARE - 1) / SQUARE;
     int64_t units = c.along * c.across;
     for (int axis = 0; axis < c.axes; axis++) units *= c.shape[axis];
-    int64_t bytes = smaller_of(c.length, c.part) * (c.crossing ? smaller_of(c.crossing, SQUARE) : 1) * (int64_t)c.size;
+    int64_t bytes =
+        bti_smaller_of(c.length, c.part) * (c.crossing ? bti_smaller_of(c.crossing, SQUARE) : 1) * (int64_t)c.size;
     bti_parallel(units, bti_copy_grain(bytes), copy_units, &c);
 }

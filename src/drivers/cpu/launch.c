@@ -2,6 +2,7 @@
 #include "drivers/cpu/launch.h"
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/cores.h"
 #include "base/error.h"
 
@@ -35,13 +36,12 @@ static int64_t points_of_axes(const bti_box *box, int first, int end) {
     return points;
 }
 
-static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t pieces_of(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
 /* The points of a piece: a multiple of the vector length, so that pieces of aligned lines start aligned. */
 static int64_t piece_points(const bti_kernel *kernel) {
-    return larger_of(PIECE_LEAST, smaller_of(PIECE_MOST, PIECE_WORK / larger_of(kernel->instr_count, 1) / 64 * 64));
+    return bti_larger_of(PIECE_LEAST,
+                         bti_smaller_of(PIECE_MOST, PIECE_WORK / bti_larger_of(kernel->instr_count, 1) / 64 * 64));
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void run_pieces(void *context, int64_t begin, int64_t end) {
         for (int axis = bti_kernel_line(kernel); axis >= 0; axis--) {
             int64_t extent = g->box->extent[axis], count = pieces_of(extent, g->tile[axis]);
             first[axis] = rest % count * g->tile[axis];
-            piece.extent[axis] = smaller_of(g->tile[axis], extent - first[axis]);
+            piece.extent[axis] = bti_smaller_of(g->tile[axis], extent - first[axis]);
             rest /= count;
         }
         set_addresses(kernel, g->box, first, &piece);
@@ -91,7 +91,7 @@ static void run_pieces(void *context, int64_t begin, int64_t end) {
 static void cut_axes(piece_grid *g, int first, int end, int64_t points) {
     for (int axis = end - 1; axis >= first; axis--) {
         int64_t extent = g->box->extent[axis];
-        g->tile[axis] = larger_of(1, smaller_of(points, extent));
+        g->tile[axis] = bti_larger_of(1, bti_smaller_of(points, extent));
         points = g->tile[axis] < extent ? 1 : points / extent;
     }
 }
@@ -109,14 +109,14 @@ static void cut_map(piece_grid *g, int64_t points) {
     int line = bti_kernel_line(kernel);
     int crossed = g->box->extent[line] > TILE_LINES ? bti_kernel_crossing_axis(kernel, g->box) : -1;
     if (crossed < 0) {
-        g->tile[line] = smaller_of(g->box->extent[line], points);
+        g->tile[line] = bti_smaller_of(g->box->extent[line], points);
         cut_axes(g, 0, line, points / g->tile[line]);
         return;
     }
     cut_axes(g, 0, line, 1);
-    g->tile[line] = smaller_of(g->box->extent[line], TILE_LINE);
-    g->tile[crossed] = smaller_of(g->box->extent[crossed], TILE_LINES);
-    g->grain = larger_of(1, points / (g->tile[line] * g->tile[crossed]));
+    g->tile[line] = bti_smaller_of(g->box->extent[line], TILE_LINE);
+    g->tile[crossed] = bti_smaller_of(g->box->extent[crossed], TILE_LINES);
+    g->grain = bti_larger_of(1, points / (g->tile[line] * g->tile[crossed]));
 }
 
 /* --- rows and columns --------------------------------------------------------------------------------------------- */
@@ -124,12 +124,13 @@ static void cut_map(piece_grid *g, int64_t points) {
 static void cut_reduction(piece_grid *g, int64_t points) {
     const bti_kernel *kernel = g->runner->kernel;
     int line = bti_kernel_line(kernel), end = kernel->outer + kernel->reduced;
-    int64_t folded = points_of_axes(g->box, kernel->outer, end), room = larger_of(1, points / folded);
+    int64_t folded = points_of_axes(g->box, kernel->outer, end), room = bti_larger_of(1, points / folded);
     for (int axis = kernel->outer; axis < end; axis++) g->tile[axis] = g->box->extent[axis];
     if (kernel->inner) {
-        int64_t columns = larger_of(COLUMNS_LEAST, smaller_of(COLUMNS_MOST, room)) / COLUMNS_STEP * COLUMNS_STEP;
-        g->tile[line] = smaller_of(g->box->extent[line], columns);
-        room = larger_of(1, room / g->tile[line]);
+        int64_t columns =
+            bti_larger_of(COLUMNS_LEAST, bti_smaller_of(COLUMNS_MOST, room)) / COLUMNS_STEP * COLUMNS_STEP;
+        g->tile[line] = bti_smaller_of(g->box->extent[line], columns);
+        room = bti_larger_of(1, room / g->tile[line]);
     }
     cut_axes(g, 0, kernel->outer, room);
 }
@@ -150,7 +151,7 @@ static void run_parts(void *context, int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++) {
         int64_t first[BTI_MAX_RANK] = {0}, rest = p / job->per_line;
         first[job->axis] = p % job->per_line * job->chunk;
-        piece.extent[job->axis] = smaller_of(job->chunk, job->box->extent[job->axis] - first[job->axis]);
+        piece.extent[job->axis] = bti_smaller_of(job->chunk, job->box->extent[job->axis] - first[job->axis]);
         for (int axis = job->axis - 1; axis >= kernel->outer; axis--) {
             first[axis] = rest % job->box->extent[axis];
             piece.extent[axis] = 1;
@@ -178,7 +179,8 @@ static bool plan_parts(const bti_runner *runner, const bti_box *box, part_job *j
     int64_t kept = points_of_axes(box, 0, kernel->outer) * (kernel->inner ? box->extent[axis + 1] : 1);
     *job = (part_job){runner, box, axis, chunk, pieces_of(length, chunk), 0, kept * reductions, NULL};
     job->count = job->per_line * points_of_axes(box, kernel->outer, axis);
-    return job->count > 1 && smaller_of(length, chunk) >= PART_POINTS_LEAST && job->count <= parts_most / job->words;
+    return job->count > 1 && bti_smaller_of(length, chunk) >= PART_POINTS_LEAST &&
+           job->count <= parts_most / job->words;
 }
 
 static bt_status launch_parts(part_job *job) {
@@ -188,7 +190,7 @@ static bt_status launch_parts(part_job *job) {
     if (!job->parts)
         return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for %lld parts of a reduction", (long long)words);
     int64_t points = job->chunk * job->words / reductions_of(job->runner->kernel);
-    bti_parallel(job->count, larger_of(1, piece_points(job->runner->kernel) / points), run_parts, job);
+    bti_parallel(job->count, bti_larger_of(1, piece_points(job->runner->kernel) / points), run_parts, job);
     job->runner->finish(job->runner->code, job->box, job->parts, job->count);
     if (job->parts != on_stack) bti_free(job->parts);
     return BT_OK;

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/error.h"
 #include "base/cores.h"
 #include "base/libraries.h"
@@ -34,7 +35,6 @@ struct product {
     atomic_int status;
 };
 
-static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* --- one tile, by a library or by our own loops ------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a,
     bt_status status = BT_OK;
     for (int64_t i = 0; i < m; i += BTI_TILE_ROWS)
         for (int64_t j = 0; j < n && status == BT_OK; j += BTI_TILE_COLUMNS)
-            status = own_tile(p, smaller_of(m - i, BTI_TILE_ROWS), smaller_of(n - j, BTI_TILE_COLUMNS),
+            status = own_tile(p, bti_smaller_of(m - i, BTI_TILE_ROWS), bti_smaller_of(n - j, BTI_TILE_COLUMNS),
                               bti_matrix_part(&a, i, 0), bti_matrix_part(&b, 0, j), bti_matrix_part(&out, i, j));
     return status;
 }
@@ -92,14 +92,14 @@ static bti_blas_matrix widen_matrix(const product *p, const bti_matrix *from, bo
 }
 
 static bt_status widened_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
-    int64_t depth = smaller_of(p->k, WIDEN_DEPTH);
+    int64_t depth = bti_smaller_of(p->k, WIDEN_DEPTH);
     char *scratch = bti_alloc_aligned(64, (size_t)(m * depth + depth * n + m * n) * 4);
     if (!scratch) return BT_RESOURCE_EXHAUSTED;
     char *b_scratch = scratch + m * depth * 4, *sums = b_scratch + depth * n * 4;
     bti_blas_matrix to = {sums, false, n};
     bt_status status = BT_OK;
     for (int64_t k = 0; k < p->k && status == BT_OK; k += depth) {
-        int64_t run = smaller_of(p->k - k, depth);
+        int64_t run = bti_smaller_of(p->k - k, depth);
         bti_matrix left = bti_matrix_part(&a, 0, k), right = bti_matrix_part(&b, k, 0);
         bti_blas_matrix wide_a = widen_matrix(p, &left, p->a_transposed, m, run, scratch);
         bti_blas_matrix wide_b = widen_matrix(p, &right, p->b_transposed, run, n, b_scratch);
@@ -135,7 +135,7 @@ static tile_function *choose_function(const product *p) {
 static void cut_into_tiles(product *p) {
     int64_t rows = p->m, columns = p->n;
     if (p->multiply == own_tile) {
-        p->tile_rows = smaller_of(rows, BTI_TILE_ROWS), p->tile_columns = smaller_of(columns, BTI_TILE_COLUMNS);
+        p->tile_rows = bti_smaller_of(rows, BTI_TILE_ROWS), p->tile_columns = bti_smaller_of(columns, BTI_TILE_COLUMNS);
     } else {
         double work = (double)rows * (double)columns * (double)p->k;
         int64_t goal = work < 32.0 * PIECE ? 2 : work < 2048.0 * PIECE ? 4 : 8;
@@ -166,7 +166,7 @@ static bt_status run_tile(const product *p, tile_function *multiply, int64_t num
         i = batch % walk->shape[axis];
         out.at += i * walk->stride[0][axis], a.at += i * walk->stride[1][axis], b.at += i * walk->stride[2][axis];
     }
-    return multiply(p, smaller_of(p->m - row, p->tile_rows), smaller_of(p->n - column, p->tile_columns),
+    return multiply(p, bti_smaller_of(p->m - row, p->tile_rows), bti_smaller_of(p->n - column, p->tile_columns),
                     bti_matrix_part(&a, row, 0), bti_matrix_part(&b, 0, column), bti_matrix_part(&out, row, column));
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/compare.h"
 #include "ir/dtype.h"
 #include "ir/half.h"
 
@@ -194,7 +195,6 @@ typedef struct tile_plan {
     char *a, *b, *to;            /* scratch */
 } tile_plan;
 
-static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_to_vector(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int64_t a_bytes(bt_dtype dtype, int64_t rows, int64_t depth, int64_t size) {
     return is_tile_type(dtype) ? 0 : round_to_vector(rows * depth * size);
@@ -205,8 +205,8 @@ static int64_t b_bytes(int64_t columns, int64_t depth, int64_t size) {
 }
 
 size_t bti_tile_scratch(bt_dtype dtype, int64_t rows, int64_t columns, int64_t depth) {
-    int64_t size = tile_element_size(bti_tile_type_of(dtype)), run = smaller_of(depth, BTI_TILE_DEPTH);
-    rows = smaller_of(rows, BTI_TILE_ROWS), columns = smaller_of(columns, BTI_TILE_COLUMNS);
+    int64_t size = tile_element_size(bti_tile_type_of(dtype)), run = bti_smaller_of(depth, BTI_TILE_DEPTH);
+    rows = bti_smaller_of(rows, BTI_TILE_ROWS), columns = bti_smaller_of(columns, BTI_TILE_COLUMNS);
     return (size_t)(a_bytes(dtype, rows, run, size) + b_bytes(columns, run, size) +
                     round_to_vector(rows * columns * size));
 }
@@ -229,7 +229,7 @@ static void pack_panel(const tile_plan *t, char *to, const bti_matrix *b, int64_
 
 static void multiply_panel(const tile_plan *t, panel *p, void (*kernel)(const panel *), const bti_matrix *a, char *to) {
     for (int64_t i = 0; i < t->rows; i += t->kernel->rows) {
-        p->rows = (int)smaller_of(t->rows - i, t->kernel->rows);
+        p->rows = (int)bti_smaller_of(t->rows - i, t->kernel->rows);
         p->a = a->at + i * a->row;
         p->to = to + i * p->to_row;
         kernel(p);
@@ -242,7 +242,7 @@ static void multiply_run(const tile_plan *t, int64_t depth, const bti_matrix *a,
     int64_t vector = t->kernel->vector, left = t->columns;
     char *packed = t->b;
     for (int64_t j = 0; j < t->columns; j += 2 * vector, left -= 2 * vector) {
-        int64_t width = left > vector ? 2 * vector : vector, columns = smaller_of(left, width);
+        int64_t width = left > vector ? 2 * vector : vector, columns = bti_smaller_of(left, width);
         bti_matrix part = bti_matrix_part(b, 0, j);
         panel p = {.depth = depth,
                    .a_row = a->row,
@@ -266,7 +266,7 @@ static void multiply_run(const tile_plan *t, int64_t depth, const bti_matrix *a,
 void bti_tile_multiply(bti_target target, bt_dtype dtype, int64_t rows, int64_t columns, int64_t k, bti_matrix a,
                        bti_matrix b, bti_matrix out, char *scratch) {
     bti_tile_type type = bti_tile_type_of(dtype);
-    int64_t size = tile_element_size(type), run = smaller_of(k, BTI_TILE_DEPTH);
+    int64_t size = tile_element_size(type), run = bti_smaller_of(k, BTI_TILE_DEPTH);
     tile_plan t = {.target = target,
                    .dtype = dtype,
                    .kernel = panel_kernel_of(target, type),
@@ -280,7 +280,7 @@ void bti_tile_multiply(bti_target target, bt_dtype dtype, int64_t rows, int64_t 
     char *to = straight ? out.at : t.to;
     int64_t to_row = straight ? out.row : columns * size, from = 0;
     do {
-        int64_t depth = smaller_of(k - from, BTI_TILE_DEPTH);
+        int64_t depth = bti_smaller_of(k - from, BTI_TILE_DEPTH);
         bti_matrix left = bti_matrix_part(&a, 0, from), right = bti_matrix_part(&b, from, 0);
         if (!is_tile_type(dtype)) {
             for (int64_t i = 0; i < rows; i++)
