@@ -41,14 +41,18 @@ bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
     return bti_record_checked(BTI_OP_take, node->rank, shape, inputs, 2, &attr, 1);
 }
 
-bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
+static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis) {
     bt_array *inputs[3] = {x, indices, updates};
     bt_array *poison = bti_poisoned_by(inputs, 3);
     if (!poison) poison = check_indices(indices);
     if (poison) return poison;
     int64_t attr = axis;
     inputs[2] = bti_cast(updates, bti_dtype(x));
-    return bti_record_checked(BTI_OP_scatter_add, bti_rank(x), bti_shape(x), inputs, 3, &attr, 1);
+    return bti_record_checked(op, bti_rank(x), bti_shape(x), inputs, 3, &attr, 1);
+}
+
+bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
+    return record_scatter(BTI_OP_scatter_add, x, indices, updates, axis);
 }
 
 bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
@@ -123,13 +127,7 @@ bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
 }
 
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    bt_array *inputs[3] = {x, indices, updates};
-    bt_array *poison = bti_poisoned_by(inputs, 3);
-    if (!poison) poison = check_indices(indices);
-    if (poison) return poison;
-    int64_t attr = axis;
-    inputs[2] = bti_cast(updates, bti_dtype(x));
-    return bti_record_checked(BTI_OP_scatter_axis, bti_rank(x), bti_shape(x), inputs, 3, &attr, 1);
+    return record_scatter(BTI_OP_scatter_axis, x, indices, updates, axis);
 }
 
 /* Indices with those from the end counted from the beginning; `*within` tells which are in range, the others are 0. */
