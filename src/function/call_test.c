@@ -15,24 +15,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "exec/exec.h"
-
-#define OK(call)                                                         \
-    do {                                                                 \
-        if ((call) != BT_OK) fail_msg("%s: %s", #call, bt_error_text()); \
-    } while (0)
-
-static void begin(const char *flags) {
-    OK(bt_shutdown());
-    setenv("BERTH_FLAGS", flags, 1);
-    bti_flags_reset();
-    bt_error_clear();
-}
-
-static int end(void **state) {
-    begin("");
-    unsetenv("BERTH_FLAGS");
-    return 0;
-}
+#include "support/settings.h"
 
 /* --- memory --------------------------------------------------------------------------------------------------------------- */
 
