@@ -1,0 +1,48 @@
+/* What watches memory while work runs on the fake machine (watch.c): which bytes were written, who accessed them last and whether that
+ * is ordered before this access. Agents are host threads, streams' operations and, within a launch, threads of blocks. run.c calls the
+ * functions of launches for every access of a kernel; libcuda*.c call those of operations. */
+#ifndef BERTH_TESTS_FAKES_WATCH_H
+#define BERTH_TESTS_FAKES_WATCH_H
+
+#include "fakes/ptx/ptx.h"
+
+/* Where an access comes from. `thread` is the number within the block. */
+typedef struct watch_place {
+    uint32_t block, thread;
+    const ptx_instruction *instruction;
+} watch_place;
+
+typedef struct watch_launch watch_launch;
+
+/* Begins and ends what is known of one launch. `operation` comes from ptx_launch.memory. end gives the number of findings. */
+watch_launch *watch_launch_begin(const ptx_launch *launch);
+void watch_launch_end(watch_launch *watched);
+
+/* A block begins (its shared memory has never been written) and ends. `shared`: its bytes. A launch runs its blocks one after another
+ * or interleaved, as run.c likes; `block` is its number in the grid. */
+void watch_block_begin(watch_launch *watched, uint32_t block, uint32_t threads, uint32_t shared_bytes);
+void watch_block_end(watch_launch *watched, uint32_t block);
+
+/* One access of one thread to global memory; address is the fake machine's. The host memory of the bytes, or NULL with *problem, which
+ * the launch ends with: outside of every allocation, freed, misaligned, never written, a race. `ordered`: acquire, release, volatile
+ * and the scope of the instruction. */
+unsigned char *watch_global(watch_launch *watched, const watch_place *place, ptx_access access, uint64_t address,
+                            uint32_t bytes, char **problem);
+/* The same of shared memory, whose bytes run.c owns: false with *problem. */
+bool watch_shared(watch_launch *watched, const watch_place *place, ptx_access access, uint64_t offset, uint32_t bytes,
+                  char **problem);
+
+/* What orders accesses within a launch. Threads are numbers within the block. */
+void watch_barrier(watch_launch *watched, uint32_t block, const uint32_t *threads,
+                   uint32_t count); /* bar.sync of these threads */
+void watch_warp_sync(watch_launch *watched, uint32_t block, uint32_t first_thread, uint32_t mask); /* bar.warp.sync */
+void watch_fence(watch_launch *watched, const watch_place *place, ptx_scope scope);
+/* An atomic instruction that acquires or releases at its scope; called beside watch_global or watch_shared. */
+void watch_atomic(watch_launch *watched, const watch_place *place, bool shared, uint64_t address, ptx_order order,
+                  ptx_scope scope);
+/* cp.async: the writes since the thread's last commit belong to an agent of their own until the thread has waited for them. */
+void watch_async_commit(watch_launch *watched, const watch_place *place);
+void watch_async_wait(watch_launch *watched, const watch_place *place,
+                      uint32_t pending_groups); /* UINT32_MAX: wait_all */
+
+#endif
