@@ -10,6 +10,7 @@
 
 typedef struct bti_gpu_function {
     void *handle; /* the driver's */
+    void *module; /* the driver's, if it needs one */
     int threads;  /* the largest group that it can run with; 0: unknown */
     int groups;   /* how many groups the device runs at once; 0: unknown */
 } bti_gpu_function;

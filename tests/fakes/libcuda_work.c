@@ -49,6 +49,7 @@ FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     return 0;
 }
 FAKE_API CUresult cuModuleUnload(CUmodule module) {
+    fake_log("unload");
     fake_release(module);
     return fake_call("cuModuleUnload", true);
 }
@@ -182,6 +183,7 @@ FAKE_API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     return 0;
 }
 FAKE_API CUresult cuGraphExecDestroy(CUgraphExec executable) {
+    fake_log("destroy recording");
     fake_release(executable);
     return fake_call("cuGraphExecDestroy", true);
 }

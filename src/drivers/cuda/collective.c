@@ -10,7 +10,7 @@
 
 typedef struct device_set {
     int count;
-    const bti_cuda_device *devices[MOST];
+    bti_cuda_device *devices[MOST];
     ncclComm_t communicators[MOST];
 } device_set;
 
@@ -48,8 +48,11 @@ static int nccl_operation(bti_op op) {
     }
 }
 
-/* The peers of a lost device may wait for it forever, so its communicators are aborted. */
+/* The peers of a lost device may wait for it forever, so its communicators are aborted, and no peer is waited for. */
 static void drop_communicators(device_set *s) {
+    bool lost = false;
+    for (int i = 0; i < s->count; i++) lost = lost || atomic_load(&s->devices[i]->lost);
+    for (int i = 0; i < s->count && !lost; i++) lost = bti_cuda_sync(s->devices[i]) != BT_OK;
     for (int i = 0; i < s->count; i++)
         (void)(atomic_load(&s->devices[i]->lost) ? bti_nccl.ncclCommAbort(s->communicators[i])
                                                  : bti_nccl.ncclCommDestroy(s->communicators[i]));

@@ -68,22 +68,30 @@ static void destroy_streams(bti_cuda_device *device) {
     if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
 }
 
-static const bti_lock_class lock_classes[] = {BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_events,
-                                              BTI_LOCK_cuda_peers,    BTI_LOCK_cuda_lost,     BTI_LOCK_gpu};
+static const bti_lock_class lock_classes[] = {
+    BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_events, BTI_LOCK_cuda_peers,
+    BTI_LOCK_cuda_lost,     BTI_LOCK_cuda_retired,  BTI_LOCK_gpu};
 enum { LOCKS = sizeof lock_classes / sizeof *lock_classes };
 
 static bti_lock *lock_of(bti_cuda_device *device, int number) {
-    bti_lock *const locks[LOCKS] = {&device->up.lock,   &device->down.lock, &device->event_lock,
-                                    &device->peer_lock, &device->lost_lock, &device->gpu.lock};
+    bti_lock *const locks[LOCKS] = {&device->up.lock,   &device->down.lock,    &device->event_lock, &device->peer_lock,
+                                    &device->lost_lock, &device->retired_lock, &device->gpu.lock};
     return locks[number];
+}
+
+static void wait_for_streams(bti_cuda_device *device) {
+    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute};
+    for (int i = 0; i < 3; i++)
+        if (streams[i] && !atomic_load(&device->lost)) (void)bti_cu.cuStreamSynchronize(streams[i]);
 }
 
 /* Of a lost device only the context is released: everything else is destroyed with it, and waiting might never end. */
 static void cuda_close(void *opened) {
     bti_cuda_device *device = opened;
-    bti_cuda_communicators_free(device);
     bool current = device->context && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS;
-    if (current && !atomic_load(&device->lost) && device->compute) (void)bti_cu.cuStreamSynchronize(device->compute);
+    if (current) wait_for_streams(device);
+    bti_cuda_communicators_free(device);
+    bti_cuda_free_retired(device, true);
     bti_cuda_products_free(device);
     bti_cuda_words_free(device);
     if (current && !atomic_load(&device->lost)) destroy_streams(device);
@@ -209,6 +217,7 @@ bt_status bti_cuda_sync(void *opened) {
     BTI_TRY(bti_cuda_enter(device));
     for (int i = 0; i < 3 && status == BT_OK; i++)
         status = bti_cuda_check(device, "cuStreamSynchronize", bti_cu.cuStreamSynchronize(streams[i]));
+    if (status == BT_OK) bti_cuda_free_retired(device, false);
     return bti_cuda_leave(status);
 }
 

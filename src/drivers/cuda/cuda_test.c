@@ -345,6 +345,120 @@ static void graphs_run_again(void **state) {
     close_all(b, NULL);
 }
 
+/* --- what is in flight -------------------------------------------------------------------------------------------- */
+
+/* `later` is in the log, and nothing of it before the last `earlier`. */
+static void expect_order(const char *earlier, const char *later) {
+    const char *first = strstr(fake.log(), later);
+    if (!first) fail_msg("no %s in: %s", later, fake.log());
+    if (strstr(first, earlier)) fail_msg("%s before %s in: %s", later, earlier, fake.log());
+}
+
+static void modules_outlive_their_launches(void **state) {
+    (void)state;
+    float values[64] = {0};
+    uint64_t address;
+    void *module;
+    bti_gpu_function add;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(build(b, add_text, &module));
+    OK(bti_cuda_find_function(b, module, "fake_add", &add));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &address));
+    OK(bti_driver_cuda.upload(b, address, values, sizeof values));
+    for (int i = 0; i < 5; i++) OK(launch_add(b, &add, address, 64, 2, true));
+    bti_cuda_unload(b, module);
+    assert_int_equal(count_of("unload"), 0);
+    OK(bti_driver_cuda.sync(b));
+    assert_int_equal(count_of("launch fake_add"), 5);
+    assert_int_equal(count_of("unload"), 1);
+    expect_order("launch", "unload");
+    bti_driver_cuda.free(b, address, sizeof values);
+    close_all(b, NULL);
+}
+
+/* The 17th-oldest kernel of a primitive is evicted while a recording contains it. */
+static void recordings_keep_their_modules(void **state) {
+    (void)state;
+    float values[64] = {0};
+    uint64_t address;
+    void *module, *graph;
+    bti_gpu_function add;
+    bool stale;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(build(b, add_text, &module));
+    OK(bti_cuda_find_function(b, module, "fake_add", &add));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &address));
+    OK(bti_driver_cuda.upload(b, address, values, sizeof values));
+    OK(bti_driver_cuda.graph_begin(b));
+    for (int i = 0; i < 2; i++) OK(launch_add(b, &add, address, 64, 2, true));
+    bti_cuda_unload(b, module); /* while it is recorded */
+    OK(bti_driver_cuda.graph_end(b, &graph));
+    OK(bti_driver_cuda.sync(b));
+    assert_int_equal(count_of("unload"), 0);
+    for (int i = 0; i < 3; i++) {
+        OK(bti_driver_cuda.graph_run(b, graph, &stale));
+        assert_false(stale);
+    }
+    bti_driver_cuda.graph_free(b, graph);
+    assert_int_equal(count_of("destroy recording"), 0);
+    OK(bti_driver_cuda.sync(b));
+    assert_int_equal(count_of("launch fake_add"), 6);
+    expect_order("launch", "destroy recording");
+    expect_order("destroy recording", "unload");
+    OK(bti_driver_cuda.download(b, values, address, sizeof values));
+    assert_true(values[63] == 12);
+    bti_driver_cuda.free(b, address, sizeof values);
+    close_all(b, NULL);
+}
+
+/* Without an event, the work is waited for. */
+static void what_is_retired_without_an_event_waits(void **state) {
+    static const char *const calls[] = {"cuEventCreate", "cuEventRecord"};
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        char json[1200];
+        uint64_t address;
+        void *module;
+        bti_gpu_function add;
+        snprintf(json, sizeof json, "{\"fail\": {\"%s\": [%d, 2]}, " TWO_CARDS "}", calls[c],
+                 c ? 1 : 6 + BTI_CUDA_EVENTS + 1);
+        machine(json, NULL);
+        bti_cuda_device *b = open_one(B);
+        OK(build(b, add_text, &module));
+        OK(bti_cuda_find_function(b, module, "fake_add", &add));
+        OK(bti_driver_cuda.alloc(b, 256, &address));
+        OK(launch_add(b, &add, address, 64, 2, true));
+        bti_cuda_unload(b, module);
+        assert_int_equal(count_of("unload"), 1);
+        expect_order("launch", "unload");
+        bti_driver_cuda.free(b, address, 256);
+        close_all(b, NULL);
+    }
+}
+
+/* The memory of an upload that fails serves others: what was begun of it comes before them. */
+static void an_upload_that_fails_is_ordered(void **state) {
+    (void)state;
+    const size_t bytes = BTI_CUDA_STAGING * 2;
+    char *values = malloc(bytes);
+    uint64_t address;
+    memset(values, 7, bytes);
+    machine("{\"fail\": {\"cuMemcpyHtoDAsync_v2\": [2, 1]}, " TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, bytes, &address));
+    expect_error(bti_driver_cuda.upload(b, address, values, bytes), BT_INTERNAL, "cuMemcpyHtoDAsync");
+    OK(bti_driver_cuda.fill(b, address, 1, bytes));
+    finish(b);
+    OK(bti_driver_cuda.sync(b));
+    OK(bti_driver_cuda.download(b, values, address, bytes));
+    assert_int_equal(values[0], 1);
+    bti_driver_cuda.free(b, address, bytes);
+    free(values);
+    close_all(b, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_the_card_that_was_listed),
@@ -362,6 +476,10 @@ int main(void) {
         cmocka_unit_test(code_that_the_driver_does_not_take),
         cmocka_unit_test(a_younger_device_gets_ptx),
         cmocka_unit_test(graphs_run_again),
+        cmocka_unit_test(modules_outlive_their_launches),
+        cmocka_unit_test(recordings_keep_their_modules),
+        cmocka_unit_test(what_is_retired_without_an_event_waits),
+        cmocka_unit_test(an_upload_that_fails_is_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, no_machine);
 }

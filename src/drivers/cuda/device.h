@@ -33,6 +33,14 @@ typedef struct bti_cuda_lane {
     size_t used; /* bytes of it */
 } bti_cuda_lane;
 
+/* The first member of what is freed when the work in flight that may use it is complete (retired.c). */
+struct bti_cuda_device;
+typedef struct bti_cuda_retired {
+    void (*free)(struct bti_cuda_device *device, struct bti_cuda_retired *retired); /* the context may be lost */
+    CUevent done;
+    struct bti_cuda_retired *next;
+} bti_cuda_retired;
+
 typedef struct bti_cuda_device {
     bti_gpu gpu;
     int ordinal;      /* among the driver's devices, in PCI bus order */
@@ -49,9 +57,11 @@ typedef struct bti_cuda_device {
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
     struct bti_cuda_words *words; /* program.c: for launches with too many words for parameters */
     struct bti_cuda_products *products;
-    struct bti_cuda_capture *capture; /* graph.c: a thread is recording launches; else NULL */
-    bti_lock peer_lock;               /* of peers */
-    uint64_t peers;                   /* bit o: access to device o was tried */
+    struct bti_cuda_capture *capture;         /* graph.c: a thread is recording launches; else NULL */
+    bti_cuda_retired *retired, *last_retired; /* oldest first */
+    bti_lock retired_lock;
+    bti_lock peer_lock; /* of peers */
+    uint64_t peers;     /* bit o: access to device o was tried */
     atomic_bool lost;
     bti_lock lost_lock; /* of cause */
     char cause[300];
@@ -89,7 +99,19 @@ bt_status bti_cuda_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cuda_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
 
+/* --- retired.c ---------------------------------------------------------------------------------------------------- */
+/* Frees it when everything that was launched so far is complete; of a lost device when that is closed. Any thread. Waits only where no event
+ * can be recorded. */
+void bti_cuda_retire(bti_cuda_device *device, bti_cuda_retired *retired);
+/* Frees what no work in flight uses any more; `all`: everything, because the device is idle or lost. */
+void bti_cuda_free_retired(bti_cuda_device *device, bool all);
+
 /* --- program.c ---------------------------------------------------------------------------------------------------- */
+/* A module has an owner, who unloads it, and recordings that contain launches of its functions. It is unloaded when nobody has it and
+ * no work in flight uses it. */
+typedef struct bti_cuda_module bti_cuda_module;
+void bti_cuda_module_retain(bti_cuda_module *module);
+void bti_cuda_module_release(bti_cuda_device *device, bti_cuda_module *module);
 bt_status bti_cuda_build(void *device, const char *name, const bti_str *text, void **module);
 void bti_cuda_unload(void *device, void *module);
 bt_status bti_cuda_find_function(void *device, void *module, const char *name, bti_gpu_function *function);
@@ -111,6 +133,8 @@ void bti_cuda_products_free(bti_cuda_device *device);
 /* --- graph.c ------------------------------------------------------------------------------------------------------ */
 /* The stream of launches: compute, or the stream that the calling thread is recording. */
 CUstream bti_cuda_stream(bti_cuda_device *device);
+/* The calling thread's recording, if there is one, keeps the module. */
+void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module);
 /* Marks the calling thread's recording as impossible, because its next operation cannot be in a graph; false: it is not recording. */
 bool bti_cuda_cannot_record(bti_cuda_device *device);
 

@@ -1,18 +1,23 @@
 /* Launches recorded into a CUDA graph, which is launched again by one call. The recording has a stream of its own, so that other threads
  * can transfer to and from the device meanwhile. */
 #include "base/lock.h"
-#include "base/alloc.h"
+#include "base/vec.h"
 #include "drivers/cuda/device.h"
+
+typedef BTI_VEC(bti_cuda_module *) module_list;
 
 struct bti_cuda_capture {
     CUstream stream;
+    module_list modules; /* of what was recorded so far; each is held */
     pthread_t thread;
     bool refused; /* an operation cannot be in a graph */
     uint64_t scratch_moves;
 };
 
 typedef struct cuda_graph {
+    bti_cuda_retired retired; /* first */
     CUgraphExec executable;
+    module_list modules; /* each is held */
     uint64_t
         scratch_moves; /* of the device when it was recorded; if it changed since, the graph uses freed scratch memory */
 } cuda_graph;
@@ -33,10 +38,27 @@ bool bti_cuda_cannot_record(bti_cuda_device *device) {
     return capture;
 }
 
+void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module) {
+    struct bti_cuda_capture *capture = own_capture(device);
+    if (!capture) return;
+    for (size_t i = 0; i < capture->modules.count; i++)
+        if (capture->modules.items[i] == module) return;
+    if (bti_vec_push(&capture->modules, module))
+        bti_cuda_module_retain(module);
+    else
+        capture->refused = true;
+}
+
+static void release_modules(bti_cuda_device *device, module_list *modules) {
+    for (size_t i = 0; i < modules->count; i++) bti_cuda_module_release(device, modules->items[i]);
+    bti_vec_free(modules);
+}
+
 /* --- recording ---------------------------------------------------------------------------------------------------- */
 
 static void free_capture(bti_cuda_device *device) {
-    if (device->capture->stream) (void)bti_cu.cuStreamDestroy(device->capture->stream);
+    if (device->capture->stream && !atomic_load(&device->lost)) (void)bti_cu.cuStreamDestroy(device->capture->stream);
+    release_modules(device, &device->capture->modules);
     bti_free(device->capture);
     device->capture = NULL;
 }
@@ -67,6 +89,10 @@ static bt_status end_capture(bti_cuda_device *device, cuda_graph *made) {
     if (status == BT_OK && !device->capture->refused)
         status = bti_cuda_check(device, "cuGraphInstantiateWithFlags",
                                 bti_cu.cuGraphInstantiateWithFlags(&made->executable, recorded, 0));
+    if (made->executable) {
+        made->modules = device->capture->modules;
+        device->capture->modules = (module_list){0};
+    }
     if (recorded) (void)bti_cu.cuGraphDestroy(recorded);
     return status;
 }
@@ -81,10 +107,8 @@ bt_status bti_cuda_graph_end(void *opened, void **recorded) {
         status = made ? end_capture(device, made) : bti_no_memory();
         free_capture(device);
         status = bti_cuda_leave(status);
-    } else {
-        bti_free(device->capture);
-        device->capture = NULL;
-    }
+    } else
+        free_capture(device);
     if (status == BT_OK && made->executable)
         *recorded = made;
     else
@@ -107,12 +131,16 @@ bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
     return bti_cuda_leave(status);
 }
 
+static void free_executable(bti_cuda_device *device, bti_cuda_retired *retired) {
+    cuda_graph *old = (cuda_graph *)retired;
+    if (!atomic_load(&device->lost)) (void)bti_cu.cuGraphExecDestroy(old->executable);
+    bti_free(old);
+}
+
 void bti_cuda_graph_free(void *opened, void *recorded) {
-    bti_cuda_device *device = opened;
-    cuda_graph *known = recorded;
-    if (!atomic_load(&device->lost) && bti_cu.cuCtxPushCurrent(device->context) == CUDA_SUCCESS) {
-        (void)bti_cu.cuGraphExecDestroy(known->executable);
-        (void)bti_cuda_leave(BT_OK);
-    }
-    bti_free(known);
+    cuda_graph *old = recorded;
+    module_list modules = old->modules;
+    old->retired.free = free_executable;
+    bti_cuda_retire(opened, &old->retired);
+    release_modules(opened, &modules);
 }

@@ -17,6 +17,12 @@ struct bti_cuda_words {
     int next;
 };
 
+struct bti_cuda_module {
+    bti_cuda_retired retired; /* first */
+    CUmodule handle;
+    atomic_uint holders; /* the owner, and recordings */
+};
+
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
 static bt_status load_module(bti_cuda_device *device, const char *name, const bti_str *image, CUmodule *module) {
@@ -45,26 +51,41 @@ static bt_status build_module(bti_cuda_device *device, const char *name, const b
     return status;
 }
 
+static void free_module(bti_cuda_device *device, bti_cuda_retired *retired) {
+    bti_cuda_module *module = (bti_cuda_module *)retired;
+    if (!atomic_load(&device->lost)) (void)bti_cu.cuModuleUnload(module->handle);
+    bti_free(module);
+}
+
 bt_status bti_cuda_build(void *opened, const char *name, const bti_str *text, void **built) {
     bti_cuda_device *device = opened;
-    CUmodule module = NULL;
-    BTI_TRY(bti_cuda_enter(device));
-    bt_status status = build_module(device, name, text, &module);
-    *built = module;
-    return bti_cuda_leave(status);
+    *built = NULL;
+    bti_cuda_module *module = bti_calloc(1, sizeof *module);
+    if (!module) return bti_no_memory();
+    module->retired.free = free_module;
+    module->holders = 1;
+    bt_status status = bti_cuda_enter(device);
+    if (status == BT_OK) status = bti_cuda_leave(build_module(device, name, text, &module->handle));
+    if (status == BT_OK)
+        *built = module;
+    else
+        bti_free(module);
+    return status;
 }
 
-void bti_cuda_unload(void *opened, void *module) {
-    bti_cuda_device *device = opened;
-    if (!module || atomic_load(&device->lost) || bti_cu.cuCtxPushCurrent(device->context) != CUDA_SUCCESS) return;
-    (void)bti_cu.cuModuleUnload(module);
-    (void)bti_cuda_leave(BT_OK);
+void bti_cuda_module_retain(bti_cuda_module *module) { atomic_fetch_add(&module->holders, 1); }
+
+void bti_cuda_module_release(bti_cuda_device *device, bti_cuda_module *module) {
+    if (atomic_fetch_sub(&module->holders, 1) == 1) bti_cuda_retire(device, &module->retired);
 }
 
-static bt_status read_function(bti_cuda_device *device, CUmodule module, const char *name, bti_gpu_function *function) {
+void bti_cuda_unload(void *device, void *module) { bti_cuda_module_release(device, module); }
+
+static bt_status read_function(bti_cuda_device *device, bti_cuda_module *module, const char *name,
+                               bti_gpu_function *function) {
     CUfunction found;
     int fixed_bytes = 0, blocks = 0;
-    BTI_CUDA_TRY(device, cuModuleGetFunction, &found, module, name);
+    BTI_CUDA_TRY(device, cuModuleGetFunction, &found, module->handle, name);
     BTI_CUDA_TRY(device, cuFuncGetAttribute, &function->threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, found);
     BTI_CUDA_TRY(device, cuFuncGetAttribute, &fixed_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, found);
     BTI_CUDA_TRY(device, cuFuncSetAttribute, found, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -72,6 +93,7 @@ static bt_status read_function(bti_cuda_device *device, CUmodule module, const c
     int threads = function->threads < BTI_GROUP ? function->threads : BTI_GROUP;
     BTI_CUDA_TRY(device, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, found, threads, 0);
     function->handle = found;
+    function->module = module;
     function->groups = blocks * device->gpu.units;
     return BT_OK;
 }
@@ -85,15 +107,20 @@ bt_status bti_cuda_find_function(void *opened, void *module, const char *name, b
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
+/* After a failure the next launch goes on where it ended. */
 static bt_status alloc_words(bti_cuda_device *device) {
-    if (device->words) return BT_OK;
-    device->words = bti_calloc(1, sizeof *device->words);
-    if (!device->words) return bti_no_memory();
-    void *host = NULL;
-    BTI_CUDA_TRY(device, cuMemHostAlloc, &host, SLOTS * SLOT_BYTES, 0);
-    device->words->host = host;
-    for (int i = 0; i < 2; i++) BTI_CUDA_TRY(device, cuEventCreate, &device->words->done[i], CU_EVENT_DISABLE_TIMING);
-    BTI_CUDA_TRY(device, cuMemAlloc, &device->words->memory, SLOTS * SLOT_BYTES);
+    struct bti_cuda_words *words = device->words;
+    if (words && words->memory) return BT_OK;
+    if (!words) words = device->words = bti_calloc(1, sizeof *words);
+    if (!words) return bti_no_memory();
+    if (!words->host) {
+        void *host = NULL;
+        BTI_CUDA_TRY(device, cuMemHostAlloc, &host, SLOTS * SLOT_BYTES, 0);
+        words->host = host;
+    }
+    for (int i = 0; i < 2; i++)
+        if (!words->done[i]) BTI_CUDA_TRY(device, cuEventCreate, &words->done[i], CU_EVENT_DISABLE_TIMING);
+    BTI_CUDA_TRY(device, cuMemAlloc, &words->memory, SLOTS * SLOT_BYTES);
     return BT_OK;
 }
 
@@ -114,7 +141,6 @@ void bti_cuda_words_free(bti_cuda_device *device) {
 static bt_status put_words(bti_cuda_device *device, const bti_words *from, CUdeviceptr *address) {
     BTI_TRY(alloc_words(device));
     struct bti_cuda_words *words = device->words;
-    if (!words->memory) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: no memory for arguments of kernels", device->name);
     int half = words->next >= SLOTS / 2;
     if (words->next % (SLOTS / 2) == 0) {
         if (words->busy[half]) BTI_CUDA_TRY(device, cuEventSynchronize, words->done[half]);
@@ -127,15 +153,18 @@ static bt_status put_words(bti_cuda_device *device, const bti_words *from, CUdev
     return BT_OK;
 }
 
-/* Goes on to the next slot; after the last slot of a half, records the event of the half. */
+/* Goes on to the next slot, also after a launch that failed: the copy to its slot is on its way. After the last slot of a half, records the
+ * event of the half. */
 static bt_status advance_words(bti_cuda_device *device) {
     struct bti_cuda_words *words = device->words;
     int half = words->next >= SLOTS / 2;
     words->next = (words->next + 1) % SLOTS;
     if (words->next % (SLOTS / 2)) return BT_OK;
-    BTI_CUDA_TRY(device, cuEventRecord, words->done[half], device->compute);
-    words->busy[half] = true;
-    return BT_OK;
+    bt_status status =
+        bti_cuda_check(device, "cuEventRecord", bti_cu.cuEventRecord(words->done[half], device->compute));
+    words->busy[half] = status == BT_OK;
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->compute);
+    return status;
 }
 
 static bt_status launch_function(bti_cuda_device *device, const bti_gpu_launch *asked) {
@@ -146,9 +175,13 @@ static bt_status launch_function(bti_cuda_device *device, const bti_gpu_launch *
         if (bti_cuda_cannot_record(device)) return BT_OK;
         BTI_TRY(put_words(device, asked->words, &address));
     }
-    BTI_CUDA_TRY(device, cuLaunchKernel, asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,
-                 (unsigned)asked->local_bytes, bti_cuda_stream(device), parameters, NULL);
-    return by_value ? BT_OK : advance_words(device);
+    bti_cuda_capture_module(device, asked->function->module);
+    bt_status status =
+        bti_cuda_check(device, "cuLaunchKernel",
+                       bti_cu.cuLaunchKernel(asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,
+                                             (unsigned)asked->local_bytes, bti_cuda_stream(device), parameters, NULL));
+    bt_status advanced = by_value ? BT_OK : advance_words(device);
+    return status == BT_OK ? advanced : status;
 }
 
 bt_status bti_cuda_launch(void *opened, const bti_gpu_launch *asked) {

@@ -31,12 +31,18 @@ void bti_cuda_lane_close(bti_cuda_lane *lane) {
     if (lane->stream) (void)bti_cu.cuStreamDestroy(lane->stream);
 }
 
-/* Later launches and downloads wait for the upload. */
-static bt_status order_after_upload(bti_cuda_device *device) {
+static bt_status order_by_events(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuEventRecord, device->up.after, device->up.stream);
     BTI_CUDA_TRY(device, cuStreamWaitEvent, device->compute, device->up.after, 0);
     BTI_CUDA_TRY(device, cuStreamWaitEvent, device->down.stream, device->up.after, 0);
     return BT_OK;
+}
+
+/* Later launches and downloads wait for the upload, or for the parts of it that were begun before it failed: its memory may serve them. */
+static bt_status order_after_upload(bti_cuda_device *device, bt_status uploaded) {
+    bt_status ordered = order_by_events(device);
+    if (ordered != BT_OK) (void)bti_cu.cuStreamSynchronize(device->up.stream);
+    return uploaded == BT_OK ? ordered : uploaded;
 }
 
 static bt_status wait_for_half(bti_cuda_device *device, bti_cuda_lane *lane, int half) {
@@ -53,7 +59,7 @@ static bt_status next_half(bti_cuda_device *device, bti_cuda_lane *up) {
     up->busy[up->current] = true;
     up->current ^= 1;
     up->used = 0;
-    return wait_for_half(device, up, up->current);
+    return BT_OK;
 }
 
 /* Small uploads share a half without waiting. */
@@ -62,6 +68,7 @@ static bt_status upload_staged(bti_cuda_device *device, uint64_t address, const 
     BTI_TRY(alloc_staging(device, up));
     while (bytes) {
         if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_half(device, up));
+        if (!up->used) BTI_TRY(wait_for_half(device, up, up->current));
         size_t part = BTI_CUDA_STAGING - up->used;
         if (part > bytes) part = bytes;
         char *staged = up->half[up->current] + up->used;
@@ -70,14 +77,14 @@ static bt_status upload_staged(bti_cuda_device *device, uint64_t address, const 
         up->used += part;
         address += part, host += part, bytes -= part;
     }
-    return order_after_upload(device);
+    return BT_OK;
 }
 
 bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     bti_lock_take(&device->up.lock);
-    bt_status status = upload_staged(device, address, host, bytes);
+    bt_status status = order_after_upload(device, upload_staged(device, address, host, bytes));
     bti_lock_give(&device->up.lock);
     return bti_cuda_leave(status);
 }
@@ -113,6 +120,7 @@ bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t b
     BTI_TRY(bti_cuda_enter(device));
     bti_lock_take(&device->down.lock);
     bt_status status = download_staged(device, host, address, bytes);
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->down.stream); /* the memory may be freed now */
     bti_lock_give(&device->down.lock);
     return bti_cuda_leave(status);
 }
@@ -155,10 +163,13 @@ static bt_status copy_to_peer(bti_cuda_device *to, uint64_t target, bti_cuda_dev
     BTI_TRY(enable_peer_access(to, from));
     BTI_CUDA_TRY(to, cuStreamWaitEvent, to->up.stream, from->up.after, 0);
     BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, to->up.stream);
-    BTI_TRY(order_after_upload(to));
-    BTI_CUDA_TRY(from, cuStreamWaitEvent, from->compute, to->up.after, 0);
-    BTI_CUDA_TRY(from, cuStreamWaitEvent, from->up.stream, to->up.after, 0);
-    return BT_OK;
+    BTI_TRY(order_after_upload(to, BT_OK));
+    bt_status status =
+        bti_cuda_check(from, "cuStreamWaitEvent", bti_cu.cuStreamWaitEvent(from->compute, to->up.after, 0));
+    if (status == BT_OK)
+        status = bti_cuda_check(from, "cuStreamWaitEvent", bti_cu.cuStreamWaitEvent(from->up.stream, to->up.after, 0));
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(to->up.stream);
+    return status;
 }
 
 bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
