@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests/install.sh BUILD-DIR: installs the build, moves the installation, and builds programs with it outside of the tree: in C and C++, by CMake
-# and by pkg-config, with the shared and with the static library; and what README.md says about it.
+# and by pkg-config, with the shared and with the static library; and what README.md says about it. The components of the installation, absolute
+# folders, and the build folder as a CMake package are tested too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -15,6 +16,26 @@ lib=$(dirname "$(find "$work/berth" -name libberth.a)")
 ! grep -rlE "/opt/berth|$1" "$lib/pkgconfig" "$lib/cmake" || fail "these name a folder of the build or of the first installation"
 "$work/berth/bin/berth" --help >/dev/null || fail "the command does not run where it was moved to"
 unset LD_LIBRARY_PATH
+
+# Component `runtime` runs programs; with component `development` it is everything.
+installed() { (cd "$1" && find . ! -type d | LC_ALL=C sort); } # FOLDER
+DESTDIR=$work/parts quietly cmake --install "$1" --prefix /opt/berth --component runtime
+kinds=$(installed "$work/parts" | sed 's|.*/||; s|\.so\..*|.so.VERSION|' | sort -u | xargs)
+[ "$kinds" = "berth berth.1 libberth-nest.so libberth.so.VERSION" ] || fail "component runtime has $kinds"
+"$work/parts/opt/berth/bin/berth" --help >/dev/null || fail "component runtime: the command does not run"
+DESTDIR=$work/parts quietly cmake --install "$1" --prefix /opt/berth --component development
+diff <(installed "$work/parts/opt/berth") <(installed "$work/berth") || fail "the components are not the whole installation"
+rm -r "$work/parts"
+
+# Absolute folders are written as they are.
+quietly cmake -G Ninja -S "$here/.." -B "$work/absolute" -DBERTH_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/opt/berth -DCMAKE_INSTALL_LIBDIR=/opt/lib/berth \
+    -DCMAKE_INSTALL_INCLUDEDIR=/opt/headers
+for variable in libdir=/opt/lib/berth includedir=/opt/headers prefix=/opt/berth; do
+    for package in berth berth-static; do
+        [ "$(pkg-config --variable="${variable%%=*}" "$work/absolute/$package.pc")" = "${variable#*=}" ] || fail "$package.pc with absolute folders: not $variable"
+    done
+done
+grep -q '"/opt/lib/berth/libberth.so"' "$work/absolute/generated/berth-config.cmake" || fail "berth-config.cmake with an absolute folder"
 export PKG_CONFIG_PATH=$lib/pkgconfig CMAKE_PREFIX_PATH=$work/berth
 
 sum='bt_array([2. 4.], shape=(2,), dtype=float32)'
@@ -41,6 +62,8 @@ cmake_project() {
 }
 cmake_project c "$here/install" -DLANGUAGE=C -DSOURCE="$here/install/use.c"
 check_c "$work/c/use_berth" "$work/c/use_berth_static"
+CMAKE_PREFIX_PATH= cmake_project from_build "$here/install" -DLANGUAGE=C -DSOURCE="$here/install/use.c" -Dberth_ROOT="$1"
+check_c "$work/from_build/use_berth" "$work/from_build/use_berth_static"
 if PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=/none cmake -G Ninja -S "$here/install" -B "$work/none" -DLANGUAGE=C -DSOURCE=use.c >"$work/log" 2>&1; then
     fail "component static is found without its packages"
 fi
