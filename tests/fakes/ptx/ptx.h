@@ -238,10 +238,11 @@ typedef enum ptx_kind {
     PTX_SHARED_AT, /* value: an offset in the block's shared memory */
     PTX_LOCAL_AT,  /* value: an offset in the function's frame of local memory */
     PTX_GLOBAL_AT, /* number: a variable of the module, value: an offset; the loader replaces it by PTX_IMMEDIATE */
-    PTX_PARAM_AT, /* value: an offset in the entry's arguments (an entry), or in the frame (other functions, arguments of calls) */
+    PTX_PARAM_AT, /* value: an offset in the entry's arguments; parameters of other functions and of calls are PTX_LOCAL_AT */
 } ptx_kind;
 
-/* A register's value stands in the low bits of 64, zero above; a predicate is 0 or 1. `negate`: of a predicate (!%p1), or -%r1. An
+/* A register's value stands in the low bits of 64, zero above; a predicate is 0 or 1. `negate`: of a predicate (!%p1), which run.c
+ * applies before it calls ptx_compute. An
  * address ([%rd1+8]) is the register plus value, or one of the kinds that end in _AT. */
 typedef struct ptx_operand {
     uint8_t kind; /* a ptx_kind */
@@ -260,6 +261,14 @@ typedef void ptx_compute(const ptx_instruction *instruction, uint64_t *to, uint6
                          const uint64_t *b, const uint64_t *c, const uint64_t *d, uint32_t mask, uint32_t *carry,
                          uint64_t seed);
 
+/* Operands: to[] are the registers that are written, in the order of the text (shfl, match.all and elect: to[1] is the predicate;
+ * a `_` is PTX_NOTHING). from[] are all others in the order of the text, addresses too:
+ *   ld a: from[0] = address, to[] = elements of the vector      st: from[0] = address, from[1...] = elements
+ *   atom, red: from[0] = address, from[1], from[2] = operands   cp.async: from[0] = shared address, from[1] = global address,
+ *   from[2] = source size if given                              cp.async.wait_group: from[0]; wait_all: from_count is 0
+ *   shfl: from[] = value, lane, c, members                      vote, match, redux: from[] = value, members
+ *   bar.warp.sync, elect: from[0] = members                     bar.*: from[0] = number, from[1] = threads if given; bar.red: then the
+ *   predicate, the last of from[]                               mov of vectors: to_count or from_count is 2 or 4 */
 struct ptx_instruction {
     ptx_compute *compute;        /* of opcodes below PTX_CONTROL, but mov of vectors and addresses */
     uint8_t opcode, type, type2; /* type2: the source's (cvt, setp and slct where a second one is written) */
@@ -267,7 +276,10 @@ struct ptx_instruction {
         scope;                           /* combine: and, or, xor of setp (PTX_DO_AND ...) */
     uint8_t vector;                      /* elements: 1, 2, 4 */
     bool ftz, sat, cc, nc, to_flag, uni; /* cc: sets the carry; nc: ld.global.nc; uni: bra.uni, call.uni */
-    uint8_t bytes;                       /* of cp.async; source size in from[1] if given */
+    bool aligned; /* bar.* and barrier.*.aligned: all threads of a warp execute the same barrier */
+    uint8_t
+        to_bits; /* width of the registers to[]: ld.s8 and cvt.s8 extend the sign to it, zeros above; 0 for predicates */
+    uint8_t bytes; /* of cp.async */
     int8_t to_count, from_count;
     int32_t guard; /* register of the predicate; -1: none */
     bool guard_not;
@@ -336,7 +348,8 @@ typedef struct ptx_counts {
     uint64_t instructions; /* of warps */
     uint64_t divergent;    /* of these, with less than the threads of the warp that have not ended */
     uint64_t global_requests, sectors,
-        sectors_needed; /* 32-byte sectors per request of a warp; needed: distinct bytes / 32, rounded up */
+        sectors_needed;        /* 32-byte sectors per request of a warp; needed: distinct bytes / 32, rounded up */
+    uint64_t sectors_distinct; /* of the whole launch: what is above it in `sectors` was requested more than once */
     uint64_t shared_requests, bank_conflicts; /* additional passes */
     uint64_t local_bytes;
     uint64_t barriers, atomics;
@@ -356,7 +369,7 @@ typedef struct ptx_launch {
     void *memory; /* passed to watch.h's functions */
 } ptx_launch;
 
-/* Runs the launch to its end. False with *problem (of the caller to free): "bti_run, line 41 of mul+add.cu: ..." */
+/* Runs the launch to its end. counts may be NULL. False with *problem (of the caller to free): "bti_run, line 41 of mul+add.cu: ..." */
 bool ptx_run(const ptx_launch *launch, ptx_counts *counts, char **problem);
 
 /* Generic addresses: windows of shared and local memory, below all addresses of the fake machine's allocations. */

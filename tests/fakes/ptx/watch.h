@@ -14,7 +14,7 @@ typedef struct watch_place {
 
 typedef struct watch_launch watch_launch;
 
-/* Begins and ends what is known of one launch. `operation` comes from ptx_launch.memory. end gives the number of findings. */
+/* Begins and ends what is known of one launch; ptx_launch.memory says which operation it is. */
 watch_launch *watch_launch_begin(const ptx_launch *launch);
 void watch_launch_end(watch_launch *watched);
 
@@ -23,14 +23,21 @@ void watch_launch_end(watch_launch *watched);
 void watch_block_begin(watch_launch *watched, uint32_t block, uint32_t threads, uint32_t shared_bytes);
 void watch_block_end(watch_launch *watched, uint32_t block);
 
-/* One access of one thread to global memory; address is the fake machine's. The host memory of the bytes, or NULL with *problem, which
- * the launch ends with: outside of every allocation, freed, misaligned, never written, a race. `ordered`: acquire, release, volatile
- * and the scope of the instruction. */
-unsigned char *watch_global(watch_launch *watched, const watch_place *place, ptx_access access, uint64_t address,
-                            uint32_t bytes, char **problem);
-/* The same of shared memory, whose bytes run.c owns: false with *problem. */
-bool watch_shared(watch_launch *watched, const watch_place *place, ptx_access access, uint64_t offset, uint32_t bytes,
-                  char **problem);
+/* One request of a warp: each lane of `mask` accesses the `bytes` bytes (a whole vector, aligned to its size as run.c has checked) at its
+ * address; the thread of a lane is first_thread + lane. The lanes are accesses of different threads without an order among them. */
+typedef struct watch_request {
+    uint32_t block, first_thread, mask, bytes;
+    ptx_access access;
+    const ptx_instruction *instruction; /* with order and scope */
+    const uint64_t *address;            /* of PTX_WARP lanes; offsets for shared memory */
+} watch_request;
+
+/* A request to global memory. Sets host[lane] to the host memory of the lane's bytes, for all lanes of the mask. False where a lane may not
+ * access them (outside of every allocation, freed, never written, a race): the lowest such lane, and *problem says what is wrong, of the
+ * caller to free; run.c adds the kernel, line, instruction, block and thread, and ends the launch. */
+bool watch_global(watch_launch *watched, const watch_request *request, unsigned char **host, int *lane, char **problem);
+/* The same of shared memory, whose bytes run.c owns and whose bounds run.c has checked. */
+bool watch_shared(watch_launch *watched, const watch_request *request, int *lane, char **problem);
 
 /* What orders accesses within a launch. Threads are numbers within the block. */
 void watch_barrier(watch_launch *watched, uint32_t block, const uint32_t *threads,
