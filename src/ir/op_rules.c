@@ -2,6 +2,13 @@
 
 #include "ir/dtype.h"
 
+const bti_op_row bti_op_rows[BTI_OP_COUNT] = {
+#define BTI_OP(name, class, arity, dtype_rule, gradient, low, high, tolerance, doc) \
+    {#name, class, arity, dtype_rule, #gradient, low, high, tolerance, doc},
+#include "ir/ops.def"
+#undef BTI_OP
+};
+
 /* --- dtypes --------------------------------------------------------------------------------------------------------- */
 
 bt_dtype bti_float_of(bt_dtype dtype) {

@@ -31,21 +31,22 @@ void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, siz
     }
 }
 
-/* Bytes that are read or written: an axis of stride 0 counts once. */
-static int64_t bytes_accessed(const bti_value *value) {
-    int64_t count = value->storage < 0 ? 0 : (int64_t)bt_dtype_size(value->dtype);
+int64_t bti_value_bytes(const bti_value *value) {
+    int64_t count = (int64_t)bt_dtype_size(value->dtype);
     for (int i = 0; i < value->rank; i++)
         if (value->layout.stride[i] || value->shape[i] == 0) count *= value->shape[i];
     return count;
 }
+
+static int64_t stored_bytes(const bti_value *value) { return value->storage < 0 ? 0 : bti_value_bytes(value); }
 
 bti_traffic bti_plan_traffic(const bti_plan *plan) {
     bti_traffic traffic = {0};
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         if (step->kind == BTI_STEP_COPY) continue;
-        for (int i = 0; i < step->input_count; i++) traffic.read += bytes_accessed(bti_plan_operand(plan, step, i));
-        for (int o = 0; o < step->output_count; o++) traffic.written += bytes_accessed(bti_plan_output(plan, step, o));
+        for (int i = 0; i < step->input_count; i++) traffic.read += stored_bytes(bti_plan_operand(plan, step, i));
+        for (int o = 0; o < step->output_count; o++) traffic.written += stored_bytes(bti_plan_output(plan, step, o));
     }
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];

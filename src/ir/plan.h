@@ -44,6 +44,8 @@ typedef struct bti_value {
     int64_t shape[BTI_MAX_RANK];
     bti_layout layout;
 } bti_value;
+/* Bytes of its elements, as they are read or written: an axis of stride 0 counts once. */
+int64_t bti_value_bytes(const bti_value *value);
 
 typedef enum bti_step_kind {
     BTI_STEP_WORK,   /* one primitive, run whole */
