@@ -9,7 +9,7 @@
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/numtext.h"
-#include "base/writes.h"
+#include "base/files.h"
 #include "exec/exec.h"
 #include "ir/dtype.h"
 #include "ir/half.h"

@@ -9,7 +9,7 @@
 #include "base/lock.h"
 #include "base/guest.h"
 #include "base/str.h"
-#include "base/writes.h"
+#include "base/files.h"
 
 BTI_STATIC_LOCK_RECURSIVE(sink_lock, log_sink) /* a sink may cause another line */
 static bt_log_sink *sink;

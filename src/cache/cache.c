@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/lock.h"
-#include "base/writes.h"
+#include "base/files.h"
 #include "cache/folder.h"
 
 #define FORMAT 1 /* of files, and of what their code expects of its callers */

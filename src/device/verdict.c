@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
-#include "base/writes.h"
+#include "base/files.h"
 #include "device/verdict.h"
 #include "cache/folder.h"
 

@@ -14,7 +14,7 @@
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/str.h"
-#include "base/writes.h"
+#include "base/files.h"
 
 bt_array *bti_file_poison(void) { return bti_poison(bti_error_last()); }
 

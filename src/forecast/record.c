@@ -10,7 +10,7 @@
 #include "base/flags.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/writes.h"
+#include "base/files.h"
 #include "exec/exec.h"
 
 /* A reservation that takes memory of a device. */

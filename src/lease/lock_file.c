@@ -13,7 +13,6 @@
 
 #include "base/files.h"
 #include "base/quote.h"
-#include "base/writes.h"
 
 #define MEMORY_END ((int64_t)1 << 60)
 #define TICKETS MEMORY_END

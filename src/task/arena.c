@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/writes.h"
 
 enum { PAGE = BTI_PAGE, WAIT_NS = 100000000, MOST_WAITS = 5 /* for a lock that no process holds */ };
 

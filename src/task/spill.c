@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/writes.h"
 #include "task/process.h"
 
 enum { LEAST_ORDER = 12, TRIM_BYTES = 64 << 20 /* at once */ };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "array/handle.h"
-#include "base/writes.h"
+#include "base/files.h"
 
 static const unsigned char page_bytes[] = {
 #include "page.inc"

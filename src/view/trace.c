@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/chrome.h"
-#include "base/writes.h"
+#include "base/files.h"
 
 enum { HOST = 0, QUEUE = 1, COPIES_OUT = 2, COPIES_IN = 10 }; /* the process of the host; tracks of a device */
 
