@@ -2,10 +2,17 @@
 #ifndef BTI_RENDER_RENDER_H
 #define BTI_RENDER_RENDER_H
 
-#include "launch/functions.h"
+#include "render/c.h"
+#include "render/llvm.h"
 
-bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream); /* a bti_render_function */
+/* A bti_render_function. */
+static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
+    return bti_target_is_c(target) ? bti_render_c(text, kernel, target) : bti_render_llvm(text, kernel, target, stream);
+}
+
 /* A primitive that is run whole, for targets of the C family: a bti_render_work_function. */
-bool bti_render_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
+static inline bool bti_render_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
+    return bti_target_is_c(target) && bti_render_c_work(text, op, dtypes, count, target);
+}
 
 #endif
