@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "function/origin.h"
-#include "ops/table.h"
+#include "ops/gradient.h"
 
 typedef struct input {
     bti_node *node; /* retained: others may make its user forget it meanwhile */
@@ -29,6 +29,20 @@ typedef struct walk {
     BTI_VEC(input) inputs;
     int64_t last; /* the step of y; -1: it depends on no target */
 } walk;
+
+/* --- rules ---------------------------------------------------------------------------------------------------------- */
+
+/* Of operations of no family: those that are constant everywhere, and copies. */
+void bti_gradient_zero(bti_backward *b) { (void)b; }
+BTI_GRADIENT_1(copy, bti_move(g, bti_node_of(x)->device, false))
+
+/* The gradient column of ir/ops.def; NULL: the operation has no gradient. */
+#define bti_gradient_none NULL
+static bti_gradient_rule *const gradient_rules[] = {
+#define BTI_OP(name, class, arity, dtype_rule, gradient, ...) [BTI_OP_##name] = bti_gradient_##gradient,
+#include "ir/ops.def"
+#undef BTI_OP
+};
 
 /* --- targets -------------------------------------------------------------------------------------------------------- */
 
@@ -238,7 +252,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
 static bt_status run_step_back(walk *w, step *s) {
     for (int i = 0; i < s->input_count; i++)
         BTI_TRY(check_crossing(s->node, w->inputs.items[s->first_input + (size_t)i].node));
-    bti_gradient_rule *rule = bti_gradient_of((bti_op)s->node->op);
+    bti_gradient_rule *rule = gradient_rules[s->node->op];
     if (!rule) {
         recording_context before = enter_context_of(s->node);
         bt_status status =
