@@ -13,7 +13,7 @@
 #include "task/queue.h"
 #include "task/spill.h"
 #include "task/store.h"
-#include "task/timeline.h"
+#include "task/tasks.h"
 
 /* --- sizes ---------------------------------------------------------------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ static bt_status lay_out_state(bti_arena *arena, const bt_runtime_options *optio
     state->started_ns = bti_now_ns();
     state->prefix_output = options->prefix_output || bti_flag_bool(BTI_FLAG_prefix_output);
     BTI_TRY(bti_queues_open(state));
-    BTI_TRY(bti_timeline_open(state));
+    BTI_TRY(bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline));
     BTI_TRY(bti_store_open(state, p->store_bytes));
     return bti_spill_open(state, options->spill_folder, options->spill_bytes);
 }

@@ -13,7 +13,7 @@
 #include "task/queue.h"
 #include "task/settle.h"
 #include "task/store.h"
-#include "task/timeline.h"
+#include "task/tasks.h"
 #include "task/value.h"
 
 enum { MANY = 50000 };
@@ -38,7 +38,8 @@ static int set_up(void **unused) {
     state->arena = arena;
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
         if (kinds[kind].most && bti_arena_reserve(arena, kind, kinds[kind].bytes, kinds[kind].most) != BT_OK) return -1;
-    if (bti_queues_open(state) != BT_OK || bti_timeline_open(state) != BT_OK ||
+    if (bti_queues_open(state) != BT_OK ||
+        bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline) != BT_OK ||
         bti_arena_room(arena, sizeof *state->store, (void **)&state->store) != BT_OK)
         return -1;
     state->resource_count = 2;

@@ -15,7 +15,7 @@
  *     values       options, modules, handles, value, given_values, references, run
  *     memory       store, spill, placement                     where values stand
  *     records      object, supply, settle                      who holds an object, who waits for it; resources
- *     scheduling   queue, timeline, tasks, given, actor, ready, group, fair, dispatch
+ *     scheduling   queue, tasks, given, actor, ready, group, fair, dispatch
  *     messages     room, chores, ended, order, server, deadlock
  *     views        snapshot, timeline_trace, why, view, tables, listen, wait, peers
  *     workers      gpus, gpu_use, watch, loan, call, worker_engine, surroundings, output, worker
@@ -410,7 +410,7 @@ typedef struct bti_state {
     char spill_folder[256];
     uint64_t sequence;
     uint64_t started_ns;
-    struct bti_timeline *timeline; /* timeline.h */
+    struct bti_timeline *timeline; /* tasks.h */
     uint64_t next_deadline_ns;     /* when the nest looks for tasks past their deadline; 0: never */
     int32_t nest_pid;
     atomic_uint closing;

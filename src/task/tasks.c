@@ -1,12 +1,12 @@
 #include "task/tasks.h"
 
+#include "base/clock.h"
 #include "task/mailbox.h"
 #include "task/object.h"
 #include "task/placement.h"
 #include "task/queue.h"
 #include "task/settle.h"
 #include "task/store.h"
-#include "task/timeline.h"
 #include "task/value.h"
 
 /* --- arguments ----------------------------------------------------------------------------------------------------- */
@@ -141,6 +141,30 @@ bti_task_record *bti_maker_of(const bti_object *object) {
     if (!object->yielder) return object->maker;
     bool same = object->yielder->sequence == object->yielder_sequence && object->yielder->state != BTI_TASK_NONE;
     return same ? object->yielder : NULL;
+}
+
+/* --- the timeline -------------------------------------------------------------------------------------------------- */
+
+bti_span bti_span_of(const bti_task_record *task) {
+    bti_span span = {.submitted_ns = task->submitted_ns,
+                     .begun_ns = bti_task_begun_ns(task),
+                     .task = task->sequence,
+                     .gpus = task->gpus,
+                     .function = task->function,
+                     .is_actor = task->makes_actor,
+                     .thread = bti_task_thread(task),
+                     .status = task->result ? task->result->status : BT_OK};
+    if (task->actor) memcpy(span.actor, task->actor->name, sizeof span.actor);
+    if (task->client) span.worker = task->client->number, span.pid = task->client->pid;
+    return span;
+}
+
+void bti_timeline_note(bti_state *state, const bti_task_record *task) {
+    bti_timeline *timeline = state->timeline;
+    bti_span *span = &timeline->spans[timeline->count % BTI_TIMELINE_SPANS];
+    *span = bti_span_of(task);
+    span->ended_ns = bti_now_ns();
+    BTI_SET(state->arena, timeline->count, timeline->count + 1);
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------- */

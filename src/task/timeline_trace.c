@@ -8,12 +8,12 @@
 #include "base/chrome.h"
 #include "base/clock.h"
 #include "base/vec.h"
-#include "base/writes.h"
+#include "base/files.h"
 #include "task/given.h"
 #include "task/mailbox.h"
 #include "task/object.h"
 #include "task/proc.h"
-#include "task/timeline.h"
+#include "task/tasks.h"
 
 enum { CHUNK = 1024, WORKERS = 1, WAITING = 2 };
 

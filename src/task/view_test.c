@@ -14,7 +14,7 @@
 #include "task/object.h"
 #include "task/process.h"
 #include "task/tables.h"
-#include "task/timeline.h"
+#include "task/tasks.h"
 #include "task/timeline_trace.h"
 #include "task/why.h"
 
@@ -37,7 +37,9 @@ static int set_up(void **unused) {
     state->arena = arena;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (bti_arena_reserve(arena, kinds[i].kind, kinds[i].bytes, 1 << 10) != BT_OK) return -1;
-    if (bti_queues_open(state) != BT_OK || bti_timeline_open(state) != BT_OK) return -1;
+    if (bti_queues_open(state) != BT_OK ||
+        bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline) != BT_OK)
+        return -1;
     strcpy(state->names[0], "CPU");
     strcpy(state->names[1], "GPU");
     state->resource_count = state->gpu_count = 2;
