@@ -1,9 +1,11 @@
-/* Running the programs that commands are given. */
+/* Running the programs that commands are given; `berth explain` runs one with the flag `explain`. */
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -38,4 +40,18 @@ int cli_run_program(char **program) {
         if (errno != EINTR) error = errno;
     errno = error;
     return error ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int cli_explain(int argc, char **argv) {
+    const char *format = "on";
+    int next = 1;
+    if (argc > 1 && (!strcmp(argv[1], "--json") || !strcmp(argv[1], "--dot"))) format = argv[next++] + 2;
+    if (argc < next + 2 || strcmp(argv[next], "--")) {
+        fprintf(stderr, "usage: %s [--json|--dot] -- PROGRAM [ARGUMENT...]\n", argv[0]);
+        return CLI_USAGE;
+    }
+    char **program = argv + next + 1;
+    if (cli_add_flag("explain", format)) execvp(*program, program);
+    fprintf(stderr, "%s: %s: %s\n", argv[0], *program, strerror(errno));
+    return CLI_FAILED;
 }
