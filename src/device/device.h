@@ -6,6 +6,7 @@
 #include <berth/device.h>
 #include <stdatomic.h>
 
+#include "base/lru.h"
 #include "drivers/driver.h"
 
 #define BTI_MAX_DEVICES 64
@@ -115,13 +116,22 @@ bool bti_device_has_host_memory(int id);
 
 /* --- programs ---------------------------------------------------------------------------------------------------------
  * Loaded once per device and source, and kept while somebody holds them or room lasts. */
-typedef struct bti_program bti_program;
+typedef struct bti_program {
+    bti_lru_entry entry; /* first */
+    const bti_driver *driver;
+    void *device, *state;      /* the driver's */
+    bti_program_source source; /* its kernel is a copy */
+} bti_program;
 /* UNIMPLEMENTED: the device has no such program. *program is yours to release. */
 bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program);
 void bti_program_release(bti_program *program); /* NULL is fine */
 /* Of a primitive, and of a fused kernel, on the program's device. */
-bt_status bti_program_launch(const bti_program *program, const bti_work *work);
-bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box);
+static inline bt_status bti_program_launch(const bti_program *program, const bti_work *work) {
+    return program->driver->launch(program->device, program->state, work);
+}
+static inline bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box) {
+    return program->driver->launch_kernel(program->device, program->state, box);
+}
 
 /* For shutdown: closes every device, frees the registry; queues are gone by then. */
 void bti_device_shutdown(void);

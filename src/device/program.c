@@ -4,19 +4,11 @@
 #include "base/lock.h"
 #include "base/alloc.h"
 #include "base/libraries.h"
-#include "base/lru.h"
 #include "base/trace.h"
 #include "device/program.h"
 
 #define MOST_KERNELS 4096     /* kept, unless more are in use */
 #define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */
-
-struct bti_program {
-    bti_lru_entry entry; /* first */
-    bt_device *device;
-    void *state;               /* the driver's */
-    bti_program_source source; /* its kernel is a copy */
-};
 
 struct bti_programs {
     bti_lock lock;
@@ -39,8 +31,7 @@ static bool is_equal(const bti_lru_entry *entry, const void *key) {
 
 static void free_program(bti_lru_entry *entry) {
     bti_program *program = (bti_program *)entry;
-    bt_device *device = program->device;
-    if (program->state) device->driver->program_free(device->state, &program->source, program->state);
+    if (program->state) program->driver->program_free(program->device, &program->source, program->state);
     bti_free((void *)program->source.kernel);
     bti_free(program);
 }
@@ -79,15 +70,15 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
 
 static bt_status load_state(void *loaded) {
     bti_program *program = loaded;
-    bt_device *device = program->device;
-    return device->driver->program_load(device->state, &program->source, &program->state);
+    return program->driver->program_load(program->device, &program->source, &program->state);
 }
 
 static bt_status load_program(bt_device *device, const bti_program_source *source, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return bti_no_memory();
     bti_lru_entry_init(&program->entry);
-    program->device = device;
+    program->driver = device->driver;
+    program->device = device->state;
     program->source = *source;
     bt_status status = BT_OK;
     if (source->kernel) {
@@ -133,12 +124,4 @@ bt_status bti_programs_get(bt_device *device, const bti_program_source *source, 
     bti_lock_give(&device->programs->lock);
     bti_lru_free_evicted(source->kernel ? &device->programs->kernels : &device->programs->primitives, evicted);
     return status;
-}
-
-bt_status bti_program_launch(const bti_program *program, const bti_work *work) {
-    return program->device->driver->launch(program->device->state, program->state, work);
-}
-
-bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box) {
-    return program->device->driver->launch_kernel(program->device->state, program->state, box);
 }

@@ -1,7 +1,7 @@
 /* The contract between the runtime and a driver: one folder in drivers/, one row in drivers.def, one bti_driver.
  *
- * The way of one kernel launch: exec/ decides when a kernel runs and calls device/, which checks arguments and limits and
- * calls `launch_kernel` of the device's driver.
+ * The way of one kernel launch: exec/ decides when a kernel runs and calls `launch_kernel` of the
+ * device's driver (bti_program_launch_kernel).
  *     cpu, sim      cpu/engine.c chooses the code (block interpreter or compiled code), cpu/launch.c cuts the box into pieces
  *                   and runs them on the cores
  *     cuda, opencl  launch/gpu_kernel.c chooses the entry of the kernel's text and the grid, program.c of the driver enqueues it

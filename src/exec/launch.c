@@ -1,13 +1,57 @@
 /* What a task does when its turn on the queue comes: it launches its steps, one by one or as a recorded graph, or copies between devices;
- * later it is settled. A kernel goes from here to device/program.c and from there to the driver. */
+ * later it is settled. A kernel goes from here to the driver. */
 #include "exec/launch.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/flags.h"
 #include "exec/buffer.h"
 #include "exec/recordings.h"
+
+/* --- what a trace records of a step --------------------------------------------------------------------------------- */
+
+static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    const int64_t *extent = plan->numbers.items + step->first_number;
+    bti_kernel_name(event->name, sizeof event->name, kernel);
+    event->elements = 1;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) event->elements *= (uint64_t)extent[axis];
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        if (kernel->operands[o].index) continue;
+        uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+            if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];
+        *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) += bytes;
+    }
+}
+
+static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
+    const bti_value *output = bti_plan_output(plan, step, 0);
+    snprintf(event->name, sizeof event->name, "%s", bti_op_info((bti_op)step->op)->name);
+    for (int i = 0; i < step->input_count; i++)
+        event->read_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
+    event->written_bytes = (uint64_t)bti_value_bytes(output);
+    event->elements = 1;
+    for (int axis = 0; axis < output->rank; axis++) event->elements *= (uint64_t)output->shape[axis];
+}
+
+void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked) {
+    bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
+                             .device = (int16_t)step->device,
+                             .to = (int16_t)step->device,
+                             .start_ns = start,
+                             .end_ns = bti_trace_now(),
+                             .file = asked->place.site.file,
+                             .line = asked->place.site.line};
+    memcpy(event.operations, asked->operations, sizeof event.operations);
+    if (step->kind == BTI_STEP_KERNEL)
+        count_kernel(&event, plan, step);
+    else
+        count_work(&event, plan, step);
+    bti_trace_add(&event);
+}
 
 /* --- one step ------------------------------------------------------------------------------------------------------- */
 

@@ -79,6 +79,26 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
     return bti_device_program(step->device, &source, &ready->program);
 }
 
+static int add_operation(const char **operations, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (operations[i] == name) return count;
+    if (count < BTI_TRACE_OPERATIONS) operations[count++] = name;
+    return count;
+}
+
+bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
+    bti_trace_asked asked = {.place = step->node->place};
+    const char *last = asked.place.name;
+    int count = 0;
+    if (step->kind == BTI_STEP_KERNEL)
+        for (int m = 0; m < step->member_count && count < BTI_TRACE_OPERATIONS - 1; m++) {
+            const char *name = plan->members.items[step->first_member + m]->place.name;
+            if (name && name != last) count = add_operation(asked.operations, count, name);
+        }
+    if (last) add_operation(asked.operations, count, last);
+    return asked;
+}
+
 static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t *attr) {
     const bti_step *step = &of->plan.steps.items[s];
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);

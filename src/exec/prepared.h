@@ -6,8 +6,15 @@
 
 #include "exec/exec.h"
 #include "exec/queue.h"
-#include "exec/trace.h"
 #include "base/lock.h"
+#include "base/trace.h"
+
+/* Who asked for a step, for base/trace.h: kept when its nodes may be gone. */
+typedef struct bti_trace_asked {
+    bti_place place;                              /* of a kernel: of its last operation */
+    const char *operations[BTI_TRACE_OPERATIONS]; /* public ones, each once, the last one last; then NULL */
+} bti_trace_asked;
+bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step);
 
 typedef struct bti_ready_step {
     bti_program *program; /* retained; NULL: a copy between devices */

@@ -69,25 +69,6 @@ static bt_status cpu_fill(void *device, uint64_t address, int byte, size_t bytes
     return BT_OK;
 }
 
-static bt_status cpu_program_load(void *device, const bti_program_source *source, void **program) {
-    static char primitive;
-    (void)device;
-    *program = &primitive;
-    return source->kernel ? bti_engine_load(source->kernel, source->render, (bti_engine_kernel **)program) : BT_OK;
-}
-static void cpu_program_free(void *device, const bti_program_source *source, void *program) {
-    (void)device;
-    if (source->kernel) bti_engine_free(program);
-}
-static bt_status cpu_launch(void *device, void *program, const bti_work *work) {
-    (void)device, (void)program;
-    return bti_engine_work(work);
-}
-static bt_status cpu_launch_kernel(void *device, void *program, const bti_box *box) {
-    (void)device;
-    return bti_engine_run(program, box);
-}
-
 static bt_status cpu_record(void *device, bti_event *event) {
     (void)device;
     event->value = 0;
@@ -129,10 +110,10 @@ const bti_driver bti_driver_cpu = {
     .download = cpu_download,
     .copy = cpu_copy,
     .fill = cpu_fill,
-    .program_load = cpu_program_load,
-    .program_free = cpu_program_free,
-    .launch = cpu_launch,
-    .launch_kernel = cpu_launch_kernel,
+    .program_load = bti_cpu_program_load,
+    .program_free = bti_cpu_program_free,
+    .launch = bti_cpu_launch,
+    .launch_kernel = bti_cpu_launch_kernel,
     .record = cpu_record,
     .wait = cpu_wait_event,
     .query = cpu_query,

@@ -15,7 +15,8 @@
 
 /* --- primitives that run whole ------------------------------------------------------------------------------------ */
 
-bt_status bti_engine_work(const bti_work *work) {
+bt_status bti_cpu_launch(void *device, void *program, const bti_work *work) {
+    (void)device, (void)program;
     if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return bti_interpret(work);
     if (work->op == BTI_OP_matmul) return bti_product(work);
     if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return bti_cpu_gather(work);
@@ -39,7 +40,7 @@ typedef struct code_variant {
 } code_variant;
 enum { UNTRIED, COMPILING, READY, FAILED };
 
-struct bti_engine_kernel {
+typedef struct fused_kernel {
     bti_kernel kernel;
     bti_render_function *render;
     bti_target target;
@@ -48,23 +49,32 @@ struct bti_engine_kernel {
     atomic_int_fast64_t blocks_ns; /* the estimated time of all runs in blocks so far */
     code_variant plain, streaming;
     _Atomic(bti_check *) check; /* for the flag check_kernels; NULL until the first check */
-};
+} fused_kernel;
 
-bt_status bti_engine_load(const bti_kernel *kernel, bti_render_function *render, bti_engine_kernel **made) {
-    bti_engine_kernel *loaded = bti_calloc(1, sizeof *loaded);
-    if (!loaded) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for a kernel");
-    loaded->kernel = *kernel;
-    loaded->render = render;
+static bt_status load_kernel(const bti_program_source *source, void **program) {
+    fused_kernel *loaded = bti_calloc(1, sizeof *loaded);
+    if (!loaded) return bti_no_memory();
+    loaded->kernel = *source->kernel;
+    loaded->render = source->render;
     loaded->target = bti_cpu_target();
     loaded->functions = bti_functions_of(loaded->target);
-    bt_status status = bti_blocks_make(kernel, loaded->target, &loaded->blocks);
+    bt_status status = bti_blocks_make(source->kernel, loaded->target, &loaded->blocks);
     if (status != BT_OK) bti_free(loaded);
-    if (status == BT_OK) *made = loaded;
+    if (status == BT_OK) *program = loaded;
     return status;
 }
 
-void bti_engine_free(bti_engine_kernel *loaded) {
-    if (!loaded) return;
+bt_status bti_cpu_program_load(void *device, const bti_program_source *source, void **program) {
+    static char primitive;
+    (void)device;
+    *program = &primitive;
+    return source->kernel ? load_kernel(source, program) : BT_OK;
+}
+
+void bti_cpu_program_free(void *device, const bti_program_source *source, void *program) {
+    (void)device;
+    if (!source->kernel) return;
+    fused_kernel *loaded = program;
     bti_check_free(loaded->check);
     bti_compiled_free(loaded->plain.compiled);
     bti_compiled_free(loaded->streaming.compiled);
@@ -72,12 +82,12 @@ void bti_engine_free(bti_engine_kernel *loaded) {
     bti_free(loaded);
 }
 
-const bti_kernel *bti_engine_kernel_of(const bti_engine_kernel *loaded) { return &loaded->kernel; }
+const bti_kernel *bti_cpu_program_kernel(const void *program) { return &((const fused_kernel *)program)->kernel; }
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
 
 /* One thread compiles; the others run blocks meanwhile. A kernel that cannot be compiled is not tried again. */
-static void compile_variant(bti_engine_kernel *loaded, code_variant *v) {
+static void compile_variant(fused_kernel *loaded, code_variant *v) {
     int untried = UNTRIED;
     if (!atomic_compare_exchange_strong(&v->state, &untried, COMPILING)) return;
     bool stream = v == &loaded->streaming;
@@ -90,7 +100,7 @@ static void compile_variant(bti_engine_kernel *loaded, code_variant *v) {
 static bool is_compiled(code_variant *v) { return atomic_load_explicit(&v->state, memory_order_acquire) == READY; }
 
 /* Whether the runs in blocks, with this one, took as long as compiling would. */
-static bool compiling_pays(bti_engine_kernel *loaded, const bti_box *box) {
+static bool compiling_pays(fused_kernel *loaded, const bti_box *box) {
     double ns = bti_blocks_cost(loaded->blocks, bti_launch_points(&loaded->kernel, box));
     int64_t more = (int64_t)(ns < COMPILE_NS ? ns : COMPILE_NS);
     return (double)(atomic_fetch_add_explicit(&loaded->blocks_ns, more, memory_order_relaxed) + more) >= COMPILE_NS;
@@ -99,7 +109,7 @@ static bool compiling_pays(bti_engine_kernel *loaded, const bti_box *box) {
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
 /* The other variants are made once and kept; if several threads make them, those of one thread. */
-static bt_status check_variants(bti_engine_kernel *loaded, const bti_box *box) {
+static bt_status check_variants(fused_kernel *loaded, const bti_box *box) {
     bti_check *made = atomic_load_explicit(&loaded->check, memory_order_acquire), *before = NULL;
     if (!made) {
         BTI_TRY(bti_check_make(&loaded->kernel, loaded->render, &made));
@@ -111,7 +121,9 @@ static bt_status check_variants(bti_engine_kernel *loaded, const bti_box *box) {
     return bti_check_run(made, box, bti_launch_streams(&loaded->kernel, box));
 }
 
-bt_status bti_engine_run(bti_engine_kernel *loaded, const bti_box *box) {
+bt_status bti_cpu_launch_kernel(void *device, void *program, const bti_box *box) {
+    (void)device;
+    fused_kernel *loaded = program;
     if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check_variants(loaded, box));
     int kernels = bti_flag_choice(BTI_FLAG_kernels);
     if (loaded->render && (kernels == BTI_KERNELS_AUTO || kernels == BTI_KERNELS_COMPILED)) {

@@ -43,19 +43,27 @@ static bti_kernel doubling(void) {
     return k;
 }
 
-static float run_once(bti_engine_kernel *loaded) {
+static float run_once(void *loaded) {
     float x[4] = {1, 2, 3, 4}, y[4] = {0};
     bti_box box = {.extent = {4}, .address = {(uint64_t)(uintptr_t)x, (uint64_t)(uintptr_t)y}, .stride = {{4}, {4}}};
-    assert_int_equal(bti_engine_run(loaded, &box), BT_OK);
+    assert_int_equal(bti_cpu_launch_kernel(NULL, loaded, &box), BT_OK);
     return y[0];
 }
 
-static bti_engine_kernel *loaded_with(bti_render_function *render) {
-    bti_engine_kernel *loaded;
+static bt_status load(const bti_kernel *kernel, bti_render_function *render, void **loaded) {
+    return bti_cpu_program_load(NULL, &(bti_program_source){.kernel = kernel, .render = render}, loaded);
+}
+
+static void free_program(void *loaded) {
+    bti_cpu_program_free(NULL, &(bti_program_source){.kernel = bti_cpu_program_kernel(loaded)}, loaded);
+}
+
+static void *loaded_with(bti_render_function *render) {
+    void *loaded;
     bti_kernel kernel = doubling();
     rendered = 0;
-    assert_int_equal(bti_engine_load(&kernel, render, &loaded), BT_OK);
-    assert_true(bti_kernel_equal(bti_engine_kernel_of(loaded), &kernel));
+    assert_int_equal(load(&kernel, render, &loaded), BT_OK);
+    assert_true(bti_kernel_equal(bti_cpu_program_kernel(loaded), &kernel));
     return loaded;
 }
 
@@ -64,36 +72,36 @@ static void set(const char *flag, const char *value) { assert_int_equal(bt_set_f
 static void blocks_until_compiling_pays(void **state) {
     set("cache", "off");
     set("kernels", "auto");
-    bti_engine_kernel *loaded = loaded_with(store_7);
+    void *loaded = loaded_with(store_7);
     assert_true(run_once(loaded) == 2);
     assert_int_equal(rendered, 0);
     float y = 2;
     for (int i = 0; i < 200000 && y == 2 && !rendered; i++) y = run_once(loaded);
     assert_int_equal(rendered, 1);
     assert_true(y == 7 || y == 2); /* 2: there is no compiler here */
-    bti_engine_free(loaded);
+    free_program(loaded);
 }
 
 static void as_the_flag_says(void **state) {
     set("cache", "off");
     set("kernels", "blocks");
-    bti_engine_kernel *loaded = loaded_with(store_7);
+    void *loaded = loaded_with(store_7);
     for (int i = 0; i < 200000; i++) assert_true(run_once(loaded) == 2);
     set("kernels", "compiled");
     run_once(loaded);
     assert_int_equal(rendered, 1);
     set("kernels", "interpreter");
     assert_true(run_once(loaded) == 2);
-    bti_engine_free(loaded);
+    free_program(loaded);
 
     set("kernels", "compiled"); /* what does not compile is tried once; without a renderer not at all */
     loaded = loaded_with(nonsense);
     for (int i = 0; i < 10; i++) assert_true(run_once(loaded) == 2);
     assert_int_equal(rendered, 1);
-    bti_engine_free(loaded);
+    free_program(loaded);
     loaded = loaded_with(NULL);
     assert_true(run_once(loaded) == 2);
-    bti_engine_free(loaded);
+    free_program(loaded);
     set("kernels", "auto");
 }
 
@@ -107,7 +115,7 @@ static void *many_runs(void *loaded) {
 
 static void several_threads(void **state) {
     set("cache", "off");
-    bti_engine_kernel *loaded = loaded_with(store_7);
+    void *loaded = loaded_with(store_7);
     pthread_t threads[4];
     for (int t = 0; t < 4; t++) assert_int_equal(pthread_create(&threads[t], NULL, many_runs, loaded), 0);
     for (int t = 0; t < 4; t++) {
@@ -116,15 +124,15 @@ static void several_threads(void **state) {
         assert_null(wrong);
     }
     assert_true(rendered <= 1);
-    bti_engine_free(loaded);
+    free_program(loaded);
 }
 
 static void no_memory(void **state) {
     bti_kernel kernel = doubling();
-    bti_engine_kernel *loaded;
+    void *loaded;
     for (uint64_t nth = 1; nth <= 7; nth++) {
         bti_alloc_fail_at(nth, false);
-        assert_int_equal(bti_engine_load(&kernel, NULL, &loaded), BT_RESOURCE_EXHAUSTED);
+        assert_int_equal(load(&kernel, NULL, &loaded), BT_RESOURCE_EXHAUSTED);
         bti_alloc_fail_at(0, false);
     }
 }

@@ -218,15 +218,9 @@ static bt_status sim_fill(void *opened, uint64_t address, int byte, size_t bytes
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
 static bt_status sim_program_load(void *opened, const bti_program_source *source, void **program) {
-    static char primitive;
     sim_device *device = opened;
     FAULT("program_load");
-    *program = &primitive;
-    return source->kernel ? bti_engine_load(source->kernel, source->render, (bti_engine_kernel **)program) : BT_OK;
-}
-static void sim_program_free(void *opened, const bti_program_source *source, void *program) {
-    (void)opened;
-    if (source->kernel) bti_engine_free(program);
+    return bti_cpu_program_load(NULL, source, program);
 }
 
 /* The operand with a pointer instead of its address; everything that its strides reach is checked. */
@@ -264,7 +258,7 @@ static bt_status sim_launch(void *opened, void *program, const bti_work *work) {
         status = translate_operand(device, what, &work->inputs[i], &inputs[i]);
     local.inputs = inputs;
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
-    if (status == BT_OK) status = bti_engine_work(&local);
+    if (status == BT_OK) status = bti_cpu_launch(NULL, NULL, &local);
     bti_cores_limit(before);
     if (inputs != few) bti_free(inputs);
     return status;
@@ -294,12 +288,12 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
 
 static bt_status sim_launch_kernel(void *opened, void *program, const bti_box *box) {
     sim_device *device = opened;
-    if (device->graph) return record_kernel(device->graph, program, bti_engine_kernel_of(program), box);
+    if (device->graph) return record_kernel(device->graph, program, bti_cpu_program_kernel(program), box);
     FAULT("launch");
     bti_box local;
-    BTI_TRY(translate_box(device, bti_engine_kernel_of(program), box, &local));
+    BTI_TRY(translate_box(device, bti_cpu_program_kernel(program), box, &local));
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
-    bt_status status = bti_engine_run(program, &local);
+    bt_status status = bti_cpu_launch_kernel(NULL, program, &local);
     bti_cores_limit(before);
     return status;
 }
@@ -392,7 +386,7 @@ static bt_status sim_all_reduce(void *const *devices, int count, const uint64_t 
                                         .stride = {1}};
         const bti_work work = {elementwise_op(op), 2, operands, operands[0], NULL, 0};
         wait_for_transfer(bytes);
-        BTI_TRY(bti_engine_work(&work));
+        BTI_TRY(bti_cpu_launch(NULL, NULL, &work));
     }
     for (int i = 1; addresses && i < count; i++) memcpy(hosts[i], hosts[0], bytes);
     return BT_OK;
@@ -412,7 +406,7 @@ const bti_driver bti_driver_sim = {
     .copy = sim_copy,
     .fill = sim_fill,
     .program_load = sim_program_load,
-    .program_free = sim_program_free,
+    .program_free = bti_cpu_program_free,
     .launch = sim_launch,
     .launch_kernel = sim_launch_kernel,
     .record = sim_record,
