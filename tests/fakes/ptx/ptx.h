@@ -150,8 +150,12 @@ typedef enum ptx_compare {
     PTX_LEU,
     PTX_GTU,
     PTX_GEU,
-    PTX_NUM,
-    PTX_NAN,
+    PTX_NUM, /* and testp.number */
+    PTX_NAN, /* and testp.notanumber */
+    PTX_FINITE,
+    PTX_INFINITE,
+    PTX_NORMAL,
+    PTX_SUBNORMAL, /* testp */
 } ptx_compare;
 typedef enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_CONST, PTX_PARAM } ptx_space;
 /* What a modifier names besides: the mode of shfl, vote, atom, red, redux, shf, mul and prmt. */
@@ -189,6 +193,7 @@ typedef enum ptx_mode {
     PTX_PRMT_ECL,
     PTX_PRMT_ECR,
     PTX_PRMT_RC16,
+    PTX_SHIFTAMT, /* bfind */
 } ptx_mode;
 typedef enum ptx_order {
     PTX_WEAK,
@@ -256,7 +261,8 @@ typedef struct ptx_function ptx_function;
 
 /* Computes the lanes of `mask`; others stay. a, b, c: the lanes of the sources, in order; carry: bit of each lane (carry chains only).
  * to[1] of an instruction (setp's second predicate) is written through `to2`. `seed`: for approximate instructions. Aliasing of `to`
- * with a source is allowed. */
+ * with a source is allowed. The caller negates operands. Immediates may have bits above the type. lop3's table is d[0]; setp's and set's
+ * third predicate is c; to2 may be NULL. The host's floating-point environment must be FE_DFL_ENV (a launch sets and restores it). */
 typedef void ptx_compute(const ptx_instruction *instruction, uint64_t *to, uint64_t *to2, const uint64_t *a,
                          const uint64_t *b, const uint64_t *c, const uint64_t *d, uint32_t mask, uint32_t *carry,
                          uint64_t seed);
@@ -276,6 +282,7 @@ struct ptx_instruction {
         scope;                           /* combine: and, or, xor of setp (PTX_DO_AND ...) */
     uint8_t vector;                      /* elements: 1, 2, 4 */
     bool ftz, sat, cc, nc, to_flag, uni; /* cc: sets the carry; nc: ld.global.nc; uni: bra.uni, call.uni */
+    bool nan, relu, xorsign;             /* min.NaN, fma.rn.relu, min.xorsign.abs */
     bool aligned; /* bar.* and barrier.*.aligned: all threads of a warp execute the same barrier */
     uint8_t
         to_bits; /* width of the registers to[]: ld.s8 and cvt.s8 extend the sign to it, zeros above; 0 for predicates */
