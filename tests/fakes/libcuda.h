@@ -13,6 +13,14 @@ struct CUstream_st {
     struct CUstream_st *next; /* list of all streams */
     bool open;
 };
+struct CUmod_st {
+    char *text;
+};
+struct CUfunc_st {
+    char name[64];
+    int words; /* of its argument by value; 0: a pointer */
+    struct CUfunc_st *next;
+};
 struct CUevent_st {
     fake_event event;
     int device;

@@ -93,7 +93,9 @@ static void read_machine(json_t *from) {
     json_t *devices = json_object_get(from, "devices"), *order = json_object_get(from, "order"), *code;
     json_t *nvrtc = json_object_get(from, "nvrtc"), *cuda = json_object_get(from, "cuda");
     const char *driver = json_string_value(json_object_get(from, "driver")), *name;
+    const char *library = json_string_value(json_object_get(from, "nvrtc_library"));
     snprintf(machine.driver, sizeof machine.driver, "%s", driver ? driver : "580.65.06");
+    snprintf(machine.nvrtc_library, sizeof machine.nvrtc_library, "%s", library ? library : "");
     machine.cuda = cuda ? (int)json_integer_value(cuda) : 13000;
     machine.nvrtc_major = nvrtc ? (int)json_integer_value(json_array_get(nvrtc, 0)) : 13;
     machine.nvrtc_minor = nvrtc ? (int)json_integer_value(json_array_get(nvrtc, 1)) : 0;

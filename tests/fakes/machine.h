@@ -13,7 +13,8 @@
  *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call returns error 2
  *      "fail_any": [17, 999],                 the 17th call of libcuda, without those that release something
  *      "late": [2, 700],                      the second synchronisation returns 700, as does everything after it on that device
- *      "no_context": true}                    no context may be made (fake_contexts_made)
+ *      "no_context": true,                    no context may be made (fake_contexts_made)
+ *      "nvrtc_library": "/a/libnvrtc.so.13"}  libnvrtc hands everything to this library, and out comes PTX
  *
  * Streams run as late as possible: an operation runs when somebody waits for it or for a later one, so that missing synchronisation gives
  * wrong results. Device addresses are not pointers. */
@@ -47,7 +48,7 @@ typedef struct fake_device {
 } fake_device;
 
 typedef struct fake_machine {
-    char driver[48];
+    char driver[48], nvrtc_library[512]; /* nvrtc_library: empty if none is given */
     int cuda, nvrtc_major, nvrtc_minor;
     int count;
     fake_device devices[FAKE_MOST];
