@@ -22,7 +22,7 @@ help() {
 ./go test PRESET [CTEST-ARGS]  build, then run the tests: ./go test release -L unit -R shape
 ./go asan | ubsan | tsan       build with that sanitizer and run the tests; CTest arguments may follow
 ./go valgrind [CTEST-ARGS]     the tests labelled valgrind, under valgrind
-./go golden FILE...            compare with reference files
+./go golden [--emulated] FILE...  compare with reference files; --emulated: on an emulated GPU of NVIDIA's
 ./go format                    format the sources (clang-format)
 ./go lint [FILE...]            clang-tidy over src
 BERTH_CHECK_MINUTES limits `check` (75; no limit with --long or --peers). BERTH_TEST_DEVICES names the devices that tests run on.
@@ -319,11 +319,19 @@ valgrind)
 golden)
     [ $# -ge 1 ] || die "golden needs files"
     any 'tests/golden/*.c' || die "no runner of reference files yet"
-    install "${packages_build[@]}"
-    build release golden >/dev/null
-    program=$PWD/build/release/golden
+    program=("$PWD/build/release/golden")
+    if [ "$1" = --emulated ]; then
+        shift
+        install "${packages_test[@]}" python3-pip
+        find_nvrtc
+        build release golden emulated >/dev/null
+        program=("$PWD/build/release/tests/emulated" --gpus 4 "${program[@]}")
+    else
+        install "${packages_build[@]}"
+        build release golden >/dev/null
+    fi
     cd "$from"
-    exec "$program" "$@"
+    exec "${program[@]}" "$@"
     ;;
 format)
     install clang-format

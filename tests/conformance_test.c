@@ -1,6 +1,7 @@
 // timeout: 600
 /* Every row of ops.def on every device of BERTH_TEST_DEVICES (default "cpu,sim", and "opencl" where it has a device), by one
- * list of cases. Per device a file tests/skips/DEVICE.txt lists what it does not do, each with a reason; what is listed as
+ * list of cases. "cuda-emulated" are the GPUs of
+ * tests/fakes/emulated.c. Per device a file tests/skips/DEVICE.txt lists what it does not do, each with a reason; what is listed as
  * failing must fail. Where kernels are slow to compile one case in so many is run, unless BERTH_TEST_LONG is set;
  * BERTH_TEST_ONE_IN=N says in how many. BERTH_TEST_PART=I/N runs the Ith of N parts of the rows, I from 0. */
 #include "support/conformance.h"
@@ -59,9 +60,11 @@ static struct {
     entry *expected_to_fail;
 } now;
 
+static bool is_cuda(const char *label) { return !strncmp(label, "cuda", strlen("cuda")); } /* or cuda-emulated */
+
 static void read_list(void) {
     char path[256], line[256];
-    snprintf(path, sizeof path, "%s/tests/skips/%s.txt", BERTH_SOURCE_DIR, now.label);
+    snprintf(path, sizeof path, "%s/tests/skips/%s.txt", BERTH_SOURCE_DIR, is_cuda(now.label) ? "cuda" : now.label);
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         entry *e = &now.entries[now.entry_count];
@@ -79,7 +82,7 @@ static void read_list(void) {
 
 /* A GPU of NVIDIA's is no simulated one; with one of them alone the other device is the CPU. */
 static void use_flags(const char *label) {
-    if (strcmp(label, "cuda")) return fresh("devices=sim:gpu*2@256M");
+    if (!is_cuda(label)) return fresh("devices=sim:gpu*2@256M");
     fresh("");
     now.other = bt_device_count(BT_GPU) > 1 ? "gpu:1" : "cpu";
 }
@@ -94,9 +97,13 @@ static void use_device(const char *label) {
     memset(&now, 0, sizeof now);
     snprintf(now.label, sizeof now.label, "%s", label);
     const bool sim = !strcmp(label, "sim"), opencl = !strcmp(label, "opencl");
-    now.name = sim ? "gpu:0" : opencl ? "opencl0:0" : !strcmp(label, "template") ? "acc:0" : now.label;
+    now.name = sim                          ? "gpu:0"
+               : opencl                     ? "opencl0:0"
+               : !strcmp(label, "template") ? "acc:0"
+               : is_cuda(label)             ? "cuda"
+                                            : now.label;
     now.other = sim ? "gpu:1" : opencl ? "opencl0:1" : "gpu:0";
-    now.one_in = one_in(opencl || !strcmp(label, "cuda"));
+    now.one_in = one_in(opencl || is_cuda(label));
     use_flags(label);
     read_list();
     OK(bt_set_default_device(now.name));
@@ -208,6 +215,7 @@ int main(void) {
     static struct CMUnitTest tests[COUNT(tasks)];
     static char names[COUNT(tasks)][64];
     char copy[256], *rest = copy;
+    restart_emulated();
     snprintf(copy, sizeof copy, "%s", devices());
     int count = 0;
     for (char *one; (one = strsep(&rest, ",")) && count + COUNT(rows) < COUNT(tasks);) {

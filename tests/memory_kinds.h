@@ -1,5 +1,5 @@
 /* What the tests of memory share: the kinds of devices that they run on, BERTH_TEST_DEVICES (default "cpu,sim", and "opencl"
- * where it has a device; "cuda" when asked for), and the same assertions for all of them. What a kind lacks is printed.
+ * where it has a device; "cuda" and "cuda-emulated" when asked for), and the same assertions for all of them. What a kind lacks is printed.
  * Included once by each. */
 #ifndef BERTH_TESTS_MEMORY_KINDS_H
 #define BERTH_TESTS_MEMORY_KINDS_H
@@ -15,10 +15,9 @@ typedef struct kind {
     bool sized;                               /* a setting says how much memory it has */
 } kind;
 static const kind kinds[] = {
-    {"cpu", "devices=sim:gpu*1@64M", "cpu", "gpu:0", false},
-    {"sim", "devices=sim:gpu*2@64M", "gpu:0", "gpu:1", true},
-    {"opencl", "", "opencl0:0", "opencl0:1", false},
-    {"cuda", "", "cuda:0", "cuda:1", false},
+    {"cpu", "devices=sim:gpu*1@64M", "cpu", "gpu:0", false}, {"sim", "devices=sim:gpu*2@64M", "gpu:0", "gpu:1", true},
+    {"opencl", "", "opencl0:0", "opencl0:1", false},         {"cuda", "", "cuda:0", "cuda:1", false},
+    {"cuda-emulated", "", "cuda:0", "cuda:1", false},
 };
 static const kind *kind_now;
 static const char *one, *two;           /* names to find them by */
@@ -111,6 +110,7 @@ static int run_on_each_kind(const memory_case *each, int each_count) {
     static struct CMUnitTest tests[COUNT(kinds) * 32];
     static char names[COUNT(tests)][80];
     int count = 0;
+    restart_emulated();
     setenv("POCL_DEVICES", "pthread pthread", 0); /* two of one platform, where PoCL is OpenCL's, with a gigabyte */
     setenv("POCL_MEMORY_LIMIT", "1", 0);
     for (int k = 0; k < COUNT(kinds); k++) {

@@ -153,12 +153,12 @@ static bool run_file(const char *path, bool mirrored, int every, tally *t) {
     return usable;
 }
 
-/* Four simulated GPUs unless BERTH_FLAGS says what there is; what is not mirrored stays on the CPU then. */
+/* Four simulated GPUs unless BERTH_FLAGS names the devices or the default one; what is not mirrored stays on the CPU then. */
 static bool prepare_mirrored(void) {
-    char devices[256], opencl_cpu[16];
+    char devices[256], default_device[64];
     if (bt_get_flag("devices", devices, sizeof devices) != BT_OK) return false;
-    if (bt_get_flag("opencl_cpu", opencl_cpu, sizeof opencl_cpu) != BT_OK) return false;
-    return *devices || !strcmp(opencl_cpu, "gpu") ||
+    if (bt_get_flag("default_device", default_device, sizeof default_device) != BT_OK) return false;
+    return *devices || *default_device ||
            (bt_set_devices("sim:gpu*4") == BT_OK && bt_set_default_device("cpu") == BT_OK);
 }
 
@@ -184,6 +184,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "golden: %s\n", bt_error_text());
         return 2;
     }
+    if (getenv("BERTH_EMULATED")) printf("on cuda-emulated, compiled by NVRTC %s\n", getenv("BERTH_EMULATED"));
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--", 2)) continue;
         if (!run_file(argv[i], mirrored, every, &t)) usable = false;

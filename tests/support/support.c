@@ -1,6 +1,7 @@
 #include "support/support.h"
 
 #include <time.h>
+#include <unistd.h>
 
 static char lines[1 << 16];
 static size_t length;
@@ -56,6 +57,17 @@ int fresh_end(void **state) {
 }
 
 int end_runtime(void **state) { return bt_runtime_shutdown() == BT_OK ? 0 : -1; }
+
+void restart_emulated(void) {
+    const char *told = getenv("BERTH_TEST_DEVICES");
+    char self[1024];
+    if (!told || !strstr(told, "cuda-emulated") || getenv("BERTH_EMULATED")) return;
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(bytes > 0);
+    self[bytes] = '\0';
+    execl(BERTH_BUILD_DIR "/tests/emulated", "emulated", self, (char *)NULL);
+    fail_msg("%s/tests/emulated cannot be run", BERTH_BUILD_DIR);
+}
 
 void sleep_ms(int64_t milliseconds) {
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);

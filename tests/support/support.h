@@ -56,6 +56,9 @@ void expect_elements(bt_array *x, int count, const double *elements, const char 
 #define SAYS(text, part) expect_part((text), (part), __FILE__, __LINE__)
 void expect_part(const char *text, const char *part, const char *file, int line);
 
+/* Where BERTH_TEST_DEVICES names "cuda-emulated": goes on as the same program on the machine of tests/fakes/emulated.c. */
+void restart_emulated(void);
+
 bt_device *device(const char *name);
 bt_memory_info memory(const char *device_name);
 
