@@ -18,8 +18,7 @@ typedef struct writer {
     uint64_t scalars[BTI_KERNEL_INSTRS];
     bool point[BTI_KERNEL_INSTRS]; /* the value differs from point to point of a row */
     int axes, outer, reduced;
-    int axis[BTI_MAX_RANK]; /* of the nest: the last domain axis of those that were merged */
-    int64_t extent[BTI_MAX_RANK];
+    int64_t extent[BTI_MAX_RANK], stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK]; /* of the nest */
 } writer;
 
 typedef struct written {
@@ -140,33 +139,36 @@ static void write_outputs(writer *w) {
 
 static bool is_reduced(const writer *w, int axis) { return w->domain->reduced >> axis & 1; }
 
-static bool mergeable(const writer *w, int first, int second) {
-    for (int o = 0; o < w->count; o++)
-        if (w->operands[o].stride[first] != w->operands[o].stride[second] * w->domain->shape[second]) return false;
-    return true;
+/* Collapses the axes of the nest from `first` on. */
+static void collapse_axes(writer *w, int first) {
+    int64_t *stride[BTI_KERNEL_OPERANDS];
+    for (int o = 0; o < w->count; o++) stride[o] = w->stride[o];
+    w->axes = first + bti_axes_collapse(first, w->axes, w->axes, w->extent, w->count, stride);
 }
 
-/* Adds the axes that are reduced, or those that are kept, merged where strides allow. Neighbours that are reduced are always one axis, so the
- * order of folding depends on the shape alone. */
+/* Adds the axes that are reduced, or those that are kept, collapsed where strides allow. Neighbours that are reduced are always one axis, so
+ * the order of folding depends on the shape alone. Returns how many were added. */
 static int add_axes(writer *w, bool reduced) {
-    int count = 0, previous = -1;
+    int begin = w->axes, first = begin;
     for (int axis = 0; axis < w->domain->rank; axis++) {
         if (w->domain->shape[axis] == 1) continue;
-        if (is_reduced(w, axis) != reduced) {
-            if (reduced) previous = -1;
-            continue;
-        }
-        if (previous >= 0 && mergeable(w, previous, axis)) {
-            w->axis[w->axes - 1] = axis;
-            w->extent[w->axes - 1] *= w->domain->shape[axis];
-        } else {
-            w->axis[w->axes] = axis;
+        if (is_reduced(w, axis) == reduced) {
+            for (int o = 0; o < w->count; o++) w->stride[o][w->axes] = w->operands[o].stride[axis];
             w->extent[w->axes++] = w->domain->shape[axis];
-            count++;
+        } else if (reduced) { /* a kept axis between reduced ones keeps them apart */
+            collapse_axes(w, first);
+            first = w->axes;
         }
-        previous = axis;
     }
-    return count;
+    collapse_axes(w, first);
+    return w->axes - begin;
+}
+
+/* Moves an axis of the nest behind all others. */
+static void move_axis_last(int axis, int axes, int64_t *of_axes) {
+    int64_t moved = of_axes[axis];
+    memmove(of_axes + axis, of_axes + axis + 1, (size_t)(axes - axis - 1) * sizeof *of_axes);
+    of_axes[axes - 1] = moved;
 }
 
 static void write_nest(writer *w) {
@@ -174,37 +176,27 @@ static void write_nest(writer *w) {
     int kept = add_axes(w, false), reduced = w->domain->reduced ? add_axes(w, true) : 0;
     bool inner = !reduced || !w->domain->rows;
     if (inner && !kept) { /* one point */
-        w->axis[w->axes] = -1;
+        for (int o = 0; o < w->count; o++)
+            w->stride[o][w->axes] =
+                o < w->kernel.input_count ? 0 : (int64_t)bt_dtype_size(value_at(w, w->operands[o].value)->dtype);
         w->extent[w->axes++] = 1;
         kept = 1;
-    }
-    if (inner && reduced) { /* the last kept axis goes to the end */
-        int axis = w->axis[kept - 1];
-        int64_t extent = w->extent[kept - 1];
-        memmove(w->axis + kept - 1, w->axis + kept, (size_t)reduced * sizeof *w->axis);
-        memmove(w->extent + kept - 1, w->extent + kept, (size_t)reduced * sizeof *w->extent);
-        w->axis[w->axes - 1] = axis;
-        w->extent[w->axes - 1] = extent;
+    } else if (inner && reduced) { /* the last kept axis goes to the end */
+        move_axis_last(kept - 1, w->axes, w->extent);
+        for (int o = 0; o < w->count; o++) move_axis_last(kept - 1, w->axes, w->stride[o]);
     }
     w->kernel.outer = (uint8_t)(kept - inner);
     w->kernel.reduced = (uint8_t)reduced;
     w->kernel.inner = inner;
 }
 
-static int64_t stride_of(const writer *w, int operand, int nest_axis) {
-    const loaded *of = &w->operands[operand];
-    int axis = w->axis[nest_axis];
-    if (axis >= 0) return of->stride[axis];
-    return operand < w->kernel.input_count ? 0 : (int64_t)bt_dtype_size(value_at(w, of->value)->dtype);
-}
-
 static void write_access(writer *w) {
     for (int o = 0; o < w->count; o++) {
         bti_kernel_operand *operand = &w->kernel.operands[o];
         for (int axis = 0; axis < w->axes; axis++)
-            if (stride_of(w, o, axis)) operand->moves |= (uint8_t)(1u << axis);
+            if (w->stride[o][axis]) operand->moves |= (uint8_t)(1u << axis);
         int64_t unit = operand->index ? 1 : (int64_t)bt_dtype_size((bt_dtype)operand->dtype);
-        operand->unit = w->axes && stride_of(w, o, w->axes - 1) == unit;
+        operand->unit = w->axes && w->stride[o][w->axes - 1] == unit;
     }
 }
 
@@ -250,7 +242,7 @@ static bool push_kernel(bti_fuser *fuser, written *out, const writer *w, bti_ste
     }
     for (int axis = 0; axis < w->axes; axis++) plan->numbers.items[plan->numbers.count++] = w->extent[axis];
     for (int o = 0; o < w->count; o++)
-        for (int axis = 0; axis < w->axes; axis++) plan->numbers.items[plan->numbers.count++] = stride_of(w, o, axis);
+        for (int axis = 0; axis < w->axes; axis++) plan->numbers.items[plan->numbers.count++] = w->stride[o][axis];
     for (int i = 0; i < w->kernel.scalar_count; i++) plan->scalars.items[plan->scalars.count++] = w->scalars[i];
     out->steps.items[out->steps.count++] = step;
     return true;

@@ -1,5 +1,7 @@
 #include "launch/gpu_product.h"
 
+#include <string.h>
+
 /* The last two axes of an operand as a matrix; false: neither rows nor columns are contiguous. */
 static bool read_matrix(const bti_operand *o, bti_gpu_matrix *read) {
     int64_t rows = o->shape[o->rank - 2], columns = o->shape[o->rank - 1];
@@ -13,24 +15,17 @@ static bool read_matrix(const bti_operand *o, bti_gpu_matrix *read) {
     return true;
 }
 
-/* Whether the batch axes `axis` and `axis` + 1 can be merged into one, in all operands. */
-static bool axes_join(const bti_work *work, int axis) {
-    const bti_operand *all[] = {&work->inputs[0], &work->inputs[1], &work->output};
-    for (int i = 0; i < 3; i++)
-        if (all[i]->stride[axis] != all[i]->stride[axis + 1] * all[i]->shape[axis + 1]) return false;
-    return true;
-}
-
 static void read_batch(const bti_work *work, bti_gpu_product *product) {
-    int axis = work->output.rank - 3;
-    product->batch = 1;
-    if (axis < 0) return;
-    product->left.batch_step = work->inputs[0].stride[axis];
-    product->right.batch_step = work->inputs[1].stride[axis];
-    product->out.batch_step = work->output.stride[axis];
-    product->batch = work->output.shape[axis];
-    while (axis > 0 && axes_join(work, axis - 1)) product->batch *= work->output.shape[--axis];
-    product->outside = axis;
+    const bti_operand *all[] = {&work->inputs[0], &work->inputs[1], &work->output};
+    bti_gpu_matrix *matrices[] = {&product->left, &product->right, &product->out};
+    int64_t *stride[3];
+    int axes = work->output.rank - 2;
+    for (int i = 0; i < 3; i++) stride[i] = memcpy(product->stride[i], all[i]->stride, (size_t)axes * sizeof **stride);
+    memcpy(product->extent, work->output.shape, (size_t)axes * sizeof *product->extent);
+    axes = bti_axes_collapse(0, axes, axes, product->extent, 3, stride);
+    product->outside = axes ? axes - 1 : 0;
+    product->batch = axes ? product->extent[axes - 1] : 1;
+    for (int i = 0; i < 3 && axes; i++) matrices[i]->batch_step = stride[i][axes - 1];
 }
 
 bool bti_gpu_product_of(const bti_work *work, bti_gpu_product *product) {
@@ -51,12 +46,12 @@ bt_status bti_gpu_product_each(const bti_work *work, const bti_gpu_product *prod
     for (int axis = product->outside; axis >= 0;) {
         uint64_t left = work->inputs[0].address, right = work->inputs[1].address, out = work->output.address;
         for (int i = 0; i < product->outside; i++) {
-            left += (uint64_t)(at[i] * work->inputs[0].stride[i]) * size;
-            right += (uint64_t)(at[i] * work->inputs[1].stride[i]) * size;
-            out += (uint64_t)(at[i] * work->output.stride[i]) * size;
+            left += (uint64_t)(at[i] * product->stride[0][i]) * size;
+            right += (uint64_t)(at[i] * product->stride[1][i]) * size;
+            out += (uint64_t)(at[i] * product->stride[2][i]) * size;
         }
         BTI_TRY(function(data, left, right, out));
-        for (axis = product->outside - 1; axis >= 0 && ++at[axis] == work->output.shape[axis]; axis--) at[axis] = 0;
+        for (axis = product->outside - 1; axis >= 0 && ++at[axis] == product->extent[axis]; axis--) at[axis] = 0;
     }
     return BT_OK;
 }

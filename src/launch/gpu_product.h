@@ -12,10 +12,11 @@ typedef struct bti_gpu_matrix {
 } bti_gpu_matrix;
 
 typedef struct bti_gpu_product {
-    int64_t rows, columns, inner;    /* [rows, inner] times [inner, columns] */
-    int64_t batch;                   /* the innermost batch axes, as one */
-    int outside;                     /* the number of batch axes before them */
-    bti_gpu_matrix left, right, out; /* out is not transposed */
+    int64_t rows, columns, inner;                          /* [rows, inner] times [inner, columns] */
+    int64_t batch;                                         /* the innermost batch axes, as one */
+    bti_gpu_matrix left, right, out;                       /* out is not transposed */
+    int outside;                                           /* the number of batch axes before them, which stand in: */
+    int64_t extent[BTI_MAX_RANK], stride[3][BTI_MAX_RANK]; /* in elements, of left, right, out */
 } bti_gpu_product;
 
 /* False: it is not such a product, or it is empty. */
