@@ -14,19 +14,14 @@
 
 /* --- poison -------------------------------------------------------------------------------------------------------- */
 
-static bti_node no_memory_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
+static bti_node no_memory_node = {
+    .refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1, .error = &bti_no_memory_error};
 static bt_array no_memory = {.head.word = 1, .node = &no_memory_node};
 /* The node of all released arrays. It is FAILED, so bti_array_error meets it where it meets poison: live arrays pay nothing for the check. */
 static bti_node released_node = {.refs = 1u << 30, .handles = 1, .state = BTI_FAILED, .dtype = BT_F32, .device = -1};
 
-/* Protects the error of no_memory_node while it is made. */
-BTI_STATIC_LOCK(no_memory_lock, no_memory_array)
-
 static bt_array *poison_without_memory(void) {
-    bti_lock_take(&no_memory_lock);
-    if (!no_memory_node.error) /* of no line: it serves for every one */
-        no_memory_node.error = bti_error_at((bti_place){0}, BT_RESOURCE_EXHAUSTED, "out of host memory");
-    bti_lock_give(&no_memory_lock);
+    bti_error_tell(&bti_no_memory_error);
     return &no_memory;
 }
 

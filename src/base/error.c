@@ -292,7 +292,9 @@ bt_status bti_fail_with(bti_error *error) {
     return error->status;
 }
 
-bt_status bti_no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory"); }
+static const char no_memory[] = "out of host memory";
+bt_status bti_no_memory(void) { return bti_fail(BT_RESOURCE_EXHAUSTED, "%s", no_memory); }
+bti_error *bti_no_memory_new(void) { return bti_error_new(BT_RESOURCE_EXHAUSTED, "%s", no_memory); }
 
 bt_status bti_fail(bt_status status, const char *format, ...) {
     va_list arguments;

@@ -73,7 +73,8 @@ void bti_error_tell(const bti_error *error);
 
 /* Makes an error, puts it into the thread's record, returns its status: `return bti_fail(BT_NOT_FOUND, ...)`. */
 bt_status bti_fail(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
-bt_status bti_no_memory(void); /* RESOURCE_EXHAUSTED: out of host memory */
+bt_status bti_no_memory(void);      /* RESOURCE_EXHAUSTED: out of host memory */
+bti_error *bti_no_memory_new(void); /* the same as an error that is not put there */
 /* Misuse of an argument (NULL, released): INVALID_ARGUMENT, borrowed until the calling thread's next one. `what` tells arguments
  * apart: the running call's error about the same one, or NULL. */
 bti_error *bti_misuse_known(const void *what);

@@ -172,7 +172,7 @@ static bti_error *set(const char *prefix, const char *name, size_t name_length, 
                              when_names[rows[flag].when]);
     if (rows[flag].type == TEXT) {
         text = bti_alloc(length + 1);
-        if (!text) return bti_error_new(BT_RESOURCE_EXHAUSTED, "out of host memory");
+        if (!text) return bti_no_memory_new();
         memcpy(text, value, length);
         text[length] = '\0';
         bti_free(texts[flag]);

@@ -263,7 +263,7 @@ static bt_array **cast_alike(bt_array *const *arrays, int count) {
 
 static bt_array *concat_promoted(bt_array *const *arrays, int count, int axis) {
     bt_array **parts = cast_alike(arrays, count);
-    if (!parts) return bti_poisonf(BT_RESOURCE_EXHAUSTED, "out of host memory");
+    if (!parts) return bti_poison(bti_no_memory_new());
     bt_array *result = bti_concat(parts, count, axis);
     bti_free(parts);
     return result;
@@ -307,7 +307,7 @@ bt_array *bt_stack(bt_array *const *arrays, int count, int axis) {
     if (!bti_new_axis_place(arrays[0], axis, &axis, &poison)) BTI_RETURN(poison);
     if (!shapes_agree(arrays, count, -1, &poison)) BTI_RETURN(poison);
     bt_array **parts = bti_calloc((size_t)count, sizeof(bt_array *));
-    if (!parts) BTI_RETURN(bti_poisonf(BT_RESOURCE_EXHAUSTED, "out of host memory"));
+    if (!parts) BTI_RETURN(bti_poison(bti_no_memory_new()));
     for (int i = 0; i < count; i++) parts[i] = bti_new_axis(arrays[i], axis);
     poison = bti_poisoned_by(parts, count);
     bt_array *result = poison ? poison : concat_promoted(parts, count, axis);
