@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
+
 #define ROOT "/sys/fs/cgroup"
 
 static const char *groups_path = "/proc/self/cgroup", *root_path = ROOT;
@@ -13,31 +15,34 @@ void bti_cgroup_look_at(const char *groups, const char *root) {
     root_path = root ? root : ROOT;
 }
 
-static bool read_line(const char *folder, const char *name, char *text, int size) {
+enum { NUMBER = 64, LINES = 8192 }; /* bytes of files with a number or two, and with many lines */
+
+static bool read_file(const char *folder, const char *name, char *text, size_t size) {
     char path[1300];
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return false;
-    FILE *file = fopen(path, "re");
-    bool read = file && fgets(text, size, file);
-    if (file) fclose(file);
-    return read;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && bti_file_text(path, text, size);
+}
+
+static const char *next_line(const char *line) {
+    const char *end = strchr(line, '\n');
+    return end ? end + 1 : line + strlen(line);
 }
 
 /* A file with one number; SIZE_MAX for "max" and when it is not there. */
 static size_t read_bytes(const char *folder, const char *name) {
-    char text[64], *end;
-    if (!read_line(folder, name, text, sizeof text)) return SIZE_MAX;
+    char text[NUMBER], *end;
+    if (!read_file(folder, name, text, sizeof text)) return SIZE_MAX;
     unsigned long long number = strtoull(text, &end, 10);
     return end == text ? SIZE_MAX : (size_t)number;
 }
 
 static void limit_cpus(bti_cgroup *group, const char *folder) {
-    char text[64];
+    char text[NUMBER];
     double quota = 0, period = 0;
-    if (read_line(folder, "cpu.max", text, sizeof text)) {
+    if (read_file(folder, "cpu.max", text, sizeof text)) {
         if (sscanf(text, "%lf %lf", &quota, &period) != 2) return;
-    } else if (read_line(folder, "cpu.cfs_quota_us", text, sizeof text)) {
+    } else if (read_file(folder, "cpu.cfs_quota_us", text, sizeof text)) {
         quota = strtod(text, NULL); /* -1: none */
-        if (read_line(folder, "cpu.cfs_period_us", text, sizeof text)) period = strtod(text, NULL);
+        if (read_file(folder, "cpu.cfs_period_us", text, sizeof text)) period = strtod(text, NULL);
     }
     if (quota > 0 && period > 0 && (group->cpus == 0 || quota / period < group->cpus)) group->cpus = quota / period;
 }
@@ -45,11 +50,10 @@ static void limit_cpus(bti_cgroup *group, const char *folder) {
 /* Bytes of the page cache, which the system takes back before it ends a process; version 1 counts the groups below in "total_". */
 static size_t reclaimable(const char *folder) {
     static const char *const keys[] = {"active_file ", "inactive_file ", "slab_reclaimable "};
-    char path[1300], line[128];
+    char text[LINES];
     size_t sums[2] = {0, 0};
-    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path) return 0;
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
+    if (!read_file(folder, "memory.stat", text, sizeof text)) return 0;
+    for (const char *line = text; *line; line = next_line(line)) {
         int total = !strncmp(line, "total_", 6);
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
             size_t length = strlen(keys[i]);
@@ -57,7 +61,6 @@ static size_t reclaimable(const char *folder) {
                 sums[total] += (size_t)strtoull(line + 6 * total + length, NULL, 10);
         }
     }
-    if (file) fclose(file);
     return sums[1] ? sums[1] : sums[0];
 }
 
@@ -93,15 +96,11 @@ static void limit_processes(bti_cgroup *group, const char *folder) {
 /* "oom_kill 3", among other lines. */
 static uint64_t count_oom_kills(const char *folder) {
     static const char *const files[] = {"memory.events", "memory.oom_control"};
-    char path[1300], line[128];
+    char text[LINES];
     unsigned long long count = 0;
-    for (size_t i = 0; i < sizeof files / sizeof *files && !count; i++) {
-        if (snprintf(path, sizeof path, "%s/%s", folder, files[i]) >= (int)sizeof path) return 0;
-        FILE *file = fopen(path, "re");
-        while (file && fgets(line, sizeof line, file))
-            if (sscanf(line, "oom_kill %llu", &count) == 1) break;
-        if (file) fclose(file);
-    }
+    for (size_t i = 0; i < sizeof files / sizeof *files && !count; i++)
+        if (read_file(folder, files[i], text, sizeof text))
+            for (const char *line = text; *line && sscanf(line, "oom_kill %llu", &count) != 1;) line = next_line(line);
     return count;
 }
 

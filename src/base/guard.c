@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 #define RESERVE ((size_t)64 << 20) /* bytes */
 #define PATIENCE 8                 /* retries while another thread returns the reserve */
 
@@ -32,11 +34,9 @@ static bool is_memory_limited(void) {
     static _Atomic int strict; /* vm.overcommit_memory is 2: 1, it is not: -1 */
     struct rlimit space, data;
     if (!atomic_load_explicit(&strict, memory_order_relaxed)) {
-        int mode = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
-        char digit = '0';
-        ssize_t length = mode >= 0 ? read(mode, &digit, 1) : 0;
-        if (mode >= 0) close(mode);
-        atomic_store(&strict, length == 1 && digit == '2' ? 1 : -1);
+        char digit[2];
+        bti_file_text("/proc/sys/vm/overcommit_memory", digit, sizeof digit);
+        atomic_store(&strict, *digit == '2' ? 1 : -1);
     }
     if (atomic_load_explicit(&strict, memory_order_relaxed) > 0) return true;
     return getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data) || space.rlim_cur != RLIM_INFINITY ||

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/files.h"
 
 #define RESERVE_PART 64                  /* of the total: page tables, and what the process takes in small pieces */
 #define RESERVE_MOST ((size_t)256 << 20) /* bytes */
@@ -17,14 +18,6 @@ static atomic_size_t taken;   /* by bti_host_memory_claim */
 static atomic_size_t unasked; /* of it, since the system was last asked */
 
 /* --- what there is ------------------------------------------------------------------------------------------------ */
-
-static bool read_file(const char *path, char *text, size_t size) {
-    FILE *file = fopen(path, "re");
-    size_t length = file ? fread(text, 1, size - 1, file) : 0;
-    if (file) fclose(file);
-    text[length] = '\0';
-    return length > 0;
-}
 
 /* "MemTotal:  123 kB" and the like; 0 when the line is not there. */
 static size_t meminfo(const char *text, const char *key) {
@@ -40,7 +33,7 @@ typedef struct extent {
 static bool read_extent(extent *e) {
     char text[256];
     unsigned long long mapped, resident, shared, code, library, data;
-    if (!read_file("/proc/self/statm", text, sizeof text)) return false;
+    if (!bti_file_text("/proc/self/statm", text, sizeof text)) return false;
     if (sscanf(text, "%llu %llu %llu %llu %llu %llu", &mapped, &resident, &shared, &code, &library, &data) != 6)
         return false;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -64,11 +57,11 @@ static void hold_resource(bti_host_memory *memory, int resource, size_t used, co
 }
 
 void bti_host_memory_read(bti_host_memory *memory) {
-    char text[4096] = "";
+    char text[4096];
     bti_cgroup group;
     extent own = {0};
     *memory = (bti_host_memory){.left = SIZE_MAX};
-    read_file("/proc/meminfo", text, sizeof text);
+    bti_file_text("/proc/meminfo", text, sizeof text);
     if (meminfo(text, "MemTotal:")) hold(memory, meminfo(text, "MemTotal:"), SIZE_MAX, "the machine's memory");
     if (meminfo(text, "MemAvailable:")) memory->left = meminfo(text, "MemAvailable:");
     bti_cgroup_read(&group);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "cli/bench_inputs.h"
 #include "cli/cli.h"
 
@@ -61,10 +62,7 @@ static double process_age(void) {
     char text[1024], *rest;
     unsigned long long ticks = 0;
     struct timespec now;
-    FILE *file = fopen("/proc/self/stat", "r");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file) fclose(file);
-    text[size] = '\0';
+    bti_file_text("/proc/self/stat", text, sizeof text);
     if (!(rest = strrchr(text, ')')) ||
         sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) !=
             1 ||

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "cli/cli.h"
 
 enum { MAX_DEVICES = 64 };
@@ -162,18 +163,6 @@ static void check_libraries(void) {
 
 /* --- the machine ---------------------------------------------------------------------------------------------------- */
 
-enum { PATH_SIZE = 4200 };
-
-static bool read_first_line(const char *folder, const char *name, char *text, int size) {
-    char path[PATH_SIZE + 64];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    bool read = file && fgets(text, size, file);
-    if (file) fclose(file);
-    if (read) text[strcspn(text, "\n")] = '\0';
-    return read;
-}
-
 /* "0-3,8": the CPUs that this process may run on. */
 static void print_affinity(void) {
     cpu_set_t set;
@@ -190,69 +179,15 @@ static void print_affinity(void) {
     print_item("affinity", "%d of them: %s", CPU_COUNT(&set), text);
 }
 
-/* The folder of this process's cgroup for a controller (version 1), or for all controllers (NULL: version 2). */
-static bool find_cgroup(char folder[PATH_SIZE], const char *controller) {
-    char line[4096 - 64];
-    bool found = false;
-    FILE *groups = fopen("/proc/self/cgroup", "re");
-    while (groups && !found && fgets(line, sizeof line, groups)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group) continue;
-        *names++ = *group++ = '\0';
-        found = controller ? strstr(names, controller) != NULL : !*names;
-        if (found)
-            snprintf(folder, PATH_SIZE, "/sys/fs/cgroup%s%s%s", controller ? "/" : "", controller ? controller : "",
-                     group);
-    }
-    if (groups) fclose(groups);
-    return found && !access(folder, R_OK);
-}
-
-/* The smallest limit of the cgroup and of those above it; 0: none. */
-static double smallest_limit(const char *start, double (*limit)(const char *folder)) {
-    char folder[PATH_SIZE];
-    double least = 0;
-    snprintf(folder, sizeof folder, "%s", start);
-    while (strlen(folder) >= strlen("/sys/fs/cgroup")) {
-        double here = limit(folder);
-        if (here > 0 && (least == 0 || here < least)) least = here;
-        char *slash = strrchr(folder, '/');
-        if (!slash) break;
-        *slash = '\0';
-    }
-    return least;
-}
-
-static double cpu_limit(const char *folder) {
-    char text[64];
-    double quota, period;
-    if (read_first_line(folder, "cpu.max", text, sizeof text))
-        return sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0 ? quota / period : 0;
-    if (!read_first_line(folder, "cpu.cfs_quota_us", text, sizeof text) || (quota = atof(text)) <= 0) return 0;
-    return read_first_line(folder, "cpu.cfs_period_us", text, sizeof text) && (period = atof(text)) > 0 ? quota / period
-                                                                                                        : 0;
-}
-
-static double memory_limit(const char *folder) {
-    char text[64];
-    if (!read_first_line(folder, "memory.max", text, sizeof text) &&
-        !read_first_line(folder, "memory.limit_in_bytes", text, sizeof text))
-        return 0;
-    double bytes = atof(text); /* "max": 0 */
-    return bytes < 1e18 ? bytes : 0;
-}
-
 static void print_cgroup(void) {
-    char cpu[PATH_SIZE], memory[PATH_SIZE];
-    bool unified = find_cgroup(cpu, NULL) && !access("/sys/fs/cgroup/cgroup.controllers", F_OK);
-    bool has_cpu = unified || find_cgroup(cpu, "cpu"), has_memory = unified || find_cgroup(memory, "memory");
-    if (!has_cpu && !has_memory) return print_item("cgroup", "none visible");
-    double cpus = has_cpu ? smallest_limit(cpu, cpu_limit) : 0;
-    double bytes = has_memory ? smallest_limit(unified ? cpu : memory, memory_limit) : 0;
+    bti_cgroup group;
+    bti_cgroup_read(&group);
+    const char *folder = *group.cpu_folder ? group.cpu_folder : group.memory_folder;
+    if (!*folder || access(folder, R_OK)) return print_item("cgroup", "none visible");
     char text[32] = "all CPUs";
-    if (cpus > 0) snprintf(text, sizeof text, "%.2f CPUs", cpus);
-    print_item("cgroup", "%s, memory limit %s; %s", text, cli_bytes((uint64_t)bytes, "none"), has_cpu ? cpu : memory);
+    if (group.cpus > 0) snprintf(text, sizeof text, "%.2f CPUs", group.cpus);
+    uint64_t bytes = group.memory_bytes == SIZE_MAX ? 0 : group.memory_bytes;
+    print_item("cgroup", "%s, memory limit %s; %s", text, cli_bytes(bytes, "none"), folder);
 }
 
 static void print_machine(void) {

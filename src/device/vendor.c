@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 const char *bti_vendor_root = "";
 
 /* --- files of the kernel -------------------------------------------------------------------------------------------- */
@@ -60,14 +62,11 @@ int bti_amd_list(const char *root, bti_amd_gpu *gpus, int capacity) {
 }
 
 static bool is_intel(const char *root, const char *name, bool discrete) {
-    char path[PATH_MAX], place[PATH_MAX];
+    char path[PATH_MAX], place[PATH_MAX], number[16];
     unsigned vendor = 0, bus = 0;
     snprintf(path, sizeof path, "%s/sys/class/drm/%.40s/device/vendor", root, name);
-    FILE *file = fopen(path, "re");
-    if (!file) return false;
-    bool read = fscanf(file, "%x", &vendor) == 1;
-    fclose(file);
-    if (!read || vendor != 0x8086) return false;
+    if (!bti_file_text(path, number, sizeof number) || sscanf(number, "%x", &vendor) != 1 || vendor != 0x8086)
+        return false;
     snprintf(path, sizeof path, "%s/sys/class/drm/%.40s/device", root, name);
     if (!discrete) return true;
     if (!realpath(path, place)) return false;

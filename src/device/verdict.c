@@ -46,11 +46,8 @@ static uint64_t environment_hash(void) {
 }
 
 static void add_head(bti_str *text, unsigned kinds, bti_verdict verdict) {
-    char boot[40] = "unknown";
-    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t length = file >= 0 ? read(file, boot, sizeof boot - 1) : -1;
-    if (file >= 0) close(file);
-    if (length > 0) boot[length] = '\0';
+    char boot[40];
+    if (!bti_file_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot)) strcpy(boot, "unknown");
     boot[strcspn(boot, "\n")] = '\0';
     bti_str_addf(text, "berth 1 %u %s %s %016" PRIx64 "\n", kinds, verdict == BTI_GOOD ? "good" : "bad", boot,
                  environment_hash());

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/quote.h"
 
@@ -263,12 +264,9 @@ bt_status bti_taking_take(bti_taking *t) {
 /* --- its life ----------------------------------------------------------------------------------------------------------- */
 
 static void read_command_line(char *text, size_t size) {
-    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t length = file >= 0 ? read(file, text, size - 1) : 0;
-    if (file >= 0) close(file);
-    if (length < 0) length = 0;
+    size_t length = bti_file_text("/proc/self/cmdline", text, size);
     while (length && !text[length - 1]) length--;
-    for (ssize_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length; i++)
         if (!text[i]) text[i] = ' ';
     text[length] = '\0';
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "task/dispatch.h"
+#include "base/files.h"
 #include "base/lock.h"
 
 enum { STATUS_BYTES = 8192, MOST_GROUPS = 1024, LOOK_AT_GROUPS_NS = 1000000 };
@@ -127,12 +128,7 @@ static bool read_rights(const char *process, rights *r) {
     char path[64];
     uint64_t row[4];
     snprintf(path, sizeof path, "/proc/%s/status", process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return false;
-    size_t length = 0;
-    for (ssize_t got; (got = read(file, text + length, sizeof text - 1 - length)) > 0;) length += (size_t)got;
-    close(file);
-    text[length] = '\0';
+    if (!bti_file_text(path, text, sizeof text)) return false;
     memset(r, 0, sizeof *r);
     read_row(text, "\nUid:", 4, 10, row);
     for (int i = 0; i < 4; i++) r->users[i] = (uint32_t)row[i];
@@ -146,7 +142,7 @@ static bool read_rights(const char *process, rights *r) {
     read_row(text, "\nCapAmb:", 1, 16, &r->ambient);
     read_row(text, "\nNoNewPrivs:", 1, 10, row);
     r->no_new = row[0] == 1;
-    return length > 0;
+    return true;
 }
 
 static bool report_failed_change(const char *what) {

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/flags.h"
 #include "base/host_memory.h"
 #include "base/log.h"
@@ -89,11 +90,10 @@ typedef struct addresses {
 static addresses read_addresses(void) {
     struct rlimit limit;
     unsigned long long pages = 0;
+    char text[128];
     addresses now = {NO_LIMIT, NO_LIMIT};
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= NO_LIMIT) return now;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file && fscanf(file, "%llu", &pages) != 1) pages = 0;
-    if (file) fclose(file);
+    if (!bti_file_text("/proc/self/statm", text, sizeof text) || sscanf(text, "%llu", &pages) != 1) pages = 0;
     uint64_t used = pages * (uint64_t)sysconf(_SC_PAGE_SIZE);
     now.limit = limit.rlim_cur;
     now.left = now.limit > used ? now.limit - used : 0;

@@ -10,15 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 static bool read_stat(const char *path, bti_proc *stat) {
     static const char format[] = ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
     char text[512];
     int parent;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return false;
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    text[length > 0 ? length : 0] = '\0';
+    bti_file_text(path, text, sizeof text);
     const char *end = strrchr(text, ')'); /* the name before it may have any character */
     if (!end || sscanf(end, format, &stat->state, &parent, &stat->began) != 3) return false;
     stat->parent = parent;
@@ -68,12 +66,7 @@ bti_halt bti_halt_of(pid_t pid) {
 static size_t read_proc_file(int32_t pid, const char *name, char *text, size_t size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
-    if (file >= 0) close(file);
-    if (length < 0) length = 0;
-    text[length] = '\0';
-    return (size_t)length;
+    return bti_file_text(path, text, size);
 }
 
 const char *bti_proc_name(int32_t pid, char *text, size_t size) {
