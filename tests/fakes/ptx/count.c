@@ -54,11 +54,30 @@ static void sort_addresses(uint64_t *address, int count) {
     }
 }
 
+/* Whether all lanes access one after another: what most requests do. */
+static bool follow_each_other(const uint64_t *address, uint32_t mask, uint32_t bytes) {
+    uint64_t differ = 0;
+    if (mask != UINT32_MAX) return false;
+    for (uint32_t lane = 0; lane < PTX_WARP; lane++) differ |= address[lane] ^ (address[0] + lane * (uint64_t)bytes);
+    return !differ;
+}
+
+static void count_sectors(engine *e, uint64_t first, uint64_t last) {
+    e->counts.sectors += last - first + 1;
+    for (uint64_t sector = first; sector <= last; sector++) touch_sector(e, sector);
+}
+
 /* Each lane's bytes are aligned to their number, so that two lanes share all of them or none. */
 void ptx_count_global(engine *e, const uint64_t *address, uint32_t mask, uint32_t bytes) {
-    uint64_t sorted[PTX_WARP], sector = UINT64_MAX, distinct = 0, sectors = 0;
+    uint64_t sorted[PTX_WARP], sector = UINT64_MAX, distinct = 0;
     int count = 0;
     bool in_order = true;
+    e->counts.global_requests++;
+    if (follow_each_other(address, mask, bytes)) {
+        count_sectors(e, address[0] / 32, (address[PTX_WARP - 1] + bytes - 1) / 32);
+        e->counts.sectors_needed += bytes;
+        return;
+    }
     EACH_LANE(lane, mask) {
         sorted[count] = address[lane];
         in_order &= !count || sorted[count - 1] <= sorted[count];
@@ -69,11 +88,8 @@ void ptx_count_global(engine *e, const uint64_t *address, uint32_t mask, uint32_
         if (!i || sorted[i] != sorted[i - 1]) distinct++;
         if (sorted[i] / 32 == sector) continue;
         sector = sorted[i] / 32;
-        sectors++;
-        touch_sector(e, sector);
+        count_sectors(e, sector, sector);
     }
-    e->counts.global_requests++;
-    e->counts.sectors += sectors;
     e->counts.sectors_needed += (distinct * bytes + 31) / 32;
 }
 
@@ -101,13 +117,10 @@ static int passes(const uint64_t *address, uint32_t mask, uint32_t bytes) {
 void ptx_count_shared(engine *e, const uint64_t *address, uint32_t mask, uint32_t bytes) {
     uint32_t lanes = bytes > 8 ? 8 : bytes > 4 ? 16 : 32;
     e->counts.shared_requests++;
+    if (follow_each_other(address, mask, bytes)) return;
     for (uint32_t first = 0; first < PTX_WARP; first += lanes) {
         uint32_t part = mask & (uint32_t)(((UINT64_C(1) << lanes) - 1) << first);
         if (!part) continue;
-        uint64_t lowest = address[__builtin_ctz(part)];
-        bool follow = true;
-        EACH_LANE(lane, part)
-        follow &= address[lane] - lowest == (lane - (uint32_t)__builtin_ctz(part)) * (uint64_t)bytes;
-        if (!follow) e->counts.bank_conflicts += (uint64_t)passes(address, part, bytes) - 1;
+        e->counts.bank_conflicts += (uint64_t)passes(address, part, bytes) - 1;
     }
 }

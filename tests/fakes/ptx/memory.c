@@ -19,7 +19,11 @@ static int lane_outside(const uint64_t *address, uint32_t mask, uint64_t bytes, 
 static bool misaligned(engine *e, const warp *w, const ptx_instruction *in, const uint64_t *address, uint32_t mask,
                        uint32_t bytes, uint32_t alignment) {
     uint64_t all = 0;
-    EACH_LANE(lane, mask) all |= address[lane];
+    if (mask == UINT32_MAX) {
+        for (int lane = 0; lane < PTX_WARP; lane++) all |= address[lane];
+    } else {
+        EACH_LANE(lane, mask) all |= address[lane];
+    }
     if (!(all & (alignment - 1))) return false;
     EACH_LANE(lane, mask) {
         if (!(address[lane] & (alignment - 1))) continue;
@@ -147,18 +151,26 @@ static bool reach_operand(engine *e, warp *w, group *g, const step *s, ptx_acces
     return ptx_reach(e, w, g, in, space_of(e, g, in), access, address, mask, bytes, bytes, host);
 }
 
+/* All lanes, or those of the mask: the first loop has no branches. */
+#define EACH_OF(mask, body)                                   \
+    if ((mask) == UINT32_MAX) {                               \
+        for (uint32_t lane = 0; lane < PTX_WARP; lane++) body \
+    } else {                                                  \
+        EACH_LANE(lane, mask) body                            \
+    }
+
 #define LOAD(type)                                         \
-    EACH_LANE(lane, mask) {                                \
+    EACH_OF(mask, {                                        \
         type value;                                        \
         memcpy(&value, host[lane] + offset, sizeof value); \
         to[lane] = (uint64_t)(value);                      \
-    }
+    })
 
 #define STORE(type)                                        \
-    EACH_LANE(lane, mask) {                                \
+    EACH_OF(mask, {                                        \
         type value = (type)from[lane];                     \
         memcpy(host[lane] + offset, &value, sizeof value); \
-    }
+    })
 
 static void load_element(uint64_t *to, unsigned char *const *host, uint32_t mask, uint32_t offset, ptx_type type) {
     switch (type) {
