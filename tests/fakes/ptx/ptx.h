@@ -328,6 +328,12 @@ typedef struct ptx_variable {
     bool constant;
 } ptx_variable;
 
+/* Where an initial value is an address: `bytes` bytes at `at` of a variable are the masked bits of the address of variable `of`. */
+typedef struct ptx_relocation {
+    uint32_t variable, of, bytes;
+    uint64_t at, offset, mask;
+} ptx_relocation;
+
 typedef struct ptx_module {
     char *text, *file; /* file: of the .cu text ("mul+add.cu"), or "" */
     int architecture;  /* .target: 80, 90 */
@@ -335,13 +341,15 @@ typedef struct ptx_module {
     int function_count;
     ptx_variable *variables;
     int variable_count;
+    ptx_relocation *relocations;
+    int relocation_count;
 } ptx_module;
 
 /* NULL with *problem (of the caller to free) where the text is not understood: "line 71: unknown instruction: wgmma.fence". */
 ptx_module *ptx_parse(const char *text, char **problem);
 void ptx_free(ptx_module *module);
 ptx_function *ptx_find(const ptx_module *module, const char *name);
-/* Puts the address of each variable into the instructions that name it. */
+/* Puts the address of each variable into the instructions and initial values that name it. Called once. */
 void ptx_place_variables(ptx_module *module);
 /* The line of an instruction's text, for messages; shortened to `bytes`. */
 void ptx_text(const ptx_module *module, const ptx_instruction *instruction, char *text, size_t bytes);
