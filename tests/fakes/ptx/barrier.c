@@ -34,7 +34,7 @@ static void open_barrier(engine *e, uint32_t number) {
     for (uint32_t i = 0; i < e->warp_count; i++) {
         warp *w = &e->warps[i];
         if (!b->present[i]) continue;
-        for (group *g = w->groups; g < w->groups + PTX_WARP; g++) {
+        for (group *g = w->groups; g < w->groups + w->slot_count; g++) {
             if (!g->mask || g->state != GROUP_WAITS || g->barrier != number) continue;
             const ptx_instruction *in = e->codes[g->function].steps[g->pc].in;
             if (in->opcode == PTX_BAR_RED) {

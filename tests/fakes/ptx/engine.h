@@ -54,7 +54,7 @@ typedef struct pending_copy {
 typedef struct warp {
     uint32_t number, first_thread;
     uint32_t started, live, carry; /* masks: lanes with a thread; those that have not ended; carry flags */
-    int group_count;
+    int group_count, slot_count;   /* slot_count: one more than the last slot in use */
     group groups[PTX_WARP];
     uint64_t *registers; /* PTX_WARP lanes each */
     size_t register_capacity;
@@ -151,12 +151,21 @@ static inline uint64_t *register_lanes(const warp *w, const group *g, uint32_t n
     return w->registers + (size_t)(g->registers + number) * PTX_WARP;
 }
 
+const uint64_t *ptx_computed_source(engine *e, const warp *w, const group *g, const ptx_operand *operand,
+                                    uint64_t scratch[PTX_WARP]);
+
 /* The lanes of source k; scratch: for those that are computed. (operand.c) */
-const uint64_t *ptx_source(engine *e, const warp *w, const group *g, const step *s, int k, uint64_t scratch[PTX_WARP]);
+static inline const uint64_t *ptx_source(engine *e, const warp *w, const group *g, const step *s, int k,
+                                         uint64_t scratch[PTX_WARP]) {
+    uint32_t at = s->from[k];
+    if (at == STEP_COMPUTED) return ptx_computed_source(e, w, g, &s->in->from[k], scratch);
+    return at & STEP_CONSTANT ? e->constants[at & ~STEP_CONSTANT] : register_lanes(w, g, at);
+}
+
 void ptx_address(const warp *w, const group *g, const step *s, int k, uint64_t address[PTX_WARP]);
 uint32_t ptx_predicate(const uint64_t *lanes); /* as a mask */
 /* The steps of a function, at its first call. */
-code *ptx_code(engine *e, uint32_t function);
+void ptx_code(engine *e, uint32_t function);
 
 /* --- groups (group.c) --- */
 group *ptx_split(warp *w, group *g, uint32_t leaving, uint32_t pc); /* some lanes go to another place */

@@ -50,9 +50,9 @@ static uint32_t decide_source(engine *e, const ptx_operand *operand) {
     }
 }
 
-code *ptx_code(engine *e, uint32_t function) {
+void ptx_code(engine *e, uint32_t function) {
     code *c = &e->codes[function];
-    if (c->steps) return c;
+    if (c->steps) return;
     c->steps = ptx_need(NULL, c->function->count, sizeof *c->steps);
     for (uint32_t i = 0; i < c->function->count; i++) {
         const ptx_instruction *in = &c->function->instructions[i];
@@ -60,7 +60,6 @@ code *ptx_code(engine *e, uint32_t function) {
         for (int k = 0; k < 6; k++)
             c->steps[i].from[k] = k < in->from_count ? decide_source(e, &in->from[k]) : STEP_COMPUTED;
     }
-    return c;
 }
 
 /* --- values --------------------------------------------------------------------------------------------------------- */
@@ -96,22 +95,18 @@ static uint64_t special_of_lane(const engine *e, const warp *w, uint32_t special
     }
 }
 
-const uint64_t *ptx_source(engine *e, const warp *w, const group *g, const step *s, int k, uint64_t scratch[PTX_WARP]) {
-    uint32_t at = s->from[k];
-    if (at == STEP_COMPUTED) {
-        const ptx_operand *operand = &s->in->from[k];
-        const uint64_t *from = operand->kind == PTX_REGISTER ? register_lanes(w, g, operand->number) : NULL;
-        for (uint32_t lane = 0; lane < PTX_WARP; lane++) {
-            switch (operand->kind) {
-            case PTX_REGISTER: scratch[lane] = operand->negate ? !from[lane] : from[lane] + operand->value; break;
-            case PTX_SPECIAL: scratch[lane] = special_of_lane(e, w, operand->number, lane); break;
-            case PTX_LOCAL_AT: scratch[lane] = g->frame + operand->value; break;
-            default: scratch[lane] = operand->value; break;
-            }
+const uint64_t *ptx_computed_source(engine *e, const warp *w, const group *g, const ptx_operand *operand,
+                                    uint64_t scratch[PTX_WARP]) {
+    const uint64_t *from = operand->kind == PTX_REGISTER ? register_lanes(w, g, operand->number) : NULL;
+    for (uint32_t lane = 0; lane < PTX_WARP; lane++) {
+        switch (operand->kind) {
+        case PTX_REGISTER: scratch[lane] = operand->negate ? !from[lane] : from[lane] + operand->value; break;
+        case PTX_SPECIAL: scratch[lane] = special_of_lane(e, w, operand->number, lane); break;
+        case PTX_LOCAL_AT: scratch[lane] = g->frame + operand->value; break;
+        default: scratch[lane] = operand->value; break;
         }
-        return scratch;
     }
-    return at & STEP_CONSTANT ? e->constants[at & ~STEP_CONSTANT] : register_lanes(w, g, at);
+    return scratch;
 }
 
 /* 32-bit addresses are computed modulo 2^32. */

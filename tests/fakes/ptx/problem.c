@@ -97,7 +97,7 @@ static const ptx_instruction *take_place(engine *e, uint32_t *left, uint32_t *la
     const ptx_instruction *at = NULL;
     memset(lanes, 0, ENGINE_WARPS * sizeof *lanes);
     for (uint32_t i = 0; i < e->warp_count; i++) {
-        for (const group *g = e->warps[i].groups; g < e->warps[i].groups + PTX_WARP; g++) {
+        for (const group *g = e->warps[i].groups; g < e->warps[i].groups + e->warps[i].slot_count; g++) {
             if (!(g->mask & left[i])) continue;
             const ptx_instruction *in = e->codes[g->function].steps[g->pc].in;
             if (!at) at = in;

@@ -1,4 +1,5 @@
 /* Launches: the blocks one after another in an order that is drawn, the warps of a block interleaved. */
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static void begin_warp(engine *e, uint32_t number, uint32_t function) {
     w->first_thread = number * PTX_WARP;
     w->started = w->live = threads >= PTX_WARP ? UINT32_MAX : (UINT32_C(1) << threads) - 1;
     w->carry = 0;
-    w->group_count = 1;
+    w->group_count = w->slot_count = 1;
     w->copy_count = 0;
     memset(w->batches, 0, sizeof w->batches);
     memset(w->groups, 0, sizeof w->groups);
@@ -168,6 +169,9 @@ bool ptx_run(const ptx_launch *launch, ptx_counts *counts, char **problem) {
     e->launch = launch;
     e->counting = counts != NULL;
     e->random = launch->seed * UINT64_C(0xD1B54A32D192ED03) + 1;
+    fenv_t environment;
+    fegetenv(&environment);
+    fesetenv(FE_DFL_ENV); /* as ptx_compute needs it */
     bool fine = check_launch(e, &blocks);
     if (fine) {
         prepare(e, &function);
@@ -179,5 +183,6 @@ bool ptx_run(const ptx_launch *launch, ptx_counts *counts, char **problem) {
     if (counts) *counts = e->counts;
     if (!fine) *problem = e->problem;
     release(e);
+    fesetenv(&environment);
     return fine;
 }

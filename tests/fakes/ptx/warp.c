@@ -8,6 +8,7 @@
 group *ptx_split(warp *w, group *g, uint32_t leaving, uint32_t pc) {
     group *other = w->groups;
     while (other->mask) other++; /* there are as many slots as lanes */
+    if (other == w->groups + w->slot_count) w->slot_count++;
     *other = *g;
     other->mask = leaving;
     other->pc = pc;
@@ -21,7 +22,8 @@ void ptx_end_lanes(warp *w, group *g, uint32_t lanes) {
     w->live &= ~lanes;
     g->mask &= ~lanes;
     if (!g->mask) w->group_count--;
-    for (group *other = w->groups; other < w->groups + PTX_WARP; other++) /* they may have waited for these lanes */
+    for (group *other = w->groups; other < w->groups + w->slot_count;
+         other++) /* they may have waited for these lanes */
         if (other->mask && other->state == GROUP_GATHERS) other->state = GROUP_READY;
 }
 
@@ -37,9 +39,9 @@ static bool at_same_place(const group *a, const group *b) {
 }
 
 static void merge_groups(warp *w) {
-    for (group *a = w->groups; a < w->groups + PTX_WARP; a++) {
+    for (group *a = w->groups; a < w->groups + w->slot_count; a++) {
         if (!a->mask || a->state == GROUP_WAITS) continue;
-        for (group *b = a + 1; b < w->groups + PTX_WARP; b++) {
+        for (group *b = a + 1; b < w->groups + w->slot_count; b++) {
             if (!b->mask || b->state == GROUP_WAITS || !at_same_place(a, b)) continue;
             a->mask |= b->mask;
             a->state = GROUP_READY;
@@ -47,6 +49,7 @@ static void merge_groups(warp *w) {
             w->group_count--;
         }
     }
+    while (w->slot_count && !w->groups[w->slot_count - 1].mask) w->slot_count--;
 }
 
 /* As a rule the deepest call, then the smallest place, so that lanes meet again; at times another one, so that code shows that relies
@@ -54,7 +57,7 @@ static void merge_groups(warp *w) {
 static group *choose_group(engine *e, warp *w, uint32_t *budget) {
     group *ready[PTX_WARP], *best = NULL;
     int count = 0;
-    for (group *g = w->groups; g < w->groups + PTX_WARP; g++) {
+    for (group *g = w->groups; g < w->groups + w->slot_count; g++) {
         if (!g->mask || g->state != GROUP_READY) continue;
         ready[count++] = g;
         if (!best || g->depth > best->depth || (g->depth == best->depth && g->pc < best->pc)) best = g;
@@ -71,7 +74,7 @@ static group *choose_group(engine *e, warp *w, uint32_t *budget) {
 static uint32_t next_meeting(const warp *w, const group *g) {
     uint32_t meeting = UINT32_MAX;
     if (w->group_count == 1) return meeting;
-    for (const group *other = w->groups; other < w->groups + PTX_WARP; other++) {
+    for (const group *other = w->groups; other < w->groups + w->slot_count; other++) {
         if (!other->mask || other == g || other->state == GROUP_WAITS || other->function != g->function) continue;
         if (other->pc > g->pc && other->pc < meeting) meeting = other->pc;
     }
@@ -107,7 +110,12 @@ static outcome call(engine *e, warp *w, group *g, const ptx_instruction *in, uin
         ptx_fail(e, w, in, lane, "a call of a function that is not in the module");
         return OUTCOME_FAILED;
     }
-    const ptx_function *callee = ptx_code(e, in->target)->function;
+    const ptx_function *callee = &e->launch->module->functions[in->target];
+    if (!callee->count) {
+        ptx_fail(e, w, in, lane, "a call of %s, which has no body", callee->name);
+        return OUTCOME_FAILED;
+    }
+    ptx_code(e, in->target);
     uint32_t frame = (g->frame + caller->frame_bytes + 15) & ~UINT32_C(15),
              registers = g->registers + caller->registers;
     if (g->depth + 1 >= ENGINE_DEPTH || frame + callee->frame_bytes > e->local_stride) {
