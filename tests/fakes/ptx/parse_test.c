@@ -15,13 +15,6 @@
 #define REGISTERS \
     ".reg .pred %p<4>;\n.reg .b16 %rs<4>;\n.reg .f32 %f<8>;\n.reg .b32 %r<8>;\n.reg .f64 %fd<4>;\n.reg .b64 %rd<8>;\n"
 
-/* Stands in for the functions of instructions where the emulator has none. */
-static void compute_nothing(const ptx_instruction *i, uint64_t *to, uint64_t *to2, const uint64_t *a, const uint64_t *b,
-                            const uint64_t *c, const uint64_t *d, uint32_t mask, uint32_t *carry, uint64_t seed) {}
-__attribute__((weak)) ptx_compute *ptx_compute_of(const ptx_instruction *instruction) {
-    return instruction->type ? compute_nothing : NULL;
-}
-
 /* Where the registers of REGISTERS begin. */
 enum { P = 0, RS = 4, F = 8, R = 16, FD = 24, RD = 28, MORE = 36 };
 
