@@ -7,15 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG UINT64_C(0xcd)
-#define PIECES 4096
-#define FAKE_INSTANCES 8
+#include "fakes/order.h"
 
-typedef struct piece {
-    uint64_t address, bytes;
-    char *host;
-    int device;
-} piece;
+#define FAKE_INSTANCES 8
 
 typedef struct fault {
     char name[64];
@@ -25,12 +19,10 @@ typedef struct fault {
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static fake_machine machine;
-static bool ready;
+static bool ready, fault_happened;
 static fault faults[FAKE_MOST];
 static int fault_count, contexts_made, alive, calls, any_code, late_code, synchronisations;
 static long any_nth, late_nth;
-static piece pieces[PIECES];
-static uint64_t next_address = 4096;
 static char *log_text;
 static size_t log_length;
 
@@ -145,12 +137,14 @@ void fake_processes_now(void) {
 
 void fake_reset(void) {
     fake_lock();
-    for (int i = 0; i < PIECES; i++) free(pieces[i].host);
-    memset(pieces, 0, sizeof pieces);
+    fake_memory_reset();
+    fake_order_reset();
+    fake_stream_new_machine();
+    fake_findings_new_machine();
     memset(&machine, 0, sizeof machine);
     instance_count = 0;
     memset(faults, 0, sizeof faults);
-    ready = false;
+    ready = fault_happened = false;
     any_nth = late_nth = 0;
     fault_count = contexts_made = alive = calls = synchronisations = 0;
     free(log_text);
@@ -168,9 +162,12 @@ int fake_call(const char *name, bool release) {
     if (!release && !strncmp(name, "cu", 2) && strncmp(name, "cublas", 6) && ++calls == any_nth) code = any_code;
     for (int i = 0; i < fault_count; i++)
         if (!strcmp(faults[i].name, name) && ++faults[i].calls == faults[i].nth) code = faults[i].code;
+    if (code) fault_happened = true;
     fake_unlock();
     return code;
 }
+
+bool fake_fault_happened(void) { return fault_happened; }
 
 int fake_synchronised(int device) {
     fake_lock();
@@ -213,57 +210,4 @@ void fake_log(const char *format, ...) {
         log_length += length + 1;
     }
     fake_unlock();
-}
-
-/* --- memory --------------------------------------------------------------------------------------------------------- */
-
-int fake_alloc(int device, uint64_t bytes, uint64_t *address) {
-    int code = 2;
-    fake_lock();
-    fake_device *d = &machine.devices[device];
-    for (int i = 0; i < PIECES && bytes <= d->memory - d->used; i++) {
-        if (pieces[i].host) continue;
-        pieces[i] = (piece){TAG << 56 | next_address, bytes, calloc(1, bytes ? bytes : 1), device};
-        next_address += (bytes + 4096 + 511) & ~UINT64_C(511);
-        *address = pieces[i].address;
-        d->used += bytes;
-        alive++;
-        code = 0;
-        break;
-    }
-    fake_unlock();
-    return code;
-}
-
-bool fake_free(uint64_t address) {
-    bool found = false;
-    fake_lock();
-    for (int i = 0; i < PIECES && !found; i++) {
-        if (!pieces[i].host || pieces[i].address != address) continue;
-        machine.devices[pieces[i].device].used -= pieces[i].bytes;
-        free(pieces[i].host);
-        pieces[i] = (piece){0};
-        alive--;
-        found = true;
-    }
-    fake_unlock();
-    return found;
-}
-
-void fake_free_all(int device) {
-    fake_lock();
-    for (int i = 0; i < PIECES; i++)
-        if (pieces[i].host && pieces[i].device == device) (void)fake_free(pieces[i].address);
-    fake_unlock();
-}
-
-void *fake_memory(uint64_t address, uint64_t bytes) {
-    char *at = NULL;
-    fake_lock();
-    for (int i = 0; i < PIECES && !at; i++)
-        if (pieces[i].host && address >= pieces[i].address && address - pieces[i].address <= pieces[i].bytes &&
-            bytes <= pieces[i].bytes - (address - pieces[i].address))
-            at = pieces[i].host + (address - pieces[i].address);
-    fake_unlock();
-    return at;
 }

@@ -16,8 +16,7 @@
  *      "no_context": true,                    no context may be made (fake_contexts_made)
  *      "nvrtc_library": "/a/libnvrtc.so.13"}  libnvrtc hands everything to this library, and out comes PTX
  *
- * Streams run as late as possible: an operation runs when somebody waits for it or for a later one, so that missing synchronisation gives
- * wrong results. Device addresses are not pointers. */
+ * Streams run when the host waits (stream.h), and what is wrong is found then (findings.h). Device addresses are not pointers. */
 #ifndef BERTH_TESTS_FAKES_MACHINE_H
 #define BERTH_TESTS_FAKES_MACHINE_H
 
@@ -78,11 +77,20 @@ FAKE_API void fake_log(const char *format, ...) __attribute__((format(printf, 1,
 FAKE_API void fake_live(int change);
 FAKE_API void fake_context_made(void);
 
+FAKE_API bool fake_fault_happened(void); /* a call failed that the machine's file says */
+
+/* Of this library: a new machine begins. */
+void fake_memory_reset(void);
+void fake_stream_new_machine(void);
+void fake_findings_new_machine(void);
+
 /* --- memory -------------------------------------------------------------------------------------------------------- */
 FAKE_API int fake_alloc(int device, uint64_t bytes, uint64_t *address); /* 0, or CUDA_ERROR_OUT_OF_MEMORY */
 FAKE_API bool fake_free(uint64_t address);
 FAKE_API void fake_free_all(int device);
-/* The host memory of `bytes` bytes at an address within one allocation; else NULL. */
+FAKE_API bool fake_memory_exists(uint64_t address, uint64_t bytes);
+/* The host memory of `bytes` bytes at an address within one allocation; else NULL. They count as written by what runs now, without
+ * any check (memory.h has those that check). */
 FAKE_API void *fake_memory(uint64_t address, uint64_t bytes);
 
 #endif

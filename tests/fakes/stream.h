@@ -1,8 +1,13 @@
-/* Streams of the fake machine: lists of operations that run when somebody waits for them. */
+/* Streams of the fake machine: lists of operations that run when the host waits. Then the streams' operations run in an order that is
+ * drawn by BERTH_FAKE_SEED (default 1) among all streams whose next operation may run, until what is waited for is reached; with seed 0
+ * they run as late as possible: only what is waited for, and what that waits for. */
 #ifndef BERTH_TESTS_FAKES_STREAM_H
 #define BERTH_TESTS_FAKES_STREAM_H
 
 #include "fakes/machine.h"
+#include "fakes/order.h"
+
+#define FAKE_QUEUE 1024 /* operations of a stream; a launch beyond waits */
 
 typedef struct fake_event fake_event;
 typedef struct fake_stream fake_stream;
@@ -10,13 +15,22 @@ typedef struct fake_operation fake_operation;
 typedef struct fake_meeting fake_meeting;
 
 /* `run` gets the operation's own copy of the data. */
+typedef struct fake_work {
+    char name[96];
+    void (*run)(void *data);
+    const void *uses;  /* the module or host memory that must last until it has run; or NULL */
+    const void *graph; /* that it was launched by; or NULL */
+} fake_work;
+
 struct fake_operation {
     fake_operation *next;
     fake_event *event; /* that it records or waits for */
     uint64_t number;   /* of the recording */
     bool waits;
     fake_meeting *meeting; /* runs when all its streams have reached it */
-    void (*run)(void *data);
+    uint32_t op;           /* of order.h */
+    fake_clock clock;
+    fake_work work;
     size_t bytes;
     _Alignas(16) char data[];
 };
@@ -24,6 +38,7 @@ struct fake_operation {
 struct fake_event {
     fake_stream *stream; /* of the latest recording */
     uint64_t recorded, reached;
+    fake_clock clock; /* at the latest recording */
 };
 
 typedef struct fake_graph {
@@ -33,6 +48,10 @@ typedef struct fake_graph {
 
 struct fake_stream {
     int device;
+    uint32_t number; /* of order.h */
+    fake_clock clock;
+    size_t pending;
+    fake_stream *next; /* list of all streams */
     fake_operation *first, **end;
     fake_graph *capture; /* if set, operations are added there */
 };
@@ -48,13 +67,25 @@ struct fake_meeting {
 /* All are called under fake_lock. */
 FAKE_API void fake_stream_init(fake_stream *stream, int device);
 FAKE_API void fake_stream_add(fake_stream *stream, void (*run)(void *data), const void *data, size_t bytes);
+FAKE_API void fake_stream_add_work(fake_stream *stream, const fake_work *work, const void *data, size_t bytes);
 FAKE_API void fake_stream_record(fake_stream *stream, fake_event *event);
 FAKE_API void fake_stream_wait(fake_stream *stream, fake_event *event);
+/* Once for each of the meeting's streams, without other work between. */
 FAKE_API void fake_stream_meet(fake_stream *stream, fake_meeting *meeting);
-FAKE_API void fake_stream_run(fake_stream *stream); /* all operations, and those that it waits for */
+FAKE_API void fake_stream_run(fake_stream *stream); /* all operations, and those that they wait for */
 FAKE_API void fake_stream_run_one(fake_stream *stream);
-FAKE_API void fake_event_run(fake_event *event);
+FAKE_API void fake_stream_run_below(fake_stream *stream, size_t pending);
+FAKE_API void fake_stream_run_drawn(void); /* one operation of any stream, if there is one */
+/* The host waits: what it enqueues from now on comes after. */
+FAKE_API void fake_stream_synchronise(fake_stream *stream);
+FAKE_API void fake_event_synchronise(fake_event *event);
+FAKE_API bool fake_event_query(fake_event *event);
+FAKE_API void fake_event_drop(fake_event *event);
 FAKE_API void fake_stream_drop(fake_stream *stream); /* the remaining operations never run */
+/* The name of an operation of any stream that has not run and uses the thing; NULL: there is none. */
+FAKE_API const char *fake_stream_uses(const void *thing);
+FAKE_API const char *fake_graph_uses(const fake_graph *graph, const void *thing);
+FAKE_API uint64_t fake_random(void);
 FAKE_API void fake_graph_add(const fake_graph *graph, fake_stream *stream);
 FAKE_API void fake_graph_drop(fake_graph *graph);
 
