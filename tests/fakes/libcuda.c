@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "fakes/findings.h"
 #include "fakes/libcuda.h"
 
 #define DEEPEST 16
@@ -23,12 +24,27 @@ static __attribute__((destructor)) void end(void) {
     }
     for (CUevent next, e = all_events; e; e = next) {
         next = e->next;
+        fake_event_drop(&e->event);
         free(e);
     }
     fake_reset();
 }
 
 CUcontext fake_current(void) { return depth ? stack[depth - 1] : NULL; }
+
+/* After a fault that the machine's file asks for, programs cannot wait for what is in flight. */
+bool fake_may_find(int device) { return !fake_fault_happened() && !fake()->devices[device].sticky; }
+
+CUresult fake_add(CUstream stream, const fake_work *work, const void *data, size_t bytes) {
+    fake_lock();
+    if (!stream->stream.capture && stream->stream.pending >= FAKE_QUEUE) {
+        fake_count_wait("a full queue of launches");
+        fake_stream_run_below(&stream->stream, FAKE_QUEUE);
+    }
+    fake_stream_add_work(&stream->stream, work, data, bytes);
+    fake_unlock();
+    return 0;
+}
 
 /* --- what contexts own ------------------------------------------------------------------------------------------------ */
 
@@ -60,6 +76,18 @@ void fake_release(void *thing) {
         owned[i] = (struct owned){0};
         fake_live(-1);
     }
+    fake_unlock();
+}
+
+void fake_run_device(int device, const char *call) {
+    bool waits = false;
+    fake_lock();
+    for (CUstream s = all_streams; s; s = s->next) {
+        if (!s->open || s->stream.device != device || !s->stream.first) continue;
+        waits = true;
+        fake_stream_run(&s->stream);
+    }
+    if (waits) fake_count_wait(call);
     fake_unlock();
 }
 
@@ -123,15 +151,41 @@ FAKE_API CUresult cuDriverGetVersion(int *version) {
     *version = fake()->cuda;
     return 0;
 }
+static const struct {
+    CUresult code;
+    const char *name, *text;
+} errors[] = {
+    {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
+    {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {600, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
 FAKE_API CUresult cuGetErrorName(CUresult error, const char **name) {
-    *name = error == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
-            : error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-            : error == 999 ? "CUDA_ERROR_UNKNOWN"
-                           : "CUDA_ERROR_SOMETHING";
+    *name = "CUDA_ERROR_SOMETHING";
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == error) *name = errors[i].name;
     return 0;
 }
+/* What was found to be wrong, if that is why the device fails. */
 FAKE_API CUresult cuGetErrorString(CUresult error, const char **text) {
-    *text = error == 700 ? "an illegal memory access was encountered" : "a fault of the fake";
+    const char *found = fake_current() ? fake_finding_of(fake_current()->device, error) : NULL;
+    *text = "a fault of the fake";
+    for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
+        if (errors[i].code == error) *text = errors[i].text;
+    if (found) *text = found;
     return 0;
 }
 FAKE_API CUresult cuDeviceGetCount(int *count) {
@@ -182,13 +236,13 @@ FAKE_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice devic
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; return 0;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 49152; return 0;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; return 0;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = d->multiprocessors; return 0;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = (int)d->bus; return 0;
     case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: *value = (int)d->slot; return 0;
     case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: *value = (int)d->domain; return 0;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = d->major; return 0;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = d->minor; return 0;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 232448; return 0;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = fake_shared_bytes(d); return 0;
     default: return 1;
     }
 }
@@ -237,120 +291,6 @@ FAKE_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     return 0;
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------- */
-
-static void run_device(int device) {
-    for (CUstream s = all_streams; s; s = s->next)
-        if (s->open && s->stream.device == device) fake_stream_run(&s->stream);
-}
-
-FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
-    ENTER_IN_CONTEXT(cuMemGetInfo_v2);
-    const fake_device *d = &fake()->devices[fake_current()->device];
-    *free_bytes = d->memory - d->used;
-    *total_bytes = d->memory;
-    return 0;
-}
-FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
-    uint64_t found;
-    ENTER_IN_CONTEXT(cuMemAlloc_v2);
-    int code = bytes ? fake_alloc(fake_current()->device, bytes, &found) : 1;
-    if (!code) *address = found;
-    return code;
-}
-FAKE_API CUresult cuMemFree_v2(CUdeviceptr address) {
-    int code = fake_call("cuMemFree_v2", true);
-    fake_lock();
-    if (fake_current()) run_device(fake_current()->device);
-    bool known = fake_free(address);
-    fake_unlock();
-    return known ? code : 1;
-}
-FAKE_API CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
-    (void)flags;
-    ENTER_IN_CONTEXT(cuMemHostAlloc);
-    void *made = calloc(1, bytes);
-    if (!made || !fake_own(made, free)) return free(made), 2;
-    *memory = made;
-    return 0;
-}
-FAKE_API CUresult cuMemFreeHost(void *memory) {
-    int code = fake_call("cuMemFreeHost", true);
-    fake_lock();
-    if (fake_current()) run_device(fake_current()->device);
-    fake_unlock();
-    fake_release(memory);
-    return code;
-}
-
-/* --- copies --------------------------------------------------------------------------------------------------------- */
-
-typedef struct move {
-    uint64_t to, from, bytes;
-    const char *what;
-    unsigned char byte;
-} move;
-
-static void run_up(void *data) {
-    const move *m = data;
-    memcpy(fake_memory(m->to, m->bytes), (const void *)(uintptr_t)m->from, m->bytes);
-    fake_log("copy up %llu", (unsigned long long)m->bytes);
-}
-static void run_down(void *data) {
-    const move *m = data;
-    memcpy((void *)(uintptr_t)m->to, fake_memory(m->from, m->bytes), m->bytes);
-    fake_log("copy down %llu", (unsigned long long)m->bytes);
-}
-static void run_across(void *data) {
-    const move *m = data;
-    memmove(fake_memory(m->to, m->bytes), fake_memory(m->from, m->bytes), m->bytes);
-    fake_log("%s %llu", m->what, (unsigned long long)m->bytes);
-}
-static void run_fill(void *data) {
-    const move *m = data;
-    memset(fake_memory(m->to, m->bytes), m->byte, m->bytes);
-    fake_log("fill %llu", (unsigned long long)m->bytes);
-}
-
-CUresult fake_add(CUstream stream, void (*run)(void *), const void *data, size_t bytes) {
-    fake_lock();
-    fake_stream_add(&stream->stream, run, data, bytes);
-    fake_unlock();
-    return 0;
-}
-
-FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    ENTER_IN_CONTEXT(cuMemcpyHtoDAsync_v2);
-    if (!fake_memory(to, bytes)) return 1;
-    const move m = {.to = to, .from = (uint64_t)(uintptr_t)from, .bytes = bytes};
-    return fake_add(stream, run_up, &m, sizeof m);
-}
-FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    ENTER_IN_CONTEXT(cuMemcpyDtoHAsync_v2);
-    if (!fake_memory(from, bytes)) return 1;
-    const move m = {.to = (uint64_t)(uintptr_t)to, .from = from, .bytes = bytes};
-    return fake_add(stream, run_down, &m, sizeof m);
-}
-FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    ENTER_IN_CONTEXT(cuMemcpyDtoDAsync_v2);
-    if (!fake_memory(to, bytes) || !fake_memory(from, bytes)) return 1;
-    const move m = {.to = to, .from = from, .bytes = bytes, .what = "copy within"};
-    return fake_add(stream, run_across, &m, sizeof m);
-}
-FAKE_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                                    size_t bytes, CUstream stream) {
-    ENTER_IN_CONTEXT(cuMemcpyPeerAsync);
-    if (!fake_memory(to, bytes) || !fake_memory(from, bytes) || to_context == from_context) return 1;
-    const move m = {.to = to, .from = from, .bytes = bytes, .what = "copy peer"};
-    return fake_add(stream, run_across, &m, sizeof m);
-}
-FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream) {
-    ENTER_IN_CONTEXT(cuMemsetD8Async);
-    if (!fake_memory(to, bytes)) return 1;
-    const move m = {.to = to, .bytes = bytes, .byte = byte};
-    return fake_add(stream, run_fill, &m, sizeof m);
-}
-
 /* --- streams and events --------------------------------------------------------------------------------------------- */
 
 FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -371,7 +311,11 @@ FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
     int code = fake_call("cuStreamDestroy_v2", true);
     fake_lock();
+    if (stream->stream.first && fake_may_find(stream->stream.device))
+        fake_find(stream->stream.device, FAKE_LAUNCH_FAILED, "stream %u is destroyed before its work has run: %s",
+                  stream->stream.number, stream->stream.first->work.name);
     if (stream->open) fake_stream_run(&stream->stream);
+    fake_stream_drop(&stream->stream);
     stream->open = false;
     fake_live(-1);
     fake_unlock();
@@ -382,9 +326,10 @@ FAKE_API CUresult cuStreamSynchronize(CUstream stream) {
     int code = fake_synchronised(stream->stream.device);
     if (code) return code;
     fake_lock();
-    fake_stream_run(&stream->stream);
+    fake_stream_synchronise(&stream->stream);
+    code = fake()->devices[stream->stream.device].sticky;
     fake_unlock();
-    return 0;
+    return code;
 }
 FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     ENTER_IN_CONTEXT(cuStreamWaitEvent);
@@ -427,18 +372,18 @@ FAKE_API CUresult cuEventSynchronize(CUevent event) {
     int code = fake_synchronised(fake_current()->device);
     if (code) return code;
     fake_lock();
-    fake_event_run(&event->event);
+    fake_event_synchronise(&event->event);
+    code = fake()->devices[event->device].sticky;
     fake_unlock();
-    return 0;
+    return code;
 }
-/* Each query runs one operation, so that polling makes progress. */
 FAKE_API CUresult cuEventQuery(CUevent event) {
     ENTER_IN_CONTEXT(cuEventQuery);
     fake_lock();
-    bool done = event->event.reached == event->event.recorded;
-    if (!done) fake_stream_run_one(event->event.stream);
+    bool done = fake_event_query(&event->event);
+    int sticky = fake()->devices[event->device].sticky;
     fake_unlock();
-    return done ? 0 : 600;
+    return sticky ? sticky : done ? 0 : 600;
 }
 
 /* --- for the other libraries ---------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #define BERTH_TESTS_FAKES_LIBCUDA_H
 
 #include "drivers/cuda/driver_api.h"
+#include "fakes/ptx/ptx.h"
 #include "fakes/stream.h"
 
 struct CUctx_st {
@@ -15,10 +16,15 @@ struct CUstream_st {
 };
 struct CUmod_st {
     char *text;
+    ptx_module *ptx; /* NULL: a text of the fake NVRTC, whose kernels only fake_add */
 };
 struct CUfunc_st {
     char name[64];
-    int words; /* of its argument by value; 0: a pointer */
+    CUmodule module;
+    const ptx_function *ptx; /* of module->ptx */
+    int dynamic_bytes;       /* the most dynamic shared memory, by cuFuncSetAttribute */
+    int words;               /* without ptx: of its argument by value; 0: a pointer */
+    bool unloaded;
     struct CUfunc_st *next;
 };
 struct CUevent_st {
@@ -29,7 +35,12 @@ struct CUevent_st {
 };
 
 CUcontext fake_current(void);
-CUresult fake_add(CUstream stream, void (*run)(void *data), const void *data, size_t bytes);
+CUresult fake_add(CUstream stream, const fake_work *work, const void *data, size_t bytes);
+/* Runs everything on a device, because `call` waits for it, which is counted. The caller is not ordered after it: CUDA's documentation
+ * promises no such wait. */
+void fake_run_device(int device, const char *call);
+bool fake_may_find(int device);                      /* whether something destroyed in flight is a finding */
+const char *fake_executables_use(const void *thing); /* the name of recorded work that uses it; NULL: there is none */
 
 /* fake_own: the current context owns `thing`, which `drop` frees at its end. fake_release: `thing` was freed before that. */
 bool fake_own(void *thing, void (*drop)(void *thing));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fakes/findings.h"
 #include "fakes/libcuda.h"
 
 static CUfunction all_functions;
@@ -16,6 +17,8 @@ static __attribute__((destructor)) void end(void) {
 
 static void drop_module(void *thing) {
     CUmodule module = thing;
+    for (CUfunction f = all_functions; f; f = f->next)
+        if (f->module == module) f->unloaded = true;
     free(module->text);
     free(module);
 }
@@ -23,6 +26,7 @@ static void drop_module(void *thing) {
 FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     ENTER_IN_CONTEXT(cuModuleLoadData);
     const char *text = image;
+    if (fake_random() & 1) fake_run_device(fake_current()->device, "cuModuleLoadData");
     int version = 0;
     if (sscanf(text, "fake code of %d", &version) != 1) return 200;
     if (version > fake()->cuda / 1000) return 222;
@@ -33,8 +37,16 @@ FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 }
 FAKE_API CUresult cuModuleUnload(CUmodule module) {
     fake_log("unload");
+    int code = fake_call("cuModuleUnload", true), device = fake_current() ? fake_current()->device : 0;
+    fake_lock();
+    const char *launch = fake_stream_uses(module), *recorded = fake_executables_use(module);
+    if ((launch || recorded) && fake_may_find(device))
+        fake_find(device, FAKE_LAUNCH_FAILED, "cuModuleUnload unloads %s, %s", launch ? launch : recorded,
+                  launch ? "whose launch has not run" : "which a graph may launch again");
+    fake_run_device(device, "cuModuleUnload");
     fake_release(module);
-    return fake_call("cuModuleUnload", true);
+    fake_unlock();
+    return code;
 }
 FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
     char start[80];
@@ -45,6 +57,7 @@ FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, con
     CUfunction made = calloc(1, sizeof *made);
     if (!made) return 2;
     snprintf(made->name, sizeof made->name, "%s", name);
+    made->module = module;
     const char *end_of_arguments = strchr(at, ')'), *by_value = strstr(at, "const struct words");
     if (by_value && by_value < end_of_arguments) made->words = atoi(by_value + strlen("const struct words"));
     fake_lock();

@@ -1,19 +1,29 @@
 /* Launches and graphs of the fake libcuda. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fakes/findings.h"
 #include "fakes/libcuda.h"
+#include "fakes/memory.h"
+#include "fakes/ptx/watch.h"
+
+#define MOST_STEPS UINT64_C(4000000000)
 
 struct CUgraph_st {
     fake_graph graph;
 };
 struct CUgraphExec_st {
     fake_graph graph;
+    CUgraphExec next;
 };
+
+static CUgraphExec executables;
 
 /* --- launches -------------------------------------------------------------------------------------------------------- */
 
+/* Of a text of the fake NVRTC. */
 typedef struct run_of {
     char name[64];
     unsigned groups, threads, local;
@@ -22,35 +32,103 @@ typedef struct run_of {
 } run_of;
 
 /* The kernel "fake_add" (words: address, count, by) adds `by` to floats in memory. */
-static void run_launch(void *data) {
+static void run_fake_launch(void *data) {
     run_of *r = data;
     char words[400] = "";
     size_t length = 0;
-    if (!r->count && fake_memory(r->pointer, 64)) memcpy(r->words, fake_memory(r->pointer, 64), 64);
-    for (int i = 0; i < (r->count ? r->count : 8) && length < sizeof words - 24; i++)
+    const void *pointed = r->count ? NULL : fake_read_memory(r->pointer, 24);
+    if (pointed) memcpy(r->words, pointed, 24);
+    for (int i = 0; i < (r->count ? r->count : 3) && length < sizeof words - 24; i++)
         length += (size_t)snprintf(words + length, sizeof words - length, " %llu", (unsigned long long)r->words[i]);
     fake_log("launch %s %u %u %u:%s", r->name, r->groups, r->threads, r->local, words);
     if (strncmp(r->name, "fake_add", 8)) return;
-    float *memory = fake_memory(r->words[0], r->words[1] * sizeof *memory);
+    if (!fake_read_memory(r->words[0], r->words[1] * sizeof(float))) return;
+    float *memory = fake_write_memory(r->words[0], r->words[1] * sizeof *memory);
     for (uint64_t i = 0; memory && i < r->words[1]; i++) memory[i] += (float)r->words[2];
+}
+
+static CUresult launch_fake(CUfunction function, const unsigned *grid, const unsigned *block, unsigned local,
+                            CUstream stream, void **parameters) {
+    if (grid[1] != 1 || grid[2] != 1 || block[1] != 1 || block[2] != 1) return 1;
+    run_of r = {.groups = grid[0], .threads = block[0], .local = local, .count = function->words};
+    memcpy(r.name, function->name, sizeof r.name);
+    if (r.count)
+        memcpy(r.words, parameters[0], (size_t)r.count * 8);
+    else
+        memcpy(&r.pointer, parameters[0], 8);
+    fake_work work = {.run = run_fake_launch, .uses = function->module};
+    snprintf(work.name, sizeof work.name, "kernel %s", r.name);
+    return fake_add(stream, &work, &r, sizeof r);
+}
+
+/* Of a module in PTX. */
+typedef struct kernel_run {
+    CUfunction function;
+    unsigned grid[3], block[3], dynamic_bytes;
+    uint64_t seed;
+    _Alignas(16) unsigned char arguments[];
+} kernel_run;
+
+static void run_kernel(void *data) {
+    const kernel_run *r = data;
+    const ptx_function *f = r->function->ptx;
+    char *problem = NULL;
+    if (r->function->unloaded) return; /* that its module was unloaded is a finding already */
+    ptx_launch launch = {.module = r->function->module->ptx,
+                         .function = f,
+                         .dynamic_bytes = r->dynamic_bytes,
+                         .arguments = r->arguments,
+                         .seed = r->seed,
+                         .most_steps = MOST_STEPS};
+    memcpy(launch.grid, r->grid, sizeof r->grid);
+    memcpy(launch.block, r->block, sizeof r->block);
+    fake_log("launch %s %u %u %u", f->name, r->grid[0] * r->grid[1] * r->grid[2],
+             r->block[0] * r->block[1] * r->block[2], r->dynamic_bytes);
+    if (ptx_run(&launch, NULL, &problem)) return;
+    int code = problem && strstr(problem, "misaligned")    ? FAKE_MISALIGNED
+               : problem && strstr(problem, WATCH_OUTSIDE) ? FAKE_ILLEGAL_ADDRESS
+                                                           : FAKE_LAUNCH_FAILED;
+    fake_find(fake_order_device(fake_order_now()), code, "%s (stream %u)", problem ? problem : f->name,
+              fake_order_stream_of(fake_order_now()));
+    free(problem);
+}
+
+static CUresult launch_ptx(CUfunction function, const unsigned *grid, const unsigned *block, unsigned dynamic_bytes,
+                           CUstream stream, void **parameters) {
+    const ptx_function *f = function->ptx;
+    uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    if (grid[1] > 65535 || grid[2] > 65535 || block[2] > 64 || threads > 1024) return 1;
+    if (f->max_threads && threads > f->max_threads) return 701;
+    if (dynamic_bytes > (unsigned)function->dynamic_bytes && dynamic_bytes + f->shared_bytes > 49152) return 1;
+    kernel_run *r = calloc(1, sizeof *r + f->parameter_bytes);
+    if (!r) return 2;
+    r->function = function;
+    memcpy(r->grid, grid, sizeof r->grid);
+    memcpy(r->block, block, sizeof r->block);
+    r->dynamic_bytes = dynamic_bytes;
+    r->seed = fake_random();
+    for (int i = 0; i < f->parameter_count; i++)
+        memcpy(r->arguments + f->parameters[i].offset, parameters[i], f->parameters[i].bytes);
+    fake_work work = {.run = run_kernel, .uses = function->module};
+    snprintf(work.name, sizeof work.name, "kernel %s%s%s", f->name, *function->module->ptx->file ? " of " : "",
+             function->module->ptx->file);
+    CUresult result = fake_add(stream, &work, r, sizeof *r + f->parameter_bytes);
+    free(r);
+    return result;
 }
 
 FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads,
                                  unsigned block_y, unsigned block_z, unsigned local, CUstream stream, void **parameters,
                                  void **extra) {
     ENTER_IN_CONTEXT(cuLaunchKernel);
-    if (!x || y != 1 || z != 1 || !threads || threads > 1024 || block_y != 1 || block_z != 1 || extra) return 1;
-    run_of *r = calloc(1, sizeof *r);
-    if (!r) return 2;
-    memcpy(r->name, function->name, sizeof r->name);
-    r->groups = x, r->threads = threads, r->local = local, r->count = function->words;
-    if (r->count)
-        memcpy(r->words, parameters[0], (size_t)r->count * 8);
-    else
-        memcpy(&r->pointer, parameters[0], 8);
-    int code = fake_add(stream, run_launch, r, sizeof *r);
-    free(r);
-    return code;
+    const unsigned grid[] = {x, y, z}, block[] = {threads, block_y, block_z};
+    if (!x || !y || !z || x > INT_MAX || !threads || threads > 1024 || !block_y || !block_z || extra) return 1;
+    if (function->unloaded) {
+        fake_find(fake_current()->device, FAKE_LAUNCH_FAILED, "cuLaunchKernel launches %s, whose module was unloaded",
+                  function->name);
+        return 400;
+    }
+    return (function->ptx ? launch_ptx : launch_fake)(function, grid, block, local, stream, parameters);
 }
 
 /* --- graphs --------------------------------------------------------------------------------------------------------- */
@@ -61,9 +139,20 @@ static void drop_graph(void *thing) {
     free(graph);
 }
 static void drop_executable(void *thing) {
-    struct CUgraphExec_st *executable = thing;
+    CUgraphExec executable = thing;
+    for (CUgraphExec *at = &executables; *at; at = &(*at)->next)
+        if (*at == executable) {
+            *at = executable->next;
+            break;
+        }
     fake_graph_drop(&executable->graph);
     free(executable);
+}
+
+const char *fake_executables_use(const void *thing) {
+    const char *name = NULL;
+    for (CUgraphExec e = executables; e && !name; e = e->next) name = fake_graph_uses(&e->graph, thing);
+    return name;
 }
 
 FAKE_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
@@ -95,6 +184,10 @@ FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph g
     made->graph = graph->graph; /* takes what was recorded */
     graph->graph = (fake_graph){0};
     if (!fake_own(made, drop_executable)) return 2;
+    fake_lock();
+    made->next = executables;
+    executables = made;
+    fake_unlock();
     *executable = made;
     return 0;
 }
@@ -106,8 +199,12 @@ FAKE_API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     fake_unlock();
     return 0;
 }
+/* CUDA allows it while the graph runs: its work is not ended, and it is freed when that is complete. It is counted. */
 FAKE_API CUresult cuGraphExecDestroy(CUgraphExec executable) {
     fake_log("destroy recording");
+    fake_lock();
+    if (fake_stream_uses(&executable->graph)) fake_count_wait("cuGraphExecDestroy of a graph in flight");
     fake_release(executable);
+    fake_unlock();
     return fake_call("cuGraphExecDestroy", true);
 }

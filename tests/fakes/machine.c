@@ -62,6 +62,8 @@ static void read_device(json_t *from, fake_device *d) {
     d->memory = (uint64_t)json_integer_value(json_object_get(from, "memory"));
     d->major = capability ? (int)json_integer_value(json_array_get(capability, 0)) : 9;
     d->minor = capability ? (int)json_integer_value(json_array_get(capability, 1)) : 0;
+    json_t *multiprocessors = json_object_get(from, "multiprocessors");
+    d->multiprocessors = multiprocessors ? (int)json_integer_value(multiprocessors) : 4;
     d->mig = json_is_true(json_object_get(from, "mig"));
     if (json_object_get(from, "instances")) read_instances(json_object_get(from, "instances"), d);
     d->island = (int)json_integer_value(json_object_get(from, "island"));
@@ -106,6 +108,14 @@ static void read_machine(json_t *from) {
     }
     read_pair(json_object_get(from, "fail_any"), &any_nth, &any_code);
     read_pair(json_object_get(from, "late"), &late_nth, &late_code);
+}
+
+/* CUDA C++ Programming Guide, technical specifications per compute capability. */
+int fake_shared_bytes(const fake_device *d) {
+    int capability = d->major * 10 + d->minor;
+    if (capability < 80) return 65536;
+    if (capability == 80 || capability == 87) return 166912;
+    return capability == 86 || capability == 89 || capability >= 120 ? 101376 : 232448;
 }
 
 fake_machine *fake(void) {

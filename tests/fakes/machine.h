@@ -3,7 +3,7 @@
  *
  *     {"driver": "580.65.06", "cuda": 13000, "nvrtc": [13, 0],
  *      "devices": [{"name": "NVIDIA H200", "uuid": "GPU-0a...", "pci": "0000:3b:00.0", "memory": 1073741824,
- *                   "capability": [9, 0], "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes 0: unknown; types as
+ *                   "capability": [9, 0], "multiprocessors": 132, "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes 0: unknown; types as
  *                   in nvidia-smi, default C
  *                   "mig": false,                            true: MIG splits it into
  *                   "instances": [{"uuid": "MIG-0a...", "memory": 1000, "processes": []}, null]}],   null: an empty slot
@@ -38,7 +38,7 @@ typedef struct fake_device {
     char name[96], uuid[64], pci[24];
     unsigned domain, bus, slot;
     uint64_t memory, used;
-    int major, minor, process_count;
+    int major, minor, process_count, multiprocessors;
     fake_process processes[FAKE_PROCESSES];
     bool mig;
     int first_instance, instance_count; /* for fake_instance; an empty UUID: an empty slot */
@@ -59,6 +59,7 @@ typedef struct fake_machine {
 FAKE_API fake_machine *fake(void);
 FAKE_API void fake_processes_now(void);
 FAKE_API fake_device *fake_instance(int number);
+FAKE_API int fake_shared_bytes(const fake_device *d); /* the most shared memory of a block */
 /* Every function of a library calls it first: 0, or the error to return. */
 FAKE_API int fake_call(const char *name, bool release);
 FAKE_API int fake_synchronised(int device); /* the late error, or 0 */

@@ -9,7 +9,7 @@
 
 #define TAG UINT64_C(0xcd)
 #define FIRST_ADDRESS (TAG << 56 | 4096)
-#define POISON 0xff                    /* floats: NaN */
+#define POISON 0xff                        /* floats: NaN */
 #define MOST_POISONED ((uint64_t)16 << 20) /* the rest of large allocations is left as the system gives it */
 
 static fake_allocation **allocations; /* by address; freed ones stay */
@@ -168,9 +168,9 @@ static void find_race(const fake_cell *earlier, uint32_t other, const char *did,
         snprintf(place, sizeof place, ", line %u (block %u, thread %u)", earlier->what >> 12, earlier->thread >> 10,
                  earlier->thread & 1023);
     fake_find(fake_order_device(now), FAKE_LAUNCH_FAILED,
-              "race: %s in stream %u %s 0x%s, which %s%s in stream %u %s, and nothing orders them", fake_order_name(now),
-              fake_order_stream_of(now), write ? "writes" : "reads", where + 2, fake_order_name(other), place,
-              fake_order_stream_of(other), did);
+              "race: %s in stream %u %s 0x%s, which %s%s in stream %u %s, and nothing orders them",
+              fake_order_name(now), fake_order_stream_of(now), write ? "writes" : "reads", where + 2,
+              fake_order_name(other), place, fake_order_stream_of(other), did);
 }
 
 /* One granule of an operation's range; false after a finding. */
@@ -183,7 +183,8 @@ static bool touch(fake_granule *g, range_access access, uint64_t address) {
     if (g->write.op && !fake_ordered(g->write.op, &other))
         return find_race(&g->write, other, "writes", address, access == RANGE_WRITE), false;
     if (access == RANGE_WRITE) {
-        if (g->read.op && !fake_ordered(g->read.op, &other)) return find_race(&g->read, other, "reads", address, true), false;
+        if (g->read.op && !fake_ordered(g->read.op, &other))
+            return find_race(&g->read, other, "reads", address, true), false;
         *g = (fake_granule){.write = {.op = now}};
         return true;
     }

@@ -150,7 +150,9 @@ uint32_t fake_order_last(uint32_t op) {
 
 /* --- names ---------------------------------------------------------------------------------------------------------- */
 
-const char *fake_order_name(uint32_t op) { return op < operation_count && operations[op].name ? operations[op].name : "?"; }
+const char *fake_order_name(uint32_t op) {
+    return op < operation_count && operations[op].name ? operations[op].name : "?";
+}
 uint32_t fake_order_stream_of(uint32_t op) { return op < operation_count ? operations[op].stream : 0; }
 int fake_order_device(uint32_t op) { return op < operation_count ? operations[op].device : -1; }
 

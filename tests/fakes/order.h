@@ -10,7 +10,7 @@ typedef struct fake_clock {
     uint32_t count, *at; /* at[stream]: operations of this stream that are ordered before */
 } fake_clock;
 
-#define FAKE_LOADER 1u            /* the operation that writes what was there before all others */
+#define FAKE_LOADER 1u                   /* the operation that writes what was there before all others */
 #define FAKE_OP_SET UINT32_C(0x80000000) /* numbers of sets */
 
 FAKE_API void fake_clock_join(fake_clock *into, const fake_clock *from);

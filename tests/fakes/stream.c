@@ -25,8 +25,6 @@ uint64_t fake_random(void) {
     return random_state * UINT64_C(2685821657736338717) >> 11;
 }
 
-
-
 /* --- operations ----------------------------------------------------------------------------------------------------- */
 
 static fake_operation *new_operation(size_t bytes) {

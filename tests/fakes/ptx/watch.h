@@ -6,6 +6,8 @@
 
 #include "fakes/ptx/ptx.h"
 
+#define WATCH_OUTSIDE " outside of all allocations: " /* a part of the problem that says so */
+
 /* Where an access comes from. `thread` is the number within the block. */
 typedef struct watch_place {
     uint32_t block, thread;
