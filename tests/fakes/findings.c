@@ -19,7 +19,7 @@ static finding findings[MOST_KEPT];
 static int finding_count, era;
 static char *all_texts, *waits_text;
 static struct {
-    const char *call;
+    char call[60];
     long count;
 } waits[CALLS];
 
@@ -90,8 +90,8 @@ void fake_findings_clear(void) {
 void fake_count_wait(const char *call) {
     fake_lock();
     for (int i = 0; i < CALLS; i++) {
-        if (waits[i].call && strcmp(waits[i].call, call) != 0) continue;
-        waits[i].call = call;
+        if (*waits[i].call && strcmp(waits[i].call, call) != 0) continue;
+        snprintf(waits[i].call, sizeof waits[i].call, "%s", call);
         waits[i].count++;
         break;
     }
@@ -101,11 +101,11 @@ void fake_count_wait(const char *call) {
 const char *fake_waits_text(void) {
     size_t bytes = 1;
     fake_lock();
-    for (int i = 0; i < CALLS && waits[i].call; i++) bytes += strlen(waits[i].call) + 24;
+    for (int i = 0; i < CALLS && *waits[i].call; i++) bytes += strlen(waits[i].call) + 24;
     free(waits_text);
     waits_text = calloc(1, bytes);
     if (!waits_text) abort();
-    for (int i = 0; i < CALLS && waits[i].call; i++)
+    for (int i = 0; i < CALLS && *waits[i].call; i++)
         sprintf(waits_text + strlen(waits_text), "%s %ld\n", waits[i].call, waits[i].count);
     fake_unlock();
     return waits_text;

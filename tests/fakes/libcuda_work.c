@@ -36,9 +36,9 @@ static void run_fake_launch(void *data) {
     run_of *r = data;
     char words[400] = "";
     size_t length = 0;
-    const void *pointed = r->count ? NULL : fake_read_memory(r->pointer, 24);
-    if (pointed) memcpy(r->words, pointed, 24);
-    for (int i = 0; i < (r->count ? r->count : 3) && length < sizeof words - 24; i++)
+    const void *pointed = r->count || !fake_memory_exists(r->pointer, 64) ? NULL : fake_memory(r->pointer, 64);
+    if (pointed) memcpy(r->words, pointed, 64);
+    for (int i = 0; i < (r->count ? r->count : 8) && length < sizeof words - 24; i++)
         length += (size_t)snprintf(words + length, sizeof words - length, " %llu", (unsigned long long)r->words[i]);
     fake_log("launch %s %u %u %u:%s", r->name, r->groups, r->threads, r->local, words);
     if (strncmp(r->name, "fake_add", 8)) return;

@@ -77,6 +77,7 @@ static void uploads_overlap_launches(void **state) {
     (void)state;
     uint64_t address, other;
     int value = 5;
+    setenv("BERTH_FAKE_SEED", "0", 1); /* only what is waited for runs */
     machine("{" TWO_CARDS "}", NULL);
     bti_cuda_device *b = open_one(B);
     OK(bti_driver_cuda.alloc(b, 4000, &address));
@@ -87,6 +88,7 @@ static void uploads_overlap_launches(void **state) {
     OK(bti_driver_cuda.download(b, &value, other, sizeof value));
     assert_int_equal(value, 5);
     assert_null(strstr(fake.log(), "fill")); /* it has not even begun */
+    unsetenv("BERTH_FAKE_SEED");
     bti_driver_cuda.free(b, address, 4000);
     bti_driver_cuda.free(b, other, 4000);
     close_all(b, NULL);
@@ -429,6 +431,7 @@ static void what_is_retired_without_an_event_waits(void **state) {
         OK(build(b, add_text, &module));
         OK(bti_cuda_find_function(b, module, "fake_add", &add));
         OK(bti_driver_cuda.alloc(b, 256, &address));
+        OK(bti_driver_cuda.fill(b, address, 0, 256));
         OK(launch_add(b, &add, address, 64, 2, true));
         bti_cuda_unload(b, module);
         assert_int_equal(count_of("unload"), 1);
