@@ -41,7 +41,10 @@ static void run_fake_launch(void *data) {
     for (int i = 0; i < (r->count ? r->count : 8) && length < sizeof words - 24; i++)
         length += (size_t)snprintf(words + length, sizeof words - length, " %llu", (unsigned long long)r->words[i]);
     fake_log("launch %s %u %u %u:%s", r->name, r->groups, r->threads, r->local, words);
-    if (strncmp(r->name, "fake_add", 8)) return;
+    if (strncmp(r->name, "fake_add", 8)) {
+        fake_memory_lost_track();
+        return;
+    }
     if (!fake_read_memory(r->words[0], r->words[1] * sizeof(float))) return;
     float *memory = fake_write_memory(r->words[0], r->words[1] * sizeof *memory);
     for (uint64_t i = 0; memory && i < r->words[1]; i++) memory[i] += (float)r->words[2];

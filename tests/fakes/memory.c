@@ -15,6 +15,10 @@
 static fake_allocation **allocations; /* by address; freed ones stay */
 static size_t allocation_count, allocation_room;
 static uint64_t next_address = FIRST_ADDRESS;
+static bool lost_track;
+
+void fake_memory_lost_track(void) { lost_track = true; }
+bool fake_memory_tracked(void) { return !lost_track; }
 
 /* --- allocations ---------------------------------------------------------------------------------------------------- */
 
@@ -91,6 +95,7 @@ void fake_memory_reset(void) {
     allocations = NULL;
     allocation_count = allocation_room = 0;
     next_address = FIRST_ADDRESS;
+    lost_track = false;
 }
 
 fake_allocation *fake_allocation_at(uint64_t address) {
@@ -188,7 +193,7 @@ static bool touch(fake_granule *g, range_access access, uint64_t address) {
         *g = (fake_granule){.write = {.op = now}};
         return true;
     }
-    if (access == RANGE_READ && (!g->write.op || g->write.what & FAKE_CELL_UNWRITTEN)) {
+    if (access == RANGE_READ && !lost_track && (!g->write.op || g->write.what & FAKE_CELL_UNWRITTEN)) {
         char where[200];
         fake_describe_address(address, 1, where, sizeof where);
         fake_find(fake_order_device(now), FAKE_LAUNCH_FAILED, "%s in stream %u reads memory that was never written: %s",

@@ -65,4 +65,8 @@ FAKE_API void fake_copy_unwritten(uint64_t to, uint64_t from, uint64_t bytes);
 /* Reads of a copy: as fake_read_memory, but bytes never written may be copied. */
 FAKE_API void *fake_read_for_copy(uint64_t address, uint64_t bytes);
 
+/* Something wrote where it pleased (a sampled launch, a kernel that nothing runs): reads of bytes never written are no findings from now on. */
+FAKE_API void fake_memory_lost_track(void);
+FAKE_API bool fake_memory_tracked(void);
+
 #endif

@@ -184,10 +184,10 @@ static void add_read(fake_cell *r, const access *a) {
 
 static bool read_granule(fake_granule *g, const access *a) {
     const fake_cell *w = &g->write;
-    if (is_shared(a) ? w->op != a->op : !w->op) return refuse_never_written(a);
+    if (is_shared(a) ? w->op != a->op : !w->op && fake_memory_tracked()) return refuse_never_written(a);
     if (w->op != a->launch->write_before || w->what & FAKE_CELL_UNWRITTEN) {
         if (!check_write_before(w, a)) return false;
-        if (w->what & FAKE_CELL_UNWRITTEN) return refuse_never_written(a);
+        if (w->what & FAKE_CELL_UNWRITTEN && fake_memory_tracked()) return refuse_never_written(a);
         if (a->kind == PTX_READ_NC && w->op == a->op)
             return refuse_race(a, w, "writes", "a launch (ld.global.nc reads what the launch does not write)");
     }
@@ -215,7 +215,8 @@ static bool write_granule(fake_granule *g, const access *a) {
 
 /* An atomic reads and writes. */
 static bool touch_granule(fake_granule *g, const access *a) {
-    if (a->kind == PTX_ATOMIC && (is_shared(a) ? g->write.op != a->op : !g->write.op)) return refuse_never_written(a);
+    if (a->kind == PTX_ATOMIC && (is_shared(a) ? g->write.op != a->op : !g->write.op && fake_memory_tracked()))
+        return refuse_never_written(a);
     return a->writes ? write_granule(g, a) : read_granule(g, a);
 }
 
@@ -240,6 +241,7 @@ watch_launch *watch_launch_begin(const ptx_launch *launch) {
     watch_launch *made = fake_need(calloc(1, sizeof *made));
     made->op = fake_order_now();
     made->unwatched = launch->sample || is_switched_off();
+    if (made->unwatched) fake_memory_lost_track();
     made->generations = made->op + 1;
     if (made->op) return made;
     made->op = fake_order_add(fake_order_stream(), &made->own_clock,
