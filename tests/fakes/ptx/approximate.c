@@ -29,7 +29,9 @@ static float within_units(double exact, int units, uint64_t drawn) {
         place = 0x7f800000; /* infinite when rounded to the nearest */
     else if (place < 0 || place >= 0x7f800000)
         place = place < 0 ? 0 : 0x7f7fffff;
-    float result = ptx_f32((uint64_t)place);
+    float result = ptx_f32((uint64_t)place), next = ptx_f32((uint64_t)ptx_f32_bits(low) + 1);
+    /* beyond a power of two the units are larger */
+    if (fabs((double)result - fabs(exact)) > units * ((double)next - (double)low)) result = low;
     return signbit(exact) ? -result : result;
 }
 /* Relative or absolute errors, of which rounding to f32 (half a unit: 2^-24 of the result) takes a part. */

@@ -54,14 +54,6 @@ static inline double sum_exactly(const ptx_instruction *instruction, double x, d
     double sum = ptx_odd_sum(x, y);
     return sum == 0 && instruction->round == PTX_RM && signbit(x) != signbit(y) ? -0.0 : sum;
 }
-static inline double quotient_exactly(double x, double y) {
-    double quotient = x / y, rest = fma(-quotient, y, x);
-    return y == 0 || isinf(y) ? quotient : ptx_odd(quotient, y > 0 ? rest : -rest);
-}
-static inline double root_exactly(double x) {
-    double root = sqrt(x);
-    return isinf(root) ? root : ptx_odd(root, fma(-root, root, x));
-}
 #define ANY(name, ...)                                                                                        \
     PTX_COMPUTE(name) {                                                                                       \
         PTX_EACH_LANE(const double x = operand(instruction, a[i]); to[i] = finish(instruction, __VA_ARGS__)); \
@@ -71,9 +63,10 @@ ANY(add_any, sum_exactly(instruction, x, OPERAND(b)))
 ANY(subtract_any, sum_exactly(instruction, x, -OPERAND(b)))
 ANY(multiply_any, x *OPERAND(b))
 ANY(fused_any, sum_exactly(instruction, x *OPERAND(b), OPERAND(c)))
-ANY(divide_any, quotient_exactly(x, OPERAND(b)))
-ANY(root_any, root_exactly(x))
-ANY(reciprocal_any, quotient_exactly(1, x))
+/* Of floats these are never so close to a float, or to the middle of two, that the step over a double changes the result. */
+ANY(divide_any, x / OPERAND(b))
+ANY(root_any, sqrt(x))
+ANY(reciprocal_any, 1 / x)
 
 /* min and max: a number rather than a NaN, -0 below +0. .NaN: a NaN if there is one. .xorsign.abs: of the magnitudes, with the product
  * of the signs. */

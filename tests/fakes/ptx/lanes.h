@@ -160,7 +160,7 @@ static inline uint16_t ptx_round_half(double x, int round, int digits, int least
     else
         result += rest && round != PTX_RZ && (round == PTX_RM) == (sign == 1);
     if (exponent > least) result += (uint32_t)(exponent - least) << digits;
-    if (exponent > 128 || result >= infinity)
+    if (result >= infinity)
         result = round <= PTX_RN || (round != PTX_RZ && (round == PTX_RM) == (sign == 1)) ? infinity : infinity - 1;
     return (uint16_t)(sign << 15 | result);
 }
