@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
+#include "base/file_text.h"
 
 #define ROOT "/sys/fs/cgroup"
 

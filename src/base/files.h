@@ -1,4 +1,4 @@
-/* Files: their numbers, small ones as text, and writing to them. */
+/* Files of this process: their numbers, and writing to them. */
 #ifndef BTI_BASE_FILES_H
 #define BTI_BASE_FILES_H
 
@@ -34,19 +34,6 @@ static inline int bti_ends_above_standard(int made, int ends[2]) {
         return errno = error, -1;
     }
     return 0;
-}
-
-/* --- reading --- */
-
-/* The beginning of a file as text, at most size - 1 bytes; made for the files of /proc and /sys. Returns the length; 0, and "", when it cannot
- * be read or is empty. */
-static inline size_t bti_file_text(const char *path, char *text, size_t size) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    size_t length = 0;
-    for (ssize_t got; file >= 0 && (got = read(file, text + length, size - 1 - length)) > 0;) length += (size_t)got;
-    if (file >= 0) close(file);
-    text[length] = '\0';
-    return length;
 }
 
 /* --- writing ---

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/file_text.h"
 
 #define RESERVE ((size_t)64 << 20) /* bytes */
 #define PATIENCE 8                 /* retries while another thread returns the reserve */

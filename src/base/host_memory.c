@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
-#include "base/files.h"
+#include "base/file_text.h"
 
 #define RESERVE_PART 64                  /* of the total: page tables, and what the process takes in small pieces */
 #define RESERVE_MOST ((size_t)256 << 20) /* bytes */

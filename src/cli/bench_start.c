@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/files.h"
+#include "base/file_text.h"
 #include "cli/bench_inputs.h"
 #include "cli/cli.h"
 

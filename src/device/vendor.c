@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/file_text.h"
 
 const char *bti_vendor_root = "";
 

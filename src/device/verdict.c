@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "base/files.h"
+#include "base/file_text.h"
 #include "device/verdict.h"
 #include "cache/folder.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/files.h"
+#include "base/file_text.h"
 #include "base/log.h"
 #include "base/quote.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "task/dispatch.h"
-#include "base/files.h"
+#include "base/file_text.h"
 #include "base/lock.h"
 
 enum { STATUS_BYTES = 8192, MOST_GROUPS = 1024, LOOK_AT_GROUPS_NS = 1000000 };

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/file_text.h"
 #include "base/flags.h"
 #include "base/host_memory.h"
 #include "base/log.h"

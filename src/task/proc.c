@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/file_text.h"
 
 static bool read_stat(const char *path, bti_proc *stat) {
     static const char format[] = ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
