@@ -6,16 +6,15 @@
 #include "base/error.h"
 #include "base/flagtext.h"
 #include "base/quote.h"
+#include "drivers/driver.h"
 
-static const char *const kind_names[BT_KIND_COUNT] = {"CPU", "GPU", "TPU", "ACC"};
-
-const char *bt_kind_name(bt_kind kind) { return (unsigned)kind < BT_KIND_COUNT ? kind_names[kind] : "UNKNOWN"; }
+const char *bt_kind_name(bt_kind kind) { return bti_kind_name(kind); }
 
 void bti_name_short(bt_kind kind, int index, char *text, size_t size) {
-    snprintf(text, size, "%s:%d", bt_kind_name(kind), index);
+    snprintf(text, size, "%s:%d", bti_kind_name(kind), index);
 }
 void bti_name_long(bt_kind kind, int index, char *text, size_t size) {
-    snprintf(text, size, "/job:localhost/replica:0/task:0/device:%s:%d", bt_kind_name(kind), index);
+    snprintf(text, size, "/job:localhost/replica:0/task:0/device:%s:%d", bti_kind_name(kind), index);
 }
 
 /* A piece of the name being read. */
@@ -57,7 +56,7 @@ static bt_status refuse(const char *text, const char *why) {
 
 static bool take_kind(piece *p, bt_kind *kind) {
     for (int k = 0; k < BT_KIND_COUNT; k++)
-        if (skip_word(p, kind_names[k])) return *kind = (bt_kind)k, true;
+        if (skip_word(p, bti_kind_name((bt_kind)k))) return *kind = (bt_kind)k, true;
     return false;
 }
 

@@ -21,6 +21,12 @@
 #include "base/str.h"
 #include "launch/program.h"
 
+/* "GPU". */
+static inline const char *bti_kind_name(bt_kind kind) {
+    static const char *const names[BT_KIND_COUNT] = {"CPU", "GPU", "TPU", "ACC"};
+    return (unsigned)kind < BT_KIND_COUNT ? names[kind] : "UNKNOWN";
+}
+
 typedef enum bti_granularity { BTI_KERNEL, BTI_GRAPH } bti_granularity;
 
 /* What `probe` reports of one device, without opening it. Texts are NUL-terminated and truncated to fit. */

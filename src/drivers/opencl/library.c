@@ -12,7 +12,7 @@
     ((size_t)1 << 30) /* bytes of address space: the loader, the drivers that it opens, and their compilers */
 #define LIBRARY "libOpenCL.so.1"
 
-BTI_STATIC_LOCK(lock, opencl_library) /* of opening; `functions` does not change once `opened` */
+BTI_STATIC_LOCK(opencl_library_lock, opencl_library) /* of opening; `functions` does not change once `opened` */
 static bti_cl_functions functions;
 static bool opened;
 
@@ -42,10 +42,10 @@ static bool open_opencl(bti_str *reason) {
 }
 
 const bti_cl_functions *bti_cl(bti_str *reason) {
-    bti_lock_take(&lock);
+    bti_lock_take(&opencl_library_lock);
     if (!opened) opened = open_opencl(reason);
     bool there = opened;
-    bti_lock_give(&lock);
+    bti_lock_give(&opencl_library_lock);
     return there ? &functions : NULL;
 }
 

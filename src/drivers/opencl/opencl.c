@@ -16,7 +16,7 @@ typedef struct platform_context {
     struct platform_context *next;
 } platform_context;
 
-BTI_STATIC_LOCK(lock, opencl_contexts) /* of the contexts and the numbers of devices */
+BTI_STATIC_LOCK(opencl_contexts_lock, opencl_contexts) /* of the contexts and the numbers of devices */
 static platform_context *contexts;
 static uint64_t numbers; /* bit n: device number n is open */
 
@@ -49,7 +49,7 @@ static platform_context *make_context(bti_cl_device *device, cl_platform_id plat
 
 static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform) {
     cl_int error = CL_OUT_OF_RESOURCES; /* if 64 devices are open */
-    bti_lock_take(&lock);
+    bti_lock_take(&opencl_contexts_lock);
     platform_context *context = NULL;
     if (~numbers) {
         device->number = __builtin_ctzll(~numbers);
@@ -60,13 +60,13 @@ static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform)
     } else {
         device->number = -1;
     }
-    bti_lock_give(&lock);
+    bti_lock_give(&opencl_contexts_lock);
     if (context) device->context = context->context;
     return context ? BT_OK : bti_cl_fail(device, "a context", error);
 }
 
 static void release_context(bti_cl_device *device) {
-    bti_lock_take(&lock);
+    bti_lock_take(&opencl_contexts_lock);
     if (device->number >= 0) numbers &= ~(UINT64_C(1) << device->number);
     platform_context **at = &contexts;
     while (*at && (*at)->context != device->context) at = &(*at)->next;
@@ -76,7 +76,7 @@ static void release_context(bti_cl_device *device) {
         device->cl->clReleaseContext(context->context);
         bti_free(context);
     }
-    bti_lock_give(&lock);
+    bti_lock_give(&opencl_contexts_lock);
 }
 
 static void read_device_info(bti_cl_device *device) {

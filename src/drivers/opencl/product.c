@@ -26,9 +26,9 @@ typedef struct clblast_functions {
 #include "drivers/opencl/clblast.def"
 } clblast_functions;
 
-BTI_STATIC_LOCK(lock, opencl_clblast) /* of what follows; `clblast` does not change once LOADED */
+BTI_STATIC_LOCK(clblast_lock, opencl_clblast) /* of what follows; `clblast` does not change once LOADED */
 static clblast_functions clblast;
-static enum { UNTRIED, LOADED, MISSING } state;
+static enum { UNTRIED, LOADED, MISSING } clblast_state;
 
 static bool open_clblast(void) {
     static const char *const names[] = {
@@ -45,10 +45,10 @@ static bool open_clblast(void) {
 bool bti_cl_has_clblast(const bti_cl_device *device) {
     int choice = bti_flag_choice(BTI_FLAG_clblast); /* auto|on|off */
     if (choice == 2 || (choice == 0 && !device->is_gpu)) return false;
-    bti_lock_take(&lock);
-    if (state == UNTRIED) state = open_clblast() ? LOADED : MISSING;
-    bool loaded = state == LOADED;
-    bti_lock_give(&lock);
+    bti_lock_take(&clblast_lock);
+    if (clblast_state == UNTRIED) clblast_state = open_clblast() ? LOADED : MISSING;
+    bool loaded = clblast_state == LOADED;
+    bti_lock_give(&clblast_lock);
     return loaded;
 }
 

@@ -9,8 +9,6 @@
 #include "base/quote.h"
 #include "drivers/sim/sim_flags.h"
 
-static const char *const kinds[BT_KIND_COUNT] = {"cpu", "gpu", "tpu", "acc"};
-
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
 static bti_sim_spec configured; /* under the registry's lock */
@@ -29,7 +27,7 @@ static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *sp
         return refuse_devices(part, length, "each part is sim:KIND*COUNT, such as sim:gpu*4");
     at += 4;
     int kind = 0;
-    while (kind < BT_KIND_COUNT && (end - at < 3 || !bti_same_word(at, 3, kinds[kind]))) kind++;
+    while (kind < BT_KIND_COUNT && (end - at < 3 || !bti_same_word(at, 3, bti_kind_name((bt_kind)kind)))) kind++;
     if (kind == BT_KIND_COUNT) return refuse_devices(part, length, "the kind must be cpu, gpu, tpu or acc");
     at += 3;
     int64_t count = 1, bytes = 0;
@@ -77,7 +75,7 @@ static const char *const entries[] = {"open",  "alloc",        "upload", "downlo
                                       "fill",  "program_load", "launch", "record",    "wait",
                                       "query", "sync",         "memory", "peer_copy", "all_reduce"};
 
-BTI_STATIC_LOCK(lock, sim_faults) /* of what follows */
+BTI_STATIC_LOCK(faults_lock, sim_faults) /* of what follows */
 static fault faults[MAX_FAULTS];
 static int fault_count;
 static bool bad_faults;
@@ -96,7 +94,7 @@ static bt_status parse_fault(const char *part, size_t length, fault *out) {
     if (slash) {
         int64_t index;
         int kind = 0;
-        while (kind < BT_KIND_COUNT && (slash - at < 4 || !bti_same_word(at, 3, kinds[kind]))) kind++;
+        while (kind < BT_KIND_COUNT && (slash - at < 4 || !bti_same_word(at, 3, bti_kind_name((bt_kind)kind)))) kind++;
         if (kind == BT_KIND_COUNT) return refuse_fault(part, length, "before the / comes a device such as gpu1");
         at += 3 + (at[3] == ':');
         if (!bti_read_int(at, (size_t)(slash - at), &index) || index < 0 || index >= BTI_SIM_MAX)
@@ -162,14 +160,14 @@ static bool is_due(fault *r, const char *entry, bt_kind kind, int index) {
 bt_status bti_sim_fault(const char *entry, bt_kind kind, int index) {
     if (!bti_flag_bool(BTI_FLAG_sim_fault)) return BT_OK;
     bt_status status = BT_OK;
-    bti_lock_take(&lock);
+    bti_lock_take(&faults_lock);
     if (parsed_change != bti_flag_changes(BTI_FLAG_sim_fault) || bad_faults) status = load_faults();
     int64_t call = 0;
     for (int i = 0; status == BT_OK && i < fault_count; i++)
         if (is_due(&faults[i], entry, kind, index)) call = faults[i].calls;
-    bti_lock_give(&lock);
+    bti_lock_give(&faults_lock);
     if (!call) return status;
     bt_status code = strcmp(entry, "alloc") ? BT_INTERNAL : BT_RESOURCE_EXHAUSTED;
     return bti_fail(code, "injected fault: call %" PRId64 " of %s on %s:%d (flag sim_fault)", call, entry,
-                    bt_kind_name(kind), index);
+                    bti_kind_name(kind), index);
 }

@@ -85,7 +85,7 @@ bt_status bti_sim_memory_alloc(bti_sim_memory *memory, size_t bytes, uint64_t *a
         status = bytes <= left && !host
                      ? bti_fail(BT_RESOURCE_EXHAUSTED, "simulated device: %s", bti_host_memory_shortage(bytes).text)
                      : bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
-                                bt_kind_name(memory->kind), memory->index, bytes, left, memory->limit);
+                                bti_kind_name(memory->kind), memory->index, bytes, left, memory->limit);
     } else {
         bti_sim_block *items = memory->blocks.items;
         memmove(items + at + 1, items + at, (memory->blocks.count - at) * sizeof *items);
@@ -121,16 +121,16 @@ static bt_status fail_stray_access(const bti_sim_memory *memory, const char *wha
         snprintf(why, sizeof why, "which is memory of no simulated device");
     else if (owner != memory->ordinal)
         snprintf(why, sizeof why, "which is memory of %s:%d; copy it first",
-                 bt_kind_name((bt_kind)(owner / BTI_SIM_MAX)), owner % BTI_SIM_MAX);
+                 bti_kind_name((bt_kind)(owner / BTI_SIM_MAX)), owner % BTI_SIM_MAX);
     else
         snprintf(why, sizeof why, "which is not within one live allocation");
 #ifdef BTI_DEBUG
     fprintf(stderr, "berth: %s on %s:%d touches %" PRIu64 " bytes at %#" PRIx64 ", %s\n", what,
-            bt_kind_name(memory->kind), memory->index, bytes, address, why);
+            bti_kind_name(memory->kind), memory->index, bytes, address, why);
     abort();
 #endif
     return bti_fail(BT_INTERNAL, "%s on %s:%d touches %" PRIu64 " bytes at %#" PRIx64 ", %s", what,
-                    bt_kind_name(memory->kind), memory->index, bytes, address, why);
+                    bti_kind_name(memory->kind), memory->index, bytes, address, why);
 }
 
 bt_status bti_sim_memory_translate(bti_sim_memory *memory, const char *what, uint64_t address, uint64_t bytes,

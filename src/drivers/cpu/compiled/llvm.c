@@ -81,7 +81,7 @@ static const struct {
 #define FIELD(result, name, arguments) result(*name) arguments;
 static struct { LLVM_ENTRIES(FIELD) } llvm;
 
-BTI_STATIC_LOCK(lock, llvm) /* of what follows; `llvm` does not change once it is opened */
+BTI_STATIC_LOCK(llvm_lock, llvm) /* of what follows; `llvm` does not change once it is opened */
 static const char *const *libraries = usual_libraries;
 static bool tried;
 static bti_llvm_state now;
@@ -166,7 +166,7 @@ static void open_llvm(void) {
 
 static bt_status ensure_open(void) {
     bt_status status = BT_OK;
-    bti_lock_take(&lock);
+    bti_lock_take(&llvm_lock);
     if (!tried) {
         status = bti_guard_room(OPEN_ROOM, "opening LLVM"); /* another time there may be more */
         if (status == BT_OK)
@@ -175,22 +175,22 @@ static bt_status ensure_open(void) {
             snprintf(now.reason, sizeof now.reason, "%s", bt_error_text());
     }
     if (status == BT_OK && !now.opened) status = bti_fail(BT_UNAVAILABLE, "%s", now.reason);
-    bti_lock_give(&lock);
+    bti_lock_give(&llvm_lock);
     return status;
 }
 
 void bti_llvm_look(bti_llvm_state *state) {
-    bti_lock_take(&lock);
+    bti_lock_take(&llvm_lock);
     *state = now;
-    bti_lock_give(&lock);
+    bti_lock_give(&llvm_lock);
 }
 
 void bti_llvm_use(const char *const *use) {
-    bti_lock_take(&lock);
+    bti_lock_take(&llvm_lock);
     libraries = use ? use : usual_libraries;
     tried = false;
     now = (bti_llvm_state){0};
-    bti_lock_give(&lock);
+    bti_lock_give(&llvm_lock);
 }
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
@@ -209,10 +209,10 @@ static void leave_after_fatal_error(const char *reason) {
 }
 
 static bt_status disable_llvm(const char *reason) {
-    bti_lock_take(&lock);
+    bti_lock_take(&llvm_lock);
     now.opened = false;
     snprintf(now.reason, sizeof now.reason, "%s failed and is not used any more: %s", now.library, reason);
-    bti_lock_give(&lock);
+    bti_lock_give(&llvm_lock);
     return bti_fail(BT_INTERNAL, "LLVM: %s", reason);
 }
 
@@ -310,9 +310,9 @@ end:
 /* Keeps the reason of a failure for the state; the next call may succeed. */
 static bt_status begin_guarded(void) {
     bt_status status = bti_guard_begin("LLVM", COMPILE_ROOM, leave_after_fatal_error);
-    bti_lock_take(&lock);
+    bti_lock_take(&llvm_lock);
     if (now.opened) snprintf(now.reason, sizeof now.reason, "%s", status == BT_OK ? "" : bt_error_text());
-    bti_lock_give(&lock);
+    bti_lock_give(&llvm_lock);
     return status;
 }
 

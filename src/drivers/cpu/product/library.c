@@ -12,7 +12,7 @@
 
 #define OPEN_ROOM ((size_t)512 << 20) /* bytes of address space that opening a library takes at most */
 
-BTI_STATIC_LOCK(lock, blas_libraries) /* of opening, and of `now` of each library */
+BTI_STATIC_LOCK(blas_lock, blas_libraries) /* of opening, and of `now` of each library */
 
 const char *bti_library_resolve(void *handle, const bti_library_symbol *symbols, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -58,23 +58,23 @@ bool bti_product_library_open(bti_product_library *l) {
     if (found) return found > 0;
     bti_opening opening;
     if (!bti_opening_begin(&opening)) return false;
-    bti_lock_take(&lock);
+    bti_lock_take(&blas_lock);
     if (!atomic_load(&l->found)) open_product_library(l);
-    bti_lock_give(&lock);
+    bti_lock_give(&blas_lock);
     bti_opening_end(&opening);
     return atomic_load(&l->found) > 0;
 }
 
 void bti_product_library_state(bti_product_library *l, bti_library_state *state) {
-    bti_lock_take(&lock);
+    bti_lock_take(&blas_lock);
     *state = l->now;
-    bti_lock_give(&lock);
+    bti_lock_give(&blas_lock);
 }
 
 void bti_product_library_reset(bti_product_library *l, const char *const *names) {
-    bti_lock_take(&lock);
+    bti_lock_take(&blas_lock);
     l->names = names;
     atomic_store(&l->found, 0);
     l->now = (bti_library_state){0};
-    bti_lock_give(&lock);
+    bti_lock_give(&blas_lock);
 }

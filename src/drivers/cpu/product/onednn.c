@@ -144,7 +144,7 @@ typedef struct primitive {
     _Alignas(16) char operand[OPERANDS][DESC_BYTES];
 } primitive;
 
-BTI_STATIC_LOCK(lock, onednn) /* protects what follows, and `kept` */
+BTI_STATIC_LOCK(onednn_lock, onednn) /* protects what follows, and `kept` */
 static uint64_t found, made;
 
 /* --- primitives: making ------------------------------------------------------------------------------------------- */
@@ -201,7 +201,7 @@ static primitive *make_primitive(const product_shape *shape, int *status) {
 /* A primitive is made under the lock: a second thread that needs the same one waits, and finds it. */
 static primitive *acquire_primitive(const product_shape *shape, int *status) {
     bti_lru_entry *evicted = NULL;
-    bti_lock_take(&lock);
+    bti_lock_take(&onednn_lock);
     uint64_t hash = XXH3_64bits(shape, sizeof *shape);
     primitive *p = bti_lru_find(&kept, hash, shape);
     *status = 0;
@@ -211,7 +211,7 @@ static primitive *acquire_primitive(const product_shape *shape, int *status) {
         made++;
         evicted = bti_lru_add_evicting(&kept, &p->entry, hash, 0);
     }
-    bti_lock_give(&lock);
+    bti_lock_give(&onednn_lock);
     bti_lru_free_evicted(&kept, evicted);
     return p;
 }
@@ -262,9 +262,9 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
         void *scratch = bti_alloc_aligned(64, p->scratch_bytes);
         status = scratch ? execute_primitive(p, (char *const[]){a->at, b->at, c->at}, scratch) : 1;
         bti_free(scratch);
-        bti_lock_take(&lock);
+        bti_lock_take(&onednn_lock);
         bti_lru_release(&kept, &p->entry);
-        bti_lock_give(&lock);
+        bti_lock_give(&onednn_lock);
     }
     if (!status) return BT_OK;
     return bti_fail(status == 1 ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL,
@@ -277,17 +277,17 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
 void bti_onednn_state(bti_library_state *state, bti_primitive_counts *counts) {
     bti_product_library_state(&onednn, state);
     *counts = (bti_primitive_counts){0};
-    bti_lock_take(&lock);
+    bti_lock_take(&onednn_lock);
     counts->kept += kept.count;
     counts->found = found, counts->made = made, counts->evicted = kept.evicted;
-    bti_lock_give(&lock);
+    bti_lock_give(&onednn_lock);
 }
 
 static void drop_primitives(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&onednn_lock);
     bti_lru_clear(&kept);
     found = made = kept.evicted = 0;
-    bti_lock_give(&lock);
+    bti_lock_give(&onednn_lock);
 }
 
 void bti_onednn_use(const char *const *names) {
