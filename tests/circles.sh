@@ -37,6 +37,31 @@ function visit(unit,    i, to, count, member) {
     do { to = stack[depth--]; on_stack[to] = 0; member[++count] = to; component[to] = unit } while (to != unit)
     if (count > 1) report(unit, count, member)
 }
+# The folders of src/LAYERS and the symbols of src/exports.map.
+function read_layers(    line, field, count, i, level, public) {
+    while ((getline line < "src/LAYERS") > 0) {
+        if (line ~ /^#/ || line ~ /^ *$/) continue
+        count = split(line, field, " ")
+        i = 1
+        if (field[1] == "=") i = 2; else level++
+        rank[field[i]] = level
+        if (field[i + 1] == "public") public = 1
+        is_public[field[i]] = public
+        for (count = i + 1; field[count] ~ /^(public$|\+)/; count++) also[field[i], substr(field[count], 2)]
+    }
+    while ((getline line < "src/exports.map") > 0) if (line ~ /^ +bti?_[a-z_0-9]+;/) { gsub(/[ ;]/, "", line); exported[line] }
+    if (!level) { print "src/LAYERS: missing or empty"; exit 2 }
+}
+function folder_of(unit) { sub(/^src\//, "", unit); sub(/\/.*/, "", unit); return unit }
+function check_use(unit, symbol,    own, other) {
+    own = folder_of(unit); other = folder_of(owner[symbol])
+    if (own == other) return
+    if (rank[other] == rank[own]) { printf "%s uses %s of %s: both stand on one level\n", unit, symbol, owner[symbol]; upward++ }
+    else if (rank[other] > rank[own]) { printf "%s uses %s of %s: %s stands above\n", unit, symbol, owner[symbol], other; upward++ }
+    else if (is_public[own] && !is_public[other] && other != "base" && !((own, other) in also) && !(symbol in exported)) {
+        printf "%s uses %s of %s, which is not public\n", unit, symbol, owner[symbol]; upward++
+    }
+}
 function report(name, count, member,    i, k, to) {
     circles++
     printf "a circle of %d files:\n", count
@@ -51,9 +76,10 @@ $1 == "use" { used[++uses] = $3; user[uses] = $2; unit[$2] }
 $1 == "include" { unit[$2]; included[++includes] = $3; includer[includes] = $2 }
 END {
     for (i = 1; i <= includes; i++) if (included[i] in unit) add_edge(includer[i], included[i], "#include")
-    for (i = 1; i <= uses; i++) if (used[i] in owner) add_edge(user[i], owner[used[i]], used[i])
+    read_layers()
+    for (i = 1; i <= uses; i++) if (used[i] in owner) { add_edge(user[i], owner[used[i]], used[i]); check_use(user[i], used[i]) }
     for (name in unit) { total++; if (!(name in index_of)) visit(name) }
     if (!uses) { print "circles: no objects in the build folder"; exit 2 }
-    printf "circles: %d files, %d calls, %d circles\n", total, uses, circles
-    exit circles > 0
+    printf "circles: %d files, %d calls, %d circles, %d calls upward\n", total, uses, circles, upward
+    exit circles + upward > 0
 }'
