@@ -4,8 +4,8 @@
 # - A shared name has one meaning: what begins with bti_ or BTI_ is defined in one file (x.c with x.h), as one kind of thing (a function or a
 #   macro that is called like one, a type, an object, a constant, another macro). Statics count too, since a reader's search finds them. The texts of kernels (src/render/c) count as one file: each target's
 #   text defines the same functions.
-# - A static function has a name that a search finds: at most three files define one of the same name. The drivers count as one, since each fills
-#   in the same table.
+# - A static function or variable has a name that a search finds: at most three files define one of the same name. The drivers count as one, since
+#   each fills in the same table.
 #
 # The sources are formatted by clang-format, so a definition begins at the first column and a function's ends with "}" there.
 set -euo pipefail
@@ -56,6 +56,14 @@ function object_name(text) {
 }
 function read_line() { if ((getline line < file) <= 0) return 0; line_number++; return 1 }
 
+# "static int a, b[2] = {0};": a and b.
+function read_variables(text,    part, count, i) {
+    sub(/ *=.*/, "", text); sub(/;.*/, "", text)
+    gsub(/\[[^]]*\]/, "", text)
+    count = split(text, part, ",")
+    for (i = 1; i <= count; i++) { part[i] = first_match(part[i], "[a-z][a-z0-9_]*$"); if (part[i] != "") define_static(part[i]) }
+}
+
 function read_type(    tag, name) {
     tag = first_match(line, "(struct|union|enum) bti_[A-Za-z0-9_]+"); sub(/^[a-z]+ /, "", tag)
     is_enum = line ~ /enum/
@@ -85,21 +93,26 @@ FILENAME != "-" { row_macro[$0]; next }
 {
     file = $0; line_number = 0; files++
     while (read_line()) {
-        if (line ~ /^[ \t]*#[ \t]*define[ \t]+(bti|BTI)_/) {
+        if (line ~ /^BTI_STATIC_LOCK(_RECURSIVE)?\(/) { name = line; sub(/^[A-Z_]*\(/, "", name); sub(/,.*/, "", name); define_static(name) }
+        else if (line ~ /^[ \t]*#[ \t]*define[ \t]+(bti|BTI)_/) {
             name = first_match(line, "(bti|BTI)_[A-Za-z0-9_]+")
             if (!(name in row_macro)) define(name, "macro")
         } else if (line ~ /^(typedef )?(struct|union|enum)( bti_[A-Za-z0-9_]+)? \{/) read_type()
         else if (line ~ /^typedef .*;/) read_alias()
         else if (line ~ /^[A-Za-z_]/ && line !~ /^(extern|typedef|return|else|case|default)[ (]/) {
             if (line ~ /\(/ && line !~ /^[^(]*=/) read_function()
-            else if (line ~ /( =|;|\])/ && line !~ /^(struct|union|enum) [a-z_0-9]+;/) { name = object_name(line); if (name != "") define(name, "object") }
+            else if (line ~ /( =|;|\])/ && line !~ /^(struct|union|enum) [a-z_0-9]+;/) {
+                name = object_name(line)
+                if (name != "") define(name, "object")
+                else if (line ~ /^(__attribute__.* )?static /) read_variables(line)
+            }
         }
     }
     close(file)
 }
 END {
     for (name in statics)
-        if (statics[name] > 3) { printf "%s:%s define static functions of this name\n", name, static_places[name]; violations++ }
+        if (statics[name] > 3) { printf "%s:%s define static functions or variables of this name\n", name, static_places[name]; violations++ }
     printf "names: %d files, %d shared names, %d violations\n", files, names, violations
     exit violations > 0
 }' <(row_macros) -

@@ -17,7 +17,7 @@ typedef struct recorded {
     BTI_VEC(bti_node *) sets; /* retained */
     bool flushing;
 } recorded;
-static _Thread_local recorded mine;
+static _Thread_local recorded own_record;
 
 /* --- before planning ------------------------------------------------------------------------------------------------ */
 
@@ -84,8 +84,8 @@ static bt_status eval_locked(bti_node *const *wanted, size_t count, bool behind)
  * fails then is taken back, so that no later read tries it again. */
 static void finish_sets(bt_status status) {
     bti_error *first = bti_error_last();
-    for (size_t i = 0; i < mine.sets.count; i++) {
-        bti_node *node = mine.sets.items[i];
+    for (size_t i = 0; i < own_record.sets.count; i++) {
+        bti_node *node = own_record.sets.items[i];
         if (status != BT_OK && atomic_load(&node->state) == BTI_PENDING && eval_locked(&node, 1, true) != BT_OK) {
             bti_error *error = bti_error_last();
             if (atomic_load(&node->state) == BTI_PENDING) fail_node(node, error);
@@ -93,19 +93,19 @@ static void finish_sets(bt_status status) {
         }
         bti_node_release(node);
     }
-    mine.sets.count = 0;
+    own_record.sets.count = 0;
     bti_error_put_back(first);
 }
 
 bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted) {
-    if (!bti_vec_reserve(wanted, (size_t)count + mine.sets.count)) return bti_no_memory();
+    if (!bti_vec_reserve(wanted, (size_t)count + own_record.sets.count)) return bti_no_memory();
     for (int i = 0; i < count; i++) wanted->items[wanted->count++] = nodes[i];
-    for (size_t i = 0; i < mine.sets.count; i++) wanted->items[wanted->count++] = mine.sets.items[i];
+    for (size_t i = 0; i < own_record.sets.count; i++) wanted->items[wanted->count++] = own_record.sets.items[i];
     return BT_OK;
 }
 
 bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
-    bool pending = mine.sets.count > 0;
+    bool pending = own_record.sets.count > 0;
     for (int i = 0; i < count && !pending; i++) pending = atomic_load(&nodes[i]->state) == BTI_PENDING;
     if (!pending) return BT_OK;
     BTI_NO_CANCEL;
@@ -116,25 +116,25 @@ bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     bt_status status = eval_locked(wanted.items, wanted.count, behind);
     finish_sets(status);
     bti_graph_unlock();
-    mine.nodes = mine.bytes = 0;
+    own_record.nodes = own_record.bytes = 0;
     bti_vec_free(&wanted);
     return status;
 }
 
-static pthread_key_t thread_end;
+static pthread_key_t sets_key;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 static void forget_sets(void *unused) {
     (void)unused;
-    for (size_t i = 0; i < mine.sets.count; i++) bti_node_release(mine.sets.items[i]);
-    bti_vec_free(&mine.sets);
+    for (size_t i = 0; i < own_record.sets.count; i++) bti_node_release(own_record.sets.items[i]);
+    bti_vec_free(&own_record.sets);
 }
-static void make_thread_end(void) { pthread_key_create(&thread_end, forget_sets); }
+static void make_thread_end(void) { pthread_key_create(&sets_key, forget_sets); }
 
 bool bti_eval_note_set(bti_node *node) {
     if (atomic_load(&node->state) != BTI_PENDING) return true;
     pthread_once(&thread_end_once, make_thread_end);
-    pthread_setspecific(thread_end, &mine);
-    if (!bti_vec_push(&mine.sets, node)) return false;
+    pthread_setspecific(sets_key, &own_record);
+    if (!bti_vec_push(&own_record.sets, node)) return false;
     bti_node_retain(node);
     return true;
 }
@@ -187,15 +187,15 @@ static void flush_held(const bti_node *newest) {
 void bti_eval_recorded(const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
     bool fused = class == BTI_ELEMENTWISE || class == BTI_MOVEMENT || class == BTI_SOURCE;
-    mine.nodes++;
-    if (!node->symbolic) mine.bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
-    if (mine.flushing || (mine.nodes < (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes) &&
-                          mine.bytes < (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes)))
+    own_record.nodes++;
+    if (!node->symbolic) own_record.bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
+    if (own_record.flushing || (own_record.nodes < (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes) &&
+                                own_record.bytes < (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes)))
         return;
-    mine.flushing = true;
+    own_record.flushing = true;
     flush_held(node);
-    mine.nodes = mine.bytes = 0;
-    mine.flushing = false;
+    own_record.nodes = own_record.bytes = 0;
+    own_record.flushing = false;
 }
 
 void bti_eval_sync(bt_array *array) {
@@ -223,9 +223,9 @@ static bt_status wait_for_member(bti_set_member member) {
 bt_status bti_gate_wait(bti_gate *gate) {
     while (gate && atomic_load(&gate->outcome) == BTI_UNKNOWN) {
         bti_set_member member;
-        if (!bti_step_open_member((bti_set_step *)gate, &member)) continue;
+        if (!bti_set_step_open_member((bti_set_step *)gate, &member)) continue;
         bt_status status = wait_for_member(member);
-        bti_member_drop(&member);
+        bti_set_member_drop(&member);
         BTI_TRY(status);
     }
     return bti_fail_with(bti_gate_error(gate));

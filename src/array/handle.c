@@ -97,11 +97,11 @@ typedef struct scopes {
     int nesting; /* public calls that are running */
 } scopes;
 
-static _Thread_local scopes mine;
+static _Thread_local scopes own_scopes;
 static atomic_int threads_with_scopes;
 static atomic_uint_fast64_t last_thread;
 static atomic_uint_fast64_t live_arrays;
-static pthread_key_t thread_end;
+static pthread_key_t scopes_key;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
 /* The last owner is gone. */
@@ -120,12 +120,12 @@ static atomic_uint_fast64_t held_visits;
 uint64_t bti_held_visits(void) { return atomic_load(&held_visits); }
 
 static void visit_again_from(size_t first) {
-    if (mine.visited > first) mine.visited = first;
+    if (own_scopes.visited > first) own_scopes.visited = first;
 }
 
 static void release_arrays_from(size_t first, bti_end how, bti_site site) {
-    while (mine.held.count > first) {
-        bt_array *array = mine.held.items[--mine.held.count];
+    while (own_scopes.held.count > first) {
+        bt_array *array = own_scopes.held.items[--own_scopes.held.count];
         if (!bti_owned_is_released(&array->head) && array->ends_history) bti_history_end_noted(array->node);
         if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end_array(array, how, site);
     }
@@ -148,8 +148,8 @@ static void end_object(bti_owned *object, const bti_handle_class *class, bti_end
 }
 
 static void release_objects_from(size_t first, bti_end how, bti_site site) {
-    while (mine.owned.count > first) {
-        owned last = mine.owned.items[--mine.owned.count];
+    while (own_scopes.owned.count > first) {
+        owned last = own_scopes.owned.items[--own_scopes.owned.count];
         if (bti_owned_drop_held(last.object) == BTI_DROPPED_LAST) end_object(last.object, last.class, how, site);
     }
 }
@@ -158,68 +158,69 @@ static void leave_scopes_of_thread(void *unused) {
     (void)unused;
     release_objects_from(0, BTI_END_THREAD, (bti_site){0});
     release_arrays_from(0, BTI_END_THREAD, (bti_site){0});
-    bti_vec_free(&mine.held);
-    bti_vec_free(&mine.owned);
-    bti_vec_free(&mine.starts);
-    mine.registered = false;
+    bti_vec_free(&own_scopes.held);
+    bti_vec_free(&own_scopes.owned);
+    bti_vec_free(&own_scopes.starts);
+    own_scopes.registered = false;
     atomic_fetch_sub(&threads_with_scopes, 1);
 }
-static void make_thread_end(void) { pthread_key_create(&thread_end, leave_scopes_of_thread); }
+static void make_thread_end(void) { pthread_key_create(&scopes_key, leave_scopes_of_thread); }
 
 void bti_release_thread(void) {
     release_objects_from(0, BTI_END_SHUTDOWN, bti_here());
     release_arrays_from(0, BTI_END_SHUTDOWN, bti_here());
-    bti_vec_free(&mine.held);
-    bti_vec_free(&mine.owned);
-    for (size_t i = 0; i < mine.starts.count; i++)
-        mine.starts.items[i] = (scope_start){.scope = mine.starts.items[i].scope};
-    mine.noticed = false;
+    bti_vec_free(&own_scopes.held);
+    bti_vec_free(&own_scopes.owned);
+    for (size_t i = 0; i < own_scopes.starts.count; i++)
+        own_scopes.starts.items[i] = (scope_start){.scope = own_scopes.starts.items[i].scope};
+    own_scopes.noticed = false;
 }
 uint64_t bti_held_elsewhere(void) {
     uint64_t count = bt_live_arrays();
-    for (size_t i = 0; i < mine.held.count; i++)
-        count -= atomic_load(&mine.held.items[i]->head.word) == (BTI_WORD_HELD | 1);
-    return mine.owned.count ? 0 : count;
+    for (size_t i = 0; i < own_scopes.held.count; i++)
+        count -= atomic_load(&own_scopes.held.items[i]->head.word) == (BTI_WORD_HELD | 1);
+    return own_scopes.owned.count ? 0 : count;
 }
 int bti_threads_with_scopes(void) { return atomic_load(&threads_with_scopes); }
 
 static void notice_forgotten_scope(void) {
-    size_t first = mine.starts.count ? mine.starts.items[mine.starts.count - 1].held : 0;
+    size_t first = own_scopes.starts.count ? own_scopes.starts.items[own_scopes.starts.count - 1].held : 0;
     size_t limit = (size_t)bti_flag_int(BTI_FLAG_scope_notice);
-    if (mine.noticed || !limit || mine.held.count - first < limit) return;
-    mine.noticed = true;
+    if (own_scopes.noticed || !limit || own_scopes.held.count - first < limit) return;
+    own_scopes.noticed = true;
     bti_place place = bti_call_place();
     bti_log(
         "berth: %zu arrays are held by one scope, the last made by %s at %s:%d; is a BT_SCOPE missing around the body "
         "of a loop?",
-        mine.held.count - first, place.name && *place.name ? place.name : "a call", bti_site_file(place.site),
+        own_scopes.held.count - first, place.name && *place.name ? place.name : "a call", bti_site_file(place.site),
         place.site.line);
 }
 
 static void register_thread_with_scopes(void) {
-    if (mine.registered) return;
+    if (own_scopes.registered) return;
     pthread_once(&thread_end_once, make_thread_end);
-    pthread_setspecific(thread_end, &mine);
-    mine.registered = true;
-    if (!mine.thread) mine.thread = (atomic_fetch_add(&last_thread, 1) + 1) << 40;
+    pthread_setspecific(scopes_key, &own_scopes);
+    own_scopes.registered = true;
+    if (!own_scopes.thread) own_scopes.thread = (atomic_fetch_add(&last_thread, 1) + 1) << 40;
     atomic_fetch_add(&threads_with_scopes, 1);
     bti_libraries_watch_thread();
 }
 
 /* The number of the innermost scope but `outer`. */
 static uint64_t scope_now(size_t outer) {
-    return mine.starts.count > outer ? mine.starts.items[mine.starts.count - 1 - outer].scope : mine.thread;
+    return own_scopes.starts.count > outer ? own_scopes.starts.items[own_scopes.starts.count - 1 - outer].scope
+                                           : own_scopes.thread;
 }
 
 static bool is_scope_open(uint64_t scope) {
-    for (size_t i = mine.starts.count; i-- > 0;)
-        if (mine.starts.items[i].scope == scope) return true;
-    return scope == mine.thread;
+    for (size_t i = own_scopes.starts.count; i-- > 0;)
+        if (own_scopes.starts.items[i].scope == scope) return true;
+    return scope == own_scopes.thread;
 }
 
 static bool hold_in_scope(bt_array *array) {
     register_thread_with_scopes();
-    if (!bti_vec_push(&mine.held, array)) return false;
+    if (!bti_vec_push(&own_scopes.held, array)) return false;
     array->scope = scope_now(0);
     atomic_store_explicit(&array->head.word, BTI_WORD_HELD | 1, memory_order_relaxed);
     notice_forgotten_scope();
@@ -244,17 +245,17 @@ bt_array *bti_array_on(bti_node *node) { return bti_array_new(bti_node_retain(no
 
 bti_scope_guard bti_scope_begin(const char *file, int line) {
     register_thread_with_scopes();
-    scope_start begins = {mine.held.count, mine.owned.count, mine.thread + ++mine.scope_count,
+    scope_start begins = {own_scopes.held.count, own_scopes.owned.count, own_scopes.thread + ++own_scopes.scope_count,
                           file ? (bti_site){file, line} : bti_here()};
-    return (bti_scope_guard){.marked = bti_vec_push(&mine.starts, begins)};
+    return (bti_scope_guard){.marked = bti_vec_push(&own_scopes.starts, begins)};
 }
 
 void bti_scope_end(bti_scope_guard *guard) {
     if (!guard->marked) return; /* there was no memory for the mark: its arrays fall to the scope outside */
-    scope_start first = mine.starts.items[--mine.starts.count];
+    scope_start first = own_scopes.starts.items[--own_scopes.starts.count];
     release_objects_from(first.owned, BTI_END_SCOPE, first.site);
     release_arrays_from(first.held, BTI_END_SCOPE, first.site);
-    mine.noticed = mine.noticed_history = false;
+    own_scopes.noticed = own_scopes.noticed_history = false;
 }
 
 /* For calls that are made for what they do to the handle. */
@@ -267,12 +268,12 @@ static bti_error *note_misuse(const char *name, const bt_array *array) {
 
 bt_array *bt_keep(bt_array *array) {
     if (array && bti_owned_is_released(&array->head)) (void)!note_misuse("bt_keep", array);
-    if (!array || !mine.starts.count) return array;
-    size_t *first = &mine.starts.items[mine.starts.count - 1].held;
-    for (size_t i = mine.held.count; i-- > *first;) {
-        if (mine.held.items[i] != array) continue;
-        mine.held.items[i] = mine.held.items[*first];
-        mine.held.items[*first] = array;
+    if (!array || !own_scopes.starts.count) return array;
+    size_t *first = &own_scopes.starts.items[own_scopes.starts.count - 1].held;
+    for (size_t i = own_scopes.held.count; i-- > *first;) {
+        if (own_scopes.held.items[i] != array) continue;
+        own_scopes.held.items[i] = own_scopes.held.items[*first];
+        own_scopes.held.items[*first] = array;
         visit_again_from(*first);
         array->scope = scope_now(1);
         ++*first;
@@ -308,8 +309,8 @@ void bt_release(bt_array *array) { release_array(array, BTI_END_RELEASE, "bt_rel
 #define LONG_HISTORY 10000 /* operations */
 
 static void notice_long_history(const bt_array *value) {
-    if (mine.noticed_history || value->history <= LONG_HISTORY) return;
-    mine.noticed_history = true;
+    if (own_scopes.noticed_history || value->history <= LONG_HISTORY) return;
+    own_scopes.noticed_history = true;
     bti_site site = bti_here();
     bti_log("berth: bt_assign at %s:%d keeps a history of more than %d operations, which ends with the scope that made "
             "the array; put "
@@ -369,7 +370,7 @@ void *bti_scope_own(const bti_handle_class *class, void *made) {
     if (object == class->no_memory) return object;
     register_thread_with_scopes();
     atomic_fetch_or_explicit(&object->word, BTI_WORD_HELD, memory_order_relaxed);
-    if (bti_vec_push(&mine.owned, ((owned){object, class}))) return object;
+    if (bti_vec_push(&own_scopes.owned, ((owned){object, class}))) return object;
     (void)!bti_no_memory();
     if (bti_owned_drop_held(object) == BTI_DROPPED_LAST) end_object(object, class, BTI_END_CALL, bti_here());
     return class->no_memory;
@@ -401,8 +402,8 @@ bt_status bti_handle_check(bti_owned_kind kind, const void *object, const char *
 uint64_t bt_live_arrays(void) { return atomic_load(&live_arrays); }
 
 void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
-    atomic_fetch_add_explicit(&held_visits, mine.held.count - mine.visited, memory_order_relaxed);
-    while (mine.visited < mine.held.count) fn(mine.held.items[mine.visited++], data);
+    atomic_fetch_add_explicit(&held_visits, own_scopes.held.count - own_scopes.visited, memory_order_relaxed);
+    while (own_scopes.visited < own_scopes.held.count) fn(own_scopes.held.items[own_scopes.visited++], data);
 }
 
 /* --- public calls --------------------------------------------------------------------------------------------------- */
@@ -410,30 +411,30 @@ void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
 bti_public bti_public_begin(const char *name) {
     bti_public guard = {.name = name,
                         .depth = bti_call_begin(name),
-                        .nesting = mine.nesting++,
-                        .scope = mine.held.count,
+                        .nesting = own_scopes.nesting++,
+                        .scope = own_scopes.held.count,
                         .sequence = bti_node_sequence()};
     if (guard.nesting == 0) guard.modes = bti_modes_begin();
     return guard;
 }
 
-int bti_public_nesting(void) { return mine.nesting; }
+int bti_public_nesting(void) { return own_scopes.nesting; }
 
 void bti_public_end(bti_public *guard) {
     if (guard->depth < 0) return;
-    if (mine.held.count > guard->scope) release_arrays_from(guard->scope, BTI_END_CALL, bti_here());
+    if (own_scopes.held.count > guard->scope) release_arrays_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
-    mine.nesting = guard->nesting;
+    own_scopes.nesting = guard->nesting;
     if (guard->nesting == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }
 
 bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
-    for (size_t i = guard->scope; i < mine.held.count; i++) {
-        if (mine.held.items[i] != result) continue;
-        mine.held.items[i] = mine.held.items[guard->scope];
+    for (size_t i = guard->scope; i < own_scopes.held.count; i++) {
+        if (own_scopes.held.items[i] != result) continue;
+        own_scopes.held.items[i] = own_scopes.held.items[guard->scope];
         visit_again_from(guard->scope);
-        mine.held.items[guard->scope++] = result;
+        own_scopes.held.items[guard->scope++] = result;
         break;
     }
     return result;

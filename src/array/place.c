@@ -25,7 +25,7 @@ typedef struct placement_state {
     int replica_devices[BTI_MAX_REPLICAS];
     int replica_count;
 } placement_state;
-static _Thread_local placement_state mine;
+static _Thread_local placement_state own_placement;
 
 /* --- blocks --------------------------------------------------------------------------------------------------------- */
 
@@ -35,82 +35,82 @@ bti_on_guard bti_on_begin(const char *device, const char *file, int line) {
         b.device = -1;
         b.error = bti_error_last();
     }
-    bool marked = bti_vec_push(&mine.blocks, b);
+    bool marked = bti_vec_push(&own_placement.blocks, b);
     if (!marked) {
         bti_error_release(b.error);
-        mine.lost++;
+        own_placement.lost++;
     }
     return (bti_on_guard){.marked = marked};
 }
 
 bti_on_guard bti_on_refused(bti_error *error) {
-    bool marked = error && bti_vec_push(&mine.blocks, ((block){.device = -1, .error = error}));
+    bool marked = error && bti_vec_push(&own_placement.blocks, ((block){.device = -1, .error = error}));
     if (!marked) {
         bti_error_release(error);
-        mine.lost++;
+        own_placement.lost++;
     }
     return (bti_on_guard){.marked = marked};
 }
 
 void bti_on_end(bti_on_guard *guard) {
     if (!guard->marked) {
-        mine.lost--;
+        own_placement.lost--;
         return;
     }
-    bti_error_release(mine.blocks.items[--mine.blocks.count].error);
-    if (!mine.blocks.count) bti_vec_free(&mine.blocks);
+    bti_error_release(own_placement.blocks.items[--own_placement.blocks.count].error);
+    if (!own_placement.blocks.count) bti_vec_free(&own_placement.blocks);
 }
 
 bool bti_placed_by_flow(void) {
-    return !mine.blocks.count && !mine.lost && !mine.forced.on &&
+    return !own_placement.blocks.count && !own_placement.lost && !own_placement.forced.on &&
            bti_flag_choice(BTI_FLAG_placement) != BTI_PLACEMENT_TENSORFLOW;
 }
 
 bti_transfers_guard bti_transfers_begin(bt_transfers policy) {
-    bti_transfers_guard guard = {.before = mine.policy_set ? mine.policy : -1};
+    bti_transfers_guard guard = {.before = own_placement.policy_set ? own_placement.policy : -1};
     if ((unsigned)policy > BT_TRANSFERS_ERROR) { /* the policy outside holds on */
         (void)!bti_fail(BT_INVALID_ARGUMENT, "BT_TRANSFERS: %d is not a policy (bt_transfers)", (int)policy);
         return guard;
     }
-    mine.policy = (int)policy;
-    mine.policy_set = true;
+    own_placement.policy = (int)policy;
+    own_placement.policy_set = true;
     return guard;
 }
 
 void bti_transfers_end(bti_transfers_guard *guard) {
-    mine.policy = guard->before;
-    mine.policy_set = guard->before >= 0;
+    own_placement.policy = guard->before;
+    own_placement.policy_set = guard->before >= 0;
 }
 
 bt_transfers bti_transfers_now(void) {
-    return (bt_transfers)(mine.policy_set ? mine.policy : bti_flag_choice(BTI_FLAG_transfers));
+    return (bt_transfers)(own_placement.policy_set ? own_placement.policy : bti_flag_choice(BTI_FLAG_transfers));
 }
 
 bti_forced bti_force(bti_forced forced) {
-    bti_forced before = mine.forced;
-    mine.forced = forced;
+    bti_forced before = own_placement.forced;
+    own_placement.forced = forced;
     return before;
 }
-const bti_forced *bti_forced_now(void) { return &mine.forced; }
+const bti_forced *bti_forced_now(void) { return &own_placement.forced; }
 
-int bti_replica(void) { return mine.replica ? mine.replica - 1 : 0; }
-bool bti_in_replica(void) { return mine.replica != 0; }
+int bti_replica(void) { return own_placement.replica ? own_placement.replica - 1 : 0; }
+bool bti_in_replica(void) { return own_placement.replica != 0; }
 int bti_set_replica(int replica) {
-    int before = mine.replica - 1;
-    mine.replica = replica + 1;
+    int before = own_placement.replica - 1;
+    own_placement.replica = replica + 1;
     return before;
 }
 
 bool bti_set_replica_devices(const int *devices, int count) {
     if (count > BTI_MAX_REPLICAS) return false;
-    for (int i = 0; i < count; i++) mine.replica_devices[i] = devices[i];
-    mine.replica_count = count;
+    for (int i = 0; i < count; i++) own_placement.replica_devices[i] = devices[i];
+    own_placement.replica_count = count;
     return true;
 }
 
 int bti_replica_devices(const int **devices) {
-    *devices = mine.replica_devices;
-    return mine.replica_count;
+    *devices = own_placement.replica_devices;
+    return own_placement.replica_count;
 }
 
 /* --- choosing ------------------------------------------------------------------------------------------------------- */
@@ -226,17 +226,17 @@ static bt_array *check_input_transfers(bt_array *const *inputs, int count, int d
 }
 
 bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement) {
-    if (mine.forced.on) {
-        *placement = (bti_placement){mine.forced.device, mine.forced.committed, BTI_RULE_FORWARD};
+    if (own_placement.forced.on) {
+        *placement = (bti_placement){own_placement.forced.device, own_placement.forced.committed, BTI_RULE_FORWARD};
         return NULL;
     }
     if (bti_device_count() <= 0) { /* flags or mask are faulty: the registry says how */
         bti_error *error = bti_error_last();
         return error ? bti_poison(error) : bti_poisonf(BT_UNAVAILABLE, "no devices");
     }
-    if (mine.lost) return bti_array_new(NULL);
-    if (mine.blocks.count) {
-        const block *b = &mine.blocks.items[mine.blocks.count - 1];
+    if (own_placement.lost) return bti_array_new(NULL);
+    if (own_placement.blocks.count) {
+        const block *b = &own_placement.blocks.items[own_placement.blocks.count - 1];
         if (b->error) return bti_poisonf(bti_error_code(b->error), "%s", bti_error_message(b->error));
         *placement = (bti_placement){b->device, true, b->softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT};
         return check_input_transfers(inputs, count, b->device, b);
@@ -265,6 +265,7 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
 
 bool bti_may_work_on(int device) {
     if (bti_placed_by_flow()) return true;
-    if (mine.lost || mine.forced.on) return false;
-    return device == (mine.blocks.count ? mine.blocks.items[mine.blocks.count - 1].device : bti_default_device_id());
+    if (own_placement.lost || own_placement.forced.on) return false;
+    return device == (own_placement.blocks.count ? own_placement.blocks.items[own_placement.blocks.count - 1].device
+                                                 : bti_default_device_id());
 }

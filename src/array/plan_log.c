@@ -10,21 +10,21 @@
 
 /* --- names ------------------------------------------------------------------------------------------------------------ */
 
-static const bti_op_name names[] = {
+static const bti_op_name op_names[] = {
 #define BTI_NAME(public_name, log_name) {#public_name, log_name},
 #include "array/names.def"
 #undef BTI_NAME
 };
-enum { NAME_COUNT = sizeof names / sizeof *names };
+enum { NAME_COUNT = sizeof op_names / sizeof *op_names };
 
-const bti_op_name *bti_name_at(int i) { return i >= 0 && i < NAME_COUNT ? &names[i] : NULL; }
+const bti_op_name *bti_name_at(int i) { return i >= 0 && i < NAME_COUNT ? &op_names[i] : NULL; }
 
 static int compare_public_name(const void *key, const void *row) {
     return strcmp(key, ((const bti_op_name *)row)->public_name);
 }
 
 const char *bti_log_name(const char *public_name) {
-    const bti_op_name *row = bsearch(public_name, names, NAME_COUNT, sizeof *names, compare_public_name);
+    const bti_op_name *row = bsearch(public_name, op_names, NAME_COUNT, sizeof *op_names, compare_public_name);
     return row ? row->log_name : NULL;
 }
 

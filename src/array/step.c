@@ -8,26 +8,26 @@
 
 /* Protects all steps, and the versions and the list of shared variables. Recursive: releasing a node may release a function, and that a
  * variable. */
-BTI_STATIC_LOCK_RECURSIVE(lock, versions)
-void bti_versions_lock(void) { bti_lock_take(&lock); }
-void bti_versions_unlock(void) { bti_lock_give(&lock); }
+BTI_STATIC_LOCK_RECURSIVE(versions_lock, versions)
+void bti_versions_lock(void) { bti_lock_take(&versions_lock); }
+void bti_versions_unlock(void) { bti_lock_give(&versions_lock); }
 
 /* --- failures ----------------------------------------------------------------------------------------------------------- */
 
-bti_step_failure *bti_step_failure_new(bti_error *cause) {
-    bti_step_failure *failure = bti_recycled_new(sizeof *failure);
+bti_set_failure *bti_set_failure_new(bti_error *cause) {
+    bti_set_failure *failure = bti_recycled_new(sizeof *failure);
     if (!failure) return NULL;
     atomic_init(&failure->refs, 1);
     failure->cause = bti_error_retain(cause);
     return failure;
 }
 
-bti_step_failure *bti_step_failure_retain(bti_step_failure *failure) {
+bti_set_failure *bti_set_failure_retain(bti_set_failure *failure) {
     if (failure) atomic_fetch_add_explicit(&failure->refs, 1, memory_order_relaxed);
     return failure;
 }
 
-void bti_step_failure_release(bti_step_failure *failure) {
+void bti_set_failure_release(bti_set_failure *failure) {
     if (!failure || atomic_fetch_sub_explicit(&failure->refs, 1, memory_order_acq_rel) != 1) return;
     bti_error_release(failure->cause);
     bti_recycled_free(failure, sizeof *failure);
@@ -35,22 +35,27 @@ void bti_step_failure_release(bti_step_failure *failure) {
 
 /* --- making and freeing ----------------------------------------------------------------------------------------------- */
 
+static bti_gate *join_gates(bti_gate *a, bti_gate *b);
+static void free_step(bti_gate *gate);
+static const bti_gate_functions gate_functions = {join_gates, free_step};
+
 static bti_set_step *allocate_step(int parents, int members) {
     size_t bytes =
         sizeof(bti_set_step) + (size_t)parents * sizeof(bti_set_step *) + (size_t)members * sizeof(bti_set_member);
     bti_set_step *step = bti_recycled_new(bytes);
     if (!step) return NULL;
+    step->gate.functions = &gate_functions;
     atomic_init(&step->gate.refs, 1);
     step->bytes = bytes;
     step->room = members;
     return step;
 }
 
-bti_set_step *bti_step_new(int count) { return allocate_step(1, count); }
+bti_set_step *bti_set_step_alloc(int count) { return allocate_step(1, count); }
 
-bti_set_member *bti_step_members(bti_set_step *step) { return (bti_set_member *)(void *)(step->parents + 1); }
+bti_set_member *bti_set_step_members(bti_set_step *step) { return (bti_set_member *)(void *)(step->parents + 1); }
 
-void bti_member_drop(bti_set_member *member) {
+void bti_set_member_drop(bti_set_member *member) {
     bti_node_release(member->node);
     bti_buffer_release(member->buffer);
     *member = (bti_set_member){0};
@@ -60,7 +65,7 @@ void bti_member_drop(bti_set_member *member) {
 static void drop_dependencies(bti_set_step *step) {
     int parents = step->parent_count, count = step->count;
     step->parent_count = step->count = 0;
-    for (int i = step->good; i < count; i++) bti_member_drop(&bti_step_members(step)[i]);
+    for (int i = step->good; i < count; i++) bti_set_member_drop(&bti_set_step_members(step)[i]);
     for (int i = 0; i < parents; i++) bti_gate_release(&step->parents[i]->gate);
 }
 
@@ -78,7 +83,7 @@ static void free_step(bti_gate *gate) {
         unused_steps = step->back;
         drop_dependencies(step);
         bti_error_release(step->gate.cause);
-        bti_step_failure_release(step->failure);
+        bti_set_failure_release(step->failure);
         bti_recycled_free(step, step->bytes);
     }
     freeing = false;
@@ -126,9 +131,7 @@ static bti_gate *join_gates(bti_gate *a, bti_gate *b) {
     return both ? &both->gate : NULL;
 }
 
-__attribute__((constructor)) static void set_gate_hooks(void) { bti_node_set_gate_hooks(join_gates, free_step); }
-
-bool bti_step_depend(bti_set_step *step, bti_gate *gate) {
+bool bti_set_step_depend(bti_set_step *step, bti_gate *gate) {
     bti_gate *all = step->parent_count ? &step->parents[0]->gate : NULL;
     if (!bti_gate_join(&all, gate)) return false;
     step->parents[0] = (bti_set_step *)all;
@@ -143,9 +146,9 @@ static void succeed_step(bti_set_step *step) {
     drop_dependencies(step);
 }
 
-static void fail_step(bti_set_step *step, bti_error *cause, bti_step_failure *failure) {
+static void fail_step(bti_set_step *step, bti_error *cause, bti_set_failure *failure) {
     step->gate.cause = bti_error_retain(cause);
-    step->failure = bti_step_failure_retain(failure);
+    step->failure = bti_set_failure_retain(failure);
     atomic_store(&step->gate.outcome, BTI_BAD);
     drop_dependencies(step);
 }
@@ -164,7 +167,7 @@ static bti_outcome member_outcome(const bti_set_member *member, bti_error **caus
 static bti_node *find_refused(bti_set_step *step) {
     bool pending = false;
     for (int i = step->good; i < step->count && !step->all_planned; i++) {
-        bti_node *node = bti_step_members(step)[i].node;
+        bti_node *node = bti_set_step_members(step)[i].node;
         int state = node ? atomic_load(&node->state) : BTI_DONE;
         if (state == BTI_FAILED) return node;
         pending = pending || state != BTI_DONE;
@@ -181,16 +184,16 @@ static void look_at_members(bti_set_step *step) {
         return;
     }
     for (; step->good < step->count; step->good++) {
-        bti_set_member *member = &bti_step_members(step)[step->good];
+        bti_set_member *member = &bti_set_step_members(step)[step->good];
         bti_error *cause = NULL;
         bti_outcome outcome = member_outcome(member, &cause);
         if (outcome == BTI_BAD) {
-            bti_step_failure *failure = bti_step_failure_new(cause);
+            bti_set_failure *failure = bti_set_failure_new(cause);
             fail_step(step, cause, failure);
-            bti_step_failure_release(failure);
+            bti_set_failure_release(failure);
         }
         if (outcome != BTI_GOOD) return;
-        bti_member_drop(member);
+        bti_set_member_drop(member);
     }
 }
 
@@ -242,14 +245,14 @@ static bti_outcome resolve_step(bti_set_step *first, bti_set_step **open) {
     return known_outcome(first);
 }
 
-bti_outcome bti_step_outcome(bti_set_step *step) { return step ? resolve_step(step, NULL) : BTI_GOOD; }
+bti_outcome bti_set_step_outcome(bti_set_step *step) { return step ? resolve_step(step, NULL) : BTI_GOOD; }
 
-bool bti_step_open_member(bti_set_step *step, bti_set_member *member) {
+bool bti_set_step_open_member(bti_set_step *step, bti_set_member *member) {
     bti_set_step *open = NULL;
     *member = (bti_set_member){0};
     bti_versions_lock();
     if (resolve_step(step, &open) == BTI_UNKNOWN && open) {
-        *member = bti_step_members(open)[open->good];
+        *member = bti_set_step_members(open)[open->good];
         bti_node_retain(member->node);
         bti_buffer_retain(member->buffer);
     }

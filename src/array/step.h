@@ -10,14 +10,14 @@ void bti_versions_lock(void);
 void bti_versions_unlock(void);
 
 /* Why a step failed after the call that set it had returned; shared by the steps that failed with it. */
-typedef struct bti_step_failure {
+typedef struct bti_set_failure {
     atomic_uint refs;
     bool logged, told; /* by a log line; by the status of a later set. Under the versions lock */
     bti_error *cause;
-} bti_step_failure;
-bti_step_failure *bti_step_failure_new(bti_error *cause); /* retains the cause; NULL when memory is short */
-bti_step_failure *bti_step_failure_retain(bti_step_failure *failure);
-void bti_step_failure_release(bti_step_failure *failure); /* NULL is fine */
+} bti_set_failure;
+bti_set_failure *bti_set_failure_new(bti_error *cause); /* retains the cause; NULL when memory is short */
+bti_set_failure *bti_set_failure_retain(bti_set_failure *failure);
+void bti_set_failure_release(bti_set_failure *failure); /* NULL is fine */
 
 /* What is set, until it is known to have succeeded: a node that may be pending, or the buffer of one that is done. */
 typedef struct bti_set_member {
@@ -33,7 +33,7 @@ typedef struct bti_set_step {
     int count, room;                /* of members */
     int good;                       /* so many of the first have succeeded and are released */
     int parent_count;               /* a step has at most one: a step, or several in one */
-    bti_step_failure *failure;      /* when it failed behind the caller */
+    bti_set_failure *failure;       /* when it failed behind the caller */
     uint64_t mark;                  /* from here on: scratch of one walk */
     int next;                       /* parent to look at */
     struct bti_set_step *back;      /* the step that the walk came from; while being freed: the next */
@@ -41,16 +41,16 @@ typedef struct bti_set_step {
 } bti_set_step;
 
 /* A step with room for `count` members and one parent; NULL when memory is short. */
-bti_set_step *bti_step_new(int count);
-bti_set_member *bti_step_members(bti_set_step *step);
+bti_set_step *bti_set_step_alloc(int count);
+bti_set_member *bti_set_step_members(bti_set_step *step);
 /* It depends on the gate (NULL: nothing more); before any member is published. False when memory is short. */
-bool bti_step_depend(bti_set_step *step, bti_gate *gate);
+bool bti_set_step_depend(bti_set_step *step, bti_gate *gate);
 /* Whether it succeeded, as far as known now; NULL: BTI_GOOD. Under the versions lock. */
-bti_outcome bti_step_outcome(bti_set_step *step);
+bti_outcome bti_set_step_outcome(bti_set_step *step);
 
 /* Resolves it as far as known now. False when it depends on nothing that is not known; else a member to wait for, which the caller
  * drops. Under no lock. */
-bool bti_step_open_member(bti_set_step *step, bti_set_member *member);
-void bti_member_drop(bti_set_member *member);
+bool bti_set_step_open_member(bti_set_step *step, bti_set_member *member);
+void bti_set_member_drop(bti_set_member *member);
 
 #endif

@@ -47,17 +47,17 @@ typedef struct thread_state {
     uint64_t misused_in; /* which call */
 } thread_state;
 
-static _Thread_local thread_state state;
+static _Thread_local thread_state own_state;
 bti_error bti_no_memory_error = {1, BT_RESOURCE_EXHAUSTED, (char *)"out of host memory"};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static void forget_thread(void *unused) {
     (void)unused;
-    bti_error_release(state.last);
-    bti_error_release(state.misuse);
-    for (int i = 0; i < 2; i++) bti_error_release(state.told[i]);
-    state.last = state.misuse = state.told[0] = state.told[1] = NULL;
+    bti_error_release(own_state.last);
+    bti_error_release(own_state.misuse);
+    for (int i = 0; i < 2; i++) bti_error_release(own_state.told[i]);
+    own_state.last = own_state.misuse = own_state.told[0] = own_state.told[1] = NULL;
 }
 static void make_key(void) { pthread_key_create(&key, forget_thread); }
 
@@ -66,15 +66,17 @@ BTI_STATIC_LOCK(handler_lock, error_handler)
 static bt_error_handler *handler;
 static void *handler_data;
 
-static const char *const names[] = {
+static const char *const status_names[] = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-const char *bt_status_name(bt_status status) { return bti_is_status((int64_t)status) ? names[status] : "UNKNOWN"; }
+const char *bt_status_name(bt_status status) {
+    return bti_is_status((int64_t)status) ? status_names[status] : "UNKNOWN";
+}
 
-bool bti_is_status(int64_t number) { return number >= 0 && (size_t)number < sizeof names / sizeof *names; }
+bool bti_is_status(int64_t number) { return number >= 0 && (size_t)number < sizeof status_names / sizeof *status_names; }
 
 /* --- places ------------------------------------------------------------------------------------------------------- */
 
@@ -112,7 +114,7 @@ static int without_itself(thread_state *s, int depth, const char *now, const voi
 #define OWN_FRAME __attribute__((noinline))
 
 OWN_FRAME void bti_enter(const char *file, int line) {
-    thread_state *s = &state;
+    thread_state *s = &own_state;
     const char *now = __builtin_frame_address(0);
     const void *from = __builtin_return_address(0);
     int depth = s->depth ? without_itself(s, live_depth(s, now), now, from) : 0;
@@ -122,7 +124,7 @@ OWN_FRAME void bti_enter(const char *file, int line) {
 }
 
 static inline void leave(const char *now) {
-    thread_state *s = &state;
+    thread_state *s = &own_state;
     int depth = s->depth;
     if (depth < 1 || depth > OUTERMOST || s->places[depth - 1].frame != now) depth = live_depth(s, now); /* rare */
     s->depth = depth ? depth - 1 : 0;
@@ -146,32 +148,32 @@ OWN_FRAME double bti_leave_double(double result) {
 OWN_FRAME void bti_leave_void(void) { leave(__builtin_frame_address(0)); }
 
 bti_site bti_here(void) {
-    if (state.call_depth) return state.call_site;
-    const public_call *p = state.depth ? place_of(&state, state.depth - 1) : NULL;
-    return p && p->index == state.depth - 1 ? p->site : (bti_site){0};
+    if (own_state.call_depth) return own_state.call_site;
+    const public_call *p = own_state.depth ? place_of(&own_state, own_state.depth - 1) : NULL;
+    return p && p->index == own_state.depth - 1 ? p->site : (bti_site){0};
 }
 
 int bti_call_begin(const char *name) {
-    if (state.call_depth == 0) {
-        state.call_site = bti_here();
-        state.call_name = name;
-        if (!state.depth) state.calls++; /* else bti_enter has counted it */
+    if (own_state.call_depth == 0) {
+        own_state.call_site = bti_here();
+        own_state.call_name = name;
+        if (!own_state.depth) own_state.calls++; /* else bti_enter has counted it */
     }
-    return state.call_depth++;
+    return own_state.call_depth++;
 }
 void bti_call_end(int depth) {
-    state.call_depth = depth;
-    if (depth == 0) state.call_name = NULL;
+    own_state.call_depth = depth;
+    if (depth == 0) own_state.call_name = NULL;
 }
 void bti_calls_forget(void) {
     bti_call_end(0);
-    state.depth = 0;
+    own_state.depth = 0;
 }
 bti_place bti_call_place(void) { return (bti_place){bti_here(), bti_call_name()}; }
 bti_place bti_call_set_place(bti_place place) {
-    bti_place before = {state.call_site, state.call_name};
-    state.call_site = place.site;
-    state.call_name = place.name;
+    bti_place before = {own_state.call_site, own_state.call_name};
+    own_state.call_site = place.site;
+    own_state.call_name = place.name;
     return before;
 }
 bti_without_site bti_without_site_begin(void) {
@@ -183,7 +185,7 @@ void bti_without_site_end(bti_without_site without_site) {
     bti_call_set_place(without_site.before);
     bti_call_end(without_site.depth);
 }
-const char *bti_call_name(void) { return state.call_name ? state.call_name : ""; }
+const char *bti_call_name(void) { return own_state.call_name ? own_state.call_name : ""; }
 
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
@@ -209,18 +211,18 @@ bti_error *bti_error_newv(bti_place place, bt_status status, const char *format,
 }
 
 bool bti_errors_quiet(bool quiet) {
-    bool before = state.quiet;
-    state.quiet = quiet;
+    bool before = own_state.quiet;
+    own_state.quiet = quiet;
     return before;
 }
 
 void bti_errors_set_strict(bool on) { atomic_store(&strict, on); }
 
 void bti_error_tell(const bti_error *error) {
-    if (state.quiet || !error || !atomic_load_explicit(&strict, memory_order_relaxed)) return;
-    if (state.deferred) {
-        bti_error_release(state.untold);
-        state.untold = bti_error_retain((bti_error *)error);
+    if (own_state.quiet || !error || !atomic_load_explicit(&strict, memory_order_relaxed)) return;
+    if (own_state.deferred) {
+        bti_error_release(own_state.untold);
+        own_state.untold = bti_error_retain((bti_error *)error);
         return;
     }
     bti_lock_take(&handler_lock);
@@ -233,12 +235,12 @@ void bti_error_tell(const bti_error *error) {
     bti_lock_user_end();
 }
 
-void bti_errors_defer(void) { state.deferred = true; }
+void bti_errors_defer(void) { own_state.deferred = true; }
 
 void bti_errors_tell_deferred(void) {
-    bti_error *untold = state.untold;
-    state.untold = NULL;
-    state.deferred = false;
+    bti_error *untold = own_state.untold;
+    own_state.untold = NULL;
+    own_state.deferred = false;
     bti_error_tell(untold);
     bti_error_release(untold);
 }
@@ -279,15 +281,15 @@ const char *bti_error_message(const bti_error *error) { return error ? error->me
 /* --- the thread's record ------------------------------------------------------------------------------------------ */
 
 static void watch_thread(void) {
-    pthread_once(&once, make_key);
-    pthread_setspecific(key, &state); /* only so that forget_thread runs */
+    pthread_once(&key_once, make_key);
+    pthread_setspecific(key, &own_state); /* only so that forget_thread runs */
 }
 
 bt_status bti_fail_with(bti_error *error) {
     if (!error) return BT_OK;
     watch_thread();
-    bti_error *old = state.last;
-    state.last = bti_error_retain(error);
+    bti_error *old = own_state.last;
+    own_state.last = bti_error_retain(error);
     bti_error_release(old);
     return error->status;
 }
@@ -309,7 +311,8 @@ bt_status bti_fail(bt_status status, const char *format, ...) {
 }
 
 bti_error *bti_misuse_known(const void *what) {
-    return state.misuse && state.misused == what && state.misused_in == state.calls ? state.misuse : NULL;
+    return own_state.misuse && own_state.misused == what && own_state.misused_in == own_state.calls ? own_state.misuse
+                                                                                                    : NULL;
 }
 
 bti_error *bti_misuse_new(const void *what, const char *format, ...) {
@@ -318,10 +321,10 @@ bti_error *bti_misuse_new(const void *what, const char *format, ...) {
     va_start(arguments, format);
     bti_error *error = bti_error_newv(bti_call_place(), BT_INVALID_ARGUMENT, format, arguments);
     va_end(arguments);
-    bti_error_release(state.misuse);
-    state.misuse = error;
-    state.misused = what;
-    state.misused_in = state.calls;
+    bti_error_release(own_state.misuse);
+    own_state.misuse = error;
+    own_state.misused = what;
+    own_state.misused_in = own_state.calls;
     bti_error_tell(error);
     return error;
 }
@@ -332,11 +335,11 @@ bt_status bti_check_list(const void *list, int count, const char *what) {
     return BT_OK;
 }
 
-bti_error *bti_error_last(void) { return bti_error_retain(state.last); }
+bti_error *bti_error_last(void) { return bti_error_retain(own_state.last); }
 
 /* In `printf("%g %s", bt_item(x), bt_error_text())` the text may be asked for before the call that fails. */
 const char *bt_error_text(void) {
-    thread_state *s = &state;
+    thread_state *s = &own_state;
     if (s->last && s->last != s->told[0]) {
         bti_error_release(s->told[1]);
         s->told[1] = s->told[0];
@@ -344,11 +347,11 @@ const char *bt_error_text(void) {
     }
     return bti_error_message(s->last);
 }
-bt_status bt_error_status(void) { return bti_error_code(state.last); }
+bt_status bt_error_status(void) { return bti_error_code(own_state.last); }
 
 void bt_error_clear(void) {
-    bti_error_release(state.last);
-    state.last = NULL;
+    bti_error_release(own_state.last);
+    own_state.last = NULL;
 }
 
 void bti_error_put_back(bti_error *before) {

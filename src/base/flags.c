@@ -40,8 +40,8 @@ atomic_bool bti_flags_ready_;
 _Atomic int64_t bti_flag_values_[BTI_FLAG_COUNT];
 
 /* All below under the lock. */
-BTI_STATIC_LOCK_RECURSIVE(lock, flags) /* an error handler may ask for flags */
-static char *texts[BTI_FLAG_COUNT];    /* of TEXT flags; NULL: the default */
+BTI_STATIC_LOCK_RECURSIVE(flags_lock, flags) /* an error handler may ask for flags */
+static char *texts[BTI_FLAG_COUNT];          /* of TEXT flags; NULL: the default */
 static origin origins[BTI_FLAG_COUNT];
 static _Atomic uint64_t changes[BTI_FLAG_COUNT];
 static char ranges[BTI_FLAG_COUNT][80];
@@ -274,10 +274,10 @@ static void tell_watcher(int flag) {
 
 void bti_flags_read_(void) {
     if (atomic_load_explicit(&bti_flags_ready_, memory_order_acquire)) return;
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     read_locked();
     char *lines = notices.length ? bti_str_take(&notices) : NULL;
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
     char *rest = NULL; /* a log sink may ask for flags: not under the lock */
     for (char *line = lines ? strtok_r(lines, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
         bti_log("%s", line);
@@ -293,9 +293,9 @@ bt_status bt_set_flag(const char *name, const char *value) {
     size_t length = strlen(value);
     trim(&value, &length);
     bti_flags_read_();
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     bti_error *error = set("", name, strlen(name), value, length, PROGRAM);
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
     if (!error) tell_watcher(find(name, strlen(name)));
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
@@ -327,9 +327,9 @@ char *bti_flag_text(bti_flag flag) {
         write_value((int)flag, number, sizeof number);
         return bti_strdup(number);
     }
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     char *copy = bti_strdup(texts[flag] ? texts[flag] : rows[flag].standard);
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
     return copy;
 }
 
@@ -348,47 +348,47 @@ bt_status bt_check_flags(void) {
 
 bti_error *bti_flags_fault(void) {
     bti_flags_read_();
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     bti_error *error = bti_error_retain(fault);
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
     return error;
 }
 
 int bt_flag_count(void) { return BTI_FLAG_COUNT; }
 
 #define MEMBER(name) BTI_MEMBER(bt_flag_info, name)
-static const bti_member members[] = {MEMBER(size),          MEMBER(name),   MEMBER(type), MEMBER(range),
-                                     MEMBER(default_value), MEMBER(origin), MEMBER(when), MEMBER(doc)};
+static const bti_member flag_info_members[] = {MEMBER(size),          MEMBER(name),   MEMBER(type), MEMBER(range),
+                                               MEMBER(default_value), MEMBER(origin), MEMBER(when), MEMBER(doc)};
 #undef MEMBER
-static const bti_sized_type layout =
-    BTI_SIZED_TYPE(bt_flag_info, "contents of info", "bt_flag_info info = BT_FLAG_INFO_INIT", members, NULL);
+static const bti_sized_type flag_info_layout =
+    BTI_SIZED_TYPE(bt_flag_info, "contents of info", "bt_flag_info info = BT_FLAG_INFO_INIT", flag_info_members, NULL);
 
 bt_status bt_flag_describe(int index, bt_flag_info *info) {
-    BTI_TRY(bti_sized_check(&layout, "bt_flag_describe", info));
+    BTI_TRY(bti_sized_check(&flag_info_layout, "bt_flag_describe", info));
     BTI_CALL("bt_flag_describe");
     if (index < 0 || index >= BTI_FLAG_COUNT)
         return bti_fail(BT_OUT_OF_RANGE, "there are %d flags, not number %d", BTI_FLAG_COUNT, index);
     bti_flags_read_();
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     origin from = origins[index];
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
     bt_flag_info known = {sizeof known,         rows[index].name,   type_names[rows[index].type], ranges[index],
                           rows[index].standard, origin_names[from], when_names[rows[index].when], rows[index].doc};
-    bti_info_give(&layout, &known, info);
+    bti_info_give(&flag_info_layout, &known, info);
     return BT_OK;
 }
 
 void bti_flags_pass(bti_flag_when moment) {
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     if (moment == BTI_ANY_TIME)
         passed[BTI_BEFORE_QUERY] = passed[BTI_BEFORE_OPEN] = false;
     else
         passed[moment] = true;
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
 }
 
 void bti_flags_reset(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&flags_lock);
     for (int flag = 0; flag < BTI_FLAG_COUNT; flag++) {
         bti_free(texts[flag]);
         texts[flag] = NULL;
@@ -400,5 +400,5 @@ void bti_flags_reset(void) {
     bti_error_release(fault);
     fault = NULL;
     atomic_store(&bti_flags_ready_, false);
-    bti_lock_give(&lock);
+    bti_lock_give(&flags_lock);
 }

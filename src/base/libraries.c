@@ -93,7 +93,7 @@ static void stay(void) {
 }
 
 enum { FRESH_ALL = 64, FRESH = 4096 }; /* calls of a kind: the first ones, and each FRESH_ALL-th up to that */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t stay_once = PTHREAD_ONCE_INIT;
 
 bool bti_libraries_enter(bti_library_calls *calls) {
     if (!enter()) return false;
@@ -107,7 +107,7 @@ bool bti_libraries_enter(bti_library_calls *calls) {
 bool bti_opening_begin(bti_opening *of) {
     if (!enter()) return false;
     begin_opening();
-    pthread_once(&once, stay); /* counted: a process that ends runs no destructor of ours before this is done */
+    pthread_once(&stay_once, stay); /* counted: a process that ends runs no destructor of ours before this is done */
     of->calm = bti_calm_begin();
     of->modes = bti_modes_begin();
     return true;

@@ -20,7 +20,7 @@ void bti_lock_init_recursive(bti_lock *lock, bti_lock_class class) {
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = {
+static const char *const class_names[] = {
     "a lock that was not initialised",
 #define BTI_LOCK(name, protects, under) #name,
 #include "base/locks.def"
@@ -40,8 +40,8 @@ static _Thread_local int depth;
 
 __attribute__((noreturn)) static void fail(const char *what, const bti_lock *lock, const char *file, int line,
                                            const held *before) {
-    fprintf(stderr, "berth: lock order: %s (%s:%d) %s", names[lock->class], file, line, what);
-    if (before) fprintf(stderr, " %s (%s:%d)", names[before->lock->class], before->file, before->line);
+    fprintf(stderr, "berth: lock order: %s (%s:%d) %s", class_names[lock->class], file, line, what);
+    if (before) fprintf(stderr, " %s (%s:%d)", class_names[before->lock->class], before->file, before->line);
     fprintf(stderr, "; src/base/locks.def has the order\n");
     abort();
 }

@@ -35,7 +35,7 @@ typedef struct list {
     int count;
 } list;
 
-BTI_STATIC_LOCK(lock, owned)
+BTI_STATIC_LOCK(owned_lock, owned)
 static struct {
     list batches[BATCHES]; /* a ring: each of at least BATCH objects */
     size_t first, count;
@@ -45,8 +45,8 @@ static struct {
 static _Thread_local list released; /* on its way to the queue */
 static _Thread_local bti_owned *spare;
 static _Thread_local bool registered;
-static pthread_key_t thread_end;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t owned_key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static void free_all(bti_owned *object) {
     while (object) {
@@ -86,24 +86,24 @@ static void append(list *to, list more) {
 static void leave_thread(void *unused) {
     (void)unused;
     list oldest = {0};
-    bti_lock_take(&lock);
+    bti_lock_take(&owned_lock);
     append(&queue.rest, released);
     if (queue.rest.count >= BATCH) {
         oldest = give(queue.rest);
         queue.rest = (list){0};
     }
-    bti_lock_give(&lock);
+    bti_lock_give(&owned_lock);
     free_all(oldest.first);
     free_all(spare);
     released = (list){0};
     spare = NULL;
     registered = false;
 }
-static void make_key(void) { pthread_key_create(&thread_end, leave_thread); }
+static void make_key(void) { pthread_key_create(&owned_key, leave_thread); }
 
 static void register_thread(void) {
-    pthread_once(&once, make_key);
-    registered = pthread_setspecific(thread_end, &released) == 0;
+    pthread_once(&key_once, make_key);
+    registered = pthread_setspecific(owned_key, &released) == 0;
 }
 
 static void keep(bti_owned *object) {
@@ -111,17 +111,17 @@ static void keep(bti_owned *object) {
     append(&released, (list){object, object, 1});
     if (!registered) register_thread();
     if (released.count < BATCH) return;
-    bti_lock_take(&lock);
+    bti_lock_take(&owned_lock);
     list oldest = give(released);
-    bti_lock_give(&lock);
+    bti_lock_give(&owned_lock);
     released = (list){0};
     free_all(oldest.first);
 }
 
 static bool fetch(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&owned_lock);
     if (queue.count && queue.objects - (size_t)queue.batches[queue.first].count >= KEPT) spare = take_oldest().first;
-    bti_lock_give(&lock);
+    bti_lock_give(&owned_lock);
     return spare;
 }
 

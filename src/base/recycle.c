@@ -31,12 +31,12 @@ typedef struct shelf {
     int count;
 } shelf;
 
-BTI_STATIC_LOCK(lock, recycle)
+BTI_STATIC_LOCK(recycle_lock, recycle)
 static shelf shared[SIZES];
 static _Thread_local shelf own[SIZES];
 static _Thread_local bool registered;
-static pthread_key_t thread_end;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t recycle_key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static object *pop_object(shelf *from) {
     object *taken = from->first;
@@ -53,16 +53,16 @@ static void push_object(shelf *to, object *given) {
 
 /* Leaves `least` with the thread. */
 static void share(int size, int least) {
-    bti_lock_take(&lock);
+    bti_lock_take(&recycle_lock);
     while (own[size].count > least && shared[size].count < SHARED) push_object(&shared[size], pop_object(&own[size]));
-    bti_lock_give(&lock);
+    bti_lock_give(&recycle_lock);
     while (own[size].count > least) bti_free(pop_object(&own[size]));
 }
 
 static void fetch(int size) {
-    bti_lock_take(&lock);
+    bti_lock_take(&recycle_lock);
     while (own[size].count < OWN / 2 && shared[size].count) push_object(&own[size], pop_object(&shared[size]));
-    bti_lock_give(&lock);
+    bti_lock_give(&recycle_lock);
 }
 
 void bti_recycled_share(void) {
@@ -75,7 +75,7 @@ static void leave_thread(void *unused) {
     bti_recycled_share();
     registered = false;
 }
-static void make_key(void) { pthread_key_create(&thread_end, leave_thread); }
+static void make_key(void) { pthread_key_create(&recycle_key, leave_thread); }
 
 static int size_of(size_t bytes) { return bytes <= 64 ? 0 : 58 - __builtin_clzll((unsigned long long)bytes - 1); }
 
@@ -94,8 +94,8 @@ void bti_recycled_free(void *given, size_t bytes) {
         return;
     }
     if (!registered) {
-        pthread_once(&once, make_key);
-        registered = pthread_setspecific(thread_end, &own) == 0;
+        pthread_once(&key_once, make_key);
+        registered = pthread_setspecific(recycle_key, &own) == 0;
     }
     int size = size_of(bytes);
     if (own[size].count == OWN) share(size, OWN / 2);
@@ -104,8 +104,8 @@ void bti_recycled_free(void *given, size_t bytes) {
 
 void bti_recycled_trim(void) {
     leave_thread(NULL);
-    bti_lock_take(&lock);
+    bti_lock_take(&recycle_lock);
     for (int size = 0; size < SIZES; size++)
         while (shared[size].count) bti_free(pop_object(&shared[size]));
-    bti_lock_give(&lock);
+    bti_lock_give(&recycle_lock);
 }

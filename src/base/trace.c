@@ -34,7 +34,7 @@ atomic_bool bti_trace_on_;
 static atomic_size_t kept, most = MOST;
 static atomic_uint_fast64_t dropped;
 
-BTI_STATIC_LOCK(lock, trace) /* of all below; before a writer's */
+BTI_STATIC_LOCK(trace_lock, trace) /* of all below; before a writer's */
 static writer *writers;
 static uint32_t threads;
 static int users;
@@ -45,16 +45,16 @@ static char devices[BTI_TRACE_DEVICES][sizeof((bti_trace_log *)0)->devices[0]];
 BTI_STATIC_LOCK_RECURSIVE(file_lock, trace_file)
 static char *file;
 static uint64_t file_since;
-static bt_status (*_Atomic write_file)(const bti_trace_log *log, const char *path);
+static bti_trace_writer *write_file;
 
-static _Thread_local writer *mine;
+static _Thread_local writer *own_writer;
 static _Thread_local int serves = -1;
 
 uint64_t bti_trace_now(void) { return bti_now_ns() + 1; }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t prepare_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 
 static void free_chunks(writer *w) {
@@ -80,11 +80,11 @@ static void drop_ended(void) {
 }
 
 static void end_thread(void *own) {
-    bti_lock_take(&lock);
+    bti_lock_take(&trace_lock);
     ((writer *)own)->ended = true;
-    mine = NULL;
+    own_writer = NULL;
     drop_ended();
-    bti_lock_give(&lock);
+    bti_lock_give(&trace_lock);
 }
 
 /* The child of a process that records: the recording is its parent's. */
@@ -99,18 +99,18 @@ static void prepare(void) {
 }
 
 static writer *writer_of_thread(void) {
-    if (mine) return mine;
-    pthread_once(&once, prepare);
+    if (own_writer) return own_writer;
+    pthread_once(&prepare_once, prepare);
     writer *w = bti_calloc(1, sizeof *w);
     if (!w) return NULL;
     bti_lock_init(&w->lock, BTI_LOCK_trace_thread);
-    bti_lock_take(&lock);
+    bti_lock_take(&trace_lock);
     w->thread = (bti_trace_thread){.number = threads++, .serves = serves, .main = gettid() == getpid()};
     w->next = writers;
     writers = w;
-    bti_lock_give(&lock);
+    bti_lock_give(&trace_lock);
     pthread_setspecific(key, w);
-    return mine = w;
+    return own_writer = w;
 }
 
 /* --- noting --------------------------------------------------------------------------------------------------------- */
@@ -194,9 +194,9 @@ void bti_trace_memory(int device, uint64_t in_use) {
 
 void bti_trace_name_device(int device, const char *name) {
     if (device < 0 || device >= BTI_TRACE_DEVICES) return;
-    bti_lock_take(&lock);
+    bti_lock_take(&trace_lock);
     snprintf(devices[device], sizeof devices[device], "%s", name);
-    bti_lock_give(&lock);
+    bti_lock_give(&trace_lock);
 }
 
 void bti_trace_serve(int device) { serves = device; }
@@ -204,15 +204,15 @@ void bti_trace_serve(int device) { serves = device; }
 /* --- collecting ----------------------------------------------------------------------------------------------------- */
 
 void bti_trace_start(void) {
-    pthread_once(&once, prepare);
-    bti_lock_take(&lock);
+    pthread_once(&prepare_once, prepare);
+    bti_lock_take(&trace_lock);
     users++;
     if (!forked) atomic_store(&bti_trace_on_, true);
-    bti_lock_give(&lock);
+    bti_lock_give(&trace_lock);
 }
 
 void bti_trace_stop(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&trace_lock);
     if (--users == 0) {
         atomic_store(&bti_trace_on_, false);
         for (writer *w = forked ? NULL : writers; w; w = w->next) {
@@ -224,7 +224,7 @@ void bti_trace_stop(void) {
         atomic_store(&kept, 0);
         atomic_store(&dropped, 0);
     }
-    bti_lock_give(&lock);
+    bti_lock_give(&trace_lock);
 }
 
 static int by_start(const void *left, const void *right) {
@@ -248,12 +248,12 @@ static bool copy_events(writer *w, uint64_t since, bti_trace_log *log) {
 bool bti_trace_collect(uint64_t since, bti_trace_log *log) {
     *log = (bti_trace_log){.begun_ns = since, .ended_ns = bti_trace_now()};
     bool fits = true;
-    bti_lock_take(&lock);
+    bti_lock_take(&trace_lock);
     for (writer *w = forked ? NULL : writers; w && fits; w = w->next)
         fits = bti_vec_push(&log->threads, w->thread) && copy_events(w, since, log);
     memcpy(log->devices, devices, sizeof devices);
     log->dropped = atomic_load(&dropped);
-    bti_lock_give(&lock);
+    bti_lock_give(&trace_lock);
     if (!fits)
         bti_trace_log_free(log);
     else if (log->events.count)
@@ -268,27 +268,22 @@ void bti_trace_log_free(bti_trace_log *log) {
 
 /* --- the file of the flag ------------------------------------------------------------------------------------------- */
 
-void bti_trace_set_writer(bt_status (*write)(const bti_trace_log *log, const char *path)) {
-    atomic_store(&write_file, write);
-}
-
 static void write_recorded(const char *path) {
-    bt_status (*write)(const bti_trace_log *, const char *) = atomic_load(&write_file);
     bti_trace_log log;
     bti_error *before = bti_error_last();
-    if (!write || !bti_trace_collect(file_since, &log))
-        bti_log("flag \"trace\": %s could not be written: %s", path, write ? "out of host memory" : "no writer");
+    if (!bti_trace_collect(file_since, &log))
+        bti_log("flag \"trace\": %s could not be written: out of host memory", path);
     else {
-        if (write(&log, path) != BT_OK) bti_log("flag \"trace\": %s", bt_error_text());
+        if (write_file(&log, path) != BT_OK) bti_log("flag \"trace\": %s", bt_error_text());
         bti_trace_log_free(&log);
     }
     bti_error_put_back(before);
 }
 
-static void at_end(void) { bti_trace_record_into(""); }
+static void at_end(void) { bti_trace_record_into("", NULL); }
 static void watch_end(void) { atexit(at_end); }
 
-void bti_trace_record_into(const char *path) {
+void bti_trace_record_into(const char *path, bti_trace_writer *write) {
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
     bti_lock_take(&file_lock);
     if (forked || !strcmp(path, file ? file : "")) {
@@ -305,17 +300,11 @@ void bti_trace_record_into(const char *path) {
     }
     if (file) {
         pthread_once(&watched, watch_end);
+        write_file = write;
         file_since = bti_trace_now();
         bti_trace_start();
     }
     bti_lock_give(&file_lock);
 }
-
-static void follow_flag(void) {
-    char *path = bti_flag_text(BTI_FLAG_trace);
-    if (path) bti_trace_record_into(path);
-    bti_free(path);
-}
-__attribute__((constructor)) static void watch_flag(void) { bti_flag_watch(BTI_FLAG_trace, follow_flag); }
 
 void bti_trace_set_most(size_t events) { atomic_store(&most, events ? events : (size_t)MOST); }

@@ -97,11 +97,10 @@ void bti_trace_stop(void);
 bool bti_trace_collect(uint64_t since, bti_trace_log *log);
 void bti_trace_log_free(bti_trace_log *log);
 
-/* How the file of flag "trace" is written; view/ says. */
-void bti_trace_set_writer(bt_status (*write)(const bti_trace_log *log, const char *path));
-/* Follows the flag: writes the file that was recorded for, and records for `path` ("": none) until it changes or the
- * process ends. A failure is logged. */
-void bti_trace_record_into(const char *path);
+typedef bt_status bti_trace_writer(const bti_trace_log *log, const char *path);
+/* Writes the file that was recorded for, and records for `path` ("": none) until the next call or the end of the process, when `write` writes
+ * that file. A failure is logged. */
+void bti_trace_record_into(const char *path, bti_trace_writer *write);
 
 /* For tests: the most events kept at once; 0: as at the start. */
 void bti_trace_set_most(size_t events);

@@ -38,15 +38,15 @@ enum { HASHED_FROM = offsetof(file_header, key_high) };
 static atomic_uint_fast64_t hits, misses, stores, refused, evictions;
 static atomic_uint_fast64_t temporaries, added_bytes;
 
-BTI_STATIC_LOCK(lock, cache_reason) /* of last_reason */
+BTI_STATIC_LOCK(reason_lock, cache_reason) /* of last_reason */
 static char last_reason[sizeof((bti_cache_state *)0)->reason];
 
 static const char no_room[] = "the flag cache_bytes is 0: no kernel is kept";
 
 static void set_reason(const char *reason) {
-    bti_lock_take(&lock);
+    bti_lock_take(&reason_lock);
     snprintf(last_reason, sizeof last_reason, "%s", reason);
-    bti_lock_give(&lock);
+    bti_lock_give(&reason_lock);
 }
 
 /* --- keys and names ----------------------------------------------------------------------------------------------- */
@@ -253,9 +253,9 @@ void bti_cache_look(bti_cache_state *state, bool attempt) {
     state->evictions = evictions;
     bti_str_free(&path);
     bti_str_free(&reason);
-    bti_lock_take(&lock);
+    bti_lock_take(&reason_lock);
     memcpy(state->reason, last_reason, sizeof last_reason);
-    bti_lock_give(&lock);
+    bti_lock_give(&reason_lock);
 }
 
 void bti_cache_reset(void) {

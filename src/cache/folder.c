@@ -17,14 +17,14 @@
 
 /* --- the path ----------------------------------------------------------------------------------------------------- */
 
-BTI_STATIC_LOCK(lock, cache_folder) /* of what follows */
-static bool read_environment;       /* once: later, threads of the program may change it */
+BTI_STATIC_LOCK(folder_lock, cache_folder) /* of what follows */
+static bool read_environment;              /* once: later, threads of the program may change it */
 static bti_str home_folder;
 
 static bool is_absolute(const char *path) { return path && path[0] == '/'; }
 
 static void add_home_folder(bti_str *path) {
-    bti_lock_take(&lock);
+    bti_lock_take(&folder_lock);
     if (!read_environment) {
         const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
         if (is_absolute(cache))
@@ -34,14 +34,14 @@ static void add_home_folder(bti_str *path) {
         read_environment = true;
     }
     bti_str_add(path, bti_str_text(&home_folder));
-    bti_lock_give(&lock);
+    bti_lock_give(&folder_lock);
 }
 
 void bti_folder_reset(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&folder_lock);
     bti_str_free(&home_folder);
     read_environment = false;
-    bti_lock_give(&lock);
+    bti_lock_give(&folder_lock);
 }
 
 bool bti_folder_path(bti_str *path, bti_str *reason) {

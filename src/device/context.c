@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "device/context.h"
 
-BTI_STATIC_LOCK(lock, contexts) /* protects `map`; a leaf */
+BTI_STATIC_LOCK(contexts_lock, contexts) /* protects `map`; a leaf */
 static bti_context_list map;
 
 static bt_status refuse(const char *context, size_t length, const char *rule) {
@@ -84,28 +84,28 @@ bt_status bti_contexts_add(const char **text, bti_context_list *list) {
 }
 
 void bti_contexts_swap(bti_context_list *list) {
-    bti_lock_take(&lock);
+    bti_lock_take(&contexts_lock);
     bti_context_list old = map;
     map = *list;
     *list = old;
-    bti_lock_give(&lock);
+    bti_lock_give(&contexts_lock);
 }
 
 void bti_contexts_clear(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&contexts_lock);
     bti_vec_free(&map);
-    bti_lock_give(&lock);
+    bti_lock_give(&contexts_lock);
 }
 
 bt_status bti_context_find(const char *context, bti_context *found) {
     bti_str known = {0};
     *found = (bti_context){0};
-    bti_lock_take(&lock);
+    bti_lock_take(&contexts_lock);
     for (size_t i = 0; i < map.count; i++) {
         bti_str_addf(&known, "%s%s", i ? ", " : "", map.items[i].context);
         if (bti_same_word(context, strlen(context), map.items[i].context)) *found = map.items[i];
     }
-    bti_lock_give(&lock);
+    bti_lock_give(&contexts_lock);
     bt_status status = BT_OK;
     if (!found->context[0] && known.length)
         status = bti_fail(BT_NOT_FOUND, "context name \"%s\" is not mapped; mapped are %s", bti_quote(context).text,

@@ -31,7 +31,8 @@ bt_status bti_device_canonical(const char *name, char **long_name);
 
 /* Opens the device at first use (every call below does so itself). UNAVAILABLE in a forked child. */
 bt_status bti_device_open(int id);
-/* Called each time that a device has been opened, by the thread that opened it. */
+/* Called each time that a device has been opened, by the thread that opened it. A function, since a device is opened at its first use, by any
+ * call: task/ warns there of a GPU that the worker's task does not have. */
 void bti_device_set_opened(void (*opened)(int device));
 
 /* --- memory ---------------------------------------------------------------------------------------------------------
@@ -63,11 +64,8 @@ void bti_block_free(bti_block *block, uint64_t busy_until);
 /* Gives whole free segments whose blocks are all idle (busy_until <= completed) back; returns the bytes. */
 size_t bti_pool_trim(int device, uint64_t completed);
 
-/* How bt_memory_trim waits: exec sets a function that waits until the device's queue is empty and returns the number of
- * its last completed work. Without one, nothing is in flight. */
-void bti_device_set_drain(uint64_t (*drain)(int device));
 /* How lending to drivers knows what their next launch comes after: the number of the last work that the device's queue has
- * launched. */
+ * launched. exec/ sets it before main; a number that it writes at each launch would cost each launch. */
 void bti_device_set_issued(uint64_t (*issued)(int device));
 
 /* This process is given this part of every GPU's memory; fractions that are set are of that part. Before any device is opened, by the

@@ -223,28 +223,28 @@ int bt_device_index(const bt_device *device) { return device ? device->index : -
 const char *bt_device_driver(const bt_device *device) { return device ? device->driver->name : ""; }
 
 #define MEMBER(name) BTI_MEMBER(bt_device_info, name)
-static const bti_member members[] = {MEMBER(size),
-                                     MEMBER(kind),
-                                     MEMBER(index),
-                                     MEMBER(name),
-                                     MEMBER(long_name),
-                                     MEMBER(description),
-                                     MEMBER(driver),
-                                     MEMBER(driver_version),
-                                     MEMBER(uuid),
-                                     MEMBER(pci_bus_id),
-                                     MEMBER(capability_major),
-                                     MEMBER(capability_minor),
-                                     MEMBER(memory_bytes),
-                                     MEMBER(opened),
-                                     MEMBER(details)};
+static const bti_member device_info_members[] = {MEMBER(size),
+                                                 MEMBER(kind),
+                                                 MEMBER(index),
+                                                 MEMBER(name),
+                                                 MEMBER(long_name),
+                                                 MEMBER(description),
+                                                 MEMBER(driver),
+                                                 MEMBER(driver_version),
+                                                 MEMBER(uuid),
+                                                 MEMBER(pci_bus_id),
+                                                 MEMBER(capability_major),
+                                                 MEMBER(capability_minor),
+                                                 MEMBER(memory_bytes),
+                                                 MEMBER(opened),
+                                                 MEMBER(details)};
 #undef MEMBER
-static const bti_sized_type layout =
-    BTI_SIZED_TYPE(bt_device_info, "contents of info", "bt_device_info info = BT_DEVICE_INFO_INIT", members, NULL);
+static const bti_sized_type device_info_layout = BTI_SIZED_TYPE(
+    bt_device_info, "contents of info", "bt_device_info info = BT_DEVICE_INFO_INIT", device_info_members, NULL);
 
 bt_status bt_device_describe(const bt_device *device, bt_device_info *info) {
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "bt_device_describe: the device is NULL");
-    BTI_TRY(bti_sized_check(&layout, "bt_device_describe", info));
+    BTI_TRY(bti_sized_check(&device_info_layout, "bt_device_describe", info));
     const bti_device_facts *facts = &device->facts;
     bt_device_info known = {.size = sizeof known,
                             .kind = device->kind,
@@ -261,6 +261,6 @@ bt_status bt_device_describe(const bt_device *device, bt_device_info *info) {
                             .memory_bytes = facts->memory_bytes,
                             .opened = atomic_load(&device->opened),
                             .details = device->details ? device->details : ""};
-    bti_info_give(&layout, &known, info);
+    bti_info_give(&device_info_layout, &known, info);
     return BT_OK;
 }

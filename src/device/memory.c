@@ -11,10 +11,8 @@
 #include "device/memory.h"
 #include "device/pool.h"
 
-static uint64_t (*_Atomic drain_hook)(int device);
 static uint64_t (*_Atomic issued_hook)(int device);
 
-void bti_device_set_drain(uint64_t (*drain)(int device)) { atomic_store(&drain_hook, drain); }
 void bti_device_set_issued(uint64_t (*issued)(int device)) { atomic_store(&issued_hook, issued); }
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */
@@ -228,12 +226,6 @@ size_t bti_pool_trim(int id, uint64_t completed) {
     return bti_pool_release(device->pool, completed);
 }
 
-size_t bt_memory_trim(const bt_device *device) {
-    if (!device || !atomic_load(&device->opened) || bti_device_check_fork() != BT_OK) return 0;
-    uint64_t (*drain)(int) = atomic_load(&drain_hook);
-    return bti_pool_trim(device->id, drain ? drain(device->id) : UINT64_MAX);
-}
-
 /* --- counters ----------------------------------------------------------------------------------------------------- */
 
 void bti_device_count_arrays(int id, int change) {
@@ -242,17 +234,17 @@ void bti_device_count_arrays(int id, int change) {
 }
 
 #define MEMBER(name) BTI_MEMBER(bt_memory_info, name)
-static const bti_member members[] = {MEMBER(size),        MEMBER(total),       MEMBER(limit),     MEMBER(used),
-                                     MEMBER(scratch),     MEMBER(peak),        MEMBER(cached),    MEMBER(largest_free),
-                                     MEMBER(device_free), MEMBER(live_arrays), MEMBER(copied_in), MEMBER(copied_out),
-                                     MEMBER(limit_source)};
+static const bti_member memory_info_members[] = {
+    MEMBER(size),      MEMBER(total),      MEMBER(limit),        MEMBER(used),        MEMBER(scratch),
+    MEMBER(peak),      MEMBER(cached),     MEMBER(largest_free), MEMBER(device_free), MEMBER(live_arrays),
+    MEMBER(copied_in), MEMBER(copied_out), MEMBER(limit_source)};
 #undef MEMBER
-static const bti_sized_type layout =
-    BTI_SIZED_TYPE(bt_memory_info, "contents of info", "bt_memory_info info = BT_MEMORY_INFO_INIT", members, NULL);
+static const bti_sized_type memory_info_layout = BTI_SIZED_TYPE(
+    bt_memory_info, "contents of info", "bt_memory_info info = BT_MEMORY_INFO_INIT", memory_info_members, NULL);
 
 bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "bt_memory: the device is NULL");
-    BTI_TRY(bti_sized_check(&layout, "bt_memory", given));
+    BTI_TRY(bti_sized_check(&memory_info_layout, "bt_memory", given));
     BTI_TRY(bti_device_check_fork());
     bt_device *own = bti_registry_at(device->id);
     bt_memory_info known = {.size = sizeof known, .total = device->facts.memory_bytes}, *info = &known;
@@ -283,7 +275,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
         info->copied_in += bti_device_copied(id, own->id);
         info->copied_out += bti_device_copied(own->id, id);
     }
-    bti_info_give(&layout, &known, given);
+    bti_info_give(&memory_info_layout, &known, given);
     return BT_OK;
 }
 

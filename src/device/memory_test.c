@@ -28,7 +28,7 @@ static void memory_settings_bind_and_come_first(void **state) {
     OK(bt_memory(gpu[1], &memory));
     assert_int_equal(memory.used, 0);
     assert_int_equal(memory.cached, 8 * MIB);
-    assert_int_equal(bt_memory_trim(gpu[1]), 8 * MIB);
+    assert_int_equal(bti_pool_trim(bti_device_id(gpu[1]), UINT64_MAX), 8 * MIB);
     bt_memory_reset_peak(gpu[1]);
     OK(bt_memory(gpu[1], &memory));
     assert_int_equal(memory.cached + memory.peak, 0);
@@ -53,7 +53,7 @@ static void growth_off_takes_all(void **state) {
     OK(bt_memory(gpu, &memory));
     assert_int_equal(memory.cached, 64 * MIB);
     assert_int_equal(memory.device_free, 0);
-    assert_int_equal(bt_memory_trim(gpu), 0);
+    assert_int_equal(bti_pool_trim(bti_device_id(gpu), UINT64_MAX), 0);
     OK(bti_device_open(bti_cpu_device_id())); /* a CPU without a limit grows */
     OK(bt_memory(bt_device_get(BT_CPU, 0), &memory));
     assert_int_equal(memory.cached, 0);
@@ -81,7 +81,7 @@ static void large_takes_come_in_pieces(void **state) {
         bti_pool_counters count = bti_pool_count(gpu->pool);
         assert_int_equal(count.cached, cases[i].taken);
         assert_int_equal(count.segments, cases[i].segments);
-        assert_int_equal(bt_memory_trim(gpu), 0);
+        assert_int_equal(bti_pool_trim(bti_device_id(gpu), UINT64_MAX), 0);
     }
 }
 

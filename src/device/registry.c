@@ -18,7 +18,7 @@ static atomic_uint known;        /* kinds whose devices were asked for; settings
 static _Atomic uint64_t changes; /* how often devices were replaced or forgotten */
 
 /* Protects what follows, and probe.c's accounts. Recursive: an error handler that is called under it may ask for devices. */
-BTI_STATIC_LOCK_RECURSIVE(lock, registry)
+BTI_STATIC_LOCK_RECURSIVE(registry_lock, registry)
 static enum { UNREAD, READING, READ } settings;
 static unsigned asking; /* kinds that drivers are being asked for, by this thread */
 static bti_sim_spec simulated;
@@ -251,13 +251,13 @@ static void notice_mask_change(void) {
 __attribute__((noinline)) static void learn_devices(unsigned kinds) {
     BTI_NO_CANCEL;
     bti_str notices = {0};
-    bti_lock_take(&lock);
+    bti_lock_take(&registry_lock);
     bti_error *before = bti_error_last();
     bti_without_site without_site = bti_without_site_begin();
     read_on(kinds, &notices);
     bti_without_site_end(without_site);
     bti_error_put_back(before); /* faults are told by those who return a status */
-    bti_lock_give(&lock);
+    bti_lock_give(&registry_lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */
     bti_str_free(&notices);
 }
@@ -280,14 +280,14 @@ bt_status bti_registry_check(unsigned kinds) {
 }
 
 bool bti_devices_asked(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&registry_lock);
     bool asked = settings != UNREAD;
-    bti_lock_give(&lock);
+    bti_lock_give(&registry_lock);
     return asked;
 }
 
 void bti_registry_forget(void) {
-    bti_lock_take(&lock);
+    bti_lock_take(&registry_lock);
     bti_registry_clear();
     atomic_store(&known, 0);
     settings = UNREAD;
@@ -301,7 +301,7 @@ void bti_registry_forget(void) {
     mask = NULL;
     simulated = (bti_sim_spec){0};
     bti_flags_pass(BTI_ANY_TIME);
-    bti_lock_give(&lock);
+    bti_lock_give(&registry_lock);
 }
 
 uint64_t bti_registry_changes(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
@@ -348,9 +348,9 @@ bt_status bt_set_devices(const char *text) {
     BTI_TRY(bti_sim_spec_parse(text, &spec));
     BTI_TRY(bti_device_check_fork());
     bti_registry_ensure_for_query(0);
-    bti_lock_take(&lock);
+    bti_lock_take(&registry_lock);
     bt_status status = replace_devices(&spec);
-    bti_lock_give(&lock);
+    bti_lock_give(&registry_lock);
     return status;
 }
 
@@ -366,7 +366,7 @@ bool bt_functional(bt_kind kind, char **reason) {
         return bti_str_free(&text), false;
     }
     if (!reason) return count > 0;
-    bti_lock_take(&lock);
+    bti_lock_take(&registry_lock);
     if (!count) bti_str_addf(&text, "no %s is visible\n", bt_kind_name(kind));
     for (int i = 0; i < count; i++) {
         const bt_device *device = bti_registry_find(kind, i);
@@ -377,7 +377,7 @@ bool bt_functional(bt_kind kind, char **reason) {
     bti_probe_reasons(kind, !count, &text);
     bti_error *fault = setup_fault;
     if (fault) bti_str_addf(&text, "settings: %s\n", bti_error_message(fault));
-    bti_lock_give(&lock);
+    bti_lock_give(&registry_lock);
     while (text.length && text.text[text.length - 1] == '\n') text.text[--text.length] = '\0';
     *reason = bti_str_take(&text);
     return count > 0;
@@ -397,10 +397,10 @@ int bt_device_count(bt_kind kind) {
 }
 
 char *bti_registry_broken(const char **maker) {
-    bti_lock_take(&lock);
+    bti_lock_take(&registry_lock);
     const char *why = bti_probe_broken(maker);
     char *text = why ? bti_strdup(why) : NULL;
-    bti_lock_give(&lock);
+    bti_lock_give(&registry_lock);
     return text;
 }
 

@@ -27,9 +27,9 @@ static bt_status choose_replica_devices(bt_strategy *s, const char *const *names
 }
 
 static void clear_strategy(void *strategy) { (void)strategy; }
-static bt_strategy without_memory = {.head = BTI_NO_MEMORY};
+static bt_strategy strategy_without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class strategy_class = {BTI_OWNED_STRATEGY, sizeof(bt_strategy), clear_strategy,
-                                                &without_memory};
+                                                &strategy_without_memory};
 
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
     BTI_CALL("bt_mirrored");

@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "base/recycle.h"
 #include "base/trace.h"
+#include "device/table.h"
 #include "exec/queue.h"
 
 BTI_STATIC_LOCK(list_lock, live_buffers)
@@ -16,16 +17,16 @@ static bti_buffer *live[BTI_MAX_DEVICES];
 static atomic_uint_fast64_t alive;
 uint64_t bti_buffers_alive(void) { return atomic_load(&alive); }
 
+/* Waits for all work of the device; returns the number of the last one. */
 static uint64_t drain(int device) {
-    bti_queue_wait(device, bti_queue_submitted(device));
-    return bti_queue_completed(device);
+    bti_run_queue_wait(device, bti_run_queue_submitted(device));
+    return bti_run_queue_completed(device);
 }
 
 /* The layers below call up through these. */
 __attribute__((constructor)) static void tell_below(void) {
     bti_node_set_buffer_release(bti_buffer_release);
-    bti_device_set_drain(drain);
-    bti_device_set_issued(bti_queue_issued);
+    bti_device_set_issued(bti_run_queue_issued);
 }
 
 bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node) {
@@ -78,7 +79,7 @@ void bti_buffer_release(bti_buffer *buffer) {
     if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;
     if (bti_device_forked()) return; /* a child: the memory is its parent's, and a lock may be held by no one */
     if (buffer->listed) unlist(buffer);
-    if (buffer->block) bti_buffer_give_back(buffer, bti_queue_submitted(buffer->device));
+    if (buffer->block) bti_buffer_give_back(buffer, bti_run_queue_submitted(buffer->device));
     if (buffer->loan.end) buffer->loan.end(buffer->loan.lender);
     bti_error_release(atomic_load(&buffer->error));
     atomic_fetch_sub_explicit(&alive, 1, memory_order_relaxed);
@@ -91,7 +92,7 @@ const bti_reserve_observer *bti_reserve_observer_now(void) { return atomic_load(
 
 static bt_status take_memory(bti_buffer *buffer, bool idle) {
     int device = buffer->device;
-    return bti_block_alloc(device, buffer->bytes, bti_queue_completed(device), idle, &buffer->block);
+    return bti_block_alloc(device, buffer->bytes, bti_run_queue_completed(device), idle, &buffer->block);
 }
 
 static void empty_and_trim(int device) { bti_pool_trim(device, drain(device)); }
@@ -133,13 +134,13 @@ void bti_buffer_fail(bti_buffer *buffer, bti_error *error) {
     if (!atomic_compare_exchange_strong(&buffer->error, &none, error)) bti_error_release(error);
 }
 
-bool bti_buffer_done(const bti_buffer *buffer) { return bti_queue_completed(buffer->device) >= buffer->ready; }
+bool bti_buffer_done(const bti_buffer *buffer) { return bti_run_queue_completed(buffer->device) >= buffer->ready; }
 
 bt_status bti_buffer_wait(bti_buffer *buffer) {
     BTI_TRY(bti_device_check_fork());
     if (!bti_buffer_done(buffer)) {
         uint64_t start = bti_trace_begin();
-        bti_queue_wait(buffer->device, buffer->ready);
+        bti_run_queue_wait(buffer->device, buffer->ready);
         bti_trace_end(BTI_TRACE_WAIT, "a result", start);
     }
     return bti_fail_with(bti_buffer_error(buffer));
@@ -165,7 +166,7 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
         bti_error_release(error);
     }
     if (status == BT_OK && bytes) {
-        bti_queue_wait(node->device, buffer->block->busy_until);
+        bti_run_queue_wait(node->device, buffer->block->busy_until);
         status = bti_device_upload(node->device, buffer->address, data, bytes);
     }
     if (status != BT_OK) {
@@ -298,4 +299,9 @@ bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, co
         bti_error_at(reader ? reader->place : node->place, BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&text));
     bti_str_free(&text);
     return error;
+}
+
+size_t bt_memory_trim(const bt_device *device) {
+    if (!device || !atomic_load(&device->opened) || bti_device_check_fork() != BT_OK) return 0;
+    return bti_pool_trim(device->id, drain(device->id));
 }

@@ -83,7 +83,7 @@ static bt_status fold(const running *r) {
 static bool run_fold(bti_task *task, bool may) {
     (void)may;
     running *r = ((member *)task)->of;
-    for (int d = 1; d < r->device_count; d++) bti_queue_wait(r->devices[d], r->members[d].number);
+    for (int d = 1; d < r->device_count; d++) bti_run_queue_wait(r->devices[d], r->members[d].number);
     if (!inputs_failed(r)) {
         bti_call_set_place(r->place);
         bt_status status = fold(r);
@@ -98,7 +98,7 @@ static bool run_fold(bti_task *task, bool may) {
 static bool wait_for_fold(bti_task *task, bool may) {
     (void)may;
     running *r = ((member *)task)->of;
-    bti_queue_wait(r->devices[0], r->number);
+    bti_run_queue_wait(r->devices[0], r->number);
     task_done(r);
     return true;
 }
@@ -146,17 +146,17 @@ static void submit(running *r) {
     int count = r->device_count, devices[BTI_MAX_DEVICES]; /* it may be over and gone when the last one is submitted */
     memcpy(devices, r->devices, sizeof devices);
     atomic_init(&r->tasks_left, count);
-    bti_queues_lock();
+    bti_run_queues_lock();
     for (int d = 0; d < count; d++) {
         r->members[d].of = r;
-        r->members[d].number = bti_queue_submitted(devices[d]);
+        r->members[d].number = bti_run_queue_submitted(devices[d]);
         r->members[d].task = (bti_task){.run = d ? wait_for_fold : run_fold, .alone = true};
         r->outputs[d]->ready = r->members[d].number + 1;
     }
     r->number = r->members[0].number + 1;
-    for (int d = 0; d < count; d++) bti_queue_submit(devices[d], &r->members[d].task);
-    bti_queues_unlock();
-    for (int d = 0; d < count; d++) bti_queue_kick(devices[d]);
+    for (int d = 0; d < count; d++) bti_run_queue_submit(devices[d], &r->members[d].task);
+    bti_run_queues_unlock();
+    for (int d = 0; d < count; d++) bti_run_queue_kick(devices[d]);
 }
 
 bt_status bti_exec_fold(const bti_fold *wanted, bti_buffer **outputs, int64_t *offsets) {

@@ -44,7 +44,7 @@ static void settle(bti_task *task) {
 
 static bool write_down(bti_task *task, bool may) {
     note *n = (note *)task;
-    if (n->wait_device >= 0) bti_queue_wait(n->wait_device, n->wait_number);
+    if (n->wait_device >= 0) bti_run_queue_wait(n->wait_device, n->wait_number);
     pthread_mutex_lock(&lock);
     ran_on[ran_count] = pthread_self();
     ran[ran_count++] = n->number;
@@ -58,13 +58,13 @@ static uint64_t submit(int device, int number, int wait_device, uint64_t wait_nu
     note *n = malloc(sizeof *n);
     *n = (note){
         {.run = write_down, .settle = settle, .alone = wait_device >= 0}, number, wait_device, wait_number, false};
-    return bti_queue_submit(device, &n->task);
+    return bti_run_queue_submit(device, &n->task);
 }
 
 static uint64_t submit_flying(int device, int number) {
     note *n = malloc(sizeof *n);
     *n = (note){{.run = write_down, .settle = settle}, number, -1, 0, true};
-    return bti_queue_submit(device, &n->task);
+    return bti_run_queue_submit(device, &n->task);
 }
 
 static void expect_ran(int count, const int *numbers) {
@@ -76,16 +76,16 @@ static void an_idle_queue_runs_on_the_waiting_thread(void **state) {
     begin("");
     ran_count = 0;
     uint64_t first = submit(A, 1, -1, 0), last = 0;
-    assert_int_equal(first, bti_queue_submitted(A));
+    assert_int_equal(first, bti_run_queue_submitted(A));
     for (int i = 2; i <= 5; i++) last = submit(A, i, -1, 0);
     assert_int_equal(ran_count, 0); /* nobody asked yet */
-    bti_queue_wait(A, first + 1);
+    bti_run_queue_wait(A, first + 1);
     expect_ran(2, (int[]){1, 2}); /* in order, and no more than asked */
-    assert_int_equal(bti_queue_completed(A), first + 1);
-    bti_queue_wait(A, last);
+    assert_int_equal(bti_run_queue_completed(A), first + 1);
+    bti_run_queue_wait(A, last);
     expect_ran(5, (int[]){1, 2, 3, 4, 5});
     for (int i = 0; i < 5; i++) assert_true(pthread_equal(ran_on[i], pthread_self()));
-    bti_queue_wait(A, first); /* long done */
+    bti_run_queue_wait(A, first); /* long done */
 }
 
 static void a_kicked_queue_runs_behind(void **state) {
@@ -93,18 +93,18 @@ static void a_kicked_queue_runs_behind(void **state) {
     ran_count = 0;
     uint64_t last = 0;
     for (int i = 1; i <= 20; i++) last = submit(A, i, -1, 0);
-    bti_queue_kick(A);
-    while (bti_queue_completed(A) < last) sched_yield(); /* without waiting */
+    bti_run_queue_kick(A);
+    while (bti_run_queue_completed(A) < last) sched_yield(); /* without waiting */
     for (int i = 0; i < 20; i++) {
         assert_int_equal(ran[i], i + 1);
         assert_false(pthread_equal(ran_on[i], pthread_self()));
     }
-    bti_queue_stop(A);
+    bti_run_queue_stop(A);
     submit(A, 21, -1, 0);
-    bti_queue_kick(A); /* and again after the thread was ended */
-    bti_queue_wait(A, last + 1);
+    bti_run_queue_kick(A); /* and again after the thread was ended */
+    bti_run_queue_wait(A, last + 1);
     assert_int_equal(ran[20], 21);
-    bti_queue_stop(A);
+    bti_run_queue_stop(A);
 }
 
 static void tasks_wait_for_other_queues(void **state) {
@@ -117,7 +117,7 @@ static void tasks_wait_for_other_queues(void **state) {
             number = submit(device, i, 1 - device, number);
         }
         if (kicked) bti_exec_kick();
-        bti_queue_wait(A, number);
+        bti_run_queue_wait(A, number);
         expect_ran(9, (int[]){1, 2, 3, 4, 5, 6, 7, 8, 9});
     }
     bti_exec_shutdown();
@@ -128,34 +128,34 @@ static void work_in_flight_is_settled_in_order(void **state) {
     ran_count = settled_count = 0;
     uint64_t first = submit_flying(A, 0);
     for (int i = 1; i < 20; i++) submit_flying(A, i);
-    bti_queue_issue(A, first + 4);
+    bti_run_queue_issue(A, first + 4);
     assert_int_equal(ran_count, 5);
     assert_int_equal(settled_count, 0);
-    assert_int_equal(bti_queue_completed(A), first - 1);
-    bti_queue_wait(A, first + 2); /* launched already: nothing more is for its sake */
+    assert_int_equal(bti_run_queue_completed(A), first - 1);
+    bti_run_queue_wait(A, first + 2); /* launched already: nothing more is for its sake */
     assert_int_equal(ran_count, 5);
     assert_int_equal(settled_count, 3);
-    bti_queue_issue(A, first + 19); /* so many in flight that the first must be waited for */
+    bti_run_queue_issue(A, first + 19); /* so many in flight that the first must be waited for */
     assert_int_equal(ran_count, 20);
     assert_int_equal(settled_count, 20 - BTI_IN_FLIGHT);
     submit(A, 20, -1, 0); /* complete at once, but not before those */
     submit(A, 21, B, 0);  /* alone */
-    bti_queue_issue(A, first + 20);
+    bti_run_queue_issue(A, first + 20);
     assert_int_equal(settled_count, 20 - BTI_IN_FLIGHT + 1);
-    bti_queue_issue(A, first + 21);
+    bti_run_queue_issue(A, first + 21);
     assert_int_equal(settled_count, 21);
-    assert_int_equal(bti_queue_completed(A), first + 21);
+    assert_int_equal(bti_run_queue_completed(A), first + 21);
     for (int i = 0; i < 21; i++) assert_int_equal(settled[i], i);
     settled_count = 0;
     uint64_t last = submit_flying(A, 0);
-    bti_queue_kick(A);
-    while (bti_queue_completed(A) < last) sched_yield();
-    bti_queue_stop(A);
+    bti_run_queue_kick(A);
+    while (bti_run_queue_completed(A) < last) sched_yield();
+    bti_run_queue_stop(A);
     assert_int_equal(settled_count, 1);
 }
 
 static void *wait_for(void *number) {
-    bti_queue_wait(A, *(uint64_t *)number);
+    bti_run_queue_wait(A, *(uint64_t *)number);
     return NULL;
 }
 

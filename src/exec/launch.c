@@ -102,7 +102,7 @@ static bt_status launch_work(const bti_run *run, const bti_step *step, const bti
 static bt_status copy_between_devices(const bti_run *run, const bti_step *step) {
     const bti_value *from = bti_plan_operand(&run->of->plan, step, 0), *to = bti_plan_output(&run->of->plan, step, 0);
     const bti_storage *arrived = &run->of->plan.storages.items[to->storage];
-    bti_queue_wait(arrived->device, run->idle[to->storage]);
+    bti_run_queue_wait(arrived->device, run->idle[to->storage]);
     BTI_TRY(bti_device_finish(step->device)); /* what was launched before it in this task */
     return bti_device_copy(arrived->device, address_of(run, to), step->device, address_of(run, from),
                            (size_t)arrived->bytes);
@@ -219,7 +219,7 @@ bool bti_task_run(bti_task *base, bool may) {
     bti_run_task *task = (bti_run_task *)base;
     bool complete = true;
     if (task->of->first == task->of->last)
-        bti_queue_wait(task->of->wait_device, task->wait_number);
+        bti_run_queue_wait(task->of->wait_device, task->wait_number);
     else
         complete = run_steps(task, may);
     if (complete) bti_run_done(task->run);

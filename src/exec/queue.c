@@ -30,13 +30,13 @@ static queue queues[BTI_MAX_DEVICES] = {[0 ... BTI_MAX_DEVICES - 1] = {.lock = B
                                                                        .work = PTHREAD_COND_INITIALIZER}};
 
 BTI_STATIC_LOCK(submitting, submitting)
-void bti_queues_lock(void) { bti_lock_take(&submitting); }
-void bti_queues_unlock(void) { bti_lock_give(&submitting); }
+void bti_run_queues_lock(void) { bti_lock_take(&submitting); }
+void bti_run_queues_unlock(void) { bti_lock_give(&submitting); }
 
-uint64_t bti_queue_submitted(int device) { return atomic_load(&queues[device].submitted); }
-uint64_t bti_queue_completed(int device) { return atomic_load(&queues[device].completed); }
+uint64_t bti_run_queue_submitted(int device) { return atomic_load(&queues[device].submitted); }
+uint64_t bti_run_queue_completed(int device) { return atomic_load(&queues[device].completed); }
 
-uint64_t bti_queue_submit(int device, bti_task *task) {
+uint64_t bti_run_queue_submit(int device, bti_task *task) {
     queue *q = &queues[device];
     task->next = NULL;
     bti_lock_take(&q->lock);
@@ -134,7 +134,7 @@ static void go_on(queue *q, bool by_thread) {
 /* Tasks that have run: complete, or in flight. Under the lock. */
 static uint64_t issued(const queue *q) { return atomic_load(&q->completed) + (uint64_t)q->in_flight; }
 
-uint64_t bti_queue_issued(int device) {
+uint64_t bti_run_queue_issued(int device) {
     queue *q = &queues[device];
     bti_lock_take(&q->lock);
     uint64_t number = issued(q);
@@ -207,10 +207,10 @@ static void wait_until(int device, uint64_t number, bool complete) {
     bti_lock_give(&q->lock);
 }
 
-void bti_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
-void bti_queue_issue(int device, uint64_t number) { wait_until(device, number, false); }
+void bti_run_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
+void bti_run_queue_issue(int device, uint64_t number) { wait_until(device, number, false); }
 
-void bti_queue_kick(int device) {
+void bti_run_queue_kick(int device) {
     queue *q = &queues[device];
     if (bti_device_forked()) return;
     bti_lock_take(&q->lock);
@@ -218,9 +218,9 @@ void bti_queue_kick(int device) {
     bti_lock_give(&q->lock);
 }
 
-void bti_queue_stop(int device) {
+void bti_run_queue_stop(int device) {
     queue *q = &queues[device];
-    bti_queue_wait(device, bti_queue_submitted(device));
+    bti_run_queue_wait(device, bti_run_queue_submitted(device));
     bti_lock_take(&q->lock);
     bool join = q->has_thread;
     q->stop = true;

@@ -21,19 +21,19 @@ struct bti_task {
 
 /* Appends; returns its number on that device: 1, 2, ... One submitter at a time over all queues (under their lock): a task may
  * wait for tasks submitted before it and no others, so no cycle can arise. */
-void bti_queues_lock(void);
-void bti_queues_unlock(void);
-uint64_t bti_queue_submit(int device, bti_task *task);
-uint64_t bti_queue_submitted(int device);
-uint64_t bti_queue_completed(int device);
-uint64_t bti_queue_issued(int device); /* the last one that has run: complete, or in flight */
+void bti_run_queues_lock(void);
+void bti_run_queues_unlock(void);
+uint64_t bti_run_queue_submit(int device, bti_task *task);
+uint64_t bti_run_queue_submitted(int device);
+uint64_t bti_run_queue_completed(int device);
+uint64_t bti_run_queue_issued(int device); /* the last one that has run: complete, or in flight */
 /* Returns when task `number` is complete; runs tasks itself while the queue is idle. */
-void bti_queue_wait(int device, uint64_t number);
+void bti_run_queue_wait(int device, uint64_t number);
 /* As wait, but what a device can do by itself is left in flight: the tasks have run. */
-void bti_queue_issue(int device, uint64_t number);
+void bti_run_queue_issue(int device, uint64_t number);
 /* Leaves what is submitted to the queue's thread. If no thread can be made, the work waits for whoever waits. */
-void bti_queue_kick(int device);
+void bti_run_queue_kick(int device);
 /* Ends the thread; everything is complete before. */
-void bti_queue_stop(int device);
+void bti_run_queue_stop(int device);
 
 #endif

@@ -151,7 +151,7 @@ static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
 static void number_tasks(bti_run *run, uint64_t *numbers) {
     const bti_prepared *of = run->of;
     uint64_t base[BTI_MAX_DEVICES];
-    for (int d = 0; d < of->devices; d++) base[d] = numbers[d] = bti_queue_submitted(d);
+    for (int d = 0; d < of->devices; d++) base[d] = numbers[d] = bti_run_queue_submitted(d);
     for (size_t t = 0; t < of->tasks.count; t++) {
         const bti_task_plan *task = &of->tasks.items[t];
         run->tasks[t].wait_number = base[task->wait_device] + task->wait_number;
@@ -169,15 +169,15 @@ uint64_t bti_exec_start(bti_run *run) {
     uint64_t numbers[BTI_MAX_DEVICES];
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
     uint64_t start = bti_trace_begin();
-    bti_queues_lock();
+    bti_run_queues_lock();
     number_tasks(run, numbers);
     give_back_temporaries(run, numbers);
     for (size_t t = 0; t < count; t++) {
         run->tasks[t].task =
             (bti_task){.run = bti_task_run, .settle = bti_task_settle, .alone = of->tasks.items[t].alone};
-        bti_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
+        bti_run_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
     }
-    bti_queues_unlock();
+    bti_run_queues_unlock();
     bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);
     uint64_t end = count ? numbers[of->tasks.items[count - 1].device] : 0;
     bti_run_done(run);
@@ -194,14 +194,14 @@ void bti_exec_dispatch(bti_prepared *of, uint64_t end) {
         bti_exec_kick();
         return;
     }
-    if (of->brief && (bti_device_is_async(device) || bti_queue_completed(device) + of->tasks.count >= end))
-        bti_queue_issue(device, end);
+    if (of->brief && (bti_device_is_async(device) || bti_run_queue_completed(device) + of->tasks.count >= end))
+        bti_run_queue_issue(device, end);
     else
-        bti_queue_kick(device);
+        bti_run_queue_kick(device);
 }
 
 void bti_exec_throttle(const bti_prepared *of, uint64_t end) {
-    if (end > AHEAD) bti_queue_wait(of->tasks.items[of->tasks.count - 1].device, end - AHEAD);
+    if (end > AHEAD) bti_run_queue_wait(of->tasks.items[of->tasks.count - 1].device, end - AHEAD);
 }
 
 bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
@@ -229,16 +229,16 @@ bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
 
 void bti_exec_kick(void) {
     for (int d = 0; d < BTI_MAX_DEVICES; d++)
-        if (bti_queue_submitted(d) > bti_queue_completed(d)) bti_queue_kick(d);
+        if (bti_run_queue_submitted(d) > bti_run_queue_completed(d)) bti_run_queue_kick(d);
 }
 
 void bti_exec_finish(void) {
     uint64_t start = bti_trace_begin();
     bti_exec_kick();
-    for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_queue_wait(d, bti_queue_submitted(d));
+    for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_wait(d, bti_run_queue_submitted(d));
     bti_trace_end(BTI_TRACE_WAIT, "everything", start);
 }
 
 void bti_exec_shutdown(void) {
-    for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_queue_stop(d);
+    for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_stop(d);
 }

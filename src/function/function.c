@@ -102,8 +102,9 @@ static void clear_function(void *object) {
     bti_free(f->updated);
 }
 
-static bt_function without_memory = {.head = BTI_NO_MEMORY};
-const bti_handle_class bti_function_class = {BTI_OWNED_FUNCTION, sizeof(bt_function), clear_function, &without_memory};
+static bt_function function_without_memory = {.head = BTI_NO_MEMORY};
+const bti_handle_class bti_function_class = {BTI_OWNED_FUNCTION, sizeof(bt_function), clear_function,
+                                             &function_without_memory};
 
 bt_function *bti_function_new(int input_count, int output_count, int update_count) {
     bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);

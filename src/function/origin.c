@@ -37,15 +37,14 @@ static void forget_result(bti_origin *base, bti_node *result) {
     release_origin(o);
 }
 
-__attribute__((constructor)) static void set_origin_hooks(void) {
-    bti_node_set_origin_hooks(drop_function, forget_result);
-}
+static const bti_origin_functions functions = {drop_function, forget_result};
 
 bti_origin *bti_origin_new(bt_function *f) {
     size_t given = (size_t)f->input_count + f->read.count, results = (size_t)f->output_count;
     size_t bytes = sizeof(origin) + (given + results) * sizeof(bti_node *);
     origin *o = bti_recycled_new(bytes);
     if (!o) return NULL;
+    o->base.functions = &functions;
     atomic_init(&o->base.refs, 1);
     atomic_init(&o->base.users, 1);
     o->base.given = o->results + results;

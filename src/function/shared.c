@@ -27,12 +27,13 @@ static void clear_shared(void *object) {
         bti_vec_free(&r->versions);
     }
     bti_versions_unlock();
-    bti_step_failure_release(shared->failure);
+    bti_set_failure_release(shared->failure);
     bti_free(shared->name);
 }
 
-static bt_shared without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear_shared, &without_memory};
+static bt_shared variable_without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear_shared,
+                                              &variable_without_memory};
 
 static bt_shared *shared_without_memory(void) {
     (void)!bti_no_memory();

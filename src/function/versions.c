@@ -21,27 +21,27 @@ void bti_version_drop(bti_version *v) {
 }
 
 /* The variable was set by a step that failed. *unlogged: the failure when it is to be logged. */
-static void note_failure(bt_shared *shared, bti_step_failure *failure, bti_step_failure **unlogged) {
+static void note_failure(bt_shared *shared, bti_set_failure *failure, bti_set_failure **unlogged) {
     if (!failure) return;
-    if (!failure->logged && !*unlogged) *unlogged = bti_step_failure_retain(failure);
+    if (!failure->logged && !*unlogged) *unlogged = bti_set_failure_retain(failure);
     failure->logged = true;
-    bti_step_failure *before = shared->failure;
-    shared->failure = bti_step_failure_retain(failure);
-    bti_step_failure_release(before);
+    bti_set_failure *before = shared->failure;
+    shared->failure = bti_set_failure_retain(failure);
+    bti_set_failure_release(before);
 }
 
 /* Takes failed versions off the top, and forgets those under the newest that succeeded. Whether it took any. */
-static bool settle_versions(bt_shared *shared, int index, bti_step_failure **unlogged) {
+static bool settle_versions(bt_shared *shared, int index, bti_set_failure **unlogged) {
     replica *r = &shared->replicas[index];
     bool dropped = false;
-    while (r->versions.count > 1 && bti_step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
+    while (r->versions.count > 1 && bti_set_step_outcome(r->versions.items[r->versions.count - 1].step) == BTI_BAD) {
         version *top = &r->versions.items[--r->versions.count];
         note_failure(shared, top->step->failure, unlogged);
         bti_version_drop(top);
         dropped = true;
     }
     size_t good = r->versions.count - 1;
-    while (good > 0 && bti_step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
+    while (good > 0 && bti_set_step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
     if (good == 0) return dropped;
     for (size_t i = 0; i < good; i++) bti_version_drop(&r->versions.items[i]);
     memmove(r->versions.items, r->versions.items + good, (r->versions.count - good) * sizeof(version));
@@ -50,35 +50,35 @@ static bool settle_versions(bt_shared *shared, int index, bti_step_failure **unl
 }
 
 /* One log line for a step that was taken back; takes the failure over. Not under the lock: a log's sink may ask for variables. */
-static void log_failure(const bt_shared *shared, bti_step_failure *failure) {
+static void log_failure(const bt_shared *shared, bti_set_failure *failure) {
     if (!failure) return;
     const char *name = shared->name ? shared->name : "";
     bti_log("berth: variable %s%skeeps its value, the step that set it failed: %s", name, *name ? " " : "",
             bti_error_message(failure->cause));
-    bti_step_failure_release(failure);
+    bti_set_failure_release(failure);
 }
 
 /* An evaluation of this thread failed and took a step of the variable back. */
 static void note_failed_step(bt_shared *shared, bti_error *cause) {
-    bti_step_failure *failure = bti_step_failure_new(cause), *unlogged = NULL;
+    bti_set_failure *failure = bti_set_failure_new(cause), *unlogged = NULL;
     bti_versions_lock();
     note_failure(shared, failure, &unlogged);
     bti_versions_unlock();
     log_failure(shared, unlogged);
-    bti_step_failure_release(failure);
+    bti_set_failure_release(failure);
     bti_error_release(cause);
 }
 
 /* Once for all variables of the step. */
 static bt_status report_failure(bt_shared *shared) {
     bti_versions_lock();
-    bti_step_failure *failure = shared->failure;
+    bti_set_failure *failure = shared->failure;
     bool tell = failure && !failure->told;
     shared->failure = NULL;
     if (tell) failure->told = true;
     bti_versions_unlock();
     bt_status status = tell ? bti_fail_with(failure->cause) : BT_OK;
-    bti_step_failure_release(failure);
+    bti_set_failure_release(failure);
     return status;
 }
 
@@ -127,7 +127,7 @@ static int replica_index(const bt_shared *shared, int wanted) { return wanted < 
 
 /* Takes failed steps off all of them, until none of the steps that remain on one was taken off another. Under the lock. */
 static void settle_all_versions(bt_shared *const *shared, const int *replicas, size_t count,
-                                bti_step_failure **unlogged) {
+                                bti_set_failure **unlogged) {
     for (bool dropped = true; dropped;) {
         dropped = false;
         for (size_t i = 0; i < count; i++)
@@ -136,7 +136,7 @@ static void settle_all_versions(bt_shared *const *shared, const int *replicas, s
 }
 
 bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t count, bti_node **values) {
-    bti_step_failure *unlogged = NULL;
+    bti_set_failure *unlogged = NULL;
     bool all = true;
     bti_versions_lock();
     settle_all_versions(shared, replicas, count, &unlogged);
@@ -164,7 +164,7 @@ bti_node *bti_shared_value(bt_shared *shared, int index) {
 bt_status bti_shared_throttle(bt_shared *shared, int index) {
     bti_versions_lock();
     replica *r = &shared->replicas[index];
-    bti_step_failure *unlogged = NULL;
+    bti_set_failure *unlogged = NULL;
     settle_versions(shared, index, &unlogged);
     bti_node *top = bti_node_retain(r->versions.items[r->versions.count - 1].node);
     step *oldest = r->versions.count > STEPS_AHEAD ? r->versions.items[1].step : NULL;
@@ -184,7 +184,7 @@ bt_status bti_shared_throttle(bt_shared *shared, int index) {
 
 /* Its versions become the values. Takes the step over. */
 static bt_status publish_step(step *s, bt_shared *const *shared, const int *replicas) {
-    bti_set_member *members = bti_step_members(s);
+    bti_set_member *members = bti_set_step_members(s);
     bti_versions_lock();
     bool room = true;
     for (int i = 0; i < s->count && room; i++)
@@ -207,8 +207,8 @@ static bt_status publish_step(step *s, bt_shared *const *shared, const int *repl
 }
 
 bti_set_step *bti_set_step_new(int count, bti_gate *gate) {
-    step *s = bti_step_new(count);
-    if (!s || bti_step_depend(s, gate)) return s;
+    step *s = bti_set_step_alloc(count);
+    if (!s || bti_set_step_depend(s, gate)) return s;
     bti_gate_release(&s->gate);
     return NULL;
 }
@@ -224,7 +224,7 @@ bool bti_set_step_add(step *s, const bt_shared *shared, int index, bti_buffer *b
     own_by(node, shared, index);
     node->extra = shared;
     node->gate = bti_gate_retain(s->parent_count ? &s->parents[0]->gate : NULL);
-    bti_step_members(s)[s->count++].node = node;
+    bti_set_step_members(s)[s->count++].node = node;
     return true;
 }
 
@@ -241,12 +241,12 @@ static bt_status drop_unmade_step(step *s) {
 
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {
     for (int i = 0; i < count; i++) BTI_TRY(bti_shared_throttle(shared[i], replicas[i]));
-    step *s = bti_step_new(count);
+    step *s = bti_set_step_alloc(count);
     for (int i = 0; i < count && s; i++) {
         bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);
-        bti_step_members(s)[i].node = alias;
+        bti_set_step_members(s)[i].node = alias;
         s->count += alias != NULL;
-        if (!alias || !bti_step_depend(s, alias->gate)) return drop_unmade_step(s);
+        if (!alias || !bti_set_step_depend(s, alias->gate)) return drop_unmade_step(s);
     }
     if (!s) return drop_unmade_step(s);
     bti_error *cause = s->parent_count ? bti_gate_error(&s->parents[0]->gate) : NULL;

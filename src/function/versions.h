@@ -26,8 +26,8 @@ struct bt_shared {
     bt_shared *previous, *next; /* all that live */
     int64_t number;             /* 0: not among them, a poisoned one */
     char *name;
-    bti_place made;            /* by which call */
-    bti_step_failure *failure; /* why a step was taken back, until the next set tells; retained */
+    bti_place made;           /* by which call */
+    bti_set_failure *failure; /* why a step was taken back, until the next set tells; retained */
     bt_dtype dtype;
     int rank;
     int64_t shape[BTI_MAX_RANK];

@@ -6,31 +6,18 @@
 #include "base/recycle.h"
 
 static void (*buffer_release)(bti_buffer *buffer);
-static void (*origin_unused)(bti_origin *origin);
-static void (*origin_left)(bti_origin *origin, bti_node *result);
-static bti_gate *(*gate_join)(bti_gate *a, bti_gate *b);
-static void (*gate_unused)(bti_gate *gate);
 static atomic_uint_fast64_t sequence;
 
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer)) { buffer_release = release; }
 
-void bti_node_set_origin_hooks(void (*unused)(bti_origin *origin), void (*left)(bti_origin *origin, bti_node *result)) {
-    origin_unused = unused;
-    origin_left = left;
-}
-
-void bti_node_set_gate_hooks(bti_gate *(*join)(bti_gate *a, bti_gate *b), void (*unused)(bti_gate *gate)) {
-    gate_join = join;
-    gate_unused = unused;
-}
-
 void bti_gate_release(bti_gate *gate) {
-    if (gate && atomic_fetch_sub_explicit(&gate->refs, 1, memory_order_acq_rel) == 1) gate_unused(gate);
+    if (gate && atomic_fetch_sub_explicit(&gate->refs, 1, memory_order_acq_rel) == 1) gate->functions->free(gate);
 }
 
 bool bti_gate_join(bti_gate **gate, bti_gate *other) {
     if (!bti_gate_matters(other) || other == *gate) return true;
-    bti_gate *before = *gate, *both = bti_gate_matters(before) ? gate_join(before, other) : bti_gate_retain(other);
+    bti_gate *before = *gate,
+             *both = bti_gate_matters(before) ? before->functions->join(before, other) : bti_gate_retain(other);
     if (!both) return false;
     *gate = both;
     bti_gate_release(before);
@@ -133,7 +120,7 @@ static bti_node *concat_lists(bti_node *first, bti_node *rest) {
 static bti_node *release_function(bti_origin *origin, bti_node *dead) {
     bool outermost = !releasing_function;
     releasing_function = true;
-    origin_unused(origin);
+    origin->functions->unused(origin);
     if (!outermost) return dead;
     releasing_function = false;
     dead = concat_lists(freed_with_function, dead);
@@ -166,7 +153,7 @@ static void free_nodes(bti_node *dead) {
     while (dead) {
         bti_node *node = dead;
         dead = leave_origin_of(node, release_inputs(node, node->next_dead));
-        if (node->origin) origin_left(node->origin, node);
+        if (node->origin) node->origin->functions->result_freed(node->origin, node);
         if (node->buffer) buffer_release(node->buffer);
         bti_gate_release(node->gate);
         for (int i = 0; i < node->rank && node->symbolic && node->op == BTI_OP_leaf; i++)

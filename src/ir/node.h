@@ -28,21 +28,33 @@ typedef struct bti_buffer bti_buffer; /* exec's: memory on a device with its com
 /* A gate stands for sets of shared variables that a result depends on and that may still fail; if they do, the result is invalid.
  * A node inherits the gates of its inputs. array/step.c makes and resolves gates. */
 typedef enum bti_outcome { BTI_UNKNOWN, BTI_GOOD, BTI_BAD } bti_outcome;
-typedef struct bti_gate {
+typedef struct bti_gate bti_gate;
+typedef struct bti_gate_functions {
+    bti_gate *(*join)(bti_gate *a, bti_gate *b); /* one for both (retained); NULL: out of memory */
+    void (*free)(bti_gate *gate);
+} bti_gate_functions;
+struct bti_gate {
+    const bti_gate_functions *functions; /* the same for all gates */
     atomic_uint refs;
     atomic_int outcome; /* bti_outcome; changes once */
     bti_error *cause;   /* when BAD */
-} bti_gate;
+};
 
 struct bti_node;
 /* A call that ran without recording: its arguments, so that it can be recorded when the history of a result is needed.
  * function/origin.c makes and reads it. */
-typedef struct bti_origin {
+typedef struct bti_origin bti_origin;
+typedef struct bti_origin_functions {
+    void (*unused)(bti_origin *origin);                                /* its last user is gone */
+    void (*result_freed)(bti_origin *origin, struct bti_node *result); /* releases the origin */
+} bti_origin_functions;
+struct bti_origin {
+    const bti_origin_functions *functions;
     atomic_uint refs;  /* its results that exist */
     atomic_uint users; /* results that have not forgotten it, and the thread that records it now */
     int given_count;
     struct bti_node **given; /* retained while there are users */
-} bti_origin;
+};
 
 typedef struct bti_node {
     atomic_uint refs;
@@ -115,13 +127,9 @@ static inline bti_error *bti_gate_error(const bti_gate *gate) {
 }
 /* *gate depends on `other` (borrowed; may be NULL) too; false when memory is short. */
 bool bti_gate_join(bti_gate **gate, bti_gate *other);
-/* Joins two gates (retained; NULL: out of memory), and frees one. */
-void bti_node_set_gate_hooks(bti_gate *(*join)(bti_gate *a, bti_gate *b), void (*unused)(bti_gate *gate));
 
-/* How the buffer of a node is released; exec sets it. */
+/* How the buffer of a node is released. exec sets it before main: a pointer in each buffer would make each result larger. */
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer));
-/* Called when the last user of an origin is gone, and when a result of it is freed. */
-void bti_node_set_origin_hooks(void (*unused)(bti_origin *origin), void (*left)(bti_origin *origin, bti_node *result));
 /* Releases the node's use of its origin, once (under the graph lock, or while no other thread has the node). */
 void bti_node_leave_origin(bti_node *node);
 void bti_origin_leave(bti_origin *origin); /* releases a use by something that is no node */

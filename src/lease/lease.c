@@ -48,12 +48,12 @@ static const bti_handle_class lease_class = {BTI_OWNED_LEASE, sizeof(bt_lease), 
 /* --- the lease --------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_lease_options, name)
-static const bti_member members[] = {MEMBER(size),   MEMBER(num_gpus),        MEMBER(memory_bytes),
-                                     MEMBER(wait),   MEMBER(timeout_seconds), MEMBER(command),
-                                     MEMBER(inherit)};
+static const bti_member lease_option_members[] = {MEMBER(size),   MEMBER(num_gpus),        MEMBER(memory_bytes),
+                                                  MEMBER(wait),   MEMBER(timeout_seconds), MEMBER(command),
+                                                  MEMBER(inherit)};
 #undef MEMBER
-static const bti_sized_type layout =
-    BTI_SIZED_TYPE(bt_lease_options, "options", "BT_LEASE(.num_gpus = 1)", members, NULL);
+static const bti_sized_type lease_options_layout =
+    BTI_SIZED_TYPE(bt_lease_options, "options", "BT_LEASE(.num_gpus = 1)", lease_option_members, NULL);
 
 static bt_status check_lease_options(const bt_lease_options *o) {
     if (o->num_gpus < 0 || o->num_gpus > BTI_LEASE_MOST_GPUS)
@@ -97,7 +97,7 @@ static bt_status take_lease(bt_lease *lease, const bt_lease_options *o) {
 
 bt_lease *(bt_lease_take)(const bt_lease_options *options) {
     bt_lease_options known;
-    if (bti_options_take(&layout, "bt_lease_take", options, &known) != BT_OK) return NULL;
+    if (bti_options_take(&lease_options_layout, "bt_lease_take", options, &known) != BT_OK) return NULL;
     bt_lease *lease = bti_owned_new(BTI_OWNED_LEASE, sizeof *lease);
     if (lease) lease->gpus = bti_calloc(BTI_LEASE_MOST_GPUS, sizeof *lease->gpus);
     bt_status status = lease && lease->gpus ? take_lease(lease, &known) : bti_no_memory();

@@ -29,8 +29,8 @@ static void clear_layer(void *object) {
     bti_free(layer->name);
 }
 
-static bt_layer without_memory = {.head = BTI_NO_MEMORY};
-static const bti_handle_class layer_class = {BTI_OWNED_LAYER, sizeof(bt_layer), clear_layer, &without_memory};
+static bt_layer layer_without_memory = {.head = BTI_NO_MEMORY};
+static const bti_handle_class layer_class = {BTI_OWNED_LAYER, sizeof(bt_layer), clear_layer, &layer_without_memory};
 
 bt_layer *bti_layer_own(bt_layer *layer) { return bti_scope_own(&layer_class, layer); }
 bt_layer *bt_layer_retain(bt_layer *layer) { return bti_handle_retain(&layer_class, layer, "bt_layer_retain"); }

@@ -37,9 +37,9 @@ static void clear_optimizer(void *object) {
     }
 }
 
-static bt_optimizer without_memory = {.head = BTI_NO_MEMORY};
+static bt_optimizer optimizer_without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class optimizer_class = {BTI_OWNED_OPTIMIZER, sizeof(bt_optimizer), clear_optimizer,
-                                                 &without_memory};
+                                                 &optimizer_without_memory};
 
 static bt_optimizer *make_optimizer(rule r, double rate, double beta1, double beta2, double epsilon) {
     bt_optimizer *o = bti_owned_new(BTI_OWNED_OPTIMIZER, sizeof *o);

@@ -9,10 +9,10 @@
 
 #define NAMES(type) \
     { type, "<2 x " type ">", "<4 x " type ">", "<8 x " type ">", "<16 x " type ">", "<32 x " type ">" }
-static const char *const names[][6] = {NAMES("i1"),    NAMES("i8"),     NAMES("i16"),  NAMES("i32"), NAMES("i64"),
-                                       NAMES("float"), NAMES("double"), NAMES("half"), NAMES("ptr")};
+static const char *const type_names[][6] = {NAMES("i1"),    NAMES("i8"),     NAMES("i16"),  NAMES("i32"), NAMES("i64"),
+                                            NAMES("float"), NAMES("double"), NAMES("half"), NAMES("ptr")};
 
-const char *bti_llvm_name(bti_llvm_type type, int lanes) { return names[type][__builtin_ctz((unsigned)lanes)]; }
+const char *bti_llvm_name(bti_llvm_type type, int lanes) { return type_names[type][__builtin_ctz((unsigned)lanes)]; }
 
 int bti_llvm_bits(bti_llvm_type type) {
     static const uint8_t bits[] = {1, 8, 16, 32, 64, 32, 64, 16, 64};

@@ -111,17 +111,17 @@ static bt_status fit_epoch(fit *f, int number, double *mean) {
 }
 
 #define MEMBER(name) BTI_MEMBER(bt_fit_options, name)
-static const bti_member members[] = {MEMBER(size),     MEMBER(epochs),   MEMBER(batch),
-                                     MEMBER(strategy), MEMBER(loss),     MEMBER(loss_data),
-                                     MEMBER(seed),     MEMBER(in_order), MEMBER(quiet)};
+static const bti_member fit_option_members[] = {MEMBER(size),     MEMBER(epochs),   MEMBER(batch),
+                                                MEMBER(strategy), MEMBER(loss),     MEMBER(loss_data),
+                                                MEMBER(seed),     MEMBER(in_order), MEMBER(quiet)};
 #undef MEMBER
-static const bti_sized_type layout =
-    BTI_SIZED_TYPE(bt_fit_options, "options", "BT_FIT_OPTIONS(.epochs = 5)", members, NULL);
+static const bti_sized_type fit_options_layout =
+    BTI_SIZED_TYPE(bt_fit_options, "options", "BT_FIT_OPTIONS(.epochs = 5)", fit_option_members, NULL);
 
 bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
                  bt_fit_report *report) {
     fit f = {model, optimizer, x, y, .shown_loss = NAN};
-    if (options) BTI_TRY(bti_options_take(&layout, "bt_fit", options, &f.options));
+    if (options) BTI_TRY(bti_options_take(&fit_options_layout, "bt_fit", options, &f.options));
     if (!f.options.loss) f.options.loss = default_loss;
     if (!f.options.epochs) f.options.epochs = 1;
     if (!f.options.batch) f.options.batch = 32;

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/chrome.h"
 #include "base/files.h"
+#include "base/flags.h"
 
 enum { HOST = 0, QUEUE = 1, COPIES_OUT = 2, COPIES_IN = 10 }; /* the process of the host; tracks of a device */
 
@@ -168,4 +170,9 @@ bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
     return failed ? bti_fail(BT_UNKNOWN, "%s cannot be written: %s", path, strerror(cause)) : BT_OK;
 }
 
-__attribute__((constructor)) static void register_writer(void) { bti_trace_set_writer(bti_trace_write); }
+static void follow_flag(void) {
+    char *path = bti_flag_text(BTI_FLAG_trace);
+    if (path) bti_trace_record_into(path, bti_trace_write);
+    bti_free(path);
+}
+__attribute__((constructor)) static void watch_flag(void) { bti_flag_watch(BTI_FLAG_trace, follow_flag); }
