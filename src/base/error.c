@@ -76,7 +76,9 @@ const char *bt_status_name(bt_status status) {
     return bti_is_status((int64_t)status) ? status_names[status] : "UNKNOWN";
 }
 
-bool bti_is_status(int64_t number) { return number >= 0 && (size_t)number < sizeof status_names / sizeof *status_names; }
+bool bti_is_status(int64_t number) {
+    return number >= 0 && (size_t)number < sizeof status_names / sizeof *status_names;
+}
 
 /* --- places ------------------------------------------------------------------------------------------------------- */
 
