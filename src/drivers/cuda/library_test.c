@@ -1,4 +1,4 @@
-/* Products by a fake cuBLASLt and sums by a fake NCCL, which compute by plain loops: what is tested is how they are called. */
+/* Products by a fake cuBLASLt and sums by a fake NCCL: how the driver calls them. */
 #include "support/cuda_machine.h"
 
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "]}"
@@ -156,7 +156,7 @@ static void what_the_library_has_not_is_ours(void **state) {
     PRODUCT(d, BT_F32, 2, L(3, 5), L(10, 2), L(5, 4), L(4, 1), L(3, 4), L(4, 1), false); /* steps both ways */
     PRODUCT(d, BT_F32, 2, L(3, 5), L(0, 0), L(5, 4), L(4, 1), L(3, 4), L(4, 1), false);
     PRODUCT(d, BT_I32, 2, L(3, 5), L(5, 1), L(5, 4), L(4, 1), L(3, 4), L(4, 1), false);
-    PRODUCT(d, BT_F16, 2, L(3, 5), L(5, 1), L(5, 4), L(4, 1), L(3, 4), L(4, 1), false); /* the fake has none of it */
+    PRODUCT(d, BT_I8, 2, L(3, 5), L(5, 1), L(5, 4), L(4, 1), L(3, 4), L(4, 1), false);
     close_one(d);
     machine(MACHINE, "cublasLt");
     d = open_one(0);
@@ -209,9 +209,12 @@ static void every_call_of_the_library_may_fail(void **state) {
             machine(json, NULL);
             bti_cuda_device *d = open_one(0);
             OK(bti_driver_cuda.alloc(d, 4000, &address));
+            OK(bti_driver_cuda.fill(d, address, 0, 4000));
             const bti_operand o = {address, BT_F32, 3, {2, 4, 4}, {16, 4, 1}};
+            bti_operand out = o;
+            out.address += 2048;
             const bti_operand inputs[2] = {o, o};
-            const bti_work work = {.op = BTI_OP_matmul, .input_count = 2, .inputs = inputs, .output = o};
+            const bti_work work = {.op = BTI_OP_matmul, .input_count = 2, .inputs = inputs, .output = out};
             bt_status status = bti_cuda_product(d, &work, &done);
             assert_true(done == (status == BT_OK));
             if (n == 1) expect_error(status, BT_RESOURCE_EXHAUSTED, calls[i]);
@@ -263,7 +266,10 @@ static void sums_may_fail(void **state) {
         snprintf(json, sizeof json, "{\"fail\": {\"%s\": [1, 1]}, \"devices\": [" CARD_A "," CARD_B "]}", calls[i]);
         machine(json, NULL);
         void *devices[2] = {open_one(0), open_one(1)};
-        for (int d = 0; d < 2; d++) OK(bti_driver_cuda.alloc(devices[d], 400, &addresses[d]));
+        for (int d = 0; d < 2; d++) {
+            OK(bti_driver_cuda.alloc(devices[d], 400, &addresses[d]));
+            OK(bti_driver_cuda.fill(devices[d], addresses[d], 0, 400));
+        }
         expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100), BT_INTERNAL, calls[i]);
         OK(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
         for (int d = 0; d < 2; d++) bti_driver_cuda.free(devices[d], addresses[d], 400);
