@@ -46,6 +46,9 @@ const char *fake_executables_use(const void *thing); /* the name of recorded wor
 bool fake_own(void *thing, void (*drop)(void *thing));
 void fake_release(void *thing);
 
+unsigned fake_most_threads(CUfunction function); /* of a block, by its registers and what the compiler was told */
+#define FAKE_SHARED 49152 /* bytes of shared memory of a block where cuFuncSetAttribute did not allow more */
+
 #define ENTER(name)                               \
     do {                                          \
         int fake_code_ = fake_call(#name, false); \

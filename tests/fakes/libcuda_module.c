@@ -19,21 +19,61 @@ static void drop_module(void *thing) {
     CUmodule module = thing;
     for (CUfunction f = all_functions; f; f = f->next)
         if (f->module == module) f->unloaded = true;
+    for (int i = 0; module->ptx && i < module->ptx->variable_count; i++)
+        if (module->ptx->variables[i].address) (void)fake_free(module->ptx->variables[i].address);
+    if (module->ptx) ptx_free(module->ptx);
     free(module->text);
     free(module);
 }
 
-FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-    ENTER_IN_CONTEXT(cuModuleLoadData);
-    const char *text = image;
-    if (fake_random() & 1) fake_run_device(fake_current()->device, "cuModuleLoadData");
+/* Variables are memory of the device, which is there before any work. */
+static CUresult place_variables(ptx_module *ptx) {
+    for (int i = 0; i < ptx->variable_count; i++)
+        if (fake_alloc(fake_current()->device, ptx->variables[i].bytes, &ptx->variables[i].address)) return 2;
+    ptx_place_variables(ptx);
+    for (int i = 0; i < ptx->variable_count; i++) {
+        const ptx_variable *v = &ptx->variables[i];
+        void *memory = fake_memory(v->address, v->bytes);
+        if (v->initial)
+            memcpy(memory, v->initial, v->bytes);
+        else
+            memset(memory, 0, v->bytes);
+    }
+    return 0;
+}
+
+/* PTX ISA 8.x is of CUDA 12, 9.x of CUDA 13. */
+static CUresult load_ptx(CUmodule made, const char *text) {
+    char *problem = NULL;
+    const char *version = strstr(text, ".version ");
+    if (version && atoi(version + strlen(".version ")) + 4 > fake()->cuda / 1000) return 222;
+    made->ptx = ptx_parse(text, &problem);
+    if (made->ptx) return place_variables(made->ptx);
+    fake_find(fake_current()->device, 218, "the emulator does not know this PTX: %s", problem);
+    free(problem);
+    return 218;
+}
+
+static CUresult load_text(CUmodule made, const char *text) {
     int version = 0;
+    if (strstr(text, ".address_size")) return load_ptx(made, text);
     if (sscanf(text, "fake code of %d", &version) != 1) return 200;
     if (version > fake()->cuda / 1000) return 222;
+    made->text = strdup(text);
+    return made->text ? 0 : 2;
+}
+
+FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+    ENTER_IN_CONTEXT(cuModuleLoadData);
+    fake_lock();
+    if (fake_random() & 1) fake_run_device(fake_current()->device, "cuModuleLoadData");
     CUmodule made = calloc(1, sizeof *made);
-    if (!made || !(made->text = strdup(text)) || !fake_own(made, drop_module)) return 2;
-    *module = made;
-    return 0;
+    CUresult result = made ? load_text(made, image) : 2;
+    if (!result && !fake_own(made, drop_module)) result = 2;
+    if (result && made) drop_module(made);
+    fake_unlock();
+    if (!result) *module = made;
+    return result;
 }
 FAKE_API CUresult cuModuleUnload(CUmodule module) {
     fake_log("unload");
@@ -48,18 +88,28 @@ FAKE_API CUresult cuModuleUnload(CUmodule module) {
     fake_unlock();
     return code;
 }
-FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+/* A kernel's text of the fake NVRTC: "void NAME(const struct words3 x)" or "void NAME(const long *x)". */
+static bool find_in_text(CUfunction made, const char *text) {
     char start[80];
+    snprintf(start, sizeof start, " %s(", made->name);
+    const char *at = strstr(text, start);
+    if (!at) return false;
+    const char *end_of_arguments = strchr(at, ')'), *by_value = strstr(at, "const struct words");
+    if (by_value && by_value < end_of_arguments) made->words = atoi(by_value + strlen("const struct words"));
+    return true;
+}
+
+FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
     ENTER_IN_CONTEXT(cuModuleGetFunction);
-    snprintf(start, sizeof start, " %s(", name);
-    const char *at = strstr(module->text, start);
-    if (!at) return 500;
     CUfunction made = calloc(1, sizeof *made);
     if (!made) return 2;
     snprintf(made->name, sizeof made->name, "%s", name);
     made->module = module;
-    const char *end_of_arguments = strchr(at, ')'), *by_value = strstr(at, "const struct words");
-    if (by_value && by_value < end_of_arguments) made->words = atoi(by_value + strlen("const struct words"));
+    made->ptx = module->ptx ? ptx_find(module->ptx, name) : NULL;
+    if (module->ptx ? !made->ptx || !made->ptx->entry : !find_in_text(made, module->text)) {
+        free(made);
+        return 500;
+    }
     fake_lock();
     made->next = all_functions;
     all_functions = made;
@@ -67,21 +117,57 @@ FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, con
     *function = made;
     return 0;
 }
+
+/* --- attributes ----------------------------------------------------------------------------------------------------- */
+
+#define REGISTERS 65536 /* of a multiprocessor, and of a block */
+#define RESERVED_SHARED 1024
+
+/* A warp takes registers in units of 256. */
+static int warp_registers(const ptx_function *f) {
+    int of_thread = f->hardware_registers ? (int)f->hardware_registers : 32;
+    return (of_thread * 32 + 255) / 256 * 256;
+}
+
+unsigned fake_most_threads(CUfunction function) {
+    const ptx_function *f = function->ptx;
+    if (!f) return 512;
+    int threads = REGISTERS / warp_registers(f) * 32, given = f->max_threads ? (int)f->max_threads : 1024;
+    return (unsigned)(threads < given ? threads : given);
+}
+
+static int static_bytes(CUfunction function) { return function->ptx ? (int)function->ptx->shared_bytes : 64; }
+
 FAKE_API CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
-    (void)function;
     ENTER_IN_CONTEXT(cuFuncGetAttribute);
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 512 : 64;
-    return 0;
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)fake_most_threads(function); return 0;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_bytes(function); return 0;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = function->dynamic_bytes ? function->dynamic_bytes : FAKE_SHARED - static_bytes(function);
+        return 0;
+    default: return 1;
+    }
 }
 FAKE_API CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
-    (void)function;
     ENTER_IN_CONTEXT(cuFuncSetAttribute);
-    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value + 64 <= 232448 ? 0 : 1;
+    int most = fake_shared_bytes(&fake()->devices[fake_current()->device]);
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0) return 1;
+    if (value + static_bytes(function) > most) return 1;
+    function->dynamic_bytes = value;
+    return 0;
 }
 FAKE_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
                                                               size_t bytes) {
-    (void)function, (void)bytes;
     ENTER_IN_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor);
+    if (threads <= 0) return 1;
     *blocks = 2048 / threads;
+    if (!function->ptx) return 0;
+    int shared = fake_shared_bytes(&fake()->devices[fake_current()->device]) + RESERVED_SHARED;
+    int by_shared = shared / (int)(function->ptx->shared_bytes + bytes + RESERVED_SHARED);
+    int by_registers = REGISTERS / (warp_registers(function->ptx) * ((threads + 31) / 32));
+    if (*blocks > 32) *blocks = 32;
+    if (*blocks > by_shared) *blocks = by_shared;
+    if (*blocks > by_registers) *blocks = by_registers;
     return 0;
 }

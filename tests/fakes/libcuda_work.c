@@ -101,8 +101,8 @@ static CUresult launch_ptx(CUfunction function, const unsigned *grid, const unsi
     const ptx_function *f = function->ptx;
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
     if (grid[1] > 65535 || grid[2] > 65535 || block[2] > 64 || threads > 1024) return 1;
-    if (f->max_threads && threads > f->max_threads) return 701;
-    if (dynamic_bytes > (unsigned)function->dynamic_bytes && dynamic_bytes + f->shared_bytes > 49152) return 1;
+    if (threads > fake_most_threads(function)) return 701;
+    if (dynamic_bytes > (unsigned)function->dynamic_bytes && dynamic_bytes + f->shared_bytes > FAKE_SHARED) return 1;
     kernel_run *r = calloc(1, sizeof *r + f->parameter_bytes);
     if (!r) return 2;
     r->function = function;
