@@ -386,6 +386,14 @@ FAKE_API CUresult cuEventQuery(CUevent event) {
     return sticky ? sticky : done ? 0 : 600;
 }
 
+/* NVRTC asks the libcuda of the process for a cache, and does without where this fails; without this function it would crash. */
+FAKE_API CUresult cuGetExportTable(const void **table, const CUuuid *id);
+CUresult cuGetExportTable(const void **table, const CUuuid *id) {
+    (void)id;
+    *table = NULL;
+    return 500;
+}
+
 /* --- for the other libraries ---------------------------------------------------------------------------------------- */
 
 FAKE_API fake_stream *fake_stream_of(CUstream stream);
