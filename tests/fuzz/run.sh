@@ -54,10 +54,13 @@ for pid in "${pids[@]}"; do wait "$pid"; done
 
 # fuzz NAME: builds its harness and runs it; prints what came of it.
 fuzz() {
-    local name=$1 corpus found inputs dictionary log
+    local name=$1 corpus found inputs dictionary log sources
     corpus=tests/fuzz/corpus/$name found=$out/found/$name
     mkdir -p "$found"
-    "$cc" "${flags[@]}" -fsanitize=fuzzer "tests/fuzz/fuzz_$name.c" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
+    sources=("tests/fuzz/fuzz_$name.c")
+    # The parser of the emulated GPUs.
+    [ "$name" != ptx ] || sources+=(tests/fakes/ptx/{scan,opcodes,operands,body,variables,parse,finish,module,problem}.c)
+    "$cc" "${flags[@]}" -Itests -fsanitize=fuzzer "${sources[@]}" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
     inputs=("$found")
     [ -d "$corpus" ] && inputs+=("$corpus")
     dictionary=()
