@@ -141,6 +141,13 @@ PTX_COMPUTE(integer_to_integer) {
     const bool from_signed = ptx_is_signed(instruction->type2), is_signed = ptx_is_signed(instruction->type);
     PTX_EACH_LANE(to[i] = register_of(extended(a[i], from, from_signed), bits, is_signed, to_bits));
 }
+/* Nothing to extend by a sign. */
+PTX_COMPUTE(integer_cut) {
+    const int from = ptx_bits(instruction->type2), bits = ptx_bits(instruction->type),
+              least = from < bits ? from : bits;
+    const uint64_t cut = UINT64_MAX >> (64 - least);
+    PTX_EACH_LANE(to[i] = a[i] & cut);
+}
 static inline uint64_t saturated(uint64_t value, bool from_signed, int bits, bool is_signed) {
     const uint64_t most = UINT64_MAX >> (64 - bits + is_signed);
     bool negative = from_signed && value >> 63;
@@ -183,5 +190,8 @@ ptx_compute *ptx_convert_of(const ptx_instruction *instruction) {
         bool small = ptx_bits(from) < 64 && round <= PTX_RN && !instruction->sat;
         return small && to == PTX_F32 ? small_to_f32 : small && to == PTX_F64 ? small_to_f64 : integer_to_float;
     }
-    return instruction->sat ? integer_saturated : integer_to_integer;
+    if (instruction->sat) return integer_saturated;
+    bool narrows = ptx_bits(from) >= ptx_bits(to), wide = ptx_bits(to) >= instruction->to_bits;
+    bool keeps = narrows ? wide || !ptx_is_signed(to) : !ptx_is_signed(from);
+    return keeps && ptx_bits(to) >= 16 ? integer_cut : integer_to_integer;
 }
