@@ -8,8 +8,10 @@
 static size_t element_bytes(const bti_kernel_operand *operand) { return bt_dtype_size((bt_dtype)operand->dtype); }
 
 const char *bti_entry_name(bti_entry entry) {
-    static const char *const names[] = {"bti_run",      "bti_run_wide", "bti_run_tiled", "bti_run_pair",
-                                        "bti_run_kept", "bti_part",     "bti_finish"};
+    static const char *const names[] = {
+        [BTI_ENTRY_RUN] = "bti_run",       [BTI_ENTRY_WIDE] = "bti_run_wide",       [BTI_ENTRY_TILED] = "bti_run_tiled",
+        [BTI_ENTRY_PAIR] = "bti_run_pair", [BTI_ENTRY_KEPT] = "bti_run_kept",       [BTI_ENTRY_ROWS] = "bti_run_rows",
+        [BTI_ENTRY_PART] = "bti_part",     [BTI_ENTRY_PART_WIDE] = "bti_part_wide", [BTI_ENTRY_FINISH] = "bti_finish"};
     return names[entry];
 }
 
@@ -44,6 +46,13 @@ static bool keeps_any(const bti_kernel *kernel) {
     return false;
 }
 
+/* Rows with something to load 16 bytes at a time. */
+static bool has_wide_rows(const bti_kernel *kernel) {
+    bool any = false;
+    for (int o = 0; o < kernel->input_count; o++) any = any || (kernel->operands[o].unit && !kernel->operands[o].index);
+    return any && kernel->reduced && !kernel->inner && all_unit(kernel) && bti_entry_width(kernel) > 1;
+}
+
 bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
     bool map = !kernel->reduced;
     switch (entry) {
@@ -52,8 +61,10 @@ bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
     case BTI_ENTRY_TILED: return has_tiles(kernel);
     case BTI_ENTRY_PAIR: return bti_kernel_pairs(kernel);
     case BTI_ENTRY_KEPT: return !map && !kernel->inner && keeps_any(kernel);
+    case BTI_ENTRY_ROWS: return has_wide_rows(kernel);
     case BTI_ENTRY_PART:
     case BTI_ENTRY_FINISH: return bti_entry_reductions(kernel) > 0 && bti_kernel_sweeps(kernel) == 1;
+    case BTI_ENTRY_PART_WIDE: return has_wide_rows(kernel) && bti_entry_exists(kernel, BTI_ENTRY_PART);
     default: return false;
     }
 }
@@ -97,6 +108,9 @@ bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *bo
     switch (entry) {
     case BTI_ENTRY_RUN: return !kernel->inner || !kernel->reduced || bti_entry_sets(kernel, box) == 1;
     case BTI_ENTRY_WIDE: return is_aligned(kernel, box);
+    case BTI_ENTRY_ROWS:
+    case BTI_ENTRY_PART_WIDE:
+        return box->extent[bti_kernel_line(kernel)] % bti_entry_width(kernel) == 0 && is_aligned(kernel, box);
     case BTI_ENTRY_TILED: return is_crossed(kernel, box);
     case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box) > 0;
     default: return true;
@@ -105,12 +119,15 @@ bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *bo
 
 /* --- how much there is --------------------------------------------------------------------------------------------- */
 
-bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry) {
-    return (kernel->reduced && !kernel->inner) || entry == BTI_ENTRY_FINISH;
+int bti_entry_unit_threads(const bti_kernel *kernel, bti_entry entry) {
+    if (entry == BTI_ENTRY_TILED) return BTI_GROUP;
+    if (bti_entry_is_wide_rows(entry)) return BTI_LANES / bti_entry_width(kernel);
+    return (kernel->reduced && !kernel->inner) || entry == BTI_ENTRY_FINISH ? BTI_LANES : 1;
 }
 
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target) {
-    return bti_entry_in_lanes(kernel, entry) && target != BTI_CUDA_C ? 32 : BTI_GROUP;
+    int unit = bti_entry_unit_threads(kernel, entry);
+    return unit > 1 && unit <= BTI_LANES && target != BTI_CUDA_C ? BTI_LANES : BTI_GROUP;
 }
 
 static int64_t points_of_axes(const bti_box *box, int first, int end) {
@@ -139,7 +156,8 @@ int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box
         return points_of_axes(box, 0, line - 1) * pieces_of(box->extent[line - 1], BTI_TILE) *
                pieces_of(box->extent[line], BTI_TILE);
     case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
-    case BTI_ENTRY_PART: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);
+    case BTI_ENTRY_PART:
+    case BTI_ENTRY_PART_WIDE: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);
     default: return kernel->reduced ? bti_entry_points(kernel, box) : points_of_axes(box, 0, axes);
     }
 }
@@ -167,6 +185,10 @@ size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box) {
 
 /* --- words --------------------------------------------------------------------------------------------------------- */
 
+static bool has_parts(bti_entry entry) {
+    return entry == BTI_ENTRY_PART || entry == BTI_ENTRY_PART_WIDE || entry == BTI_ENTRY_FINISH;
+}
+
 void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_places *places) {
     int axes = bti_kernel_axes(kernel), next = axes;
     *places = (bti_word_places){.more = -1};
@@ -178,8 +200,8 @@ void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_plac
     }
     for (int i = 0; i < kernel->instr_count; i++)
         places->constant[i] = kernel->instrs[i].op == BTI_OP_const ? next++ : -1;
-    if (entry == BTI_ENTRY_PAIR || entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH) places->more = next++;
-    places->address_count += entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH;
+    if (entry == BTI_ENTRY_PAIR || has_parts(entry)) places->more = next++;
+    places->address_count += has_parts(entry);
     places->count = next;
 }
 
@@ -213,5 +235,5 @@ void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box,
             bti_words_add(words, scalar_bits((bt_dtype)instr->dtype, box->scalars[instr->arg[0]]));
     }
     if (entry == BTI_ENTRY_PAIR) bti_words_add(words, more);
-    if (entry == BTI_ENTRY_PART || entry == BTI_ENTRY_FINISH) bti_words_add_address(words, more);
+    if (has_parts(entry)) bti_words_add_address(words, more);
 }

@@ -12,10 +12,14 @@
  *                    operands are contiguous along the second to last axis; tiles of the last two axes go through local
  *                    memory that the text declares. A unit: a tile of 32 x 32 points, for a group
  *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
+ *     bti_run_rows   rows in which each operand is contiguous along the line or does not move along it: as bti_run, with loads and stores of
+ *                    16 bytes, several rows per 32 threads. Of several sweeps, what the first one loaded stays in local memory, as in
+ *                    bti_run_kept. Thread t of a row's is lanes t * width up to (t + 1) * width - 1. A unit: a row
  *     bti_run_kept   rows of several sweeps: what the first sweep loaded stays in local memory, of bti_entry_local bytes a row
  *     bti_part       kernels of one sweep with reductions: writes the parts of each chunk, as in launch/functions.h, for the whole
  *                    box: chunk c of line l is set l * chunks + c. A unit: a chunk of a row; a chunk of a kept point. One memory
  *                    more: the parts, [set][reduction][kept point], 8 bytes each
+ *     bti_part_wide  as bti_part, of rows as in bti_run_rows
  *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts
  *
  * Arguments: 64-bit words (bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset in the
@@ -39,29 +43,34 @@ typedef enum bti_entry {
     BTI_ENTRY_TILED,
     BTI_ENTRY_PAIR,
     BTI_ENTRY_KEPT,
+    BTI_ENTRY_ROWS,
     BTI_ENTRY_PART,
+    BTI_ENTRY_PART_WIDE,
     BTI_ENTRY_FINISH,
     BTI_ENTRY_COUNT
 } bti_entry;
 
 /* "bti_run", "bti_run_wide"... */
 const char *bti_entry_name(bti_entry entry);
-/* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, the crossing axis of
+/* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, bti_run_rows and bti_part_wide, the crossing axis of
  * bti_run_tiled, the half of bti_run_pair, the one chunk of columns of bti_run. Local memory is not looked at. */
 bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
 bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
-/* Threads of a group; whether a unit takes 32 of them (else one; of bti_run_tiled all). */
+/* Threads of a group; of a unit: 1, 32, those of a row of bti_run_rows and bti_part_wide (of bti_run_tiled: the group's). */
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
-bool bti_entry_in_lanes(const bti_kernel *kernel, bti_entry entry);
+int bti_entry_unit_threads(const bti_kernel *kernel, bti_entry entry);
+static inline bool bti_entry_is_wide_rows(bti_entry entry) {
+    return entry == BTI_ENTRY_ROWS || entry == BTI_ENTRY_PART_WIDE;
+}
 /* The number of units. */
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
-/* Points of a unit of bti_run_wide: 16 bytes of its largest elements. */
+/* Points that a thread loads at once in the wide entries: 16 bytes of the largest elements. */
 int bti_entry_width(const bti_kernel *kernel);
 /* Chunks of the whole box's lines (sets of parts), kept points, reductions. */
 int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box);
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box);
 int bti_entry_reductions(const bti_kernel *kernel);
-/* Of bti_run_kept: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */
+/* Of bti_run_kept and bti_run_rows: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */
 bool bti_entry_keeps(const bti_kernel *kernel, int instr);
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
 

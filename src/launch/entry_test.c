@@ -100,7 +100,7 @@ static void rows(void **state) {
     static bti_kernel kernel;
     make_rows(&kernel);
     bti_box box = {.extent = {5, 3, BTI_ROW_CHUNK + 1}};
-    assert_true(bti_entry_in_lanes(&kernel, BTI_ENTRY_RUN));
+    assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_RUN), 32);
     assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_RUN, BTI_CUDA_C), BTI_GROUP);
     assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_RUN, BTI_OPENCL_C_F32), 32);
     assert_true(bti_entry_exists(&kernel, BTI_ENTRY_KEPT));
@@ -117,6 +117,25 @@ static void rows(void **state) {
     assert_true(needed[0] && needed[1] && needed[2]);
 }
 
+static void wide_rows(void **state) {
+    static bti_kernel kernel;
+    make_rows(&kernel);
+    bti_box box = {.extent = {5, 3, 64}, .address = {1024, 4096}};
+    for (int o = 0; o < 2; o++) memcpy(box.stride[o], (const int64_t[]){3 * 256, 256, 4}, 24);
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &box));
+    assert_false(bti_entry_exists(&kernel, BTI_ENTRY_PART_WIDE)); /* two sweeps */
+    assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_ROWS), 8);
+    assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_ROWS, BTI_CUDA_C), BTI_GROUP);
+    assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C), 32);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_ROWS, &box), 5);
+    box.extent[2] = 62;
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &box));
+    box.extent[2] = 64, box.address[1] += 8;
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &box));
+    make_columns(&kernel);
+    assert_false(bti_entry_exists(&kernel, BTI_ENTRY_ROWS));
+}
+
 static void columns(void **state) {
     static bti_kernel kernel;
     make_columns(&kernel);
@@ -125,8 +144,8 @@ static void columns(void **state) {
     box.extent[1]++;
     assert_false(bti_entry_fits(&kernel, BTI_ENTRY_RUN, &box));
     assert_true(bti_entry_fits(&kernel, BTI_ENTRY_PART, &box) && bti_entry_fits(&kernel, BTI_ENTRY_FINISH, &box));
-    assert_false(bti_entry_in_lanes(&kernel, BTI_ENTRY_PART));
-    assert_true(bti_entry_in_lanes(&kernel, BTI_ENTRY_FINISH));
+    assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_PART), 1);
+    assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_FINISH), 32);
     assert_int_equal(bti_entry_sets(&kernel, &box), 2);
     assert_int_equal(bti_entry_points(&kernel, &box), 28);
     assert_int_equal(bti_entry_reductions(&kernel), 2);
@@ -169,7 +188,7 @@ static void words(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(maps), cmocka_unit_test(tiles), cmocka_unit_test(rows),
-                                       cmocka_unit_test(columns), cmocka_unit_test(words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(maps),      cmocka_unit_test(tiles),   cmocka_unit_test(rows),
+                                       cmocka_unit_test(wide_rows), cmocka_unit_test(columns), cmocka_unit_test(words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "launch/gpu_engine.h"
 
 #define WARPS_TO_FILL 16   /* per multiprocessor: with fewer rows than that, rows are cut into parts */
-#define LOCAL_SHARED 65536 /* bytes of local memory that a group of several rows may take */
+#define LOCAL_SHARED 49152 /* bytes of local memory that a group of several rows may take: two groups have room */
 
 /* The kernel with one axis exchanged with the second to last, and its text. */
 typedef struct kernel_variant {
@@ -61,23 +62,34 @@ void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
 
 /* --- launching ---------------------------------------------------------------------------------------------------- */
 
+/* Groups may be smaller where lanes fold, so that all multiprocessors have one. */
+static int spread_threads(const bti_gpu *gpu, int64_t units, int unit_threads, int threads) {
+    if (gpu->target != BTI_CUDA_C || unit_threads == 1) return threads;
+    while (threads > 32 && units < (int64_t)gpu->units * (threads / unit_threads)) threads /= 2;
+    return threads;
+}
+
 static bt_status launch_entry_with(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more,
                                    int threads, size_t local_bytes) {
     bti_words words;
     bti_words_of(&v->kernel, entry, box, more, &words);
-    int at_once = entry == BTI_ENTRY_TILED ? 1 : bti_entry_in_lanes(&v->kernel, entry) ? threads / 32 : threads;
+    int unit_threads = bti_entry_unit_threads(&v->kernel, entry);
     bti_gpu_grid grid = {.number = entry,
                          .name = bti_entry_name(entry),
                          .units = bti_entry_units(&v->kernel, entry, box),
-                         .at_once = at_once,
+                         .at_once = threads / unit_threads,
                          .threads = threads,
-                         .local = entry == BTI_ENTRY_KEPT,
+                         .local = local_bytes > 0,
                          .local_bytes = local_bytes};
     return bti_gpu_module_launch(gpu, &v->module, &grid, &words);
 }
 
 static bt_status launch_entry(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more) {
-    return launch_entry_with(gpu, v, entry, box, more, bti_entry_threads(&v->kernel, entry, gpu->target), 0);
+    int threads = bti_entry_threads(&v->kernel, entry, gpu->target);
+    if (entry != BTI_ENTRY_TILED)
+        threads = spread_threads(gpu, bti_entry_units(&v->kernel, entry, box),
+                                 bti_entry_unit_threads(&v->kernel, entry), threads);
+    return launch_entry_with(gpu, v, entry, box, more, threads, 0);
 }
 
 /* --- maps --------------------------------------------------------------------------------------------------------- */
@@ -155,7 +167,8 @@ static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box 
                    bti_entry_reductions(&v->kernel) * 8;
     if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
     BTI_TRY(bti_gpu_scratch(gpu, 0, (size_t)bytes, &parts));
-    BTI_TRY(launch_entry(gpu, v, BTI_ENTRY_PART, box, parts));
+    bool wide = bti_entry_fits(&v->kernel, BTI_ENTRY_PART_WIDE, box);
+    BTI_TRY(launch_entry(gpu, v, wide ? BTI_ENTRY_PART_WIDE : BTI_ENTRY_PART, box, parts));
     return launch_entry(gpu, v, BTI_ENTRY_FINISH, box, parts);
 }
 
@@ -164,9 +177,22 @@ static bt_status launch_rows_in_local(bti_gpu *gpu, kernel_variant *v, const bti
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_KEPT, gpu->target);
     *launched = row && row <= gpu->local_bytes;
     if (!*launched) return BT_OK;
-    size_t room = gpu->local_bytes < LOCAL_SHARED ? gpu->local_bytes : LOCAL_SHARED;
+    size_t room = (size_t)bti_smaller_of((int64_t)gpu->local_bytes, LOCAL_SHARED);
     while (threads > 32 && row * (size_t)(threads / 32) > room) threads /= 2;
     return launch_entry_with(gpu, v, BTI_ENTRY_KEPT, box, 0, threads, row * (size_t)(threads / 32));
+}
+
+/* Of several sweeps short rows only, so that many have room in local memory at once. */
+static bt_status launch_wide_rows(bti_gpu *gpu, kernel_variant *v, const bti_box *box, bool *launched) {
+    *launched = bti_entry_fits(&v->kernel, BTI_ENTRY_ROWS, box);
+    if (!*launched) return BT_OK;
+    if (!bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT)) return launch_entry(gpu, v, BTI_ENTRY_ROWS, box, 0);
+    int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_ROWS, gpu->target);
+    size_t row = bti_entry_local(&v->kernel, box),
+           room = (size_t)bti_smaller_of((int64_t)gpu->local_bytes, LOCAL_SHARED);
+    size_t bytes = row * (size_t)(threads / bti_entry_unit_threads(&v->kernel, BTI_ENTRY_ROWS));
+    *launched = bytes && bytes <= room;
+    return *launched ? launch_entry_with(gpu, v, BTI_ENTRY_ROWS, box, 0, threads, bytes) : BT_OK;
 }
 
 static bt_status launch_reduction(bti_gpu *gpu, kernel_variant *v, const bti_box *box) {
@@ -174,7 +200,8 @@ static bt_status launch_reduction(bti_gpu *gpu, kernel_variant *v, const bti_box
     if (bti_entry_exists(&v->kernel, BTI_ENTRY_PART) && bti_entry_sets(&v->kernel, box) > 1 &&
         (few || !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, box)))
         return launch_in_parts(gpu, v, box);
-    BTI_TRY(launch_rows_in_local(gpu, v, box, &launched));
+    BTI_TRY(launch_wide_rows(gpu, v, box, &launched));
+    if (!launched) BTI_TRY(launch_rows_in_local(gpu, v, box, &launched));
     return launched ? BT_OK : launch_entry(gpu, v, BTI_ENTRY_RUN, box, 0);
 }
 

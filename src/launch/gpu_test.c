@@ -279,6 +279,8 @@ static void rows_stay_in_local_memory_when_it_is_enough(void **state) {
     softmax_kernel(&kernel);
     bti_box box = dense_box(&kernel, (const int64_t[]){1000, 1024});
     expect(only_launch(&kernel, &box), "bti_run_kept", 125, BTI_GROUP, 8 * 4096);
+    box = dense_box(&kernel, (const int64_t[]){1000, 256});
+    expect(only_launch(&kernel, &box), "bti_run_rows", 32, BTI_GROUP, 32 * 1024);
     box = dense_box(&kernel, (const int64_t[]){1000, 4096});
     expect(only_launch(&kernel, &box), "bti_run_kept", 500, 64, 2 * 16384);
     box = dense_box(&kernel, (const int64_t[]){1000, 12 << 10});
@@ -298,7 +300,7 @@ static void few_columns_are_cut_into_parts(void **state) {
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     assert_int_equal(on.launch_count, 2);
     expect(on.launches[0], "bti_part", 1, BTI_GROUP, 0);
-    expect(on.launches[1], "bti_finish", 3, BTI_GROUP, 0);
+    expect(on.launches[1], "bti_finish", 5, BTI_GROUP / 2, 0); /* as many groups as multiprocessors at least */
     assert_int_equal(on.launches[0].last_word, gpu.scratch[0].address);
     assert_int_equal(on.launches[1].last_word, gpu.scratch[0].address);
     assert_true(gpu.scratch[0].bytes >= 10 * 20 * 8);
@@ -315,12 +317,18 @@ static void many_rows_are_not(void **state) {
     void *program;
     OK(load(&kernel, &program));
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
-    expect(on.launches[0], "bti_part", 1, BTI_GROUP, 0);
-    expect(on.launches[1], "bti_finish", 1, BTI_GROUP, 0);
+    expect(on.launches[0], "bti_part_wide", 2, 32, 0);
+    expect(on.launches[1], "bti_finish", 2, 32, 0);
     box.extent[0] = 10000;
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     assert_int_equal(on.launch_count, 3);
-    expect(on.launches[2], "bti_run", 1250, BTI_GROUP, 0);
+    expect(on.launches[2], "bti_run_rows", 313, BTI_GROUP, 0);
+    box.address[0] += 4;
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    expect(on.launches[3], "bti_run", 1250, BTI_GROUP, 0);
+    box.extent[0] = 2;
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    expect(on.launches[4], "bti_part", 6, 32, 0);
     bti_gpu_unload(&gpu, program);
 }
 

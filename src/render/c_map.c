@@ -38,15 +38,6 @@ static void write_pair_entry(bti_c *w) {
 
 /* --- 16 bytes at a time -------------------------------------------------------------------------------------------- */
 
-static const char *wide_type(const bti_c *w, int operand) {
-    switch (bt_dtype_size((bt_dtype)w->kernel->operands[operand].dtype) * (size_t)bti_entry_width(w->kernel)) {
-    case 16: return "uint4";
-    case 8: return "uint2";
-    case 4: return "u32";
-    default: return "u16";
-    }
-}
-
 static const char *stored_type(const bti_c *w, int operand) {
     return bti_c_stored_type((bt_dtype)w->kernel->operands[operand].dtype);
 }
@@ -57,7 +48,7 @@ static void write_wide_loads(bti_c *w, int width) {
         const bti_instr *instr = &w->kernel->instrs[i];
         if (instr->op != BTI_OP_leaf) continue;
         int o = instr->arg[0];
-        const char *type = stored_type(w, o), *wide = wide_type(w, o);
+        const char *type = stored_type(w, o), *wide = bti_c_wide_type(w, o);
         if (!w->kernel->operands[o].unit) {
             bti_c_element(w, "a", o, -1, NULL, element, sizeof element);
             bti_c_line(w, "const %s x%d = %s;", type, i, element);
@@ -74,7 +65,7 @@ static void write_wide_loads(bti_c *w, int width) {
 
 static void write_wide_stores(bti_c *w, int width) {
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) {
-        const char *type = stored_type(w, o), *wide = wide_type(w, o);
+        const char *type = stored_type(w, o), *wide = bti_c_wide_type(w, o);
         bti_c_line(w, "if (full)");
         bti_c_line(w, "    *(GLOBAL %s *)a%d = y%d.all;", wide, o, o);
         bti_c_line(w, "else");
@@ -86,7 +77,7 @@ static void write_wide_stores(bti_c *w, int width) {
 static void write_wide_values(bti_c *w, int width, int line) {
     char text[256];
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++)
-        bti_c_line(w, "union { %s all; %s at[%d]; } y%d;", wide_type(w, o), stored_type(w, o), width, o);
+        bti_c_line(w, "union { %s all; %s at[%d]; } y%d;", bti_c_wide_type(w, o), stored_type(w, o), width, o);
     bti_c_line(w, "UNROLL");
     bti_c_open(w, "for (i32 k = 0; k < %d; k++)", width);
     for (int i = 0; i < w->kernel->instr_count; i++) {

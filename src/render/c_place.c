@@ -29,24 +29,36 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     define_words(w, by_value);
     bti_str_addf(w->text, "KERNEL(%d) %s(", bti_entry_threads(w->kernel, entry, w->target), bti_entry_name(entry));
     for (int m = 0; m < w->places.address_count; m++) bti_str_addf(w->text, "MEMORY(%d) ", m);
-    if (entry == BTI_ENTRY_KEPT) bti_str_add(w->text, "DYNAMIC ");
+    if (bti_c_has_local(w)) bti_str_add(w->text, "DYNAMIC ");
     if (by_value)
         bti_str_addf(w->text, "const struct %s_words words) {\n", bti_entry_name(entry));
     else
         bti_str_add(w->text, "WORDS_IN_MEMORY) {\n");
     w->depth = 1;
-    if (entry == BTI_ENTRY_KEPT) bti_c_line(w, "DYNAMIC_BEGIN");
-    if (bti_entry_in_lanes(w->kernel, entry)) bti_c_line(w, "EXCHANGE_BEGIN");
+    int unit_threads = bti_entry_unit_threads(w->kernel, entry);
+    if (bti_c_has_local(w)) bti_c_line(w, "DYNAMIC_BEGIN");
+    if (unit_threads > 1 && unit_threads <= 32) bti_c_line(w, "EXCHANGE_BEGIN");
     for (int i = 0; i < w->kernel->instr_count; i++)
         if (w->kernel->instrs[i].op == BTI_OP_const) bti_c_constant(w, i);
 }
 
 /* Where lanes or groups take units, all groups have the same number of iterations. */
 void bti_c_begin_units(bti_c *w, const char *count) {
+    int unit_threads = bti_entry_unit_threads(w->kernel, w->entry);
     bti_c_line(w, "const i64 units = %s;", count);
     if (w->entry == BTI_ENTRY_TILED)
         bti_c_open(w, "for (i64 unit = GROUP; unit < units; unit += GROUPS)");
-    else if (bti_entry_in_lanes(w->kernel, w->entry)) {
+    else if (bti_entry_is_wide_rows(w->entry)) {
+        bti_c_line(w, "const i32 lane = (i32)(THREAD & %d);", unit_threads - 1);
+        bti_c_line(w, "const i64 step = (i64)GROUPS * (THREADS / %d);", unit_threads);
+        bti_c_open(
+            w,
+            "for (i64 before32 = (i64)GROUP * (THREADS / %d) + THREAD / 32 * %d; before32 < units; before32 += step)",
+            unit_threads, 32 / unit_threads);
+        bti_c_line(w, "const i64 unit = before32 + (THREAD & 31) / %d;", unit_threads);
+        bti_c_line(w, "const i32 active = unit < units;");
+        bti_c_line(w, "const i64 extent = active ? W(%d) : 0;", bti_kernel_line(w->kernel));
+    } else if (unit_threads == 32) {
         bti_c_line(w, "const i32 lane = (i32)(THREAD & 31);");
         bti_c_line(w, "const i64 step = (i64)GROUPS * (THREADS / 32);");
         bti_c_open(w, "for (i64 unit = (i64)GROUP * (THREADS / 32) + THREAD / 32; unit < units; unit += step)");
@@ -126,6 +138,15 @@ void bti_c_index(const bti_c *w, const char *prefix, int o, int axis, const char
         snprintf(text, size, "%s%d", prefix, o);
     else
         snprintf(text, size, "%s%d + (%s) * W(%d)", prefix, o, index, word);
+}
+
+const char *bti_c_wide_type(const bti_c *w, int operand) {
+    switch (bt_dtype_size((bt_dtype)w->kernel->operands[operand].dtype) * (size_t)bti_entry_width(w->kernel)) {
+    case 16: return "uint4";
+    case 8: return "uint2";
+    case 4: return "u32";
+    default: return "u16";
+    }
 }
 
 /* --- instructions at an address ---------------------------------------------------------------------------------------- */

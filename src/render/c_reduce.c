@@ -5,20 +5,6 @@
 #include "ir/dtype.h"
 #include "render/c_writer.h"
 
-static int last_reduced(const bti_c *w) { return w->kernel->outer + w->kernel->reduced - 1; }
-
-static unsigned reduced_axes_but_last(const bti_kernel *kernel) {
-    return ((1u << (kernel->reduced - 1)) - 1) << kernel->outer;
-}
-
-static bool folds_in_sweep(const bti_c *w, int instr, int sweep) {
-    return bti_instr_reduces(&w->kernel->instrs[instr]) && w->kernel->instrs[instr].stage == sweep + 1;
-}
-
-#define FOR_EACH_FOLDED(i, sweep)                    \
-    for (int i = 0; i < w->kernel->instr_count; i++) \
-        if (folds_in_sweep(w, i, sweep))
-
 /* 32 lanes fold a row; in columns each thread folds a kept point of its own. */
 static bool folds_in_lanes(const bti_c *w) { return !w->kernel->inner; }
 static int chunk_points(const bti_c *w) { return w->kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK; }
@@ -43,21 +29,15 @@ static void broadcast_first_lane(bti_c *w, int reduction, char prefix) {
 }
 
 static void declare_accumulators(bti_c *w, int sweep, char prefix) {
+    if (bti_entry_is_wide_rows(w->entry)) {
+        bti_c_rows_declare(w, sweep, prefix);
+        return;
+    }
     FOR_EACH_FOLDED(i, sweep)
     bti_c_line(w, "%s %c%d = %s;", bti_c_accumulator(w, &w->kernel->instrs[i]), prefix, i, bti_c_start(w, i));
 }
 
 /* --- points of a chunk ---------------------------------------------------------------------------------------------- */
-
-static bool is_point(const bti_c *w, int instr) { return w->kernel->instrs[instr].level == BTI_POINT; }
-
-static bool is_loaded(const bti_c *w, int instr) {
-    return w->kernel->instrs[instr].op == BTI_OP_leaf && is_point(w, instr) && w->needed[instr];
-}
-
-static bool is_kept(const bti_c *w, int instr) {
-    return w->entry == BTI_ENTRY_KEPT && bti_entry_keeps(w->kernel, instr);
-}
 
 static const char *loaded_type(const bti_c *w, int instr) {
     return bti_c_stored_type((bt_dtype)w->kernel->instrs[instr].dtype);
@@ -65,24 +45,17 @@ static const char *loaded_type(const bti_c *w, int instr) {
 
 static bool loads_any(const bti_c *w) {
     for (int i = 0; i < w->kernel->instr_count; i++)
-        if (is_loaded(w, i)) return true;
+        if (bti_c_is_loaded(w, i)) return true;
     return false;
-}
-
-/* A rough number of machine instructions for a value, in tens. */
-static int instruction_cost(const bti_instr *instr) {
-    bool random = instr->op == BTI_OP_random_word || instr->op == BTI_OP_threefry;
-    if (!random && !bti_op_calls_function(instr->op)) return 1;
-    return bt_dtype_size((bt_dtype)instr->dtype) == 8 ? 16 : 8;
 }
 
 /* How many points a thread loads before it uses the first: enough bytes in flight, without too much text. */
 static int points_in_flight(const bti_c *w) {
     size_t bytes = 0;
-    int values = 0, count = 8;
+    int values = 0, count = w->entry == BTI_ENTRY_PART ? 16 : 8; /* parts are few */
     for (int i = 0; i < w->kernel->instr_count; i++) {
-        if (is_loaded(w, i) && !is_kept(w, i)) bytes += bt_dtype_size(bti_c_dtype(w, i));
-        if (is_point(w, i) && w->needed[i]) values += instruction_cost(&w->kernel->instrs[i]);
+        if (bti_c_is_loaded(w, i) && !bti_c_is_kept(w, i)) bytes += bt_dtype_size(bti_c_dtype(w, i));
+        if (bti_c_is_point(w, i) && w->needed[i]) values += bti_c_cost(&w->kernel->instrs[i]);
     }
     while (count > 4 && (bytes == 0 || bytes * (size_t)count > 64)) count /= 2;
     while (count > 1 && values * count > 128) count /= 2;
@@ -92,36 +65,26 @@ static int points_in_flight(const bti_c *w) {
 static void write_loads(bti_c *w) {
     char element[256];
     for (int i = 0; i < w->kernel->instr_count; i++) {
-        if (!is_loaded(w, i)) continue;
-        if (is_kept(w, i))
+        if (!bti_c_is_loaded(w, i)) continue;
+        if (bti_c_is_kept(w, i))
             snprintf(element, sizeof element, "kept%d[before + i]", i);
         else
-            bti_c_element(w, "l", w->kernel->instrs[i].arg[0], last_reduced(w), "i", element, sizeof element);
+            bti_c_element(w, "l", w->kernel->instrs[i].arg[0], bti_c_last_reduced(w), "i", element, sizeof element);
         bti_c_line(w, "x%d[k] = %s;", i, element);
     }
-}
-
-/* OPAQUE hides the number from the compiler: some compilers spend very long on replacing such loops by formulas. */
-static void write_index_value(bti_c *w, int instr) {
-    char text[160];
-    bti_c_index(w, "l", w->kernel->instrs[instr].arg[0], last_reduced(w), "i", text, sizeof text);
-    bti_c_line(w, "i64 n%d = %s;", instr, text);
-    bti_c_line(w, "OPAQUE(n%d);", instr);
-    snprintf(text, sizeof text, "n%d", instr);
-    bti_c_counted(w, instr, text);
 }
 
 static void write_uses(bti_c *w, int sweep) {
     char text[32], part[16], value[16];
     for (int i = 0; i < w->kernel->instr_count; i++) {
-        if (!is_point(w, i) || !w->needed[i]) continue;
-        if (is_loaded(w, i)) {
+        if (!bti_c_is_point(w, i) || !w->needed[i]) continue;
+        if (bti_c_is_loaded(w, i)) {
             snprintf(text, sizeof text, "x%d[k]", i);
             bti_c_loaded(w, i, text);
         } else if (w->kernel->instrs[i].op == BTI_OP_iota)
-            write_index_value(w, i);
+            bti_c_index_value(w, i);
         else
-            bti_c_instr(w, i, "l", last_reduced(w), "i");
+            bti_c_instr(w, i, "l", bti_c_last_reduced(w), "i");
     }
     FOR_EACH_FOLDED(i, sweep) {
         accumulator_name(part, 'p', i);
@@ -130,8 +93,8 @@ static void write_uses(bti_c *w, int sweep) {
     }
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) {
         int stored = w->kernel->operands[o].value;
-        if (is_point(w, stored) && w->kernel->instrs[stored].stage == sweep)
-            bti_c_output(w, o, "l", last_reduced(w), "i");
+        if (bti_c_is_point(w, stored) && w->kernel->instrs[stored].stage == sweep)
+            bti_c_output(w, o, "l", bti_c_last_reduced(w), "i");
     }
 }
 
@@ -139,7 +102,7 @@ static void write_uses(bti_c *w, int sweep) {
 static void write_batch(bti_c *w, int sweep, int count, bool past_end) {
     int spacing = w->kernel->inner ? 1 : 32;
     for (int i = 0; i < w->kernel->instr_count; i++)
-        if (is_loaded(w, i)) bti_c_line(w, "%s x%d[%d];", loaded_type(w, i), i, count);
+        if (bti_c_is_loaded(w, i)) bti_c_line(w, "%s x%d[%d];", loaded_type(w, i), i, count);
     for (int part = 0; part < 2; part++) {
         if (part == 0 && !loads_any(w)) continue;
         bti_c_line(w, "UNROLL");
@@ -154,96 +117,27 @@ static void write_batch(bti_c *w, int sweep, int count, bool past_end) {
     }
 }
 
+/* Where the last points of a chunk matter little: less text is compiled sooner. Short rows have bti_run_rows, and what is kept is near. */
+static bool ends_point_by_point(const bti_c *w) {
+    return w->target == BTI_CUDA_C && (w->entry == BTI_ENTRY_KEPT || bti_entry_exists(w->kernel, BTI_ENTRY_ROWS));
+}
+
 /* The thread's points between "begin" and "end" of the line. */
 static void write_chunk(bti_c *w, int sweep) {
     int spacing = w->kernel->inner ? 1 : 32, count = points_in_flight(w);
+    if (bti_entry_is_wide_rows(w->entry)) {
+        bti_c_rows_chunk(w, sweep);
+        return;
+    }
     bti_c_line(w, "i64 first = begin%s;", w->kernel->inner ? "" : " + lane");
     bti_c_open(w, "for (; first + %d < end; first += %d)", (count - 1) * spacing, count * spacing);
     write_batch(w, sweep, count, false);
     bti_c_close(w);
     if (count == 1) return;
-    bti_c_open(w, "if (first < end)");
-    write_batch(w, sweep, count, true);
+    bool loops = ends_point_by_point(w);
+    bti_c_open(w, loops ? "for (; first < end; first += 32)" : "if (first < end)");
+    write_batch(w, sweep, loops ? 1 : count, !loops);
     bti_c_close(w);
-}
-
-/* --- values of a row, and its outputs ------------------------------------------------------------------------------------------------ */
-
-static void write_row_values(bti_c *w, int stage) {
-    for (int i = 0; i < w->kernel->instr_count; i++)
-        if (!is_point(w, i) && w->kernel->instrs[i].stage == stage) bti_c_instr(w, i, "a", -1, NULL);
-}
-
-static void write_row_outputs(bti_c *w) {
-    bool lanes = bti_entry_in_lanes(w->kernel, w->entry), any = false;
-    for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) {
-        if (is_point(w, w->kernel->operands[o].value)) continue;
-        if (lanes && !any) bti_c_open(w, "if (lane == 0)");
-        any = true;
-        bti_c_output(w, o, "a", -1, NULL);
-    }
-    if (lanes && any) bti_c_close(w);
-}
-
-/* --- what is kept in local memory ----------------------------------------------------------------------------------- */
-
-static size_t kept_size(const bti_c *w, int instr) { return bt_dtype_size(bti_c_dtype(w, instr)); }
-
-#define FOR_EACH_KEPT(i)                             \
-    for (int i = 0; i < w->kernel->instr_count; i++) \
-        if (w->entry == BTI_ENTRY_KEPT && bti_entry_keeps(w->kernel, i))
-
-/* The local memory of a row: the points of one load after those of another, aligned to 16 bytes. */
-static void place_kept_rows(bti_c *w) {
-    char points[160];
-    bti_str before = {0};
-    if (w->entry != BTI_ENTRY_KEPT) return;
-    bti_c_product(bti_kernel_reduced_axes(w->kernel), points, sizeof points);
-    bti_c_line(w, "const i64 points = %s;", points);
-    FOR_EACH_KEPT(i) {
-        bti_c_line(w, "const i64 at%d = 0%s;", i, bti_str_text(&before));
-        bti_str_addf(&before, " + ((points * %zu + 15) & ~(i64)15)", kept_size(w, i));
-    }
-    bti_c_line(w, "LOCAL u8 *kept = dynamic + (THREAD / 32) * (0%s);", bti_str_text(&before));
-    FOR_EACH_KEPT(i) {
-        const char *type = bti_c_stored_type(bti_c_dtype(w, i));
-        bti_c_line(w, "LOCAL %s *kept%d = (LOCAL %s *)(kept + at%d);", type, i, type, i);
-    }
-    w->text->failed |= before.failed;
-    bti_str_free(&before);
-}
-
-static void write_line_begin(bti_c *w) {
-    if (w->entry == BTI_ENTRY_KEPT)
-        bti_c_line(w, w->kernel->reduced > 1 ? "const i64 before = number * W(%d);" : "const i64 before = 0;",
-                   last_reduced(w));
-    if (w->kernel->reduced > 1) bti_c_line(w, "rest = number;");
-    bti_c_coordinates(w, reduced_axes_but_last(w->kernel));
-    bti_c_places(w, "l", "a", reduced_axes_but_last(w->kernel));
-}
-
-/* Each lane fetches the elements that it reads later. */
-static void write_fetches(bti_c *w) {
-    int last = last_reduced(w);
-    char step[32];
-    if (w->entry != BTI_ENTRY_KEPT) return;
-    bti_c_line(w, "FETCH_BEGIN();");
-    bti_c_open(w, "for (i64 number = 0; number < lines; number++)");
-    write_line_begin(w);
-    FOR_EACH_KEPT(i) {
-        int o = w->kernel->instrs[i].arg[0];
-        snprintf(step, sizeof step, "W(%d)", w->places.stride[o][last]);
-        if (w->kernel->operands[o].unit) snprintf(step, sizeof step, "%zu", kept_size(w, i));
-        bti_c_line(w, "UNROLL_8");
-        bti_c_open(w, "for (i64 i = lane; i < W(%d); i += 32)", last);
-        if (w->places.stride[o][last] < 0)
-            bti_c_line(w, "FETCH%zu(&kept%d[before + i], l%d);", kept_size(w, i), i, o);
-        else
-            bti_c_line(w, "FETCH%zu(&kept%d[before + i], l%d + i * %s);", kept_size(w, i), i, o, step);
-        bti_c_close(w);
-    }
-    bti_c_close(w);
-    bti_c_line(w, "FETCH_END();");
 }
 
 /* --- sweeps --------------------------------------------------------------------------------------------------------- */
@@ -251,6 +145,10 @@ static void write_fetches(bti_c *w) {
 /* A single part is the total. Of several parts, part number `set` is folded into lane set % 32. */
 static void write_part_fold(bti_c *w, int sweep) {
     char part[16], total[16];
+    if (bti_entry_is_wide_rows(w->entry)) {
+        bti_c_rows_fold_part(w, sweep);
+        return;
+    }
     FOR_EACH_FOLDED(i, sweep) {
         snprintf(part, sizeof part, "p%d", i);
         snprintf(total, sizeof total, "t%d", i);
@@ -269,8 +167,9 @@ static void write_part_fold(bti_c *w, int sweep) {
 
 static void write_totals(bti_c *w, int sweep) {
     bool any = false;
+    if (bti_entry_is_wide_rows(w->entry)) bti_c_rows_fold_totals(w, sweep);
     FOR_EACH_FOLDED(i, sweep) {
-        if (!folds_in_lanes(w)) break;
+        if (!folds_in_lanes(w) || bti_entry_is_wide_rows(w->entry)) break;
         if (!any) bti_c_open(w, "if (sets > 1)");
         any = true;
         fold_lanes(w, i, 't');
@@ -280,12 +179,20 @@ static void write_totals(bti_c *w, int sweep) {
     FOR_EACH_FOLDED(i, sweep) bti_c_total(w, i);
 }
 
+/* "end" of the chunk; a thread without a row has no points. */
+static void write_end(bti_c *w) {
+    char extent[24];
+    snprintf(extent, sizeof extent, "W(%d)", bti_c_last_reduced(w));
+    bti_c_line(w, "const i64 end = least(%s, begin + %d);", bti_entry_is_wide_rows(w->entry) ? "extent" : extent,
+               chunk_points(w));
+}
+
 static void write_lines(bti_c *w, int sweep) {
-    int last = last_reduced(w), piece = chunk_points(w);
+    int last = bti_c_last_reduced(w), piece = chunk_points(w);
     bti_c_open(w, "for (i64 number = 0, set = 0; number < lines; number++)");
-    write_line_begin(w);
+    bti_c_line_begin(w);
     bti_c_open(w, "for (i64 begin = 0; begin < W(%d); begin += %d, set++)", last, piece);
-    bti_c_line(w, "const i64 end = least(W(%d), begin + %d);", last, piece);
+    write_end(w);
     declare_accumulators(w, sweep, 'p');
     write_chunk(w, sweep);
     write_part_fold(w, sweep);
@@ -296,26 +203,26 @@ static void write_lines(bti_c *w, int sweep) {
 static void write_whole_entry(bti_c *w, bti_entry entry) {
     char text[200];
     bti_c_begin_entry(w, entry);
-    bti_c_product(reduced_axes_but_last(w->kernel), text, sizeof text);
+    bti_c_product(bti_c_line_axes(w->kernel), text, sizeof text);
     bti_c_line(w, "const i64 lines = %s;", text);
     if (folds_in_lanes(w))
-        bti_c_line(w, "const i64 sets = lines * ((W(%d) + %d) / %d);", last_reduced(w), BTI_ROW_CHUNK - 1,
+        bti_c_line(w, "const i64 sets = lines * ((W(%d) + %d) / %d);", bti_c_last_reduced(w), BTI_ROW_CHUNK - 1,
                    BTI_ROW_CHUNK);
-    place_kept_rows(w);
+    bti_c_place_kept(w);
     bti_c_product(bti_kernel_kept_axes(w->kernel), text, sizeof text);
     bti_c_begin_units(w, text);
     bti_c_coordinates(w, bti_kernel_kept_axes(w->kernel));
     bti_c_places(w, "a", NULL, bti_kernel_kept_axes(w->kernel));
-    write_fetches(w);
-    write_row_values(w, 0);
+    bti_c_fetch_kept(w);
+    bti_c_row_values(w, 0);
     for (int sweep = 0; sweep < bti_kernel_sweeps(w->kernel); sweep++) {
         bti_kernel_needs(w->kernel, sweep, -1, w->needed);
         declare_accumulators(w, sweep, 't');
         write_lines(w, sweep);
         write_totals(w, sweep);
-        write_row_values(w, sweep + 1);
+        bti_c_row_values(w, sweep + 1);
     }
-    write_row_outputs(w);
+    bti_c_row_outputs(w);
     bti_c_end_entry(w);
 }
 
@@ -340,15 +247,19 @@ static void begin_parts_entry(bti_c *w, bti_entry entry) {
     int piece = chunk_points(w);
     bti_c_begin_entry(w, entry);
     bti_c_line(w, "GLOBAL u8 *parts = ADDRESS(%d, %d);", w->places.address_count - 1, w->places.more);
-    bti_c_product(reduced_axes_but_last(w->kernel), text, sizeof text);
-    bti_c_line(w, "const i64 chunks = (W(%d) + %d) / %d, sets = chunks * %s;", last_reduced(w), piece - 1, piece, text);
+    bti_c_product(bti_c_line_axes(w->kernel), text, sizeof text);
+    bti_c_line(w, "const i64 chunks = (W(%d) + %d) / %d, sets = chunks * %s;", bti_c_last_reduced(w), piece - 1, piece,
+               text);
     bti_c_product(bti_kernel_kept_axes(w->kernel), text, sizeof text);
     bti_c_line(w, "const i64 kept_points = %s;", text);
 }
 
 static void write_part_stores(bti_c *w) {
     char element[256];
-    if (folds_in_lanes(w)) {
+    if (bti_entry_is_wide_rows(w->entry)) {
+        bti_c_rows_fold_part(w, 0);
+        bti_c_open(w, "if (active && lane == 0)");
+    } else if (folds_in_lanes(w)) {
         FOR_EACH_FOLDED(i, 0) fold_lanes(w, i, 'p');
         bti_c_open(w, "if (lane == 0)");
     }
@@ -359,20 +270,20 @@ static void write_part_stores(bti_c *w) {
     if (folds_in_lanes(w)) bti_c_close(w);
 }
 
-static void write_part_entry(bti_c *w) {
-    int last = last_reduced(w), piece = chunk_points(w);
-    begin_parts_entry(w, BTI_ENTRY_PART);
+static void write_part_entry(bti_c *w, bti_entry entry) {
+    int piece = chunk_points(w);
+    begin_parts_entry(w, entry);
     bti_c_begin_units(w, "sets * kept_points");
     bti_c_line(w, "const i64 set = divided(unit, kept_points), point = unit - set * kept_points;");
     bti_c_line(w, "const i64 number = divided(set, chunks), begin = (set - number * chunks) * %d;", piece);
-    bti_c_line(w, "const i64 end = least(W(%d), begin + %d);", last, piece);
+    write_end(w);
     bti_c_line(w, "rest = point;");
     bti_c_coordinates(w, bti_kernel_kept_axes(w->kernel));
     bti_c_places(w, "a", NULL, bti_kernel_kept_axes(w->kernel));
     bti_c_line(w, "rest = number;");
-    bti_c_coordinates(w, reduced_axes_but_last(w->kernel));
-    bti_c_places(w, "l", "a", reduced_axes_but_last(w->kernel));
-    write_row_values(w, 0);
+    bti_c_coordinates(w, bti_c_line_axes(w->kernel));
+    bti_c_places(w, "l", "a", bti_c_line_axes(w->kernel));
+    bti_c_row_values(w, 0);
     bti_kernel_needs(w->kernel, 0, -1, w->needed);
     declare_accumulators(w, 0, 'p');
     write_chunk(w, 0);
@@ -399,17 +310,19 @@ static void write_finish_entry(bti_c *w) {
     }
     bti_c_coordinates(w, bti_kernel_kept_axes(w->kernel));
     bti_c_places(w, "a", NULL, bti_kernel_kept_axes(w->kernel));
-    write_row_values(w, 0);
-    write_row_values(w, 1);
-    write_row_outputs(w);
+    bti_c_row_values(w, 0);
+    bti_c_row_values(w, 1);
+    bti_c_row_outputs(w);
     bti_c_end_entry(w);
 }
 
 void bti_c_reduction(bti_c *w) {
     write_whole_entry(w, BTI_ENTRY_RUN);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_KEPT)) write_whole_entry(w, BTI_ENTRY_KEPT);
+    if (bti_entry_exists(w->kernel, BTI_ENTRY_ROWS)) write_whole_entry(w, BTI_ENTRY_ROWS);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_PART)) {
-        write_part_entry(w);
+        write_part_entry(w, BTI_ENTRY_PART);
+        if (bti_entry_exists(w->kernel, BTI_ENTRY_PART_WIDE)) write_part_entry(w, BTI_ENTRY_PART_WIDE);
         write_finish_entry(w);
     }
 }

@@ -57,6 +57,11 @@ static void free_memories(run *r) {
     }
 }
 
+/* How many rows a group keeps in local memory. */
+static size_t local_rows(const bti_kernel *kernel, bti_entry entry) {
+    return (size_t)(BTI_LANES / bti_entry_unit_threads(kernel, entry));
+}
+
 static void launch_entry(const run *r, bti_entry entry, void *more) {
     const bti_kernel *kernel = r->l->kernel;
     static bti_words words;
@@ -73,7 +78,8 @@ static void launch_entry(const run *r, bti_entry entry, void *more) {
     }
     if (more) memories[count++] = more;
     bti_words_of(kernel, entry, &box, entry == BTI_ENTRY_PAIR ? (uint64_t)bti_kernel_half(kernel, &box) : 0, &words);
-    size_t local = entry == BTI_ENTRY_KEPT ? bti_entry_local(kernel, &box) : 0;
+    bool keeps = entry == BTI_ENTRY_KEPT || (entry == BTI_ENTRY_ROWS && bti_entry_exists(kernel, BTI_ENTRY_KEPT));
+    size_t local = keeps ? bti_entry_local(kernel, &box) * local_rows(kernel, entry) : 0;
     opencl_run(r->program, bti_entry_name(entry), (size_t)bti_entry_threads(kernel, entry, r->target), r->groups,
                memories, local, &words, r->target);
 }
@@ -131,11 +137,12 @@ static unsigned exercised; /* bit per entry */
 static void run_entry(run *r, bti_entry entry) {
     const bti_kernel *kernel = r->l->kernel;
     if (entry == BTI_ENTRY_FINISH || !bti_entry_fits(kernel, entry, &r->l->box)) return;
-    if (entry == BTI_ENTRY_KEPT && bti_entry_local(kernel, &r->l->box) > 200000) return;
+    bool keeps = entry == BTI_ENTRY_KEPT || entry == BTI_ENTRY_ROWS;
+    if (keeps && bti_entry_local(kernel, &r->l->box) * local_rows(kernel, entry) > 200000) return;
     void *parts = NULL;
     place_memories(r);
     exercised |= 1u << entry;
-    if (entry == BTI_ENTRY_PART) {
+    if (entry == BTI_ENTRY_PART || entry == BTI_ENTRY_PART_WIDE) {
         int64_t count = bti_entry_sets(kernel, &r->l->box) * bti_entry_points(kernel, &r->l->box);
         parts = opencl_memory((size_t)(count * bti_entry_reductions(kernel)) * 8, NULL);
     }

@@ -1,4 +1,4 @@
-/* What the files of the writer of C share, lowest first: c_value.c, c_place.c, then c_map.c and c_reduce.c, then c.c.
+/* What the files of the writer of C share, lowest first: c_value.c, c_place.c, c_row.c, c_rows.c, then c_map.c and c_reduce.c, then c.c.
  *
  * Names in the text: v<instruction> its value, x<instruction> what was loaded for it, p<instruction> and t<instruction> a
  * reduction's part and total, a<operand> the address of a row or point, l<operand> the address of a line. */
@@ -65,6 +65,39 @@ void bti_c_index(const bti_c *w, const char *prefix, int operand, int axis, cons
 /* The value of an instruction, loaded and counted there; nothing of constants and reductions. The output's value, stored. */
 void bti_c_instr(bti_c *w, int instr, const char *prefix, int axis, const char *index);
 void bti_c_output(bti_c *w, int operand, const char *prefix, int axis, const char *index);
+/* The type of what a thread loads at once in the wide entries. */
+const char *bti_c_wide_type(const bti_c *w, int operand);
+
+/* --- rows and columns (c_row.c) --- */
+static inline bool bti_c_is_point(const bti_c *w, int instr) { return w->kernel->instrs[instr].level == BTI_POINT; }
+int bti_c_last_reduced(const bti_c *w);                     /* the axis that lines run along */
+unsigned bti_c_line_axes(const bti_kernel *kernel);         /* the other reduced axes */
+bool bti_c_is_folded(const bti_c *w, int instr, int sweep); /* a reduction of the sweep */
+#define FOR_EACH_FOLDED(i, sweep)                    \
+    for (int i = 0; i < w->kernel->instr_count; i++) \
+        if (bti_c_is_folded(w, i, sweep))
+bool bti_c_is_loaded(const bti_c *w, int instr); /* a load at each point that is needed */
+/* Whether the entry has local memory, and whether a load is kept there. */
+bool bti_c_has_local(const bti_c *w);
+bool bti_c_is_kept(const bti_c *w, int instr);
+int bti_c_cost(const bti_instr *instr);      /* a rough number of machine instructions for a value, in tens */
+void bti_c_index_value(bti_c *w, int instr); /* of an iota at point "i" of the line */
+/* The values that are known at each point of a row after `stage` sweeps; the outputs of a row. */
+void bti_c_row_values(bti_c *w, int stage);
+void bti_c_row_outputs(bti_c *w);
+/* Declares "kept<instr>"; fetches a row into them; the addresses of line "number", and "before", its first point among those kept. */
+void bti_c_place_kept(bti_c *w);
+void bti_c_fetch_kept(bti_c *w);
+void bti_c_line_begin(bti_c *w);
+
+/* --- the wide entries of rows (c_rows.c) --- */
+/* Declares the accumulators of totals ('t') or of a part ('p'); the points of the thread between "begin" and "end"; the lanes of a part,
+ * folded into the totals or into p<reduction>; those of the totals, folded into t<reduction>. */
+void bti_c_rows_declare(bti_c *w, int sweep, char prefix);
+void bti_c_rows_chunk(bti_c *w, int sweep);
+void bti_c_rows_fold_part(bti_c *w, int sweep);
+void bti_c_rows_fold_totals(bti_c *w, int sweep);
+
 /* --- all entries of a kernel (c_map.c, c_reduce.c) --- */
 void bti_c_map(bti_c *w);
 void bti_c_reduction(bti_c *w);

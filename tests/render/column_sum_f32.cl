@@ -75,30 +75,30 @@ KERNEL(256) bti_part(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_part_words w
         GLOBAL u8 *l1 = a1;
         f32 p1 = 0;
         i64 first = begin;
-        for (; first + 7 < end; first += 8) {
-            f32 x0[8];
+        for (; first + 15 < end; first += 16) {
+            f32 x0[16];
             UNROLL
-            for (i32 k = 0; k < 8; k++) {
+            for (i32 k = 0; k < 16; k++) {
                 const i64 i = first + 1 * k;
                 x0[k] = *(GLOBAL f32 *)(l0 + (i) * W(3));
             }
             UNROLL
-            for (i32 k = 0; k < 8; k++) {
+            for (i32 k = 0; k < 16; k++) {
                 const i64 i = first + 1 * k;
                 const f32 v0 = x0[k];
                 p1 = p1 + (f32)v0;
             }
         }
         if (first < end) {
-            f32 x0[8];
+            f32 x0[16];
             UNROLL
-            for (i32 k = 0; k < 8; k++) {
+            for (i32 k = 0; k < 16; k++) {
                 const i64 i = first + 1 * k;
                 if (i >= end) continue;
                 x0[k] = *(GLOBAL f32 *)(l0 + (i) * W(3));
             }
             UNROLL
-            for (i32 k = 0; k < 8; k++) {
+            for (i32 k = 0; k < 16; k++) {
                 const i64 i = first + 1 * k;
                 if (i >= end) continue;
                 const f32 v0 = x0[k];

@@ -398,3 +398,182 @@ KERNEL(32) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_wo
         }
     }
 }
+
+struct bti_run_rows_words { i64 at[8]; };
+KERNEL(32) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_words words) {
+    DYNAMIC_BEGIN
+    EXCHANGE_BEGIN
+    const i64 lines = 1;
+    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 points = W(1);
+    const i64 at0 = 0;
+    LOCAL u8 *kept = dynamic + (THREAD / 8) * (0 + ((points * 4 + 15) & ~(i64)15));
+    LOCAL f32 *kept0 = (LOCAL f32 *)(kept + at0);
+    const i64 units = W(0);
+    const i32 lane = (i32)(THREAD & 7);
+    const i64 step = (i64)GROUPS * (THREADS / 8);
+    for (i64 before32 = (i64)GROUP * (THREADS / 8) + THREAD / 32 * 4; before32 < units; before32 += step) {
+        const i64 unit = before32 + (THREAD & 31) / 8;
+        const i32 active = unit < units;
+        const i64 extent = active ? W(1) : 0;
+        i64 rest = unit;
+        const i64 c0 = rest;
+        GLOBAL u8 *a0 = ADDRESS(0, 2) + c0 * W(3);
+        GLOBAL u8 *a1 = ADDRESS(1, 5) + c0 * W(6);
+        FETCH_BEGIN();
+        for (i64 number = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            UNROLL_8
+            for (i64 i = lane * 4; i < extent; i += 32)
+                FETCH16(&kept0[before + i], l0 + i * 4);
+        }
+        FETCH_END();
+        f32 t1 = f32_of_bits(0xff800000u);
+        f32 h1[4] = {f32_of_bits(0xff800000u), f32_of_bits(0xff800000u), f32_of_bits(0xff800000u), f32_of_bits(0xff800000u)};
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(extent, begin + 16384);
+                f32 g1[4] = {f32_of_bits(0xff800000u), f32_of_bits(0xff800000u), f32_of_bits(0xff800000u), f32_of_bits(0xff800000u)};
+                i64 first = begin + lane * 4;
+                for (; first < end; first += 32) {
+                    union { uint4 all; f32 at[4]; } x0;
+                    const i64 piece = first;
+                    x0.all = *(LOCAL uint4 *)&kept0[before + piece];
+                    UNROLL
+                    for (i32 c = 0; c < 4; c++) {
+                        const i64 i = piece + c;
+                        const f32 v0 = x0.at[c];
+                        g1[c] = maximum_f32(g1[c], v0);
+                    }
+                }
+                UNROLL
+                for (i32 by = 4; by; by /= 2) {
+                    UNROLL
+                    for (i32 c = 0; c < 4; c++) {
+                        FROM_FURTHER(f32, other, g1[c], by);
+                        g1[c] = maximum_f32(g1[c], other);
+                    }
+                }
+                g1[0] = maximum_f32(g1[0], g1[2]);
+                g1[1] = maximum_f32(g1[1], g1[3]);
+                g1[0] = maximum_f32(g1[0], g1[1]);
+                FROM_FIRST_OF(f32, g1[0], 8);
+                if (sets == 1) t1 = g1[0];
+                else
+                UNROLL
+                for (i32 c = 0; c < 4; c++) {
+                    if ((set & 31) == lane * 4 + c) {
+                        h1[c] = maximum_f32(h1[c], g1[0]);
+                    }
+                }
+            }
+        }
+        if (sets > 1) {
+            UNROLL
+            for (i32 by = 4; by; by /= 2) {
+                UNROLL
+                for (i32 c = 0; c < 4; c++) {
+                    FROM_FURTHER(f32, other, h1[c], by);
+                    h1[c] = maximum_f32(h1[c], other);
+                }
+            }
+            h1[0] = maximum_f32(h1[0], h1[2]);
+            h1[1] = maximum_f32(h1[1], h1[3]);
+            h1[0] = maximum_f32(h1[0], h1[1]);
+            FROM_FIRST_OF(f32, h1[0], 8);
+            t1 = h1[0];
+        }
+        const f32 v1 = t1;
+        f64 t4 = 0;
+        f64 h4[4] = {0, 0, 0, 0};
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(extent, begin + 16384);
+                f64 g4[4] = {0, 0, 0, 0};
+                i64 first = begin + lane * 4;
+                for (; first < end; first += 32) {
+                    union { uint4 all; f32 at[4]; } x0;
+                    const i64 piece = first;
+                    x0.all = *(LOCAL uint4 *)&kept0[before + piece];
+                    UNROLL
+                    for (i32 c = 0; c < 4; c++) {
+                        const i64 i = piece + c;
+                        const f32 v0 = x0.at[c];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        g4[c] = g4[c] + (f64)v3;
+                    }
+                }
+                UNROLL
+                for (i32 by = 4; by; by /= 2) {
+                    UNROLL
+                    for (i32 c = 0; c < 4; c++) {
+                        FROM_FURTHER(f64, other, g4[c], by);
+                        g4[c] = g4[c] + (f64)other;
+                    }
+                }
+                g4[0] = g4[0] + (f64)g4[2];
+                g4[1] = g4[1] + (f64)g4[3];
+                g4[0] = g4[0] + (f64)g4[1];
+                FROM_FIRST_OF(f64, g4[0], 8);
+                if (sets == 1) t4 = g4[0];
+                else
+                UNROLL
+                for (i32 c = 0; c < 4; c++) {
+                    if ((set & 31) == lane * 4 + c) {
+                        h4[c] = h4[c] + (f64)g4[0];
+                    }
+                }
+            }
+        }
+        if (sets > 1) {
+            UNROLL
+            for (i32 by = 4; by; by /= 2) {
+                UNROLL
+                for (i32 c = 0; c < 4; c++) {
+                    FROM_FURTHER(f64, other, h4[c], by);
+                    h4[c] = h4[c] + (f64)other;
+                }
+            }
+            h4[0] = h4[0] + (f64)h4[2];
+            h4[1] = h4[1] + (f64)h4[3];
+            h4[0] = h4[0] + (f64)h4[1];
+            FROM_FIRST_OF(f64, h4[0], 8);
+            t4 = h4[0];
+        }
+        const f32 v4 = (f32)t4;
+        for (i64 number = 0, set = 0; number < lines; number++) {
+            const i64 before = 0;
+            GLOBAL u8 *l0 = a0;
+            GLOBAL u8 *l1 = a1;
+            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
+                const i64 end = least(extent, begin + 16384);
+                i64 first = begin + lane * 4;
+                for (; first < end; first += 32) {
+                    union { uint4 all; f32 at[4]; } x0;
+                    const i64 piece = first;
+                    x0.all = *(LOCAL uint4 *)&kept0[before + piece];
+                    union { uint4 all; f32 at[4]; } y1;
+                    UNROLL
+                    for (i32 c = 0; c < 4; c++) {
+                        const i64 i = piece + c;
+                        const f32 v0 = x0.at[c];
+                        const f32 v2 = sub_f32(v0, v1);
+                        const f32 v3 = exp_f32(v2);
+                        const f32 v5 = div_f32(v3, v4);
+                        y1.at[c] = v5;
+                    }
+                    *(GLOBAL uint4 *)((GLOBAL f32 *)l1 + piece) = y1.all;
+                }
+            }
+        }
+    }
+}

@@ -39,23 +39,29 @@ typedef double f64;
 /* Of the 32 threads that step together: `other` is the value of the thread `by` further on; then that of the first. */
 #define EXCHANGE_BEGIN
 #define FROM_FURTHER(type, other, value, by) type other = (type)__shfl_down_sync(0xffffffffu, (value), (by))
-#define FROM_FIRST(type, value) (value) = (type)__shfl_sync(0xffffffffu, (value), 0)
+#define FROM_FIRST(type, value) FROM_FIRST_OF(type, value, 32)
+/* From the first of each `threads` that follow one another. */
+#define FROM_FIRST_OF(type, value, threads) (value) = (type)__shfl_sync(0xffffffffu, (value), 0, (threads))
 
-/* What a thread fetches into local memory for itself: on its way while it goes on, there after FETCH_END. */
+/* What 32 threads fetch into local memory: on its way while they go on, there after FETCH_END. */
 #define FETCH1(to, from) (*(u8 *)(to) = *(const u8 *)(from))
 #define FETCH2(to, from) (*(u16 *)(to) = *(const u16 *)(from))
 #if __CUDA_ARCH__ >= 800
 #define FETCH_BEGIN() __syncwarp()
-#define FETCH_END() asm volatile("cp.async.wait_all;" ::: "memory")
+#define FETCH_END()                                  \
+    asm volatile("cp.async.wait_all;" ::: "memory"); \
+    __syncwarp()
 #define FETCH_ASYNC(bytes, to, from)                                                                           \
     asm volatile("cp.async.ca.shared.global [%0], [%1], " #bytes ";" ::"r"((u32)__cvta_generic_to_shared(to)), \
                  "l"(__cvta_generic_to_global(from))                                                           \
                  : "memory")
 #define FETCH4(to, from) FETCH_ASYNC(4, to, from)
 #define FETCH8(to, from) FETCH_ASYNC(8, to, from)
+#define FETCH16(to, from) FETCH_ASYNC(16, to, from)
 #else
-#define FETCH_BEGIN()
-#define FETCH_END()
+#define FETCH_BEGIN() __syncwarp()
+#define FETCH_END() __syncwarp()
+#define FETCH16(to, from) (*(uint4 *)(to) = *(const uint4 *)(from))
 #define FETCH4(to, from) (*(u32 *)(to) = *(const u32 *)(from))
 #define FETCH8(to, from) (*(u64 *)(to) = *(const u64 *)(from))
 #endif

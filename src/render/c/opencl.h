@@ -46,10 +46,12 @@ typedef double f64;
     BARRIER();                                                     \
     type other = ((__local type *)exchange)[(THREAD + (by)) & 31]; \
     BARRIER()
-#define FROM_FIRST(type, value)                   \
-    ((__local type *)exchange)[THREAD] = (value); \
-    BARRIER();                                    \
-    (value) = ((__local type *)exchange)[0];      \
+#define FROM_FIRST(type, value) FROM_FIRST_OF(type, value, 32)
+/* From the first of each `threads` that follow one another. */
+#define FROM_FIRST_OF(type, value, threads)                             \
+    ((__local type *)exchange)[THREAD] = (value);                       \
+    BARRIER();                                                          \
+    (value) = ((__local type *)exchange)[THREAD & ~(u32)(threads - 1)]; \
     BARRIER()
 
 /* What a thread fetches into local memory for itself. */
@@ -59,6 +61,7 @@ typedef double f64;
 #define FETCH2(to, from) (*(__local u16 *)(to) = *(__global const u16 *)(from))
 #define FETCH4(to, from) (*(__local u32 *)(to) = *(__global const u32 *)(from))
 #define FETCH8(to, from) (*(__local u64 *)(to) = *(__global const u64 *)(from))
+#define FETCH16(to, from) (*(__local uint4 *)(to) = *(__global const uint4 *)(from))
 
 FUNCTION u32 bits_of_f32(f32 x) { return as_uint(x); }
 FUNCTION f32 f32_of_bits(u32 x) { return as_float(x); }
