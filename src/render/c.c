@@ -15,6 +15,9 @@ static const char opencl_words[] = {
 static const char common_functions[] = {
 #include "c_common.inc"
     0};
+static const char accurate_functions[] = {
+#include "c_accurate.inc"
+    0};
 
 static const char gather[] = {
 #include "c_gather.inc"
@@ -36,6 +39,7 @@ void bti_render_c_words(bti_str *text, bti_target target) {
     if (target == BTI_OPENCL_C) bti_str_add(text, "#define HAS_F64\n");
     bti_str_add(text, target == BTI_CUDA_C ? cuda_words : opencl_words);
     bti_str_add(text, common_functions);
+    if (target == BTI_CUDA_C) bti_str_add(text, accurate_functions);
 }
 
 /* --- fused kernels -------------------------------------------------------------------------------------------------- */

@@ -73,9 +73,14 @@ static int expression_column(bt_dtype dtype) {
 
 static const char *function_suffix(bt_dtype dtype) { return dtype == BT_BOOL ? "bool" : value_types[dtype]; }
 
-/* The functions of floats of scalar.h are written in c/common.h. */
-static const char *expression_of_c_function(bti_op op, bool wide) {
+/* The functions of floats of scalar.h are written in c/common.h, float32 ones that CUDA has less accurate in c/accurate.h. */
+static const char *expression_of_c_function(const bti_c *w, bti_op op, bool wide) {
+    bool accurate = w->target == BTI_CUDA_C && !wide;
     switch (op) {
+    case BTI_OP_tan: return accurate ? "tan_accurate(x)" : NULL;
+    case BTI_OP_asin: return accurate ? "asin_accurate(x)" : NULL;
+    case BTI_OP_erfc: return accurate ? "erfc_accurate(x)" : NULL;
+    case BTI_OP_pow: return accurate ? "pow_accurate(x, y)" : NULL;
     case BTI_OP_erfinv: return wide ? "giles_f64(x)" : "giles_f32(x)";
     case BTI_OP_sigmoid: return wide ? "sigmoid_of_f64(x)" : "sigmoid_of_f32(x)";
     case BTI_OP_floor_div: return wide ? "whole_quotient_f64(x, y)" : "whole_quotient_f32(x, y)";
@@ -89,7 +94,7 @@ static void write_function(bti_c *w, bti_op op, bt_dtype dtype) {
     const char *whole = wide ? "i64" : "i32", *natural = wide ? "u64" : "u32", *type = bti_c_type(dtype);
     const char *given = column == 1 ? whole : column == 2 ? natural : type;
     const char *result = bti_op_info(op)->dtype_rule == BTI_COMPARE ? "u8" : type;
-    const char *expression = expressions[op][column], *own = column == 0 ? expression_of_c_function(op, wide) : NULL;
+    const char *expression = expressions[op][column], *own = column == 0 ? expression_of_c_function(w, op, wide) : NULL;
     if (own) expression = own;
     bti_c_open(w, "FUNCTION %s %s_%s(%s x%s%s%s)", result, bti_op_info(op)->name, function_suffix(dtype), given,
                two ? ", " : "", two ? given : "", two ? " y" : "");
