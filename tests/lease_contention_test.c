@@ -14,6 +14,7 @@ static unsigned below(unsigned n) { /* xorshift */
     return (unsigned)(state_of_random >> 33) % n;
 }
 
+static bool is_short(void) { return getenv("BERTH_TEST_SHORT") && !getenv("BERTH_TEST_LONG"); }
 static void seed(unsigned number) { state_of_random = (number + 1) * 0x9e3779b97f4a7c15u; }
 
 /* --- as a program that a lease is for: OWN inside BOARD MS NUMBER ------------------------------------------------------- */
@@ -60,13 +61,14 @@ static void take_by_command(int wanted, uint64_t share) {
 }
 
 static void fifty_processes_and_four_gpus(void **state) {
-    enum { PROCESSES = 50, ROUNDS = 5 };
+    enum { PROCESSES = 50 };
+    const int rounds = is_short() ? 2 : 5;
     pid_t children[PROCESSES];
     fflush(NULL);
     for (unsigned i = 0; i < PROCESSES; i++) {
         if ((children[i] = fork())) continue;
         seed(i);
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < rounds; round++) {
             int wanted = (int)below(GPUS) + 1;
             uint64_t share = below(2) ? (below(500) + 1) * MIB : 0;
             (below(4) ? take_by_call : take_by_command)(wanted, share);
@@ -75,7 +77,7 @@ static void fifty_processes_and_four_gpus(void **state) {
     }
     for (int i = 0; i < PROCESSES; i++) assert_int_equal(end_of(children[i]), 0);
     assert_int_equal(seen->faults, 0);
-    assert_int_equal(seen->leases, PROCESSES * ROUNDS);
+    assert_int_equal(seen->leases, PROCESSES * rounds);
     assert_true(seen->peak > 1); /* shares have met */
     for (int g = 0; g < GPUS; g++) assert_int_equal(count_of(g, "holders") + count_of(g, "waiters"), 0);
 }
@@ -182,12 +184,13 @@ static _Noreturn void take_for_ever(int slot) {
 }
 
 static void the_killed_hold_nothing_and_block_nobody(void **state) {
-    enum { PROCESSES = 16, KILLS = 200 };
+    enum { PROCESSES = 16 };
+    const int kills = is_short() ? 60 : 200;
     pid_t children[PROCESSES];
     int slots[PROCESSES], slot = 0, holders = 0;
     fflush(NULL);
     seed(7);
-    for (int i = -PROCESSES; i < KILLS; i++) {
+    for (int i = -PROCESSES; i < kills; i++) {
         int k = i < 0 ? i + PROCESSES : (int)below(PROCESSES);
         if (i >= 0) {
             usleep(below(20000));
@@ -211,8 +214,8 @@ static void the_killed_hold_nothing_and_block_nobody(void **state) {
     if (!lease) fail_msg("%s", bt_error_text());
     bt_lease_release(lease);
     assert_int_equal(seen->faults, 0);
-    assert_true(seen->leases > KILLS / 8 && holders);
-    print_message("%d leases; %d of %d killed held one\n", seen->leases, holders, KILLS);
+    assert_true(seen->leases > kills / 8 && holders);
+    print_message("%d leases; %d of %d killed held one\n", seen->leases, holders, kills);
 }
 
 int main(int argc, char **argv) {

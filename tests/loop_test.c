@@ -4,7 +4,11 @@
 
 #include "support/support.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { ITERATIONS = 20000, WARM = 5000 };
+#else
 enum { ITERATIONS = 100000, WARM = 25000 };
+#endif
 
 static size_t resident_bytes(void) {
     long pages = 0, unused;

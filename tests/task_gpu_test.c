@@ -1,4 +1,4 @@
-// labels: threads
+// labels: threads slow-tsan
 // timeout: 300
 /* Tasks that are handed GPUs: the table of docs/tasks-gpus.md, simulated GPUs behind the mask, shares, and that none is handed on too early. */
 #include <signal.h>

@@ -1,4 +1,4 @@
-// labels: threads
+// labels: threads slow-tsan
 // timeout: 300
 /* Large values between processes: arrays that are not copied, more values than memory, processes that are killed meanwhile. */
 #include <signal.h>

@@ -1,4 +1,4 @@
-// labels: threads
+// labels: threads slow-tsan
 // timeout: 300
 /* Training: the reference runs of golden/training.safetensors on one device and mirrored over four; the fit loop. */
 #include <math.h>

@@ -1,4 +1,3 @@
-// labels: valgrind
 // timeout: 300
 /* Small programs in which one thing goes wrong: the nth allocation of the host, or the nth call of a driver entry. Never a
  * crash, a hang or a leak: the status is an error with a text, or the result is right; and nothing else was touched. */
@@ -24,8 +23,8 @@
 #include "device/device.h"
 #include "exec/exec.h"
 
-#define ALL_UP_TO (test_is_short() ? 8u : 200u) /* allocations that are all made to fail; of the rest some */
-#define SAMPLES (test_is_short() ? 4u : 50u)
+#define ALL_UP_TO (test_is_short() ? 4u : 200u) /* allocations that are all made to fail; of the rest some */
+#define SAMPLES (test_is_short() ? 3u : 50u)
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 /* --- programs: BT_OK says that everything came out right ----------------------------------------------------------------- */

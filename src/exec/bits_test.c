@@ -68,7 +68,7 @@ static void in_parts(bti_kernel_case *c, uint64_t seed) {
 
 static void small_ones(void **state) {
     int tried = 0;
-    for (uint64_t seed = 1; seed <= (test_is_long() ? 150 : 60); seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 150 : 30); seed++) {
         bti_kernel_case c;
         bti_random_kernel(seed, &c);
         every_way(&c.kernel, &c.box, "random", seed);
@@ -80,7 +80,7 @@ static void small_ones(void **state) {
 }
 
 static void large_ones(void **state) {
-    for (uint64_t seed = 1; seed <= (test_is_long() ? 100 : 30); seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 100 : 15); seed++) {
         bti_kernel_case c;
         bti_random_large_kernel(seed, &c);
         every_way(&c.kernel, &c.box, "large", seed);

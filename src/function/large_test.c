@@ -1,7 +1,7 @@
 // labels: slow
 // timeout: 300
 /* Programs of very many operations: deep chains do not recurse, wide scopes take linear work. Chains of 1,000,000 run on a stack of
- * 8 MiB, chains of 100,000 on one of 256 KiB. */
+ * 8 MiB, chains of 100,000 on one of 256 KiB; without BERTH_TEST_LONG they have a quarter of the length. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 
 #include <berth.h>
 
+#include "base/test_depth.h"
 #include "function/function.h"
 #include "array/handle.h"
 
@@ -159,21 +160,23 @@ static void nested_functions(program *p) {
     OK(bt_set_flag("kernels", "auto"));
 }
 
+static int depth(int count) { return test_is_long() ? count : count / 4; }
+
 static void deep_calls(void **state) {
     (void)state;
-    run_on_stack(nested_functions, 100000, 256);
+    run_on_stack(nested_functions, depth(100000), 256);
     assert_int_equal(bti_functions_alive(), 0);
-    run_on_stack(gradient_of_calls, 100000, 256);
-    run_on_stack(function_of_calls, 100000, 256);
+    run_on_stack(gradient_of_calls, depth(100000), 256);
+    run_on_stack(function_of_calls, depth(100000), 256);
 }
 
 static void deep_chains(void **state) {
     (void)state;
-    run_on_stack(chain, 1000000, 8192);
-    run_on_stack(chain, 100000, 256);
-    run_on_stack(chain_at_once, 100000, 256);
-    run_on_stack(gradient, 100000, 256);
-    run_on_stack(function, 100000, 256);
+    run_on_stack(chain, depth(1000000), 8192);
+    run_on_stack(chain, depth(100000), 256);
+    run_on_stack(chain_at_once, depth(100000), 256);
+    run_on_stack(gradient, depth(100000), 256);
+    run_on_stack(function, depth(100000), 256);
 }
 
 /* Chains of layers within chains are refused before anything recurses too far. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/test_depth.h"
 #include "ir/scalar.h"
 #include "support/render_evaluate.h"
 
@@ -42,6 +43,7 @@ typedef double vector_f64x1;
 #define BTI_FUNCTION(function) function##f
 #define BTI_VECTOR_FUNCTION(name, arity) ARITY_##arity(name, f32x16, "avx512f") ARITY_##arity(name, f32x8, "avx2")
 #define BTI_SCALAR_FUNCTION(...)
+#include "base/test_depth.h"
 #include "ir/scalar.h"
 #include "launch/functions.def"
 #undef BTI_FUNCTION
@@ -221,7 +223,7 @@ static bool runs(bti_target target) {
 }
 
 static void kernels_drawn(void **state) {
-    unsigned long long from = 0, to = 40;
+    unsigned long long from = 0, to = test_is_long() ? 200 : 20;
     const char *seeds = getenv("BERTH_RENDER_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%llu-%llu", &from, &to), 2);
     for (uint64_t seed = from; seed < to; seed++) {

@@ -11,13 +11,14 @@ case ${1:-} in
 [0-9]*) seconds=$1; shift ;;
 esac
 cc=${CC:-clang} out=build/fuzz
-mkdir -p "$out/objects" "$out/generated"
+mkdir -p "$out/generated"
 cmake -DPAGE=src/view/page/page.html -DOUTPUT="$out/generated/page.inc" -P src/view/page/embed.cmake # as CMakeLists.txt does
 for words in src/render/c/*.h; do
     cmake -DINPUT="$words" -DOUTPUT="$out/generated/c_$(basename "$words" .h).inc" -P cmake/bytes.cmake
 done
-flags=(-std=gnu17 -gline-tables-only -O1 -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -Iinclude -Isrc -I"$out/generated"
-    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+flags=(-std=gnu17 -gline-tables-only -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -fno-omit-frame-pointer
+    -Iinclude -Isrc -I"$out/generated")
+checks=(-O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
     "$cc" -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then
     echo "fuzz: skipped: $cc with libFuzzer is not installed (clang, libclang-rt-14-dev)"
@@ -26,23 +27,28 @@ fi
 depends=()
 read -ra depends < <(sed -n 's/^set(BERTH_PACKAGES \([^)]*\)).*/\1/p' CMakeLists.txt | xargs pkg-config --cflags --libs)
 
-# The library once, without fuzzer hooks in main; objects are made again when any header is newer.
+# The library once; objects are made again when any header is newer. The folders that inputs reach are instrumented (with --long all are).
+watched='^src/(array|base|cache|device|drivers/(cpu/compiled|sim)|file|ir|nn|task/value)' objects_in=$out/objects
+[ "$seconds" -lt 600 ] || watched=. objects_in=$out/objects-all
+mkdir -p "$objects_in"
 compile() {
-    local object="$out/objects/${1//\//_}.o"
+    local object="$objects_in/${1//\//_}.o"
     [ -f "$object" ] && [ -z "$(find "$1" src include \( -name '*.h' -o -name '*.def' -o -path "$1" \) -newer "$object" -print -quit)" ] && return
     local vectors=() # as CMakeLists.txt has them
     case $1 in
     */vector_avx2.c) vectors=(-mavx2 -mfma -mf16c) ;;
     */vector_avx512.c) vectors=(-mavx512f -mavx512cd -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c) ;;
     esac
-    "$cc" "${flags[@]}" "${vectors[@]}" -fsanitize=fuzzer-no-link -c "$1" -o "$object"
+    local kind=(-O0)
+    [[ ! $1 =~ $watched ]] || kind=("${checks[@]}" -fsanitize=fuzzer-no-link)
+    "$cc" "${flags[@]}" "${kind[@]}" "${vectors[@]}" -c "$1" -o "$object"
 }
 export -f compile
 mapfile -t sources < <(find src -name '*.c' ! -name '*_test.c' ! -path 'src/cli/*' | LC_ALL=C sort)
 objects=()
 pids=()
 for source in "${sources[@]}"; do
-    objects+=("$out/objects/${source//\//_}.o")
+    objects+=("$objects_in/${source//\//_}.o")
     compile "$source" &
     pids+=($!)
     if [ ${#pids[@]} -ge "$(nproc)" ]; then
@@ -60,7 +66,7 @@ fuzz() {
     sources=("tests/fuzz/fuzz_$name.c")
     # The parser of the emulated GPUs.
     [ "$name" != ptx ] || sources+=(tests/fakes/ptx/{scan,opcodes,operands,body,variables,parse,finish,module,problem}.c)
-    "$cc" "${flags[@]}" -Itests -fsanitize=fuzzer "${sources[@]}" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
+    "$cc" "${flags[@]}" "${checks[@]}" -Itests -fsanitize=fuzzer "${sources[@]}" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
     inputs=("$found")
     [ -d "$corpus" ] && inputs+=("$corpus")
     dictionary=()

@@ -1,3 +1,4 @@
+// labels: slow-asan
 // timeout: 600
 /* Products by CLBlast, which is used on a CPU by its flag only. */
 #include <dlfcn.h>
