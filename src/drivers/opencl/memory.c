@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "drivers/opencl/device.h"
 
 #define TAG UINT64_C(0xc1)
@@ -11,15 +12,7 @@
 
 /* The number of buffers that begin at or before an address. Under the lock. */
 static size_t buffers_up_to(const bti_cl_device *device, uint64_t address) {
-    size_t low = 0, high = device->buffers.count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (device->buffers.items[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return bti_items_up_to(device->buffers.items, device->buffers.count, sizeof *device->buffers.items, address);
 }
 
 bt_status bti_cl_find_buffer(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/host_memory.h"
+#include "base/compare.h"
 #include "drivers/sim/sim_flags.h"
 
 /* An address: bits 56..63 the tag (not canonical on x86-64), 48..55 the device's ordinal + 1, 0..47 the offset. */
@@ -37,15 +38,7 @@ void bti_sim_memory_sizes(bti_sim_memory *memory, size_t *free_bytes, size_t *to
 
 /* The number of blocks that begin at or before an offset. Under the lock. */
 static size_t blocks_up_to(const bti_sim_memory *memory, uint64_t offset) {
-    size_t low = 0, high = memory->blocks.count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (memory->blocks.items[middle].offset <= offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return bti_items_up_to(memory->blocks.items, memory->blocks.count, sizeof *memory->blocks.items, offset);
 }
 
 static uint64_t round_up_to_alignment(uint64_t bytes) {
