@@ -18,6 +18,7 @@
 #include "device/name.h"
 #include "device/pool.h"
 #include "device/registry.h"
+#include "support/expect.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -54,11 +55,6 @@ static int end(void **state) {
     do {                                                      \
         if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
     } while (0)
-
-static inline void expect_error(bt_status got, bt_status status, const char *text) {
-    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
-    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
-}
 
 static inline void expect_find(const char *name, const char *device_name) {
     bt_device *device;

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "drivers/cuda/device.h"
+#include "support/expect.h"
 
 #define FOLDER BERTH_BUILD_DIR "/fakes"
 
@@ -105,11 +106,6 @@ static inline int no_machine(void **state) {
     do {                                                      \
         if ((call) != BT_OK) fail_msg("%s", bt_error_text()); \
     } while (0)
-
-static inline void expect_error(bt_status got, bt_status status, const char *text) {
-    if (got != status) fail_msg("%s, not %s: %s", bt_status_name(got), bt_status_name(status), bt_error_text());
-    if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
-}
 
 static inline void expect_text(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("\"%s\" does not say \"%s\"", text, part);
