@@ -6,6 +6,8 @@
 #   text defines the same functions.
 # - A static function or variable has a name that a search finds: at most three files define one of the same name. The drivers count as one, since
 #   each fills in the same table.
+# - A function that no other file of src/, tests/, bench/, examples/ and include/ names is static. Gradients (bti_gradient_x) are named by ir/ops.def,
+#   and src/exports.map names what is looked up by dlsym.
 #
 # The sources are formatted by clang-format, so a definition begins at the first column and a function's ends with "}" there.
 set -euo pipefail
@@ -110,7 +112,25 @@ FILENAME != "-" { row_macro[$0]; next }
     }
     close(file)
 }
+# What other files name, into `named`. A header that names a function twice declares it and has a macro that calls it.
+function read_uses(    command, place, name, in_headers) {
+    command = "grep -rowE --include=*.c --include=*.h --include=*.def --include=*.cpp \"bti_[A-Za-z0-9_]+\" src tests bench examples include"
+    while ((command | getline line) > 0) {
+        place = name = line
+        sub(/:.*/, "", place); sub(/^[^:]*:/, "", name)
+        if (place ~ /\.h$/ && place ~ /^src\// && ++in_headers[name] < 2) continue
+        sub(/\.[a-z]+$/, "", place)
+        if (name in place_of && (in_headers[name] > 1 || place_of[name] != place)) named[name]
+    }
+    close(command)
+}
 END {
+    read_uses()
+    while ((getline line < "src/exports.map") > 0) if (line ~ /^ +bti?_[a-z_0-9]+;/) { gsub(/[ ;]/, "", line); named[line] }
+    for (name in kind_of)
+        if (kind_of[name] == "function" && first[name] ~ /\.c:/ && name !~ /^bti_gradient_/ && !(name in named)) {
+            printf "%s: %s is named by no other file, and could be static\n", first[name], name; violations++
+        }
     for (name in statics)
         if (statics[name] > 3) { printf "%s:%s define static functions or variables of this name\n", name, static_places[name]; violations++ }
     printf "names: %d files, %d shared names, %d violations\n", files, names, violations

@@ -1,6 +1,5 @@
 /* Options of calls beside resources: retries without limit, by default and after failures, actors that are got or made, threads. */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 

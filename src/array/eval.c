@@ -238,7 +238,8 @@ bt_status bti_block_node(bti_node *node) {
     return node->gate ? bti_gate_wait(node->gate) : BT_OK;
 }
 
-bt_status bti_dense_node(bti_node *node, bti_node **dense) {
+/* The node's elements lie densely in its buffer, or in that of *dense (retained; NULL: itself). Computes and waits. */
+static bt_status make_dense(bti_node *node, bti_node **dense) {
     *dense = NULL;
     BTI_TRY(bti_eval_nodes(&node, 1, false));
     if (atomic_load(&node->state) == BTI_FAILED) return bti_fail_with(node->error);
@@ -257,7 +258,7 @@ bt_status bti_dense_node(bti_node *node, bti_node **dense) {
 
 bt_status bti_read_node(bti_node *node, void *data) {
     bti_node *dense;
-    BTI_TRY(bti_dense_node(node, &dense));
+    BTI_TRY(make_dense(node, &dense));
     const bti_node *from = dense ? dense : node;
     bt_status status = bti_buffer_read(from->buffer, (size_t)from->layout.offset * bt_dtype_size((bt_dtype)from->dtype),
                                        data, (size_t)bti_node_bytes(from));

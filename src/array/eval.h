@@ -16,8 +16,6 @@ bt_status bti_gate_wait(bti_gate *gate);
 bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted);
 /* Its elements, row-major, to the host; `bytes` is the node's size. */
 bt_status bti_read_node(bti_node *node, void *data);
-/* The node's elements lie densely in its buffer, or in that of *dense (retained; NULL: itself). Computes and waits. */
-bt_status bti_dense_node(bti_node *node, bti_node **dense);
 
 /* How plans are made now, by the flags. */
 bti_fusing bti_fusing_now(void);

@@ -1,7 +1,5 @@
 #include "array/graph.h"
 
-#include <pthread.h>
-
 #include "base/lock.h"
 #include "base/vec.h"
 #include "compile/mark.h"

@@ -61,7 +61,8 @@ void bti_on_end(bti_on_guard *guard) {
     if (!own_placement.blocks.count) bti_vec_free(&own_placement.blocks);
 }
 
-bool bti_placed_by_flow(void) {
+/* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
+static bool is_placed_by_flow(void) {
     return !own_placement.blocks.count && !own_placement.lost && !own_placement.forced.on &&
            bti_flag_choice(BTI_FLAG_placement) != BTI_PLACEMENT_TENSORFLOW;
 }
@@ -264,7 +265,7 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
 }
 
 bool bti_may_work_on(int device) {
-    if (bti_placed_by_flow()) return true;
+    if (is_placed_by_flow()) return true;
     if (own_placement.lost || own_placement.forced.on) return false;
     return device == (own_placement.blocks.count ? own_placement.blocks.items[own_placement.blocks.count - 1].device
                                                  : bti_default_device_id());

@@ -26,8 +26,6 @@ typedef struct bti_placement {
 bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement);
 /* A block inside of which nothing can be recorded, for that cause (taken over); ended by bti_on_end. */
 bti_on_guard bti_on_refused(bti_error *error);
-/* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
-bool bti_placed_by_flow(void);
 /* The transfer policy of this thread now. */
 bt_transfers bti_transfers_now(void);
 /* Whether that policy refuses a copy of the array to the device. The error of such a refusal: the array with its place, then

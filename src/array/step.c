@@ -1,7 +1,5 @@
 #include "array/step.h"
 
-#include <pthread.h>
-
 #include "base/lock.h"
 #include "base/recycle.h"
 #include "exec/exec.h"

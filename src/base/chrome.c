@@ -18,13 +18,13 @@ void bti_chrome_microseconds(bti_chrome *out, const char *key, uint64_t ns) {
     fprintf(out->file, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-void bti_chrome_begin(bti_chrome *out, char phase, int process, int lane) {
+static void begin_object(bti_chrome *out, char phase, int process, int lane) {
     fprintf(out->file, "%s{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", out->begun ? ",\n" : "\n", phase, process, lane);
     out->begun = true;
 }
 
 void bti_chrome_begin_at(bti_chrome *out, char phase, int process, int lane, uint64_t at_ns) {
-    bti_chrome_begin(out, phase, process, lane);
+    begin_object(out, phase, process, lane);
     bti_chrome_microseconds(out, "ts", at_ns > out->begun_ns ? at_ns - out->begun_ns : 0);
 }
 
@@ -36,7 +36,7 @@ void bti_chrome_begin_slice(bti_chrome *out, int process, int lane, uint64_t sta
 }
 
 void bti_chrome_name(bti_chrome *out, const char *what, int process, int lane, const char *name) {
-    bti_chrome_begin(out, 'M', process, lane);
+    begin_object(out, 'M', process, lane);
     bti_chrome_pair(out, "name", what);
     fputs(",\"args\":{\"name\":", out->file);
     bti_chrome_text(out, name);
@@ -45,7 +45,7 @@ void bti_chrome_name(bti_chrome *out, const char *what, int process, int lane, c
 
 void bti_chrome_process(bti_chrome *out, int process, const char *name) {
     bti_chrome_name(out, "process_name", process, 0, name);
-    bti_chrome_begin(out, 'M', process, 0);
+    begin_object(out, 'M', process, 0);
     fprintf(out->file, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}", process);
 }
 

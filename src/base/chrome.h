@@ -24,9 +24,7 @@ void bti_chrome_text(bti_chrome *out, const char *text);
 /* ,"key":"text" */
 void bti_chrome_pair(bti_chrome *out, const char *key, const char *text);
 void bti_chrome_microseconds(bti_chrome *out, const char *key, uint64_t ns);
-/* An object that the caller closes. */
-void bti_chrome_begin(bti_chrome *out, char phase, int process, int lane);
-/* The same with its time. */
+/* An object with its time, which the caller closes. */
 void bti_chrome_begin_at(bti_chrome *out, char phase, int process, int lane, uint64_t at_ns);
 void bti_chrome_begin_slice(bti_chrome *out, int process, int lane, uint64_t start_ns, uint64_t end_ns,
                             const char *category);

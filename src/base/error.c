@@ -196,7 +196,7 @@ const char *bti_site_file(bti_site site) {
     return slash ? slash + 1 : site.file ? site.file : "?";
 }
 
-bti_error *bti_error_newv(bti_place place, bt_status status, const char *format, va_list arguments) {
+static bti_error *make_error(bti_place place, bt_status status, const char *format, va_list arguments) {
     bti_str text = {0};
     if (place.site.file) bti_str_addf(&text, "%s:%d: ", bti_site_file(place.site), place.site.line);
     if (place.name && *place.name) bti_str_addf(&text, "%s: ", place.name);
@@ -250,7 +250,7 @@ void bti_errors_tell_deferred(void) {
 bti_error *bti_error_at(bti_place place, bt_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    bti_error *error = bti_error_newv(place, status, format, arguments);
+    bti_error *error = make_error(place, status, format, arguments);
     va_end(arguments);
     bti_error_tell(error);
     return error;
@@ -259,7 +259,7 @@ bti_error *bti_error_at(bti_place place, bt_status status, const char *format, .
 bti_error *bti_error_new(bt_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    bti_error *error = bti_error_newv(bti_call_place(), status, format, arguments);
+    bti_error *error = make_error(bti_call_place(), status, format, arguments);
     va_end(arguments);
     bti_error_tell(error);
     return error;
@@ -303,7 +303,7 @@ bti_error *bti_no_memory_new(void) { return bti_error_new(BT_RESOURCE_EXHAUSTED,
 bt_status bti_fail(bt_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    bti_error *error = bti_error_newv(bti_call_place(), status, format, arguments);
+    bti_error *error = make_error(bti_call_place(), status, format, arguments);
     va_end(arguments);
     bti_error_tell(error);
     bti_fail_with(error);
@@ -321,7 +321,7 @@ bti_error *bti_misuse_new(const void *what, const char *format, ...) {
     watch_thread();
     va_list arguments;
     va_start(arguments, format);
-    bti_error *error = bti_error_newv(bti_call_place(), BT_INVALID_ARGUMENT, format, arguments);
+    bti_error *error = make_error(bti_call_place(), BT_INVALID_ARGUMENT, format, arguments);
     va_end(arguments);
     bti_error_release(own_state.misuse);
     own_state.misuse = error;

@@ -52,7 +52,6 @@ void bti_without_site_end(bti_without_site without_site);
 /* A new error, with the calling thread's place and operation in front of the message. Never NULL: when memory is short,
  * a static out-of-memory error stands in. In strict mode the handler hears of it. */
 bti_error *bti_error_new(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
-bti_error *bti_error_newv(bti_place place, bt_status status, const char *format, va_list arguments);
 bti_error *bti_error_at(bti_place place, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
 bti_error *bti_error_retain(bti_error *error);
 void bti_error_release(bti_error *error); /* NULL is fine */

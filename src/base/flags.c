@@ -1,7 +1,6 @@
 #include "base/flags.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 

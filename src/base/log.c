@@ -1,7 +1,6 @@
 #include "base/log.h"
 
 #include <berth/status.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

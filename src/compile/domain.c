@@ -8,7 +8,8 @@ int64_t bti_domain_count(const bti_domain *domain) {
 
 static bool folded(const bti_domain *domain, int axis) { return domain->reduced >> axis & 1; }
 
-int64_t bti_domain_kept(const bti_domain *domain) {
+/* Points along the kept axes. */
+static int64_t kept_points(const bti_domain *domain) {
     int64_t count = 1;
     for (int i = 0; i < domain->rank; i++)
         if (!folded(domain, i)) count *= domain->shape[i];
@@ -80,7 +81,7 @@ bool bti_domain_reduce(bti_domain *domain, int rank, const int64_t *shape, uint6
     for (int i = domain->rank - 1; i >= 0 && (domain->shape[i] == 1 || !folded(domain, i)); i--)
         line *= domain->shape[i];
     domain->rows = line < NARROW;
-    int64_t kept = bti_domain_kept(domain), row = bti_domain_count(domain) / kept;
+    int64_t kept = kept_points(domain), row = bti_domain_count(domain) / kept;
     domain->again = domain->rows && row <= LONG_ROW && (kept >= FEW_ROWS || row <= FEW_ROWS_LONG);
     return true;
 }

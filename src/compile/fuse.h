@@ -57,7 +57,6 @@ int32_t bti_group_of(bti_fuser *fuser, int32_t step); /* the root of its group; 
 
 /* --- domain.c --- */
 int64_t bti_domain_count(const bti_domain *domain);
-int64_t bti_domain_kept(const bti_domain *domain); /* points along the kept axes */
 /* Splits axes until `shape` (of as many points, or of as many as are kept) is a grouping of them; false when that is not
  * possible: the domain is then undefined. */
 bool bti_domain_refine(bti_domain *domain, int rank, const int64_t *shape, bti_level level);

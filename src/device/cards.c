@@ -166,7 +166,9 @@ static int list_amd(bti_card *cards, int capacity) {
 
 /* --- of all ------------------------------------------------------------------------------------------------------------ */
 
-bt_status bti_cards_list(bti_card *cards, int capacity, int *count, bti_str *reason) {
+/* Those that the mask of the environment shows, in its order: up to `capacity`, *count how many there are; opens libraries. What was tried
+ * where there are none goes to `reason`. */
+static bt_status list_cards(bti_card *cards, int capacity, int *count, bti_str *reason) {
     static card found[BTI_MAX_DEVICES];
     *count = 0;
     BTI_TRY(bti_registry_check(0));
@@ -255,7 +257,7 @@ static _Noreturn void answer_into(int report, answer *a) {
     double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
     write_all(report, &seconds, sizeof seconds);
     bti_trial_behave(bti_file_above_standard(open("/dev/null", O_WRONLY | O_CLOEXEC)));
-    a->status = bti_cards_list(a->cards, BTI_MAX_DEVICES, &a->count, &reason);
+    a->status = list_cards(a->cards, BTI_MAX_DEVICES, &a->count, &reason);
     if (a->status != BT_OK) snprintf(a->error, sizeof a->error, "%s", bt_error_text());
     write_all(report, a, sizeof *a);
     _exit(0);

@@ -23,10 +23,6 @@ typedef struct bti_card {
 /* Whose GPUs a mask is of, by a look at settings and files. */
 bti_vendor bti_cards_vendor(void);
 
-/* Those that the mask of the environment shows, in its order: up to `capacity`, *count how many there are; opens libraries. What was tried
- * where there are none goes to `reason`. INVALID_ARGUMENT when the settings are faulty. */
-bt_status bti_cards_list(bti_card *cards, int capacity, int *count, bti_str *reason);
-
 /* The same, asked in a child: no library is opened in this process. UNAVAILABLE when the child crashes, or gives no answer in the time that the
  * flag probe_seconds gives. */
 bt_status bti_cards_ask(bti_card *cards, int capacity, int *count);

@@ -1,6 +1,5 @@
 #include "device/pool.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/lock.h"

@@ -2,8 +2,6 @@
 #ifndef BTI_DEVICE_TABLE_H
 #define BTI_DEVICE_TABLE_H
 
-#include <pthread.h>
-
 #include "device/device.h"
 #include "base/lock.h"
 

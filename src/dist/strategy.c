@@ -31,6 +31,18 @@ static bt_strategy strategy_without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class strategy_class = {BTI_OWNED_STRATEGY, sizeof(bt_strategy), clear_strategy,
                                                 &strategy_without_memory};
 
+static bool same_make(const bt_device *a, const bt_device *b) {
+    return bt_device_kind(a) == bt_device_kind(b) && !strcmp(bt_device_driver(a), bt_device_driver(b)) &&
+           !strcmp(bt_device_description(a), bt_device_description(b));
+}
+
+/* Whether its devices are of one make, so that equal work takes equally long. */
+static bool is_even(const bt_strategy *strategy) {
+    for (int i = 1; i < strategy->count; i++)
+        if (!same_make(strategy->devices[0], strategy->devices[i])) return false;
+    return true;
+}
+
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
     BTI_CALL("bt_mirrored");
     bt_strategy *s = bti_owned_new(BTI_OWNED_STRATEGY, sizeof *s);
@@ -39,7 +51,7 @@ bt_strategy *bt_mirrored(const char *const *devices, int count) {
         bt_strategy_release(s);
         s = NULL;
     }
-    for (int i = 0; s && i < s->count && bti_strategy_is_even(s); i++) atomic_init(&s->share[i], 1.0 / s->count);
+    for (int i = 0; s && i < s->count && is_even(s); i++) atomic_init(&s->share[i], 1.0 / s->count);
     return bti_scope_own(&strategy_class, s);
 }
 
@@ -68,17 +80,6 @@ bt_device *bt_strategy_device(const bt_strategy *strategy, int replica) {
 }
 
 /* --- shares ----------------------------------------------------------------------------------------------------------- */
-
-static bool same_make(const bt_device *a, const bt_device *b) {
-    return bt_device_kind(a) == bt_device_kind(b) && !strcmp(bt_device_driver(a), bt_device_driver(b)) &&
-           !strcmp(bt_device_description(a), bt_device_description(b));
-}
-
-bool bti_strategy_is_even(const bt_strategy *strategy) {
-    for (int i = 1; i < strategy->count; i++)
-        if (!same_make(strategy->devices[0], strategy->devices[i])) return false;
-    return true;
-}
 
 bt_status bt_strategy_set_shares(bt_strategy *strategy, const double *shares, int count) {
     BTI_CALL("bt_strategy_set_shares");
@@ -121,7 +122,7 @@ void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *count
 bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
     BTI_CALL("bt_strategy_set_exact");
     BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_set_exact"));
-    if (exact && !bti_strategy_is_even(strategy)) {
+    if (exact && !is_even(strategy)) {
         int other = 1;
         while (same_make(strategy->devices[0], strategy->devices[other])) other++;
         return bti_fail(

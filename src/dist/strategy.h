@@ -1,12 +1,11 @@
 /* A strategy: the devices that a model is mirrored over, and the share of the batch of each. */
-#include "array/place.h"
-
 #ifndef BTI_DIST_STRATEGY_H
 #define BTI_DIST_STRATEGY_H
 
 #include <berth/dist.h>
 
 #include "array/handle.h"
+#include "array/place.h"
 
 #define BTI_EXACT_SHARDS 8 /* parts of a batch in exact mode, whatever the number of devices */
 
@@ -18,8 +17,6 @@ struct bt_strategy {
     _Atomic(double) share[BTI_MAX_REPLICAS]; /* of a batch; sum to 1, or all 0: not measured yet */
 };
 
-/* Whether its devices are of one make, so that equal work takes equally long. */
-bool bti_strategy_is_even(const bt_strategy *strategy);
 /* How many of a batch's rows each device gets: by shares, with the largest remainders rounded up so that the sum is exact. */
 void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *counts);
 

@@ -1,7 +1,6 @@
 #include "exec/buffer.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

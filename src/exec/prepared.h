@@ -2,8 +2,6 @@
 #ifndef BTI_EXEC_PREPARED_H
 #define BTI_EXEC_PREPARED_H
 
-#include <pthread.h>
-
 #include "exec/exec.h"
 #include "exec/queue.h"
 #include "base/lock.h"

@@ -31,7 +31,7 @@ static const bti_tensor_dtype dtypes[] = {
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
-const bti_tensor_dtype *bti_tensor_dtype_named(const char *name) {
+static const bti_tensor_dtype *tensor_dtype_named(const char *name) {
     for (int i = 0; i < DTYPES; i++)
         if (!strcmp(dtypes[i].name, name)) return &dtypes[i];
     return NULL;
@@ -94,7 +94,7 @@ static bt_status check_entry(const header *h, const char *name, const json_t *en
     if (!json_is_object(entry)) return bad_entry(h, name, "its entry is no object");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!dtype) return bad_entry(h, name, "it has no dtype");
-    tensor->dtype = bti_tensor_dtype_named(dtype);
+    tensor->dtype = tensor_dtype_named(dtype);
     if (!tensor->dtype)
         return bti_file_damaged(h->file, find_entry_place(h, name), "tensor \"%s\": unknown dtype \"%s\"",
                                 bti_quote(name).text, bti_quote(dtype).text);

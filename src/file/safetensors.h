@@ -18,7 +18,6 @@ typedef struct bti_tensor_dtype {
     unsigned bits;
     bt_dtype dtype; /* BT_DTYPE_COUNT: berth has no such dtype */
 } bti_tensor_dtype;
-const bti_tensor_dtype *bti_tensor_dtype_named(const char *name);
 const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype);
 
 typedef struct bti_tensor {

@@ -2,8 +2,6 @@
 #ifndef BTI_FUNCTION_BODY_H
 #define BTI_FUNCTION_BODY_H
 
-#include <pthread.h>
-
 #include "function/function.h"
 #include "base/vec.h"
 #include "exec/exec.h"

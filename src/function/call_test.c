@@ -1,6 +1,5 @@
 // labels: threads
 /* Calls of functions by plans made before: no memory after the first ones, and what was recorded before is still to be had. */
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

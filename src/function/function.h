@@ -1,16 +1,14 @@
 /* What a function is: the graph that its calls record, and the plans of its last calls. */
-#include "compile/compile.h"
-
 #ifndef BTI_FUNCTION_FUNCTION_H
 #define BTI_FUNCTION_FUNCTION_H
 
 #include <berth/function.h>
-#include <pthread.h>
 
 #include "array/handle.h"
 #include "base/lock.h"
 #include "base/lru.h"
 #include "base/vec.h"
+#include "compile/compile.h"
 #include "exec/exec.h"
 
 /* Where an output, or a variable's new value, comes from. */

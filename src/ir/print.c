@@ -6,7 +6,8 @@
 
 #define DEVICES 64
 
-const char *bti_rule_text(bti_rule rule) {
+/* The words for a placement rule: "default device", ... */
+static const char *rule_text(bti_rule rule) {
     switch (rule) {
     case BTI_RULE_DEFAULT: return "default device";
     case BTI_RULE_EXPLICIT: return "named by the program";
@@ -29,7 +30,8 @@ static void add_place(bti_str *text, bti_place place) {
     if (place.site.file) bti_str_addf(text, " at %s:%d", bti_site_file(place.site), place.site.line);
 }
 
-const char *bti_why_text(bti_why why) {
+/* The words for why a value is in memory. */
+static const char *why_text(bti_why why) {
     switch (why) {
     case BTI_WHY_NONE: return "not in memory";
     case BTI_WHY_RESULT: return "a result";
@@ -66,7 +68,7 @@ static void add_rules(bti_str *text, const bti_plan *plan, const bti_step *step)
     bti_str_add(text, "  (");
     for (int rule = 0; seen >> rule; rule++)
         if (seen >> rule & 1)
-            bti_str_addf(text, "%s%s", seen & ((1u << rule) - 1) ? "; " : "", bti_rule_text((bti_rule)rule));
+            bti_str_addf(text, "%s%s", seen & ((1u << rule) - 1) ? "; " : "", rule_text((bti_rule)rule));
     bti_str_add(text, ")");
 }
 
@@ -100,7 +102,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, const ch
     add_members(text, plan, step);
     for (int o = 0; o < step->output_count; o++) {
         bti_why why = (bti_why)plan->storages.items[bti_plan_output(plan, step, o)->storage].why;
-        if (why != BTI_WHY_RESULT) bti_str_addf(text, "; stored: %s", bti_why_text(why));
+        if (why != BTI_WHY_RESULT) bti_str_addf(text, "; stored: %s", why_text(why));
     }
     bti_str_add(text, "\n");
 }
@@ -159,7 +161,7 @@ static json_t *json_of_operand(const bti_plan *plan, const bti_value *value, boo
     json_object_set_new(of, "given", json_boolean(storage->external != NULL));
     if (!output) return of;
     json_object_set_new(of, "bytes", json_integer(storage->bytes));
-    if (storage->why) json_object_set_new(of, "in_memory_because", json_string(bti_why_text((bti_why)storage->why)));
+    if (storage->why) json_object_set_new(of, "in_memory_because", json_string(why_text((bti_why)storage->why)));
     if (storage->in_place) json_object_set_new(of, "in_place", json_true());
     return of;
 }
@@ -180,7 +182,7 @@ static json_t *json_of_operations(const bti_plan *plan, const bti_step *step) {
         const bti_node *node = plan->members.items[step->first_member + m];
         json_t *operation = json_of_place(node);
         json_object_set_new(operation, "operation", json_string(bti_op_info((bti_op)node->op)->name));
-        json_object_set_new(operation, "rule", json_string(bti_rule_text((bti_rule)node->rule)));
+        json_object_set_new(operation, "rule", json_string(rule_text((bti_rule)node->rule)));
         json_array_append_new(operations, operation);
     }
     return operations;
@@ -195,7 +197,7 @@ static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const ch
         int to = plan->storages.items[bti_plan_output(plan, step, 0)->storage].device;
         json_object_set_new(of, "to", json_string(device_name(to)));
     } else
-        json_object_set_new(of, "rule", json_string(bti_rule_text((bti_rule)step->node->rule)));
+        json_object_set_new(of, "rule", json_string(rule_text((bti_rule)step->node->rule)));
     if (step->kind == BTI_STEP_WORK)
         json_object_set_new(of, "operation", json_string(bti_op_info((bti_op)step->op)->name));
     if (step->kind == BTI_STEP_KERNEL) json_object_set_new(of, "operations", json_of_operations(plan, step));

@@ -1,7 +1,6 @@
 /* Symbolic sizes. An expression is a polynomial with whole coefficients in *atoms*: symbols, and operations that
  * are kept as they are because they do not expand (a quotient, or an expression that grew past the limits below). Polynomials are kept in
  * one order and looked up before they are added, so that equal ones have one name. */
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,8 +2,6 @@
 #ifndef BTI_LAUNCH_GPU_DRIVER_H
 #define BTI_LAUNCH_GPU_DRIVER_H
 
-#include <pthread.h>
-
 #include "launch/program.h"
 #include "launch/entry.h"
 #include "base/lock.h"

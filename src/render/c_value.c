@@ -42,7 +42,8 @@ static const char *const value_types[] = {
     [BT_I16] = "i16", [BT_I32] = "i32",  [BT_I64] = "i64", [BT_U8] = "u8",   [BT_U16] = "u16",
     [BT_U32] = "u32", [BT_U64] = "u64",  [BT_BOOL] = "u8"};
 
-const char *bti_c_type(bt_dtype dtype) { return value_types[dtype]; }
+/* Of a value: small floats as f32, bool as u8. */
+static const char *value_type(bt_dtype dtype) { return value_types[dtype]; }
 const char *bti_c_stored_type(bt_dtype dtype) { return bti_c_is_small(dtype) ? "u16" : value_types[dtype]; }
 
 const char *bti_c_small_name(bt_dtype dtype) { return dtype == BT_F16 ? "f16" : "bf16"; }
@@ -91,7 +92,7 @@ static const char *expression_of_c_function(const bti_c *w, bti_op op, bool wide
 static void write_function(bti_c *w, bti_op op, bt_dtype dtype) {
     int column = expression_column(dtype), bits = bti_dtype_bits(dtype);
     bool wide = bits == 64, two = bti_op_info(op)->arity == 2;
-    const char *whole = wide ? "i64" : "i32", *natural = wide ? "u64" : "u32", *type = bti_c_type(dtype);
+    const char *whole = wide ? "i64" : "i32", *natural = wide ? "u64" : "u32", *type = value_type(dtype);
     const char *given = column == 1 ? whole : column == 2 ? natural : type;
     const char *result = bti_op_info(op)->dtype_rule == BTI_COMPARE ? "u8" : type;
     const char *expression = expressions[op][column], *own = column == 0 ? expression_of_c_function(w, op, wide) : NULL;
@@ -127,9 +128,9 @@ static void cast_real(bt_dtype from, const char *x, bt_dtype to, char *text, siz
     else if (bti_c_is_small(to))
         snprintf(text, size, from == BT_F64 ? "rounded_%s(odd_of_f64(%s))" : "rounded_%s(%s)", bti_c_small_name(to), x);
     else if (bti_dtype_is_float(to))
-        snprintf(text, size, "(%s)%s", bti_c_type(to), x);
+        snprintf(text, size, "(%s)%s", value_type(to), x);
     else
-        snprintf(text, size, "%s_of_real(%s)", bti_c_type(to), x);
+        snprintf(text, size, "%s_of_real(%s)", value_type(to), x);
 }
 
 static void cast_whole(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
@@ -141,7 +142,7 @@ static void cast_whole(bt_dtype from, const char *x, bt_dtype to, char *text, si
     else if (bti_c_is_small(to))
         snprintf(text, size, "rounded_%s((f32)%s)", bti_c_small_name(to), x);
     else
-        snprintf(text, size, "(%s)%s", bti_c_type(to), x);
+        snprintf(text, size, "(%s)%s", value_type(to), x);
 }
 
 static void cast_value(bt_dtype from, const char *x, bt_dtype to, char *text, size_t size) {
@@ -169,14 +170,14 @@ static void value_of_bits(bt_dtype dtype, const char *bits, char *text, size_t s
     else if (dtype == BT_BOOL)
         snprintf(text, size, "(u8)((%s) != 0)", bits);
     else
-        snprintf(text, size, "(%s)(%s)", bti_c_type(dtype), bits);
+        snprintf(text, size, "(%s)(%s)", value_type(dtype), bits);
 }
 
 static void bits_of_value(bt_dtype dtype, const char *x, char *text, size_t size) {
     if (bti_c_is_small(dtype))
         stored_form(dtype, x, text, size);
     else if (bti_dtype_is_float(dtype))
-        snprintf(text, size, "bits_of_%s(%s)", bti_c_type(dtype), x);
+        snprintf(text, size, "bits_of_%s(%s)", value_type(dtype), x);
     else
         snprintf(text, size, "%s", x);
 }
@@ -184,7 +185,7 @@ static void bits_of_value(bt_dtype dtype, const char *x, char *text, size_t size
 /* --- instructions -------------------------------------------------------------------------------------------------- */
 
 static void define_value(bti_c *w, int number, const char *expression) {
-    bti_c_line(w, "const %s v%d = %s;", bti_c_type(bti_c_dtype(w, number)), number, expression);
+    bti_c_line(w, "const %s v%d = %s;", value_type(bti_c_dtype(w, number)), number, expression);
 }
 
 void bti_c_constant(bti_c *w, int number) {
@@ -279,7 +280,7 @@ static bool is_sum_or_product(const bti_instr *reduction) {
 
 const char *bti_c_accumulator(const bti_c *w, const bti_instr *reduction) {
     bt_dtype dtype = (bt_dtype)reduction->dtype;
-    if (!is_sum_or_product(reduction) || !bti_dtype_is_float(dtype)) return bti_c_type(dtype);
+    if (!is_sum_or_product(reduction) || !bti_dtype_is_float(dtype)) return value_type(dtype);
     return w->target == BTI_OPENCL_C_F32 ? "f32" : "f64";
 }
 

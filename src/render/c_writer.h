@@ -26,7 +26,6 @@ void bti_c_open(bti_c *w, const char *format, ...) __attribute__((format(printf,
 void bti_c_close(bti_c *w);
 static inline bool bti_c_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
 const char *bti_c_small_name(bt_dtype dtype);  /* of such a dtype: "f16", "bf16" */
-const char *bti_c_type(bt_dtype dtype);        /* of a value: small floats as f32, bool as u8 */
 const char *bti_c_stored_type(bt_dtype dtype); /* in memory */
 const char *bti_c_accumulator(const bti_c *w, const bti_instr *reduction);
 /* The functions that the kernel's values call. */

@@ -170,7 +170,8 @@ bti_temp bti_llvm_slice(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes, 
     return result;
 }
 
-bti_temp bti_llvm_join(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, int lanes) {
+/* Two vectors of `lanes` each as one. */
+static bti_temp join_vectors(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, int lanes) {
     return shuffle(w, type, x, y, lanes, 0, 2 * lanes);
 }
 
@@ -327,7 +328,7 @@ bti_temp bti_llvm_call_vector(bti_llvm *w, int number, bti_llvm_type type, int c
     }
     for (; parts_count > 1; parts_count /= 2, piece *= 2)
         for (int i = 0; i < parts_count / 2; i++)
-            parts[i] = bti_llvm_join(w, type, parts[2 * i], parts[2 * i + 1], piece);
+            parts[i] = join_vectors(w, type, parts[2 * i], parts[2 * i + 1], piece);
     return parts[0];
 }
 

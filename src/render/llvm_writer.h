@@ -96,7 +96,6 @@ void bti_llvm_declare(bti_llvm *w, const char *declaration);
 bti_temp bti_llvm_splat(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes);
 /* Lanes [from, from + count) of a vector of `lanes`. */
 bti_temp bti_llvm_slice(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes, int from, int count);
-bti_temp bti_llvm_join(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, int lanes); /* two of `lanes` each */
 bti_temp bti_llvm_load(bti_llvm *w, bti_llvm_type type, bti_temp pointer, int align);
 void bti_llvm_store(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, int align);
 /* pointer + index * bytes of the type; pointer + offset bytes */

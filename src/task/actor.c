@@ -52,6 +52,9 @@ static bti_task_record *next_ready_method(bti_state *state, bti_actor_record *ac
     return actor->first && !actor->first->missing ? actor->first : NULL;
 }
 
+/* It has no handle, and its line is empty: its process ends. */
+static bool is_actor_over(const bti_actor_record *actor) { return !actor->first && actor->self->holders == 1; }
+
 void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_client *worker = actor->client;
     bti_task_record *next;
@@ -61,7 +64,7 @@ void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
         bti_give(state, worker, take_first_method(state, actor), wakes);
     }
     bool idle = !bti_given_count(worker);
-    if (idle && bti_actor_over(actor)) {
+    if (idle && is_actor_over(actor)) {
         bti_actor_die(state, actor, BT_FAILURE_CANCELLED, BT_CANCELLED, "nobody had a handle to the actor any more",
                       wakes);
         bti_give_end(state, worker, wakes);
@@ -71,8 +74,6 @@ void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes)
 }
 
 /* --- life and death ----------------------------------------------------------------------------------------------------- */
-
-bool bti_actor_over(const bti_actor_record *actor) { return !actor->first && actor->self->holders == 1; }
 
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
@@ -157,7 +158,7 @@ void bti_actor_die(bti_state *state, bti_actor_record *actor, bt_failure kind, b
 void bti_actor_end_unheld(bti_state *state, bti_wakes *wakes) {
     bti_actor_record *actor = state->unheld_actors;
     forget_unheld(state, actor);
-    if (!bti_actor_over(actor)) return;
+    if (!is_actor_over(actor)) return;
     if (actor->client)
         bti_actor_feed(state, actor, wakes);
     else
@@ -205,7 +206,7 @@ static bti_task_record *take_begun_methods(bti_state *state, bti_client *worker)
 void bti_actor_gone(bti_state *state, bti_actor_record *actor, const char *why, bti_wakes *wakes) {
     bti_arena *arena = state->arena;
     bti_task_record *begun = take_begun_methods(state, actor->client);
-    bool again = !bti_actor_over(actor);
+    bool again = !is_actor_over(actor);
     for (const bti_task_record *task = begun; task; task = task->right) again |= task->retries && !task->cancelled;
     bool restarts = actor->state != BTI_ACTOR_DEAD && actor->restarts && again;
     /* Failures are read without the lock: once a failed call is visible, the end of the actor must be visible too. */

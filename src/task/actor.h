@@ -10,8 +10,6 @@ void bti_actor_add(bti_state *state, bti_task_record *task, bti_wakes *wakes);
 void bti_actor_line_first(bti_state *state, bti_task_record *task); /* a method that its worker has, once more */
 /* Its worker is given methods, as far as they can begin; one without handles and calls is told to end. */
 void bti_actor_feed(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
-/* It has no handle, and its line is empty: its process ends. */
-bool bti_actor_over(const bti_actor_record *actor);
 /* Its function has made it. */
 void bti_actor_made(bti_state *state, bti_actor_record *actor, bti_wakes *wakes);
 /* For callers it lives no longer: methods that wait fail. What it holds is given back when its process is gone. */

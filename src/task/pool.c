@@ -1,5 +1,4 @@
 /* Pools of actors: which actors are busy, and the calls that wait for one. Made of public functions alone. */
-#include <pthread.h>
 
 #include "array/handle.h"
 #include "base/lock.h"

@@ -69,7 +69,8 @@ const char *bti_store_holders(const bti_state *state, char *text, size_t bytes) 
     return text;
 }
 
-bool bti_is_quiet(const bti_state *state) {
+/* No other thread or process runs, starts or ends, so no value will be released. */
+static bool is_quiet(const bti_state *state) {
     if (state->to_start || state->chores || !bti_is_alone()) return false;
     for (const bti_client *c = state->clients; c; c = c->next)
         if (!c->is_program && (bti_given_count(c) || c->stops || c->kill)) return false;
@@ -182,7 +183,7 @@ static bt_status take_room(bti_state *state, uint64_t bytes, char **room) {
     reason why;
     bt_status status = try_room(state, bytes, room, &why);
     if (status != BT_UNAVAILABLE) return status;
-    if (bti_is_quiet(state)) return room_error(state, bytes, why.text);
+    if (is_quiet(state)) return room_error(state, bytes, why.text);
     bti_waiter *waiter = bti_waiter_new(state, bti_process_now.me, false);
     if (!waiter) return bti_fail(BT_RESOURCE_EXHAUSTED, "too many waits");
     waiter->room_bytes = bytes;

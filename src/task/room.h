@@ -22,8 +22,6 @@ void bti_store_tidy(bti_state *state);
 /* --- with it --- */
 /* There is such memory or room. */
 bool bti_store_is_untidy(const bti_state *state);
-/* No other thread or process runs, starts or ends, so no value will be released. */
-bool bti_is_quiet(const bti_state *state);
 /* Which processes hold values that are in memory, and how many bytes of them are in use. */
 const char *bti_store_holders(const bti_state *state, char *text, size_t bytes);
 

@@ -1,6 +1,5 @@
 #include "task/run.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

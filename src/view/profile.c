@@ -1,5 +1,6 @@
 /* Times of functions (bt_time, bt_timeit), and profiles: tables of what a recording contains (bt_profile_start). */
-#include "view/profile.h"
+#include "base/str.h"
+#include "base/trace.h"
 
 #include <berth/view.h>
 #include <math.h>
@@ -299,7 +300,7 @@ static void add_host(bti_str *text, const bti_trace_log *log, const row_list *ro
     }
 }
 
-void bti_profile_text(bti_str *text, const bti_trace_log *log) {
+static void write_profile(bti_str *text, const bti_trace_log *log) {
     row_list kernels = {0}, copies = {0}, host = {0};
     bti_str_add(text, "profile of ");
     add_seconds(text, as_seconds(log->ended_ns - log->begun_ns));
@@ -361,7 +362,7 @@ bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **te
     bt_status status = trace_file ? bti_trace_write(&log, trace_file) : BT_OK;
     if (text) {
         bti_str table = {0};
-        bti_profile_text(&table, &log);
+        write_profile(&table, &log);
         *text = bti_str_take(&table);
         if (!*text) status = bti_no_memory();
     }

@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "view/profile.h"
+#include "base/str.h"
+#include "base/trace.h"
 #include "view/trace.h"
 
 #define OK(call)                                                         \

@@ -1,7 +1,6 @@
 // labels: threads
 // timeout: 300
 /* Workers that are stopped, write where they should not, or say what makes no sense: their own call fails, all others go on. */
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 #include "drivers/cpu/check.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -73,7 +73,6 @@ typedef struct bti_cuda_device {
  * device (NULL: none) as lost. */
 bt_status bti_cuda_check(bti_cuda_device *device, const char *call, CUresult result);
 #define BTI_CUDA_TRY(device, function, ...) BTI_TRY(bti_cuda_check(device, #function, bti_cu.function(__VA_ARGS__)))
-void bti_cuda_lose(bti_cuda_device *device, const char *cause);
 
 /* enter makes the device's context current (UNAVAILABLE on a lost device); leave restores the one before and returns `status`. */
 bt_status bti_cuda_enter(bti_cuda_device *device);

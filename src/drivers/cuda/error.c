@@ -76,7 +76,7 @@ static bt_status fail_lost(bti_cuda_device *device) {
     return bti_fail(BT_UNAVAILABLE, "%s is lost to this process since %s; restart the program", device->name, cause);
 }
 
-void bti_cuda_lose(bti_cuda_device *device, const char *cause) {
+static void lose_device(bti_cuda_device *device, const char *cause) {
     bti_lock_take(&device->lost_lock);
     if (!atomic_load(&device->lost)) snprintf(device->cause, sizeof device->cause, "%s", cause);
     atomic_store(&device->lost, true);
@@ -93,7 +93,7 @@ bt_status bti_cuda_check(bti_cuda_device *device, const char *call, CUresult res
     if (bti_cu.cuGetErrorString(result, &text) != CUDA_SUCCESS) text = NULL;
     snprintf(said, sizeof said, "%s: %s (%d)%s%s%s%s", call, name ? name : "an error", result, text ? ", " : "",
              text ? text : "", *error->advice ? "; " : "", error->advice);
-    if (device && error->sticky) bti_cuda_lose(device, said);
+    if (device && error->sticky) lose_device(device, said);
     return bti_fail(error->status, "%s%s%s", device ? device->name : "", device ? ": " : "", said);
 }
 

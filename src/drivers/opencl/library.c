@@ -1,6 +1,5 @@
 /* OpenCL's library, opened at run time; its errors. */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Matrix products by CLBlast, if it is installed. The engine's own kernel computes what CLBlast does not support or fails at. CLBlast
  * compiles its kernels at the first product of a dtype, which takes seconds on a CPU: the flag clblast says which devices use it. */
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include "base/flags.h"
 #include "base/lock.h"

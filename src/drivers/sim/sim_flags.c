@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"

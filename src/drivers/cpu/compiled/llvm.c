@@ -1,7 +1,6 @@
 #include "drivers/cpu/compiled/llvm.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>

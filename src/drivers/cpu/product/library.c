@@ -1,7 +1,6 @@
 #include "drivers/cpu/product/library.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/clock.h"

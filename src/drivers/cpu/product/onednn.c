@@ -1,6 +1,5 @@
 #include "drivers/cpu/product/onednn.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>

@@ -6,7 +6,7 @@
 #include "ir/dtype.h"
 #include "ir/half.h"
 
-bti_tile_type bti_tile_type_of(bt_dtype dtype) {
+static bti_tile_type tile_type_of(bt_dtype dtype) {
     if (bti_dtype_is_float(dtype)) return dtype == BT_F64 ? BTI_TILE_F64 : BTI_TILE_F32;
     return bti_dtype_bits(dtype) == 64 ? BTI_TILE_U64 : BTI_TILE_U32;
 }
@@ -14,7 +14,7 @@ bti_tile_type bti_tile_type_of(bt_dtype dtype) {
 static int64_t tile_element_size(bti_tile_type type) { return type == BTI_TILE_F32 || type == BTI_TILE_U32 ? 4 : 8; }
 /* Elements that need no conversion. */
 static bool is_tile_type(bt_dtype dtype) {
-    return (int64_t)bt_dtype_size(dtype) == tile_element_size(bti_tile_type_of(dtype));
+    return (int64_t)bt_dtype_size(dtype) == tile_element_size(tile_type_of(dtype));
 }
 
 /* --- elements ----------------------------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static int64_t b_bytes(int64_t columns, int64_t depth, int64_t size) {
 }
 
 size_t bti_tile_scratch(bt_dtype dtype, int64_t rows, int64_t columns, int64_t depth) {
-    int64_t size = tile_element_size(bti_tile_type_of(dtype)), run = bti_smaller_of(depth, BTI_TILE_DEPTH);
+    int64_t size = tile_element_size(tile_type_of(dtype)), run = bti_smaller_of(depth, BTI_TILE_DEPTH);
     rows = bti_smaller_of(rows, BTI_TILE_ROWS), columns = bti_smaller_of(columns, BTI_TILE_COLUMNS);
     return (size_t)(a_bytes(dtype, rows, run, size) + b_bytes(columns, run, size) +
                     round_to_vector(rows * columns * size));
@@ -265,7 +265,7 @@ static void multiply_run(const tile_plan *t, int64_t depth, const bti_matrix *a,
 
 void bti_tile_multiply(bti_target target, bt_dtype dtype, int64_t rows, int64_t columns, int64_t k, bti_matrix a,
                        bti_matrix b, bti_matrix out, char *scratch) {
-    bti_tile_type type = bti_tile_type_of(dtype);
+    bti_tile_type type = tile_type_of(dtype);
     int64_t size = tile_element_size(type), run = bti_smaller_of(k, BTI_TILE_DEPTH);
     tile_plan t = {.target = target,
                    .dtype = dtype,

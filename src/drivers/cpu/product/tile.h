@@ -26,7 +26,6 @@ static inline bti_matrix bti_matrix_part(const bti_matrix *matrix, int64_t row, 
 /* The type that products of a dtype are computed in: float32 for float16 and bfloat16, 32-bit unsigned integers for the narrower
  * integers. */
 typedef enum bti_tile_type { BTI_TILE_F32, BTI_TILE_F64, BTI_TILE_U32, BTI_TILE_U64 } bti_tile_type;
-bti_tile_type bti_tile_type_of(bt_dtype dtype);
 /* Converts a line of `count` elements to and from that type. Steps are in bytes and may be any. */
 void bti_tile_read(bti_target target, bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step,
                    int64_t count);
