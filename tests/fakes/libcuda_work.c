@@ -88,9 +88,9 @@ static void run_kernel(void *data) {
     fake_log("launch %s %u %u %u", f->name, r->grid[0] * r->grid[1] * r->grid[2],
              r->block[0] * r->block[1] * r->block[2], r->dynamic_bytes);
     if (ptx_run(&launch, NULL, &problem)) return;
-    int code = problem && strstr(problem, "misaligned")    ? FAKE_MISALIGNED
-               : problem && strstr(problem, WATCH_OUTSIDE) ? FAKE_ILLEGAL_ADDRESS
-                                                           : FAKE_LAUNCH_FAILED;
+    int code = problem && strstr(problem, "not a multiple of") ? FAKE_MISALIGNED
+               : problem && strstr(problem, WATCH_OUTSIDE)     ? FAKE_ILLEGAL_ADDRESS
+                                                               : FAKE_LAUNCH_FAILED;
     fake_find(fake_order_device(fake_order_now()), code, "%s (stream %u)", problem ? problem : f->name,
               fake_order_stream_of(fake_order_now()));
     free(problem);

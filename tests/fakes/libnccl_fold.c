@@ -82,8 +82,8 @@ void fake_run_fold(void *data) {
         fake_find(fake_order_device(fake_order_now()), FAKE_LAUNCH_FAILED, "ncclAllReduce never ends: %s", f->wrong);
         return;
     }
-    for (int i = 0; i < f->count; i++)
-        if (!(from[i] = fake_read_memory(f->from[i], bytes))) return;
+    for (int i = 0; i < f->count; i++) /* what stands between arrays that are reduced together was never written */
+        if (!(from[i] = fake_read_for_copy(f->from[i], bytes))) return;
     unsigned char *result = malloc(bytes + 1);
     if (!result) abort();
     fold_ranks(f, from, result);
