@@ -119,6 +119,11 @@ static void help_names_every_row(void **state) {
                                        "sum_axis0",        "sum_axis1",
                                        "transpose_add",    "broadcast",
                                        "gather",           "dependent_adds",
+                                       "cumsum",           "cumsum_short",
+                                       "cumsum_axis0",     "sort",
+                                       "sort_short",       "argmax",
+                                       "scatter_add",      "scatter_add_one",
+                                       "scatter_axis",     "take_gradient",
                                        "compile",          "startup",
                                        "step_small",       "step_medium",
                                        "step_large"};

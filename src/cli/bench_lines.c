@@ -1,0 +1,93 @@
+/* Rows of `berth bench`: operations along an axis and by index. */
+#include "cli/bench_lines.h"
+
+#include "cli/bench_inputs.h"
+
+enum { MILLION = 1000000, TABLE = 100000, WIDTH = 64, SIDE = 4096 };
+
+/* --- along an axis -------------------------------------------------------------------------------------------------- */
+
+static bool prepare_line(bench_work *work) {
+    work->inputs[0] = bench_floats(1, 0, 1, BT_SHAPE(10 * MILLION));
+    return true;
+}
+
+static bool prepare_short_lines(bench_work *work) {
+    work->inputs[0] = bench_floats(1, 0, 1, BT_SHAPE(MILLION, 10));
+    return true;
+}
+
+static bool prepare_square(bench_work *work) {
+    work->inputs[0] = bench_floats(1, 0, 1, BT_SHAPE(SIDE, SIDE));
+    return true;
+}
+
+static bool prepare_million(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(MILLION));
+    return true;
+}
+
+static bool prepare_sorted_lines(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(4000, 250));
+    return true;
+}
+
+static bt_array *run_cumsum(bench_work *work) { return bt_cumsum(work->inputs[0], -1, false); }
+static bt_array *run_cumsum_axis0(bench_work *work) { return bt_cumsum(work->inputs[0], 0, false); }
+static bt_array *run_sort(bench_work *work) { return bt_sort(work->inputs[0], -1); }
+static bt_array *run_argmax(bench_work *work) { return bt_argmax(work->inputs[0], -1); }
+
+/* --- by index ------------------------------------------------------------------------------------------------------- */
+
+/* A table, indices into its first `rows` rows, and a row for each index. */
+static bool prepare_rows(bench_work *work, uint32_t rows, int64_t indices) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(TABLE, WIDTH));
+    work->inputs[1] = bench_integers(2, rows, BT_SHAPE(indices));
+    work->inputs[2] = bench_floats(3, -1, 1, BT_SHAPE(indices, WIDTH));
+    return true;
+}
+
+static bool prepare_scatter(bench_work *work) { return prepare_rows(work, TABLE, MILLION / 4); }
+static bool prepare_one_row(bench_work *work) { return prepare_rows(work, 1, MILLION / 4); }
+static bool prepare_take(bench_work *work) { return prepare_rows(work, TABLE, MILLION / 100); }
+
+static bt_array *run_scatter_add(bench_work *work) {
+    return bt_scatter_add(work->inputs[0], work->inputs[1], work->inputs[2], 0);
+}
+
+/* The gradient of the table whose taken rows are multiplied by the third input. */
+static bt_array *run_take_gradient(bench_work *work) {
+    bt_array *slope = NULL, *taken = bt_take(work->inputs[0], work->inputs[1], 0);
+    bt_array *loss = bt_sum(bt_mul(taken, work->inputs[2]), BT_ALL, false);
+    return bt_grad(loss, &work->inputs[0], 1, &slope) == BT_OK ? slope : NULL;
+}
+
+static bool prepare_scatter_axis(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(TABLE));
+    work->inputs[1] = bench_integers(2, TABLE, BT_SHAPE(MILLION));
+    work->inputs[2] = bench_floats(3, -1, 1, BT_SHAPE(MILLION));
+    return true;
+}
+
+static bt_array *run_scatter_axis(bench_work *work) {
+    return bt_scatter_add_along_axis(work->inputs[0], work->inputs[1], work->inputs[2], 0);
+}
+
+#define F32S(count) (4.0 * (count)) /* bytes */
+
+const bench_row bench_line_rows[BENCH_LINE_ROWS] = {
+    {"cumsum", "of 10M", prepare_line, run_cumsum, .bytes = F32S(20e6)},
+    {"cumsum_short", "along the rows of 1M x 10", prepare_short_lines, run_cumsum, .bytes = F32S(20e6)},
+    {"cumsum_axis0", "of 4096 x 4096, down", prepare_square, run_cumsum_axis0, .bytes = F32S(2.0 * SIDE * SIDE)},
+    {"sort", "1M float32", prepare_million, run_sort, .bytes = F32S(2e6)},
+    {"sort_short", "along the rows of 4000 x 250", prepare_sorted_lines, run_sort, .bytes = F32S(2e6)},
+    {"argmax", "of 10M", prepare_line, run_argmax, .bytes = F32S(10e6)},
+    {"scatter_add", "250k rows of 64 added to random ones of 100k", prepare_scatter, run_scatter_add,
+     .bytes = F32S(2 * 6.4e6 + 16.25e6)},
+    {"scatter_add_one", "250k rows of 64 added to one row of 100k", prepare_one_row, run_scatter_add,
+     .bytes = F32S(2 * 6.4e6 + 16.25e6)},
+    {"scatter_axis", "1M numbers added to random ones of 100k", prepare_scatter_axis, run_scatter_axis,
+     .bytes = F32S(2.2e6)},
+    {"take_gradient", "of a table of 100k x 64, 10k random rows taken", prepare_take, run_take_gradient,
+     .bytes = F32S(6.4e6 + 0.65e6)},
+};
