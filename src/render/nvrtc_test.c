@@ -169,6 +169,22 @@ static bool has_text(bti_op op) {
     }
 }
 
+/* Each of them for some dtypes; all with BERTH_TEST_LONG. */
+static void primitives(void **state) {
+    static const bt_dtype dtypes[] = {BT_F32, BT_I64, BT_BF16, BT_I8, BT_F64, BT_BOOL, BT_F16, BT_U16};
+    for (int op = 0; op < BTI_OP_COUNT; op++) {
+        if (!has_text((bti_op)op)) continue;
+        for (int d = 0; d < (test_is_long() ? 8 : 2); d++) {
+            bt_dtype in[BTI_SOURCE_DTYPES] = {dtypes[d], d % 2 ? BT_I32 : BT_I64, dtypes[d], dtypes[d]};
+            bti_str text = {0};
+            assert_true(bti_render_c_work(&text, (bti_op)op, in, bti_op_info((bti_op)op)->arity + 1, BTI_CUDA_C));
+            compile(text.text, bti_op_info((bti_op)op)->name, bt_dtype_name(dtypes[d]));
+            bti_str_free(&text);
+        }
+    }
+    assert_int_equal(failed, 0);
+}
+
 static int by_bytes(const void *a, const void *b) { return memcmp(a, b, sizeof(recorded_program)); }
 
 static void compile_work(const recorded_program *program) {
@@ -231,6 +247,6 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(kernels_drawn),
-                                       cmocka_unit_test(programs_recorded)};
+                                       cmocka_unit_test(primitives), cmocka_unit_test(programs_recorded)};
     return cmocka_run_group_tests(tests, begin, end);
 }
