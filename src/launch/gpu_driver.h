@@ -43,6 +43,7 @@ typedef struct bti_gpu {
     void *device;     /* passed to the driver's functions */
     const char *name; /* for messages: "NVIDIA H200" */
     bti_target target;
+    bool is_cpu;             /* the threads of a group run one after the other */
     int units;               /* multiprocessors, compute units */
     int threads;             /* of a group, at most */
     size_t local_bytes;      /* local memory that one group may have */

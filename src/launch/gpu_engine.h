@@ -3,8 +3,10 @@
  *     gpu_module.c  loads texts, launches their functions, holds scratch memory
  *     gpu_kernel.c  fused kernels: chooses the entry for a box (launch/entry.h) and the grid
  *     gpu_work.c    primitives that run whole, as kernels of one instruction or as copies of parts
- *     gpu_text.c    the other primitives: products, searches, sorts, running sums, gathers
- *     gpu.c         programs: chooses between the last three */
+ *     gpu_job.c     the operands and words of the other primitives, which have texts of their own (gpu_job.h)
+ *     gpu_sort.c    sorts, and scatters, which sort their indices (gpu_sort.h)
+ *     gpu_text.c    all of these: products, searches, running sums, gathers
+ *     gpu.c         programs: chooses between kernels, works and texts */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H
 

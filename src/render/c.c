@@ -22,8 +22,14 @@ static const char accurate_functions[] = {
 static const char gather[] = {
 #include "c_gather.inc"
     0};
+static const char scan[] = {
+#include "c_scan.inc"
+    0};
 static const char sort[] = {
 #include "c_sort.inc"
+    0};
+static const char scatter[] = {
+#include "c_scatter.inc"
     0};
 static const char search[] = {
 #include "c_search.inc"
@@ -70,26 +76,36 @@ static const char *unsigned_type(size_t bytes) {
 
 static bool is_64_bit(bt_dtype dtype) { return bti_dtype_bits(dtype) == 64; }
 
-/* KEY(x): unsigned numbers in the order of the elements. NaN is the last; -0 equals 0. */
-static void define_sort_key(bti_str *text, bt_dtype dtype, bti_target target) {
-    bti_str_addf(text, "#define IS_REAL %d\n", bti_dtype_is_float(dtype));
+static void define_keys(bti_str *text, size_t bytes) {
+    bti_str_addf(text, "#define K_BYTES %d\n#define K %s\n", bytes == 8 ? 8 : 4, bytes == 8 ? "u64" : "u32");
+}
+
+/* KEY(x): unsigned numbers of the element's width in the order of the elements. NaN is the last; -0 equals 0. */
+static void define_sort_key(bti_str *text, bt_dtype dtype) {
+    size_t bytes = bt_dtype_size(dtype);
+    const char *type = unsigned_type(bytes), *suffix = bytes == 8 ? "ul" : "u";
+    uint64_t sign = UINT64_C(1) << (bytes * 8 - 1);
+    define_keys(text, bytes);
+    bti_str_addf(text, "#define IS_REAL %d\n#define LAST_KEY (u64)(%s)~0ul\n", bti_dtype_is_float(dtype), type);
     if (!bti_dtype_is_float(dtype)) {
-        bti_str_add(text, bti_dtype_is_signed(dtype) ? "#define KEY(x) ((u64)(i64)(x) ^ 1ul << 63)\n"
-                                                     : "#define KEY(x) ((u64)(x))\n");
+        bti_str_addf(text, "#define KEY(x) ((%s)(x) ^ (%s)0x%llx%s)\n", type, type,
+                     (unsigned long long)(bti_dtype_is_signed(dtype) ? sign : 0), suffix);
         return;
     }
-    bool single = target == BTI_OPENCL_C_F32;
+    const char *bits = bytes == 2 ? "" : bytes == 4 ? "bits_of_f32" : "bits_of_f64";
+    uint64_t infinity = dtype == BT_F16    ? 0x7c00
+                        : dtype == BT_BF16 ? 0x7f80
+                        : bytes == 4       ? 0x7f800000
+                                           : UINT64_C(0x7ff0000000000000);
     bti_str_addf(text,
-                 "FUNCTION u64 key_of_real(%s x) {\n"
-                 "    if (x != x) return 0xfffffffffffffffful;\n"
-                 "    const u64 bits = (u64)bits_of_%s(x == 0 ? 0 : x) << %d;\n"
-                 "    return bits >> 63 ? ~bits : bits | 1ul << 63;\n"
-                 "}\n",
-                 single ? "f32" : "f64", single ? "f32" : "f64", single ? 32 : 0);
-    if (bti_c_is_small(dtype))
-        bti_str_addf(text, "#define KEY(x) key_of_real(f32_of_%s(x))\n", bti_c_small_name(dtype));
-    else
-        bti_str_add(text, "#define KEY(x) key_of_real(x)\n");
+                 "FUNCTION %s key_of_bits(%s bits) {\n"
+                 "    const %s sign = (%s)0x%llx%s, magnitude = bits & ~sign;\n"
+                 "    if (magnitude > 0x%llx%s) return (%s)~(%s)0;\n"
+                 "    return bits & sign && magnitude ? ~bits : magnitude | sign;\n"
+                 "}\n"
+                 "#define KEY(x) key_of_bits(%s(x))\n",
+                 type, type, type, type, (unsigned long long)sign, suffix, (unsigned long long)infinity, suffix, type,
+                 type, bits);
 }
 
 /* ADDED(x, y) of two stored elements. */
@@ -136,27 +152,30 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     switch (op) {
     case BTI_OP_take: bti_str_add(text, "#define TAKE\n"); break;
     case BTI_OP_gather_axis: bti_str_add(text, "#define GATHER\n"); break;
-    case BTI_OP_scatter_axis:
-        bti_str_add(text, "#define SCATTER\n");
-        define_element_sum(text, of);
-        break;
     case BTI_OP_argsort:
-        bti_str_add(text, "#define SORT\n");
-        define_sort_key(text, of, target);
+        bti_str_add(text, "#define SORT\n#define SUM u32\n");
+        define_sort_key(text, of);
+        bti_str_add(text, scan);
         body = sort;
         break;
+    case BTI_OP_scatter_axis: bti_str_add(text, "#define LINES\n"); __attribute__((fallthrough));
     case BTI_OP_scatter_add:
-        bti_str_add(text, "#define ADD\n");
+        bti_str_add(text, "#define SUM u32\n");
+        define_keys(text, bt_dtype_size(index));
         define_element_sum(text, of);
-        body = sort;
+        bti_str_add(text, scan);
+        bti_str_add(text, sort);
+        body = scatter;
         break;
     case BTI_OP_argmin: bti_str_add(text, "#define LEAST\n"); __attribute__((fallthrough));
     case BTI_OP_argmax:
-        define_sort_key(text, of, target);
+        define_sort_key(text, of);
         body = search;
         break;
     case BTI_OP_cumsum:
         define_accumulator(text, of, cumsum_accumulator(of, target));
+        if (target != BTI_CUDA_C) bti_str_add(text, "#define SERIAL\n");
+        bti_str_add(text, scan);
         body = running;
         break;
     default: define_accumulator(text, of, matmul_accumulator(of)); body = matmul;

@@ -71,6 +71,14 @@ static inline void without_f64(bool without) {
     ((bti_cl_device *)on.device)->gpu.target = without ? BTI_OPENCL_C_F32 : on.target;
 }
 
+/* As if it were a GPU, whose groups have threads that run together. */
+static inline void with_groups(bool as_gpu) {
+    bti_gpu *gpu = &((bti_cl_device *)on.device)->gpu;
+    static bool is_cpu;
+    if (as_gpu) is_cpu = gpu->is_cpu;
+    gpu->is_cpu = as_gpu ? false : is_cpu;
+}
+
 /* --- operands ------------------------------------------------------------------------------------------------------ */
 
 typedef enum layout {

@@ -110,6 +110,7 @@ static void read_device_info(bti_cl_device *device) {
                             .device = device,
                             .name = device->name,
                             .target = wide ? BTI_OPENCL_C : BTI_OPENCL_C_F32,
+                            .is_cpu = type & CL_DEVICE_TYPE_CPU,
                             .units = (int)units,
                             .threads = (int)threads,
                             .local_bytes = (size_t)local};

@@ -35,6 +35,7 @@ typedef double f64;
 #define GROUP ((u32)blockIdx.x)
 #define GROUPS ((u32)gridDim.x)
 #define BARRIER() __syncthreads()
+#define LOCAL_INCREMENT(at) atomicAdd((at), 1u)
 
 /* Of the 32 threads that step together: `other` is the value of the thread `by` further on; then that of the first. */
 #define EXCHANGE_BEGIN

@@ -1,10 +1,8 @@
-/* take, gather_axis and scatter_axis over dense arrays [outer][length][inner]; E is an element, or 16 bytes of them, I an index.
+/* take and gather_axis over dense arrays [outer][length][inner]; E is an element, or 16 bytes of them, I an index.
  *     bti_take        y[o][i][n] = x[o][index[i]][n];        memories y, x, index; words: units, count, inner, length, missing
  *     bti_take_wide   the same, inner counted in 16 bytes, missing in its 4 bytes four times
  *     bti_gather      y[o][i][n] = x[o][index[o][i][n]][n];  the same words
- *     bti_scatter     y[o][index[o][i][n]][n] += z[o][i][n], for each column (o, n) in the order of i: memories y, index, z;
- *                     words: units (columns), count, inner, length. Indices out of range are left out
- * Negative indices count from the end; what is out of range is `missing`. A unit: an element of y; a column. */
+ * Negative indices count from the end; what is out of range is `missing`. A unit: an element of y. */
 FUNCTION i64 place_of(i64 index, i64 length) {
     if (index < 0) index += length;
     return index < length ? index : -1;
@@ -58,29 +56,6 @@ KERNEL(256) bti_gather(MEMORY(0) MEMORY(1) MEMORY(2) const struct words8 words) 
         const i64 row = divided(unit, W(5)), n = unit - row * W(5), o = divided(row, W(4));
         const i64 from = place_of(index[unit], W(6));
         y[unit] = from < 0 ? (E)W(7) : x[(o * W(6) + from) * W(5) + n];
-    }
-}
-#endif
-
-#ifdef SCATTER
-struct words7 {
-    i64 at[7];
-};
-#define W(number) words.at[number]
-enum { units_word = 3 };
-
-KERNEL(256) bti_scatter(MEMORY(0) MEMORY(1) MEMORY(2) const struct words7 words) {
-    GLOBAL T *y = (GLOBAL T *)ADDRESS(0, 0);
-    GLOBAL I *index = (GLOBAL I *)ADDRESS(1, 1);
-    GLOBAL T *z = (GLOBAL T *)ADDRESS(2, 2);
-    EACH_UNIT {
-        const i64 o = divided(unit, W(5)), n = unit - o * W(5);
-        for (i64 i = 0; i < W(4); i++) {
-            const i64 to = place_of(index[(o * W(4) + i) * W(5) + n], W(6));
-            if (to < 0) continue;
-            GLOBAL T *at = y + (o * W(6) + to) * W(5) + n;
-            *at = ADDED(*at, z[(o * W(4) + i) * W(5) + n]);
-        }
     }
 }
 #endif

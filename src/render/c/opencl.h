@@ -38,6 +38,7 @@ typedef double f64;
 #define GROUP ((u32)get_group_id(0))
 #define GROUPS ((u32)get_num_groups(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define LOCAL_INCREMENT(at) atomic_inc((volatile __local u32 *)(at))
 
 /* A group is one set of 32 threads; they meet in local memory. */
 #define EXCHANGE_BEGIN __local u64 exchange[32];

@@ -34,7 +34,7 @@ KERNEL(LANE_THREADS) bti_best(MEMORY(0) MEMORY(1) MEMORY(2) const struct words8 
         for (i64 i = begin + lane; i < end; i += 32) {
             u64 key = KEY(x[(o * W(4) + i) * W(5) + n]);
 #ifdef LEAST
-            key = key == 0xfffffffffffffffful && IS_REAL ? key : 0xfffffffffffffffful - IS_REAL - key;
+            key = key == LAST_KEY && IS_REAL ? key : LAST_KEY - IS_REAL - key;
 #endif
             if (key > best || place == NOWHERE) best = key, place = i;
         }

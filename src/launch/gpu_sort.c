@@ -1,0 +1,173 @@
+#include "launch/gpu_sort.h"
+
+#include "ir/dtype.h"
+#include "reference/operand.h"
+
+#define TILE_BYTES 8192  /* of keys of 4 or 8 bytes: render/c/sort.h */
+#define MOST_CHUNKS 1024 /* of a line */
+#define DIGITS 256
+#define PIECE 64  /* render/c/scatter.h */
+#define ALIGN 256 /* bytes between arrays in one slot */
+
+/* What is sorted, and where. */
+typedef struct sort_task {
+    int64_t lines, length, rows; /* rows: of the keys of scatters */
+    uint64_t source;             /* x, or the indices */
+    int key_bytes, bits;         /* of keys; those that differ */
+    uint64_t keys, order;        /* sorted; argsort has no keys */
+    uint64_t counts;
+    bool wants_keys;
+} sort_task;
+
+static bt_status reserve_two(bti_gpu *gpu, int slot, int64_t elements, int bytes, uint64_t addresses[2]) {
+    size_t each = ((size_t)elements * (size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
+    BTI_TRY(bti_gpu_scratch(gpu, slot, each * 2, &addresses[0]));
+    addresses[1] = addresses[0] + each;
+    return BT_OK;
+}
+
+/* --- sorts -------------------------------------------------------------------------------------------------------- */
+
+static bt_status sort_short_lines(bti_gpu_job *job, const sort_task *task) {
+    int64_t at_once = TILE_BYTES / task->key_bytes / task->length;
+    bti_gpu_text_entry lines = {0, "bti_sort_lines", (int)at_once};
+    BTI_GPU_ADDRESSES(job, task->order, task->source, task->keys);
+    BTI_GPU_NUMBERS(job, task->lines, task->length, at_once, task->rows);
+    return bti_gpu_job_launch(job, lines, task->lines);
+}
+
+typedef struct sort_pass {
+    int64_t chunk, chunks, shift;
+    uint64_t keys, order, new_keys, new_order;
+    bool first, last;
+} sort_pass;
+
+static bt_status sort_by_digit(bti_gpu_job *job, const sort_task *task, const sort_pass *pass) {
+    static const bti_gpu_text_entry count = {2, "bti_count", 1}, offsets = {3, "bti_offsets", 1},
+                                    move = {4, "bti_sort_tiles", 1};
+    int64_t units = task->lines * pass->chunks;
+    BTI_GPU_ADDRESSES(job, task->counts, pass->keys);
+    BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift);
+    BTI_TRY(bti_gpu_job_launch(job, count, units));
+    int64_t lanes = bti_gpu_lanes(pass->chunks + 1, 1);
+    bti_gpu_text_entry offsets_at_once = {offsets.number, offsets.name, (int)(BTI_GROUP / lanes)};
+    BTI_GPU_ADDRESSES(job, task->counts);
+    BTI_GPU_NUMBERS(job, task->lines * DIGITS, DIGITS, pass->chunks + 1, lanes);
+    BTI_TRY(bti_gpu_job_launch(job, offsets_at_once, task->lines * DIGITS));
+    BTI_GPU_ADDRESSES(job, pass->new_keys, pass->new_order, task->counts, pass->keys, pass->order);
+    BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift, pass->first,
+                    task->wants_keys || !pass->last);
+    return bti_gpu_job_launch(job, move, units);
+}
+
+static bt_status sort_long_lines(bti_gpu_job *job, sort_task *task) {
+    static const bti_gpu_text_entry keys = {1, "bti_keys", BTI_GROUP};
+    int64_t elements = task->lines * task->length, tile = TILE_BYTES / task->key_bytes;
+    int64_t chunk = tile * bti_gpu_ceil(task->length, tile * MOST_CHUNKS), chunks = bti_gpu_ceil(task->length, chunk);
+    uint64_t two_keys[2], two_orders[2];
+    BTI_TRY(reserve_two(job->gpu, BTI_GPU_KEYS, elements, task->key_bytes, two_keys));
+    BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, elements, 4, two_orders));
+    BTI_TRY(
+        bti_gpu_scratch(job->gpu, BTI_GPU_COUNTS, (size_t)(task->lines * (chunks + 1)) * DIGITS * 4, &task->counts));
+    BTI_GPU_ADDRESSES(job, two_keys[0], task->source);
+    BTI_GPU_NUMBERS(job, elements, task->rows);
+    BTI_TRY(bti_gpu_job_launch(job, keys, elements));
+    for (int shift = 0; shift < task->bits; shift += 8) {
+        int from = shift / 8 % 2;
+        sort_pass pass = {chunk,
+                          chunks,
+                          shift,
+                          two_keys[from],
+                          two_orders[from],
+                          two_keys[!from],
+                          two_orders[!from],
+                          !shift,
+                          shift + 8 >= task->bits};
+        if (pass.last && task->order) pass.new_order = task->order;
+        BTI_TRY(sort_by_digit(job, task, &pass));
+        task->keys = pass.new_keys;
+        if (pass.last) task->order = pass.new_order;
+    }
+    return BT_OK;
+}
+
+bt_status bti_gpu_launch_argsort(bti_gpu_job *job) {
+    int bytes = (int)bt_dtype_size(job->given[0].dtype);
+    sort_task task = {.lines = job->outer * job->inner,
+                      .length = job->length,
+                      .source = bti_gpu_job_input(job, 0),
+                      .key_bytes = bytes == 8 ? 8 : 4,
+                      .bits = bytes * 8,
+                      .keys = job->output.address,
+                      .order = job->output.address};
+    if (task.length <= TILE_BYTES / task.key_bytes) return sort_short_lines(job, &task);
+    return sort_long_lines(job, &task);
+}
+
+/* --- scatters ----------------------------------------------------------------------------------------------------- */
+
+bool bti_gpu_scatters_columns(const bti_gpu_job *job, int64_t count) { return count <= PIECE || job->gpu->is_cpu; }
+
+static bt_status scatter_columns(bti_gpu_job *job, int64_t count) {
+    static const bti_gpu_text_entry scatter = {5, "bti_scatter", BTI_GROUP};
+    BTI_GPU_ADDRESSES(job, job->output.address, bti_gpu_job_input(job, 1), bti_gpu_job_input(job, 2));
+    BTI_GPU_NUMBERS(job, job->outer * job->inner, count, job->inner, job->length);
+    return bti_gpu_job_launch(job, scatter, job->outer * job->inner);
+}
+
+/* Folds items, then the parts that this left, until no line has two. */
+static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t sets) {
+    static const bti_gpu_text_entry fold = {6, "bti_fold_pieces", BTI_GROUP};
+    int64_t items = task->length, step = 1, lead = 0, reach = 0;
+    int64_t parts_count = sets * bti_gpu_ceil(items, PIECE);
+    uint64_t parts[2], from = bti_gpu_job_input(job, 2);
+    BTI_TRY(reserve_two(job->gpu, BTI_GPU_COUNTS, parts_count, (int)bt_dtype_size(job->output.dtype), parts));
+    for (int level = 0; level == 0 || items > 1; level++) {
+        BTI_GPU_ADDRESSES(job, job->output.address, parts[level % 2], task->keys, task->order, from);
+        BTI_GPU_NUMBERS(job, sets * items, items, job->inner, task->length, task->rows, step, lead, reach);
+        BTI_TRY(bti_gpu_job_launch(job, fold, sets * items));
+        from = parts[level % 2];
+        items = bti_gpu_ceil(items, PIECE);
+        step *= PIECE;
+        lead = reach;
+        reach = lead + step;
+    }
+    return BT_OK;
+}
+
+static bt_status sort_indices(bti_gpu_job *job, sort_task *task) {
+    if (task->length > TILE_BYTES / task->key_bytes) return sort_long_lines(job, task);
+    int64_t elements = task->lines * task->length;
+    BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_KEYS, (size_t)elements * (size_t)task->key_bytes, &task->keys));
+    BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_ORDERS, (size_t)elements * 4, &task->order));
+    return sort_short_lines(job, task);
+}
+
+static bt_status check_index_range(bti_gpu_job *job, int64_t count) {
+    bool wide = job->given[1].dtype == BT_I64;
+    if (count > INT32_MAX)
+        return bti_fail(BT_UNIMPLEMENTED, "%s adds at most %d elements by index along an axis, not %lld",
+                        job->gpu->name, INT32_MAX, (long long)count);
+    if (!wide && job->length > UINT32_MAX)
+        return bti_fail(BT_UNIMPLEMENTED, "%s needs int64 indices for an axis of %lld", job->gpu->name,
+                        (long long)job->length);
+    return BT_OK;
+}
+
+bt_status bti_gpu_launch_scatter(bti_gpu_job *job) {
+    bool in_lines = job->asked->op == BTI_OP_scatter_axis;
+    int64_t columns = job->outer * job->inner, count = job->asked->inputs[1].shape[in_lines ? job->axis : 0];
+    sort_task task = {.lines = in_lines ? columns : 1,
+                      .length = count,
+                      .rows = job->length,
+                      .source = bti_gpu_job_input(job, 1),
+                      .key_bytes = (int)bt_dtype_size(job->given[1].dtype),
+                      .bits = 64 - __builtin_clzll((unsigned long long)job->length),
+                      .wants_keys = true};
+    BTI_TRY(bti_gpu_work_copy(job->gpu, job->work, &job->given[0], &job->output));
+    if (!count) return BT_OK;
+    if (in_lines && bti_gpu_scatters_columns(job, count)) return scatter_columns(job, count);
+    BTI_TRY(check_index_range(job, count));
+    BTI_TRY(sort_indices(job, &task));
+    return fold_in_order(job, &task, columns);
+}

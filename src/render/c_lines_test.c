@@ -1,0 +1,167 @@
+// timeout: 900
+/* Running sums, sorts, searches and scatters that are cut into chunks, tiles and pieces, by the OpenCL that is installed, against the
+ * interpreter: sizes around the borders of these. Sums are of quarters, so that they are exact in any order. Devices that are
+ * CPUs run what GPUs do too. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/test_depth.h"
+#include "support/opencl_device.h"
+
+typedef struct line_case {
+    int64_t shape[2];
+    int axis;
+} line_case;
+
+/* Tiles are 2048 elements, 1024 of keys of 8 bytes; a line has at most 1024 chunks of whole tiles, columns have chunks of 256. */
+static const line_case line_cases[] = {
+    {{1, 1}, 1},     {{1000, 1}, 1}, {{700, 8}, 1},     {{300, 9}, 1},   {{513, 17}, 1},   {{7, 1023}, 1},
+    {{3, 1025}, 1},  {{3, 2047}, 1}, {{3, 2048}, 1},    {{2, 2049}, 1},  {{2, 4096}, 1},   {{3, 6007}, 1},
+    {{2053, 3}, 0},  {{256, 8}, 0},  {{257, 40}, 0},    {{1031, 9}, 0},  {{0, 3}, 0},      {{3, 0}, 1},
+    {{1, 70001}, 1}, {{5003, 2}, 0}, {{1, 1048577}, 1}, {{2, 65537}, 1}, {{1, 2097157}, 1}};
+enum { LINE_CASES = sizeof line_cases / sizeof *line_cases, LONG_CASE = 1 << 20 };
+
+static void line_of(const program *p, const line_case *of, bool backwards, bool odd) {
+    bti_op op = p->source.op;
+    bt_dtype dtype = p->source.dtypes[0], out = op == BTI_OP_cumsum ? dtype : BT_I32;
+    bool reduces = bti_op_info(op)->class == BTI_REDUCE;
+    int64_t shape[2] = {of->shape[0], of->shape[1]};
+    int64_t attr[2] = {reduces ? (int64_t)1 << of->axis : of->axis, backwards};
+    if (reduces && !shape[of->axis]) return;
+    value x = make(dtype, 2, shape, DENSE);
+    fill(x.memory, x.bytes, dtype, odd);
+    if (reduces) shape[of->axis] = 1;
+    value y = make(out, 2, shape, DENSE);
+    expect_the_same(p, 1, &x, &y, attr, 2);
+    drop(&x), drop(&y);
+}
+
+static void lines_of(bti_op op, bt_dtype dtype, bool with_long) {
+    program p = load(op, 1, &dtype, op == BTI_OP_cumsum ? dtype : BT_I32);
+    for (int i = 0; i < LINE_CASES; i++) {
+        bool is_long = line_cases[i].shape[1] > LONG_CASE;
+        if (is_long && !with_long && !test_is_long()) continue;
+        line_of(&p, &line_cases[i], i % 2, op != BTI_OP_cumsum);
+    }
+    unload(&p);
+}
+
+static void running_sums(void **state) {
+    lines_of(BTI_OP_cumsum, BT_F32, false);
+    with_groups(true);
+    static const bt_dtype dtypes[] = {BT_F32, BT_I64, BT_BF16, BT_I8, BT_F64, BT_F16};
+    for (int i = 0; i < (test_is_long() ? 6 : 2); i++) lines_of(BTI_OP_cumsum, dtypes[i], i == 1);
+    with_groups(false);
+}
+
+static void sorts(void **state) {
+    static const bt_dtype dtypes[] = {BT_F32, BT_I8, BT_F64, BT_I64, BT_F16, BT_BF16, BT_U32, BT_BOOL};
+    for (int i = 0; i < (test_is_long() ? 8 : 3); i++) lines_of(BTI_OP_argsort, dtypes[i], i == 1);
+}
+
+static void searches(void **state) {
+    lines_of(BTI_OP_argmax, BT_F16, true);
+    lines_of(BTI_OP_argmin, BT_I64, false);
+}
+
+/* All keys are equal, in the order of the elements; all are NaN. */
+static void equal_keys(void **state) {
+    bt_dtype dtype = BT_F32;
+    program p = load(BTI_OP_argsort, 1, &dtype, BT_I32);
+    for (int i = 0; i < 4; i++) {
+        int64_t shape[2] = {2, i % 2 ? 2048 : 9001}, attr = 1;
+        value x = make(dtype, 2, shape, DENSE), y = make(BT_I32, 2, shape, DENSE);
+        for (size_t k = 0; k < x.bytes / sizeof(float); k++) ((float *)(void *)x.memory)[k] = i < 2 ? -3 : (float)NAN;
+        expect_the_same(&p, 1, &x, &y, &attr, 1);
+        drop(&x), drop(&y);
+    }
+    unload(&p);
+}
+
+/* A thread that goes along a chunk adds in the order of a group, to the bit. */
+static void sums_of_threads_and_groups(void **state) {
+    bt_dtype dtype = BT_F64;
+    program p = load(BTI_OP_cumsum, 1, &dtype, dtype);
+    for (int i = 0; i < LINE_CASES; i++) {
+        const line_case *of = &line_cases[i];
+        if (of->axis != 1 || of->shape[1] > LONG_CASE || !of->shape[1]) continue;
+        value x = make(dtype, 2, of->shape, DENSE), y[2];
+        for (size_t k = 0; k < x.bytes / sizeof(double); k++)
+            ((double *)(void *)x.memory)[k] = (double)random_bits() / 1e9 - 3;
+        bti_operand there = carried(&x);
+        for (int as_gpu = 0; as_gpu < 2; as_gpu++) {
+            y[as_gpu] = make(dtype, 2, of->shape, DENSE);
+            bti_work work = {.op = BTI_OP_cumsum,
+                             .input_count = 1,
+                             .inputs = &there,
+                             .output = carried(&y[as_gpu]),
+                             .attr = (int64_t[]){1, i % 2},
+                             .attr_count = 2};
+            if (as_gpu) with_groups(true);
+            assert_int_equal(on.driver->launch(on.device, p.handle, &work), BT_OK);
+            if (as_gpu) with_groups(false);
+            assert_int_equal(on.driver->sync(on.device), BT_OK);
+            assert_int_equal(on.driver->download(on.device, y[as_gpu].memory, y[as_gpu].on_device, y[as_gpu].bytes),
+                             BT_OK);
+            on.driver->free(on.device, y[as_gpu].on_device, y[as_gpu].bytes);
+        }
+        const char *first[2];
+        for (int k = 0; k < 2; k++) first[k] = (const char *)(uintptr_t)y[k].operand.address;
+        assert_memory_equal(first[0], first[1], (size_t)(of->shape[0] * of->shape[1]) * sizeof(double));
+        on.driver->free(on.device, x.on_device, x.bytes);
+        drop(&x), drop(&y[0]), drop(&y[1]);
+    }
+    unload(&p);
+}
+
+/* --- by index ------------------------------------------------------------------------------------------------------- */
+
+/* [outer][length][inner], and the number of indices. Pieces are 64 indices; their sums are folded by 64. */
+static const int64_t scatters[][4] = {
+    {1, 3, 1, 63},   {1, 3, 1, 64},    {1, 3, 1, 65},     {2, 5, 3, 129},  {1, 1, 7, 2048},   {1, 2, 1, 2049},
+    {3, 1, 2, 4096}, {1, 4, 1, 4097},  {2, 300, 2, 1000}, {1, 7, 1, 5000}, {1, 70000, 1, 90}, {2, 3, 1, 20011},
+    {1, 9, 1, 9000}, {1, 1, 1, 70001}, {1, 2, 1, 300007}, {4, 0, 2, 100},  {2, 5, 2, 0}};
+enum { SCATTERS = sizeof scatters / sizeof *scatters };
+
+static void scatter_of(bti_op op, bt_dtype dtype, bt_dtype index) {
+    program p = load(op, 3, (bt_dtype[]){dtype, index, dtype}, dtype);
+    for (int s = 0; s < SCATTERS; s++) {
+        const int64_t *of = scatters[s];
+        int64_t many[3] = {of[0], of[3], of[2]}, attr = 1;
+        if (of[3] > 100000 && op == BTI_OP_scatter_axis && !test_is_long()) continue;
+        value x = make(dtype, 3, of, DENSE), y = make(dtype, 3, of, DENSE), z = make(dtype, 3, many, DENSE);
+        value i = op == BTI_OP_scatter_add ? make(index, 1, &of[3], DENSE) : make(index, 3, many, DENSE);
+        fill_indices(&i, of[1], s % 3 != 0);
+        expect_the_same(&p, 3, (value[]){x, i, z}, &y, &attr, 1);
+        drop(&x), drop(&i), drop(&y), drop(&z);
+    }
+    unload(&p);
+}
+
+static void scatters_in_pieces(void **state) {
+    with_groups(true);
+    scatter_of(BTI_OP_scatter_add, BT_F32, BT_I32);
+    scatter_of(BTI_OP_scatter_axis, BT_F32, BT_I64);
+    if (test_is_long()) {
+        scatter_of(BTI_OP_scatter_add, BT_I8, BT_I64);
+        scatter_of(BTI_OP_scatter_axis, BT_F64, BT_I32);
+        scatter_of(BTI_OP_scatter_axis, BT_BOOL, BT_I32);
+    }
+    with_groups(false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(running_sums),
+                                       cmocka_unit_test(sorts),
+                                       cmocka_unit_test(searches),
+                                       cmocka_unit_test(equal_keys),
+                                       cmocka_unit_test(sums_of_threads_and_groups),
+                                       cmocka_unit_test(scatters_in_pieces)};
+    if (!open_first()) return 77;
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    close_first();
+    return rc;
+}
