@@ -10,6 +10,7 @@ struct _nvrtcProgram {
     nvrtcProgram real;
 };
 
+FAKE_API nvrtcResult nvrtcVersion(int *major, int *minor);
 /* The NVRTC that the machine names; NULL: it names none. A library that cannot be used has functions that return an error. */
 const bti_nvrtc_api *fake_real_nvrtc(void);
 /* Compiles program->real and fills log and code: PTX behind comment lines that say what the compiler's log says. */

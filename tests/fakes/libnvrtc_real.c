@@ -42,7 +42,7 @@ static bool load(const char *path, bti_nvrtc_api *api) {
     complete = complete && api->name;
 #include "drivers/cuda/nvrtc.def"
 #undef BTI_SYMBOL
-    return complete;
+    return complete && api->nvrtcVersion != nvrtcVersion; /* not this library itself */
 }
 
 const bti_nvrtc_api *fake_real_nvrtc(void) {
