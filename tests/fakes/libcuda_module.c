@@ -48,7 +48,8 @@ static CUresult load_ptx(CUmodule made, const char *text) {
     const char *version = strstr(text, ".version ");
     if (version && atoi(version + strlen(".version ")) + 4 > fake()->cuda / 1000) return 222;
     made->ptx = ptx_parse(text, &problem);
-    if (made->ptx) return place_variables(made->ptx);
+    const fake_device *d = &fake()->devices[fake_current()->device];
+    if (made->ptx) return made->ptx->architecture > d->major * 10 + d->minor ? 209 : place_variables(made->ptx);
     fake_find(fake_current()->device, 218, "the emulator does not know this PTX: %s", problem);
     free(problem);
     return 218;
@@ -115,59 +116,5 @@ FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, con
     all_functions = made;
     fake_unlock();
     *function = made;
-    return 0;
-}
-
-/* --- attributes ----------------------------------------------------------------------------------------------------- */
-
-#define REGISTERS 65536 /* of a multiprocessor, and of a block */
-#define RESERVED_SHARED 1024
-
-/* A warp takes registers in units of 256. */
-static int warp_registers(const ptx_function *f) {
-    int of_thread = f->hardware_registers ? (int)f->hardware_registers : 32;
-    return (of_thread * 32 + 255) / 256 * 256;
-}
-
-unsigned fake_most_threads(CUfunction function) {
-    const ptx_function *f = function->ptx;
-    if (!f) return 512;
-    int threads = REGISTERS / warp_registers(f) * 32, given = f->max_threads ? (int)f->max_threads : 1024;
-    return (unsigned)(threads < given ? threads : given);
-}
-
-static int static_bytes(CUfunction function) { return function->ptx ? (int)function->ptx->shared_bytes : 64; }
-
-FAKE_API CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
-    ENTER_IN_CONTEXT(cuFuncGetAttribute);
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)fake_most_threads(function); return 0;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_bytes(function); return 0;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = function->dynamic_bytes ? function->dynamic_bytes : FAKE_SHARED - static_bytes(function);
-        return 0;
-    default: return 1;
-    }
-}
-FAKE_API CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
-    ENTER_IN_CONTEXT(cuFuncSetAttribute);
-    int most = fake_shared_bytes(&fake()->devices[fake_current()->device]);
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0) return 1;
-    if (value + static_bytes(function) > most) return 1;
-    function->dynamic_bytes = value;
-    return 0;
-}
-FAKE_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
-                                                              size_t bytes) {
-    ENTER_IN_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-    if (threads <= 0) return 1;
-    *blocks = 2048 / threads;
-    if (!function->ptx) return 0;
-    int shared = fake_shared_bytes(&fake()->devices[fake_current()->device]) + RESERVED_SHARED;
-    int by_shared = shared / (int)(function->ptx->shared_bytes + bytes + RESERVED_SHARED);
-    int by_registers = REGISTERS / (warp_registers(function->ptx) * ((threads + 31) / 32));
-    if (*blocks > 32) *blocks = 32;
-    if (*blocks > by_shared) *blocks = by_shared;
-    if (*blocks > by_registers) *blocks = by_registers;
     return 0;
 }
