@@ -11,6 +11,7 @@
 #include <glob.h>
 
 #include "base/test_depth.h"
+#include "launch/entry.h"
 #include "render/c.h"
 #include "support/render_kernels.h"
 #include "support/recorded_program.h"
@@ -68,7 +69,22 @@ static bool may_spill(const char *kernel, const char *entry) {
     return found && (found == spills_allowed || found[-1] == '\n');
 }
 
-static void read_log(const char *log, const char *kernel, const char *which, const char *target) {
+/* Two groups of BTI_GROUP threads have room on a multiprocessor: registers, and static local memory on the cards that have the least
+ * (100 KiB). Not asked of a text's KERNEL_ALONE, where it says why. */
+static bool two_groups_fit(const char *text, const char *entry, int registers, int local_bytes) {
+    char alone[96];
+    snprintf(alone, sizeof alone, "KERNEL_ALONE(%d) %s(", BTI_GROUP, entry);
+    return strstr(text, alone) || (registers * BTI_GROUP <= 65536 / 2 && local_bytes <= (100 << 10) / 2);
+}
+
+static int local_bytes_of(const char *used) {
+    const char *end = strchr(used, '\n'), *bytes = strstr(used, " bytes smem");
+    if (!bytes || (end && bytes > end)) return 0;
+    while (bytes > used && bytes[-1] >= '0' && bytes[-1] <= '9') bytes--;
+    return atoi(bytes);
+}
+
+static void read_log(const char *log, const char *text, const char *kernel, const char *which, const char *target) {
     static const char head[] = "Compiling entry function '";
     for (const char *at = log; (at = strstr(at, head)) != NULL;) {
         char entry[64];
@@ -85,6 +101,12 @@ static void read_log(const char *log, const char *kernel, const char *which, con
         fprintf(report, "%3d %6d %6d  %s  %-13s %-12s %s\n", registers, stores, stack, target, entry, which, kernel);
         if (registers > most_registers) most_registers = registers;
         entries++;
+        if (!two_groups_fit(text, entry, registers, local_bytes_of(used))) {
+            print_error(
+                "%s of %s (%s, %s) takes %d registers and %d bytes of local memory: one group a multiprocessor\n",
+                entry, kernel, which, target, registers, local_bytes_of(used));
+            failed++;
+        }
         if (!stores || may_spill(kernel, entry)) continue;
         print_error("%s of %s (%s, %s) spills %d bytes\n", entry, kernel, which, target, stores);
         failed++;
@@ -110,7 +132,7 @@ static void compile(const char *text, const char *kernel, const char *which) {
             print_error("%s (%s):\n%s\n", kernel, which, log);
             failed++;
         } else
-            read_log(log, kernel, which, targets[t]);
+            read_log(log, text, kernel, which, targets[t]);
         compiled++;
         free(log);
         nvrtc.destroy(&program);

@@ -11,6 +11,7 @@ struct words17 {
 #define STEP 16
 #define EACH 4
 
+/* Alone: a thread keeps 16 sums and the 8 numbers that it loads ahead; with half the registers it would spill them. */
 KERNEL_ALONE(256) bti_matmul(MEMORY(0) MEMORY(1) MEMORY(2) const struct words17 words) {
     LOCAL_ARRAY SUM a[STEP][SIDE + 1];
     LOCAL_ARRAY SUM b[STEP][SIDE + 1];
