@@ -81,28 +81,46 @@ static order draw_order(const fake_product *p) {
     return (order){(p->k + chunks - 1) / chunks, 1 << (x >> 8) % 4, x >> 16 & 1};
 }
 
-/* Sums of one row for the columns of a panel: a is the row, b the panel [inner, PANEL]. */
-#define DEFINE_SUM(name, real, fused)                                                                        \
-    static void name(const order *o, uint64_t k, const double *a, const double *b, double *to) {             \
-        real total[PANEL] = {0}, part[MOST_ACCUMULATORS][PANEL];                                             \
-        uint64_t chunks = (k + o->chunk - 1) / o->chunk;                                                     \
-        for (uint64_t number = 0; number < chunks; number++) {                                               \
-            uint64_t first = (o->last_first ? chunks - 1 - number : number) * o->chunk;                      \
-            uint64_t end = first + o->chunk < k ? first + o->chunk : k;                                      \
-            memset(part, 0, sizeof part);                                                                    \
-            for (uint64_t i = first; i < end; i++) {                                                         \
-                real *sum = part[i % (uint64_t)o->accumulators], x = (real)a[i];                             \
-                for (int j = 0; j < PANEL; j++) sum[j] = fused(x, (real)b[i * PANEL + (uint64_t)j], sum[j]); \
-            }                                                                                                \
-            for (int half = o->accumulators / 2; half; half /= 2)                                            \
-                for (int which = 0; which < half; which++)                                                   \
-                    for (int j = 0; j < PANEL; j++) part[which][j] += part[which + half][j];                 \
-            for (int j = 0; j < PANEL; j++) total[j] += part[0][j];                                          \
-        }                                                                                                    \
-        for (int j = 0; j < PANEL; j++) to[j] = (double)total[j];                                            \
+/* name_panel copies columns of b [inner, n] into a panel [inner, PANEL] with zeros beside; name sums one row a [inner] times the panel. */
+#define DEFINE_SUM(name, real, fused, target)                                                             \
+    target static void name(const order *o, uint64_t k, const double *a, const void *panel, double *to) { \
+        const real *b = panel;                                                                            \
+        real total[PANEL] = {0}, part[MOST_ACCUMULATORS][PANEL];                                          \
+        uint64_t chunks = (k + o->chunk - 1) / o->chunk;                                                  \
+        for (uint64_t number = 0; number < chunks; number++) {                                            \
+            uint64_t first = (o->last_first ? chunks - 1 - number : number) * o->chunk;                   \
+            uint64_t end = first + o->chunk < k ? first + o->chunk : k;                                   \
+            memset(part, 0, sizeof part);                                                                 \
+            for (uint64_t i = first; i < end; i++) {                                                      \
+                real *restrict sum = part[i % (uint64_t)o->accumulators], x = (real)a[i];                 \
+                for (int j = 0; j < PANEL; j++) sum[j] = fused(x, b[i * PANEL + (uint64_t)j], sum[j]);    \
+            }                                                                                             \
+            for (int half = o->accumulators / 2; half; half /= 2)                                         \
+                for (int which = 0; which < half; which++)                                                \
+                    for (int j = 0; j < PANEL; j++) part[which][j] += part[which + half][j];              \
+            for (int j = 0; j < PANEL; j++) total[j] += part[0][j];                                       \
+        }                                                                                                 \
+        for (int j = 0; j < PANEL; j++) to[j] = (double)total[j];                                         \
     }
-DEFINE_SUM(sum_f32, float, fmaf)
-DEFINE_SUM(sum_f64, double, fma)
+#define DEFINE_PANEL(name, real)                                                                              \
+    static void name(const fake_product *p, const double *b, uint64_t first, uint64_t columns, void *panel) { \
+        real *to = panel;                                                                                     \
+        memset(to, 0, p->k *PANEL * sizeof *to);                                                              \
+        for (uint64_t i = 0; i < p->k; i++)                                                                   \
+            for (uint64_t j = 0; j < columns; j++) to[i * PANEL + j] = (real)b[i * p->n + first + j];         \
+    }
+DEFINE_PANEL(fill_panel_f32, float)
+DEFINE_PANEL(fill_panel_f64, double)
+DEFINE_SUM(sum_f32, float, fmaf, )
+DEFINE_SUM(sum_f64, double, fma, )
+DEFINE_SUM(sum_f32_inline, float, fmaf, PTX_WITH_FMA)
+DEFINE_SUM(sum_f64_inline, double, fma, PTX_WITH_FMA)
+
+typedef void sum_function(const order *o, uint64_t k, const double *a, const void *panel, double *to);
+static sum_function *sum_of(bool is_double) {
+    if (PTX_HAS_FMA) return is_double ? sum_f64_inline : sum_f32_inline;
+    return is_double ? sum_f64 : sum_f32;
+}
 
 /* --- products ------------------------------------------------------------------------------------------------------------ */
 
@@ -125,13 +143,13 @@ static bool store_column(const fake_product *p, int batch, uint64_t column, cons
 }
 
 static bool multiply_matrices(const fake_product *p, const order *o, int batch, const double *a, const double *b,
-                              double *panel, double *sums) {
+                              void *panel, double *sums) {
+    bool is_double = p->d_layout.type == CUDA_R_64F;
+    sum_function *sum = sum_of(is_double);
     for (uint64_t first = 0; first < p->n; first += PANEL) {
         uint64_t columns = p->n - first < PANEL ? p->n - first : PANEL;
-        memset(panel, 0, p->k * PANEL * sizeof *panel);
-        for (uint64_t i = 0; i < p->k; i++) memcpy(panel + i * PANEL, b + i * p->n + first, columns * sizeof *b);
-        for (uint64_t row = 0; row < p->m; row++)
-            (p->d_layout.type == CUDA_R_64F ? sum_f64 : sum_f32)(o, p->k, a + row * p->k, panel, sums + row * PANEL);
+        (is_double ? fill_panel_f64 : fill_panel_f32)(p, b, first, columns, panel);
+        for (uint64_t row = 0; row < p->m; row++) sum(o, p->k, a + row * p->k, panel, sums + row * PANEL);
         for (uint64_t column = 0; column < columns; column++)
             if (!store_column(p, batch, first + column, sums + column, PANEL)) return false;
     }

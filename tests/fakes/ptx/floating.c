@@ -30,19 +30,9 @@ BOTH(F32_TWO, subtract, x - y)
 BOTH(F32_TWO, multiply, x *y)
 BOTH(F32_TWO, divide, x / y)
 BOTH(F32_THREE, fused, fmaf(x, y, z))
-#if defined __x86_64__
-/* fmaf is a call for each lane unless the CPU is known to have the instruction. */
-#define WITH_FMA __attribute__((target("avx2,fma")))
-#define HAS_FMA (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-WITH_FMA F32_THREE(fused_inline, ptx_f32, ptx_from_f32, fmaf(x, y, z)) WITH_FMA
-    F32_THREE(fused_inline_ftz, load_flushed, from_flushed, fmaf(x, y, z))
-#else
-#define WITH_FMA
-#define HAS_FMA false
-#define fused_inline fused
-#define fused_inline_ftz fused_ftz
-#endif
-        BOTH(F32_ONE, root, sqrtf(x)) BOTH(F32_ONE, reciprocal, 1 / x)
+PTX_WITH_FMA F32_THREE(fused_inline, ptx_f32, ptx_from_f32, fmaf(x, y, z)) PTX_WITH_FMA
+    F32_THREE(fused_inline_ftz, load_flushed, from_flushed, fmaf(x, y, z)) BOTH(F32_ONE, root, sqrtf(x))
+        BOTH(F32_ONE, reciprocal, 1 / x)
 
     /* neg and abs change the sign of a NaN too. */
     PTX_COMPUTE(negate) {
@@ -121,7 +111,7 @@ F64(subtract, 2, x - y)
 F64(multiply, 2, x *y)
 F64(divide, 2, x / y)
 F64(fused, 3, fma(x, y, z))
-WITH_FMA PTX_COMPUTE(fused_f64_inline) {
+PTX_WITH_FMA PTX_COMPUTE(fused_f64_inline) {
     PTX_EACH_LANE(to[i] = ptx_from_f64(fma(ptx_f64(a[i]), ptx_f64(b[i]), ptx_f64(c[i]))));
 }
 F64(root, 1, sqrt(x))
@@ -154,7 +144,7 @@ static ptx_compute *f32_of(const ptx_instruction *instruction) {
     case PTX_SUB: return any ? subtract_any : PICK(subtract);
     case PTX_MUL: return any ? multiply_any : PICK(multiply);
     case PTX_MAD:
-    case PTX_FMA: return any ? fused_any : HAS_FMA ? PICK(fused_inline) : PICK(fused);
+    case PTX_FMA: return any ? fused_any : PTX_HAS_FMA ? PICK(fused_inline) : PICK(fused);
     case PTX_DIV: return any ? divide_any : PICK(divide);
     case PTX_SQRT: return any ? root_any : PICK(root);
     case PTX_RCP: return any ? reciprocal_any : PICK(reciprocal);
@@ -176,7 +166,7 @@ ptx_compute *ptx_float_of(const ptx_instruction *instruction) {
     case PTX_SUB: return PICK_F64(subtract);
     case PTX_MUL: return PICK_F64(multiply);
     case PTX_MAD:
-    case PTX_FMA: return HAS_FMA && instruction->round <= PTX_RN ? fused_f64_inline : PICK_F64(fused);
+    case PTX_FMA: return PTX_HAS_FMA && instruction->round <= PTX_RN ? fused_f64_inline : PICK_F64(fused);
     case PTX_DIV: return PICK_F64(divide);
     case PTX_SQRT: return PICK_F64(root);
     case PTX_RCP: return PICK_F64(reciprocal);

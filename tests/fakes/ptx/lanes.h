@@ -14,6 +14,15 @@
 #define PTX_VECTOR _Pragma("GCC ivdep") /* `to` may be a source, lane by lane */
 #endif
 
+/* For functions that call fma or fmaf, which are calls unless the CPU is known to have the instruction. */
+#if defined __x86_64__
+#define PTX_WITH_FMA __attribute__((target("avx2,fma")))
+#define PTX_HAS_FMA (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#else
+#define PTX_WITH_FMA
+#define PTX_HAS_FMA false
+#endif
+
 /* The head of a ptx_compute. */
 #define PTX_COMPUTE(name)                                                                                      \
     static void name(PTX_UNUSED const ptx_instruction *instruction, uint64_t *to, PTX_UNUSED uint64_t *to2,    \
