@@ -127,7 +127,7 @@ static void products_of_every_type(void **state) {
         machine(MACHINE, NULL);
         OK(bt_set_flag("matmul_precision", rows[r].precision));
         for (int seed = 1; seed < 9; seed++) {
-            char text[8];
+            char text[16];
             snprintf(text, sizeof text, "%d", seed);
             setenv("BERTH_FAKE_SEED", text, 1);
             random_state = 7;
