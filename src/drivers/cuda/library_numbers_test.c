@@ -221,6 +221,11 @@ static void misuse_of_cublas_is_refused(void **state) {
         if (p.found.workspaceSize) break;
     }
     assert_true(p.found.workspaceSize > 0);
+    assert_int_equal(run(&p, d->compute, 1, 0, 512, WORKSPACE, p.found.workspaceSize), 0);
+    OK(bti_driver_cuda.sync(d));
+    unsigned char last;
+    OK(bti_driver_cuda.download(d, &last, p.memory + WORKSPACE + p.found.workspaceSize - 1, 1));
+    assert_int_equal(last, 0xa5); /* nobody may rely on what was there */
     assert_int_equal(run(&p, d->compute, 1, 0, 512, WORKSPACE, p.found.workspaceSize - 1), 7);
     LT(cublasLtMatrixLayoutDestroy, p.a); /* the algorithm of another shape */
     LT(cublasLtMatrixLayoutCreate, &p.a, CUDA_R_32F, 4, 4, 100);
