@@ -27,7 +27,7 @@ static bool misaligned(engine *e, const warp *w, const ptx_instruction *in, cons
     if (!(all & (alignment - 1))) return false;
     EACH_LANE(lane, mask) {
         if (!(address[lane] & (alignment - 1))) continue;
-        ptx_fail(e, w, in, (int)lane, "%u bytes at address 0x%llx, which is not a multiple of %u", bytes,
+        ptx_fail(e, w, in, (int)lane, "%u bytes at address 0x%llx are misaligned: it is not a multiple of %u", bytes,
                  (unsigned long long)address[lane], alignment);
         break;
     }
@@ -43,7 +43,7 @@ static bool reach_shared(engine *e, const warp *w, const ptx_instruction *in, pt
     watch_request request = {e->block, w->first_thread, mask, bytes, access, in, offset};
     char *problem = NULL;
     if (!watch_shared(e->watched, &request, &lane, &problem)) {
-        ptx_fail(e, w, in, lane, "offset %llu of shared memory: %s", (unsigned long long)offset[lane], problem);
+        ptx_fail(e, w, in, lane, "%s", problem);
         free(problem);
         return false;
     }
@@ -58,7 +58,7 @@ static bool reach_global(engine *e, const warp *w, const ptx_instruction *in, pt
     char *problem = NULL;
     int lane = -1;
     if (!watch_global(e->watched, &request, host, &lane, &problem)) {
-        ptx_fail(e, w, in, lane, "%u bytes at address 0x%llx: %s", bytes, (unsigned long long)address[lane], problem);
+        ptx_fail(e, w, in, lane, "%s", problem);
         free(problem);
         return false;
     }
