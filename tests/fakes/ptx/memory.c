@@ -27,7 +27,7 @@ static bool misaligned(engine *e, const warp *w, const ptx_instruction *in, cons
     if (!(all & (alignment - 1))) return false;
     EACH_LANE(lane, mask) {
         if (!(address[lane] & (alignment - 1))) continue;
-        ptx_fail(e, w, in, (int)lane, "%u bytes at address 0x%llx are misaligned: it is not a multiple of %u", bytes,
+        ptx_fail(e, w, in, (int)lane, "misaligned: %u bytes at address 0x%llx, which is not a multiple of %u", bytes,
                  (unsigned long long)address[lane], alignment);
         break;
     }
