@@ -80,6 +80,7 @@ static const struct {
     [BTI_TEXT_F32] = {23, 8, 1e6, (double)0.0001F, 1000, 1e6},
     [BTI_TEXT_F64] = {52, 11, 1e8, 1e-4, 1000, 1e16},
 };
+static bool is_float_kind(bti_text_kind kind) { return float_formats[kind].exponent_bits > 0; }
 
 typedef struct {
     bool negative, finite;
@@ -267,7 +268,7 @@ static void write_element(char *word, const printer *p, int64_t index) {
         snprintf(word, WORD_BYTES, "%s", !load_bits(p, index) ? "False" : p->rank > 0 ? " True" : "True");
         return;
     }
-    if (p->kind < BTI_TEXT_F16) {
+    if (!is_float_kind(p->kind)) {
         write_integer(word, p, index);
         return;
     }
@@ -395,7 +396,7 @@ static void put_axis(printer *p, int axis, int64_t index) {
 
 static void put_array(printer *p) {
     char word[WORD_BYTES];
-    bool is_float = p->kind >= BTI_TEXT_F16;
+    bool is_float = is_float_kind(p->kind);
     if (p->count == 0) {
         bti_str_add(&p->out, "[]");
         return;

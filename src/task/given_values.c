@@ -39,7 +39,7 @@ static bt_status too_deep(const check *c) {
 }
 
 static bt_status check_list(check *c, const bt_list *list) {
-    if (list->kind < 0 || list->kind > BTI_LIST_ARGUMENT)
+    if (list->kind < 0 || list->kind >= BTI_LIST_KINDS)
         return bti_fail(BT_INVALID_ARGUMENT, "%s is no list", value_path(c).text);
     if (list->count < 0 || (list->count && !list->items))
         return bti_fail(BT_INVALID_ARGUMENT, "%s is a list of %d values%s", value_path(c).text, list->count,

@@ -9,6 +9,18 @@
 #include "task/tasks.h"
 #include "task/value.h"
 
+const bti_view_traits bti_view_traits_of[BTI_VIEW_STATES] = {
+    [BTI_VIEW_NONE] = {"none", false, false},
+    [BTI_VIEW_ARGUMENTS] = {"waits_for_arguments", false, false},
+    [BTI_VIEW_RESOURCES] = {"waits_for_resources", false, false},
+    [BTI_VIEW_TURN] = {"waits_for_turn", false, false},
+    [BTI_VIEW_STARTING] = {"starting", true, false},
+    [BTI_VIEW_RUNNING] = {"running", true, true},
+    [BTI_VIEW_BLOCKED] = {"blocked", true, true},
+    [BTI_VIEW_ENDING] = {"ending", true, true},
+    [BTI_VIEW_LIVING] = {"living", true, true},
+};
+
 enum { CHUNK = 2048, MORE = 64, HEADS = 256 };
 
 /* It was given to a worker that runs another call before it. */
@@ -36,7 +48,7 @@ static bti_view_awaited describe_awaited(const bti_object *object) {
     const bti_task_record *maker = object ? object->maker : NULL;
     if (!maker || atomic_load(&object->state) != BTI_OBJECT_PENDING) return (bti_view_awaited){0};
     bti_view_state state = view_state_of(maker);
-    bool runs = state >= BTI_VIEW_RUNNING;
+    bool runs = bti_view_traits_of[state].begun;
     return (bti_view_awaited){maker->function, state, runs && maker->client ? maker->client->pid : 0,
                               runs ? bti_task_begun_ns(maker) : maker->submitted_ns};
 }

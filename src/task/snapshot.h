@@ -20,6 +20,13 @@ typedef enum bti_view_state {
     BTI_VIEW_STATES
 } bti_view_state;
 
+typedef struct bti_view_traits {
+    const char *name;
+    bool holds; /* it has its resources */
+    bool begun; /* its function was called */
+} bti_view_traits;
+extern const bti_view_traits bti_view_traits_of[BTI_VIEW_STATES]; /* by bti_view_state */
+
 /* What makes the object that is waited for. */
 typedef struct bti_view_awaited {
     const bti_function_record *function; /* NULL: none is known */

@@ -9,9 +9,25 @@
 
 static uint64_t align_data(uint64_t at) { return (at + 63) / 64 * 64; }
 
-static bool has_bytes(uint8_t type) {
-    return type == BT_TEXT_VALUE || type == BT_BYTES || type == BT_ARRAY_VALUE || type == BT_LIST_VALUE ||
-           type == BT_STREAM_VALUE;
+/* What a packed value of a type is. The rows of types that are never packed are empty. */
+typedef struct type_traits {
+    bool is_value; /* may stand in any list; a stream is the only value of its list */
+    bool has_bytes, refers;
+} type_traits;
+static type_traits traits_of(uint8_t type) {
+    static const type_traits rows[UINT8_MAX + 1] = {
+        [BT_NOTHING] = {.is_value = true},
+        [BT_INTEGER] = {.is_value = true},
+        [BT_REAL] = {.is_value = true},
+        [BT_TEXT_VALUE] = {.is_value = true, .has_bytes = true},
+        [BT_BYTES] = {.is_value = true, .has_bytes = true},
+        [BT_ARRAY_VALUE] = {.is_value = true, .has_bytes = true},
+        [BT_REFERENCE] = {.is_value = true, .refers = true},
+        [BT_ACTOR_VALUE] = {.is_value = true, .refers = true},
+        [BT_LIST_VALUE] = {.is_value = true, .has_bytes = true},
+        [BT_STREAM_VALUE] = {.has_bytes = true, .refers = true},
+    };
+    return rows[type];
 }
 
 /* Where the bytes of a value whose head stands at `at` begin. Only a large list has arrays that are not copied when they are read. */
@@ -23,7 +39,7 @@ static uint64_t data_at(uint64_t at, const bti_packed_value *head) {
 }
 
 static uint64_t end_at(uint64_t at, const bti_packed_value *head) {
-    return (data_at(at, head) + (has_bytes(head->type) ? head->as.bytes : 0) + 7) / 8 * 8;
+    return (data_at(at, head) + (traits_of(head->type).has_bytes ? head->as.bytes : 0) + 7) / 8 * 8;
 }
 
 /* A list longer than this has a table of where its values stand, so that finding one does not pass all before it. */
@@ -177,8 +193,7 @@ static bool visit_references(const char *packed, bool in_list, bti_packed_visit 
         memcpy(&head, packed + at, sizeof head);
         if (head.type == BT_LIST_VALUE && !visit_references(packed + data_at(at, &head), true, visit, data))
             return false;
-        bool refers = head.type == BT_REFERENCE || head.type == BT_ACTOR_VALUE || head.type == BT_STREAM_VALUE;
-        if (refers && !visit(data, &head, in_list)) return false;
+        if (traits_of(head.type).refers && !visit(data, &head, in_list)) return false;
         at = end_at(at, &head);
     }
     return true;
@@ -223,9 +238,9 @@ static bool is_whole(const char *packed, uint64_t bytes, int depth);
 /* Its head stands at `at`, and lies within. */
 static bool is_whole_value(const char *packed, uint64_t bytes, uint64_t at, const bti_packed_value *head, int depth) {
     bool is_stream = head->type == BT_STREAM_VALUE && !depth && head->as.bytes == sizeof(bti_stream_link);
-    if (head->type > BT_ACTOR_VALUE && head->type != BT_LIST_VALUE && !is_stream) return false;
+    if (!traits_of(head->type).is_value && !is_stream) return false;
     if (head->rank > (head->type == BT_ARRAY_VALUE ? BT_MAX_RANK : 0)) return false;
-    uint64_t data = data_at(at, head), length = has_bytes(head->type) ? head->as.bytes : 0;
+    uint64_t data = data_at(at, head), length = traits_of(head->type).has_bytes ? head->as.bytes : 0;
     if (data > bytes || length > bytes - data) return false;
     if (head->type == BT_TEXT_VALUE) return length && !packed[data + length - 1];
     if (head->type == BT_ARRAY_VALUE) return is_array_of(packed + at + sizeof *head, head);

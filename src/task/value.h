@@ -45,14 +45,16 @@ enum {
 };
 
 /* What a bt_list is of. */
-enum { BTI_LIST_ITEMS, BTI_LIST_REFS, BTI_LIST_ACTORS, BTI_LIST_READ, BTI_LIST_ARGUMENT };
+enum { BTI_LIST_ITEMS, BTI_LIST_REFS, BTI_LIST_ACTORS, BTI_LIST_READ, BTI_LIST_ARGUMENT, BTI_LIST_KINDS };
 /* A value of a list that was made here, of the first three kinds. */
 static inline bt_item_value bti_list_item(const bt_list *list, int index) {
     if (list->kind == BTI_LIST_REFS) return bti_of_ref(((bt_ref *const *)list->items)[index]);
     if (list->kind == BTI_LIST_ACTORS) return bti_of_actor(((bt_actor *const *)list->items)[index]);
     return ((const bt_item_value *)list->items)[index];
 }
-static inline bool bti_list_is_read(const bt_list *list) { return list->kind >= BTI_LIST_READ; }
+static inline bool bti_list_is_read(const bt_list *list) {
+    return list->kind == BTI_LIST_READ || list->kind == BTI_LIST_ARGUMENT;
+}
 
 /* The bytes that they take; none of them is NULL or poisoned. */
 uint64_t bti_pack_bytes(const bt_item_value *values, int count);

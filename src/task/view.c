@@ -10,17 +10,6 @@
 #include "task/timeline_trace.h"
 #include "task/why.h"
 
-static const char *const state_names[BTI_VIEW_STATES] = {
-    [BTI_VIEW_NONE] = "none",
-    [BTI_VIEW_ARGUMENTS] = "waits_for_arguments",
-    [BTI_VIEW_RESOURCES] = "waits_for_resources",
-    [BTI_VIEW_TURN] = "waits_for_turn",
-    [BTI_VIEW_STARTING] = "starting",
-    [BTI_VIEW_RUNNING] = "running",
-    [BTI_VIEW_BLOCKED] = "blocked",
-    [BTI_VIEW_ENDING] = "ending",
-    [BTI_VIEW_LIVING] = "living",
-};
 static const char *const worker_states[] = {"starting", "idle", "busy", "ended"};
 
 /* --- as JSON --------------------------------------------------------------------------------------------------------- */
@@ -88,8 +77,8 @@ static json_t *all_gpus_json(const bti_snapshot *view) {
 static json_t *task_json(const bti_snapshot *view, const bti_view_task *task) {
     char why[1024];
     json_t *all = json_pack("{s:o, s:o, s:s, s:i, s:o, s:o}", "function", text_json(task->function->name), "task",
-                            integer_json(task->sequence), "state", state_names[task->state], "priority", task->priority,
-                            "resources", amounts_json(view, &task->amounts), "submitted_seconds",
+                            integer_json(task->sequence), "state", bti_view_traits_of[task->state].name, "priority",
+                            task->priority, "resources", amounts_json(view, &task->amounts), "submitted_seconds",
                             seconds_json(task->submitted_ns, view->now_ns));
     if (task->of_actor) json_object_set_new(all, "actor", text_json(task->actor));
     if (*bti_view_why(view, task, why, sizeof why)) json_object_set_new(all, "why", text_json(why));
@@ -126,11 +115,11 @@ static json_t *tasks_json(const bti_snapshot *view) {
         json_t *one = json_pack("{s:o, s:o}", "function", text_json(f->function->name), "module",
                                 text_json(bti_module_path(f->function->module, path, sizeof path)));
         for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
-            json_object_set_new(one, state_names[s], integer_json(f->count[s]));
+            json_object_set_new(one, bti_view_traits_of[s].name, integer_json(f->count[s]));
         json_array_append_new(list, one);
     }
     for (int s = BTI_VIEW_NONE + 1; s < BTI_VIEW_STATES; s++)
-        json_object_set_new(all, state_names[s], integer_json(view->count[s]));
+        json_object_set_new(all, bti_view_traits_of[s].name, integer_json(view->count[s]));
     json_object_set_new(all, "by_function", list);
     return all;
 }
@@ -152,7 +141,7 @@ static json_t *workers_json(const bti_snapshot *view) {
 static const char *actor_state_name(const bti_view_actor *actor) {
     if (actor->state == BTI_ACTOR_DEAD) return "ending";
     if (actor->making.state == BTI_VIEW_LIVING) return actor->method ? "busy" : "idle";
-    return actor->making.state >= BTI_VIEW_STARTING ? "starting" : "waiting";
+    return bti_view_traits_of[actor->making.state].holds ? "starting" : "waiting";
 }
 
 static json_t *actors_json(const bti_snapshot *view) {

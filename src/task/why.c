@@ -53,7 +53,7 @@ static bool next_holder(holders *h) {
 
 static void add_holder(holders *h, const bti_view_task *task, const bti_supply *from, int r, bool is_actor) {
     int64_t held = r == 0 && task->cpus_lent ? 0 : task->amounts.of[r];
-    if (!held || task->state < BTI_VIEW_STARTING || task->from != from || !next_holder(h)) return;
+    if (!held || !bti_view_traits_of[task->state].holds || task->from != from || !next_holder(h)) return;
     if (is_actor && *task->actor)
         add_words(h->to, "actor %s", task->actor);
     else
