@@ -3,7 +3,8 @@
  * list of cases. "cuda-emulated" are the GPUs of
  * tests/fakes/emulated.c. Per device a file tests/skips/DEVICE.txt lists what it does not do, each with a reason; what is listed as
  * failing must fail. Where kernels are slow to compile one case in so many is run, unless BERTH_TEST_LONG is set;
- * BERTH_TEST_ONE_IN=N says in how many. BERTH_TEST_PART=I/N runs the Ith of N parts of the rows, I from 0. */
+ * BERTH_TEST_ONE_IN=N says in how many. BERTH_TEST_PART=I/N runs the Ith of N parts of the rows, I from 0;
+ * BERTH_TEST_ROWS=sort,take runs these rows. */
 #include "support/conformance.h"
 #include "support/support.h"
 
@@ -201,13 +202,22 @@ static const char *devices(void) {
     return "cpu,sim";
 }
 
-/* Whether BERTH_TEST_PART wants it. */
+static bool is_named(const char *row_name) {
+    const char *told = getenv("BERTH_TEST_ROWS");
+    char list[512], *rest = list;
+    snprintf(list, sizeof list, "%s", told ? told : row_name);
+    for (char *word; (word = strsep(&rest, ","));)
+        if (!strcmp(word, row_name)) return true;
+    return false;
+}
+
+/* Whether BERTH_TEST_PART and BERTH_TEST_ROWS want it; the last one is the end of a device. */
 static bool is_of_part(int r) {
     int part = 0, parts = 1;
     const char *told = getenv("BERTH_TEST_PART");
     if (told && (sscanf(told, "%d/%d", &part, &parts) != 2 || parts < 1))
         fail_msg("BERTH_TEST_PART is no I/N: %s", told);
-    return r == COUNT(rows) || r % parts == part;
+    return r == COUNT(rows) || (r % parts == part && is_named(rows[r].name));
 }
 
 int main(void) {

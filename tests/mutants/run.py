@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Mutants: mistakes made on purpose in kernels and in the driver of CUDA, which the tests on emulated GPUs must notice.
+
+Each *.patch of this folder changes files of src/ and begins with the lines
+    What: one sentence
+    Run: the tests that must fail: a command in the build's folder, with variables before it if need be
+    Says: (optional) what their output must hold besides
+The mutants' libraries are made from the build's own objects: only what a patch touches is compiled. Every command is run without a
+mutant first, and must pass."""
+import argparse
+import concurrent.futures
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("patches", nargs="*", type=Path, help="all when none is named")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="a build with everything in it (%(default)s)")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="of N mutants one is run")
+    parser.add_argument("--may-miss", type=int, default=0, metavar="N", help="so many mutants may go unnoticed (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seconds", type=int, default=300, help="limit of one command (%(default)s)")
+    parser.add_argument("--verbose", action="store_true", help="shows what the tests said")
+    return parser.parse_args()
+
+
+class Mutant:
+    def __init__(self, path):
+        self.path, self.name = path, path.stem
+        text = path.read_text()
+        header = {key: value.strip() for key, value in re.findall(r"^(What|Run|Says): (.*)$", text, re.M)}
+        if "What" not in header or "Run" not in header:
+            sys.exit(f"{path}: it does not begin with What: and Run:")
+        self.what, self.command, self.says = header["What"], header["Run"], header.get("Says", "")
+
+
+# ---- the library of a mutant
+
+class Build:
+    """What ninja knows of a build: commands, and which objects depend on a file."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.link = self.commands("libberth.so.0.1.0")[-1]
+        self.dependents = {}
+        current = None
+        for line in subprocess.run(["ninja", "-C", folder, "-t", "deps"], capture_output=True, text=True).stdout.splitlines():
+            if not line.startswith(" "):
+                current = line.split(":")[0]
+            elif line.strip() and "berth_objects.dir" in (current or ""):
+                file = (folder / line.strip()).resolve()
+                if file.is_relative_to(ROOT):
+                    self.dependents.setdefault(str(file.relative_to(ROOT)), set()).add(current)
+
+    def commands(self, target):
+        told = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], capture_output=True, text=True, check=True)
+        return [line for line in told.stdout.splitlines() if line]
+
+    def objects_of(self, file):
+        """The objects to compile for a changed file; texts of kernels become bytes in generated/ first."""
+        words = re.fullmatch(r"src/render/c/(\w+)\.h", file)
+        if words:
+            file = f"{self.folder.relative_to(ROOT)}/generated/c_{words[1]}.inc"
+        return self.dependents.get(file, set())
+
+    def make_library(self, mutant, work):
+        """Patches a copy of the sources in `work`; the folder of its libberth.so.0."""
+        for part in ("src", "include"):
+            shutil.copytree(ROOT / part, work / part)
+        shutil.copytree(self.folder / "generated", work / "generated")
+        subprocess.run(["patch", "-p1", "--quiet", "--fuzz=0", "-i", mutant.path], cwd=work, check=True)
+        changed = re.findall(r"^\+\+\+ b/(\S+)", mutant.path.read_text(), re.M)
+        objects = set().union(*(self.objects_of(file) for file in changed))
+        if not objects:
+            raise RuntimeError("no object depends on " + ", ".join(changed))
+        for words in changed:
+            if re.fullmatch(r"src/render/c/\w+\.h", words):
+                name = Path(words).stem
+                subprocess.run(["cmake", f"-DINPUT={work / words}", f"-DOUTPUT={work}/generated/c_{name}.inc", "-P",
+                                ROOT / "cmake/bytes.cmake"], check=True)
+        link = self.link
+        for number, target in enumerate(sorted(objects)):
+            command = self.commands(target)[-1].replace(f"{self.folder}/generated", f"{work}/generated")
+            command = command.replace(f"{ROOT}/src", f"{work}/src").replace(f"{ROOT}/include", f"{work}/include")
+            made = f"{work}/{number}.o"
+            command = re.sub(r" -MD -MT \S+ -MF \S+", "", command).replace(f"-o {target}", f"-o {made}")
+            subprocess.run(command, shell=True, cwd=self.folder, check=True, capture_output=True, text=True)
+            link = link.replace(f" {target} ", f" {made} ")
+        link = re.sub(r"-o libberth\.so\.0\.1\.0", f"-o {work}/libberth.so.0", link)
+        subprocess.run(link, shell=True, cwd=self.folder, check=True, capture_output=True)
+        return work
+
+
+# ---- running
+
+def run(command, build, seconds, library=None):
+    """(exit code, output) of a command on emulated GPUs."""
+    environment = dict(os.environ)
+    if library:
+        environment["LD_LIBRARY_PATH"] = str(library)
+    words = ["bash", "-c", f"exec tests/emulated env {command}"]
+    try:
+        done = subprocess.run(words, cwd=build.folder, env=environment, capture_output=True, text=True, errors="replace",
+                              timeout=seconds, stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired as expired:
+        return 124, (expired.stdout or b"").decode(errors="replace") + "\nout of time"
+
+
+def first_line_of_failure(output):
+    for line in output.splitlines():
+        if re.search(r"FAILED|ERROR|race|not |error|never|out of time", line):
+            return line.strip()[:160]
+    return ""
+
+
+def try_mutant(mutant, build, chosen):
+    with tempfile.TemporaryDirectory(prefix="berth-mutant-") as folder:
+        try:
+            library = build.make_library(mutant, Path(folder))
+        except subprocess.CalledProcessError as error:
+            return "does not build", (error.stderr or str(error))[-300:]
+        except RuntimeError as error:
+            return "does not build", str(error)
+        code, output = run(mutant.command, build, chosen.seconds, library)
+    if chosen.verbose:
+        print(output)
+    if code == 77:
+        return "skipped", output.strip()[:160]
+    caught = code != 0 and mutant.says in output
+    return "caught" if caught else "MISSED", first_line_of_failure(output) if code else "everything passed"
+
+
+def main():
+    chosen = parse()
+    chosen.build = chosen.build.resolve()
+    mutants = [Mutant(path) for path in sorted(chosen.patches or HERE.glob("*.patch"))][::max(1, chosen.one_in)]
+    build = Build(chosen.build)
+    counts = {"caught": 0, "MISSED": 0, "does not build": 0, "skipped": 0}
+    alarms = 0
+    with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
+        commands = sorted({mutant.command for mutant in mutants})
+        for command, (code, output) in zip(commands, pool.map(lambda c: run(c, build, chosen.seconds), commands)):
+            if code == 77:
+                print(output.strip()[:200])
+                sys.exit(77)
+            if code:
+                alarms += 1
+                print(f"FALSE ALARM without a mutant: {command}: {first_line_of_failure(output)}")
+        for mutant, (word, why) in zip(mutants, pool.map(lambda m: try_mutant(m, build, chosen), mutants)):
+            counts[word] += 1
+            print(f"{word:15} {mutant.name}: {mutant.what}\n{'':15} {why}", flush=True)
+    missed = counts["MISSED"] + counts["does not build"]
+    print(f"{len(mutants)} mutants: {counts['caught']} caught, {counts['MISSED']} missed, {counts['does not build']} do not build, "
+          f"{alarms} false alarms")
+    sys.exit(1 if alarms or missed > chosen.may_miss else 0)
+
+
+if __name__ == "__main__":
+    main()
