@@ -67,19 +67,30 @@ install() {
 }
 
 # find_nvrtc: where the system has no NVRTC, BERTH_NVRTC names a folder outside the tree with that of its wheel; tests that want
-# it skip if it cannot be had.
-find_nvrtc() {
-    local folder=${XDG_CACHE_HOME:-$HOME/.cache}/berth-nvrtc
-    [ -z "${BERTH_NVRTC:-}" ] || return 0
-    ! any '/usr/local/cuda*/lib64/libnvrtc.so.1[23]' || return 0
-    ! { PATH=$PATH:/sbin ldconfig -p | grep -q 'libnvrtc\.so\.1[23]'; } || return 0
-    if ! any "$folder/nvidia/*/lib/libnvrtc.so.1[23]"; then
-        echo "fetching NVRTC into $folder"
-        timeout 300 python3 -m pip install -q --no-deps --disable-pip-version-check --target "$folder" nvidia-cuda-nvrtc-cu12 ||
-            { echo "NVRTC could not be had"; return 0; }
+# it skip if it cannot be had. In a long check BERTH_NVRTC_OTHER is the folder of the other major version, 12 or 13.
+nvrtc_folder=${XDG_CACHE_HOME:-$HOME/.cache}/berth-nvrtc
+
+# fetch_nvrtc MAJOR: prints the folder of that wheel's library
+fetch_nvrtc() {
+    local folder=$nvrtc_folder/$1 wheel=nvidia-cuda-nvrtc
+    [ "$1" != 12 ] || wheel=nvidia-cuda-nvrtc-cu12
+    if ! any "$folder/nvidia/*/lib/libnvrtc.so.$1"; then
+        echo "fetching NVRTC $1 into $folder" >&2
+        timeout 300 python3 -m pip install -q --no-deps --disable-pip-version-check --target "$folder" "$wheel" >&2 ||
+            { echo "NVRTC $1 could not be had" >&2; return 1; }
     fi
-    BERTH_NVRTC=$(dirname "$(compgen -G "$folder/nvidia/*/lib/libnvrtc.so.1[23]" | head -n 1)")
-    export BERTH_NVRTC
+    dirname "$(compgen -G "$folder/nvidia/*/lib/libnvrtc.so.$1" | head -n 1)"
+}
+find_nvrtc() {
+    local system other=13
+    system=$(PATH=$PATH:/sbin ldconfig -p | sed -n 's/.*libnvrtc\.so\.\(1[23]\) .*/\1/p' | head -n 1)
+    [ -n "$system" ] || system=$(compgen -G '/usr/local/cuda*/lib64/libnvrtc.so.1[23]' | sed -n 's/.*\.//p' | head -n 1)
+    if [ -z "${BERTH_NVRTC:-}" ] && [ -z "$system" ]; then
+        BERTH_NVRTC=$(fetch_nvrtc 12) && export BERTH_NVRTC || return 0
+    fi
+    [ -n "${BERTH_TEST_LONG:-}" ] || return 0
+    [ "$system" != 13 ] && ! any "${BERTH_NVRTC:-/nowhere}/libnvrtc.so.13" || other=12
+    BERTH_NVRTC_OTHER=$(fetch_nvrtc $other) && export BERTH_NVRTC_OTHER || return 0
 }
 
 # ---- building
@@ -150,9 +161,21 @@ part_format() {
     return 1
 }
 part_ctest() {
-    local args=(-LE '^long$')
-    [ -z "${BERTH_TEST_LONG:-}" ] || args=()
-    build release && run_tests release "${args[@]}"
+    local leave_out='^(long|cuda-emulated)$'
+    [ -z "${BERTH_TEST_LONG:-}" ] || leave_out='^cuda-emulated$'
+    build release && run_tests release -LE "$leave_out"
+}
+# On emulated GPUs of NVIDIA's: a draw; in a long check everything, by both versions of NVRTC where they can be had.
+part_emulated() {
+    local rc=0 args=(-L '^cuda-emulated$')
+    build release || return 1
+    if [ -z "${BERTH_TEST_LONG:-}" ]; then
+        run_tests release "${args[@]}" -LE '^long$'
+        return
+    fi
+    run_tests release "${args[@]}" || rc=1
+    [ -z "${BERTH_NVRTC_OTHER:-}" ] || BERTH_NVRTC=$BERTH_NVRTC_OTHER run_tests release "${args[@]}" || rc=1
+    return $rc
 }
 part_golden() {
     local files=()
@@ -217,12 +240,12 @@ part_ray() {
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
-parts=(build demo layers circles names format headers ctest golden readme asan tsan valgrind fuzz)
+parts=(build demo layers circles names format headers ctest emulated golden readme asan tsan valgrind fuzz)
 peer_parts=(peers ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
     [names]="a name has one meaning" [format]="clang-format"
-    [headers]="headers in C and C++" [ctest]="all tests, release" [golden]="reference files" [readme]="README examples"
+    [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
     [ray]="tasks beside Ray"
