@@ -74,6 +74,27 @@ static void fold_ranks(const fake_fold *f, const unsigned char *const *from, uns
     }
 }
 
+/* Notes in `noted`, one for each byte, the bytes that were never written. */
+static void note_unwritten(uint64_t address, size_t bytes, unsigned char *noted) {
+    for (uint64_t at = 0, run; at < bytes; at += run) {
+        bool unwritten = fake_is_unwritten(address + at, &run);
+        if (run > bytes - at) run = bytes - at;
+        if (unwritten) memset(noted + at, 1, run);
+    }
+}
+
+/* A sum of bytes never written is as unwritten: gradients that are reduced together may have gaps between them. */
+static void write_result(const fake_fold *f, const unsigned char *result, const unsigned char *unwritten,
+                         size_t bytes) {
+    for (int i = 0; i < f->count; i++) {
+        void *to = fake_write_memory(f->to[i], bytes);
+        if (!to) continue;
+        memcpy(to, result, bytes);
+        for (size_t at = 0; at < bytes; at++)
+            if (unwritten[at]) fake_mark_unwritten(f->to[i] + at, 1);
+    }
+}
+
 void fake_run_fold(void *data) {
     const fake_fold *f = data;
     const unsigned char *from[FAKE_MOST];
@@ -82,15 +103,14 @@ void fake_run_fold(void *data) {
         fake_find(fake_order_device(fake_order_now()), FAKE_LAUNCH_FAILED, "ncclAllReduce never ends: %s", f->wrong);
         return;
     }
-    for (int i = 0; i < f->count; i++) /* what stands between arrays that are reduced together was never written */
+    for (int i = 0; i < f->count; i++)
         if (!(from[i] = fake_read_for_copy(f->from[i], bytes))) return;
-    unsigned char *result = malloc(bytes + 1);
-    if (!result) abort();
+    unsigned char *result = malloc(bytes + 1), *unwritten = calloc(1, bytes + 1);
+    if (!result || !unwritten) abort();
+    for (int i = 0; i < f->count; i++) note_unwritten(f->from[i], bytes, unwritten);
     fold_ranks(f, from, result);
-    for (int i = 0; i < f->count; i++) {
-        void *to = fake_write_memory(f->to[i], bytes);
-        if (to) memcpy(to, result, bytes);
-    }
+    write_result(f, result, unwritten, bytes);
+    free(unwritten);
     free(result);
     fake_log("fold %d", f->count);
 }

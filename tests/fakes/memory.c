@@ -261,25 +261,28 @@ void *fake_write_memory(uint64_t address, uint64_t bytes) { return touch_range(a
 
 /* --- bytes never written that are copied ---------------------------------------------------------------------------- */
 
-static bool byte_unwritten(const fake_allocation *a, uint64_t offset, uint32_t *step) {
+bool fake_is_unwritten(uint64_t address, uint64_t *run) {
+    const fake_allocation *a = fake_allocation_at(address);
+    uint64_t offset = address - a->address;
     const fake_page *page = &a->pages[offset / FAKE_PAGE];
-    *step = page->granules ? 1u << page->shift : FAKE_PAGE;
-    *step -= (uint32_t)(offset % *step);
+    uint64_t step = page->granules ? UINT64_C(1) << page->shift : FAKE_PAGE;
+    *run = step - offset % step;
     if (!page->granules) return true;
     const fake_cell *write = &page->granules[offset % FAKE_PAGE >> page->shift].write;
     return !write->op || write->what & FAKE_CELL_UNWRITTEN;
 }
 
+void fake_mark_unwritten(uint64_t address, uint64_t bytes) {
+    const fake_allocation *a = fake_allocation_at(address);
+    for (uint64_t offset = address - a->address; bytes; offset++, bytes--)
+        fake_page_granule(&a->pages[offset / FAKE_PAGE], (uint32_t)(offset % FAKE_PAGE), 1)->write.what |=
+            FAKE_CELL_UNWRITTEN;
+}
+
 void fake_copy_unwritten(uint64_t to, uint64_t from, uint64_t bytes) {
-    const fake_allocation *target = fake_allocation_at(to), *source = fake_allocation_at(from);
-    for (uint64_t at = 0, next; at < bytes; at = next) {
-        uint32_t step;
-        bool unwritten = byte_unwritten(source, from + at - source->address, &step);
-        next = at + step;
-        for (uint64_t i = at; unwritten && i < next && i < bytes; i++) {
-            uint64_t offset = to + i - target->address;
-            fake_page_granule(&target->pages[offset / FAKE_PAGE], (uint32_t)(offset % FAKE_PAGE), 1)->write.what |=
-                FAKE_CELL_UNWRITTEN;
-        }
+    for (uint64_t at = 0, run; at < bytes; at += run) {
+        bool unwritten = fake_is_unwritten(from + at, &run);
+        if (run > bytes - at) run = bytes - at;
+        if (unwritten) fake_mark_unwritten(to + at, run);
     }
 }

@@ -62,6 +62,9 @@ FAKE_API void *fake_read_memory(uint64_t address, uint64_t bytes);
 FAKE_API void *fake_write_memory(uint64_t address, uint64_t bytes);
 /* After fake_write_memory: bytes that were copied from bytes never written count as never written. */
 FAKE_API void fake_copy_unwritten(uint64_t to, uint64_t from, uint64_t bytes);
+/* Whether the byte at an address of an allocation was never written; *run: how many bytes from there on share that. */
+FAKE_API bool fake_is_unwritten(uint64_t address, uint64_t *run);
+FAKE_API void fake_mark_unwritten(uint64_t address, uint64_t bytes);
 /* Reads of a copy: as fake_read_memory, but bytes never written may be copied. */
 FAKE_API void *fake_read_for_copy(uint64_t address, uint64_t bytes);
 
