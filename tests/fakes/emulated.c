@@ -99,7 +99,7 @@ static bool write_machine(void) {
     snprintf(path, sizeof path, "%s/machine.json", machine_folder);
     FILE *file = fopen(path, "w");
     if (!file) return false;
-    fprintf(file, "{\"cuda\": 13000, \"nvrtc_library\": \"%s\", \"devices\": [", compiler);
+    fprintf(file, "{\"cuda\": 13000, \"lists_own\": true, \"nvrtc_library\": \"%s\", \"devices\": [", compiler);
     for (int i = 0; i < gpus; i++)
         fprintf(file,
                 "%s{\"name\": \"%s\", \"uuid\": \"GPU-e0000000-0000-0000-0000-%012d\", \"pci\": \"0000:%02x:00.0\", "

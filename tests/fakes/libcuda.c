@@ -255,6 +255,7 @@ FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) 
     CUcontext made = &contexts[visible[device]];
     made->device = visible[device];
     made->retained++;
+    fake()->devices[made->device].contexts++;
     fake_live(1);
     *context = made;
     return 0;
@@ -263,6 +264,7 @@ FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     int code = fake_call("cuDevicePrimaryCtxRelease_v2", true);
     if (!contexts[visible[device]].retained) return 201;
     fake_live(-1);
+    fake()->devices[visible[device]].contexts--;
     if (!--contexts[visible[device]].retained) end_context(visible[device]);
     return code;
 }
@@ -362,6 +364,7 @@ FAKE_API CUresult cuEventDestroy_v2(CUevent event) {
 }
 FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     ENTER_IN_CONTEXT(cuEventRecord);
+    if (event->device != stream->stream.device) return 400;
     fake_lock();
     fake_stream_record(&stream->stream, &event->event);
     fake_unlock();

@@ -16,6 +16,7 @@ struct CUstream_st {
 };
 struct CUmod_st {
     char *text;
+    int device;
     ptx_module *ptx; /* NULL: a text of the fake NVRTC, whose kernels only fake_add */
 };
 struct CUfunc_st {
@@ -46,6 +47,18 @@ const char *fake_executables_use(const void *thing); /* the name of recorded wor
 bool fake_own(void *thing, void (*drop)(void *thing));
 void fake_release(void *thing);
 
+/* libcuda_counts.c */
+typedef struct fake_launch_size {
+    int device;
+    uint64_t blocks;
+    unsigned threads, dynamic_bytes;
+} fake_launch_size;
+const char *fake_counts_path(void); /* NULL: nobody wants them */
+int fake_sample_of(uint64_t blocks);
+void fake_note_counts(const fake_launch_size *size, CUfunction function, const ptx_counts *counts);
+
+/* The blocks that a multiprocessor holds at once. */
+int fake_resident_blocks(int device, CUfunction function, int threads, size_t dynamic_bytes);
 unsigned fake_most_threads(CUfunction function); /* of a block, by its registers and what the compiler was told */
 #define FAKE_SHARED 49152 /* bytes of shared memory of a block where cuFuncSetAttribute did not allow more */
 

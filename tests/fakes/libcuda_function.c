@@ -86,12 +86,15 @@ static int blocks_of(const limits *l, CUfunction function, int warps, size_t byt
     return by_shared < blocks ? by_shared : blocks;
 }
 
+int fake_resident_blocks(int device, CUfunction function, int threads, size_t dynamic_bytes) {
+    if ((unsigned)threads > fake_most_threads(function)) return 0;
+    return blocks_of(limits_of(device), function, (threads + PTX_WARP - 1) / PTX_WARP, dynamic_bytes);
+}
+
 FAKE_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
                                                               size_t bytes) {
     ENTER_IN_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor);
     if (threads <= 0) return 1;
-    bool fits = (unsigned)threads <= fake_most_threads(function);
-    *blocks =
-        fits ? blocks_of(limits_of(fake_current()->device), function, (threads + PTX_WARP - 1) / PTX_WARP, bytes) : 0;
+    *blocks = fake_resident_blocks(fake_current()->device, function, threads, bytes);
     return 0;
 }

@@ -35,8 +35,12 @@ FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
 }
 FAKE_API CUresult cuMemFree_v2(CUdeviceptr address) {
     int code = fake_call("cuMemFree_v2", true);
+    fake_lock();
     if (fake_current()) fake_run_device(fake_current()->device, "cuMemFree");
-    return fake_free(address) ? code : 1;
+    if (fake_allocation_in_use(address)) fake_count_wait("cuMemFree of memory in use");
+    bool known = fake_free(address);
+    fake_unlock();
+    return known ? code : 1;
 }
 
 static void drop_pinned(void *thing) {
@@ -123,6 +127,10 @@ static void run_down(void *data) {
 }
 static void run_across(void *data) {
     const move *m = data;
+    if (m->to < m->from + m->bytes && m->from < m->to + m->bytes)
+        fake_find(fake_order_device(fake_order_now()), FAKE_LAUNCH_FAILED,
+                  "%s in stream %u copies between ranges that overlap", fake_order_name(fake_order_now()),
+                  fake_order_stream_of(fake_order_now()));
     const void *from = fake_read_for_copy(m->from, m->bytes);
     void *to = from ? fake_write_memory(m->to, m->bytes) : NULL;
     if (to) {

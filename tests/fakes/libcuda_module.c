@@ -5,6 +5,7 @@
 
 #include "fakes/findings.h"
 #include "fakes/libcuda.h"
+#include "fakes/memory.h"
 
 static CUfunction all_functions;
 
@@ -29,7 +30,7 @@ static void drop_module(void *thing) {
 /* Variables are memory of the device, which is there before any work. */
 static CUresult place_variables(ptx_module *ptx) {
     for (int i = 0; i < ptx->variable_count; i++)
-        if (fake_alloc(fake_current()->device, ptx->variables[i].bytes, &ptx->variables[i].address)) return 2;
+        ptx->variables[i].address = fake_alloc_variable(fake_current()->device, ptx->variables[i].bytes);
     ptx_place_variables(ptx);
     for (int i = 0; i < ptx->variable_count; i++) {
         const ptx_variable *v = &ptx->variables[i];
@@ -69,6 +70,7 @@ FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     fake_lock();
     if (fake_random() & 1) fake_run_device(fake_current()->device, "cuModuleLoadData");
     CUmodule made = calloc(1, sizeof *made);
+    if (made) made->device = fake_current()->device;
     CUresult result = made ? load_text(made, image) : 2;
     if (!result && !fake_own(made, drop_module)) result = 2;
     if (result && made) drop_module(made);

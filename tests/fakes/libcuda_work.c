@@ -76,18 +76,24 @@ static void run_kernel(void *data) {
     const kernel_run *r = data;
     const ptx_function *f = r->function->ptx;
     char *problem = NULL;
+    ptx_counts counts;
+    const fake_launch_size size = {fake_order_device(fake_order_now()), (uint64_t)r->grid[0] * r->grid[1] * r->grid[2],
+                                   r->block[0] * r->block[1] * r->block[2], r->dynamic_bytes};
     if (r->function->unloaded) return; /* that its module was unloaded is a finding already */
     ptx_launch launch = {.module = r->function->module->ptx,
                          .function = f,
                          .dynamic_bytes = r->dynamic_bytes,
                          .arguments = r->arguments,
                          .seed = r->seed,
+                         .sample = fake_sample_of(size.blocks),
                          .most_steps = MOST_STEPS};
     memcpy(launch.grid, r->grid, sizeof r->grid);
     memcpy(launch.block, r->block, sizeof r->block);
-    fake_log("launch %s %u %u %u", f->name, r->grid[0] * r->grid[1] * r->grid[2],
-             r->block[0] * r->block[1] * r->block[2], r->dynamic_bytes);
-    if (ptx_run(&launch, NULL, &problem)) return;
+    fake_log("launch %s %llu %u %u", f->name, (unsigned long long)size.blocks, size.threads, r->dynamic_bytes);
+    if (ptx_run(&launch, fake_counts_path() ? &counts : NULL, &problem)) {
+        if (fake_counts_path()) fake_note_counts(&size, r->function, &counts);
+        return;
+    }
     int code = problem && strstr(problem, "not a multiple of") ? FAKE_MISALIGNED
                : problem && strstr(problem, WATCH_OUTSIDE)     ? FAKE_ILLEGAL_ADDRESS
                                                                : FAKE_LAUNCH_FAILED;
@@ -131,6 +137,8 @@ FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, un
                   function->name);
         return 400;
     }
+    if (stream->stream.device != fake_current()->device || function->module->device != fake_current()->device)
+        return 400;
     return (function->ptx ? launch_ptx : launch_fake)(function, grid, block, local, stream, parameters);
 }
 

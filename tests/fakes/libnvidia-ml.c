@@ -1,6 +1,7 @@
 /* An NVML of the fake machine. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "drivers/cuda/nvml.h"
 #include "fakes/machine.h"
@@ -100,8 +101,9 @@ FAKE_API nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t se
 /* Like NVML, it writes nothing if the array is too small. */
 static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *count, nvmlProcessInfo_t *processes) {
     unsigned room = *count, at = 0;
+    bool own = !graphics && fake()->lists_own && device->contexts;
     fake_processes_now();
-    *count = 0;
+    *count = own;
     for (int i = 0; i < device->process_count; i++)
         *count += graphics ? device->processes[i].graphics : device->processes[i].compute;
     if (room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -110,6 +112,7 @@ static nvmlReturn_t list(const fake_device *device, bool graphics, unsigned *cou
         if (graphics ? !p->graphics : !p->compute) continue;
         processes[at++] = (nvmlProcessInfo_t){p->pid, p->bytes ? p->bytes : NVML_VALUE_NOT_AVAILABLE, 0, 0};
     }
+    if (own) processes[at] = (nvmlProcessInfo_t){(unsigned)getpid(), device->used, 0, 0};
     return 0;
 }
 FAKE_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,

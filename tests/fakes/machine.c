@@ -98,6 +98,7 @@ static void read_machine(json_t *from) {
     for (size_t i = 0; i < json_array_size(order) && i < FAKE_MOST; i++)
         machine.order[machine.order_count++] = (int)json_integer_value(json_array_get(order, i));
     for (int i = 0; !order && i < machine.count; i++) machine.order[machine.order_count++] = i;
+    machine.lists_own = json_is_true(json_object_get(from, "lists_own"));
     machine.live = json_is_true(json_object_get(from, "live"));
     machine.no_context = json_is_true(json_object_get(from, "no_context"));
     json_object_foreach(json_object_get(from, "fail"), name, code) {

@@ -9,6 +9,7 @@
  *                   "instances": [{"uuid": "MIG-0a...", "memory": 1000, "processes": []}, null]}],   null: an empty slot
  *                                                in NVML's order
  *      "live": true,                          processes are read again whenever they are listed
+ *      "lists_own": true,                     this process is listed while it has a context
  *      "order": [1, 0],                       libcuda's own order, before its mask (default: as listed)
  *      "fail": {"cuMemAlloc_v2": [3, 2]},     the third call returns error 2
  *      "fail_any": [17, 999],                 the 17th call of libcuda, without those that release something
@@ -43,6 +44,7 @@ typedef struct fake_device {
     bool mig;
     int first_instance, instance_count; /* for fake_instance; an empty UUID: an empty slot */
     int island;                         /* NVLink to the devices with the same number; 0: to none */
+    int contexts;                       /* that this process retains */
     int sticky;                         /* the sticky error of its context */
 } fake_device;
 
@@ -52,7 +54,7 @@ typedef struct fake_machine {
     int count;
     fake_device devices[FAKE_MOST];
     int order[FAKE_MOST], order_count;
-    bool no_context, live;
+    bool no_context, live, lists_own;
 } fake_machine;
 
 /* The machine, read at the first use. */

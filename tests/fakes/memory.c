@@ -61,11 +61,21 @@ int fake_alloc(int device, uint64_t bytes, uint64_t *address) {
     return code;
 }
 
+uint64_t fake_alloc_variable(int device, uint64_t bytes) {
+    fake_allocation *a = add_allocation(device, bytes);
+    a->variable = true;
+    return a->address;
+}
+
 static void end_allocation(fake_allocation *a) {
-    fake()->devices[a->device].used -= a->bytes;
     free(a->host);
+    free(a->last_ops);
     a->host = NULL;
+    a->last_ops = NULL;
+    a->stream_count = 0;
     free_pages(a);
+    if (a->variable) return;
+    fake()->devices[a->device].used -= a->bytes;
     fake_live(-1);
 }
 
@@ -88,6 +98,7 @@ void fake_free_all(int device) {
 void fake_memory_reset(void) {
     for (size_t i = 0; i < allocation_count; i++) {
         free(allocations[i]->host);
+        free(allocations[i]->last_ops);
         free_pages(allocations[i]);
         free(allocations[i]);
     }
@@ -108,6 +119,25 @@ fake_allocation *fake_allocation_at(uint64_t address) {
             high = middle;
     }
     return low ? allocations[low - 1] : NULL;
+}
+
+void fake_allocation_use(fake_allocation *a) {
+    uint32_t now = fake_order_now(), stream = fake_order_stream_of(now);
+    if (!now) return;
+    if (stream >= a->stream_count) {
+        a->last_ops = realloc(a->last_ops, (stream + 1) * sizeof *a->last_ops);
+        if (!a->last_ops) abort();
+        memset(a->last_ops + a->stream_count, 0, (stream + 1 - a->stream_count) * sizeof *a->last_ops);
+        a->stream_count = stream + 1;
+    }
+    a->last_ops[stream] = now;
+}
+
+bool fake_allocation_in_use(uint64_t address) {
+    const fake_allocation *a = fake_allocation_at(address);
+    for (uint32_t s = 0; a && s < a->stream_count; s++)
+        if (a->last_ops[s] && !fake_order_host_knows(a->last_ops[s])) return true;
+    return false;
 }
 
 static bool holds(const fake_allocation *a, uint64_t address, uint64_t bytes) {
@@ -235,6 +265,7 @@ static void *touch_range(uint64_t address, uint64_t bytes, range_access access) 
     if (holds(a, address, bytes) && a->host) {
         uint64_t offset = address - a->address;
         host = a->host + offset;
+        fake_allocation_use(a);
         while (bytes && host) {
             uint32_t at = (uint32_t)(offset % FAKE_PAGE);
             uint32_t part = bytes < FAKE_PAGE - at ? (uint32_t)bytes : FAKE_PAGE - at;

@@ -43,10 +43,18 @@ typedef struct fake_allocation {
     char *host; /* NULL: it was freed */
     fake_page *pages;
     int device;
+    bool variable;                    /* of a module: not of the memory that programs ask for */
+    uint32_t stream_count, *last_ops; /* the last operation of each stream that accessed it; 0: none */
 } fake_allocation;
 
 /* The allocation with the highest address up to `address`, freed ones too; NULL: there is none. */
 FAKE_API fake_allocation *fake_allocation_at(uint64_t address);
+/* The running operation accesses the allocation. */
+FAKE_API void fake_allocation_use(fake_allocation *allocation);
+/* Whether the host has not waited for all operations that accessed the allocation at this address. */
+FAKE_API bool fake_allocation_in_use(uint64_t address);
+/* Memory for a variable of a module, which programs do not see as used. */
+FAKE_API uint64_t fake_alloc_variable(int device, uint64_t bytes);
 /* Says in words where an address lies that is in no allocation: "64 bytes after the allocation of ...". */
 FAKE_API void fake_describe_address(uint64_t address, uint64_t bytes, char *text, size_t text_bytes);
 /* The granule of the byte at `offset` of a page, of at most `bytes` bytes at a multiple of `bytes` (a power of 2); splits where needed. */

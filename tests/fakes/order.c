@@ -58,6 +58,12 @@ void fake_clock_free(fake_clock *clock) {
 
 fake_clock *fake_order_host(void) { return &host; }
 
+static bool clock_covers(const fake_clock *clock, const operation *o) {
+    return o->stream < clock->count && clock->at[o->stream] >= o->position;
+}
+
+bool fake_order_host_knows(uint32_t op) { return op <= FAKE_LOADER || clock_covers(&host, &operations[op]); }
+
 /* --- operations ----------------------------------------------------------------------------------------------------- */
 
 /* Few names are new: kernels and sizes of copies come again and again. */
@@ -98,9 +104,8 @@ void fake_order_end(void) {
 uint32_t fake_order_now(void) { return running; }
 
 static bool one_ordered(uint32_t op) {
-    const operation *o = &operations[op];
     if (op <= FAKE_LOADER || op == running || !running_clock) return true;
-    return o->stream < running_clock->count && running_clock->at[o->stream] >= o->position;
+    return clock_covers(running_clock, &operations[op]);
 }
 
 bool fake_ordered(uint32_t op, uint32_t *other) {

@@ -21,6 +21,7 @@ FAKE_API uint32_t fake_order_stream(void); /* the number of a new stream */
  * waited for. Its number. */
 FAKE_API uint32_t fake_order_add(uint32_t stream, fake_clock *clock, const char *name, int device);
 FAKE_API fake_clock *fake_order_host(void); /* what the host has waited for */
+FAKE_API bool fake_order_host_knows(uint32_t op);
 
 /* The operation that runs now. */
 FAKE_API void fake_order_begin(uint32_t op, const fake_clock *clock);

@@ -32,7 +32,7 @@ struct watch_launch {
     uint32_t op, own_stream; /* own_stream: of launches that no operation of the fake driver runs */
     fake_clock own_clock;
     bool unwatched;
-    const fake_allocation *last;
+    fake_allocation *last;
     uint32_t write_before, read_before; /* operations that are known to be ordered before this one */
     watch_block *blocks, *spare, *current;
     uint32_t generations;
@@ -334,7 +334,7 @@ static access begin_access(watch_launch *watched, const watch_request *request, 
 }
 
 static bool find_host(watch_launch *watched, access *a, unsigned char **host) {
-    const fake_allocation *m = watched->last;
+    fake_allocation *m = watched->last;
     uint64_t address = a->address;
     char where[200];
     if (!m || address - m->address > m->bytes || a->bytes > m->bytes - (address - m->address)) {
@@ -342,6 +342,7 @@ static bool find_host(watch_launch *watched, access *a, unsigned char **host) {
         if (!m || !m->host || address - m->address > m->bytes || a->bytes > m->bytes - (address - m->address))
             return refuse(a, "%s %u bytes" WATCH_OUTSIDE "%s", verb(a), a->bytes, where_of(a, where, sizeof where));
         watched->last = m;
+        fake_allocation_use(m);
     }
     *host = (unsigned char *)m->host + (address - m->address);
     return true;
