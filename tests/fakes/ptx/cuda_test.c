@@ -111,6 +111,12 @@ static void begin(int seed) {
     CU(cu.cuStreamSynchronize(a));
 }
 
+static void release_contexts(void) {
+    CUcontext unused;
+    (void)cu.cuCtxPopCurrent(&unused);
+    for (int d = 0; d < 2; d++) (void)cu.cuDevicePrimaryCtxRelease(d);
+}
+
 /* What was found says all the parts; without parts nothing was found. */
 static void end(const char *part, const char *other) {
     const char *found;
@@ -118,8 +124,7 @@ static void end(const char *part, const char *other) {
     if (!part && count) fail_msg("%s", found);
     if (part && !strstr(found, part)) fail_msg("\"%s\" does not say \"%s\"", found, part);
     if (other && !strstr(found, other)) fail_msg("\"%s\" does not say \"%s\"", found, other);
-    CUcontext unused;
-    (void)cu.cuCtxPopCurrent(&unused);
+    release_contexts();
     fake_findings_clear();
     dlclose(library);
 }
@@ -498,6 +503,7 @@ static int exit_code_of(bool reported) {
         CU(launch(outside, a, x, y, 1));
         CUresult code = cu.cuStreamSynchronize(a);
         if (reported) (void)cu.cuGetErrorString(code, &told);
+        release_contexts();
         exit(0);
     }
     int status = 0;
