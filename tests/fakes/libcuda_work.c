@@ -137,8 +137,7 @@ FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, un
                   function->name);
         return 400;
     }
-    if (stream->stream.device != fake_current()->device || function->module->device != fake_current()->device)
-        return 400;
+    if (stream->stream.device != function->module->device) return 400;
     return (function->ptx ? launch_ptx : launch_fake)(function, grid, block, local, stream, parameters);
 }
 
