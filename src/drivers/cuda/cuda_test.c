@@ -191,12 +191,13 @@ static void launches_come_between_copies(void **state) {
     OK(bti_driver_cuda.alloc(b, sizeof values, &address));
     fill_floats(values, 500, 1);
     OK(bti_driver_cuda.upload(b, address, values, sizeof values));
-    for (int i = 0; i < 200; i++) OK(launch_add(b, &more, address, 500, 2, false)); /* more than there are slots */
+    for (uint64_t i = 0; i < 200; i++) /* more than there are slots */
+        OK(launch_add(b, &more, address, 500, 1 + i % 3, false));
     OK(launch_add(b, &add, address, 500, 3, true));
     finish(b);
     memset(values, 0, sizeof values);
     OK(bti_driver_cuda.download(b, values, address, sizeof values));
-    check_floats(values, 500, 1 + 400 + 3);
+    check_floats(values, 500, 1 + 399 + 3);
     expect_text(fake.log(), "compile add.cu --gpu-architecture=sm_90");
     expect_text(fake.log(), "launch fake_add 2 64 128:");
     bti_driver_cuda.free(b, address, sizeof values);
@@ -257,6 +258,12 @@ static void peers_are_ordered_on_both_sides(void **state) {
     OK(bti_driver_cuda.download(a, values, on_a, sizeof values));
     check_floats(values, 64, 1011);
     assert_int_equal(count_of("peer "), 2); /* access once, and the copy */
+    OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
+    OK(bti_driver_cuda.peer_copy(b, on_b, a, on_a, sizeof values)); /* after the upload, for which nobody waited */
+    fill_floats(values, 64, 7);
+    OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
+    OK(bti_driver_cuda.download(b, values, on_b, sizeof values));
+    check_floats(values, 64, 1011);
     bti_driver_cuda.free(a, on_a, sizeof values);
     bti_driver_cuda.free(b, on_b, sizeof values);
     bti_cuda_unload(a, module_a);
