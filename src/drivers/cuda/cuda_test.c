@@ -155,6 +155,18 @@ static void small_uploads_do_not_wait(void **state) {
     close_all(b, NULL);
 }
 
+/* Uploads that nobody waited for use the pinned memory that closing frees. */
+static void closing_waits_for_uploads(void **state) {
+    (void)state;
+    uint64_t address;
+    int value = 5;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 4000, &address));
+    OK(bti_driver_cuda.upload(b, address, &value, sizeof value));
+    close_all(b, NULL);
+}
+
 /* While part n goes up, part n + 1 is being copied: only the second last is waited for. */
 static void copying_overlaps_the_bus(void **state) {
     (void)state;
@@ -477,6 +489,7 @@ int main(void) {
         cmocka_unit_test(out_of_memory_says_what_is_free),
         cmocka_unit_test(staging_is_used_again_when_it_may_be),
         cmocka_unit_test(small_uploads_do_not_wait),
+        cmocka_unit_test(closing_waits_for_uploads),
         cmocka_unit_test(copying_overlaps_the_bus),
         cmocka_unit_test(uploads_overlap_launches),
         cmocka_unit_test(launches_come_between_copies),
