@@ -315,7 +315,8 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
     fake_lock();
     if (stream->stream.first && fake_may_find(stream->stream.device))
         fake_find(stream->stream.device, FAKE_LAUNCH_FAILED, "stream %u is destroyed before its work has run: %s",
-                  stream->stream.number, stream->stream.first->work.name);
+                  stream->stream.number,
+                  *stream->stream.first->work.name ? stream->stream.first->work.name : "an event");
     if (stream->open) fake_stream_run(&stream->stream);
     fake_stream_drop(&stream->stream);
     stream->open = false;
