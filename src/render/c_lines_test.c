@@ -153,13 +153,32 @@ static void scatters_in_pieces(void **state) {
     with_groups(false);
 }
 
+/* A row's indices begin just before or after the border of a piece, or of a piece of pieces. */
+static void pieces_begin_anywhere(void **state) {
+    static const int64_t before[] = {1, 63, 64, 65, 4031, 4032, 4064, 4095, 4096, 4097, 4160, 8150, 8193};
+    program p = load(BTI_OP_scatter_add, 3, (bt_dtype[]){BT_F32, BT_I32, BT_F32}, BT_F32);
+    with_groups(true);
+    for (size_t k = 0; k < sizeof before / sizeof *before; k++) {
+        int64_t rows = 3, count = before[k] + 13000, attr = 0;
+        value x = make(BT_F32, 1, &rows, DENSE), y = make(BT_F32, 1, &rows, DENSE);
+        value i = make(BT_I32, 1, &count, DENSE), z = make(BT_F32, 1, &count, DENSE);
+        int32_t *index = (int32_t *)(uintptr_t)i.operand.address;
+        for (int64_t n = 0; n < count; n++) index[n] = n < before[k] ? 0 : n < count - 300 ? 1 : 2;
+        expect_the_same(&p, 3, (value[]){x, i, z}, &y, &attr, 1);
+        drop(&x), drop(&i), drop(&y), drop(&z);
+    }
+    with_groups(false);
+    unload(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(running_sums),
                                        cmocka_unit_test(sorts),
                                        cmocka_unit_test(searches),
                                        cmocka_unit_test(equal_keys),
                                        cmocka_unit_test(sums_of_threads_and_groups),
-                                       cmocka_unit_test(scatters_in_pieces)};
+                                       cmocka_unit_test(scatters_in_pieces),
+                                       cmocka_unit_test(pieces_begin_anywhere)};
     if (!open_first()) return 77;
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     close_first();
