@@ -104,10 +104,13 @@ static void run_arg(const row *of) {
 static void run_cumsum(const row *of) {
     unsigned seed = 9;
     EACH_DTYPE(dtype, of)
-    for (int axis = 0; axis < 3; axis++) EACH_LAYOUT(lies) {
+    for (int axis = 0; axis < 4; axis++) EACH_LAYOUT(lies) {
+            bool is_long = axis == 3, reverse = lies % 2;
+            if (is_long && lies > FLIPPED) continue;
             if (!case_begin("cumsum/%s/%s along %d", bt_dtype_name(dtype), layout_names[lies], axis)) continue;
-            bool reverse = lies % 2;
-            host x = host_draw(dtype, BT_SHAPE(3, 1, 5), of->low, of->high, (layout)lies, &seed), want = x;
+            host x = host_draw(dtype, is_long ? BT_SHAPE(2, 1, 1, 250) : BT_SHAPE(3, 1, 5), of->low, of->high,
+                               (layout)lies, &seed),
+                 want = x;
             int64_t index[BT_MAX_RANK] = {0}, n = x.shape.size[axis];
             do {
                 int64_t before[BT_MAX_RANK];
@@ -306,37 +309,44 @@ static void run_scatter_add(const row *of) {
 static void run_argsort(const row *of) {
     unsigned seed = 18;
     EACH_DTYPE(dtype, of)
-    EACH_LAYOUT(lies) {
-        if (!case_begin("argsort/%s/%s", bt_dtype_name(dtype), layout_names[lies])) continue;
-        host x = host_draw(dtype, BT_SHAPE(3, 9), of->low, of->high, (layout)lies, &seed),
-             want = host_new(BT_I32, BT_SHAPE(3, 9));
-        if (dtype_is_float(dtype) && lies == DENSE) x.at[2] = NAN, x.at[4] = -INFINITY;
-        for (int64_t r = 0; r < 3; r++)
-            for (int64_t i = 0; i < 9; i++) { /* how many come before, ties by place, NaN last */
+    for (int lies = 0; lies <= LAYOUT_COUNT; lies++) { /* the last one: long lines */
+        const char *name = lies < LAYOUT_COUNT ? layout_names[lies] : "long";
+        if (!case_begin("argsort/%s/%s", bt_dtype_name(dtype), name)) continue;
+        int64_t rows = lies < LAYOUT_COUNT ? 3 : 2, length = lies < LAYOUT_COUNT ? 9 : 250;
+        layout how = lies < LAYOUT_COUNT ? (layout)lies : DENSE;
+        host x = host_draw(dtype, BT_SHAPE(rows, length), of->low, of->high, how, &seed),
+             want = host_new(BT_I32, BT_SHAPE(rows, length));
+        if (dtype_is_float(dtype) && how == DENSE) x.at[2] = NAN, x.at[4] = -INFINITY;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < length; i++) { /* how many come before, ties by place, NaN last */
                 int64_t rank = 0;
-                double own = x.at[r * 9 + i];
-                for (int64_t k = 0; k < 9; k++) {
-                    double other = x.at[r * 9 + k];
+                double own = x.at[r * length + i];
+                for (int64_t k = 0; k < length; k++) {
+                    double other = x.at[r * length + k];
                     rank += other < own || (own != own && other == other) ||
                             ((other == own || (own != own && other != other)) && k < i);
                 }
-                want.at[r * 9 + rank] = (double)i;
+                want.at[r * length + rank] = (double)i;
             }
         BT_SCOPE
-            case_end(bt_argsort(host_place(&x, (layout)lies), -1), &want, 0);
+            case_end(bt_argsort(host_place(&x, how), -1), &want, 0);
     }
 }
 
 static void run_along_axis(const row *of) {
     bool scatter = !strcmp(of->name, "scatter_axis");
     unsigned seed = 19;
-    for (bt_dtype dtype = BT_U8; dtype < BT_DTYPE_COUNT; dtype++) EACH_LAYOUT(lies) {
-            if (!case_begin("%s/%s/%s", of->name, bt_dtype_name(dtype), layout_names[lies])) continue;
-            host x = host_draw(dtype, BT_SHAPE(4, 3), of->low, of->high, (layout)lies, &seed);
-            host i = host_draw(BT_I32, BT_SHAPE(6, 3), -4, 3, (layout)lies, &seed),
-                 z = host_draw(dtype, BT_SHAPE(6, 3), of->low, of->high, DENSE, &seed);
-            host want = scatter ? x : host_new(dtype, BT_SHAPE(6, 3));
-            for (int64_t k = 0; k < 18; k++) {
+    for (bt_dtype dtype = BT_U8; dtype < BT_DTYPE_COUNT; dtype++)
+        for (int lies = 0; lies <= LAYOUT_COUNT; lies++) {
+            const char *name = lies < LAYOUT_COUNT ? layout_names[lies] : "long";
+            if (!case_begin("%s/%s/%s", of->name, bt_dtype_name(dtype), name)) continue;
+            int64_t rows = lies < LAYOUT_COUNT ? 6 : 150;
+            layout how = lies < LAYOUT_COUNT ? (layout)lies : DENSE;
+            host x = host_draw(dtype, BT_SHAPE(4, 3), of->low, of->high, how, &seed);
+            host i = host_draw(BT_I32, BT_SHAPE(rows, 3), -4, 3, how, &seed),
+                 z = host_draw(dtype, BT_SHAPE(rows, 3), of->low, of->high, DENSE, &seed);
+            host want = scatter ? x : host_new(dtype, BT_SHAPE(rows, 3));
+            for (int64_t k = 0; k < rows * 3; k++) {
                 int64_t at = ((int64_t)i.at[k] + 4) % 4 * 3 + k % 3;
                 if (scatter)
                     want.at[at] += z.at[k];
@@ -344,7 +354,7 @@ static void run_along_axis(const row *of) {
                     want.at[k] = x.at[at];
             }
             BT_SCOPE {
-                bt_array *placed = host_place(&x, (layout)lies), *index = host_place(&i, (layout)lies);
+                bt_array *placed = host_place(&x, how), *index = host_place(&i, how);
                 case_end(scatter ? bt_scatter_add_along_axis(placed, index, host_place(&z, DENSE), 0)
                                  : bt_take_along_axis(placed, index, 0),
                          &want, 1e-6);
