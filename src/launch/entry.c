@@ -69,6 +69,11 @@ bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
     }
 }
 
+bool bti_entry_is_written(const bti_kernel *kernel, bti_entry entry, bti_target target) {
+    if (bti_entry_is_wide_rows(entry) && target != BTI_CUDA_C && bti_entry_width(kernel) > 4) return false;
+    return bti_entry_exists(kernel, entry);
+}
+
 int bti_entry_width(const bti_kernel *kernel) {
     size_t largest = 1;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)

@@ -56,6 +56,8 @@ const char *bti_entry_name(bti_entry entry);
  * bti_run_tiled, the half of bti_run_pair, the one chunk of columns of bti_run. Local memory is not looked at. */
 bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
 bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+/* Whether texts for the target have the entry: OpenCL's compilers take minutes for wide rows of small elements. */
+bool bti_entry_is_written(const bti_kernel *kernel, bti_entry entry, bti_target target);
 /* Threads of a group; of a unit: 1, 32, those of a row of bti_run_rows and bti_part_wide (of bti_run_tiled: the group's). */
 int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target target);
 int bti_entry_unit_threads(const bti_kernel *kernel, bti_entry entry);

@@ -167,7 +167,8 @@ static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box 
                    bti_entry_reductions(&v->kernel) * 8;
     if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
     BTI_TRY(bti_gpu_scratch(gpu, 0, (size_t)bytes, &parts));
-    bool wide = bti_entry_fits(&v->kernel, BTI_ENTRY_PART_WIDE, box);
+    bool wide = bti_entry_is_written(&v->kernel, BTI_ENTRY_PART_WIDE, gpu->target) &&
+                bti_entry_fits(&v->kernel, BTI_ENTRY_PART_WIDE, box);
     BTI_TRY(launch_entry(gpu, v, wide ? BTI_ENTRY_PART_WIDE : BTI_ENTRY_PART, box, parts));
     return launch_entry(gpu, v, BTI_ENTRY_FINISH, box, parts);
 }
@@ -184,7 +185,8 @@ static bt_status launch_rows_in_local(bti_gpu *gpu, kernel_variant *v, const bti
 
 /* Of several sweeps short rows only, so that many have room in local memory at once. */
 static bt_status launch_wide_rows(bti_gpu *gpu, kernel_variant *v, const bti_box *box, bool *launched) {
-    *launched = bti_entry_fits(&v->kernel, BTI_ENTRY_ROWS, box);
+    *launched = bti_entry_is_written(&v->kernel, BTI_ENTRY_ROWS, gpu->target) &&
+                bti_entry_fits(&v->kernel, BTI_ENTRY_ROWS, box);
     if (!*launched) return BT_OK;
     if (!bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT)) return launch_entry(gpu, v, BTI_ENTRY_ROWS, box, 0);
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_ROWS, gpu->target);

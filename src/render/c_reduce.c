@@ -319,10 +319,10 @@ static void write_finish_entry(bti_c *w) {
 void bti_c_reduction(bti_c *w) {
     write_whole_entry(w, BTI_ENTRY_RUN);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_KEPT)) write_whole_entry(w, BTI_ENTRY_KEPT);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_ROWS)) write_whole_entry(w, BTI_ENTRY_ROWS);
+    if (bti_entry_is_written(w->kernel, BTI_ENTRY_ROWS, w->target)) write_whole_entry(w, BTI_ENTRY_ROWS);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_PART)) {
         write_part_entry(w, BTI_ENTRY_PART);
-        if (bti_entry_exists(w->kernel, BTI_ENTRY_PART_WIDE)) write_part_entry(w, BTI_ENTRY_PART_WIDE);
+        if (bti_entry_is_written(w->kernel, BTI_ENTRY_PART_WIDE, w->target)) write_part_entry(w, BTI_ENTRY_PART_WIDE);
         write_finish_entry(w);
     }
 }

@@ -137,6 +137,7 @@ static unsigned exercised; /* bit per entry */
 static void run_entry(run *r, bti_entry entry) {
     const bti_kernel *kernel = r->l->kernel;
     if (entry == BTI_ENTRY_FINISH || !bti_entry_fits(kernel, entry, &r->l->box)) return;
+    if (!bti_entry_is_written(kernel, entry, r->target)) return;
     bool keeps = entry == BTI_ENTRY_KEPT || entry == BTI_ENTRY_ROWS;
     if (keeps && bti_entry_local(kernel, &r->l->box) * local_rows(kernel, entry) > 200000) return;
     void *parts = NULL;
