@@ -32,15 +32,15 @@ enum { WITHIN_FRAME = 256, WITHIN_STACK = 8 << 20 };
 
 typedef struct thread_state {
     bti_error *last;
-    bti_error *told[2]; /* whose texts bt_error_text gave last */
+    bti_error *told[2]; /* the errors whose texts bt_error_text returned last */
     public_call places[OUTERMOST + INNERMOST];
     int depth;
     const char *call_name; /* outermost public operation that is running */
     bti_site call_site;    /* where it was called: stands until it returns */
     int call_depth;
-    bool quiet;    /* the handler is not told */
-    bool deferred; /* the handler is told later, of `untold` */
-    bti_error *untold;
+    bool quiet;    /* the error handler is not called */
+    bool deferred; /* the handler is called later, with `deferred_error` */
+    bti_error *deferred_error;
     uint64_t calls; /* public calls begun */
     bti_error *misuse;
     const void *misused;
@@ -223,8 +223,8 @@ void bti_errors_set_strict(bool on) { atomic_store(&strict, on); }
 void bti_error_tell(const bti_error *error) {
     if (own_state.quiet || !error || !atomic_load_explicit(&strict, memory_order_relaxed)) return;
     if (own_state.deferred) {
-        bti_error_release(own_state.untold);
-        own_state.untold = bti_error_retain((bti_error *)error);
+        bti_error_release(own_state.deferred_error);
+        own_state.deferred_error = bti_error_retain((bti_error *)error);
         return;
     }
     bti_lock_take(&handler_lock);
@@ -240,11 +240,11 @@ void bti_error_tell(const bti_error *error) {
 void bti_errors_defer(void) { own_state.deferred = true; }
 
 void bti_errors_tell_deferred(void) {
-    bti_error *untold = own_state.untold;
-    own_state.untold = NULL;
+    bti_error *deferred_error = own_state.deferred_error;
+    own_state.deferred_error = NULL;
     own_state.deferred = false;
-    bti_error_tell(untold);
-    bti_error_release(untold);
+    bti_error_tell(deferred_error);
+    bti_error_release(deferred_error);
 }
 
 bti_error *bti_error_at(bti_place place, bt_status status, const char *format, ...) {

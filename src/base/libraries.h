@@ -1,8 +1,8 @@
-/* Who is inside a library that was opened at run time, and the end of the process.
+/* Calls of third-party libraries that are opened at run time, and the end of the process.
  *
- * Such a library has exit handlers, which run while other threads of the process still compute. So a handler of ours runs before them:
- * from then on nobody enters a library, and those who are inside are waited for. The process goes on without: products by our own loops,
- * kernels without a compiler, devices that need a library with an error. */
+ * Such a library has exit handlers, which run while other threads of the process may still compute. So an exit handler of ours runs before them: it
+ * blocks new calls of libraries and waits for the calls in progress. What runs after it works without libraries: matrix products by our own loops,
+ * kernels without a compiler; devices that need a library report an error. */
 #ifndef BTI_BASE_LIBRARIES_H
 #define BTI_BASE_LIBRARIES_H
 
@@ -12,28 +12,28 @@
 
 #include "base/guest.h"
 
-/* Whether the caller may call libraries until leave, which follows exactly if it may. They nest. `calls` counts calls of one kind: the
- * first ones are treated as an opening, without its guest, since libraries make some of their exit handlers when they are used. */
+/* Called around calls of libraries; they nest. False: the process is ending, so the caller makes no call and does not call leave. `calls` counts
+ * calls of one kind: the first ones count as openings (below), because libraries register some exit handlers when they are first used. */
 typedef struct bti_library_calls {
     atomic_uint count;
 } bti_library_calls;
 bool bti_libraries_enter(bti_library_calls *calls);
 void bti_libraries_leave(void);
 
-/* The same around what registers exit handlers of a library: opening it, a compiler. Exit handlers run in reverse order, so ours is
- * registered anew at the end; a thread that is about to end the process waits until then. No asynchronous signal reaches
- * threads that the library makes in between, and they begin in the default floating-point modes. */
+/* The same around calls that register exit handlers of a library, such as opening it or compiling. Exit handlers run in reverse order, so ours is
+ * registered again at the end; a thread that is about to end the process waits until then. Threads that the library makes in between have
+ * asynchronous signals blocked and begin with the default floating-point modes. */
 typedef struct bti_opening {
     bti_modes modes;
     bti_calm calm;
 } bti_opening;
 bool bti_opening_begin(bti_opening *opening);
 void bti_opening_end(const bti_opening *opening);
-/* body(context) in an opening, with a stack that compilers need: on a thread of its own if the caller has less; its error is the
+/* Runs body(context) as an opening, with the stack that compilers need: on a new thread if the caller has less. The error of body becomes the
  * caller's. UNAVAILABLE when the process is ending. */
 bt_status bti_libraries_open(bt_status (*body)(void *context), void *context);
 
-/* This thread, should it call exit, waits as said; called once or more by threads that use the library. */
+/* Makes this thread wait for openings in progress if it calls exit. Threads that use the library call it, once or more often. */
 void bti_libraries_watch_thread(void);
 
 #endif

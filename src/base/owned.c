@@ -19,7 +19,7 @@
 #define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)0)
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CHECKED true /* what they know of a block ends with its being freed */
+#define CHECKED true /* they forget a block when it is freed, so memory is not used again */
 #else
 #define CHECKED RUNNING_ON_VALGRIND
 #endif
@@ -28,7 +28,7 @@
 
 #define BATCH 64
 #define KEPT 65536
-#define BATCHES (KEPT / BATCH + 256) /* past these the oldest are freed, even if nobody wants their memory */
+#define BATCHES (KEPT / BATCH + 256) /* when the ring is full, the oldest batch is freed */
 
 typedef struct list {
     bti_owned *first, *last;
@@ -40,9 +40,9 @@ static struct {
     list batches[BATCHES]; /* a ring: each of at least BATCH objects */
     size_t first, count;
     size_t objects;
-    list rest; /* of threads that have ended */
+    list rest; /* objects of threads that have ended, less than a batch */
 } queue;
-static _Thread_local list released; /* on its way to the queue */
+static _Thread_local list released; /* objects of this thread, less than a batch */
 static _Thread_local bti_owned *spare;
 static _Thread_local bool registered;
 static pthread_key_t owned_key;
@@ -64,8 +64,8 @@ static list take_oldest(void) {
     return oldest;
 }
 
-/* Returns what had to leave. Under the lock. */
-static list give(list batch) {
+/* Adds a batch. Returns the oldest batch if the ring was full, for the caller to free. Under the lock. */
+static list add_batch(list batch) {
     list oldest = {0};
     if (queue.count == BATCHES) oldest = take_oldest();
     queue.batches[(queue.first + queue.count++) % BATCHES] = batch;
@@ -89,7 +89,7 @@ static void leave_thread(void *unused) {
     bti_lock_take(&owned_lock);
     append(&queue.rest, released);
     if (queue.rest.count >= BATCH) {
-        oldest = give(queue.rest);
+        oldest = add_batch(queue.rest);
         queue.rest = (list){0};
     }
     bti_lock_give(&owned_lock);
@@ -106,19 +106,19 @@ static void register_thread(void) {
     registered = pthread_setspecific(owned_key, &released) == 0;
 }
 
-static void keep(bti_owned *object) {
+static void queue_released(bti_owned *object) {
     object->next = NULL;
     append(&released, (list){object, object, 1});
     if (!registered) register_thread();
     if (released.count < BATCH) return;
     bti_lock_take(&owned_lock);
-    list oldest = give(released);
+    list oldest = add_batch(released);
     bti_lock_give(&owned_lock);
     released = (list){0};
     free_all(oldest.first);
 }
 
-static bool fetch(void) {
+static bool fetch_oldest_batch(void) {
     bti_lock_take(&owned_lock);
     if (queue.count && queue.objects - (size_t)queue.batches[queue.first].count >= KEPT) spare = take_oldest().first;
     bti_lock_give(&owned_lock);
@@ -127,9 +127,9 @@ static bool fetch(void) {
 
 /* --- objects --------------------------------------------------------------------------------------------------------- */
 
-/* From what left the queue; the one that comes next is fetched into the cache meanwhile. */
-static bti_owned *reused(size_t bytes) {
-    while (spare || fetch()) {
+/* Memory of a released object that has left the queue, or NULL. Prefetches the one after it. */
+static bti_owned *reuse_memory(size_t bytes) {
+    while (spare || fetch_oldest_batch()) {
         bti_owned *object = spare;
         spare = object->next;
         if (spare) __builtin_prefetch(spare, 1);
@@ -140,7 +140,7 @@ static bti_owned *reused(size_t bytes) {
 }
 
 void *bti_owned_new(bti_owned_kind kind, size_t bytes) {
-    bti_owned *object = kind != BTI_OWNED_ARRAY || CHECKED || bti_alloc_is_tested() ? NULL : reused(bytes);
+    bti_owned *object = kind != BTI_OWNED_ARRAY || CHECKED || bti_alloc_is_tested() ? NULL : reuse_memory(bytes);
     if (object)
         memset(object, 0, bytes);
     else if (!(object = bti_calloc(1, bytes)))
@@ -171,7 +171,7 @@ bti_dropped bti_owned_drop_held(bti_owned *object) {
     while (!atomic_compare_exchange_weak_explicit(&object->word, &word, after, memory_order_acq_rel,
                                                   memory_order_relaxed));
     if (word & BTI_WORD_OWNERS) return after ? BTI_DROPPED_ONE : BTI_DROPPED_LAST;
-    if (!after) keep(object);
+    if (!after) queue_released(object);
     return BTI_DROPPED_NONE;
 }
 
@@ -184,10 +184,10 @@ void bti_owned_end(bti_owned *object, size_t readable, bti_end end, bti_site sit
         VALGRIND_MAKE_MEM_NOACCESS((char *)object + readable, object->bytes - readable);
     }
     atomic_store_explicit(&object->end, (unsigned char)end, memory_order_release);
-    /* While a scope lists it, the scope's end hands it on. */
+    /* If a scope still lists it, the end of the scope queues it. */
     if (!atomic_load_explicit(&object->word, memory_order_acquire) ||
         atomic_fetch_and(&object->word, ~BTI_WORD_BUSY) == BTI_WORD_BUSY)
-        keep(object);
+        queue_released(object);
 }
 
 /* --- misuse ----------------------------------------------------------------------------------------------------------- */

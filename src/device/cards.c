@@ -34,10 +34,10 @@ typedef struct card {
     const bti_driver *driver;
     int ordinal;
     uint64_t linked; /* by ordinals */
-    bti_card told;
+    bti_card record;
 } card;
 
-/* Which drivers are asked: the simulated devices' alone when GPUs are simulated. */
+/* When GPUs are simulated, only the driver of simulated devices is asked. */
 static bool read_settings(bti_sim_spec *spec, bool *simulated, bti_str *reason) {
     *spec = (bti_sim_spec){0};
     char *text = bti_flag_text(BTI_FLAG_devices);
@@ -59,15 +59,15 @@ static card as_card(const bti_driver *driver, const bti_device_facts *facts) {
               facts->ordinal,
               facts->linked,
               {.memory_bytes = facts->memory_bytes, .simulated = driver == &bti_driver_sim}};
-    snprintf(c.told.model, sizeof c.told.model, "%.63s", facts->description);
+    snprintf(c.record.model, sizeof c.record.model, "%.63s", facts->description);
     if (*facts->uuid || *facts->pci_bus_id)
-        snprintf(c.told.name, sizeof c.told.name, "%s", *facts->uuid ? facts->uuid : facts->pci_bus_id);
+        snprintf(c.record.name, sizeof c.record.name, "%s", *facts->uuid ? facts->uuid : facts->pci_bus_id);
     else
-        snprintf(c.told.name, sizeof c.told.name, "%.40s-%d", driver->name, facts->ordinal);
+        snprintf(c.record.name, sizeof c.record.name, "%.40s-%d", driver->name, facts->ordinal);
     return c;
 }
 
-/* Adds what the mask shows of a driver's. */
+/* Appends the GPUs of one driver that the mask shows. */
 static int add_shown(const bti_driver *driver, const bti_device_facts *facts, int count, card *cards, int capacity) {
     const char *uuids[BTI_MAX_DEVICES];
     int gpus[BTI_MAX_DEVICES], visible[BTI_MAX_DEVICES], gpu_count = 0, shown = 0;
@@ -112,14 +112,14 @@ static int find_cards(card *cards, bti_str *reason) {
     for (int i = 0; i < found; i++)
         for (int j = 0; j < found && j < 64; j++)
             if (cards[i].driver == cards[j].driver && cards[j].ordinal < 64 && cards[i].linked >> cards[j].ordinal & 1)
-                cards[i].told.linked |= (uint64_t)1 << j;
+                cards[i].record.linked |= (uint64_t)1 << j;
     return found;
 }
 
 /* --- AMD's ------------------------------------------------------------------------------------------------------------ */
 
-/* As CUDA's, but for lists that mix numbers and UUIDs. */
-static int shown_by(const char *list, const char *const *uuids, int count, int *visible) {
+/* Follows the rules of CUDA_VISIBLE_DEVICES, and also accepts lists that mix numbers and UUIDs. */
+static int apply_amd_mask(const char *list, const char *const *uuids, int count, int *visible) {
     int shown = 0, index;
     if (!list) return bti_visible_devices(NULL, uuids, count, visible);
     for (const char *at = list; shown < count; at++) {
@@ -138,11 +138,12 @@ static int visible_of_amd(const bti_amd_gpu *gpus, int count, int *visible) {
     const char *uuids[BTI_MAX_DEVICES];
     int within[BTI_MAX_DEVICES];
     for (int i = 0; i < count; i++) uuids[i] = gpus[i].uuid;
-    count = shown_by(getenv("ROCR_VISIBLE_DEVICES"), uuids, count, visible);
+    count = apply_amd_mask(getenv("ROCR_VISIBLE_DEVICES"), uuids, count, visible);
     bti_mask mask = bti_mask_of(BTI_AMD);
     if (!strcmp(mask.variable, "ROCR_VISIBLE_DEVICES")) return count;
     for (int i = 0; i < count; i++) uuids[i] = gpus[visible[i]].uuid;
-    count = shown_by(mask.list, uuids, count, within); /* it counts among those that ROCR shows */
+    count = apply_amd_mask(mask.list, uuids, count,
+                           within); /* its numbers count the GPUs that ROCR_VISIBLE_DEVICES shows */
     for (int i = 0; i < count; i++) within[i] = visible[within[i]];
     memcpy(visible, within, (size_t)count * sizeof *visible);
     return count;
@@ -164,10 +165,10 @@ static int list_amd(bti_card *cards, int capacity) {
     return shown;
 }
 
-/* --- of all ------------------------------------------------------------------------------------------------------------ */
+/* --- all vendors ------------------------------------------------------------------------------------------------------------ */
 
-/* Those that the mask of the environment shows, in its order: up to `capacity`, *count how many there are; opens libraries. What was tried
- * where there are none goes to `reason`. */
+/* Lists the GPUs that the mask of the environment shows, in its order: writes up to `capacity`, *count is how many there are. Opens libraries. If
+ * there are none, `reason` says what was tried. */
 static bt_status list_cards(bti_card *cards, int capacity, int *count, bti_str *reason) {
     static card found[BTI_MAX_DEVICES];
     *count = 0;
@@ -177,7 +178,7 @@ static bt_status list_cards(bti_card *cards, int capacity, int *count, bti_str *
         return BT_OK;
     }
     *count = find_cards(found, reason);
-    for (int i = 0; i < *count && i < capacity; i++) cards[i] = found[i].told;
+    for (int i = 0; i < *count && i < capacity; i++) cards[i] = found[i].record;
     return BT_OK;
 }
 
@@ -208,15 +209,15 @@ bool bti_cards_likely(void) {
     return read && !simulated && (vendor == BTI_NVIDIA || vendor == BTI_AMD);
 }
 
-bool bti_cards_tell(void) {
+bool bti_cards_list_users(void) {
     bti_str reason = {0};
     bti_sim_spec spec;
-    bool simulated, tell = false;
+    bool simulated, can_list = false;
     if (read_settings(&spec, &simulated, &reason))
         for (int i = 0; i < DRIVER_COUNT; i++)
-            tell |= drivers[i]->processes && is_asked(drivers[i], simulated, &reason);
+            can_list |= drivers[i]->processes && is_asked(drivers[i], simulated, &reason);
     bti_str_free(&reason);
-    return tell;
+    return can_list;
 }
 
 bt_status bti_cards_users(int *pids, int capacity, int *count) {
@@ -229,7 +230,9 @@ bt_status bti_cards_users(int *pids, int capacity, int *count) {
     bti_str_free(&reason);
     for (int i = 0; i < card_count; i++) {
         int listed;
-        if (!cards[i].driver->processes) return bti_fail(BT_UNIMPLEMENTED, "%s does not tell", cards[i].driver->name);
+        if (!cards[i].driver->processes)
+            return bti_fail(BT_UNIMPLEMENTED, "the driver `%s` cannot list the processes that hold its memory",
+                            cards[i].driver->name);
         BTI_TRY(cards[i].driver->processes(cards[i].ordinal, processes, MOST_PROCESSES, &listed));
         for (int p = 0; p < listed && p < MOST_PROCESSES && *count < capacity; p++)
             pids[(*count)++] = (int)processes[p].pid;
@@ -251,19 +254,19 @@ static void write_all(int to, const void *bytes, size_t left) {
     for (ssize_t n; left && (n = write(to, at, left)) > 0; at += n) left -= (size_t)n;
 }
 
-/* First how long it may take: the parent reads no flags, which the program may still set. */
-static _Noreturn void answer_into(int report, answer *a) {
+/* Sends the time limit first: the parent reads no flags, because the program may still set them. */
+static _Noreturn void answer_in_child(int report, answer *a) {
     bti_str reason = {0};
     double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
     write_all(report, &seconds, sizeof seconds);
-    bti_trial_behave(bti_file_above_standard(open("/dev/null", O_WRONLY | O_CLOEXEC)));
+    bti_trial_begin_child(bti_file_above_standard(open("/dev/null", O_WRONLY | O_CLOEXEC)));
     a->status = list_cards(a->cards, BTI_MAX_DEVICES, &a->count, &reason);
     if (a->status != BT_OK) snprintf(a->error, sizeof a->error, "%s", bt_error_text());
     write_all(report, a, sizeof *a);
     _exit(0);
 }
 
-/* False: they did not come in time, or (*ended) the child has ended. seconds below 0: no limit. */
+/* Reads `left` bytes. False: they did not arrive within `seconds`, or the child has ended (*ended). seconds below 0: no limit. */
 static bool read_all(int report, void *bytes, size_t left, double seconds, bool *ended) {
     char *at = bytes;
     uint64_t until = seconds < 0 ? UINT64_MAX : bti_now_ms() + (uint64_t)(seconds * 1e3), now;
@@ -279,7 +282,7 @@ static bool read_all(int report, void *bytes, size_t left, double seconds, bool 
     return !left;
 }
 
-static bt_status fail_to_ask(bool ended, double seconds, int status) {
+static bt_status child_failed(bool ended, double seconds, int status) {
     if (!ended)
         return bti_fail(BT_UNAVAILABLE,
                         "the process that looked for GPUs gave no answer in %g seconds (flag probe_seconds)", seconds);
@@ -289,24 +292,25 @@ static bt_status fail_to_ask(bool ended, double seconds, int status) {
     return bti_fail(BT_UNAVAILABLE, "the process that looked for GPUs ended with exit code %d", WEXITSTATUS(status));
 }
 
-static bt_status ask(answer *a) {
+static bt_status ask_child(answer *a) {
     int ends[2], status = 0;
     bool ended = false;
     double seconds = 0;
     if (pipe2(ends, O_CLOEXEC))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no pipe to ask for GPUs by: %s", strerror(errno));
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no pipe to the process that looks for GPUs: %s", strerror(errno));
     fflush(NULL);
     pid_t child = fork();
-    if (!child) answer_into(bti_file_above_standard(ends[1]), a);
+    if (!child) answer_in_child(bti_file_above_standard(ends[1]), a);
     int error = errno;
     close(ends[1]);
     bool whole = child > 0 && read_all(ends[0], &seconds, sizeof seconds, -1, &ended) &&
                  read_all(ends[0], a, sizeof *a, seconds, &ended);
     close(ends[0]);
-    if (child < 0) return bti_fail(BT_RESOURCE_EXHAUSTED, "no process to look for GPUs: %s", strerror(error));
+    if (child < 0)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "no process that looks for GPUs can be started: %s", strerror(error));
     if (!whole && !ended) kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    if (!whole) return fail_to_ask(ended, seconds, status);
+    if (!whole) return child_failed(ended, seconds, status);
     return a->status == BT_OK ? BT_OK : bti_fail(a->status, "%s", a->error);
 }
 
@@ -314,7 +318,7 @@ bt_status bti_cards_ask(bti_card *cards, int capacity, int *count) {
     answer *a = bti_calloc(1, sizeof *a);
     *count = 0;
     if (!a) return bti_no_memory();
-    bt_status status = ask(a);
+    bt_status status = ask_child(a);
     if (status == BT_OK) *count = a->count;
     for (int i = 0; i < *count && i < capacity; i++) cards[i] = a->cards[i];
     bti_free(a);

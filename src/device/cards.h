@@ -1,5 +1,5 @@
-/* The GPUs that are handed to processes by a mask: NVIDIA's, or simulated ones in their place; on a machine without NVIDIA's driver AMD's. Asked
- * past the registry, by a process that is made for it and ends, so that the one that wants to know has opened no library. */
+/* The GPUs that processes are given by a mask (CUDA_VISIBLE_DEVICES or its counterpart): NVIDIA's or simulated ones, or AMD's on a machine without
+ * NVIDIA's driver. They are listed without the registry and, by bti_cards_ask, in a child process, so that the caller's process opens no library. */
 #ifndef BTI_DEVICE_CARDS_H
 #define BTI_DEVICE_CARDS_H
 
@@ -11,33 +11,33 @@
 #include "device/vendor.h"
 
 typedef struct bti_card {
-    char name
-        [64]; /* of the device itself, the same in every process: its UUID, else its PCI place, else driver and number */
+    char name[64];         /* the same in every process: its UUID, else its PCI address, else driver and number */
     char model[64];        /* "NVIDIA H200"; "": not known */
     uint64_t memory_bytes; /* 0: not known */
-    uint64_t linked;       /* bit per place in the list: cards that it has fast links to (NVLink) */
+    uint64_t linked;       /* bit i: it has a fast link (NVLink) to card i of the list */
     bti_vendor vendor;
     bool simulated;
 } bti_card;
 
-/* Whose GPUs a mask is of, by a look at settings and files. */
+/* The vendor whose GPUs masks choose from, by settings and files alone. */
 bti_vendor bti_cards_vendor(void);
 
-/* The same, asked in a child: no library is opened in this process. UNAVAILABLE when the child crashes, or gives no answer in the time that the
- * flag probe_seconds gives. */
+/* Lists the GPUs that the mask of the environment shows, in its order: writes up to `capacity`, *count is how many there are. A child process asks,
+ * so this process opens no library. Blocks until the child has ended. INVALID_ARGUMENT when the settings are faulty; UNAVAILABLE when the child
+ * crashes, or gives no answer within the flag probe_seconds. */
 bt_status bti_cards_ask(bti_card *cards, int capacity, int *count);
 
-/* Whether there are MIG instances among them, which masks name by UUID, and the GPUs beside them too. */
+/* Whether any of them is a MIG instance. Masks then name all of them by UUID. */
 bool bti_cards_are_split(const bti_card *cards, int count);
 
-/* A look at settings and files: whether there may be GPUs that are not simulated. */
+/* Whether there may be GPUs that are not simulated, by settings and files alone. */
 bool bti_cards_likely(void);
 
-/* A look at settings and files: whether anybody might tell which processes hold memory of them. */
-bool bti_cards_tell(void);
+/* Whether a driver may list the processes that hold memory of the GPUs (bti_cards_users), by settings and files alone. */
+bool bti_cards_list_users(void);
 
-/* Which processes hold memory of those that the mask shows, some perhaps several times: up to `capacity`; opens libraries. UNIMPLEMENTED when
- * that cannot be told. */
+/* The processes that hold memory of the GPUs that the mask shows; one may be listed several times. Writes up to `capacity`. Opens libraries.
+ * UNIMPLEMENTED when the driver cannot list them. */
 bt_status bti_cards_users(int *pids, int capacity, int *count);
 
 #endif

@@ -18,7 +18,7 @@ int bti_device_id(const bt_device *device);
 int bti_default_device_id(void);
 int bti_cpu_device_id(void);
 
-/* Whether anybody asked for devices since the start or bti_device_shutdown. */
+/* Whether devices were asked for since the start or since bti_device_shutdown. */
 bool bti_devices_asked(void);
 
 /* The id that a name means, with placement's rules: an unknown device is NOT_FOUND with TensorFlow's text ("Error copying
@@ -53,27 +53,27 @@ struct bti_block {
     bool in_use;
 };
 
-/* RESOURCE_EXHAUSTED (short message: asked, limit, used, cached) when neither cache, device nor a trim gives it. `idle`: prefer
+/* RESOURCE_EXHAUSTED (short message: asked, limit, used, cached) when neither the cache, the device nor a trim provides it. `idle`: prefer
  * a block whose busy_until is at most `completed` (the device's queue), so that the host can write at once. */
 bt_status bti_block_alloc(int device, size_t bytes, uint64_t completed, bool idle, bti_block **block);
-/* What such a block counts in the device's memory in use; 0 for none. */
+/* The bytes that such a block adds to the device's memory in use. */
 size_t bti_block_bytes(int device, size_t bytes);
-/* Bytes of the device that may be held, now or soon, without being of use to large blocks. */
+/* Bytes that the pool may hold, now or soon, and that are of no use to large blocks (bti_pool_scattered). */
 size_t bti_memory_scattered(int device);
 void bti_block_free(bti_block *block, uint64_t busy_until);
 /* Gives whole free segments whose blocks are all idle (busy_until <= completed) back; returns the bytes. */
 size_t bti_pool_trim(int device, uint64_t completed);
 
-/* How lending to drivers knows what their next launch comes after: the number of the last work that the device's queue has
- * launched. exec/ sets it before main; a number that it writes at each launch would cost each launch. */
+/* Sets the function that returns the number of the last work that a device's queue has launched; blocks are lent to drivers by it. exec/ sets it
+ * before main. It is a function because a number that is written at each launch would slow launches down. */
 void bti_device_set_issued(uint64_t (*issued)(int device));
 
 /* This process is given this part of every GPU's memory; fractions that are set are of that part. Before any device is opened, by the
  * only thread. */
 void bti_memory_share(double share);
 
-/* The observer is told how much of a device's memory is in use each time that a block was taken, under the pool's lock: it takes no memory
- * of devices. One at a time; NULL: none. */
+/* The observer is called with the device's memory in use each time that a block was allocated. It runs under the pool's lock, so it must not
+ * allocate memory of devices. There is one at a time; NULL: none. */
 void bti_device_observe_memory(void (*used)(int device, uint64_t in_use));
 /* Counters that other layers report. Copies are counted by upload, download and copy below; who moves bytes by other ways
  * (a host that reads CPU memory in place) reports them. */
@@ -131,7 +131,7 @@ static inline bt_status bti_program_launch_kernel(const bti_program *program, co
     return program->driver->launch_kernel(program->device, program->state, box);
 }
 
-/* For shutdown: closes every device, frees the registry; queues are gone by then. */
+/* For shutdown, after the queues are closed: closes every device and frees the registry. */
 void bti_device_shutdown(void);
 
 /* Whether operations record on it now: false in a child forked after a device was opened. */

@@ -1,4 +1,4 @@
-/* What programs ask about devices: by name, by kind, the default, lists, and what one says about itself. */
+/* Queries of programs: a device by name or kind, the default device, lists, and the description of a device. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ bt_status bti_device_canonical(const char *text, char **long_name) {
     return *long_name ? BT_OK : bti_no_memory();
 }
 
-/* The handler does not hear of a device that is not there: the caller says so in its own words, or takes another. */
+/* The error handler is not called for a missing device: the caller reports it in its own words, or takes another device. */
 static bt_status resolve_quietly(const bti_name *name, const char *text, bt_device **device) {
     bti_error *before = bti_error_last();
     bool quiet = bti_errors_quiet(true);
@@ -109,7 +109,7 @@ static int choose_default(bool *sure) {
     char *name = bti_flag_text(BTI_FLAG_default_device);
     bt_status status = name ? bti_registry_find_name(name, &device) : bti_no_memory();
     bti_free(name);
-    *sure = status != BT_RESOURCE_EXHAUSTED; /* out of host memory: the next time may tell */
+    *sure = status != BT_RESOURCE_EXHAUSTED; /* out of host memory: tried again at the next call */
     if (status != BT_OK) {
         device = NULL;
         if (!bti_registry_is_faulty() && *sure) bti_log("flag \"default_device\": %s; it is not used", bt_error_text());
@@ -121,21 +121,20 @@ static int choose_default(bool *sure) {
 }
 
 /* Once per process. Nothing when the program has named another default. */
-static void tell_broken(const bt_device *chosen) {
-    static atomic_bool told;
+static void log_broken_gpu(const bt_device *chosen) {
+    static atomic_bool logged;
     const char *maker = NULL;
     char name[32] = "cpu", *wanted = NULL;
-    if (atomic_load(&told) || !bti_flag_bool(BTI_FLAG_gpu_notice)) return;
+    if (atomic_load(&logged) || !bti_flag_bool(BTI_FLAG_gpu_notice)) return;
     if (bti_flag_changes(BTI_FLAG_default_device)) wanted = bti_flag_text(BTI_FLAG_default_device);
     bool named = wanted && *wanted;
     bti_free(wanted);
     if (named) return;
     char *text = bti_registry_broken(&maker);
-    if (!text || atomic_exchange(&told, true)) return bti_free(text);
+    if (!text || atomic_exchange(&logged, true)) return bti_free(text);
     if (chosen->kind != BT_CPU) snprintf(name, sizeof name, "%s", chosen->name);
     bti_log("An %s GPU may be present on this machine, but it cannot be used: %s. Falling back to %s. (`berth doctor` "
-            "tells "
-            "more; the flag gpu_notice=off silences this.)",
+            "tells more; the flag gpu_notice=off silences this.)",
             maker, text, name);
     bti_free(text);
 }
@@ -150,7 +149,7 @@ int bti_default_device_id(void) {
     int id = choose_default(&sure);
     bti_error_put_back(before);
     if (sure) atomic_store(&default_cache, changes << 8 | (uint64_t)(id + 1));
-    if (sure && bti_registry_at(id)) tell_broken(bti_registry_at(id));
+    if (sure && bti_registry_at(id)) log_broken_gpu(bti_registry_at(id));
     return id;
 }
 

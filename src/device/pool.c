@@ -11,16 +11,16 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-#define SMALL_BELOW MIB        /* blocks below it and the others are cut from segments of their own */
+#define SMALL_BELOW MIB        /* smaller blocks are cut from segments of their own */
 #define SEGMENT_MIN (2 * MIB)  /* of small blocks */
 #define SEGMENT_MAX (32 * MIB) /* of several blocks */
-#define IDLE_CACHE (64 * MIB)  /* so much may lie busy in the cache before a busy block is handed out to the host */
+#define IDLE_CACHE (64 * MIB)  /* the host gets a busy block only when at least this much is cached */
 #define SLAB_BLOCKS 128
 #define SCAN_MAX 64 /* blocks looked at in one bin */
 #define BINS 1024   /* sizes in units of BTI_POOL_ALIGN, 16 bins for each power of two */
 
-/* Small blocks would keep large segments from being given back, so each size has its own segments. What was reserved at the
- * start serves both. */
+/* A small block would keep a large segment from being released, so small and large blocks have segments of their own. KEPT: reserved by
+ * bti_pool_reserve; serves both and is never released. */
 typedef enum segment_class { SMALL, LARGE, KEPT, CLASSES } segment_class;
 
 typedef struct bti_segment {
@@ -38,7 +38,7 @@ struct bti_pool {
     bti_pool_source source;
     size_t limit, reserved, used, peak, segment_count;
     size_t reserved_of[CLASSES];
-    size_t unjoined; /* free blocks whose left neighbour is free too */
+    size_t unjoined; /* free blocks whose previous neighbour is free too */
     bti_segment *segments;
     struct {
         uint64_t nonempty[BINS / 64];
@@ -112,7 +112,7 @@ static int bin_next(const bti_pool *pool, segment_class class, int bin) {
     return BINS;
 }
 
-/* The smallest free block of `need` bytes or more in segments of that class that is idle by then. */
+/* Best fit: the smallest free block of at least `need` bytes in segments of the class with busy_until <= completed. */
 static bti_block *find_in(bti_pool *pool, segment_class class, size_t need, uint64_t completed) {
     int first = bin_of(need);
     for (int bin = bin_next(pool, class, first); bin < BINS; bin = bin_next(pool, class, bin + 1)) {
@@ -130,8 +130,8 @@ static bti_block *find_in(bti_pool *pool, segment_class class, size_t need, uint
 
 /* --- segments ----------------------------------------------------------------------------------------------------- */
 
-/* A new segment as one free block; NULL when limit, source or host memory say no (the record then holds the source's
- * error, which the caller puts right). */
+/* A new segment as one free block; NULL: not within the limit, or the source or the host has no memory. The thread's error record then holds the
+ * source's error, and the caller restores it. */
 static bti_block *segment_new(bti_pool *pool, size_t bytes, segment_class class) {
     if (pool->limit && (bytes > pool->limit || pool->reserved > pool->limit - bytes)) return NULL;
     bti_segment *segment = bti_calloc(1, sizeof *segment);
@@ -181,7 +181,7 @@ static void merge(bti_pool *pool, bti_block *left, bti_block *right) {
     record_free(pool, right);
 }
 
-/* Joins the block and what is free and idle by then to its right; the block is in no bin meanwhile. */
+/* Merges the block with the free blocks after it that are idle (busy_until <= completed). The block must be in no bin. */
 static void join_right(bti_pool *pool, bti_block *block, uint64_t completed) {
     while (block->next && !block->next->in_use && block->next->busy_until <= completed) {
         bin_remove(pool, block->next);
@@ -190,8 +190,8 @@ static void join_right(bti_pool *pool, bti_block *block, uint64_t completed) {
     }
 }
 
-/* Free neighbours that are idle by then become one. */
-static void join(bti_pool *pool, uint64_t completed) {
+/* Merges neighbouring free blocks that are idle. */
+static void join_idle_blocks(bti_pool *pool, uint64_t completed) {
     for (bti_segment *segment = pool->unjoined ? pool->segments : NULL; segment; segment = segment->next) {
         for (bti_block *block = segment->class == LARGE ? segment->first : NULL; block; block = block->next) {
             if (block->in_use || block->busy_until > completed) continue;
@@ -202,8 +202,8 @@ static void join(bti_pool *pool, uint64_t completed) {
     }
 }
 
-/* Gives segments back until `enough` bytes are free under the limit, or all that can be. */
-static size_t release(bti_pool *pool, uint64_t completed, size_t enough) {
+/* Releases idle segments until `enough` bytes are free under the limit, or none is left. */
+static size_t release_segments(bti_pool *pool, uint64_t completed, size_t enough) {
     size_t bytes = 0;
     for (bti_segment *segment = pool->segments, *next; segment; segment = next) {
         next = segment->next;
@@ -222,7 +222,7 @@ static size_t release(bti_pool *pool, uint64_t completed, size_t enough) {
     return bytes;
 }
 
-/* What a block of `need` bytes is best cut from. Segments grow with the pool, so that they stay few. */
+/* The size of a new segment for a block of `need` bytes. Segments grow with the pool, so that they stay few. */
 static size_t segment_bytes(const bti_pool *pool, segment_class class, size_t need) {
     size_t bytes = pool->reserved_of[class] / (class == SMALL ? 4 : 8) & ~(SEGMENT_MIN - 1);
     if (bytes > SEGMENT_MAX) bytes = SEGMENT_MAX;
@@ -230,7 +230,7 @@ static size_t segment_bytes(const bti_pool *pool, segment_class class, size_t ne
     return bytes > need ? bytes : need;
 }
 
-static bti_block *grow(bti_pool *pool, segment_class class, size_t need) {
+static bti_block *add_segment(bti_pool *pool, segment_class class, size_t need) {
     size_t wanted = segment_bytes(pool, class, need);
     bti_block *block = segment_new(pool, wanted, class);
     if (!block && class == SMALL && wanted > SEGMENT_MIN) block = segment_new(pool, SEGMENT_MIN, class);
@@ -241,33 +241,35 @@ static bti_block *grow(bti_pool *pool, segment_class class, size_t need) {
 
 static segment_class class_of(size_t need) { return need < SMALL_BELOW ? SMALL : LARGE; }
 
-static bti_block *find(bti_pool *pool, size_t need, uint64_t completed) {
+static bti_block *find_free_block(bti_pool *pool, size_t need, uint64_t completed) {
     segment_class class = class_of(need);
     bti_block *block = find_in(pool, class, need, completed);
     if (!block && class == LARGE && pool->unjoined) {
-        join(pool, completed);
+        join_idle_blocks(pool, completed);
         block = find_in(pool, class, need, completed);
     }
     return block ? block : find_in(pool, KEPT, need, completed);
 }
 
-static bti_block *choose(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
-    if (wish == BTI_ANY_BLOCK) return find(pool, need, UINT64_MAX);
-    bti_block *block = find(pool, need, completed);
+static bti_block *choose_block(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
+    if (wish == BTI_ANY_BLOCK) return find_free_block(pool, need, UINT64_MAX);
+    bti_block *block = find_free_block(pool, need, completed);
     if (block || wish == BTI_LAUNCHED_ONLY) return block;
-    bti_block *busy = find(pool, need, UINT64_MAX);
+    bti_block *busy = find_free_block(pool, need, UINT64_MAX);
     size_t cached = pool->reserved - pool->used;
-    if (busy && cached < (need > IDLE_CACHE / 4 ? need * 4 : IDLE_CACHE)) block = grow(pool, class_of(need), need);
+    if (busy && cached < (need > IDLE_CACHE / 4 ? need * 4 : IDLE_CACHE))
+        block = add_segment(pool, class_of(need), need);
     return block ? block : busy;
 }
 
-/* The cache has no such block. */
+/* The cache has no block that fits: adds a segment, after releasing others if that is necessary. */
 static bti_block *make_room(bti_pool *pool, size_t need, uint64_t completed, bti_pool_wish wish) {
     segment_class class = class_of(need);
-    bti_block *block = grow(pool, class, need);
+    bti_block *block = add_segment(pool, class, need);
     uint64_t idle = wish == BTI_LAUNCHED_ONLY ? 0 : completed;
-    if (!block && release(pool, idle, segment_bytes(pool, class, need))) block = grow(pool, class, need);
-    if (!block && release(pool, idle, SIZE_MAX)) block = grow(pool, class, need);
+    if (!block && release_segments(pool, idle, segment_bytes(pool, class, need)))
+        block = add_segment(pool, class, need);
+    if (!block && release_segments(pool, idle, SIZE_MAX)) block = add_segment(pool, class, need);
     return block ? block
                  : find_in(pool, class == SMALL ? LARGE : SMALL, need,
                            wish == BTI_LAUNCHED_ONLY ? completed : UINT64_MAX);
@@ -275,8 +277,8 @@ static bti_block *make_room(bti_pool *pool, size_t need, uint64_t completed, bti
 
 static bool free_neighbour(const bti_block *block) { return block && !block->in_use; }
 
-/* Cuts what is not needed off its end. Without a record for the rest, it stays whole. */
-static void split(bti_pool *pool, bti_block *block, size_t need) {
+/* Cuts the end that is not needed off the block. Without memory for a record the block stays whole. */
+static void split_block(bti_pool *pool, bti_block *block, size_t need) {
     if (block->capacity == need) return;
     bti_block *rest = record_new(pool);
     if (!rest) return;
@@ -293,7 +295,7 @@ static void split(bti_pool *pool, bti_block *block, size_t need) {
     bin_add(pool, rest);
 }
 
-static bt_status refuse(bti_pool *pool, size_t bytes, const bti_pool_counters *count) {
+static bt_status out_of_memory(bti_pool *pool, size_t bytes, const bti_pool_counters *count) {
     bti_str text = {0};
     bti_str_addf(&text, "%s: out of memory: ", pool->name);
     bti_str_add_bytes_size(&text, bytes);
@@ -306,7 +308,7 @@ static bt_status refuse(bti_pool *pool, size_t bytes, const bti_pool_counters *c
     bti_str_add(&text, count->limit ? "), limit " : "), no limit set");
     if (count->limit) bti_str_add_bytes_size(&text, count->limit);
     bti_error *cause = bti_error_last();
-    if (cause) bti_str_addf(&text, "; the device said: %s", bti_error_message(cause));
+    if (cause) bti_str_addf(&text, "; the device reports: %s", bti_error_message(cause));
     bt_status status = bti_fail(BT_RESOURCE_EXHAUSTED, "%s", bti_str_text(&text));
     bti_error_release(cause);
     bti_str_free(&text);
@@ -324,15 +326,15 @@ size_t bti_pool_block_bytes(size_t bytes, size_t limit) {
 bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **out) {
     size_t need = bti_pool_block_bytes(bytes, pool->limit);
     bool fits = need > 0;
-    bti_error *before = bti_error_last(); /* a wish that is granted in the end leaves no error behind */
+    bti_error *before = bti_error_last(); /* an attempt that succeeds in the end leaves no error behind */
     bt_error_clear();
     bti_lock_take(&pool->lock);
-    bti_block *block = fits ? choose(pool, need, completed, wish) : NULL;
+    bti_block *block = fits ? choose_block(pool, need, completed, wish) : NULL;
     if (fits && !block) block = make_room(pool, need, completed, wish);
     if (block) {
         bin_remove(pool, block);
         pool->unjoined -= (size_t)(free_neighbour(block->previous) + free_neighbour(block->next));
-        split(pool, block, need);
+        split_block(pool, block, need);
         block->bytes = bytes;
         block->in_use = true;
         pool->used += block->capacity;
@@ -346,12 +348,12 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     if (block) return bti_error_put_back(before), BT_OK;
     bti_error_release(before);
     bti_pool_counters count = bti_pool_count(pool);
-    return refuse(pool, bytes, &count);
+    return out_of_memory(pool, bytes, &count);
 }
 
-/* A large block stays apart from one that other work must be waited for: joined, both would have to be waited for. They are
- * joined when a request finds nothing else. */
-static bool joins_at_once(const bti_block *left, const bti_block *right) {
+/* Large blocks that wait for different work stay apart: merged, both would wait for the later one. They are merged when a request finds no other
+ * block. */
+static bool can_merge_now(const bti_block *left, const bti_block *right) {
     return left->segment->class != LARGE || left->busy_until == right->busy_until;
 }
 
@@ -363,14 +365,14 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
     if (busy_until > block->busy_until) block->busy_until = busy_until;
     bti_block *previous = block->previous, *next = block->next;
     if (free_neighbour(next)) {
-        if (joins_at_once(block, next)) {
+        if (can_merge_now(block, next)) {
             bin_remove(pool, next);
             merge(pool, block, next);
         } else
             pool->unjoined++;
     }
     if (free_neighbour(previous)) {
-        if (joins_at_once(previous, block)) {
+        if (can_merge_now(previous, block)) {
             bin_remove(pool, previous);
             merge(pool, previous, block);
             block = previous;
@@ -406,13 +408,13 @@ void bti_pool_delete(bti_pool *pool) {
 bt_status bti_pool_reserve(bti_pool *pool, size_t bytes) {
     bytes &= ~(size_t)(BTI_POOL_ALIGN - 1);
     if (!bytes) return BT_OK;
-    bt_error_clear(); /* refuse() quotes what the source says */
+    bt_error_clear(); /* out_of_memory() quotes the source's error */
     bti_lock_take(&pool->lock);
     bool done = segment_new(pool, bytes, KEPT) != NULL;
     bti_lock_give(&pool->lock);
     if (done) return BT_OK;
     bti_pool_counters count = bti_pool_count(pool);
-    return refuse(pool, bytes, &count);
+    return out_of_memory(pool, bytes, &count);
 }
 
 void bti_pool_set_limit(bti_pool *pool, size_t limit) {
@@ -423,12 +425,12 @@ void bti_pool_set_limit(bti_pool *pool, size_t limit) {
 
 size_t bti_pool_release(bti_pool *pool, uint64_t completed) {
     bti_lock_take(&pool->lock);
-    size_t bytes = release(pool, completed, SIZE_MAX);
+    size_t bytes = release_segments(pool, completed, SIZE_MAX);
     bti_lock_give(&pool->lock);
     return bytes;
 }
 
-/* Free neighbours count as one. */
+/* Neighbouring free blocks count as one block. */
 static size_t largest_unjoined(const bti_pool *pool) {
     size_t largest = 0;
     for (const bti_segment *segment = pool->segments; segment; segment = segment->next) {
@@ -457,8 +459,8 @@ bti_pool_counters bti_pool_count(bti_pool *pool) {
     count.cached = pool->reserved - pool->used;
     count.segments = pool->segment_count;
     if (pool->unjoined) count.largest_free = largest_unjoined(pool);
-    for (int class = 0; class < CLASSES && !pool->unjoined; class ++) {
-        size_t largest = largest_in(pool, (segment_class) class);
+    for (int i = 0; i < CLASSES && !pool->unjoined; i++) {
+        size_t largest = largest_in(pool, (segment_class)i);
         if (largest > count.largest_free) count.largest_free = largest;
     }
     bti_lock_give(&pool->lock);
@@ -488,7 +490,7 @@ void bti_pool_reset_peak(bti_pool *pool) {
     bti_lock_give(&pool->lock);
 }
 
-static const char *verify(bti_pool *pool) {
+static const char *find_defect(bti_pool *pool) {
     size_t reserved = 0, used = 0, free_blocks = 0, binned = 0, unjoined = 0;
     for (bti_segment *segment = pool->segments; segment; segment = segment->next) {
         uint64_t at = segment->address;
@@ -521,7 +523,7 @@ static const char *verify(bti_pool *pool) {
 
 const char *bti_pool_verify(bti_pool *pool) {
     bti_lock_take(&pool->lock);
-    const char *wrong = verify(pool);
+    const char *wrong = find_defect(pool);
     bti_lock_give(&pool->lock);
     return wrong;
 }

@@ -161,7 +161,7 @@ static void an_empty_device_is_trimmed_for(void **state) {
     bti_pool_give(pool, a, 1);
     bti_pool_give(pool, b, 1);
     assert_int_equal(bti_pool_take(pool, 8 * MIB, 0, BTI_ANY_BLOCK, &a), BT_RESOURCE_EXHAUSTED);
-    assert_non_null(strstr(bt_error_text(), "the device said: the source is empty"));
+    assert_non_null(strstr(bt_error_text(), "the device reports: the source is empty"));
     assert_non_null(strstr(bt_error_text(), "cached 8 MiB (largest free block 4 MiB)"));
     bt_error_clear();
     assert_int_equal(bti_pool_take(pool, 8 * MIB, 1, BTI_ANY_BLOCK, &a), BT_OK);

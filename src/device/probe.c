@@ -1,4 +1,4 @@
-/* Drivers asked for their devices, kind by kind, as somebody wants to know. */
+/* Asks drivers for their devices, kind by kind, when a kind is first needed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const bti_driver *const drivers[] = {
 
 typedef struct account {
     bti_str tried[BT_KIND_COUNT]; /* what the driver tried, of the kinds that have no device by it */
-    bti_str fault[BT_KIND_COUNT]; /* what its library did when it was tried, if that was bad */
+    bti_str fault[BT_KIND_COUNT]; /* how its library failed when it was tried */
     bti_str mask;                 /* what the mask hid of its GPUs */
     bti_str broken;               /* why its devices cannot be used, although their maker's driver is there */
 } account;
@@ -77,24 +77,24 @@ static void add_joined(bti_str *text, const bti_driver *driver, const char *line
     }
 }
 
-/* After it was asked: `shown` of its devices are to be seen of `count`. */
+/* `shown` of the driver's `count` devices are visible. */
 static void note_broken(const bti_driver *driver, int count, int shown, const char *tried, const char *fault,
-                        const char *unready, account *told) {
+                        const char *unready, account *notes) {
     if (!driver->vendor) return;
     if (*fault)
-        add_joined(&told->broken, driver, fault);
+        add_joined(&notes->broken, driver, fault);
     else if (shown && *unready)
-        add_joined(&told->broken, driver, unready);
+        add_joined(&notes->broken, driver, unready);
     else if (!count && driver->broken_install())
-        add_joined(&told->broken, driver, tried);
+        add_joined(&notes->broken, driver, tried);
 }
 
 static bool add_device(const bti_driver *driver, const bti_device_facts *facts, bool unready, char *details,
-                       account *told) {
+                       account *notes) {
     bt_device *device = bti_registry_new();
     if (!device) {
         bti_free(details);
-        bti_str_addf(&told->tried[facts->kind], "%s: more than %d devices in all\n", driver->name, BTI_MAX_DEVICES);
+        bti_str_addf(&notes->tried[facts->kind], "%s: more than %d devices in all\n", driver->name, BTI_MAX_DEVICES);
         return false;
     }
     device->kind = facts->kind;
@@ -109,9 +109,9 @@ static bool add_device(const bti_driver *driver, const bti_device_facts *facts, 
     return true;
 }
 
-/* The devices in the order in which they are shown: those that no mask speaks of, then GPUs as CUDA's mask tells. */
+/* The order in which devices are listed: those that no mask applies to, then GPUs in the order of CUDA's mask. */
 static int apply_mask(const bti_driver *driver, const bti_device_facts *facts, int count, const char *mask, int *order,
-                      bti_str *told) {
+                      bti_str *hidden) {
     const char *uuids[BTI_MAX_DEVICES];
     int gpus[BTI_MAX_DEVICES], gpu_count = 0, visible[BTI_MAX_DEVICES], shown = 0;
     for (int i = 0; i < count; i++) {
@@ -122,7 +122,7 @@ static int apply_mask(const bti_driver *driver, const bti_device_facts *facts, i
     }
     int visible_count = bti_visible_devices(mask, uuids, gpu_count, visible);
     if (visible_count < gpu_count)
-        bti_str_addf(told, "%s: CUDA_VISIBLE_DEVICES=\"%s\" shows %d of %d GPUs\n", driver->name,
+        bti_str_addf(hidden, "%s: CUDA_VISIBLE_DEVICES=\"%s\" shows %d of %d GPUs\n", driver->name,
                      bti_quote(mask ? mask : "").text, visible_count, gpu_count);
     for (int i = 0; i < visible_count; i++) order[shown++] = gpus[visible[i]];
     return shown;
@@ -159,7 +159,7 @@ static void ask_driver(question *of) {
         bti_str_addf(&of->tried, "%s: %s\n", driver->name, bt_error_text());
 }
 
-static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *told) {
+static void ask(const bti_driver *driver, unsigned kinds, const char *mask, account *notes) {
     static bti_device_facts facts[BTI_MAX_DEVICES];
     int order[BTI_MAX_DEVICES];
     question of = {.driver = driver, .kinds = kinds, .facts = facts};
@@ -167,23 +167,23 @@ static void ask(const bti_driver *driver, unsigned kinds, const char *mask, acco
     int count = keep_kinds(facts, of.count, kinds);
     for (int i = 0; i < count; i++)
         if (facts[i].kind == BT_GPU && !is_opencl(driver)) note_card(&facts[i]);
-    int shown = apply_mask(driver, facts, count, mask, order, &told->mask);
+    int shown = apply_mask(driver, facts, count, mask, order, &notes->mask);
     if (of.likely)
         note_broken(driver, count, shown, bti_str_text(&of.tried), bti_str_text(&of.fault), bti_str_text(&of.unready),
-                    told);
+                    notes);
     for (int i = 0; i < shown; i++) {
-        char *details = bti_trial_told(&of.opened, facts[order[i]].ordinal);
+        char *details = bti_trial_details(&of.opened, facts[order[i]].ordinal);
         if (!details && of.end.length) details = bti_strdup(bti_str_text(&of.end));
-        if (!add_device(driver, &facts[order[i]], of.unready.length > 0, details, told)) break;
+        if (!add_device(driver, &facts[order[i]], of.unready.length > 0, details, notes)) break;
     }
     bti_str_free(&of.unready);
     bti_str_free(&of.opened);
     bti_str_free(&of.end);
     for (int kind = 0; kind < BT_KIND_COUNT; kind++)
         if (kinds & BTI_KIND(kind)) {
-            bti_str_add(&told->tried[kind], bti_str_text(&of.tried));
-            bti_str_add(&told->tried[kind], bti_str_text(&of.fault));
-            bti_str_add_bytes(&told->fault[kind], bti_str_text(&of.fault), strcspn(bti_str_text(&of.fault), "\n"));
+            bti_str_add(&notes->tried[kind], bti_str_text(&of.tried));
+            bti_str_add(&notes->tried[kind], bti_str_text(&of.fault));
+            bti_str_add_bytes(&notes->fault[kind], bti_str_text(&of.fault), strcspn(bti_str_text(&of.fault), "\n"));
         }
     bti_str_free(&of.tried);
     bti_str_free(&of.fault);

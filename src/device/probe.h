@@ -5,19 +5,19 @@
 #include "device/table.h"
 #include "drivers/sim/sim_flags.h"
 
-typedef struct bti_view { /* through which drivers' devices are seen */
+typedef struct bti_view { /* what decides which devices are listed */
     const bti_sim_spec *simulated;
     const char *mask; /* CUDA_VISIBLE_DEVICES; NULL: unset */
 } bti_view;
-/* Asks drivers for their devices of these kinds, which were not asked for yet, and adds them. */
+/* Asks drivers for their devices of these kinds and adds them. Once per kind. */
 void bti_probe(unsigned kinds, const bti_view *view);
-/* Simulated devices of these kinds anew; those before are retired. */
+/* Adds the simulated devices of these kinds again, after the former ones were retired. */
 void bti_probe_simulated(unsigned kinds, const bti_view *view);
-/* Why there are none: what drivers of the kind tried, and what the mask hid. */
+/* Why there are no devices of the kind, or fewer: what its drivers tried (with `none`), and what the mask hid. */
 void bti_probe_reasons(bt_kind kind, bool none, bti_str *text);
-/* How the library of a driver (NULL: of any) of the kind, which was asked for, hung, crashed or ended the process; NULL: none did. */
+/* How the library of a driver of the kind (NULL: of any driver) hung, crashed or ended the child process; NULL: none did. */
 const char *bti_probe_fault(bt_kind kind, const char *driver);
-/* Why GPUs of a maker cannot be used, although its driver is there; NULL: nothing speaks for that. */
+/* Why the GPUs of a vendor cannot be used although its driver is installed; NULL: no such case is known. */
 const char *bti_probe_broken(const char **maker);
 void bti_probe_forget(void);
 

@@ -1,4 +1,4 @@
-/* The settings of devices are read and drivers asked, each kind once, when somebody wants to know; names lead to devices. */
+/* Reads the settings of devices and asks drivers for devices, each kind once, when it is first needed; finds devices by name. */
 #include "device/context.h"
 #include "device/probe.h"
 #include "device/registry.h"
@@ -67,7 +67,6 @@ static unsigned kinds_of(const bti_name *name) {
     }
 }
 
-/* What a library did that kept devices of such a name from being listed; NULL when none misbehaved. */
 const char *bti_registry_fault_of(const bti_name *name) {
     if (name->form == BTI_NAME_OPENCL) {
         const char *fault = bti_probe_fault(BT_ACC, "opencl");
@@ -256,19 +255,18 @@ __attribute__((noinline)) static void learn_devices(unsigned kinds) {
     bti_without_site without_site = bti_without_site_begin();
     read_on(kinds, &notices);
     bti_without_site_end(without_site);
-    bti_error_put_back(before); /* faults are told by those who return a status */
+    bti_error_put_back(before); /* bti_registry_check returns the fault */
     bti_lock_give(&registry_lock);
     bti_log_lines(bti_str_text(&notices)); /* not under the lock: a sink may ask for devices */
     bti_str_free(&notices);
 }
 
-/* Every operation that is recorded asks; the answer is nearly always that all is known. */
+/* Called by every operation that is recorded; nearly always everything is known already. */
 void bti_registry_ensure(unsigned kinds) {
     kinds |= BTI_KIND(BT_CPU);
     if ((atomic_load_explicit(&known, memory_order_acquire) & kinds) != kinds) learn_devices(kinds);
 }
 
-/* At the start of every public question: as ensure, and looks whether the mask was changed too late. */
 void bti_registry_ensure_for_query(unsigned kinds) {
     bti_registry_ensure(kinds);
     if (!atomic_load_explicit(&mask_change_logged, memory_order_relaxed)) notice_mask_change();

@@ -12,21 +12,21 @@ struct bt_device {
     const bti_driver *driver;
     bti_device_facts facts;
     char name[24], long_name[64];
-    bool twin;           /* another driver has the same card: only its own name, opencl0:0, leads to it */
-    bool unready;        /* a child found that it cannot be opened: no default */
-    char *details;       /* lines of what a child told that opened it; NULL: none did */
-    atomic_bool retired; /* replaced by a simulated one; no name leads to it */
+    bool twin;           /* another driver lists the same card: found only by its own name, such as opencl0:0 */
+    bool unready;        /* a child found that it cannot be opened: never the default device */
+    char *details;       /* lines by a child that opened it; NULL: there was none */
+    atomic_bool retired; /* replaced by a simulated one; found by no name */
 
     bti_lock lock;      /* of what follows */
     atomic_bool opened; /* then the next three stay as they are */
     void *state;        /* the driver's */
     struct bti_pool *pool;
     struct bti_programs *programs; /* under a lock of its own */
-    int growth;                    /* the program's settings for this device: -1, 0: the flags' */
+    int growth;                    /* settings by calls; -1 or 0: the flags apply */
     double fraction;
     size_t limit, preallocate;
     atomic_llong live_arrays;
-    atomic_size_t lent; /* bytes, to the driver */
+    atomic_size_t lent; /* bytes that the driver has borrowed */
 };
 
 /* Bit k: kind k. */
@@ -37,7 +37,7 @@ struct bt_device {
 int bti_registry_total(void);
 bt_device *bti_registry_at(int id);
 bt_device *bti_registry_find(bt_kind kind, int index); /* NULL: there is none */
-/* A new entry, all 0 but its number; NULL when there is no room. Seen by others once it is published. */
+/* A new entry, all 0 except its number; NULL when the table is full. Other threads see it once it is published. */
 bt_device *bti_registry_new(void);
 void bti_registry_publish(bt_device *device);
 void bti_registry_clear(void);

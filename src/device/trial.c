@@ -21,25 +21,26 @@
 #include "base/trace.h"
 #include "device/device.h"
 
-#define SAID_MOST 300 /* bytes of what the child printed last that are told */
+#define OUTPUT_SHOWN 300 /* bytes at the end of the child's output that go into the reason */
 
 typedef struct trial {
     pid_t child;
-    int report,
-        said; /* to read from: what it found, what it prints. Of a probe '+' and its maps, and where devices are made ready,
-                       * '\0' and '+', or '-' and why they are not */
-    bti_str report_text, words;
+    int report, output; /* pipes to read from: what the child found, what it prints */
+    /* Of a probe: '+' and the child's memory maps; then, if the driver can check its devices, '\0' and '+', or '\0', '-' and why they cannot
+     * be opened. */
+    bti_str report_text;
+    bti_str output_text;
 } trial;
 
 /* --- in the child -------------------------------------------------------------------------------------------------- */
 
-/* A library that calls exit: nothing of the program's own may run at the end of a copy of it. */
-static void leave(int status, void *unused) {
+/* The program's own exit handlers must not run in the child when a library calls exit. */
+static void end_without_handlers(int status, void *unused) {
     (void)unused;
     _exit(status);
 }
 
-void bti_trial_behave(int said) {
+void bti_trial_begin_child(int output) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTERM, SIGTRAP, SIGSYS};
     const struct rlimit none = {0, 0};
     sigset_t all;
@@ -48,12 +49,12 @@ void bti_trial_behave(int said) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) signal(faults[i], SIG_DFL);
     sigfillset(&all);
     sigprocmask(SIG_UNBLOCK, &all, NULL);
-    if (said >= 0) {
-        dup2(said, STDOUT_FILENO);
-        dup2(said, STDERR_FILENO);
+    if (output >= 0) {
+        dup2(output, STDOUT_FILENO);
+        dup2(output, STDERR_FILENO);
     }
-    __fpurge(stdout); /* the program's, which a C++ library would write at its end */
-    on_exit(leave, NULL);
+    __fpurge(stdout); /* the program's buffered output, which a C++ library would write at exit */
+    on_exit(end_without_handlers, NULL);
 }
 
 static void write_all(int to, const char *bytes, size_t length) {
@@ -83,15 +84,15 @@ static void probe_in_child(const bti_driver *driver, unsigned kinds, int report)
     if (!ready) write_all(report, bt_error_text(), strlen(bt_error_text()));
 }
 
-/* Nobody lends there: what is opened only tells of itself. */
-static bt_status take_none(int device, size_t bytes, uint64_t *address, void **block) {
+/* The child opens devices only to describe them: they get no memory. */
+static bt_status refuse_memory(int device, size_t bytes, uint64_t *address, void **block) {
     (void)device, (void)address, (void)block;
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "no %zu bytes are lent in a trial", bytes);
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "a device that is only tried gets no memory (%zu bytes)", bytes);
 }
-static void give_none(int device, void *block) { (void)device, (void)block; }
+static void return_no_memory(int device, void *block) { (void)device, (void)block; }
 
-static void tell_of(const bti_driver *driver, int ordinal, bti_str *lines) {
-    const bti_allocator allocator = {0, take_none, give_none};
+static void describe_device(const bti_driver *driver, int ordinal, bti_str *lines) {
+    const bti_allocator allocator = {0, refuse_memory, return_no_memory};
     size_t free_bytes, total_bytes;
     void *device;
     if (driver->open(ordinal, &allocator, &device) != BT_OK) {
@@ -113,7 +114,7 @@ static void open_in_child(const bti_driver *driver, unsigned kinds, int report) 
     for (int i = 0; i < count && i < BTI_MAX_DEVICES; i++) {
         bti_str lines = {0}, head = {0};
         if (!(kinds & (1u << facts[i].kind))) continue;
-        tell_of(driver, facts[i].ordinal, &lines);
+        describe_device(driver, facts[i].ordinal, &lines);
         bti_str_addf(&head, "%d %zu\n", facts[i].ordinal, lines.length);
         write_all(report, bti_str_text(&head), head.length);
         write_all(report, bti_str_text(&lines), lines.length);
@@ -137,31 +138,31 @@ static void run_child(void *context) {
     of->work(of->driver, of->kinds, of->report);
 }
 
-static bool start(trial *t, child_work *work, const bti_driver *driver, unsigned kinds) {
-    int report[2], said[2];
+static bool start_child(trial *t, child_work *work, const bti_driver *driver, unsigned kinds) {
+    int report[2], output[2];
     if (pipe2(report, O_CLOEXEC)) return false;
-    if (pipe2(said, O_CLOEXEC)) {
+    if (pipe2(output, O_CLOEXEC)) {
         close(report[0]);
         close(report[1]);
         return false;
     }
     t->child = fork();
     if (!t->child) {
-        bti_trial_behave(said[1]);
+        bti_trial_begin_child(output[1]);
         (void)bti_with_stack(BTI_STACK_LIBRARY, run_child, &(child){work, driver, kinds, report[1]});
         _exit(0);
     }
     close(report[1]);
-    close(said[1]);
+    close(output[1]);
     t->report = report[0];
-    t->said = said[0];
+    t->output = output[0];
     if (t->child > 0) return true;
     close(report[0]);
-    close(said[0]);
+    close(output[0]);
     return false;
 }
 
-/* Adds what has come; false at its end. */
+/* Appends what can be read now; false at the end of the pipe. */
 static bool read_pipe(int from, bti_str *text) {
     char piece[4096];
     ssize_t n = read(from, piece, sizeof piece);
@@ -169,10 +170,10 @@ static bool read_pipe(int from, bti_str *text) {
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-/* Until the child has ended, or has been silent for too long. */
-static bool listen_to(trial *t, double seconds) {
+/* Reads both pipes until the child closes its report (true), or reports nothing for `seconds` (false). */
+static bool read_child(trial *t, double seconds) {
     int64_t wait = (int64_t)(seconds * 1000), deadline = (int64_t)bti_now_ms() + wait;
-    struct pollfd from[2] = {{.fd = t->report, .events = POLLIN}, {.fd = t->said, .events = POLLIN}};
+    struct pollfd from[2] = {{.fd = t->report, .events = POLLIN}, {.fd = t->output, .events = POLLIN}};
     while (from[0].fd >= 0) {
         int64_t left = deadline - (int64_t)bti_now_ms();
         if (left <= 0) return false;
@@ -181,7 +182,7 @@ static bool listen_to(trial *t, double seconds) {
             deadline = (int64_t)bti_now_ms() + wait;
             if (!read_pipe(t->report, &t->report_text)) from[0].fd = -1;
         }
-        if (from[1].fd >= 0 && from[1].revents && !read_pipe(t->said, &t->words)) from[1].fd = -1;
+        if (from[1].fd >= 0 && from[1].revents && !read_pipe(t->output, &t->output_text)) from[1].fd = -1;
     }
     return true;
 }
@@ -195,10 +196,10 @@ static void read_maps(trial *t) {
     close(file);
 }
 
-/* What the child printed last, as one line. */
-static void add_words(const trial *t, bti_str *reason) {
-    const char *words = bti_str_text(&t->words);
-    size_t length = t->words.length, from = length > SAID_MOST ? length - SAID_MOST : 0;
+/* The end of the child's output, as one line. */
+static void add_output(const trial *t, bti_str *reason) {
+    const char *words = bti_str_text(&t->output_text);
+    size_t length = t->output_text.length, from = length > OUTPUT_SHOWN ? length - OUTPUT_SHOWN : 0;
     while (length > from && words[length - 1] <= ' ') length--;
     if (length == from) return;
     bti_str_add(reason, "; it said: ");
@@ -217,13 +218,14 @@ static void add_end(int status, bool known, bti_str *reason) {
         bti_str_add(reason, "ended the process");
 }
 
-/* Starts it and listens until it ends, or ends it; false: no child can be made. */
-static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned kinds, bti_str *end, bool *ended) {
+/* Runs `work` in a child until it ends; kills it when it gives no answer in time (*ended false). `end`: how it ended. False: no child can be
+ * made. */
+static bool run_trial(trial *t, child_work *work, const bti_driver *driver, unsigned kinds, bti_str *end, bool *ended) {
     double seconds = bti_flag_float(BTI_FLAG_probe_seconds);
-    if (!start(t, work, driver, kinds)) return false;
+    if (!start_child(t, work, driver, kinds)) return false;
     int status = 0;
     bool known;
-    *ended = listen_to(t, seconds);
+    *ended = read_child(t, seconds);
     if (!*ended) {
         if (!t->report_text.length) read_maps(t);
         kill(t->child, SIGKILL);
@@ -236,53 +238,55 @@ static bool try(trial *t, child_work *work, const bti_driver *driver, unsigned k
         add_end(status, known, end);
     else
         bti_str_addf(end, "gave no answer in %g seconds (flag probe_seconds)", seconds);
-    add_words(t, end);
+    add_output(t, end);
     close(t->report);
-    close(t->said);
-    bti_str_free(&t->words);
+    close(t->output);
+    bti_str_free(&t->output_text);
     return true;
 }
 
-/* What came after the maps. A library that is slow to start may be ready yet. */
-static void read_ready(const trial *t, bool ended, const char *end, bti_str *unready) {
-    const char *text = bti_str_text(&t->report_text), *told = memchr(text, '\0', t->report_text.length);
-    if (!told) return;
-    size_t length = t->report_text.length - (size_t)(++told - text);
-    if (length && *told == '-')
-        bti_str_add_bytes(unready, told + 1, length - 1);
+/* Reads what follows the maps. A child that was too slow proves nothing: the library may still become ready. */
+static void read_unready(const trial *t, bool ended, const char *end, bti_str *unready) {
+    const char *text = bti_str_text(&t->report_text), *answer = memchr(text, '\0', t->report_text.length);
+    if (!answer) return;
+    size_t length = t->report_text.length - (size_t)(++answer - text);
+    if (length && *answer == '-')
+        bti_str_add_bytes(unready, answer + 1, length - 1);
     else if (!length && ended)
         bti_str_addf(unready, "its library, started in a process of its own, %s", end);
 }
 
-static bti_verdict run(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *unready, bti_str *maps) {
+static bti_verdict try_driver(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_str *unready,
+                              bti_str *maps) {
     trial t = {0};
     bti_str end = {0};
     bool ended;
-    if (!try(&t, probe_in_child, driver, kinds, &end, &ended)) return BTI_NO_VERDICT; /* as without trials */
+    if (!run_trial(&t, probe_in_child, driver, kinds, &end, &ended))
+        return BTI_NO_VERDICT; /* without a child the driver is asked in this process */
     bool done = bti_str_text(&t.report_text)[0] == '+';
     if (!done)
         bti_str_addf(reason, "%s: its library, tried in a process of its own, %s", driver->name, bti_str_text(&end));
     else
-        read_ready(&t, ended, bti_str_text(&end), unready);
+        read_unready(&t, ended, bti_str_text(&end), unready);
     bti_str_free(&end);
     *maps = t.report_text;
     return done ? BTI_GOOD : BTI_BAD;
 }
 
-void bti_trial_open(const bti_driver *driver, unsigned kinds, bti_str *told, bti_str *reason) {
+void bti_trial_open(const bti_driver *driver, unsigned kinds, bti_str *details, bti_str *reason) {
     trial t = {0};
     if (bti_flag_choice(BTI_FLAG_probe) != BTI_PROBE_OPEN) return;
     bti_str end = {0};
     bool ended;
-    if (!try(&t, open_in_child, driver, kinds, &end, &ended)) return;
-    *told = t.report_text;
-    if (!told->length || told->text[told->length - 1] != '+')
+    if (!run_trial(&t, open_in_child, driver, kinds, &end, &ended)) return;
+    *details = t.report_text;
+    if (!details->length || details->text[details->length - 1] != '+')
         bti_str_addf(reason, "opening it, in a process of its own, %s\n", bti_str_text(&end));
     bti_str_free(&end);
 }
 
-char *bti_trial_told(const bti_str *told, int ordinal) {
-    const char *at = bti_str_text(told), *end = at + told->length;
+char *bti_trial_details(const bti_str *details, int ordinal) {
+    const char *at = bti_str_text(details), *end = at + details->length;
     int number, head;
     size_t bytes;
     while (at < end && sscanf(at, "%d %zu\n%n", &number, &bytes, &head) == 2 && bytes <= (size_t)(end - at - head)) {
@@ -302,11 +306,11 @@ bool bti_trial(const bti_driver *driver, unsigned kinds, bti_str *reason, bti_st
     bti_str words = {0}, maps = {0};
     bti_verdict verdict = when == BTI_PROBE_AUTO ? bti_verdict_find(driver->name, kinds, &words) : BTI_NO_VERDICT;
     if (verdict == BTI_NO_VERDICT) {
-        verdict = run(driver, kinds, &words, unready, &maps);
-        if (verdict != BTI_NO_VERDICT && !unready->length) /* what is missing may be installed at any time */
+        verdict = try_driver(driver, kinds, &words, unready, &maps);
+        if (verdict != BTI_NO_VERDICT && !unready->length) /* not kept: a missing part may be installed at any time */
             bti_verdict_keep(driver->name, kinds, verdict, bti_str_text(&words), bti_str_text(&maps));
     } else if (verdict == BTI_BAD)
-        bti_str_add(&words, "; that was before, `berth doctor` tries it again");
+        bti_str_add(&words, " (an earlier result; `berth doctor` tries again)");
     if (verdict == BTI_BAD) bti_str_addf(reason, "%s\n", bti_str_text(&words));
     bti_str_free(&words);
     bti_str_free(&maps);

@@ -65,7 +65,7 @@ static void a_hanging_library_costs_a_wait(void **state) {
     clock_gettime(CLOCK_MONOTONIC, &from);
     expect_trial(&driver, false, "gave no answer in 0.3 seconds (flag probe_seconds); it said: waiting for the card");
     begin_trials("probe_seconds=100"); /* what was found is remembered: no wait */
-    expect_trial(&driver, false, "that was before, `berth doctor` tries it again");
+    expect_trial(&driver, false, "(an earlier result; `berth doctor` tries again)");
     clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true(to.tv_sec - from.tv_sec < 50);
     begin_trials("probe=child,probe_seconds=0.2");
@@ -144,7 +144,7 @@ static bt_status memory_of(void *device, size_t *free_bytes, size_t *total_bytes
 static void describe(void *device, bti_str *text) { bti_str_addf(text, "library 7 of %d\nanother\n", *(int *)device); }
 
 static void expect_told(const bti_str *records, int ordinal, const char *lines) {
-    char *text = bti_trial_told(records, ordinal);
+    char *text = bti_trial_details(records, ordinal);
     if (!lines)
         assert_null(text);
     else

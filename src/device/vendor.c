@@ -15,7 +15,7 @@ const char *bti_vendor_root = "";
 
 /* --- files of the kernel -------------------------------------------------------------------------------------------- */
 
-/* "NAME VALUE" a line; false: there is no such file, or line. */
+/* Finds the line "NAME VALUE". False: the file or the line is missing. */
 static bool read_property(const char *path, const char *name, uint64_t *value) {
     char line[200], key[64];
     uint64_t read;
@@ -28,7 +28,7 @@ static bool read_property(const char *path, const char *name, uint64_t *value) {
     return found;
 }
 
-/* A node is a processor, or a GPU, which has SIMD units. Nodes of devices that a container does not have cannot be read. */
+/* A node is a processor or a GPU; only GPUs have SIMD units. A container cannot read the nodes of devices that it does not have. */
 static bool read_node(const char *root, int node, bti_amd_gpu *gpu) {
     char path[PATH_MAX];
     uint64_t value = 0, domain = 0;
@@ -71,7 +71,7 @@ static bool is_intel(const char *root, const char *name, bool discrete) {
     if (!discrete) return true;
     if (!realpath(path, place)) return false;
     const char *last = strrchr(place, '/');
-    return last && sscanf(last, "/%*x:%x:", &bus) == 1 && bus != 0; /* those of processors are on bus 0 */
+    return last && sscanf(last, "/%*x:%x:", &bus) == 1 && bus != 0; /* GPUs inside processors are on bus 0 */
 }
 
 bool bti_intel_find(const char *root, bool discrete) {
@@ -90,8 +90,8 @@ bool bti_intel_find(const char *root, bool discrete) {
 static const char cuda[] = "CUDA_VISIBLE_DEVICES", hip[] = "HIP_VISIBLE_DEVICES", rocr[] = "ROCR_VISIBLE_DEVICES",
                   zero[] = "ZE_AFFINITY_MASK", selector[] = "ONEAPI_DEVICE_SELECTOR", level_zero[] = "level_zero:";
 
-/* "level_zero:0,1" and nothing else: other forms choose kinds of devices. */
-static const char *selected(const char *text) {
+/* The list of "level_zero:0,1"; NULL for other forms, which choose kinds of devices. */
+static const char *level_zero_list(const char *text) {
     if (!text || strncmp(text, level_zero, strlen(level_zero))) return NULL;
     const char *list = text + strlen(level_zero);
     return isdigit((unsigned char)*list) && !list[strspn(list, "0123456789.,")] ? list : NULL;
@@ -102,10 +102,10 @@ bti_mask bti_mask_of(bti_vendor vendor) {
     switch (vendor) {
     case BTI_AMD:
         if ((list = getenv(hip)) != NULL) return (bti_mask){vendor, hip, "", list};
-        if ((list = getenv(cuda)) != NULL) return (bti_mask){vendor, cuda, "", list}; /* HIP takes it for its own */
+        if ((list = getenv(cuda)) != NULL) return (bti_mask){vendor, cuda, "", list}; /* HIP reads it too */
         return (bti_mask){vendor, rocr, "", getenv(rocr)};
     case BTI_INTEL:
-        if ((list = selected(getenv(selector))) != NULL) return (bti_mask){vendor, selector, level_zero, list};
+        if ((list = level_zero_list(getenv(selector))) != NULL) return (bti_mask){vendor, selector, level_zero, list};
         return (bti_mask){vendor, zero, "", getenv(zero)};
     default: return (bti_mask){vendor, cuda, "", getenv(cuda)};
     }
@@ -113,8 +113,8 @@ bti_mask bti_mask_of(bti_vendor vendor) {
 
 void bti_mask_hide(bti_vendor vendor) {
     switch (vendor) {
-    case BTI_AMD: setenv(rocr, "", 1); return;          /* below HIP, for which an empty list is none */
-    case BTI_INTEL: setenv(zero, "1000000", 1); return; /* an empty list is none; no device has that number */
+    case BTI_AMD: setenv(rocr, "", 1); return; /* HIP ignores an empty list of its own, but counts what ROCR shows */
+    case BTI_INTEL: setenv(zero, "1000000", 1); return; /* an empty list is ignored; no device has this number */
     default: setenv(cuda, "", 1);
     }
 }
@@ -128,9 +128,10 @@ void bti_mask_set(const bti_mask *mask, const char *list) {
     bool numbers = isdigit((unsigned char)*list);
     snprintf(value, sizeof value, "%s%s", mask->prefix, list);
     setenv(mask->variable, value, 1);
-    if (mask->vendor == BTI_NVIDIA && numbers) setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* as they are counted */
+    if (mask->vendor == BTI_NVIDIA && numbers)
+        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* the order in which the list counts them */
     if (mask->vendor != BTI_UNKNOWN_VENDOR || !numbers) return;
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-    setenv(hip, list, 1); /* HIP looks at this one and no longer at CUDA's */
+    setenv(hip, list, 1); /* with it, HIP ignores CUDA_VISIBLE_DEVICES */
     setenv(zero, list, 1);
 }

@@ -1,4 +1,4 @@
-/* Whose GPUs the machine has, and which variable of the environment says which of them a process sees. The rules are docs/visibility.md. */
+/* The vendor of the machine's GPUs, and the environment variable that chooses which of them a process sees. docs/visibility.md has the rules. */
 #ifndef BTI_DEVICE_VENDOR_H
 #define BTI_DEVICE_VENDOR_H
 
@@ -13,30 +13,30 @@ typedef struct bti_amd_gpu {
     uint64_t memory_bytes;
 } bti_amd_gpu;
 
-/* AMD's GPUs that can compute, in the order in which ROCm numbers them, as files of the kernel under `root` tell ("" in programs): up to
- * `capacity`; returns how many there are. No library is opened. */
+/* Lists AMD's GPUs that can compute, in ROCm's order, from the kernel's files under `root` ("" except in tests): writes up to `capacity`, returns
+ * how many there are. Opens no library. */
 int bti_amd_list(const char *root, bti_amd_gpu *gpus, int capacity);
-/* Whether there is a GPU of Intel; `discrete`: one that is not a part of the processor. */
+/* Whether there is an Intel GPU; with `discrete`, one that is not part of the processor. */
 bool bti_intel_find(const char *root, bool discrete);
 
-/* Which variable chooses among a vendor's GPUs. */
+/* The variable that chooses among a vendor's GPUs. */
 typedef struct bti_mask {
     bti_vendor vendor;
     const char *variable; /* "CUDA_VISIBLE_DEVICES" */
     const char *prefix;   /* of its value, before the list: "" or "level_zero:" */
-    const char *list;     /* what it lists now; NULL: it is not set. Of the environment */
+    const char *list;     /* its current list, in the environment's memory; NULL: not set */
 } bti_mask;
 
-/* Of a vendor, in this environment: the variable that is read last of those that are set, since it counts among what the others leave; when none
- * is set, the one that most libraries read. */
+/* Several variables may be set: the vendor's library applies one after the other, so this is the one that is applied last. If none is set, it is the
+ * one that most libraries read. */
 bti_mask bti_mask_of(bti_vendor vendor);
 
-/* In a process that is to see GPUs of `mask` alone, as its list (with *list empty: no GPU), before it opens libraries. */
+/* Makes this process see only the GPUs of `list` ("": none). Call it before the process opens libraries. */
 void bti_mask_set(const bti_mask *mask, const char *list);
-/* In one that is to see none of a vendor's. */
+/* Makes this process see no GPU of the vendor. */
 void bti_mask_hide(bti_vendor vendor);
 
-/* Root of the files above; tests change it. */
+/* Prefix of the kernel's files that are read; tests change it. */
 extern const char *bti_vendor_root;
 
 #endif

@@ -221,33 +221,34 @@ static void add_place(bti_str *text, bti_place place) {
     if (place.site.file) bti_str_addf(text, " at %s:%d", bti_site_file(place.site), place.site.line);
 }
 
-/* What the device itself said, out of the pool's words, which say what stands in the report anyway. */
-static const char *words_of_device(const char *why, const char *name) {
-    static const char mark[] = "; the device said: ";
-    const char *said = why ? strstr(why, mark) : NULL;
-    if (!said) return NULL;
-    said += sizeof mark - 1;
-    for (const char *own = said; (own = strstr(own, name)); own++) /* past the place of who happens to wait */
+/* The device's own error within the pool's message; the rest of that message repeats what the report says. */
+static const char *device_error_in(const char *why, const char *name) {
+    static const char mark[] = "; the device reports: ";
+    const char *error = why ? strstr(why, mark) : NULL;
+    if (!error) return NULL;
+    error += sizeof mark - 1;
+    for (const char *own = error; (own = strstr(own, name));
+         own++) /* skips the call site of the thread that happens to wait */
         if (own[strlen(name)] == ':') return own;
-    return said;
+    return error;
 }
 
-/* Where the driver tells. The thread's record stays as it is. */
+/* If the driver lists them. The thread's error record is unchanged. */
 static void add_other_processes(bti_str *text, int device) {
     bt_device_process processes[REPORTED + 1];
-    int count = 0, told = 0;
+    int count = 0, listed = 0;
     bool quiet = bti_errors_quiet(true);
     bti_error *before = bti_error_last();
     (void)!bt_device_processes(bti_device_at(device), processes, REPORTED + 1, &count);
     bti_error_put_back(before);
     bti_errors_quiet(quiet);
-    for (int i = 0; i < count && i <= REPORTED && told < REPORTED; i++) {
+    for (int i = 0; i < count && i <= REPORTED && listed < REPORTED; i++) {
         if (processes[i].pid == getpid()) continue;
-        bti_str_add(text, told++ ? "\n    " : "\n  held by other processes:\n    ");
+        bti_str_add(text, listed++ ? "\n    " : "\n  held by other processes:\n    ");
         if (processes[i].bytes)
             bti_str_add_bytes_size(text, processes[i].bytes);
         else
-            bti_str_add(text, "untold");
+            bti_str_add(text, "unknown size");
         bti_str_addf(text, "  process %" PRId64, processes[i].pid);
     }
 }
@@ -281,7 +282,7 @@ bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, co
         bti_str_add(&text, " with a largest free block of ");
         bti_str_add_bytes_size(&text, memory.largest_free);
     }
-    const char *said = words_of_device(why, bt_device_name(bti_device_at(device)));
+    const char *said = device_error_in(why, bt_device_name(bti_device_at(device)));
     if (said) bti_str_addf(&text, "\n  the device: %s", said);
     entry top[REPORTED];
     int count = largest_live(device, top);

@@ -34,7 +34,8 @@ bt_status bt_shutdown(void) {
     bti_release_thread();
     BTI_TRY(refuse_held(bt_live_arrays(), bti_shared_alive(), bti_functions_alive()));
     if (bti_buffers_alive())
-        return bti_fail(BT_INTERNAL, "%llu results are held by nobody", (unsigned long long)bti_buffers_alive());
+        return bti_fail(BT_INTERNAL, "%llu results are in use although no array refers to them: a reference was lost",
+                        (unsigned long long)bti_buffers_alive());
     bti_exec_shutdown();
     bti_device_shutdown();
     bti_cores_shutdown();

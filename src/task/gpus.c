@@ -185,7 +185,7 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
     int there = asked == BT_DETECT || (asked && bti_cards_likely()) ? find_machine_cards(cards, shown) : 0;
     state->gpu_count = asked == BT_DETECT ? there : asked;
     if (!mask.list && bti_cards_are_split(cards, there)) name_by_uuid(state, cards, there);
-    state->gpus_told = state->gpu_count && bti_cards_tell();
+    state->gpu_users_listed = state->gpu_count && bti_cards_list_users();
     note_cards(state, cards, cards[0].simulated ? there : 0, NULL);
     if (!there || cards[0].simulated)
         return BT_OK; /* simulated ones are just numbers: another program may have the same */

@@ -83,7 +83,7 @@ static void gpus_are_counted(void **state) {
     assert_string_equal(runtime.gpu_name[63], "63");
     assert_int_equal(count("devices=sim:gpu*5", NULL, BT_DETECT), BT_OK);
     assert_int_equal(runtime.gpu_count, 5);
-    assert_false(runtime.gpus_told);
+    assert_false(runtime.gpu_users_listed);
     assert_int_equal(count("devices=sim:gpu*5", "4,1,7,0", BT_DETECT), BT_OK);
     assert_int_equal(runtime.gpu_count, 2);
     assert_int_equal(runtime.gpu_number[0], 4);

@@ -31,7 +31,7 @@ static const uint64_t spare_ns = 3000000000u;
 /* --- in the process that looks ------------------------------------------------------------------------------------------ */
 
 static void set_up_watcher(const bti_state *state) {
-    bti_trial_behave(-1);
+    bti_trial_begin_child(-1);
     if (getppid() != state->nest_pid) _exit(1);
     prctl(PR_SET_NAME, "berth watch");
     signal(SIGCHLD, SIG_DFL);
@@ -97,7 +97,7 @@ static void free_watcher(watcher *w) {
 }
 
 bool bti_gpus_watch(bti_state *state, bti_client *client, const char *why, bti_gone *gone) {
-    if (!state->gpus_told || !client->pid) return false;
+    if (!state->gpu_users_listed || !client->pid) return false;
     const bti_task_record *task = bti_gpus_holder(client);
     if (!task || !task->gpus) return false;
     make_told();

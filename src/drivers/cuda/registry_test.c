@@ -272,7 +272,7 @@ static void out_of_memory_is_reported_with_others(void **state) {
         bt_array *x = NULL;
         BT_ON("cpu") x = bt_from(values, BT_U8, BT_SHAPE(160 << 20));
         expect_error(bt_eval(bt_to(x, "gpu:0")), BT_RESOURCE_EXHAUSTED,
-                     "\n  held by other processes:\n    3 MiB  process 4711\n    untold  process 7");
+                     "\n  held by other processes:\n    3 MiB  process 4711\n    unknown size  process 7");
         snprintf(json, sizeof json, "process %d\n", getpid());
         assert_null(strstr(bt_error_text(), json));
         expect_text(bt_error_text(), "of 128 MiB are free"); /* what the device said remains */
