@@ -52,14 +52,16 @@ static void expect_no_more(holding before, holding after) {
         expect_no_more(before_, now());        \
     } while (0)
 
+static void add_in_a_scope(int i) {
+    BT_SCOPE {
+        bt_array *x = bt_add(bt_full(i, BT_F32, 4), bt_num(1));
+        if (i % 1000 == 0) READS(x, i + 1, i + 1, i + 1, i + 1);
+    }
+}
+
 static void a_scope_around_the_body(void **state) {
     fresh("devices=sim:gpu*2@64M");
-    LOOP({
-        BT_SCOPE {
-            bt_array *x = bt_add(bt_full(i, BT_F32, 4), bt_num(1));
-            if (i % 1000 == 0) READS(x, i + 1, i + 1, i + 1, i + 1);
-}
-});
+    LOOP(add_in_a_scope(i));
 }
 
 static void an_assigned_variable(void **state) {
@@ -100,6 +102,13 @@ static void a_shared_variable_that_is_set(void **state) {
     }
 }
 
+static void call_with_updates(bt_function *f, bt_array *one, int i) {
+    BT_SCOPE {
+        bt_array *out = bt_call1(f, &one, 1);
+        if (i % 5000 == 0) READS(out, i, i, i, i);
+    }
+}
+
 static void a_function_with_updates(void **state) {
     fresh("devices=sim:gpu*2@64M");
     BT_SCOPE {
@@ -108,14 +117,9 @@ static void a_function_with_updates(void **state) {
         bt_function *f = bt_function_new(&x, 1, &y, 1, &(bt_update){w, bt_add(bt_value(w), x)}, 1);
         bt_array *one = bt_ones(BT_F64, 4);
         OK(bt_block(one));
-        LOOP({
-            BT_SCOPE {
-                bt_array *out = bt_call1(f, &one, 1);
-                if (i % 5000 == 0) READS(out, i, i, i, i);
+        LOOP(call_with_updates(f, one, i));
+        READS(bt_value(w), ITERATIONS, ITERATIONS, ITERATIONS, ITERATIONS);
     }
-});
-READS(bt_value(w), ITERATIONS, ITERATIONS, ITERATIONS, ITERATIONS);
-}
 }
 
 static void a_function_of_its_own_result(void **state) {
@@ -148,17 +152,19 @@ static void writes_to_one_array(void **state) {
     }
 }
 
+static void add_what_does_not_fit(bt_array *two, bt_array *three) {
+    BT_SCOPE {
+        bt_array *bad = bt_add(two, three);
+        if (bt_eval(bad) != BT_INVALID_ARGUMENT) fail();
+    }
+}
+
 static void errors_in_a_loop(void **state) {
     fresh("devices=sim:gpu*2@64M");
     BT_SCOPE {
         bt_array *two = bt_ones(BT_F32, 2), *three = bt_ones(BT_F32, 3);
-        LOOP({
-            BT_SCOPE {
-                bt_array *bad = bt_add(two, three);
-                if (bt_eval(bad) != BT_INVALID_ARGUMENT) fail();
+        LOOP(add_what_does_not_fit(two, three));
     }
-});
-}
 }
 
 /* --- one scope ------------------------------------------------------------------------------------------------------------ */

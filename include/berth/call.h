@@ -305,13 +305,13 @@ constexpr uint32_t bti_failures(std::initializer_list<bt_status> failures) {
 
 #define BTI_ITEM(x) BTI_VALUE_OF(x),
 #define BTI_VARIABLE(x) {BTI_TYPE_AT(x), BTI_BYTES_AT(x), x},
-/* One more at the end, for a list may not be empty. */
+/* With an extra element at the end, because an array may not be empty. */
 #define BTI_ITEMS(...) (const bt_item_value[]){BTI_EACH(BTI_ITEM, __VA_ARGS__){BT_NOTHING, {0}}}, BTI_COUNT(__VA_ARGS__)
 #define BTI_VARIABLES(...) \
     (const bti_variable[]){BTI_EACH(BTI_VARIABLE, __VA_ARGS__){BT_NOTHING, 0, NULL}}, BTI_COUNT(__VA_ARGS__)
 
-/* A list without values is told from one with one by what stands between the parentheses: a macro that makes a comma of `()` finds nothing there.
- * BTI_IS_MANY(...) is 1 for two and more. */
+/* BT_LIST() and BT_LIST(x) both have one macro argument. BTI_LIST_0 tells them apart: BTI_COMMA followed by the argument and `()` expands to a comma
+ * only if the argument is empty (or has parentheses itself, the other rows). BTI_IS_MANY(...) is 1 for two arguments and more. */
 #define BTI_IS_MANY(...)                                                                                             \
     BTI_COUNT_(, __VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \

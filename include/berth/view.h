@@ -143,8 +143,7 @@ typedef struct bt_library_info {
     size_t size BTI_INITIALLY(sizeof(bt_library_info));
     const char *name;  /* "oneDNN" */
     char library[160]; /* "libdnnl.so.2, 2.6.3"; "" when it is not open */
-    char reason
-        [600]; /* why it is not open: what was tried, what the loader said, what to install; "" without an error */
+    char reason[600]; /* why it is not open: what was tried, the loader's error, what to install; "" without an error */
     uint64_t open_ns; /* time to open it */
     uint64_t kept;    /* oneDNN primitives (one per shape of bfloat16 products) in the cache now; at most 64 */
     uint64_t made, found, evicted; /* such primitives made, found in the cache, and evicted from it so far */

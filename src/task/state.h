@@ -360,8 +360,8 @@ struct bti_client {
     bti_waiter *waiters;
     uint32_t blocked; /* waiters without a limit */
     bti_mailbox *mail;
-    bti_task_record *given
-        [BTI_GIVEN_SLOTS]; /* its calls, by number; NULL: that call has ended or was revoked, or the number was left out */
+    /* Its calls, by number; NULL: that call has ended or was revoked, or the number was left out. */
+    bti_task_record *given[BTI_GIVEN_SLOTS];
     uint32_t given_count, given_end;     /* how many calls it has; the next number */
     uint32_t at_once;                    /* calls that it runs at once, at most */
     uint32_t read;                       /* position in `up` of its mailbox */

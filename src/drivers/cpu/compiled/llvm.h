@@ -15,9 +15,8 @@ typedef struct bti_llvm_state {
     bool opened;
     char library[64]; /* "libLLVM-16.so.1"; "" if none is open */
     unsigned version[3];
-    uint64_t open_ns; /* the time that opening took */
-    char reason
-        [1024]; /* why there is none, or why it did not compile the last time, cut to fit; "" when nothing is wrong */
+    uint64_t open_ns;  /* the time that opening took */
+    char reason[1024]; /* why there is none, or why the last compilation failed, cut to fit; "" without an error */
 } bti_llvm_state;
 
 /* The current state. Opens nothing. */
