@@ -28,7 +28,7 @@ function check(own, target, quoted,    other) {
     if (target ~ /(^|\/)\.\.?\//) { complain("\"" target "\" is not written from src/ on"); return }
     other = folder_of(target)
     if (target !~ /\// || other == "berth") return
-    if (other == "support" && file ~ /test(_support)?\.[ch]$/) return # tests/support
+    if ((other == "support" || other == "fakes") && file ~ /test(_support)?\.[ch]$/) return # of tests/
     if (!(other in rank)) {
         if (!quoted) return # a header of the system
         if (!exists(substr(file, 1, match(file, /\/[^\/]*$/)) target)) complain(own " includes \"" target "\": " other " is not in src/LAYERS")

@@ -22,6 +22,11 @@ static void define_words(bti_c *w, bool by_value) {
     w->words = by_value ? BTI_C_BY_VALUE : BTI_C_IN_MEMORY;
 }
 
+/* As launch/gpu_kernel.c. */
+bool bti_c_has_local(const bti_c *w) {
+    return w->entry == BTI_ENTRY_KEPT || (w->entry == BTI_ENTRY_ROWS && bti_entry_exists(w->kernel, BTI_ENTRY_KEPT));
+}
+
 void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     w->entry = entry;
     bti_word_places_of(w->kernel, entry, &w->places);

@@ -16,11 +16,6 @@ bool bti_c_is_loaded(const bti_c *w, int instr) {
     return w->kernel->instrs[instr].op == BTI_OP_leaf && bti_c_is_point(w, instr) && w->needed[instr];
 }
 
-/* As launch/gpu_kernel.c. */
-bool bti_c_has_local(const bti_c *w) {
-    return w->entry == BTI_ENTRY_KEPT || (w->entry == BTI_ENTRY_ROWS && bti_entry_exists(w->kernel, BTI_ENTRY_KEPT));
-}
-
 bool bti_c_is_kept(const bti_c *w, int instr) {
     if (w->entry == BTI_ENTRY_ROWS && !w->kernel->operands[w->kernel->instrs[instr].arg[0]].unit) return false;
     return (w->entry == BTI_ENTRY_KEPT || w->entry == BTI_ENTRY_ROWS) && bti_entry_keeps(w->kernel, instr);

@@ -47,6 +47,7 @@ void bti_c_total(bti_c *w, int reduction); /* v = t, rounded */
 static inline bt_dtype bti_c_dtype(const bti_c *w, int instr) { return (bt_dtype)w->kernel->instrs[instr].dtype; }
 /* begin_entry: "KERNEL(256) bti_run(MEMORY(0) ... const words) {" and the lines that all entries begin with; begin_units: the loop
  * over units; end_entry: the ends of both. */
+bool bti_c_has_local(const bti_c *w); /* the entry has local memory */
 void bti_c_begin_entry(bti_c *w, bti_entry entry);
 void bti_c_begin_units(bti_c *w, const char *count); /* "unit", and "rest", a variable, the same; "lane" of 32 */
 void bti_c_end_entry(bti_c *w);
@@ -76,11 +77,9 @@ bool bti_c_is_folded(const bti_c *w, int instr, int sweep); /* a reduction of th
     for (int i = 0; i < w->kernel->instr_count; i++) \
         if (bti_c_is_folded(w, i, sweep))
 bool bti_c_is_loaded(const bti_c *w, int instr); /* a load at each point that is needed */
-/* Whether the entry has local memory, and whether a load is kept there. */
-bool bti_c_has_local(const bti_c *w);
-bool bti_c_is_kept(const bti_c *w, int instr);
-int bti_c_cost(const bti_instr *instr);      /* a rough number of machine instructions for a value, in tens */
-void bti_c_index_value(bti_c *w, int instr); /* of an iota at point "i" of the line */
+bool bti_c_is_kept(const bti_c *w, int instr);   /* in local memory */
+int bti_c_cost(const bti_instr *instr);          /* a rough number of machine instructions for a value, in tens */
+void bti_c_index_value(bti_c *w, int instr);     /* of an iota at point "i" of the line */
 /* The values that are known at each point of a row after `stage` sweeps; the outputs of a row. */
 void bti_c_row_values(bti_c *w, int stage);
 void bti_c_row_outputs(bti_c *w);

@@ -210,17 +210,6 @@ static bt_status cuda_query(void *opened, bti_event event, bool *done) {
     return bti_cuda_leave(result == CUDA_ERROR_NOT_READY ? BT_OK : bti_cuda_check(device, "cuEventQuery", result));
 }
 
-bt_status bti_cuda_sync(void *opened) {
-    bti_cuda_device *device = opened;
-    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute};
-    bt_status status = BT_OK;
-    BTI_TRY(bti_cuda_enter(device));
-    for (int i = 0; i < 3 && status == BT_OK; i++)
-        status = bti_cuda_check(device, "cuStreamSynchronize", bti_cu.cuStreamSynchronize(streams[i]));
-    if (status == BT_OK) bti_cuda_free_retired(device, false);
-    return bti_cuda_leave(status);
-}
-
 /* --- for `berth doctor` ------------------------------------------------------------------------------------------- */
 
 static void cuda_describe(void *opened, bti_str *text) {

@@ -104,8 +104,10 @@ bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, ui
 void bti_cuda_retire(bti_cuda_device *device, bti_cuda_retired *retired);
 /* Frees what no work in flight uses any more; `all`: everything, because the device is idle or lost. */
 void bti_cuda_free_retired(bti_cuda_device *device, bool all);
+/* Waits until everything on the device is complete. */
+bt_status bti_cuda_sync(void *device);
 
-/* --- program.c ---------------------------------------------------------------------------------------------------- */
+/* --- module.c ----------------------------------------------------------------------------------------------------- */
 /* A module has an owner, who unloads it, and recordings that contain launches of its functions. It is unloaded when nobody has it and
  * no work in flight uses it. */
 typedef struct bti_cuda_module bti_cuda_module;
@@ -114,6 +116,8 @@ void bti_cuda_module_release(bti_cuda_device *device, bti_cuda_module *module);
 bt_status bti_cuda_build(void *device, const char *name, const bti_str *text, void **module);
 void bti_cuda_unload(void *device, void *module);
 bt_status bti_cuda_find_function(void *device, void *module, const char *name, bti_gpu_function *function);
+
+/* --- program.c ---------------------------------------------------------------------------------------------------- */
 bt_status bti_cuda_launch(void *device, const bti_gpu_launch *launch);
 void bti_cuda_words_free(bti_cuda_device *device);
 
@@ -149,7 +153,6 @@ void bti_cuda_communicators_free(const bti_cuda_device *device);
 
 /* --- cuda.c ------------------------------------------------------------------------------------------------------- */
 extern const bti_driver bti_driver_cuda;
-bt_status bti_cuda_sync(void *device);
 /* For tests: resets everything. No device may be open. */
 void bti_cuda_reset(void);
 

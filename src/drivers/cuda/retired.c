@@ -1,5 +1,5 @@
 /* Modules and recordings that are no longer needed, but that work in flight may still use. Each is freed when an event that was recorded
- * behind that work on the compute stream is complete. */
+ * behind that work on the compute stream is complete, or when the device is waited for. */
 #include "drivers/cuda/device.h"
 
 /* false: the event could not be recorded. */
@@ -55,4 +55,15 @@ void bti_cuda_retire(bti_cuda_device *device, bti_cuda_retired *retired) {
     bti_cuda_free_retired(device, false);
     if (!recorded) free_retired(device, retired);
     (void)bti_cuda_leave(BT_OK);
+}
+
+bt_status bti_cuda_sync(void *opened) {
+    bti_cuda_device *device = opened;
+    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute};
+    bt_status status = BT_OK;
+    BTI_TRY(bti_cuda_enter(device));
+    for (int i = 0; i < 3 && status == BT_OK; i++)
+        status = bti_cuda_check(device, "cuStreamSynchronize", bti_cu.cuStreamSynchronize(streams[i]));
+    if (status == BT_OK) bti_cuda_free_retired(device, false);
+    return bti_cuda_leave(status);
 }
