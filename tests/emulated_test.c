@@ -1,0 +1,321 @@
+// timeout: 600
+/* Programs on emulated GPUs (fakes/emulated.c) that go every way through the driver of CUDA: what they leave out of its order, the
+ * emulator's watch of memory notices. Skipped where there is no NVRTC. BERTH_TEST_FILTER is a pattern of the names of the programs to
+ * run (* and ?); BERTH_TEST_KERNEL the name of the only kernel to run. */
+#include <math.h>
+
+#include "support/support.h"
+
+#define LARGE ((int64_t)5 << 20) /* float32s: several times the driver's pinned buffers */
+
+static float *numbers(int64_t count, float first) {
+    float *made = test_malloc((size_t)count * sizeof *made);
+    for (int64_t i = 0; i < count; i++) made[i] = first + (float)(i % 509);
+    return made;
+}
+
+static void begin(void) {
+    fresh("");
+    OK(bt_set_default_device("gpu:0"));
+}
+
+/* Elements i of x are scale * (first + i % 509) + shift. */
+static void expect_line(bt_array *x, int64_t count, float first, float scale, float shift) {
+    float *got = test_malloc((size_t)count * sizeof *got);
+    OK(bt_read(x, got, (size_t)count * sizeof *got));
+    for (int64_t i = 0; i < count; i++) {
+        float want = scale * (first + (float)(i % 509)) + shift;
+        if (got[i] != want) fail_msg("element %lld is %g, not %g", (long long)i, (double)got[i], (double)want);
+    }
+    test_free(got);
+}
+
+/* --- transfers -------------------------------------------------------------------------------------------------------- */
+
+static void large_transfers_are_ordered(void **state) {
+    begin();
+    float *data = numbers(LARGE, 1);
+    BT_SCOPE {
+        bt_array *made[3];
+        for (int i = 0; i < 3; i++) {
+            bt_array *x = bt_from(data, BT_F32, bt_shape_of(bt_zeros(BT_F32, LARGE)));
+            made[i] = bt_add(bt_mul(x, bt_num(2)), bt_num(i));
+            OK(bt_eval(made[i]));
+        }
+        for (int i = 2; i >= 0; i--) expect_line(made[i], LARGE, 1, 2, (float)i);
+    }
+    test_free(data);
+}
+
+static void small_uploads_share_a_buffer(void **state) {
+    begin();
+    BT_SCOPE {
+        bt_array *made[200];
+        for (int i = 0; i < 200; i++) {
+            float *data = numbers(1000, (float)i);
+            made[i] = bt_neg(bt_from(data, BT_F32, (bt_shape){1, {1000}}));
+            OK(bt_eval(made[i]));
+            memset(data, 0xff, 1000 * sizeof *data);
+            test_free(data);
+        }
+        for (int i = 0; i < 200; i++) expect_line(made[i], 1000, (float)i, -1, 0);
+    }
+}
+
+static void memory_is_reused_in_order(void **state) {
+    begin();
+    float *data = numbers(LARGE / 8, 3);
+    BT_SCOPE {
+        bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 8}}), *kept[40];
+        for (int i = 0; i < 40; i++) {
+            BT_SCOPE {
+                bt_array *gone = bt_add(x, bt_num(1000 + i));
+                OK(bt_eval(gone));
+                kept[i] = bt_keep(bt_sub(gone, bt_num(1000)));
+            }
+            OK(bt_eval(kept[i]));
+            if (i % 3 == 0) expect_line(kept[i], LARGE / 8, 3, 1, (float)i);
+            if (i >= 4) bt_release(kept[i - 4]);
+        }
+        for (int i = 36; i < 40; i++) bt_release(kept[i]);
+    }
+    test_free(data);
+}
+
+/* --- launches --------------------------------------------------------------------------------------------------------- */
+
+/* More arguments than a launch takes by value: they go through slots in device memory, which wrap around. */
+static void many_arguments_go_through_memory(void **state) {
+    enum { PARTS = 120, TIMES = 80 };
+    begin();
+    BT_SCOPE {
+        bt_array *parts[PARTS], *results[TIMES];
+        for (int i = 0; i < PARTS; i++) {
+            float *data = numbers(7, (float)i);
+            parts[i] = bt_from(data, BT_F32, (bt_shape){1, {7}});
+            test_free(data);
+        }
+        for (int t = 0; t < TIMES; t++) {
+            results[t] = bt_add(bt_concat(parts, PARTS - t % 3, 0), bt_num(t));
+            OK(bt_eval(results[t]));
+        }
+        for (int t = 0; t < TIMES; t++) {
+            float got[PARTS * 7];
+            int count = (PARTS - t % 3) * 7;
+            OK(bt_read(results[t], got, (size_t)count * sizeof *got));
+            for (int i = 0; i < count; i++) assert_true(got[i] == (float)(i / 7 + i % 7 + t));
+        }
+    }
+}
+
+static bt_array *chain(bt_array *x) {
+    for (int i = 0; i < 6; i++) x = bt_div(bt_sum(bt_mul(x, bt_num(1 + i)), BT_AXES(1), true), bt_num(i + 2));
+    return x;
+}
+
+/* A function that is called again with its memory at the same addresses is launched as a recording. */
+static void recorded_calls_repeat(void **state) {
+    begin();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 300, 40);
+        bt_function *f = bt_function_new(&in, 1, (bt_array *[]){bt_add(in, chain(in))}, 1, NULL, 0);
+        OK(bt_function_status(f));
+        for (int round = 0; round < 3; round++) {
+            double want = 0;
+            for (int i = 0; i < 30; i++) {
+                BT_SCOPE {
+                    bt_array *x = bt_full(i + round, BT_F32, 300, 40);
+                    double got = bt_item(bt_max(bt_call1(f, &x, 1), BT_ALL, false));
+                    bt_array *again = chain(x);
+                    want = (i + round) + bt_item(bt_max(again, BT_ALL, false));
+                    assert_true(fabs(got - want) <= 1e-5 * want + 1e-6);
+                }
+            }
+        }
+    }
+}
+
+/* Kernels of many kinds, so that old ones leave the caches while recordings hold them. */
+static void programs_leave_while_recorded(void **state) {
+    static const bt_dtype dtypes[] = {BT_I8, BT_I16, BT_I32, BT_I64, BT_U8, BT_U16, BT_U32, BT_U64, BT_F32, BT_F64};
+    begin();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 50);
+        bt_array *sorted = bt_sort(bt_neg(in), 0);
+        bt_function *f = bt_function_new(&in, 1, &sorted, 1, NULL, 0);
+        bt_array *x = bt_arange(0, 50, 1, BT_F32);
+        for (int i = 0; i < 3 * COUNT(dtypes); i++) {
+            BT_SCOPE {
+                assert_true(bt_item(bt_max(bt_call1(f, &x, 1), BT_ALL, false)) == 0);
+                bt_dtype dtype = dtypes[i % COUNT(dtypes)];
+                bt_array *other = bt_cast(bt_arange(0, 60 + i, 1, BT_F64), dtype);
+                bt_array *order = i % 2 ? bt_sort(other, 0) : bt_cumsum(other, 0, false);
+                OK(bt_block(order));
+            }
+        }
+    }
+}
+
+/* --- kernels ---------------------------------------------------------------------------------------------------------- */
+
+/* x is [line, line], its elements small whole numbers; i is [line], of int32. */
+typedef bt_array *kernel(bt_array *x, bt_array *i);
+#define KERNEL(name, expression) \
+    static bt_array *kernel_##name(bt_array *x, bt_array *i) { return expression; }
+KERNEL(map, ((void)i, bt_add(bt_mul(x, bt_num(2)), bt_num(1))))
+KERNEL(broadcast, bt_add(x, bt_cast(i, BT_F32)))
+KERNEL(transpose, ((void)i, bt_add(x, bt_transpose(x))))
+KERNEL(flip, ((void)i, bt_add(bt_flip(x, BT_AXES(1)), bt_num(1))))
+KERNEL(half, ((void)i, bt_mul(bt_cast(x, BT_F16), bt_num(2))))
+KERNEL(sum, ((void)i, bt_sum(x, BT_ALL, false)))
+KERNEL(rows, ((void)i, bt_sum(x, BT_AXES(1), false)))
+KERNEL(short_rows,
+       ((void)i, bt_sum(bt_reshape(bt_concat(((bt_array *[]){x, x, x, x, x}), 5, 0), -1, 5), BT_AXES(1), false)))
+KERNEL(columns, ((void)i, bt_sum(x, BT_AXES(0), false)))
+KERNEL(softmax, ((void)i, bt_softmax(x, 1)))
+KERNEL(layer_norm, ((void)i, bt_layer_norm(x, NULL, NULL, 1e-5)))
+KERNEL(max, ((void)i, bt_max(bt_neg(x), BT_AXES(1), false)))
+KERNEL(argmax, ((void)i, bt_argmax(x, 1)))
+KERNEL(argmin_all, ((void)i, bt_argmin(bt_reshape(x, -1), 0)))
+KERNEL(cumsum, ((void)i, bt_cumsum(x, 1, false)))
+KERNEL(cumsum_back, ((void)i, bt_cumsum(x, 0, true)))
+KERNEL(cumsum_long, ((void)i, bt_cumsum(bt_reshape(x, -1), 0, false)))
+KERNEL(sort, ((void)i, bt_sort(x, 1)))
+KERNEL(sort_long, ((void)i, bt_sort(bt_reshape(x, -1), 0)))
+KERNEL(argsort, ((void)i, bt_argsort(x, 0)))
+KERNEL(take, bt_take(x, i, 0))
+KERNEL(take_columns, bt_take(x, i, 1))
+KERNEL(gather, bt_take_along_axis(x, bt_cast(x, BT_I32), 1))
+KERNEL(scatter, bt_scatter_add(x, bt_mod(i, bt_i32(7)), x, 0))
+KERNEL(scatter_axis, ((void)i, bt_scatter_add_along_axis(x, bt_cast(x, BT_I32), x, 1)))
+KERNEL(matmul, ((void)i, bt_matmul(bt_cast(x, BT_I32), bt_cast(x, BT_I32))))
+KERNEL(matmul_library, ((void)i, bt_matmul(x, bt_transpose(x))))
+KERNEL(uniform, ((void)x, (void)i, bt_uniform(bt_key(3), BT_F32, 5000)))
+KERNEL(concat, ((void)i, bt_concat(((bt_array *[]){x, bt_neg(x)}), 2, 1)))
+
+static const struct {
+    const char *name;
+    kernel *run;
+} kernels[] = {
+#define ROW(name) \
+    { #name, kernel_##name }
+    ROW(map),          ROW(broadcast),  ROW(transpose),      ROW(flip),         ROW(half),        ROW(sum),
+    ROW(rows),         ROW(short_rows), ROW(columns),        ROW(softmax),      ROW(layer_norm),  ROW(max),
+    ROW(argmax),       ROW(argmin_all), ROW(cumsum),         ROW(cumsum_back),  ROW(cumsum_long), ROW(sort),
+    ROW(sort_long),    ROW(argsort),    ROW(take),           ROW(take_columns), ROW(gather),      ROW(scatter),
+    ROW(scatter_axis), ROW(matmul),     ROW(matmul_library), ROW(uniform),      ROW(concat),
+};
+
+static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {
+    BT_SCOPE {
+        BT_ON(where) {
+            float *data = test_malloc((size_t)(line * line) * sizeof *data);
+            int32_t *index = test_malloc((size_t)line * sizeof *index);
+            for (int k = 0; k < line * line; k++) data[k] = (float)((k * 37 + k / line * 11) % line);
+            for (int k = 0; k < line; k++) index[k] = (k * 29 + 3) % line;
+            bt_array *x = bt_from(data, BT_F32, (bt_shape){2, {line, line}}),
+                     *i = bt_from(index, BT_I32, (bt_shape){1, {line}});
+            bt_array *y = bt_cast(run(x, i), BT_F64);
+            *count = bt_count(y);
+            *elements = test_malloc((size_t)*count * sizeof **elements + 1);
+            OK(bt_read(y, *elements, (size_t)*count * sizeof **elements));
+            test_free(index);
+            test_free(data);
+        }
+    }
+}
+
+static void kernels_agree_with_the_cpu(void **state) {
+    static const int lines[] = {3, 40, 130, 300};
+    begin();
+    const char *only = getenv("BERTH_TEST_KERNEL");
+    for (int k = 0; k < COUNT(kernels); k++)
+        for (int l = 0; l < COUNT(lines) && (!only || !strcmp(only, kernels[k].name)); l++) {
+            double *got, *want;
+            int64_t count, want_count;
+            read_kernel(kernels[k].run, "gpu:0", lines[l], &got, &count);
+            read_kernel(kernels[k].run, "cpu:0", lines[l], &want, &want_count);
+            assert_int_equal(count, want_count);
+            for (int64_t i = 0; i < count; i++)
+                if (!(fabs(got[i] - want[i]) <= 2e-5 * (1 + fabs(want[i]))))
+                    fail_msg("%s of %d: element %lld is %.9g, not %.9g", kernels[k].name, lines[l], (long long)i,
+                             got[i], want[i]);
+            test_free(want);
+            test_free(got);
+        }
+}
+
+/* --- several devices -------------------------------------------------------------------------------------------------- */
+
+static void copies_between_devices_are_ordered(void **state) {
+    begin();
+    float *data = numbers(LARGE / 4, 5);
+    BT_SCOPE {
+        bt_array *there[6];
+        for (int i = 0; i < 6; i++) {
+            BT_SCOPE {
+                bt_array *here = bt_add(bt_from(data, BT_F32, (bt_shape){1, {LARGE / 4}}), bt_num(i));
+                bt_array *moved = bt_to(here, "gpu:1");
+                there[i] = bt_keep(bt_to(bt_mul(moved, bt_num(2)), "gpu:0"));
+                OK(bt_eval(there[i]));
+            }
+        }
+        for (int i = 0; i < 6; i++) {
+            expect_line(bt_sub(there[i], bt_num(2 * i)), LARGE / 4, 5, 2, 0);
+            bt_release(there[i]);
+        }
+    }
+    test_free(data);
+}
+
+static void sums_over_devices_are_ordered(void **state) {
+    begin();
+    bt_strategy *gpus = bt_mirrored(NULL, 0);
+    int count = bt_strategy_count(gpus);
+    BT_SCOPE {
+        for (int i = 0; i < 8; i++) {
+            bt_array *each[8] = {NULL};
+            for (int r = 0; r < count; r++)
+                BT_REPLICA(gpus, r) each[r] = bt_add(bt_full(r + i, BT_F32, 3000), bt_num(1));
+            bt_all_reduce(gpus, each);
+            for (int r = 0; r < count; r++) {
+                double want = count * (i + 1) + count * (count - 1) / 2.0;
+                assert_true(bt_item(bt_max(bt_neg(each[r]), BT_ALL, false)) == -want);
+            }
+        }
+    }
+    bt_strategy_release(gpus);
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------------- */
+
+/* Work is in flight when the library is shut down. */
+static void shutdown_waits_for_work(void **state) {
+    begin();
+    for (int i = 0; i < 3; i++) {
+        BT_SCOPE {
+            bt_array *x = bt_sum(bt_exp(bt_linspace(0, 1, 100000, BT_F32)), BT_ALL, false);
+            OK(bt_eval(x));
+        }
+        begin();
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_transfers_are_ordered),
+        cmocka_unit_test(small_uploads_share_a_buffer),
+        cmocka_unit_test(memory_is_reused_in_order),
+        cmocka_unit_test(many_arguments_go_through_memory),
+        cmocka_unit_test(recorded_calls_repeat),
+        cmocka_unit_test(programs_leave_while_recorded),
+        cmocka_unit_test(copies_between_devices_are_ordered),
+        cmocka_unit_test(sums_over_devices_are_ordered),
+        cmocka_unit_test(shutdown_waits_for_work),
+        cmocka_unit_test(kernels_agree_with_the_cpu),
+    };
+    setenv("BERTH_TEST_DEVICES", "cuda-emulated", 1);
+    restart_emulated();
+    if (getenv("BERTH_TEST_FILTER")) cmocka_set_test_filter(getenv("BERTH_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, fresh_end);
+}
