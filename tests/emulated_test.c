@@ -6,7 +6,7 @@
 
 #include "support/support.h"
 
-#define LARGE ((int64_t)5 << 20) /* float32s: several times the driver's pinned buffers */
+#define LARGE ((int64_t)5 << 19) /* float32s: several times the driver's pinned buffers */
 
 static float *numbers(int64_t count, float first) {
     float *made = test_malloc((size_t)count * sizeof *made);
@@ -14,10 +14,12 @@ static float *numbers(int64_t count, float first) {
     return made;
 }
 
-static void begin(void) {
-    fresh("");
+static void begin_with(const char *flags) {
+    fresh(flags);
     OK(bt_set_default_device("gpu:0"));
 }
+
+static void begin(void) { begin_with(""); }
 
 /* Elements i of x are scale * (first + i % 509) + shift. */
 static void expect_line(bt_array *x, int64_t count, float first, float scale, float shift) {
@@ -64,9 +66,9 @@ static void small_uploads_share_a_buffer(void **state) {
 
 static void memory_is_reused_in_order(void **state) {
     begin();
-    float *data = numbers(LARGE / 8, 3);
+    float *data = numbers(LARGE / 64, 3);
     BT_SCOPE {
-        bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 8}}), *kept[40];
+        bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 64}}), *kept[40];
         for (int i = 0; i < 40; i++) {
             BT_SCOPE {
                 bt_array *gone = bt_add(x, bt_num(1000 + i));
@@ -74,12 +76,26 @@ static void memory_is_reused_in_order(void **state) {
                 kept[i] = bt_keep(bt_sub(gone, bt_num(1000)));
             }
             OK(bt_eval(kept[i]));
-            if (i % 3 == 0) expect_line(kept[i], LARGE / 8, 3, 1, (float)i);
+            if (i % 3 == 0) expect_line(kept[i], LARGE / 64, 3, 1, (float)i);
             if (i >= 4) bt_release(kept[i - 4]);
         }
         for (int i = 36; i < 40; i++) bt_release(kept[i]);
     }
     test_free(data);
+}
+
+/* No kernel stands between the two. */
+static void uploads_are_read_back(void **state) {
+    begin();
+    BT_SCOPE {
+        for (int i = 0; i < 8; i++) {
+            float *data = numbers(LARGE / 32, (float)i);
+            bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 32}});
+            OK(bt_eval(x));
+            test_free(data);
+            expect_line(x, LARGE / 32, (float)i, 1, 0);
+        }
+    }
 }
 
 /* --- launches --------------------------------------------------------------------------------------------------------- */
@@ -156,6 +172,131 @@ static void programs_leave_while_recorded(void **state) {
     }
 }
 
+/* Calls whose kernels are recorded: several of them, because fuse=off; at the same addresses, because what the call before used is free
+ * again when the host has waited for it. */
+static void begin_recording(void) { begin_with("fuse=off"); }
+
+static bt_function *new_steps(float by, int steps) {
+    bt_array *in = bt_input(BT_F32, 500), *out = in;
+    for (int i = 0; i < steps; i++) out = bt_add(bt_mul(out, bt_num(2)), bt_num(by));
+    bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+    OK(bt_function_status(f));
+    return f;
+}
+
+static void call_and_wait(bt_function *f, bt_array *x, int times) {
+    for (int i = 0; i < times; i++)
+        BT_SCOPE {
+            OK(bt_block(bt_call1(f, &x, 1)));
+        }
+}
+
+/* The last call is in flight at the end. */
+static void call_and_forget(bt_function *f, bt_array *x, int times) {
+    call_and_wait(f, x, times - 1);
+    BT_SCOPE {
+        OK(bt_eval(bt_call1(f, &x, 1)));
+    }
+}
+
+static void recordings_run_in_order(void **state) {
+    begin_recording();
+    float *data = numbers(500, 1);
+    BT_SCOPE {
+        bt_function *f = new_steps(1, 3);
+        for (int i = 0; i < 10; i++) {
+            bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {500}});
+            call_and_forget(f, x, 20);
+            BT_SCOPE {
+                expect_line(bt_call1(f, &x, 1), 500, 1, 8, 7);
+            }
+        }
+        bt_function_release(f);
+    }
+    test_free(data);
+}
+
+static void recordings_end_in_flight(void **state) {
+    begin_recording();
+    BT_SCOPE {
+        bt_array *x = bt_arange(0, 500, 1, BT_F32);
+        OK(bt_block(x));
+        for (int i = 0; i < 10; i++) {
+            bt_function *f = new_steps((float)i, 3);
+            call_and_forget(f, x, 8);
+            bt_function_release(f);
+        }
+        bt_array *kept[40]; /* other addresses each time, so that the oldest recordings leave */
+        bt_function *f = new_steps(5, 4);
+        for (int i = 0; i < COUNT(kept); i++) {
+            kept[i] = bt_call1(f, &x, 1);
+            OK(bt_eval(kept[i]));
+            call_and_forget(f, x, 4);
+        }
+        for (int i = 0; i < COUNT(kept); i++) expect_line(bt_sub(kept[i], bt_num(75)), 500, 0, 16, 0);
+        bt_function_release(f);
+    }
+}
+
+/* The kernels of primitives are kept by the primitive, as many as there is room for; recordings hold theirs. */
+static void recordings_hold_their_kernels(void **state) {
+    static const bt_dtype dtypes[] = {BT_I8, BT_I16, BT_I32, BT_I64, BT_U8, BT_U16, BT_U32, BT_U64, BT_F32, BT_F64};
+    begin_recording();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 50), *out = in;
+        for (int i = 0; i < 3; i++) out = bt_concat(((bt_array *[]){bt_neg(out), out}), 2, 0);
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        bt_array *x = bt_arange(0, 50, 1, BT_F32);
+        OK(bt_block(x));
+        call_and_forget(f, x, 6);
+        for (int i = 0; i < 3 * COUNT(dtypes); i++) {
+            BT_SCOPE {
+                bt_array *other = bt_zeros(dtypes[i % COUNT(dtypes)], 6, 7, 8);
+                if (i >= COUNT(dtypes)) other = bt_transpose(other);
+                if (i >= 2 * COUNT(dtypes)) other = bt_flip(other, BT_AXES(1));
+                OK(bt_eval(bt_concat(((bt_array *[]){other, other}), 2, i % 3)));
+                call_and_forget(f, x, 3);
+            }
+        }
+        BT_SCOPE {
+            assert_true(bt_item(bt_sum(bt_call1(f, &x, 1), BT_ALL, false)) == 0);
+        }
+        bt_function_release(f);
+    }
+}
+
+/* Sums of many elements use scratch memory, whose address a recording has in it. It moves where others need more, whose memory then comes
+ * to lie where it was, and where it is freed. */
+static void scratch_memory_moves(void **state) {
+    begin_recording();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 200000), *out = bt_sum(in, BT_ALL, false);
+        for (int i = 0; i < 3; i++) out = bt_add(out, bt_num(1));
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        bt_array *x = bt_ones(BT_F32, 200000), *others[30];
+        OK(bt_block(x));
+        for (int i = 0; i < COUNT(others); i++) OK(bt_block(others[i] = bt_full(0, BT_F32, 10)));
+        for (int round = 1; round <= 4; round++) {
+            call_and_wait(f, x, 6);
+            BT_SCOPE {
+                OK(bt_block(bt_sum(bt_ones(BT_F32, 700000 * round), BT_ALL, false)));
+            }
+            for (int i = 0; i < COUNT(others); i++) OK(bt_block(others[i] = bt_full(9, BT_F32, 10 << i % 10)));
+            call_and_wait(f, x, 3);
+            for (int i = 0; i < COUNT(others); i++)
+                assert_true(bt_item(bt_min(others[i], BT_ALL, false)) == 9 &&
+                            bt_item(bt_max(others[i], BT_ALL, false)) == 9);
+            call_and_wait(f, x, 3);
+            bt_memory_trim(bt_device_get(BT_GPU, 0));
+            call_and_wait(f, x, 3);
+            BT_SCOPE {
+                assert_true(bt_item(bt_call1(f, &x, 1)) == 200003);
+            }
+        }
+        bt_function_release(f);
+    }
+}
+
 /* --- kernels ---------------------------------------------------------------------------------------------------------- */
 
 /* x is [line, line], its elements small whole numbers; i is [line], of int32. */
@@ -184,6 +325,8 @@ KERNEL(sort, ((void)i, bt_sort(x, 1)))
 KERNEL(sort_long, ((void)i, bt_sort(bt_reshape(x, -1), 0)))
 KERNEL(argsort, ((void)i, bt_argsort(x, 0)))
 KERNEL(take, bt_take(x, i, 0))
+/* Some indices are out of range. */
+KERNEL(take_past, bt_take(x, bt_mul(i, bt_i32(2)), 0))
 KERNEL(take_columns, bt_take(x, i, 1))
 KERNEL(gather, bt_take_along_axis(x, bt_cast(x, BT_I32), 1))
 KERNEL(scatter, bt_scatter_add(x, bt_mod(i, bt_i32(7)), x, 0))
@@ -199,11 +342,11 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),          ROW(broadcast),  ROW(transpose),      ROW(flip),         ROW(half),        ROW(sum),
-    ROW(rows),         ROW(short_rows), ROW(columns),        ROW(softmax),      ROW(layer_norm),  ROW(max),
-    ROW(argmax),       ROW(argmin_all), ROW(cumsum),         ROW(cumsum_back),  ROW(cumsum_long), ROW(sort),
-    ROW(sort_long),    ROW(argsort),    ROW(take),           ROW(take_columns), ROW(gather),      ROW(scatter),
-    ROW(scatter_axis), ROW(matmul),     ROW(matmul_library), ROW(uniform),      ROW(concat),
+    ROW(map),       ROW(broadcast),    ROW(transpose), ROW(flip),           ROW(half),         ROW(sum),
+    ROW(rows),      ROW(short_rows),   ROW(columns),   ROW(softmax),        ROW(layer_norm),   ROW(max),
+    ROW(argmax),    ROW(argmin_all),   ROW(cumsum),    ROW(cumsum_back),    ROW(cumsum_long),  ROW(sort),
+    ROW(sort_long), ROW(argsort),      ROW(take),      ROW(take_past),      ROW(take_columns), ROW(gather),
+    ROW(scatter),   ROW(scatter_axis), ROW(matmul),    ROW(matmul_library), ROW(uniform),      ROW(concat),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {
@@ -237,7 +380,7 @@ static void kernels_agree_with_the_cpu(void **state) {
             read_kernel(kernels[k].run, "cpu:0", lines[l], &want, &want_count);
             assert_int_equal(count, want_count);
             for (int64_t i = 0; i < count; i++)
-                if (!(fabs(got[i] - want[i]) <= 2e-5 * (1 + fabs(want[i]))))
+                if (isnan(got[i]) != isnan(want[i]) || fabs(got[i] - want[i]) > 2e-5 * (1 + fabs(want[i])))
                     fail_msg("%s of %d: element %lld is %.9g, not %.9g", kernels[k].name, lines[l], (long long)i,
                              got[i], want[i]);
             test_free(want);
@@ -249,23 +392,48 @@ static void kernels_agree_with_the_cpu(void **state) {
 
 static void copies_between_devices_are_ordered(void **state) {
     begin();
-    float *data = numbers(LARGE / 4, 5);
+    float *data = numbers(LARGE / 32, 5);
     BT_SCOPE {
         bt_array *there[6];
         for (int i = 0; i < 6; i++) {
             BT_SCOPE {
-                bt_array *here = bt_add(bt_from(data, BT_F32, (bt_shape){1, {LARGE / 4}}), bt_num(i));
+                bt_array *here = bt_add(bt_from(data, BT_F32, (bt_shape){1, {LARGE / 32}}), bt_num(i));
                 bt_array *moved = bt_to(here, "gpu:1");
                 there[i] = bt_keep(bt_to(bt_mul(moved, bt_num(2)), "gpu:0"));
                 OK(bt_eval(there[i]));
             }
         }
         for (int i = 0; i < 6; i++) {
-            expect_line(bt_sub(there[i], bt_num(2 * i)), LARGE / 4, 5, 2, 0);
+            expect_line(bt_sub(there[i], bt_num(2 * i)), LARGE / 32, 5, 2, 0);
             bt_release(there[i]);
         }
     }
     test_free(data);
+}
+
+/* What one device computes and forgets, another one copies meanwhile. */
+static void copies_outlive_their_sources(void **state) {
+    begin();
+    BT_SCOPE {
+        bt_array *there[12];
+        for (int i = 0; i < COUNT(there); i++) {
+            BT_SCOPE {
+                float *data = numbers(LARGE / 32, (float)i);
+                bt_array *here = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 32}});
+                if (i % 2) here = bt_add(here, bt_num(1));
+                there[i] = bt_keep(bt_to(here, "gpu:1"));
+                OK(bt_eval(there[i]));
+                test_free(data);
+            }
+            BT_SCOPE {
+                OK(bt_eval(bt_full(7, BT_F32, LARGE / 32)));
+            }
+        }
+        for (int i = 0; i < COUNT(there); i++) {
+            expect_line(there[i], LARGE / 32, (float)i, 1, (float)(i % 2));
+            bt_release(there[i]);
+        }
+    }
 }
 
 static void sums_over_devices_are_ordered(void **state) {
@@ -306,10 +474,16 @@ int main(void) {
         cmocka_unit_test(large_transfers_are_ordered),
         cmocka_unit_test(small_uploads_share_a_buffer),
         cmocka_unit_test(memory_is_reused_in_order),
+        cmocka_unit_test(uploads_are_read_back),
         cmocka_unit_test(many_arguments_go_through_memory),
         cmocka_unit_test(recorded_calls_repeat),
         cmocka_unit_test(programs_leave_while_recorded),
+        cmocka_unit_test(recordings_run_in_order),
+        cmocka_unit_test(recordings_end_in_flight),
+        cmocka_unit_test(recordings_hold_their_kernels),
+        cmocka_unit_test(scratch_memory_moves),
         cmocka_unit_test(copies_between_devices_are_ordered),
+        cmocka_unit_test(copies_outlive_their_sources),
         cmocka_unit_test(sums_over_devices_are_ordered),
         cmocka_unit_test(shutdown_waits_for_work),
         cmocka_unit_test(kernels_agree_with_the_cpu),

@@ -37,7 +37,7 @@ def parse():
 
 class Mutant:
     def __init__(self, path):
-        self.path, self.name = path, path.stem
+        self.path, self.name = path.resolve(), path.stem
         text = path.read_text()
         header = {key: value.strip() for key, value in re.findall(r"^(What|Run|Says): (.*)$", text, re.M)}
         if "What" not in header or "Run" not in header:
