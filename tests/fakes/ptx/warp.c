@@ -53,7 +53,7 @@ static void merge_groups(warp *w) {
 }
 
 /* As a rule the deepest call, then the smallest place, so that lanes meet again; at times another one, so that code shows that relies
- * on lanes which run in step. */
+ * on lanes which run in step. Rarely where requests are counted: hardware lets lanes meet again, as a rule. */
 static group *choose_group(engine *e, warp *w, uint32_t *budget) {
     group *ready[PTX_WARP], *best = NULL;
     int count = 0;
@@ -64,7 +64,7 @@ static group *choose_group(engine *e, warp *w, uint32_t *budget) {
     }
     if (count < 2) return best;
     uint64_t drawn = ptx_draw(e);
-    if (drawn % 8) return best;
+    if (drawn % (e->counting ? 1024 : 8)) return best;
     uint32_t few = 1 + (uint32_t)(drawn >> 8) % 32;
     if (*budget > few) *budget = few;
     return ready[(drawn >> 32) % (uint64_t)count];
