@@ -37,8 +37,9 @@ void fake_note_counts(const fake_launch_size *size, CUfunction function, const p
             (unsigned long long)c->sectors_needed, (unsigned long long)c->sectors_distinct);
     fprintf(file,
             "\"shared_requests\": %llu, \"bank_conflicts\": %llu, \"local_bytes\": %llu, \"barriers\": %llu, "
-            "\"atomics\": %llu}\n",
+            "\"atomics\": %llu, \"load_waits\": %llu}\n",
             (unsigned long long)c->shared_requests, (unsigned long long)c->bank_conflicts,
-            (unsigned long long)c->local_bytes, (unsigned long long)c->barriers, (unsigned long long)c->atomics);
+            (unsigned long long)c->local_bytes, (unsigned long long)c->barriers, (unsigned long long)c->atomics,
+            (unsigned long long)c->load_waits);
     fclose(file);
 }

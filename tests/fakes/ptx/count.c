@@ -124,3 +124,35 @@ void ptx_count_shared(engine *e, const uint64_t *address, uint32_t mask, uint32_
         e->counts.bank_conflicts += (uint64_t)passes(address, part, bytes) - 1;
     }
 }
+
+/* --- waits ---------------------------------------------------------------------------------------------------------- */
+
+static void wait_for(engine *e, warp *w, uint32_t load) {
+    if (load <= w->arrived) return;
+    w->arrived = load;
+    e->counts.load_waits++;
+}
+
+static void note_load(warp *w, const group *g, const ptx_instruction *in) {
+    w->loads++;
+    for (int k = 0; k < in->to_count; k++) {
+        if (in->to[k].kind != PTX_REGISTER) continue;
+        size_t at = (size_t)g->registers + in->to[k].number, capacity = w->load_capacity;
+        if (at >= capacity) {
+            w->load_capacity = at * 2 + 64;
+            w->load_of = ptx_need(w->load_of, w->load_capacity, sizeof *w->load_of);
+            memset(w->load_of + capacity, 0, (w->load_capacity - capacity) * sizeof *w->load_of);
+        }
+        w->load_of[at] = w->loads;
+    }
+}
+
+void ptx_count_waits(engine *e, warp *w, const group *g, const ptx_instruction *in) {
+    bool loads = in->opcode == PTX_LD || in->opcode == PTX_LDU || in->opcode == PTX_ATOM || in->opcode == PTX_CP_ASYNC;
+    for (int k = 0; w->loads != w->arrived && k < in->from_count; k++) {
+        size_t at = (size_t)g->registers + in->from[k].number;
+        if (in->from[k].kind == PTX_REGISTER && at < w->load_capacity) wait_for(e, w, w->load_of[at]);
+    }
+    if (in->opcode == PTX_CP_ASYNC_WAIT) wait_for(e, w, w->loads);
+    if (loads && (in->space == PTX_GLOBAL || in->opcode == PTX_CP_ASYNC)) note_load(w, g, in);
+}

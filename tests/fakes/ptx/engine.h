@@ -62,6 +62,9 @@ typedef struct warp {
     pending_copy *copies;
     size_t copy_count, copy_capacity;
     uint32_t batches[PTX_WARP]; /* committed by each lane */
+    uint32_t *load_of; /* of each register: the number of the load that it waits for; only where requests are counted */
+    size_t load_capacity;
+    uint32_t loads, arrived; /* loads are numbered from 1 and arrive in their order */
 } warp;
 
 typedef struct barrier {
@@ -195,5 +198,7 @@ bool ptx_run_warp(engine *e, warp *w);
 /* --- counts --- */
 void ptx_count_global(engine *e, const uint64_t *address, uint32_t mask, uint32_t bytes);
 void ptx_count_shared(engine *e, const uint64_t *address, uint32_t mask, uint32_t bytes);
+/* Before each instruction of a group. */
+void ptx_count_waits(engine *e, warp *w, const group *g, const ptx_instruction *in);
 
 #endif

@@ -298,6 +298,15 @@ static void banks(void **state) {
     assert_int_equal(counts.bank_conflicts, 1);
 }
 
+/* Two loads, of which both are under way when the first is read, then one more. */
+static void waits(void **state) {
+    count_text(KERNEL("\tld.global.u32 \t%r2, [%rd2];\n\tld.global.u32 \t%r3, [%rd2+128];\n"
+                      "\tadd.s32 \t%r4, %r3, %r2;\n\tadd.s32 \t%r4, %r2, %r4;\n"
+                      "\tld.global.u32 \t%r5, [%rd2+256];\n\tadd.s32 \t%r4, %r4, %r5;\n"),
+               (shape){0});
+    assert_int_equal(counts.load_waits, 2);
+}
+
 static void samples(void **state) {
     const char *text =
         KERNEL("\tmov.u32 \t%r5, %ctaid.x;\n\tmul.wide.u32 \t%rd4, %r5, 128;\n\tadd.s64 \t%rd4, %rd2, %rd4;\n"
@@ -342,6 +351,7 @@ int main(void) {
         cmocka_unit_test(asynchronous_copies),
         cmocka_unit_test(sectors),
         cmocka_unit_test(banks),
+        cmocka_unit_test(waits),
         cmocka_unit_test(samples),
         cmocka_unit_test(wrong_launches),
         cmocka_unit_test(speed),

@@ -368,6 +368,7 @@ typedef struct ptx_counts {
     uint64_t shared_requests, bank_conflicts; /* additional passes */
     uint64_t local_bytes;
     uint64_t barriers, atomics;
+    uint64_t load_waits; /* of a warp: for data of global memory that is under way when an instruction reads it */
 } ptx_counts;
 
 /* The kind of one access, for what watches memory (watch.h). */

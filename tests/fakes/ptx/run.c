@@ -16,6 +16,8 @@ static void begin_warp(engine *e, uint32_t number, uint32_t function) {
     w->carry = 0;
     w->group_count = w->slot_count = 1;
     w->copy_count = 0;
+    w->loads = w->arrived = 0;
+    if (w->load_of) memset(w->load_of, 0, w->load_capacity * sizeof *w->load_of);
     memset(w->batches, 0, sizeof w->batches);
     memset(w->groups, 0, sizeof w->groups);
     w->groups[0] = (group){.mask = w->live, .function = function};
@@ -89,7 +91,7 @@ static void scale_counts(ptx_counts *counts, uint64_t blocks, uint64_t run) {
     uint64_t *all[] = {&counts->instructions,    &counts->divergent,      &counts->global_requests,
                        &counts->sectors,         &counts->sectors_needed, &counts->sectors_distinct,
                        &counts->shared_requests, &counts->bank_conflicts, &counts->local_bytes,
-                       &counts->barriers,        &counts->atomics};
+                       &counts->barriers,        &counts->atomics,        &counts->load_waits};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) scale(all[i], blocks, run);
 }
 
@@ -149,6 +151,7 @@ static void release(engine *e) {
     for (int i = 0; e->codes && i < e->launch->module->function_count; i++) free(e->codes[i].steps);
     for (uint32_t i = 0; i < ENGINE_WARPS; i++) {
         free(e->warps[i].registers);
+        free(e->warps[i].load_of);
         free(e->warps[i].returns);
         free(e->warps[i].copies);
     }

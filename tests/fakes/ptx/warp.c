@@ -53,7 +53,7 @@ static void merge_groups(warp *w) {
 }
 
 /* As a rule the deepest call, then the smallest place, so that lanes meet again; at times another one, so that code shows that relies
- * on lanes which run in step. Rarely where requests are counted: hardware lets lanes meet again, as a rule. */
+ * on lanes which run in step. Rarely in a sample, which is run for its counts: hardware lets lanes meet again, as a rule. */
 static group *choose_group(engine *e, warp *w, uint32_t *budget) {
     group *ready[PTX_WARP], *best = NULL;
     int count = 0;
@@ -64,7 +64,7 @@ static group *choose_group(engine *e, warp *w, uint32_t *budget) {
     }
     if (count < 2) return best;
     uint64_t drawn = ptx_draw(e);
-    if (drawn % (e->counting ? 1024 : 8)) return best;
+    if (drawn % (e->launch->sample ? 1024 : 8)) return best;
     uint32_t few = 1 + (uint32_t)(drawn >> 8) % 32;
     if (*budget > few) *budget = few;
     return ready[(drawn >> 32) % (uint64_t)count];
@@ -267,6 +267,7 @@ static bool run_group(engine *e, warp *w, group *g, uint32_t budget) {
         }
         e->steps++;
         e->counts.instructions++;
+        if (e->counting) ptx_count_waits(e, w, g, in);
         e->counts.divergent += g->mask != w->live;
         if (in->compute) {
             if (mask) compute(e, w, g, s, mask);
