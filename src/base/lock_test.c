@@ -17,6 +17,8 @@
 
 BTI_STATIC_LOCK(outer, test_outer)
 BTI_STATIC_LOCK(inner, test_inner)
+BTI_STATIC_LOCK(last, test_last)
+BTI_STATIC_LOCK(of_memory, owned)
 BTI_STATIC_LOCK_RECURSIVE(again, test_outer)
 
 static void in_order(void) {
@@ -26,6 +28,8 @@ static void in_order(void) {
     bti_lock_give(&inner);
     bti_lock_take(&again);
     bti_lock_take(&inner);
+    bti_lock_take(&of_memory); /* under a leaf too */
+    bti_lock_give(&of_memory);
     bti_lock_take(&again);
     bti_lock_give(&again);
     bti_lock_give(&inner);
@@ -56,6 +60,10 @@ static void of_one_class(void) {
 static void inverted_in_the_call(void) {
     bti_lock_user_begin();
     inverted();
+}
+static void under_a_leaf(void) {
+    bti_lock_take(&inner);
+    bti_lock_take(&last);
 }
 static void not_held(void) {
     bti_lock_take(&outer);
@@ -104,6 +112,7 @@ static void an_inversion_is_found(void **state) {
         {inverted, {"test_outer (", "is taken under test_inner (", "lock_test.c:"}},
         {of_one_class, {"test_outer (", "is taken under test_outer (", "lock_test.c:"}},
         {inverted_in_the_call, {"test_outer (", "is taken under test_inner (", "lock_test.c:"}},
+        {under_a_leaf, {"test_last (", "is taken under a leaf, test_inner (", "lock_test.c:"}},
         {not_held, {"test_inner (", "is given back and not held", "locks.def"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
