@@ -7,6 +7,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 
+# An object that is older than its source tells of calls that are no more.
+find "$build/CMakeFiles" -path '*.dir/src/*' -name '*.c.o' 2>/dev/null | while IFS= read -r object; do
+    source=${object#*.dir/} source=${source%.o}
+    [ ! "$source" -nt "$object" ] || { echo "circles: $object is older than its source: build first"; exit 1; }
+done
+
 # "use UNIT SYMBOL" and "define UNIT SYMBOL" for each object whose source still exists, then "include UNIT UNIT" for each #include.
 {
     if [ -d "$build/CMakeFiles" ]; then
