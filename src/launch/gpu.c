@@ -18,7 +18,8 @@ static const char *unsupported_dtype(const bti_gpu *gpu, const bti_program_sourc
     return wide ? "float64" : NULL;
 }
 
-bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **loaded) {
+bt_status bti_gpu_load(void *device, const bti_program_source *source, void **loaded) {
+    bti_gpu *gpu = device;
     const char *missing = unsupported_dtype(gpu, source);
     if (missing) return bti_fail(BT_UNIMPLEMENTED, "%s has no %s; use float32 there, or the CPU", gpu->name, missing);
     gpu_program *new = bti_calloc(1, sizeof *new);
@@ -32,14 +33,17 @@ bt_status bti_gpu_load(bti_gpu *gpu, const bti_program_source *source, void **lo
     return status;
 }
 
-void bti_gpu_unload(bti_gpu *gpu, void *loaded) {
+void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded) {
+    (void)source;
+    bti_gpu *gpu = device;
     gpu_program *old = loaded;
     if (old->kernel) bti_gpu_kernel_free(gpu, old->kernel);
     if (old->work) bti_gpu_work_free(gpu, old->work);
     bti_free(old);
 }
 
-bt_status bti_gpu_launch_work(bti_gpu *gpu, void *loaded, const bti_work *work) {
+bt_status bti_gpu_launch_work(void *device, void *loaded, const bti_work *work) {
+    bti_gpu *gpu = device;
     bti_gpu_work *program = ((gpu_program *)loaded)->work;
     bool done;
     bti_lock_take(&gpu->lock);
@@ -49,7 +53,8 @@ bt_status bti_gpu_launch_work(bti_gpu *gpu, void *loaded, const bti_work *work) 
     return status;
 }
 
-bt_status bti_gpu_launch_kernel(bti_gpu *gpu, void *loaded, const bti_box *box) {
+bt_status bti_gpu_launch_kernel(void *device, void *loaded, const bti_box *box) {
+    bti_gpu *gpu = device;
     bti_lock_take(&gpu->lock);
     bt_status status = bti_gpu_kernel_launch(gpu, ((gpu_program *)loaded)->kernel, box);
     bti_lock_give(&gpu->lock);

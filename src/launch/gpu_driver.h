@@ -60,7 +60,7 @@ typedef struct bti_gpu {
 /* Scratch memory, valid until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. One slot
  * per purpose within a launch; slot 0 holds parts of reductions. Under the lock, that is within a launch. */
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);
-/* Frees all of it when the launches that use it are done; from any thread. */
-void bti_gpu_trim(bti_gpu *gpu);
+/* Frees all of it when the launches that use it are done; from any thread. The device is a bti_gpu, as in gpu.h. */
+void bti_gpu_trim(void *device);
 
 #endif

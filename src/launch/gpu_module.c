@@ -66,7 +66,8 @@ bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *addres
     return BT_OK;
 }
 
-void bti_gpu_trim(bti_gpu *gpu) {
+void bti_gpu_trim(void *device) {
+    bti_gpu *gpu = device;
     bool any = false;
     bti_lock_take(&gpu->lock);
     for (int i = 0; i < BTI_GPU_SLOTS; i++) any = any || gpu->scratch[i].block;

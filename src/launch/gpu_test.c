@@ -125,7 +125,7 @@ static launch only_launch(const bti_kernel *kernel, const bti_box *box) {
     on.launch_count = 0;
     OK(load(kernel, &program));
     OK(bti_gpu_launch_kernel(&gpu, program, box));
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
     assert_int_equal(on.modules + on.functions, 0);
     assert_int_equal(on.launch_count, 1);
     return on.launches[0];
@@ -268,7 +268,7 @@ static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
     expect(on.launches[2], "bti_run", 64 * 50 * 96 / BTI_GROUP, BTI_GROUP, 0); /* by one element along no axis */
     expect(on.launches[3], "bti_run_tiled", 50 * 2 * 3, BTI_GROUP, 0);
     assert_int_equal(on.builds, 2); /* the turned kernel was kept */
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
     assert_int_equal(on.modules + on.functions, 0);
 }
 
@@ -307,7 +307,7 @@ static void few_columns_are_cut_into_parts(void **state) {
     box.extent[0] = 100; /* one chunk */
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     expect(on.launches[2], "bti_run", 1, BTI_GROUP, 0);
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
 }
 
 static void many_rows_are_not(void **state) {
@@ -329,7 +329,7 @@ static void many_rows_are_not(void **state) {
     box.extent[0] = 2;
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     expect(on.launches[4], "bti_part", 6, 32, 0);
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
 }
 
 /* --- scratch ------------------------------------------------------------------------------------------------------ */
@@ -386,7 +386,7 @@ static void groups_that_are_too_large_are_refused(void **state) {
     OK(load(&kernel, &program));
     assert_int_equal(bti_gpu_launch_kernel(&gpu, program, &box), BT_UNIMPLEMENTED);
     assert_non_null(strstr(bt_error_text(), "Card takes 128 threads a group for bti_run_wide, which has 256"));
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
 }
 
 /* Everything twice: what failed works the next time, and nothing is left behind. */
@@ -403,11 +403,11 @@ static bt_status run_through(void) {
     bt_status status = bti_gpu_launch_kernel(&gpu, program, &column_box);
     column_box.extent[0] *= 2;
     if (status == BT_OK) status = bti_gpu_launch_kernel(&gpu, program, &column_box);
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
     if (status != BT_OK) return status;
     BTI_TRY(load(&leaps, &program));
     status = bti_gpu_launch_kernel(&gpu, program, &leap_box);
-    bti_gpu_unload(&gpu, program);
+    bti_gpu_unload(&gpu, NULL, program);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* NVIDIA's GPUs: the driver's table, opening and closing, memory, events. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static bt_status read_attribute(bti_cuda_device *device, int attribute, int *val
 
 static bt_status read_device_attributes(bti_cuda_device *device, const bti_allocator *allocator) {
     static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
-                                                 .unload = bti_cuda_unload,
+                                                 .unload = bti_cuda_module_release,
                                                  .find_function = bti_cuda_find_function,
                                                  .launch = bti_cuda_launch,
                                                  .product = bti_cuda_product,
@@ -145,8 +146,6 @@ static bt_status cuda_alloc(void *opened, size_t bytes, uint64_t *address) {
     return bti_cuda_leave(status);
 }
 
-static void cuda_trim(void *opened) { bti_gpu_trim(&((bti_cuda_device *)opened)->gpu); }
-
 static void cuda_free(void *opened, uint64_t address, size_t bytes) {
     (void)bytes;
     bti_cuda_device *device = opened;
@@ -159,26 +158,6 @@ static bt_status cuda_memory(void *opened, size_t *free_bytes, size_t *total_byt
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     return bti_cuda_leave(bti_cuda_check(device, "cuMemGetInfo", bti_cu.cuMemGetInfo(free_bytes, total_bytes)));
-}
-
-/* --- programs ----------------------------------------------------------------------------------------------------- */
-
-static bt_status cuda_program_load(void *opened, const bti_program_source *source, void **program) {
-    bti_cuda_device *device = opened;
-    return bti_gpu_load(&device->gpu, source, program);
-}
-static void cuda_program_free(void *opened, const bti_program_source *source, void *program) {
-    (void)source;
-    bti_cuda_device *device = opened;
-    bti_gpu_unload(&device->gpu, program);
-}
-static bt_status cuda_launch(void *opened, void *program, const bti_work *work) {
-    bti_cuda_device *device = opened;
-    return bti_gpu_launch_work(&device->gpu, program, work);
-}
-static bt_status cuda_launch_kernel(void *opened, void *program, const bti_box *box) {
-    bti_cuda_device *device = opened;
-    return bti_gpu_launch_kernel(&device->gpu, program, box);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
@@ -237,6 +216,8 @@ void bti_cuda_reset(void) {
     bti_cuda_libraries_reset();
 }
 
+_Static_assert(offsetof(bti_cuda_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
+
 const bti_driver bti_driver_cuda = {
     .name = "cuda",
     .granularity = BTI_KERNEL,
@@ -257,17 +238,17 @@ const bti_driver bti_driver_cuda = {
     .download = bti_cuda_download,
     .copy = bti_cuda_copy,
     .fill = bti_cuda_fill,
-    .program_load = cuda_program_load,
-    .program_free = cuda_program_free,
-    .launch = cuda_launch,
-    .launch_kernel = cuda_launch_kernel,
+    .program_load = bti_gpu_load,
+    .program_free = bti_gpu_unload,
+    .launch = bti_gpu_launch_work,
+    .launch_kernel = bti_gpu_launch_kernel,
     .record = cuda_record,
     .wait = cuda_wait_event,
     .query = cuda_query,
     .sync = bti_cuda_sync,
     .memory = cuda_memory,
     .processes = bti_cuda_processes,
-    .trim = cuda_trim,
+    .trim = bti_gpu_trim,
     .describe = cuda_describe,
     .peer_copy = bti_cuda_peer_copy,
     .graph_begin = bti_cuda_graph_begin,

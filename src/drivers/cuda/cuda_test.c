@@ -213,7 +213,7 @@ static void launches_come_between_copies(void **state) {
     expect_text(fake.log(), "compile add.cu --gpu-architecture=sm_90");
     expect_text(fake.log(), "launch fake_add 2 64 128:");
     bti_driver_cuda.free(b, address, sizeof values);
-    bti_cuda_unload(b, module);
+    bti_cuda_module_release(b, module);
     close_all(b, NULL);
 }
 
@@ -278,8 +278,8 @@ static void peers_are_ordered_on_both_sides(void **state) {
     check_floats(values, 64, 1011);
     bti_driver_cuda.free(a, on_a, sizeof values);
     bti_driver_cuda.free(b, on_b, sizeof values);
-    bti_cuda_unload(a, module_a);
-    bti_cuda_unload(b, module_b);
+    bti_cuda_module_release(a, module_a);
+    bti_cuda_module_release(b, module_b);
     close_all(a, b);
 }
 
@@ -315,7 +315,7 @@ static void a_younger_device_gets_ptx(void **state) {
     bti_cuda_device *c = open_one(0);
     OK(build(c, add_text, &module));
     expect_text(fake.log(), "compile add.cu --gpu-architecture=compute_90");
-    bti_cuda_unload(c, module);
+    bti_cuda_module_release(c, module);
     close_all(c, NULL);
 }
 
@@ -362,7 +362,7 @@ static void graphs_run_again(void **state) {
     OK(bti_driver_cuda.graph_end(b, &graph));
     assert_null(graph);
     bti_driver_cuda.free(b, address, sizeof values);
-    bti_cuda_unload(b, module);
+    bti_cuda_module_release(b, module);
     close_all(b, NULL);
 }
 
@@ -388,7 +388,7 @@ static void modules_outlive_their_launches(void **state) {
     OK(bti_driver_cuda.alloc(b, sizeof values, &address));
     OK(bti_driver_cuda.upload(b, address, values, sizeof values));
     for (int i = 0; i < 5; i++) OK(launch_add(b, &add, address, 64, 2, true));
-    bti_cuda_unload(b, module);
+    bti_cuda_module_release(b, module);
     assert_int_equal(count_of("unload"), 0);
     OK(bti_driver_cuda.sync(b));
     assert_int_equal(count_of("launch fake_add"), 5);
@@ -414,7 +414,7 @@ static void recordings_keep_their_modules(void **state) {
     OK(bti_driver_cuda.upload(b, address, values, sizeof values));
     OK(bti_driver_cuda.graph_begin(b));
     for (int i = 0; i < 2; i++) OK(launch_add(b, &add, address, 64, 2, true));
-    bti_cuda_unload(b, module); /* while it is recorded */
+    bti_cuda_module_release(b, module); /* while it is recorded */
     OK(bti_driver_cuda.graph_end(b, &graph));
     OK(bti_driver_cuda.sync(b));
     assert_int_equal(count_of("unload"), 0);
@@ -452,7 +452,7 @@ static void what_is_retired_without_an_event_waits(void **state) {
         OK(bti_driver_cuda.alloc(b, 256, &address));
         OK(bti_driver_cuda.fill(b, address, 0, 256));
         OK(launch_add(b, &add, address, 64, 2, true));
-        bti_cuda_unload(b, module);
+        bti_cuda_module_release(b, module);
         assert_int_equal(count_of("unload"), 1);
         expect_order("launch", "unload");
         bti_driver_cuda.free(b, address, 256);

@@ -42,7 +42,7 @@ typedef struct bti_cuda_retired {
 } bti_cuda_retired;
 
 typedef struct bti_cuda_device {
-    bti_gpu gpu;
+    bti_gpu gpu;      /* first: the engine's functions stand in the table */
     int ordinal;      /* among the driver's devices, in PCI bus order */
     int cuda_ordinal; /* libcuda's own */
     CUdevice device;
@@ -112,9 +112,8 @@ bt_status bti_cuda_sync(void *device);
  * no work in flight uses it. */
 typedef struct bti_cuda_module bti_cuda_module;
 void bti_cuda_module_retain(bti_cuda_module *module);
-void bti_cuda_module_release(bti_cuda_device *device, bti_cuda_module *module);
+void bti_cuda_module_release(void *device, void *module);
 bt_status bti_cuda_build(void *device, const char *name, const bti_str *text, void **module);
-void bti_cuda_unload(void *device, void *module);
 bt_status bti_cuda_find_function(void *device, void *module, const char *name, bti_gpu_function *function);
 
 /* --- program.c ---------------------------------------------------------------------------------------------------- */

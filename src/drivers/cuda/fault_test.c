@@ -34,7 +34,7 @@ static bt_status everything(bti_cuda_device *device) {
     if (status == BT_OK) status = bti_driver_cuda.wait(device, event);
     if (status == BT_OK) status = bti_driver_cuda.download(device, values, address, bytes);
     if (status == BT_OK) status = bti_driver_cuda.sync(device);
-    if (module) bti_cuda_unload(device, module);
+    if (module) bti_cuda_module_release(device, module);
     if (address) bti_driver_cuda.free(device, address, bytes);
     free(values);
     return status;

@@ -58,11 +58,10 @@ bt_status bti_cuda_build(void *opened, const char *name, const bti_str *text, vo
 
 void bti_cuda_module_retain(bti_cuda_module *module) { atomic_fetch_add(&module->holders, 1); }
 
-void bti_cuda_module_release(bti_cuda_device *device, bti_cuda_module *module) {
+void bti_cuda_module_release(void *device, void *released) {
+    bti_cuda_module *module = released;
     if (atomic_fetch_sub(&module->holders, 1) == 1) bti_cuda_retire(device, &module->retired);
 }
-
-void bti_cuda_unload(void *device, void *module) { bti_cuda_module_release(device, module); }
 
 static bt_status read_function(bti_cuda_device *device, bti_cuda_module *module, const char *name,
                                bti_gpu_function *function) {

@@ -33,7 +33,7 @@ typedef struct bti_cl_buffer {
 } bti_cl_buffer;
 
 typedef struct bti_cl_device {
-    bti_gpu gpu; /* its name is `name` */
+    bti_gpu gpu; /* first: the engine's functions stand in the table; its name is `name` */
     const bti_cl_functions *cl;
     int ordinal, number; /* the number is unique among open ones */
     char name[96];

@@ -1,6 +1,7 @@
 /* OpenCL's devices: the driver's table, opening and closing, events. */
 #include "drivers/opencl/device.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -165,22 +166,6 @@ static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, voi
     return status;
 }
 
-/* --- programs ----------------------------------------------------------------------------------------------------- */
-
-static bt_status cl_program_load(void *opened, const bti_program_source *source, void **program) {
-    return bti_gpu_load(&((bti_cl_device *)opened)->gpu, source, program);
-}
-static void cl_program_free(void *opened, const bti_program_source *source, void *program) {
-    (void)source;
-    bti_gpu_unload(&((bti_cl_device *)opened)->gpu, program);
-}
-static bt_status cl_launch(void *opened, void *program, const bti_work *work) {
-    return bti_gpu_launch_work(&((bti_cl_device *)opened)->gpu, program, work);
-}
-static bt_status cl_launch_kernel(void *opened, void *program, const bti_box *box) {
-    return bti_gpu_launch_kernel(&((bti_cl_device *)opened)->gpu, program, box);
-}
-
 /* --- events: the value is the cl_event, released by wait ---------------------------------------------------------- */
 
 static bt_status cl_record(void *opened, bti_event *event) {
@@ -221,8 +206,6 @@ static bt_status cl_sync_device(void *opened) {
     BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->transfers));
     return BT_OK;
 }
-
-static void cl_trim(void *opened) { bti_gpu_trim(&((bti_cl_device *)opened)->gpu); }
 
 static bt_status cl_memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = 0;
@@ -267,6 +250,8 @@ static void describe_device(void *opened, bti_str *text) {
                  device->keeps_binaries ? "kept in the cache" : "kept by the platform, if at all");
 }
 
+_Static_assert(offsetof(bti_cl_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
+
 const bti_driver bti_driver_opencl = {
     .name = "opencl",
     .granularity = BTI_KERNEL,
@@ -283,16 +268,16 @@ const bti_driver bti_driver_opencl = {
     .download = bti_cl_download,
     .copy = bti_cl_copy,
     .fill = bti_cl_fill,
-    .program_load = cl_program_load,
-    .program_free = cl_program_free,
-    .launch = cl_launch,
-    .launch_kernel = cl_launch_kernel,
+    .program_load = bti_gpu_load,
+    .program_free = bti_gpu_unload,
+    .launch = bti_gpu_launch_work,
+    .launch_kernel = bti_gpu_launch_kernel,
     .record = cl_record,
     .wait = cl_wait_event,
     .query = cl_query,
     .sync = cl_sync_device,
     .memory = cl_memory,
-    .trim = cl_trim,
+    .trim = bti_gpu_trim,
     .describe = describe_device,
     .peer_copy = bti_cl_peer_copy,
 };
