@@ -127,10 +127,13 @@ void ptx_count_shared(engine *e, const uint64_t *address, uint32_t mask, uint32_
 
 /* --- waits ---------------------------------------------------------------------------------------------------------- */
 
+/* Between branches a warp waits once: the assembler starts the loads there before it uses the first. */
+
 static void wait_for(engine *e, warp *w, uint32_t load) {
     if (load <= w->arrived) return;
-    w->arrived = load;
-    e->counts.load_waits++;
+    w->arrived = w->loads; /* those that were started since arrive right after it */
+    e->counts.load_waits += !w->waited;
+    w->waited = true;
 }
 
 static void note_load(warp *w, const group *g, const ptx_instruction *in) {
@@ -148,6 +151,7 @@ static void note_load(warp *w, const group *g, const ptx_instruction *in) {
 }
 
 void ptx_count_waits(engine *e, warp *w, const group *g, const ptx_instruction *in) {
+    if (in->opcode == PTX_BRA || in->opcode == PTX_BAR_SYNC) w->waited = false;
     bool loads = in->opcode == PTX_LD || in->opcode == PTX_LDU || in->opcode == PTX_ATOM || in->opcode == PTX_CP_ASYNC;
     for (int k = 0; w->loads != w->arrived && k < in->from_count; k++) {
         size_t at = (size_t)g->registers + in->from[k].number;

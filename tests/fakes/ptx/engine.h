@@ -64,7 +64,8 @@ typedef struct warp {
     uint32_t batches[PTX_WARP]; /* committed by each lane */
     uint32_t *load_of; /* of each register: the number of the load that it waits for; only where requests are counted */
     size_t load_capacity;
-    uint32_t loads, arrived; /* loads are numbered from 1 and arrive in their order */
+    bool waited;             /* since the last branch */
+    uint32_t loads, arrived; /* loads are numbered from 1; those up to `arrived` are no longer under way */
 } warp;
 
 typedef struct barrier {

@@ -298,10 +298,11 @@ static void banks(void **state) {
     assert_int_equal(counts.bank_conflicts, 1);
 }
 
-/* Two loads, of which both are under way when the first is read, then one more. */
+/* Two loads, of which both are under way when the first is read, then one more after a branch. */
 static void waits(void **state) {
     count_text(KERNEL("\tld.global.u32 \t%r2, [%rd2];\n\tld.global.u32 \t%r3, [%rd2+128];\n"
-                      "\tadd.s32 \t%r4, %r3, %r2;\n\tadd.s32 \t%r4, %r2, %r4;\n"
+                      "\tadd.s32 \t%r4, %r2, %r2;\n\tadd.s32 \t%r4, %r3, %r4;\n"
+                      "\tbra.uni \t$after;\n$after:\n"
                       "\tld.global.u32 \t%r5, [%rd2+256];\n\tadd.s32 \t%r4, %r4, %r5;\n"),
                (shape){0});
     assert_int_equal(counts.load_waits, 2);

@@ -17,6 +17,7 @@ static void begin_warp(engine *e, uint32_t number, uint32_t function) {
     w->group_count = w->slot_count = 1;
     w->copy_count = 0;
     w->loads = w->arrived = 0;
+    w->waited = false;
     if (w->load_of) memset(w->load_of, 0, w->load_capacity * sizeof *w->load_of);
     memset(w->batches, 0, sizeof w->batches);
     memset(w->groups, 0, sizeof w->groups);
