@@ -72,13 +72,25 @@ bool bti_kernel_may_cross(const bti_kernel *kernel, int operand) {
            (o->moves >> (line - 1) & 1);
 }
 
+int64_t bti_box_points(const bti_box *box, int first, int end) {
+    int64_t points = 1;
+    for (int axis = first; axis < end; axis++) points *= box->extent[axis];
+    return points;
+}
+
+int bti_contiguous_axis(const int64_t *extent, const int64_t *stride, int axes, int64_t size) {
+    for (int axis = axes - 1; axis >= 0; axis--)
+        if (extent[axis] > 1 && (stride[axis] == size || stride[axis] == -size)) return axis;
+    return -1;
+}
+
 int bti_kernel_crossing_axis(const bti_kernel *kernel, const bti_box *box) {
     int line = bti_kernel_line(kernel);
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype), along = box->stride[o][line];
         if (kernel->operands[o].index || along == 0 || along == size || along == -size) continue;
-        for (int axis = line - 1; axis >= 0; axis--)
-            if (box->extent[axis] > 1 && (box->stride[o][axis] == size || box->stride[o][axis] == -size)) return axis;
+        int axis = bti_contiguous_axis(box->extent, box->stride[o], line, size);
+        if (axis >= 0) return axis;
     }
     return -1;
 }

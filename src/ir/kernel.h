@@ -95,6 +95,10 @@ static inline int bti_kernel_operands(const bti_kernel *kernel) { return kernel-
 /* Whether an instruction is a reduction; and how many of arg[] are instructions. */
 bool bti_instr_reduces(const bti_instr *instr);
 int bti_instr_arguments(const bti_instr *instr);
+/* Points of a line that are folded into one part. */
+static inline int64_t bti_kernel_chunk(const bti_kernel *kernel) {
+    return kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK;
+}
 /* Number of sweeps over a row: 1 for maps and columns. */
 int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */
@@ -108,6 +112,8 @@ bool bti_kernel_may_cross(const bti_kernel *kernel, int operand);
 /* Of a box: the axis along which the first operand that is strided on the innermost axis is contiguous, forwards or backwards;
  * -1: none. */
 int bti_kernel_crossing_axis(const bti_kernel *kernel, const struct bti_box *box);
+/* The last of the first `axes` axes along which elements of `size` bytes are contiguous, forwards or backwards; -1: none. */
+int bti_contiguous_axis(const int64_t *extent, const int64_t *stride, int axes, int64_t size);
 /* Maps of one axis that draw random words 0, 1... in the original layout: a block of Threefry gives two words, half a line apart,
  * so one pass can use both (bti_run_pair of launch/functions.h).
  *     paired_word   whether an instruction is such a random word: its number counts along the line, w is a scalar
@@ -136,5 +142,9 @@ typedef struct bti_box {
     uint64_t address[BTI_KERNEL_OPERANDS];
     int64_t stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK];
 } bti_box;
+/* The points of its axes from `first` up to, not including, `end`. */
+int64_t bti_box_points(const bti_box *box, int first, int end);
+/* Into how many pieces of a length an extent is cut: the last may be shorter. */
+static inline int64_t bti_pieces_of(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
 
 #endif

@@ -135,35 +135,27 @@ int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target targ
     return unit > 1 && unit <= BTI_LANES && target != BTI_CUDA_C ? BTI_LANES : BTI_GROUP;
 }
 
-static int64_t points_of_axes(const bti_box *box, int first, int end) {
-    int64_t points = 1;
-    for (int axis = first; axis < end; axis++) points *= box->extent[axis];
-    return points;
-}
-
-static int64_t pieces_of(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
-
 int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box) {
     int last = kernel->outer + kernel->reduced - 1;
-    int64_t chunk = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK;
-    return points_of_axes(box, kernel->outer, last) * pieces_of(box->extent[last], chunk);
+    return bti_box_points(box, kernel->outer, last) * bti_pieces_of(box->extent[last], bti_kernel_chunk(kernel));
 }
 
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box) {
-    return points_of_axes(box, 0, kernel->outer) * (kernel->inner ? box->extent[bti_kernel_line(kernel)] : 1);
+    return bti_box_points(box, 0, kernel->outer) * (kernel->inner ? box->extent[bti_kernel_line(kernel)] : 1);
 }
 
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
     int axes = bti_kernel_axes(kernel), line = bti_kernel_line(kernel);
     switch (entry) {
-    case BTI_ENTRY_WIDE: return points_of_axes(box, 0, line) * pieces_of(box->extent[line], bti_entry_width(kernel));
+    case BTI_ENTRY_WIDE:
+        return bti_box_points(box, 0, line) * bti_pieces_of(box->extent[line], bti_entry_width(kernel));
     case BTI_ENTRY_TILED:
-        return points_of_axes(box, 0, line - 1) * pieces_of(box->extent[line - 1], BTI_TILE) *
-               pieces_of(box->extent[line], BTI_TILE);
+        return bti_box_points(box, 0, line - 1) * bti_pieces_of(box->extent[line - 1], BTI_TILE) *
+               bti_pieces_of(box->extent[line], BTI_TILE);
     case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
     case BTI_ENTRY_PART:
     case BTI_ENTRY_PART_WIDE: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);
-    default: return kernel->reduced ? bti_entry_points(kernel, box) : points_of_axes(box, 0, axes);
+    default: return kernel->reduced ? bti_entry_points(kernel, box) : bti_box_points(box, 0, axes);
     }
 }
 
@@ -181,7 +173,7 @@ bool bti_entry_keeps(const bti_kernel *kernel, int number) {
 }
 
 size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box) {
-    size_t bytes = 0, points = (size_t)points_of_axes(box, kernel->outer, kernel->outer + kernel->reduced);
+    size_t bytes = 0, points = (size_t)bti_box_points(box, kernel->outer, kernel->outer + kernel->reduced);
     for (int i = 0; i < kernel->instr_count; i++)
         if (bti_entry_keeps(kernel, i))
             bytes += (points * element_bytes(&kernel->operands[kernel->instrs[i].arg[0]]) + 15) & ~(size_t)15;

@@ -171,7 +171,7 @@ bt_status bti_interpret_argsort(const bti_work *work) {
     if (length == 0) return BT_OK;
     size_t bytes;
     uint64_t *keys = bti_mul_size((size_t)length, 16, &bytes) ? bti_alloc(bytes) : NULL;
-    if (!keys) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to sort %lld elements", (long long)length);
+    if (!keys) return bti_no_memory();
     int32_t *order = (int32_t *)(keys + length), *spare = order + length;
     for (bti_walk_start(&walk, in->rank, shape, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk))
         for (int64_t i = 0; i < walk.length; i++) {

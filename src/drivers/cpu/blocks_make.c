@@ -351,8 +351,7 @@ bt_status bti_blocks_make(const bti_kernel *kernel, bti_target target, bti_block
     } else
         bti_blocks_free(blocks);
     bti_free(m);
-    return enough ? BT_OK
-                  : bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for a kernel of %d instructions", kernel->instr_count);
+    return enough ? BT_OK : bti_no_memory();
 }
 
 void bti_blocks_free(bti_blocks *blocks) {

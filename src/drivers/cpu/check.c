@@ -39,7 +39,7 @@ static bt_status compile_target(bti_check *check, bti_target target, bool stream
 
 bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, bti_check **made) {
     bti_check *check = bti_calloc(1, sizeof *check);
-    if (!check) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to check a kernel");
+    if (!check) return bti_no_memory();
     check->kernel = *kernel;
     check->render = render;
     bti_lock_init(&check->making, BTI_LOCK_cpu_check);
@@ -223,7 +223,7 @@ bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams) {
         bytes += (size_t)output_points(&j, o) * output_element_size(&j, o);
     if (streams) BTI_TRY(make_streaming(check));
     j.original = bti_alloc(3 * bytes);
-    if (!j.original) return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory to check a kernel");
+    if (!j.original) return bti_no_memory();
     j.expected = j.original + bytes;
     j.got = j.expected + bytes;
     copy_outputs(&j, j.original, false);

@@ -4,6 +4,7 @@
 
 #include "base/compare.h"
 #include "base/cores.h"
+#include "ir/kernel.h"
 #include "reference/operand.h"
 
 enum { SQUARE = 64 }; /* elements along each side of a block */
@@ -102,14 +103,12 @@ static void copy_units(void *context, int64_t begin, int64_t end) {
 static void find_transposed_axis(strided_copy *c) {
     int64_t size = (int64_t)c->size;
     if (c->to_line != size || c->from_line == size || c->from_line == 0) return;
-    for (int axis = 0; axis < c->axes; axis++) {
-        if (c->from_step[axis] != size) continue;
-        c->crossing = c->shape[axis], c->to_cross = c->to_step[axis], c->from_cross = size;
-        for (int i = axis + 1; i < c->axes; i++)
-            c->shape[i - 1] = c->shape[i], c->to_step[i - 1] = c->to_step[i], c->from_step[i - 1] = c->from_step[i];
-        c->axes--;
-        return;
-    }
+    int axis = bti_contiguous_axis(c->shape, c->from_step, c->axes, size);
+    if (axis < 0 || c->from_step[axis] != size) return;
+    c->crossing = c->shape[axis], c->to_cross = c->to_step[axis], c->from_cross = size;
+    for (int i = axis + 1; i < c->axes; i++)
+        c->shape[i - 1] = c->shape[i], c->to_step[i - 1] = c->to_step[i], c->from_step[i - 1] = c->from_step[i];
+    c->axes--;
 }
 
 void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {

@@ -5,6 +5,7 @@
 #include "base/compare.h"
 #include "base/cores.h"
 #include "base/error.h"
+#include "launch/entry.h"
 
 enum {
     PIECE_WORK = 1 << 20, /* instructions times points of a piece: some 100 us of blocks, less of compiled code */
@@ -29,14 +30,6 @@ double bti_launch_points(const bti_kernel *kernel, const bti_box *box) {
     for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) points *= (double)box->extent[axis];
     return points;
 }
-
-static int64_t points_of_axes(const bti_box *box, int first, int end) {
-    int64_t points = 1;
-    for (int axis = first; axis < end; axis++) points *= box->extent[axis];
-    return points;
-}
-
-static int64_t pieces_of(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
 /* The points of a piece: a multiple of the vector length, so that pieces of aligned lines start aligned. */
 static int64_t piece_points(const bti_kernel *kernel) {
@@ -77,7 +70,7 @@ static void run_pieces(void *context, int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++) {
         int64_t first[BTI_MAX_RANK], rest = p;
         for (int axis = bti_kernel_line(kernel); axis >= 0; axis--) {
-            int64_t extent = g->box->extent[axis], count = pieces_of(extent, g->tile[axis]);
+            int64_t extent = g->box->extent[axis], count = bti_pieces_of(extent, g->tile[axis]);
             first[axis] = rest % count * g->tile[axis];
             piece.extent[axis] = bti_smaller_of(g->tile[axis], extent - first[axis]);
             rest /= count;
@@ -99,7 +92,7 @@ static void cut_axes(piece_grid *g, int first, int end, int64_t points) {
 static void count_pieces(piece_grid *g) {
     int axes = bti_kernel_axes(g->runner->kernel);
     g->pieces = 1;
-    for (int axis = 0; axis < axes; axis++) g->pieces *= pieces_of(g->box->extent[axis], g->tile[axis]);
+    for (int axis = 0; axis < axes; axis++) g->pieces *= bti_pieces_of(g->box->extent[axis], g->tile[axis]);
 }
 
 /* --- maps --------------------------------------------------------------------------------------------------------- */
@@ -124,7 +117,7 @@ static void cut_map(piece_grid *g, int64_t points) {
 static void cut_reduction(piece_grid *g, int64_t points) {
     const bti_kernel *kernel = g->runner->kernel;
     int line = bti_kernel_line(kernel), end = kernel->outer + kernel->reduced;
-    int64_t folded = points_of_axes(g->box, kernel->outer, end), room = bti_larger_of(1, points / folded);
+    int64_t folded = bti_box_points(g->box, kernel->outer, end), room = bti_larger_of(1, points / folded);
     for (int axis = kernel->outer; axis < end; axis++) g->tile[axis] = g->box->extent[axis];
     if (kernel->inner) {
         int64_t columns =
@@ -162,23 +155,21 @@ static void run_parts(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static int reductions_of(const bti_kernel *kernel) {
-    int count = 0;
-    for (int i = 0; i < kernel->instr_count; i++)
-        count += bti_op_info((bti_op)kernel->instrs[i].op)->class == BTI_REDUCE;
-    return count;
-}
-
 /* Whether the rows or columns can be cut into parts that are long enough; fills in the job. */
 static bool plan_parts(const bti_runner *runner, const bti_box *box, part_job *job) {
     const bti_kernel *kernel = runner->kernel;
-    int reductions = reductions_of(kernel);
+    int reductions = bti_entry_reductions(kernel);
     if (!runner->part || !reductions || bti_kernel_sweeps(kernel) > 1) return false;
     int axis = kernel->outer + kernel->reduced - 1;
-    int64_t chunk = kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK, length = box->extent[axis];
-    int64_t kept = points_of_axes(box, 0, kernel->outer) * (kernel->inner ? box->extent[axis + 1] : 1);
-    *job = (part_job){runner, box, axis, chunk, pieces_of(length, chunk), 0, kept * reductions, NULL};
-    job->count = job->per_line * points_of_axes(box, kernel->outer, axis);
+    int64_t chunk = bti_kernel_chunk(kernel), length = box->extent[axis];
+    *job = (part_job){runner,
+                      box,
+                      axis,
+                      chunk,
+                      bti_pieces_of(length, chunk),
+                      bti_entry_sets(kernel, box),
+                      bti_entry_points(kernel, box) * reductions,
+                      NULL};
     return job->count > 1 && bti_smaller_of(length, chunk) >= PART_POINTS_LEAST &&
            job->count <= parts_most / job->words;
 }
@@ -187,9 +178,8 @@ static bt_status launch_parts(part_job *job) {
     uint64_t on_stack[PARTS_ON_STACK];
     int64_t words = job->count * job->words;
     job->parts = words <= PARTS_ON_STACK ? on_stack : bti_alloc((size_t)words * sizeof *on_stack);
-    if (!job->parts)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for %lld parts of a reduction", (long long)words);
-    int64_t points = job->chunk * job->words / reductions_of(job->runner->kernel);
+    if (!job->parts) return bti_no_memory();
+    int64_t points = job->chunk * job->words / bti_entry_reductions(job->runner->kernel);
     bti_parallel(job->count, bti_larger_of(1, piece_points(job->runner->kernel) / points), run_parts, job);
     job->runner->finish(job->runner->code, job->box, job->parts, job->count);
     if (job->parts != on_stack) bti_free(job->parts);

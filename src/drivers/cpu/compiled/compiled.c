@@ -81,7 +81,7 @@ bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render
     bt_status status = BT_OK;
     bti_compiled *made = bti_calloc(1, sizeof *made);
     if (!made || !render(&text, kernel, target, stream) || text.failed) {
-        status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for a kernel");
+        status = bti_no_memory();
     } else {
         bti_cache_key key = bti_cache_key_of(&text, target, "");
         bool found;

@@ -286,7 +286,7 @@ static bt_status emit_object(llvm_job *of, bti_str *object) {
     }
     if (of->diagnosis.length) return fail_with_message(of, "no code");
     bti_str_add_bytes(object, llvm.GetBufferStart(of->object), llvm.GetBufferSize(of->object));
-    return object->failed ? bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for compiled code") : BT_OK;
+    return object->failed ? bti_no_memory() : BT_OK;
 }
 
 static bt_status compile_text(const bti_str *text, bti_target target, bti_str *object) {

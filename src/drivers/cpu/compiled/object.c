@@ -144,7 +144,7 @@ static bt_status place_sections(object_reader *of, bool code, size_t *end) {
 static bt_status plan_layout(object_reader *of) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     of->place = bti_alloc(of->section_count * sizeof *of->place);
-    if (!of->place) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory for compiled code");
+    if (!of->place) return bti_no_memory();
     for (size_t s = 0; s < of->section_count; s++) of->place[s] = NOT_PLACED;
     BTI_TRY(place_sections(of, true, &of->total));
     of->stubs_at = round_up(of->total, STUB_BYTES);

@@ -223,7 +223,7 @@ static bt_status make_dense(bti_operand *operand, bool keep, void **scratch) {
     }
     if (!bti_mul_size((size_t)count, bt_dtype_size(operand->dtype), &bytes) ||
         !(*scratch = bti_alloc_aligned(64, bytes)))
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "no memory for a dense copy of a product's operand");
+        return bti_no_memory();
     operand->address = to.address = (uint64_t)(uintptr_t)*scratch;
     if (keep) bti_cpu_copy(&to, &from);
     return BT_OK;
