@@ -6,7 +6,7 @@
 
 /* Gives it memory; waits for the queue and trims before giving up. `idle`: that the host may write at once. */
 bt_status bti_buffer_reserve(bti_buffer *buffer, bool idle);
-/* Gives the memory back, for whoever comes later on the device's queue than task `busy_until`. */
+/* Gives the memory back, for what comes later on the device's queue than entry `busy_until`. */
 void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until);
 /* Counts and lists it among the live arrays. */
 void bti_buffer_list(bti_buffer *buffer);

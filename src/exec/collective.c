@@ -15,9 +15,9 @@ typedef struct part {
 
 typedef struct running running;
 typedef struct member {
-    bti_task task;
-    running *of;
-    uint64_t number; /* on its queue, of the last task before the fold */
+    bti_queue_entry entry;
+    running *fold;
+    uint64_t number; /* on its queue, of the last entry before the fold */
 } member;
 
 struct running {
@@ -80,9 +80,9 @@ static bt_status fold(const running *r) {
     return BT_OK;
 }
 
-static bool run_fold(bti_task *task, bool may) {
-    (void)may;
-    running *r = ((member *)task)->of;
+static bool run_fold(bti_queue_entry *entry, bool may_complete) {
+    (void)may_complete;
+    running *r = ((member *)entry)->fold;
     for (int d = 1; d < r->device_count; d++) bti_run_queue_wait(r->devices[d], r->members[d].number);
     if (!inputs_failed(r)) {
         bti_call_set_place(r->place);
@@ -95,9 +95,9 @@ static bool run_fold(bti_task *task, bool may) {
     return true;
 }
 
-static bool wait_for_fold(bti_task *task, bool may) {
-    (void)may;
-    running *r = ((member *)task)->of;
+static bool wait_for_fold(bti_queue_entry *entry, bool may_complete) {
+    (void)may_complete;
+    running *r = ((member *)entry)->fold;
     bti_run_queue_wait(r->devices[0], r->number);
     task_done(r);
     return true;
@@ -148,13 +148,13 @@ static void submit(running *r) {
     atomic_init(&r->tasks_left, count);
     bti_run_queues_lock();
     for (int d = 0; d < count; d++) {
-        r->members[d].of = r;
+        r->members[d].fold = r;
         r->members[d].number = bti_run_queue_submitted(devices[d]);
-        r->members[d].task = (bti_task){.run = d ? wait_for_fold : run_fold, .alone = true};
+        r->members[d].entry = (bti_queue_entry){.run = d ? wait_for_fold : run_fold, .alone = true};
         r->outputs[d]->ready = r->members[d].number + 1;
     }
     r->number = r->members[0].number + 1;
-    for (int d = 0; d < count; d++) bti_run_queue_submit(devices[d], &r->members[d].task);
+    for (int d = 0; d < count; d++) bti_run_queue_submit(devices[d], &r->members[d].entry);
     bti_run_queues_unlock();
     for (int d = 0; d < count; d++) bti_run_queue_kick(devices[d]);
 }

@@ -24,7 +24,7 @@
 enum { A, B };
 
 typedef struct note {
-    bti_task task;
+    bti_queue_entry entry;
     int number;
     int wait_device; /* -1: for nobody */
     uint64_t wait_number;
@@ -37,19 +37,19 @@ static pthread_t ran_on[64];
 
 static int settled[64], settled_count;
 
-static void settle(bti_task *task) {
-    settled[settled_count++] = ((note *)task)->number;
-    free(task);
+static void settle(bti_queue_entry *entry) {
+    settled[settled_count++] = ((note *)entry)->number;
+    free(entry);
 }
 
-static bool write_down(bti_task *task, bool may) {
-    note *n = (note *)task;
+static bool write_down(bti_queue_entry *entry, bool may_complete) {
+    note *n = (note *)entry;
     if (n->wait_device >= 0) bti_run_queue_wait(n->wait_device, n->wait_number);
     pthread_mutex_lock(&lock);
     ran_on[ran_count] = pthread_self();
     ran[ran_count++] = n->number;
     pthread_mutex_unlock(&lock);
-    if (n->flies || !may) return false;
+    if (n->flies || !may_complete) return false;
     free(n);
     return true;
 }
@@ -58,13 +58,13 @@ static uint64_t submit(int device, int number, int wait_device, uint64_t wait_nu
     note *n = malloc(sizeof *n);
     *n = (note){
         {.run = write_down, .settle = settle, .alone = wait_device >= 0}, number, wait_device, wait_number, false};
-    return bti_run_queue_submit(device, &n->task);
+    return bti_run_queue_submit(device, &n->entry);
 }
 
 static uint64_t submit_flying(int device, int number) {
     note *n = malloc(sizeof *n);
     *n = (note){{.run = write_down, .settle = settle}, number, -1, 0, true};
-    return bti_run_queue_submit(device, &n->task);
+    return bti_run_queue_submit(device, &n->entry);
 }
 
 static void expect_ran(int count, const int *numbers) {
@@ -252,7 +252,7 @@ static void an_error_sticks_and_flows_and_stops_there(void **state) {
 }
 
 static void an_error_names_the_line_that_enqueued_it(void **state) {
-    for (int behind = 0; behind < 2; behind++) { /* whoever runs it */
+    for (int behind = 0; behind < 2; behind++) { /* the thread that waits, or the queue's */
         begin("devices=sim:gpu*2@64M,sim_fault=gpu1/launch:1+");
         BT_SCOPE {
             bt_array *y = NULL;

@@ -62,7 +62,7 @@ static bti_error *error_of(const bti_run *run, int32_t storage) {
 
 static void fail_outputs(bti_run *run, const bti_step *step, bti_error *error) {
     for (int o = 0; o < step->output_count; o++) {
-        int32_t storage = bti_plan_output(&run->of->plan, step, o)->storage;
+        int32_t storage = bti_plan_output(&run->prepared->plan, step, o)->storage;
         if (run->buffers[storage])
             bti_buffer_fail(run->buffers[storage], error);
         else if (!run->errors[storage])
@@ -76,7 +76,7 @@ static uint64_t address_of(const bti_run *run, const bti_value *value) {
 }
 
 static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
-    const bti_plan *plan = &run->of->plan;
+    const bti_plan *plan = &run->prepared->plan;
     int axes = bti_kernel_axes(plan->kernels.items[step->kernel]);
     const int64_t *number = plan->numbers.items + step->first_number;
     bti_box box;
@@ -92,16 +92,20 @@ static bt_status launch_kernel(const bti_run *run, const bti_step *step, const b
 static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
     bti_operand *operands = run->operands + ready->first_operand;
     for (int o = 0; o <= step->input_count; o++)
-        operands[o].address = address_of(run, bti_plan_operand(&run->of->plan, step, o));
-    bti_work work = {
-        (bti_op)step->op, step->input_count, operands, operands[step->input_count], run->of->attrs + ready->first_attr,
-        ready->attr_count};
+        operands[o].address = address_of(run, bti_plan_operand(&run->prepared->plan, step, o));
+    bti_work work = {(bti_op)step->op,
+                     step->input_count,
+                     operands,
+                     operands[step->input_count],
+                     run->prepared->attrs + ready->first_attr,
+                     ready->attr_count};
     return bti_program_launch(ready->program, &work);
 }
 
 static bt_status copy_between_devices(const bti_run *run, const bti_step *step) {
-    const bti_value *from = bti_plan_operand(&run->of->plan, step, 0), *to = bti_plan_output(&run->of->plan, step, 0);
-    const bti_storage *arrived = &run->of->plan.storages.items[to->storage];
+    const bti_value *from = bti_plan_operand(&run->prepared->plan, step, 0),
+                    *to = bti_plan_output(&run->prepared->plan, step, 0);
+    const bti_storage *arrived = &run->prepared->plan.storages.items[to->storage];
     bti_run_queue_wait(arrived->device, run->idle[to->storage]);
     BTI_TRY(bti_device_finish(step->device)); /* what was launched before it in this task */
     return bti_device_copy(arrived->device, address_of(run, to), step->device, address_of(run, from),
@@ -111,7 +115,7 @@ static bt_status copy_between_devices(const bti_run *run, const bti_step *step) 
 /* Whether an input failed; the outputs fail with it. */
 static bool inputs_failed(bti_run *run, const bti_step *step) {
     for (int i = 0; i < step->input_count; i++) {
-        bti_error *error = error_of(run, bti_plan_operand(&run->of->plan, step, i)->storage);
+        bti_error *error = error_of(run, bti_plan_operand(&run->prepared->plan, step, i)->storage);
         if (!error) continue;
         fail_outputs(run, step, error);
         return true;
@@ -120,20 +124,20 @@ static bool inputs_failed(bti_run *run, const bti_step *step) {
 }
 
 static bt_status launch_step(const bti_run *run, size_t s) {
-    const bti_step *step = &run->of->plan.steps.items[s];
-    const bti_ready_step *ready = &run->of->steps[s];
+    const bti_step *step = &run->prepared->plan.steps.items[s];
+    const bti_ready_step *ready = &run->prepared->steps[s];
     return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
 }
 
 static void run_step(bti_run *run, size_t s) {
-    const bti_step *step = &run->of->plan.steps.items[s];
-    const bti_ready_step *ready = &run->of->steps[s];
+    const bti_step *step = &run->prepared->plan.steps.items[s];
+    const bti_ready_step *ready = &run->prepared->steps[s];
     if (inputs_failed(run, step)) return;
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(ready->asked.place);
     uint64_t start = bti_trace_begin();
     bt_status status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : launch_step(run, s);
-    bti_trace_step(start, &run->of->plan, step, &ready->asked);
+    bti_trace_step(start, &run->prepared->plan, step, &ready->asked);
     bti_call_set_place(waiting);
     bti_call_end(depth);
     if (status == BT_OK) return;
@@ -145,9 +149,9 @@ static void run_step(bti_run *run, size_t s) {
 
 /* The device failed after the launches: none of the results can be trusted. */
 static void fail_steps(const bti_run_task *task, bt_status status) {
-    for (size_t s = task->of->first; s < task->of->last; s++) {
-        bti_error *error = bti_error_at(task->run->of->steps[s].asked.place, status, "%s", bt_error_text());
-        fail_outputs(task->run, &task->run->of->plan.steps.items[s], error);
+    for (size_t s = task->plan->first; s < task->plan->last; s++) {
+        bti_error *error = bti_error_at(task->run->prepared->steps[s].asked.place, status, "%s", bt_error_text());
+        fail_outputs(task->run, &task->run->prepared->plan.steps.items[s], error);
         bti_error_release(error);
     }
 }
@@ -155,23 +159,23 @@ static void fail_steps(const bti_run_task *task, bt_status status) {
 /* Waits for the task in flight. What was launched with an input that failed meanwhile fails too. */
 static void wait_and_check(const bti_run_task *task) {
     if (task->failed) return;
-    bt_status status = bti_device_wait(task->of->device, task->event);
+    bt_status status = bti_device_wait(task->plan->device, task->event);
     if (status != BT_OK) fail_steps(task, status);
-    for (size_t s = task->of->first; s < task->of->last && status == BT_OK; s++)
-        inputs_failed(task->run, &task->run->of->plan.steps.items[s]);
+    for (size_t s = task->plan->first; s < task->plan->last && status == BT_OK; s++)
+        inputs_failed(task->run, &task->run->prepared->plan.steps.items[s]);
 }
 
-void bti_task_settle(bti_task *base) {
-    bti_run_task *task = (bti_run_task *)base;
+void bti_run_task_settle(bti_queue_entry *entry) {
+    bti_run_task *task = (bti_run_task *)entry;
     wait_and_check(task);
     bti_run_done(task->run);
 }
 
 /* A hash of all addresses that its steps use. */
 static uint64_t addresses_of(const bti_run_task *task) {
-    const bti_plan *plan = &task->run->of->plan;
+    const bti_plan *plan = &task->run->prepared->plan;
     uint64_t hash = 0;
-    for (size_t s = task->of->first; s < task->of->last; s++) {
+    for (size_t s = task->plan->first; s < task->plan->last; s++) {
         const bti_step *step = &plan->steps.items[s];
         for (int o = 0; o < step->input_count + step->output_count;) {
             uint64_t addresses[BTI_KERNEL_OPERANDS];
@@ -186,42 +190,42 @@ static uint64_t addresses_of(const bti_run_task *task) {
 
 static bt_status launch_steps(void *launched) {
     const bti_run_task *task = launched;
-    for (size_t s = task->of->first; s < task->of->last; s++) BTI_TRY(launch_step(task->run, s));
+    for (size_t s = task->plan->first; s < task->plan->last; s++) BTI_TRY(launch_step(task->run, s));
     return BT_OK;
 }
 
 /* Launches all its steps as a recorded graph. False: nothing was launched, and its steps are to be run one by one. */
 static bool launch_recorded(bti_run_task *task, bt_status *status) {
-    const bti_plan *plan = &task->run->of->plan;
-    if (!task->of->recordings || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
-    for (size_t s = task->of->first; s < task->of->last; s++)
+    const bti_plan *plan = &task->run->prepared->plan;
+    if (!task->plan->recordings || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
+    for (size_t s = task->plan->first; s < task->plan->last; s++)
         for (int i = 0; i < plan->steps.items[s].input_count; i++)
             if (error_of(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
-    return bti_recordings_run(task->of->recordings, addresses_of(task), launch_steps, task, status);
+    return bti_recordings_run(task->plan->recordings, addresses_of(task), launch_steps, task, status);
 }
 
 /* Runs or launches its steps; whether they are complete. */
-static bool run_steps(bti_run_task *task, bool may) {
+static bool run_steps(bti_run_task *task, bool may_complete) {
     bool done = true;
     bt_status status = BT_OK;
     if (!launch_recorded(task, &status))
-        for (size_t s = task->of->first; s < task->of->last; s++) run_step(task->run, s);
-    if (status == BT_OK) status = bti_device_record(task->of->device, &task->event);
-    if (status == BT_OK) status = bti_device_query(task->of->device, task->event, &done);
+        for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
+    if (status == BT_OK) status = bti_device_record(task->plan->device, &task->event);
+    if (status == BT_OK) status = bti_device_query(task->plan->device, task->event, &done);
     task->failed = status != BT_OK;
     if (task->failed) fail_steps(task, status);
-    if ((!done && !task->failed) || !may) return false;
+    if ((!done && !task->failed) || !may_complete) return false;
     wait_and_check(task);
     return true;
 }
 
-bool bti_task_run(bti_task *base, bool may) {
-    bti_run_task *task = (bti_run_task *)base;
+bool bti_run_task_run(bti_queue_entry *entry, bool may_complete) {
+    bti_run_task *task = (bti_run_task *)entry;
     bool complete = true;
-    if (task->of->first == task->of->last)
-        bti_run_queue_wait(task->of->wait_device, task->wait_number);
+    if (task->plan->first == task->plan->last)
+        bti_run_queue_wait(task->plan->wait_device, task->wait_number);
     else
-        complete = run_steps(task, may);
+        complete = run_steps(task, may_complete);
     if (complete) bti_run_done(task->run);
     return complete;
 }

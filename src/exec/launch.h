@@ -4,8 +4,8 @@
 
 #include "exec/prepared.h"
 
-bool bti_task_run(bti_task *task, bool may);
-void bti_task_settle(bti_task *task);
+bool bti_run_task_run(bti_queue_entry *entry, bool may_complete);
+void bti_run_task_settle(bti_queue_entry *entry);
 
 void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked);
 /* A kernel or a primitive ran from `start` (of bti_trace_begin; 0: nothing is recorded) until now. Elements read several times

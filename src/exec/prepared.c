@@ -29,7 +29,7 @@ void bti_prepared_release(bti_prepared *of) {
 
 void bti_run_done(bti_run *run) {
     if (atomic_fetch_sub_explicit(&run->tasks_left, 1, memory_order_acq_rel) != 1) return;
-    bti_prepared *of = run->of;
+    bti_prepared *of = run->prepared;
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         bti_buffer_release(run->buffers[s]);
         bti_error_release(run->errors[s]);
@@ -108,7 +108,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t 
     return bti_device_program(step->device, &source, &of->steps[s].program);
 }
 
-static bool add_task(bti_prepared *of, uint64_t *numbers, bti_task_plan task) {
+static bool add_task(bti_prepared *of, uint64_t *numbers, bti_run_task_plan task) {
     if (task.device >= of->devices) of->devices = task.device + 1;
     numbers[task.device]++;
     return bti_vec_push(&of->tasks, task);
@@ -122,7 +122,8 @@ static bool plan_tasks(bti_prepared *of) {
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
         if (!open || of->tasks.items[of->tasks.count - 1].device != step->device) {
-            if (!add_task(of, numbers, (bti_task_plan){.device = step->device, .first = s, .last = s})) return false;
+            if (!add_task(of, numbers, (bti_run_task_plan){.device = step->device, .first = s, .last = s}))
+                return false;
             open = true;
         }
         of->tasks.items[of->tasks.count - 1].last = s + 1;
@@ -130,7 +131,7 @@ static bool plan_tasks(bti_prepared *of) {
         if (step->device != of->only_device || step->kind == BTI_STEP_COPY) of->only_device = -1;
         if (step->kind == BTI_STEP_COPY) {
             int to = of->plan.storages.items[bti_plan_output(&of->plan, step, 0)->storage].device;
-            bti_task_plan wait = {.device = to, .first = s, .last = s, .wait_device = step->device, .alone = true};
+            bti_run_task_plan wait = {.device = to, .first = s, .last = s, .wait_device = step->device, .alone = true};
             wait.wait_number = numbers[step->device];
             if (!add_task(of, numbers, wait)) return false;
             open = false;
@@ -168,7 +169,7 @@ static bool is_brief(const bti_plan *plan) {
 
 #define LEAST_RECORDED_STEPS 3 /* fewer are launched as fast one by one */
 
-static bool is_recordable(const bti_prepared *of, const bti_task_plan *task) {
+static bool is_recordable(const bti_prepared *of, const bti_run_task_plan *task) {
     if (task->last - task->first < LEAST_RECORDED_STEPS || !bti_device_records(task->device)) return false;
     for (size_t s = task->first; s < task->last; s++)
         if (of->plan.steps.items[s].kind == BTI_STEP_COPY) return false;

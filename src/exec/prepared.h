@@ -23,14 +23,14 @@ typedef struct bti_ready_step {
 } bti_ready_step;
 
 /* Steps first..last-1 on one device; or, with first == last, a wait for a copy that another device sends. */
-typedef struct bti_task_plan {
+typedef struct bti_run_task_plan {
     int device;
     size_t first, last;
     int wait_device;
     uint64_t wait_number;              /* on that device's queue, counted from the run's begin */
     struct bti_recordings *recordings; /* NULL: its steps are always launched one by one */
     bool alone;                        /* it waits for other queues */
-} bti_task_plan;
+} bti_run_task_plan;
 
 struct bti_prepared {
     atomic_uint refs; /* its runs hold it */
@@ -39,7 +39,7 @@ struct bti_prepared {
     bti_operand *operands; /* of all work steps; without addresses */
     size_t operand_count;
     int64_t *attrs;
-    BTI_VEC(bti_task_plan) tasks;
+    BTI_VEC(bti_run_task_plan) tasks;
     uint64_t *ready; /* by storage: the task on its device's queue, counted from the run's begin, that fills it */
     int only_device; /* where everything runs; -1: on several */
     int devices;     /* those it needs have smaller numbers */
@@ -49,9 +49,9 @@ struct bti_prepared {
 };
 
 typedef struct bti_run_task {
-    bti_task task;
+    bti_queue_entry entry;
     bti_run *run;
-    const bti_task_plan *of;
+    const bti_run_task_plan *plan;
     uint64_t wait_number;
     bti_event event; /* after its last launch */
     bool failed;     /* there is none, all its steps have failed */
@@ -59,7 +59,7 @@ typedef struct bti_run_task {
 
 struct bti_run {
     atomic_uint tasks_left; /* and one while it is being submitted */
-    bti_prepared *of;       /* retained while it runs */
+    bti_prepared *prepared; /* retained while it runs */
     bti_run *next;          /* idle */
     uint64_t *addresses;    /* by storage */
     uint64_t *idle;         /* by storage: of what arrives, the number after which its memory may be written */

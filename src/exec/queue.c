@@ -12,14 +12,14 @@
 
 typedef struct queue {
     bti_lock lock;
-    pthread_cond_t changed; /* for who waits */
+    pthread_cond_t changed; /* for threads that wait for entries */
     pthread_cond_t work;    /* for the thread */
     int waiting;
-    bti_task *head, *tail;   /* not run yet */
-    bti_task *flying, *last; /* run, not complete: in flight */
+    bti_queue_entry *head, *tail;                      /* not run yet */
+    bti_queue_entry *in_flight_first, *in_flight_last; /* run, not complete: in flight */
     int in_flight;
     atomic_uint_fast64_t submitted, completed;
-    bool running; /* somebody runs or settles a task */
+    bool running; /* a thread runs or settles an entry */
     bool kicked;  /* the thread is to run what there is */
     bool stop, has_thread;
     pthread_t thread;
@@ -36,21 +36,21 @@ void bti_run_queues_unlock(void) { bti_lock_give(&submitting); }
 uint64_t bti_run_queue_submitted(int device) { return atomic_load(&queues[device].submitted); }
 uint64_t bti_run_queue_completed(int device) { return atomic_load(&queues[device].completed); }
 
-uint64_t bti_run_queue_submit(int device, bti_task *task) {
+uint64_t bti_run_queue_submit(int device, bti_queue_entry *entry) {
     queue *q = &queues[device];
-    task->next = NULL;
+    entry->next = NULL;
     bti_lock_take(&q->lock);
     if (q->tail)
-        q->tail->next = task;
+        q->tail->next = entry;
     else
-        q->head = task;
-    q->tail = task;
+        q->head = entry;
+    q->tail = entry;
     uint64_t number = atomic_fetch_add(&q->submitted, 1) + 1;
     bti_lock_give(&q->lock);
     return number;
 }
 
-/* A thread that runs a task may be inside of another call: that call's errors and place are set aside meanwhile. */
+/* A thread that runs an entry may be inside of another call: that call's errors and place are set aside meanwhile. */
 typedef struct other_errors {
     bti_error *before;
     bool quiet;
@@ -58,7 +58,7 @@ typedef struct other_errors {
     int depth;
 } other_errors;
 
-static other_errors begin_task_errors(void) {
+static other_errors begin_entry_errors(void) {
     other_errors from = {.before = bti_error_last(), .quiet = bti_errors_quiet(false)};
     bt_error_clear();
     from.depth = bti_call_begin(NULL);
@@ -66,7 +66,7 @@ static other_errors begin_task_errors(void) {
     return from;
 }
 
-static void end_task_errors(other_errors from) {
+static void end_entry_errors(other_errors from) {
     bti_call_set_place(from.waiting);
     bti_call_end(from.depth);
     bti_errors_quiet(from.quiet);
@@ -78,60 +78,60 @@ static void end_running(queue *q, bool completed) {
     q->running = false;
     if (completed) atomic_fetch_add(&q->completed, 1);
     if (q->waiting) pthread_cond_broadcast(&q->changed);
-    if (q->kicked && (q->head || q->flying)) pthread_cond_signal(&q->work);
+    if (q->kicked && (q->head || q->in_flight_first)) pthread_cond_signal(&q->work);
 }
 
 static void run_first(queue *q, bool by_thread) {
-    bti_task *task = q->head;
-    q->head = task->next;
+    bti_queue_entry *entry = q->head;
+    q->head = entry->next;
     if (!q->head) q->tail = NULL;
-    task->next = NULL;
+    entry->next = NULL;
     q->running = true;
-    bool may = !q->flying;
+    bool may_complete = !q->in_flight_first;
     bti_lock_give(&q->lock);
-    other_errors other = begin_task_errors();
-    bool complete = task->run(task, may);
-    end_task_errors(other);
-    if (by_thread) bti_recycled_share(); /* before anybody knows that it is done */
+    other_errors other = begin_entry_errors();
+    bool complete = entry->run(entry, may_complete);
+    end_entry_errors(other);
+    if (by_thread) bti_recycled_share(); /* before another thread can see that it is done */
     bti_lock_take(&q->lock);
     if (!complete) {
-        if (q->last)
-            q->last->next = task;
+        if (q->in_flight_last)
+            q->in_flight_last->next = entry;
         else
-            q->flying = task;
-        q->last = task;
+            q->in_flight_first = entry;
+        q->in_flight_last = entry;
         q->in_flight++;
     }
     end_running(q, complete);
 }
 
 static void settle_first(queue *q, bool by_thread) {
-    bti_task *task = q->flying;
-    q->flying = task->next;
-    if (!q->flying) q->last = NULL;
+    bti_queue_entry *entry = q->in_flight_first;
+    q->in_flight_first = entry->next;
+    if (!q->in_flight_first) q->in_flight_last = NULL;
     q->in_flight--;
     q->running = true;
     bti_lock_give(&q->lock);
-    other_errors other = begin_task_errors();
-    task->settle(task);
-    end_task_errors(other);
+    other_errors other = begin_entry_errors();
+    entry->settle(entry);
+    end_entry_errors(other);
     if (by_thread) bti_recycled_share();
     bti_lock_take(&q->lock);
     end_running(q, true);
 }
 
-/* Whether the first task may run before those in flight are complete. */
+/* Whether the first entry may run before those in flight are complete. */
 static bool may_run(const queue *q) { return q->head && !q->head->alone && q->in_flight < BTI_IN_FLIGHT; }
 
 /* One step forward; of what there is, launching comes first. */
 static void go_on(queue *q, bool by_thread) {
-    if (q->flying && !may_run(q))
+    if (q->in_flight_first && !may_run(q))
         settle_first(q, by_thread);
     else
         run_first(q, by_thread);
 }
 
-/* Tasks that have run: complete, or in flight. Under the lock. */
+/* Entries that have run: complete, or in flight. Under the lock. */
 static uint64_t issued(const queue *q) { return atomic_load(&q->completed) + (uint64_t)q->in_flight; }
 
 uint64_t bti_run_queue_issued(int device) {
@@ -147,12 +147,12 @@ static void *serve(void *argument) {
     bti_trace_serve((int)(q - queues));
     bti_lock_take(&q->lock);
     while (!q->stop) {
-        if (q->kicked && (q->head || q->flying) && !q->running) {
+        if (q->kicked && (q->head || q->in_flight_first) && !q->running) {
             bti_guest guest = bti_guest_begin();
             go_on(q, true);
             bti_guest_end(&guest);
         } else {
-            if (!q->head && !q->flying) q->kicked = false;
+            if (!q->head && !q->in_flight_first) q->kicked = false;
             bti_lock_wait(&q->lock, &q->work);
         }
     }
@@ -170,15 +170,15 @@ static void kick(queue *q) {
     pthread_cond_signal(&q->work);
 }
 
-enum { ROOM = 256 << 10 }; /* bytes of stack that running a task may take */
+enum { ROOM = 256 << 10 }; /* bytes of stack that running an entry may take */
 
-static bool has_work(const queue *q) { return (q->head || q->flying) && !q->running; }
+static bool has_work(const queue *q) { return (q->head || q->in_flight_first) && !q->running; }
 
-/* Runs tasks on the waiting thread as long as nobody else does. Called and left with the lock held. */
+/* Runs entries on the waiting thread as long as no other thread does. Called and left with the lock held. */
 static void run_as_guest(queue *q, uint64_t number, bool complete) {
     bti_guest guest = bti_guest_begin();
     while ((complete ? atomic_load(&q->completed) : issued(q)) < number && has_work(q))
-        if (complete && q->flying && issued(q) >= number)
+        if (complete && q->in_flight_first && issued(q) >= number)
             settle_first(q, false); /* nothing more is launched for it */
         else
             go_on(q, false);
@@ -214,7 +214,7 @@ void bti_run_queue_kick(int device) {
     queue *q = &queues[device];
     if (bti_device_forked()) return;
     bti_lock_take(&q->lock);
-    if (q->head || q->flying) kick(q);
+    if (q->head || q->in_flight_first) kick(q);
     bti_lock_give(&q->lock);
 }
 

@@ -22,7 +22,7 @@ static bti_run *run_new(bti_prepared *of) {
     run->operands = (bti_operand *)(run->arenas + devices);
     run->tasks = (bti_run_task *)(run->operands + of->operand_count);
     if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
-    for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .of = &of->tasks.items[t]};
+    for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
     return run;
 }
 
@@ -34,7 +34,7 @@ bti_run *bti_exec_begin(bti_prepared *of) {
     if (!run) run = run_new(of);
     if (!run) return NULL;
     atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
-    run->of = of;
+    run->prepared = of;
     atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
     return run;
 }
@@ -47,7 +47,7 @@ static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_er
 }
 
 static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
-    const bti_storage *storage = &run->of->plan.storages.items[s];
+    const bti_storage *storage = &run->prepared->plan.storages.items[s];
     bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node);
     if (!buffer) return bti_no_memory();
     run->buffers[s] = buffer;
@@ -72,7 +72,7 @@ static const bti_storage *largest_temporary(const bti_plan *plan, int device) {
 }
 
 static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
-    const bti_plan *plan = &run->of->plan;
+    const bti_plan *plan = &run->prepared->plan;
     if (!plan->arenas.items[device]) return BT_OK;
     const bti_storage *largest = largest_temporary(plan, (int)device);
     bti_buffer *arena = bti_buffer_new((int)device, (size_t)plan->arenas.items[device], largest->node);
@@ -84,7 +84,7 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
 }
 
 static bt_status reserve_all(bti_run *run, bti_error **error) {
-    const bti_plan *plan = &run->of->plan;
+    const bti_plan *plan = &run->prepared->plan;
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
@@ -109,7 +109,7 @@ void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer) {
 }
 
 bti_buffer *bti_exec_result(bti_run *run, size_t result) {
-    return run->buffers[result_storage(&run->of->plan, result)];
+    return run->buffers[result_storage(&run->prepared->plan, result)];
 }
 
 void bti_exec_abandon(bti_run *run) {
@@ -118,7 +118,7 @@ void bti_exec_abandon(bti_run *run) {
 }
 
 bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
-    const bti_plan *plan = &run->of->plan;
+    const bti_plan *plan = &run->prepared->plan;
     *error = NULL;
     const bti_reserve_observer *observer = bti_reserve_observer_now();
     if (observer) observer->begin_run(plan);
@@ -135,7 +135,7 @@ bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
 
 /* The memory of temporaries serves later work on the same queues. */
 static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
-    const bti_plan *plan = &run->of->plan;
+    const bti_plan *plan = &run->prepared->plan;
     for (size_t d = 0; d < plan->arenas.count; d++)
         if (run->arenas[d]) bti_buffer_give_back(run->arenas[d], numbers[d]);
     for (size_t s = 0; s < plan->storages.count; s++) {
@@ -149,11 +149,11 @@ static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
 
 /* What each device's queue has been given before and with this run. */
 static void number_tasks(bti_run *run, uint64_t *numbers) {
-    const bti_prepared *of = run->of;
+    const bti_prepared *of = run->prepared;
     uint64_t base[BTI_MAX_DEVICES];
     for (int d = 0; d < of->devices; d++) base[d] = numbers[d] = bti_run_queue_submitted(d);
     for (size_t t = 0; t < of->tasks.count; t++) {
-        const bti_task_plan *task = &of->tasks.items[t];
+        const bti_run_task_plan *task = &of->tasks.items[t];
         run->tasks[t].wait_number = base[task->wait_device] + task->wait_number;
         numbers[task->device]++;
     }
@@ -165,7 +165,7 @@ static void number_tasks(bti_run *run, uint64_t *numbers) {
 }
 
 uint64_t bti_exec_start(bti_run *run) {
-    const bti_prepared *of = run->of;
+    const bti_prepared *of = run->prepared;
     uint64_t numbers[BTI_MAX_DEVICES];
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
     uint64_t start = bti_trace_begin();
@@ -173,9 +173,9 @@ uint64_t bti_exec_start(bti_run *run) {
     number_tasks(run, numbers);
     give_back_temporaries(run, numbers);
     for (size_t t = 0; t < count; t++) {
-        run->tasks[t].task =
-            (bti_task){.run = bti_task_run, .settle = bti_task_settle, .alone = of->tasks.items[t].alone};
-        bti_run_queue_submit(of->tasks.items[t].device, &run->tasks[t].task);
+        run->tasks[t].entry = (bti_queue_entry){
+            .run = bti_run_task_run, .settle = bti_run_task_settle, .alone = of->tasks.items[t].alone};
+        bti_run_queue_submit(of->tasks.items[t].device, &run->tasks[t].entry);
     }
     bti_run_queues_unlock();
     bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);

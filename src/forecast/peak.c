@@ -16,30 +16,30 @@ typedef struct forecast {
     size_t peak[BTI_MAX_DEVICES];
 } forecast;
 
-static bt_status begin(forecast *of) {
-    *of = (forecast){.devices = bti_device_count()};
-    for (int d = 0; d < of->devices; d++) {
+static bt_status begin(forecast *usage) {
+    *usage = (forecast){.devices = bti_device_count()};
+    for (int d = 0; d < usage->devices; d++) {
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         BTI_TRY(bt_memory(bti_device_at(d), &memory));
-        of->before[d] = of->in_use[d] = of->peak[d] = memory.used;
+        usage->before[d] = usage->in_use[d] = usage->peak[d] = memory.used;
     }
     return BT_OK;
 }
 
 /* What is made and stays. */
-static void add_kept(forecast *of, int device, size_t bytes) {
-    of->in_use[device] += bti_block_bytes(device, bytes);
-    if (of->in_use[device] > of->peak[device]) of->peak[device] = of->in_use[device];
+static void add_kept(forecast *usage, int device, size_t bytes) {
+    usage->in_use[device] += bti_block_bytes(device, bytes);
+    if (usage->in_use[device] > usage->peak[device]) usage->peak[device] = usage->in_use[device];
 }
 
-static void add_plan(forecast *of, const bti_plan *plan) {
+static void add_plan(forecast *usage, const bti_plan *plan) {
     int64_t taken[BTI_MAX_DEVICES];
-    bti_plan_memory(plan, bti_block_bytes, taken, of->devices);
-    for (int d = 0; d < of->devices; d++)
-        if (of->in_use[d] + (size_t)taken[d] > of->peak[d]) of->peak[d] = of->in_use[d] + (size_t)taken[d];
+    bti_plan_memory(plan, bti_block_bytes, taken, usage->devices);
+    for (int d = 0; d < usage->devices; d++)
+        if (usage->in_use[d] + (size_t)taken[d] > usage->peak[d]) usage->peak[d] = usage->in_use[d] + (size_t)taken[d];
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        if (bti_plan_keeps(plan, storage)) add_kept(of, storage->device, (size_t)storage->bytes);
+        if (bti_plan_keeps(plan, storage)) add_kept(usage, storage->device, (size_t)storage->bytes);
     }
 }
 
@@ -65,13 +65,13 @@ static void lay_out(const bti_plan *plan, bti_node *const *nodes, bti_node *cons
                 stand_ins[i]->layout = plan->values.items[plan->results.items[r].value].layout;
 }
 
-static bt_status add_nodes(forecast *of, bti_node *const *nodes, bti_node *const *stand_ins, int count) {
+static bt_status add_nodes(forecast *usage, bti_node *const *nodes, bti_node *const *stand_ins, int count) {
     bti_nodes wanted = {0}, order = {0};
     bti_plan plan = {0};
     BTI_TRY(bti_eval_wanted(nodes, count, &wanted));
     bti_graph_lock();
     bt_status status = plan_nodes(wanted.items, wanted.count, &order, &plan);
-    if (status == BT_OK) add_plan(of, &plan);
+    if (status == BT_OK) add_plan(usage, &plan);
     if (status == BT_OK) lay_out(&plan, nodes, stand_ins, count);
     bti_graph_unlock();
     bti_plan_free(&plan);
@@ -80,11 +80,11 @@ static bt_status add_nodes(forecast *of, bti_node *const *nodes, bti_node *const
     return status;
 }
 
-static bt_status tell(const forecast *of, bt_peak *peaks, int *peak_count) {
+static bt_status tell(const forecast *usage, bt_peak *peaks, int *peak_count) {
     int room = *peak_count, count = 0;
-    for (int d = 0; d < of->devices; d++) {
-        if (!of->peak[d]) continue;
-        if (count < room) peaks[count] = (bt_peak){bti_device_at(d), of->before[d], of->peak[d]};
+    for (int d = 0; d < usage->devices; d++) {
+        if (!usage->peak[d]) continue;
+        if (count < room) peaks[count] = (bt_peak){bti_device_at(d), usage->before[d], usage->peak[d]};
         count++;
     }
     *peak_count = count;
@@ -104,11 +104,11 @@ bt_status bt_peak_all(bt_array *const *arrays, int count, bt_peak *peaks, int *p
     bti_node **nodes = bti_calloc((size_t)count, sizeof *nodes);
     if (!nodes) return bti_no_memory();
     for (int i = 0; i < count; i++) nodes[i] = bti_node_of(arrays[i]);
-    forecast of;
-    bt_status status = begin(&of);
-    if (status == BT_OK) status = add_nodes(&of, nodes, NULL, count);
+    forecast usage;
+    bt_status status = begin(&usage);
+    if (status == BT_OK) status = add_nodes(&usage, nodes, NULL, count);
     bti_free(nodes);
-    return status == BT_OK ? tell(&of, peaks, peak_count) : status;
+    return status == BT_OK ? tell(&usage, peaks, peak_count) : status;
 }
 
 /* --- of calls ------------------------------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ static bt_status give_array(call *c, int index, bti_node *node) {
     return BT_OK;
 }
 
-static bt_status give_shape(forecast *of, call *c, int index, const bt_shape *shape) {
+static bt_status give_shape(forecast *usage, call *c, int index, const bt_shape *shape) {
     const bti_node *input = c->function->inputs[index];
     int64_t bytes = (int64_t)bt_dtype_size((bt_dtype)input->dtype);
     bool fits = shape->rank == input->rank;
@@ -163,11 +163,11 @@ static bt_status give_shape(forecast *of, call *c, int index, const bt_shape *sh
     if (!fits) return bti_fail(BT_INVALID_ARGUMENT, "shape %d cannot be that of the function's input", index + 1);
     c->given[index] = to_come(input, shape->rank, shape->size);
     if (!c->given[index]) return bti_no_memory();
-    add_kept(of, input->device, (size_t)bytes);
+    add_kept(usage, input->device, (size_t)bytes);
     return BT_OK;
 }
 
-static bt_status give_all(forecast *of, call *c, bt_array *const *arguments, const bt_shape *shapes) {
+static bt_status give_all(forecast *usage, call *c, bt_array *const *arguments, const bt_shape *shapes) {
     bt_function *f = c->function;
     size_t count = (size_t)f->input_count + f->read.count;
     c->given = bti_calloc(count, sizeof *c->given);
@@ -180,7 +180,7 @@ static bt_status give_all(forecast *of, call *c, bt_array *const *arguments, con
         bt_array *argument = arguments ? arguments[i] : NULL;
         if (argument) status = bti_fail_with(bti_array_error(argument));
         if (status == BT_OK)
-            status = argument ? give_array(c, i, bti_node_of(argument)) : give_shape(of, c, i, &shapes[i]);
+            status = argument ? give_array(c, i, bti_node_of(argument)) : give_shape(usage, c, i, &shapes[i]);
     }
     if (status == BT_OK && !bti_shared_values(f->read.items, f->replicas.items, f->read.count, values))
         status = bti_no_memory();
@@ -191,12 +191,12 @@ static bt_status give_all(forecast *of, call *c, bt_array *const *arguments, con
     return status;
 }
 
-static bt_status add_body(forecast *of, const call *c) {
+static bt_status add_body(forecast *usage, const call *c) {
     bti_plan plan = {0};
     bti_error *before = bti_error_last(), *cause;
     bt_error_clear();
     bti_ready_call *ready = bti_ready_call_plan(c->function, c->given, bti_plan_setting_now(), &plan);
-    if (ready) add_plan(of, &plan);
+    if (ready) add_plan(usage, &plan);
     bti_plan_free(&plan);
     bti_ready_call_release(ready);
     cause = ready ? before : bti_error_last();
@@ -207,11 +207,11 @@ static bt_status add_body(forecast *of, const call *c) {
     return status != BT_OK ? status : bti_fail(BT_FAILED_PRECONDITION, "such a call of the function cannot be planned");
 }
 
-static bt_status add_call(forecast *of, bt_function *f, bt_array *const *arguments, const bt_shape *shapes) {
+static bt_status add_call(forecast *usage, bt_function *f, bt_array *const *arguments, const bt_shape *shapes) {
     call c = {.function = f};
-    bt_status status = give_all(of, &c, arguments, shapes);
-    if (status == BT_OK) status = add_nodes(of, c.pending, c.to_come, c.pending_count);
-    if (status == BT_OK) status = add_body(of, &c);
+    bt_status status = give_all(usage, &c, arguments, shapes);
+    if (status == BT_OK) status = add_nodes(usage, c.pending, c.to_come, c.pending_count);
+    if (status == BT_OK) status = add_body(usage, &c);
     call_end(&c);
     return status;
 }
@@ -230,10 +230,10 @@ bt_status bt_peak_call(bt_function *f, bt_array *const *arguments, const bt_shap
     for (int i = 0; i < argument_count && !shapes; i++)
         if (!arguments || !arguments[i])
             return bti_fail(BT_INVALID_ARGUMENT, "argument %d is NULL, and there are no shapes", i + 1);
-    forecast of;
-    BTI_TRY(begin(&of));
-    BTI_TRY(add_call(&of, f, arguments, shapes));
-    return tell(&of, peaks, peak_count);
+    forecast usage;
+    BTI_TRY(begin(&usage));
+    BTI_TRY(add_call(&usage, f, arguments, shapes));
+    return tell(&usage, peaks, peak_count);
 }
 
 char *bt_peak_text(const bt_peak *peaks, int count) {
@@ -297,13 +297,13 @@ static bt_status set_shapes(search *s) {
 }
 
 static bt_status fits(search *s, int64_t batch, bool *fit) {
-    forecast of;
-    BTI_TRY(begin(&of));
+    forecast usage;
+    BTI_TRY(begin(&usage));
     for (int i = 0; i < s->function->input_count; i++)
         if (s->shapes[i].rank) s->shapes[i].size[0] = batch;
-    BTI_TRY(add_call(&of, s->function, s->arguments, s->shapes));
+    BTI_TRY(add_call(&usage, s->function, s->arguments, s->shapes));
     *fit = true;
-    for (int d = 0; d < of.devices; d++) *fit = *fit && of.peak[d] <= s->limits[d];
+    for (int d = 0; d < usage.devices; d++) *fit = *fit && usage.peak[d] <= s->limits[d];
     return BT_OK;
 }
 
