@@ -207,7 +207,7 @@ void bti_eval_sync(bt_array *array) {
 
 static bt_status wait_for_member(bti_set_member member) {
     bti_node *node = member.node;
-    if (node && atomic_load(&node->state) == BTI_PENDING) { /* whoever set it; its failure takes it back */
+    if (node && atomic_load(&node->state) == BTI_PENDING) { /* another call set it; its failure takes it back */
         if (!bti_eval_note_set(node)) return bti_no_memory();
         bt_status status = bti_eval_nodes(NULL, 0, false);
         if (atomic_load(&node->state) == BTI_PENDING) return status != BT_OK ? status : BT_INTERNAL;

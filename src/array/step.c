@@ -178,7 +178,7 @@ static bti_node *find_refused(bti_set_step *step) {
 static void look_at_members(bti_set_step *step) {
     bti_node *refused = find_refused(step);
     if (refused) {
-        fail_step(step, refused->error, NULL); /* whoever evaluated it had the status */
+        fail_step(step, refused->error, NULL); /* the call that evaluated it returned the status */
         return;
     }
     for (; step->good < step->count; step->good++) {

@@ -171,7 +171,7 @@ bt_status bti_shared_throttle(bt_shared *shared, int index) {
     bti_gate *wait_for = oldest ? bti_gate_retain(&oldest->gate) : NULL;
     bti_versions_unlock();
     log_failure(shared, unlogged);
-    bool pending = atomic_load(&top->state) == BTI_PENDING; /* whoever set it; its failure takes it back */
+    bool pending = atomic_load(&top->state) == BTI_PENDING; /* another call set it; its failure takes it back */
     bti_error *before = pending || wait_for ? bti_error_last() : NULL;
     if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK)
         note_failed_step(shared, bti_error_last());

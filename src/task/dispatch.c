@@ -240,7 +240,7 @@ bool bti_give_again(bti_state *state, bti_client *worker, bti_wakes *wakes) {
     return true;
 }
 
-void bti_client_rest(bti_state *state, bti_client *worker) {
+void bti_idle_add(bti_state *state, bti_client *worker) {
     bti_arena *arena = state->arena;
     BTI_SET(arena, worker->next_idle, state->idle);
     BTI_SET(arena, state->idle, worker);
@@ -248,7 +248,7 @@ void bti_client_rest(bti_state *state, bti_client *worker) {
     BTI_SET(arena, worker->state, BTI_CLIENT_IDLE);
 }
 
-void bti_client_unrest(bti_state *state, bti_client *worker) {
+void bti_idle_remove(bti_state *state, bti_client *worker) {
     bti_client **at = &state->idle;
     while (*at && *at != worker) at = &(*at)->next_idle;
     if (!*at) return;

@@ -147,7 +147,7 @@ static void call_ended(bti_state *state, bti_client *client, uint32_t number, bo
     } else if (idle_enough(state)) {
         bti_give_end(state, client, wakes);
     } else {
-        bti_client_rest(state, client);
+        bti_idle_add(state, client);
     }
 }
 
@@ -229,7 +229,7 @@ static void leave_clients(bti_state *state, bti_client *client) {
         BTI_SET(arena, client->before->next, client->next);
     else
         BTI_SET(arena, state->clients, client->next);
-    bti_client_unrest(state, client);
+    bti_idle_remove(state, client);
 }
 
 /* Calls of a worker that is gone: those that it had not begun are queued again. */

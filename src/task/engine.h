@@ -1,6 +1,11 @@
 /* What runs tasks and actors: an engine fills in this table. "local" (local.c) runs them in processes of this machine; others run the same
  * calls on several. The public functions (front.c) check, own handles and errors, and know no engine: a call is a function's module and
- * name, what it takes, and values as bytes; what it gives is `held`, the engine's own, behind a reference, an actor or a group. */
+ * name, what it takes, and values as bytes; what it gives is `held`, the engine's own, behind a reference, an actor or a group.
+ *
+ *     handle   the public object (bt_ref, bt_actor, bt_group), counted by handles.h; it has one `held`
+ *     held     what the engine keeps for a handle, an untyped pointer of the engine's own; `release` ends it
+ *     hold     a record of the engines of one machine (bti_hold) by which a process keeps an object alive; their `held` points to one
+ *     pin      keeps a value at its place in memory while a process has a pointer into it; `unpin` ends it */
 #ifndef BTI_TASK_ENGINE_H
 #define BTI_TASK_ENGINE_H
 

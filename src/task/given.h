@@ -36,7 +36,7 @@ bti_task_record *bti_given_pop(bti_state *state, bti_client *worker);
 void bti_given_take_out(bti_state *state, bti_client *worker, bti_task_record *task);
 /* The calls of a worker that has begun none of them, and will not, are queued again. */
 void bti_given_take_all(bti_state *state, bti_client *worker);
-/* In several looks of the nest the worker did not begin what it was given, or has run its last call and did not exit. */
+/* The nest has checked the worker several times, and it has not begun what it was given, or has run its last call and has not exited. */
 bool bti_given_stalls(const bti_client *worker);
 /* Such a worker is ended, and its calls are queued again unless it has begun them meanwhile. */
 void bti_given_give_up(bti_state *state, bti_client *worker, bti_wakes *wakes);

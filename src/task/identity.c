@@ -64,7 +64,7 @@ static void retire_workers(bti_state *state) {
     for (bti_client *client = state->clients; client; client = client->next) {
         if (client->is_program || client->actor) continue;
         if (client->state == BTI_CLIENT_IDLE) {
-            bti_client_unrest(state, client);
+            bti_idle_remove(state, client);
             BTI_SET(state->arena, client->kill, true);
         }
         BTI_SET(state->arena, client->ends_after, true);

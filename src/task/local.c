@@ -32,9 +32,10 @@ static void local_release(void *held) {
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
+/* NULL with the cause in the error record. */
 static bti_hold *make_pending_object(bti_state *state) {
     bti_wakes wakes = {0};
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_object *object = bti_object_new(state);
     bti_hold *hold = object ? bti_hold_new(state, bti_process_now.me, object) : NULL;
     if (hold)
@@ -42,6 +43,7 @@ static bti_hold *make_pending_object(bti_state *state) {
     else
         bti_arena_take_back(state->arena);
     bti_arena_unlock(state->arena);
+    if (!hold) (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references");
     return hold;
 }
 
@@ -50,7 +52,7 @@ static bti_hold *pack_into_object(const bti_values *values, uint64_t bytes) {
     bti_state *state = bti_process_now.state;
     char *room;
     bti_hold *hold = make_pending_object(state);
-    if (!hold) return (void)bti_fail(BT_RESOURCE_EXHAUSTED, "too many references"), NULL;
+    if (!hold) return NULL;
     if (bti_object_room(state, hold->object, bytes, &room) == BT_OK && bti_values_pack(values, room) == BT_OK)
         return hold;
     local_release(hold);
@@ -93,7 +95,7 @@ static void *local_put(const bti_values *value) {
     bti_wakes wakes = {0};
     bti_hold *hold = pack_into_object(value, bti_values_bytes(value));
     if (!hold) return NULL;
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bool contains = bti_object_contain(state, hold->object, bti_object_value(hold->object), &wakes);
     if (contains) bti_object_settle(state, hold->object, BTI_OBJECT_READY, &wakes);
     bti_arena_unlock(state->arena);
@@ -171,7 +173,7 @@ static void *local_submit(const bti_engine_call *asked) {
 static void *local_find_actor(const char *name) {
     bti_state *state = bti_process_now.state;
     bti_hold *hold = NULL;
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_actor_record *actor = bti_actor_named(state, name);
     if (actor) hold = bti_hold_new(state, bti_process_now.me, actor->self);
     bti_arena_unlock(state->arena);
@@ -205,7 +207,7 @@ static void *local_group(const bt_task_options *bundles, int count) {
     bti_wakes wakes = {0};
     bti_supply supplies[BTI_MOST_BUNDLES] = {0};
     if (bti_group_read(state, bundles, count, supplies) != BT_OK) return NULL;
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NULL;
     bti_hold *hold = bti_group_submit(state, bti_process_now.me, supplies, count, &wakes);
     bti_arena_unlock(state->arena);
     bti_wake(state, &wakes);
@@ -219,7 +221,7 @@ static double local_resource(const char *name, bool only_free) {
     bti_state *state = bti_process_now.state;
     int r = bti_resource_of(state, name);
     if (r < 0) return NAN;
-    bti_arena_lock(state->arena);
+    if (!bti_arena_lock(state->arena)) return (void)bti_state_fault(false), NAN;
     double amount = bti_machine_amount(state, r, only_free);
     bti_arena_unlock(state->arena);
     return amount;

@@ -14,13 +14,26 @@
  *     words        proc, arena, process, wake, mailbox         the system, shared memory, sleeping and waking, messages
  *     values       options, modules, handles, value, given_values, references, run
  *     memory       store, spill, placement                     where values stand
- *     records      object, supply, settle                      who holds an object, who waits for it; resources
+ *     records      object, supply, settle                      holders and waiters of an object; resources
  *     scheduling   queue, tasks, given, actor, ready, group, fair, dispatch
  *     messages     room, chores, ended, order, server, deadlock
  *     views        snapshot, timeline_trace, why, view, tables, listen, wait, peers
  *     workers      gpus, gpu_use, watch, loan, call, worker_engine, surroundings, output, worker
  *     processes    worker_pipes, stopped, identity, children, nest, begin, keeper
  *     the program  layout, runtime, local, front, pool
+ *
+ * The way of one call of the program through the files:
+ *
+ *     front      checks the public call and asks the engine (engine.h)
+ *     local      is the engine: makes the order of the call (call), then takes the lock
+ *     order      makes the task's record and the objects of its results
+ *     ready      waits until its arguments are done, then puts it into its queue (queue)
+ *     dispatch   takes it from the queue when its resources are free and chooses a worker
+ *     given      lists it among the worker's calls and writes it into the worker's mailbox (mailbox)
+ *     worker     claims it in its own process; run calls the function
+ *     server     reads the worker's message that the call has ended
+ *     ended      makes the results, gives the resources back, or has the call tried again
+ *     settle     marks the objects as done and wakes the threads that wait for them
  */
 #ifndef BTI_TASK_STATE_H
 #define BTI_TASK_STATE_H

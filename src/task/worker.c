@@ -176,8 +176,8 @@ static bool claim_call(bti_mailbox *mail, uint32_t *next, uint32_t end, given_ca
     if (end - *next > BTI_GIVEN_SLOTS * BTI_GIVEN_SLOTS) mailbox_is_damaged();
     for (; *next != end; ++*next) {
         uint32_t slot = *next % BTI_GIVEN_SLOTS;
-        unsigned tag = *next << 2 | BTI_GIVEN;
-        if (atomic_compare_exchange_strong(&mail->tag[slot], &tag, *next << 2 | BTI_TAKEN)) {
+        unsigned tag = bti_given_tag(*next, BTI_GIVEN);
+        if (atomic_compare_exchange_strong(&mail->tag[slot], &tag, bti_given_tag(*next, BTI_TAKEN))) {
             *g = (given_call){mail->task[slot], (*next)++};
             return true;
         }
