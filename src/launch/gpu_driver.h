@@ -36,7 +36,17 @@ typedef struct bti_gpu_driver {
     bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
-#define BTI_GPU_SLOTS 8
+/* The slots of scratch memory: one per purpose within a launch. */
+enum {
+    BTI_GPU_PARTS, /* of reductions (gpu_kernel.c) */
+    BTI_GPU_INPUT, /* and the two after it: inputs that are not dense (gpu_job.c) */
+    BTI_GPU_OUTPUT = BTI_GPU_INPUT + 3,
+    BTI_GPU_KEYS, /* and the two after it: of sorts, searches and running sums */
+    BTI_GPU_ORDERS,
+    BTI_GPU_COUNTS,
+    BTI_GPU_WORKSPACE, /* of the vendor's library (driver->product) */
+    BTI_GPU_SLOTS
+};
 
 typedef struct bti_gpu {
     const bti_gpu_driver *driver;
@@ -57,8 +67,8 @@ typedef struct bti_gpu {
     _Atomic uint64_t scratch_moves; /* how often scratch memory was freed: earlier addresses are invalid */
 } bti_gpu;
 
-/* Scratch memory, valid until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. One slot
- * per purpose within a launch; slot 0 holds parts of reductions. Under the lock, that is within a launch. */
+/* Scratch memory, valid until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. Under
+ * the lock, that is within a launch. */
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);
 /* Frees all of it when the launches that use it are done; from any thread. The device is a bti_gpu, as in gpu.h. */
 void bti_gpu_trim(void *device);

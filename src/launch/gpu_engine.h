@@ -1,6 +1,7 @@
 /* Inside the engine of gpu.h: its files, each of which uses those above it.
  *
- *     gpu_module.c  loads texts, launches their functions, holds scratch memory
+ *     gpu_scratch.c scratch memory (gpu_driver.h)
+ *     gpu_module.c  loads texts, launches their functions
  *     gpu_kernel.c  fused kernels: chooses the entry for a box (launch/entry.h) and the grid
  *     gpu_work.c    primitives that run whole, as kernels of one instruction or as copies of parts
  *     gpu_job.c     the operands and words of the other primitives, which have texts of their own (gpu_job.h)

@@ -4,16 +4,6 @@
 
 #include "launch/gpu_engine.h"
 
-/* Slots of scratch memory. */
-enum {
-    BTI_GPU_PARTS, /* of reductions (gpu_kernel.c) */
-    BTI_GPU_INPUT, /* and the two after it: inputs that are not dense */
-    BTI_GPU_OUTPUT = BTI_GPU_INPUT + 3,
-    BTI_GPU_KEYS,
-    BTI_GPU_ORDERS,
-    BTI_GPU_COUNTS
-};
-
 typedef struct bti_gpu_job {
     bti_gpu *gpu;
     bti_gpu_work *work;

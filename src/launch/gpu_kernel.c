@@ -166,7 +166,7 @@ static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box 
     double bytes = (double)bti_entry_sets(&v->kernel, box) * (double)bti_entry_points(&v->kernel, box) *
                    bti_entry_reductions(&v->kernel) * 8;
     if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
-    BTI_TRY(bti_gpu_scratch(gpu, 0, (size_t)bytes, &parts));
+    BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_PARTS, (size_t)bytes, &parts));
     bool wide = bti_entry_is_written(&v->kernel, BTI_ENTRY_PART_WIDE, gpu->target) &&
                 bti_entry_fits(&v->kernel, BTI_ENTRY_PART_WIDE, box);
     BTI_TRY(launch_entry(gpu, v, wide ? BTI_ENTRY_PART_WIDE : BTI_ENTRY_PART, box, parts));

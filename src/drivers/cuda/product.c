@@ -11,7 +11,6 @@
 
 #define KEPT 256                           /* shapes */
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* NVIDIA's recommendation for Hopper; other GPUs need 4 MiB */
-#define WORKSPACE_SLOT (BTI_GPU_SLOTS - 1) /* of the engine's scratch */
 #define ALIGNED 256
 
 /* One matrix of the product as cuBLASLt reads it. */
@@ -223,7 +222,7 @@ static bt_status multiply_by_cublas(bti_cuda_device *device, const bti_work *wor
     BTI_TRY(find_known(device, s, &entry));
     bt_status status = BT_OK;
     if (!entry->refused && entry->workspace_bytes)
-        status = bti_gpu_scratch(&device->gpu, WORKSPACE_SLOT, entry->workspace_bytes, &workspace);
+        status = bti_gpu_scratch(&device->gpu, BTI_GPU_WORKSPACE, entry->workspace_bytes, &workspace);
     if (!entry->refused && status == BT_OK)
         status = bti_gpu_product_each(work, product, call_cublas, &(cublas_call){device, entry, workspace});
     *done = !entry->refused && status == BT_OK;
