@@ -157,7 +157,10 @@ static bt_status launch_by_op(bti_gpu_job *j) {
     case BTI_OP_scatter_add: return bti_gpu_launch_scatter(j);
     case BTI_OP_argsort: return bti_gpu_launch_argsort(j);
     case BTI_OP_cumsum: return launch_cumsum(j);
-    default: return launch_argbest(j);
+    case BTI_OP_argmax:
+    case BTI_OP_argmin: return launch_argbest(j);
+    default:
+        return bti_fail(BT_INTERNAL, "%s: no launch of the text of %s", j->gpu->name, bti_op_info(j->asked->op)->name);
     }
 }
 

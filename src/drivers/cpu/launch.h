@@ -1,7 +1,7 @@
 /* Launches of fused kernels on the cores of this process: a box is cut into pieces, each piece runs in the block interpreter
  * (blocks.h) or as compiled code (compiled/compiled.h). */
-#ifndef BTI_DRIVERS_LAUNCH_H
-#define BTI_DRIVERS_LAUNCH_H
+#ifndef BTI_DRIVERS_CPU_LAUNCH_H
+#define BTI_DRIVERS_CPU_LAUNCH_H
 
 #include <berth/status.h>
 

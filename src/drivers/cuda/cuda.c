@@ -14,20 +14,24 @@ static bt_status read_attribute(bti_cuda_device *device, int attribute, int *val
     return BT_OK;
 }
 
-static bt_status read_device_attributes(bti_cuda_device *device, const bti_allocator *allocator) {
+static void init_engine(bti_cuda_device *device, const bti_allocator *allocator) {
     static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
                                                  .unload = bti_cuda_module_release,
                                                  .find_function = bti_cuda_find_function,
                                                  .launch = bti_cuda_launch,
                                                  .product = bti_cuda_product,
                                                  .wait = bti_cuda_sync};
-    int shared = 0, opt_in = 0;
     bti_gpu *gpu = &device->gpu;
     gpu->driver = &engine_driver;
     gpu->device = device;
     gpu->name = device->name;
     gpu->target = BTI_CUDA_C;
     gpu->allocator = *allocator;
+}
+
+static bt_status read_device_attributes(bti_cuda_device *device) {
+    int shared = 0, opt_in = 0;
+    bti_gpu *gpu = &device->gpu;
     BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &gpu->units));
     BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &gpu->threads));
     BTI_TRY(read_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &shared));
@@ -54,7 +58,8 @@ static bt_status open_context(bti_cuda_device *device, const bti_allocator *allo
     device->architecture = facts.capability_major * 10 + facts.capability_minor;
     BTI_TRY(bti_cuda_compiler_check(device->architecture));
     BTI_CUDA_TRY(device, cuDeviceGet, &device->device, device->cuda_ordinal);
-    BTI_TRY(read_device_attributes(device, allocator));
+    init_engine(device, allocator);
+    BTI_TRY(read_device_attributes(device));
     BTI_CUDA_TRY(device, cuDevicePrimaryCtxRetain, &device->context, device->device);
     BTI_TRY(bti_cuda_enter(device));
     return bti_cuda_leave(create_streams(device));
@@ -69,15 +74,20 @@ static void destroy_streams(bti_cuda_device *device) {
     if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
 }
 
-static const bti_lock_class lock_classes[] = {
-    BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_transfer, BTI_LOCK_cuda_events, BTI_LOCK_cuda_peers,
-    BTI_LOCK_cuda_lost,     BTI_LOCK_cuda_retired,  BTI_LOCK_gpu};
-enum { LOCKS = sizeof lock_classes / sizeof *lock_classes };
+static const struct {
+    size_t offset;
+    bti_lock_class class;
+} device_locks[] = {{offsetof(bti_cuda_device, up.lock), BTI_LOCK_cuda_transfer},
+                    {offsetof(bti_cuda_device, down.lock), BTI_LOCK_cuda_transfer},
+                    {offsetof(bti_cuda_device, event_lock), BTI_LOCK_cuda_events},
+                    {offsetof(bti_cuda_device, peer_lock), BTI_LOCK_cuda_peers},
+                    {offsetof(bti_cuda_device, lost_lock), BTI_LOCK_cuda_lost},
+                    {offsetof(bti_cuda_device, retired_lock), BTI_LOCK_cuda_retired},
+                    {offsetof(bti_cuda_device, gpu.lock), BTI_LOCK_gpu}};
+enum { LOCKS = sizeof device_locks / sizeof *device_locks };
 
 static bti_lock *lock_of(bti_cuda_device *device, int number) {
-    bti_lock *const locks[LOCKS] = {&device->up.lock,   &device->down.lock,    &device->event_lock, &device->peer_lock,
-                                    &device->lost_lock, &device->retired_lock, &device->gpu.lock};
-    return locks[number];
+    return (void *)((char *)device + device_locks[number].offset);
 }
 
 static void wait_for_streams(bti_cuda_device *device) {
@@ -105,7 +115,7 @@ static void cuda_close(void *opened) {
 static bt_status cuda_open(int ordinal, const bti_allocator *allocator, void **opened) {
     bti_cuda_device *device = bti_calloc(1, sizeof *device);
     if (!device) return bti_no_memory();
-    for (int i = 0; i < LOCKS; i++) bti_lock_init(lock_of(device, i), lock_classes[i]);
+    for (int i = 0; i < LOCKS; i++) bti_lock_init(lock_of(device, i), device_locks[i].class);
     device->ordinal = ordinal;
     snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
     bt_status status = open_context(device, allocator);
