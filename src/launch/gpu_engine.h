@@ -6,7 +6,8 @@
  *     gpu_work.c    primitives that run whole, as kernels of one instruction or as copies of parts
  *     gpu_job.c     the operands and words of the other primitives, which have texts of their own (gpu_job.h)
  *     gpu_sort.c    sorts, and scatters, which sort their indices (gpu_sort.h)
- *     gpu_text.c    all of these: products, searches, running sums, gathers
+ *     gpu_product.c matrix products: by the driver's library, or by their own text (gpu_product.h)
+ *     gpu_text.c    all of these: searches, running sums, gathers
  *     gpu.c         programs: chooses between kernels, works and texts */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H

@@ -2,6 +2,12 @@
 
 #include <string.h>
 
+#include "launch/gpu_job.h"
+
+#define SIDE 64 /* of a tile: render/c/matmul.h */
+
+/* --- for libraries ------------------------------------------------------------------------------------------------ */
+
 /* The last two axes of an operand as a matrix; false: neither rows nor columns are contiguous. */
 static bool read_matrix(const bti_operand *o, bti_gpu_matrix *read) {
     int64_t rows = o->shape[o->rank - 2], columns = o->shape[o->rank - 1];
@@ -54,4 +60,57 @@ bt_status bti_gpu_product_each(const bti_work *work, const bti_gpu_product *prod
         for (axis = product->outside - 1; axis >= 0 && ++at[axis] == product->extent[axis]; axis--) at[axis] = 0;
     }
     return BT_OK;
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+/* The one stride of all leading axes; false: they have none in common. */
+static bool batch_stride(const bti_operand *operand, int64_t *stride) {
+    int64_t expected = 0;
+    bool found = false;
+    *stride = 0;
+    for (int axis = operand->rank - 3; axis >= 0; axis--) {
+        if (operand->shape[axis] == 1) continue;
+        if (found && operand->stride[axis] != expected) return false;
+        if (!found) *stride = operand->stride[axis];
+        found = true;
+        expected = operand->stride[axis] * operand->shape[axis];
+    }
+    return true;
+}
+
+static bt_status read_matrices(bti_gpu_job *j, int number, int64_t *stride) {
+    j->input[number] = j->given[number];
+    if (batch_stride(&j->input[number], stride)) return BT_OK;
+    BTI_TRY(bti_gpu_job_make_dense_input(j, number));
+    batch_stride(&j->input[number], stride);
+    return BT_OK;
+}
+
+static void add_matrix(bti_gpu_job *j, const bti_operand *operand, int64_t stride) {
+    BTI_GPU_NUMBERS(j, stride, operand->stride[operand->rank - 2], operand->stride[operand->rank - 1]);
+}
+
+bt_status bti_gpu_launch_matmul(bti_gpu_job *j) {
+    static const bti_gpu_text_entry product = {0, "bti_matmul", 1};
+    bool done = false;
+    if (j->gpu->driver->product) BTI_TRY(j->gpu->driver->product(j->gpu->device, j->asked, &done));
+    if (done) return BT_OK;
+    int64_t strides[3], batch = 1;
+    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
+    BTI_TRY(read_matrices(j, 0, &strides[0]));
+    BTI_TRY(read_matrices(j, 1, &strides[1]));
+    BTI_TRY(bti_gpu_job_make_dense_output(j));
+    batch_stride(&j->output, &strides[2]);
+    int rank = j->output.rank;
+    for (int axis = 0; axis < rank - 2; axis++) batch *= j->output.shape[axis];
+    int64_t rows = j->output.shape[rank - 2], columns = j->output.shape[rank - 1];
+    int64_t tiles = batch * ((rows + SIDE - 1) / SIDE) * ((columns + SIDE - 1) / SIDE);
+    BTI_GPU_ADDRESSES(j, j->output.address, bti_gpu_job_input(j, 0), bti_gpu_job_input(j, 1));
+    BTI_GPU_NUMBERS(j, tiles, batch, rows, columns, j->input[0].shape[j->input[0].rank - 1]);
+    add_matrix(j, &j->output, strides[2]);
+    add_matrix(j, &j->input[0], strides[0]);
+    add_matrix(j, &j->input[1], strides[1]);
+    BTI_TRY(bti_gpu_job_launch(j, product, tiles));
+    return bti_gpu_job_store_output(j);
 }

@@ -1,4 +1,5 @@
-/* A matrix product as vendors' libraries take it: matrices with contiguous rows or columns, and a batch with constant steps. */
+/* Matrix products: their launch, and a product as vendors' libraries take it, with matrices whose rows or columns are contiguous and a
+ * batch with constant steps. */
 #ifndef BTI_LAUNCH_GPU_PRODUCT_H
 #define BTI_LAUNCH_GPU_PRODUCT_H
 
@@ -26,5 +27,9 @@ bool bti_gpu_product_of(const bti_work *work, bti_gpu_product *product);
 typedef bt_status bti_gpu_product_function(void *data, uint64_t left, uint64_t right, uint64_t out);
 bt_status bti_gpu_product_each(const bti_work *work, const bti_gpu_product *product, bti_gpu_product_function *function,
                                void *data);
+
+struct bti_gpu_job;
+/* Launches the product of a job (gpu_job.h): by the driver's library (driver->product), or by the engine's own text. */
+bt_status bti_gpu_launch_matmul(struct bti_gpu_job *job);
 
 #endif

@@ -1,5 +1,6 @@
 /* Primitives with texts of their own (render/c/). The texts take dense arrays [outer][length][inner]; other operands are copied to
  * scratch memory first. */
+#include "launch/gpu_product.h"
 #include "launch/gpu_sort.h"
 #include "reference/operand.h"
 
@@ -8,7 +9,6 @@
 #define COLUMN_CHUNK 256
 #define MOST_CHUNKS 1024 /* of a line */
 #define SECTOR 32        /* bytes that are read together at least */
-#define SIDE 64          /* of a tile of a product: render/c/matmul.h */
 
 /* --- gathers ------------------------------------------------------------------------------------------------------ */
 
@@ -94,59 +94,6 @@ static bt_status launch_cumsum(bti_gpu_job *j) {
     return bti_gpu_job_launch(j, entries.running, units);
 }
 
-/* --- products ----------------------------------------------------------------------------------------------------- */
-
-/* The one stride of all leading axes; false: they have none in common. */
-static bool batch_stride(const bti_operand *operand, int64_t *stride) {
-    int64_t expected = 0;
-    bool found = false;
-    *stride = 0;
-    for (int axis = operand->rank - 3; axis >= 0; axis--) {
-        if (operand->shape[axis] == 1) continue;
-        if (found && operand->stride[axis] != expected) return false;
-        if (!found) *stride = operand->stride[axis];
-        found = true;
-        expected = operand->stride[axis] * operand->shape[axis];
-    }
-    return true;
-}
-
-static bt_status read_matrices(bti_gpu_job *j, int number, int64_t *stride) {
-    j->input[number] = j->given[number];
-    if (batch_stride(&j->input[number], stride)) return BT_OK;
-    BTI_TRY(bti_gpu_job_make_dense_input(j, number));
-    batch_stride(&j->input[number], stride);
-    return BT_OK;
-}
-
-static void add_matrix(bti_gpu_job *j, const bti_operand *operand, int64_t stride) {
-    BTI_GPU_NUMBERS(j, stride, operand->stride[operand->rank - 2], operand->stride[operand->rank - 1]);
-}
-
-static bt_status launch_matmul(bti_gpu_job *j) {
-    static const bti_gpu_text_entry product = {0, "bti_matmul", 1};
-    bool done = false;
-    if (j->gpu->driver->product) BTI_TRY(j->gpu->driver->product(j->gpu->device, j->asked, &done));
-    if (done) return BT_OK;
-    int64_t strides[3], batch = 1;
-    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
-    BTI_TRY(read_matrices(j, 0, &strides[0]));
-    BTI_TRY(read_matrices(j, 1, &strides[1]));
-    BTI_TRY(bti_gpu_job_make_dense_output(j));
-    batch_stride(&j->output, &strides[2]);
-    int rank = j->output.rank;
-    for (int axis = 0; axis < rank - 2; axis++) batch *= j->output.shape[axis];
-    int64_t rows = j->output.shape[rank - 2], columns = j->output.shape[rank - 1];
-    int64_t tiles = batch * ((rows + SIDE - 1) / SIDE) * ((columns + SIDE - 1) / SIDE);
-    BTI_GPU_ADDRESSES(j, j->output.address, bti_gpu_job_input(j, 0), bti_gpu_job_input(j, 1));
-    BTI_GPU_NUMBERS(j, tiles, batch, rows, columns, j->input[0].shape[j->input[0].rank - 1]);
-    add_matrix(j, &j->output, strides[2]);
-    add_matrix(j, &j->input[0], strides[0]);
-    add_matrix(j, &j->input[1], strides[1]);
-    BTI_TRY(bti_gpu_job_launch(j, product, tiles));
-    return bti_gpu_job_store_output(j);
-}
-
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static bt_status launch_by_op(bti_gpu_job *j) {
@@ -197,7 +144,7 @@ bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *
     bti_gpu_job j = {.gpu = gpu, .work = work, .asked = asked};
     if (!bti_operand_count(&asked->output)) return BT_OK;
     begin_job(&j);
-    if (asked->op == BTI_OP_matmul) return launch_matmul(&j);
+    if (asked->op == BTI_OP_matmul) return bti_gpu_launch_matmul(&j);
     BTI_TRY(bti_gpu_work_module(gpu, work, &j.module));
     for (int i = j.scatters; i < asked->input_count; i++) /* their first is copied to the output */
         BTI_TRY(bti_gpu_job_make_dense_input(&j, i));
