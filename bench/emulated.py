@@ -23,7 +23,7 @@ SAMPLED = ("large_elementwise large_sum large_softmax large_layer_norm large_tra
 WHOLE = "sort sort_short scatter_add scatter_add_one scatter_axis take_gradient".split()
 ROWS = SAMPLED + WHOLE
 # name: (multiprocessors, clock in GHz, GB/s of the memory, GB/s of the second-level cache, warps resident at most). NVIDIA's data sheets;
-# the caches' figures are rough, as others have measured them
+# the caches' figures are assumed, from no source
 CARDS = {"h200": (132, 1.98, 4800, 5500, 64), "a100": (108, 1.41, 2039, 4000, 64), "rtx4090": (128, 2.52, 1008, 5000, 48)}
 LATENCY_S, LAUNCH_S = 600e-9, 2e-6
 
