@@ -100,26 +100,34 @@ static void uploads_are_read_back(void **state) {
 
 /* --- launches --------------------------------------------------------------------------------------------------------- */
 
-/* More arguments than a launch takes by value: they go through slots in device memory, which wrap around. */
+/* More words of arguments than a launch takes by value: they go through slots in device memory, which wrap around. Each sum takes several
+ * launches: more are in flight than there are slots. */
 static void many_arguments_go_through_memory(void **state) {
-    enum { PARTS = 120, TIMES = 80 };
+    enum { PARTS = 120, TIMES = 80, COUNT_OF = 1 << 8 };
     begin();
     BT_SCOPE {
         bt_array *parts[PARTS], *results[TIMES];
+        float data[COUNT_OF], want[COUNT_OF] = {0};
         for (int i = 0; i < PARTS; i++) {
-            float *data = numbers(7, (float)i);
-            parts[i] = bt_from(data, BT_F32, (bt_shape){1, {7}});
-            test_free(data);
+            for (int k = 0; k < COUNT_OF; k++) data[k] = (float)((k * 7 + i * 13) % 61);
+            parts[i] = bt_from(data, BT_F32, (bt_shape){8, {2, 2, 2, 2, 2, 2, 2, 2}});
+            /* axes a and a + 1 exchanged, so that no two of all operands' can be one */
+            int a = i % 7, high = 7 - a, low = 6 - a;
+            bt_axes axes = BT_AXES(0, 1, 2, 3, 4, 5, 6, 7);
+            axes.axis[a] = a + 1, axes.axis[a + 1] = a;
+            parts[i] = bt_permute_axes(parts[i], axes);
+            for (int k = 0; k < COUNT_OF; k++)
+                want[k] += data[(k & ~(1 << high | 1 << low)) | (k >> high & 1) << low | (k >> low & 1) << high];
         }
         for (int t = 0; t < TIMES; t++) {
-            results[t] = bt_add(bt_concat(parts, PARTS - t % 3, 0), bt_num(t));
+            results[t] = parts[0];
+            for (int i = 1; i < PARTS; i++) results[t] = bt_add(results[t], parts[i]);
+            results[t] = bt_add(results[t], bt_num(t));
             OK(bt_eval(results[t]));
         }
         for (int t = 0; t < TIMES; t++) {
-            float got[PARTS * 7];
-            int count = (PARTS - t % 3) * 7;
-            OK(bt_read(results[t], got, (size_t)count * sizeof *got));
-            for (int i = 0; i < count; i++) assert_true(got[i] == (float)(i / 7 + i % 7 + t));
+            OK(bt_read(results[t], data, sizeof data));
+            for (int k = 0; k < COUNT_OF; k++) assert_true(data[k] == want[k] + (float)t);
         }
     }
 }
@@ -199,21 +207,22 @@ static void call_and_forget(bt_function *f, bt_array *x, int times) {
     }
 }
 
+/* The input has other numbers each time, at the same address. */
 static void recordings_run_in_order(void **state) {
     begin_recording();
-    float *data = numbers(500, 1);
     BT_SCOPE {
         bt_function *f = new_steps(1, 3);
-        for (int i = 0; i < 10; i++) {
-            bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {500}});
-            call_and_forget(f, x, 20);
+        for (int i = 0; i < 20; i++) {
             BT_SCOPE {
-                expect_line(bt_call1(f, &x, 1), 500, 1, 8, 7);
+                float *data = numbers(500, (float)i);
+                bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {500}});
+                test_free(data);
+                call_and_forget(f, x, i % 5 + 1);
+                expect_line(bt_call1(f, &x, 1), 500, (float)i, 8, 7);
             }
         }
         bt_function_release(f);
     }
-    test_free(data);
 }
 
 static void recordings_end_in_flight(void **state) {
@@ -235,6 +244,23 @@ static void recordings_end_in_flight(void **state) {
         }
         for (int i = 0; i < COUNT(kept); i++) expect_line(bt_sub(kept[i], bt_num(75)), 500, 0, 16, 0);
         bt_function_release(f);
+    }
+}
+
+/* More layouts of one primitive than it keeps kernels, all in flight. */
+static void programs_leave_in_flight(void **state) {
+    static const bt_dtype dtypes[] = {BT_I8, BT_I16, BT_I32, BT_I64, BT_U8, BT_U16, BT_U32, BT_U64, BT_F32, BT_F64};
+    begin_recording();
+    BT_SCOPE {
+        bt_array *made[3 * COUNT(dtypes)];
+        for (int i = 0; i < COUNT(made); i++) {
+            bt_array *x = bt_full(3, dtypes[i % COUNT(dtypes)], 6, 7, 8);
+            OK(bt_eval(x));
+            if (i >= COUNT(dtypes)) x = bt_transpose(x);
+            if (i >= 2 * COUNT(dtypes)) x = bt_flip(x, BT_AXES(1));
+            OK(bt_eval(made[i] = bt_concat(((bt_array *[]){x, x}), 2, i % 3)));
+        }
+        for (int i = 0; i < COUNT(made); i++) assert_true(bt_item(bt_min(made[i], BT_ALL, false)) == 3);
     }
 }
 
@@ -273,23 +299,20 @@ static void scratch_memory_moves(void **state) {
         bt_array *in = bt_input(BT_F32, 200000), *out = bt_sum(in, BT_ALL, false);
         for (int i = 0; i < 3; i++) out = bt_add(out, bt_num(1));
         bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
-        bt_array *x = bt_ones(BT_F32, 200000), *others[30];
+        bt_array *x = bt_ones(BT_F32, 200000), *others[6];
         OK(bt_block(x));
-        for (int i = 0; i < COUNT(others); i++) OK(bt_block(others[i] = bt_full(0, BT_F32, 10)));
-        for (int round = 1; round <= 4; round++) {
-            call_and_wait(f, x, 6);
+        for (int round = 1; round <= 6; round++) {
             BT_SCOPE {
-                OK(bt_block(bt_sum(bt_ones(BT_F32, 700000 * round), BT_ALL, false)));
-            }
-            for (int i = 0; i < COUNT(others); i++) OK(bt_block(others[i] = bt_full(9, BT_F32, 10 << i % 10)));
-            call_and_wait(f, x, 3);
-            for (int i = 0; i < COUNT(others); i++)
-                assert_true(bt_item(bt_min(others[i], BT_ALL, false)) == 9 &&
-                            bt_item(bt_max(others[i], BT_ALL, false)) == 9);
-            call_and_wait(f, x, 3);
-            bt_memory_trim(bt_device_get(BT_GPU, 0));
-            call_and_wait(f, x, 3);
-            BT_SCOPE {
+                call_and_wait(f, x, 4);
+                if (round % 2)
+                    BT_SCOPE {
+                        OK(bt_block(bt_sum(bt_ones(BT_F32, 700000 * round), BT_ALL, false)));
+                    }
+                else
+                    (void)bt_memory_trim(bt_device_get(BT_GPU, 0));
+                for (int i = 0; i < COUNT(others); i++) OK(bt_block(others[i] = bt_full(9, BT_F32, 500)));
+                call_and_wait(f, x, 4);
+                for (int i = 0; i < COUNT(others); i++) assert_true(bt_item(bt_sum(others[i], BT_ALL, false)) == 4500);
                 assert_true(bt_item(bt_call1(f, &x, 1)) == 200003);
             }
         }
@@ -314,6 +337,7 @@ KERNEL(short_rows,
        ((void)i, bt_sum(bt_reshape(bt_concat(((bt_array *[]){x, x, x, x, x}), 5, 0), -1, 5), BT_AXES(1), false)))
 KERNEL(columns, ((void)i, bt_sum(x, BT_AXES(0), false)))
 KERNEL(softmax, ((void)i, bt_softmax(x, 1)))
+KERNEL(softmax_long, ((void)i, bt_softmax(bt_reshape(bt_concat(((bt_array *[]){x, x, x, x}), 4, 0), 4, -1), 1)))
 KERNEL(layer_norm, ((void)i, bt_layer_norm(x, NULL, NULL, 1e-5)))
 KERNEL(max, ((void)i, bt_max(bt_neg(x), BT_AXES(1), false)))
 KERNEL(argmax, ((void)i, bt_argmax(x, 1)))
@@ -342,11 +366,12 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),       ROW(broadcast),    ROW(transpose), ROW(flip),           ROW(half),         ROW(sum),
-    ROW(rows),      ROW(short_rows),   ROW(columns),   ROW(softmax),        ROW(layer_norm),   ROW(max),
-    ROW(argmax),    ROW(argmin_all),   ROW(cumsum),    ROW(cumsum_back),    ROW(cumsum_long),  ROW(sort),
-    ROW(sort_long), ROW(argsort),      ROW(take),      ROW(take_past),      ROW(take_columns), ROW(gather),
-    ROW(scatter),   ROW(scatter_axis), ROW(matmul),    ROW(matmul_library), ROW(uniform),      ROW(concat),
+    ROW(map),    ROW(broadcast),  ROW(transpose),    ROW(flip),    ROW(half),           ROW(sum),
+    ROW(rows),   ROW(short_rows), ROW(columns),      ROW(softmax), ROW(softmax_long),   ROW(layer_norm),
+    ROW(max),    ROW(argmax),     ROW(argmin_all),   ROW(cumsum),  ROW(cumsum_back),    ROW(cumsum_long),
+    ROW(sort),   ROW(sort_long),  ROW(argsort),      ROW(take),    ROW(take_past),      ROW(take_columns),
+    ROW(gather), ROW(scatter),    ROW(scatter_axis), ROW(matmul),  ROW(matmul_library), ROW(uniform),
+    ROW(concat),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {
@@ -478,6 +503,7 @@ int main(void) {
         cmocka_unit_test(many_arguments_go_through_memory),
         cmocka_unit_test(recorded_calls_repeat),
         cmocka_unit_test(programs_leave_while_recorded),
+        cmocka_unit_test(programs_leave_in_flight),
         cmocka_unit_test(recordings_run_in_order),
         cmocka_unit_test(recordings_end_in_flight),
         cmocka_unit_test(recordings_hold_their_kernels),
