@@ -83,8 +83,8 @@ fetch_nvrtc() {
 }
 find_nvrtc() {
     local system other=13
-    system=$(PATH=$PATH:/sbin ldconfig -p | sed -n 's/.*libnvrtc\.so\.\(1[23]\) .*/\1/p' | head -n 1)
-    [ -n "$system" ] || system=$(compgen -G '/usr/local/cuda*/lib64/libnvrtc.so.1[23]' | sed -n 's/.*\.//p' | head -n 1)
+    system=$({ PATH=$PATH:/sbin ldconfig -p || :; } | sed -n 's/.*libnvrtc\.so\.\(1[23]\) .*/\1/p' | head -n 1)
+    [ -n "$system" ] || system=$({ compgen -G '/usr/local/cuda*/lib64/libnvrtc.so.1[23]' || :; } | sed -n 's/.*\.//p' | head -n 1)
     if [ -z "${BERTH_NVRTC:-}" ] && [ -z "$system" ]; then
         BERTH_NVRTC=$(fetch_nvrtc 12) && export BERTH_NVRTC || return 0
     fi
