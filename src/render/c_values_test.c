@@ -298,6 +298,30 @@ static void pairs(void **state) {
     clean(&l);
 }
 
+/* Sums of lines whose strides allow loads of 16 bytes. */
+static void wide_rows(void **state) {
+    static bti_kernel kernel;
+    launch l;
+    uint64_t random = 3;
+    kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int x = add_input(&kernel, BT_F32, 3, true, false);
+    add_output(&kernel, add_instr(&kernel, BTI_OP_sum, BT_F32, x, 0, 0, 0), false);
+    prepare(&l, &kernel, &random);
+    l.box.extent[0] = l.kept = 9;
+    l.box.extent[1] = 1028;
+    l.points = 9 * 1028;
+    for (int tries = 0; tries < 100; tries++) {
+        clean(&l);
+        for (int o = 0; o < 2; o++) place_operand(&l, o, &random);
+        if (bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &l.box)) break;
+    }
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &l.box));
+    l.parts_in_lanes = true;
+    evaluate(&l);
+    run_all(&l, BTI_OPENCL_C, 1, NULL, 0);
+    clean(&l);
+}
+
 static double tolerance_of(bti_op op, bt_dtype dtype) {
     switch (dtype) {
     case BT_F16: return 0x1p-10;
@@ -377,8 +401,8 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(pairs),
-                                       cmocka_unit_test(functions), cmocka_unit_test(kernels_drawn),
-                                       cmocka_unit_test(all_exercised)};
+                                       cmocka_unit_test(wide_rows),       cmocka_unit_test(functions),
+                                       cmocka_unit_test(kernels_drawn),   cmocka_unit_test(all_exercised)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     opencl_close();
     return rc;
