@@ -280,7 +280,7 @@ static int unread(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return 77; /* they take addresses without end */
 #endif
-    struct rlimit limit = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+    struct rlimit limit = {(rlim_t)5 << 28, (rlim_t)5 << 28};
     int last = -1, x;
     if (setrlimit(RLIMIT_AS, &limit) != 0 || bt_runtime_init(.num_cpus = 1) != BT_OK) return 1;
     BT_SCOPE {
@@ -300,8 +300,11 @@ static int unread(void) {
 }
 
 static const test_program programs[] = {
-    {.name = "streams", .run = streams}, {.name = "failures", .run = failures}, {.name = "retried", .run = retried},
-    {.name = "large", .run = large},     {.name = "unread", .run = unread},
+    {.name = "streams", .run = streams},
+    {.name = "failures", .run = failures},
+    {.name = "retried", .run = retried},
+    {.name = "large", .run = large},
+    {.name = "unread", .run = unread, .seconds = 60},
 };
 
 int main(int argc, char **argv) {
