@@ -318,6 +318,8 @@ static void functions_and_gradients(void **state) {
         ARRAY(bt_grad1, bt_grad1(argument, argument));
         ARRAY(bt_grad1, bt_grad1(argument, w));
         ERROR(bt_grad_shared, bt_grad_shared(argument, &w, 1, &grad));
+        ERROR(bt_split_axis, bt_split_axis(argument, 7, NULL, 1, &grad));
+        ERROR(bt_unstack, bt_unstack(argument, 7, 1, &grad));
         ERROR(bt_vjp, bt_vjp(argument, NULL, &argument, 1, &grad));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
         ERROR(bt_check_grad, bt_check_grad(NULL, NULL, &argument, 1, 0, NULL));

@@ -338,6 +338,14 @@ BT_API bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, do
 /* Joins arrays along an axis; their other axes are equal. dtypes are promoted. */
 BT_API bt_array *bt_concat(bt_array *const *arrays, int count, int axis);
 #define bt_concat(...) BTI_AT(bt_array *, bt_concat(__VA_ARGS__))
+/* Cuts x along an axis into `count` parts of sizes[i] elements, together all of them; sizes NULL: equal parts, of which count must make
+ * the axis. The parts belong to the innermost scope; their gradients are put together at the cost of one array. Errors poison all parts:
+ * INVALID_ARGUMENT; UNIMPLEMENTED for an axis of unknown size. */
+BT_API bt_status bt_split_axis(bt_array *x, int axis, const int64_t *sizes, int count, bt_array **parts);
+#define bt_split_axis(...) BTI_AT_STATUS(bt_split_axis(__VA_ARGS__))
+/* x[.., 0, ..], x[.., 1, ..]...: the axis goes; count is its size. Otherwise as bt_split_axis; the reverse of bt_stack. */
+BT_API bt_status bt_unstack(bt_array *x, int axis, int count, bt_array **parts);
+#define bt_unstack(...) BTI_AT_STATUS(bt_unstack(__VA_ARGS__))
 /* Joins arrays of equal shapes along a new axis. dtypes are promoted. */
 BT_API bt_array *bt_stack(bt_array *const *arrays, int count, int axis);
 #define bt_stack(...) BTI_AT(bt_array *, bt_stack(__VA_ARGS__))

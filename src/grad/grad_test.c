@@ -217,6 +217,77 @@ static void they_run_where_forward_ran(void **state) {
     }
 }
 
+/* --- parts of one array ---------------------------------------------------------------------------------------------- */
+
+/* A part of x [4, 6]: start, stop and step along both axes. */
+static bt_array *part(bt_array *x, const int64_t range[6]) {
+    return bt_slice(x, (const int64_t[]){range[0], range[3]}, (const int64_t[]){range[1], range[4]},
+                    (const int64_t[]){range[2], range[5]});
+}
+
+/* The gradient of the sum of squares of parts, each weighted, beside that of parts one by one. */
+static void expect_parts(const int64_t (*ranges)[6], int count, int line) {
+    BT_SCOPE {
+        bt_array *x = bt_reshape(bt_arange(1, 25, 1, BT_F32), 4, 6), *loss = bt_num(0), *one_by_one = bt_zeros_like(x);
+        for (int i = 0; i < count; i++) {
+            bt_array *term = bt_mul(total(bt_square(part(x, ranges[i]))), bt_num(i + 1));
+            loss = bt_add(loss, term);
+            one_by_one = bt_add(one_by_one, bt_grad1(term, x));
+        }
+        bool same = false;
+        bt_array *all = bt_all(bt_eq(bt_grad1(loss, x), one_by_one), BT_ALL, false);
+        if (bt_read(all, &same, sizeof same) != BT_OK || !same) fail_msg("line %d: %s", line, bt_error_text());
+    }
+}
+#define PARTS_AGREE(...)                            \
+    expect_parts((const int64_t[][6]){__VA_ARGS__}, \
+                 (int)(sizeof((const int64_t[][6]){__VA_ARGS__}) / sizeof(int64_t[6])), __LINE__)
+#define ALONG(low, high) \
+    { 0, 4, 1, low, high, 1 }
+
+static void of_parts(void **state) {
+    (void)state;
+    PARTS_AGREE(ALONG(0, 2), ALONG(2, 3), ALONG(3, 6));              /* all of it */
+    PARTS_AGREE(ALONG(3, 4), ALONG(0, 1), ALONG(5, 6));              /* gaps, not in order */
+    PARTS_AGREE(ALONG(0, 3), ALONG(1, 4), ALONG(2, 5), ALONG(3, 6)); /* windows */
+    PARTS_AGREE(ALONG(1, 3), ALONG(1, 3), ALONG(1, 1), ALONG(3, 5)); /* one twice, one empty */
+    PARTS_AGREE(ALONG(1, 1), ALONG(3, 3));                           /* nothing */
+    PARTS_AGREE({0, 2, 1, 0, 3, 1}, {0, 2, 1, 3, 6, 1}, {2, 4, 1, 0, 3, 1}, {2, 4, 1, 3, 6, 1});     /* tiles */
+    PARTS_AGREE({1, 2, 1, 1, 3, 1}, {1, 2, 1, 4, 5, 1}, {3, 4, 1, 2, 6, 1});                         /* within */
+    PARTS_AGREE({0, 4, 2, 0, 6, 1}, {1, 4, 2, 0, 6, 1}, {3, -5, -1, 5, -7, -2}, {0, 1, 1, 0, 6, 3}); /* with steps */
+    BT_SCOPE { /* rows by index, along both axes, beside a part and the whole */
+        bt_array *x = bt_reshape(bt_arange(1, 7, 1, BT_F32), 2, 3), *loss = bt_num(0);
+        for (int i = 0; i < 3; i++) loss = bt_add(loss, bt_mul(total(bt_take(x, bt_i32(i - 1), 1)), bt_num(i + 1)));
+        loss = bt_add(loss, total(bt_take(x, BT_ARRAY(int64_t, (2), 1, 1), 0)));
+        loss = bt_add(loss, bt_add(total(bt_slice_axis(x, 1, 0, 1, 1)), total(x)));
+        READS(bt_grad1(loss, x), 4, 4, 2, 6, 6, 4);
+    }
+}
+
+/* Steps of a recurrent net: many parts cost as much as the array. */
+static void of_many_parts(void **state) {
+    (void)state;
+    enum { COUNT = 200 };
+    BT_SCOPE {
+        bt_array *x = bt_arange(0, COUNT * 2, 1, BT_F32), *rows[COUNT], *loss = bt_num(0);
+        x = bt_reshape(x, COUNT, 2);
+        assert_int_equal(bt_unstack(x, 0, COUNT, rows), BT_OK);
+        for (int i = 0; i < COUNT; i++) loss = bt_add(loss, total(bt_square(rows[i])));
+        bt_array *grad = bt_grad1(loss, x);
+        char *plan = bt_explain(grad);
+        assert_non_null(plan);
+        assert_null(strstr(plan, "Pad"));
+        int joins = 0;
+        for (const char *at = plan; (at = strstr(at, "concat")) != NULL; at++) joins++;
+        assert_int_equal(joins, 1);
+        bt_free(plan);
+        bool same = false;
+        bt_array *all = bt_all(bt_eq(grad, bt_mul(x, bt_num(2))), BT_ALL, false);
+        assert_int_equal(bt_read(all, &same, sizeof same), BT_OK);
+        assert_true(same);
+    }
+}
+
 /* --- functions of symbolic inputs ------------------------------------------------------------------------------------- */
 
 static void check_function(bt_array *body(bt_array *x), bt_array *x, int line) {
@@ -246,6 +317,10 @@ static bt_array *body_softmax(bt_array *x) { return bt_softmax(x, 0); }
 static bt_array *body_take(bt_array *x) { return bt_take(x, BT_ARRAY(int32_t, (3), 0, -1, 0), 0); }
 static bt_array *body_sort(bt_array *x) { return bt_sort(x, 0); }
 static bt_array *body_product(bt_array *x) { return bt_prod(x, BT_AXES(0), false); }
+static bt_array *body_windows(bt_array *x) {
+    bt_array *first = bt_slice_axis(x, 1, 0, 2, 1), *last = bt_slice_axis(x, 1, 1, 3, 1);
+    return bt_mul(bt_mul(first, last), bt_slice_axis(bt_slice_axis(x, 0, 0, 1, 1), 1, 1, 2, 1));
+}
 static bt_array *body_layer_norm(bt_array *x) { return bt_layer_norm(x, NULL, NULL, 1e-5); }
 
 static void of_symbolic_inputs(void **state) {
@@ -253,8 +328,8 @@ static void of_symbolic_inputs(void **state) {
     BT_SCOPE {
         bt_array *x = BT_ARRAY(double, (4, 3), 1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 1, 2);
         static bt_array *(*const bodies[])(bt_array *) = {
-            body_mean,    body_products, body_first_rows, body_concat, body_pad,     body_flip,      body_flatten,
-            body_maximum, body_softmax,  body_take,       body_sort,   body_product, body_layer_norm};
+            body_mean,    body_products, body_first_rows, body_concat, body_pad,     body_flip,       body_flatten,
+            body_maximum, body_softmax,  body_take,       body_sort,   body_product, body_layer_norm, body_windows};
         for (int i = 0; i < (int)(sizeof bodies / sizeof *bodies); i++) check_function(bodies[i], x, i);
     }
 }
@@ -316,6 +391,8 @@ int main(void) {
         cmocka_unit_test(variables),
         cmocka_unit_test(descent),
         cmocka_unit_test(they_run_where_forward_ran),
+        cmocka_unit_test(of_parts),
+        cmocka_unit_test(of_many_parts),
         cmocka_unit_test(of_symbolic_inputs),
         cmocka_unit_test(refusals),
         cmocka_unit_test(nothing_is_left_behind),

@@ -22,11 +22,18 @@ typedef struct step {
     size_t first_input;
     int input_count;    /* 0: gradients end here */
     bt_array *gradient; /* of its result, as known so far; a reference of ours */
+    int64_t last_part;  /* what is known of it in parts, newest first; -1: nothing */
 } step;
+
+typedef struct kept_part {
+    bti_part part;  /* references of ours */
+    int64_t before; /* of the same step; -1: none */
+} kept_part;
 
 typedef struct walk {
     BTI_VEC(step) steps; /* in recorded order */
     BTI_VEC(input) inputs;
+    BTI_VEC(kept_part) parts;
     int64_t last; /* the step of y; -1: it depends on no target */
 } walk;
 
@@ -121,7 +128,8 @@ static int64_t step_of(const bti_node *node, uint64_t mark) { return node->mark 
 static bool add_walk_step(walk *w, bti_node *node, bool through, uint64_t mark) {
     size_t inputs = through ? (size_t)node->input_count : 0;
     if (!bti_vec_reserve(&w->inputs, inputs) || !bti_vec_reserve(&w->steps, 1)) return false;
-    step s = {.node = bti_node_retain(node), .first_input = w->inputs.count, .input_count = (int)inputs};
+    step s = {
+        .node = bti_node_retain(node), .first_input = w->inputs.count, .input_count = (int)inputs, .last_part = -1};
     for (size_t i = 0; i < inputs; i++)
         w->inputs.items[w->inputs.count++] = (input){bti_node_retain(node->inputs[i]), step_of(node->inputs[i], mark)};
     node->mark_index = (int64_t)w->steps.count;
@@ -215,6 +223,40 @@ static void add_to_gradient_of(step *to, bt_array *gradient) {
     leave_context(before);
 }
 
+static bt_status keep_part(walk *w, step *to, const bti_part *part) {
+    kept_part kept = {.part = *part, .before = to->last_part};
+    if (!bti_vec_push(&w->parts, kept)) return bti_no_memory();
+    (void)add_owner(part->g);
+    if (part->indices) (void)add_owner(part->indices);
+    to->last_part = (int64_t)w->parts.count - 1;
+    return BT_OK;
+}
+
+static void release_part(kept_part *kept) {
+    bt_release(kept->part.g);
+    bt_release(kept->part.indices);
+    kept->part = (bti_part){0};
+}
+
+/* All users of the step's result have told theirs: joins what they know in parts. */
+static bt_status join_parts_of(walk *w, step *s) {
+    int count = 0;
+    if (s->last_part < 0) return BT_OK;
+    for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) count++;
+    bti_part *parts = bti_alloc((size_t)count * sizeof *parts);
+    if (!parts) return bti_no_memory();
+    int at = count;
+    for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) parts[--at] = w->parts.items[p].part;
+    recording_context before = enter_context_of(s->node);
+    BT_SCOPE
+        add_to_gradient_of(s, bti_join_parts(bti_array_on(s->node), parts, count));
+    leave_context(before);
+    bti_free(parts);
+    for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) release_part(&w->parts.items[p]);
+    s->last_part = -1;
+    return BT_OK;
+}
+
 /* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
 static bt_status check_crossing(const bti_node *node, const bti_node *from) {
     if (bti_is_move(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
@@ -242,6 +284,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
             if (status == BT_OK) status = bti_fail_with(bti_array_error(b.x[i]));
         }
         if (status == BT_OK) rule(&b); /* it may read their shapes alone, so poison must not get this far */
+        if (status == BT_OK && b.part.g) status = keep_part(w, &w->steps.items[inputs[0].step], &b.part);
         for (int i = 0; i < b.count && status == BT_OK; i++)
             if (wanted[i] && b.gx[i]) add_to_gradient_of(&w->steps.items[inputs[i].step], b.gx[i]);
     }
@@ -276,6 +319,7 @@ static bt_status run_step_back(walk *w, step *s) {
 static bt_status run_steps_back(walk *w, bti_gradient_target *targets, int count) {
     for (size_t i = w->steps.count; i-- > 0;) {
         step *s = &w->steps.items[i];
+        BTI_TRY(join_parts_of(w, s));
         if (!s->gradient) continue; /* zero */
         bti_gradient_target *of[2];
         recording_context before = enter_context_of(s->node);
@@ -294,8 +338,10 @@ static void free_walk(walk *w) {
         bti_node_release(w->steps.items[i].node);
     }
     for (size_t i = 0; i < w->inputs.count; i++) bti_node_release(w->inputs.items[i].node);
+    for (size_t i = 0; i < w->parts.count; i++) release_part(&w->parts.items[i]);
     bti_vec_free(&w->steps);
     bti_vec_free(&w->inputs);
+    bti_vec_free(&w->parts);
 }
 
 bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_gradient_target *targets, int count) {

@@ -7,6 +7,14 @@
 
 #include "ir/op.h"
 
+/* A gradient of x[0] that is zero but in a part of it: in a slice, or in rows by index. */
+typedef struct bti_part {
+    bt_array *g;       /* of the part; NULL: there is none */
+    bt_array *indices; /* of the rows along `axis`; NULL: a slice, with a start and a step for each axis */
+    int axis;
+    int64_t start[BT_MAX_RANK], step[BT_MAX_RANK];
+} bti_part;
+
 /* One operation, y = op(x[0], x[1], ...), of whose result the gradient is known. All arrays live for the call; what the rule
  * makes belongs to the innermost scope. */
 typedef struct bti_backward {
@@ -17,9 +25,13 @@ typedef struct bti_backward {
     const bool *wanted; /* which gradients matter; the others need not be made */
     const int64_t *attr;
     bt_array **gx; /* out: of the inputs' shapes; NULL (as before the call) where it is zero */
+    bti_part part; /* out, instead of gx[0] */
 } bti_backward;
 
 typedef void bti_gradient_rule(bti_backward *b);
+
+/* The sum of gradients of parts of x, which have its dtype: an array of its shape. Changes `parts`. */
+bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count);
 
 #define BTI_OP(name, class, arity, dtype_rule, gradient, ...) bti_gradient_rule bti_gradient_##gradient;
 #include "ir/ops.def"

@@ -74,10 +74,6 @@ bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
     BTI_RETURN(bti_reshape(bti_take(x, indices, axis), result_rank, shape));
 }
 
-void bti_gradient_take(bti_backward *b) {
-    b->gx[0] = bt_scatter_add(bt_zeros_like(b->x[0]), b->x[1], b->g, (int)b->attr[0]);
-}
-
 /* Updates as x's dtype; integers do not take floats. */
 static bt_array *updates_for(bt_array *x, bt_array *updates) {
     bt_dtype to = bti_dtype(x), from = bti_dtype(updates);

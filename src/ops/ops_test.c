@@ -41,6 +41,35 @@ static void keeps_dtypes(void **state) {
     GIVES(bt_mse(U8((1), 1), U8((1), 2)), BT_F32, "1.0");
 }
 
+static bt_array *part_of_split(bt_array *x, int axis, const int64_t *sizes, int count, int which) {
+    bt_array *parts[8];
+    assert_int_equal(bt_split_axis(x, axis, sizes, count, parts), BT_OK);
+    return parts[which];
+}
+static bt_array *part_of_stack(bt_array *x, int axis, int count, int which) {
+    bt_array *parts[8];
+    assert_int_equal(bt_unstack(x, axis, count, parts), BT_OK);
+    return parts[which];
+}
+
+#define COUNTED bt_reshape(bt_arange(0, 12, 1, BT_I32), 3, 4)
+
+static void cuts_into_parts(void **state) {
+    GIVES(part_of_split(COUNTED, 1, NULL, 2, 1), BT_I32, "[[ 2  3]\n [ 6  7]\n [10 11]]");
+    GIVES(part_of_split(COUNTED, -1, SIZES(1, 0, 3), 3, 2), BT_I32, "[[ 1  2  3]\n [ 5  6  7]\n [ 9 10 11]]");
+    GIVES(part_of_split(COUNTED, 0, NULL, 1, 0), BT_I32, "[[ 0  1  2  3]\n [ 4  5  6  7]\n [ 8  9 10 11]]");
+    GIVES(part_of_stack(COUNTED, 0, 3, 2), BT_I32, "[ 8  9 10 11]");
+    GIVES(part_of_stack(COUNTED, -1, 4, 0), BT_I32, "[0 4 8]");
+    GIVES(part_of_stack(bt_zeros(BT_F32, 2, 0), 0, 2, 1), BT_F32, "[]");
+    BT_SCOPE {
+        assert_int_equal(bt_size(part_of_split(COUNTED, 1, SIZES(1, 0, 3), 3, 1), 1), 0);
+        assert_int_equal(bt_unstack(bt_zeros(BT_F32, 2, 0), 1, 0, NULL), BT_OK);
+        assert_int_equal(bt_split_axis(bt_zeros(BT_F32, 2, 0), 1, NULL, 0, NULL), BT_OK);
+        bt_array *x = vector();
+        assert_ptr_not_equal(part_of_split(x, 0, NULL, 1, 0), x); /* each is an array of its own */
+    }
+}
+
 static void handles_edges(void **state) {
     GIVES(bt_relu(F32((3), -1, 0, NAN)), BT_F32, "[ 0.  0. nan]");
     GIVES(bt_elu(F32((2), 1000, 0), 1), BT_F32, "[1000.    0.]");
@@ -288,6 +317,7 @@ static void names_every_operation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_dtypes),
+        cmocka_unit_test(cuts_into_parts),
         cmocka_unit_test(handles_edges),
         cmocka_unit_test(moves_elements),
         cmocka_unit_test(multiplies),

@@ -49,6 +49,33 @@ static void refuses_two_inputs(void **state) {
     BAD(add_n, bt_add_n(ALL(vector(), I32((3), 1, 2, 3)), 2), "array 1 is int32 (3,)");
 }
 
+/* All parts are poisoned with what was refused. */
+static bt_array *last_of_split(bt_array *x, int axis, const int64_t *sizes, int count) {
+    bt_array *parts[4] = {0};
+    assert_int_not_equal(bt_split_axis(x, axis, sizes, count, parts), BT_OK);
+    return parts[count - 1];
+}
+static bt_array *last_of_stack(bt_array *x, int axis, int count) {
+    bt_array *parts[4] = {0};
+    assert_int_not_equal(bt_unstack(x, axis, count, parts), BT_OK);
+    return parts[count - 1];
+}
+
+static void refuses_parts(void **state) {
+    BAD(split_axis, last_of_split(NULL, 0, NULL, 2), "NULL");
+    BAD(split_axis, last_of_split(vector(), 1, NULL, 2), "axis 1");
+    BAD(split_axis, last_of_split(vector(), 0, NULL, 2), "2 equal parts");
+    BAD(split_axis, last_of_split(vector(), 0, SIZES(1, -1, 3), 3), "part 1 has -1 elements");
+    BAD(split_axis, last_of_split(vector(), 0, SIZES(1, INT64_MAX), 2), "2 of the 3 along axis 0 are left");
+    BAD(split_axis, last_of_split(vector(), 0, SIZES(1, 1), 2), "leave 1 of the 3");
+    BAD(split_axis, last_of_split(bt_input(BT_F32, -1), 0, NULL, 2), "no known size");
+    BAD(unstack, last_of_stack(matrix(), 0, 3), "count is 3; axis 0 of shape (2, 3) has 2");
+    BAD(unstack, last_of_stack(bt_f32(1), 0, 1), "0 dimensions");
+    assert_int_equal(bt_unstack(vector(), 0, -1, NULL), BT_INVALID_ARGUMENT);
+    assert_int_equal(bt_split_axis(vector(), 0, NULL, 3, NULL), BT_INVALID_ARGUMENT);
+    assert_int_equal(bt_split_axis(vector(), 0, NULL, 0, NULL), BT_INVALID_ARGUMENT);
+}
+
 static void refuses_reductions(void **state) {
     BAD(sum, bt_sum(NULL, BT_ALL, false), "NULL");
     BAD(sum, bt_sum(vector(), BT_AXES(1), false), "axis 1");
@@ -291,17 +318,12 @@ static void carries_the_first_cause(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_one_input),
-        cmocka_unit_test(refuses_two_inputs),
-        cmocka_unit_test(refuses_reductions),
-        cmocka_unit_test(refuses_shapes),
-        cmocka_unit_test(refuses_indices),
-        cmocka_unit_test(refuses_products),
-        cmocka_unit_test(refuses_nn),
-        cmocka_unit_test(refuses_windows),
-        cmocka_unit_test(refuses_makers),
-        cmocka_unit_test(refuses_random),
-        cmocka_unit_test(refuses_null_everywhere),
+        cmocka_unit_test(refuses_one_input),       cmocka_unit_test(refuses_two_inputs),
+        cmocka_unit_test(refuses_parts),           cmocka_unit_test(refuses_reductions),
+        cmocka_unit_test(refuses_shapes),          cmocka_unit_test(refuses_indices),
+        cmocka_unit_test(refuses_products),        cmocka_unit_test(refuses_nn),
+        cmocka_unit_test(refuses_windows),         cmocka_unit_test(refuses_makers),
+        cmocka_unit_test(refuses_random),          cmocka_unit_test(refuses_null_everywhere),
         cmocka_unit_test(carries_the_first_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

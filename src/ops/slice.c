@@ -112,6 +112,13 @@ bt_array *bt_slice_axis(bt_array *x, int axis, int64_t start, int64_t stop, int6
     BTI_RETURN(bti_slice_part(x, axis, part.start, part.step, part.count));
 }
 
+bt_array *bti_part_of_axis(bt_array *x, int axis, int64_t start, int64_t count) {
+    if (start == 0 && count == bt_shape_of(x).size[axis]) return x;
+    if (!bti_size_is_symbolic(start) && !bti_size_is_symbolic(count))
+        return bt_slice_axis(x, axis, start, start + count, 1);
+    return bt_take(x, bt_add(bti_iota(count, BT_I64), bti_size_scalar(start, BT_I64)), axis);
+}
+
 bt_array *bti_flip_axis(bt_array *x, int axis) {
     int64_t size = bti_shape(x)[axis];
     if (size == 0 || size == 1) return x;
@@ -131,59 +138,73 @@ bt_array *bt_flip(bt_array *x, bt_axes axes) {
     BTI_RETURN(x);
 }
 
-/* --- the gradient of a slice -------------------------------------------------------------------------------------- */
+/* --- several parts -------------------------------------------------------------------------------------------------- */
 
-static bool is_known(int64_t size) { return !bti_size_is_symbolic(size); }
-
-/* `count` elements of an axis, from start; both known or not. */
-static bt_array *part_of_axis(bt_array *x, int axis, int64_t start, int64_t count) {
-    if (start == 0 && count == bt_shape_of(x).size[axis]) return x;
-    if (is_known(start) && is_known(count)) return bt_slice_axis(x, axis, start, start + count, 1);
-    return bt_take(x, bt_add(bti_iota(count, BT_I64), bti_size_scalar(start, BT_I64)), axis);
+/* The parts are poisoned with what went wrong. */
+static bt_status no_parts(bti_public *call, const bt_array *poison, int count, bt_array **parts) {
+    bt_status status = bti_fail_with(bti_array_error(poison));
+    for (int i = 0; i < count && parts; i++) parts[i] = bti_public_keep(call, bti_poison(bti_error_last()));
+    return status;
 }
 
-/* step - 1 zeros between the elements of an axis: [A, C, B] -> [A, (C - 1) * step + 1, B]. */
-static bt_array *put_zeros_between(bt_array *x, int axis, int64_t step) {
-    bt_shape shape = bt_shape_of(x);
-    int64_t before = 1, after = 1, count = shape.size[axis];
-    for (int i = 0; i < axis; i++) before = bti_size_mul(before, shape.size[i]);
-    for (int i = axis + 1; i < shape.rank; i++) after = bti_size_mul(after, shape.size[i]);
-    x = bt_pad(bt_reshape(x, before, count, 1, after), (int64_t[4]){0}, (int64_t[]){0, 0, step - 1, 0}, 0);
-    shape.size[axis] = (count - 1) * step + 1;
-    return bt_reshape_to(part_of_axis(bt_reshape(x, before, count * step, after), 1, 0, shape.size[axis]), shape);
+static bt_array *check_parts(bt_array *x, int axis, int count, bt_array **parts, int *normal) {
+    bt_array *poison = bti_poisoned_by(&x, 1);
+    if (poison) return poison;
+    if (count < 0) return bti_poisonf(BT_INVALID_ARGUMENT, "count is %d", count);
+    if (count > 0 && !parts) return bti_poisonf(BT_INVALID_ARGUMENT, "parts is NULL");
+    if (!bti_axis(x, axis, normal, &poison)) return poison;
+    if (bti_size_is_symbolic(bti_shape(x)[*normal]))
+        return bti_poisonf(BT_UNIMPLEMENTED,
+                           "axis %d of shape %s has no known size here, so it cannot be cut into parts", *normal,
+                           bti_shape_string(x).text);
+    return NULL;
 }
 
-/* Where the elements of one axis of a slice came from: there, zeros elsewhere. What can be done by padding is left to
- * low and high. */
-static bt_array *unslice(bt_array *g, int axis, int64_t start, int64_t step, int64_t size, int64_t *low,
-                         int64_t *high) {
-    bt_shape shape = bt_shape_of(g);
-    int64_t count = shape.size[axis];
-    if (start == 0 && step == 1 && count == size) return g;
-    if (!is_known(size)) {
-        shape.size[axis] = size;
-        bt_array *from = bt_add(bt_mul(bti_iota(count, BT_I64), bt_i64(step)), bt_i64(start));
-        return bt_scatter_add(bt_full_shape(0, bt_dtype_of(g), shape), from, g, axis);
+static bt_array *check_sizes(const bt_array *x, int axis, const int64_t *sizes, int count) {
+    int64_t size = bti_shape(x)[axis], left = size;
+    if (!sizes && count > 0 && size % count)
+        return bti_poisonf(BT_INVALID_ARGUMENT,
+                           "axis %d of shape %s cannot be cut into %d equal parts; give the sizes of unlike ones", axis,
+                           bti_shape_string(x).text, count);
+    for (int i = 0; i < count && sizes; i++) {
+        if (sizes[i] < 0 || sizes[i] > left)
+            return bti_poisonf(BT_INVALID_ARGUMENT,
+                               "part %d has %lld elements; %lld of the %lld along axis %d are left", i,
+                               (long long)sizes[i], (long long)left, (long long)size, axis);
+        left -= sizes[i];
     }
-    if (count <= 1) step = 1;
-    if (count == 0) start = 0;
-    if (step < 0) {
-        g = bt_flip(g, BT_AXES(axis));
-        start += (count - 1) * step;
-        step = -step;
-    }
-    if (step > 1) g = put_zeros_between(g, axis, step);
-    low[axis] = start;
-    high[axis] = size - start - (count ? (count - 1) * step + 1 : 0);
-    return g;
+    if ((sizes && left) || (count == 0 && size))
+        return bti_poisonf(BT_INVALID_ARGUMENT, "the parts leave %lld of the %lld elements along axis %d",
+                           (long long)left, (long long)size, axis);
+    return NULL;
 }
 
-void bti_gradient_slice(bti_backward *b) {
-    bt_shape from = bt_shape_of(b->x[0]);
-    int64_t low[BT_MAX_RANK] = {0}, high[BT_MAX_RANK] = {0};
-    bt_array *g = b->g;
-    for (int i = 0; i < from.rank; i++) g = unslice(g, i, b->attr[i], b->attr[from.rank + i], from.size[i], low, high);
-    b->gx[0] = bt_pad(g, low, high, 0);
+bt_status bt_split_axis(bt_array *x, int axis, const int64_t *sizes, int count, bt_array **parts) {
+    BTI_PUBLIC("bt_split_axis");
+    bt_array *poison = check_parts(x, axis, count, parts, &axis);
+    if (!poison) poison = check_sizes(x, axis, sizes, count);
+    if (poison) return no_parts(&bti_public_, poison, count, parts);
+    int64_t start = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t size = sizes ? sizes[i] : bti_shape(x)[axis] / count;
+        parts[i] = bti_slice_part(x, axis, start, 1, size);
+        if (parts[i] == x) parts[i] = bti_array_on(bti_node_of(x)); /* the only part: an array of its own */
+        bti_public_keep(&bti_public_, parts[i]);
+        start += size;
+    }
+    return BT_OK;
+}
+
+bt_status bt_unstack(bt_array *x, int axis, int count, bt_array **parts) {
+    BTI_PUBLIC("bt_unstack");
+    bt_array *poison = check_parts(x, axis, count, parts, &axis);
+    if (!poison && bti_shape(x)[axis] != count)
+        poison = bti_poisonf(BT_INVALID_ARGUMENT, "count is %d; axis %d of shape %s has %lld elements", count, axis,
+                             bti_shape_string(x).text, (long long)bti_shape(x)[axis]);
+    if (poison) return no_parts(&bti_public_, poison, count, parts);
+    for (int i = 0; i < count; i++)
+        parts[i] = bti_public_keep(&bti_public_, bti_drop_axes(bti_slice_part(x, axis, i, 1, 1), UINT32_C(1) << axis));
+    return BT_OK;
 }
 
 /* --- more elements -------------------------------------------------------------------------------------------------- */
@@ -207,7 +228,8 @@ bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array
 void bti_gradient_pad(bti_backward *b) {
     bt_shape from = bt_shape_of(b->x[0]), to = bt_shape_of(b->y);
     if (b->wanted[0]) b->gx[0] = b->g;
-    for (int i = 0; i < from.rank && b->wanted[0]; i++) b->gx[0] = part_of_axis(b->gx[0], i, b->attr[i], from.size[i]);
+    for (int i = 0; i < from.rank && b->wanted[0]; i++)
+        b->gx[0] = bti_part_of_axis(b->gx[0], i, b->attr[i], from.size[i]);
     if (!b->wanted[1]) return;
     int64_t high[BT_MAX_RANK];
     for (int i = 0; i < from.rank; i++)
@@ -247,7 +269,7 @@ void bti_gradient_concat(bti_backward *b) {
     int64_t start = 0;
     for (int i = 0; i < b->count; i++) {
         int64_t size = bt_shape_of(b->x[i]).size[axis];
-        if (b->wanted[i]) b->gx[i] = part_of_axis(b->g, axis, start, size);
+        if (b->wanted[i]) b->gx[i] = bti_part_of_axis(b->g, axis, start, size);
         start = bti_size_add(start, size);
     }
 }
