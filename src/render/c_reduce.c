@@ -78,13 +78,8 @@ static void write_uses(bti_c *w, int sweep) {
     char text[32], part[16], value[16];
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (!bti_c_is_point(w, i) || !w->needed[i]) continue;
-        if (bti_c_is_loaded(w, i)) {
-            snprintf(text, sizeof text, "x%d[k]", i);
-            bti_c_loaded(w, i, text);
-        } else if (w->kernel->instrs[i].op == BTI_OP_iota)
-            bti_c_index_value(w, i);
-        else
-            bti_c_instr(w, i, "l", bti_c_last_reduced(w), "i");
+        snprintf(text, sizeof text, "x%d[k]", i);
+        bti_c_point_value(w, i, bti_c_is_loaded(w, i) ? text : NULL);
     }
     FOR_EACH_FOLDED(i, sweep) {
         accumulator_name(part, 'p', i);

@@ -28,13 +28,22 @@ int bti_c_cost(const bti_instr *instr) {
 }
 
 /* OPAQUE hides the number from the compiler: some compilers spend very long on replacing such loops by formulas. */
-void bti_c_index_value(bti_c *w, int instr) {
+static void write_index_value(bti_c *w, int instr) {
     char text[160];
     bti_c_index(w, "l", w->kernel->instrs[instr].arg[0], bti_c_last_reduced(w), "i", text, sizeof text);
     bti_c_line(w, "i64 n%d = %s;", instr, text);
     bti_c_line(w, "OPAQUE(n%d);", instr);
     snprintf(text, sizeof text, "n%d", instr);
     bti_c_counted(w, instr, text);
+}
+
+void bti_c_point_value(bti_c *w, int instr, const char *loaded) {
+    if (loaded)
+        bti_c_loaded(w, instr, loaded);
+    else if (w->kernel->instrs[instr].op == BTI_OP_iota)
+        write_index_value(w, instr);
+    else
+        bti_c_instr(w, instr, "l", bti_c_last_reduced(w), "i");
 }
 
 /* --- values of a row, and its outputs ------------------------------------------------------------------------------------------------ */

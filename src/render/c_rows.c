@@ -81,13 +81,8 @@ static void write_point_uses(bti_c *w, int sweep, int count) {
     char text[256], part[24], value[16];
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (!bti_c_is_point(w, i) || !w->needed[i]) continue;
-        if (is_loaded_wide(w, i)) {
-            snprintf(text, sizeof text, "x%d%s.at[c]", i, count > 1 ? "[k]" : "");
-            bti_c_loaded(w, i, text);
-        } else if (w->kernel->instrs[i].op == BTI_OP_iota)
-            bti_c_index_value(w, i);
-        else
-            bti_c_instr(w, i, "l", bti_c_last_reduced(w), "i");
+        snprintf(text, sizeof text, "x%d%s.at[c]", i, count > 1 ? "[k]" : "");
+        bti_c_point_value(w, i, is_loaded_wide(w, i) ? text : NULL);
     }
     FOR_EACH_FOLDED(i, sweep) {
         snprintf(part, sizeof part, "g%d[c]", i);

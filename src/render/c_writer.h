@@ -79,7 +79,8 @@ bool bti_c_is_folded(const bti_c *w, int instr, int sweep); /* a reduction of th
 bool bti_c_is_loaded(const bti_c *w, int instr); /* a load at each point that is needed */
 bool bti_c_is_kept(const bti_c *w, int instr);   /* in local memory */
 int bti_c_cost(const bti_instr *instr);          /* a rough number of machine instructions for a value, in tens */
-void bti_c_index_value(bti_c *w, int instr);     /* of an iota at point "i" of the line */
+/* The value of an instruction at point "i" of the line; loaded: where the element of a load is; NULL: not loaded before. */
+void bti_c_point_value(bti_c *w, int instr, const char *loaded);
 /* The values that are known at each point of a row after `stage` sweeps; the outputs of a row. */
 void bti_c_row_values(bti_c *w, int stage);
 void bti_c_row_outputs(bti_c *w);
