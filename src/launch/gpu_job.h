@@ -48,6 +48,5 @@ bt_status bti_gpu_job_launch(bti_gpu_job *job, bti_gpu_text_entry entry, int64_t
 
 /* The power of two of threads for which `each` elements of `count` are enough; a group at most. */
 int64_t bti_gpu_lanes(int64_t count, int64_t each);
-static inline int64_t bti_gpu_ceil(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 #endif

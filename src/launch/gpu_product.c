@@ -105,7 +105,7 @@ bt_status bti_gpu_launch_matmul(bti_gpu_job *j) {
     int rank = j->output.rank;
     for (int axis = 0; axis < rank - 2; axis++) batch *= j->output.shape[axis];
     int64_t rows = j->output.shape[rank - 2], columns = j->output.shape[rank - 1];
-    int64_t tiles = batch * ((rows + SIDE - 1) / SIDE) * ((columns + SIDE - 1) / SIDE);
+    int64_t tiles = batch * bti_pieces_of(rows, SIDE) * bti_pieces_of(columns, SIDE);
     BTI_GPU_ADDRESSES(j, j->output.address, bti_gpu_job_input(j, 0), bti_gpu_job_input(j, 1));
     BTI_GPU_NUMBERS(j, tiles, batch, rows, columns, j->input[0].shape[j->input[0].rank - 1]);
     add_matrix(j, &j->output, strides[2]);

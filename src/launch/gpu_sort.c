@@ -63,7 +63,7 @@ static bt_status sort_by_digit(bti_gpu_job *job, const sort_task *task, const so
 static bt_status sort_long_lines(bti_gpu_job *job, sort_task *task) {
     static const bti_gpu_text_entry keys = {1, "bti_keys", BTI_GROUP};
     int64_t elements = task->lines * task->length, tile = TILE_BYTES / task->key_bytes;
-    int64_t chunk = tile * bti_gpu_ceil(task->length, tile * MOST_CHUNKS), chunks = bti_gpu_ceil(task->length, chunk);
+    int64_t chunk = tile * bti_pieces_of(task->length, tile * MOST_CHUNKS), chunks = bti_pieces_of(task->length, chunk);
     uint64_t two_keys[2], two_orders[2];
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_KEYS, elements, task->key_bytes, two_keys));
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, elements, 4, two_orders));
@@ -119,7 +119,7 @@ static bt_status scatter_columns(bti_gpu_job *job, int64_t count) {
 static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t sets) {
     static const bti_gpu_text_entry fold = {6, "bti_fold_pieces", BTI_GROUP};
     int64_t items = task->length, step = 1, lead = 0, reach = 0;
-    int64_t parts_count = sets * bti_gpu_ceil(items, PIECE);
+    int64_t parts_count = sets * bti_pieces_of(items, PIECE);
     uint64_t parts[2], from = bti_gpu_job_input(job, 2);
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_COUNTS, parts_count, (int)bt_dtype_size(job->output.dtype), parts));
     for (int level = 0; level == 0 || items > 1; level++) {
@@ -127,7 +127,7 @@ static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t 
         BTI_GPU_NUMBERS(job, sets * items, items, job->inner, task->length, task->rows, step, lead, reach);
         BTI_TRY(bti_gpu_job_launch(job, fold, sets * items));
         from = parts[level % 2];
-        items = bti_gpu_ceil(items, PIECE);
+        items = bti_pieces_of(items, PIECE);
         step *= PIECE;
         lead = reach;
         reach = lead + step;

@@ -46,8 +46,8 @@ static bt_status launch_gather_axis(bti_gpu_job *j) {
 
 static bt_status launch_argbest(bti_gpu_job *j) {
     static const bti_gpu_text_entry best = {0, "bti_best", 0}, best_of = {1, "bti_best_of", 0};
-    int64_t lines = j->outer * j->inner, chunk = SEARCH_CHUNK * bti_gpu_ceil(j->length, SEARCH_CHUNK * MOST_CHUNKS);
-    int64_t chunks = bti_gpu_ceil(j->length, chunk);
+    int64_t lines = j->outer * j->inner, chunk = SEARCH_CHUNK * bti_pieces_of(j->length, SEARCH_CHUNK * MOST_CHUNKS);
+    int64_t chunks = bti_pieces_of(j->length, chunk);
     uint64_t keys, places;
     BTI_TRY(bti_gpu_scratch(j->gpu, BTI_GPU_KEYS, (size_t)(lines * chunks) * 8, &keys));
     BTI_TRY(bti_gpu_scratch(j->gpu, BTI_GPU_ORDERS, (size_t)(lines * chunks) * 8, &places));
@@ -73,8 +73,8 @@ static running_entries choose_running_entries(const bti_gpu_job *j, int64_t lane
 /* Sums, offsets, running sums; the last alone where a line is one chunk. All sizes follow from the array's. */
 static bt_status launch_cumsum(bti_gpu_job *j) {
     bool rows = j->inner == 1;
-    int64_t least = rows ? ROW_TILE : COLUMN_CHUNK, chunk = least * bti_gpu_ceil(j->length, least * MOST_CHUNKS);
-    int64_t chunks = bti_gpu_ceil(j->length, chunk), units = j->outer * chunks * j->inner;
+    int64_t least = rows ? ROW_TILE : COLUMN_CHUNK, chunk = least * bti_pieces_of(j->length, least * MOST_CHUNKS);
+    int64_t chunks = bti_pieces_of(j->length, chunk), units = j->outer * chunks * j->inner;
     int64_t lanes = bti_gpu_lanes(chunks > 1 ? ROW_TILE : j->length, ROW_TILE / BTI_GROUP);
     running_entries entries = choose_running_entries(j, lanes);
     uint64_t x = bti_gpu_job_input(j, 0), at = x;
