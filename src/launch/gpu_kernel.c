@@ -92,6 +92,11 @@ static bt_status launch_entry(bti_gpu *gpu, kernel_variant *v, bti_entry entry, 
     return launch_entry_with(gpu, v, entry, box, more, threads, 0);
 }
 
+/* Whether the text has the entry, and the entry does the box. */
+static bool can_launch(const bti_gpu *gpu, const kernel_variant *v, bti_entry entry, const bti_box *box) {
+    return bti_entry_is_written(&v->kernel, entry, gpu->target) && bti_entry_fits(&v->kernel, entry, box);
+}
+
 /* --- maps --------------------------------------------------------------------------------------------------------- */
 
 static void exchange_axes(bti_kernel *kernel, int a, int b) {
@@ -167,33 +172,31 @@ static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box 
                    bti_entry_reductions(&v->kernel) * 8;
     if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
     BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_PARTS, (size_t)bytes, &parts));
-    bool wide = bti_entry_is_written(&v->kernel, BTI_ENTRY_PART_WIDE, gpu->target) &&
-                bti_entry_fits(&v->kernel, BTI_ENTRY_PART_WIDE, box);
+    bool wide = can_launch(gpu, v, BTI_ENTRY_PART_WIDE, box);
     BTI_TRY(launch_entry(gpu, v, wide ? BTI_ENTRY_PART_WIDE : BTI_ENTRY_PART, box, parts));
     return launch_entry(gpu, v, BTI_ENTRY_FINISH, box, parts);
 }
+
+static size_t local_room(const bti_gpu *gpu) { return (size_t)bti_smaller_of((int64_t)gpu->local_bytes, LOCAL_SHARED); }
 
 static bt_status launch_rows_in_local(bti_gpu *gpu, kernel_variant *v, const bti_box *box, bool *launched) {
     size_t row = bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT) ? bti_entry_local(&v->kernel, box) : 0;
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_KEPT, gpu->target);
     *launched = row && row <= gpu->local_bytes;
     if (!*launched) return BT_OK;
-    size_t room = (size_t)bti_smaller_of((int64_t)gpu->local_bytes, LOCAL_SHARED);
-    while (threads > 32 && row * (size_t)(threads / 32) > room) threads /= 2;
+    while (threads > 32 && row * (size_t)(threads / 32) > local_room(gpu)) threads /= 2;
     return launch_entry_with(gpu, v, BTI_ENTRY_KEPT, box, 0, threads, row * (size_t)(threads / 32));
 }
 
 /* Of several sweeps short rows only, so that many have room in local memory at once. */
 static bt_status launch_wide_rows(bti_gpu *gpu, kernel_variant *v, const bti_box *box, bool *launched) {
-    *launched = bti_entry_is_written(&v->kernel, BTI_ENTRY_ROWS, gpu->target) &&
-                bti_entry_fits(&v->kernel, BTI_ENTRY_ROWS, box);
+    *launched = can_launch(gpu, v, BTI_ENTRY_ROWS, box);
     if (!*launched) return BT_OK;
     if (!bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT)) return launch_entry(gpu, v, BTI_ENTRY_ROWS, box, 0);
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_ROWS, gpu->target);
-    size_t row = bti_entry_local(&v->kernel, box),
-           room = (size_t)bti_smaller_of((int64_t)gpu->local_bytes, LOCAL_SHARED);
-    size_t bytes = row * (size_t)(threads / bti_entry_unit_threads(&v->kernel, BTI_ENTRY_ROWS));
-    *launched = bytes && bytes <= room;
+    size_t bytes =
+        bti_entry_local(&v->kernel, box) * (size_t)(threads / bti_entry_unit_threads(&v->kernel, BTI_ENTRY_ROWS));
+    *launched = bytes && bytes <= local_room(gpu);
     return *launched ? launch_entry_with(gpu, v, BTI_ENTRY_ROWS, box, 0, threads, bytes) : BT_OK;
 }
 
