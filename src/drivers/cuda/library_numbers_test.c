@@ -3,38 +3,13 @@
 #include <math.h>
 
 #include "fakes/ptx/lanes.h"
-#include "support/cuda_machine.h"
+#include "support/cuda_library.h"
 
 #define CARD_C                                                                                                     \
     "{\"name\": \"NVIDIA C\", \"uuid\": \"GPU-cccccccc-0000-0000-0000-000000000003\", \"pci\": \"0000:91:00.0\", " \
     "\"memory\": 67108864, \"capability\": [9, 0]}"
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "," CARD_C "]}"
 #define MOST 8192
-
-static bti_cuda_device *lending;
-
-static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
-    (void)device;
-    BTI_TRY(bti_driver_cuda.alloc(lending, bytes, address));
-    *block = (void *)(uintptr_t)*address;
-    return BT_OK;
-}
-static void give(int device, void *block) {
-    (void)device;
-    bti_driver_cuda.free(lending, (uint64_t)(uintptr_t)block, 0);
-}
-static const bti_allocator allocator = {0, take, give};
-
-static bti_cuda_device *open_one(int ordinal) {
-    void *device = NULL;
-    OK(bti_driver_cuda.open(ordinal, &allocator, &device));
-    lending = device;
-    return device;
-}
-static void close_one(bti_cuda_device *device) {
-    bti_driver_cuda.close(device);
-    assert_int_equal(fake.alive(), 0);
-}
 
 /* --- numbers ------------------------------------------------------------------------------------------------------------ */
 

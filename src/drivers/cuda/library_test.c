@@ -1,29 +1,8 @@
 /* Products by a fake cuBLASLt and sums by a fake NCCL: how the driver calls them. */
-#include "support/cuda_machine.h"
+#include "support/cuda_library.h"
 
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "]}"
 #define MOST 4096
-
-static bti_cuda_device *lending;
-
-static bt_status take(int device, size_t bytes, uint64_t *address, void **block) {
-    (void)device;
-    BTI_TRY(bti_driver_cuda.alloc(lending, bytes, address));
-    *block = (void *)(uintptr_t)*address;
-    return BT_OK;
-}
-static void give(int device, void *block) {
-    (void)device;
-    bti_driver_cuda.free(lending, (uint64_t)(uintptr_t)block, 0);
-}
-static const bti_allocator allocator = {0, take, give};
-
-static bti_cuda_device *open_one(int ordinal) {
-    void *device = NULL;
-    OK(bti_driver_cuda.open(ordinal, &allocator, &device));
-    lending = device;
-    return device;
-}
 
 static int count_of(const char *word) {
     int count = 0;
@@ -110,11 +89,6 @@ static void product(bti_cuda_device *device, bt_dtype dtype, int rank, const int
             (const int64_t[])c_shape, (layout){c}, done)
 #define L(...) \
     { __VA_ARGS__ }
-
-static void close_one(bti_cuda_device *device) {
-    bti_driver_cuda.close(device);
-    assert_int_equal(fake.alive(), 0);
-}
 
 static void products_in_every_layout(void **state) {
     (void)state;
