@@ -2,13 +2,11 @@
 /* Texts in CUDA C through NVRTC, for two architectures (in turn, or both with BERTH_TEST_LONG), no GPU needed: kernels written by hand, drawn ones, and all that the
  * conformance suite and the examples ask for (the test `recorded` notes them): a draw of these, all with
  * BERTH_TEST_LONG. What each entry needs goes to registers.txt of the build; who spills registers must stand in
- * tests/render/spills.txt. NVRTC is looked for in the folder BERTH_NVRTC, by the loader and under /usr/local. */
+ * tests/render/spills.txt. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <dlfcn.h>
-#include <glob.h>
 
 #include "base/test_depth.h"
 #include "launch/entry.h"
@@ -16,6 +14,7 @@
 #include "support/render_kernels.h"
 #include "support/recorded_program.h"
 #include "support/golden_texts.h"
+#include "support/find_nvrtc.h"
 
 static struct {
     int (*create)(void **program, const char *text, const char *name, int headers, const void *a, const void *b);
@@ -28,22 +27,9 @@ static struct {
 
 /* --- the library -------------------------------------------------------------------------------------------------- */
 
-static void *opened(const char *pattern) {
-    glob_t found = {0};
-    void *library = NULL;
-    if (!strchr(pattern, '/')) return dlopen(pattern, RTLD_NOW | RTLD_LOCAL);
-    glob(pattern, 0, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-    globfree(&found);
-    return library;
-}
-
 static bool open_nvrtc(void) {
-    char own[512] = "";
-    if (getenv("BERTH_NVRTC")) snprintf(own, sizeof own, "%s/libnvrtc.so.1[23]", getenv("BERTH_NVRTC"));
-    const char *const places[] = {own, "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda*/lib64/libnvrtc.so.1[23]"};
-    void *library = NULL;
-    for (int i = 0; i < 4 && !library; i++) library = *places[i] ? opened(places[i]) : NULL;
+    found_nvrtc found;
+    void *library = find_nvrtc(&found) ? dlopen(found.path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) return false;
 #define FIND(member, name) *(void **)(void *)&nvrtc.member = dlsym(library, name)
     FIND(create, "nvrtcCreateProgram");

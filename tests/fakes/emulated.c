@@ -2,16 +2,13 @@
  * kernels NVRTC compiles and the emulator of PTX (ptx/ptx.h) runs.
  *   --gpus N       how many (2)
  *   --model NAME   h200 (default), a100 or rtx4090: compute capability, multiprocessors, registers and shared memory
- *   --nvrtc PATH   the compiler; otherwise that of the folder BERTH_NVRTC, of the loader, of /usr/local/cuda*, in this order
+ *   --nvrtc PATH   the compiler; otherwise the one that support/find_nvrtc.h finds
  * The default device is the first GPU, unless BERTH_FLAGS says otherwise. BERTH_FAKE_SEED is the seed of orders and of approximate
  * instructions. Compiled kernels are kept in the build's folder emulated/, apart from those for real GPUs. Exit code: the command's,
  * 128 and its signal, 77 where there is no NVRTC. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
-#include <link.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +16,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/find_nvrtc.h"
 
 #define MOST_GPUS 8
 #define PATH_BYTES 1024
@@ -38,51 +37,12 @@ static const model models[] = {
 
 static const model *chosen_model = models;
 static int gpus = 2;
-static char compiler[PATH_BYTES], version[32], machine_folder[PATH_BYTES];
+static found_nvrtc compiler;
+static char version[32], machine_folder[PATH_BYTES];
 
 static int fail(const char *what, const char *which) {
     fprintf(stderr, "emulated: %s: %s\n", what, which);
     return 2;
-}
-
-/* --- the compiler -------------------------------------------------------------------------------------------------------- */
-
-/* Opens the library; its path and version go to `compiler` and `version`. */
-static bool try_compiler(const char *path) {
-    struct link_map *map;
-    int major = 0, minor = 0;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return false;
-    int (*get_version)(int *major, int *minor);
-    *(void **)(void *)&get_version = dlsym(library, "nvrtcVersion");
-    bool found = get_version && !get_version(&major, &minor) && !dlinfo(library, RTLD_DI_LINKMAP, &map) &&
-                 strlen(map->l_name) < sizeof compiler;
-    if (found) {
-        snprintf(compiler, sizeof compiler, "%s", map->l_name);
-        snprintf(version, sizeof version, "%d.%d", major, minor);
-    }
-    dlclose(library);
-    return found;
-}
-
-static bool try_pattern(const char *pattern) {
-    glob_t found = {0};
-    bool done = false;
-    glob(pattern, 0, NULL, &found);
-    for (size_t i = found.gl_pathc; i-- > 0 && !done;) done = try_compiler(found.gl_pathv[i]); /* the newest first */
-    globfree(&found);
-    return done;
-}
-
-static bool find_compiler(const char *told) {
-    char own[PATH_BYTES];
-    if (told) return try_compiler(told);
-    if (getenv("BERTH_NVRTC")) {
-        snprintf(own, sizeof own, "%s/libnvrtc.so.1[23]", getenv("BERTH_NVRTC"));
-        if (try_pattern(own)) return true;
-    }
-    return try_compiler("libnvrtc.so.13") || try_compiler("libnvrtc.so.12") ||
-           try_pattern("/usr/local/cuda*/lib64/libnvrtc.so.1[23]");
 }
 
 /* --- the machine --------------------------------------------------------------------------------------------------------- */
@@ -99,7 +59,7 @@ static bool write_machine(void) {
     snprintf(path, sizeof path, "%s/machine.json", machine_folder);
     FILE *file = fopen(path, "w");
     if (!file) return false;
-    fprintf(file, "{\"cuda\": 13000, \"lists_own\": true, \"nvrtc_library\": \"%s\", \"devices\": [", compiler);
+    fprintf(file, "{\"cuda\": 13000, \"lists_own\": true, \"nvrtc_library\": \"%s\", \"devices\": [", compiler.path);
     for (int i = 0; i < gpus; i++)
         fprintf(file,
                 "%s{\"name\": \"%s\", \"uuid\": \"GPU-e0000000-0000-0000-0000-%012d\", \"pci\": \"0000:%02x:00.0\", "
@@ -118,7 +78,7 @@ static bool make_machine(void) {
     if (!mkdtemp(machine_folder)) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!link_library(names[i], names[i])) return false;
-    snprintf(compiler_name, sizeof compiler_name, "libnvrtc.so.%d", atoi(version));
+    snprintf(compiler_name, sizeof compiler_name, "libnvrtc.so.%d", compiler.major);
     return link_library(compiler_name, "libnvrtc.so.13") && write_machine();
 }
 
@@ -191,10 +151,11 @@ int main(int argc, char **argv) {
     if (at >= argc || gpus < 1 || gpus > MOST_GPUS)
         return fail("usage",
                     "emulated [--gpus 1..8] [--model h200|a100|rtx4090] [--nvrtc PATH] COMMAND [ARGUMENTS]...");
-    if (!find_compiler(told)) {
+    if (told ? !try_nvrtc(told, &compiler) : !find_nvrtc(&compiler)) {
         printf("skipped: cuda-emulated: no NVRTC%s%s\n", told ? " is " : "", told ? told : "");
         return 77;
     }
+    snprintf(version, sizeof version, "%d.%d", compiler.major, compiler.minor);
     int code = 2;
     if (make_machine()) {
         set_environment();

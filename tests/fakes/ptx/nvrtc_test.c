@@ -1,5 +1,4 @@
-/* The fake NVRTC around a real one, and what the parser reads from its texts. Without an NVRTC (BERTH_NVRTC, the loader, /usr/local) it is
- * skipped. */
+/* The fake NVRTC around a real one, and what the parser reads from its texts. Without an NVRTC it is skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,45 +9,23 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <dlfcn.h>
-#include <glob.h>
-#include <link.h>
 
 #include "drivers/cuda/nvrtc.h"
 #include "fakes/ptx/ptx.h"
+#include "support/find_nvrtc.h"
 
 static bti_nvrtc_api nvrtc;
 static int major;
 
 /* --- the libraries ---------------------------------------------------------------------------------------------------- */
 
-/* The path of a real NVRTC that can be opened, and its major version. */
-static bool try_real(const char *pattern, char *path, size_t bytes) {
-    glob_t found = {0};
-    bool usable = false;
-    glob(pattern, GLOB_NOCHECK, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc && !usable; i++) {
-        struct link_map *map;
-        void *library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-        if (!library) continue;
-        usable = !dlinfo(library, RTLD_DI_LINKMAP, &map) && !strstr(map->l_name, "/fakes/");
-        if (usable) snprintf(path, bytes, "%s", map->l_name);
-        dlclose(library);
-    }
-    globfree(&found);
-    return usable;
-}
-
 static int open_fake(void **state) {
-    char real[1024], own[512], machine[] = "/tmp/berth-machine-XXXXXX";
-    snprintf(own, sizeof own, "%s/libnvrtc.so.1[23]", getenv("BERTH_NVRTC") ? getenv("BERTH_NVRTC") : "/nowhere");
-    if (!try_real(own, real, sizeof real) && !try_real("libnvrtc.so.13", real, sizeof real) &&
-        !try_real("libnvrtc.so.12", real, sizeof real) &&
-        !try_real("/usr/local/cuda*/lib*/libnvrtc.so.1[23]", real, sizeof real))
-        return 0;
+    found_nvrtc real;
+    char machine[] = "/tmp/berth-machine-XXXXXX";
+    if (!find_nvrtc(&real)) return 0;
     FILE *file = fdopen(mkstemp(machine), "w");
     assert_non_null(file);
-    fprintf(file, "{\"nvrtc_library\": \"%s\"}", real);
+    fprintf(file, "{\"nvrtc_library\": \"%s\"}", real.path);
     assert_int_equal(fclose(file), 0);
     setenv("BERTH_FAKE_MACHINE", machine, 1);
     void *library = dlopen(BERTH_BUILD_DIR "/fakes/libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL);
