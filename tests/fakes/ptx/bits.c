@@ -1,20 +1,5 @@
 /* Moves, logic, shifts, fields of bits (PTX ISA, "Logic and Shift Instructions", "Integer Arithmetic Instructions" from popc on). */
-#include "fakes/ptx/lanes.h"
-
-#define X ((uint64_t)(U)a[i])
-#define Y ((uint64_t)(U)b[i])
-#define ONE(name, bits, ...)                               \
-    PTX_COMPUTE(name##_##bits) {                           \
-        typedef uint##bits##_t U PTX_UNUSED;               \
-        typedef int##bits##_t S PTX_UNUSED;                \
-        enum { BITS PTX_UNUSED = bits };                   \
-        PTX_EACH_LANE(to[i] = (uint64_t)(U)(__VA_ARGS__)); \
-    }
-#define EACH(name, ...)        \
-    ONE(name, 16, __VA_ARGS__) \
-    ONE(name, 32, __VA_ARGS__) \
-    ONE(name, 64, __VA_ARGS__)
-#define PICK(name) (bits == 16 ? name##_16 : bits == 32 ? name##_32 : bits == 64 ? name##_64 : NULL)
+#include "fakes/ptx/integer.h"
 
 EACH(move, X)
 EACH(and, X &Y)
@@ -26,7 +11,7 @@ EACH(cnot, X == 0)
 #define AMOUNT ((uint32_t)b[i])
 EACH(left, AMOUNT < BITS ? X << AMOUNT % BITS : 0)
 EACH(right_u, AMOUNT < BITS ? X >> AMOUNT % BITS : 0)
-EACH(right_s, (uint64_t)((int64_t)(S)a[i] >> (AMOUNT < BITS ? AMOUNT % BITS : BITS - 1)))
+EACH(right_s, (uint64_t)(SX >> (AMOUNT < BITS ? AMOUNT % BITS : BITS - 1)))
 
 /* Predicates are 0 or 1. */
 PTX_COMPUTE(move_pred) { PTX_EACH_LANE(to[i] = a[i] & 1); }
