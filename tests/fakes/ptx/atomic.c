@@ -8,7 +8,7 @@
 static bool is_signed(ptx_type type) { return type == PTX_S32 || type == PTX_S64; }
 
 static uint64_t atomic_integer(const ptx_instruction *in, uint64_t old, uint64_t b, uint64_t c) {
-    bool wide = type_bytes(in->type) == 8, less = b < old;
+    bool wide = ptx_type_bytes(in->type) == 8, less = b < old;
     if (is_signed((ptx_type)in->type)) less = wide ? (int64_t)b < (int64_t)old : (int32_t)b < (int32_t)old;
     switch (in->mode) {
     case PTX_DO_ADD: return old + b;
@@ -90,7 +90,7 @@ static bool find_operation(engine *e, const warp *w, const ptx_instruction *in, 
     bool half = type == PTX_F16 || type == PTX_BF16 || type == PTX_F16X2 || type == PTX_BF16X2;
     bool known = in->mode >= PTX_DO_ADD && in->mode <= PTX_DO_DEC;
     if ((type == PTX_F32 || type == PTX_F64) && in->mode != PTX_DO_ADD && in->mode != PTX_DO_EXCH) known = false;
-    *o = (atomic_operation){in, half && known ? half_operation(in) : NULL, type_bytes(type)};
+    *o = (atomic_operation){in, half && known ? half_operation(in) : NULL, ptx_type_bytes(type)};
     if (half && (in->mode == PTX_DO_EXCH || in->mode == PTX_DO_CAS)) known = false;
     if (!known || !o->bytes || in->vector > 1 || (half && !o->half))
         return ptx_fail(e, w, in, -1, "this atomic operation is not emulated");

@@ -127,30 +127,6 @@ bool ptx_fail(engine *e, const warp *w, const ptx_instruction *in, int lane, con
 bool ptx_fail_stuck(engine *e);
 
 /* --- operands --- */
-static inline uint32_t type_bytes(uint32_t type) {
-    switch (type) {
-    case PTX_B8:
-    case PTX_U8:
-    case PTX_S8: return 1;
-    case PTX_B16:
-    case PTX_U16:
-    case PTX_S16:
-    case PTX_F16:
-    case PTX_BF16: return 2;
-    case PTX_B32:
-    case PTX_U32:
-    case PTX_S32:
-    case PTX_F32:
-    case PTX_F16X2:
-    case PTX_BF16X2: return 4;
-    case PTX_B64:
-    case PTX_U64:
-    case PTX_S64:
-    case PTX_F64: return 8;
-    default: return 0;
-    }
-}
-
 static inline uint64_t *register_lanes(const warp *w, const group *g, uint32_t number) {
     return w->registers + (size_t)(g->registers + number) * PTX_WARP;
 }

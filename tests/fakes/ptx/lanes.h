@@ -57,26 +57,7 @@ ptx_compute *ptx_approximate_of(const ptx_instruction *instruction);
 
 static inline bool ptx_is_signed(int type) { return type >= PTX_S8 && type <= PTX_S64; }
 static inline bool ptx_is_float(int type) { return type >= PTX_F16; }
-static inline int ptx_bits(int type) {
-    switch (type) {
-    case PTX_PRED: return 1;
-    case PTX_B8:
-    case PTX_U8:
-    case PTX_S8: return 8;
-    case PTX_B16:
-    case PTX_U16:
-    case PTX_S16:
-    case PTX_F16:
-    case PTX_BF16: return 16;
-    case PTX_B32:
-    case PTX_U32:
-    case PTX_S32:
-    case PTX_F32:
-    case PTX_F16X2:
-    case PTX_BF16X2: return 32;
-    default: return type == PTX_NO_TYPE ? 0 : 64;
-    }
-}
+static inline int ptx_bits(uint32_t type) { return type == PTX_PRED ? 1 : 8 * (int)ptx_type_bytes(type); }
 
 /* --- floating-point numbers ------------------------------------------------------------------------------------------ */
 

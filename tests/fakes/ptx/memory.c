@@ -145,7 +145,7 @@ static bool reach_operand(engine *e, warp *w, group *g, const step *s, ptx_acces
                           unsigned char **host) {
     uint64_t address[PTX_WARP];
     const ptx_instruction *in = s->in;
-    uint32_t bytes = type_bytes(in->type) * (in->vector ? in->vector : 1);
+    uint32_t bytes = ptx_type_bytes(in->type) * (in->vector ? in->vector : 1);
     if (!bytes) return ptx_fail(e, w, in, -1, "an access without a type");
     ptx_address(w, g, s, 0, address);
     return ptx_reach(e, w, g, in, space_of(e, g, in), access, address, mask, bytes, bytes, host);
@@ -178,7 +178,7 @@ static void load_element(uint64_t *to, unsigned char *const *host, uint32_t mask
     case PTX_S16: LOAD(int16_t) break;
     case PTX_S32: LOAD(int32_t) break;
     default:
-        switch (type_bytes(type)) {
+        switch (ptx_type_bytes(type)) {
         case 1: LOAD(uint8_t) break;
         case 2: LOAD(uint16_t) break;
         case 4: LOAD(uint32_t) break;
@@ -192,7 +192,7 @@ bool ptx_load(engine *e, warp *w, group *g, const step *s, uint32_t mask) {
     const ptx_instruction *in = s->in;
     ptx_type type = (ptx_type)in->type;
     if (!reach_operand(e, w, g, s, in->nc || in->opcode == PTX_LDU ? PTX_READ_NC : PTX_READ, mask, host)) return false;
-    uint32_t bytes = type_bytes(type), bits = in->to_bits ? in->to_bits : bytes > 4 ? 64 : 32;
+    uint32_t bytes = ptx_type_bytes(type), bits = in->to_bits ? in->to_bits : bytes > 4 ? 64 : 32;
     for (int k = 0; k < in->to_count; k++) {
         if (in->to[k].kind != PTX_REGISTER) continue;
         uint64_t *to = register_lanes(w, g, in->to[k].number);
@@ -208,7 +208,7 @@ bool ptx_store(engine *e, warp *w, group *g, const step *s, uint32_t mask) {
     uint64_t scratch[PTX_WARP];
     const ptx_instruction *in = s->in;
     if (!reach_operand(e, w, g, s, PTX_WRITE, mask, host)) return false;
-    uint32_t bytes = type_bytes(in->type);
+    uint32_t bytes = ptx_type_bytes(in->type);
     for (int k = 1; k < in->from_count; k++) {
         const uint64_t *from = ptx_source(e, w, g, s, k, scratch);
         uint32_t offset = (uint32_t)(k - 1) * bytes;

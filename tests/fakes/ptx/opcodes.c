@@ -272,24 +272,17 @@ static const struct modifier {
     {"noftz", NO_FTZ, 1},
 };
 
-static const struct {
-    const char *name;
-    uint8_t bytes;
-} types[] = {
-    [PTX_NO_TYPE] = {"", 0}, [PTX_PRED] = {"pred", 0}, [PTX_B8] = {"b8", 1},       [PTX_B16] = {"b16", 2},
-    [PTX_B32] = {"b32", 4},  [PTX_B64] = {"b64", 8},   [PTX_U8] = {"u8", 1},       [PTX_U16] = {"u16", 2},
-    [PTX_U32] = {"u32", 4},  [PTX_U64] = {"u64", 8},   [PTX_S8] = {"s8", 1},       [PTX_S16] = {"s16", 2},
-    [PTX_S32] = {"s32", 4},  [PTX_S64] = {"s64", 8},   [PTX_F16] = {"f16", 2},     [PTX_BF16] = {"bf16", 2},
-    [PTX_F32] = {"f32", 4},  [PTX_F64] = {"f64", 8},   [PTX_F16X2] = {"f16x2", 4}, [PTX_BF16X2] = {"bf16x2", 4},
-};
+static const char *const type_names[] = {
+    [PTX_NO_TYPE] = "",  [PTX_PRED] = "pred", [PTX_B8] = "b8",   [PTX_B16] = "b16",     [PTX_B32] = "b32",
+    [PTX_B64] = "b64",   [PTX_U8] = "u8",     [PTX_U16] = "u16", [PTX_U32] = "u32",     [PTX_U64] = "u64",
+    [PTX_S8] = "s8",     [PTX_S16] = "s16",   [PTX_S32] = "s32", [PTX_S64] = "s64",     [PTX_F16] = "f16",
+    [PTX_BF16] = "bf16", [PTX_F32] = "f32",   [PTX_F64] = "f64", [PTX_F16X2] = "f16x2", [PTX_BF16X2] = "bf16x2"};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-uint32_t ptx_type_bytes(ptx_type type) { return types[type].bytes; }
-
 ptx_type ptx_type_of(ptx_word word) {
-    for (size_t i = 1; i < COUNT(types); i++)
-        if (ptx_is(word, types[i].name)) return (ptx_type)i;
+    for (size_t i = 1; i < COUNT(type_names); i++)
+        if (ptx_is(word, type_names[i])) return (ptx_type)i;
     return PTX_NO_TYPE;
 }
 
@@ -346,7 +339,7 @@ static void parse_modifier(ptx_parser *p, ptx_instruction *instruction, const st
 
 /* What cannot be left out, beyond what ptx_compute_of checks. */
 static void check_modifiers(ptx_parser *p, const ptx_instruction *i, const struct opcode *opcode) {
-    uint32_t bytes = ptx_type_bytes((ptx_type)i->type), needed = opcode->modifiers & (SHUFFLE | VOTE | OPERATION);
+    uint32_t bytes = ptx_type_bytes(i->type), needed = opcode->modifiers & (SHUFFLE | VOTE | OPERATION);
     if (!(opcode->modifiers & NO_TYPE) && !i->type) ptx_refuse(p, "the type is missing");
     if ((needed && !i->mode) || (opcode->modifiers & (COMPARE | CLASS) && !i->compare))
         ptx_refuse(p, "a modifier is missing");

@@ -143,7 +143,7 @@ static uint8_t parse_destination(ptx_parser *p, ptx_operand *operand, bool predi
     const ptx_name *name = resolve_name(p, word, operand);
     if (operand->kind != PTX_REGISTER || (name->type == PTX_PRED) != predicate)
         ptx_refuse(p, predicate ? "a predicate is missing" : "a register is missing");
-    return (uint8_t)(8 * ptx_type_bytes((ptx_type)name->type));
+    return (uint8_t)(8 * ptx_type_bytes(name->type));
 }
 
 static void parse_address(ptx_parser *p, ptx_instruction *instruction, ptx_operand *operand) {

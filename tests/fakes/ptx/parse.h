@@ -86,8 +86,7 @@ uint64_t ptx_parse_integer(ptx_parser *p, uint64_t most);
 /* The bits of a number in a type; a problem where PTX forbids it. */
 uint64_t ptx_number_as(ptx_parser *p, ptx_number number, ptx_type type);
 
-uint32_t ptx_type_bytes(ptx_type type); /* 0: PTX_PRED, PTX_NO_TYPE */
-ptx_type ptx_type_of(ptx_word word);    /* "f32"; PTX_NO_TYPE: none */
+ptx_type ptx_type_of(ptx_word word); /* "f32"; PTX_NO_TYPE: none */
 /* The opcode and modifiers of "ld.global.nc.v2.f32"; gives the signature of its operands (operands.c). */
 const char *ptx_parse_opcode(ptx_parser *p, ptx_word word, ptx_instruction *instruction);
 

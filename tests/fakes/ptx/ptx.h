@@ -36,6 +36,27 @@ typedef enum ptx_type {
     PTX_BF16X2,
 } ptx_type;
 
+/* 0: PTX_PRED, PTX_NO_TYPE. */
+static inline uint32_t ptx_type_bytes(uint32_t type) {
+    switch (type) {
+    case PTX_NO_TYPE:
+    case PTX_PRED: return 0;
+    case PTX_B8:
+    case PTX_U8:
+    case PTX_S8: return 1;
+    case PTX_B16:
+    case PTX_U16:
+    case PTX_S16:
+    case PTX_F16:
+    case PTX_BF16: return 2;
+    case PTX_B64:
+    case PTX_U64:
+    case PTX_S64:
+    case PTX_F64: return 8;
+    default: return 4;
+    }
+}
+
 /* Opcodes without their modifiers; the modifiers are fields of the instruction. The instructions after PTX_CONTROL are run.c's. */
 typedef enum ptx_opcode {
     PTX_MOV,

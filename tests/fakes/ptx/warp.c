@@ -169,7 +169,7 @@ static bool move(engine *e, warp *w, group *g, const step *s, uint32_t mask) {
     uint64_t scratch[PTX_WARP], packed[PTX_WARP] = {0};
     const ptx_instruction *in = s->in;
     int parts = in->to_count > in->from_count ? in->to_count : in->from_count;
-    uint32_t bits = type_bytes(in->type) * 8 / (uint32_t)parts;
+    uint32_t bits = ptx_type_bytes(in->type) * 8 / (uint32_t)parts;
     if (in->opcode != PTX_MOV || !bits) return ptx_fail(e, w, in, -1, "nothing computes this instruction");
     uint64_t part = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
     for (int k = 0; k < in->from_count; k++) {
