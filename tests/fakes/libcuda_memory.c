@@ -37,7 +37,10 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr address) {
     int code = fake_call("cuMemFree_v2", true);
     fake_lock();
     if (fake_current()) fake_run_device(fake_current()->device, "cuMemFree");
-    if (fake_allocation_in_use(address)) fake_count_wait("cuMemFree of memory in use");
+    const char *user = fake_allocation_user(address);
+    if (user && fake_current() && fake_may_find(fake_current()->device))
+        fake_find(fake_current()->device, FAKE_LAUNCH_FAILED,
+                  "cuMemFree frees memory before the host has waited for the work that uses it: %s", user);
     bool known = fake_free(address);
     fake_unlock();
     return known ? code : 1;

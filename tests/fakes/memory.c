@@ -133,11 +133,11 @@ void fake_allocation_use(fake_allocation *a) {
     a->last_ops[stream] = now;
 }
 
-bool fake_allocation_in_use(uint64_t address) {
+const char *fake_allocation_user(uint64_t address) {
     const fake_allocation *a = fake_allocation_at(address);
     for (uint32_t s = 0; a && s < a->stream_count; s++)
-        if (a->last_ops[s] && !fake_order_host_knows(a->last_ops[s])) return true;
-    return false;
+        if (a->last_ops[s] && !fake_order_host_knows(a->last_ops[s])) return fake_order_name(a->last_ops[s]);
+    return NULL;
 }
 
 static bool holds(const fake_allocation *a, uint64_t address, uint64_t bytes) {

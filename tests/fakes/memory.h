@@ -51,8 +51,8 @@ typedef struct fake_allocation {
 FAKE_API fake_allocation *fake_allocation_at(uint64_t address);
 /* The running operation accesses the allocation. */
 FAKE_API void fake_allocation_use(fake_allocation *allocation);
-/* Whether the host has not waited for all operations that accessed the allocation at this address. */
-FAKE_API bool fake_allocation_in_use(uint64_t address);
+/* The name of an operation that accessed the allocation at this address and that the host has not waited for; NULL: there is none. */
+FAKE_API const char *fake_allocation_user(uint64_t address);
 /* Memory for a variable of a module, which programs do not see as used. */
 FAKE_API uint64_t fake_alloc_variable(int device, uint64_t bytes);
 /* Says in words where an address lies that is in no allocation: "64 bytes after the allocation of ...". */

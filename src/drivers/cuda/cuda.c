@@ -160,6 +160,8 @@ static void cuda_free(void *opened, uint64_t address, size_t bytes) {
     (void)bytes;
     bti_cuda_device *device = opened;
     if (atomic_load(&device->lost) || bti_cu.cuCtxPushCurrent(device->context) != CUDA_SUCCESS) return;
+    /* An upload may return before its end, and the queue's numbers do not count it. */
+    (void)bti_cu.cuStreamSynchronize(device->up.stream);
     (void)bti_cu.cuMemFree(address);
     (void)bti_cuda_leave(BT_OK);
 }

@@ -419,6 +419,18 @@ static void pinned_memory_lasts(void **state) {
     end(NULL, NULL);
 }
 
+static void device_memory_lasts(void **state) {
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        begin(1);
+        CU(launch(add, a, x, y, COUNT));
+        if (waits) CU(cu.cuStreamSynchronize(a));
+        CU(cu.cuMemFree(y));
+        end(waits ? NULL : "cuMemFree frees memory before the host has waited for the work that uses it: kernel add",
+            NULL);
+    }
+}
+
 /* --- what is in flight ---------------------------------------------------------------------------------------------- */
 
 static void modules_last(void **state) {
@@ -535,6 +547,7 @@ int main(void) {
         cmocka_unit_test(the_host_leaves_sources_alone),
         cmocka_unit_test(downloads_are_waited_for),
         cmocka_unit_test(pinned_memory_lasts),
+        cmocka_unit_test(device_memory_lasts),
         cmocka_unit_test(modules_last),
         cmocka_unit_test(graphs_keep_modules),
         cmocka_unit_test(streams_are_not_destroyed_in_flight),
