@@ -200,7 +200,7 @@ part_sanitizer() {
     have compute-sanitizer || { echo "no compute-sanitizer"; return 77; }
     [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
     [ -x "$test" ] || { echo "no conformance test in $build"; return 77; }
-    BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=probe=direct${cuda_flags:+,$cuda_flags} BERTH_TEST_ONE_IN=1000 BERTH_TEST_PART=0/4 \
+    BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=probe=direct,memory_pool=off${cuda_flags:+,$cuda_flags} BERTH_TEST_ONE_IN=1000 BERTH_TEST_PART=0/4 \
         compute-sanitizer --tool memcheck --error-exitcode 99 "$test" >"$work/sanitized" 2>&1
     local rc=$?
     tail -n 60 "$work/sanitized"

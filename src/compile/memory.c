@@ -1,10 +1,12 @@
 /* How long storages live, and where temporaries lie: offsets in one arena per device, found before anything runs. */
+#include "base/flags.h"
 #include "compile/planner.h"
 
 #define ALIGN 64 /* bytes */
 
 /* Storages live from the step that writes them to the last that reads them; kept ones to the end. */
 static void find_lifetimes(bti_plan *plan) {
+    bool arenas = bti_flag_bool(BTI_FLAG_memory_pool);
     for (size_t s = 0; s < plan->storages.count; s++)
         plan->storages.items[s].first_step = plan->storages.items[s].last_step = -1;
     for (size_t s = 0; s < plan->steps.count; s++) {
@@ -14,7 +16,7 @@ static void find_lifetimes(bti_plan *plan) {
             if (number < 0) continue;
             bti_storage *storage = &plan->storages.items[number];
             if (i >= step->input_count) storage->first_step = (int32_t)s;
-            if (i >= step->input_count) storage->arrived = step->kind == BTI_STEP_COPY;
+            if (i >= step->input_count) storage->own_block = !arenas || step->kind == BTI_STEP_COPY;
             storage->last_step = (int32_t)s;
         }
     }
@@ -100,7 +102,7 @@ static bool give(arena *a, int64_t offset, int64_t bytes) {
 /* --- placing -------------------------------------------------------------------------------------------------------- */
 
 static bool is_temporary(const bti_plan *plan, const bti_storage *storage) {
-    return !storage->external && !storage->arrived && storage->bytes > 0 &&
+    return !storage->external && !storage->own_block && storage->bytes > 0 &&
            storage->last_step < (int32_t)plan->steps.count;
 }
 

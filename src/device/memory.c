@@ -96,6 +96,7 @@ static bt_status take_first(bt_device *device, size_t limit) {
     if (limit && first > limit)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
                         device->name, first, limit);
+    if (!bti_flag_bool(BTI_FLAG_memory_pool)) return BT_OK;
     if (growth) return reserve_ahead(device, first);
     if (limit && (!total || limit < total)) return reserve_ahead(device, limit);
     return device->kind == BT_CPU ? reserve_ahead(device, first) : take_all(device, first);
@@ -104,7 +105,7 @@ static bt_status take_first(bt_device *device, size_t limit) {
 bt_status bti_memory_open(bt_device *device) {
     size_t limit = limit_of(device);
     bti_pool_source source = {device->state, device->driver->alloc, device->driver->free};
-    device->pool = bti_pool_new(device->id, device->name, source, limit);
+    device->pool = bti_pool_new(device->id, device->name, source, limit, bti_flag_bool(BTI_FLAG_memory_pool));
     if (!device->pool) return bti_no_memory();
     bool quiet = bti_errors_quiet(true); /* of tries that others follow */
     bti_error *before = bti_error_last();

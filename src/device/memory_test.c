@@ -121,6 +121,25 @@ static void what_is_lent_is_counted(void **state) {
     assert_int_equal(memory.used + memory.scratch, 0);
 }
 
+/* The limits bind, sizes are forecast as they are counted, and nothing is taken ahead. */
+static void without_a_pool_blocks_are_allocations(void **state) {
+    (void)state;
+    bt_memory_info memory = BT_MEMORY_INFO_INIT;
+    bti_block *a, *b;
+    begin("devices=sim:gpu*1@64M,memory_pool=off,memory_growth=off,memory_preallocate=1M,memory_limit=2M", NULL);
+    bt_device *gpu = bt_device_get(BT_GPU, 0);
+    int id = bti_device_id(gpu);
+    OK(bti_block_alloc(id, 1000, 0, false, &a));
+    OK(bt_memory(gpu, &memory));
+    assert_int_equal(memory.used, bti_block_bytes(id, 1000));
+    assert_int_equal(memory.cached, 0);
+    expect_error(bti_block_alloc(id, 2 * MIB, 0, false, &b), BT_RESOURCE_EXHAUSTED, "limit 2 MiB");
+    bti_block_free(a, 7);
+    assert_int_equal(bti_pool_trim(id, 6), 0);
+    OK(bti_block_alloc(id, 2 * MIB, 7, false, &b));
+    bti_block_free(b, 0);
+}
+
 static void counters(void **state) {
     (void)state;
     begin("devices=sim:gpu*2", NULL);
@@ -161,8 +180,9 @@ static void counters(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_teardown(name, end)
     const struct CMUnitTest tests[] = {
-        TEST(memory_settings_bind_and_come_first), TEST(growth_off_takes_all),    TEST(large_takes_come_in_pieces),
-        TEST(growth_off_leaves_what_others_hold),  TEST(what_is_lent_is_counted), TEST(counters),
+        TEST(memory_settings_bind_and_come_first),   TEST(growth_off_takes_all),    TEST(large_takes_come_in_pieces),
+        TEST(growth_off_leaves_what_others_hold),    TEST(what_is_lent_is_counted), TEST(counters),
+        TEST(without_a_pool_blocks_are_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

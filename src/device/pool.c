@@ -20,12 +20,13 @@
 #define BINS 1024   /* sizes in units of BTI_POOL_ALIGN, 16 bins for each power of two */
 
 /* A small block would keep a large segment from being released, so small and large blocks have segments of their own. KEPT: reserved by
- * bti_pool_reserve; serves both and is never released. */
-typedef enum segment_class { SMALL, LARGE, KEPT, CLASSES } segment_class;
+ * bti_pool_reserve; serves both and is never released. SINGLE: of one block, in a pool that does not cache. */
+typedef enum segment_class { SMALL, LARGE, KEPT, SINGLE, CLASSES } segment_class;
 
 typedef struct bti_segment {
     uint64_t address;
-    size_t bytes;
+    size_t bytes,
+        asked; /* asked: of the source; fewer for a SINGLE one, whose block's size is rounded up only where it is counted */
     segment_class class;
     bti_block *first;
     struct bti_segment *previous, *next;
@@ -36,6 +37,7 @@ struct bti_pool {
     int device;
     const char *name;
     bti_pool_source source;
+    bool caches;
     size_t limit, reserved, used, peak, segment_count;
     size_t reserved_of[CLASSES];
     size_t unjoined; /* free blocks whose previous neighbour is free too */
@@ -132,16 +134,17 @@ static bti_block *find_in(bti_pool *pool, segment_class class, size_t need, uint
 
 /* A new segment as one free block; NULL: not within the limit, or the source or the host has no memory. The thread's error record then holds the
  * source's error, and the caller restores it. */
-static bti_block *segment_new(bti_pool *pool, size_t bytes, segment_class class) {
+static bti_block *segment_new(bti_pool *pool, size_t bytes, size_t asked, segment_class class) {
     if (pool->limit && (bytes > pool->limit || pool->reserved > pool->limit - bytes)) return NULL;
     bti_segment *segment = bti_calloc(1, sizeof *segment);
     bti_block *block = segment ? record_new(pool) : NULL;
-    if (!block || pool->source.alloc(pool->source.context, bytes, &segment->address) != BT_OK) {
+    if (!block || pool->source.alloc(pool->source.context, asked, &segment->address) != BT_OK) {
         if (block) record_free(pool, block);
         bti_free(segment);
         return NULL;
     }
     segment->bytes = bytes;
+    segment->asked = asked;
     segment->class = class;
     segment->first = block;
     segment->next = pool->segments;
@@ -166,7 +169,7 @@ static void segment_free(bti_pool *pool, bti_segment *segment) {
     pool->segment_count--;
     pool->reserved -= segment->bytes;
     pool->reserved_of[segment->class] -= segment->bytes;
-    pool->source.free(pool->source.context, segment->address, segment->bytes);
+    pool->source.free(pool->source.context, segment->address, segment->asked);
     bti_free(segment);
 }
 
@@ -232,9 +235,9 @@ static size_t segment_bytes(const bti_pool *pool, segment_class class, size_t ne
 
 static bti_block *add_segment(bti_pool *pool, segment_class class, size_t need) {
     size_t wanted = segment_bytes(pool, class, need);
-    bti_block *block = segment_new(pool, wanted, class);
-    if (!block && class == SMALL && wanted > SEGMENT_MIN) block = segment_new(pool, SEGMENT_MIN, class);
-    return block || wanted == need ? block : segment_new(pool, need, class);
+    bti_block *block = segment_new(pool, wanted, wanted, class);
+    if (!block && class == SMALL && wanted > SEGMENT_MIN) block = segment_new(pool, SEGMENT_MIN, SEGMENT_MIN, class);
+    return block || wanted == need ? block : segment_new(pool, need, need, class);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
@@ -273,6 +276,18 @@ static bti_block *make_room(bti_pool *pool, size_t need, uint64_t completed, bti
     return block ? block
                  : find_in(pool, class == SMALL ? LARGE : SMALL, need,
                            wish == BTI_LAUNCHED_ONLY ? completed : UINT64_MAX);
+}
+
+/* Without a cache: a segment of exactly these bytes, after those that were given back and are idle were freed. */
+static bti_block *make_single(bti_pool *pool, size_t need, size_t bytes, uint64_t completed, bti_pool_wish wish) {
+    if (pool->reserved > pool->used) (void)release_segments(pool, wish == BTI_LAUNCHED_ONLY ? 0 : completed, SIZE_MAX);
+    return segment_new(pool, need, bytes ? bytes : 1, SINGLE);
+}
+
+static bti_block *take_block(bti_pool *pool, size_t need, size_t bytes, uint64_t completed, bti_pool_wish wish) {
+    if (!pool->caches) return make_single(pool, need, bytes, completed, wish);
+    bti_block *block = choose_block(pool, need, completed, wish);
+    return block ? block : make_room(pool, need, completed, wish);
 }
 
 static bool free_neighbour(const bti_block *block) { return block && !block->in_use; }
@@ -325,12 +340,10 @@ size_t bti_pool_block_bytes(size_t bytes, size_t limit) {
 
 bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **out) {
     size_t need = bti_pool_block_bytes(bytes, pool->limit);
-    bool fits = need > 0;
     bti_error *before = bti_error_last(); /* an attempt that succeeds in the end leaves no error behind */
     bt_error_clear();
     bti_lock_take(&pool->lock);
-    bti_block *block = fits ? choose_block(pool, need, completed, wish) : NULL;
-    if (fits && !block) block = make_room(pool, need, completed, wish);
+    bti_block *block = need ? take_block(pool, need, bytes, completed, wish) : NULL;
     if (block) {
         bin_remove(pool, block);
         pool->unjoined -= (size_t)(free_neighbour(block->previous) + free_neighbour(block->next));
@@ -385,7 +398,7 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until) {
 
 /* --- the whole pool ----------------------------------------------------------------------------------------------- */
 
-bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, size_t limit) {
+bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, size_t limit, bool caches) {
     bti_pool *pool = bti_calloc(1, sizeof *pool);
     if (!pool) return NULL;
     bti_lock_init_recursive(&pool->lock, BTI_LOCK_pool);
@@ -393,6 +406,7 @@ bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, siz
     pool->name = name;
     pool->source = source;
     pool->limit = limit;
+    pool->caches = caches;
     return pool;
 }
 
@@ -410,7 +424,7 @@ bt_status bti_pool_reserve(bti_pool *pool, size_t bytes) {
     if (!bytes) return BT_OK;
     bt_error_clear(); /* out_of_memory() quotes the source's error */
     bti_lock_take(&pool->lock);
-    bool done = segment_new(pool, bytes, KEPT) != NULL;
+    bool done = segment_new(pool, bytes, bytes, KEPT) != NULL;
     bti_lock_give(&pool->lock);
     if (done) return BT_OK;
     bti_pool_counters count = bti_pool_count(pool);
@@ -479,7 +493,7 @@ size_t bti_pool_scattered(bti_pool *pool) {
         bytes += unused;
         if (segment->class == SMALL && unused >= SMALL_BELOW) room_for_small = true;
     }
-    if (!room_for_small && !pool->reserved_of[KEPT]) bytes += SEGMENT_MIN;
+    if (pool->caches && !room_for_small && !pool->reserved_of[KEPT]) bytes += SEGMENT_MIN;
     bti_lock_give(&pool->lock);
     return bytes;
 }

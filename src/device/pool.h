@@ -21,12 +21,13 @@ typedef struct bti_pool_counters {
 
 #define BTI_POOL_ALIGN BTI_MEMORY_ALIGN /* bytes; blocks are multiples of it, at multiples of it */
 
-/* Blocks carry the number `device`; limit 0: no limit. NULL when the host has no memory. */
-bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, size_t limit);
+/* Blocks carry the number `device`; limit 0: no limit. Without `caches` each block is a segment of its own, of exactly the bytes asked for, and
+ * one that was given back and is idle is freed by the next request of memory. NULL when the host has no memory. */
+bti_pool *bti_pool_new(int device, const char *name, bti_pool_source source, size_t limit, bool caches);
 /* Frees every segment, even those with blocks in use. NULL is fine. */
 void bti_pool_delete(bti_pool *pool);
 
-/* Allocates a segment of that size, rounded down to BTI_POOL_ALIGN, which is never released. */
+/* Allocates a segment of that size, rounded down to BTI_POOL_ALIGN, which is never released. Of pools that cache. */
 bt_status bti_pool_reserve(bti_pool *pool, size_t bytes);
 void bti_pool_set_limit(bti_pool *pool, size_t limit);
 

@@ -46,11 +46,15 @@ static void source_free(void *context, uint64_t address, size_t bytes) {
     s->given -= bytes;
 }
 
-static bti_pool *new_pool(source_state *source, size_t capacity, size_t limit) {
+static bti_pool *new_pool_of(source_state *source, size_t capacity, size_t limit, bool caches) {
     *source = (source_state){.capacity = capacity};
-    bti_pool *pool = bti_pool_new(3, "GPU:3", (bti_pool_source){source, source_alloc, source_free}, limit);
+    bti_pool *pool = bti_pool_new(3, "GPU:3", (bti_pool_source){source, source_alloc, source_free}, limit, caches);
     assert_non_null(pool);
     return pool;
+}
+
+static bti_pool *new_pool(source_state *source, size_t capacity, size_t limit) {
+    return new_pool_of(source, capacity, limit, true);
 }
 
 static bti_block *take(bti_pool *pool, size_t bytes) {
@@ -430,6 +434,33 @@ static void *hammer(void *data) {
     return NULL;
 }
 
+static void without_a_cache_blocks_stand_alone(void **state) {
+    (void)state;
+    source_state source;
+    bti_block *a, *b, *c;
+    bti_pool *pool = new_pool_of(&source, SIZE_MAX, 5 * MIB, false);
+    assert_int_equal(bti_pool_take(pool, 1001, 0, BTI_ANY_BLOCK, &a), BT_OK);
+    assert_int_equal(bti_pool_take(pool, 3 * MIB + 1, 0, BTI_ANY_BLOCK, &b), BT_OK);
+    assert_int_equal(source.given, 1001 + 3 * MIB + 1); /* exactly */
+    assert_int_equal(bti_pool_count(pool).used, 1024 + 3 * MIB + 4096);
+    bti_pool_give(pool, b, 5);
+    check(pool);
+    assert_int_equal(bti_pool_take(pool, 3 * MIB, 4, BTI_ANY_BLOCK, &c), BT_RESOURCE_EXHAUSTED); /* b is still used */
+    assert_int_equal(bti_pool_take(pool, 3 * MIB, 5, BTI_LAUNCHED_ONLY, &c), BT_RESOURCE_EXHAUSTED);
+    assert_int_equal(source.given, 1001 + 3 * MIB + 1);
+    assert_int_equal(bti_pool_take(pool, 0, 5, BTI_IDLE_IF_CHEAP, &c), BT_OK);
+    assert_int_equal(source.given, 1001 + 1);
+    assert_int_equal(bti_pool_scattered(pool), 0);
+    bti_pool_give(pool, a, 6);
+    bti_pool_give(pool, c, 0);
+    assert_int_equal(bti_pool_release(pool, 5), 256);
+    assert_int_equal(bti_pool_release(pool, 6), 1024);
+    check(pool);
+    assert_int_equal(source.given + bti_pool_count(pool).segments, 0);
+    bti_pool_delete(pool);
+    bt_error_clear();
+}
+
 static void many_threads(void **state) {
     (void)state;
     source_state source;
@@ -477,6 +508,7 @@ int main(void) {
         cmocka_unit_test(what_is_free_can_be_had),
         cmocka_unit_test(idle_blocks_stay_idle),
         cmocka_unit_test(small_blocks_keep_to_themselves),
+        cmocka_unit_test(without_a_cache_blocks_stand_alone),
         cmocka_unit_test(many_threads),
         cmocka_unit_test(host_memory_may_fail_at_any_point),
     };

@@ -140,7 +140,7 @@ static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
         if (run->arenas[d]) bti_buffer_give_back(run->arenas[d], numbers[d]);
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        if (storage->arrived && storage->last_step < (int32_t)plan->steps.count && run->buffers[s])
+        if (storage->own_block && storage->last_step < (int32_t)plan->steps.count && run->buffers[s])
             bti_buffer_give_back(run->buffers[s], numbers[storage->device]);
     }
 }

@@ -32,7 +32,7 @@ typedef struct bti_storage {
     int32_t first_step, last_step; /* first written, last read; last_step == step count: kept. -1: never in memory */
     int64_t offset;                /* of a temporary: where in the device's arena, bytes; else -1 */
     uint8_t why;                   /* bti_why */
-    bool arrived;                  /* written by a copy from another device: memory of its own, not in the arena */
+    bool own_block;                /* not in the arena: written by a copy from another device, or memory_pool is off */
     bool in_place;                 /* a temporary in the place of one that its kernel reads for the last time */
 } bti_storage;
 
@@ -113,7 +113,7 @@ static inline bool bti_plan_keeps(const bti_plan *plan, const bti_storage *stora
     return !storage->external && storage->last_step == (int32_t)plan->steps.count;
 }
 static inline bool bti_plan_reserves(const bti_plan *plan, const bti_storage *storage) {
-    return bti_plan_keeps(plan, storage) || (!storage->external && storage->arrived);
+    return bti_plan_keeps(plan, storage) || (!storage->external && storage->own_block);
 }
 
 #endif

@@ -109,7 +109,8 @@ def run(command, build, seconds, library=None):
     environment = dict(os.environ)
     if library:
         environment["LD_LIBRARY_PATH"] = str(library)
-    words = ["bash", "-c", f"exec tests/emulated env {command}"]
+    variables, program = re.fullmatch(r"((?:\w+=\S+ )*)(.*)", command).groups()
+    words = ["bash", "-c", f"{variables}exec tests/emulated {program}"]
     try:
         done = subprocess.run(words, cwd=build.folder, env=environment, capture_output=True, text=True, errors="replace",
                               timeout=seconds, stdin=subprocess.DEVNULL)
