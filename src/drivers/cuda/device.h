@@ -55,7 +55,7 @@ typedef struct bti_cuda_device {
     bti_lock event_lock;          /* of events and recorded */
     int architecture;             /* 90 */
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
-    struct bti_cuda_words *words; /* program.c: for launches with too many words for parameters */
+    struct bti_cuda_words *words; /* launch.c: for launches with too many words for parameters */
     struct bti_cuda_products *products;
     struct bti_cuda_capture *capture;         /* graph.c: a thread is recording launches; else NULL */
     bti_cuda_retired *retired, *last_retired; /* oldest first */
@@ -116,7 +116,7 @@ void bti_cuda_module_release(void *device, void *module);
 bt_status bti_cuda_build(void *device, const char *name, const bti_str *text, void **module);
 bt_status bti_cuda_find_function(void *device, void *module, const char *name, bti_gpu_function *function);
 
-/* --- program.c ---------------------------------------------------------------------------------------------------- */
+/* --- launch.c ----------------------------------------------------------------------------------------------------- */
 bt_status bti_cuda_launch(void *device, const bti_gpu_launch *launch);
 void bti_cuda_words_free(bti_cuda_device *device);
 
