@@ -1,6 +1,6 @@
 /* Helpers of the file tests: a folder of its own for each test, files written byte by byte, arrays compared. */
-#ifndef TEST_FILE_CASES_H
-#define TEST_FILE_CASES_H
+#ifndef BERTH_TESTS_FILE_CASES_H
+#define BERTH_TESTS_FILE_CASES_H
 
 #include <berth.h>
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* What processes with leases write where all of them see it, so that each can tell from inside whether it is alone. */
-#ifndef TESTS_LEASE_BOARD_H
-#define TESTS_LEASE_BOARD_H
+#ifndef BERTH_TESTS_LEASE_BOARD_H
+#define BERTH_TESTS_LEASE_BOARD_H
 
 #include <berth.h>
 #include <fcntl.h>

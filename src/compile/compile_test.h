@@ -1,6 +1,6 @@
 /* Graphs made by hand, and what their plans hold: for the tests of this folder. */
-#ifndef BTI_COMPILE_TEST_H
-#define BTI_COMPILE_TEST_H
+#ifndef BTI_COMPILE_COMPILE_TEST_H
+#define BTI_COMPILE_COMPILE_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The fuzzer's bytes as a file: one in memory, filled anew for each input. */
-#ifndef FUZZ_FILE_H
-#define FUZZ_FILE_H
+#ifndef BERTH_TESTS_FUZZ_FUZZ_FILE_H
+#define BERTH_TESTS_FUZZ_FUZZ_FILE_H
 
 #include <berth.h>
 #include <stdio.h>

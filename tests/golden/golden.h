@@ -1,6 +1,6 @@
 /* The runner of reference files: what its parts share. The rules are in README.md. */
-#ifndef GOLDEN_H
-#define GOLDEN_H
+#ifndef BERTH_TESTS_GOLDEN_GOLDEN_H
+#define BERTH_TESTS_GOLDEN_GOLDEN_H
 
 #include <berth.h>
 #include <jansson.h>

@@ -24,8 +24,8 @@
  * told by the bytes of a reply, so small values count as copied when their reply comes; links and items of streams go to who waits for them and are
  * not lost; who made no call of a lost value (it got the reference from another process) cannot have it made again. Numbers of resources, GPUs and views are the
  * inner engine's. */
-#ifndef BERTH_TESTS_NODES_H
-#define BERTH_TESTS_NODES_H
+#ifndef BERTH_TESTS_NODES_NODES_H
+#define BERTH_TESTS_NODES_NODES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Random programs: what a seed stands for, run as the flags then say, and what came out. */
-#ifndef BERTH_RANDOM_PROGRAM_H
-#define BERTH_RANDOM_PROGRAM_H
+#ifndef BERTH_TESTS_RANDOM_PROGRAMS_PROGRAM_H
+#define BERTH_TESTS_RANDOM_PROGRAMS_PROGRAM_H
 
 #include <berth.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* What the tests of the disk cache share: a folder for each case, kernels that follow from a number. */
-#ifndef CACHE_FOLDER_H
-#define CACHE_FOLDER_H
+#ifndef BERTH_TESTS_SUPPORT_CACHE_FOLDER_H
+#define BERTH_TESTS_SUPPORT_CACHE_FOLDER_H
 
 #include "cache/cache.h"
 

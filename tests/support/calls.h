@@ -1,6 +1,6 @@
 /* Functions of tasks that several tests call. */
-#ifndef BERTH_TESTS_CALLS_H
-#define BERTH_TESTS_CALLS_H
+#ifndef BERTH_TESTS_SUPPORT_CALLS_H
+#define BERTH_TESTS_SUPPORT_CALLS_H
 
 #include <berth.h>
 #include <time.h>

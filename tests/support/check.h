@@ -1,6 +1,6 @@
 /* In a process of a test's own, where cmocka is not: complains and returns 1. */
-#ifndef BERTH_TESTS_CHECK_H
-#define BERTH_TESTS_CHECK_H
+#ifndef BERTH_TESTS_SUPPORT_CHECK_H
+#define BERTH_TESTS_SUPPORT_CHECK_H
 
 #include <stdio.h>
 

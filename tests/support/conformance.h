@@ -1,6 +1,6 @@
 /* Cases of the conformance test: one list, run on every device. */
-#ifndef BERTH_TESTS_CONFORMANCE_H
-#define BERTH_TESTS_CONFORMANCE_H
+#ifndef BERTH_TESTS_SUPPORT_CONFORMANCE_H
+#define BERTH_TESTS_SUPPORT_CONFORMANCE_H
 
 #include "support/values.h"
 

@@ -1,6 +1,6 @@
 /* Devices of the fake machine, and kernels on them, for tests of the cuda driver. Included once by a test. */
-#ifndef CUDA_DEVICE_H
-#define CUDA_DEVICE_H
+#ifndef BERTH_TESTS_SUPPORT_CUDA_DEVICE_H
+#define BERTH_TESTS_SUPPORT_CUDA_DEVICE_H
 
 #include "support/cuda_machine.h"
 

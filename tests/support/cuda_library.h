@@ -1,6 +1,6 @@
 /* Devices of the fake machine that lend their memory to the libraries of products and sums, for tests of these. Included once by a test. */
-#ifndef CUDA_LIBRARY_H
-#define CUDA_LIBRARY_H
+#ifndef BERTH_TESTS_SUPPORT_CUDA_LIBRARY_H
+#define BERTH_TESTS_SUPPORT_CUDA_LIBRARY_H
 
 #include "support/cuda_machine.h"
 

@@ -1,6 +1,6 @@
 /* Fake machines (fakes/machine.h) for tests of the cuda driver. Included once by a test. */
-#ifndef CUDA_MACHINE_H
-#define CUDA_MACHINE_H
+#ifndef BERTH_TESTS_SUPPORT_CUDA_MACHINE_H
+#define BERTH_TESTS_SUPPORT_CUDA_MACHINE_H
 
 #include <dlfcn.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Expectations of errors. Included after cmocka.h. */
-#ifndef EXPECT_H
-#define EXPECT_H
+#ifndef BERTH_TESTS_SUPPORT_EXPECT_H
+#define BERTH_TESTS_SUPPORT_EXPECT_H
 
 #include <berth/status.h>
 #include <string.h>

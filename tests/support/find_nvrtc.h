@@ -1,6 +1,6 @@
 /* Where tests look for NVIDIA's compiler, NVRTC 12 or 13: in the folder BERTH_NVRTC, by the loader, in /usr/local/cuda*, in this order. */
-#ifndef BERTH_TESTS_FIND_NVRTC_H
-#define BERTH_TESTS_FIND_NVRTC_H
+#ifndef BERTH_TESTS_SUPPORT_FIND_NVRTC_H
+#define BERTH_TESTS_SUPPORT_FIND_NVRTC_H
 
 #include <dlfcn.h>
 #include <glob.h>

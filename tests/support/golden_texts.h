@@ -1,6 +1,6 @@
 /* Texts as they are stored in tests/render/; BERTH_RENDER_WRITE=1 writes them anew. For tests with cmocka. */
-#ifndef GOLDEN_TEXTS_H
-#define GOLDEN_TEXTS_H
+#ifndef BERTH_TESTS_SUPPORT_GOLDEN_TEXTS_H
+#define BERTH_TESTS_SUPPORT_GOLDEN_TEXTS_H
 
 #include <stdio.h>
 #include <stdlib.h>

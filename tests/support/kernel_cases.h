@@ -6,8 +6,8 @@
  *     run c.box; char *first = bti_case_take(&c);
  *     run c.box another way; bti_case_differs(&c, first) tells
  *     bti_case_free(&c); free(first); */
-#ifndef KERNEL_CASES_H
-#define KERNEL_CASES_H
+#ifndef BERTH_TESTS_SUPPORT_KERNEL_CASES_H
+#define BERTH_TESTS_SUPPORT_KERNEL_CASES_H
 
 #include <math.h>
 #include <stdlib.h>

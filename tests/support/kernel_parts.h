@@ -1,6 +1,6 @@
 /* Runs kernels in parts, on one thread. */
-#ifndef KERNEL_PARTS_H
-#define KERNEL_PARTS_H
+#ifndef BERTH_TESTS_SUPPORT_KERNEL_PARTS_H
+#define BERTH_TESTS_SUPPORT_KERNEL_PARTS_H
 
 #include "support/kernel_cases.h"
 #include "drivers/cpu/launch.h"

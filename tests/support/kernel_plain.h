@@ -1,7 +1,7 @@
 /* For tests: a kernel point by point, as kernel.h says, by the interpreter's operations on single elements. Slow. Functions
  * of functions.def come from the loops of the plainest target. */
-#ifndef KERNEL_PLAIN_H
-#define KERNEL_PLAIN_H
+#ifndef BERTH_TESTS_SUPPORT_KERNEL_PLAIN_H
+#define BERTH_TESTS_SUPPORT_KERNEL_PLAIN_H
 
 #include <string.h>
 

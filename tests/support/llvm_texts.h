@@ -1,6 +1,6 @@
 /* LLVM IR written by hand, for tests of the compiler, the loader and the cache. */
-#ifndef LLVM_TEXTS_H
-#define LLVM_TEXTS_H
+#ifndef BERTH_TESTS_SUPPORT_LLVM_TEXTS_H
+#define BERTH_TESTS_SUPPORT_LLVM_TEXTS_H
 
 #include "base/str.h"
 #include "drivers/cpu/target.h"

@@ -1,6 +1,6 @@
 /* A shared object with remote functions (tests/modules/task_module.c), under other names. */
-#ifndef BERTH_TESTS_MODULES_H
-#define BERTH_TESTS_MODULES_H
+#ifndef BERTH_TESTS_SUPPORT_MODULES_H
+#define BERTH_TESTS_SUPPORT_MODULES_H
 
 #include "support/programs.h"
 

@@ -1,6 +1,6 @@
 /* A device of OpenCL under a driver's table, and primitives run on it against the interpreter. For tests with cmocka. */
-#ifndef OPENCL_DEVICE_H
-#define OPENCL_DEVICE_H
+#ifndef BERTH_TESTS_SUPPORT_OPENCL_DEVICE_H
+#define BERTH_TESTS_SUPPORT_OPENCL_DEVICE_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A small front of OpenCL for tests: the first device there is, kernels run at once. For tests with cmocka. */
-#ifndef OPENCL_FRONT_H
-#define OPENCL_FRONT_H
+#ifndef BERTH_TESTS_SUPPORT_OPENCL_FRONT_H
+#define BERTH_TESTS_SUPPORT_OPENCL_FRONT_H
 
 #include <dlfcn.h>
 #include <stdio.h>

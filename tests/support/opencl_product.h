@@ -1,6 +1,6 @@
 /* The first OpenCL device, and matrices on it, for tests. */
-#ifndef OPENCL_PRODUCT_H
-#define OPENCL_PRODUCT_H
+#ifndef BERTH_TESTS_SUPPORT_OPENCL_PRODUCT_H
+#define BERTH_TESTS_SUPPORT_OPENCL_PRODUCT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

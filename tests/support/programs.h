@@ -1,7 +1,7 @@
 /* Programs that a test runs in processes of their own, under deadlines, and after which nothing may be left: no process, no file in
  * $TMPDIR, no shared memory with a name, no socket. */
-#ifndef BERTH_TESTS_PROGRAMS_H
-#define BERTH_TESTS_PROGRAMS_H
+#ifndef BERTH_TESTS_SUPPORT_PROGRAMS_H
+#define BERTH_TESTS_SUPPORT_PROGRAMS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What the recording library writes: a program of the file after the other. */
-#ifndef RECORDED_PROGRAM_H
-#define RECORDED_PROGRAM_H
+#ifndef BERTH_TESTS_SUPPORT_RECORDED_PROGRAM_H
+#define BERTH_TESTS_SUPPORT_RECORDED_PROGRAM_H
 
 #include "drivers/driver.h"
 

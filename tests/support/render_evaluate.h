@@ -1,7 +1,7 @@
 /* A launch of a kernel with drawn sizes and data, and the plain evaluation of what ir/kernel.h says: one instruction after
  * the other, over all points of the nest, by the interpreter. For tests with cmocka. */
-#ifndef RENDER_EVALUATE_H
-#define RENDER_EVALUATE_H
+#ifndef BERTH_TESTS_SUPPORT_RENDER_EVALUATE_H
+#define BERTH_TESTS_SUPPORT_RENDER_EVALUATE_H
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Kernels for tests of render/: written by hand, and drawn at random. */
-#ifndef RENDER_KERNELS_H
-#define RENDER_KERNELS_H
+#ifndef BERTH_TESTS_SUPPORT_RENDER_KERNELS_H
+#define BERTH_TESTS_SUPPORT_RENDER_KERNELS_H
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Unit tests of what stands above the devices: each test begins with settings of its own. */
-#ifndef TESTS_SUPPORT_SETTINGS_H
-#define TESTS_SUPPORT_SETTINGS_H
+#ifndef BERTH_TESTS_SUPPORT_SETTINGS_H
+#define BERTH_TESTS_SUPPORT_SETTINGS_H
 
 #include <stdarg.h>
 #include <stddef.h>

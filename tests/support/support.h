@@ -1,6 +1,6 @@
 /* What the tests of the public library share: settings as in a new process, expectations, the log. */
-#ifndef BERTH_TESTS_SUPPORT_H
-#define BERTH_TESTS_SUPPORT_H
+#ifndef BERTH_TESTS_SUPPORT_SUPPORT_H
+#define BERTH_TESTS_SUPPORT_SUPPORT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

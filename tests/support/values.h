@@ -1,6 +1,6 @@
 /* Arrays of the host, as doubles, and their way to a device in every layout: what operations are held against. */
-#ifndef BERTH_TESTS_VALUES_H
-#define BERTH_TESTS_VALUES_H
+#ifndef BERTH_TESTS_SUPPORT_VALUES_H
+#define BERTH_TESTS_SUPPORT_VALUES_H
 
 #include <berth.h>
 

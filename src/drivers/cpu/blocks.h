@@ -1,8 +1,8 @@
 /* The block interpreter runs fused kernels without compiling anything: instruction by instruction, over blocks of points of the
  * innermost axis (the line). It runs small kernels, and all kernels where there is no compiler. Compiled code gives the same bits.
  * blocks_make.c translates a kernel into steps (block_program.h), blocks.c runs them. */
-#ifndef BTI_DRIVERS_BLOCKS_H
-#define BTI_DRIVERS_BLOCKS_H
+#ifndef BTI_DRIVERS_CPU_BLOCKS_H
+#define BTI_DRIVERS_CPU_BLOCKS_H
 
 #include <berth/status.h>
 

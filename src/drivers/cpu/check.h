@@ -1,6 +1,6 @@
 /* Runs a kernel by every variant of code that this CPU has and compares the bits. For the flag check_kernels and for tests. */
-#ifndef BTI_DRIVERS_CHECK_H
-#define BTI_DRIVERS_CHECK_H
+#ifndef BTI_DRIVERS_CPU_CHECK_H
+#define BTI_DRIVERS_CPU_CHECK_H
 
 #include <berth/status.h>
 

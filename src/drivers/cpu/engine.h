@@ -3,8 +3,8 @@
  *
  * The way of a launch of a fused kernel: bti_cpu_launch_kernel (engine.c) chooses between the block interpreter and compiled code;
  * launch.c cuts the box into pieces and runs them on the cores; blocks.c interprets a piece, or the compiled function runs. */
-#ifndef BTI_DRIVERS_ENGINE_H
-#define BTI_DRIVERS_ENGINE_H
+#ifndef BTI_DRIVERS_CPU_ENGINE_H
+#define BTI_DRIVERS_CPU_ENGINE_H
 
 #include "drivers/driver.h"
 

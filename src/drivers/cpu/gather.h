@@ -1,7 +1,7 @@
 /* Operations that move data by rule or by index, and operations along lines (cumsum, argmax...), on the cores. The results are the
  * interpreter's, bit for bit. */
-#ifndef BTI_DRIVERS_GATHER_H
-#define BTI_DRIVERS_GATHER_H
+#ifndef BTI_DRIVERS_CPU_GATHER_H
+#define BTI_DRIVERS_CPU_GATHER_H
 
 #include "ir/work.h"
 

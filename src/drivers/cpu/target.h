@@ -1,6 +1,6 @@
 /* What this CPU is: the targets of kernel text that it runs, and the code that was compiled for each. */
-#ifndef BTI_DRIVERS_TARGET_H
-#define BTI_DRIVERS_TARGET_H
+#ifndef BTI_DRIVERS_CPU_TARGET_H
+#define BTI_DRIVERS_CPU_TARGET_H
 
 #include <stddef.h>
 

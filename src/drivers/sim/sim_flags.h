@@ -1,6 +1,6 @@
 /* What flags say of simulated devices: which exist (flag devices), and which calls fail (flag sim_fault). */
-#ifndef BTI_DRIVERS_SIM_FLAGS_H
-#define BTI_DRIVERS_SIM_FLAGS_H
+#ifndef BTI_DRIVERS_SIM_SIM_FLAGS_H
+#define BTI_DRIVERS_SIM_SIM_FLAGS_H
 
 #include "drivers/driver.h"
 

@@ -1,8 +1,8 @@
 /* The memory of a simulated device, behind addresses that are not pointers: a use by the host faults, and a use by another device is
  * caught. In debug builds (BTI_DEBUG) that aborts, as the fault of a real device would end the program; in release builds it is
  * INTERNAL. */
-#ifndef BTI_DRIVERS_SIM_MEMORY_H
-#define BTI_DRIVERS_SIM_MEMORY_H
+#ifndef BTI_DRIVERS_SIM_SIM_MEMORY_H
+#define BTI_DRIVERS_SIM_SIM_MEMORY_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* Exact numbers for tests of rounding: numbers of any binary format as whole numbers times powers of two, and the sign of sums of their
  * products. */
-#ifndef BERTH_TESTS_FAKES_EXACT_H
-#define BERTH_TESTS_FAKES_EXACT_H
+#ifndef BERTH_TESTS_FAKES_PTX_EXACT_H
+#define BERTH_TESTS_FAKES_PTX_EXACT_H
 
 #include <stdbool.h>
 #include <stdint.h>

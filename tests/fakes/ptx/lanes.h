@@ -1,6 +1,6 @@
 /* What the files of arithmetic share: loops over the lanes of a warp, and floating-point numbers as bits. */
-#ifndef BERTH_TESTS_FAKES_LANES_H
-#define BERTH_TESTS_FAKES_LANES_H
+#ifndef BERTH_TESTS_FAKES_PTX_LANES_H
+#define BERTH_TESTS_FAKES_PTX_LANES_H
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What the tests of arithmetic share: the operands of one instruction, which runs with all lanes, with some, and in place; random operands;
  * whether a result is the exact one, rounded. */
-#ifndef BERTH_TESTS_FAKES_LANES_TEST_H
-#define BERTH_TESTS_FAKES_LANES_TEST_H
+#ifndef BERTH_TESTS_FAKES_PTX_LANES_TEST_H
+#define BERTH_TESTS_FAKES_PTX_LANES_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * into decoded instructions, of which those that compute are functions over the 32 lanes of a warp (arithmetic.c, convert.c,
  * approximate.c), and launches are run warp by warp (run.c). It covers what berth's kernels are compiled to; anything else is an
  * error that names the instruction. */
-#ifndef BERTH_TESTS_FAKES_PTX_H
-#define BERTH_TESTS_FAKES_PTX_H
+#ifndef BERTH_TESTS_FAKES_PTX_PTX_H
+#define BERTH_TESTS_FAKES_PTX_PTX_H
 
 #include <stdbool.h>
 #include <stddef.h>

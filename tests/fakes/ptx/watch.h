@@ -1,8 +1,8 @@
 /* What watches memory while work runs on the fake machine (watch.c): which bytes were written, who accessed them last and whether that
  * is ordered before this access. Agents are host threads, streams' operations and, within a launch, threads of blocks. run.c calls the
  * functions of launches for every access of a kernel; libcuda*.c call those of operations. */
-#ifndef BERTH_TESTS_FAKES_WATCH_H
-#define BERTH_TESTS_FAKES_WATCH_H
+#ifndef BERTH_TESTS_FAKES_PTX_WATCH_H
+#define BERTH_TESTS_FAKES_PTX_WATCH_H
 
 #include "fakes/ptx/ptx.h"
 

@@ -1,7 +1,7 @@
 /* What atomics and fences order within a launch: clocks of threads and of the locations of atomics, kept apart for the scope of the block
  * and that of the device. Used by watch.c alone. */
-#ifndef BERTH_TESTS_FAKES_WATCH_SYNC_H
-#define BERTH_TESTS_FAKES_WATCH_SYNC_H
+#ifndef BERTH_TESTS_FAKES_PTX_WATCH_SYNC_H
+#define BERTH_TESTS_FAKES_PTX_WATCH_SYNC_H
 
 #include "fakes/memory.h"
 #include "fakes/ptx/ptx.h"

@@ -1,6 +1,6 @@
 /* Kernels as compiled functions: from the disk cache, or compiled by LLVM. */
-#ifndef BTI_DRIVERS_COMPILED_H
-#define BTI_DRIVERS_COMPILED_H
+#ifndef BTI_DRIVERS_CPU_COMPILED_COMPILED_H
+#define BTI_DRIVERS_CPU_COMPILED_COMPILED_H
 
 #include "cache/cache.h"
 #include "drivers/cpu/compiled/llvm.h"

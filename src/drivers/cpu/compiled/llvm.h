@@ -1,6 +1,6 @@
 /* LLVM as a compiler of text, through its C API. It is opened at first use. Any thread; several threads may compile at once. */
-#ifndef BTI_DRIVERS_LLVM_H
-#define BTI_DRIVERS_LLVM_H
+#ifndef BTI_DRIVERS_CPU_COMPILED_LLVM_H
+#define BTI_DRIVERS_CPU_COMPILED_LLVM_H
 
 #include "base/error.h"
 #include "base/str.h"

@@ -1,6 +1,6 @@
 /* The loader of compiled code: an ELF object in memory is placed, relocated and made executable. */
-#ifndef BTI_DRIVERS_OBJECT_H
-#define BTI_DRIVERS_OBJECT_H
+#ifndef BTI_DRIVERS_CPU_COMPILED_OBJECT_H
+#define BTI_DRIVERS_CPU_COMPILED_OBJECT_H
 
 #include "base/error.h"
 #include "launch/functions.h"

@@ -1,7 +1,7 @@
 /* Libraries of matrix products (onednn.c, openblas.c) are opened when a product first needs one, and called on the calling thread
  * alone: product.c distributes the tiles over the cores. Any thread. */
-#ifndef BTI_DRIVERS_PRODUCT_LIBRARY_H
-#define BTI_DRIVERS_PRODUCT_LIBRARY_H
+#ifndef BTI_DRIVERS_CPU_PRODUCT_LIBRARY_H
+#define BTI_DRIVERS_CPU_PRODUCT_LIBRARY_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* oneDNN, for products of float32 and bfloat16. */
-#ifndef BTI_DRIVERS_PRODUCT_ONEDNN_H
-#define BTI_DRIVERS_PRODUCT_ONEDNN_H
+#ifndef BTI_DRIVERS_CPU_PRODUCT_ONEDNN_H
+#define BTI_DRIVERS_CPU_PRODUCT_ONEDNN_H
 
 #include "base/error.h"
 #include "drivers/cpu/product/library.h"

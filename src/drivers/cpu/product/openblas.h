@@ -1,6 +1,6 @@
 /* OpenBLAS, for products of float64. */
-#ifndef BTI_DRIVERS_PRODUCT_OPENBLAS_H
-#define BTI_DRIVERS_PRODUCT_OPENBLAS_H
+#ifndef BTI_DRIVERS_CPU_PRODUCT_OPENBLAS_H
+#define BTI_DRIVERS_CPU_PRODUCT_OPENBLAS_H
 
 #include "base/error.h"
 #include "drivers/cpu/product/library.h"

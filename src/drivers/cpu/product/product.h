@@ -1,7 +1,7 @@
 /* Matrix products: by a library (onednn.h, openblas.h), or by our own loops (tile.h) where they are faster or no library is
  * available. */
-#ifndef BTI_DRIVERS_PRODUCT_H
-#define BTI_DRIVERS_PRODUCT_H
+#ifndef BTI_DRIVERS_CPU_PRODUCT_PRODUCT_H
+#define BTI_DRIVERS_CPU_PRODUCT_PRODUCT_H
 
 #include "drivers/cpu/product/onednn.h"
 #include "ir/work.h"

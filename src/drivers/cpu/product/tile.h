@@ -1,8 +1,8 @@
 /* Our own products, of small matrices and of integers. Each element of the result is a sum over k in ascending order (in runs of
  * BTI_TILE_DEPTH, whose sums are added in order); products and sums are rounded separately, without FMA. So all targets give the
  * same bits, however the result is cut into tiles. */
-#ifndef BTI_DRIVERS_PRODUCT_TILE_H
-#define BTI_DRIVERS_PRODUCT_TILE_H
+#ifndef BTI_DRIVERS_CPU_PRODUCT_TILE_H
+#define BTI_DRIVERS_CPU_PRODUCT_TILE_H
 
 #include "drivers/cpu/target.h"
 #include "ir/work.h"

@@ -1,8 +1,8 @@
 /* Loops over blocks of values, and the functions of launch/functions.def. vector_functions.h and vector_loops.h are their source; each
  * vector_*.c compiles it for one target, with that target's compiler flags (CMakeLists.txt), into one table. All targets give the same
  * bits. */
-#ifndef BTI_DRIVERS_VECTOR_H
-#define BTI_DRIVERS_VECTOR_H
+#ifndef BTI_DRIVERS_CPU_VECTOR_VECTOR_H
+#define BTI_DRIVERS_CPU_VECTOR_VECTOR_H
 
 #include "launch/functions.h"
 
