@@ -113,10 +113,12 @@ static void cuda_close(void *opened) {
 }
 
 static bt_status cuda_open(int ordinal, const bti_allocator *allocator, void **opened) {
+    static _Atomic uint64_t openings;
     bti_cuda_device *device = bti_calloc(1, sizeof *device);
     if (!device) return bti_no_memory();
     for (int i = 0; i < LOCKS; i++) bti_lock_init(lock_of(device, i), device_locks[i].class);
     device->ordinal = ordinal;
+    device->opening = atomic_fetch_add(&openings, 1) + 1;
     snprintf(device->name, sizeof device->name, "cuda%d", ordinal);
     bt_status status = open_context(device, allocator);
     if (status == BT_OK)

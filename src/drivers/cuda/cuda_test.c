@@ -283,6 +283,28 @@ static void peers_are_ordered_on_both_sides(void **state) {
     close_all(a, b);
 }
 
+/* A device that was closed has a new context when it is opened again. */
+static void access_to_a_peer_lasts_as_long_as_it_is_open(void **state) {
+    (void)state;
+    uint64_t on_a, on_b;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 256, &on_b));
+    for (int times = 1; times <= 3; times++) {
+        bti_cuda_device *a = open_one(A);
+        OK(bti_driver_cuda.alloc(a, 256, &on_a));
+        OK(bti_driver_cuda.fill(a, on_a, 0, 256));
+        finish(a);
+        for (int i = 0; i < 2; i++) OK(bti_driver_cuda.peer_copy(b, on_b, a, on_a, 256));
+        OK(bti_driver_cuda.sync(b));
+        assert_int_equal(count_of("peer 1 0") + count_of("peer 0 1"), times);
+        bti_driver_cuda.free(a, on_a, 256);
+        bti_driver_cuda.close(a);
+    }
+    bti_driver_cuda.free(b, on_b, 256);
+    close_all(b, NULL);
+}
+
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static void a_text_that_does_not_compile_is_shown(void **state) {
@@ -495,6 +517,7 @@ int main(void) {
         cmocka_unit_test(launches_come_between_copies),
         cmocka_unit_test(events_are_in_order),
         cmocka_unit_test(peers_are_ordered_on_both_sides),
+        cmocka_unit_test(access_to_a_peer_lasts_as_long_as_it_is_open),
         cmocka_unit_test(a_text_that_does_not_compile_is_shown),
         cmocka_unit_test(code_that_the_driver_does_not_take),
         cmocka_unit_test(a_younger_device_gets_ptx),

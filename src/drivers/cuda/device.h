@@ -44,6 +44,7 @@ typedef struct bti_cuda_retired {
 typedef struct bti_cuda_device {
     bti_gpu gpu;      /* first: the engine's functions stand in the table */
     int ordinal;      /* among the driver's devices, in PCI bus order */
+    uint64_t opening; /* counts the openings of all devices */
     int cuda_ordinal; /* libcuda's own */
     CUdevice device;
     CUcontext context;
@@ -61,7 +62,7 @@ typedef struct bti_cuda_device {
     bti_cuda_retired *retired, *last_retired; /* oldest first */
     bti_lock retired_lock;
     bti_lock peer_lock; /* of peers */
-    uint64_t peers;     /* bit o: access to device o was tried */
+    uint64_t peers[64]; /* at o % 64: the opening of device o to which access was tried */
     atomic_bool lost;
     bti_lock lost_lock; /* of cause */
     char cause[300];

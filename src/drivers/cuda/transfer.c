@@ -147,8 +147,9 @@ static bt_status enable_peer_access(bti_cuda_device *to, bti_cuda_device *from) 
     int can = 0;
     bt_status status = BT_OK;
     bti_lock_take(&to->peer_lock);
-    if (!(to->peers >> (from->ordinal & 63) & 1)) {
-        to->peers |= UINT64_C(1) << (from->ordinal & 63);
+    uint64_t *tried = &to->peers[from->ordinal % 64];
+    if (*tried != from->opening) {
+        *tried = from->opening;
         status =
             bti_cuda_check(to, "cuDeviceCanAccessPeer", bti_cu.cuDeviceCanAccessPeer(&can, to->device, from->device));
         if (status == BT_OK && can) (void)bti_cu.cuCtxEnablePeerAccess(from->context, 0);
