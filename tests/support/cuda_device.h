@@ -52,4 +52,13 @@ static inline void finish(bti_cuda_device *device) {
     OK(bti_driver_cuda.wait(device, event));
 }
 
+static inline void fill_floats(float *values, size_t count, float from) {
+    for (size_t i = 0; i < count; i++) values[i] = from + (float)(i % 1000);
+}
+
+static inline void check_floats(const float *values, size_t count, float from) {
+    for (size_t i = 0; i < count; i++)
+        if (values[i] != from + (float)(i % 1000)) fail_msg("value %zu is %g", i, (double)values[i]);
+}
+
 #endif

@@ -111,4 +111,11 @@ static inline void expect_text(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("\"%s\" does not say \"%s\"", text, part);
 }
 
+/* How often the fake machine's log says a word. */
+static inline int count_of(const char *word) {
+    int count = 0;
+    for (const char *at = fake.log(); (at = strstr(at, word)); at++) count++;
+    return count;
+}
+
 #endif

@@ -4,12 +4,6 @@
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "]}"
 #define MOST 4096
 
-static int count_of(const char *word) {
-    int count = 0;
-    for (const char *at = fake.log(); (at = strstr(at, word)); at++) count++;
-    return count;
-}
-
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* An operand [batch..., rows, columns] in memory of `elements` elements; strides as given. */
