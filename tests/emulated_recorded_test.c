@@ -1,0 +1,201 @@
+// timeout: 600
+/* Programs on emulated GPUs: launches that are recorded and run again, and kernels that leave meanwhile. */
+#include "support/emulated_programs.h"
+
+static bt_array *chain(bt_array *x) {
+    for (int i = 0; i < 6; i++) x = bt_div(bt_sum(bt_mul(x, bt_num(1 + i)), BT_AXES(1), true), bt_num(i + 2));
+    return x;
+}
+
+/* A function that is called again with its memory at the same addresses is launched as a recording. */
+static void recorded_calls_repeat(void **state) {
+    begin();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 300, 40);
+        bt_function *f = bt_function_new(&in, 1, (bt_array *[]){bt_add(in, chain(in))}, 1, NULL, 0);
+        OK(bt_function_status(f));
+        for (int round = 0; round < 3; round++) {
+            double want = 0;
+            for (int i = 0; i < 30; i++) {
+                BT_SCOPE {
+                    bt_array *x = bt_full(i + round, BT_F32, 300, 40);
+                    double got = bt_item(bt_max(bt_call1(f, &x, 1), BT_ALL, false));
+                    bt_array *again = chain(x);
+                    want = (i + round) + bt_item(bt_max(again, BT_ALL, false));
+                    assert_true(fabs(got - want) <= 1e-5 * want + 1e-6);
+                }
+            }
+        }
+    }
+}
+
+/* Kernels of many kinds, so that old ones leave the caches while recordings hold them. */
+static void programs_leave_while_recorded(void **state) {
+    static const bt_dtype dtypes[] = {BT_I8, BT_I16, BT_I32, BT_I64, BT_U8, BT_U16, BT_U32, BT_U64, BT_F32, BT_F64};
+    begin();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 50);
+        bt_array *sorted = bt_sort(bt_neg(in), 0);
+        bt_function *f = bt_function_new(&in, 1, &sorted, 1, NULL, 0);
+        bt_array *x = bt_arange(0, 50, 1, BT_F32);
+        for (int i = 0; i < 3 * COUNT(dtypes); i++) {
+            BT_SCOPE {
+                assert_true(bt_item(bt_max(bt_call1(f, &x, 1), BT_ALL, false)) == 0);
+                bt_dtype dtype = dtypes[i % COUNT(dtypes)];
+                bt_array *other = bt_cast(bt_arange(0, 60 + i, 1, BT_F64), dtype);
+                bt_array *order = i % 2 ? bt_sort(other, 0) : bt_cumsum(other, 0, false);
+                OK(bt_block(order));
+            }
+        }
+    }
+}
+
+/* Calls whose kernels are recorded: several of them, because fuse=off; at the same addresses, because what the call before used is free
+ * again when the host has waited for it. */
+static void begin_recording(void) { begin_with("fuse=off"); }
+
+static bt_function *new_steps(float by, int steps) {
+    bt_array *in = bt_input(BT_F32, 500), *out = in;
+    for (int i = 0; i < steps; i++) out = bt_add(bt_mul(out, bt_num(2)), bt_num(by));
+    bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+    OK(bt_function_status(f));
+    return f;
+}
+
+static void call_and_wait(bt_function *f, bt_array *x, int times) {
+    for (int i = 0; i < times; i++)
+        BT_SCOPE {
+            OK(bt_block(bt_call1(f, &x, 1)));
+        }
+}
+
+/* The last call is in flight at the end. */
+static void call_and_forget(bt_function *f, bt_array *x, int times) {
+    call_and_wait(f, x, times - 1);
+    BT_SCOPE {
+        OK(bt_eval(bt_call1(f, &x, 1)));
+    }
+}
+
+/* The input has other numbers each time, at the same address. */
+static void recordings_run_in_order(void **state) {
+    begin_recording();
+    BT_SCOPE {
+        bt_function *f = new_steps(1, 3);
+        for (int i = 0; i < 20; i++) {
+            BT_SCOPE {
+                float *data = numbers(500, (float)i);
+                bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {500}});
+                test_free(data);
+                call_and_forget(f, x, i % 5 + 1);
+                expect_line(bt_call1(f, &x, 1), 500, (float)i, 8, 7);
+            }
+        }
+        bt_function_release(f);
+    }
+}
+
+static void recordings_end_in_flight(void **state) {
+    begin_recording();
+    BT_SCOPE {
+        bt_array *x = bt_arange(0, 500, 1, BT_F32);
+        OK(bt_block(x));
+        for (int i = 0; i < 10; i++) {
+            bt_function *f = new_steps((float)i, 3);
+            call_and_forget(f, x, 8);
+            bt_function_release(f);
+        }
+        bt_array *kept[40]; /* other addresses each time, so that the oldest recordings leave */
+        bt_function *f = new_steps(5, 4);
+        for (int i = 0; i < COUNT(kept); i++) {
+            kept[i] = bt_call1(f, &x, 1);
+            OK(bt_eval(kept[i]));
+            call_and_forget(f, x, 4);
+        }
+        for (int i = 0; i < COUNT(kept); i++) expect_line(bt_sub(kept[i], bt_num(75)), 500, 0, 16, 0);
+        bt_function_release(f);
+    }
+}
+
+/* More layouts of one primitive than it keeps kernels, all in flight. */
+static void programs_leave_in_flight(void **state) {
+    static const bt_dtype dtypes[] = {BT_I8, BT_I16, BT_I32, BT_I64, BT_U8, BT_U16, BT_U32, BT_U64, BT_F32, BT_F64};
+    begin_recording();
+    BT_SCOPE {
+        bt_array *made[3 * COUNT(dtypes)];
+        for (int i = 0; i < COUNT(made); i++) {
+            bt_array *x = bt_full(3, dtypes[i % COUNT(dtypes)], 6, 7, 8);
+            OK(bt_eval(x));
+            if (i >= COUNT(dtypes)) x = bt_transpose(x);
+            if (i >= 2 * COUNT(dtypes)) x = bt_flip(x, BT_AXES(1));
+            OK(bt_eval(made[i] = bt_concat(((bt_array *[]){x, x}), 2, i % 3)));
+        }
+        for (int i = 0; i < COUNT(made); i++) assert_true(bt_item(bt_min(made[i], BT_ALL, false)) == 3);
+    }
+}
+
+/* The kernels of primitives are kept by the primitive, as many as there is room for; recordings hold theirs. */
+static void recordings_hold_their_kernels(void **state) {
+    static const bt_dtype dtypes[] = {BT_I8, BT_I16, BT_I32, BT_I64, BT_U8, BT_U16, BT_U32, BT_U64, BT_F32, BT_F64};
+    begin_recording();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 50), *out = in;
+        for (int i = 0; i < 3; i++) out = bt_concat(((bt_array *[]){bt_neg(out), out}), 2, 0);
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        bt_array *x = bt_arange(0, 50, 1, BT_F32);
+        OK(bt_block(x));
+        call_and_forget(f, x, 6);
+        for (int i = 0; i < 3 * COUNT(dtypes); i++) {
+            BT_SCOPE {
+                bt_array *other = bt_zeros(dtypes[i % COUNT(dtypes)], 6, 7, 8);
+                if (i >= COUNT(dtypes)) other = bt_transpose(other);
+                if (i >= 2 * COUNT(dtypes)) other = bt_flip(other, BT_AXES(1));
+                OK(bt_eval(bt_concat(((bt_array *[]){other, other}), 2, i % 3)));
+                call_and_forget(f, x, 3);
+            }
+        }
+        BT_SCOPE {
+            assert_true(bt_item(bt_sum(bt_call1(f, &x, 1), BT_ALL, false)) == 0);
+        }
+        bt_function_release(f);
+    }
+}
+
+/* Sums of many elements use scratch memory, whose address a recording has in it. It moves where others need more, whose memory then comes
+ * to lie where it was, and where it is freed. */
+static void scratch_memory_moves(void **state) {
+    begin_recording();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 200000), *out = bt_sum(in, BT_ALL, false);
+        for (int i = 0; i < 3; i++) out = bt_add(out, bt_num(1));
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        bt_array *x = bt_ones(BT_F32, 200000), *others[6];
+        OK(bt_block(x));
+        for (int round = 1; round <= 6; round++) {
+            BT_SCOPE {
+                call_and_wait(f, x, 4);
+                if (round % 2)
+                    BT_SCOPE {
+                        OK(bt_block(bt_sum(bt_ones(BT_F32, 700000 * round), BT_ALL, false)));
+                    }
+                else
+                    (void)bt_memory_trim(bt_device_get(BT_GPU, 0));
+                for (int i = 0; i < COUNT(others); i++) OK(bt_block(others[i] = bt_full(9, BT_F32, 500)));
+                call_and_wait(f, x, 4);
+                for (int i = 0; i < COUNT(others); i++) assert_true(bt_item(bt_sum(others[i], BT_ALL, false)) == 4500);
+                assert_true(bt_item(bt_call1(f, &x, 1)) == 200003);
+            }
+        }
+        bt_function_release(f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorded_calls_repeat),    cmocka_unit_test(programs_leave_while_recorded),
+        cmocka_unit_test(programs_leave_in_flight), cmocka_unit_test(recordings_run_in_order),
+        cmocka_unit_test(recordings_end_in_flight), cmocka_unit_test(recordings_hold_their_kernels),
+        cmocka_unit_test(scratch_memory_moves),
+    };
+    return RUN_EMULATED(tests);
+}
