@@ -159,6 +159,10 @@ static void operations(void **state) {
         ARRAY(bt_one_hot, bt_one_hot(NULL, 1, BT_F32));
         ARRAY(bt_take, bt_take(NULL, NULL, 1));
         ARRAY(bt_scatter_add, bt_scatter_add(NULL, NULL, NULL, 1));
+        ARRAY(bt_dynamic_slice, bt_dynamic_slice(NULL, NULL, BT_SHAPE(2)));
+        ARRAY(bt_dynamic_slice_axis, bt_dynamic_slice_axis(NULL, NULL, 1, 1));
+        ARRAY(bt_update_slice, bt_update_slice(NULL, NULL, NULL));
+        ARRAY(bt_update_slice_axis, bt_update_slice_axis(NULL, NULL, NULL, 1));
         ARRAY(bt_take_along_axis, bt_take_along_axis(NULL, NULL, 1));
         ARRAY(bt_scatter_add_along_axis, bt_scatter_add_along_axis(NULL, NULL, NULL, 1));
         ARRAY(bt_sort, bt_sort(NULL, 1));

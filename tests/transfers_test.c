@@ -57,6 +57,8 @@ CASE(einsum, bt_einsum("ij,jk->ik", ((bt_array *[]){x, y}), 2))
 CASE(take, bt_take(x, indices(y), 0))
 CASE(take_along_axis, bt_take_along_axis(x, bt_cast(y, BT_I32), 0))
 CASE(scatter_add, bt_scatter_add(x, bt_zeros(BT_I32, 2), y, 0))
+CASE(dynamic_slice, bt_dynamic_slice_axis(x, bt_slice_axis(bt_reshape(indices(y), -1), 0, 0, 1, 1), 1, 0))
+CASE(update_slice, bt_update_slice_axis(x, bt_slice_axis(y, 0, 0, 1, 1), bt_i32(1), 0))
 CASE(scatter_indices, bt_scatter_add(x, indices(y), x, 0))
 CASE(scatter_add_along_axis, bt_scatter_add_along_axis(x, bt_zeros(BT_I32, 2, 2), y, 0))
 CASE(layer_norm, bt_layer_norm(x, row(y), NULL, 1e-5))
@@ -116,6 +118,8 @@ static const struct {
     ROW(take, BOTH | SLOPE),
     ROW(take_along_axis, BOTH | SLOPE),
     ROW(scatter_add, BOTH | SLOPE),
+    ROW(dynamic_slice, BOTH | SLOPE),
+    ROW(update_slice, BOTH | SLOPE),
     ROW(scatter_indices, BOTH | SLOPE),
     ROW(scatter_add_along_axis, BOTH | SLOPE),
     ROW(layer_norm, BOTH | SLOPE),

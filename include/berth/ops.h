@@ -367,6 +367,19 @@ BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
  * Negative indices count from the end; those out of range are ignored. Repeated indices add up. */
 BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
+/* A part of x that begins where an array says, which may be computed in a function: `start` has an integer for each axis, `size` the
+ * part's sizes, at most x's. A start that is negative counts from the end; then it is moved so that the part is within x, as JAX's
+ * dynamic_slice does. Along one axis, start is one integer. */
+BT_API bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size);
+#define bt_dynamic_slice(...) BTI_AT(bt_array *, bt_dynamic_slice(__VA_ARGS__))
+BT_API bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int axis);
+#define bt_dynamic_slice_axis(...) BTI_AT(bt_array *, bt_dynamic_slice_axis(__VA_ARGS__))
+/* x with that part replaced by `update`, which is as large as the part and takes x's dtype (floats do not become integers). Along one
+ * axis, the update's other axes may have size 1 and are repeated. */
+BT_API bt_array *bt_update_slice(bt_array *x, bt_array *update, bt_array *start);
+#define bt_update_slice(...) BTI_AT(bt_array *, bt_update_slice(__VA_ARGS__))
+BT_API bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, int axis);
+#define bt_update_slice_axis(...) BTI_AT(bt_array *, bt_update_slice_axis(__VA_ARGS__))
 /* NumPy's take_along_axis: x[.., indices[.., i, ..], ..]. `indices` (integers, negative from the end) has the rank of x
  * and its sizes except on the axis. bt_scatter_add_along_axis: x with `updates` (the shape of indices) added at these
  * positions. */

@@ -170,6 +170,18 @@ static bool scatter_add_fits(const question *q) {
            refuse_shapes(q->why, updates, "are the updates; their shape must be", x->rank, wanted);
 }
 
+/* Updates have x's shape, or fewer rows along the axis. */
+static bool update_slice_fits(const question *q) {
+    const bti_node *x = q->inputs[0], *updates = q->inputs[2];
+    bool fits = updates->rank == x->rank;
+    for (int d = 0; d < x->rank && fits; d++) {
+        int64_t has = updates->shape[d], room = x->shape[d];
+        bool known = !bti_size_is_symbolic(has) && !bti_size_is_symbolic(room);
+        fits = d == q->attr[0] ? !known || has <= room : bti_may_equal(has, room);
+    }
+    return fits || refuse_shapes(q->why, updates, "is the update; it does not fit into", x->rank, x->shape);
+}
+
 /* Shapes of x and indices agree but on the axis; updates have that of the indices. */
 static bool along_axis_fits(const question *q) {
     const bti_node *x = q->inputs[0], *indices = q->inputs[1];
@@ -195,6 +207,7 @@ bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, 
     case BTI_OP_matmul: return matmul_fits(&q);
     case BTI_OP_argsort: return argsort_fits(&q);
     case BTI_OP_scatter_add: return scatter_add_fits(&q);
+    case BTI_OP_update_slice: return update_slice_fits(&q);
     case BTI_OP_gather_axis:
     case BTI_OP_scatter_axis: return along_axis_fits(&q);
     default: break;

@@ -42,6 +42,19 @@ static bt_status launch_gather_axis(bti_gpu_job *j) {
     return bti_gpu_job_launch(j, gather, units);
 }
 
+static bt_status launch_update(bti_gpu_job *j) {
+    static const bti_gpu_text_entry plain = {0, "bti_update", BTI_GROUP}, wide = {1, "bti_update_wide", BTI_GROUP};
+    const bti_operand *update = &j->input[2];
+    size_t row = (size_t)j->inner * bt_dtype_size(update->dtype);
+    bool is_wide = row % 16 == 0 && (update->address | j->output.address) % 16 == 0;
+    int64_t inner = is_wide ? (int64_t)(row / 16) : j->inner, count = update->shape[j->axis];
+    BTI_TRY(bti_gpu_work_copy(j->gpu, j->work, &j->given[0], &j->output));
+    if (!bti_operand_count(update)) return BT_OK;
+    BTI_GPU_ADDRESSES(j, j->output.address, bti_gpu_job_input(j, 1), bti_gpu_job_input(j, 2));
+    BTI_GPU_NUMBERS(j, j->outer * count * inner, count, inner, j->length);
+    return bti_gpu_job_launch(j, is_wide ? wide : plain, j->outer * count * inner);
+}
+
 /* --- searches and running sums ------------------------------------------------------------------------------------ */
 
 static bt_status launch_argbest(bti_gpu_job *j) {
@@ -100,6 +113,7 @@ static bt_status launch_by_op(bti_gpu_job *j) {
     switch (j->asked->op) {
     case BTI_OP_take: return launch_take(j);
     case BTI_OP_gather_axis: return launch_gather_axis(j);
+    case BTI_OP_update_slice: return launch_update(j);
     case BTI_OP_scatter_axis:
     case BTI_OP_scatter_add: return bti_gpu_launch_scatter(j);
     case BTI_OP_argsort: return bti_gpu_launch_argsort(j);
@@ -134,7 +148,7 @@ static void begin_job(bti_gpu_job *j) {
     j->wanted = j->asked->output;
     if (op == BTI_OP_matmul) return;
     bool by_mask = op == BTI_OP_argmax || op == BTI_OP_argmin;
-    j->scatters = op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis;
+    j->scatters = op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis || op == BTI_OP_update_slice;
     j->axis = by_mask ? __builtin_ctzll((unsigned long long)j->asked->attr[0]) : (int)j->asked->attr[0];
     bti_gpu_job_split_axes(j, j->scatters ? &j->wanted : &j->given[0], j->axis);
     choose_axes(j);

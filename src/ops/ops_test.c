@@ -70,6 +70,22 @@ static void cuts_into_parts(void **state) {
     }
 }
 
+static void cuts_where_told(void **state) {
+    GIVES(bt_dynamic_slice(COUNTED, I32((2), 1, -2), BT_SHAPE(2, 2)), BT_I32, "[[ 6  7]\n [10 11]]");
+    GIVES(bt_dynamic_slice(COUNTED, I32((2), 9, -9), BT_SHAPE(1, 3)), BT_I32, "[[ 8  9 10]]");
+    GIVES(bt_dynamic_slice_axis(COUNTED, BT_ARRAY(uint8_t, (1), 2), 2, -1), BT_I32, "[[ 2  3]\n [ 6  7]\n [10 11]]");
+    GIVES(bt_dynamic_slice(bt_f32(3), bt_zeros(BT_I32, 0), BT_SHAPE()), BT_F32, "3.0");
+    GIVES(bt_update_slice(COUNTED, I32((1, 2), -1, -2), I32((2), 1, 1)), BT_I32,
+          "[[ 0  1  2  3]\n [ 4 -1 -2  7]\n [ 8  9 10 11]]");
+    GIVES(bt_update_slice(COUNTED, I32((3, 1), -1, -2, -3), I32((2), 7, 7)), BT_I32,
+          "[[ 0  1  2 -1]\n [ 4  5  6 -2]\n [ 8  9 10 -3]]");
+    GIVES(bt_update_slice_axis(COUNTED, bt_zeros(BT_I32, 1, 1), bt_i32(-1), 0), BT_I32,
+          "[[0 1 2 3]\n [4 5 6 7]\n [0 0 0 0]]");
+    GIVES(bt_update_slice(vector(), bt_zeros(BT_F32, 0), I32((1), 2)), BT_F32, "[1. 2. 3.]");
+    GIVES(bt_update_slice(vector(), I32((2), 7, 8), I32((1), 5)), BT_F32, "[1. 7. 8.]");
+    GIVES(bt_update_slice(truths(), BT_ARRAY(bool, (1), true), I32((1), 1)), BT_BOOL, "[ True  True]");
+}
+
 static void handles_edges(void **state) {
     GIVES(bt_relu(F32((3), -1, 0, NAN)), BT_F32, "[ 0.  0. nan]");
     GIVES(bt_elu(F32((2), 1000, 0), 1), BT_F32, "[1000.    0.]");
@@ -288,6 +304,9 @@ static void works_with_unknown_sizes(void **state) {
     UNKNOWN(bt_top_k(bt_transpose(x), 2));
     UNKNOWN(bt_cross_entropy(x, x));
     UNKNOWN(bt_take(x, I32((2), -1, 0), 0));
+    UNKNOWN(bt_dynamic_slice_axis(x, bt_i32(-1), 1, 0));
+    UNKNOWN(bt_dynamic_slice(x, bt_cast(bt_slice_axis(bt_flatten(x, 0), 0, 0, 2, 1), BT_I32), BT_SHAPE(2, 2)));
+    UNKNOWN(bt_update_slice(x, bt_ones(BT_F32, 1, 2), bt_cast(bt_slice_axis(bt_flatten(x, 0), 0, 1, 3, 1), BT_I32)));
     UNKNOWN(bt_zeros_like(x));
     UNKNOWN(bt_uniform_shape(bt_key(1), 0, 1, BT_F32, bt_shape_of(x)));
     UNKNOWN(bt_bits_shape(bt_key(1), BT_U16, bt_shape_of(x)));
@@ -318,6 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_dtypes),
         cmocka_unit_test(cuts_into_parts),
+        cmocka_unit_test(cuts_where_told),
         cmocka_unit_test(handles_edges),
         cmocka_unit_test(moves_elements),
         cmocka_unit_test(multiplies),

@@ -118,6 +118,8 @@ bool bti_new_axis_place(const bt_array *x, int axis, int *place, bt_array **pois
 
 bt_array *bti_take(bt_array *x, bt_array *indices, int axis); /* indices [I], int32 or int64 */
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+/* x with the rows from start[0] (shape [1]) along an axis replaced by the update. */
+bt_array *bti_update_slice(bt_array *x, bt_array *start, bt_array *update, int axis);
 bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis);
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 /* Indices as int32 or int64, whatever integers they were; poisoned if they are not integers. */

@@ -76,6 +76,23 @@ static void refuses_parts(void **state) {
     assert_int_equal(bt_split_axis(vector(), 0, NULL, 0, NULL), BT_INVALID_ARGUMENT);
 }
 
+static void refuses_dynamic_slices(void **state) {
+    BAD(dynamic_slice, bt_dynamic_slice(matrix(), bt_i32(0), BT_SHAPE(1, 1)), "must have 2 integers");
+    BAD(dynamic_slice, bt_dynamic_slice(matrix(), I32((2), 0, 0), BT_SHAPE(1)), "the size has 1 axes");
+    BAD(dynamic_slice, bt_dynamic_slice(matrix(), I32((2), 0, 0), BT_SHAPE(1, 4)), "4 elements along axis 1");
+    BAD(dynamic_slice, bt_dynamic_slice(matrix(), vector(), BT_SHAPE(1, 1)), "must have 2 integers");
+    BAD(dynamic_slice, bt_dynamic_slice(vector(), F32((1), 0), BT_SHAPE(1)), "must be integers");
+    BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), -1, 0), "-1 elements along axis 0");
+    BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), I32((2), 0, 0), 1, 0), "must have 1 integer");
+    BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), 1, 1), "axis 1");
+    BAD(update_slice, bt_update_slice(matrix(), vector(), I32((2), 0, 0)), "as many axes");
+    BAD(update_slice, bt_update_slice(vector(), F32((4), 1, 2, 3, 4), I32((1), 0)), "4 elements along axis 0");
+    BAD(update_slice, bt_update_slice(I32((1), 1), F32((1), 1), I32((1), 0)), "bt_cast");
+    BAD(update_slice_axis, bt_update_slice_axis(matrix(), F32((1, 2), 1, 2), bt_i32(0), 0), "broadcast");
+    BAD(update_slice_axis, bt_update_slice_axis(matrix(), vector(), bt_i32(0), 0), "as many axes");
+    BAD(update_slice_axis, bt_update_slice_axis(matrix(), matrix(), bt_f32(0), 0), "must be integers");
+}
+
 static void refuses_reductions(void **state) {
     BAD(sum, bt_sum(NULL, BT_ALL, false), "NULL");
     BAD(sum, bt_sum(vector(), BT_AXES(1), false), "axis 1");
@@ -318,12 +335,19 @@ static void carries_the_first_cause(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_one_input),       cmocka_unit_test(refuses_two_inputs),
-        cmocka_unit_test(refuses_parts),           cmocka_unit_test(refuses_reductions),
-        cmocka_unit_test(refuses_shapes),          cmocka_unit_test(refuses_indices),
-        cmocka_unit_test(refuses_products),        cmocka_unit_test(refuses_nn),
-        cmocka_unit_test(refuses_windows),         cmocka_unit_test(refuses_makers),
-        cmocka_unit_test(refuses_random),          cmocka_unit_test(refuses_null_everywhere),
+        cmocka_unit_test(refuses_one_input),
+        cmocka_unit_test(refuses_two_inputs),
+        cmocka_unit_test(refuses_parts),
+        cmocka_unit_test(refuses_dynamic_slices),
+        cmocka_unit_test(refuses_reductions),
+        cmocka_unit_test(refuses_shapes),
+        cmocka_unit_test(refuses_indices),
+        cmocka_unit_test(refuses_products),
+        cmocka_unit_test(refuses_nn),
+        cmocka_unit_test(refuses_windows),
+        cmocka_unit_test(refuses_makers),
+        cmocka_unit_test(refuses_random),
+        cmocka_unit_test(refuses_null_everywhere),
         cmocka_unit_test(carries_the_first_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

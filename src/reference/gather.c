@@ -64,6 +64,15 @@ static void scatter_add(const bti_work *work) {
     }
 }
 
+static void update_slice(const bti_work *work) {
+    const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
+    int axis = (int)work->attr[0];
+    int64_t count = z->shape[axis], start = bti_start_in(y, out->shape[axis], count);
+    bti_operand to = bti_operand_part(out, axis, start, count);
+    bti_copy_operand(out, x);
+    bti_copy_operand(&to, z);
+}
+
 static void gather_axis(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
     int axis = (int)work->attr[0];
@@ -109,6 +118,7 @@ void bti_interpret_gather(const bti_work *work) {
     case BTI_OP_concat: concat(work); break;
     case BTI_OP_take: take_rows(work); break;
     case BTI_OP_scatter_add: scatter_add(work); break;
+    case BTI_OP_update_slice: update_slice(work); break;
     case BTI_OP_gather_axis: gather_axis(work); break;
     default: scatter_axis(work); break;
     }

@@ -152,6 +152,7 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     switch (op) {
     case BTI_OP_take: bti_str_add(text, "#define TAKE\n"); break;
     case BTI_OP_gather_axis: bti_str_add(text, "#define GATHER\n"); break;
+    case BTI_OP_update_slice: bti_str_add(text, "#define UPDATE\n"); break;
     case BTI_OP_argsort:
         bti_str_add(text, "#define SORT\n#define SUM u32\n");
         define_sort_key(text, of);

@@ -122,6 +122,28 @@ static void places(bti_op op, bt_dtype dtype, bt_dtype index) {
     unload(&p);
 }
 
+static void updates(bt_dtype dtype, bt_dtype index) {
+    program p = load(BTI_OP_update_slice, 3, (bt_dtype[]){dtype, index, dtype}, dtype);
+    for (int s = 0; s < SHAPES; s++)
+        for (int axis = 0; axis < 3; axis++)
+            for (int64_t count = 0; count <= shapes[s][axis]; count = count ? count * 5 : 1) {
+                int64_t shape[3], one = 1;
+                memcpy(shape, shapes[s], sizeof shape);
+                value x = make(dtype, 3, shape, any_layout(LAYOUTS)), y = make(dtype, 3, shape, any_layout(SPREAD));
+                value i = make(index, 1, &one, DENSE);
+                fill_indices(&i, shape[axis], true);
+                shape[axis] = count;
+                value z = make(dtype, 3, shape, any_layout(LAYOUTS));
+                expect_the_same(&p, 3, (value[]){x, i, z}, &y, (int64_t[]){axis}, 1);
+                drop(&x), drop(&i), drop(&y), drop(&z);
+            }
+    unload(&p);
+}
+
+static void updated(void **state) {
+    for (int d = 0; d < dtype_count(); d++) updates(dtypes[d], d % 2 ? BT_I64 : BT_I32);
+}
+
 static void taken(void **state) {
     for (int d = 0; d < dtype_count(); d++) rows(BTI_OP_take, dtypes[d], d % 2 ? BT_I64 : BT_I32);
     for (int d = 0; d < dtype_count(); d++) rows(BTI_OP_scatter_add, dtypes[d], d % 2 ? BT_I32 : BT_I64);
@@ -284,11 +306,11 @@ static void narrow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sorted), cmocka_unit_test(searched),   cmocka_unit_test(summed),
-        cmocka_unit_test(taken),  cmocka_unit_test(placed),     cmocka_unit_test(padded),
-        cmocka_unit_test(joined), cmocka_unit_test(multiplied), cmocka_unit_test(one_by_one),
-        cmocka_unit_test(folded), cmocka_unit_test(moved),      cmocka_unit_test(out_of_nothing),
-        cmocka_unit_test(narrow),
+        cmocka_unit_test(sorted),         cmocka_unit_test(searched), cmocka_unit_test(summed),
+        cmocka_unit_test(taken),          cmocka_unit_test(updated),  cmocka_unit_test(placed),
+        cmocka_unit_test(padded),         cmocka_unit_test(joined),   cmocka_unit_test(multiplied),
+        cmocka_unit_test(one_by_one),     cmocka_unit_test(folded),   cmocka_unit_test(moved),
+        cmocka_unit_test(out_of_nothing), cmocka_unit_test(narrow),
     };
     if (!open_first()) return 77;
     int rc = cmocka_run_group_tests(tests, NULL, NULL);

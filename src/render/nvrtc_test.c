@@ -169,6 +169,7 @@ static bool has_text(bti_op op) {
     case BTI_OP_cumsum:
     case BTI_OP_take:
     case BTI_OP_scatter_add:
+    case BTI_OP_update_slice:
     case BTI_OP_argsort:
     case BTI_OP_gather_axis:
     case BTI_OP_scatter_axis:

@@ -306,6 +306,30 @@ static void run_scatter_add(const row *of) {
         }
 }
 
+/* Both ways: the part is cut out again. */
+static void run_update_slice(const row *of) {
+    unsigned seed = 19;
+    static const double starts[] = {0, 2, -1, 9, -9};
+    for (bt_dtype dtype = BT_BOOL; dtype < BT_DTYPE_COUNT; dtype++) EACH_LAYOUT(lies)
+    for (int s = 0; s < 5; s++) {
+        if (!case_begin("update_slice/%s/%s from %g", bt_dtype_name(dtype), layout_names[lies], starts[s])) continue;
+        host x = host_draw(dtype, BT_SHAPE(3, 5, 2), of->low, of->high, (layout)lies, &seed), want = x;
+        host z = host_draw(dtype, BT_SHAPE(3, 2, 2), of->low, of->high, (layout)lies, &seed);
+        host i = host_new(s % 2 ? BT_I32 : BT_I64, BT_SHAPE(1));
+        int64_t from = (int64_t)starts[s] + (starts[s] < 0 ? 5 : 0);
+        i.at[0] = starts[s];
+        from = from < 0 ? 0 : from > 3 ? 3 : from;
+        for (int64_t k = 0; k < 12; k++) want.at[k / 4 * 10 + from * 2 + k % 4] = z.at[k];
+        BT_SCOPE {
+            bt_array *start = host_place(&i, DENSE);
+            bt_array *updated =
+                bt_update_slice_axis(host_place(&x, (layout)lies), host_place(&z, (layout)lies), start, 1);
+            bt_array *part = bt_dynamic_slice_axis(updated, start, 2, 1);
+            case_end(bt_update_slice_axis(updated, part, start, 1), &want, 0);
+        }
+    }
+}
+
 static void run_argsort(const row *of) {
     unsigned seed = 18;
     EACH_DTYPE(dtype, of)
@@ -408,6 +432,7 @@ const cases structured_cases[] = {
     {"concat", run_concat},
     {"take", run_take},
     {"scatter_add", run_scatter_add},
+    {"update_slice", run_update_slice},
     {"argsort", run_argsort},
     {"gather_axis", run_along_axis},
     {"scatter_axis", run_along_axis},

@@ -113,6 +113,16 @@ static bt_status run_pad(const bti_work *work) {
     return BT_OK;
 }
 
+static bt_status run_update(const bti_work *work) {
+    const bti_operand *x = work->inputs, *index = x + 1, *update = x + 2, *out = &work->output;
+    int axis = (int)work->attr[0];
+    int64_t count = update->shape[axis], start = bti_start_in(index, out->shape[axis], count);
+    bti_operand to = bti_operand_part(out, axis, start, count);
+    bti_cpu_copy(out, x);
+    bti_cpu_copy(&to, update);
+    return BT_OK;
+}
+
 /* --- take --------------------------------------------------------------------------------------------------------- */
 
 /* A take whose rows are contiguous in input and output. */
@@ -205,6 +215,7 @@ bt_status bti_cpu_gather(const bti_work *work) {
     case BTI_OP_copy: return run_reshape(work);
     case BTI_OP_concat: return run_concat(work);
     case BTI_OP_pad: return run_pad(work);
+    case BTI_OP_update_slice: return run_update(work);
     case BTI_OP_take: return run_take(work);
     case BTI_OP_argmax:
     case BTI_OP_argmin: return run_lines(work, __builtin_ctzll((unsigned long long)work->attr[0]), 1);

@@ -151,6 +151,28 @@ static void by_index(void **state) {
                 }
 }
 
+static void updated(void **state) {
+    static const int64_t shapes[][3] = {{20, 40, 50}, {7, 3, 9}, {100, 2, 64}};
+    for (int d = 0; d < DTYPES; d++)
+        for (int s = 0; s < 3; s++)
+            for (int axis = 0; axis < 3; axis++)
+                for (int how = 0; how < LAYOUTS; how++) {
+                    char *memory[3];
+                    size_t bytes;
+                    int64_t attr = axis, one = 1, shape[3];
+                    memcpy(shape, shapes[s], sizeof shape);
+                    bti_operand inputs[3];
+                    inputs[0] = make(dtypes[d], 3, shape, (layout)how, &memory[0], &bytes);
+                    inputs[1] = indices(how % 2 ? BT_I64 : BT_I32, 1, &one, shape[axis], false, &memory[1]);
+                    shape[axis] = 1 + shape[axis] / 3;
+                    inputs[2] = make(dtypes[d], 3, shape, (layout)((how + 1) % LAYOUTS), &memory[2], &bytes);
+                    bti_work work = {
+                        .op = BTI_OP_update_slice, .input_count = 3, .inputs = inputs, .attr = &attr, .attr_count = 1};
+                    expect_the_same(&work, shapes[s], 3, dtypes[d], how % 2 ? GAPS : PLAIN);
+                    for (int i = 0; i < 3; i++) bti_free(memory[i]);
+                }
+}
+
 static void along_an_axis(void **state) {
     static const int64_t shapes[][3] = {{20, 40, 50}, {7, 1, 9}, {700, 2, 33}, {1, 1, 3000}};
     static const bti_op ops[] = {BTI_OP_cumsum, BTI_OP_argsort, BTI_OP_argmax, BTI_OP_argmin};
@@ -203,7 +225,7 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(copies), cmocka_unit_test(by_index),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(copies), cmocka_unit_test(by_index), cmocka_unit_test(updated),
                                        cmocka_unit_test(along_an_axis), cmocka_unit_test(joined)};
     return cmocka_run_group_tests(tests, NULL, end);
 }
