@@ -4,7 +4,8 @@
  * device's driver (bti_program_launch_kernel).
  *     cpu, sim      cpu/engine.c chooses the code (block interpreter or compiled code), cpu/launch.c cuts the box into pieces
  *                   and runs them on the cores
- *     cuda, opencl  launch/gpu_kernel.c chooses the entry of the kernel's text and the grid, program.c of the driver enqueues it
+ *     cuda, opencl  launch/gpu_kernel.c chooses the entry of the kernel's text and the grid, cuda/launch.c or opencl/program.c
+ *                   enqueues it
  * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
