@@ -161,7 +161,7 @@ static int exit_of_a_child(void) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (!child) {
-            alarm(20);
+            alarm(SOON);
             exit(0);
         }
         CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -171,18 +171,18 @@ static int exit_of_a_child(void) {
 
 int main(int argc, char **argv) {
     static const test_program programs[] = {
-        {"queued_at_return", queued_at_return, NULL, 0, 4, 20},
-        {"queued_at_exit", queued_at_exit, NULL, 0, 6, 20},
-        {"queued_at_quick_exit", queued_at_quick_exit, NULL, 0, 2, 20},
-        {"threads_at_return", threads_at_return, NULL, 0, 6, 20},
-        {"exit_of_a_worker", exit_of_a_worker, NULL, 0, 4, 20},
-        {"exit_of_a_handler", exit_of_a_handler, NULL, 0, 2, 20},
-        {"handler_of_the_program", handler_of_the_program, NULL, 0, 1, 20},
-        {"handler_made_late", handler_made_late, NULL, 0, 1, 20},
-        {"handler_alone", handler_alone, NULL, 0, 1, 20},
-        {"handler_reads_what_was_queued", handler_reads_what_was_queued, NULL, 0, 3, 20},
-        {"handler_beside_threads", handler_beside_threads, NULL, 0, 2, 20},
-        {"exit_of_a_child", exit_of_a_child, NULL, 0, 1, 20},
+        {.name = "queued_at_return", .run = queued_at_return, .times = 4},
+        {.name = "queued_at_exit", .run = queued_at_exit, .times = 6},
+        {.name = "queued_at_quick_exit", .run = queued_at_quick_exit, .times = 2},
+        {.name = "threads_at_return", .run = threads_at_return, .times = 6},
+        {.name = "exit_of_a_worker", .run = exit_of_a_worker, .times = 4},
+        {.name = "exit_of_a_handler", .run = exit_of_a_handler, .times = 2},
+        {.name = "handler_of_the_program", .run = handler_of_the_program},
+        {.name = "handler_made_late", .run = handler_made_late},
+        {.name = "handler_alone", .run = handler_alone},
+        {.name = "handler_reads_what_was_queued", .run = handler_reads_what_was_queued, .times = 3},
+        {.name = "handler_beside_threads", .run = handler_beside_threads, .times = 2},
+        {.name = "exit_of_a_child", .run = exit_of_a_child},
     };
     return run_test_programs(argc, argv, programs, sizeof programs / sizeof *programs);
 }

@@ -7,13 +7,13 @@
 #include "support/check.h"
 #include "support/support.h"
 
-/* Runs fn in a child; its return value, or -1 when it was ended by a signal (an alarm after 20 s among them). */
+/* Runs fn in a child; its return value, or -1 when it was ended by a signal (an alarm among them). */
 static int in_child(int (*fn)(void *data), void *data) {
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(SOON);
         _exit(fn(data));
     }
     int status;

@@ -25,7 +25,7 @@ static void in_process(int (*fn)(void)) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
-        alarm(100);
+        alarm(2 * SOON);
         setenv("BERTH_LEASES", folder, 1);
         unsetenv("CUDA_VISIBLE_DEVICES");
         if (!freopen(log_path, "w+", stderr)) _exit(9);

@@ -26,9 +26,9 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#define COMMAND BERTH_BUILD_DIR "/berth"
+#include "support/soon.h"
 
-enum { SECONDS = 60 }; /* until a wait is given up */
+#define COMMAND BERTH_BUILD_DIR "/berth"
 
 static atomic_int *gate; /* tasks run until it opens; shared with all workers */
 
@@ -131,7 +131,7 @@ static int count_events(const json_t *trace, const char *phase, const char *name
 
 /* Until the three that can run do. */
 static json_t *settled(void) {
-    for (int i = 0; i < SECONDS * 100; i++) {
+    for (int i = 0; i < SOON * 100; i++) {
         char *said = bt_runtime_text(true);
         assert_non_null(said);
         json_t *runtime = json_loads(said, 0, NULL);
@@ -163,7 +163,7 @@ static void test_program(void **state) {
 /* An actor with methods in line, a group that has its bundle and one that waits, shares of a GPU, a resource of one's own, a task that
  * waits inside. */
 static json_t *settled_with_all(void) {
-    for (int i = 0; i < SECONDS * 100; i++) {
+    for (int i = 0; i < SOON * 100; i++) {
         char *said = bt_runtime_text(true);
         json_t *runtime = json_loads(said, 0, NULL), *tasks = json_object_get(runtime, "tasks");
         bt_free(said);
@@ -233,7 +233,7 @@ static void test_actors_and_groups(void **state) {
     bt_free(said);
     atomic_store(gate, 1);
     bt_ref *all[] = {steps[0], steps[1], steps[2], inside[0], inside[1], share, other, licensed[0], licensed[1], outer};
-    assert_int_equal(bt_wait_refs(all, 10, 10, NULL, SECONDS), 10);
+    assert_int_equal(bt_wait_refs(all, 10, 10, NULL, SOON), 10);
     char path[] = "/tmp/berth-ps-XXXXXX";
     close(mkstemp(path));
     assert_int_equal(bt_runtime_timeline(path), BT_OK);
@@ -316,11 +316,11 @@ static void test_killed_program(void **state) {
         for (;;) pause();
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    for (int i = 0; i < SECONDS * 100 && !is_listed(program); i++) usleep(10000); /* its nest listens soon */
+    for (int i = 0; i < SOON * 100 && !is_listed(program); i++) usleep(10000); /* its nest listens soon */
     assert_true(is_listed(program));
     kill(program, SIGKILL);
     assert_int_equal(waitpid(program, NULL, 0), program);
-    for (int i = 0; i < SECONDS * 100 && is_listed(program); i++) usleep(10000);
+    for (int i = 0; i < SOON * 100 && is_listed(program); i++) usleep(10000);
     assert_false(is_listed(program));
     close(ready[0]);
     close(ready[1]);
@@ -412,7 +412,7 @@ static void read_until(int terminal, const char *part) {
     size_t length = 0;
     for (;;) {
         struct pollfd from = {.fd = terminal, .events = POLLIN};
-        if (poll(&from, 1, SECONDS * 1000) != 1) fail_msg("no \"%s\" in:\n%s", part, seen);
+        if (poll(&from, 1, SOON * 1000) != 1) fail_msg("no \"%s\" in:\n%s", part, seen);
         ssize_t got = length < sizeof seen - 1 ? read(terminal, seen + length, sizeof seen - 1 - length) : 0;
         if (got <= 0) fail_msg("no \"%s\" in:\n%s", part, seen);
         length += (size_t)got;

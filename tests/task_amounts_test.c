@@ -2,8 +2,6 @@
 #include "support/calls.h"
 #include "support/support.h"
 
-enum { SOON = 60 }; /* seconds that are not reached where it works */
-
 static bt_status next(bt_task *task) {
     int64_t n;
     bt_status status = bt_argument(task, 0, &n);

@@ -95,7 +95,7 @@ static int closes_all_files(void) {
         BT_SCOPE {
             bt_ref *refs[8];
             for (int r = 0; r < 8; r++) refs[r] = bt_remote_with(BT_OPTIONS(.num_cpus = 0), twice, r);
-            CHECK(bt_wait_refs(refs, 8, 8, NULL, 20) == 8);
+            CHECK(bt_wait_refs(refs, 8, 8, NULL, SOON) == 8);
             for (int r = 0; r < 8; r++) CHECK(bt_get(refs[r], NULL) == BT_OK);
         }
     }
@@ -134,15 +134,15 @@ static bool is_gone(int pid) { return !process_lives(pid); }
 static int keeper_killed(void) {
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
     CHECK(runs() == 0);
-    pid_t keeper = process_named(getpid(), "berth keeper", 10), nest = process_named(getpid(), "berth nest", 10);
+    pid_t keeper = process_named(getpid(), "berth keeper", SOON), nest = process_named(getpid(), "berth nest", SOON);
     CHECK(keeper > 0 && nest > 0);
     BT_SCOPE {
         pid_t workers[16];
         int count = children_of(nest, workers, 16);
         CHECK(count > 0);
         CHECK(kill(keeper, SIGKILL) == 0);
-        CHECK(comes_true(is_gone, nest, 10));
-        for (int i = 0; i < count; i++) CHECK(comes_true(is_gone, workers[i], 10));
+        CHECK(comes_true(is_gone, nest, SOON));
+        for (int i = 0; i < count; i++) CHECK(comes_true(is_gone, workers[i], SOON));
         CHECK_FAILS(bt_get(bt_remote(twice, 1), NULL), BT_ABORTED, "the runtime");
     }
     CHECK(bt_runtime_shutdown() == BT_OK);

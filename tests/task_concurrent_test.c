@@ -25,8 +25,6 @@ static int stop(void) { return bt_runtime_shutdown() == BT_OK ? 0 : fprintf(stde
 static bool is_inside(int count) { return atomic_load(&shared->inside) == count; }
 static bool has_begun(int count) { return atomic_load(&shared->began) == count; }
 static bool is_released(int count) { return atomic_load(&shared->released) == count; }
-enum { SOON = 30 };
-
 /* --- functions --------------------------------------------------------------------------------------------------------- */
 
 static bt_status twice(bt_task *task) {
@@ -593,12 +591,12 @@ int main(int argc, char **argv) {
         {.name = "killed", .run = killed},
         {.name = "killed_again", .run = killed_again},
         {.name = "killed_actor", .run = killed_actor},
-        {.name = "killed_often", .run = killed_often, .seconds = 60},
+        {.name = "killed_often", .run = killed_often},
         {.name = "cancelled_with_its_own", .run = cancelled_with_its_own},
         {.name = "ended_alone", .run = ended_alone},
         {.name = "deadlock", .run = deadlock},
         {.name = "no_deadlock", .run = no_deadlock},
-        {.name = "large", .run = large, .seconds = 60},
+        {.name = "large", .run = large},
         {.name = "stopped", .run = stopped},
         {.name = "in_a_thread", .run = in_a_thread},
         {.name = "refused", .run = refused},

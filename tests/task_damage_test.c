@@ -108,13 +108,13 @@ static int nest_finds_it(void) {
     BT_SCOPE {
         CHECK(bt_get(bt_remote(nothing), NULL) == BT_OK);
         bti_arena *arena = find_arena();
-        pid_t nest = process_named(getpid(), "berth nest", 10), worker = 0;
+        pid_t nest = process_named(getpid(), "berth nest", SOON), worker = 0;
         CHECK(nest > 0 && children_of(nest, &worker, 1) == 1);
         bti_records *clients = &arena->records[BTI_CLIENTS];
         for (uint32_t i = 1; i < clients->used; i++)
             fill(clients->first + i * clients->bytes + 16, 0x41, clients->bytes - 16);
         CHECK(kill(worker, SIGKILL) == 0);
-        for (double until = seconds_now() + 20; process_lives(nest) && seconds_now() < until;) sleep_seconds(0.01);
+        for (double until = seconds_now() + SOON; process_lives(nest) && seconds_now() < until;) sleep_seconds(0.01);
         CHECK(!process_lives(nest));
         CHECK_FAILS(bt_get(bt_remote(nothing), NULL), BT_INTERNAL, "damaged");
     }
@@ -127,7 +127,7 @@ static int stopped_with_lock(void) {
     BT_SCOPE
         CHECK(bt_get(bt_remote(nothing), NULL) == BT_OK);
     CHECK(pthread_mutex_lock(&find_arena()->lock) == 0);
-    pid_t nest = process_named(getpid(), "berth nest", 10), workers[8];
+    pid_t nest = process_named(getpid(), "berth nest", SOON), workers[8];
     int count = children_of(nest, workers, 8);
     for (int i = 0; i < count; i++) kill(workers[i], SIGKILL); /* the nest wants the lock to tell of them */
     tell_ready(getpid());

@@ -7,8 +7,6 @@
 #include "support/calls.h"
 #include "support/support.h"
 
-enum { SOON = 30 }; /* seconds that are not reached where it works */
-
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

@@ -251,11 +251,11 @@ static int children_that_stay(void) {
     BT_SCOPE {
         CHECK(bt_get(bt_remote(do_fork_and_return), &pid) == BT_OK && pid == 1);
         CHECK_FAILS(bt_get(bt_remote(do_leave_child, 0, 1), NULL), BT_ABORTED, "child ");
-        CHECK(comes_true(is_gone, atoi(strstr(bt_error_text(), "child ") + 6), 5));
+        CHECK(comes_true(is_gone, atoi(strstr(bt_error_text(), "child ") + 6), SOON));
         CHECK(bt_get(bt_remote(do_leave_child, 0, 0), &pid) == BT_OK);
         CHECK(process_lives((pid_t)pid)); /* it is killed with its worker */
         CHECK_FAILS(bt_get(bt_remote(do_segv), NULL), BT_ABORTED, "signal 11");
-        CHECK(comes_true(is_gone, (int)pid, 5));
+        CHECK(comes_true(is_gone, (int)pid, SOON));
         CHECK(bt_get(bt_remote(do_leave_child, 0, 0), &pid) == BT_OK);
         CHECK(bt_get(bt_remote(do_leave_child, 1, 0), &outlives) == BT_OK);
         CHECK_FAILS(bt_get(bt_remote(do_leave_child, 1, 1), NULL), BT_ABORTED, "child ");
@@ -314,7 +314,7 @@ static int much_is_written(void) {
     bt_status status = bt_runtime_init(.num_cpus = 2);
     dup2(said, STDERR_FILENO);
     CHECK(status == BT_OK);
-    pid_t nest = process_named(getpid(), "berth nest", 10);
+    pid_t nest = process_named(getpid(), "berth nest", SOON);
     BT_SCOPE {
         CHECK(bt_get(bt_remote(twice, 1), NULL) == BT_OK);
         long before = resident_kb(nest);
@@ -414,7 +414,7 @@ static int processes_run_out(void) {
     if (geteuid() == 0 && setresuid(54321, 54321, 54321) != 0) return -1; /* the limit is none for root */
     if (access("/proc/self/exe", R_OK) != 0) errno = 0;
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
-    pid_t nest = process_named(getpid(), "berth nest", 10);
+    pid_t nest = process_named(getpid(), "berth nest", SOON);
     CHECK(set_limit(nest, RLIMIT_NPROC, 1) == 0);
     BT_SCOPE {
         CHECK_FAILS(bt_get(bt_remote(twice, 1), NULL), BT_ABORTED, "no worker process could be started");
@@ -508,7 +508,7 @@ int main(int argc, char **argv) {
         {.name = "children_that_stay", .run = children_that_stay},
         {.name = "killed_with_children", .run = killed_with_children, .ends_by = SIGKILL},
         {.name = "surroundings_are_put_back", .run = surroundings_are_put_back},
-        {.name = "much_is_written", .run = much_is_written, .seconds = 60},
+        {.name = "much_is_written", .run = much_is_written},
         {.name = "nobody_reads", .run = nobody_reads},
         {.name = "nobody_can_read", .run = nobody_can_read},
         {.name = "files_run_out", .run = files_run_out},

@@ -14,7 +14,7 @@ static void in_process(int (*fn)(void)) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(100);
+        alarm(2 * SOON);
         _exit(fn());
     }
     int status;
@@ -225,7 +225,7 @@ static int types(void) {
                 "no GPU is asked for");
         bt_group *group = bt_group_new(
             (bt_task_options[]){BT_BUNDLE(.num_gpus = 1, .accelerator = "A100"), BT_BUNDLE(.num_gpus = 1)}, 2);
-        OK(bt_group_wait(group, 20));
+        OK(bt_group_wait(group, SOON));
         CHECK(has(bt_remote_with(BT_OPTIONS(.num_gpus = 1, .group = group, .accelerator = "A100"), which), 0x10));
         REFUSED(
             bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 1, .group = group, .bundle = 1, .accelerator = "A100"), which),
@@ -246,7 +246,7 @@ static bt_group *two(int strategy, double first, double second) {
         (bt_task_options[]){BT_BUNDLE(.num_gpus = first, .strategy = strategy), BT_BUNDLE(.num_gpus = second)}, 2);
 }
 
-static bt_status status_of(bt_group *group) { return bt_group_wait(group, 20); }
+static bt_status status_of(bt_group *group) { return bt_group_wait(group, SOON); }
 
 static int links(void) {
     char folder[] = "/tmp/berth-gpu-kinds-XXXXXX";

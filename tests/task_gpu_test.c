@@ -367,8 +367,8 @@ typedef struct holder {
 } holder;
 
 static int stop_watch(void) {
-    pid_t nest = process_named(getpid(), "berth nest", 10);
-    pid_t watch = nest > 0 ? process_named(nest, "berth watch", 10) : 0;
+    pid_t nest = process_named(getpid(), "berth nest", SOON);
+    pid_t watch = nest > 0 ? process_named(nest, "berth watch", SOON) : 0;
     CHECK(watch > 0 && kill(watch, SIGSTOP) == 0);
     return 0;
 }
@@ -410,7 +410,7 @@ static int waits_for_memory(void *data) {
             CHECK(bt_resource_free("GPU") == 0);
             write_machine(1);
         }
-        OK(bt_get_within(next, 30, NULL));
+        OK(bt_get_within(next, SOON, NULL));
     }
     unlink(machine_path);
     OK(bt_runtime_shutdown());

@@ -89,7 +89,7 @@ static uint64_t random_next(uint64_t *random) {
 static _Noreturn void kill_workers(int kills, int killed) {
     uint64_t random = (uint64_t)getpid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pid_t nest = process_named(getppid(), "berth nest", 10), pids[64];
+    pid_t nest = process_named(getppid(), "berth nest", SOON), pids[64];
     if (!nest) _exit(1);
     while (kills > 0) {
         usleep((useconds_t)(random_next(&random) % 4000));
@@ -196,7 +196,7 @@ static int workers_are_killed(bool retries) {
     CHECK(retries ? !failed : failed > 0 && failed <= 2 * kills); /* who asked another fails with it */
     int64_t n;                                                    /* one that was killed last may not have gone yet */
     CHECK(bt_get(bt_remote_with(BT_OPTIONS(.max_retries = 3), twice, 21), &n) == BT_OK && n == 42);
-    CHECK(comes_true(all_cpus_free, 4, 5));
+    CHECK(comes_true(all_cpus_free, 4, SOON));
     fprintf(stderr, "%d calls, %d failed\n", calls, failed);
     CHECK(bt_runtime_shutdown() == BT_OK);
     return 0;
@@ -329,7 +329,7 @@ static int nest_killed(void) {
         bt_actor *actor = bt_actor_new(make);
         bt_ref *first = bt_method(actor, nap, 1), *waits = bt_remote(nap, 60000000);
         CHECK(bt_get(first, NULL) == BT_OK);
-        pid_t nest = process_named(getpid(), "berth nest", 10);
+        pid_t nest = process_named(getpid(), "berth nest", SOON);
         CHECK(nest > 0);
         int count = children_of(nest, workers, 16);
         CHECK(count > 0);
@@ -338,7 +338,7 @@ static int nest_killed(void) {
         CHECK_FAILS(bt_get(bt_remote(twice, 1), NULL), BT_ABORTED, "the runtime is over");
         bt_ref *refs[] = {waits};
         CHECK(bt_wait_refs(refs, 1, 1, NULL, -1) == -1);
-        for (int i = 0; i < count; i++) CHECK(comes_true(is_gone, workers[i], 5));
+        for (int i = 0; i < count; i++) CHECK(comes_true(is_gone, workers[i], SOON));
     }
     CHECK(bt_runtime_shutdown() == BT_OK);
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
@@ -356,7 +356,7 @@ static int nest_killed_unseen(void) {
 
 static int nest_terminated(void) {
     CHECK(bt_runtime_init(.num_cpus = 2) == BT_OK);
-    pid_t nest = process_named(getpid(), "berth nest", 10);
+    pid_t nest = process_named(getpid(), "berth nest", SOON);
     for (int i = 0; i < 50; i++) {
         const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1};
         kill(nest, signals[i % 6]);

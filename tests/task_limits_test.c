@@ -168,7 +168,7 @@ int main(int argc, char **argv) {
         {.name = "ten_gigabytes", .run = ten_gigabytes},
         {.name = "a_store_of_its_own_size", .run = a_store_of_its_own_size},
         {.name = "too_few_addresses", .run = too_few_addresses},
-        {.name = "few_files", .run = few_files, .seconds = 60},
+        {.name = "few_files", .run = few_files},
         {.name = "proc_of_others", .run = proc_of_others},
         {.name = "no_proc", .run = no_proc},
     };

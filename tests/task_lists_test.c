@@ -145,7 +145,7 @@ BT_REMOTE(errors_in);
 
 static int is_described(bt_ref *ref, const char *right) {
     const char *text;
-    if (bt_get_within(ref, 30, &text) != BT_OK) return fprintf(stderr, "%s: %s\n", right, bt_error_text()), 0;
+    if (bt_get_within(ref, SOON, &text) != BT_OK) return fprintf(stderr, "%s: %s\n", right, bt_error_text()), 0;
     if (strcmp(text, right) != 0) fprintf(stderr, "'%s' is not '%s'\n", text, right);
     return strcmp(text, right) == 0;
 }
@@ -243,7 +243,7 @@ static int references_in_lists(void) {
         BT_SCOPE {
             pending = bt_remote(wait_for_file, path);
             failed = bt_remote(fails);
-            if (bt_get_within(bt_remote(count_of, BT_LIST(pending, failed)), 30, &count) != BT_OK || count != 2)
+            if (bt_get_within(bt_remote(count_of, BT_LIST(pending, failed)), SOON, &count) != BT_OK || count != 2)
                 return fprintf(stderr, "%s\n", bt_error_text()), 2;
             described =
                 bt_ref_retain(bt_remote(describe, BT_LIST(bt_put(1), BT_LIST(pending, bt_remote(twice, pending)))));
@@ -255,7 +255,7 @@ static int references_in_lists(void) {
         if (!is_described(described, "r1 [r21 r42 ] ")) return 5;
         for (int i = 0; i < 4; i++) { /* each gives the next one's reference */
             bt_ref *next;
-            if (bt_get_within(through, 30, &next) != BT_OK) return fprintf(stderr, "%s\n", bt_error_text()), 6;
+            if (bt_get_within(through, SOON, &next) != BT_OK) return fprintf(stderr, "%s\n", bt_error_text()), 6;
             bt_ref_release(through);
             through = bt_ref_retain(next);
         }

@@ -250,21 +250,21 @@ static int calls_are_cancelled_with_those_they_made(void) {
     CHECK(bt_runtime_init(.num_cpus = 4) == BT_OK);
     BT_SCOPE {
         bt_ref *other = bt_remote(tree, 0, false), *trunk = bt_remote(tree, 2, false);
-        CHECK(comes_true(has_begun, CALLS + 1, 20));
+        CHECK(comes_true(has_begun, CALLS + 1, SOON));
         CHECK(bt_cancel_all(trunk, false) == BT_OK);
         CHECK(bt_get(trunk, NULL) == BT_CANCELLED);
-        CHECK(comes_true(was_told, CALLS, 20));
+        CHECK(comes_true(was_told, CALLS, SOON));
         CHECK(bt_get_within(other, 0.05, NULL) == BT_DEADLINE_EXCEEDED); /* the program made it */
         CHECK(length_of("told") == CALLS);
         trunk = bt_remote(tree, 2, true);
-        CHECK(comes_true(has_begun, 2 * CALLS + 1, 20));
+        CHECK(comes_true(has_begun, 2 * CALLS + 1, SOON));
         CHECK(bt_cancel_all(trunk, true) == BT_OK); /* all seven processes are ended */
         CHECK(bt_get(trunk, NULL) == BT_CANCELLED);
         CHECK(bt_cancel_all(trunk, true) == BT_OK); /* it is done */
         /* a method that runs is asked, one that waits never begins, and the actor lives */
         bt_actor *service = bt_actor_new(service_new);
         trunk = bt_remote(tree_by_method, service);
-        CHECK(comes_true(has_begun, 2 * CALLS + 3, 20));
+        CHECK(comes_true(has_begun, 2 * CALLS + 3, SOON));
         CHECK(bt_cancel_all(trunk, true) == BT_OK);
         CHECK(bt_get(trunk, NULL) == BT_CANCELLED);
         CHECK_NUMBER(bt_method(service, service_call), 1);

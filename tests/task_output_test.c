@@ -193,7 +193,7 @@ static int methods_and_ends_are_complete(void) {
         CHECK_CAUGHT(out, "the actor is made\nline 7\n");
     }
     const char *text = "";
-    double until = seconds_now() + 10;
+    double until = seconds_now() + SOON;
     while (!*text && seconds_now() < until) text = caught(out);
     CHECK(!strcmp(text, "the actor has gone"));
     CHECK(bt_runtime_shutdown() == BT_OK);
@@ -261,9 +261,9 @@ static int a_slow_reader(void) {
         bt_ref *late = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.1), print_dots, 1);
         CHECK_FAILS(bt_get(late, NULL), BT_DEADLINE_EXCEEDED, "deadline");
         size_t dots = 0;
-        double until = seconds_now() + 20;
+        double until = seconds_now() + SOON;
         while (dots < (size_t)PART * PARTS && seconds_now() < until) dots += strlen(caught(out));
-        CHECK(bt_wait_refs(refs, PARTS, PARTS, ready, 20) == PARTS);
+        CHECK(bt_wait_refs(refs, PARTS, PARTS, ready, SOON) == PARTS);
         CHECK(dots + strlen(caught(out)) == (size_t)PART * PARTS);
     }
     CHECK(bt_runtime_shutdown() == BT_OK);
@@ -305,7 +305,7 @@ static int errors_of_a_busy_nest(void) {
     BT_SCOPE {
         CHECK(bt_get(bt_remote(print_problem, 1), NULL) == BT_OK);
         pid_t nest = process_named(getpid(), "berth nest", 0.01);
-        if (!nest) nest = process_named(process_named(getpid(), "berth keeper", 5), "berth nest", 5);
+        if (!nest) nest = process_named(process_named(getpid(), "berth keeper", SOON), "berth nest", SOON);
         CHECK(nest > 0 && kill(nest, SIGSTOP) == 0);
         bt_ref *second = bt_remote(print_problem, 2);
         bt_status status = bt_get_within(second, 2, NULL);
@@ -447,7 +447,7 @@ static int a_slow_reader_of_lines(void) {
         bt_ref *writes = bt_remote(print_lines, LINES);
         CHECK(bt_wait_refs(&writes, 1, 1, &ready, 0.3) == 0);
         CHECK(bt_get(bt_remote(print_problem, 1), NULL) == BT_OK);
-        double until = seconds_now() + 30;
+        double until = seconds_now() + SOON;
         while (lines < LINES && seconds_now() < until)
             for (const char *at = caught(out); *at; at++) lines += *at == '\n';
         CHECK(lines == LINES);

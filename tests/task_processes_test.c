@@ -7,8 +7,6 @@
 
 #include "support/support.h"
 
-enum { SOON = 30 }; /* seconds that are not reached where it works */
-
 typedef struct shared {
     atomic_int live, most;
     atomic_int forks_to_fail; /* in the nest */

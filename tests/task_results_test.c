@@ -107,7 +107,7 @@ static int several(void) {
         bt_ref *more = bt_remote(divide, 100, 7);
         if (bt_get(bt_remote(twice, bt_result(more, 1)), &n) != BT_OK || n != 4) return 5;
         bt_ref *both[] = {bt_result(more, 0), bt_result(more, 1)};
-        if (bt_wait_refs(both, 2, 2, NULL, 30) != 2) return 6;
+        if (bt_wait_refs(both, 2, 2, NULL, SOON) != 2) return 6;
         CHECK_FAILS(bt_get(bt_result(first, 3), NULL), BT_OUT_OF_RANGE, "result 3 of a call that has 3");
         CHECK_FAILS(bt_get(bt_result(first, -1), NULL), BT_OUT_OF_RANGE, "the first is 0");
         CHECK_FAILS(bt_get(bt_result(bt_put(1), 1), NULL), BT_OUT_OF_RANGE, "a call that has 1");
@@ -184,11 +184,11 @@ static int cancelled(void) {
     BT_SCOPE {
         bt_ref *first = bt_remote(sleep_long), *second = bt_result(first, 1);
         if (bt_get_within(second, 0.2, NULL) != BT_DEADLINE_EXCEEDED || bt_cancel(second, true) != BT_OK) return 2;
-        CHECK_FAILS(bt_get_within(first, 30, NULL), BT_CANCELLED, "cancelled");
-        CHECK_FAILS(bt_get_within(second, 30, NULL), BT_CANCELLED, "cancelled");
+        CHECK_FAILS(bt_get_within(first, SOON, NULL), BT_CANCELLED, "cancelled");
+        CHECK_FAILS(bt_get_within(second, SOON, NULL), BT_CANCELLED, "cancelled");
         bt_ref *late = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.2), sleep_long);
-        CHECK_FAILS(bt_get_within(bt_result(late, 1), 30, NULL), BT_DEADLINE_EXCEEDED, "deadline has passed");
-        CHECK_FAILS(bt_get_within(late, 30, NULL), BT_DEADLINE_EXCEEDED, "deadline has passed");
+        CHECK_FAILS(bt_get_within(bt_result(late, 1), SOON, NULL), BT_DEADLINE_EXCEEDED, "deadline has passed");
+        CHECK_FAILS(bt_get_within(late, SOON, NULL), BT_DEADLINE_EXCEEDED, "deadline has passed");
     }
     return bt_runtime_shutdown() != BT_OK;
 }
@@ -201,13 +201,13 @@ static int retried(void) {
         int n;
         bt_bytes large;
         bt_ref *first = bt_remote(die_once, path);
-        if (bt_get_within(bt_result(first, 1), 30, &n) != BT_OK || n != 2)
+        if (bt_get_within(bt_result(first, 1), SOON, &n) != BT_OK || n != 2)
             return fprintf(stderr, "%s\n", bt_error_text()), 2;
         if (bt_get(first, &large) != BT_OK || ((const char *)large.data)[0] != 2) return 3;
         unlink(path);
         bt_ref *once = bt_remote_with(BT_OPTIONS(.max_retries = 0), die_once, path);
-        CHECK_FAILS(bt_get_within(bt_result(once, 1), 30, NULL), BT_ABORTED, "signal 9");
-        CHECK_FAILS(bt_get_within(once, 30, NULL), BT_ABORTED, "signal 9");
+        CHECK_FAILS(bt_get_within(bt_result(once, 1), SOON, NULL), BT_ABORTED, "signal 9");
+        CHECK_FAILS(bt_get_within(once, SOON, NULL), BT_ABORTED, "signal 9");
     }
     unlink(path);
     return bt_runtime_shutdown() != BT_OK;

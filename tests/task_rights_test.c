@@ -48,7 +48,7 @@ BT_REMOTE(actor_new);
 
 static bool says(bt_ref *ref, const char *wanted) {
     const char *text = "";
-    if (bt_get_within(ref, 20, &text) != BT_OK) text = bt_error_text();
+    if (bt_get_within(ref, SOON, &text) != BT_OK) text = bt_error_text();
     bool same = !strcmp(text, wanted);
     if (!same) fprintf(stderr, "\"%s\" instead of \"%s\"\n", text, wanted);
     return same;
@@ -88,7 +88,7 @@ static int rights_dropped(void) {
         bt_ref *late = bt_remote(nap, 100000);
         sleep_seconds(0.1);
         CHECK(bt_cancel(late, true) == BT_OK && bt_actor_kill(actor) == BT_OK);
-        CHECK(bt_get_within(bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.2), nap, 100000), 20, NULL) ==
+        CHECK(bt_get_within(bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.2), nap, 100000), SOON, NULL) ==
               BT_DEADLINE_EXCEEDED);
         CHECK(all_say(DROPPED) == 0);
     }

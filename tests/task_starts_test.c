@@ -60,11 +60,11 @@ static int waits_for_process(void) {
         bt_ref *late = bt_remote_with(BT_OPTIONS(.deadline_seconds = 0.3, .num_cpus = 0), nothing);
         CHECK(bt_get_within(refs[0], 0.5, NULL) == BT_DEADLINE_EXCEEDED);
         CHECK(is_told("the system starts none (Resource temporarily unavailable)"));
-        CHECK_FAILS(bt_get_within(late, 20, NULL), BT_DEADLINE_EXCEEDED, "deadline");
+        CHECK_FAILS(bt_get_within(late, SOON, NULL), BT_DEADLINE_EXCEEDED, "deadline");
         CHECK(bt_actor_status(actor) == BT_OK);
         give_processes();
-        for (int i = 0; i < 4; i++) CHECK(bt_get_within(refs[i], 20, NULL) == BT_OK);
-        CHECK(bt_get_within(method, 20, NULL) == BT_OK);
+        for (int i = 0; i < 4; i++) CHECK(bt_get_within(refs[i], SOON, NULL) == BT_OK);
+        CHECK(bt_get_within(method, SOON, NULL) == BT_OK);
     }
     return bt_runtime_shutdown() == BT_OK ? 0 : 1;
 }
@@ -76,7 +76,7 @@ static int cancelled_and_ended(void) {
         bt_ref *ref = bt_remote(nothing), *other = bt_remote(nothing);
         CHECK(bt_get_within(ref, 0.2, NULL) == BT_DEADLINE_EXCEEDED);
         CHECK(bt_cancel(ref, true) == BT_OK);
-        CHECK_FAILS(bt_get_within(ref, 20, NULL), BT_CANCELLED, "");
+        CHECK_FAILS(bt_get_within(ref, SOON, NULL), BT_CANCELLED, "");
         CHECK(bt_get_within(other, 0.1, NULL) == BT_DEADLINE_EXCEEDED);
         CHECK(bt_runtime_shutdown() == BT_OK);
     }

@@ -331,7 +331,7 @@ static void small_stores_are_filled(void **state) {
     BT_SCOPE {
         bt_ref *refs[100];
         for (int i = 0; i < 100; i++) refs[i] = bt_remote(some_bytes);
-        for (int i = 0; i < 100; i++) OK(bt_get_within(refs[i], 30, NULL));
+        for (int i = 0; i < 100; i++) OK(bt_get_within(refs[i], SOON, NULL));
     }
 }
 

@@ -163,7 +163,7 @@ static int streams(void) {
                           bt_remote(sum_of, stream)};
         if (count_items(stream) != 10) return 13;
         for (int i = 0; i < 3; i++)
-            if (bt_get_within(sums[i], 30, &sum) != BT_OK || sum != 45)
+            if (bt_get_within(sums[i], SOON, &sum) != BT_OK || sum != 45)
                 return fprintf(stderr, "%d: %s\n", i, bt_error_text()), 14;
         bt_actor *actor = bt_actor_new(actor_new);
         if (count_items(bt_method(actor, count_up, 7)) != 7) return 15;
@@ -300,11 +300,8 @@ static int unread(void) {
 }
 
 static const test_program programs[] = {
-    {.name = "streams", .run = streams},
-    {.name = "failures", .run = failures},
-    {.name = "retried", .run = retried},
-    {.name = "large", .run = large},
-    {.name = "unread", .run = unread, .seconds = 60},
+    {.name = "streams", .run = streams}, {.name = "failures", .run = failures}, {.name = "retried", .run = retried},
+    {.name = "large", .run = large},     {.name = "unread", .run = unread},
 };
 
 int main(int argc, char **argv) {

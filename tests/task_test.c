@@ -260,7 +260,7 @@ static void waiting_for_some(void **state) {
     OK(bt_runtime_init(.num_cpus = 4));
     BT_SCOPE {
         bt_ref *refs[4] = {bt_remote(nap, 5000), bt_remote(nap, 1), bt_remote(refuse), bt_put(4)};
-        assert_int_equal(bt_wait_refs(refs, 4, 3, ready, 30), 3);
+        assert_int_equal(bt_wait_refs(refs, 4, 3, ready, SOON), 3);
         assert_false(ready[0]);
         assert_true(ready[1] && ready[2] && ready[3]);
         assert_int_equal(bt_wait_refs(refs, 4, 4, ready, 0.05), 3);
@@ -539,7 +539,7 @@ static void groups_take_all_or_nothing(void **state) {
             BT_RESOURCE_EXHAUSTED, "asks for 5 GPU; the runtime has 4");
         BT_SCOPE {
             bt_group *group = bt_group_new(bundles, 2), *second = bt_group_new(bundles, 2);
-            OK(bt_group_wait(group, 10));
+            OK(bt_group_wait(group, SOON));
             assert_true(bt_resource_free("GPU") == 0);
             FAILS(bt_group_wait(second, 0.05), BT_DEADLINE_EXCEEDED, "0.05");
             FAILS(bt_get(bt_remote_with(BT_OPTIONS(.num_gpus = 3, .group = group), add, 1, 2), NULL),
@@ -553,12 +553,12 @@ static void groups_take_all_or_nothing(void **state) {
         OK(bt_get(on_it, NULL)); /* ends first */
         bt_ref_release(on_it);
         bt_group *third = bt_group_new(bundles, 2);
-        OK(bt_group_wait(third, 10));
+        OK(bt_group_wait(third, SOON));
     }
 }
 
 int main(void) {
-    alarm(100); /* nothing hangs */
+    alarm(4 * SOON); /* nothing hangs */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(calls_give_references, end_runtime),
         cmocka_unit_test_teardown(failures_are_told, end_runtime),

@@ -151,7 +151,7 @@ static int nest_dies(void) {
     bt_free(text);
     CHECK(nest > 0 && kill(nest, SIGKILL) == 0);
     BT_SCOPE {
-        double until = seconds_now() + 20; /* a worker that is not killed yet may still take a call */
+        double until = seconds_now() + SOON; /* a worker that is not killed yet may still take a call */
         while (bt_get(bt_remote(twice, 1), NULL) == BT_OK && seconds_now() < until) sleep_seconds(0.001);
         CHECK_FAILS(bt_get(bt_remote_with(BT_OPTIONS(.num_cpus = 0), twice, 1), NULL), BT_ABORTED, "the runtime");
     }

@@ -8,8 +8,6 @@
 #include "support/calls.h"
 #include "support/support.h"
 
-enum { SOON = 20 }; /* seconds that are not reached where it works */
-
 /* --- functions --------------------------------------------------------------------------------------------------------- */
 
 static bt_status type_of(bt_task *task) { return bt_return(task, (int)bt_argument_type(task, 0)); }

@@ -20,7 +20,7 @@ static bt_status die(bt_task *task) {
 BT_REMOTE(die);
 
 static int expect(bt_ref *ref, bt_failure failure, bool again, const char *text) {
-    bt_status status = bt_get_within(ref, 20, NULL);
+    bt_status status = bt_get_within(ref, SOON, NULL);
     if (bt_ref_failure(ref) == failure && bt_failure_is_retryable(failure) == again &&
         (status == BT_OK) == (failure == BT_FAILURE_NONE) && strstr(bt_error_text(), text))
         return 0;
@@ -112,8 +112,8 @@ static int out_of_memory(void) {
 }
 
 static const test_program programs[] = {
-    {"kinds", kinds, .seconds = 60},
-    {"out_of_memory", out_of_memory, .seconds = 60},
+    {.name = "kinds", .run = kinds},
+    {.name = "out_of_memory", .run = out_of_memory},
 };
 
 int main(int argc, char **argv) {

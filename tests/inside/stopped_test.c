@@ -89,13 +89,13 @@ static bool program_listens(int unused) {
 
 /* Each of these calls took a look of the nest, one in 300 ms, before workers rang it. */
 static bt_status nested_while_stopped(bt_task *task) {
-    enum { CALLS = 100, MOST_SECONDS = 15 };
+    enum { CALLS = 100, MOST_SECONDS = 25 };
     pid_t program = find_state()->program->pid;
     bt_status status = BT_OK;
-    if (!comes_true(program_listens, 0, 10)) return bt_task_fail(task, BT_INTERNAL, "the program does not listen");
+    if (!comes_true(program_listens, 0, SOON)) return bt_task_fail(task, BT_INTERNAL, "the program does not listen");
     sleep_seconds(0.2); /* it sleeps by now: with the lock it would hold up all */
     kill(program, SIGSTOP);
-    bool stopped = comes_true(is_stopped, program, 10);
+    bool stopped = comes_true(is_stopped, program, SOON);
     double begun = seconds_now();
     for (int i = 0; i < CALLS && status == BT_OK; i++)
         BT_SCOPE
@@ -106,7 +106,7 @@ static bt_status nested_while_stopped(bt_task *task) {
     if (status != BT_OK) return status;
     if (!stopped || !still) return bt_task_fail(task, BT_INTERNAL, "the program was not stopped");
     if (seconds > MOST_SECONDS) return bt_task_fail(task, BT_INTERNAL, "%d calls took %.1f s", CALLS, seconds);
-    if (!comes_true(program_listens, 0, 10)) return bt_task_fail(task, BT_INTERNAL, "the program no longer listens");
+    if (!comes_true(program_listens, 0, SOON)) return bt_task_fail(task, BT_INTERNAL, "the program no longer listens");
     return bt_return(task, seconds);
 }
 BT_REMOTE(nested_while_stopped);
@@ -139,7 +139,7 @@ static int fill_store(int64_t size, int count) {
     BT_SCOPE {
         bt_ref *refs[64];
         for (int i = 0; i < count; i++) refs[i] = bt_remote(fill, size);
-        for (int i = 0; i < count; i++) CHECK(bt_get_within(refs[i], 30, NULL) == BT_OK);
+        for (int i = 0; i < count; i++) CHECK(bt_get_within(refs[i], SOON, NULL) == BT_OK);
     }
     return 0;
 }
@@ -179,7 +179,7 @@ static int worker_stopped(void) {
     BT_SCOPE {
         bt_ref *refs[4];
         for (int i = 0; i < 4; i++) refs[i] = bt_remote(process);
-        for (int i = 0; i < 4; i++) CHECK(bt_get_within(refs[i], 30, NULL) == BT_OK);
+        for (int i = 0; i < 4; i++) CHECK(bt_get_within(refs[i], SOON, NULL) == BT_OK);
     }
     CHECK(atomic_load(&all->begun) == 4);
     return bt_runtime_shutdown() == BT_OK ? 0 : 1;
@@ -192,7 +192,7 @@ static int actor_stopped(void) {
         bt_actor *actor = bt_actor_new(actor_new);
         int64_t first = 0, second = 0;
         bt_ref *refs[] = {bt_method(actor, process), bt_method(actor, process)};
-        CHECK(bt_get_within(refs[0], 30, &first) == BT_OK && bt_get_within(refs[1], 30, &second) == BT_OK);
+        CHECK(bt_get_within(refs[0], SOON, &first) == BT_OK && bt_get_within(refs[1], SOON, &second) == BT_OK);
         CHECK(first == second && atomic_load(&all->begun) == 2);
     }
     return bt_runtime_shutdown() == BT_OK ? 0 : 1;
@@ -204,7 +204,7 @@ static int gpu_worker_stopped(void) {
     BT_SCOPE {
         bt_ref *refs[2];
         for (int i = 0; i < 2; i++) refs[i] = bt_remote_with(BT_OPTIONS(.num_gpus = 1), process);
-        for (int i = 0; i < 2; i++) CHECK(bt_get_within(refs[i], 30, NULL) == BT_OK);
+        for (int i = 0; i < 2; i++) CHECK(bt_get_within(refs[i], SOON, NULL) == BT_OK);
     }
     CHECK(atomic_load(&all->begun) == 2);
     return bt_runtime_shutdown() == BT_OK ? 0 : 1;
@@ -216,8 +216,8 @@ static int keeper_stopped(void) {
     CHECK(begin(2, 0) == 0);
     BT_SCOPE
         CHECK(bt_get(bt_remote(nothing), NULL) == BT_OK);
-    pid_t keeper = process_named(getpid(), "berth keeper", 10);
-    CHECK(keeper > 0 && kill(keeper, SIGSTOP) == 0 && comes_true(is_stopped, keeper, 10));
+    pid_t keeper = process_named(getpid(), "berth keeper", SOON);
+    CHECK(keeper > 0 && kill(keeper, SIGSTOP) == 0 && comes_true(is_stopped, keeper, SOON));
     return bt_runtime_shutdown() == BT_OK ? 0 : 1;
 }
 
@@ -247,20 +247,20 @@ static int views_stopped(void) {
         void *told;
         CHECK(pthread_join(threads[i], &told) == 0 && !told);
     }
-    CHECK(comes_true(is_told, getpid(), 30));
+    CHECK(comes_true(is_told, getpid(), SOON));
     return bt_runtime_shutdown() != BT_OK;
 }
 
 int main(int argc, char **argv) {
     static const test_program programs[] = {
         {.name = "stopped_program", .run = stopped_program, .seconds = 100},
-        {.name = "mover_stopped", .run = mover_stopped, .seconds = 60},
-        {.name = "mover_stopped_with_lock", .run = mover_stopped_with_lock, .seconds = 60},
-        {.name = "worker_stopped", .run = worker_stopped, .seconds = 60},
-        {.name = "actor_stopped", .run = actor_stopped, .seconds = 60},
-        {.name = "gpu_worker_stopped", .run = gpu_worker_stopped, .seconds = 60},
+        {.name = "mover_stopped", .run = mover_stopped},
+        {.name = "mover_stopped_with_lock", .run = mover_stopped_with_lock},
+        {.name = "worker_stopped", .run = worker_stopped},
+        {.name = "actor_stopped", .run = actor_stopped},
+        {.name = "gpu_worker_stopped", .run = gpu_worker_stopped},
         {.name = "keeper_stopped", .run = keeper_stopped},
-        {.name = "views_stopped", .run = views_stopped, .seconds = 60},
+        {.name = "views_stopped", .run = views_stopped},
     };
     return run_test_programs(argc, argv, programs, (int)(sizeof programs / sizeof *programs));
 }

@@ -136,8 +136,6 @@ BT_REMOTE(sleep_long);
 
 /* --- programs ------------------------------------------------------------------------------------------------------------ */
 
-enum { SOON = 30 };
-
 static int others_go_on(int count) {
     for (int i = 0; i < count; i++) {
         int64_t y = 0;
@@ -299,14 +297,14 @@ static void stop_and_kill(int pid) {
 }
 
 static const test_program programs[] = {
-    {"stopped_workers", stopped_workers, .seconds = 60},
-    {"stopped_while_idle", stopped_while_idle, .seconds = 60},
-    {"writers", writers, .seconds = 60},
-    {"damaged_mailboxes", damaged_mailboxes, .seconds = 120},
-    {"nonsense", nonsense, .seconds = 120},
-    {"nonsense_of_threads", nonsense_of_threads, .seconds = 60},
-    {"stopped_program", stopped_program, stop_for_a_while, .seconds = 60},
-    {"killed_while_stopped", killed_while_stopped, stop_and_kill, .ends_by = SIGKILL, .seconds = 60},
+    {.name = "stopped_workers", .run = stopped_workers},
+    {.name = "stopped_while_idle", .run = stopped_while_idle},
+    {.name = "writers", .run = writers},
+    {.name = "damaged_mailboxes", .run = damaged_mailboxes, .seconds = 120},
+    {.name = "nonsense", .run = nonsense, .seconds = 120},
+    {.name = "nonsense_of_threads", .run = nonsense_of_threads},
+    {.name = "stopped_program", .run = stopped_program, .drive = stop_for_a_while},
+    {.name = "killed_while_stopped", .run = killed_while_stopped, .drive = stop_and_kill, .ends_by = SIGKILL},
 };
 
 int main(int argc, char **argv) {

@@ -16,6 +16,7 @@
 #include <berth.h>
 
 #include "nodes/nodes.h"
+#include "support/soon.h"
 
 #define OK(call) expect((call), BT_OK, "", #call, __LINE__)
 #define FAILS(call, status, text) expect((call), status, text, #call, __LINE__)
@@ -258,7 +259,7 @@ static void actors_come_back_elsewhere(void **state) {
     }
 }
 
-static void wait_for(bt_ref *ref) { assert_int_equal(bt_wait_refs(&ref, 1, 1, NULL, 30), 1); }
+static void wait_for(bt_ref *ref) { assert_int_equal(bt_wait_refs(&ref, 1, 1, NULL, SOON), 1); }
 
 static void values_are_made_again(void **state) {
     (void)state;

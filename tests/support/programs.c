@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { READY = 9, GONE_SECONDS = 4, MOST_PROGRAMS = 64 };
+enum { READY = 9, MOST_PROGRAMS = 64 };
 
 /* --- processes --------------------------------------------------------------------------------------------------------- */
 
@@ -180,7 +180,7 @@ void tell_ready(int number) {
 int told_number(void) {
     int number;
     fcntl(ready[0], F_SETFL, O_NONBLOCK);
-    double until = seconds_now() + 30;
+    double until = seconds_now() + SOON;
     ssize_t length;
     while ((length = read(ready[0], &number, sizeof number)) < 0 && seconds_now() < until) sleep_seconds(0.001);
     if (length != sizeof number) show_said();
@@ -224,12 +224,12 @@ static int end_of(pid_t pid, double seconds) {
 }
 
 static void run_once(const test_program *program) {
-    double seconds = program->seconds > 0 ? program->seconds : 20;
+    double seconds = program->seconds > 0 ? program->seconds : SOON;
     pid_t pid = begin(program);
     if (program->drive) program->drive(pid);
     int status = end_of(pid, is_slow() ? seconds * 10 : seconds);
     close(ready[0]);
-    bool gone = processes_go(is_slow() ? GONE_SECONDS * 5 : GONE_SECONDS);
+    bool gone = processes_go(SOON);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip();
     bool right = program->ends_by ? WIFSIGNALED(status) && WTERMSIG(status) == program->ends_by
                                   : WIFEXITED(status) && !WEXITSTATUS(status);

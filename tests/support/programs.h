@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "support/check.h"
+#include "support/soon.h"
 
 typedef struct test_program {
     const char *name;
@@ -19,7 +20,7 @@ typedef struct test_program {
     void (*drive)(int pid); /* what the test does to it once it is ready; NULL: nothing */
     int ends_by;            /* the signal that ends it; 0: none */
     int times;              /* [1] */
-    double seconds;         /* it has to end [20, more with sanitizers] */
+    double seconds;         /* it has to end [SOON, more with sanitizers] */
 } test_program;
 
 /* main of such a test: runs all, or, told a name, is that program. */

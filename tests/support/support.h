@@ -14,6 +14,8 @@
 
 #include <berth.h>
 
+#include "support/soon.h"
+
 #define MIB ((size_t)1 << 20)
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
