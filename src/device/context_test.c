@@ -22,10 +22,6 @@ static void every_spelling_finds_the_device(void **state) {
     expect_error(bt_device_find("/job:worker/gpu:0", &device), BT_NOT_FOUND, "this process is /job:localhost");
     expect_error(bt_device_find("dev0", &device), BT_NOT_FOUND, "no map is set");
     expect_error(bt_device_find("gpu:x", &device), BT_INVALID_ARGUMENT, "not a device name");
-    char *name;
-    OK(bti_device_canonical("cuda7", &name));
-    assert_string_equal(name, "/job:localhost/replica:0/task:0/device:GPU:7");
-    bti_free(name);
 }
 
 static void contexts_from_the_flag(void **state) {
@@ -37,10 +33,7 @@ static void contexts_from_the_flag(void **state) {
                                   "Mapped name dev1 to device cuda1: Simulated GPU\n"
                                   "Mapped name left to device /GPU:1: Simulated GPU\n");
     expect_find("LEFT", "GPU:1");
-    char *name;
-    OK(bti_device_canonical("dev0", &name));
-    assert_string_equal(name, "/job:localhost/replica:0/task:0/device:GPU:0");
-    bti_free(name);
+    expect_find("dev0", "GPU:0");
     bt_device *device;
     expect_error(bt_device_find("dev2", &device), BT_NOT_FOUND,
                  "context name \"dev2\" is not mapped; mapped are dev0, dev1, left");

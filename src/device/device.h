@@ -26,9 +26,6 @@ bool bti_devices_asked(void);
  * log line, and *softened set. */
 bt_status bti_device_place(const char *name, int *id, bool *softened);
 
-/* Canonical long name for a name that parses, even if no such device exists. Yours to bti_free. */
-bt_status bti_device_canonical(const char *name, char **long_name);
-
 /* Opens the device at first use (every call below does so itself). UNAVAILABLE in a forked child. */
 bt_status bti_device_open(int id);
 /* Called each time that a device has been opened, by the thread that opened it. A function, since a device is opened at its first use, by any

@@ -22,22 +22,6 @@ bt_status bt_device_find(const char *text, bt_device **device) {
     return bti_registry_resolve(&name, text, device);
 }
 
-bt_status bti_device_canonical(const char *text, char **long_name) {
-    bti_name name;
-    char kind_name[64];
-    *long_name = NULL;
-    BTI_TRY(bti_name_parse(text, &name));
-    if (name.form == BTI_NAME_KIND && !name.remote) {
-        bti_name_long(name.kind, name.index, kind_name, sizeof kind_name);
-        *long_name = bti_strdup(kind_name);
-    } else {
-        bt_device *device;
-        BTI_TRY(bt_device_find(text, &device));
-        *long_name = bti_strdup(device->long_name);
-    }
-    return *long_name ? BT_OK : bti_no_memory();
-}
-
 /* The error handler is not called for a missing device: the caller reports it in its own words, or takes another device. */
 static bt_status resolve_quietly(const bti_name *name, const char *text, bt_device **device) {
     bti_error *before = bti_error_last();
