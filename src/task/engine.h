@@ -88,7 +88,7 @@ typedef struct bti_engine {
 
 extern const bti_engine bti_engine_local;
 
-/* Makes it known by its name, before a runtime is started; the table stays. "local" is known (front.c). */
+/* Makes it known by its name, before a runtime is started; the table stays. "local" is known (lifetime.c). */
 void bti_engine_add(const bti_engine *engine);
 
 /* given_values.c: INVALID_ARGUMENT, or its own cause, when one of them cannot be an argument, a result or be put: NULL, poisoned, lists that are too deep or have

@@ -1,4 +1,4 @@
-/* What the public functions of tasks share (front.c, references.c): handles, the engine of this process, and the count of calls inside it. */
+/* What the public functions of tasks share (lifetime.c, front.c, references.c): handles, the engine of this process, and the count of calls inside it. */
 #ifndef BTI_TASK_HANDLES_H
 #define BTI_TASK_HANDLES_H
 
@@ -25,6 +25,7 @@ extern bt_ref bti_no_ref; /* given when memory is short */
 
 extern const bti_engine *bti_engine_now; /* NULL: no runtime */
 extern uint64_t bti_runtime_now;         /* counts the runtimes that this process began */
+extern int bti_default_retries;          /* of calls (bt_runtime_options) */
 
 /* A forked process has no engine until it joins one, as workers do. */
 void bti_engine_join(const bti_engine *engine);

@@ -20,7 +20,7 @@
  *     views        snapshot, timeline_trace, why, view, tables, listen, wait, peers
  *     workers      gpus, gpu_use, watch, loan, call, worker_engine, surroundings, output, worker
  *     processes    worker_pipes, stopped, identity, children, nest, begin, keeper
- *     the program  layout, runtime, local, front, pool
+ *     the program  layout, runtime, local, lifetime, front, pool
  *
  * The way of one call of the program through the files:
  *
