@@ -2,6 +2,8 @@
 /* Functions and actors in processes of their own: calls, references, failures, actors, groups, as a program uses them. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -259,7 +261,7 @@ static void waiting_for_some(void **state) {
     bool ready[4];
     OK(bt_runtime_init(.num_cpus = 4));
     BT_SCOPE {
-        bt_ref *refs[4] = {bt_remote(nap, 5000), bt_remote(nap, 1), bt_remote(refuse), bt_put(4)};
+        bt_ref *refs[4] = {bt_remote(nap, SOON * 1000), bt_remote(nap, 1), bt_remote(refuse), bt_put(4)};
         assert_int_equal(bt_wait_refs(refs, 4, 3, ready, SOON), 3);
         assert_false(ready[0]);
         assert_true(ready[1] && ready[2] && ready[3]);
@@ -316,19 +318,30 @@ static bt_status when(bt_task *task) {
 }
 BT_REMOTE(when);
 
+static atomic_int *gate; /* shared with all workers */
+static bt_status pass_gate(bt_task *task) {
+    while (!atomic_load(gate)) sleep_ms(1);
+    return bt_return(task, 1);
+}
+BT_REMOTE(pass_gate);
+
 static void priorities_go_first(void **state) {
     (void)state;
     int64_t low, high, first;
+    gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(gate != MAP_FAILED);
     OK(bt_runtime_init(.num_cpus = 1));
     BT_SCOPE {
-        bt_ref *busy = bt_remote(nap, 100), *a = bt_remote(when), *b = bt_remote(when);
+        bt_ref *busy = bt_remote(pass_gate), *a = bt_remote(when), *b = bt_remote(when);
         bt_ref *urgent = bt_remote_with(BT_OPTIONS(.priority = 5), when);
+        atomic_store(gate, 1);
         OK(bt_get(busy, NULL));
         OK(bt_get(a, &first));
         OK(bt_get(b, &low));
         OK(bt_get(urgent, &high));
         assert_true(high < first && first < low);
     }
+    munmap(gate, sizeof *gate);
 }
 
 /* --- actors ------------------------------------------------------------------------------------------------------------ */
