@@ -26,11 +26,7 @@ static uint64_t reduced_predicate(const ptx_instruction *in, const barrier *b) {
 /* All are there: those that wait go on. */
 static void open_barrier(engine *e, uint32_t number) {
     barrier *b = &e->barriers[number];
-    uint32_t threads[ENGINE_WARPS * PTX_WARP], count = 0;
-    for (uint32_t i = 0; i < e->warp_count; i++) {
-        EACH_LANE(lane, b->present[i]) threads[count++] = e->warps[i].first_thread + lane;
-    }
-    watch_barrier(e->watched, e->block, threads, count);
+    uint32_t waiting[ENGINE_WARPS] = {0};
     for (uint32_t i = 0; i < e->warp_count; i++) {
         warp *w = &e->warps[i];
         if (!b->present[i]) continue;
@@ -41,11 +37,13 @@ static void open_barrier(engine *e, uint32_t number) {
                 uint64_t *to = register_lanes(w, g, in->to[0].number);
                 EACH_LANE(lane, g->mask) to[lane] = reduced_predicate(in, b);
             }
+            waiting[i] |= g->mask;
             g->pc++;
             g->state = GROUP_READY;
             e->ready |= UINT32_C(1) << i;
         }
     }
+    watch_barrier(e->watched, e->block, number, waiting, e->warp_count);
     *b = (barrier){.expected = 0};
 }
 
@@ -94,6 +92,7 @@ outcome ptx_barrier(engine *e, warp *w, group *g, const step *s, uint32_t mask) 
     }
     if (!arrive(e, w, g, s, number, expected, threads)) return OUTCOME_FAILED;
     if (in->opcode == PTX_BAR_ARRIVE) {
+        watch_arrive(e->watched, e->block, number, w->first_thread, g->mask);
         g->pc++;
     } else {
         g->state = GROUP_WAITS;

@@ -21,7 +21,7 @@
 
 static _Alignas(4096) unsigned char memory[MEMORY_BYTES];
 static struct {
-    uint32_t blocks, barriers, barrier_threads, warp_syncs, fences, atomics, commits, waits, non_coherent;
+    uint32_t blocks, barriers, barrier_threads, arrivals, warp_syncs, fences, atomics, commits, waits, non_coherent;
 } seen;
 
 struct watch_launch {
@@ -56,9 +56,12 @@ bool watch_global(watch_launch *watched, const watch_request *request, unsigned 
 }
 
 bool watch_shared(watch_launch *watched, const watch_request *request, int *lane, char **problem) { return true; }
-void watch_barrier(watch_launch *watched, uint32_t block, const uint32_t *threads, uint32_t count) {
+void watch_arrive(watch_launch *watched, uint32_t block, uint32_t barrier, uint32_t first_thread, uint32_t mask) {
+    seen.arrivals += (uint32_t)__builtin_popcount(mask);
+}
+void watch_barrier(watch_launch *watched, uint32_t block, uint32_t barrier, const uint32_t *waiting, uint32_t warps) {
     seen.barriers++;
-    seen.barrier_threads += count;
+    for (uint32_t w = 0; w < warps; w++) seen.barrier_threads += (uint32_t)__builtin_popcount(waiting[w]);
 }
 void watch_warp_sync(watch_launch *watched, uint32_t block, uint32_t first_thread, uint32_t mask) { seen.warp_syncs++; }
 void watch_fence(watch_launch *watched, const watch_place *place, ptx_scope scope) { seen.fences++; }

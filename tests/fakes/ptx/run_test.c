@@ -213,6 +213,8 @@ static void named_barriers(void **state) {
         "$L__BB0_2:\n\tsetp.lt.u32 \t%p2, %r1, 68;\n\tbar.red.popc.u32 \t%r9, 1, 32, %p2;\n"
         "$L__BB0_3:\n" RESULT("%r9") "\tret;\n}\n",
         (shape){.block = 96}, handed_over);
+    assert_int_equal(seen.arrivals, 32);
+    assert_int_equal(seen.barrier_threads, 64);
 }
 
 static void agreed(const uint32_t *result, uint32_t threads) {

@@ -1,49 +1,16 @@
-#include "fakes/ptx/watch.h"
+#include "fakes/ptx/watch_block.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fakes/memory.h"
-#include "fakes/order.h"
-#include "fakes/ptx/watch_sync.h"
-
-#define THREAD_BITS 10
-#define WARPS 32
-
-/* Bytes that cp.async writes, until its thread has waited for them. */
-typedef struct async_write {
-    uint32_t thread, group, offset, bytes;
-} async_write;
-
-typedef struct watch_block {
-    struct watch_block *next;
-    uint32_t number, threads;
-    uint32_t barriers, warp_syncs[WARPS];
-    uint32_t generation; /* the number that accesses of this block to its shared memory have for fake_cell.op */
-    fake_page *shared;
-    uint32_t shared_pages;
-    async_write *async; /* in the order of their issue */
-    uint32_t async_count, async_room, groups[1024];
-} watch_block;
-
-struct watch_launch {
-    uint32_t op, own_stream; /* own_stream: of launches that no operation of the fake driver runs */
-    fake_clock own_clock;
-    bool unwatched;
-    fake_allocation *last;
-    uint32_t write_before, read_before; /* operations that are known to be ordered before this one */
-    watch_block *blocks, *spare, *current;
-    uint32_t generations;
-    watch_sync *sync; /* NULL until a fence or an atomic */
-};
-
 /* One thread's access, as it enters a cell. */
 typedef struct access {
     ptx_access kind;
     bool writes, strong; /* strong: ordered by the hardware against others of its kind (atomics, volatile) */
     uint32_t op, thread, when, line, bytes;
+    uint32_t ordered; /* accesses of its warp since the last barrier that are ordered before it: lower half of `when` */
     uint64_t address;
     watch_launch *launch;
     char **problem;
@@ -87,12 +54,12 @@ static bool refuse_race(const access *a, const fake_cell *earlier, const char *d
     if (earlier->what & (FAKE_CELL_MANY_WARP | FAKE_CELL_MANY_BLOCK | FAKE_CELL_MANY_GRID))
         snprintf(others, sizeof others, " and others");
     return refuse(a, "race: %s %u bytes at %s, which line %u (block %u, thread %u%s) %s with %s between", verb(a),
-                  a->bytes, where_of(a, where, sizeof where), earlier->what >> 12, earlier->thread >> THREAD_BITS,
+                  a->bytes, where_of(a, where, sizeof where), earlier->what >> 12, earlier->thread >> WATCH_THREAD_BITS,
                   earlier->thread & 1023, others, did, missing);
 }
 
 static bool refuse_in_launch(const access *a, const fake_cell *earlier, const char *did) {
-    bool one_block = earlier->thread >> THREAD_BITS == a->thread >> THREAD_BITS;
+    bool one_block = earlier->thread >> WATCH_THREAD_BITS == a->thread >> WATCH_THREAD_BITS;
     return refuse_race(a, earlier, did,
                        one_block && !(earlier->what & FAKE_CELL_MANY_GRID) ? "no barrier"
                                                                            : "nothing that orders blocks");
@@ -110,12 +77,18 @@ static bool refuse_operation(const access *a, const fake_cell *earlier, uint32_t
 /* --- the rules ------------------------------------------------------------------------------------------------------ */
 
 static bool same_warp(const fake_cell *c, const access *a) { return (c->thread ^ a->thread) >> 5 == 0; }
-static bool same_block(const fake_cell *c, const access *a) { return (c->thread ^ a->thread) >> THREAD_BITS == 0; }
+static bool same_block(const fake_cell *c, const access *a) {
+    return (c->thread ^ a->thread) >> WATCH_THREAD_BITS == 0;
+}
+
+static bool before_warp_sync(const fake_cell *c, const access *a) {
+    return same_warp(c, a) && (c->when & WATCH_LAST_SYNC) < a->ordered;
+}
 
 /* Whether the access of one thread in this launch is ordered before this one. */
 static inline bool ordered_within(const fake_cell *c, const access *a) {
     if (c->thread == a->thread) return true;
-    if (same_block(c, a) && ((c->when ^ a->when) >> 16 || (same_warp(c, a) && c->when != a->when))) return true;
+    if (same_block(c, a) && ((c->when ^ a->when) >> 16 || before_warp_sync(c, a))) return true;
     return a->launch->sync && watch_sync_ordered(a->launch->sync, c, a->thread);
 }
 
@@ -139,7 +112,8 @@ static bool reads_ordered(const fake_cell *r, const access *a) {
     if (r->what & FAKE_CELL_MANY_GRID) return watch_sync_knows(a->launch->sync, a->thread);
     if (!(r->what & (FAKE_CELL_MANY_WARP | FAKE_CELL_MANY_BLOCK))) return ordered_within(r, a);
     if (same_block(r, a))
-        return (r->when ^ a->when) >> 16 || (r->what & FAKE_CELL_MANY_WARP && same_warp(r, a) && r->when != a->when);
+        return (r->when ^ a->when) >> 16 || (r->what & FAKE_CELL_MANY_WARP && before_warp_sync(r, a)) ||
+               watch_sync_may_know(a->launch->sync, r, a->thread);
     return watch_sync_knows(a->launch->sync, a->thread);
 }
 
@@ -172,7 +146,7 @@ static void add_read(fake_cell *r, const access *a) {
         many = r->what & (FAKE_CELL_MANY_WARP | FAKE_CELL_MANY_BLOCK);
         if (!same_warp(r, a))
             many = FAKE_CELL_MANY_BLOCK;
-        else if (many != FAKE_CELL_MANY_BLOCK && r->when != a->when)
+        else if (many != FAKE_CELL_MANY_BLOCK && before_warp_sync(r, a))
             many = 0;
         else if (!many && r->thread != a->thread)
             many = FAKE_CELL_MANY_WARP;
@@ -273,7 +247,7 @@ void watch_launch_end(watch_launch *watched) {
     free(watched);
 }
 
-static watch_block *block_of(watch_launch *watched, uint32_t number) {
+watch_block *watch_block_of(watch_launch *watched, uint32_t number) {
     if (watched->current && watched->current->number == number) return watched->current;
     for (watch_block *b = watched->blocks; b; b = b->next)
         if (b->number == number) return watched->current = b;
@@ -297,6 +271,7 @@ void watch_block_begin(watch_launch *watched, uint32_t block, uint32_t threads, 
     b->barriers = b->async_count = 0;
     b->generation = ++watched->generations;
     memset(b->warp_syncs, 0, sizeof b->warp_syncs);
+    memset(b->whole_syncs, 0, sizeof b->whole_syncs);
     memset(b->groups, 0, sizeof b->groups);
     b->next = watched->blocks;
     watched->blocks = watched->current = b;
@@ -304,7 +279,7 @@ void watch_block_begin(watch_launch *watched, uint32_t block, uint32_t threads, 
 
 void watch_block_end(watch_launch *watched, uint32_t block) {
     if (watched->unwatched) return;
-    watch_block *b = block_of(watched, block);
+    watch_block *b = watch_block_of(watched, block);
     for (watch_block **at = &watched->blocks; *at; at = &(*at)->next)
         if (*at == b) {
             *at = b->next;
@@ -316,10 +291,6 @@ void watch_block_end(watch_launch *watched, uint32_t block) {
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------- */
-
-static uint32_t when_of(const watch_block *b, uint32_t thread) {
-    return b->barriers << 16 | (b->warp_syncs[thread / PTX_WARP % WARPS] & 0xffff);
-}
 
 static access begin_access(watch_launch *watched, const watch_request *request, char **problem) {
     const ptx_instruction *i = request->instruction;
@@ -351,9 +322,10 @@ static bool find_host(watch_launch *watched, access *a, unsigned char **host) {
 bool watch_global(watch_launch *watched, const watch_request *request, unsigned char **host, int *lane,
                   char **problem) {
     access a = begin_access(watched, request, problem);
-    watch_block *b = watched->unwatched ? NULL : block_of(watched, request->block);
+    watch_block *b = watched->unwatched ? NULL : watch_block_of(watched, request->block);
     a.op = watched->op;
-    if (b) a.when = when_of(b, request->first_thread);
+    if (b) a.when = watch_when(b, request->first_thread);
+    if (b) a.ordered = b->whole_syncs[request->first_thread / PTX_WARP % WATCH_WARPS];
     for (uint32_t left = request->mask; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         *lane = l;
@@ -361,7 +333,7 @@ bool watch_global(watch_launch *watched, const watch_request *request, unsigned 
         if (!find_host(watched, &a, &host[l])) return false;
         if (!b) continue;
         uint64_t offset = a.address - watched->last->address;
-        a.thread = request->block << THREAD_BITS | (request->first_thread + (uint32_t)l);
+        a.thread = request->block << WATCH_THREAD_BITS | (request->first_thread + (uint32_t)l);
         if (!touch_bytes(&watched->last->pages[offset / FAKE_PAGE], (uint32_t)(offset % FAKE_PAGE), &a)) return false;
     }
     return true;
@@ -379,87 +351,17 @@ static void add_async(watch_block *b, const access *a) {
 bool watch_shared(watch_launch *watched, const watch_request *request, int *lane, char **problem) {
     if (watched->unwatched) return true;
     access a = begin_access(watched, request, problem);
-    watch_block *b = block_of(watched, request->block);
+    watch_block *b = watch_block_of(watched, request->block);
     a.op = b->generation;
-    a.when = when_of(b, request->first_thread);
+    a.when = watch_when(b, request->first_thread);
+    a.ordered = b->whole_syncs[request->first_thread / PTX_WARP % WATCH_WARPS];
     for (uint32_t left = request->mask; left; left &= left - 1) {
         int l = __builtin_ctz(left);
         *lane = l;
         a.address = request->address[l];
-        a.thread = request->block << THREAD_BITS | (request->first_thread + (uint32_t)l);
+        a.thread = request->block << WATCH_THREAD_BITS | (request->first_thread + (uint32_t)l);
         if (!touch_bytes(&b->shared[a.address / FAKE_PAGE], (uint32_t)(a.address % FAKE_PAGE), &a)) return false;
         if (a.kind == PTX_ASYNC_WRITE) add_async(b, &a);
     }
     return true;
-}
-
-/* --- what orders accesses ------------------------------------------------------------------------------------------- */
-
-/* A barrier of some threads of a block counts as one of all: berth has none, and a race may be missed, never invented. */
-void watch_barrier(watch_launch *watched, uint32_t block, const uint32_t *threads, uint32_t count) {
-    (void)threads, (void)count;
-    if (watched->unwatched) return;
-    block_of(watched, block)->barriers++;
-    if (watched->sync) watch_sync_barrier(watched->sync, block & 0x3fffff);
-}
-
-void watch_warp_sync(watch_launch *watched, uint32_t block, uint32_t first_thread, uint32_t mask) {
-    (void)mask;
-    if (!watched->unwatched) block_of(watched, block)->warp_syncs[first_thread / PTX_WARP % WARPS]++;
-}
-
-static uint32_t begin_sync(watch_launch *watched, const watch_place *place, uint32_t *when) {
-    if (!watched->sync) watched->sync = watch_sync_new();
-    *when = when_of(block_of(watched, place->block), place->thread);
-    return place->block << THREAD_BITS | place->thread;
-}
-
-void watch_fence(watch_launch *watched, const watch_place *place, ptx_scope scope) {
-    uint32_t when;
-    if (watched->unwatched) return;
-    uint32_t thread = begin_sync(watched, place, &when);
-    watch_sync_fence(watched->sync, thread, when, scope);
-    block_of(watched, place->block)->warp_syncs[place->thread / PTX_WARP % WARPS]++;
-}
-
-void watch_atomic(watch_launch *watched, const watch_place *place, bool shared, uint64_t address, ptx_order order,
-                  ptx_scope scope) {
-    uint32_t when;
-    if (watched->unwatched) return;
-    uint32_t thread = begin_sync(watched, place, &when);
-    watch_sync_atomic(watched->sync, thread, when, shared, address, order, scope);
-    if (order == PTX_RELEASE || order == PTX_ACQ_REL || order == PTX_SC)
-        block_of(watched, place->block)->warp_syncs[place->thread / PTX_WARP % WARPS]++;
-}
-
-void watch_async_commit(watch_launch *watched, const watch_place *place) {
-    if (!watched->unwatched) block_of(watched, place->block)->groups[place->thread]++;
-}
-
-/* The writes that the thread has waited for become its own, as if it had written them now. */
-static void end_async(watch_block *b, const async_write *w, uint32_t block) {
-    fake_page *page = &b->shared[w->offset / FAKE_PAGE];
-    uint32_t offset = w->offset % FAKE_PAGE, end = (offset + w->bytes - 1) >> page->shift;
-    for (uint32_t i = offset >> page->shift; i <= end; i++) {
-        fake_cell *c = &page->granules[i].write;
-        if (c->op != b->generation || !(c->what & FAKE_CELL_ASYNC)) continue;
-        c->what &= ~(uint32_t)FAKE_CELL_ASYNC;
-        c->thread = block << THREAD_BITS | w->thread;
-        c->when = when_of(b, w->thread);
-    }
-}
-
-void watch_async_wait(watch_launch *watched, const watch_place *place, uint32_t pending_groups) {
-    if (watched->unwatched) return;
-    watch_block *b = block_of(watched, place->block);
-    uint32_t groups = b->groups[place->thread], kept = 0;
-    bool all = pending_groups == UINT32_MAX;
-    for (uint32_t i = 0; i < b->async_count; i++) {
-        const async_write *w = &b->async[i];
-        if (w->thread == place->thread && (all || w->group + pending_groups < groups))
-            end_async(b, w, place->block);
-        else
-            b->async[kept++] = *w;
-    }
-    b->async_count = kept;
 }

@@ -41,9 +41,11 @@ bool watch_global(watch_launch *watched, const watch_request *request, unsigned 
 /* The same of shared memory, whose bytes run.c owns and whose bounds run.c has checked. */
 bool watch_shared(watch_launch *watched, const watch_request *request, int *lane, char **problem);
 
-/* What orders accesses within a launch. Threads are numbers within the block. */
-void watch_barrier(watch_launch *watched, uint32_t block, const uint32_t *threads,
-                   uint32_t count); /* bar.sync of these threads */
+/* What orders accesses within a launch. Threads are numbers within the block; `mask` are threads from first_thread on, of one warp. */
+/* bar.arrive: what these threads did is ordered before what those do that wait at the barrier when it opens. */
+void watch_arrive(watch_launch *watched, uint32_t block, uint32_t barrier, uint32_t first_thread, uint32_t mask);
+/* The barrier opens: the threads of waiting[warp] waited at it (bar.sync, bar.red). */
+void watch_barrier(watch_launch *watched, uint32_t block, uint32_t barrier, const uint32_t *waiting, uint32_t warps);
 void watch_warp_sync(watch_launch *watched, uint32_t block, uint32_t first_thread, uint32_t mask); /* bar.warp.sync */
 void watch_fence(watch_launch *watched, const watch_place *place, ptx_scope scope);
 /* An atomic instruction that acquires or releases at its scope; called beside watch_global or watch_shared. */

@@ -8,8 +8,9 @@
 
 enum { LEVEL_BLOCK, LEVEL_DEVICE, LEVELS };
 
+/* Covers what these lanes of a warp did before `when`, and their block before the barriers of `when`. */
 typedef struct clock_entry {
-    uint32_t thread, when; /* covers what the thread did before `when`, and its block before the barriers of `when` */
+    uint32_t warp, lanes, when; /* warp: the number of one of its threads / 32 */
 } clock_entry;
 
 typedef struct clock_list {
@@ -70,11 +71,15 @@ static sync_node *make_node(sync_node **buckets, uint64_t key) {
     return *first = n;
 }
 
+static bool entry_covers(clock_entry more, clock_entry less) {
+    return !(less.lanes & ~more.lanes) && less.when <= more.when;
+}
+
 static void add_entry(clock_list *into, clock_entry entry) {
     for (uint32_t i = 0; i < into->count; i++) {
-        if (into->entries[i].thread != entry.thread) continue;
-        if (into->entries[i].when < entry.when) into->entries[i].when = entry.when;
-        return;
+        if (into->entries[i].warp != entry.warp) continue;
+        if (entry_covers(entry, into->entries[i])) into->entries[i] = entry;
+        if (entry_covers(into->entries[i], entry)) return;
     }
     if (into->count == into->room) {
         into->room = into->room ? into->room * 2 : 8;
@@ -97,7 +102,7 @@ static void add_known(watch_sync *sync, int level, uint32_t thread, uint32_t whe
     const sync_node *block = find_node(sync->threads[level], thread | (UINT64_C(1) << 32) | BLOCK_OF_ALL);
     if (block) join(into, &block->acquired);
     if (into != &thread_node(sync, level, thread)->acquired) join(into, &thread_node(sync, level, thread)->acquired);
-    add_entry(into, (clock_entry){thread, when + 1});
+    add_entry(into, (clock_entry){thread / PTX_WARP, UINT32_C(1) << thread % PTX_WARP, when + 1});
 }
 
 void watch_sync_fence(watch_sync *sync, uint32_t thread, uint32_t when, ptx_scope scope) {
@@ -137,30 +142,76 @@ void watch_sync_barrier(watch_sync *sync, uint32_t block) {
     }
 }
 
-static bool covers(const clock_list *list, const fake_cell *earlier) {
-    for (uint32_t i = 0; i < list->count; i++) {
-        const clock_entry *e = &list->entries[i];
-        if ((e->thread ^ earlier->thread) >> 10) continue;
-        if (earlier->when >> 16 < e->when >> 16) return true;
-        if (e->thread == earlier->thread && earlier->when < e->when) return true;
+/* --- barriers of some threads ----------------------------------------------------------------------------------------- */
+
+static sync_node *barrier_node(watch_sync *sync, int level, uint32_t block, uint32_t barrier) {
+    return make_node(sync->places[level], ~((uint64_t)block << 8 | barrier)); /* the key of no location */
+}
+
+void watch_sync_arrive(watch_sync *sync, uint32_t barrier, uint32_t thread, uint32_t mask, uint32_t when) {
+    for (int level = 0; level < LEVELS; level++) {
+        clock_list *into = &barrier_node(sync, level, thread >> 10, barrier)->acquired;
+        add_entry(into, (clock_entry){thread / PTX_WARP, mask, when + 1});
+        for (uint32_t left = mask; left; left &= left - 1)
+            join(into, &thread_node(sync, level, thread + (uint32_t)__builtin_ctz(left))->acquired);
+    }
+}
+
+void watch_sync_wait(watch_sync *sync, uint32_t barrier, uint32_t thread, uint32_t mask) {
+    for (int level = 0; level < LEVELS; level++) {
+        const clock_list *from = &barrier_node(sync, level, thread >> 10, barrier)->acquired;
+        for (uint32_t left = mask; left; left &= left - 1)
+            join(&thread_node(sync, level, thread + (uint32_t)__builtin_ctz(left))->acquired, from);
+    }
+}
+
+void watch_sync_open(watch_sync *sync, uint32_t block, uint32_t barrier) {
+    for (int level = 0; level < LEVELS; level++) barrier_node(sync, level, block, barrier)->acquired.count = 0;
+}
+
+/* --- what is ordered -------------------------------------------------------------------------------------------------- */
+
+/* Whether an entry that the thread acquired, itself or with its block, says it. */
+typedef bool says(const clock_entry *entry, const fake_cell *earlier);
+
+static bool any_says(const watch_sync *sync, uint32_t thread, says *rule, const fake_cell *earlier) {
+    for (int level = 0; sync && level < LEVELS; level++) {
+        const sync_node *nodes[] = {
+            find_node(sync->threads[level], thread),
+            find_node(sync->threads[level], thread | (UINT64_C(1) << 32) | BLOCK_OF_ALL),
+        };
+        for (int n = 0; n < 2; n++)
+            for (uint32_t i = 0; nodes[n] && i < nodes[n]->acquired.count; i++)
+                if (rule(&nodes[n]->acquired.entries[i], earlier)) return true;
     }
     return false;
+}
+
+static bool same_block(const clock_entry *e, uint32_t thread) { return e->warp >> 5 == thread >> 10; }
+
+static bool covers_access(const clock_entry *e, const fake_cell *earlier) {
+    if (!same_block(e, earlier->thread)) return false;
+    if (earlier->when >> 16 < e->when >> 16) return true;
+    return e->warp == earlier->thread / PTX_WARP && e->lanes >> earlier->thread % PTX_WARP & 1 &&
+           earlier->when < e->when;
 }
 
 bool watch_sync_ordered(const watch_sync *sync, const fake_cell *earlier, uint32_t thread) {
-    for (int level = 0; sync && level < LEVELS; level++) {
-        const sync_node *n = find_node(sync->threads[level], thread);
-        const sync_node *block = find_node(sync->threads[level], thread | (UINT64_C(1) << 32) | BLOCK_OF_ALL);
-        if ((n && covers(&n->acquired, earlier)) || (block && covers(&block->acquired, earlier))) return true;
-    }
-    return false;
+    return any_says(sync, thread, covers_access, earlier);
 }
 
+static bool may_cover_reads(const clock_entry *e, const fake_cell *reads) {
+    if (!same_block(e, reads->thread)) return false;
+    if (!(reads->what & FAKE_CELL_MANY_WARP)) return e->when >> 16 >= reads->when >> 16;
+    return e->warp == reads->thread / PTX_WARP && e->when > reads->when;
+}
+
+bool watch_sync_may_know(const watch_sync *sync, const fake_cell *reads, uint32_t thread) {
+    return any_says(sync, thread, may_cover_reads, reads);
+}
+
+static bool is_of_another_block(const clock_entry *e, const fake_cell *own) { return !same_block(e, own->thread); }
+
 bool watch_sync_knows(const watch_sync *sync, uint32_t thread) {
-    for (int level = 0; sync && level < LEVELS; level++) {
-        const sync_node *n = find_node(sync->threads[level], thread);
-        const sync_node *block = find_node(sync->threads[level], thread | (UINT64_C(1) << 32) | BLOCK_OF_ALL);
-        if ((n && n->acquired.count) || (block && block->acquired.count)) return true;
-    }
-    return false;
+    return any_says(sync, thread, is_of_another_block, &(fake_cell){.thread = thread});
 }

@@ -16,7 +16,15 @@ void watch_sync_atomic(watch_sync *sync, uint32_t thread, uint32_t when, bool sh
                        ptx_scope scope);
 /* All threads of the block know what any of them does. */
 void watch_sync_barrier(watch_sync *sync, uint32_t block);
+/* A barrier of some threads, by a number below 256: those that arrive (lanes of the warp of `thread`, its first one), those that wait, which
+ * know what those that have arrived did until then, and its end. */
+void watch_sync_arrive(watch_sync *sync, uint32_t barrier, uint32_t thread, uint32_t mask, uint32_t when);
+void watch_sync_wait(watch_sync *sync, uint32_t barrier, uint32_t thread, uint32_t mask);
+void watch_sync_open(watch_sync *sync, uint32_t block, uint32_t barrier);
 bool watch_sync_ordered(const watch_sync *sync, const fake_cell *earlier, uint32_t thread);
+/* Whether reads of several threads of one block may be ordered before what the thread does now: it knows something of their warp, or of their
+ * block, that is as late. Which threads have read is not known. */
+bool watch_sync_may_know(const watch_sync *sync, const fake_cell *reads, uint32_t thread);
 /* Whether the thread acquired anything from other blocks. */
 bool watch_sync_knows(const watch_sync *sync, uint32_t thread);
 

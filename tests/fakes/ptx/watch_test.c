@@ -1,137 +1,5 @@
 /* What watches memory: each kind of mistake is found and named, and each correct pattern beside it is not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "fakes/findings.h"
-#include "fakes/memory.h"
-#include "fakes/order.h"
-#include "fakes/ptx/watch.h"
-
-#define BYTES 40960
-#define BLOCKS 8
-
-static watch_launch *watched;
-static uint64_t address; /* of BYTES bytes that nobody has written */
-static ptx_instruction instruction;
-static ptx_function function = {.name = "k"};
-static ptx_launch launch = {.function = &function};
-static uint32_t streams[2];
-static fake_clock clocks[2];
-static char said[600];
-
-static void begin_launch(int stream) {
-    fake_order_begin(fake_order_add(streams[stream], &clocks[stream], "kernel k", 0), &clocks[stream]);
-    watched = watch_launch_begin(&launch);
-    for (uint32_t b = 0; b < BLOCKS; b++) watch_block_begin(watched, b, 256, 8192);
-}
-
-static void end_launch(void) {
-    for (uint32_t b = 0; b < BLOCKS; b++) watch_block_end(watched, b);
-    watch_launch_end(watched);
-    fake_order_end();
-}
-
-static void scene(void) {
-    fake()->count = 1;
-    fake()->devices[0].memory = 1 << 20;
-    instruction = (ptx_instruction){.opcode = PTX_LD, .line = 1};
-    for (int s = 0; s < 2; s++) streams[s] = fake_order_stream();
-    assert_int_equal(fake_alloc(0, BYTES, &address), 0);
-    begin_launch(0);
-}
-
-static void end_scene(void) {
-    end_launch();
-    for (int s = 0; s < 2; s++) fake_clock_free(&clocks[s]);
-    fake_reset();
-    assert_int_equal(fake_findings(NULL), 0);
-}
-
-static void next_launch(int stream) {
-    end_launch();
-    begin_launch(stream);
-}
-
-static void at_line(uint32_t line) { instruction.line = line; }
-
-static void before_the_launch(uint64_t offset, uint64_t bytes) {
-    uint32_t op = fake_order_now();
-    fake_order_end();
-    assert_non_null(fake_memory(address + offset, bytes));
-    fake_order_begin(op, &clocks[0]);
-}
-
-/* What is wrong with an access; NULL: nothing. */
-static const char *say(bool done, char *problem) {
-    if (done) return NULL;
-    snprintf(said, sizeof said, "%s", problem);
-    free(problem);
-    return said;
-}
-
-static watch_request request_of(uint32_t block, uint32_t thread, ptx_access access, uint32_t bytes,
-                                uint64_t *addresses) {
-    return (watch_request){block, thread / 32 * 32, 1u << thread % 32, bytes, access, &instruction, addresses};
-}
-
-static const char *global_at(uint32_t block, uint32_t thread, ptx_access access, uint64_t at, uint32_t bytes) {
-    uint64_t addresses[PTX_WARP] = {0};
-    unsigned char *host[PTX_WARP] = {0};
-    char *problem = NULL;
-    int lane = -1;
-    addresses[thread % 32] = at;
-    watch_request request = request_of(block, thread, access, bytes, addresses);
-    bool done = watch_global(watched, &request, host, &lane, &problem);
-    assert_int_equal(lane, thread % 32);
-    if (done) assert_non_null(host[lane]);
-    return say(done, problem);
-}
-
-static const char *global(uint32_t block, uint32_t thread, ptx_access access, uint64_t offset, uint32_t bytes) {
-    return global_at(block, thread, access, address + offset, bytes);
-}
-
-static const char *shared(uint32_t block, uint32_t thread, ptx_access access, uint64_t offset, uint32_t bytes) {
-    uint64_t addresses[PTX_WARP] = {0};
-    char *problem = NULL;
-    int lane = -1;
-    addresses[thread % 32] = offset;
-    watch_request request = request_of(block, thread, access, bytes, addresses);
-    bool done = watch_shared(watched, &request, &lane, &problem);
-    return say(done, problem);
-}
-
-/* All lanes of the first warp of a block, `stride` bytes apart. */
-static const char *row(uint32_t block, ptx_access access, uint64_t offset, uint32_t stride, uint32_t bytes) {
-    uint64_t addresses[PTX_WARP];
-    unsigned char *host[PTX_WARP];
-    char *problem = NULL;
-    int lane;
-    for (uint32_t l = 0; l < PTX_WARP; l++) addresses[l] = address + offset + l * stride;
-    watch_request request = request_of(block, 0, access, bytes, addresses);
-    request.mask = UINT32_MAX;
-    bool done = watch_global(watched, &request, host, &lane, &problem);
-    return say(done, problem);
-}
-
-static void ok(const char *problem) {
-    if (problem) fail_msg("%s", problem);
-}
-
-static void expect(const char *part) {
-    if (!strstr(said, part)) fail_msg("\"%s\" does not say \"%s\"", said, part);
-}
-
-static void bad(const char *problem, const char *part) {
-    if (!problem) fail_msg("nothing was found: %s", part);
-    expect(part);
-}
+#include "fakes/ptx/watch_scene.h"
 
 /* --- bounds and bytes never written --------------------------------------------------------------------------------- */
 
@@ -196,13 +64,13 @@ static void a_barrier_orders_threads(void **state) {
     at_line(52);
     bad(shared(0, 70, PTX_READ, 0, 4),
         "race: reads 4 bytes at shared offset 0, which line 41 (block 0, thread 9) writes with no barrier between");
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     ok(shared(0, 70, PTX_READ, 0, 4));
     ok(shared(0, 71, PTX_READ, 0, 4));
     at_line(60);
     bad(shared(0, 9, PTX_WRITE, 0, 4),
         "race: writes 4 bytes at shared offset 0, which line 52 (block 0, thread 71 and others) reads");
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     ok(shared(0, 9, PTX_WRITE, 0, 4));
     bad(shared(0, 10, PTX_WRITE, 0, 4), "which line 60 (block 0, thread 9) writes with no barrier between");
     end_scene();
@@ -245,7 +113,7 @@ static void neighbours_in_a_word(void **state) {
     bad(global(0, 0, PTX_WRITE, 1, 1), "race: writes 1 bytes");
     for (uint32_t t = 0; t < 64; t++) ok(global(0, t, PTX_WRITE, 128 + 2 * t, 2));
     bad(global(0, 0, PTX_READ, 128, 4), "race: reads 4 bytes");
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     ok(global(0, 0, PTX_READ, 128, 4));
     end_scene();
 }
@@ -254,7 +122,7 @@ static void readers_of_several_warps(void **state) {
     (void)state;
     scene();
     ok(global(0, 0, PTX_WRITE, 0, 4));
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     ok(global(0, 0, PTX_READ, 0, 4));
     ok(global(0, 64, PTX_READ, 0, 4));
     bad(global(0, 64, PTX_WRITE, 0, 4), "which line 1 (block 0, thread 64 and others) reads");
@@ -268,7 +136,7 @@ static void blocks_race(void **state) {
     (void)state;
     scene();
     ok(global(0, 0, PTX_WRITE, 0, 4));
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     bad(global(1, 0, PTX_READ, 0, 4),
         "which line 1 (block 0, thread 0) writes with nothing that orders blocks between");
     bad(global(1, 0, PTX_WRITE, 0, 4), "nothing that orders blocks");
@@ -310,7 +178,7 @@ static void atomics_do_not_race_with_atomics(void **state) {
     bad(global(3, 5, PTX_READ, 0, 4), "race");
     ok(shared(0, 0, PTX_WRITE, 0, 4));
     bad(shared(0, 1, PTX_ATOMIC, 0, 4), "race: changes 4 bytes");
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     for (uint32_t t = 0; t < 64; t++) ok(shared(0, t, PTX_ATOMIC, 0, 4));
     end_scene();
 }
@@ -322,7 +190,7 @@ static void message_passing(void **state) {
     before_the_launch(0, 4);
     for (uint32_t b = 0; b < 3; b++) {
         ok(global(b, 7, PTX_WRITE, 64 + 4 * b, 4));
-        watch_barrier(watched, b, NULL, 256);
+        barrier_of(b, 8);
         watch_fence(watched, &(watch_place){b, 0, &instruction}, PTX_SCOPE_GPU);
         ok(global(b, 0, PTX_ATOMIC, 0, 4));
         watch_atomic(watched, &(watch_place){b, 0, &instruction}, false, address, PTX_RELAXED, PTX_SCOPE_GPU);
@@ -331,7 +199,7 @@ static void message_passing(void **state) {
     watch_fence(watched, &(watch_place){2, 0, &instruction}, PTX_SCOPE_GPU);
     ok(global(2, 0, PTX_READ, 64, 4));
     bad(global(2, 9, PTX_READ, 68, 4), "nothing that orders blocks"); /* other threads need a barrier */
-    watch_barrier(watched, 2, NULL, 256);
+    barrier_of(2, 8);
     ok(global(2, 9, PTX_READ, 68, 4));
     ok(global(2, 40, PTX_READ, 72, 4));
     end_scene();
@@ -381,7 +249,7 @@ static void asynchronous_copies_are_waited_for(void **state) {
     watch_async_wait(watched, &five, 0);
     ok(shared(0, 5, PTX_READ, 0, 4));
     bad(shared(0, 70, PTX_READ, 4, 4), "no barrier");
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     ok(shared(0, 70, PTX_READ, 4, 4));
     end_scene();
 }
@@ -390,7 +258,7 @@ static void a_barrier_is_no_wait(void **state) {
     (void)state;
     scene();
     ok(shared(0, 5, PTX_ASYNC_WRITE, 0, 16));
-    watch_barrier(watched, 0, NULL, 256);
+    barrier_of(0, 8);
     bad(shared(0, 5, PTX_READ, 0, 4), "no wait for it");
     bad(shared(0, 6, PTX_READ, 0, 4), "no wait for it and no barrier");
     end_scene();
