@@ -111,9 +111,17 @@ const char *fake_waits_text(void) {
     return waits_text;
 }
 
+static void print_waits(void) {
+    const char *asked = getenv("BERTH_FAKE_WAITS");
+    if (!asked || strcmp(asked, "on") != 0) return;
+    for (int i = 0; i < CALLS && *waits[i].call; i++)
+        fprintf(stderr, "fake machine: calls that may have waited for work: %s %ld\n", waits[i].call, waits[i].count);
+}
+
 /* --- the end -------------------------------------------------------------------------------------------------------- */
 
 static __attribute__((destructor)) void end(void) {
+    print_waits();
     int unreported = finding_count > MOST_KEPT;
     for (int i = 0; i < finding_count && i < MOST_KEPT; i++) unreported += !findings[i].reported;
     if (unreported) {

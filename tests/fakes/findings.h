@@ -19,6 +19,6 @@ FAKE_API void fake_count_wait(const char *call);
 FAKE_API int
 fake_findings(const char **text); /* their count, and their texts, one a line, in *text; they count as reported */
 FAKE_API void fake_findings_clear(void);
-FAKE_API const char *fake_waits_text(void); /* "cuMemFree 3", one line for each call that waited */
+FAKE_API const char *fake_waits_text(void); /* "cuMemFree 3", one line for each call that waited or may have */
 
 #endif

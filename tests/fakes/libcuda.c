@@ -20,6 +20,7 @@ static __attribute__((destructor)) void end(void) {
     for (CUstream next, s = all_streams; s; s = next) {
         next = s->next;
         fake_stream_drop(&s->stream);
+        fake_event_drop(&s->latest);
         free(s);
     }
     for (CUevent next, e = all_events; e; e = next) {
@@ -79,25 +80,32 @@ void fake_release(void *thing) {
     fake_unlock();
 }
 
-void fake_run_device(int device, const char *call) {
-    bool waits = false;
+static bool has_work(CUstream s, int device) { return s->open && s->stream.device == device && s->stream.first; }
+
+static void run_device(int device, const char *call, bool waits) {
+    bool work = false;
     fake_lock();
     for (CUstream s = all_streams; s; s = s->next) {
-        if (!s->open || s->stream.device != device || !s->stream.first) continue;
-        waits = true;
-        fake_stream_run(&s->stream);
+        if (!has_work(s, device)) continue;
+        work = true;
+        if (waits) fake_stream_run(&s->stream);
     }
-    if (waits) fake_count_wait(call);
+    if (work) fake_count_wait(call);
     fake_unlock();
 }
+
+void fake_run_device(int device, const char *call) { run_device(device, call, true); }
+void fake_may_run_device(int device, const char *call) { run_device(device, call, fake_random() & 1); }
 
 static void end_context(int device) {
     for (CUstream s = all_streams; s; s = s->next) {
         if (!s->open || s->stream.device != device) continue;
         fake_stream_drop(&s->stream);
+        fake_event_drop(&s->latest);
         s->open = false;
         fake_live(-1);
     }
+    contexts[device].null_stream = NULL;
     for (CUevent e = all_events; e; e = e->next) {
         if (!e->open || e->device != device) continue;
         e->open = false;
@@ -295,23 +303,50 @@ FAKE_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 
 /* --- streams and events --------------------------------------------------------------------------------------------- */
 
-FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
-    (void)flags;
-    ENTER_IN_CONTEXT(cuStreamCreate);
+static CUstream new_stream(bool blocking) {
     CUstream made = calloc(1, sizeof *made);
-    if (!made) return 2;
+    if (!made) abort();
     fake_lock();
     fake_stream_init(&made->stream, fake_current()->device);
     made->open = true;
+    made->blocking = blocking;
     made->next = all_streams;
     all_streams = made;
     fake_live(1);
     fake_unlock();
-    *stream = made;
+    return made;
+}
+
+static void order_after(CUstream stream, CUstream earlier) {
+    fake_stream_record(&earlier->stream, &earlier->latest);
+    fake_stream_wait(&stream->stream, &earlier->latest);
+}
+
+CUstream fake_enter_stream(CUstream stream) {
+    CUcontext context = fake_current();
+    fake_lock();
+    if (!stream && !context->null_stream) context->null_stream = new_stream(true);
+    CUstream null_stream = context->null_stream, entered = stream ? stream : null_stream;
+    if (!stream) {
+        for (CUstream s = all_streams; s; s = s->next)
+            if (s != entered && s->open && s->blocking && !s->stream.capture && s->stream.device == context->device)
+                order_after(entered, s);
+    } else if (null_stream && stream->blocking && !stream->stream.capture) {
+        order_after(stream, null_stream);
+    }
+    fake_unlock();
+    return entered;
+}
+
+FAKE_API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+    ENTER_IN_CONTEXT(cuStreamCreate);
+    if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) return 1;
+    *stream = new_stream(!(flags & CU_STREAM_NON_BLOCKING));
     return 0;
 }
 FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
     int code = fake_call("cuStreamDestroy_v2", true);
+    if (!stream) return 400;
     fake_lock();
     if (stream->stream.first && fake_may_find(stream->stream.device))
         fake_find(stream->stream.device, FAKE_LAUNCH_FAILED, "stream %u is destroyed before its work has run: %s",
@@ -319,6 +354,7 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
                   *stream->stream.first->work.name ? stream->stream.first->work.name : "an event");
     if (stream->open) fake_stream_run(&stream->stream);
     fake_stream_drop(&stream->stream);
+    fake_event_drop(&stream->latest);
     stream->open = false;
     fake_live(-1);
     fake_unlock();
@@ -326,6 +362,7 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 FAKE_API CUresult cuStreamSynchronize(CUstream stream) {
     ENTER_IN_CONTEXT(cuStreamSynchronize);
+    stream = fake_enter_stream(stream);
     int code = fake_synchronised(stream->stream.device);
     if (code) return code;
     fake_lock();
@@ -337,6 +374,7 @@ FAKE_API CUresult cuStreamSynchronize(CUstream stream) {
 FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     ENTER_IN_CONTEXT(cuStreamWaitEvent);
     if (flags) return 1;
+    stream = fake_enter_stream(stream);
     fake_lock();
     fake_stream_wait(&stream->stream, &event->event);
     fake_unlock();
@@ -365,6 +403,7 @@ FAKE_API CUresult cuEventDestroy_v2(CUevent event) {
 }
 FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     ENTER_IN_CONTEXT(cuEventRecord);
+    stream = fake_enter_stream(stream);
     if (event->device != stream->stream.device) return 400;
     fake_lock();
     fake_stream_record(&stream->stream, &event->event);
@@ -401,4 +440,4 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id) {
 /* --- for the other libraries ---------------------------------------------------------------------------------------- */
 
 FAKE_API fake_stream *fake_stream_of(CUstream stream);
-fake_stream *fake_stream_of(CUstream stream) { return &stream->stream; }
+fake_stream *fake_stream_of(CUstream stream) { return &fake_enter_stream(stream)->stream; }

@@ -8,11 +8,13 @@
 
 struct CUctx_st {
     int device, retained; /* device: of the machine */
+    CUstream null_stream; /* NULL before its first use */
 };
 struct CUstream_st {
     fake_stream stream;
     struct CUstream_st *next; /* list of all streams */
-    bool open;
+    bool open, blocking;      /* blocking: ordered against the null stream, which is blocking too */
+    fake_event latest;        /* of blocking streams: what they were last given */
 };
 struct CUmod_st {
     char *text;
@@ -36,10 +38,15 @@ struct CUevent_st {
 };
 
 CUcontext fake_current(void);
+/* The stream that gets work or an event now. NULL is the current context's null stream: its work comes after what its blocking streams were
+ * given before, and theirs after it (CUDA driver API, "Stream synchronization behavior": the legacy default stream). */
+CUstream fake_enter_stream(CUstream stream);
 CUresult fake_add(CUstream stream, const fake_work *work, const void *data, size_t bytes);
 /* Runs everything on a device, because `call` waits for it, which is counted. The caller is not ordered after it: CUDA's documentation
  * promises no such wait. */
 void fake_run_device(int device, const char *call);
+/* The same of a call that may wait and may not: the seed draws it, and both are counted. */
+void fake_may_run_device(int device, const char *call);
 bool fake_may_find(int device);                      /* whether something destroyed in flight is a finding */
 const char *fake_executables_use(const void *thing); /* the name of recorded work that uses it; NULL: there is none */
 

@@ -29,6 +29,7 @@ FAKE_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
     uint64_t found;
     ENTER_IN_CONTEXT(cuMemAlloc_v2);
+    fake_may_run_device(fake_current()->device, "cuMemAlloc");
     int code = bytes ? fake_alloc(fake_current()->device, bytes, &found) : 1;
     if (!code) *address = found;
     return code;
@@ -59,6 +60,7 @@ static void drop_pinned(void *thing) {
 FAKE_API CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     (void)flags;
     ENTER_IN_CONTEXT(cuMemHostAlloc);
+    fake_may_run_device(fake_current()->device, "cuMemHostAlloc");
     pinned *made = calloc(1, sizeof *made);
     if (!made || !(made->memory = calloc(1, bytes)) || !fake_own(made->memory, drop_pinned)) abort();
     made->bytes = bytes;
@@ -165,6 +167,7 @@ static CUresult add_host_move(CUstream stream, const char *name, void (*run)(voi
 
 FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyHtoDAsync_v2);
+    stream = fake_enter_stream(stream);
     if (!fake_memory_exists(to, bytes)) return 1;
     move m = {.to = to, .from = (uint64_t)(uintptr_t)from, .bytes = bytes, .hashed = !stream->stream.capture};
     if (m.hashed) m.hash = hash_bytes(from, bytes);
@@ -173,6 +176,7 @@ FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t 
 /* Whoever reads the destination too early reads the pattern. */
 FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyDtoHAsync_v2);
+    stream = fake_enter_stream(stream);
     if (!fake_memory_exists(from, bytes)) return 1;
     const move m = {.to = (uint64_t)(uintptr_t)to, .from = from, .bytes = bytes};
     memset(to, POISON, bytes);
@@ -180,6 +184,7 @@ FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
 }
 FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyDtoDAsync_v2);
+    stream = fake_enter_stream(stream);
     if (!fake_memory_exists(to, bytes) || !fake_memory_exists(from, bytes)) return 1;
     const move m = {.to = to, .from = from, .bytes = bytes, .what = "copy within"};
     return add_move(stream, m.what, run_across, &m, NULL);
@@ -187,12 +192,14 @@ FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t 
 FAKE_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                                     size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyPeerAsync);
+    stream = fake_enter_stream(stream);
     if (!fake_memory_exists(to, bytes) || !fake_memory_exists(from, bytes) || to_context == from_context) return 1;
     const move m = {.to = to, .from = from, .bytes = bytes, .what = "copy peer"};
     return add_move(stream, m.what, run_across, &m, NULL);
 }
 FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemsetD8Async);
+    stream = fake_enter_stream(stream);
     if (!fake_memory_exists(to, bytes)) return 1;
     const move m = {.to = to, .bytes = bytes, .byte = byte};
     return add_move(stream, "fill", run_fill, &m, NULL);

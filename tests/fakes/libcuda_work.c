@@ -130,6 +130,7 @@ FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, un
                                  unsigned block_y, unsigned block_z, unsigned local, CUstream stream, void **parameters,
                                  void **extra) {
     ENTER_IN_CONTEXT(cuLaunchKernel);
+    stream = fake_enter_stream(stream);
     const unsigned grid[] = {x, y, z}, block[] = {threads, block_y, block_z};
     if (!x || !y || !z || x > INT_MAX || !threads || threads > 1024 || !block_y || !block_z || extra) return 1;
     if (function->unloaded) {
@@ -167,6 +168,7 @@ const char *fake_executables_use(const void *thing) {
 
 FAKE_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
     ENTER_IN_CONTEXT(cuStreamBeginCapture_v2);
+    if (!stream) return 900; /* the null stream cannot be captured */
     if (mode != CU_STREAM_CAPTURE_MODE_RELAXED || stream->stream.capture) return 1;
     CUgraph made = calloc(1, sizeof *made);
     if (!made) return 2;
@@ -203,6 +205,7 @@ FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph g
 }
 FAKE_API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     ENTER_IN_CONTEXT(cuGraphLaunch);
+    stream = fake_enter_stream(stream);
     fake_lock();
     fake_log("graph %d", executable->graph.count);
     fake_graph_add(&executable->graph, &stream->stream);

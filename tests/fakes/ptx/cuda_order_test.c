@@ -99,19 +99,6 @@ static void the_host_orders_streams(void **state) {
     }
 }
 
-static void waits_that_nobody_promises_order_nothing(void **state) {
-    (void)state;
-    begin(1);
-    CUdeviceptr other;
-    CU(cu.cuMemAlloc(&other, 4));
-    CU(launch(add, a, x, y, COUNT));
-    CU(cu.cuMemFree(other));
-    CU(launch(add, b, x, y, COUNT));
-    assert_int_equal(cu.cuStreamSynchronize(b), 719);
-    assert_non_null(strstr(fake_waits_text(), "cuMemFree "));
-    end("race", "add");
-}
-
 static void peers_need_order_too(void **state) {
     (void)state;
     for (int with = 0; with < 2; with++)
@@ -210,7 +197,6 @@ int main(void) {
         cmocka_unit_test(events_order_streams),
         cmocka_unit_test(an_event_covers_what_came_before_it),
         cmocka_unit_test(the_host_orders_streams),
-        cmocka_unit_test(waits_that_nobody_promises_order_nothing),
         cmocka_unit_test(peers_need_order_too),
         cmocka_unit_test(seeds_draw_the_order),
         cmocka_unit_test(the_host_leaves_sources_alone),

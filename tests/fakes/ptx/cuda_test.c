@@ -158,15 +158,6 @@ static void streams_are_not_destroyed_in_flight(void **state) {
     end(NULL, NULL);
 }
 
-static void a_full_queue_waits(void **state) {
-    (void)state;
-    begin(1);
-    for (int i = 0; i < 1200; i++) CU(launch(add, a, x, y, 32));
-    assert_non_null(strstr(fake_waits_text(), "a full queue of launches "));
-    CU(cu.cuStreamSynchronize(a));
-    end(NULL, NULL);
-}
-
 /* --- the end of the process ----------------------------------------------------------------------------------------- */
 
 static int exit_code_of(bool reported) {
@@ -203,7 +194,6 @@ int main(void) {
         cmocka_unit_test(modules_last),
         cmocka_unit_test(graphs_keep_modules),
         cmocka_unit_test(streams_are_not_destroyed_in_flight),
-        cmocka_unit_test(a_full_queue_waits),
         cmocka_unit_test(findings_that_nobody_reports_end_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
