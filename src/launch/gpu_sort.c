@@ -3,11 +3,13 @@
 #include "ir/dtype.h"
 #include "reference/operand.h"
 
-#define TILE_BYTES 8192  /* of keys of 4 or 8 bytes: render/c/sort.h */
+#define TILE_BYTES 16384 /* of keys of 4 or 8 bytes: render/c/sort.h */
 #define MOST_CHUNKS 1024 /* of a line */
 #define DIGITS 256
-#define PIECE 64  /* render/c/scatter.h */
-#define ALIGN 256 /* bytes between arrays in one slot */
+#define OFFSET_DIGITS 8 /* of which a group sums up the counts */
+#define MOST_LINES 256  /* that a group sorts at once */
+#define PIECE 64        /* render/c/scatter.h */
+#define ALIGN 256       /* bytes between arrays in one slot */
 
 /* What is sorted, and where. */
 typedef struct sort_task {
@@ -28,66 +30,82 @@ static bt_status reserve_two(bti_gpu *gpu, int slot, int64_t elements, int bytes
 
 /* --- sorts -------------------------------------------------------------------------------------------------------- */
 
+/* Bits a pass: the same in all, 8 at most. */
+static int bits_of_pass(const sort_task *task) {
+    int passes = (task->bits + 7) / 8;
+    return (task->bits + passes - 1) / passes;
+}
+
+/* Elements that a group sorts at once. */
+static int64_t tile_length(const bti_gpu_job *job, const sort_task *task) {
+    return TILE_BYTES / task->key_bytes / (job->gpu->is_cpu ? 2 : 1);
+}
+
+static bool sorts_short_lines(const bti_gpu_job *job, const sort_task *task) {
+    return task->length <= tile_length(job, task);
+}
+
 static bt_status sort_short_lines(bti_gpu_job *job, const sort_task *task) {
-    int64_t at_once = TILE_BYTES / task->key_bytes / task->length;
-    bti_gpu_text_entry lines = {0, "bti_sort_lines", (int)at_once};
+    int64_t fit = tile_length(job, task) / task->length, at_once = fit < MOST_LINES ? fit : MOST_LINES;
+    bti_gpu_text_entry groups = {0, "bti_sort_lines", (int)at_once}, threads = {5, "bti_serial_lines", (int)at_once};
     BTI_GPU_ADDRESSES(job, task->order, task->source, task->keys);
-    BTI_GPU_NUMBERS(job, task->lines, task->length, at_once, task->rows);
-    return bti_gpu_job_launch(job, lines, task->lines);
+    BTI_GPU_NUMBERS(job, task->lines, task->length, at_once, task->rows, task->bits, bits_of_pass(task));
+    return bti_gpu_job_launch(job, job->gpu->is_cpu ? threads : groups, task->lines);
 }
 
 typedef struct sort_pass {
-    int64_t chunk, chunks, shift;
-    uint64_t keys, order, new_keys, new_order;
-    bool first, last;
+    int64_t chunk, chunks;
+    int shift, bits;
+    uint64_t keys, order, new_keys, new_order; /* the keys of the first pass are the source */
 } sort_pass;
 
+/* The functions that count digits and that sort by them. */
+typedef struct pass_entries {
+    bti_gpu_text_entry count, sort;
+} pass_entries;
+
+static pass_entries choose_pass_entries(const bti_gpu *gpu) {
+    if (gpu->is_cpu) return (pass_entries){{6, "bti_serial_count", 1}, {7, "bti_serial_sort", 1}};
+    return (pass_entries){{1, "bti_count", 1}, {3, "bti_sort_tiles", 1}};
+}
+
 static bt_status sort_by_digit(bti_gpu_job *job, const sort_task *task, const sort_pass *pass) {
-    static const bti_gpu_text_entry count = {2, "bti_count", 1}, offsets = {3, "bti_offsets", 1},
-                                    move = {4, "bti_sort_tiles", 1};
-    int64_t units = task->lines * pass->chunks;
+    pass_entries entries = choose_pass_entries(job->gpu);
+    static const bti_gpu_text_entry offsets = {2, "bti_digit_offsets", 1};
+    int64_t units = task->lines * pass->chunks, offset_units = task->lines * (DIGITS / OFFSET_DIGITS);
+    bool last = pass->shift + pass->bits >= task->bits;
     BTI_GPU_ADDRESSES(job, task->counts, pass->keys);
-    BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift);
-    BTI_TRY(bti_gpu_job_launch(job, count, units));
-    int64_t lanes = bti_gpu_lanes(pass->chunks + 1, 1);
-    bti_gpu_text_entry offsets_at_once = {offsets.number, offsets.name, (int)(BTI_GROUP / lanes)};
+    BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift, pass->bits, !pass->shift,
+                    task->rows);
+    BTI_TRY(bti_gpu_job_launch(job, entries.count, units));
     BTI_GPU_ADDRESSES(job, task->counts);
-    BTI_GPU_NUMBERS(job, task->lines * DIGITS, DIGITS, pass->chunks + 1, lanes);
-    BTI_TRY(bti_gpu_job_launch(job, offsets_at_once, task->lines * DIGITS));
+    BTI_GPU_NUMBERS(job, offset_units, pass->chunks);
+    BTI_TRY(bti_gpu_job_launch(job, offsets, offset_units));
     BTI_GPU_ADDRESSES(job, pass->new_keys, pass->new_order, task->counts, pass->keys, pass->order);
-    BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift, pass->first,
-                    task->wants_keys || !pass->last);
-    return bti_gpu_job_launch(job, move, units);
+    BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift, pass->bits, !pass->shift,
+                    task->rows, task->wants_keys || !last);
+    return bti_gpu_job_launch(job, entries.sort, units);
 }
 
 static bt_status sort_long_lines(bti_gpu_job *job, sort_task *task) {
-    static const bti_gpu_text_entry keys = {1, "bti_keys", BTI_GROUP};
-    int64_t elements = task->lines * task->length, tile = TILE_BYTES / task->key_bytes;
-    int64_t chunk = tile * bti_pieces_of(task->length, tile * MOST_CHUNKS), chunks = bti_pieces_of(task->length, chunk);
+    int64_t elements = task->lines * task->length, tile = tile_length(job, task);
+    sort_pass pass = {.chunk = tile * bti_pieces_of(task->length, tile * MOST_CHUNKS),
+                      .bits = bits_of_pass(task),
+                      .keys = task->source};
+    pass.chunks = bti_pieces_of(task->length, pass.chunk);
     uint64_t two_keys[2], two_orders[2];
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_KEYS, elements, task->key_bytes, two_keys));
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, elements, 4, two_orders));
-    BTI_TRY(
-        bti_gpu_scratch(job->gpu, BTI_GPU_COUNTS, (size_t)(task->lines * (chunks + 1)) * DIGITS * 4, &task->counts));
-    BTI_GPU_ADDRESSES(job, two_keys[0], task->source);
-    BTI_GPU_NUMBERS(job, elements, task->rows);
-    BTI_TRY(bti_gpu_job_launch(job, keys, elements));
-    for (int shift = 0; shift < task->bits; shift += 8) {
-        int from = shift / 8 % 2;
-        sort_pass pass = {chunk,
-                          chunks,
-                          shift,
-                          two_keys[from],
-                          two_orders[from],
-                          two_keys[!from],
-                          two_orders[!from],
-                          !shift,
-                          shift + 8 >= task->bits};
-        if (pass.last && task->order) pass.new_order = task->order;
+    BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_COUNTS, (size_t)(task->lines * (pass.chunks + 1)) * DIGITS * 4,
+                            &task->counts));
+    pass.order = two_orders[1];
+    for (int number = 0; pass.shift < task->bits; number++, pass.shift += pass.bits) {
+        pass.new_keys = two_keys[number % 2], pass.new_order = two_orders[number % 2];
+        if (pass.shift + pass.bits >= task->bits && task->order) pass.new_order = task->order;
         BTI_TRY(sort_by_digit(job, task, &pass));
-        task->keys = pass.new_keys;
-        if (pass.last) task->order = pass.new_order;
+        pass.keys = pass.new_keys, pass.order = pass.new_order;
     }
+    task->keys = pass.keys, task->order = pass.order;
     return BT_OK;
 }
 
@@ -100,8 +118,7 @@ bt_status bti_gpu_launch_argsort(bti_gpu_job *job) {
                       .bits = bytes * 8,
                       .keys = job->output.address,
                       .order = job->output.address};
-    if (task.length <= TILE_BYTES / task.key_bytes) return sort_short_lines(job, &task);
-    return sort_long_lines(job, &task);
+    return sorts_short_lines(job, &task) ? sort_short_lines(job, &task) : sort_long_lines(job, &task);
 }
 
 /* --- scatters ----------------------------------------------------------------------------------------------------- */
@@ -109,7 +126,7 @@ bt_status bti_gpu_launch_argsort(bti_gpu_job *job) {
 bool bti_gpu_scatters_columns(const bti_gpu_job *job, int64_t count) { return count <= PIECE || job->gpu->is_cpu; }
 
 static bt_status scatter_columns(bti_gpu_job *job, int64_t count) {
-    static const bti_gpu_text_entry scatter = {5, "bti_scatter", BTI_GROUP};
+    static const bti_gpu_text_entry scatter = {8, "bti_scatter", BTI_GROUP};
     BTI_GPU_ADDRESSES(job, job->output.address, bti_gpu_job_input(job, 1), bti_gpu_job_input(job, 2));
     BTI_GPU_NUMBERS(job, job->outer * job->inner, count, job->inner, job->length);
     return bti_gpu_job_launch(job, scatter, job->outer * job->inner);
@@ -117,7 +134,7 @@ static bt_status scatter_columns(bti_gpu_job *job, int64_t count) {
 
 /* Folds items, then the parts that this left, until no line has two. */
 static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t sets) {
-    static const bti_gpu_text_entry fold = {6, "bti_fold_pieces", BTI_GROUP};
+    static const bti_gpu_text_entry fold = {4, "bti_fold_pieces", BTI_GROUP};
     int64_t items = task->length, step = 1, lead = 0, reach = 0;
     int64_t parts_count = sets * bti_pieces_of(items, PIECE);
     uint64_t parts[2], from = bti_gpu_job_input(job, 2);
@@ -136,7 +153,7 @@ static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t 
 }
 
 static bt_status sort_indices(bti_gpu_job *job, sort_task *task) {
-    if (task->length > TILE_BYTES / task->key_bytes) return sort_long_lines(job, task);
+    if (!sorts_short_lines(job, task)) return sort_long_lines(job, task);
     int64_t elements = task->lines * task->length;
     BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_KEYS, (size_t)elements * (size_t)task->key_bytes, &task->keys));
     BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_ORDERS, (size_t)elements * 4, &task->order));

@@ -100,12 +100,12 @@ static void define_sort_key(bti_str *text, bt_dtype dtype) {
     bti_str_addf(text,
                  "FUNCTION %s key_of_bits(%s bits) {\n"
                  "    const %s sign = (%s)0x%llx%s, magnitude = bits & ~sign;\n"
-                 "    if (magnitude > 0x%llx%s) return (%s)~(%s)0;\n"
-                 "    return bits & sign && magnitude ? ~bits : magnitude | sign;\n"
+                 "    const %s of_number = (bits & sign) && magnitude ? (%s)~bits : (%s)(magnitude | sign);\n"
+                 "    return magnitude > 0x%llx%s ? (%s)~(%s)0 : of_number;\n"
                  "}\n"
                  "#define KEY(x) key_of_bits(%s(x))\n",
-                 type, type, type, type, (unsigned long long)sign, suffix, (unsigned long long)infinity, suffix, type,
-                 type, bits);
+                 type, type, type, type, (unsigned long long)sign, suffix, type, type, type,
+                 (unsigned long long)infinity, suffix, type, type, bits);
 }
 
 /* ADDED(x, y) of two stored elements. */
@@ -148,23 +148,21 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     bti_render_c_words(text, target);
     bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n#define LANE_THREADS %d\n", bti_c_stored_type(of),
                  unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index), target == BTI_CUDA_C ? 256 : 32);
+    if (target != BTI_CUDA_C) bti_str_add(text, "#define SERIAL\n");
     const char *body = gather;
     switch (op) {
     case BTI_OP_take: bti_str_add(text, "#define TAKE\n"); break;
     case BTI_OP_gather_axis: bti_str_add(text, "#define GATHER\n"); break;
     case BTI_OP_update_slice: bti_str_add(text, "#define UPDATE\n"); break;
     case BTI_OP_argsort:
-        bti_str_add(text, "#define SORT\n#define SUM u32\n");
+        bti_str_add(text, "#define SORT\n");
         define_sort_key(text, of);
-        bti_str_add(text, scan);
         body = sort;
         break;
     case BTI_OP_scatter_axis: bti_str_add(text, "#define LINES\n"); __attribute__((fallthrough));
     case BTI_OP_scatter_add:
-        bti_str_add(text, "#define SUM u32\n");
         define_keys(text, bt_dtype_size(index));
         define_element_sum(text, of);
-        bti_str_add(text, scan);
         bti_str_add(text, sort);
         body = scatter;
         break;
@@ -175,7 +173,6 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         break;
     case BTI_OP_cumsum:
         define_accumulator(text, of, cumsum_accumulator(of, target));
-        if (target != BTI_CUDA_C) bti_str_add(text, "#define SERIAL\n");
         bti_str_add(text, scan);
         body = running;
         break;

@@ -21,6 +21,11 @@ typedef double f64;
 #define LOCAL
 #define LOCAL_ARRAY __shared__
 #define UNROLL _Pragma("unroll")
+/* EACH at most, in registers. */
+#define FOR_EACH(e, each)          \
+    UNROLL                         \
+    for (u32 e = 0; e < EACH; e++) \
+        if (e < (each))
 #define OPAQUE(number) asm("" : "+l"(number))
 #define UNROLL_8 _Pragma("unroll 8")
 
@@ -35,7 +40,10 @@ typedef double f64;
 #define GROUP ((u32)blockIdx.x)
 #define GROUPS ((u32)gridDim.x)
 #define BARRIER() __syncthreads()
+#define WARP_BARRIER() __syncwarp()
 #define LOCAL_INCREMENT(at) atomicAdd((at), 1u)
+#define LOCAL_OR(at, bits) atomicOr((at), (bits))
+#define POPULATION(bits) ((u32)__popc(bits))
 
 /* Of the 32 threads that step together: `other` is the value of the thread `by` further on; then that of the first. */
 #define EXCHANGE_BEGIN

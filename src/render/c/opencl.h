@@ -24,6 +24,8 @@ typedef double f64;
 #define LOCAL __local
 #define LOCAL_ARRAY __local
 #define UNROLL _Pragma("unroll")
+/* EACH at most, in registers. PoCL takes time by the number of paths. */
+#define FOR_EACH(e, each) for (u32 e = 0; e < (each); e++)
 #define OPAQUE(number)
 #define UNROLL_8
 
@@ -38,7 +40,10 @@ typedef double f64;
 #define GROUP ((u32)get_group_id(0))
 #define GROUPS ((u32)get_num_groups(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define WARP_BARRIER() BARRIER() /* 32 threads may not step together */
 #define LOCAL_INCREMENT(at) atomic_inc((volatile __local u32 *)(at))
+#define LOCAL_OR(at, bits) atomic_or((volatile __local u32 *)(at), (bits))
+#define POPULATION(bits) popcount(bits)
 
 /* A group is one set of 32 threads; they meet in local memory. */
 #define EXCHANGE_BEGIN __local u64 exchange[32];

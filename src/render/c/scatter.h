@@ -11,6 +11,9 @@
 #define PIECE 64
 
 #ifdef LINES
+struct words7 {
+    i64 at[7];
+};
 KERNEL(256) bti_scatter(MEMORY(0) MEMORY(1) MEMORY(2) const struct words7 words) {
     GLOBAL T *y = (GLOBAL T *)ADDRESS(0, 0);
     GLOBAL I *index = (GLOBAL I *)ADDRESS(1, 1);

@@ -1,222 +1,358 @@
-/* The stable order of lines of unsigned keys (K, of K_BYTES) after c/scan.h, SUM being u32: of elements (SORT: argsort), or of indices
- * of rows (scatters, c/scatter.h), those out of range last. Lines are contiguous.
- *     bti_sort_lines   lines of at most TILE elements, several for a group, by merging ever longer runs in local memory: memories order,
- *                      x or index, sorted keys (scatters only); words: units (lines), length, lines at once, rows
- * Longer lines by radix, 8 bits a pass, in chunks of whole tiles that sizes alone decide:
- *     bti_keys         memories keys, x or index; words: units (elements), rows
- *     bti_count        how often each digit occurs: memories counts [line][chunk][digit], keys; words: units (lines x chunks), length,
- *                      chunks, elements of a chunk, shift. There is one more chunk, of zeros; bti_offsets of c/scan.h follows
- *     bti_sort_tiles         memories new keys, new order, counts, keys, order; words: the same, whether there is no order yet, whether new
- *                      keys are wanted. A group sorts a tile by digit in local memory, and writes it in runs of one digit each */
-#define EACH (K_BYTES == 8 ? 4 : 8)
+/* The stable order of lines of unsigned keys (K, of K_BYTES): of elements (SORT: argsort), or of indices of rows (scatters, c/scatter.h), those out of range last. Lines are contiguous. A group sorts a tile at a time by radix, up to 8 bits a
+ * pass, in local memory.
+ *     bti_sort_lines   lines of at most TILE elements, up to 256 for a group: memories order, x or index, sorted keys (scatters only);
+ *                      words: units (lines), length, lines at once, rows, bits of a key, bits a pass
+ * Longer lines in chunks of whole tiles that sizes alone decide, each pass being these three:
+ *     bti_count        how often each digit occurs: memories counts [line][chunk][digit], x, index or keys; words: units (lines x
+ *                      chunks), length, chunks, elements of a chunk, shift, bits, whether keys are made of x or index (the first
+ *                      pass), rows
+ *     bti_digit_offsets   the counts before each chunk, in place; those of all chunks follow: memories counts; words: units (lines x
+ *                      32), chunks
+ *     bti_sort_tiles   memories new keys, new order, counts, x, index or keys, order; words: the same, whether new keys are wanted. A
+ *                      group writes a tile that it has sorted in runs of one digit each
+ * Where threads of a group run one after the other (SERIAL), one thread works for all:
+ *     bti_serial_lines, bti_serial_count, bti_serial_sort   as bti_sort_lines, bti_count and bti_sort_tiles */
+#define EACH (K_BYTES == 8 ? 8 : 16)
 #define TILE (EACH * 256)
-#define SLOT(i) ((i) + (i) / EACH)  /* threads that have EACH elements one after the other meet no bank twice */
-#define COUNTER(i) ((i) + (i) / 16) /* likewise of 16 */
-#define DIGIT(key) ((u32)((key) >> shift) & 255)
-#define HALF_DIGIT(key, at_bit) ((u32)((key) >> (at_bit)) & 15)
+#define WARPS 8 /* 32 threads each */
 
-struct words4 {
-    i64 at[4];
+#define W(number) words.at[number]
+struct words3 {
+    i64 at[3];
 };
-struct words7 {
-    i64 at[7];
+struct words9 {
+    i64 at[9];
 };
-struct words12 {
-    i64 at[12];
+struct words10 {
+    i64 at[10];
+};
+struct words14 {
+    i64 at[14];
 };
 
 #ifdef SORT
 #define SOURCE T
-#define KEY_AT(i, rows) KEY(x[i])
+#define KEY_OF(element, rows) KEY(element)
 #else
 #define SOURCE I
-#define KEY_AT(i, rows) key_of_row(x[i], rows)
+#define KEY_OF(element, rows) key_of_row(element, rows)
 FUNCTION K key_of_row(i64 row, i64 rows) {
     if (row < 0) row += rows;
     return (K)(row >= 0 && row < rows ? row : rows);
 }
 #endif
 
+/* --- a tile --------------------------------------------------------------------------------------------------------- */
+
+#define SORT_ARRAYS                                                                                               \
+    LOCAL_ARRAY u32 sums[256];                                                                                    \
+    LOCAL_ARRAY K tile[TILE];                                                                                     \
+    LOCAL_ARRAY u16 counter[WARPS * 256];                           /* [warp][digit] */                           \
+    LOCAL u32 *const peers = (LOCAL u32 *)tile + THREAD / 32 * 256; /* of each digit: the threads that have it */ \
+    LOCAL u16 *const own_counter = counter + THREAD / 32 * 256;                                                   \
+    const u32 own_bit = 1u << THREAD % 32
+/* Elements 32 x each of a warp follow one another; a load of a warp, 32 of them. */
+#define PLACE(e, each) (THREAD / 32 * 32 * (each) + (e)*32 + THREAD % 32)
+
+/* The keys of x from `at`; what is beyond `count` stays the last. All loads are first: a branch waits for what it needs. */
+#define MAKE_KEYS(at, count, each)                                                        \
+    SOURCE element[EACH];                                                                 \
+    FOR_EACH(e, each) element[e] = PLACE(e, each) < count ? x[(at) + PLACE(e, each)] : 0; \
+    FOR_EACH(e, each) key[e] = PLACE(e, each) < count ? KEY_OF(element[e], rows) : (K)0 - 1
+#define LOAD_KEYS(at, count)        \
+    if (is_first) {                 \
+        MAKE_KEYS(at, count, EACH); \
+    } else                          \
+        FOR_EACH(e, EACH) key[e] = PLACE(e, EACH) < count ? keys[(at) + PLACE(e, EACH)] : (K)0 - 1
+
+/* The sum of the counts of the threads before this one. */
+#define COUNTS_BEFORE(before, count)                                 \
+    sums[THREAD] = (count);                                          \
+    for (u32 by = 1; by < 32; by *= 2) {                             \
+        WARP_BARRIER();                                              \
+        const u32 other = THREAD % 32 >= by ? sums[THREAD - by] : 0; \
+        WARP_BARRIER();                                              \
+        sums[THREAD] += other;                                       \
+    }                                                                \
+    BARRIER();                                                       \
+    u32 before = sums[THREAD] - (count);                             \
+    UNROLL                                                           \
+    for (u32 w = 0; w < WARPS - 1; w++) before += w < THREAD / 32 ? sums[w * 32 + 31] : 0
+
+/* rank[e]: the place in the sorted tile of the element with digit_of(e). `of_digit` elements have the digit THREAD, and `before` of
+ * the tile are less. The tile's memory is used before all have passed the last barrier. */
+#define RANK_TILE(each, digit_of)                                                                             \
+    UNROLL                                                                                                    \
+    for (u32 w = 0; w < WARPS; w++) ((LOCAL u32 *)tile)[w * 256 + THREAD] = 0, counter[w * 256 + THREAD] = 0; \
+    BARRIER();                                                                                                \
+    FOR_EACH(e, each) {                                                                                       \
+        const u32 digit = digit_of(e);                                                                        \
+        LOCAL_OR(&peers[digit], own_bit);                                                                     \
+        WARP_BARRIER();                                                                                       \
+        const u32 same = peers[digit], earlier = POPULATION(same & (own_bit - 1));                            \
+        rank[e] = own_counter[digit] + earlier;                                                               \
+        WARP_BARRIER();                                                                                       \
+        if (!earlier) peers[digit] = 0, own_counter[digit] = (u16)(rank[e] + POPULATION(same));               \
+        WARP_BARRIER();                                                                                       \
+    }                                                                                                         \
+    BARRIER();                                                                                                \
+    u32 of_digit = 0;                                                                                         \
+    UNROLL                                                                                                    \
+    for (u32 w = 0; w < WARPS; w++) of_digit += counter[w * 256 + THREAD];                                    \
+    COUNTS_BEFORE(before, of_digit);                                                                          \
+    u32 of_warp = before;                                                                                     \
+    UNROLL                                                                                                    \
+    for (u32 w = 0; w < WARPS; w++) {                                                                         \
+        const u32 own = counter[w * 256 + THREAD];                                                            \
+        counter[w * 256 + THREAD] = (u16)of_warp;                                                             \
+        of_warp += own;                                                                                       \
+    }                                                                                                         \
+    BARRIER();                                                                                                \
+    FOR_EACH(e, each) rank[e] += own_counter[digit_of(e)]
+
+/* Registers to the places of their ranks, and from there to registers. */
+#define EXCHANGE(array, values, each)                      \
+    FOR_EACH(e, each)(array)[rank[e]] = values[e];         \
+    BARRIER();                                             \
+    FOR_EACH(e, each) values[e] = (array)[PLACE(e, each)]; \
+    BARRIER()
+
 /* --- short lines ---------------------------------------------------------------------------------------------------- */
 
-/* How many of keys[0..count - 1], which ascend, are below a key; or, with equals, at most it. */
-FUNCTION u32 count_below(LOCAL K *keys, u32 count, K key, u32 equals) {
-    u32 low = 0;
-    while (low < count) {
-        const u32 middle = (low + count) / 2;
-        const K other = keys[middle];
-        if (other < key || (equals && other == key))
-            low = middle + 1;
-        else
-            count = middle;
-    }
-    return low;
-}
+#define LINES_WORDS(first_word)                                                                                 \
+    const i64 units = W(first_word);                                                                            \
+    const u32 length = (u32)W(first_word + 1), at_once = (u32)W(first_word + 2), bits = (u32)W(first_word + 4), \
+              width = (u32)W(first_word + 5);                                                                   \
+    const i64 rows = W(first_word + 3)
+/* Of keys, and at last of lines. */
+#define DIGIT_OF_LINES(e) (!by_line ? (u32)(key[e] >> shift) & mask : PLACE(e, each) < count ? from[e] / length : 255)
 
-/* Where element i of a line goes when runs of `width` are merged two by two. */
-FUNCTION u32 merged_place(LOCAL K *line, u32 i, u32 length, u32 width) {
-    const u32 begin = i & ~(2 * width - 1), middle = (u32)least(begin + width, length);
-    const u32 end = (u32)least(begin + 2 * width, length);
-    return i < middle ? i + count_below(line + middle, end - middle, line[i], 0)
-                      : i - middle + begin + count_below(line + begin, middle - begin, line[i], 1);
-}
-
-/* Where it goes when runs of RUN are sorted from nothing. */
-#define RUN 16
-FUNCTION u32 place_in_run(LOCAL K *line, u32 i, u32 length) {
-    const u32 begin = i & ~(u32)(RUN - 1), end = (u32)least(begin + RUN, length);
-    const K key = line[i];
-    u32 place = begin;
-    for (u32 k = begin; k < i; k++) place += line[k] <= key;
-    for (u32 k = i + 1; k < end; k++) place += line[k] < key;
-    return place;
-}
-
-#define EACH_PLACE(i) for (u32 e = 0, i = THREAD; e < EACH && i < count; e++, i += 256)
-
-KERNEL(256) bti_sort_lines(MEMORY(0) MEMORY(1) MEMORY(2) const struct words7 words) {
-    LOCAL_ARRAY K keys[TILE];
-    LOCAL_ARRAY u16 from[TILE];
+KERNEL(256) bti_sort_lines(MEMORY(0) MEMORY(1) MEMORY(2) const struct words9 words) {
+    SORT_ARRAYS;
     GLOBAL i32 *order = (GLOBAL i32 *)ADDRESS(0, 0);
     GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(1, 1);
-    const u32 length = (u32)W(4);
-    for (i64 first = (i64)GROUP * W(5); first < W(3); first += (i64)GROUPS * W(5)) {
-        const u32 count = (u32)least(W(5), W(3) - first) * length;
+    LINES_WORDS(3);
+    const u32 end = at_once > 1 ? bits + width : bits, mask = (1u << width) - 1;
+    for (i64 first = (i64)GROUP * at_once; first < units; first += (i64)GROUPS * at_once) {
+        const u32 count = (u32)least(at_once, units - first) * length, each = (count + 255) / 256;
         K key[EACH];
-        u32 to[EACH], line[EACH];
-        u16 own[EACH];
-        EACH_PLACE(i) {
-            line[e] = i / length * length;
-            keys[i] = KEY_AT(first * length + i, W(6));
-            from[i] = (u16)(i - line[e]);
+        u32 rank[EACH];
+        u16 from[EACH];
+        MAKE_KEYS(first * length, count, each);
+        FOR_EACH(e, each) from[e] = (u16)PLACE(e, each);
+        for (u32 shift = 0; shift < end; shift += width) {
+            const u32 by_line = shift >= bits;
+            RANK_TILE(each, DIGIT_OF_LINES);
+            EXCHANGE(tile, key, each);
+            EXCHANGE((LOCAL u16 *)tile, from, each);
         }
-        BARRIER();
-        for (u32 width = RUN / 2; width < length || width < RUN; width *= 2) {
-            EACH_PLACE(i) {
-                LOCAL K *own_line = keys + line[e];
-                key[e] = keys[i], own[e] = from[i];
-                to[e] = line[e] + (width < RUN ? place_in_run(own_line, i - line[e], length)
-                                               : merged_place(own_line, i - line[e], length, width));
-            }
-            BARRIER();
-            EACH_PLACE(i) keys[to[e]] = key[e], from[to[e]] = own[e];
-            BARRIER();
-        }
-        EACH_PLACE(i) order[first * length + i] = from[i];
 #ifndef SORT
         GLOBAL K *sorted = (GLOBAL K *)ADDRESS(2, 2);
-        EACH_PLACE(i) sorted[first * length + i] = keys[i];
 #endif
-        BARRIER();
+        FOR_EACH(e, each) {
+            const u32 i = PLACE(e, each);
+            if (i < count) {
+                order[first * length + i] = (i32)(from[e] - i / length * length);
+#ifndef SORT
+                sorted[first * length + i] = key[e];
+#endif
+            }
+        }
     }
 }
 
 /* --- long lines ----------------------------------------------------------------------------------------------------- */
 
-KERNEL(256) bti_keys(MEMORY(0) MEMORY(1) const struct words4 words) {
-    GLOBAL K *keys = (GLOBAL K *)ADDRESS(0, 0);
-    GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(1, 1);
-    for (i64 i = (i64)GROUP * THREADS + THREAD; i < W(2); i += (i64)GROUPS * THREADS) keys[i] = KEY_AT(i, W(3));
-}
-
 #define SORT_WORDS(first_word)                                                               \
     const i64 units = W(first_word), length = W(first_word + 1), chunks = W(first_word + 2), \
-              chunk = W(first_word + 3);                                                     \
-    const u32 shift = (u32)W(first_word + 4)
+              chunk = W(first_word + 3), rows = W(first_word + 7);                           \
+    const u32 shift = (u32)W(first_word + 4), mask = (1u << W(first_word + 5)) - 1, is_first = W(first_word + 6) != 0
+#define KEY_AT(i) (is_first ? KEY_OF(x[i], rows) : keys[i])
+#define DIGIT(key) ((u32)((key) >> shift) & mask)
 #define CHUNK_BEGIN                                                                                          \
     const i64 line = divided(unit, chunks), c = unit - line * chunks, set = (line * (chunks + 1) + c) * 256; \
     const i64 begin = c * chunk, end = least(begin + chunk, length)
 
-KERNEL(256) bti_count(MEMORY(0) MEMORY(1) const struct words7 words) {
+KERNEL(256) bti_count(MEMORY(0) MEMORY(1) const struct words10 words) {
     LOCAL_ARRAY u32 here[256];
     GLOBAL u32 *counts = (GLOBAL u32 *)ADDRESS(0, 0);
+    GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(1, 1);
     GLOBAL K *keys = (GLOBAL K *)ADDRESS(1, 1);
     SORT_WORDS(2);
     for (i64 unit = GROUP; unit < units; unit += GROUPS) {
         CHUNK_BEGIN;
         here[THREAD] = 0;
         BARRIER();
-        for (i64 i = begin + THREAD; i < end; i += 256) LOCAL_INCREMENT(&here[DIGIT(keys[line * length + i])]);
+        for (i64 from = begin; from < end; from += TILE) {
+            const u32 count = (u32)least(TILE, end - from);
+            K key[EACH];
+            LOAD_KEYS(line * length + from, count);
+            FOR_EACH(e, EACH)
+            if (PLACE(e, EACH) < count) LOCAL_INCREMENT(&here[DIGIT(key[e])]);
+        }
         BARRIER();
         counts[set + THREAD] = here[THREAD];
-        if (c == 0) counts[set + chunks * 256 + THREAD] = 0;
         BARRIER();
     }
 }
 
-/* Sorts a tile by 4 bits of its keys. A thread has EACH elements one after the other, and a counter for each digit. */
-#define SORT_TILE(at_bit)                                                                               \
-    {                                                                                                   \
-        K key[EACH];                                                                                    \
-        i32 own_order[EACH];                                                                            \
-        u32 rank[EACH], sum = 0;                                                                        \
-        UNROLL                                                                                          \
-        for (u32 d = 0; d < 16; d++) counter[COUNTER(d * 256 + THREAD)] = 0;                            \
-        UNROLL                                                                                          \
-        for (u32 e = 0; e < EACH; e++) {                                                                \
-            key[e] = tile[SLOT(THREAD * EACH + e)], own_order[e] = tile_order[SLOT(THREAD * EACH + e)]; \
-            rank[e] = counter[COUNTER(HALF_DIGIT(key[e], at_bit) * 256 + THREAD)]++;                    \
-        }                                                                                               \
-        BARRIER();                                                                                      \
-        UNROLL                                                                                          \
-        for (u32 d = 0; d < 16; d++) sum += counter[COUNTER(THREAD * 16 + d)];                          \
-        SUM_BEFORE(before, sum, 256);                                                                   \
-        UNROLL                                                                                          \
-        for (u32 d = 0; d < 16; d++) {                                                                  \
-            const u32 own = counter[COUNTER(THREAD * 16 + d)];                                          \
-            counter[COUNTER(THREAD * 16 + d)] = (u16)before;                                            \
-            before += own;                                                                              \
-        }                                                                                               \
-        BARRIER();                                                                                      \
-        UNROLL                                                                                          \
-        for (u32 e = 0; e < EACH; e++) {                                                                \
-            const u32 to = counter[COUNTER(HALF_DIGIT(key[e], at_bit) * 256 + THREAD)] + rank[e];       \
-            tile[SLOT(to)] = key[e], tile_order[SLOT(to)] = own_order[e];                               \
-        }                                                                                               \
-        BARRIER();                                                                                      \
+/* 32 threads sum up the counts of 8 digits. */
+KERNEL(256) bti_digit_offsets(MEMORY(0) const struct words3 words) {
+    LOCAL_ARRAY u32 sums[256];
+    GLOBAL u32 *counts = (GLOBAL u32 *)ADDRESS(0, 0);
+    const i64 units = W(1), chunks = W(2), each = (chunks + 31) / 32;
+    for (i64 unit = GROUP; unit < units; unit += GROUPS) {
+        GLOBAL u32 *of_digit = counts + unit / 32 * (chunks + 1) * 256 + unit % 32 * 8 + THREAD % 8;
+        const i64 begin = THREAD / 8 * each, end = least(begin + each, chunks);
+        u32 sum = 0;
+        for (i64 c = begin; c < end; c++) sum += of_digit[c * 256];
+        u32 before = sum;
+        for (u32 by = 8; by < 256; by *= 2) {
+            sums[THREAD] = before;
+            BARRIER();
+            before += THREAD >= by ? sums[THREAD - by] : 0;
+            BARRIER();
+        }
+        if (THREAD >= 248) of_digit[chunks * 256] = before;
+        before -= sum;
+        for (i64 c = begin; c < end; c++) {
+            const u32 own = of_digit[c * 256];
+            of_digit[c * 256] = before;
+            before += own;
+        }
     }
+}
 
-KERNEL(256) bti_sort_tiles(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words12 words) {
-    SUMS_OF_GROUP;
-    LOCAL_ARRAY K tile[TILE + TILE / EACH];
-    LOCAL_ARRAY i32 tile_order[TILE + TILE / EACH];
-    LOCAL_ARRAY u16 counter[4096 + 4096 / 16]; /* [4 bits of a digit][thread] */
-    LOCAL_ARRAY u32 next[256];                 /* of each digit: where it goes on in the line */
-    LOCAL_ARRAY u32 offset[256];               /* that minus its place in the tile */
+#define DIGIT_OF(e) DIGIT(key[e])
+
+KERNEL(256) bti_sort_tiles(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words14 words) {
+    SORT_ARRAYS;
+    LOCAL_ARRAY u32 offset[256]; /* of each digit: where it goes on in the line, minus its place in the tile */
     GLOBAL K *new_keys = (GLOBAL K *)ADDRESS(0, 0);
     GLOBAL i32 *new_order = (GLOBAL i32 *)ADDRESS(1, 1);
     GLOBAL u32 *counts = (GLOBAL u32 *)ADDRESS(2, 2);
+    GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(3, 3);
     GLOBAL K *keys = (GLOBAL K *)ADDRESS(3, 3);
     GLOBAL i32 *order = (GLOBAL i32 *)ADDRESS(4, 4);
     SORT_WORDS(5);
     for (i64 unit = GROUP; unit < units; unit += GROUPS) {
         CHUNK_BEGIN;
         const u32 total = counts[set + (chunks - c) * 256 + THREAD];
-        SUM_BEFORE(before, total, 256);
-        next[THREAD] = before + counts[set + THREAD];
+        COUNTS_BEFORE(less, total);
+        u32 next = less + counts[set + THREAD]; /* where the digit THREAD goes on in the line */
         for (i64 from = begin; from < end; from += TILE) {
             const u32 count = (u32)least(TILE, end - from);
             const i64 at = line * length + from;
-            for (u32 i = THREAD; i < TILE; i += 256) { /* what is beyond the end stays the last */
-                tile[SLOT(i)] = i < count ? keys[at + i] : (K)0 - 1;
-                tile_order[SLOT(i)] = W(10) || i >= count ? (i32)(from + i) : order[at + i];
+            K key[EACH];
+            i32 own_order[EACH];
+            u32 rank[EACH], to[EACH];
+            BARRIER();
+            LOAD_KEYS(at, count);
+            FOR_EACH(e, EACH) {
+                const u32 i = PLACE(e, EACH);
+                own_order[e] = is_first || i >= count ? (i32)(from + i) : order[at + i];
+            }
+            RANK_TILE(EACH, DIGIT_OF);
+            offset[THREAD] = next - before;
+            next += of_digit;
+            FOR_EACH(e, EACH) tile[rank[e]] = key[e];
+            BARRIER();
+            FOR_EACH(e, EACH) {
+                const u32 i = e * 256 + THREAD;
+                const K sorted = tile[i];
+                to[e] = offset[DIGIT(sorted)] + i;
+                if (W(13) && i < count) new_keys[line * length + to[e]] = sorted;
             }
             BARRIER();
-            SORT_TILE(shift);
-            SORT_TILE(shift + 4);
-            for (u32 i = THREAD; i < count; i += 256) {
-                const u32 digit = DIGIT(tile[SLOT(i)]);
-                if (i == 0 || DIGIT(tile[SLOT(i - 1)]) != digit) offset[digit] = next[digit] - i;
-            }
+            FOR_EACH(e, EACH)((LOCAL i32 *)tile)[rank[e]] = own_order[e];
             BARRIER();
-            for (u32 i = THREAD; i < count; i += 256) {
-                const K key = tile[SLOT(i)];
-                const u32 digit = DIGIT(key), to = offset[digit] + i;
-                if (W(11)) new_keys[line * length + to] = key;
-                new_order[line * length + to] = tile_order[SLOT(i)];
-                if (i + 1 == count || DIGIT(tile[SLOT(i + 1)]) != digit) next[digit] = to + 1;
+            FOR_EACH(e, EACH) {
+                const u32 i = e * 256 + THREAD;
+                if (i < count) new_order[line * length + to[e]] = ((LOCAL i32 *)tile)[i];
             }
-            BARRIER();
         }
     }
 }
+
+/* --- threads one after the other ------------------------------------------------------------------------------------ */
+
+#ifdef SERIAL
+#define SERIAL_TILE (TILE / 2)
+
+KERNEL(256) bti_serial_lines(MEMORY(0) MEMORY(1) MEMORY(2) const struct words9 words) {
+    LOCAL_ARRAY K tile[2 * SERIAL_TILE];
+    LOCAL_ARRAY u16 places[2 * SERIAL_TILE];
+    GLOBAL i32 *order = (GLOBAL i32 *)ADDRESS(0, 0);
+    GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(1, 1);
+    LINES_WORDS(3);
+    const u32 end = at_once > 1 ? bits + width : bits, mask = (1u << width) - 1;
+    for (i64 first = (i64)GROUP * at_once; THREAD == 0 && first < units; first += (i64)GROUPS * at_once) {
+        const u32 count = (u32)least(at_once, units - first) * length;
+        LOCAL K *key = tile, *new_key = tile + SERIAL_TILE;
+        LOCAL u16 *from = places, *new_from = places + SERIAL_TILE;
+        for (u32 i = 0; i < count; i++) key[i] = KEY_OF(x[first * length + i], rows), from[i] = (u16)i;
+        for (u32 shift = 0; shift < end; shift += width) {
+            const u32 by_line = shift >= bits;
+            u32 next[256], sum = 0;
+            for (u32 d = 0; d < 256; d++) next[d] = 0;
+            for (u32 i = 0; i < count; i++) next[by_line ? from[i] / length : DIGIT(key[i])]++;
+            for (u32 d = 0; d < 256; d++) {
+                const u32 own = next[d];
+                next[d] = sum;
+                sum += own;
+            }
+            for (u32 i = 0; i < count; i++) {
+                const u32 to = next[by_line ? from[i] / length : DIGIT(key[i])]++;
+                new_key[to] = key[i], new_from[to] = from[i];
+            }
+            LOCAL K *const old_key = key;
+            LOCAL u16 *const old_from = from;
+            key = new_key, from = new_from, new_key = old_key, new_from = old_from;
+        }
+        for (u32 i = 0; i < count; i++) order[first * length + i] = (i32)(from[i] - i / length * length);
+#ifndef SORT
+        GLOBAL K *sorted = (GLOBAL K *)ADDRESS(2, 2);
+        for (u32 i = 0; i < count; i++) sorted[first * length + i] = key[i];
+#endif
+    }
+}
+
+KERNEL(256) bti_serial_count(MEMORY(0) MEMORY(1) const struct words10 words) {
+    GLOBAL u32 *counts = (GLOBAL u32 *)ADDRESS(0, 0);
+    GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(1, 1);
+    GLOBAL K *keys = (GLOBAL K *)ADDRESS(1, 1);
+    SORT_WORDS(2);
+    for (i64 unit = GROUP; THREAD == 0 && unit < units; unit += GROUPS) {
+        CHUNK_BEGIN;
+        u32 here[256];
+        for (u32 d = 0; d < 256; d++) here[d] = 0;
+        for (i64 i = line * length + begin; i < line * length + end; i++) here[DIGIT(KEY_AT(i))]++;
+        for (u32 d = 0; d < 256; d++) counts[set + d] = here[d];
+    }
+}
+
+KERNEL(256) bti_serial_sort(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words14 words) {
+    GLOBAL K *new_keys = (GLOBAL K *)ADDRESS(0, 0);
+    GLOBAL i32 *new_order = (GLOBAL i32 *)ADDRESS(1, 1);
+    GLOBAL u32 *counts = (GLOBAL u32 *)ADDRESS(2, 2);
+    GLOBAL SOURCE *x = (GLOBAL SOURCE *)ADDRESS(3, 3);
+    GLOBAL K *keys = (GLOBAL K *)ADDRESS(3, 3);
+    GLOBAL i32 *order = (GLOBAL i32 *)ADDRESS(4, 4);
+    SORT_WORDS(5);
+    for (i64 unit = GROUP; THREAD == 0 && unit < units; unit += GROUPS) {
+        CHUNK_BEGIN;
+        const i64 at = line * length;
+        u32 next[256], less = 0;
+        for (u32 d = 0; d < 256; d++) {
+            next[d] = less + counts[set + d];
+            less += counts[set + (chunks - c) * 256 + d];
+        }
+        for (i64 i = begin; i < end; i++) {
+            const K key = KEY_AT(at + i);
+            const u32 to = next[DIGIT(key)]++;
+            if (W(13)) new_keys[at + to] = key;
+            new_order[at + to] = is_first ? (i32)i : order[at + i];
+        }
+    }
+}
+#endif
