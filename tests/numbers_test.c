@@ -354,6 +354,7 @@ static void tails(void **state) {
 }
 
 int main(void) {
+    restart_emulated();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(float64_is_pythons),
         cmocka_unit_test(small_floats_are_pythons),

@@ -67,7 +67,7 @@ static void write_loads(bti_c *w) {
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (!bti_c_is_loaded(w, i)) continue;
         if (bti_c_is_kept(w, i))
-            snprintf(element, sizeof element, "kept%d[before + i]", i);
+            snprintf(element, sizeof element, "kept%d[before + i]", bti_c_load_of(w, i));
         else
             bti_c_element(w, "l", w->kernel->instrs[i].arg[0], bti_c_last_reduced(w), "i", element, sizeof element);
         bti_c_line(w, "x%d[k] = %s;", i, element);
@@ -75,11 +75,15 @@ static void write_loads(bti_c *w) {
 }
 
 static void write_uses(bti_c *w, int sweep) {
-    char text[32], part[16], value[16];
+    char text[64], part[16], value[16];
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (!bti_c_is_point(w, i) || !w->needed[i]) continue;
         snprintf(text, sizeof text, "x%d[k]", i);
         bti_c_point_value(w, i, bti_c_is_loaded(w, i) ? text : NULL);
+    }
+    if (bti_c_holds_now(w)) {
+        bti_c_stored(w, w->held, text, sizeof text);
+        bti_c_line(w, "kept%d[before + i] = %s;", w->held_load, text);
     }
     FOR_EACH_FOLDED(i, sweep) {
         accumulator_name(part, 'p', i);
@@ -203,6 +207,7 @@ static void write_whole_entry(bti_c *w, bti_entry entry) {
     if (folds_in_lanes(w))
         bti_c_line(w, "const i64 sets = lines * ((W(%d) + %d) / %d);", bti_c_last_reduced(w), BTI_ROW_CHUNK - 1,
                    BTI_ROW_CHUNK);
+    bti_c_hold(w);
     bti_c_place_kept(w);
     bti_c_product(bti_kernel_kept_axes(w->kernel), text, sizeof text);
     bti_c_begin_units(w, text);
@@ -211,7 +216,7 @@ static void write_whole_entry(bti_c *w, bti_entry entry) {
     bti_c_fetch_kept(w);
     bti_c_row_values(w, 0);
     for (int sweep = 0; sweep < bti_kernel_sweeps(w->kernel); sweep++) {
-        bti_kernel_needs(w->kernel, sweep, -1, w->needed);
+        bti_c_begin_sweep(w, sweep);
         declare_accumulators(w, sweep, 't');
         write_lines(w, sweep);
         write_totals(w, sweep);
@@ -279,7 +284,8 @@ static void write_part_entry(bti_c *w, bti_entry entry) {
     bti_c_coordinates(w, bti_c_line_axes(w->kernel));
     bti_c_places(w, "l", "a", bti_c_line_axes(w->kernel));
     bti_c_row_values(w, 0);
-    bti_kernel_needs(w->kernel, 0, -1, w->needed);
+    bti_c_hold(w);
+    bti_c_begin_sweep(w, 0);
     declare_accumulators(w, 0, 'p');
     write_chunk(w, 0);
     write_part_stores(w);

@@ -12,19 +12,62 @@ bool bti_c_is_folded(const bti_c *w, int instr, int sweep) {
     return bti_instr_reduces(&w->kernel->instrs[instr]) && w->kernel->instrs[instr].stage == sweep + 1;
 }
 
+static bool is_held(const bti_c *w, int instr) { return instr == w->held && w->sweep > w->held_sweep; }
+
 bool bti_c_is_loaded(const bti_c *w, int instr) {
-    return w->kernel->instrs[instr].op == BTI_OP_leaf && bti_c_is_point(w, instr) && w->needed[instr];
+    return (w->kernel->instrs[instr].op == BTI_OP_leaf || is_held(w, instr)) && bti_c_is_point(w, instr) &&
+           w->needed[instr];
 }
 
 bool bti_c_is_kept(const bti_c *w, int instr) {
-    if (w->entry == BTI_ENTRY_ROWS && !w->kernel->operands[w->kernel->instrs[instr].arg[0]].unit) return false;
-    return (w->entry == BTI_ENTRY_KEPT || w->entry == BTI_ENTRY_ROWS) && bti_entry_keeps(w->kernel, instr);
+    if (is_held(w, instr)) return true;
+    if (!bti_c_has_local(w) || !bti_entry_keeps(w->kernel, instr)) return false;
+    return w->entry == BTI_ENTRY_KEPT || w->kernel->operands[w->kernel->instrs[instr].arg[0]].unit;
 }
+
+int bti_c_load_of(const bti_c *w, int instr) { return is_held(w, instr) ? w->held_load : instr; }
 
 int bti_c_cost(const bti_instr *instr) {
     bool random = instr->op == BTI_OP_random_word || instr->op == BTI_OP_threefry;
     if (!random && !bti_op_calls_function(instr->op)) return 1;
     return bt_dtype_size((bt_dtype)instr->dtype) == 8 ? 16 : 8;
+}
+
+void bti_c_begin_sweep(bti_c *w, int sweep) {
+    w->sweep = sweep;
+    bti_kernel_needs(w->kernel, sweep, sweep > w->held_sweep ? w->held : -1, w->needed);
+}
+
+/* Whether a later sweep reads the value where `load` was, and nothing that is computed then needs the load. */
+static bool can_hold(bti_c *w, int value, int load) {
+    bool again = false;
+    int sweeps = bti_kernel_sweeps(w->kernel);
+    w->held = value, w->held_load = load;
+    w->held_sweep = sweeps; /* not known yet: every sweep computes the value */
+    for (int sweep = 0; sweep < sweeps; sweep++) {
+        bti_c_begin_sweep(w, sweep);
+        bool after = sweep > w->held_sweep;
+        if (after && w->needed[load]) return false;
+        again = again || (after && w->needed[value]);
+        if (!after && w->needed[value]) w->held_sweep = sweep;
+    }
+    return again;
+}
+
+void bti_c_hold(bti_c *w) {
+    w->held = -1, w->sweep = 0;
+    if (!bti_c_has_local(w)) return;
+    for (int value = w->kernel->instr_count - 1; value >= 0; value--) {
+        if (!bti_c_is_point(w, value) || bti_c_cost(&w->kernel->instrs[value]) == 1) continue;
+        for (int load = 0; load < value; load++) {
+            w->held = -1, w->sweep = 0;
+            if (bti_c_is_kept(w, load) && bti_c_dtype(w, load) == bti_c_dtype(w, value) && can_hold(w, value, load)) {
+                w->sweep = 0;
+                return;
+            }
+        }
+    }
+    w->held = -1, w->sweep = 0;
 }
 
 /* OPAQUE hides the number from the compiler: some compilers spend very long on replacing such loops by formulas. */

@@ -29,8 +29,6 @@ void bti_c_rows_declare(bti_c *w, int sweep, char prefix) {
 
 /* --- points of a chunk ---------------------------------------------------------------------------------------------- */
 
-static bool is_wide(const bti_c *w, int operand) { return w->kernel->operands[operand].unit; }
-
 /* How many pieces a thread loads before it uses the first: enough bytes in flight, without too much text. */
 static int pieces_in_flight(const bti_c *w) {
     size_t bytes = 0;
@@ -59,17 +57,21 @@ static void declare_union(bti_c *w, char prefix, int number, int operand, int co
                number, many);
 }
 
+/* Of the load that has the value's place. */
+static int operand_of(const bti_c *w, int instr) { return w->kernel->instrs[bti_c_load_of(w, instr)].arg[0]; }
+
 static bool is_loaded_wide(const bti_c *w, int instr) {
-    return bti_c_is_loaded(w, instr) && is_wide(w, w->kernel->instrs[instr].arg[0]);
+    return bti_c_is_loaded(w, instr) && w->kernel->operands[operand_of(w, instr)].unit;
 }
 
 static void write_wide_loads(bti_c *w, int count) {
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (!is_loaded_wide(w, i)) continue;
-        int o = w->kernel->instrs[i].arg[0];
+        int o = operand_of(w, i);
         const char *at = count > 1 ? "[k]" : "", *type = bti_c_stored_type(bti_c_dtype(w, i));
         if (bti_c_is_kept(w, i))
-            bti_c_line(w, "x%d%s.all = *(LOCAL %s *)&kept%d[before + piece];", i, at, bti_c_wide_type(w, o), i);
+            bti_c_line(w, "x%d%s.all = *(LOCAL %s *)&kept%d[before + piece];", i, at, bti_c_wide_type(w, o),
+                       bti_c_load_of(w, i));
         else
             bti_c_line(w, "x%d%s.all = *(GLOBAL %s *)((GLOBAL %s *)l%d + piece);", i, at, bti_c_wide_type(w, o), type,
                        o);
@@ -83,6 +85,10 @@ static void write_point_uses(bti_c *w, int sweep, int count) {
         if (!bti_c_is_point(w, i) || !w->needed[i]) continue;
         snprintf(text, sizeof text, "x%d%s.at[c]", i, count > 1 ? "[k]" : "");
         bti_c_point_value(w, i, is_loaded_wide(w, i) ? text : NULL);
+    }
+    if (bti_c_holds_now(w)) {
+        bti_c_stored(w, w->held, text, sizeof text);
+        bti_c_line(w, "x%d%s.at[c] = %s;", w->held_load, count > 1 ? "[k]" : "", text);
     }
     FOR_EACH_FOLDED(i, sweep) {
         snprintf(part, sizeof part, "g%d[c]", i);
@@ -108,7 +114,7 @@ static void open_pieces(bti_c *w, int count) {
 
 static void write_pieces(bti_c *w, int sweep, int count) {
     for (int i = 0; i < w->kernel->instr_count; i++)
-        if (is_loaded_wide(w, i)) declare_union(w, 'x', i, w->kernel->instrs[i].arg[0], count);
+        if (is_loaded_wide(w, i)) declare_union(w, 'x', i, operand_of(w, i), count);
     open_pieces(w, count);
     write_wide_loads(w, count);
     if (count > 1) bti_c_close(w);
@@ -120,6 +126,10 @@ static void write_pieces(bti_c *w, int sweep, int count) {
     bti_c_line(w, "const i64 i = piece + c;");
     write_point_uses(w, sweep, count);
     bti_c_close(w);
+    if (bti_c_holds_now(w))
+        bti_c_line(w, "*(LOCAL %s *)&kept%d[before + piece] = x%d%s.all;",
+                   bti_c_wide_type(w, w->kernel->instrs[w->held_load].arg[0]), w->held_load, w->held_load,
+                   count > 1 ? "[k]" : "");
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++)
         if (stores_in_sweep(w, o, sweep))
             bti_c_line(w, "*(GLOBAL %s *)((GLOBAL %s *)l%d + piece) = y%d.all;", bti_c_wide_type(w, o),

@@ -78,12 +78,14 @@ static const char *function_suffix(bt_dtype dtype) { return dtype == BT_BOOL ? "
 static const char *expression_of_c_function(const bti_c *w, bti_op op, bool wide) {
     bool accurate = w->target == BTI_CUDA_C && !wide;
     switch (op) {
+    case BTI_OP_exp: return accurate ? "exp_accurate(x)" : NULL;
+    case BTI_OP_tanh: return accurate ? "tanh_accurate(x)" : NULL;
     case BTI_OP_tan: return accurate ? "tan_accurate(x)" : NULL;
     case BTI_OP_asin: return accurate ? "asin_accurate(x)" : NULL;
     case BTI_OP_erfc: return accurate ? "erfc_accurate(x)" : NULL;
     case BTI_OP_pow: return accurate ? "pow_accurate(x, y)" : NULL;
     case BTI_OP_erfinv: return wide ? "giles_f64(x)" : "giles_f32(x)";
-    case BTI_OP_sigmoid: return wide ? "sigmoid_of_f64(x)" : "sigmoid_of_f32(x)";
+    case BTI_OP_sigmoid: return accurate ? "sigmoid_accurate(x)" : wide ? "sigmoid_of_f64(x)" : "sigmoid_of_f32(x)";
     case BTI_OP_floor_div: return wide ? "whole_quotient_f64(x, y)" : "whole_quotient_f32(x, y)";
     default: return NULL;
     }

@@ -17,7 +17,10 @@ typedef struct bti_c {
     bti_word_places places;
     bti_c_words words; /* what W(number) means in the text so far */
     int depth;         /* of indentation */
+    int sweep;         /* the one that is written; what it needs */
     bool needed[BTI_KERNEL_INSTRS];
+    /* A costly value that `held_sweep` leaves in local memory in the place of a load that no later sweep needs: bti_c_hold. */
+    int held, held_load, held_sweep;
 } bti_c;
 
 /* --- lines and values (c_value.c) --- */
@@ -76,9 +79,14 @@ bool bti_c_is_folded(const bti_c *w, int instr, int sweep); /* a reduction of th
 #define FOR_EACH_FOLDED(i, sweep)                    \
     for (int i = 0; i < w->kernel->instr_count; i++) \
         if (bti_c_is_folded(w, i, sweep))
-bool bti_c_is_loaded(const bti_c *w, int instr); /* a load at each point that is needed */
-bool bti_c_is_kept(const bti_c *w, int instr);   /* in local memory */
-int bti_c_cost(const bti_instr *instr);          /* a rough number of machine instructions for a value, in tens */
+bool bti_c_is_loaded(const bti_c *w, int instr); /* a load at each point that is needed, or the value that is held */
+bool bti_c_is_kept(const bti_c *w, int instr);   /* in local memory: of kept<bti_c_load_of> */
+int bti_c_load_of(const bti_c *w, int instr);    /* the load itself, or the one whose place the held value takes */
+/* Chooses what is held in the entry; what a sweep needs. */
+void bti_c_hold(bti_c *w);
+void bti_c_begin_sweep(bti_c *w, int sweep);
+static inline bool bti_c_holds_now(const bti_c *w) { return w->held >= 0 && w->sweep == w->held_sweep; }
+int bti_c_cost(const bti_instr *instr); /* a rough number of machine instructions for a value, in tens */
 /* The value of an instruction at point "i" of the line; loaded: where the element of a load is; NULL: not loaded before. */
 void bti_c_point_value(bti_c *w, int instr, const char *loaded);
 /* The values that are known at each point of a row after `stage` sweeps; the outputs of a row. */

@@ -309,6 +309,7 @@ KERNEL(32) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_wo
                         const f32 v0 = x0[k];
                         const f32 v2 = sub_f32(v0, v1);
                         const f32 v3 = exp_f32(v2);
+                        kept0[before + i] = v3;
                         p4 = p4 + (f64)v3;
                     }
                 }
@@ -327,6 +328,7 @@ KERNEL(32) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_wo
                         const f32 v0 = x0[k];
                         const f32 v2 = sub_f32(v0, v1);
                         const f32 v3 = exp_f32(v2);
+                        kept0[before + i] = v3;
                         p4 = p4 + (f64)v3;
                     }
                 }
@@ -359,37 +361,33 @@ KERNEL(32) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_wo
                 const i64 end = least(W(1), begin + 16384);
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
-                    f32 x0[4];
+                    f32 x3[4];
                     UNROLL
                     for (i32 k = 0; k < 4; k++) {
                         const i64 i = first + 32 * k;
-                        x0[k] = kept0[before + i];
+                        x3[k] = kept0[before + i];
                     }
                     UNROLL
                     for (i32 k = 0; k < 4; k++) {
                         const i64 i = first + 32 * k;
-                        const f32 v0 = x0[k];
-                        const f32 v2 = sub_f32(v0, v1);
-                        const f32 v3 = exp_f32(v2);
+                        const f32 v3 = x3[k];
                         const f32 v5 = div_f32(v3, v4);
                         ((GLOBAL f32 *)l1)[i] = v5;
                     }
                 }
                 if (first < end) {
-                    f32 x0[4];
+                    f32 x3[4];
                     UNROLL
                     for (i32 k = 0; k < 4; k++) {
                         const i64 i = first + 32 * k;
                         if (i >= end) continue;
-                        x0[k] = kept0[before + i];
+                        x3[k] = kept0[before + i];
                     }
                     UNROLL
                     for (i32 k = 0; k < 4; k++) {
                         const i64 i = first + 32 * k;
                         if (i >= end) continue;
-                        const f32 v0 = x0[k];
-                        const f32 v2 = sub_f32(v0, v1);
-                        const f32 v3 = exp_f32(v2);
+                        const f32 v3 = x3[k];
                         const f32 v5 = div_f32(v3, v4);
                         ((GLOBAL f32 *)l1)[i] = v5;
                     }
@@ -509,8 +507,10 @@ KERNEL(32) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_wo
                         const f32 v0 = x0.at[c];
                         const f32 v2 = sub_f32(v0, v1);
                         const f32 v3 = exp_f32(v2);
+                        x0.at[c] = v3;
                         g4[c] = g4[c] + (f64)v3;
                     }
+                    *(LOCAL uint4 *)&kept0[before + piece] = x0.all;
                 }
                 UNROLL
                 for (i32 by = 4; by; by /= 2) {
@@ -558,16 +558,14 @@ KERNEL(32) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_wo
                 const i64 end = least(extent, begin + 16384);
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
-                    union { uint4 all; f32 at[4]; } x0;
+                    union { uint4 all; f32 at[4]; } x3;
                     const i64 piece = first;
-                    x0.all = *(LOCAL uint4 *)&kept0[before + piece];
+                    x3.all = *(LOCAL uint4 *)&kept0[before + piece];
                     union { uint4 all; f32 at[4]; } y1;
                     UNROLL
                     for (i32 c = 0; c < 4; c++) {
                         const i64 i = piece + c;
-                        const f32 v0 = x0.at[c];
-                        const f32 v2 = sub_f32(v0, v1);
-                        const f32 v3 = exp_f32(v2);
+                        const f32 v3 = x3.at[c];
                         const f32 v5 = div_f32(v3, v4);
                         y1.at[c] = v5;
                     }

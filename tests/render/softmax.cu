@@ -8,7 +8,7 @@ FUNCTION f32 sub_f32(f32 x, f32 y) {
 }
 FUNCTION f32 exp_f32(f32 x) {
     typedef f32 REAL;
-    return (f32)(exp(x));
+    return (f32)(exp_accurate(x));
 }
 FUNCTION f32 div_f32(f32 x, f32 y) {
     typedef f32 REAL;
@@ -305,6 +305,7 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
                         const f32 v0 = x0[k];
                         const f32 v2 = sub_f32(v0, v1);
                         const f32 v3 = exp_f32(v2);
+                        kept0[before + i] = v3;
                         p4 = p4 + (f64)v3;
                     }
                 }
@@ -321,6 +322,7 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
                         const f32 v0 = x0[k];
                         const f32 v2 = sub_f32(v0, v1);
                         const f32 v3 = exp_f32(v2);
+                        kept0[before + i] = v3;
                         p4 = p4 + (f64)v3;
                     }
                 }
@@ -353,35 +355,31 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
                 const i64 end = least(W(1), begin + 16384);
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
-                    f32 x0[4];
+                    f32 x3[4];
                     UNROLL
                     for (i32 k = 0; k < 4; k++) {
                         const i64 i = first + 32 * k;
-                        x0[k] = kept0[before + i];
+                        x3[k] = kept0[before + i];
                     }
                     UNROLL
                     for (i32 k = 0; k < 4; k++) {
                         const i64 i = first + 32 * k;
-                        const f32 v0 = x0[k];
-                        const f32 v2 = sub_f32(v0, v1);
-                        const f32 v3 = exp_f32(v2);
+                        const f32 v3 = x3[k];
                         const f32 v5 = div_f32(v3, v4);
                         ((GLOBAL f32 *)l1)[i] = v5;
                     }
                 }
                 for (; first < end; first += 32) {
-                    f32 x0[1];
+                    f32 x3[1];
                     UNROLL
                     for (i32 k = 0; k < 1; k++) {
                         const i64 i = first + 32 * k;
-                        x0[k] = kept0[before + i];
+                        x3[k] = kept0[before + i];
                     }
                     UNROLL
                     for (i32 k = 0; k < 1; k++) {
                         const i64 i = first + 32 * k;
-                        const f32 v0 = x0[k];
-                        const f32 v2 = sub_f32(v0, v1);
-                        const f32 v3 = exp_f32(v2);
+                        const f32 v3 = x3[k];
                         const f32 v5 = div_f32(v3, v4);
                         ((GLOBAL f32 *)l1)[i] = v5;
                     }
@@ -501,8 +499,10 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_w
                         const f32 v0 = x0.at[c];
                         const f32 v2 = sub_f32(v0, v1);
                         const f32 v3 = exp_f32(v2);
+                        x0.at[c] = v3;
                         g4[c] = g4[c] + (f64)v3;
                     }
+                    *(LOCAL uint4 *)&kept0[before + piece] = x0.all;
                 }
                 UNROLL
                 for (i32 by = 4; by; by /= 2) {
@@ -550,16 +550,14 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_w
                 const i64 end = least(extent, begin + 16384);
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
-                    union { uint4 all; f32 at[4]; } x0;
+                    union { uint4 all; f32 at[4]; } x3;
                     const i64 piece = first;
-                    x0.all = *(LOCAL uint4 *)&kept0[before + piece];
+                    x3.all = *(LOCAL uint4 *)&kept0[before + piece];
                     union { uint4 all; f32 at[4]; } y1;
                     UNROLL
                     for (i32 c = 0; c < 4; c++) {
                         const i64 i = piece + c;
-                        const f32 v0 = x0.at[c];
-                        const f32 v2 = sub_f32(v0, v1);
-                        const f32 v3 = exp_f32(v2);
+                        const f32 v3 = x3.at[c];
                         const f32 v5 = div_f32(v3, v4);
                         y1.at[c] = v5;
                     }

@@ -1,5 +1,29 @@
 /* float32 functions for devices whose own are less accurate than the tolerances of ir/ops.def: docs/decisions/0020. Products and sums are
  * rounded one by one: the compiler must not contract them. */
+
+/* 2**h * 2**h * e**r for x = 2h log(2) + r: the last product alone is rounded to a subnormal number. From -104 down all is 0. */
+FUNCTION f32 exp_accurate(f32 x) {
+    x = x < -104 ? -104 : x;
+    f32 t = fmin(fma(x, 0.72134752f, 12583039.0f), 12583104.0f), h = t - 12583039.0f; /* 1.5 * 2**23 + 127 */
+    f32 r = fma(h, -2.85721364e-06f, fma(h, -1.3862915f, x)), p = 0.000196115942f;
+    p = fma(p, r, 0.00141044736f), p = fma(p, r, 0.00833610327f), p = fma(p, r, 0.0416612682f);
+    p = fma(p, r, 0.166666141f), p = fma(p, r, 0.500000346f), p = fma(p, r, 1.0f), p = fma(p, r, 1.0f);
+    f32 scale = f32_of_bits(bits_of_f32(t) << 23);
+    return p * scale * scale;
+}
+
+FUNCTION f32 sigmoid_accurate(f32 x) {
+    f32 e = exp_accurate(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+FUNCTION f32 tanh_accurate(f32 x) {
+    f32 a = fabs(x), z = x * x, p = 0.0207959718f;
+    p = fma(fma(-0.00589515826f, z, p), z, -0.0537838303f);
+    p = fma(p, z, 0.133319241f), p = fma(p, z, -0.33333298f);
+    return copysign(a < 0.6f ? fma(a * z, p, a) : 1 - 2 / (exp_accurate(2 * a) + 1), x);
+}
+
 FUNCTION f32 tan_accurate(f32 x) {
     if (!(fabs(x) < 100000)) return (f32)tan((f64)x);
     f64 turns = rint((f64)x * 0.63661977236758134), rest = fma(-turns, 1.5707963267948966, (f64)x);
