@@ -32,12 +32,31 @@ static bool all_unit(const bti_kernel *kernel) {
     return true;
 }
 
-/* Whether there are operands to tile, and all their tiles fit into 32 KiB, the least local memory of a device. */
-static bool has_tiles(const bti_kernel *kernel) {
+#define LEAST_LOCAL 32768 /* bytes that every device has */
+
+static int tile_pitch(const bti_kernel *kernel, int operand, int tile) {
+    size_t size = element_bytes(&kernel->operands[operand]);
+    return tile + (size < 4 ? 4 / (int)size : 1);
+}
+
+static size_t tile_bytes(const bti_kernel *kernel, int tile) {
     size_t bytes = 0;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)
-        if (bti_kernel_may_cross(kernel, o)) bytes += element_bytes(&kernel->operands[o]) * BTI_TILE * (BTI_TILE + 1);
-    return bytes > 0 && bytes <= 32768;
+        if (bti_kernel_may_cross(kernel, o))
+            bytes += element_bytes(&kernel->operands[o]) * (size_t)(tile * tile_pitch(kernel, o, tile));
+    return bytes;
+}
+
+int bti_entry_tile(const bti_kernel *kernel) { return tile_bytes(kernel, 64) <= LEAST_LOCAL ? 64 : 32; }
+
+int bti_entry_tile_pitch(const bti_kernel *kernel, int operand) {
+    return tile_pitch(kernel, operand, bti_entry_tile(kernel));
+}
+
+/* Whether there are operands to tile, and all their tiles fit. */
+static bool has_tiles(const bti_kernel *kernel) {
+    size_t bytes = tile_bytes(kernel, bti_entry_tile(kernel));
+    return bytes > 0 && bytes <= LEAST_LOCAL;
 }
 
 static bool keeps_any(const bti_kernel *kernel) {
@@ -150,8 +169,8 @@ int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box
     case BTI_ENTRY_WIDE:
         return bti_box_points(box, 0, line) * bti_pieces_of(box->extent[line], bti_entry_width(kernel));
     case BTI_ENTRY_TILED:
-        return bti_box_points(box, 0, line - 1) * bti_pieces_of(box->extent[line - 1], BTI_TILE) *
-               bti_pieces_of(box->extent[line], BTI_TILE);
+        return bti_box_points(box, 0, line - 1) * bti_pieces_of(box->extent[line - 1], bti_entry_tile(kernel)) *
+               bti_pieces_of(box->extent[line], bti_entry_tile(kernel));
     case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
     case BTI_ENTRY_PART:
     case BTI_ENTRY_PART_WIDE: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);

@@ -10,7 +10,7 @@
  *                    stores of 16 bytes. A unit: bti_entry_width() points of the line (its end may be shorter)
  *     bti_run_tiled  maps of at least two axes with an operand that is strided along the line: as bti_run, for boxes where such
  *                    operands are contiguous along the second to last axis; tiles of the last two axes go through local
- *                    memory that the text declares. A unit: a tile of 32 x 32 points, for a group
+ *                    memory that the text declares. A unit: a tile of bti_entry_tile() x bti_entry_tile() points, for a group
  *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
  *     bti_run_rows   rows in which each operand is contiguous along the line or does not move along it: as bti_run, with loads and stores of
  *                    16 bytes, several rows per 32 threads. Of several sweeps, what the first one loaded stays in local memory, as in
@@ -35,7 +35,6 @@
 #include "ir/work.h"
 
 #define BTI_GROUP 256 /* threads of a group; where lanes fold in OpenCL: 32 */
-#define BTI_TILE 32
 
 typedef enum bti_entry {
     BTI_ENTRY_RUN,
@@ -68,6 +67,9 @@ static inline bool bti_entry_is_wide_rows(bti_entry entry) {
 int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
 /* Points that a thread loads at once in the wide entries: 16 bytes of the largest elements. */
 int bti_entry_width(const bti_kernel *kernel);
+/* Points of a side of a tile; elements from a line of an operand's tile to the next, so that threads meet in no bank. */
+int bti_entry_tile(const bti_kernel *kernel);
+int bti_entry_tile_pitch(const bti_kernel *kernel, int operand);
 /* Chunks of the whole box's lines (sets of parts), kept points, reductions. */
 int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box);
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box);

@@ -120,56 +120,122 @@ static void write_wide_entry(bti_c *w) {
 /* --- tiles ---------------------------------------------------------------------------------------------------------- */
 
 /* Maps with operands that are strided on the innermost axis and contiguous on the axis before it. Tiles of both axes go through
- * local memory, so that these operands too are read and written in the order of memory. */
-#define TILE_POINTS_PER_THREAD (BTI_TILE * BTI_TILE / BTI_GROUP)
+ * local memory, so that these operands too are read and written in the order of memory. Thread (slow, fast) takes the elements
+ * (slow + k * pace, fast) of a tile, whose fast axis is that of memory; all that it loads is on its way before it uses the first. */
+static int tile_pace(const bti_c *w) { return BTI_GROUP / bti_entry_tile(w->kernel); }
+static int tile_points(const bti_c *w) { return bti_entry_tile(w->kernel) / tile_pace(w); }
 
-/* Copies a tile of an operand between memory and local memory. Consecutive threads take consecutive elements of memory. */
-static void write_tile_copy(bti_c *w, int operand, bool stores) {
-    const char *type = bti_c_stored_type((bt_dtype)w->kernel->operands[operand].dtype);
-    int line = bti_kernel_line(w->kernel), along = w->places.stride[operand][line],
-        across = w->places.stride[operand][line - 1];
+static void open_tile_elements(bti_c *w, int count) {
     bti_c_line(w, "UNROLL");
-    bti_c_open(w, "for (i32 k = 0; k < %d; k++)", TILE_POINTS_PER_THREAD);
-    bti_c_line(w, "const i32 slow = (i32)(THREAD / 32) + %d * k, fast = (i32)(THREAD & 31);", BTI_GROUP / 32);
-    bti_c_line(w, "const i32 row = crossed%d ? fast : slow, column = crossed%d ? slow : fast;", operand, operand);
-    bti_c_line(w, "if (c%d + row >= W(%d) || c%d + column >= W(%d)) continue;", line - 1, line - 1, line, line);
-    char element[160], tile[64];
-    snprintf(element, sizeof element, "*(GLOBAL %s *)(a%d + row * W(%d) + column * W(%d))", type, operand, across,
-             along);
-    snprintf(tile, sizeof tile, "tile%d[column * %d + row]", operand, BTI_TILE + 1);
-    bti_c_line(w, "%s = %s;", stores ? element : tile, stores ? tile : element);
+    bti_c_open(w, "for (i32 k = 0; k < %d; k++)", count);
+}
+
+/* Copies a tile of an operand between memory and local memory. */
+static void write_tile_copy(bti_c *w, int operand, bool stores) {
+    const char *type = stored_type(w, operand);
+    const int line = bti_kernel_line(w->kernel), pace = tile_pace(w);
+    const int pitch = bti_entry_tile_pitch(w->kernel, operand);
+    const int along = w->places.stride[operand][line], across = w->places.stride[operand][line - 1];
+    bti_c_line(w, "{");
+    w->depth++;
+    bti_c_line(w, "const i64 fast_stride = crossed%d ? W(%d) : W(%d), slow_stride = crossed%d ? W(%d) : W(%d);",
+               operand, across, along, operand, along, across);
+    bti_c_line(w, "const i32 at = crossed%d ? slow * %d + fast : fast * %d + slow, step = crossed%d ? %d : %d;",
+               operand, pitch, pitch, operand, pace * pitch, pace);
+    bti_c_line(w, "const i32 extent = crossed%d ? columns : rows, inside = fast < (crossed%d ? rows : columns);",
+               operand, operand);
+    bti_c_line(w, "const i32 end = inside ? extent - slow : 0;");
+    bti_c_line(w, "GLOBAL u8 *p = a%d + fast * fast_stride + slow * slow_stride;", operand);
+    if (!stores) bti_c_line(w, "%s x[%d];", type, tile_points(w));
+    open_tile_elements(w, tile_points(w));
+    if (stores)
+        bti_c_line(w, "if (%d * k < end) *(GLOBAL %s *)(p + k * (%d * slow_stride)) = tile%d[at + k * step];", pace,
+                   type, pace, operand);
+    else
+        bti_c_line(w, "x[k] = %d * k < end ? *(GLOBAL %s *)(p + k * (%d * slow_stride)) : 0;", pace, type, pace);
+    bti_c_close(w);
+    if (!stores) {
+        open_tile_elements(w, tile_points(w));
+        bti_c_line(w, "tile%d[at + k * step] = x[k];", operand);
+        bti_c_close(w);
+    }
     bti_c_close(w);
 }
 
+/* d<operand>: the thread's first point, of operands that lie in no tile; s<operand>: from one of its points to the next. */
 static void write_tile_addresses(bti_c *w) {
-    const bti_kernel *kernel = w->kernel;
     int line = bti_kernel_line(w->kernel);
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        const bti_kernel_operand *operand = &kernel->operands[o];
+    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
+        int along = w->places.stride[o][line], across = w->places.stride[o][line - 1];
         bti_str text = {0};
-        if (bti_kernel_may_cross(kernel, o)) continue;
-        bti_str_addf(&text, operand->index ? "const i64 e%d = a%d" : "GLOBAL u8 *e%d = a%d", o, o);
-        if (w->places.stride[o][line - 1] >= 0) bti_str_addf(&text, " + row * W(%d)", w->places.stride[o][line - 1]);
-        if (w->places.stride[o][line] >= 0) bti_str_addf(&text, " + column * W(%d)", w->places.stride[o][line]);
+        if (bti_kernel_may_cross(w->kernel, o)) continue;
+        bti_str_addf(&text, w->kernel->operands[o].index ? "const i64 d%d = a%d" : "GLOBAL u8 *d%d = a%d", o, o);
+        if (across >= 0) bti_str_addf(&text, " + slow * W(%d)", across);
+        if (along >= 0) bti_str_addf(&text, " + fast * W(%d)", along);
         bti_c_line(w, "%s;", bti_str_text(&text));
+        if (across >= 0) bti_c_line(w, "const i64 s%d = %d * W(%d);", o, tile_pace(w), across);
         w->text->failed |= text.failed;
         bti_str_free(&text);
     }
 }
 
-static void write_tile_points(bti_c *w) {
-    const bti_kernel *kernel = w->kernel;
+/* e<operand>: of a point; of what is loaded, or else of indices and outputs. */
+static void write_tile_element_addresses(bti_c *w, bool loaded) {
     int line = bti_kernel_line(w->kernel);
+    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
+        bool index = w->kernel->operands[o].index, moves = w->places.stride[o][line - 1] >= 0;
+        char step[40] = "";
+        if (bti_kernel_may_cross(w->kernel, o) || (o < w->kernel->input_count && !index) != loaded) continue;
+        if (moves) snprintf(step, sizeof step, " + (first + k) * s%d", o);
+        bti_c_line(w, "%se%d = d%d%s;", index ? "const i64 " : "GLOBAL u8 *", o, o, step);
+    }
+}
+
+static bool is_loaded_outside(const bti_c *w, int instr) {
+    return w->kernel->instrs[instr].op == BTI_OP_leaf &&
+           !bti_kernel_may_cross(w->kernel, w->kernel->instrs[instr].arg[0]);
+}
+
+/* How many points of a thread are loaded at once: 64 bytes at most. */
+static int tile_batch(const bti_c *w) {
+    size_t bytes = 0;
+    int count = tile_points(w);
+    for (int i = 0; i < w->kernel->instr_count; i++)
+        if (is_loaded_outside(w, i)) bytes += bt_dtype_size((bt_dtype)w->kernel->instrs[i].dtype);
+    while (count > 1 && bytes * (size_t)count > 64) count /= 2;
+    return count;
+}
+
+static void write_tile_loads(bti_c *w, int batch) {
+    char element[256];
+    for (int i = 0; i < w->kernel->instr_count; i++)
+        if (is_loaded_outside(w, i))
+            bti_c_line(w, "%s x%d[%d];", stored_type(w, w->kernel->instrs[i].arg[0]), i, batch);
+    open_tile_elements(w, batch);
+    bti_c_line(w, "if (%d * (first + k) >= end) continue;", tile_pace(w));
+    write_tile_element_addresses(w, true);
+    for (int i = 0; i < w->kernel->instr_count; i++) {
+        if (!is_loaded_outside(w, i)) continue;
+        bti_c_element(w, "e", w->kernel->instrs[i].arg[0], -1, NULL, element, sizeof element);
+        bti_c_line(w, "x%d[k] = %s;", i, element);
+    }
+    bti_c_close(w);
+}
+
+static void write_tile_values(bti_c *w, int batch) {
+    const bti_kernel *kernel = w->kernel;
     char text[256];
-    bti_c_line(w, "UNROLL");
-    bti_c_open(w, "for (i32 k = 0; k < %d; k++)", TILE_POINTS_PER_THREAD);
-    bti_c_line(w, "const i32 row = (i32)(THREAD / 32) + %d * k, column = (i32)(THREAD & 31);", BTI_GROUP / 32);
-    bti_c_line(w, "if (c%d + row >= W(%d) || c%d + column >= W(%d)) continue;", line - 1, line - 1, line, line);
-    write_tile_addresses(w);
+    open_tile_elements(w, batch);
+    bti_c_line(w, "if (%d * (first + k) >= end) continue;", tile_pace(w));
+    write_tile_element_addresses(w, false);
     for (int i = 0; i < kernel->instr_count; i++) {
-        const bti_instr *instr = &kernel->instrs[i];
-        if (instr->op == BTI_OP_leaf && bti_kernel_may_cross(kernel, instr->arg[0])) {
-            snprintf(text, sizeof text, "tile%d[column * %d + row]", instr->arg[0], BTI_TILE + 1);
+        int o = kernel->instrs[i].arg[0];
+        if (is_loaded_outside(w, i)) {
+            snprintf(text, sizeof text, "x%d[k]", i);
+            bti_c_loaded(w, i, text);
+        } else if (kernel->instrs[i].op == BTI_OP_leaf) {
+            snprintf(text, sizeof text, "tile%d[fast * %d + slow + %d * (first + k)]", o,
+                     bti_entry_tile_pitch(kernel, o), tile_pace(w));
             bti_c_loaded(w, i, text);
         } else
             bti_c_instr(w, i, "e", -1, NULL);
@@ -180,38 +246,55 @@ static void write_tile_points(bti_c *w) {
             continue;
         }
         bti_c_stored(w, kernel->operands[o].value, text, sizeof text);
-        bti_c_line(w, "tile%d[column * %d + row] = %s;", o, BTI_TILE + 1, text);
+        bti_c_line(w, "tile%d[fast * %d + slow + %d * (first + k)] = %s;", o, bti_entry_tile_pitch(kernel, o),
+                   tile_pace(w), text);
     }
     bti_c_close(w);
 }
 
+static void write_tile_points(bti_c *w) {
+    int batch = tile_batch(w);
+    bti_c_line(w, "const i32 end = fast < columns ? rows - slow : 0;");
+    write_tile_addresses(w);
+    if (batch == tile_points(w))
+        bti_c_line(w, "const i32 first = 0;");
+    else
+        bti_c_open(w, "for (i32 first = 0; first < %d; first += %d)", tile_points(w), batch);
+    write_tile_loads(w, batch);
+    write_tile_values(w, batch);
+    if (batch < tile_points(w)) bti_c_close(w);
+}
+
 static void declare_tiles(bti_c *w) {
+    int tile = bti_entry_tile(w->kernel);
     for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
         size_t size = bt_dtype_size((bt_dtype)w->kernel->operands[o].dtype);
         if (!bti_kernel_may_cross(w->kernel, o)) continue;
-        bti_c_line(w, "LOCAL_ARRAY %s tile%d[%d];", bti_c_stored_type((bt_dtype)w->kernel->operands[o].dtype), o,
-                   BTI_TILE * (BTI_TILE + 1));
+        bti_c_line(w, "LOCAL_ARRAY %s tile%d[%d];", stored_type(w, o), o, tile * bti_entry_tile_pitch(w->kernel, o));
         bti_c_line(w, "const i32 crossed%d = W(%d) != %zu;", o, w->places.stride[o][bti_kernel_line(w->kernel)], size);
     }
+    bti_c_line(w, "const i32 slow = (i32)(THREAD / %d), fast = (i32)(THREAD & %d);", tile, tile - 1);
 }
 
 /* The coordinates of the last two axes are those of the tile's first point. */
 static void write_tile_coordinates(bti_c *w) {
-    int line = bti_kernel_line(w->kernel);
-    bti_c_line(w, "const i64 above = divided(rest, across), c%d = (rest - above * across) * %d;", line, BTI_TILE);
+    int line = bti_kernel_line(w->kernel), tile = bti_entry_tile(w->kernel);
+    bti_c_line(w, "const i64 above = divided(rest, across), c%d = (rest - above * across) * %d;", line, tile);
     bti_c_line(w, "rest = divided(above, down);");
-    bti_c_line(w, "const i64 c%d = (above - rest * down) * %d;", line - 1, BTI_TILE);
+    bti_c_line(w, "const i64 c%d = (above - rest * down) * %d;", line - 1, tile);
+    bti_c_line(w, "const i32 rows = (i32)least(%d, W(%d) - c%d), columns = (i32)least(%d, W(%d) - c%d);", tile,
+               line - 1, line - 1, tile, line, line);
     bti_c_coordinates(w, (1u << (line - 1)) - 1);
     bti_c_places(w, "a", NULL, bti_kernel_all_axes(w->kernel));
 }
 
 static void write_tiled_entry(bti_c *w) {
     char planes[160], units[200];
-    int line = bti_kernel_line(w->kernel);
+    int line = bti_kernel_line(w->kernel), tile = bti_entry_tile(w->kernel);
     bti_c_begin_entry(w, BTI_ENTRY_TILED);
     declare_tiles(w);
-    bti_c_line(w, "const i64 down = (W(%d) + %d) / %d, across = (W(%d) + %d) / %d;", line - 1, BTI_TILE - 1, BTI_TILE,
-               line, BTI_TILE - 1, BTI_TILE);
+    bti_c_line(w, "const i64 down = (W(%d) + %d) / %d, across = (W(%d) + %d) / %d;", line - 1, tile - 1, tile, line,
+               tile - 1, tile);
     bti_c_product((1u << (line - 1)) - 1, planes, sizeof planes);
     snprintf(units, sizeof units, "down * across * %s", planes);
     bti_c_begin_units(w, units);

@@ -24,34 +24,56 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_words wor
 
 struct bti_run_tiled_words { i64 at[11]; };
 KERNEL(256) bti_run_tiled(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_tiled_words words) {
-    LOCAL_ARRAY f32 tile0[1056];
+    LOCAL_ARRAY f32 tile0[4160];
     const i32 crossed0 = W(4) != 4;
-    const i64 down = (W(0) + 31) / 32, across = (W(1) + 31) / 32;
+    const i32 slow = (i32)(THREAD / 64), fast = (i32)(THREAD & 63);
+    const i64 down = (W(0) + 63) / 64, across = (W(1) + 63) / 64;
     const i64 units = down * across * 1;
     for (i64 unit = GROUP; unit < units; unit += GROUPS) {
         i64 rest = unit;
-        const i64 above = divided(rest, across), c1 = (rest - above * across) * 32;
+        const i64 above = divided(rest, across), c1 = (rest - above * across) * 64;
         rest = divided(above, down);
-        const i64 c0 = (above - rest * down) * 32;
+        const i64 c0 = (above - rest * down) * 64;
+        const i32 rows = (i32)least(64, W(0) - c0), columns = (i32)least(64, W(1) - c1);
         GLOBAL u8 *a0 = ADDRESS(0, 2) + c0 * W(3) + c1 * W(4);
         GLOBAL u8 *a1 = ADDRESS(1, 5) + c0 * W(6) + c1 * 4;
         GLOBAL u8 *a2 = ADDRESS(2, 8) + c0 * W(9) + c1 * 4;
-        UNROLL
-        for (i32 k = 0; k < 4; k++) {
-            const i32 slow = (i32)(THREAD / 32) + 8 * k, fast = (i32)(THREAD & 31);
-            const i32 row = crossed0 ? fast : slow, column = crossed0 ? slow : fast;
-            if (c0 + row >= W(0) || c1 + column >= W(1)) continue;
-            tile0[column * 33 + row] = *(GLOBAL f32 *)(a0 + row * W(3) + column * W(4));
+        {
+            const i64 fast_stride = crossed0 ? W(3) : W(4), slow_stride = crossed0 ? W(4) : W(3);
+            const i32 at = crossed0 ? slow * 65 + fast : fast * 65 + slow, step = crossed0 ? 260 : 4;
+            const i32 extent = crossed0 ? columns : rows, inside = fast < (crossed0 ? rows : columns);
+            const i32 end = inside ? extent - slow : 0;
+            GLOBAL u8 *p = a0 + fast * fast_stride + slow * slow_stride;
+            f32 x[16];
+            UNROLL
+            for (i32 k = 0; k < 16; k++) {
+                x[k] = 4 * k < end ? *(GLOBAL f32 *)(p + k * (4 * slow_stride)) : 0;
+            }
+            UNROLL
+            for (i32 k = 0; k < 16; k++) {
+                tile0[at + k * step] = x[k];
+            }
         }
         BARRIER();
+        const i32 end = fast < columns ? rows - slow : 0;
+        GLOBAL u8 *d1 = a1 + slow * W(6) + fast * W(7);
+        const i64 s1 = 4 * W(6);
+        GLOBAL u8 *d2 = a2 + slow * W(9) + fast * W(10);
+        const i64 s2 = 4 * W(9);
+        const i32 first = 0;
+        f32 x1[16];
         UNROLL
-        for (i32 k = 0; k < 4; k++) {
-            const i32 row = (i32)(THREAD / 32) + 8 * k, column = (i32)(THREAD & 31);
-            if (c0 + row >= W(0) || c1 + column >= W(1)) continue;
-            GLOBAL u8 *e1 = a1 + row * W(6) + column * W(7);
-            GLOBAL u8 *e2 = a2 + row * W(9) + column * W(10);
-            const f32 v0 = tile0[column * 33 + row];
-            const f32 v1 = *(GLOBAL f32 *)e1;
+        for (i32 k = 0; k < 16; k++) {
+            if (4 * (first + k) >= end) continue;
+            GLOBAL u8 *e1 = d1 + (first + k) * s1;
+            x1[k] = *(GLOBAL f32 *)e1;
+        }
+        UNROLL
+        for (i32 k = 0; k < 16; k++) {
+            if (4 * (first + k) >= end) continue;
+            GLOBAL u8 *e2 = d2 + (first + k) * s2;
+            const f32 v0 = tile0[fast * 65 + slow + 4 * (first + k)];
+            const f32 v1 = x1[k];
             const f32 v2 = add_f32(v0, v1);
             *(GLOBAL f32 *)e2 = v2;
         }
