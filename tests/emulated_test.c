@@ -118,11 +118,14 @@ KERNEL(rows, ((void)i, bt_sum(x, BT_AXES(1), false)))
 KERNEL(short_rows,
        ((void)i, bt_sum(bt_reshape(bt_concat(((bt_array *[]){x, x, x, x, x}), 5, 0), -1, 5), BT_AXES(1), false)))
 KERNEL(columns, ((void)i, bt_sum(x, BT_AXES(0), false)))
+KERNEL(many_columns, ((void)i, bt_sum(bt_concat(((bt_array *[]){x, x, x, x, x, x, x, x, x, x, x, x, x, x}), 14, 1),
+                                      BT_AXES(0), false)))
 KERNEL(softmax, ((void)i, bt_softmax(x, 1)))
 KERNEL(softmax_long, ((void)i, bt_softmax(bt_reshape(bt_concat(((bt_array *[]){x, x, x, x}), 4, 0), 4, -1), 1)))
 KERNEL(layer_norm, ((void)i, bt_layer_norm(x, NULL, NULL, 1e-5)))
 KERNEL(max, ((void)i, bt_max(bt_neg(x), BT_AXES(1), false)))
 KERNEL(argmax, ((void)i, bt_argmax(x, 1)))
+KERNEL(argmax_columns, ((void)i, bt_argmax(x, 0)))
 KERNEL(argmin_all, ((void)i, bt_argmin(bt_reshape(x, -1), 0)))
 KERNEL(cumsum, ((void)i, bt_cumsum(x, 1, false)))
 KERNEL(cumsum_back, ((void)i, bt_cumsum(x, 0, true)))
@@ -148,12 +151,12 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),    ROW(broadcast),  ROW(transpose),    ROW(flip),    ROW(half),           ROW(sum),
-    ROW(rows),   ROW(short_rows), ROW(columns),      ROW(softmax), ROW(softmax_long),   ROW(layer_norm),
-    ROW(max),    ROW(argmax),     ROW(argmin_all),   ROW(cumsum),  ROW(cumsum_back),    ROW(cumsum_long),
-    ROW(sort),   ROW(sort_long),  ROW(argsort),      ROW(take),    ROW(take_past),      ROW(take_columns),
-    ROW(gather), ROW(scatter),    ROW(scatter_axis), ROW(matmul),  ROW(matmul_library), ROW(uniform),
-    ROW(concat),
+    ROW(map),    ROW(broadcast),    ROW(transpose),      ROW(flip),    ROW(half),           ROW(sum),
+    ROW(rows),   ROW(short_rows),   ROW(columns),        ROW(softmax), ROW(softmax_long),   ROW(layer_norm),
+    ROW(max),    ROW(argmax),       ROW(argmin_all),     ROW(cumsum),  ROW(cumsum_back),    ROW(cumsum_long),
+    ROW(sort),   ROW(sort_long),    ROW(argsort),        ROW(take),    ROW(take_past),      ROW(take_columns),
+    ROW(gather), ROW(scatter),      ROW(scatter_axis),   ROW(matmul),  ROW(matmul_library), ROW(uniform),
+    ROW(concat), ROW(many_columns), ROW(argmax_columns),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

@@ -127,10 +127,32 @@ static bool is_crossed(const bti_kernel *kernel, const bti_box *box) {
     return any && box->extent[line] > 1 && box->extent[line - 1] > 1;
 }
 
-bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
+static int last_reduced(const bti_kernel *kernel) { return kernel->outer + kernel->reduced - 1; }
+
+int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_box *box) {
+    if (target != BTI_CUDA_C) return bti_kernel_chunk(kernel);
+    int64_t chunk = kernel->inner ? BTI_SHORT_COLUMN_CHUNK : BTI_SHORT_ROW_CHUNK;
+    return chunk * bti_pieces_of(box->extent[last_reduced(kernel)], chunk * BTI_MOST_CHUNKS);
+}
+
+int64_t bti_entry_across(bti_target target, int64_t points) {
+    if (target != BTI_CUDA_C || points < BTI_ACROSS_SECTOR) return 1;
+    return points < BTI_ACROSS_MANY ? BTI_ACROSS_SECTOR : BTI_LANES;
+}
+
+int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box, int64_t chunk) {
+    int last = last_reduced(kernel);
+    return bti_box_points(box, kernel->outer, last) * bti_pieces_of(box->extent[last], chunk);
+}
+
+static int64_t sets_of_target(const bti_kernel *kernel, bti_target target, const bti_box *box) {
+    return bti_entry_sets(kernel, box, bti_entry_chunk(kernel, target, box));
+}
+
+bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, bti_target target, const bti_box *box) {
     if (!bti_entry_exists(kernel, entry)) return false;
     switch (entry) {
-    case BTI_ENTRY_RUN: return !kernel->inner || !kernel->reduced || bti_entry_sets(kernel, box) == 1;
+    case BTI_ENTRY_RUN: return !kernel->inner || !kernel->reduced || sets_of_target(kernel, target, box) == 1;
     case BTI_ENTRY_WIDE: return is_aligned(kernel, box);
     case BTI_ENTRY_ROWS:
     case BTI_ENTRY_PART_WIDE:
@@ -154,16 +176,11 @@ int bti_entry_threads(const bti_kernel *kernel, bti_entry entry, bti_target targ
     return unit > 1 && unit <= BTI_LANES && target != BTI_CUDA_C ? BTI_LANES : BTI_GROUP;
 }
 
-int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box) {
-    int last = kernel->outer + kernel->reduced - 1;
-    return bti_box_points(box, kernel->outer, last) * bti_pieces_of(box->extent[last], bti_kernel_chunk(kernel));
-}
-
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box) {
     return bti_box_points(box, 0, kernel->outer) * (kernel->inner ? box->extent[bti_kernel_line(kernel)] : 1);
 }
 
-int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box) {
+int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, bti_target target, const bti_box *box) {
     int axes = bti_kernel_axes(kernel), line = bti_kernel_line(kernel);
     switch (entry) {
     case BTI_ENTRY_WIDE:
@@ -173,7 +190,7 @@ int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box
                bti_pieces_of(box->extent[line], bti_entry_tile(kernel));
     case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
     case BTI_ENTRY_PART:
-    case BTI_ENTRY_PART_WIDE: return bti_entry_sets(kernel, box) * bti_entry_points(kernel, box);
+    case BTI_ENTRY_PART_WIDE: return sets_of_target(kernel, target, box) * bti_entry_points(kernel, box);
     default: return kernel->reduced ? bti_entry_points(kernel, box) : bti_box_points(box, 0, axes);
     }
 }

@@ -2,8 +2,9 @@
  * arguments, their units of work. Written by render/c*.c, launched by gpu_kernel.c.
  *
  * An entry runs in groups of bti_entry_threads() threads, in any number of groups: they take units of work in turn, so that
- * the number of groups changes no result. Chunks are folded as ir/kernel.h says: thread k of 32 is lane k. The parts are then
- * folded in 32 lanes too, where one core would fold them one by one: part j into lane j % 32, in order, and the lanes by halving.
+ * the number of groups changes no result. Chunks of bti_entry_chunk() points are folded as ir/kernel.h says: thread k of 32 is lane k. The
+ * parts are then folded in lanes too, where one core would fold them one by one: part j into lane j % lanes, in order, and the lanes by
+ * halving. There are 32 lanes; in bti_finish, whose group takes bti_entry_across() points at once, as many as leave each thread busy.
  *
  *     bti_run        the whole box. A unit: a point of a map, a row, a kept point of columns (these only if they have one chunk)
  *     bti_run_wide   maps in which each operand is contiguous along the line or does not move along it: as bti_run, with loads and
@@ -20,7 +21,8 @@
  *                    box: chunk c of line l is set l * chunks + c. A unit: a chunk of a row; a chunk of a kept point. One memory
  *                    more: the parts, [set][reduction][kept point], 8 bytes each
  *     bti_part_wide  as bti_part, of rows as in bti_run_rows
- *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts
+ *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts. They are
+ *                    read by threads of bti_entry_across() points side by side, so that each sector is read once
  *
  * Arguments: 64-bit words (bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset in the
  * memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along (bits of
@@ -54,7 +56,7 @@ const char *bti_entry_name(bti_entry entry);
 /* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, bti_run_rows and bti_part_wide, the crossing axis of
  * bti_run_tiled, the half of bti_run_pair, the one chunk of columns of bti_run. Local memory is not looked at. */
 bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
-bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, bti_target target, const bti_box *box);
 /* Whether texts for the target have the entry: OpenCL's compilers take minutes for wide rows of small elements. */
 bool bti_entry_is_written(const bti_kernel *kernel, bti_entry entry, bti_target target);
 /* Threads of a group; of a unit: 1, 32, those of a row of bti_run_rows and bti_part_wide (of bti_run_tiled: the group's). */
@@ -64,14 +66,24 @@ static inline bool bti_entry_is_wide_rows(bti_entry entry) {
     return entry == BTI_ENTRY_ROWS || entry == BTI_ENTRY_PART_WIDE;
 }
 /* The number of units. */
-int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, const bti_box *box);
+int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, bti_target target, const bti_box *box);
 /* Points that a thread loads at once in the wide entries: 16 bytes of the largest elements. */
 int bti_entry_width(const bti_kernel *kernel);
 /* Points of a side of a tile; elements from a line of an operand's tile to the next, so that threads meet in no bank. */
 int bti_entry_tile(const bti_kernel *kernel);
 int bti_entry_tile_pitch(const bti_kernel *kernel, int operand);
-/* Chunks of the whole box's lines (sets of parts), kept points, reductions. */
-int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box);
+/* Points of a chunk: of a target whose groups run together short ones of long lines too, so that all of the device is busy, but at
+ * most BTI_MOST_CHUNKS of a line. */
+#define BTI_SHORT_ROW_CHUNK 2048
+#define BTI_SHORT_COLUMN_CHUNK 128
+#define BTI_MOST_CHUNKS 8192
+int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_box *box);
+/* Kept points that a group of bti_finish takes at once. */
+#define BTI_ACROSS_SECTOR 4  /* whose parts fill 32 bytes */
+#define BTI_ACROSS_MANY 4096 /* with so many points, 32 at once */
+int64_t bti_entry_across(bti_target target, int64_t points);
+/* Chunks, of so many points, of the whole box's lines (sets of parts), kept points, reductions. */
+int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box, int64_t chunk);
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box);
 int bti_entry_reductions(const bti_kernel *kernel);
 /* Of bti_run_kept and bti_run_rows: whether an instruction is a load that is kept, and the local memory of one row; 0 without any. */

@@ -61,22 +61,22 @@ static void maps(void **state) {
     static bti_kernel kernel;
     make_map(&kernel, true);
     bti_box box = map_box();
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_RUN, &box));
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_RUN, BTI_OPENCL_C, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C, &box));
     assert_int_equal(bti_entry_width(&kernel), 4);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_RUN, &box), 300);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_WIDE, &box), 80);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_RUN, BTI_OPENCL_C, &box), 300);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C, &box), 80);
     assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C), BTI_GROUP);
     for (bti_entry entry = BTI_ENTRY_TILED; entry < BTI_ENTRY_COUNT; entry++)
         assert_false(bti_entry_exists(&kernel, entry));
     box.address[1] += 4; /* four halves lie on 8 bytes */
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, &box));
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C, &box));
     box.address[1] += 4;
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C, &box));
     box.stride[2][0] = 30 * 4;
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, &box));
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C, &box));
     box.extent[0] = 1; /* no step is taken */
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_WIDE, BTI_OPENCL_C, &box));
 }
 
 static void tiles(void **state) {
@@ -87,13 +87,13 @@ static void tiles(void **state) {
     assert_true(bti_entry_exists(&kernel, BTI_ENTRY_TILED));
     assert_true(bti_kernel_may_cross(&kernel, 0));
     assert_false(bti_kernel_may_cross(&kernel, 1));
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, &box)); /* nothing leaps */
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box)); /* nothing leaps */
     box.stride[0][0] = 4, box.stride[0][1] = 40;
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_TILED, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box));
     box.extent[0] = 33, box.extent[1] = 64;
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_TILED, &box), 4);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box), 4);
     box.stride[0][0] = 8; /* leaps along both */
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, &box));
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box));
 }
 
 static void rows(void **state) {
@@ -108,8 +108,8 @@ static void rows(void **state) {
     assert_true(bti_entry_keeps(&kernel, 0));
     assert_false(bti_entry_keeps(&kernel, 1));
     assert_int_equal(bti_entry_local(&kernel, &box), (3 * (BTI_ROW_CHUNK + 1) * 4 + 15) / 16 * 16);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_KEPT, &box), 5);
-    assert_int_equal(bti_entry_sets(&kernel, &box), 6);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_KEPT, BTI_OPENCL_C, &box), 5);
+    assert_int_equal(bti_entry_sets(&kernel, &box, bti_kernel_chunk(&kernel)), 6);
     bool needed[BTI_KERNEL_INSTRS];
     bti_kernel_needs(&kernel, 0, -1, needed);
     assert_true(needed[0] && !needed[1] && !needed[2]);
@@ -122,16 +122,16 @@ static void wide_rows(void **state) {
     make_rows(&kernel);
     bti_box box = {.extent = {5, 3, 64}, .address = {1024, 4096}};
     for (int o = 0; o < 2; o++) memcpy(box.stride[o], (const int64_t[]){3 * 256, 256, 4}, 24);
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C, &box));
     assert_false(bti_entry_exists(&kernel, BTI_ENTRY_PART_WIDE)); /* two sweeps */
     assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_ROWS), 8);
     assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_ROWS, BTI_CUDA_C), BTI_GROUP);
     assert_int_equal(bti_entry_threads(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C), 32);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_ROWS, &box), 5);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C, &box), 5);
     box.extent[2] = 62;
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &box));
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C, &box));
     box.extent[2] = 64, box.address[1] += 8;
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &box));
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C, &box));
     make_columns(&kernel);
     assert_false(bti_entry_exists(&kernel, BTI_ENTRY_ROWS));
 }
@@ -140,17 +140,19 @@ static void columns(void **state) {
     static bti_kernel kernel;
     make_columns(&kernel);
     bti_box box = {.extent = {4, BTI_COLUMN_CHUNK, 7}};
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_RUN, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_RUN, BTI_OPENCL_C, &box));
     box.extent[1]++;
-    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_RUN, &box));
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_PART, &box) && bti_entry_fits(&kernel, BTI_ENTRY_FINISH, &box));
+    assert_false(bti_entry_fits(&kernel, BTI_ENTRY_RUN, BTI_OPENCL_C, &box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_PART, BTI_OPENCL_C, &box) &&
+                bti_entry_fits(&kernel, BTI_ENTRY_FINISH, BTI_OPENCL_C, &box));
     assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_PART), 1);
     assert_int_equal(bti_entry_unit_threads(&kernel, BTI_ENTRY_FINISH), 32);
-    assert_int_equal(bti_entry_sets(&kernel, &box), 2);
+    assert_int_equal(bti_entry_sets(&kernel, &box, bti_kernel_chunk(&kernel)), 2);
     assert_int_equal(bti_entry_points(&kernel, &box), 28);
     assert_int_equal(bti_entry_reductions(&kernel), 2);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_PART, &box), 56);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_FINISH, &box), 28);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_PART, BTI_OPENCL_C, &box), 56);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_FINISH, BTI_OPENCL_C, &box), 28);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_PART, BTI_CUDA_C, &box), 28 * 9);
 }
 
 /* Extents; address and strides of each operand; constants in their dtype's bits; the parts. */

@@ -64,12 +64,8 @@ void bti_gpu_job_add_numbers(bti_gpu_job *job, int count, const int64_t *numbers
 }
 
 bt_status bti_gpu_job_launch(bti_gpu_job *job, bti_gpu_text_entry entry, int64_t units) {
-    int threads = entry.at_once || job->gpu->target == BTI_CUDA_C ? BTI_GROUP : 32;
-    bti_gpu_grid grid = {.number = entry.number,
-                         .name = entry.name,
-                         .units = units,
-                         .at_once = entry.at_once ? entry.at_once : threads / 32,
-                         .threads = threads};
+    bti_gpu_grid grid = {
+        .number = entry.number, .name = entry.name, .units = units, .at_once = entry.at_once, .threads = BTI_GROUP};
     return bti_gpu_module_launch(job->gpu, job->module, &grid, &job->words);
 }
 

@@ -38,7 +38,7 @@ void bti_gpu_job_add_numbers(bti_gpu_job *job, int count, const int64_t *numbers
     bti_gpu_job_add_numbers(job, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
                             (const int64_t[]){__VA_ARGS__})
 
-/* A function of the text. `at_once`: units that a group processes at a time; 0: one of 32 threads each. */
+/* A function of the text. `at_once`: units that a group processes at a time. */
 typedef struct bti_gpu_text_entry {
     int number;
     const char *name;

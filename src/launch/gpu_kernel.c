@@ -69,15 +69,21 @@ static int spread_threads(const bti_gpu *gpu, int64_t units, int unit_threads, i
     return threads;
 }
 
+/* How many units a group of so many threads takes at once. */
+static int64_t units_at_once(const bti_gpu *gpu, const bti_kernel *kernel, bti_entry entry, const bti_box *box,
+                             int threads) {
+    if (entry == BTI_ENTRY_FINISH) return bti_entry_across(gpu->target, bti_entry_points(kernel, box));
+    return threads / bti_entry_unit_threads(kernel, entry);
+}
+
 static bt_status launch_entry_with(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more,
                                    int threads, size_t local_bytes) {
     bti_words words;
     bti_words_of(&v->kernel, entry, box, more, &words);
-    int unit_threads = bti_entry_unit_threads(&v->kernel, entry);
     bti_gpu_grid grid = {.number = entry,
                          .name = bti_entry_name(entry),
-                         .units = bti_entry_units(&v->kernel, entry, box),
-                         .at_once = threads / unit_threads,
+                         .units = bti_entry_units(&v->kernel, entry, gpu->target, box),
+                         .at_once = units_at_once(gpu, &v->kernel, entry, box, threads),
                          .threads = threads,
                          .local = local_bytes > 0,
                          .local_bytes = local_bytes};
@@ -86,15 +92,15 @@ static bt_status launch_entry_with(bti_gpu *gpu, kernel_variant *v, bti_entry en
 
 static bt_status launch_entry(bti_gpu *gpu, kernel_variant *v, bti_entry entry, const bti_box *box, uint64_t more) {
     int threads = bti_entry_threads(&v->kernel, entry, gpu->target);
-    if (entry != BTI_ENTRY_TILED)
-        threads = spread_threads(gpu, bti_entry_units(&v->kernel, entry, box),
+    if (entry != BTI_ENTRY_TILED && entry != BTI_ENTRY_FINISH)
+        threads = spread_threads(gpu, bti_entry_units(&v->kernel, entry, gpu->target, box),
                                  bti_entry_unit_threads(&v->kernel, entry), threads);
     return launch_entry_with(gpu, v, entry, box, more, threads, 0);
 }
 
 /* Whether the text has the entry, and the entry does the box. */
 static bool can_launch(const bti_gpu *gpu, const kernel_variant *v, bti_entry entry, const bti_box *box) {
-    return bti_entry_is_written(&v->kernel, entry, gpu->target) && bti_entry_fits(&v->kernel, entry, box);
+    return bti_entry_is_written(&v->kernel, entry, gpu->target) && bti_entry_fits(&v->kernel, entry, gpu->target, box);
 }
 
 /* --- maps --------------------------------------------------------------------------------------------------------- */
@@ -148,7 +154,7 @@ static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_bo
         exchange_axes(&exchanged, axis, second);
         exchange_box(&exchanged, &exchanged_box, axis, second);
     }
-    if (!bti_entry_fits(&exchanged, BTI_ENTRY_TILED, &exchanged_box)) return BT_OK;
+    if (!bti_entry_fits(&exchanged, BTI_ENTRY_TILED, gpu->target, &exchanged_box)) return BT_OK;
     BTI_TRY(find_variant(gpu, kernel, &exchanged, axis, &v));
     *launched = true;
     return launch_entry(gpu, v, BTI_ENTRY_TILED, &exchanged_box, 0);
@@ -156,9 +162,10 @@ static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_bo
 
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
     kernel_variant *v = &kernel->own;
-    if (bti_entry_fits(&v->kernel, BTI_ENTRY_PAIR, box))
+    if (bti_entry_fits(&v->kernel, BTI_ENTRY_PAIR, gpu->target, box))
         return launch_entry(gpu, v, BTI_ENTRY_PAIR, box, (uint64_t)bti_kernel_half(&v->kernel, box));
-    if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, box)) return launch_entry(gpu, v, BTI_ENTRY_WIDE, box, 0);
+    if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, gpu->target, box))
+        return launch_entry(gpu, v, BTI_ENTRY_WIDE, box, 0);
     bool launched;
     BTI_TRY(launch_tiled(gpu, kernel, box, &launched));
     return launched ? BT_OK : launch_entry(gpu, v, BTI_ENTRY_RUN, box, 0);
@@ -168,8 +175,8 @@ static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
 
 static bt_status launch_in_parts(bti_gpu *gpu, kernel_variant *v, const bti_box *box) {
     uint64_t parts;
-    double bytes = (double)bti_entry_sets(&v->kernel, box) * (double)bti_entry_points(&v->kernel, box) *
-                   bti_entry_reductions(&v->kernel) * 8;
+    double bytes = (double)bti_entry_sets(&v->kernel, box, bti_entry_chunk(&v->kernel, gpu->target, box)) *
+                   (double)bti_entry_points(&v->kernel, box) * bti_entry_reductions(&v->kernel) * 8;
     if (bytes > 1e15) return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: parts of a reduction of %g bytes", gpu->name, bytes);
     BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_PARTS, (size_t)bytes, &parts));
     bool wide = can_launch(gpu, v, BTI_ENTRY_PART_WIDE, box);
@@ -202,8 +209,9 @@ static bt_status launch_wide_rows(bti_gpu *gpu, kernel_variant *v, const bti_box
 
 static bt_status launch_reduction(bti_gpu *gpu, kernel_variant *v, const bti_box *box) {
     bool launched, few = bti_entry_points(&v->kernel, box) < (int64_t)gpu->units * WARPS_TO_FILL;
-    if (bti_entry_exists(&v->kernel, BTI_ENTRY_PART) && bti_entry_sets(&v->kernel, box) > 1 &&
-        (few || !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, box)))
+    if (bti_entry_exists(&v->kernel, BTI_ENTRY_PART) &&
+        bti_entry_sets(&v->kernel, box, bti_entry_chunk(&v->kernel, gpu->target, box)) > 1 &&
+        (few || !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, gpu->target, box)))
         return launch_in_parts(gpu, v, box);
     BTI_TRY(launch_wide_rows(gpu, v, box, &launched));
     if (!launched) BTI_TRY(launch_rows_in_local(gpu, v, box, &launched));

@@ -299,11 +299,11 @@ static void few_columns_are_cut_into_parts(void **state) {
     OK(load(&kernel, &program));
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     assert_int_equal(on.launch_count, 2);
-    expect(on.launches[0], "bti_part", 1, BTI_GROUP, 0);
-    expect(on.launches[1], "bti_finish", 5, BTI_GROUP / 2, 0); /* as many groups as multiprocessors at least */
+    expect(on.launches[0], "bti_part", 80 * 20 / BTI_GROUP + 1, BTI_GROUP, 0); /* of 128 points */
+    expect(on.launches[1], "bti_finish", 20 / BTI_ACROSS_SECTOR, BTI_GROUP, 0);
     assert_int_equal(on.launches[0].last_word, gpu.scratch[0].address);
     assert_int_equal(on.launches[1].last_word, gpu.scratch[0].address);
-    assert_true(gpu.scratch[0].bytes >= 10 * 20 * 8);
+    assert_true(gpu.scratch[0].bytes >= 80 * 20 * 8);
     box.extent[0] = 100; /* one chunk */
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     expect(on.launches[2], "bti_run", 1, BTI_GROUP, 0);
@@ -317,8 +317,8 @@ static void many_rows_are_not(void **state) {
     void *program;
     OK(load(&kernel, &program));
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
-    expect(on.launches[0], "bti_part_wide", 2, 32, 0);
-    expect(on.launches[1], "bti_finish", 2, 32, 0);
+    expect(on.launches[0], "bti_part_wide", 6, 64, 0); /* as many groups as multiprocessors at least */
+    expect(on.launches[1], "bti_finish", 2, BTI_GROUP, 0);
     box.extent[0] = 10000;
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     assert_int_equal(on.launch_count, 3);
@@ -328,7 +328,7 @@ static void many_rows_are_not(void **state) {
     expect(on.launches[3], "bti_run", 1250, BTI_GROUP, 0);
     box.extent[0] = 2;
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
-    expect(on.launches[4], "bti_part", 6, 32, 0);
+    expect(on.launches[4], "bti_part", 6, BTI_GROUP, 0);
     bti_gpu_unload(&gpu, NULL, program);
 }
 

@@ -146,8 +146,8 @@ static const char *matmul_accumulator(bt_dtype dtype) {
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
     bt_dtype of = dtypes[0], index = count > 2 ? dtypes[1] : BT_I32;
     bti_render_c_words(text, target);
-    bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n#define LANE_THREADS %d\n", bti_c_stored_type(of),
-                 unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index), target == BTI_CUDA_C ? 256 : 32);
+    bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n", bti_c_stored_type(of),
+                 unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index));
     if (target != BTI_CUDA_C) bti_str_add(text, "#define SERIAL\n");
     const char *body = gather;
     switch (op) {

@@ -42,7 +42,10 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     w->depth = 1;
     int unit_threads = bti_entry_unit_threads(w->kernel, entry);
     if (bti_c_has_local(w)) bti_c_line(w, "DYNAMIC_BEGIN");
-    if (unit_threads > 1 && unit_threads <= 32) bti_c_line(w, "EXCHANGE_BEGIN");
+    if (entry == BTI_ENTRY_FINISH)
+        bti_c_line(w, "EXCHANGE_OF_GROUP_BEGIN");
+    else if (unit_threads > 1 && unit_threads <= 32)
+        bti_c_line(w, "EXCHANGE_BEGIN");
     for (int i = 0; i < w->kernel->instr_count; i++)
         if (w->kernel->instrs[i].op == BTI_OP_const) bti_c_constant(w, i);
 }
@@ -50,10 +53,20 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
 /* Where lanes or groups take units, all groups have the same number of iterations. */
 void bti_c_begin_units(bti_c *w, const char *count) {
     int unit_threads = bti_entry_unit_threads(w->kernel, w->entry);
+    char across[64] = "1"; /* as bti_entry_across */
+    if (w->target == BTI_CUDA_C)
+        snprintf(across, sizeof across, "units < %d ? 1 : units < %d ? %d : 32", BTI_ACROSS_SECTOR, BTI_ACROSS_MANY,
+                 BTI_ACROSS_SECTOR);
     bti_c_line(w, "const i64 units = %s;", count);
     if (w->entry == BTI_ENTRY_TILED)
         bti_c_open(w, "for (i64 unit = GROUP; unit < units; unit += GROUPS)");
-    else if (bti_entry_is_wide_rows(w->entry)) {
+    else if (w->entry == BTI_ENTRY_FINISH) {
+        bti_c_line(w, "const i32 across = %s;", across);
+        bti_c_line(w, "const i32 lanes = (i32)THREADS / across, lane = (i32)THREAD / across;");
+        bti_c_open(w, "for (i64 first = (i64)GROUP * across; first < units; first += (i64)GROUPS * across)");
+        bti_c_line(w, "const i64 own = first + (i32)THREAD %% across, unit = least(own, units - 1);");
+        bti_c_line(w, "const i32 active = own == unit;");
+    } else if (bti_entry_is_wide_rows(w->entry)) {
         bti_c_line(w, "const i32 lane = (i32)(THREAD & %d);", unit_threads - 1);
         bti_c_line(w, "const i64 step = (i64)GROUPS * (THREADS / %d);", unit_threads);
         bti_c_open(

@@ -7,7 +7,16 @@
 
 /* 32 lanes fold a row; in columns each thread folds a kept point of its own. */
 static bool folds_in_lanes(const bti_c *w) { return !w->kernel->inner; }
-static int chunk_points(const bti_c *w) { return w->kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK; }
+
+/* Declares "chunk", as bti_entry_chunk. */
+static void declare_chunk(bti_c *w) {
+    int64_t chunk = w->kernel->inner ? BTI_SHORT_COLUMN_CHUNK : BTI_SHORT_ROW_CHUNK, most = chunk * BTI_MOST_CHUNKS;
+    if (w->target == BTI_CUDA_C)
+        bti_c_line(w, "const i64 chunk = %lld * ((W(%d) + %lld) / %lld);", (long long)chunk, bti_c_last_reduced(w),
+                   (long long)most - 1, (long long)most);
+    else
+        bti_c_line(w, "const i64 chunk = %lld;", (long long)bti_kernel_chunk(w->kernel));
+}
 
 static void accumulator_name(char *text, char prefix, int number) { snprintf(text, 16, "%c%d", prefix, number); }
 
@@ -182,15 +191,13 @@ static void write_totals(bti_c *w, int sweep) {
 static void write_end(bti_c *w) {
     char extent[24];
     snprintf(extent, sizeof extent, "W(%d)", bti_c_last_reduced(w));
-    bti_c_line(w, "const i64 end = least(%s, begin + %d);", bti_entry_is_wide_rows(w->entry) ? "extent" : extent,
-               chunk_points(w));
+    bti_c_line(w, "const i64 end = least(%s, begin + chunk);", bti_entry_is_wide_rows(w->entry) ? "extent" : extent);
 }
 
 static void write_lines(bti_c *w, int sweep) {
-    int last = bti_c_last_reduced(w), piece = chunk_points(w);
     bti_c_open(w, "for (i64 number = 0, set = 0; number < lines; number++)");
     bti_c_line_begin(w);
-    bti_c_open(w, "for (i64 begin = 0; begin < W(%d); begin += %d, set++)", last, piece);
+    bti_c_open(w, "for (i64 begin = 0; begin < W(%d); begin += chunk, set++)", bti_c_last_reduced(w));
     write_end(w);
     declare_accumulators(w, sweep, 'p');
     write_chunk(w, sweep);
@@ -204,9 +211,9 @@ static void write_whole_entry(bti_c *w, bti_entry entry) {
     bti_c_begin_entry(w, entry);
     bti_c_product(bti_c_line_axes(w->kernel), text, sizeof text);
     bti_c_line(w, "const i64 lines = %s;", text);
+    declare_chunk(w);
     if (folds_in_lanes(w))
-        bti_c_line(w, "const i64 sets = lines * ((W(%d) + %d) / %d);", bti_c_last_reduced(w), BTI_ROW_CHUNK - 1,
-                   BTI_ROW_CHUNK);
+        bti_c_line(w, "const i64 sets = lines * divided(W(%d) + chunk - 1, chunk);", bti_c_last_reduced(w));
     bti_c_hold(w);
     bti_c_place_kept(w);
     bti_c_product(bti_kernel_kept_axes(w->kernel), text, sizeof text);
@@ -244,11 +251,11 @@ static void part_element(const bti_c *w, int reduction, const char *point, char 
 /* Declares "parts", "kept_points", "chunks" (of a line) and "sets" (of the box). */
 static void begin_parts_entry(bti_c *w, bti_entry entry) {
     char text[200];
-    int piece = chunk_points(w);
     bti_c_begin_entry(w, entry);
     bti_c_line(w, "GLOBAL u8 *parts = ADDRESS(%d, %d);", w->places.address_count - 1, w->places.more);
     bti_c_product(bti_c_line_axes(w->kernel), text, sizeof text);
-    bti_c_line(w, "const i64 chunks = (W(%d) + %d) / %d, sets = chunks * %s;", bti_c_last_reduced(w), piece - 1, piece,
+    declare_chunk(w);
+    bti_c_line(w, "const i64 chunks = divided(W(%d) + chunk - 1, chunk), sets = chunks * %s;", bti_c_last_reduced(w),
                text);
     bti_c_product(bti_kernel_kept_axes(w->kernel), text, sizeof text);
     bti_c_line(w, "const i64 kept_points = %s;", text);
@@ -271,11 +278,10 @@ static void write_part_stores(bti_c *w) {
 }
 
 static void write_part_entry(bti_c *w, bti_entry entry) {
-    int piece = chunk_points(w);
     begin_parts_entry(w, entry);
     bti_c_begin_units(w, "sets * kept_points");
     bti_c_line(w, "const i64 set = divided(unit, kept_points), point = unit - set * kept_points;");
-    bti_c_line(w, "const i64 number = divided(set, chunks), begin = (set - number * chunks) * %d;", piece);
+    bti_c_line(w, "const i64 number = divided(set, chunks), begin = (set - number * chunks) * chunk;");
     write_end(w);
     bti_c_line(w, "rest = point;");
     bti_c_coordinates(w, bti_kernel_kept_axes(w->kernel));
@@ -292,21 +298,53 @@ static void write_part_entry(bti_c *w, bti_entry entry) {
     bti_c_end_entry(w);
 }
 
+/* Loads several parts before it uses the first. */
+static void write_parts_of_lane(bti_c *w) {
+    char element[256], total[16], part[16];
+    const int count = 8;
+    bti_c_open(w, "for (i64 first_set = lane; first_set < sets; first_set += lanes * %d)", count);
+    FOR_EACH_FOLDED(i, 0)
+    bti_c_line(w, "%s x%d[%d];", bti_c_accumulator(w, &w->kernel->instrs[i]), i, count);
+    for (int use = 0; use < 2; use++) {
+        bti_c_line(w, "UNROLL");
+        bti_c_open(w, "for (i32 k = 0; k < %d; k++)", count);
+        bti_c_line(w, "const i64 set = first_set + lanes * k;");
+        bti_c_line(w, "if (set >= sets) continue;");
+        FOR_EACH_FOLDED(i, 0) {
+            part_element(w, i, "unit", element, sizeof element);
+            snprintf(part, sizeof part, "x%d[k]", i);
+            snprintf(total, sizeof total, "t%d", i);
+            if (use)
+                bti_c_fold(w, i, total, part);
+            else
+                bti_c_line(w, "%s = %s;", part, element);
+        }
+        bti_c_close(w);
+    }
+    bti_c_close(w);
+}
+
+/* The lanes of the group: first between sets of 32 threads, then in the first set. */
+static void fold_lanes_of_group(bti_c *w, int reduction) {
+    const char *type = bti_c_accumulator(w, &w->kernel->instrs[reduction]);
+    char to[16];
+    accumulator_name(to, 't', reduction);
+    for (int within = 0; within < 2; within++) {
+        bti_c_open(w, within ? "for (i32 by = 16; by >= across; by /= 2)"
+                             : "for (i32 by = (i32)THREADS / 2; by >= 32; by /= 2)");
+        bti_c_line(w, "%s(%s, other, %s, by);", within ? "FROM_FURTHER" : "FROM_FURTHER_OF_GROUP", type, to);
+        bti_c_fold(w, reduction, to, "other");
+        bti_c_close(w);
+    }
+}
+
 static void write_finish_entry(bti_c *w) {
-    char element[256], total[16];
     begin_parts_entry(w, BTI_ENTRY_FINISH);
     bti_c_begin_units(w, "kept_points");
     declare_accumulators(w, 0, 't');
-    bti_c_open(w, "for (i64 set = lane; set < sets; set += 32)");
+    write_parts_of_lane(w);
     FOR_EACH_FOLDED(i, 0) {
-        part_element(w, i, "unit", element, sizeof element);
-        snprintf(total, sizeof total, "t%d", i);
-        bti_c_fold(w, i, total, element);
-    }
-    bti_c_close(w);
-    FOR_EACH_FOLDED(i, 0) {
-        fold_lanes(w, i, 't');
-        broadcast_first_lane(w, i, 't');
+        fold_lanes_of_group(w, i);
         bti_c_total(w, i);
     }
     bti_c_coordinates(w, bti_kernel_kept_axes(w->kernel));

@@ -110,7 +110,8 @@ void bti_c_row_outputs(bti_c *w) {
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) {
         if (bti_c_is_point(w, w->kernel->operands[o].value)) continue;
         if (lanes && !any)
-            bti_c_open(w, bti_entry_is_wide_rows(w->entry) ? "if (active && lane == 0)" : "if (lane == 0)");
+            bti_c_open(w, bti_entry_is_wide_rows(w->entry) || w->entry == BTI_ENTRY_FINISH ? "if (active && lane == 0)"
+                                                                                           : "if (lane == 0)");
         any = true;
         bti_c_output(w, o, "a", -1, NULL);
     }

@@ -136,7 +136,7 @@ static unsigned exercised; /* bit per entry */
 
 static void run_entry(run *r, bti_entry entry) {
     const bti_kernel *kernel = r->l->kernel;
-    if (entry == BTI_ENTRY_FINISH || !bti_entry_fits(kernel, entry, &r->l->box)) return;
+    if (entry == BTI_ENTRY_FINISH || !bti_entry_fits(kernel, entry, r->target, &r->l->box)) return;
     if (!bti_entry_is_written(kernel, entry, r->target)) return;
     bool keeps = entry == BTI_ENTRY_KEPT || entry == BTI_ENTRY_ROWS;
     if (keeps && bti_entry_local(kernel, &r->l->box) * local_rows(kernel, entry) > 200000) return;
@@ -144,7 +144,8 @@ static void run_entry(run *r, bti_entry entry) {
     place_memories(r);
     exercised |= 1u << entry;
     if (entry == BTI_ENTRY_PART || entry == BTI_ENTRY_PART_WIDE) {
-        int64_t count = bti_entry_sets(kernel, &r->l->box) * bti_entry_points(kernel, &r->l->box);
+        int64_t count =
+            bti_entry_sets(kernel, &r->l->box, bti_kernel_chunk(kernel)) * bti_entry_points(kernel, &r->l->box);
         parts = opencl_memory((size_t)(count * bti_entry_reductions(kernel)) * 8, NULL);
     }
     launch_entry(r, entry, parts);
@@ -313,9 +314,9 @@ static void wide_rows(void **state) {
     for (int tries = 0; tries < 100; tries++) {
         clean(&l);
         for (int o = 0; o < 2; o++) place_operand(&l, o, &random);
-        if (bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &l.box)) break;
+        if (bti_entry_fits(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C, &l.box)) break;
     }
-    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, &l.box));
+    assert_true(bti_entry_fits(&kernel, BTI_ENTRY_ROWS, BTI_OPENCL_C, &l.box));
     l.parts_in_lanes = true;
     evaluate(&l);
     run_all(&l, BTI_OPENCL_C, 1, NULL, 0);

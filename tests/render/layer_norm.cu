@@ -22,7 +22,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_words wor
     const f32 v2 = f32_of_bits((u32)(W(10)));
     const f32 v3 = f32_of_bits((u32)(W(11)));
     const i64 lines = 1;
-    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 chunk = 2048 * ((W(1) + 16777215) / 16777216);
+    const i64 sets = lines * divided(W(1) + chunk - 1, chunk);
     const i64 units = W(0);
     const i32 lane = (i32)(THREAD & 31);
     const i64 step = (i64)GROUPS * (THREADS / 32);
@@ -37,8 +38,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_words wor
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f64 p4 = 0;
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
@@ -96,8 +97,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_words wor
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f64 p8 = 0;
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
@@ -160,8 +161,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_words wor
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
                     f32 x0[8];
@@ -215,7 +216,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
     const f32 v2 = f32_of_bits((u32)(W(10)));
     const f32 v3 = f32_of_bits((u32)(W(11)));
     const i64 lines = 1;
-    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 chunk = 2048 * ((W(1) + 16777215) / 16777216);
+    const i64 sets = lines * divided(W(1) + chunk - 1, chunk);
     const i64 points = W(1);
     const i64 at0 = 0;
     LOCAL u8 *kept = dynamic + (THREAD / 32) * (0 + ((points * 4 + 15) & ~(i64)15));
@@ -251,8 +253,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f64 p4 = 0;
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
@@ -311,8 +313,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f64 p8 = 0;
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
@@ -376,8 +378,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
                     f32 x0[8];
@@ -431,7 +433,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
     const f32 v2 = f32_of_bits((u32)(W(10)));
     const f32 v3 = f32_of_bits((u32)(W(11)));
     const i64 lines = 1;
-    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 chunk = 2048 * ((W(1) + 16777215) / 16777216);
+    const i64 sets = lines * divided(W(1) + chunk - 1, chunk);
     const i64 points = W(1);
     const i64 at0 = 0;
     LOCAL u8 *kept = dynamic + (THREAD / 8) * (0 + ((points * 4 + 15) & ~(i64)15));
@@ -466,8 +469,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(extent, begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(extent, begin + chunk);
                 f64 g4[4] = {0, 0, 0, 0};
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
@@ -527,8 +530,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(extent, begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(extent, begin + chunk);
                 f64 g8[4] = {0, 0, 0, 0};
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
@@ -590,8 +593,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) MEMORY(2) DYNAMIC const struct bti_
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
             GLOBAL u8 *l2 = a2;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(extent, begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(extent, begin + chunk);
                 i64 first = begin + lane * 4;
                 for (; first + 96 < end; first += 128) {
                     union { uint4 all; f32 at[4]; } x0[4];

@@ -20,7 +20,8 @@ struct bti_run_words { i64 at[8]; };
 KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
     EXCHANGE_BEGIN
     const i64 lines = 1;
-    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 chunk = 2048 * ((W(1) + 16777215) / 16777216);
+    const i64 sets = lines * divided(W(1) + chunk - 1, chunk);
     const i64 units = W(0);
     const i32 lane = (i32)(THREAD & 31);
     const i64 step = (i64)GROUPS * (THREADS / 32);
@@ -33,8 +34,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
         for (i64 number = 0, set = 0; number < lines; number++) {
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f32 p1 = f32_of_bits(0xff800000u);
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
@@ -90,8 +91,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
         for (i64 number = 0, set = 0; number < lines; number++) {
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f64 p4 = 0;
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
@@ -150,8 +151,8 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
         for (i64 number = 0, set = 0; number < lines; number++) {
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 i64 first = begin + lane;
                 for (; first + 224 < end; first += 256) {
                     f32 x0[8];
@@ -197,7 +198,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
     DYNAMIC_BEGIN
     EXCHANGE_BEGIN
     const i64 lines = 1;
-    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 chunk = 2048 * ((W(1) + 16777215) / 16777216);
+    const i64 sets = lines * divided(W(1) + chunk - 1, chunk);
     const i64 points = W(1);
     const i64 at0 = 0;
     LOCAL u8 *kept = dynamic + (THREAD / 32) * (0 + ((points * 4 + 15) & ~(i64)15));
@@ -230,8 +232,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
             const i64 before = 0;
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f32 p1 = f32_of_bits(0xff800000u);
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
@@ -288,8 +290,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
             const i64 before = 0;
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 f64 p4 = 0;
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
@@ -351,8 +353,8 @@ KERNEL(256) bti_run_kept(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_kept_w
             const i64 before = 0;
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(W(1), begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(W(1), begin + chunk);
                 i64 first = begin + lane;
                 for (; first + 96 < end; first += 128) {
                     f32 x3[4];
@@ -394,7 +396,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_w
     DYNAMIC_BEGIN
     EXCHANGE_BEGIN
     const i64 lines = 1;
-    const i64 sets = lines * ((W(1) + 16383) / 16384);
+    const i64 chunk = 2048 * ((W(1) + 16777215) / 16777216);
+    const i64 sets = lines * divided(W(1) + chunk - 1, chunk);
     const i64 points = W(1);
     const i64 at0 = 0;
     LOCAL u8 *kept = dynamic + (THREAD / 8) * (0 + ((points * 4 + 15) & ~(i64)15));
@@ -426,8 +429,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_w
             const i64 before = 0;
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(extent, begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(extent, begin + chunk);
                 f32 g1[4] = {f32_of_bits(0xff800000u), f32_of_bits(0xff800000u), f32_of_bits(0xff800000u), f32_of_bits(0xff800000u)};
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
@@ -485,8 +488,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_w
             const i64 before = 0;
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(extent, begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(extent, begin + chunk);
                 f64 g4[4] = {0, 0, 0, 0};
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
@@ -546,8 +549,8 @@ KERNEL(256) bti_run_rows(MEMORY(0) MEMORY(1) DYNAMIC const struct bti_run_rows_w
             const i64 before = 0;
             GLOBAL u8 *l0 = a0;
             GLOBAL u8 *l1 = a1;
-            for (i64 begin = 0; begin < W(1); begin += 16384, set++) {
-                const i64 end = least(extent, begin + 16384);
+            for (i64 begin = 0; begin < W(1); begin += chunk, set++) {
+                const i64 end = least(extent, begin + chunk);
                 i64 first = begin + lane * 4;
                 for (; first < end; first += 32) {
                     union { uint4 all; f32 at[4]; } x3;

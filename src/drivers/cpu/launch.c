@@ -167,7 +167,7 @@ static bool plan_parts(const bti_runner *runner, const bti_box *box, part_job *j
                       axis,
                       chunk,
                       bti_pieces_of(length, chunk),
-                      bti_entry_sets(kernel, box),
+                      bti_entry_sets(kernel, box, bti_kernel_chunk(kernel)),
                       bti_entry_points(kernel, box) * reductions,
                       NULL};
     return job->count > 1 && bti_smaller_of(length, chunk) >= PART_POINTS_LEAST &&

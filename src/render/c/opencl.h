@@ -52,6 +52,8 @@ typedef double f64;
     BARRIER();                                                     \
     type other = ((__local type *)exchange)[(THREAD + (by)) & 31]; \
     BARRIER()
+#define EXCHANGE_OF_GROUP_BEGIN EXCHANGE_BEGIN
+#define FROM_FURTHER_OF_GROUP FROM_FURTHER
 #define FROM_FIRST(type, value) FROM_FIRST_OF(type, value, 32)
 /* From the first of each `threads` that follow one another. */
 #define FROM_FIRST_OF(type, value, threads)                             \
