@@ -48,6 +48,7 @@ typedef double f64;
 /* Of the 32 threads that step together: `other` is the value of the thread `by` further on; then that of the first. */
 #define EXCHANGE_BEGIN
 #define FROM_FURTHER(type, other, value, by) type other = (type)__shfl_down_sync(0xffffffffu, (value), (by))
+#define FROM_BEFORE(type, other, value, by) type other = (type)__shfl_up_sync(0xffffffffu, (value), (by))
 /* The same for a whole group. */
 #define EXCHANGE_OF_GROUP_BEGIN __shared__ u64 exchange[256];
 #define FROM_FURTHER_OF_GROUP(type, other, value, by)                 \

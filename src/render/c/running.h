@@ -24,6 +24,9 @@ struct words9 {
               chunk = W(first_word + 3);                                                     \
     const u32 backwards = W(first_word + 5) != 0
 #define IN_LINE(i) (backwards ? length - 1 - (i) : (i))
+/* Where `count` elements of a line from number `begin` on lie in memory. */
+#define FIRST_IN_LINE(begin, count) (backwards ? length - (begin) - (count) : (begin))
+#define EACH_OF_THREAD UNROLL for (u32 e = 0; e < EACH; e++)
 
 /* --- rows ----------------------------------------------------------------------------------------------------------- */
 
@@ -33,20 +36,22 @@ KERNEL(256) bti_sums(MEMORY(0) MEMORY(1) const struct words8 words) {
     GLOBAL T *x = (GLOBAL T *)ADDRESS(1, 1);
     RUNNING_WORDS(2);
     for (i64 unit = GROUP; unit < units; unit += GROUPS) {
-        const i64 line = divided(unit, chunks), begin = (unit - line * chunks) * chunk,
-                  end = least(begin + chunk, length);
+        const i64 line = divided(unit, chunks), begin = (unit - line * chunks) * chunk, way = backwards ? -1 : 1;
+        const u32 count = (u32)least(chunk, length - begin);
+        GLOBAL T *from = x + line * length + IN_LINE(begin);
         SUM sum = 0;
-        for (i64 i = begin + THREAD; i < end; i += 256) sum += VALUE(x[line * length + IN_LINE(i)]);
+        for (u32 i = THREAD; i < count; i += TILE) {
+            T next[EACH];
+            EACH_OF_THREAD if (i + e * 256 < count) next[e] = from[way * (i + e * 256)];
+            EACH_OF_THREAD if (i + e * 256 < count) sum += VALUE(next[e]);
+        }
         SUM_BEFORE(before, sum, 256);
-        if (THREAD == 255) sums[unit] = sum_of_blocks(block_sums, 0, 16);
+        if (THREAD == 255) sums[unit] = SUM_OF_GROUP;
     }
 }
 
-/* Element k of `count` lines is element i of line l. */
-#define EACH_ELEMENT                                                         \
-    for (u32 k = THREAD, l = k / extent, i = k % extent; k < count * extent; \
-         k += 256, i += 256 % extent, l += 256 / extent + (i >= extent), i -= i >= extent ? extent : 0)
-
+/* A tile is one line, or `count` whole lines that follow one another. Thread t takes its elements t, t + 256... to and from local memory,
+ * where each line begins at its first lane, and thread t has elements t * EACH, t * EACH + 1... */
 KERNEL(256) bti_rows(MEMORY(0) MEMORY(1) MEMORY(2) const struct words9 words) {
     SUMS_OF_GROUP;
     LOCAL_ARRAY T tile[TILE + TILE / EACH];
@@ -61,23 +66,31 @@ KERNEL(256) bti_rows(MEMORY(0) MEMORY(1) MEMORY(2) const struct words9 words) {
                   end = least(begin + chunk, length);
         SUM carry = chunks > 1 ? sums[first] : 0;
         for (i64 from = begin; from < end; from += TILE) {
-            const u32 extent = (u32)least(TILE, end - from); /* elements of a line */
+            const u32 extent = (u32)least(TILE, end - from), elements = count * extent; /* of a line, of all */
+            const u32 mine = own < count && lane * EACH < extent ? extent - lane * EACH : 0;
+            const i64 at = line * length + FIRST_IN_LINE(from, extent) + THREAD;
+            u32 slot[EACH];
+            T next[EACH];
             SUM part[EACH], sum = 0;
-            EACH_ELEMENT { tile[SLOT(l * lanes * EACH + i)] = x[(line + l) * length + IN_LINE(from + i)]; }
+            EACH_OF_THREAD if (THREAD + e * 256 < elements) next[e] = x[at + e * 256];
+            u32 l = THREAD / extent, i = THREAD % extent; /* line and element of the line */
+            EACH_OF_THREAD {
+                slot[e] = SLOT(l * lanes * EACH + (backwards ? extent - 1 - i : i));
+                if (THREAD + e * 256 < elements) tile[slot[e]] = next[e];
+                i += 256 % extent, l += 256 / extent + (i >= extent);
+                if (i >= extent) i -= extent;
+            }
             BARRIER();
-            UNROLL
-            for (u32 e = 0; e < EACH; e++) {
-                if (own < count && lane * EACH + e < extent) sum += VALUE(tile[SLOT(THREAD * EACH + e)]);
+            EACH_OF_THREAD {
+                if (e < mine) sum += VALUE(tile[SLOT(THREAD * EACH) + e]);
                 part[e] = sum;
             }
             SUM_BEFORE(before, sum, lanes);
             before += carry;
-            UNROLL
-            for (u32 e = 0; e < EACH; e++)
-                if (own < count && lane * EACH + e < extent) tile[SLOT(THREAD * EACH + e)] = STORED(before + part[e]);
-            carry += sum_of_blocks(block_sums, 0, 16);
+            EACH_OF_THREAD if (e < mine) tile[SLOT(THREAD * EACH) + e] = STORED(before + part[e]);
+            carry += SUM_OF_GROUP;
             BARRIER();
-            EACH_ELEMENT { y[(line + l) * length + IN_LINE(from + i)] = tile[SLOT(l * lanes * EACH + i)]; }
+            EACH_OF_THREAD if (THREAD + e * 256 < elements) y[at + e * 256] = tile[slot[e]];
             BARRIER();
         }
     }
