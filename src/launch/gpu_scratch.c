@@ -1,13 +1,14 @@
 /* Scratch memory: one block per slot, which grows and is kept. */
 #include <string.h>
 
+#include "base/flags.h"
 #include "base/lock.h"
 #include "launch/gpu_driver.h"
 
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address) {
     struct bti_gpu_scratch *scratch = &gpu->scratch[slot];
     if (scratch->bytes < bytes) {
-        size_t wanted = bytes + bytes / 2;
+        size_t wanted = bti_flag_bool(BTI_FLAG_memory_pool) ? bytes + bytes / 2 : bytes;
         if (scratch->block) {
             BTI_TRY(gpu->driver->wait(gpu->device));
             gpu->allocator.free(gpu->allocator.device, scratch->block);

@@ -348,6 +348,12 @@ static void scratch_grows_and_is_kept(void **state) {
     assert_int_equal(on.blocks, 2);
     assert_int_equal(on.waits, 1); /* for what still uses the old one */
     assert_int_equal(gpu.scratch_moves, 1);
+    bti_gpu_trim(&gpu);
+    assert_int_equal(on.blocks, 0);
+    assert_int_equal(on.waits, 2);
+    assert_int_equal(gpu.scratch_moves, 2);
+    bti_gpu_trim(&gpu); /* there is none */
+    assert_int_equal(on.waits, 2);
 }
 
 static void scratch_is_as_large_as_asked_when_memory_is_short(void **state) {

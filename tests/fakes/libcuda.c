@@ -441,3 +441,5 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id) {
 
 FAKE_API fake_stream *fake_stream_of(CUstream stream);
 fake_stream *fake_stream_of(CUstream stream) { return &fake_enter_stream(stream)->stream; }
+FAKE_API int fake_device_of(CUdevice device);
+int fake_device_of(CUdevice device) { return visible[device]; }

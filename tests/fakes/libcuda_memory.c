@@ -62,7 +62,8 @@ FAKE_API CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     ENTER_IN_CONTEXT(cuMemHostAlloc);
     fake_may_run_device(fake_current()->device, "cuMemHostAlloc");
     pinned *made = calloc(1, sizeof *made);
-    if (!made || !(made->memory = calloc(1, bytes)) || !fake_own(made->memory, drop_pinned)) abort();
+    /* as much again behind it: what the host writes past its end is found when it is copied, and does not crash */
+    if (!made || !(made->memory = calloc(2, bytes)) || !fake_own(made->memory, drop_pinned)) abort();
     made->bytes = bytes;
     fake_lock();
     made->next = all_pinned;
@@ -84,12 +85,23 @@ FAKE_API CUresult cuMemFreeHost(void *memory) {
     return code;
 }
 
-/* The pinned allocation that holds the bytes; NULL: they are pageable. */
-static const void *find_pinned(const void *memory, size_t bytes) {
+/* The pinned allocation in which the bytes begin; NULL: they are pageable. */
+static const pinned *find_pinned(const void *memory) {
     const char *from = memory;
     for (const pinned *p = all_pinned; p; p = p->next)
-        if (from >= p->memory && from + bytes <= p->memory + p->bytes) return p->memory;
+        if (from >= p->memory && from < p->memory + p->bytes) return p;
     return NULL;
+}
+
+/* The bytes are all pinned or all pageable (CUDA driver API, cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE). */
+static bool lies_well(const char *name, const void *memory, size_t bytes) {
+    const pinned *p = find_pinned(memory);
+    size_t room = p ? (size_t)(p->memory + p->bytes - (const char *)memory) : bytes;
+    if (bytes <= room) return true;
+    fake_find(fake_current()->device, FAKE_LAUNCH_FAILED,
+              "%s of %zu bytes goes %zu bytes past the end of pinned memory of %zu bytes", name, bytes, bytes - room,
+              p->bytes);
+    return false;
 }
 
 /* --- copies --------------------------------------------------------------------------------------------------------- */
@@ -160,15 +172,15 @@ static CUresult add_move(CUstream stream, const char *name, void (*run)(void *),
 /* A copy from or to pageable memory may wait for its stream and may not (CUDA driver API, "API synchronization behavior"): it is counted,
  * and runs as late as all others. */
 static CUresult add_host_move(CUstream stream, const char *name, void (*run)(void *), const move *m, const void *host) {
-    const void *memory = find_pinned(host, m->bytes);
-    if (!memory) fake_count_wait("a copy of pageable memory");
-    return add_move(stream, name, run, m, memory);
+    const pinned *p = find_pinned(host);
+    if (!p) fake_count_wait("a copy of pageable memory");
+    return add_move(stream, name, run, m, p ? p->memory : NULL);
 }
 
 FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyHtoDAsync_v2);
     stream = fake_enter_stream(stream);
-    if (!fake_memory_exists(to, bytes)) return 1;
+    if (!fake_memory_exists(to, bytes) || !lies_well("copy up", from, bytes)) return 1;
     move m = {.to = to, .from = (uint64_t)(uintptr_t)from, .bytes = bytes, .hashed = !stream->stream.capture};
     if (m.hashed) m.hash = hash_bytes(from, bytes);
     return add_host_move(stream, "copy up", run_up, &m, from);
@@ -177,7 +189,7 @@ FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t 
 FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER_IN_CONTEXT(cuMemcpyDtoHAsync_v2);
     stream = fake_enter_stream(stream);
-    if (!fake_memory_exists(from, bytes)) return 1;
+    if (!fake_memory_exists(from, bytes) || !lies_well("copy down", to, bytes)) return 1;
     const move m = {.to = (uint64_t)(uintptr_t)to, .from = from, .bytes = bytes};
     memset(to, POISON, bytes);
     return add_host_move(stream, "copy down", run_down, &m, to);

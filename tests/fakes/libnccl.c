@@ -17,6 +17,7 @@ struct ncclComm {
     int rank, device;
 };
 fake_stream *fake_stream_of(CUstream stream);
+int fake_device_of(CUdevice device);
 
 /* The calls since ncclGroupStart, of this thread. */
 typedef struct call {
@@ -54,7 +55,7 @@ FAKE_API ncclResult_t ncclCommInitAll(ncclComm_t *communicators, int count, cons
     for (int i = 0; i < count; i++) {
         communicators[i] = calloc(1, sizeof *communicators[i]);
         if (!communicators[i]) abort();
-        *communicators[i] = (struct ncclComm){made, i, devices ? devices[i] : i};
+        *communicators[i] = (struct ncclComm){made, i, fake_device_of(devices ? devices[i] : i)};
         fake_live(1);
     }
     fake_log("communicators %d", count);
@@ -130,7 +131,7 @@ FAKE_API ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, in
     if (!communicator || !from || !to || !fake_fold_bytes(type) || operation < ncclSum || operation > ncclMin)
         return INVALID_ARGUMENT;
     if (((uint64_t)(uintptr_t)from | (uint64_t)(uintptr_t)to) % fake_fold_bytes(type)) return INVALID_ARGUMENT;
-    if (call_count == FAKE_MOST) return INVALID_USAGE;
+    if (call_count == FAKE_MOST || fake_stream_of(stream)->device != communicator->device) return INVALID_USAGE;
     for (int i = 0; i < call_count; i++) /* one clique, each rank and stream once */
         if (calls[i].communicator == communicator || calls[i].communicator->clique != communicator->clique)
             return INVALID_USAGE;

@@ -169,6 +169,13 @@ static void graphs_run_again(void **state) {
     assert_true(stale);
     bti_driver_cuda.graph_free(b, graph);
     OK(bti_driver_cuda.graph_begin(b));
+    OK(launch_add(b, &add, address, 64, 2, true));
+    b->gpu.scratch_moves++; /* what is recorded already has the old address */
+    OK(bti_driver_cuda.graph_end(b, &graph));
+    OK(bti_driver_cuda.graph_run(b, graph, &stale));
+    assert_true(stale);
+    bti_driver_cuda.graph_free(b, graph);
+    OK(bti_driver_cuda.graph_begin(b));
     OK(launch_add(b, &more, address, 64, 2, false)); /* its words would have to stay where they are */
     OK(bti_driver_cuda.graph_end(b, &graph));
     assert_null(graph);

@@ -189,6 +189,16 @@ static void pinned_memory_lasts(void **state) {
     end(NULL, NULL);
 }
 
+static void pinned_memory_is_not_left(void **state) {
+    (void)state;
+    begin(1);
+    assert_int_not_equal(cu.cuMemcpyHtoDAsync(x, up + 1, BYTES, a), 0);
+    end("copy up of 1024 bytes goes 4 bytes past the end of pinned memory of 1024 bytes", NULL);
+    begin(1);
+    assert_int_not_equal(cu.cuMemcpyDtoHAsync(down + COUNT - 1, x, 8, a), 0);
+    end("copy down of 8 bytes goes 4 bytes past the end of pinned memory of 1024 bytes", NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_without_an_event_race),
@@ -202,6 +212,7 @@ int main(void) {
         cmocka_unit_test(the_host_leaves_sources_alone),
         cmocka_unit_test(downloads_are_waited_for),
         cmocka_unit_test(pinned_memory_lasts),
+        cmocka_unit_test(pinned_memory_is_not_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
