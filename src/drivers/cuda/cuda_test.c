@@ -89,6 +89,7 @@ static void uploads_overlap_launches(void **state) {
     assert_int_equal(value, 5);
     assert_null(strstr(fake.log(), "fill")); /* it has not even begun */
     unsetenv("BERTH_FAKE_SEED");
+    OK(bti_driver_cuda.sync(b));
     bti_driver_cuda.free(b, address, 4000);
     bti_driver_cuda.free(b, other, 4000);
     close_all(b, NULL);

@@ -298,6 +298,7 @@ static void open_ranks(ranks *r) {
     assert_int_equal(bti_nccl.ncclCommInitAll(r->communicators, RANKS, ordinals), 0);
 }
 static void close_ranks(ranks *r) {
+    for (int i = 0; i < RANKS; i++) (void)bti_driver_cuda.sync(r->devices[i]); /* an error where the ranks disagree */
     for (int i = 0; i < RANKS; i++) {
         assert_int_equal(bti_nccl.ncclCommDestroy(r->communicators[i]), 0);
         bti_driver_cuda.free(r->devices[i], r->from[i], ELEMENTS * 8);

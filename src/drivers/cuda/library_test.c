@@ -188,6 +188,7 @@ static void every_call_of_the_library_may_fail(void **state) {
             if (n == 1) expect_error(status, BT_RESOURCE_EXHAUSTED, calls[i]);
             if (status != BT_OK) OK(bti_cuda_product(d, &work, &done)); /* nothing of the failure is kept */
             assert_true(done);
+            OK(bti_driver_cuda.sync(d));
             bti_driver_cuda.free(d, address, 4000);
             close_one(d);
         }
@@ -220,6 +221,7 @@ static void sums_over_devices(void **state) {
     expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_BOOL, BTI_OP_sum, 100), BT_UNIMPLEMENTED,
                  "NCCL does not fold bool");
     expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_add, 100), BT_UNIMPLEMENTED, "by add");
+    for (int d = 0; d < 2; d++) OK(bti_driver_cuda.sync(devices[d]));
     for (int d = 0; d < 2; d++) bti_driver_cuda.free(devices[d], addresses[d], sizeof values[d]);
     bti_driver_cuda.close(devices[0]);
     close_one(devices[1]);
@@ -240,6 +242,7 @@ static void sums_may_fail(void **state) {
         }
         expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100), BT_INTERNAL, calls[i]);
         OK(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
+        for (int d = 0; d < 2; d++) OK(bti_driver_cuda.sync(devices[d]));
         for (int d = 0; d < 2; d++) bti_driver_cuda.free(devices[d], addresses[d], 400);
         bti_driver_cuda.close(devices[0]);
         close_one(devices[1]);
