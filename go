@@ -27,6 +27,7 @@ help() {
 ./go format                    format the sources (clang-format)
 ./go lint [FILE...]            clang-tidy over src
 BERTH_CHECK_MINUTES limits `check` (75; no limit with --long or --peers). BERTH_TEST_DEVICES names the devices that tests run on.
+BERTH_TEST_DRAW says which of the cases tests draw that run a part of them; it is the number of commits, so that each commit has its own.
 TEXT
 }
 
@@ -263,7 +264,7 @@ check() {
     done
     install "${packages_check[@]}"
     find_nvrtc
-    echo "set-up took $((SECONDS - started)) s"
+    echo "set-up took $((SECONDS - started)) s; BERTH_TEST_DRAW=$BERTH_TEST_DRAW"
     notes=$(mktemp) running=
     trap 'rm -f "$notes"' EXIT
     trap '[ -z "$running" ] || kill "$running"; exit 130' INT TERM
@@ -299,6 +300,7 @@ check() {
 
 command=${1:-help}
 [ $# -eq 0 ] || shift
+export BERTH_TEST_DRAW=${BERTH_TEST_DRAW:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
 case $command in
 demo)
     install "${packages_build[@]}"

@@ -3,8 +3,8 @@
  * list of cases. "cuda-emulated" are the GPUs of
  * tests/fakes/emulated.c. Per device a file tests/skips/DEVICE.txt lists what it does not do, each with a reason; what is listed as
  * failing must fail. Where kernels are slow to compile one case in so many is run, unless BERTH_TEST_LONG is set;
- * BERTH_TEST_ONE_IN=N says in how many. BERTH_TEST_PART=I/N runs the Ith of N parts of the rows, I from 0;
- * BERTH_TEST_ROWS=sort,take runs these rows. */
+ * BERTH_TEST_ONE_IN=N says in how many, BERTH_TEST_DRAW=0, 1... which of them: N draws are all cases. BERTH_TEST_PART=I/N runs the Ith
+ * of N parts of the rows, I from 0; BERTH_TEST_ROWS=sort,take runs these rows. */
 #include "support/conformance.h"
 #include "support/support.h"
 
@@ -55,7 +55,7 @@ static struct {
     const char *name, *other; /* "gpu:0", "gpu:1" */
     entry entries[256];
     int entry_count;
-    unsigned one_in; /* of so many cases one is run */
+    unsigned one_in, draw; /* of so many cases one is run; which */
     int passed, failed, skipped, expected, left_out, of_row;
     char running[200], first_failure[600];
     entry *expected_to_fail;
@@ -88,10 +88,12 @@ static void use_flags(const char *label) {
     now.other = bt_device_count(BT_GPU) > 1 ? "gpu:1" : "cpu";
 }
 
-static unsigned one_in(bool slow) {
-    const char *told = getenv("BERTH_TEST_ONE_IN");
-    int count = told ? atoi(told) : slow && !getenv("BERTH_TEST_LONG") ? 1000 : 1;
-    return count > 1 ? (unsigned)count : 1;
+/* `usual`: without BERTH_TEST_LONG. */
+static void set_draw(int usual) {
+    const char *told = getenv("BERTH_TEST_ONE_IN"), *draw = getenv("BERTH_TEST_DRAW");
+    int count = told ? atoi(told) : getenv("BERTH_TEST_LONG") ? 1 : usual;
+    now.one_in = count > 1 ? (unsigned)count : 1;
+    now.draw = (draw ? (unsigned)atoi(draw) : 0) % now.one_in;
 }
 
 static void use_device(const char *label) {
@@ -104,7 +106,7 @@ static void use_device(const char *label) {
                : is_cuda(label)             ? "cuda"
                                             : now.label;
     now.other = sim ? "gpu:1" : opencl ? "opencl0:1" : "gpu:0";
-    now.one_in = one_in(opencl || is_cuda(label));
+    set_draw(is_cuda(label) ? 500 : opencl ? 1000 : 1); /* a draw compiles about as many texts as there are rows */
     use_flags(label);
     read_list();
     OK(bt_set_default_device(now.name));
@@ -126,7 +128,7 @@ static entry *listed(const char *name) {
 static bool is_drawn(const char *name) {
     unsigned hash = 2166136261u;
     for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return now.of_row++ < 1 || (hash ^ hash >> 16) % now.one_in == 0;
+    return now.of_row++ < 1 || (hash ^ hash >> 16) % now.one_in == now.draw;
 }
 
 bool case_begin(const char *format, ...) {
@@ -187,7 +189,9 @@ static void all_rows(void **state) {
             fail_msg("%s: \"%s\" passes, but is listed as failing", now.label, now.entries[i].name);
     print_message("%s: %d cases passed, %d failed, %d skipped, %d expected to fail\n", now.label, now.passed,
                   now.failed, now.skipped, now.expected);
-    if (now.left_out) print_message("%s: %d cases left out; BERTH_TEST_LONG=1 runs them\n", now.label, now.left_out);
+    if (now.left_out)
+        print_message("%s: %d cases left out by BERTH_TEST_DRAW=%u of %u draws; BERTH_TEST_LONG=1 runs them\n",
+                      now.label, now.left_out, now.draw, now.one_in);
 }
 
 /* --- all devices ---------------------------------------------------------------------------------------------------------- */

@@ -100,11 +100,11 @@ static void add_flags(const char *variable, const char *flags) {
     setenv(variable, all, 1);
 }
 
-/* Tests set flags to their defaults, then to BERTH_TEST_FLAGS. */
+/* Tests set flags to their defaults, then to BERTH_TEST_FLAGS. All cases together compile more than the usual cache holds. */
 static void set_environment(void) {
     char flags[4 * PATH_BYTES];
-    snprintf(flags, sizeof flags, "probe=direct,cuda_path=%s,cache=%s/emulated/cache-%s-%s", machine_folder,
-             BERTH_BUILD_DIR, chosen_model->option, version);
+    snprintf(flags, sizeof flags, "probe=direct,cuda_path=%s,cache=%s/emulated/cache-%s-%s,cache_bytes=1G",
+             machine_folder, BERTH_BUILD_DIR, chosen_model->option, version);
     add_flags("BERTH_TEST_FLAGS", flags);
     strncat(flags, ",default_device=gpu:0", sizeof flags - strlen(flags) - 1);
     add_flags("BERTH_FLAGS", flags);

@@ -1,6 +1,6 @@
 /* golden [--mirrored] [--every=N] [--verbose] FILE...: compares berth with reference files of three forms, told apart by
  * their content:
- *   operations  safetensors whose metadata have `cases`; --every=N takes one in N of them
+ *   operations  safetensors whose metadata have `cases`; --every=N takes one in N of them, BERTH_TEST_DRAW=0, 1... which
  *   training    safetensors whose metadata have `runs`; --mirrored runs each once more over 4 simulated GPUs
  *   printing    JSON whose cases have `text` and `repr`
  * Everything goes through the public API on the default device; BERTH_FLAGS chooses it. Exit codes: 0 all agree, 1 some do
@@ -125,12 +125,12 @@ static bool run_json(const char *path, const char *text, size_t length, tally *t
     return usable;
 }
 
-static bool run_safetensors(const char *path, bool mirrored, int every, tally *t) {
+static bool run_safetensors(const char *path, bool mirrored, golden_draw draw, tally *t) {
     bt_tensors *tensors;
     if (bt_tensors_open(path, &tensors) != BT_OK) return golden_unusable(path, "%s", bt_error_text());
     bool cases = bt_tensors_metadata(tensors, "cases"), runs = bt_tensors_metadata(tensors, "runs"), usable;
     if (cases || runs)
-        usable = (!cases || golden_operations(path, tensors, every, t)) &&
+        usable = (!cases || golden_operations(path, tensors, draw, t)) &&
                  (!runs || golden_training(path, tensors, mirrored, t));
     else
         usable = golden_unusable(path, "its metadata have neither `cases` (operations) nor `runs` (training)");
@@ -139,14 +139,14 @@ static bool run_safetensors(const char *path, bool mirrored, int every, tally *t
 }
 
 /* A safetensors file has its header's first { at byte 8; the first bytes of a JSON file may be { too. */
-static bool run_file(const char *path, bool mirrored, int every, tally *t) {
+static bool run_file(const char *path, bool mirrored, golden_draw draw, tally *t) {
     size_t length = 0, first = 0;
     char *text = read_text(path, &length);
     if (!text) return golden_unusable(path, "cannot be read: %s", strerror(errno));
     while (first < length && strchr(" \t\r\n", text[first])) first++;
     bool safetensors = length > 8 && text[8] == '{' && memchr(text, '\0', 8), usable;
     if (safetensors || (first < length && text[first] != '{' && text[first] != '['))
-        usable = run_safetensors(path, mirrored, every, t);
+        usable = run_safetensors(path, mirrored, draw, t);
     else
         usable = run_json(path, text, length, t);
     free(text);
@@ -176,6 +176,8 @@ int main(int argc, char **argv) {
         else
             files++;
     }
+    const char *number = getenv("BERTH_TEST_DRAW");
+    const golden_draw draw = {every, number && every > 0 ? atoi(number) % every : 0};
     if (!files || every < 1) {
         fputs("usage: golden [--mirrored] [--every=N] [--verbose] FILE...\n", stderr);
         return 2;
@@ -187,8 +189,9 @@ int main(int argc, char **argv) {
     if (getenv("BERTH_EMULATED")) printf("on cuda-emulated, compiled by NVRTC %s\n", getenv("BERTH_EMULATED"));
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--", 2)) continue;
-        if (!run_file(argv[i], mirrored, every, &t)) usable = false;
+        if (!run_file(argv[i], mirrored, draw, &t)) usable = false;
     }
+    if (every > 1) printf("BERTH_TEST_DRAW=%d of %d draws of operations\n", draw.number, every);
     printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
     fflush(stdout);
     if (bt_shutdown() != BT_OK) usable = golden_unusable("the end", "%s", bt_error_text());

@@ -25,8 +25,13 @@ json_t *golden_json(const char *text, size_t length, char *why, size_t why_size)
 bool golden_agrees(const char *label, bt_array *ours, bt_array *theirs, double rtol, double atol, char *why,
                    size_t why_size);
 
-/* One file each; false: golden_unusable. Of operations one case in `every`. */
-bool golden_operations(const char *path, bt_tensors *tensors, int every, tally *t);
+/* Of operations one case in `every` is run; `number`, from 0, says which. */
+typedef struct golden_draw {
+    int every, number;
+} golden_draw;
+
+/* One file each; false: golden_unusable. */
+bool golden_operations(const char *path, bt_tensors *tensors, golden_draw draw, tally *t);
 bool golden_training(const char *path, bt_tensors *tensors, bool mirrored, tally *t);
 bool golden_printing(const char *path, const json_t *root, tally *t);
 

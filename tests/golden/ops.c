@@ -178,7 +178,7 @@ static void run_case(const ops_case *c, bt_tensors *file, tally *t) {
         golden_passed(t, c->name);
 }
 
-bool golden_operations(const char *path, bt_tensors *tensors, int every, tally *t) {
+bool golden_operations(const char *path, bt_tensors *tensors, golden_draw draw, tally *t) {
     const char *text = bt_tensors_metadata(tensors, "cases");
     char why[256];
     json_t *cases = golden_json(text, strlen(text), why, sizeof why), *json;
@@ -186,7 +186,7 @@ bool golden_operations(const char *path, bt_tensors *tensors, int every, tally *
     bool usable = json_is_array(cases);
     if (!usable) golden_unusable(path, "metadata `cases` is no list");
     size_t i;
-    json_array_foreach(cases, i, json) if (i % (size_t)every == 0) BT_SCOPE {
+    json_array_foreach(cases, i, json) if ((int)(i % (size_t)draw.every) == draw.number) BT_SCOPE {
         char number[32];
         snprintf(number, sizeof number, "case %zu", i);
         ops_case c = {json_string_value(json_object_get(json, "name")), json_string_value(json_object_get(json, "op")),
