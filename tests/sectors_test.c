@@ -1,6 +1,6 @@
 /* The 32-byte sectors of memory that kernels of large arrays request, counted on an emulated GPU (tests/fakes): at most 1.1 times those of
  * the inputs and the outputs, each once. An operation that reads its input twice says so here. 66 blocks of each launch run, and their
- * counts are scaled, so that results are not compared. */
+ * counts are scaled, so that results are not compared. And all that the fake driver reports of a launch, for bench/emulated.py. */
 #include <limits.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -167,6 +167,66 @@ static void sectors_and_residents(void **state) {
     if (wrong) fail_msg("%s: %s", tested->name, wrong);
 }
 
+/* --- all that is reported --------------------------------------------------------------------------------------------- */
+
+/* The line of the only launch or product that x takes. */
+static const char *line_of(bt_array *x) {
+    static char line[2048];
+    char more[2048];
+    assert_int_equal(truncate(counts_path, 0), 0);
+    OK(bt_block(x));
+    bt_synchronize();
+    FILE *file = fopen(counts_path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_null(fgets(more, sizeof more, file));
+    fclose(file);
+    return line;
+}
+
+static void expect_number(const char *line, const char *key, double least, double most) {
+    double number = number_of(line, key);
+    if (!(number >= least && number <= most))
+        fail_msg("%s is %g, not from %g to %g: %s", key, number, least, most, line);
+}
+
+static void launches_are_reported(void **state) {
+    enum { ROWS = 2048, MAP = ROWS * ROWS };
+    BT_SCOPE {
+        bt_array *x = zeros(BT_F32, ROWS, ROWS);
+        const char *line = line_of(bt_neg(x));
+        double warps = number_of(line, "blocks") * number_of(line, "threads") / 32, each = MAP / 4.0 / 32;
+        expect_number(line, "registers", 8, 64);
+        expect_number(line, "spill_bytes", 0, 0);
+        expect_number(line, "shared_bytes", 0, 0);
+        expect_number(line, "resident_blocks", 2, 32);
+        expect_number(line, "sectors_needed", MAP / 4 * 0.95,
+                      MAP / 4 * 1.05); /* 8 numbers a sector, read and written */
+        expect_number(line, "global_requests", 2 * each * 0.95, 2 * each * 1.05); /* of 4 numbers a lane */
+        expect_number(line, "load_waits", each / 64, each * 1.05);
+        expect_number(line, "instructions", 6 * each, 100 * each + 100 * warps);
+        for (int i = 0; i < 4; i++)
+            expect_number(line, ((const char *[]){"divergent", "bank_conflicts", "shared_requests", "atomics"})[i], 0,
+                          0);
+        line = line_of(bt_neg(bt_transpose(x)));
+        expect_number(line, "shared_bytes", 32 * 32 * 4, 48 << 10);
+        expect_number(line, "shared_requests", MAP / 32 * 0.95, 2 * MAP / 32 * 1.05);
+        expect_number(line, "bank_conflicts", 0, 0);
+        expect_number(line, "barriers", 1, MAP);
+        line = line_of(bt_neg(zeros(BT_F32, 1, 33))); /* some threads have nothing to do */
+        expect_number(line, "divergent", 1, 1e6);
+    }
+}
+
+static void products_are_reported(void **state) {
+    BT_SCOPE {
+        const char *line = line_of(bt_matmul(zeros(BT_F32, 64, 128), zeros(BT_F32, 128, 256)));
+        if (!strstr(line, "\"product\": \"f32\"")) fail_msg("no product of f32: %s", line);
+        expect_number(line, "multiplications", 64 * 128 * 256, 64 * 128 * 256);
+        expect_number(line, "bytes", (64 * 128 + 128 * 256 + 64 * 256) * 4, (64 * 128 + 128 * 256 + 64 * 256) * 4);
+    }
+}
+
 static int start(void **state) {
     char sample[16];
     int file = mkstemp(counts_path);
@@ -185,7 +245,8 @@ static int end(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[COUNT(cases)];
+    struct CMUnitTest tests[COUNT(cases) + 2] = {[COUNT(cases)] = cmocka_unit_test(launches_are_reported),
+                                                 [COUNT(cases) + 1] = cmocka_unit_test(products_are_reported)};
     setenv("BERTH_TEST_DEVICES", "cuda-emulated", 1);
     restart_emulated();
     for (int i = 0; i < COUNT(cases); i++)

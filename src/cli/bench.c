@@ -183,9 +183,9 @@ static bool serve_line(const bench_row *row, bench_work *work, char *rest) {
         print_answer(json_pack("{s:s, s:s}", "row", row->name, "error", bt_error_text()));
         return false;
     }
-    print_answer(json_pack("{s:s, s:f, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds, "kernels",
-                           (json_int_t)sample.kernels, "bytes", bench_row_bytes(row, work->target), "flops",
-                           bench_row_flops(row, work->target)));
+    print_answer(json_pack("{s:s, s:f, s:i, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds, "steps",
+                           row->steps ? row->steps : 1, "kernels", (json_int_t)sample.kernels, "bytes",
+                           bench_row_bytes(row, work->target), "flops", bench_row_flops(row, work->target)));
     return true;
 }
 

@@ -61,8 +61,10 @@ typedef struct fake_launch_size {
     unsigned threads, dynamic_bytes;
 } fake_launch_size;
 const char *fake_counts_path(void); /* NULL: nobody wants them */
-int fake_sample_of(uint64_t blocks);
+FAKE_API int fake_sample_of(uint64_t blocks);
 void fake_note_counts(const fake_launch_size *size, CUfunction function, const ptx_counts *counts);
+FAKE_API void fake_note_product(uint64_t multiplications, uint64_t bytes,
+                                const char *computes); /* if somebody wants counts */
 
 /* The blocks that a multiprocessor holds at once. */
 int fake_resident_blocks(int device, CUfunction function, int threads, size_t dynamic_bytes);

@@ -1,6 +1,6 @@
 /* What the emulator counts of each launch, for tables of the work that kernels do: one line of JSON per launch is added to the file that
- * BERTH_FAKE_COUNTS names. BERTH_FAKE_SAMPLE=N: of launches with more than 2 N blocks the first, the last and N drawn ones run, and the
- * counts are scaled. */
+ * BERTH_FAKE_COUNTS names, and one per product of cuBLASLt. BERTH_FAKE_SAMPLE=N: of launches with more than 2 N blocks the first, the last
+ * and N drawn ones run, and the counts are scaled; products are not computed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,5 +41,14 @@ void fake_note_counts(const fake_launch_size *size, CUfunction function, const p
             (unsigned long long)c->shared_requests, (unsigned long long)c->bank_conflicts,
             (unsigned long long)c->local_bytes, (unsigned long long)c->barriers, (unsigned long long)c->atomics,
             (unsigned long long)c->load_waits);
+    fclose(file);
+}
+
+void fake_note_product(uint64_t multiplications, uint64_t bytes, const char *computes) {
+    const char *path = fake_counts_path();
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    fprintf(file, "{\"product\": \"%s\", \"multiplications\": %llu, \"bytes\": %llu}\n", computes,
+            (unsigned long long)multiplications, (unsigned long long)bytes);
     fclose(file);
 }
