@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# All figures of a GPU in one call of under ten minutes: builds, tests, measures, writes a folder.
+# All figures of a GPU in calls of under ten minutes: builds, tests, measures, writes a folder.
 #   bench/gpu.sh [OPTIONS] [OUT]     OUT: the folder of results (bench/results/gpu-DATE)
+#   --resume         parts that passed in OUT are not run again; what else OUT has stays until its part has run
 #   --device NAME    where (cuda); with opencl0:0, say, the script itself can be tried without a GPU
 #   --build DIR      a build that is there (build/release, or what --pack made) instead of building
 #   --pack DIR       makes such a folder of build/release, with the libraries that it needs, for a machine that has not
 #   --shrink N       large rows N times smaller, fewer rows (1)
-#   --one-in N       of N conformance cases one is run (8); 1: all
-#   --parts A,B      only these parts (build conformance examples contexts sanitizer bench peers first)
+#   --one-in N       of N conformance cases one is run (8), BERTH_TEST_DRAW=0, 1... says which; 1: all
+#   --parts A,B      only these parts (build conformance golden examples contexts sanitizer first bench peers)
 # Each part has a time limit of its own; one that fails does not stop the others. Written are table.md, figures.json and log.txt.
 # Exit code: 0, 1 when a part failed, 77 when there is no such device.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-root=$PWD device=cuda build='' out='' shrink=1 one_in=8 parts=build,conformance,examples,contexts,sanitizer,bench,peers,first
+names=(build conformance golden examples contexts sanitizer first bench peers)
+root=$PWD device=cuda build='' out='' shrink=1 one_in=8 resume=no parts=$(IFS=,; echo "${names[*]}")
 jobs=$(nproc) seconds_in_all=585
 
 die() { echo "bench/gpu.sh: $*" >&2; exit 2; }
@@ -21,11 +23,11 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # pack DIR: what the parts need of build/release, without symbols, and its libraries but those of the C library.
 pack() {
     mkdir -p "$1/tests" "$1/examples" "$1/libraries" || exit 1
-    cp -L build/release/berth build/release/libberth.so.0 "$1/" && cp build/release/tests/tests.conformance_test "$1/tests/" &&
+    cp -L build/release/berth build/release/golden build/release/libberth.so.0 "$1/" && cp build/release/tests/tests.conformance_test "$1/tests/" &&
         cp build/release/examples/* "$1/examples/" || die "build it first: ./go build release"
-    ldd "$1/berth" "$1/tests/tests.conformance_test" | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
+    ldd "$1/berth" "$1/golden" "$1/tests/tests.conformance_test" | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
         grep -Ev '/lib(berth|c|m|dl|rt|pthread)\.so' | xargs -r cp -L -t "$1/libraries"
-    strip --strip-unneeded "$1"/berth "$1"/lib*.so* "$1"/tests/* "$1"/examples/* 2>/dev/null
+    strip --strip-unneeded "$1"/berth "$1"/golden "$1"/lib*.so* "$1"/tests/* "$1"/examples/* 2>/dev/null
     du -sh "$1"
     exit 0
 }
@@ -44,16 +46,18 @@ while [ $# -gt 0 ]; do
         esac
         shift 2
         ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "bench/gpu.sh"; exit 0 ;;
+    --resume) resume=yes; shift ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "bench/gpu.sh"; exit 0 ;;
     -*) die "unknown option: $1" ;;
     *) out=$1; shift ;;
     esac
 done
 out=$(realpath -m "${out:-bench/results/gpu-$(date +%F)}")
-mkdir -p "$out" || exit 1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+work=$out/parts # what each part wrote
+[ $resume = yes ] || rm -rf "$work"
+mkdir -p "$work" || exit 1
 : >"$out/log.txt"
+: >"$work/facts"
 
 # ---- what is here
 
@@ -101,6 +105,10 @@ left() { echo $((seconds_in_all - SECONDS)); }
 part() {
     local name=$1 limit=$2 begun=$SECONDS rc=0
     [ "$(left)" -ge "$limit" ] || limit=$(left)
+    if [ "$name" != build ] && [ -s "$work/$name.result" ] && { ! wanted "$name" || [ "$(cat "$work/$name.result")" = passed ]; }; then
+        return # in an earlier call
+    fi
+    rm -f "$work/$name".*
     if ! wanted "$name"; then
         rc=77; echo "not asked for" >"$work/$name.log"
     elif [ "$limit" -le 0 ]; then
@@ -126,7 +134,7 @@ part_build() {
     ! have ninja || generator=(-G Ninja)
     cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBERTH_TESTS=$tests || return 1
     cmake --build "$build" -j "$jobs" --target berth || return 1
-    [ $tests = OFF ] || cmake --build "$build" -j "$jobs" --target tests.conformance_test || return 1
+    [ $tests = OFF ] || cmake --build "$build" -j "$jobs" --target tests.conformance_test golden || return 1
     cmake --build "$build" -j "$jobs" --target $(find examples -name '*.c' -printf 'example.%f\n' | sed 's/\.c$//') || return 1
     echo "built, tests $tests"
 }
@@ -149,6 +157,24 @@ part_conformance() {
     ! grep -l 'FAILED' "$work"/conformance.? >/dev/null || [ $failed -gt 0 ] || failed=1
     echo "$passed cases passed, $failed failed, of $one_in one was run, $count processes"
     [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
+# The reference files; each of the processes takes its draw of the operations, the first one training too.
+part_golden() {
+    local program=$build/golden count=$((jobs < 8 ? jobs : 8)) i files rc=0 processes=()
+    [ -x "$program" ] || { echo "no golden in $build"; return 77; }
+    for ((i = 0; i < count; i++)); do
+        files=(tests/golden/ops.safetensors)
+        [ $i -gt 0 ] || files+=(tests/golden/training.safetensors tests/golden/printing.json)
+        BERTH_FLAGS=$BERTH_FLAGS,default_device=$device BERTH_TEST_DRAW=$i "$program" --mirrored --every="$count" "${files[@]}" \
+            >"$work/golden.$i" 2>&1 & processes+=($!)
+    done
+    for ((i = 0; i < count; i++)); do
+        wait "${processes[i]}" || rc=1
+        cat "$work/golden.$i"
+    done
+    sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, .*/\1 \2/p' "$work"/golden.[0-9]* | awk '{p += $1; f += $2} END {print p + 0 " passed, " f + 0 " failed"}'
+    return $rc
 }
 
 # Examples that ask for simulated GPUs run on real ones where there are enough of them.
@@ -195,17 +221,29 @@ part_contexts() {
     return $rc
 }
 
+# Each tool over one case of each row and one in a thousand of the others. Where blocks of memory are allocations of their own, their
+# ends are seen.
 part_sanitizer() {
-    local test=$build/tests/tests.conformance_test
+    local test=$build/tests/tests.conformance_test tool rc=0 skipped=0 flags=probe=direct${cuda_flags:+,$cuda_flags}
+    local -A pids=()
     have compute-sanitizer || { echo "no compute-sanitizer"; return 77; }
     [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
     [ -x "$test" ] || { echo "no conformance test in $build"; return 77; }
-    BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=probe=direct,memory_pool=off${cuda_flags:+,$cuda_flags} BERTH_TEST_ONE_IN=1000 BERTH_TEST_PART=0/4 \
-        compute-sanitizer --tool memcheck --error-exitcode 99 "$test" >"$work/sanitized" 2>&1
-    local rc=$?
-    tail -n 60 "$work/sanitized"
-    if grep -q 'Device not supported' "$work/sanitized"; then echo "compute-sanitizer does not support this device"; return 77; fi
-    grep 'ERROR SUMMARY' "$work/sanitized" | tail -n 1
+    for tool in memcheck racecheck synccheck initcheck; do
+        BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=$flags,memory_pool=off BERTH_TEST_ONE_IN=1000 \
+            compute-sanitizer --tool $tool --error-exitcode 99 "$test" >"$work/sanitizer.$tool" 2>&1 & pids[$tool]=$!
+    done
+    for tool in "${!pids[@]}"; do
+        wait "${pids[$tool]}" || rc=1
+        printf '\n%s:\n' "$tool"
+        tail -n 60 "$work/sanitizer.$tool"
+        ! grep -q 'Device not supported' "$work/sanitizer.$tool" || skipped=1
+    done
+    [ $skipped -eq 0 ] || { echo "compute-sanitizer does not support this device"; return 77; }
+    for tool in "${!pids[@]}"; do
+        printf '%s: %s; ' "$tool" "$(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$work/sanitizer.$tool" | tail -n 1 || echo 'no summary')"
+    done
+    echo
     return $rc
 }
 
@@ -226,6 +264,7 @@ part_bench() {
 part_peers() {
     have python3 || { echo "no python3"; return 77; }
     local rc=0
+    export PIP_RETRIES=0 PIP_DEFAULT_TIMEOUT=10 # there may be no network
     python3 bench/peers.py --berth "$build/berth" --device "$device" --shrink "$shrink" --limit 130 --seconds 0.4 --json \
         --write "$work/peers.md" $peer_rows >"$work/peers.json" || rc=$?
     cat "$work/peers.md" 2>/dev/null
@@ -242,6 +281,7 @@ part_first() {
         BERTH_FLAGS=$BERTH_FLAGS,cache=$cache measure bench --first-result --device "$device" >"$work/first.$i.json" || return 1
         cat "$work/first.$i.json"
     done
+    rm -rf "$cache"
     echo "first result: cold $(sed -n 's/.*"first_result_s": \([0-9.e-]*\).*/\1/p' "$work/first.1.json" | cut -c1-6) s," \
         "again $(sed -n 's/.*"first_result_s": \([0-9.e-]*\).*/\1/p' "$work/first.6.json" | cut -c1-6) s"
 }
@@ -296,7 +336,6 @@ finish() {
 
 # ---- all parts: what is right first, many at once; then what is timed, alone
 
-names=(build conformance examples contexts sanitizer bench peers first)
 absent='' cuda_flags='' given=no
 [ -z "$build" ] && build=$root/build/gpu || given=yes
 find_cuda
@@ -312,7 +351,8 @@ if [ "$shrink" = 1 ]; then
     done
     bench_groups+=$'\nlaunch launch_100 launch_graph startup compile dependent_adds\nstep_small step_medium step_large'
     bench_groups+=$'\nrandom100m random100m_mixed elementwise elementwise_compiled linspace softmax layer_norm sum sum_axis0 sum_axis1'
-    bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small'
+    bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
+    bench_groups+=$'\nsort sort_short scatter_add scatter_add_one scatter_axis take_gradient'
     peer_rows="$large"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
@@ -333,19 +373,20 @@ elif ! timeout 60 "$build/berth" bench --first-result --device "$device" >"$work
     absent="no device $device: $(tail -n 1 "$work/look" | sed 's/.*: //')"
 fi
 if [ -n "$absent" ]; then
-    for name in conformance examples contexts sanitizer bench peers first; do part "$name" 10; done
+    for name in "${names[@]:1}"; do part "$name" 10; done
     finish
     echo "$absent"
     ! grep -q FAILED "$work/build.result" && exit 77
     exit 1
 fi
 part conformance 150 &
+part golden 150 &
 part examples 120 &
 part contexts 60 &
 part sanitizer 130 &
 wait
 part first 40
-part peers 200
 part bench 170
+part peers 200
 finish
 ! grep -q FAILED "$work"/*.result
