@@ -139,6 +139,8 @@ KERNEL(take_columns, bt_take(x, i, 1))
 KERNEL(gather, bt_take_along_axis(x, bt_cast(x, BT_I32), 1))
 KERNEL(scatter, bt_scatter_add(x, bt_mod(i, bt_i32(7)), x, 0))
 KERNEL(scatter_axis, ((void)i, bt_scatter_add_along_axis(x, bt_cast(x, BT_I32), x, 1)))
+KERNEL(scatter_line, ((void)i, bt_scatter_add_along_axis(bt_reshape(x, -1), bt_cast(bt_reshape(x, -1), BT_I32),
+                                                         bt_reshape(x, -1), 0)))
 KERNEL(matmul, ((void)i, bt_matmul(bt_cast(x, BT_I32), bt_cast(x, BT_I32))))
 KERNEL(matmul_library, ((void)i, bt_matmul(x, bt_transpose(x))))
 /* All but the first column, whose rows are not aligned. */
@@ -158,7 +160,7 @@ static const struct {
     ROW(max),    ROW(argmax),       ROW(argmin_all),     ROW(cumsum),      ROW(cumsum_back),    ROW(cumsum_long),
     ROW(sort),   ROW(sort_long),    ROW(argsort),        ROW(take),        ROW(take_past),      ROW(take_columns),
     ROW(gather), ROW(scatter),      ROW(scatter_axis),   ROW(matmul),      ROW(matmul_library), ROW(uniform),
-    ROW(concat), ROW(many_columns), ROW(argmax_columns), ROW(matmul_part),
+    ROW(concat), ROW(many_columns), ROW(argmax_columns), ROW(matmul_part), ROW(scatter_line),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

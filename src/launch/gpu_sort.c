@@ -16,8 +16,9 @@ typedef struct sort_task {
     int64_t lines, length, rows; /* rows: of the keys of scatters */
     uint64_t source;             /* x, or the indices */
     int key_bytes, bits;         /* of keys; those that differ */
-    uint64_t keys, order;        /* sorted; argsort has no keys */
+    uint64_t keys, order;        /* sorted; argsort has no keys, and values stand for the order */
     uint64_t counts;
+    uint64_t values; /* of 4 bytes, which are sorted in place of the order; 0: none */
     bool wants_keys;
 } sort_task;
 
@@ -83,7 +84,7 @@ static bt_status sort_by_digit(bti_gpu_job *job, const sort_task *task, const so
     BTI_TRY(bti_gpu_job_launch(job, offsets, offset_units));
     BTI_GPU_ADDRESSES(job, pass->new_keys, pass->new_order, task->counts, pass->keys, pass->order);
     BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift, pass->bits, !pass->shift,
-                    task->rows, task->wants_keys || !last);
+                    task->rows, task->wants_keys || !last, !pass->shift && !task->values);
     return bti_gpu_job_launch(job, entries.sort, units);
 }
 
@@ -98,7 +99,7 @@ static bt_status sort_long_lines(bti_gpu_job *job, sort_task *task) {
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, elements, 4, two_orders));
     BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_COUNTS, (size_t)(task->lines * (pass.chunks + 1)) * DIGITS * 4,
                             &task->counts));
-    pass.order = two_orders[1];
+    pass.order = task->values ? task->values : two_orders[1];
     for (int number = 0; pass.shift < task->bits; number++, pass.shift += pass.bits) {
         pass.new_keys = two_keys[number % 2], pass.new_order = two_orders[number % 2];
         if (pass.shift + pass.bits >= task->bits && task->order) pass.new_order = task->order;
@@ -134,15 +135,22 @@ static bt_status scatter_columns(bti_gpu_job *job, int64_t count) {
 
 /* Folds items, then the parts that this left, until no line has two. */
 static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t sets) {
-    static const bti_gpu_text_entry fold = {4, "bti_fold_pieces", BTI_GROUP};
+    static const bti_gpu_text_entry fold = {4, "bti_fold_pieces", BTI_GROUP},
+                                    values = {9, "bti_fold_values", BTI_GROUP};
     int64_t items = task->length, step = 1, lead = 0, reach = 0;
     int64_t parts_count = sets * bti_pieces_of(items, PIECE);
     uint64_t parts[2], from = bti_gpu_job_input(job, 2);
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_COUNTS, parts_count, (int)bt_dtype_size(job->output.dtype), parts));
     for (int level = 0; level == 0 || items > 1; level++) {
-        BTI_GPU_ADDRESSES(job, job->output.address, parts[level % 2], task->keys, task->order, from);
-        BTI_GPU_NUMBERS(job, sets * items, items, job->inner, task->length, task->rows, step, lead, reach);
-        BTI_TRY(bti_gpu_job_launch(job, fold, sets * items));
+        if (task->values && level == 0) {
+            BTI_GPU_ADDRESSES(job, job->output.address, parts[0], task->keys, task->order);
+            BTI_GPU_NUMBERS(job, sets * items, items, task->rows, bti_pieces_of(items, PIECE));
+            BTI_TRY(bti_gpu_job_launch(job, values, sets * items));
+        } else {
+            BTI_GPU_ADDRESSES(job, job->output.address, parts[level % 2], task->keys, task->order, from);
+            BTI_GPU_NUMBERS(job, sets * items, items, job->inner, task->length, task->rows, step, lead, reach);
+            BTI_TRY(bti_gpu_job_launch(job, fold, sets * items));
+        }
         from = parts[level % 2];
         items = bti_pieces_of(items, PIECE);
         step *= PIECE;
@@ -185,6 +193,8 @@ bt_status bti_gpu_launch_scatter(bti_gpu_job *job) {
     if (!count) return BT_OK;
     if (in_lines && bti_gpu_scatters_columns(job, count)) return scatter_columns(job, count);
     BTI_TRY(check_index_range(job, count));
+    if (in_lines && job->inner == 1 && bt_dtype_size(job->output.dtype) == 4 && !sorts_short_lines(job, &task))
+        task.values = bti_gpu_job_input(job, 2);
     BTI_TRY(sort_indices(job, &task));
     return fold_in_order(job, &task, columns);
 }

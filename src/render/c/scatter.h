@@ -7,7 +7,9 @@
  *                   launch. An item that begins a piece stands for all. Memories y, new parts, keys, order, z or parts; words: units,
  *                   items of a line, inner, count, length, elements of an item (1, of z; else PIECE to a power), and two distances: an
  *                   item is a part if the key before it by `lead` and one more is the same, and not the first piece if that before
- *                   it by `reach` and one more is */
+ *                   it by `reach` and one more is
+ *     bti_fold_values   as bti_fold_pieces of items that are elements, of scatter_axis if inner is 1, with values of 4 bytes in the
+ *                   order of their keys: memories y, new parts, keys, values; words: units, items of a line, length, pieces of a line */
 #define PIECE 64
 
 #ifdef LINES
@@ -27,6 +29,40 @@ KERNEL(256) bti_scatter(MEMORY(0) MEMORY(1) MEMORY(2) const struct words7 words)
             GLOBAL T *at = y + (o * W(6) + to) * W(5) + n;
             *at = ADDED(*at, z[(o * W(4) + i) * W(5) + n]);
         }
+    }
+}
+#endif
+
+#ifdef LINES
+struct words8 {
+    i64 at[8];
+};
+KERNEL(256) bti_fold_values(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) const struct words8 words) {
+    LOCAL_ARRAY K near_keys[256 + PIECE];
+    LOCAL_ARRAY T near_values[256 + PIECE];
+    GLOBAL T *y = (GLOBAL T *)ADDRESS(0, 0);
+    GLOBAL T *new_parts = (GLOBAL T *)ADDRESS(1, 1);
+    GLOBAL K *keys = (GLOBAL K *)ADDRESS(2, 2);
+    GLOBAL T *values = (GLOBAL T *)ADDRESS(3, 3);
+    const i64 units = W(4), items = W(5), length = W(6), pieces = W(7);
+    for (i64 from = (i64)GROUP * 256; from < units; from += (i64)GROUPS * 256) {
+        const i64 unit = from + THREAD, line = divided(unit, items), item = unit - line * items;
+        for (u32 k = THREAD; k < 256 + PIECE && from + k < units; k += 256)
+            near_keys[k] = keys[from + k], near_values[k] = values[from + k];
+        BARRIER();
+        const K key = unit < units ? near_keys[THREAD] : (K)length;
+        if (key < (K)length) {
+            const u32 begins = item == 0 || (THREAD ? near_keys[THREAD - 1] : keys[unit - 1]) != key;
+            const u32 end = THREAD + (u32)(least(items, (item / PIECE + 1) * PIECE) - item);
+            if (begins || item % PIECE == 0) {
+                GLOBAL T *to = begins ? y + line * length + (i64)key : new_parts + line * pieces + item / PIECE;
+                T total = near_values[THREAD];
+                if (begins) total = ADDED(*to, total);
+                for (u32 k = THREAD + 1; k < end && near_keys[k] == key; k++) total = ADDED(total, near_values[k]);
+                *to = total;
+            }
+        }
+        BARRIER();
     }
 }
 #endif

@@ -8,8 +8,9 @@
  *                      pass), rows
  *     bti_digit_offsets   the counts before each chunk, in place; those of all chunks follow: memories counts; words: units (lines x
  *                      32), chunks
- *     bti_sort_tiles   memories new keys, new order, counts, x, index or keys, order; words: the same, whether new keys are wanted. A
- *                      group writes a tile that it has sorted in runs of one digit each
+ *     bti_sort_tiles   memories new keys, new order, counts, x, index or keys, order; words: the same, whether new keys are wanted,
+ *                      whether elements are numbered (the first pass, except where it is handed values of 4 bytes that take the
+ *                      place of the order). A group writes a tile that it has sorted in runs of one digit each
  * Where threads of a group run one after the other (SERIAL), one thread works for all:
  *     bti_serial_lines, bti_serial_count, bti_serial_sort   as bti_sort_lines, bti_count and bti_sort_tiles */
 #define EACH (K_BYTES == 8 ? 8 : 16)
@@ -26,8 +27,8 @@ struct words9 {
 struct words10 {
     i64 at[10];
 };
-struct words14 {
-    i64 at[14];
+struct words15 {
+    i64 at[15];
 };
 
 #ifdef SORT
@@ -225,7 +226,7 @@ KERNEL(256) bti_digit_offsets(MEMORY(0) const struct words3 words) {
 
 #define DIGIT_OF(e) DIGIT(key[e])
 
-KERNEL(256) bti_sort_tiles(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words14 words) {
+KERNEL(256) bti_sort_tiles(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words15 words) {
     SORT_ARRAYS;
     LOCAL_ARRAY u32 offset[256]; /* of each digit: where it goes on in the line, minus its place in the tile */
     GLOBAL K *new_keys = (GLOBAL K *)ADDRESS(0, 0);
@@ -250,7 +251,7 @@ KERNEL(256) bti_sort_tiles(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) con
             LOAD_KEYS(at, count);
             FOR_EACH(e, EACH) {
                 const u32 i = PLACE(e, EACH);
-                own_order[e] = is_first || i >= count ? (i32)(from + i) : order[at + i];
+                own_order[e] = W(14) || i >= count ? (i32)(from + i) : order[at + i];
             }
             RANK_TILE(EACH, DIGIT_OF);
             offset[THREAD] = next - before;
@@ -331,7 +332,7 @@ KERNEL(256) bti_serial_count(MEMORY(0) MEMORY(1) const struct words10 words) {
     }
 }
 
-KERNEL(256) bti_serial_sort(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words14 words) {
+KERNEL(256) bti_serial_sort(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) const struct words15 words) {
     GLOBAL K *new_keys = (GLOBAL K *)ADDRESS(0, 0);
     GLOBAL i32 *new_order = (GLOBAL i32 *)ADDRESS(1, 1);
     GLOBAL u32 *counts = (GLOBAL u32 *)ADDRESS(2, 2);
@@ -351,7 +352,7 @@ KERNEL(256) bti_serial_sort(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) co
             const K key = KEY_AT(at + i);
             const u32 to = next[DIGIT(key)]++;
             if (W(13)) new_keys[at + to] = key;
-            new_order[at + to] = is_first ? (i32)i : order[at + i];
+            new_order[at + to] = W(14) ? (i32)i : order[at + i];
         }
     }
 }
