@@ -195,15 +195,20 @@ static bt_status launch_rows_in_local(bti_gpu *gpu, kernel_variant *v, const bti
     return launch_entry_with(gpu, v, BTI_ENTRY_KEPT, box, 0, threads, row * (size_t)(threads / 32));
 }
 
-/* Of several sweeps short rows only, so that many have room in local memory at once. */
+/* Of several sweeps short rows only, so that many have room in local memory at once: in groups of two warps at least, two groups for
+ * each multiprocessor. */
 static bt_status launch_wide_rows(bti_gpu *gpu, kernel_variant *v, const bti_box *box, bool *launched) {
     *launched = can_launch(gpu, v, BTI_ENTRY_ROWS, box);
     if (!*launched) return BT_OK;
     if (!bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT)) return launch_entry(gpu, v, BTI_ENTRY_ROWS, box, 0);
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_ROWS, gpu->target);
-    size_t bytes =
-        bti_entry_local(&v->kernel, box) * (size_t)(threads / bti_entry_unit_threads(&v->kernel, BTI_ENTRY_ROWS));
-    *launched = bytes && bytes <= local_room(gpu);
+    int of_row = bti_entry_unit_threads(&v->kernel, BTI_ENTRY_ROWS);
+    size_t row = bti_entry_local(&v->kernel, box);
+    const int most = threads;
+    while (threads > 64 && row * (size_t)(threads / of_row) > local_room(gpu)) threads /= 2;
+    size_t bytes = row * (size_t)(threads / of_row);
+    bool many = bti_entry_points(&v->kernel, box) >= 2 * (int64_t)gpu->units * (threads / of_row);
+    *launched = bytes && bytes <= local_room(gpu) && (threads == most || many);
     return *launched ? launch_entry_with(gpu, v, BTI_ENTRY_ROWS, box, 0, threads, bytes) : BT_OK;
 }
 
