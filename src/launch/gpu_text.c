@@ -9,7 +9,7 @@
 #define SEARCH_THREAD_CHUNK 128
 #define SHORT_LINE 1024
 #define ROW_TILE 2048 /* of cumsum: render/c/running.h */
-#define COLUMN_CHUNK 256
+#define COLUMN_CHUNK 128
 #define MOST_CHUNKS 1024 /* of a line */
 #define MOST_THREAD_CHUNKS 16384
 #define SECTOR 32 /* bytes that are read together at least */

@@ -17,11 +17,11 @@ typedef struct line_case {
 } line_case;
 
 /* Tiles are 2048 elements, of sorts 4096, half of that of keys of 8 bytes, and again where threads run one after the other; a line has
- * at most 1024 chunks of whole tiles, columns have chunks of 256. */
+ * at most 1024 chunks of whole tiles, columns have chunks of 128. */
 static const line_case line_cases[] = {
     {{1, 1}, 1},    {{1000, 1}, 1},    {{700, 8}, 1},   {{300, 9}, 1},    {{513, 17}, 1}, {{7, 1023}, 1},
     {{3, 1025}, 1}, {{3, 2047}, 1},    {{3, 2048}, 1},  {{2, 2049}, 1},   {{2, 4096}, 1}, {{3, 6007}, 1},
-    {{2053, 3}, 0}, {{256, 8}, 0},     {{257, 40}, 0},  {{1031, 9}, 0},   {{0, 3}, 0},    {{3, 0}, 1},
+    {{2053, 3}, 0}, {{128, 8}, 0},     {{129, 40}, 0},  {{1031, 9}, 0},   {{0, 3}, 0},    {{3, 0}, 1},
     {{2, 4095}, 1}, {{2, 4097}, 1},    {{19, 256}, 1},  {{33, 255}, 1},   {{2, 8193}, 1}, {{1, 70001}, 1},
     {{5003, 2}, 0}, {{1, 1048577}, 1}, {{2, 65537}, 1}, {{1, 2097157}, 1}};
 enum { LINE_CASES = sizeof line_cases / sizeof *line_cases, LONG_CASE = 1 << 20 };
