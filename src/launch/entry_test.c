@@ -90,7 +90,7 @@ static void tiles(void **state) {
     assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box)); /* nothing leaps */
     box.stride[0][0] = 4, box.stride[0][1] = 40;
     assert_true(bti_entry_fits(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box));
-    box.extent[0] = 33, box.extent[1] = 64;
+    box.extent[0] = 65, box.extent[1] = 128;
     assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box), 4);
     box.stride[0][0] = 8; /* leaps along both */
     assert_false(bti_entry_fits(&kernel, BTI_ENTRY_TILED, BTI_OPENCL_C, &box));

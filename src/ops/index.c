@@ -55,6 +55,10 @@ bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int
     return record_scatter(BTI_OP_scatter_add, x, indices, updates, axis);
 }
 
+bt_array *bti_update_slice(bt_array *x, bt_array *start, bt_array *update, int axis) {
+    return record_scatter(BTI_OP_update_slice, x, start, update, axis);
+}
+
 bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
     BTI_PUBLIC("bt_take");
     BTI_NEED(x, indices);
@@ -74,8 +78,7 @@ bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
     BTI_RETURN(bti_reshape(bti_take(x, indices, axis), result_rank, shape));
 }
 
-/* Updates as x's dtype; integers do not take floats. */
-static bt_array *updates_for(bt_array *x, bt_array *updates) {
+bt_array *bti_updates_for(bt_array *x, bt_array *updates) {
     bt_dtype to = bti_dtype(x), from = bti_dtype(updates);
     if (bti_dtype_is_float(from) && !bti_dtype_is_float(to))
         return bti_poisonf(BT_INVALID_ARGUMENT, "updates are %s and x is %s; bt_cast one of them first",
@@ -85,7 +88,7 @@ static bt_array *updates_for(bt_array *x, bt_array *updates) {
 static bt_array *additions_for(bt_array *x, bt_array *updates) {
     if (bti_dtype(x) == BT_BOOL)
         return bti_poisonf(BT_INVALID_ARGUMENT, "nothing can be added to bool; bt_cast x first");
-    return updates_for(x, updates);
+    return bti_updates_for(x, updates);
 }
 
 bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -113,128 +116,6 @@ void bti_gradient_scatter_add(bti_backward *b) {
     bt_shape line = {.rank = bt_rank(b->g)};
     for (int i = 0; i < line.rank; i++) line.size[i] = i == axis ? bt_shape_of(at).size[0] : 1;
     b->gx[2] = bt_where(bt_reshape_to(within, line), bt_take(b->g, at, axis), bt_num(0));
-}
-
-/* --- slices that begin where an array says ----------------------------------------------------------------------------- */
-
-bt_array *bti_update_slice(bt_array *x, bt_array *start, bt_array *update, int axis) {
-    return record_scatter(BTI_OP_update_slice, x, start, update, axis);
-}
-
-/* A start [1] counted from the beginning, and moved so that `count` elements along the axis fit: int64. */
-static bt_array *start_within(bt_array *x, int axis, bt_array *start, int64_t count) {
-    int64_t size = bti_shape(x)[axis];
-    bt_array *zero = bti_scalar(0, BT_I64), *length = bti_size_scalar(size, BT_I64);
-    bt_array *last = bti_size_scalar(bti_size_add(size, bti_size_mul(count, -1)), BT_I64);
-    start = bti_cast(bti_indices(start), BT_I64);
-    if (bti_array_error(start)) return start;
-    start = bti_where(bti_binary(BTI_OP_lt, start, zero), bti_binary(BTI_OP_add, start, length), start);
-    return bti_binary(BTI_OP_maximum, bti_binary(BTI_OP_minimum, start, last), zero);
-}
-
-static bt_array *slice_from(bt_array *x, int axis, bt_array *start, int64_t count) {
-    start = start_within(x, axis, start, count);
-    return bti_take(x, bti_binary(BTI_OP_add, bti_iota(count, BT_I64), start), axis);
-}
-
-/* What one axis of a slice is asked to be: its size fits in x's. */
-static bt_array *check_count(bt_array *x, int axis, int64_t count) {
-    int64_t size = bti_shape(x)[axis];
-    if (count >= 0 && (bti_size_is_symbolic(size) || count <= size)) return NULL;
-    if (bti_size_is_symbolic(count)) return NULL; /* the call checks it */
-    return bti_poisonf(BT_INVALID_ARGUMENT, "%lld elements along axis %d of shape %s are wanted", (long long)count,
-                       axis, bti_shape_string(x).text);
-}
-
-static bt_array *check_start(bt_array *start, int count) {
-    int64_t size = bti_size_of(start);
-    if (bti_rank(start) <= 1 && (size == count || bti_size_is_symbolic(size))) return bti_indices(start);
-    return bti_poisonf(BT_INVALID_ARGUMENT, "the start has shape %s; it must have %d integer%s",
-                       bti_shape_string(start).text, count, count == 1 ? "" : "s, one for each axis");
-}
-
-static bt_array *start_of_axis(bt_array *start, int axis) {
-    return bti_reshape(bti_rank(start) ? bti_slice_part(start, 0, axis, 1, 1) : start, 1, (int64_t[]){1});
-}
-
-bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size) {
-    BTI_PUBLIC("bt_dynamic_slice");
-    BTI_NEED(x, start);
-    int rank = bti_rank(x);
-    if (size.rank != rank)
-        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the size has %d axes; x has shape %s", size.rank,
-                               bti_shape_string(x).text));
-    start = check_start(start, rank);
-    bt_array *poison = bti_poisoned_by(&start, 1);
-    for (int i = 0; i < rank && !poison; i++) poison = check_count(x, i, size.size[i]);
-    for (int i = 0; i < rank && !poison; i++)
-        if (size.size[i] != bti_shape(x)[i]) x = slice_from(x, i, start_of_axis(start, i), size.size[i]);
-    BTI_RETURN(poison ? poison : x);
-}
-
-bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int axis) {
-    BTI_PUBLIC("bt_dynamic_slice_axis");
-    BTI_NEED(x, start);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    start = check_start(start, 1);
-    if ((poison = bti_poisoned_by(&start, 1)) || (poison = check_count(x, axis, size))) BTI_RETURN(poison);
-    BTI_RETURN(size == bti_shape(x)[axis] ? x : slice_from(x, axis, start_of_axis(start, 0), size));
-}
-
-/* x with the axes from `axis` on updated: only the part that the update overlaps is made along the first of them. */
-static bt_array *update_axes(bt_array *x, bt_array *update, bt_array *start, int axis) {
-    while (axis < bti_rank(x) && bti_shape(x)[axis] == bti_shape(update)[axis]) axis++;
-    if (axis == bti_rank(x)) return update;
-    int64_t count = bti_shape(update)[axis];
-    bt_array *at = start_within(x, axis, start_of_axis(start, axis), count), *poison = bti_poisoned_by(&at, 1);
-    if (poison) return poison;
-    bool last = true;
-    for (int i = axis + 1; i < bti_rank(x); i++) last = last && bti_shape(x)[i] == bti_shape(update)[i];
-    if (!last) update = update_axes(slice_from(x, axis, at, count), update, start, axis + 1);
-    return bti_update_slice(x, at, update, axis);
-}
-
-static bt_array *check_rank(bt_array *x, bt_array *update) {
-    if (bti_rank(update) == bti_rank(x)) return NULL;
-    return bti_poisonf(BT_INVALID_ARGUMENT, "the update has shape %s and x has shape %s; they must have as many axes",
-                       bti_shape_string(update).text, bti_shape_string(x).text);
-}
-
-bt_array *bt_update_slice(bt_array *x, bt_array *update, bt_array *start) {
-    BTI_PUBLIC("bt_update_slice");
-    BTI_NEED(x, update, start);
-    int rank = bti_rank(x);
-    bt_array *poison;
-    if ((poison = check_rank(x, update))) BTI_RETURN(poison);
-    start = check_start(start, rank);
-    update = updates_for(x, update);
-    poison = bti_poisoned_by((bt_array *[]){start, update}, 2);
-    for (int i = 0; i < rank && !poison; i++) poison = check_count(x, i, bti_shape(update)[i]);
-    BTI_RETURN(poison ? poison : update_axes(x, update, start, 0));
-}
-
-bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, int axis) {
-    BTI_PUBLIC("bt_update_slice_axis");
-    BTI_NEED(x, update, start);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison) || (poison = check_rank(x, update))) BTI_RETURN(poison);
-    start = check_start(start, 1);
-    update = updates_for(x, update);
-    if ((poison = bti_poisoned_by((bt_array *[]){start, update}, 2))) BTI_RETURN(poison);
-    int64_t shape[BTI_MAX_RANK];
-    for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? bti_shape(update)[i] : bti_shape(x)[i];
-    update = bti_expand(update, bti_rank(x), shape);
-    if ((poison = bti_poisoned_by(&update, 1)) || (poison = check_count(x, axis, shape[axis]))) BTI_RETURN(poison);
-    if (shape[axis] == bti_shape(x)[axis]) BTI_RETURN(update);
-    BTI_RETURN(bti_update_slice(x, start_within(x, axis, start_of_axis(start, 0), shape[axis]), update, axis));
-}
-
-void bti_gradient_update_slice(bti_backward *b) {
-    int axis = (int)b->attr[0];
-    bt_array *start = b->x[1], *update = b->x[2];
-    if (b->wanted[0]) b->gx[0] = bt_update_slice_axis(b->g, bt_zeros_like(update), start, axis);
-    if (b->wanted[2]) b->gx[2] = bt_dynamic_slice_axis(b->g, start, bt_shape_of(update).size[axis], axis);
 }
 
 /* --- along an axis -------------------------------------------------------------------------------------------------- */

@@ -124,6 +124,8 @@ bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis);
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 /* Indices as int32 or int64, whatever integers they were; poisoned if they are not integers. */
 bt_array *bti_indices(bt_array *indices);
+/* Updates as x's dtype; poisoned if they are floats and x is not. */
+bt_array *bti_updates_for(bt_array *x, bt_array *updates);
 
 /* --- slice.c ---------------------------------------------------------------------------------------------------------- */
 

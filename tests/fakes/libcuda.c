@@ -308,6 +308,7 @@ static CUstream new_stream(bool blocking) {
     if (!made) abort();
     fake_lock();
     fake_stream_init(&made->stream, fake_current()->device);
+    made->context = fake_current();
     made->open = true;
     made->blocking = blocking;
     made->next = all_streams;
@@ -323,7 +324,7 @@ static void order_after(CUstream stream, CUstream earlier) {
 }
 
 CUstream fake_enter_stream(CUstream stream) {
-    CUcontext context = fake_current();
+    CUcontext context = stream ? stream->context : fake_current();
     fake_lock();
     if (!stream && !context->null_stream) context->null_stream = new_stream(true);
     CUstream null_stream = context->null_stream, entered = stream ? stream : null_stream;

@@ -12,6 +12,7 @@ struct CUctx_st {
 };
 struct CUstream_st {
     fake_stream stream;
+    CUcontext context;
     struct CUstream_st *next; /* list of all streams */
     bool open, blocking;      /* blocking: ordered against the null stream, which is blocking too */
     fake_event latest;        /* of blocking streams: what they were last given */
