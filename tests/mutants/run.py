@@ -8,7 +8,7 @@ Each *.patch of this folder changes files of src/ and begins with the lines
     Missed: (optional) why it cannot be noticed
 A mutant is caught by a finding of the emulator or by a wrong result; a crash, or a test that does not end, catches nothing.
 The mutants' libraries, and tests that have the library in them, are made from the build's own objects: only what a patch touches is
-compiled. Every command is run without a mutant first, and must pass."""
+compiled. Every command is run without a mutant first, and must pass. A mutant that goes unnoticed is run again with other seeds."""
 import argparse
 import concurrent.futures
 import hashlib
@@ -118,9 +118,12 @@ class Build:
 
 # ---- running
 
-def run(command, build, seconds, library=None):
+SEEDS = range(1, 4)  # each draws other orders; a mistake may need one of them, and none may raise a false alarm
+
+
+def run(command, build, seconds, seed, library=None):
     """(exit code, output) of a command on emulated GPUs."""
-    environment = dict(os.environ)
+    environment = dict(os.environ, BERTH_FAKE_SEED=str(seed))
     if library:
         environment["LD_LIBRARY_PATH"] = str(library)
     variables, program = split_command(command)
@@ -163,12 +166,16 @@ def try_mutant(mutant, build, chosen):
             return "does not build", (error.stderr or str(error))[-300:]
         except RuntimeError as error:
             return "does not build", str(error)
-        code, output = run(mutant.command, build, chosen.seconds, library)
-    if chosen.verbose:
-        print(output)
+        for seed in SEEDS:
+            code, output = run(mutant.command, build, chosen.seconds, seed, library)
+            if chosen.verbose:
+                print(output)
+            word = judge(mutant, code, output)
+            if word not in ("MISSED", "known miss"):
+                break
     if code == 77:
         return "skipped", output.strip()[:160]
-    return judge(mutant, code, output), first_line_of_failure(output) if code else "everything passed"
+    return word, first_line_of_failure(output) if code else "everything passed"
 
 
 def apply_only(mutants):
@@ -197,14 +204,15 @@ def main():
     counts = {}
     alarms = 0
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-        commands = sorted({mutant.command for mutant in mutants})
-        for command, (code, output) in zip(commands, pool.map(lambda c: run(c, build, chosen.seconds), commands)):
+        commands = [(command, seed) for command in sorted({mutant.command for mutant in mutants}) for seed in SEEDS]
+        runs = pool.map(lambda c: run(c[0], build, chosen.seconds, c[1]), commands)
+        for (command, seed), (code, output) in zip(commands, runs):
             if code == 77:
                 print(output.strip()[:200])
                 sys.exit(77)
             if code:
                 alarms += 1
-                print(f"FALSE ALARM without a mutant: {command}: {first_line_of_failure(output)}")
+                print(f"FALSE ALARM without a mutant, seed {seed}: {command}: {first_line_of_failure(output)}")
         for mutant, (word, why) in zip(mutants, pool.map(lambda m: try_mutant(m, build, chosen), mutants)):
             counts[word] = counts.get(word, 0) + 1
             print(f"{word:15} {mutant.name}: {mutant.what}\n{'':15} {why}", flush=True)
