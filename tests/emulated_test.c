@@ -202,6 +202,24 @@ static void kernels_agree_with_the_cpu(void **state) {
         }
 }
 
+/* The sum of a row, alone and fused with what reads the row again: the same bits, also where parts are summed by themselves. */
+static void sums_are_folded_alike(void **state) {
+    enum { ROWS = 16, LENGTH = 140001 };
+    double *means[2];
+    for (int fused = 0; fused < 2; fused++) {
+        begin();
+        OK(bt_set_flag("fuse", fused ? "on" : "off"));
+        means[fused] = malloc(ROWS * sizeof(double));
+        BT_SCOPE {
+            bt_array *x = bt_sin(bt_reshape(bt_arange(0, ROWS * LENGTH, 1, BT_F64), ROWS, LENGTH));
+            bt_array *away = bt_sub(x, bt_mean(x, BT_AXES(1), true));
+            OK(bt_read(bt_slice_axis(away, 1, 7, 8, 1), means[fused], ROWS * sizeof(double)));
+        }
+    }
+    assert_memory_equal(means[0], means[1], ROWS * sizeof(double));
+    for (int fused = 0; fused < 2; fused++) free(means[fused]);
+}
+
 /* --- several devices -------------------------------------------------------------------------------------------------- */
 
 static void copies_between_devices_are_ordered(void **state) {
@@ -296,11 +314,17 @@ static void shutdown_waits_for_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_transfers_are_ordered),      cmocka_unit_test(small_uploads_share_a_buffer),
-        cmocka_unit_test(memory_is_reused_in_order),        cmocka_unit_test(uploads_are_read_back),
-        cmocka_unit_test(many_arguments_go_through_memory), cmocka_unit_test(copies_between_devices_are_ordered),
-        cmocka_unit_test(copies_outlive_their_sources),     cmocka_unit_test(sums_over_devices_are_ordered),
-        cmocka_unit_test(shutdown_waits_for_work),          cmocka_unit_test(kernels_agree_with_the_cpu),
+        cmocka_unit_test(large_transfers_are_ordered),
+        cmocka_unit_test(small_uploads_share_a_buffer),
+        cmocka_unit_test(memory_is_reused_in_order),
+        cmocka_unit_test(uploads_are_read_back),
+        cmocka_unit_test(many_arguments_go_through_memory),
+        cmocka_unit_test(copies_between_devices_are_ordered),
+        cmocka_unit_test(copies_outlive_their_sources),
+        cmocka_unit_test(sums_over_devices_are_ordered),
+        cmocka_unit_test(shutdown_waits_for_work),
+        cmocka_unit_test(kernels_agree_with_the_cpu),
+        cmocka_unit_test(sums_are_folded_alike),
     };
     return RUN_EMULATED(tests);
 }

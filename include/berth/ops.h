@@ -369,7 +369,7 @@ BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *update
 #define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
 /* A part of x that begins where an array says, which may be computed in a function: `start` has an integer for each axis, `size` the
  * part's sizes, at most x's. A start that is negative counts from the end; then it is moved so that the part is within x, as JAX's
- * dynamic_slice does. Along one axis, start is one integer. */
+ * dynamic_slice does. Along one axis, start is one integer. An axis of unknown size can be taken whole only (UNIMPLEMENTED). */
 BT_API bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size);
 #define bt_dynamic_slice(...) BTI_AT(bt_array *, bt_dynamic_slice(__VA_ARGS__))
 BT_API bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int axis);

@@ -52,7 +52,7 @@ bti_fusing bti_fusing_now(void) {
 static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size_t count, bool behind) {
     bti_plan plan = {0};
     uint64_t planning = bti_trace_begin();
-    bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), &plan);
+    bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), bti_flag_bool(BTI_FLAG_memory_pool), &plan);
     bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
     bti_error *error = NULL;
     if (status == BT_OK) {

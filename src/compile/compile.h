@@ -18,6 +18,8 @@ typedef enum bti_fusing {
     BTI_SINGLE,    /* a kernel for each */
     BTI_PRIMITIVES /* no kernels: every operation is run whole, by the interpreter */
 } bti_fusing;
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing, bti_plan *plan);
+/* share: temporaries share an arena per device; else each is a block of its own. */
+bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing, bool share,
+                      bti_plan *plan);
 
 #endif

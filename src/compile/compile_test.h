@@ -28,6 +28,7 @@ static int made_count;
 static bti_plan plan;
 static bti_nodes order;
 static bti_fusing fusing = BTI_PRIMITIVES;
+static bool arenas = true;
 
 static inline bti_node *remember(bti_node *node, int device) {
     assert_non_null(node);
@@ -68,7 +69,7 @@ static inline void forget_plan(void) {
 static inline void make_plan(bti_node *const *wanted, int count) {
     forget_plan();
     assert_int_equal(bti_reach(wanted, (size_t)count, &order), BT_OK);
-    assert_int_equal(bti_compile(&order, wanted, (size_t)count, fusing, &plan), BT_OK);
+    assert_int_equal(bti_compile(&order, wanted, (size_t)count, fusing, arenas, &plan), BT_OK);
 }
 #define PLAN(...) make_plan((bti_node *[]){__VA_ARGS__}, COUNT(((bti_node *[]){__VA_ARGS__})))
 

@@ -56,8 +56,7 @@ bool bti_domain_refine(bti_domain *domain, int rank, const int64_t *shape, bti_l
     return true;
 }
 
-#define LONG_ROW (1 << 18) /* points of a row past which it is not gone over again */
-#define FEW_ROWS 16        /* with so few, rows are split over cores rather than gone over again */
+#define FEW_ROWS 16 /* with so few, rows are split over cores rather than gone over again */
 #define FEW_ROWS_LONG (1 << 14)
 #define NARROW 8 /* a line of fewer kept points is left to rows, which read with strides */
 
@@ -82,7 +81,7 @@ bool bti_domain_reduce(bti_domain *domain, int rank, const int64_t *shape, uint6
         line *= domain->shape[i];
     domain->rows = line < NARROW;
     int64_t kept = kept_points(domain), row = bti_domain_count(domain) / kept;
-    domain->again = domain->rows && row <= LONG_ROW && (kept >= FEW_ROWS || row <= FEW_ROWS_LONG);
+    domain->again = domain->rows && row <= BTI_LONG_ROW && (kept >= FEW_ROWS || row <= FEW_ROWS_LONG);
     return true;
 }
 

@@ -1,8 +1,6 @@
 /* What becomes one kernel, and what does not. */
 #include "compile/compile_test.h"
 
-#include "base/flags.h"
-
 static int steps_of(bti_step_kind kind) {
     int count = 0;
     for (size_t s = 0; s < plan.steps.count; s++) count += plan.steps.items[s].kind == kind;
@@ -202,13 +200,13 @@ static void temporaries_share_an_arena(void **state) {
     for (int i = 0; i < 10; i++) y = OP(matmul, 0, SHAPE(16, 16), NO_ATTR, y, x);
     FUSE(y);
     assert_int_equal(plan.arenas.items[0], 2 * 16 * 16 * 4); /* one is read while the next is written */
-    assert_int_equal(bt_set_flag("memory_pool", "off"), BT_OK);
+    arenas = false;
     FUSE(y);
     assert_int_equal(plan.arenas.count, 0);
     int64_t bytes;
     bti_plan_memory(&plan, NULL, &bytes, 1);
     assert_int_equal(bytes, 10 * 16 * 16 * 4); /* each for itself */
-    assert_int_equal(bt_set_flag("memory_pool", "on"), BT_OK);
+    arenas = true;
 }
 
 static void kernels_work_in_place_of_what_they_read_last(void **state) {

@@ -1,12 +1,10 @@
 /* How long storages live, and where temporaries lie: offsets in one arena per device, found before anything runs. */
-#include "base/flags.h"
 #include "compile/planner.h"
 
 #define ALIGN 64 /* bytes */
 
 /* Storages live from the step that writes them to the last that reads them; kept ones to the end. */
-static void find_lifetimes(bti_plan *plan) {
-    bool arenas = bti_flag_bool(BTI_FLAG_memory_pool);
+static void find_lifetimes(bti_plan *plan, bool share) {
     for (size_t s = 0; s < plan->storages.count; s++)
         plan->storages.items[s].first_step = plan->storages.items[s].last_step = -1;
     for (size_t s = 0; s < plan->steps.count; s++) {
@@ -16,7 +14,7 @@ static void find_lifetimes(bti_plan *plan) {
             if (number < 0) continue;
             bti_storage *storage = &plan->storages.items[number];
             if (i >= step->input_count) storage->first_step = (int32_t)s;
-            if (i >= step->input_count) storage->own_block = !arenas || step->kind == BTI_STEP_COPY;
+            if (i >= step->input_count) storage->own_block = !share || step->kind == BTI_STEP_COPY;
             storage->last_step = (int32_t)s;
         }
     }
@@ -181,10 +179,10 @@ static bool free_inputs(bti_plan *plan, arena_list *arenas, size_t s) {
     return true;
 }
 
-bool bti_plan_storages(bti_plan *plan) {
+bool bti_plan_storages(bti_plan *plan, bool share) {
     arena_list arenas = {0};
     bool placed = true;
-    find_lifetimes(plan);
+    find_lifetimes(plan, share);
     for (size_t s = 0; s < plan->steps.count && placed; s++)
         placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s);
     for (size_t d = 0; d < arenas.count; d++) {

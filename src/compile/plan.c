@@ -147,7 +147,7 @@ static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value, b
     return maker < 0 || !bti_is_fusable(&planner->plan->steps.items[maker]);
 }
 
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing,
+bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing, bool share,
                       bti_plan *plan) {
     uint64_t is_wanted = bti_next_mark();
     bti_planner planner = {.plan = plan, .mark = bti_next_mark()};
@@ -165,7 +165,7 @@ bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t co
     }
     if (!planner.failed && fusing != BTI_PRIMITIVES) fuse(&planner, fusing == BTI_SINGLE);
     if (!planner.failed && fusing == BTI_PRIMITIVES) drop_unused(&planner);
-    if (!planner.failed && !bti_plan_storages(plan)) planner.failed = true;
+    if (!planner.failed && !bti_plan_storages(plan, share)) planner.failed = true;
     bti_vec_free(&planner.known);
     bti_vec_free(&planner.copied_from);
     if (planner.failed)

@@ -55,8 +55,8 @@ int32_t bti_rematerialize(bti_planner *planner, const bti_node *node, int device
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */
 int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device);
 
-/* memory.c: how long storages live, and where temporaries lie; false when memory is short. */
-bool bti_plan_storages(bti_plan *plan);
+/* memory.c: how long storages live, and where temporaries lie: they share an arena per device, or each has a block of its own; false when memory is short. */
+bool bti_plan_storages(bti_plan *plan, bool share);
 
 /* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel), or -1 and the hash to remember it by. */
 int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,

@@ -3,6 +3,7 @@
 
 #include "array/eval.h"
 #include "array/graph.h"
+#include "base/flags.h"
 #include "compile/compile.h"
 #include "device/device.h"
 #include "function/ready_call.h"
@@ -54,7 +55,7 @@ static bt_status plan_nodes(bti_node *const *wanted, size_t count, bti_nodes *or
         for (int k = 0; k < node->input_count; k++)
             if (atomic_load(&node->inputs[k]->state) == BTI_FAILED) return bti_fail_with(node->inputs[k]->error);
     }
-    return bti_compile(order, wanted, count, bti_fusing_now(), plan);
+    return bti_compile(order, wanted, count, bti_fusing_now(), bti_flag_bool(BTI_FLAG_memory_pool), plan);
 }
 
 /* What stands for a node (stand_ins may be NULL) gets the layout that it will have. */

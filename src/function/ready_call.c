@@ -156,7 +156,8 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
         if (is_computed(&ready->sets[n])) wants.items[wants.count++] = ready->sets[n].node;
     bti_nodes order = {0};
     fine = fine && bti_reach(wants.items, wants.count, &order) == BT_OK && can_be_planned(&order) &&
-           bti_compile(&order, wants.items, wants.count, ready->setting.fusing, plan) == BT_OK &&
+           bti_compile(&order, wants.items, wants.count, ready->setting.fusing, bti_flag_bool(BTI_FLAG_memory_pool),
+                       plan) == BT_OK &&
            find_all_sources(ready, plan);
     for (size_t i = 0; i < order.count; i++) bti_node_retain(order.items[i]);
     ready->order = order;

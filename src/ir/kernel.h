@@ -25,7 +25,8 @@
  * Columns have one sweep: no POINT value of theirs has a stage above 0, no ROW value one above 1. ROW values of stage 0 may be
  * used by POINT ones. In rows with several sweeps no output is in memory that a later sweep still reads.
  *
- * Reductions. The order of folding is part of the meaning of a kernel, so that all implementations give the same bits:
+ * Reductions. The order of folding is part of the meaning of a kernel, so that all implementations of a kind of device give the same bits. On
+ * CPUs it is this; launch/entry.h has the chunks and lanes of GPUs, which begin and fold alike:
  *     - Accumulators: sum and prod of floats in float64, of integers in the dtype (wrapping); max and min in the dtype.
  *       Start: 0, 1, the least or greatest value of the dtype (-inf and inf; false and true).
  *     - fold(a, x): a + x, a * x, maximum(a, x), minimum(a, x) of scalar.def (x converted to float64 first for sum, prod).
@@ -47,6 +48,7 @@
 #define BTI_LANES 32
 #define BTI_ROW_CHUNK 16384
 #define BTI_COLUMN_CHUNK 1024
+#define BTI_LONG_ROW (1 << 18) /* points of a row; of more, it is not gone over again: compile/domain.c */
 
 struct bti_box;
 

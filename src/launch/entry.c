@@ -135,8 +135,15 @@ int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_b
     return chunk * bti_pieces_of(box->extent[last_reduced(kernel)], chunk * BTI_MOST_CHUNKS);
 }
 
-int64_t bti_entry_across(bti_target target, int64_t points) {
-    if (target != BTI_CUDA_C || points < BTI_ACROSS_SECTOR) return 1;
+bool bti_entry_has_long_rows(const bti_kernel *kernel, const bti_box *box) {
+    return !kernel->inner && bti_box_points(box, kernel->outer, bti_kernel_axes(kernel)) > BTI_LONG_ROW;
+}
+
+int64_t bti_entry_across(const bti_kernel *kernel, bti_target target, const bti_box *box) {
+    int64_t points = bti_entry_points(kernel, box);
+    if (target != BTI_CUDA_C) return 1;
+    if (!kernel->inner && !bti_entry_has_long_rows(kernel, box)) return BTI_ACROSS_ROWS;
+    if (points < BTI_ACROSS_SECTOR) return 1;
     return points < BTI_ACROSS_MANY ? BTI_ACROSS_SECTOR : BTI_LANES;
 }
 

@@ -78,10 +78,14 @@ int bti_entry_tile_pitch(const bti_kernel *kernel, int operand);
 #define BTI_SHORT_COLUMN_CHUNK 128
 #define BTI_MOST_CHUNKS 8192
 int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_box *box);
-/* Kept points that a group of bti_finish takes at once. */
-#define BTI_ACROSS_SECTOR 4  /* whose parts fill 32 bytes */
-#define BTI_ACROSS_MANY 4096 /* with so many points, 32 at once */
-int64_t bti_entry_across(bti_target target, int64_t points);
+/* Rows that are always folded in parts. The parts of shorter ones are folded by 32 lanes wherever that happens, so that a sum has the same
+ * bits alone and fused with others, and on cards with few multiprocessors and with many. */
+bool bti_entry_has_long_rows(const bti_kernel *kernel, const bti_box *box);
+/* Kept points that a group of bti_finish takes at once: its other threads are lanes of the same point. */
+#define BTI_ACROSS_ROWS (BTI_GROUP / BTI_LANES) /* of rows that are not long */
+#define BTI_ACROSS_SECTOR 4                     /* whose parts fill 32 bytes; 1 where there are fewer points */
+#define BTI_ACROSS_MANY 4096                    /* with so many points, 32 at once */
+int64_t bti_entry_across(const bti_kernel *kernel, bti_target target, const bti_box *box);
 /* Chunks, of so many points, of the whole box's lines (sets of parts), kept points, reductions. */
 int64_t bti_entry_sets(const bti_kernel *kernel, const bti_box *box, int64_t chunk);
 int64_t bti_entry_points(const bti_kernel *kernel, const bti_box *box);

@@ -72,7 +72,7 @@ static int spread_threads(const bti_gpu *gpu, int64_t units, int unit_threads, i
 /* How many units a group of so many threads takes at once. */
 static int64_t units_at_once(const bti_gpu *gpu, const bti_kernel *kernel, bti_entry entry, const bti_box *box,
                              int threads) {
-    if (entry == BTI_ENTRY_FINISH) return bti_entry_across(gpu->target, bti_entry_points(kernel, box));
+    if (entry == BTI_ENTRY_FINISH) return bti_entry_across(kernel, gpu->target, box);
     return threads / bti_entry_unit_threads(kernel, entry);
 }
 
@@ -216,7 +216,8 @@ static bt_status launch_reduction(bti_gpu *gpu, kernel_variant *v, const bti_box
     bool launched, few = bti_entry_points(&v->kernel, box) < (int64_t)gpu->units * WARPS_TO_FILL;
     if (bti_entry_exists(&v->kernel, BTI_ENTRY_PART) &&
         bti_entry_sets(&v->kernel, box, bti_entry_chunk(&v->kernel, gpu->target, box)) > 1 &&
-        (few || !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, gpu->target, box)))
+        (few || bti_entry_has_long_rows(&v->kernel, box) ||
+         !bti_entry_fits(&v->kernel, BTI_ENTRY_RUN, gpu->target, box)))
         return launch_in_parts(gpu, v, box);
     BTI_TRY(launch_wide_rows(gpu, v, box, &launched));
     if (!launched) BTI_TRY(launch_rows_in_local(gpu, v, box, &launched));

@@ -318,7 +318,7 @@ static void many_rows_are_not(void **state) {
     OK(load(&kernel, &program));
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     expect(on.launches[0], "bti_part_wide", 6, 64, 0); /* as many groups as multiprocessors at least */
-    expect(on.launches[1], "bti_finish", 2, BTI_GROUP, 0);
+    expect(on.launches[1], "bti_finish", 1, BTI_GROUP, 0);
     box.extent[0] = 10000;
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     assert_int_equal(on.launch_count, 3);
@@ -329,6 +329,11 @@ static void many_rows_are_not(void **state) {
     box.extent[0] = 2;
     OK(bti_gpu_launch_kernel(&gpu, program, &box));
     expect(on.launches[4], "bti_part", 6, BTI_GROUP, 0);
+    box = dense_box(&kernel,
+                    (const int64_t[]){10000, BTI_LONG_ROW + 4}); /* always in parts: the same bits on each card */
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    assert_string_equal(on.launches[on.launch_count - 2].name, "bti_part_wide");
+    expect(on.launches[on.launch_count - 1], "bti_finish", 10000 / 32 + 1, BTI_GROUP, 0);
     bti_gpu_unload(&gpu, NULL, program);
 }
 

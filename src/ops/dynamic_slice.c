@@ -18,11 +18,17 @@ static bt_array *slice_from(bt_array *x, int axis, bt_array *start, int64_t coun
     return bti_take(x, bti_binary(BTI_OP_add, bti_iota(count, BT_I64), start), axis);
 }
 
-/* What one axis of a slice is asked to be: its size fits in x's. */
-static bt_array *check_count(bt_array *x, int axis, int64_t count) {
+/* What one axis of a part is asked to be: its size fits in x's. `later`: sizes that are not known are compared at the call. */
+static bt_array *check_count(bt_array *x, int axis, int64_t count, bool later) {
     int64_t size = bti_shape(x)[axis];
-    if (count >= 0 && (bti_size_is_symbolic(size) || count <= size)) return NULL;
-    if (bti_size_is_symbolic(count)) return NULL; /* the call checks it */
+    if (count == size) return NULL;
+    if (!bti_size_is_symbolic(size) && !bti_size_is_symbolic(count) && count >= 0 && count <= size) return NULL;
+    if (bti_size_is_symbolic(size) || bti_size_is_symbolic(count))
+        return later ? NULL
+                     : bti_poisonf(
+                           BT_UNIMPLEMENTED,
+                           "axis %d of shape %s, or the part's size, is not known here, so only all of it can be taken",
+                           axis, bti_shape_string(x).text);
     return bti_poisonf(BT_INVALID_ARGUMENT, "%lld elements along axis %d of shape %s are wanted", (long long)count,
                        axis, bti_shape_string(x).text);
 }
@@ -47,7 +53,7 @@ bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size) {
                                bti_shape_string(x).text));
     start = check_start(start, rank);
     bt_array *poison = bti_poisoned_by(&start, 1);
-    for (int i = 0; i < rank && !poison; i++) poison = check_count(x, i, size.size[i]);
+    for (int i = 0; i < rank && !poison; i++) poison = check_count(x, i, size.size[i], false);
     for (int i = 0; i < rank && !poison; i++)
         if (size.size[i] != bti_shape(x)[i]) x = slice_from(x, i, start_of_axis(start, i), size.size[i]);
     BTI_RETURN(poison ? poison : x);
@@ -59,7 +65,7 @@ bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int 
     bt_array *poison;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
     start = check_start(start, 1);
-    if ((poison = bti_poisoned_by(&start, 1)) || (poison = check_count(x, axis, size))) BTI_RETURN(poison);
+    if ((poison = bti_poisoned_by(&start, 1)) || (poison = check_count(x, axis, size, false))) BTI_RETURN(poison);
     BTI_RETURN(size == bti_shape(x)[axis] ? x : slice_from(x, axis, start_of_axis(start, 0), size));
 }
 
@@ -91,7 +97,7 @@ bt_array *bt_update_slice(bt_array *x, bt_array *update, bt_array *start) {
     start = check_start(start, rank);
     update = bti_updates_for(x, update);
     poison = bti_poisoned_by((bt_array *[]){start, update}, 2);
-    for (int i = 0; i < rank && !poison; i++) poison = check_count(x, i, bti_shape(update)[i]);
+    for (int i = 0; i < rank && !poison; i++) poison = check_count(x, i, bti_shape(update)[i], true);
     BTI_RETURN(poison ? poison : update_axes(x, update, start, 0));
 }
 
@@ -106,7 +112,8 @@ bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, i
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? bti_shape(update)[i] : bti_shape(x)[i];
     update = bti_expand(update, bti_rank(x), shape);
-    if ((poison = bti_poisoned_by(&update, 1)) || (poison = check_count(x, axis, shape[axis]))) BTI_RETURN(poison);
+    if ((poison = bti_poisoned_by(&update, 1)) || (poison = check_count(x, axis, shape[axis], true)))
+        BTI_RETURN(poison);
     if (shape[axis] == bti_shape(x)[axis]) BTI_RETURN(update);
     BTI_RETURN(bti_update_slice(x, start_within(x, axis, start_of_axis(start, 0), shape[axis]), update, axis));
 }
@@ -115,5 +122,5 @@ void bti_gradient_update_slice(bti_backward *b) {
     int axis = (int)b->attr[0];
     bt_array *start = b->x[1], *update = b->x[2];
     if (b->wanted[0]) b->gx[0] = bt_update_slice_axis(b->g, bt_zeros_like(update), start, axis);
-    if (b->wanted[2]) b->gx[2] = bt_dynamic_slice_axis(b->g, start, bt_shape_of(update).size[axis], axis);
+    if (b->wanted[2]) b->gx[2] = slice_from(b->g, axis, start, bt_shape_of(update).size[axis]);
 }

@@ -147,6 +147,12 @@ static bt_status no_parts(bti_public *call, const bt_array *poison, int count, b
     return status;
 }
 
+/* The first one's that could not be recorded. */
+static bt_status status_of_parts(int count, bt_array *const *parts) {
+    for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(parts[i])));
+    return BT_OK;
+}
+
 static bt_array *check_parts(bt_array *x, int axis, int count, bt_array **parts, int *normal) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
@@ -192,7 +198,7 @@ bt_status bt_split_axis(bt_array *x, int axis, const int64_t *sizes, int count, 
         bti_public_keep(&bti_public_, parts[i]);
         start += size;
     }
-    return BT_OK;
+    return status_of_parts(count, parts);
 }
 
 bt_status bt_unstack(bt_array *x, int axis, int count, bt_array **parts) {
@@ -204,7 +210,7 @@ bt_status bt_unstack(bt_array *x, int axis, int count, bt_array **parts) {
     if (poison) return no_parts(&bti_public_, poison, count, parts);
     for (int i = 0; i < count; i++)
         parts[i] = bti_public_keep(&bti_public_, bti_drop_axes(bti_slice_part(x, axis, i, 1, 1), UINT32_C(1) << axis));
-    return BT_OK;
+    return status_of_parts(count, parts);
 }
 
 /* --- more elements -------------------------------------------------------------------------------------------------- */

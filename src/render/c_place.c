@@ -50,18 +50,28 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
         if (w->kernel->instrs[i].op == BTI_OP_const) bti_c_constant(w, i);
 }
 
+/* As bti_entry_across. */
+static void declare_across(bti_c *w) {
+    char row[200], short_rows[256] = "";
+    if (w->target != BTI_CUDA_C) {
+        bti_c_line(w, "const i32 across = 1;");
+        return;
+    }
+    bti_c_product(bti_kernel_reduced_axes(w->kernel), row, sizeof row);
+    if (!w->kernel->inner)
+        snprintf(short_rows, sizeof short_rows, "%s <= %d ? %d : ", row, BTI_LONG_ROW, BTI_ACROSS_ROWS);
+    bti_c_line(w, "const i32 across = %sunits < %d ? 1 : units < %d ? %d : 32;", short_rows, BTI_ACROSS_SECTOR,
+               BTI_ACROSS_MANY, BTI_ACROSS_SECTOR);
+}
+
 /* Where lanes or groups take units, all groups have the same number of iterations. */
 void bti_c_begin_units(bti_c *w, const char *count) {
     int unit_threads = bti_entry_unit_threads(w->kernel, w->entry);
-    char across[64] = "1"; /* as bti_entry_across */
-    if (w->target == BTI_CUDA_C)
-        snprintf(across, sizeof across, "units < %d ? 1 : units < %d ? %d : 32", BTI_ACROSS_SECTOR, BTI_ACROSS_MANY,
-                 BTI_ACROSS_SECTOR);
     bti_c_line(w, "const i64 units = %s;", count);
     if (w->entry == BTI_ENTRY_TILED)
         bti_c_open(w, "for (i64 unit = GROUP; unit < units; unit += GROUPS)");
     else if (w->entry == BTI_ENTRY_FINISH) {
-        bti_c_line(w, "const i32 across = %s;", across);
+        declare_across(w);
         bti_c_line(w, "const i32 lanes = (i32)THREADS / across, lane = (i32)THREAD / across;");
         bti_c_open(w, "for (i64 first = (i64)GROUP * across; first < units; first += (i64)GROUPS * across)");
         bti_c_line(w, "const i64 own = first + (i32)THREAD %% across, unit = least(own, units - 1);");

@@ -38,7 +38,7 @@ void bti_c_begin_sweep(bti_c *w, int sweep) {
     bti_kernel_needs(w->kernel, sweep, sweep > w->held_sweep ? w->held : -1, w->needed);
 }
 
-/* Whether a later sweep reads the value where `load` was, and nothing that is computed then needs the load. */
+/* Whether a later sweep reads the value where `load` was, which the sweep that computes it has, and nothing that is computed then needs the load. */
 static bool can_hold(bti_c *w, int value, int load) {
     bool again = false;
     int sweeps = bti_kernel_sweeps(w->kernel);
@@ -49,7 +49,10 @@ static bool can_hold(bti_c *w, int value, int load) {
         bool after = sweep > w->held_sweep;
         if (after && w->needed[load]) return false;
         again = again || (after && w->needed[value]);
-        if (!after && w->needed[value]) w->held_sweep = sweep;
+        if (!after && w->needed[value]) {
+            if (!w->needed[load]) return false;
+            w->held_sweep = sweep;
+        }
     }
     return again;
 }

@@ -3,6 +3,7 @@
 
 #include "array/eval.h"
 #include "array/graph.h"
+#include "base/flags.h"
 #include "device/device.h"
 #include "function/call.h"
 #include "function/function.h"
@@ -20,7 +21,8 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
     for (size_t i = 0; i < order.count && status == BT_OK; i++)
         if (order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION, "a function's sizes are known at a call: bt_explain_function");
-    if (status == BT_OK) status = bti_compile(&order, nodes, count, bti_fusing_now(), &plan);
+    if (status == BT_OK)
+        status = bti_compile(&order, nodes, count, bti_fusing_now(), bti_flag_bool(BTI_FLAG_memory_pool), &plan);
     if (status == BT_OK) {
         if (form == BT_EXPLAIN_JSON)
             (void)bti_plan_json(&text, &plan, device_name);

@@ -50,6 +50,7 @@ class Mutant:
         header = {key: value.strip() for key, value in re.findall(r"^(What|Run|Says|Missed): (.*)$", text, re.M)}
         if "What" not in header or "Run" not in header:
             sys.exit(f"{path}: it does not begin with What: and Run:")
+        self.changed = re.findall(r"^\+\+\+ b/(\S+)", text, re.M)
         self.what, self.command, self.says = header["What"], header["Run"], header.get("Says", "")
         self.known_miss = "Missed" in header
         self.program = split_command(self.command)[1]
@@ -90,11 +91,10 @@ class Build:
             shutil.copytree(ROOT / part, work / part)
         shutil.copytree(self.folder / "generated", work / "generated")
         subprocess.run(["patch", "-p1", "--quiet", "--fuzz=0", "-i", mutant.path], cwd=work, check=True)
-        changed = re.findall(r"^\+\+\+ b/(\S+)", mutant.path.read_text(), re.M)
-        objects = set().union(*(self.objects_of(file) for file in changed))
+        objects = set().union(*(self.objects_of(file) for file in mutant.changed))
         if not objects:
-            raise RuntimeError("no object depends on " + ", ".join(changed))
-        for words in changed:
+            raise RuntimeError("no object depends on " + ", ".join(mutant.changed))
+        for words in mutant.changed:
             if re.fullmatch(r"src/render/c/\w+\.h", words):
                 name = Path(words).stem
                 subprocess.run(["cmake", f"-DINPUT={work / words}", f"-DOUTPUT={work}/generated/c_{name}.inc", "-P",
@@ -154,7 +154,8 @@ def judge(mutant, code, output):
         return "known miss" if mutant.known_miss else "MISSED"
     if re.search(r"^fake machine: ", output, re.M):
         return "by a finding"
-    return "CRASH" if code < 0 or re.search(r"exception: |AddressSanitizer|Aborted", output) else "by a result"
+    crashed = code >= 126 or re.search(r"exception: |AddressSanitizer", output)  # 126 and 127: not begun; 128 and more: a signal
+    return "CRASH" if crashed or not re.search(r"\[  FAILED  \]|^[1-9]\d* .*failed", output, re.M) else "by a result"
 
 
 def try_mutant(mutant, build, chosen):
@@ -186,8 +187,8 @@ def apply_only(mutants):
 
 
 def draw(mutants, count):
-    """The same ones as long as the driver and the engine of GPUs stay as they are."""
-    sources = sorted((ROOT / "src/drivers/cuda").glob("*.c")) + sorted((ROOT / "src/launch").glob("*.c"))
+    """The same ones as long as what they change stays as it is."""
+    sources = sorted({ROOT / file for mutant in mutants for file in mutant.changed})
     text = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return random.Random(text).sample(mutants, min(count, len(mutants)))
 
