@@ -65,23 +65,29 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* Runs the blocks in the order first, first + step, ... modulo their number; in a sample the first, the last and then these. */
-static bool run_blocks(engine *e, uint64_t blocks, uint32_t function, uint64_t *run) {
-    uint64_t by = ptx_draw(e) % blocks + 1, at = ptx_draw(e) % blocks, most = blocks;
+/* Runs the blocks in the order first, first + step, ... modulo their number. */
+static bool run_all(engine *e, uint64_t blocks, uint32_t function) {
+    uint64_t by = ptx_draw(e) % blocks + 1, at = ptx_draw(e) % blocks;
     while (greatest_divisor(by, blocks) != 1) by = by % blocks + 1;
-    bool sampled = e->launch->sample > 0 && (uint64_t)e->launch->sample + 2 < blocks;
-    *run = 0;
-    if (sampled) {
-        most = (uint64_t)e->launch->sample + 2;
-        *run = 2;
-        if (!run_block(e, 0, function) || !run_block(e, (uint32_t)(blocks - 1), function)) return false;
-    }
-    for (; *run < most; at = (at + by) % blocks) {
-        if (sampled && (!at || at == blocks - 1)) continue;
+    for (uint64_t i = 0; i < blocks; i++, at = (at + by) % blocks)
         if (!run_block(e, (uint32_t)at, function)) return false;
-        ++*run;
+    return true;
+}
+
+/* Runs the first block, the last, and one drawn from each of `count` equal ranges of the others: blocks often differ by their place. */
+static bool run_sample(engine *e, uint64_t blocks, uint32_t function, uint64_t count) {
+    if (!run_block(e, 0, function) || !run_block(e, (uint32_t)(blocks - 1), function)) return false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t from = (blocks - 2) * i / count, end = (blocks - 2) * (i + 1) / count;
+        if (!run_block(e, (uint32_t)(1 + from + ptx_draw(e) % (end - from)), function)) return false;
     }
     return true;
+}
+
+static bool run_blocks(engine *e, uint64_t blocks, uint32_t function, uint64_t *run) {
+    uint64_t sample = e->launch->sample > 0 ? (uint64_t)e->launch->sample : blocks;
+    *run = sample + 2 < blocks ? sample + 2 : blocks;
+    return *run < blocks ? run_sample(e, blocks, function, sample) : run_all(e, blocks, function);
 }
 
 static void scale(uint64_t *count, uint64_t blocks, uint64_t run) {
