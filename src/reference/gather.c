@@ -67,8 +67,7 @@ static void scatter_add(const bti_work *work) {
 static void update_slice(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
     int axis = (int)work->attr[0];
-    int64_t count = z->shape[axis], start = bti_start_in(y, out->shape[axis], count);
-    bti_operand to = bti_operand_part(out, axis, start, count);
+    bti_operand to = bti_operand_part_at(out, axis, y, z->shape[axis]);
     bti_copy_operand(out, x);
     bti_copy_operand(&to, z);
 }

@@ -41,9 +41,9 @@ int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length)
     return i >= 0 && i < length ? i : -1;
 }
 
-int64_t bti_start_in(const bti_operand *index, int64_t length, int64_t count) {
-    int64_t start = index_at(index, bti_address(index)), last = length - count;
-    return start > last ? last : start < 0 ? 0 : start;
+bti_operand bti_operand_part_at(const bti_operand *whole, int axis, const bti_operand *index, int64_t count) {
+    int64_t start = index_at(index, bti_address(index)), last = whole->shape[axis] - count;
+    return bti_operand_part(whole, axis, start > last ? last : start < 0 ? 0 : start, count);
 }
 
 uint64_t bti_missing(bt_dtype dtype) {

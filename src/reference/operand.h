@@ -44,8 +44,8 @@ void bti_operand_make_dense(bti_operand *operand);     /* its strides */
 bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
 /* The int32 or int64 index at `at`; a negative one counts from the end; -1 when out of range. */
 int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length);
-/* Where `count` rows of `length` begin that are wanted from the one index on: moved so that all are within. */
-int64_t bti_start_in(const bti_operand *index, int64_t length, int64_t count);
+/* The `count` rows along an axis from the one index on, moved so that all are within. */
+bti_operand bti_operand_part_at(const bti_operand *whole, int axis, const bti_operand *index, int64_t count);
 /* The bits of the element that stands for a missing value: NaN; 0 for integers. */
 uint64_t bti_missing(bt_dtype dtype);
 

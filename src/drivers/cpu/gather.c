@@ -116,8 +116,7 @@ static bt_status run_pad(const bti_work *work) {
 static bt_status run_update(const bti_work *work) {
     const bti_operand *x = work->inputs, *index = x + 1, *update = x + 2, *out = &work->output;
     int axis = (int)work->attr[0];
-    int64_t count = update->shape[axis], start = bti_start_in(index, out->shape[axis], count);
-    bti_operand to = bti_operand_part(out, axis, start, count);
+    bti_operand to = bti_operand_part_at(out, axis, index, update->shape[axis]);
     bti_cpu_copy(out, x);
     bti_cpu_copy(&to, update);
     return BT_OK;
