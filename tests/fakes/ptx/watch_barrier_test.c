@@ -95,10 +95,8 @@ static void warps_pass_on_what_they_acquired(void **state) {
     scene();
     before_the_launch(0, 4);
     ok(global(0, 0, PTX_WRITE, 64, 4));
-    ok(global(0, 0, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){0, 0, &instruction}, false, address, PTX_RELEASE, PTX_SCOPE_GPU);
-    ok(global(1, 0, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){1, 0, &instruction}, false, address, PTX_ACQUIRE, PTX_SCOPE_GPU);
+    ok(atomic(0, 0, PTX_RELEASE, PTX_SCOPE_GPU));
+    ok(atomic(1, 0, PTX_ACQUIRE, PTX_SCOPE_GPU));
     bad(global(1, 5, PTX_READ, 64, 4), "nothing that orders blocks");
     watch_warp_sync(watched, 1, 0, 0x0f);
     bad(global(1, 5, PTX_READ, 64, 4), "nothing that orders blocks");

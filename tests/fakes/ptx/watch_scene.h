@@ -100,6 +100,13 @@ static inline const char *global(uint32_t block, uint32_t thread, ptx_access acc
     return global_at(block, thread, access, address + offset, bytes);
 }
 
+/* An atomic access of the first word, and what it orders. */
+static inline const char *atomic(uint32_t block, uint32_t thread, ptx_order order, ptx_scope scope) {
+    const char *found = global(block, thread, PTX_ATOMIC, 0, 4);
+    watch_atomic(watched, &(watch_place){block, thread, &instruction}, false, address, order, scope);
+    return found;
+}
+
 static inline const char *shared(uint32_t block, uint32_t thread, ptx_access access, uint64_t offset, uint32_t bytes) {
     uint64_t addresses[PTX_WARP] = {0};
     char *problem = NULL;

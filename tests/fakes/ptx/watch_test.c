@@ -210,11 +210,9 @@ static void a_release_covers_what_came_before(void **state) {
     scene();
     before_the_launch(0, 4);
     ok(global(0, 0, PTX_WRITE, 64, 4));
-    ok(global(0, 0, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){0, 0, &instruction}, false, address, PTX_RELEASE, PTX_SCOPE_GPU);
+    ok(atomic(0, 0, PTX_RELEASE, PTX_SCOPE_GPU));
     ok(global(0, 0, PTX_WRITE, 68, 4));
-    ok(global(1, 3, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){1, 3, &instruction}, false, address, PTX_ACQUIRE, PTX_SCOPE_GPU);
+    ok(atomic(1, 3, PTX_ACQUIRE, PTX_SCOPE_GPU));
     ok(global(1, 3, PTX_READ, 64, 4));
     bad(global(1, 3, PTX_READ, 68, 4), "nothing that orders blocks");
     bad(global(1, 4, PTX_READ, 64, 4), "nothing that orders blocks");
@@ -226,13 +224,10 @@ static void the_scope_of_the_block_orders_no_other(void **state) {
     scene();
     before_the_launch(0, 4);
     ok(global(0, 0, PTX_WRITE, 64, 4));
-    ok(global(0, 0, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){0, 0, &instruction}, false, address, PTX_RELEASE, PTX_SCOPE_CTA);
-    ok(global(1, 3, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){1, 3, &instruction}, false, address, PTX_ACQUIRE, PTX_SCOPE_CTA);
+    ok(atomic(0, 0, PTX_RELEASE, PTX_SCOPE_CTA));
+    ok(atomic(1, 3, PTX_ACQUIRE, PTX_SCOPE_CTA));
     bad(global(1, 3, PTX_READ, 64, 4), "nothing that orders blocks");
-    ok(global(0, 100, PTX_ATOMIC, 0, 4));
-    watch_atomic(watched, &(watch_place){0, 100, &instruction}, false, address, PTX_ACQUIRE, PTX_SCOPE_CTA);
+    ok(atomic(0, 100, PTX_ACQUIRE, PTX_SCOPE_CTA));
     ok(global(0, 100, PTX_READ, 64, 4));
     end_scene();
 }
