@@ -7,6 +7,7 @@
  *     grad.h      gradients                                    nn.h        layers, losses, optimisers
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
+ *     control.h   loops and branches that are operations
  *     task.h      functions and actors in workers              call.h      the macros of task.h
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
@@ -15,6 +16,7 @@
 #define BERTH_H
 
 #include <berth/array.h>
+#include <berth/control.h>
 #include <berth/device.h>
 #include <berth/dist.h>
 #include <berth/dtype.h>

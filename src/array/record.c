@@ -28,6 +28,15 @@ static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape, bool
     return poison;
 }
 
+/* Where a recorded node goes, and what asked for it. */
+static void place_node(bti_node *node, bti_placement placement) {
+    node->device = (int16_t)placement.device;
+    node->committed = placement.committed;
+    node->rule = (uint8_t)placement.rule;
+    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
+    node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
+}
+
 bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape, bt_array *const *inputs,
                      int count, const int64_t *attr, int attr_count) {
     bool symbolic = false;
@@ -46,15 +55,68 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
     bti_node *node = bti_node_new(op, dtype, rank, shape, count, nodes, attr_count, attr);
     if (nodes != few) bti_free(nodes);
     if (!node) return bti_array_new(NULL);
-    node->device = (int16_t)placement.device;
-    node->committed = placement.committed;
-    node->rule = (uint8_t)placement.rule;
     node->weak = weak;
     node->symbolic = symbolic || op == BTI_OP_size;
-    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
-    node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
+    place_node(node, placement);
     bti_eval_recorded(node);
     return bti_array_new(node);
+}
+
+static bool any_unknown(int count, const int64_t *sizes) {
+    for (int i = 0; i < count; i++)
+        if (bti_size_is_symbolic(sizes[i])) return true;
+    return false;
+}
+
+static bti_node *new_tuple(bti_op op, bt_array *const *inputs, int count, const int64_t *attr, int attr_count,
+                           const bti_type *types, int result_count, bti_region *const *regions, int region_count) {
+    bti_node **nodes = bti_alloc((size_t)count * sizeof *nodes);
+    if (!nodes) return NULL;
+    bool symbolic = any_unknown(attr_count, attr);
+    for (int i = 0; i < count; i++) {
+        nodes[i] = bti_node_of(inputs[i]);
+        symbolic = symbolic || nodes[i]->symbolic;
+    }
+    for (int i = 0; i < result_count; i++) symbolic = symbolic || any_unknown(types[i].rank, types[i].shape);
+    bti_node *tuple =
+        bti_node_new_tuple(op, count, nodes, attr_count, attr, result_count, types, region_count, regions);
+    if (tuple) tuple->symbolic = symbolic;
+    bti_free(nodes);
+    return tuple;
+}
+
+bt_array *bti_result_of(bti_node *tuple, int index) {
+    const bti_type *type = &tuple->tuple->types[index];
+    int64_t which = index;
+    bti_node *node = bti_node_new(BTI_OP_result, type->dtype, type->rank, type->shape, 1, &tuple, 1, &which);
+    if (!node) return bti_array_new(NULL);
+    bti_copy_marks(node, tuple);
+    atomic_store(&node->logged, NULL); /* the tuple is */
+    node->symbolic = tuple->symbolic;
+    bti_eval_recorded(node);
+    return bti_array_new(node);
+}
+
+bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const int64_t *attr, int attr_count,
+                           const bti_type *types, int result_count, bti_region *const *regions, int region_count,
+                           bt_array **results) {
+    bti_placement placement;
+    bt_array *poison = bti_choose_device(inputs, count, &placement);
+    for (int i = 0; i < result_count && !poison; i++) {
+        bool symbolic;
+        poison = check_size(types[i].dtype, types[i].rank, types[i].shape, &symbolic);
+    }
+    bti_node *tuple =
+        poison ? NULL : new_tuple(op, inputs, count, attr, attr_count, types, result_count, regions, region_count);
+    if (tuple) {
+        place_node(tuple, placement);
+        atomic_store(&tuple->in_gradient, bti_forced_now()->gradient_in > 0);
+        atomic_store(&tuple->logged, op == BTI_OP_scan ? "bt_scan" : op == BTI_OP_while ? "bt_while" : "bt_cond");
+    }
+    for (int i = 0; i < result_count; i++)
+        results[i] = poison ? bti_poisoned_by(&poison, 1) : tuple ? bti_result_of(tuple, i) : bti_array_new(NULL);
+    bti_node_release(tuple);
+    return tuple ? BT_OK : poison ? bti_fail_with(bti_array_error(poison)) : bti_no_memory();
 }
 
 bt_array *bti_public_result(bti_public *guard, bt_array *result) {

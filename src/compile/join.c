@@ -316,7 +316,7 @@ static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, 
 }
 
 bool bti_is_fusable(const bti_step *step) {
-    if (step->kind == BTI_STEP_COPY) return false;
+    if (step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_CONTROL) return false;
     bti_op op = (bti_op)step->op;
     bti_class class = bti_op_info(op)->class;
     return class == BTI_ELEMENTWISE || op == BTI_OP_copy || op == BTI_OP_const || op == BTI_OP_iota ||

@@ -100,7 +100,7 @@ static bool give(arena *a, int64_t offset, int64_t bytes) {
 /* --- placing -------------------------------------------------------------------------------------------------------- */
 
 static bool is_temporary(const bti_plan *plan, const bti_storage *storage) {
-    return !storage->external && !storage->own_block && storage->bytes > 0 &&
+    return !storage->given && !storage->own_block && storage->bytes > 0 &&
            storage->last_step < (int32_t)plan->steps.count;
 }
 

@@ -1,52 +1,30 @@
-/* From wanted nodes to a plan. */
+/* The values of nodes, and what is left to do when all have one: fusing, memory. */
 #include "compile/fuse.h"
 #include "compile/mark.h"
-
-/* --- which nodes are needed ------------------------------------------------------------------------------------------ */
 
 static uint64_t last_mark; /* protected by the graph lock, which every walk holds */
 uint64_t bti_next_mark(void) { return ++last_mark; }
 
-static bool add_to_order(bti_nodes *order, bti_node *node, uint64_t mark) {
-    if (node->mark == mark || atomic_load(&node->state) != BTI_PENDING) return true;
-    node->mark = mark;
-    return bti_vec_push(order, node);
-}
-
-bt_status bti_reach(bti_node *const *wanted, size_t count, bti_nodes *order) {
-    uint64_t mark = bti_next_mark();
-    for (size_t i = 0; i < count; i++)
-        if (!add_to_order(order, wanted[i], mark)) goto short_of_memory;
-    for (size_t next = 0; next < order->count; next++) {
-        const bti_node *node = order->items[next];
-        for (int i = 0; i < node->input_count; i++)
-            if (!add_to_order(order, node->inputs[i], mark)) goto short_of_memory;
-    }
-    bti_nodes_sort(order->items, order->count);
-    return BT_OK;
-short_of_memory:
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while collecting %zu operations", order->count);
-}
-
 /* --- their values --------------------------------------------------------------------------------------------------- */
 
-/* The value of a node planned before, or of one that is done already. */
-static int32_t value_of(bti_planner *planner, bti_node *node) {
+int32_t bti_value_of(bti_planner *planner, bti_node *node) {
     if (node->mark == planner->mark) return (int32_t)node->mark_index;
     int32_t value =
         bti_add_value(planner, node, node->device, -1, (bt_dtype)node->dtype, node->rank, node->shape, &node->layout);
-    if (!planner->failed)
-        planner->plan->storages.items[bti_plan_value(planner, value)->storage].external = node->buffer;
+    if (!planner->failed) {
+        bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, value)->storage];
+        storage->external = node->buffer;
+        storage->given = true;
+    }
     node->mark = planner->mark;
     node->mark_index = value;
     return value;
 }
 
-/* An input's value on a device. */
-static int32_t value_on(bti_planner *planner, bti_node *input, int device) {
+int32_t bti_value_on(bti_planner *planner, bti_node *input, int device) {
     if (input->mark != planner->mark && bti_is_rematerializable(input))
         return bti_rematerialize(planner, input, device);
-    return bti_add_copy(planner, input, value_of(planner, input), device);
+    return bti_add_copy(planner, input, bti_value_of(planner, input), device);
 }
 
 /* What is folded along several axes must lie so that neighbours among them are one axis. */
@@ -67,7 +45,7 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
             return 0;
         }
     }
-    for (int i = 0; i < node->input_count; i++) inputs[i] = value_on(planner, node->inputs[i], node->device);
+    for (int i = 0; i < node->input_count; i++) inputs[i] = bti_value_on(planner, node->inputs[i], node->device);
     if (bti_op_info((bti_op)node->op)->class == BTI_REDUCE) inputs[0] = in_folding_order(planner, node, inputs[0]);
     int32_t value = bti_add_kernel(planner, node, (bti_op)node->op, node->device, (bt_dtype)node->dtype, node->rank,
                                    node->shape, inputs, node->input_count);
@@ -75,12 +53,28 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
     return value;
 }
 
-static int32_t plan_node(bti_planner *planner, bti_node *node) {
+static int32_t plan_result(bti_planner *planner, bti_node *result) {
+    const bti_node *tuple = result->inputs[0];
+    if (tuple->mark == planner->mark) {
+        const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
+        return planner->plan->operands.items[step->first_operand + step->input_count + result->attr[0]];
+    }
+    int32_t value = bti_add_value(planner, result, result->device, -1, (bt_dtype)result->dtype, result->rank,
+                                  result->shape, NULL); /* the tuple is done */
+    if (planner->failed) return 0;
+    bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, value)->storage];
+    storage->external = tuple->tuple->buffers[result->attr[0]];
+    storage->given = true;
+    return value;
+}
+
+int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     planner->now = node;
     bti_class class = bti_op_info((bti_op)node->op)->class;
+    if (node->op == BTI_OP_result) return plan_result(planner, node);
     if (class != BTI_MOVEMENT && class != BTI_EFFECT) return plan_kernel(planner, node);
     bti_node *input = node->inputs[0];
-    int32_t value = value_on(planner, input, node->device);
+    int32_t value = bti_value_on(planner, input, node->device);
     if (node->op == BTI_OP_copy && input->device == node->device) return bti_add_dense(planner, node, value);
     return class == BTI_MOVEMENT ? bti_add_movement(planner, node, value) : value;
 }
@@ -138,37 +132,12 @@ static void drop_unused(bti_planner *planner) {
     bti_free(used);
 }
 
-/* Whether what the program holds but did not ask for is kept: at once where it is in memory anyway, or lives long; what
- * would only be stored for its sake, when it is computed for the second time. Nested expressions hold what nobody reads. */
-static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value, bti_fusing fusing) {
-    if (planner->failed || !atomic_load(&node->handles)) return false;
-    if (fusing != BTI_FUSED || node->passed || node->forget) return true;
-    int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
-    return maker < 0 || !bti_is_fusable(&planner->plan->steps.items[maker]);
-}
-
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing, bool share,
-                      bti_plan *plan) {
-    uint64_t is_wanted = bti_next_mark();
-    bti_planner planner = {.plan = plan, .mark = bti_next_mark()};
-    for (size_t i = 0; i < count; i++) wanted[i]->mark = is_wanted;
-    for (size_t i = 0; i < order->count && !planner.failed; i++) {
-        bti_node *node = order->items[i];
-        bool asked = node->mark == is_wanted;
-        if (!asked && bti_is_rematerializable(node)) continue; /* made where it is read */
-        int32_t value = plan_node(&planner, node);
-        node->mark = planner.mark;
-        node->mark_index = value;
-        if ((asked || is_kept(&planner, node, value, fusing)) &&
-            !bti_vec_push(&plan->results, ((bti_plan_result){node, value})))
-            planner.failed = true;
-    }
-    if (!planner.failed && fusing != BTI_PRIMITIVES) fuse(&planner, fusing == BTI_SINGLE);
-    if (!planner.failed && fusing == BTI_PRIMITIVES) drop_unused(&planner);
-    if (!planner.failed && !bti_plan_storages(plan, share)) planner.failed = true;
-    bti_vec_free(&planner.known);
-    bti_vec_free(&planner.copied_from);
-    if (planner.failed)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while planning %zu operations", order->count);
-    return BT_OK;
+bt_status bti_finish_plan(bti_planner *planner, bool share, size_t operations) {
+    if (!planner->failed && planner->fusing != BTI_PRIMITIVES) fuse(planner, planner->fusing == BTI_SINGLE);
+    if (!planner->failed && planner->fusing == BTI_PRIMITIVES) drop_unused(planner);
+    if (!planner->failed && !bti_plan_storages(planner->plan, share)) planner->failed = true;
+    bti_vec_free(&planner->known);
+    bti_vec_free(&planner->copied_from);
+    if (!planner->failed) return BT_OK;
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while planning %zu operations", operations);
 }

@@ -15,6 +15,7 @@ typedef struct bti_known {
 typedef struct bti_planner {
     bti_plan *plan;
     uint64_t mark;
+    bti_fusing fusing;
     const bti_node *now;      /* being planned */
     bool failed;              /* for want of memory */
     BTI_VEC(bti_known) known; /* open addressing; capacity a power of two */
@@ -34,8 +35,9 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
                       const int64_t *shape, const bti_layout *layout);
 /* A view of a value under another shape and layout. */
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout);
-/* Appends the step with its operands. */
+/* Appends the step with its operands; with one output, or with as many as the step says. */
 void bti_add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output);
+void bti_add_step_of_many(bti_planner *planner, bti_step step, const int32_t *inputs, const int32_t *outputs);
 /* A kernel's result: the one that is known already, else a new step. */
 int32_t bti_add_kernel(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                        const int64_t *shape, const int32_t *inputs, int input_count);
@@ -45,6 +47,14 @@ bool bti_is_const(bti_planner *planner, int32_t value, uint64_t *bits);
 /* simplify.c: true when the operation was replaced by others, or computed; *simple is then its value. */
 bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                   const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple);
+/* plan.c: the value of a node; that of one planned before, or done; the same on a device. */
+int32_t bti_plan_node(bti_planner *planner, bti_node *node);
+int32_t bti_value_of(bti_planner *planner, bti_node *node);
+int32_t bti_value_on(bti_planner *planner, bti_node *input, int device);
+/* Kernels in the place of steps, and memory: what is left to do when all nodes have values. */
+bt_status bti_finish_plan(bti_planner *planner, bool share, size_t operations);
+/* control.c: a step for a tuple, with the plans of its regions. */
+void bti_plan_tuple(bti_planner *planner, bti_node *node);
 /* The value of a movement operation: a view where strides can say it. */
 int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t input);
 /* The value laid out densely, row-major. */

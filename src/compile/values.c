@@ -127,18 +127,25 @@ int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_
     return bti_add_value(planner, NULL, 0, base.storage, base.dtype, rank, shape, layout);
 }
 
-void bti_add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output) {
+void bti_add_step_of_many(bti_planner *planner, bti_step step, const int32_t *inputs, const int32_t *outputs) {
     bti_plan *plan = planner->plan;
     step.first_operand = (int32_t)plan->operands.count;
-    step.output_count = 1;
-    if (!bti_vec_reserve(&plan->operands, (size_t)step.input_count + 1) || !bti_vec_reserve(&plan->steps, 1)) {
+    if (!bti_vec_reserve(&plan->operands, (size_t)step.input_count + (size_t)step.output_count) ||
+        !bti_vec_reserve(&plan->steps, 1)) {
         planner->failed = true;
         return;
     }
     for (int i = 0; i < step.input_count; i++) plan->operands.items[plan->operands.count++] = inputs[i];
-    plan->operands.items[plan->operands.count++] = output;
-    plan->storages.items[bti_plan_value(planner, output)->storage].first_step = (int32_t)plan->steps.count;
+    for (int o = 0; o < step.output_count; o++) {
+        plan->operands.items[plan->operands.count++] = outputs[o];
+        plan->storages.items[bti_plan_value(planner, outputs[o])->storage].first_step = (int32_t)plan->steps.count;
+    }
     plan->steps.items[plan->steps.count++] = step;
+}
+
+void bti_add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output) {
+    step.output_count = 1;
+    bti_add_step_of_many(planner, step, inputs, &output);
 }
 
 int32_t bti_add_const(bti_planner *planner, const bti_node *node, int device, bt_dtype dtype, uint64_t bits) {

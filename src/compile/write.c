@@ -406,13 +406,9 @@ void bti_write_kernels(bti_fuser *fuser) {
         if (group < 0 || fuser->groups.items[group].last_member != (int32_t)s) continue;
         if (!write_from(fuser, &out, group)) fuser->failed = true;
     }
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        int32_t storage =
-            plan->values
-                .items[plan->operands.items[plan->steps.items[s].first_operand + plan->steps.items[s].input_count]]
-                .storage;
-        plan->storages.items[storage].why = fuser->members[s].why;
-    }
+    for (size_t s = 0; s < plan->steps.count; s++)
+        for (int o = 0; o < plan->steps.items[s].output_count; o++)
+            plan->storages.items[bti_plan_output(plan, &plan->steps.items[s], o)->storage].why = fuser->members[s].why;
     bti_vec_free(&plan->steps);
     bti_vec_free(&plan->operands);
     plan->steps.items = out.steps.items, plan->steps.count = out.steps.count, plan->steps.capacity = out.steps.capacity;

@@ -8,50 +8,8 @@
 
 #include "base/flags.h"
 #include "exec/buffer.h"
+#include "exec/launch_step.h"
 #include "exec/recordings.h"
-
-/* --- what a trace records of a step --------------------------------------------------------------------------------- */
-
-static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
-    const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    const int64_t *extent = plan->numbers.items + step->first_number;
-    bti_kernel_name(event->name, sizeof event->name, kernel);
-    event->elements = 1;
-    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) event->elements *= (uint64_t)extent[axis];
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        if (kernel->operands[o].index) continue;
-        uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
-        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
-            if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];
-        *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) += bytes;
-    }
-}
-
-static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
-    const bti_value *output = bti_plan_output(plan, step, 0);
-    snprintf(event->name, sizeof event->name, "%s", bti_op_info((bti_op)step->op)->name);
-    for (int i = 0; i < step->input_count; i++)
-        event->read_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
-    event->written_bytes = (uint64_t)bti_value_bytes(output);
-    event->elements = 1;
-    for (int axis = 0; axis < output->rank; axis++) event->elements *= (uint64_t)output->shape[axis];
-}
-
-void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked) {
-    bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
-                             .device = (int16_t)step->device,
-                             .to = (int16_t)step->device,
-                             .start_ns = start,
-                             .end_ns = bti_trace_now(),
-                             .file = asked->place.site.file,
-                             .line = asked->place.site.line};
-    memcpy(event.operations, asked->operations, sizeof event.operations);
-    if (step->kind == BTI_STEP_KERNEL)
-        count_kernel(&event, plan, step);
-    else
-        count_work(&event, plan, step);
-    bti_trace_add(&event);
-}
 
 /* --- one step ------------------------------------------------------------------------------------------------------- */
 
@@ -70,45 +28,13 @@ static void fail_outputs(bti_run *run, const bti_step *step, bti_error *error) {
     }
 }
 
-static uint64_t address_of(const bti_run *run, const bti_value *value) {
-    if (value->storage < 0) return (uint64_t)value->layout.offset;
-    return run->addresses[value->storage] + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
-}
-
-static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
-    const bti_plan *plan = &run->prepared->plan;
-    int axes = bti_kernel_axes(plan->kernels.items[step->kernel]);
-    const int64_t *number = plan->numbers.items + step->first_number;
-    bti_box box;
-    for (int axis = 0; axis < axes; axis++) box.extent[axis] = *number++;
-    box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;
-    for (int o = 0; o < step->input_count + step->output_count; o++) {
-        box.address[o] = address_of(run, bti_plan_operand(plan, step, o));
-        for (int axis = 0; axis < axes; axis++) box.stride[o][axis] = *number++;
-    }
-    return bti_program_launch_kernel(program, &box);
-}
-
-static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
-    bti_operand *operands = run->operands + ready->first_operand;
-    for (int o = 0; o <= step->input_count; o++)
-        operands[o].address = address_of(run, bti_plan_operand(&run->prepared->plan, step, o));
-    bti_work work = {(bti_op)step->op,
-                     step->input_count,
-                     operands,
-                     operands[step->input_count],
-                     run->prepared->attrs + ready->first_attr,
-                     ready->attr_count};
-    return bti_program_launch(ready->program, &work);
-}
-
 static bt_status copy_between_devices(const bti_run *run, const bti_step *step) {
     const bti_value *from = bti_plan_operand(&run->prepared->plan, step, 0),
                     *to = bti_plan_output(&run->prepared->plan, step, 0);
     const bti_storage *arrived = &run->prepared->plan.storages.items[to->storage];
     bti_run_queue_wait(arrived->device, run->idle[to->storage]);
     BTI_TRY(bti_device_finish(step->device)); /* what was launched before it in this task */
-    return bti_device_copy(arrived->device, address_of(run, to), step->device, address_of(run, from),
+    return bti_device_copy(arrived->device, bti_run_address(run, to), step->device, bti_run_address(run, from),
                            (size_t)arrived->bytes);
 }
 
@@ -123,12 +49,6 @@ static bool inputs_failed(bti_run *run, const bti_step *step) {
     return false;
 }
 
-static bt_status launch_step(const bti_run *run, size_t s) {
-    const bti_step *step = &run->prepared->plan.steps.items[s];
-    const bti_ready_step *ready = &run->prepared->steps[s];
-    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
-}
-
 static void run_step(bti_run *run, size_t s) {
     const bti_step *step = &run->prepared->plan.steps.items[s];
     const bti_ready_step *ready = &run->prepared->steps[s];
@@ -136,7 +56,7 @@ static void run_step(bti_run *run, size_t s) {
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(ready->asked.place);
     uint64_t start = bti_trace_begin();
-    bt_status status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : launch_step(run, s);
+    bt_status status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
     bti_trace_step(start, &run->prepared->plan, step, &ready->asked);
     bti_call_set_place(waiting);
     bti_call_end(depth);
@@ -181,7 +101,7 @@ static uint64_t addresses_of(const bti_run_task *task) {
             uint64_t addresses[BTI_KERNEL_OPERANDS];
             size_t count = 0;
             while (o < step->input_count + step->output_count && count < BTI_KERNEL_OPERANDS)
-                addresses[count++] = address_of(task->run, bti_plan_operand(plan, step, o++));
+                addresses[count++] = bti_run_address(task->run, bti_plan_operand(plan, step, o++));
             hash = XXH3_64bits_withSeed(addresses, count * sizeof *addresses, hash);
         }
     }
@@ -190,7 +110,7 @@ static uint64_t addresses_of(const bti_run_task *task) {
 
 static bt_status launch_steps(void *launched) {
     const bti_run_task *task = launched;
-    for (size_t s = task->plan->first; s < task->plan->last; s++) BTI_TRY(launch_step(task->run, s));
+    for (size_t s = task->plan->first; s < task->plan->last; s++) BTI_TRY(bti_launch_step(task->run, s));
     return BT_OK;
 }
 

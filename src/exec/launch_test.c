@@ -1,5 +1,5 @@
 /* What is noted of a step: its name, who asked for it, its bytes, its elements. */
-#include "exec/launch.h"
+#include "exec/launch_step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,8 +15,11 @@ void bti_prepared_release(bti_prepared *of) {
         of->idle = run->next;
         bti_free(run);
     }
-    for (size_t s = 0; s < of->plan.steps.count && of->steps; s++) bti_program_release(of->steps[s].program);
-    bti_plan_free(&of->plan);
+    for (size_t s = 0; s < of->plan.steps.count && of->steps; s++) {
+        bti_program_release(of->steps[s].program);
+        for (int r = 0; r < BTI_MAX_REGIONS; r++) bti_prepared_release(of->steps[s].regions[r]);
+    }
+    if (!of->of_region) bti_plan_free(&of->plan);
     bti_free(of->steps);
     bti_free(of->operands);
     bti_free(of->attrs);
@@ -99,10 +102,19 @@ bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
     return asked;
 }
 
+static bt_status prepare(const bti_plan *plan, bool of_region, bti_prepared **prepared);
+
+static bt_status ready_control(bti_prepared *of, size_t s) {
+    const bti_control *control = &of->plan.controls.items[of->plan.steps.items[s].control];
+    for (int p = 0; p < control->plan_count; p++) BTI_TRY(prepare(&control->plans[p], true, &of->steps[s].regions[p]));
+    return BT_OK;
+}
+
 static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t *attr) {
     const bti_step *step = &of->plan.steps.items[s];
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
     if (step->kind == BTI_STEP_COPY) return BT_OK;
+    if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
     bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = bti_render};
     return bti_device_program(step->device, &source, &of->steps[s].program);
@@ -151,6 +163,7 @@ static bool is_brief(const bti_plan *plan) {
     for (size_t s = 0; s < plan->steps.count && work <= BRIEF; s++) {
         const bti_step *step = &plan->steps.items[s];
         double points = 1;
+        if (step->kind == BTI_STEP_CONTROL) return false;
         if (step->kind == BTI_STEP_KERNEL) {
             const bti_kernel *kernel = plan->kernels.items[step->kernel];
             for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
@@ -169,11 +182,35 @@ static bool is_brief(const bti_plan *plan) {
 
 #define LEAST_RECORDED_STEPS 3 /* fewer are launched as fast one by one */
 
+/* How many launches it takes; BTI_MOST_RECORDED + 1: too many, or as many as the device tells. */
+#define BTI_MOST_RECORDED 4096
+static int64_t launches_of(const bti_plan *plan, size_t first, size_t last) {
+    int64_t launches = 0;
+    for (size_t s = first; s < last && launches <= BTI_MOST_RECORDED; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        launches++;
+        if (step->kind != BTI_STEP_CONTROL) continue;
+        const bti_control *control = &plan->controls.items[step->control];
+        if (control->op != BTI_OP_scan || control->steps > BTI_MOST_RECORDED) return BTI_MOST_RECORDED + 1;
+        launches += control->steps * launches_of(&control->plans[0], 0, control->plans[0].steps.count);
+    }
+    return launches;
+}
+
 static bool is_recordable(const bti_prepared *of, const bti_run_task_plan *task) {
     if (task->last - task->first < LEAST_RECORDED_STEPS || !bti_device_records(task->device)) return false;
     for (size_t s = task->first; s < task->last; s++)
         if (of->plan.steps.items[s].kind == BTI_STEP_COPY) return false;
-    return true;
+    return launches_of(&of->plan, task->first, task->last) <= BTI_MOST_RECORDED;
+}
+
+/* Whether launching it waits for the device: a test, or a predicate, is read. */
+static bool launches_wait(const bti_plan *plan) {
+    for (size_t c = 0; c < plan->controls.count; c++) {
+        const bti_control *control = &plan->controls.items[c];
+        if (control->op != BTI_OP_scan || launches_wait(&control->plans[0])) return true;
+    }
+    return false;
 }
 
 static bool allocate_prepared(bti_prepared *of) {
@@ -188,29 +225,78 @@ static bool allocate_prepared(bti_prepared *of) {
     of->operands = bti_calloc(of->operand_count, sizeof *of->operands);
     of->attrs = bti_calloc(attrs, sizeof *of->attrs);
     of->ready = bti_calloc(of->plan.storages.count, sizeof *of->ready);
-    if (!of->steps || !of->operands || !of->attrs || !of->ready || !plan_tasks(of)) return false;
+    if (!of->steps || !of->operands || !of->attrs || !of->ready) return false;
+    if (of->of_region) return true;
+    if (!plan_tasks(of)) return false;
     for (size_t t = 0; t < of->tasks.count; t++)
         if (is_recordable(of, &of->tasks.items[t]))
             of->tasks.items[t].recordings = bti_recordings_new(of->tasks.items[t].device);
-    of->brief = (of->only_device >= 0 && bti_device_is_async(of->only_device)) || is_brief(&of->plan);
+    bool launched = of->only_device >= 0 && bti_device_is_async(of->only_device) && !launches_wait(&of->plan);
+    of->brief = launched || is_brief(&of->plan);
     return true;
 }
 
-bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
-    uint64_t start = bti_trace_begin();
+static bt_status prepare(const bti_plan *plan, bool of_region, bti_prepared **prepared) {
     bti_prepared *of = bti_calloc(1, sizeof *of);
     if (!of) return bti_no_memory();
     atomic_init(&of->refs, 1);
     bti_lock_init(&of->lock, BTI_LOCK_prepared);
     of->plan = *plan;
-    *plan = (bti_plan){0};
+    of->of_region = of_region;
     bt_status status = allocate_prepared(of) ? BT_OK : bti_no_memory();
     size_t operand = 0, attr = 0;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);
-    bti_trace_end(BTI_TRACE_PREPARE, "prepare", start);
     if (status == BT_OK)
         *prepared = of;
     else
         bti_prepared_release(of);
     return status;
+}
+
+bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
+    uint64_t start = bti_trace_begin();
+    bti_plan taken = *plan;
+    *plan = (bti_plan){0};
+    *prepared = NULL;
+    bt_status status = prepare(&taken, false, prepared);
+    bti_trace_end(BTI_TRACE_PREPARE, "prepare", start);
+    return status;
+}
+
+/* --- runs ------------------------------------------------------------------------------------------------------------- */
+
+static bti_run *run_new(bti_prepared *of) {
+    size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
+    size_t bytes = sizeof(bti_run) + storages * 4 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
+                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task);
+    bti_run *run = bti_calloc(1, bytes);
+    if (!run) return NULL;
+    run->addresses = (uint64_t *)(run + 1);
+    run->idle = run->addresses + storages;
+    run->buffers = (bti_buffer **)(run->idle + storages);
+    run->errors = (bti_error **)(run->buffers + storages);
+    run->arenas = (bti_buffer **)(run->errors + storages);
+    run->operands = (bti_operand *)(run->arenas + devices);
+    run->tasks = (bti_run_task *)(run->operands + of->operand_count);
+    if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
+    for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
+    return run;
+}
+
+bti_run *bti_exec_begin(bti_prepared *of) {
+    bti_lock_take(&of->lock);
+    bti_run *run = of->idle;
+    if (run) of->idle = run->next;
+    bti_lock_give(&of->lock);
+    if (!run) run = run_new(of);
+    if (!run) return NULL;
+    atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
+    run->prepared = of;
+    atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
+    return run;
+}
+
+void bti_exec_abandon(bti_run *run) {
+    atomic_store(&run->tasks_left, 1);
+    bti_run_done(run);
 }

@@ -20,6 +20,7 @@ typedef struct bti_ready_step {
     size_t first_operand; /* of work: into the run's operands: inputs, then the output */
     size_t first_attr;
     int attr_count;
+    struct bti_prepared *regions[BTI_MAX_REGIONS]; /* of a control step */
 } bti_ready_step;
 
 /* Steps first..last-1 on one device; or, with first == last, a wait for a copy that another device sends. */
@@ -35,6 +36,7 @@ typedef struct bti_run_task_plan {
 struct bti_prepared {
     atomic_uint refs; /* its runs hold it */
     bti_plan plan;
+    bool of_region; /* the plan belongs to that of a control step; its runs are made by that step */
     bti_ready_step *steps;
     bti_operand *operands; /* of all work steps; without addresses */
     size_t operand_count;

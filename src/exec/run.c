@@ -6,39 +6,6 @@
 #include "exec/launch.h"
 #include "base/lock.h"
 
-/* --- runs ------------------------------------------------------------------------------------------------------------- */
-
-static bti_run *run_new(bti_prepared *of) {
-    size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
-    size_t bytes = sizeof(bti_run) + storages * 4 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
-                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task);
-    bti_run *run = bti_calloc(1, bytes);
-    if (!run) return NULL;
-    run->addresses = (uint64_t *)(run + 1);
-    run->idle = run->addresses + storages;
-    run->buffers = (bti_buffer **)(run->idle + storages);
-    run->errors = (bti_error **)(run->buffers + storages);
-    run->arenas = (bti_buffer **)(run->errors + storages);
-    run->operands = (bti_operand *)(run->arenas + devices);
-    run->tasks = (bti_run_task *)(run->operands + of->operand_count);
-    if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
-    for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
-    return run;
-}
-
-bti_run *bti_exec_begin(bti_prepared *of) {
-    bti_lock_take(&of->lock);
-    bti_run *run = of->idle;
-    if (run) of->idle = run->next;
-    bti_lock_give(&of->lock);
-    if (!run) run = run_new(of);
-    if (!run) return NULL;
-    atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
-    run->prepared = of;
-    atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
-    return run;
-}
-
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
 static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_error **error) {
@@ -88,7 +55,7 @@ static bt_status reserve_all(bti_run *run, bti_error **error) {
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        if (storage->external) {
+        if (storage->given) {
             if (storage->last_step < 0) continue;
             if (!run->buffers[s]) run->buffers[s] = bti_buffer_retain(storage->external);
             run->addresses[s] = run->buffers[s]->address;
@@ -112,11 +79,6 @@ bti_buffer *bti_exec_result(bti_run *run, size_t result) {
     return run->buffers[result_storage(&run->prepared->plan, result)];
 }
 
-void bti_exec_abandon(bti_run *run) {
-    atomic_store(&run->tasks_left, 1);
-    bti_run_done(run);
-}
-
 bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->prepared->plan;
     *error = NULL;
@@ -128,7 +90,7 @@ bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
     if (status != BT_OK) bti_exec_abandon(run);
     for (size_t r = 0; r < plan->results.count && status == BT_OK; r++) {
         int32_t storage = result_storage(plan, r);
-        if (!plan->storages.items[storage].external) bti_buffer_list(run->buffers[storage]);
+        if (!plan->storages.items[storage].given) bti_buffer_list(run->buffers[storage]);
     }
     return status;
 }
@@ -159,7 +121,7 @@ static void number_tasks(bti_run *run, uint64_t *numbers) {
     }
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         bti_buffer *buffer = run->buffers[s];
-        if (buffer && !of->plan.storages.items[s].external && of->plan.storages.items[s].first_step >= 0)
+        if (buffer && !of->plan.storages.items[s].given && of->plan.storages.items[s].first_step >= 0)
             buffer->ready = base[buffer->device] + of->ready[s];
     }
 }
@@ -213,6 +175,11 @@ bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
     bt_status status = run ? bti_exec_reserve(run, error) : bti_no_memory();
     for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
         bti_node *node = own->results.items[r].node;
+        int32_t of_tuple = own->results.items[r].of_tuple;
+        if (of_tuple >= 0) {
+            node->tuple->buffers[of_tuple] = bti_buffer_retain(bti_exec_result(run, r));
+            continue;
+        }
         node->buffer = bti_buffer_retain(bti_exec_result(run, r));
         node->layout = own->values.items[own->results.items[r].value].layout;
     }

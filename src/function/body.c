@@ -5,18 +5,8 @@
 #include "array/graph.h"
 #include "array/move.h"
 #include "array/place.h"
+#include "ir/region.h"
 #include "ops/primitive.h"
-
-void bti_copy_marks(bti_node *to, const bti_node *from) {
-    to->device = from->device;
-    to->committed = atomic_load(&from->committed);
-    to->rule = from->rule;
-    to->weak = from->weak;
-    atomic_store(&to->logged, atomic_load(&from->logged));
-    atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
-    to->log_copies = from->log_copies;
-    to->place = from->place;
-}
 
 /* Nodes of a function are few and calls look each up: by its place in the recorded order. */
 bti_node *bti_call_stand_in(const bti_body_call *c, bti_node *node) {
@@ -118,32 +108,19 @@ static bt_status check_transfers_of(const bti_node *pattern, const bti_node *mad
 /* The node of this call for one of the body. */
 static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
-    int64_t shape[BTI_MAX_RANK], attr[3 * BTI_MAX_RANK];
-    bool bound = node->attr_count <= 3 * BTI_MAX_RANK;
-    for (int d = 0; d < node->rank && bound; d++) bound = bti_size_bind(node->shape[d], &binding, &shape[d]);
-    bound = bound && bti_shape_fits(node->rank, shape, bt_dtype_size((bt_dtype)node->dtype));
-    for (int i = 0; i < node->attr_count && bound; i++)
-        bound = node->op == BTI_OP_const || !bti_size_is_symbolic(node->attr[i])
-                    ? (attr[i] = node->attr[i], true)
-                    : bti_size_bind(node->attr[i], &binding, &attr[i]);
-    if (!bound) return size_unknown(c, node);
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = bti_call_stand_in(c, node->inputs[i]);
-    *made = bti_node_new((bti_op)node->op, (bt_dtype)node->dtype, node->rank, shape, node->input_count, inputs,
-                         node->attr_count, attr);
+    bt_status status = bti_node_again(node, inputs, &binding, made);
     bti_free(inputs);
-    if (!*made) return bti_no_memory();
-    bti_copy_marks(*made, node);
+    if (status == BT_INVALID_ARGUMENT) return size_unknown(c, node);
+    BTI_TRY(status);
     bt_transfers policy = bti_transfers_now();
     if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
     if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_transfers_of(node, *made));
     for (int i = 0; i < (*made)->input_count; i++)
         if ((*made)->inputs[i]->symbolic) (*made)->symbolic = true; /* a call inside of another function */
-    return (*made)->symbolic || bti_op_shape_fits((bti_op)node->op, (*made)->input_count, (*made)->inputs,
-                                                  (*made)->rank, (*made)->shape, (*made)->attr, NULL)
-               ? BT_OK
-               : sizes_do_not_fit(*made);
+    return (*made)->symbolic || bti_node_fits(*made) ? BT_OK : sizes_do_not_fit(*made);
 }
 
 bt_status bti_call_begin_recording(bti_body_call *c) {

@@ -29,7 +29,4 @@ bti_node *bti_call_stand_in(const bti_body_call *call, bti_node *node);
 /* The argument as input `index` takes it: strong, and where the input is committed to. Maybe poisoned. */
 bt_array *bti_call_argument(const bt_function *function, int index, bt_array *argument);
 
-/* What two nodes share that stand for the same thing: device, placement, place in the source. */
-void bti_copy_marks(bti_node *to, const bti_node *from);
-
 #endif

@@ -6,6 +6,7 @@
 #include "function/body.h"
 #include "function/origin.h"
 #include "function/shared.h"
+#include "ir/region.h"
 
 /* --- inputs ----------------------------------------------------------------------------------------------------------- */
 
@@ -65,9 +66,8 @@ static bool is_input(const bt_function *f, const bti_node *node) {
 }
 
 static bti_node *pattern_of(const bti_node *node) {
-    bti_node *pattern = bti_node_new((bti_op)node->op, (bt_dtype)node->dtype, node->rank, node->shape,
-                                     node->input_count, node->inputs, node->attr_count, node->attr);
-    if (pattern) bti_copy_marks(pattern, node);
+    bti_node *pattern;
+    (void)bti_node_again(node, node->inputs, NULL, &pattern);
     return pattern;
 }
 

@@ -49,7 +49,7 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
     for (int i = 0; i < count; i++)
         if (!distinct || bti_compare_targets(&targets[distinct - 1], &targets[i])) targets[distinct++] = targets[i];
 
-    bt_status status = bti_walk_back(y, cotangent, targets, distinct);
+    bt_status status = bti_walk_back(&y, &cotangent, 1, targets, distinct);
     for (int i = 0; i < count && status == BT_OK; i++) {
         const bti_node *node = bti_node_of(wrt[i]);
         bti_gradient_target key = bti_target_of(node, shared);

@@ -22,7 +22,9 @@ typedef struct step {
     size_t first_input;
     int input_count;    /* 0: gradients end here */
     bt_array *gradient; /* of its result, as known so far; a reference of ours */
-    int64_t last_part;  /* what is known of it in parts, newest first; -1: nothing */
+    bt_array **results; /* of a tuple: of each of its results */
+    int result_count;
+    int64_t last_part; /* what is known of it in parts, newest first; -1: nothing */
 } step;
 
 typedef struct kept_part {
@@ -34,7 +36,6 @@ typedef struct walk {
     BTI_VEC(step) steps; /* in recorded order */
     BTI_VEC(input) inputs;
     BTI_VEC(kept_part) parts;
-    int64_t last; /* the step of y; -1: it depends on no target */
 } walk;
 
 /* --- rules ---------------------------------------------------------------------------------------------------------- */
@@ -64,8 +65,7 @@ int bti_compare_targets(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static bti_gradient_target *find_gradient_target(const bti_node *node, bool shared, bti_gradient_target *targets,
-                                                 int count) {
+static bti_gradient_target *find_target(const bti_node *node, bool shared, bti_gradient_target *targets, int count) {
     bti_gradient_target key = bti_target_of(node, shared);
     return bsearch(&key, targets, (size_t)count, sizeof key, bti_compare_targets);
 }
@@ -74,8 +74,8 @@ static bti_gradient_target *find_gradient_target(const bti_node *node, bool shar
 static int targets_of(const bti_node *node, bti_gradient_target *targets, int count, bti_gradient_target *found[2]) {
     int n = 0;
     if (!bti_node_is_float(node)) return 0;
-    if ((found[n] = find_gradient_target(node, false, targets, count))) n++;
-    if (node->op == BTI_OP_value && (found[n] = find_gradient_target(node, true, targets, count))) n++;
+    if ((found[n] = find_target(node, false, targets, count))) n++;
+    if (node->op == BTI_OP_value && (found[n] = find_target(node, true, targets, count))) n++;
     return n;
 }
 
@@ -111,9 +111,10 @@ static bool visit_newer_than(node_list *found, bti_node *node, uint64_t mark, ui
     return bti_vec_push(found, node);
 }
 
-/* All that y is made of and that is not older than every target, in recorded order. */
-static bool reach_inputs(bti_node *y, uint64_t mark, uint64_t oldest, node_list *found) {
-    if (!visit_newer_than(found, y, mark, oldest)) return false;
+/* All that the ys are made of and that is not older than every target, in recorded order. */
+static bool reach_inputs(bt_array *const *ys, int y_count, uint64_t mark, uint64_t oldest, node_list *found) {
+    for (int i = 0; i < y_count; i++)
+        if (!visit_newer_than(found, bti_node_of(ys[i]), mark, oldest)) return false;
     for (size_t next = 0; next < found->count; next++) {
         const bti_node *node = found->items[next];
         for (int i = 0; passes_gradient(node) && i < node->input_count; i++)
@@ -132,6 +133,13 @@ static bool add_walk_step(walk *w, bti_node *node, bool through, uint64_t mark) 
         .node = bti_node_retain(node), .first_input = w->inputs.count, .input_count = (int)inputs, .last_part = -1};
     for (size_t i = 0; i < inputs; i++)
         w->inputs.items[w->inputs.count++] = (input){bti_node_retain(node->inputs[i]), step_of(node->inputs[i], mark)};
+    if (node->tuple && through) {
+        s.result_count = node->tuple->result_count;
+        if (!(s.results = bti_calloc((size_t)s.result_count + 1, sizeof *s.results))) {
+            bti_node_release(node);
+            return false;
+        }
+    }
     node->mark_index = (int64_t)w->steps.count;
     w->steps.items[w->steps.count++] = s;
     return true;
@@ -144,10 +152,10 @@ static uint64_t oldest_of(const bti_gradient_target *targets, int count) {
     return oldest;
 }
 
-static bool collect_locked(walk *w, bti_node *y, bti_gradient_target *targets, int count, node_list *found,
-                           bool *unrecorded) {
+static bool collect_locked(walk *w, bt_array *const *ys, int y_count, int64_t *last, bti_gradient_target *targets,
+                           int count, node_list *found, bool *unrecorded) {
     uint64_t mark = bti_next_mark();
-    if (!reach_inputs(y, mark, oldest_of(targets, count), found)) return false;
+    if (!reach_inputs(ys, y_count, mark, oldest_of(targets, count), found)) return false;
     if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, passes_gradient)))
         return true; /* to be recorded first */
     for (size_t n = 0; n < found->count; n++) {
@@ -162,11 +170,22 @@ static bool collect_locked(walk *w, bti_node *y, bti_gradient_target *targets, i
         if ((through || is) && !add_walk_step(w, node, through, mark)) return false;
     }
     note_cuts(found, targets, count);
-    w->last = step_of(y, mark);
+    for (int i = 0; i < y_count; i++) last[i] = step_of(bti_node_of(ys[i]), mark);
     return true;
 }
 
-static bt_status collect_steps(walk *w, bti_node *y, bti_gradient_target *targets, int count) {
+static bt_status record_origins_of(bt_array *const *ys, int y_count, uint64_t oldest) {
+    bt_status status = BT_OK;
+    for (int i = 0; i < y_count && status == BT_OK; i++) {
+        bti_node *node = bti_node_of(ys[i]);
+        status = bti_origins_record(&node, 1, oldest, passes_gradient);
+    }
+    return status;
+}
+
+/* last: by y: its step; -1: it depends on no target. */
+static bt_status collect_steps(walk *w, bt_array *const *ys, int y_count, int64_t *last, bti_gradient_target *targets,
+                               int count) {
     node_list found = {0};
     bt_status status = BT_OK;
     bool unrecorded;
@@ -174,10 +193,9 @@ static bt_status collect_steps(walk *w, bti_node *y, bti_gradient_target *target
         unrecorded = false;
         found.count = 0;
         bti_graph_lock();
-        if (!collect_locked(w, y, targets, count, &found, &unrecorded)) status = bti_no_memory();
+        if (!collect_locked(w, ys, y_count, last, targets, count, &found, &unrecorded)) status = bti_no_memory();
         bti_graph_unlock();
-        if (status == BT_OK && unrecorded)
-            status = bti_origins_record(&y, 1, oldest_of(targets, count), passes_gradient);
+        if (status == BT_OK && unrecorded) status = record_origins_of(ys, y_count, oldest_of(targets, count));
     } while (unrecorded && status == BT_OK);
     bti_vec_free(&found);
     return status;
@@ -263,6 +281,8 @@ static bt_status check_crossing(const bti_node *node, const bti_node *from) {
     return bti_refuse_input(from, node, "and the gradient would cross back");
 }
 
+static bti_differentiator differentiate;
+
 /* Runs the gradient rule of one step. arrays: room for the inputs, then for their gradients. */
 static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **arrays, bool *wanted) {
     input *inputs = &w->inputs.items[s->first_input];
@@ -271,12 +291,16 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
                       .x = arrays,
                       .gx = arrays + s->input_count,
                       .wanted = wanted,
-                      .attr = s->node->attr};
+                      .attr = s->node->attr,
+                      .tuple = s->results ? s->node : NULL,
+                      .results = s->results,
+                      .result_count = s->result_count,
+                      .differentiate = differentiate};
     recording_context before = enter_context_of(s->node);
     bt_status status = BT_OK;
     BT_SCOPE {
-        b.y = bti_array_on(s->node);
-        status = bti_fail_with(bti_array_error(b.y));
+        b.y = s->results ? NULL : bti_array_on(s->node);
+        if (b.y) status = bti_fail_with(bti_array_error(b.y));
         for (int i = 0; i < b.count; i++) {
             b.x[i] = bti_array_on(inputs[i].node);
             b.gx[i] = NULL;
@@ -292,7 +316,19 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
     return status;
 }
 
+/* What flows into a result of a tuple flows into the tuple there. */
+static void pass_to_tuple(walk *w, const step *s) {
+    step *tuple = &w->steps.items[w->inputs.items[s->first_input].step];
+    recording_context before = enter_context_of(s->node);
+    add_to(&tuple->results[s->node->attr[0]], s->gradient);
+    leave_context(before);
+}
+
 static bt_status run_step_back(walk *w, step *s) {
+    if (s->node->op == BTI_OP_result) {
+        pass_to_tuple(w, s);
+        return BT_OK;
+    }
     for (int i = 0; i < s->input_count; i++)
         BTI_TRY(check_crossing(s->node, w->inputs.items[s->first_input + (size_t)i].node));
     bti_gradient_rule *rule = gradient_rules[s->node->op];
@@ -320,7 +356,9 @@ static bt_status run_steps_back(walk *w, bti_gradient_target *targets, int count
     for (size_t i = w->steps.count; i-- > 0;) {
         step *s = &w->steps.items[i];
         BTI_TRY(join_parts_of(w, s));
-        if (!s->gradient) continue; /* zero */
+        bool flows = s->gradient != NULL;
+        for (int r = 0; r < s->result_count; r++) flows = flows || s->results[r];
+        if (!flows) continue; /* zero */
         bti_gradient_target *of[2];
         recording_context before = enter_context_of(s->node);
         for (int t = targets_of(s->node, targets, count, of); t-- > 0;) add_to(&of[t]->gradient, s->gradient);
@@ -328,14 +366,21 @@ static bt_status run_steps_back(walk *w, bti_gradient_target *targets, int count
         if (s->input_count) BTI_TRY(run_step_back(w, s));
         bt_release(s->gradient);
         s->gradient = NULL;
+        for (int r = 0; r < s->result_count; r++) {
+            bt_release(s->results[r]);
+            s->results[r] = NULL;
+        }
     }
     return BT_OK;
 }
 
 static void free_walk(walk *w) {
     for (size_t i = 0; i < w->steps.count; i++) {
-        bt_release(w->steps.items[i].gradient);
-        bti_node_release(w->steps.items[i].node);
+        const step *s = &w->steps.items[i];
+        bt_release(s->gradient);
+        for (int r = 0; r < s->result_count; r++) bt_release(s->results[r]);
+        bti_free(s->results);
+        bti_node_release(s->node);
     }
     for (size_t i = 0; i < w->inputs.count; i++) bti_node_release(w->inputs.items[i].node);
     for (size_t i = 0; i < w->parts.count; i++) release_part(&w->parts.items[i]);
@@ -344,19 +389,45 @@ static void free_walk(walk *w) {
     bti_vec_free(&w->parts);
 }
 
-bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_gradient_target *targets, int count) {
-    walk w = {.last = -1};
-    const bti_node *from = bti_node_of(y);
-    if (atomic_load(&from->forget) && count)
-        return bti_fail(BT_FAILED_PRECONDITION,
-                        "gradients end at retained arrays, and this is one (%s at %s:%d): take the gradient before",
-                        from->cut.name ? from->cut.name : "bt_retain or bt_assign", bti_site_file(from->cut.site),
-                        from->cut.site.line);
-    bt_status status = collect_steps(&w, bti_node_of(y), targets, count);
-    if (status == BT_OK && w.last >= 0) {
-        w.steps.items[w.last].gradient = add_owner(cotangent);
-        status = run_steps_back(&w, targets, count);
-    }
+static bt_status check_history(const bti_node *from) {
+    if (!atomic_load(&from->forget)) return BT_OK;
+    return bti_fail(BT_FAILED_PRECONDITION,
+                    "gradients end at retained arrays, and this is one (%s at %s:%d): take the gradient before",
+                    from->cut.name ? from->cut.name : "bt_retain or bt_assign", bti_site_file(from->cut.site),
+                    from->cut.site.line);
+}
+
+bt_status bti_walk_back(bt_array *const *ys, bt_array *const *cotangents, int y_count, bti_gradient_target *targets,
+                        int count) {
+    walk w = {0};
+    for (int i = 0; i < y_count && count; i++) BTI_TRY(check_history(bti_node_of(ys[i])));
+    int64_t *last = bti_alloc((size_t)y_count * sizeof *last);
+    if (!last) return bti_no_memory();
+    bt_status status = collect_steps(&w, ys, y_count, last, targets, count);
+    for (int i = 0; i < y_count && status == BT_OK; i++)
+        if (last[i] >= 0) add_to_gradient_of(&w.steps.items[last[i]], cotangents[i]);
+    if (status == BT_OK) status = run_steps_back(&w, targets, count);
     free_walk(&w);
+    bti_free(last);
+    return status;
+}
+
+/* For rules of tuples. */
+static bt_status differentiate(bt_array *const *ys, bt_array *const *cotangents, int y_count, bt_array *const *xs,
+                               int x_count, bt_array **grads) {
+    bti_gradient_target *targets = bti_calloc((size_t)x_count + 1, sizeof *targets);
+    if (!targets) return bti_no_memory();
+    for (int i = 0; i < x_count; i++) targets[i] = bti_target_of(bti_node_of(xs[i]), false);
+    qsort(targets, (size_t)x_count, sizeof *targets, bti_compare_targets);
+    bt_status status = bti_walk_back(ys, cotangents, y_count, targets, x_count);
+    for (int i = 0; i < x_count; i++) {
+        const bti_gradient_target *found = find_target(bti_node_of(xs[i]), false, targets, x_count);
+        grads[i] = found->gradient && status == BT_OK ? bti_array_on(bti_node_of(found->gradient)) : NULL;
+    }
+    for (int i = 0; i < x_count; i++) {
+        bt_release(targets[i].gradient);
+        bti_node_release(targets[i].cut);
+    }
+    bti_free(targets);
     return status;
 }

@@ -17,8 +17,9 @@ typedef struct bti_gradient_target {
 bti_gradient_target bti_target_of(const bti_node *node, bool shared);
 int bti_compare_targets(const void *a, const void *b);
 
-/* Records the gradients of y by the targets (sorted, no two equal), given the one that flows into y, which has y's shape and
- * dtype. Errors: an operation without a gradient on the way; RESOURCE_EXHAUSTED. */
-bt_status bti_walk_back(bt_array *y, bt_array *cotangent, bti_gradient_target *targets, int count);
+/* Records the gradients of the ys (not poisoned) by the targets (sorted, no two equal), given the ones that flow into them, of their shapes and
+ * dtypes. Errors: an operation without a gradient on the way; RESOURCE_EXHAUSTED. */
+bt_status bti_walk_back(bt_array *const *ys, bt_array *const *cotangents, int y_count, bti_gradient_target *targets,
+                        int count);
 
 #endif

@@ -56,6 +56,7 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
     for (int i = 0; i < attr_count; i++) node->attr[i] = attr[i];
     for (int i = 0; i < input_count; i++) node->inputs[i] = bti_node_retain(inputs[i]);
+    if (op == BTI_OP_result) atomic_fetch_add_explicit(&inputs[0]->tuple->alive, 1, memory_order_relaxed);
     inherit_history(node);
     node->reads = op == BTI_OP_value;
     for (int i = 0; i < input_count; i++) node->reads |= inputs[i]->reads;
@@ -77,6 +78,113 @@ bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shap
     return node;
 }
 
+/* --- regions ------------------------------------------------------------------------------------------------------------ */
+
+static void release_nodes(bti_node **nodes, int count) {
+    for (int i = 0; i < count && nodes; i++) bti_node_release(nodes[i]);
+    bti_free(nodes);
+}
+
+static bti_node **retain_nodes(bti_node *const *nodes, int count) {
+    bti_node **kept = bti_alloc((size_t)count * sizeof *kept);
+    for (int i = 0; i < count && kept; i++) kept[i] = bti_node_retain(nodes[i]);
+    return kept;
+}
+
+bti_region *bti_region_new(bti_node *const *inputs, int input_count, bti_node *const *outputs, int output_count,
+                           bti_node *const *nodes, int node_count) {
+    bti_region *region = bti_calloc(1, sizeof *region);
+    if (!region) return NULL;
+    atomic_init(&region->refs, 1);
+    region->input_count = input_count;
+    region->output_count = output_count;
+    region->node_count = node_count;
+    region->inputs = retain_nodes(inputs, input_count);
+    region->outputs = retain_nodes(outputs, output_count);
+    region->nodes = retain_nodes(nodes, node_count);
+    if (region->inputs && region->outputs && region->nodes) return region;
+    bti_region_release(region);
+    return NULL;
+}
+
+bti_region *bti_region_retain(bti_region *region) {
+    if (region) atomic_fetch_add_explicit(&region->refs, 1, memory_order_relaxed);
+    return region;
+}
+
+void bti_region_release(bti_region *region) {
+    if (!region || atomic_fetch_sub_explicit(&region->refs, 1, memory_order_acq_rel) != 1) return;
+    release_nodes(region->outputs, region->output_count);
+    release_nodes(region->nodes, region->node_count);
+    release_nodes(region->inputs, region->input_count);
+    bti_free(region);
+}
+
+/* --- several results -------------------------------------------------------------------------------------------------- */
+
+static void free_tuple(bti_tuple *tuple) {
+    if (!tuple) return;
+    for (int r = 0; r < tuple->region_count; r++) bti_region_release(tuple->regions[r]);
+    for (int i = 0; i < tuple->result_count && tuple->buffers; i++)
+        if (tuple->buffers[i]) buffer_release(tuple->buffers[i]);
+    bti_free(tuple->buffers);
+    bti_free(tuple->types);
+    bti_free(tuple);
+}
+
+static bti_type *copy_types(int count, const bti_type *types) {
+    bti_type *copy = bti_alloc((size_t)count * sizeof *copy);
+    for (int i = 0; i < count && copy; i++) copy[i] = types[i];
+    return copy;
+}
+
+bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, int attr_count, const int64_t *attr,
+                             int result_count, const bti_type *types, int region_count, bti_region *const *regions) {
+    bt_dtype dtype = BT_I64;
+    for (int i = 0; i < result_count; i++)
+        if (bti_dtype_is_float(types[i].dtype)) dtype = BT_F32;
+    bti_tuple *tuple = bti_calloc(1, sizeof *tuple);
+    if (!tuple) return NULL;
+    bti_node *node = (tuple->types = copy_types(result_count, types))
+                         ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr_count, attr)
+                         : NULL;
+    if (!node) {
+        free_tuple(tuple);
+        return NULL;
+    }
+    node->tuple = tuple;
+    tuple->result_count = result_count;
+    tuple->region_count = region_count;
+    for (int r = 0; r < region_count; r++) tuple->regions[r] = bti_region_retain(regions[r]);
+    return node;
+}
+
+bool bti_node_extend(bti_node *node, int result_count, const bti_type *types, bti_region *region) {
+    bti_type *copy = copy_types(result_count, types);
+    if (!copy) return false;
+    bti_free(node->tuple->types);
+    bti_region_release(node->tuple->regions[0]);
+    bti_free(node->tuple->buffers); /* empty: of a plan that did not run */
+    node->tuple->buffers = NULL;
+    node->tuple->types = copy;
+    node->tuple->result_count = result_count;
+    node->tuple->regions[0] = bti_region_retain(region);
+    return true;
+}
+
+void bti_copy_marks(bti_node *to, const bti_node *from) {
+    to->device = from->device;
+    to->committed = atomic_load(&from->committed);
+    to->rule = from->rule;
+    to->weak = from->weak;
+    atomic_store(&to->logged, atomic_load(&from->logged));
+    atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
+    to->log_copies = from->log_copies;
+    to->place = from->place;
+}
+
+/* --- references ------------------------------------------------------------------------------------------------------- */
+
 bti_node *bti_node_retain(bti_node *node) {
     if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
     return node;
@@ -95,6 +203,8 @@ static bool release_reference(bti_node *node) {
 
 /* Releases the inputs; those without references are put in front of the list. */
 static bti_node *release_inputs(bti_node *node, bti_node *dead) {
+    if (node->op == BTI_OP_result && node->input_count)
+        atomic_fetch_sub_explicit(&node->inputs[0]->tuple->alive, 1, memory_order_relaxed);
     for (int i = 0; i < node->input_count; i++) {
         if (!release_reference(node->inputs[i])) continue;
         node->inputs[i]->next_dead = dead;
@@ -155,6 +265,7 @@ static void free_nodes(bti_node *dead) {
         dead = leave_origin_of(node, release_inputs(node, node->next_dead));
         if (node->origin) node->origin->functions->result_freed(node->origin, node);
         if (node->buffer) buffer_release(node->buffer);
+        free_tuple(node->tuple);
         bti_gate_release(node->gate);
         for (int i = 0; i < node->rank && node->symbolic && node->op == BTI_OP_leaf; i++)
             bti_symbol_let_go(node->shape[i]);

@@ -40,6 +40,26 @@ struct bti_gate {
     bti_error *cause;   /* when BAD */
 };
 
+/* What one result of an operation is. */
+typedef struct bti_type {
+    bt_dtype dtype;
+    int rank;
+    int64_t shape[BTI_MAX_RANK];
+} bti_type;
+
+/* What a node with several results has besides. It has no elements itself: its results are nodes of the operation `result`, of which it is
+ * the only input. Under the graph lock it may get more results, behind those that it has, while it is PENDING. */
+typedef struct bti_region bti_region;
+#define BTI_MAX_REGIONS 2
+typedef struct bti_tuple {
+    int result_count, region_count;
+    bti_type *types; /* by result */
+    bti_region *regions[BTI_MAX_REGIONS];
+    bti_buffer **buffers; /* by result, dense, when DONE: others than were asked for may be wanted later */
+    atomic_int alive;     /* results that exist */
+    int reached;          /* scratch of planning: how many of them it is for */
+} bti_tuple;
+
 struct bti_node;
 /* A call that ran without recording: its arguments, so that it can be recorded when the history of a result is needed.
  * function/origin.c makes and reads it. */
@@ -89,6 +109,7 @@ typedef struct bti_node {
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
     bti_origin *origin; /* of a prepared call's result */
+    bti_tuple *tuple;   /* NULL: it has one result */
     bti_gate
         *gate; /* retained; NULL: the result depends on no set that may fail. Never changes once others know the node */
     bti_buffer *buffer; /* when DONE; layout says where in it */
@@ -109,6 +130,32 @@ static inline bool bti_node_is_float(const bti_node *node) { return bti_dtype_is
 /* A PENDING node with one reference, inputs retained, room for attr (copied); NULL when memory is short. */
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
                        bti_node *const *inputs, int attr_count, const int64_t *attr);
+/* A region: a piece of graph that an operation runs, as a loop runs its body. It stands alone: what it reads from outside is one of its
+ * inputs. Its nodes are nobody else's, are never computed by themselves, and never change. */
+struct bti_region {
+    atomic_uint refs;
+    int input_count, output_count, node_count;
+    bti_node **inputs;  /* leaves, in recorded order */
+    bti_node **outputs; /* may be inputs, and the same more than once */
+    bti_node **nodes;   /* what the outputs are made of beside inputs, in recorded order */
+};
+
+/* All retained; NULL when memory is short. */
+bti_region *bti_region_new(bti_node *const *inputs, int input_count, bti_node *const *outputs, int output_count,
+                           bti_node *const *nodes, int node_count);
+bti_region *bti_region_retain(bti_region *region);
+void bti_region_release(bti_region *region); /* NULL is fine */
+
+/* The same with several results; it retains the regions. Its dtype is float32 if a result is floating. */
+bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, int attr_count, const int64_t *attr,
+                             int result_count, const bti_type *types, int region_count, bti_region *const *regions);
+/* Gives a tuple the types and the region of one that has more results behind its own. Only under the graph lock, while it is PENDING. */
+bool bti_node_extend(bti_node *tuple, int result_count, const bti_type *types, bti_region *region);
+static inline bti_type bti_type_of(const bti_node *node) {
+    bti_type type = {.dtype = (bt_dtype)node->dtype, .rank = node->rank};
+    for (int i = 0; i < node->rank; i++) type.shape[i] = node->shape[i];
+    return type;
+}
 bti_node *bti_node_retain(bti_node *node);
 /* Frees in a loop, not by recursion: chains of any length are fine. NULL is fine. */
 void bti_node_release(bti_node *node);
@@ -145,6 +192,9 @@ uint64_t bti_node_sequence_take(uint64_t count);
 void bti_nodes_sort(bti_node **nodes, size_t count);
 /* The sequence of the newest node. */
 uint64_t bti_node_sequence(void);
+
+/* What two nodes share that stand for the same thing: device, placement, place in the source. */
+void bti_copy_marks(bti_node *to, const bti_node *from);
 
 int64_t bti_node_count(const bti_node *node); /* elements */
 int64_t bti_node_bytes(const bti_node *node);

@@ -13,6 +13,7 @@ typedef enum bti_class {
     BTI_MOVEMENT,    /* a view of its input: no data moves where strides can say it */
     BTI_GATHER,      /* moves data by rule or by index: pad, concat, take, scatter_add, sort */
     BTI_HEAVY,       /* matmul */
+    BTI_CONTROL,     /* runs regions (ir/region.h); several results */
     BTI_EFFECT       /* devices and variables: copy, value, identity */
 } bti_class;
 

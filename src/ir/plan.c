@@ -1,6 +1,14 @@
 #include "ir/plan.h"
 
+static void free_control(bti_control *control) {
+    for (int p = 0; p < control->plan_count; p++) bti_plan_free(&control->plans[p]);
+    bti_free(control->plans);
+    bti_free(control->carry_offset);
+}
+
 void bti_plan_free(bti_plan *plan) {
+    for (size_t c = 0; c < plan->controls.count; c++) free_control(&plan->controls.items[c]);
+    bti_vec_free(&plan->controls);
     bti_vec_free(&plan->storages);
     bti_vec_free(&plan->values);
     bti_vec_free(&plan->operands);
@@ -40,18 +48,34 @@ int64_t bti_value_bytes(const bti_value *value) {
 
 static int64_t stored_bytes(const bti_value *value) { return value->storage < 0 ? 0 : bti_value_bytes(value); }
 
+/* Of all steps of a scan; of one of a loop whose number is not known; of the larger way of a branch. */
+static void add_control_traffic(bti_traffic *traffic, const bti_control *control) {
+    int64_t times = control->op == BTI_OP_scan ? control->steps : 1;
+    bti_traffic most = {0};
+    for (int p = 0; p < control->plan_count; p++) {
+        bti_traffic one = bti_plan_traffic(&control->plans[p]);
+        if (one.read + one.written >= most.read + most.written) most = one;
+    }
+    traffic->read += times * most.read;
+    traffic->written += times * most.written;
+}
+
 bti_traffic bti_plan_traffic(const bti_plan *plan) {
     bti_traffic traffic = {0};
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         if (step->kind == BTI_STEP_COPY) continue;
+        if (step->kind == BTI_STEP_CONTROL) {
+            add_control_traffic(&traffic, &plan->controls.items[step->control]);
+            continue;
+        }
         for (int i = 0; i < step->input_count; i++) traffic.read += stored_bytes(bti_plan_operand(plan, step, i));
         for (int o = 0; o < step->output_count; o++) traffic.written += stored_bytes(bti_plan_output(plan, step, o));
     }
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
         bool kept = storage->last_step == (int32_t)plan->steps.count;
-        if (storage->last_step >= 0 && (storage->external || kept)) traffic.least += storage->bytes;
+        if (storage->last_step >= 0 && (storage->given || kept)) traffic.least += storage->bytes;
     }
     return traffic;
 }

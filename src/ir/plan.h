@@ -29,6 +29,7 @@ typedef struct bti_storage {
     const bti_node *node;          /* whose result it was made for: names it in reports */
     const bti_node *reader;        /* of a copy from another device: who wanted it first; else NULL */
     bti_buffer *external;          /* memory that exists already (borrowed from its node); else NULL */
+    bool given;                    /* memory that exists already; in the plan of a region, bound by each run */
     int32_t first_step, last_step; /* first written, last read; last_step == step count: kept. -1: never in memory */
     int64_t offset;                /* of a temporary: where in the device's arena, bytes; else -1 */
     uint8_t why;                   /* bti_why */
@@ -50,7 +51,8 @@ int64_t bti_value_bytes(const bti_value *value);
 typedef enum bti_step_kind {
     BTI_STEP_WORK,   /* one primitive, run whole */
     BTI_STEP_KERNEL, /* a fused kernel */
-    BTI_STEP_COPY    /* bytes from a storage of one device to one of another */
+    BTI_STEP_COPY,   /* bytes from a storage of one device to one of another */
+    BTI_STEP_CONTROL /* runs the plans of regions */
 } bti_step_kind;
 
 typedef struct bti_step {
@@ -68,12 +70,29 @@ typedef struct bti_step {
                              an index: numbers) */
     int32_t first_scalar;               /* into plan->scalars */
     int32_t first_member, member_count; /* into plan->members: the operations fused */
+    /* of a control step: into plan->controls. Its last output is its scratch memory. */
+    int32_t control;
 } bti_step;
 
 typedef struct bti_plan_result {
     bti_node *node; /* borrowed; gets this value's storage and layout */
     int32_t value;
+    int32_t of_tuple; /* which result of the tuple `node` it is; -1: of no tuple */
 } bti_plan_result;
+
+/* How a control step binds the plans of its regions. In a region's plan the first storages are its inputs, in order; its results are its outputs,
+ * in order, each in a storage of its own, dense. */
+typedef struct bti_control {
+    struct bti_plan *plans; /* one per region */
+    int plan_count;
+    uint8_t op; /* bti_op: scan, while, cond */
+    bool reverse;
+    int carried, by_row;
+    int64_t steps;         /* of a scan; of a while: the most, 0: any number */
+    int64_t arena_bytes;   /* at the beginning of the scratch memory: temporaries of the plan that runs */
+    int64_t test_offset;   /* in the scratch memory: the test of a while */
+    int64_t *carry_offset; /* in the scratch memory, by what is carried: a second place for it */
+} bti_control;
 
 typedef struct bti_plan {
     BTI_VEC(bti_storage) storages;
@@ -85,6 +104,7 @@ typedef struct bti_plan {
     BTI_VEC(int64_t) numbers;
     BTI_VEC(uint64_t) scalars;
     BTI_VEC(const bti_node *) members;
+    BTI_VEC(bti_control) controls;
     BTI_VEC(int64_t) arenas; /* bytes of temporaries, by device; those past the end have none */
 } bti_plan;
 
@@ -110,10 +130,10 @@ void bti_plan_memory(const bti_plan *plan, size_t (*block_bytes)(int device, siz
                      int devices);
 /* Whether the storage is reserved by itself for a run, and whether it stays after it. */
 static inline bool bti_plan_keeps(const bti_plan *plan, const bti_storage *storage) {
-    return !storage->external && storage->last_step == (int32_t)plan->steps.count;
+    return !storage->given && storage->last_step == (int32_t)plan->steps.count;
 }
 static inline bool bti_plan_reserves(const bti_plan *plan, const bti_storage *storage) {
-    return bti_plan_keeps(plan, storage) || (!storage->external && storage->own_block);
+    return bti_plan_keeps(plan, storage) || (!storage->given && storage->own_block);
 }
 
 #endif

@@ -72,11 +72,26 @@ static void add_rules(bti_str *text, const bti_plan *plan, const bti_step *step)
     bti_str_add(text, ")");
 }
 
-static void add_step(bti_str *text, const bti_plan *plan, size_t index, const char *(*device_name)(int)) {
+static void add_step(bti_str *text, const bti_plan *plan, size_t index, int depth, const char *(*device_name)(int));
+
+/* The steps of each region, a level deeper. */
+static void add_regions(bti_str *text, const bti_control *control, int depth, const char *(*device_name)(int)) {
+    static const char *const names[][2] = {{"each step", ""}, {"the test", "each step"}, {"if true", "if false"}};
+    int kind = control->op == BTI_OP_scan ? 0 : control->op == BTI_OP_while ? 1 : 2;
+    for (int p = 0; p < control->plan_count; p++) {
+        bti_str_addf(text, "%*s%s", 8 + 4 * depth, "", names[kind][p]);
+        if (control->op == BTI_OP_scan) bti_str_addf(text, ", %lld times", (long long)control->steps);
+        bti_str_add(text, ":\n");
+        for (size_t s = 0; s < control->plans[p].steps.count; s++)
+            add_step(text, &control->plans[p], s, depth + 1, device_name);
+    }
+}
+
+static void add_step(bti_str *text, const bti_plan *plan, size_t index, int depth, const char *(*device_name)(int)) {
     const bti_step *step = &plan->steps.items[index];
     const bti_value *output = bti_plan_output(plan, step, 0);
     const bti_storage *storage = &plan->storages.items[output->storage];
-    bti_str_addf(text, "%4zu  ", index + 1);
+    bti_str_addf(text, "%*s%4zu  ", 4 * depth, "", index + 1);
     if (step->kind == BTI_STEP_COPY) {
         bti_str_addf(text, "copy        %s -> %s  ", device_name(step->device), device_name(storage->device));
         add_value_type(text, output);
@@ -90,15 +105,17 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, const ch
                        : dense                       ? "make dense"
                                                      : bti_op_info((bti_op)step->op)->name;
     bti_str_addf(text, "%-11s %s  ", name, device_name(step->device));
-    for (int o = 0; o < step->output_count; o++) {
+    int outputs = step->output_count - (step->kind == BTI_STEP_CONTROL); /* the last one is scratch memory */
+    for (int o = 0; o < outputs; o++) {
         if (o) bti_str_add(text, ", ");
         add_value_type(text, bti_plan_output(plan, step, o));
     }
     add_rules(text, plan, step);
     add_place(text, step->node->place);
     bti_str_add(text, "\n");
+    if (step->kind == BTI_STEP_CONTROL) add_regions(text, &plan->controls.items[step->control], depth, device_name);
     if (step->kind != BTI_STEP_KERNEL) return;
-    bti_str_add(text, "        ");
+    bti_str_addf(text, "%*s", 8 + 4 * depth, "");
     add_members(text, plan, step);
     for (int o = 0; o < step->output_count; o++) {
         bti_why why = (bti_why)plan->storages.items[bti_plan_output(plan, step, o)->storage].why;
@@ -112,7 +129,7 @@ void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_nam
     int64_t copied = 0, peak[DEVICES] = {0};
     bti_plan_memory(plan, NULL, peak, DEVICES);
     for (size_t s = 0; s < plan->steps.count; s++) {
-        add_step(text, plan, s, device_name);
+        add_step(text, plan, s, 0, device_name);
         const bti_step *step = &plan->steps.items[s];
         if (step->kind == BTI_STEP_COPY) {
             copies++;
@@ -158,7 +175,7 @@ static json_t *json_of_operand(const bti_plan *plan, const bti_value *value, boo
     }
     const bti_storage *storage = &plan->storages.items[value->storage];
     json_object_set_new(of, "storage", json_integer(value->storage));
-    json_object_set_new(of, "given", json_boolean(storage->external != NULL));
+    json_object_set_new(of, "given", json_boolean(storage->given));
     if (!output) return of;
     json_object_set_new(of, "bytes", json_integer(storage->bytes));
     if (storage->why) json_object_set_new(of, "in_memory_because", json_string(why_text((bti_why)storage->why)));
@@ -188,8 +205,25 @@ static json_t *json_of_operations(const bti_plan *plan, const bti_step *step) {
     return operations;
 }
 
+static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const char *(*device_name)(int));
+
+static json_t *json_of_steps(const bti_plan *plan, const char *(*device_name)(int)) {
+    json_t *steps = json_array();
+    for (size_t s = 0; s < plan->steps.count; s++)
+        json_array_append_new(steps, json_of_step(plan, &plan->steps.items[s], device_name));
+    return steps;
+}
+
+static void add_json_regions(json_t *of, const bti_control *control, const char *(*device_name)(int)) {
+    json_t *regions = json_array();
+    for (int p = 0; p < control->plan_count; p++)
+        json_array_append_new(regions, json_of_steps(&control->plans[p], device_name));
+    if (control->op != BTI_OP_cond) json_object_set_new(of, "times", json_integer(control->steps));
+    json_object_set_new(of, "regions", regions);
+}
+
 static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const char *(*device_name)(int)) {
-    static const char *const kinds[] = {"operation", "kernel", "copy"};
+    static const char *const kinds[] = {"operation", "kernel", "copy", "control"};
     json_t *of = json_of_place(step->node), *inputs = json_array(), *outputs = json_array();
     json_object_set_new(of, "kind", json_string(kinds[step->kind]));
     json_object_set_new(of, "device", json_string(device_name(step->device)));
@@ -198,9 +232,10 @@ static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const ch
         json_object_set_new(of, "to", json_string(device_name(to)));
     } else
         json_object_set_new(of, "rule", json_string(rule_text((bti_rule)step->node->rule)));
-    if (step->kind == BTI_STEP_WORK)
+    if (step->kind == BTI_STEP_WORK || step->kind == BTI_STEP_CONTROL)
         json_object_set_new(of, "operation", json_string(bti_op_info((bti_op)step->op)->name));
     if (step->kind == BTI_STEP_KERNEL) json_object_set_new(of, "operations", json_of_operations(plan, step));
+    if (step->kind == BTI_STEP_CONTROL) add_json_regions(of, &plan->controls.items[step->control], device_name);
     for (int i = 0; i < step->input_count; i++)
         json_array_append_new(inputs, json_of_operand(plan, bti_plan_operand(plan, step, i), false));
     for (int o = 0; o < step->output_count; o++)
@@ -211,12 +246,10 @@ static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const ch
 }
 
 bool bti_plan_json(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device)) {
-    json_t *root = json_object(), *steps = json_array(), *devices = json_object();
+    json_t *root = json_object(), *steps = json_of_steps(plan, device_name), *devices = json_object();
     bti_traffic traffic = bti_plan_traffic(plan);
     int64_t bytes[DEVICES];
     bti_plan_memory(plan, NULL, bytes, DEVICES);
-    for (size_t s = 0; s < plan->steps.count; s++)
-        json_array_append_new(steps, json_of_step(plan, &plan->steps.items[s], device_name));
     for (int d = 0; d < DEVICES; d++)
         if (bytes[d]) json_object_set_new(devices, device_name(d), json_integer(bytes[d]));
     json_object_set_new(root, "steps", steps);
@@ -238,7 +271,7 @@ static void add_dot_label(bti_str *text, const bti_plan *plan, const bti_step *s
     if (step->kind == BTI_STEP_COPY)
         bti_str_addf(text, "copy\\n%s to %s", device_name(step->device),
                      device_name(plan->storages.items[bti_plan_output(plan, step, 0)->storage].device));
-    else if (step->kind == BTI_STEP_WORK)
+    else if (step->kind != BTI_STEP_KERNEL)
         bti_str_addf(text, "%s", bti_op_info((bti_op)step->op)->name);
     for (int m = 0; m < step->member_count && m < 12; m++)
         bti_str_addf(text, "%s%s", m ? (m % 4 ? ", " : ",\\n") : "",
@@ -251,7 +284,7 @@ static void add_dot_label(bti_str *text, const bti_plan *plan, const bti_step *s
 static void add_dot_edge(bti_str *text, const bti_plan *plan, size_t s, const bti_value *value) {
     if (value->storage < 0) return;
     const bti_storage *storage = &plan->storages.items[value->storage];
-    if (storage->external)
+    if (storage->given)
         bti_str_addf(text, "  g%d -> s%zu", value->storage, s);
     else
         bti_str_addf(text, "  s%d -> s%zu", storage->first_step, s);
@@ -277,7 +310,7 @@ void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name
         if (open) bti_str_add(text, "  }\n");
     }
     for (size_t g = 0; g < plan->storages.count; g++)
-        if (plan->storages.items[g].external && plan->storages.items[g].last_step >= 0)
+        if (plan->storages.items[g].given && plan->storages.items[g].last_step >= 0)
             bti_str_addf(text, "  g%zu [shape=ellipse, label=\"given\\n%s\"];\n", g,
                          device_name(plan->storages.items[g].device));
     for (size_t s = 0; s < plan->steps.count; s++)

@@ -15,6 +15,11 @@ typedef struct bti_part {
     int64_t start[BT_MAX_RANK], step[BT_MAX_RANK];
 } bti_part;
 
+/* The gradients of several arrays, given those that flow into them; NULL: zero. ys and xs may be nodes of a region. grads[] are arrays of the innermost
+ * scope, NULL where they are zero. */
+typedef bt_status bti_differentiator(bt_array *const *ys, bt_array *const *cotangents, int y_count, bt_array *const *xs,
+                                     int x_count, bt_array **grads);
+
 /* One operation, y = op(x[0], x[1], ...), of whose result the gradient is known. All arrays live for the call; what the rule
  * makes belongs to the innermost scope. */
 typedef struct bti_backward {
@@ -24,6 +29,11 @@ typedef struct bti_backward {
     int count;
     const bool *wanted; /* which gradients matter; the others need not be made */
     const int64_t *attr;
+    /* Of a tuple: itself (retained by the caller); instead of g and y, the gradient of each result, NULL where it is zero. */
+    struct bti_node *tuple;
+    bt_array **results;
+    int result_count;
+    bti_differentiator *differentiate;
     bt_array **gx; /* out: of the inputs' shapes; NULL (as before the call) where it is zero */
     bti_part part; /* out, instead of gx[0] */
 } bti_backward;

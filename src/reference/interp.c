@@ -182,6 +182,7 @@ bt_status bti_interpret(const bti_work *work) {
     case BTI_HEAVY: multiply_matrices(work); return BT_OK;
     case BTI_MOVEMENT:
     case BTI_EFFECT: copy_reshaped(&work->output, work->inputs); return BT_OK;
+    case BTI_CONTROL: break; /* exec runs its regions */
     }
     return bti_fail(BT_INTERNAL, "operation %d is not one", (int)work->op);
 }

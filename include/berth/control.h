@@ -1,0 +1,64 @@
+/* berth/control.h: loops and branches that are operations.
+ *
+ * A body is a C function that records. It is called once, with arrays that stand for what each step is going to be given; the loop is one
+ * operation of the graph, and its memory does not grow with the number of steps unless rows or gradients are asked for. A body may read any array from
+ * outside (a weight, a constant): it is given to every step as it is, and gradients reach it. A body cannot read elements (bt_read) of what
+ * it was given, nor set shared variables; all its operations run on the device of the loop. Scopes: what a body makes is released when it returns, but for
+ * what it hands back.
+ *
+ * All are lazy and asynchronous like any operation, differentiable, and may be nested in each other and in functions (function.h). On an error (a NULL,
+ * a poisoned array, a body that hands back another shape) the results are poisoned and the status is the error. Any thread may call them.
+ */
+#ifndef BERTH_CONTROL_H
+#define BERTH_CONTROL_H
+
+#include <berth/array.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One step of a scan. carry[] holds what the step before made, and is given what the next one gets, of the same shapes and dtypes. x[i] is
+ * a row of xs[i], without its first axis. y[] is filled with the rows of the results. */
+typedef void bt_scan_fn(bt_array **carry, bt_array *const *x, bt_array **y, void *data);
+
+#define BT_ALL_ROWS (-1)
+
+/* Calls `body` as often as `length` says: for each row of xs, from the first to the last, which all have so many rows. BT_ALL_ROWS: as many as
+ * xs[0] has. carry[] (any shapes and dtypes) holds the first step's, and afterwards what the last one left. ys[j] is an array of the innermost scope: all rows
+ * y[j] behind each other along a new first axis. carry, xs or ys may be NULL when their count is 0.
+ *
+ * A gradient runs the steps backwards. What it needs of each step is stored by the forward run if both are pending at that time; simple arithmetic is done
+ * again instead of stored. */
+BT_API bt_status bt_scan(bt_scan_fn *body, void *data, int64_t length, bt_array **carry, int carry_count,
+                         bt_array *const *xs, int x_count, bt_array **ys, int y_count);
+#define bt_scan(...) BTI_AT_STATUS(bt_scan(__VA_ARGS__))
+/* The same from the last row to the first; rows of ys stand where those of xs stood. */
+BT_API bt_status bt_scan_reverse(bt_scan_fn *body, void *data, int64_t length, bt_array **carry, int carry_count,
+                                 bt_array *const *xs, int x_count, bt_array **ys, int y_count);
+#define bt_scan_reverse(...) BTI_AT_STATUS(bt_scan_reverse(__VA_ARGS__))
+
+/* Whether a loop goes on: a bool scalar. */
+typedef bt_array *bt_while_test_fn(bt_array *const *carry, void *data);
+/* One step of it: carry[] is given the next one's. */
+typedef void bt_while_body_fn(bt_array **carry, void *data);
+
+/* While `test` gives true, `body`; at most `most_steps` times (0: any number). The run waits for the device once per step, to read the test. A gradient
+ * needs most_steps (else FAILED_PRECONDITION): it runs the loop as a scan of so many steps, of which those after the end do nothing. */
+BT_API bt_status bt_while(bt_while_test_fn *test, bt_while_body_fn *body, void *data, int64_t most_steps,
+                          bt_array **carry, int carry_count);
+#define bt_while(...) BTI_AT_STATUS(bt_while(__VA_ARGS__))
+
+/* One of two ways: fills results[] from args[]. */
+typedef void bt_branch_fn(bt_array *const *args, bt_array **results, void *data);
+
+/* results[] are those of `yes` where `predicate` (a bool scalar) is true, else those of `no`, which have the same shapes and dtypes. Only one
+ * of the two runs; bt_where computes both and chooses by element. The run waits for the device once. */
+BT_API bt_status bt_cond(bt_array *predicate, bt_branch_fn *yes, bt_branch_fn *no, void *data, bt_array *const *args,
+                         int arg_count, bt_array **results, int result_count);
+#define bt_cond(...) BTI_AT_STATUS(bt_cond(__VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,252 @@
+/* Launching one step: a kernel, a primitive, or the runs of the plans of regions. A scan launches all its steps and waits for none; a loop waits
+ * for each test, a branch for its predicate. */
+#include "exec/launch_step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- what a trace records of a step --------------------------------------------------------------------------------- */
+
+static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    const int64_t *extent = plan->numbers.items + step->first_number;
+    bti_kernel_name(event->name, sizeof event->name, kernel);
+    event->elements = 1;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) event->elements *= (uint64_t)extent[axis];
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        if (kernel->operands[o].index) continue;
+        uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+            if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];
+        *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) += bytes;
+    }
+}
+
+static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
+    const bti_value *output = bti_plan_output(plan, step, 0);
+    snprintf(event->name, sizeof event->name, "%s", bti_op_info((bti_op)step->op)->name);
+    for (int i = 0; i < step->input_count; i++)
+        event->read_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
+    event->written_bytes = (uint64_t)bti_value_bytes(output);
+    event->elements = 1;
+    for (int axis = 0; axis < output->rank; axis++) event->elements *= (uint64_t)output->shape[axis];
+}
+
+void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked) {
+    bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
+                             .device = (int16_t)step->device,
+                             .to = (int16_t)step->device,
+                             .start_ns = start,
+                             .end_ns = bti_trace_now(),
+                             .file = asked->place.site.file,
+                             .line = asked->place.site.line};
+    memcpy(event.operations, asked->operations, sizeof event.operations);
+    if (step->kind == BTI_STEP_KERNEL)
+        count_kernel(&event, plan, step);
+    else
+        count_work(&event, plan, step);
+    bti_trace_add(&event);
+}
+
+/* --- kernels and primitives -------------------------------------------------------------------------------------------- */
+
+uint64_t bti_run_address(const bti_run *run, const bti_value *value) {
+    if (value->storage < 0) return (uint64_t)value->layout.offset;
+    return run->addresses[value->storage] + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
+}
+
+static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
+    const bti_plan *plan = &run->prepared->plan;
+    int axes = bti_kernel_axes(plan->kernels.items[step->kernel]);
+    const int64_t *number = plan->numbers.items + step->first_number;
+    bti_box box;
+    for (int axis = 0; axis < axes; axis++) box.extent[axis] = *number++;
+    box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;
+    for (int o = 0; o < step->input_count + step->output_count; o++) {
+        box.address[o] = bti_run_address(run, bti_plan_operand(plan, step, o));
+        for (int axis = 0; axis < axes; axis++) box.stride[o][axis] = *number++;
+    }
+    return bti_program_launch_kernel(program, &box);
+}
+
+static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    bti_operand *operands = run->operands + ready->first_operand;
+    for (int o = 0; o <= step->input_count; o++)
+        operands[o].address = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
+    bti_work work = {(bti_op)step->op,
+                     step->input_count,
+                     operands,
+                     operands[step->input_count],
+                     run->prepared->attrs + ready->first_attr,
+                     ready->attr_count};
+    return bti_program_launch(ready->program, &work);
+}
+
+/* --- regions ------------------------------------------------------------------------------------------------------------ */
+
+/* A run of a region's plan, whose addresses the step sets. */
+typedef struct region_run {
+    bti_run *run;
+    const bti_plan *plan;
+    int device;
+} region_run;
+
+/* What the step's operands are: addresses of inputs and outputs, and the scratch memory. */
+typedef struct bound {
+    const bti_run *run;
+    const bti_step *step;
+    const bti_control *control;
+    uint64_t scratch;
+} bound;
+
+static uint64_t input_address(const bound *b, int i) {
+    return bti_run_address(b->run, bti_plan_operand(&b->run->prepared->plan, b->step, i));
+}
+static uint64_t output_address(const bound *b, int o) {
+    return bti_run_address(b->run, bti_plan_output(&b->run->prepared->plan, b->step, o));
+}
+
+static bt_status begin_region(const bound *b, bti_prepared *prepared, region_run *region) {
+    *region = (region_run){bti_exec_begin(prepared), &prepared->plan, b->step->device};
+    if (!region->run) return bti_no_memory();
+    for (size_t s = 0; s < region->plan->storages.count; s++)
+        if (region->plan->storages.items[s].offset >= 0)
+            region->run->addresses[s] = b->scratch + (uint64_t)region->plan->storages.items[s].offset;
+    return BT_OK;
+}
+
+static void end_region(region_run *region) {
+    if (region->run) bti_exec_abandon(region->run);
+}
+
+static void bind_input(const region_run *region, int i, uint64_t address) { region->run->addresses[i] = address; }
+
+static uint64_t row_bytes(const region_run *region, int storage) {
+    return (uint64_t)region->plan->storages.items[storage].bytes;
+}
+
+static int32_t result_storage(const region_run *region, int result) {
+    return region->plan->values.items[region->plan->results.items[result].value].storage;
+}
+
+static void bind_output(const region_run *region, int result, uint64_t address) {
+    region->run->addresses[result_storage(region, result)] = address;
+}
+
+/* All steps of the region, once. */
+static bt_status launch_region(const region_run *region) {
+    for (size_t s = 0; s < region->plan->steps.count; s++) {
+        const bti_trace_asked *asked = &region->run->prepared->steps[s].asked;
+        bti_place outer = bti_call_set_place(asked->place);
+        uint64_t start = bti_trace_begin();
+        bt_status status = bti_launch_step(region->run, s);
+        bti_trace_step(start, region->plan, &region->plan->steps.items[s], asked);
+        bti_call_set_place(outer);
+        if (status != BT_OK) return status;
+    }
+    return BT_OK;
+}
+
+static bt_status copy_value(const bound *b, uint64_t to, uint64_t from, const bti_value *value) {
+    return to == from ? BT_OK
+                      : bti_device_copy(b->step->device, to, b->step->device, from, (size_t)bti_value_bytes(value));
+}
+
+/* What is carried, unchanged, as the result. */
+static bt_status copy_carry(const bound *b, bool from_scratch) {
+    for (int i = 0; i < b->control->carried; i++) {
+        uint64_t from = from_scratch ? b->scratch + (uint64_t)b->control->carry_offset[i] : input_address(b, i);
+        BTI_TRY(copy_value(b, output_address(b, i), from, bti_plan_output(&b->run->prepared->plan, b->step, i)));
+    }
+    return BT_OK;
+}
+
+/* Where what is carried lies before step number `step`: in the input, then by turns in the result and in the scratch memory. `last` is in
+ * the result. */
+static uint64_t carry_address(const bound *b, int i, int64_t step, int64_t last) {
+    if (step == 0) return input_address(b, i);
+    return (last - step) % 2 ? b->scratch + (uint64_t)b->control->carry_offset[i] : output_address(b, i);
+}
+
+static bt_status launch_scan(const bound *b, const region_run *body) {
+    const bti_control *c = b->control;
+    int shared = c->carried + c->by_row, results = (int)body->plan->results.count;
+    for (int i = shared; i < b->step->input_count; i++) bind_input(body, i, input_address(b, i));
+    for (int64_t t = 0; t < c->steps; t++) {
+        uint64_t row = (uint64_t)(c->reverse ? c->steps - 1 - t : t);
+        for (int i = 0; i < c->carried; i++) {
+            bind_input(body, i, carry_address(b, i, t, c->steps));
+            bind_output(body, i, carry_address(b, i, t + 1, c->steps));
+        }
+        for (int i = c->carried; i < shared; i++) bind_input(body, i, input_address(b, i) + row * row_bytes(body, i));
+        for (int o = c->carried; o < results; o++)
+            bind_output(body, o, output_address(b, o) + row * row_bytes(body, result_storage(body, o)));
+        BTI_TRY(launch_region(body));
+    }
+    return c->steps ? BT_OK : copy_carry(b, false);
+}
+
+/* A bool scalar, when the device has filled it in. */
+static bt_status read_bool(const bound *b, uint64_t address, bool *value) {
+    uint8_t byte = 0;
+    BTI_TRY(bti_device_finish(b->step->device));
+    BTI_TRY(bti_device_download(b->step->device, &byte, address, sizeof byte));
+    *value = byte != 0;
+    return BT_OK;
+}
+
+static bt_status launch_while(const bound *b, const region_run *test, const region_run *body) {
+    const bti_control *c = b->control;
+    uint64_t result = b->scratch + (uint64_t)c->test_offset;
+    bind_output(test, 0, result);
+    for (int i = c->carried; i < b->step->input_count; i++) {
+        bind_input(test, i, input_address(b, i));
+        bind_input(body, i, input_address(b, i));
+    }
+    for (int64_t t = 0;; t++) { /* as if an even number of steps followed */
+        bool goes_on = false;
+        for (int i = 0; i < c->carried; i++) {
+            bind_input(test, i, carry_address(b, i, t, 0));
+            bind_input(body, i, carry_address(b, i, t, 0));
+            bind_output(body, i, carry_address(b, i, t + 1, 0));
+        }
+        if (!c->steps || t < c->steps) {
+            BTI_TRY(launch_region(test));
+            BTI_TRY(read_bool(b, result, &goes_on));
+        }
+        if (!goes_on) return t % 2 == 0 && t > 0 ? BT_OK : copy_carry(b, t > 0);
+        BTI_TRY(launch_region(body));
+    }
+}
+
+static bt_status launch_way(const bound *b, const region_run *way) {
+    for (int i = 1; i < b->step->input_count; i++) bind_input(way, i - 1, input_address(b, i));
+    for (int o = 0; o < (int)way->plan->results.count; o++) bind_output(way, o, output_address(b, o));
+    return launch_region(way);
+}
+
+static bt_status launch_control(const bti_run *run, size_t s) {
+    const bti_plan *plan = &run->prepared->plan;
+    const bti_step *step = &plan->steps.items[s];
+    bti_prepared *const *prepared = run->prepared->steps[s].regions;
+    bound b = {run, step, &plan->controls.items[step->control], 0};
+    region_run regions[BTI_MAX_REGIONS] = {{0}};
+    bool truth = true;
+    b.scratch = output_address(&b, step->output_count - 1);
+    bt_status status = step->op == BTI_OP_cond ? read_bool(&b, input_address(&b, 0), &truth) : BT_OK;
+    for (int r = 0; r < b.control->plan_count && status == BT_OK; r++)
+        if (step->op != BTI_OP_cond || r == !truth) status = begin_region(&b, prepared[r], &regions[r]);
+    if (status == BT_OK)
+        status = step->op == BTI_OP_scan    ? launch_scan(&b, &regions[0])
+                 : step->op == BTI_OP_while ? launch_while(&b, &regions[0], &regions[1])
+                                            : launch_way(&b, &regions[!truth]);
+    for (int r = 0; r < BTI_MAX_REGIONS; r++) end_region(&regions[r]);
+    return status;
+}
+
+bt_status bti_launch_step(const bti_run *run, size_t s) {
+    const bti_step *step = &run->prepared->plan.steps.items[s];
+    const bti_ready_step *ready = &run->prepared->steps[s];
+    if (step->kind == BTI_STEP_CONTROL) return launch_control(run, s);
+    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
+}

@@ -1,0 +1,21 @@
+/* Launching one step of a run, and what a trace records of it. */
+#ifndef BTI_EXEC_LAUNCH_STEP_H
+#define BTI_EXEC_LAUNCH_STEP_H
+
+#include "exec/prepared.h"
+
+/* Launches a step, which is no copy between devices. */
+bt_status bti_launch_step(const bti_run *run, size_t step);
+/* Where a value is in this run; of an index the number that it begins with. */
+uint64_t bti_run_address(const bti_run *run, const bti_value *value);
+
+void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked);
+/* A kernel or a primitive ran from `start` (of bti_trace_begin; 0: nothing is recorded) until now. Elements read several times
+ * (stride 0) count once. Copies are noted where they are made, the steps of regions one by one. */
+static inline void bti_trace_step(uint64_t start, const bti_plan *plan, const bti_step *step,
+                                  const bti_trace_asked *asked) {
+    if (start && step->kind != BTI_STEP_COPY && step->kind != BTI_STEP_CONTROL)
+        bti_trace_step_(start, plan, step, asked);
+}
+
+#endif

@@ -1,0 +1,222 @@
+#include "ir/region.h"
+
+#include "base/alloc.h"
+#include "ir/op_rules.h"
+
+bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place) {
+    bti_node *leaf = bti_node_new(BTI_OP_leaf, type->dtype, type->rank, type->shape, 0, NULL, 0, NULL);
+    if (!leaf) return NULL;
+    leaf->symbolic = true;
+    for (int i = 0; i < type->rank; i++) bti_symbol_hold(type->shape[i]);
+    leaf->device = (int16_t)device;
+    leaf->committed = true;
+    leaf->place = place;
+    bti_layout_dense(type->rank, type->shape, &leaf->layout);
+    return leaf;
+}
+
+/* --- what fits --------------------------------------------------------------------------------------------------------- */
+
+static bool refuse(bti_str *why, const char *what, int index, int rank, const int64_t *shape, const bti_node *wanted) {
+    if (!why) return false;
+    bti_str_addf(why, "%s %d is ", what, index + 1);
+    bti_shape_text(why, rank, shape);
+    bti_str_add(why, ", not ");
+    bti_shape_text(why, wanted->rank, wanted->shape);
+    return false;
+}
+
+/* The region's inputs from `first` on are these nodes, or a row of them. */
+static bool inputs_fit(const bti_region *region, int first, int count, bti_node *const *inputs, bool rows,
+                       int64_t length, bti_str *why) {
+    for (int i = 0; i < count; i++) {
+        const bti_node *leaf = region->inputs[first + i], *input = inputs[i];
+        bool fits = input->rank >= rows && (!rows || bti_may_equal(input->shape[0], length)) &&
+                    bti_shapes_may_equal(input->rank - rows, input->shape + rows, leaf->rank, leaf->shape);
+        if (!fits) return refuse(why, rows ? "rows of input" : "input", first + i, input->rank, input->shape, leaf);
+    }
+    return true;
+}
+
+/* What is carried on comes out as it went in. */
+static bool carries_fit(const bti_region *region, int count, bti_str *why) {
+    for (int i = 0; i < count; i++) {
+        const bti_node *in = region->inputs[i], *out = region->outputs[i];
+        if (in->dtype == out->dtype && bti_shapes_may_equal(in->rank, in->shape, out->rank, out->shape)) continue;
+        return refuse(why, "what is carried as", i, out->rank, out->shape, in);
+    }
+    return true;
+}
+
+static bool tuple_fits(const bti_node *node, bti_str *why) {
+    bti_region *const *regions = node->tuple->regions;
+    if (node->op == BTI_OP_cond)
+        return inputs_fit(regions[0], 0, node->input_count - 1, node->inputs + 1, false, 0, why) &&
+               inputs_fit(regions[1], 0, node->input_count - 1, node->inputs + 1, false, 0, why);
+    if (node->op == BTI_OP_while)
+        return inputs_fit(regions[1], 0, node->input_count, node->inputs, false, 0, why) &&
+               carries_fit(regions[1], (int)node->attr[0], why);
+    int carried = (int)node->attr[1], by_row = (int)node->attr[2], rest = carried + by_row;
+    return inputs_fit(regions[0], 0, carried, node->inputs, false, 0, why) &&
+           inputs_fit(regions[0], carried, by_row, node->inputs + carried, true, node->attr[0], why) &&
+           inputs_fit(regions[0], rest, node->input_count - rest, node->inputs + rest, false, 0, why) &&
+           carries_fit(regions[0], carried, why);
+}
+
+bool bti_node_fits(const bti_node *node) {
+    if (node->tuple) return tuple_fits(node, NULL);
+    return bti_op_shape_fits((bti_op)node->op, node->input_count, node->inputs, node->rank, node->shape, node->attr,
+                             NULL);
+}
+
+/* --- once more -------------------------------------------------------------------------------------------------------- */
+
+static bool is_unknown(int rank, const int64_t *shape) {
+    for (int i = 0; i < rank; i++)
+        if (bti_size_is_symbolic(shape[i])) return true;
+    return false;
+}
+
+static bool region_is_unknown(const bti_region *region);
+
+static bool node_is_unknown(const bti_node *node) {
+    bool unknown = is_unknown(node->rank, node->shape);
+    for (int i = 0; i < node->attr_count && node->op != BTI_OP_const && !unknown; i++)
+        unknown = bti_size_is_symbolic(node->attr[i]);
+    for (int i = 0; node->tuple && i < node->tuple->result_count && !unknown; i++)
+        unknown = is_unknown(node->tuple->types[i].rank, node->tuple->types[i].shape);
+    for (int r = 0; node->tuple && r < node->tuple->region_count && !unknown; r++)
+        unknown = region_is_unknown(node->tuple->regions[r]);
+    return unknown;
+}
+
+static bool region_is_unknown(const bti_region *region) {
+    bool unknown = false;
+    for (int i = 0; i < region->input_count && !unknown; i++) unknown = node_is_unknown(region->inputs[i]);
+    for (int i = 0; i < region->node_count && !unknown; i++) unknown = node_is_unknown(region->nodes[i]);
+    return unknown;
+}
+
+static bool bind_type(const bti_binding *binding, bti_type *type) {
+    bool bound = true;
+    for (int d = 0; d < type->rank && bound; d++) bound = bti_size_bind(type->shape[d], binding, &type->shape[d]);
+    return bound && bti_shape_fits(type->rank, type->shape, bt_dtype_size(type->dtype));
+}
+
+static int place_among(bti_node *const *nodes, int count, const bti_node *node) {
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (nodes[middle]->sequence < node->sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && nodes[low] == node ? low : -1;
+}
+
+int bti_region_input(const bti_region *region, const bti_node *node) {
+    return place_among(region->inputs, region->input_count, node);
+}
+
+int bti_region_place(const bti_region *region, const bti_node *node) {
+    int input = bti_region_input(region, node);
+    if (input >= 0) return input;
+    int place = place_among(region->nodes, region->node_count, node);
+    return place < 0 ? -1 : region->input_count + place;
+}
+
+static bt_status bind_node(const bti_region *region, bti_node **made, const bti_node *node, const bti_binding *binding,
+                           bti_node **bound) {
+    bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < node->input_count; i++) inputs[i] = made[bti_region_place(region, node->inputs[i])];
+    bt_status status = bti_node_again(node, inputs, binding, bound);
+    bti_free(inputs);
+    if (status != BT_OK) return status;
+    (*bound)->symbolic = true;
+    return bti_node_fits(*bound) ? BT_OK : BT_INVALID_ARGUMENT;
+}
+
+static bt_status bind_nodes(const bti_region *region, const bti_binding *binding, bti_node **made) {
+    for (int i = 0; i < region->input_count; i++) {
+        bti_type type = bti_type_of(region->inputs[i]);
+        if (!bind_type(binding, &type)) return BT_INVALID_ARGUMENT;
+        made[i] = bti_region_leaf(&type, region->inputs[i]->device, region->inputs[i]->place);
+        if (!made[i]) return bti_no_memory();
+    }
+    for (int i = 0; i < region->node_count; i++)
+        BTI_TRY(bind_node(region, made, region->nodes[i], binding, &made[region->input_count + i]));
+    return BT_OK;
+}
+
+/* The region with numbers for its unknown sizes: itself when it has none. */
+static bt_status bind_region(bti_region *region, const bti_binding *binding, bti_region **bound) {
+    *bound = NULL;
+    if (!region_is_unknown(region)) {
+        *bound = bti_region_retain(region);
+        return BT_OK;
+    }
+    int count = region->input_count + region->node_count;
+    bti_node **made = bti_calloc((size_t)count, sizeof *made);
+    bti_node **outputs = bti_alloc((size_t)region->output_count * sizeof *outputs);
+    bt_status status = made && outputs ? bind_nodes(region, binding, made) : bti_no_memory();
+    for (int o = 0; o < region->output_count && status == BT_OK; o++)
+        outputs[o] = made[bti_region_place(region, region->outputs[o])];
+    if (status == BT_OK) {
+        *bound = bti_region_new(made, region->input_count, outputs, region->output_count, made + region->input_count,
+                                region->node_count);
+        if (!*bound) status = bti_no_memory();
+    }
+    for (int i = 0; i < count && made; i++) bti_node_release(made[i]);
+    bti_free(made);
+    bti_free(outputs);
+    return status;
+}
+
+static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, const int64_t *attr,
+                             const bti_binding *binding, bti_node **made) {
+    const bti_tuple *tuple = node->tuple;
+    bti_region *regions[BTI_MAX_REGIONS] = {NULL};
+    bti_type *types = bti_alloc((size_t)tuple->result_count * sizeof *types);
+    bt_status status = types ? BT_OK : bti_no_memory();
+    for (int i = 0; i < tuple->result_count && status == BT_OK; i++) {
+        types[i] = tuple->types[i];
+        if (binding && !bind_type(binding, &types[i])) status = BT_INVALID_ARGUMENT;
+    }
+    for (int r = 0; r < tuple->region_count && status == BT_OK; r++) {
+        if (binding)
+            status = bind_region(tuple->regions[r], binding, &regions[r]);
+        else
+            regions[r] = bti_region_retain(tuple->regions[r]);
+    }
+    if (status == BT_OK) {
+        *made = bti_node_new_tuple((bti_op)node->op, node->input_count, inputs, node->attr_count, attr,
+                                   tuple->result_count, types, tuple->region_count, regions);
+        if (!*made) status = bti_no_memory();
+    }
+    for (int r = 0; r < tuple->region_count; r++) bti_region_release(regions[r]);
+    bti_free(types);
+    return status;
+}
+
+bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made) {
+    bti_type type = bti_type_of(node);
+    int64_t attr[3 * BTI_MAX_RANK];
+    bool bound = node->attr_count <= 3 * BTI_MAX_RANK && (!binding || bind_type(binding, &type));
+    *made = NULL;
+    for (int i = 0; i < node->attr_count && bound; i++) {
+        attr[i] = node->attr[i];
+        if (binding && node->op != BTI_OP_const && bti_size_is_symbolic(attr[i]))
+            bound = bti_size_bind(node->attr[i], binding, &attr[i]);
+    }
+    if (!bound) return BT_INVALID_ARGUMENT;
+    if (node->tuple)
+        BTI_TRY(tuple_again(node, inputs, attr, binding, made));
+    else
+        *made = bti_node_new((bti_op)node->op, type.dtype, type.rank, type.shape, node->input_count, inputs,
+                             node->attr_count, attr);
+    if (!*made) return bti_no_memory();
+    bti_copy_marks(*made, node);
+    return BT_OK;
+}

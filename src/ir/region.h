@@ -1,0 +1,19 @@
+/* What can be asked of regions (node.h), and what is made of them. */
+#ifndef BTI_IR_REGION_H
+#define BTI_IR_REGION_H
+
+#include "ir/node.h"
+
+/* Which input the node is; which node, counted behind the inputs; -1: none. */
+int bti_region_input(const bti_region *region, const bti_node *node);
+int bti_region_place(const bti_region *region, const bti_node *node);
+/* A leaf for one; NULL when memory is short. */
+bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place);
+
+/* The node once more, on other inputs (as many), with numbers for unknown sizes (NULL: as they are), in its regions too. INVALID_ARGUMENT
+ * without a word: a size has no number, or the sizes do not fit. */
+bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made);
+/* Whether it makes such results of its inputs; unknown sizes may turn out to fit. */
+bool bti_node_fits(const bti_node *node);
+
+#endif

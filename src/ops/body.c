@@ -1,0 +1,95 @@
+#include "ops/body.h"
+
+#include "array/place.h"
+#include "base/alloc.h"
+#include "ir/op_rules.h"
+#include "ops/primitive.h"
+
+bt_status bti_body_begin(bti_body *body, int input_count, int output_count) {
+    *body = (bti_body){.input_count = input_count, .output_count = output_count};
+    body->inputs = bti_calloc((size_t)input_count + 1, sizeof *body->inputs);
+    body->outputs = bti_calloc((size_t)output_count + 1, sizeof *body->outputs);
+    body->given = bti_calloc((size_t)input_count + 1, sizeof *body->given);
+    body->made = bti_calloc((size_t)output_count + 1, sizeof *body->made);
+    return body->inputs && body->outputs && body->given && body->made ? BT_OK : bti_no_memory();
+}
+
+void bti_body_end(bti_body *body) {
+    bti_free(body->inputs);
+    bti_free(body->outputs);
+    bti_free(body->given);
+    bti_free(body->made);
+}
+
+bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device) {
+    body->inputs[i] = bti_array_new(bti_region_leaf(type, device, bti_call_place()));
+    body->given[i] = bti_node_of(body->inputs[i]);
+    return bti_fail_with(bti_array_error(body->inputs[i]));
+}
+
+static bt_array *strong(bt_array *x) { return bti_node_of(x)->weak ? bti_cast(x, bti_dtype(x)) : x; }
+
+bt_status bti_body_output(bti_body *body, int i, const char *name, int index) {
+    bt_array *x = body->outputs[i];
+    if (!x) return bti_fail(BT_INVALID_ARGUMENT, "the body did not fill in %s[%d]", name, index);
+    BTI_TRY(bti_fail_with(bti_array_error(x)));
+    x = body->outputs[i] = strong(x);
+    BTI_TRY(bti_fail_with(bti_array_error(x)));
+    body->made[i] = bti_node_of(x);
+    return BT_OK;
+}
+
+static void add_type(bti_str *text, const bti_type *type) {
+    bti_str_addf(text, "%s ", bt_dtype_name(type->dtype));
+    bti_shape_text(text, type->rank, type->shape);
+}
+
+bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, const char *name, int index,
+                               const char *as) {
+    bt_array *x = body->outputs[i];
+    if (x && !bti_array_error(x) && bti_node_of(x)->weak && bti_dtype_is_float(type->dtype))
+        body->outputs[i] = bti_cast(x, type->dtype);
+    BTI_TRY(bti_body_output(body, i, name, index));
+    bti_type made = bti_type_of(body->made[i]);
+    if (made.dtype == type->dtype && bti_shapes_may_equal(made.rank, made.shape, type->rank, type->shape)) return BT_OK;
+    bti_str is = {0}, wants = {0};
+    add_type(&is, &made);
+    add_type(&wants, type);
+    bt_status status = bti_fail(BT_INVALID_ARGUMENT, "the body hands back %s[%d] as %s, but %s %s", name, index,
+                                bti_str_text(&is), as, bti_str_text(&wants));
+    bti_str_free(&is);
+    bti_str_free(&wants);
+    return status;
+}
+
+bti_cutting bti_body_cutting(bti_body *body) {
+    return (bti_cutting){body->given, body->input_count, body->made, body->output_count};
+}
+
+bt_status bti_body_region(bti_body *body, const bti_node_vec *captures, int device, bti_region **region) {
+    size_t declared = (size_t)body->input_count;
+    bti_node **given = bti_alloc((declared + captures->count) * sizeof *given);
+    if (!given) return bti_no_memory();
+    for (size_t i = 0; i < declared; i++) given[i] = body->given[i];
+    for (size_t i = 0; i < captures->count; i++) given[declared + i] = captures->items[i];
+    bti_cutting cutting = {given, (int)(declared + captures->count), body->made, body->output_count};
+    bt_status status = bti_region_cut(&cutting, device, region);
+    bti_free(given);
+    return status;
+}
+
+bt_status bti_body_arguments(bt_array *const *arrays, int count, const char *what, bt_array **made) {
+    BTI_TRY(bti_check_list(arrays, count, what));
+    for (int i = 0; i < count; i++) {
+        if (!arrays[i]) return bti_fail(BT_INVALID_ARGUMENT, "%s[%d] is NULL", what, i);
+        BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
+        made[i] = strong(arrays[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(made[i])));
+    }
+    return BT_OK;
+}
+
+bt_status bti_body_poison(bt_status status, bt_array **arrays, int count) {
+    for (int i = 0; i < count && arrays; i++) arrays[i] = bti_poison(bti_error_last());
+    return status;
+}

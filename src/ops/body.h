@@ -1,0 +1,36 @@
+/* What recording a body takes: the arrays that stand for what it is given, what it hands back, and the regions made of that. */
+#ifndef BTI_OPS_BODY_H
+#define BTI_OPS_BODY_H
+
+#include <berth/control.h>
+
+#include "array/handle.h"
+#include "ops/region.h"
+
+typedef struct bti_body {
+    int input_count, output_count;
+    bt_array **inputs, **outputs; /* of a scope of the recorder's */
+    bti_node **given, **made;     /* their nodes, borrowed, for bti_cutting */
+} bti_body;
+
+/* Room for a body; NULLs inside. */
+bt_status bti_body_begin(bti_body *body, int input_count, int output_count);
+void bti_body_end(bti_body *body);
+/* Input i stands for such a value on the device. */
+bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device);
+/* Output i must be there; weak scalars become strong. `name`: what the caller calls it. */
+bt_status bti_body_output(bti_body *body, int i, const char *name, int index);
+/* Also of this type; the error says what it is compared with. */
+bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, const char *name, int index,
+                               const char *as);
+/* From here on every output is there. */
+bti_cutting bti_body_cutting(bti_body *body);
+/* The region whose inputs are the body's, then the captures. */
+bt_status bti_body_region(bti_body *body, const bti_node_vec *captures, int device, bti_region **region);
+
+/* Arguments of a recorder: there, not poisoned, strong. `what`: "carry". */
+bt_status bti_body_arguments(bt_array *const *arrays, int count, const char *what, bt_array **made);
+/* All are poisoned by the status, which the error record explains; returns it. */
+bt_status bti_body_poison(bt_status status, bt_array **arrays, int count);
+
+#endif

@@ -1,0 +1,234 @@
+// labels: valgrind
+/* Loops and branches as operations beside the same work written out; their gradients beside those of the written-out work. */
+#include "ops/ops_test.h"
+
+static void expect_close(bt_array *x, bt_array *y, int line) {
+    double worst = 1;
+    bt_array *away = bt_max(bt_abs(bt_sub(bt_cast(x, BT_F64), bt_cast(y, BT_F64))), BT_ALL, false);
+    if (bt_read(away, &worst, sizeof worst) != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
+    if (!(worst < 1e-5)) fail_msg("line %d: they differ by %g", line, worst);
+}
+#define CLOSE(x, y) expect_close(x, y, __LINE__)
+
+/* --- scans ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct cell {
+    bt_array *weight, *bias;
+} cell;
+
+/* h = tanh(h @ w + x + b); y = h * x */
+static void cell_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    const cell *c = data;
+    carry[0] = bt_tanh(bt_add(bt_add(bt_matmul(carry[0], c->weight), x[0]), c->bias));
+    y[0] = bt_mul(carry[0], x[0]);
+}
+
+enum { STEPS = 5, ROWS = 3, WIDTH = 4 };
+
+static bt_array *some(uint64_t seed, bt_shape shape) { return bt_normal_shape(bt_key(seed), BT_F32, shape); }
+static cell new_cell(void) { return (cell){some(1, BT_SHAPE(WIDTH, WIDTH)), some(2, BT_SHAPE(WIDTH))}; }
+
+static void written_out(cell *c, bt_array **h, bt_array *xs, int steps, bool reverse, bt_array **ys) {
+    bt_array *rows[STEPS];
+    for (int t = 0; t < steps; t++) {
+        int row = reverse ? steps - 1 - t : t;
+        bt_array *x = bt_reshape(bt_slice_axis(xs, 0, row, row + 1, 1), ROWS, WIDTH);
+        cell_step(h, &x, &rows[row], c);
+    }
+    *ys = bt_stack(rows, steps, 0);
+}
+
+static void scans_like_written_out(void **state) {
+    for (int reverse = 0; reverse < 2; reverse++)
+        BT_SCOPE {
+            cell c = new_cell();
+            bt_array *xs = some(3, BT_SHAPE(STEPS, ROWS, WIDTH)), *h = some(4, BT_SHAPE(ROWS, WIDTH)), *ys;
+            bt_array *h0 = h, *wanted_h = h, *wanted_ys;
+            bt_status status = reverse ? bt_scan_reverse(cell_step, &c, BT_ALL_ROWS, &h, 1, &xs, 1, &ys, 1)
+                                       : bt_scan(cell_step, &c, BT_ALL_ROWS, &h, 1, &xs, 1, &ys, 1);
+            assert_int_equal(status, BT_OK);
+            written_out(&c, &wanted_h, xs, STEPS, reverse, &wanted_ys);
+            CLOSE(h, wanted_h);
+            CLOSE(ys, wanted_ys);
+
+            bt_array *loss = bt_add(bt_sum(bt_mul(h, h), BT_ALL, false), bt_sum(bt_sin(ys), BT_ALL, false));
+            bt_array *wanted_loss =
+                bt_add(bt_sum(bt_mul(wanted_h, wanted_h), BT_ALL, false), bt_sum(bt_sin(wanted_ys), BT_ALL, false));
+            bt_array *by[] = {c.weight, c.bias, xs, h0}, *grads[4], *wanted[4];
+            assert_int_equal(bt_grad(wanted_loss, by, 4, wanted), BT_OK);
+            assert_int_equal(bt_grad(loss, by, 4, grads), BT_OK);
+            for (int i = 0; i < 4; i++) CLOSE(grads[i], wanted[i]);
+        }
+}
+
+/* The gradient of a scan that has run runs it again. */
+static void differentiates_after_it_ran(void **state) {
+    cell c = new_cell();
+    bt_array *xs = some(3, BT_SHAPE(STEPS, ROWS, WIDTH)), *h = some(4, BT_SHAPE(ROWS, WIDTH)), *ys;
+    bt_array *wanted_h = h, *wanted_ys;
+    assert_int_equal(bt_scan(cell_step, &c, BT_ALL_ROWS, &h, 1, &xs, 1, &ys, 1), BT_OK);
+    written_out(&c, &wanted_h, xs, STEPS, false, &wanted_ys);
+    assert_int_equal(bt_block(ys), BT_OK);
+    assert_int_equal(bt_block(h), BT_OK);
+    bt_array *grad = bt_grad1(bt_sum(ys, BT_ALL, false), c.weight);
+    CLOSE(grad, bt_grad1(bt_sum(wanted_ys, BT_ALL, false), c.weight));
+}
+
+/* The loss is read before its gradient: what the forward run stored is kept for it. */
+static void keeps_what_is_stored(void **state) {
+    cell c = new_cell();
+    bt_array *xs = some(3, BT_SHAPE(STEPS, ROWS, WIDTH)), *h = some(4, BT_SHAPE(ROWS, WIDTH)), *ys;
+    bt_array *wanted_h = h, *wanted_ys;
+    assert_int_equal(bt_scan(cell_step, &c, BT_ALL_ROWS, &h, 1, &xs, 1, &ys, 1), BT_OK);
+    bt_array *loss = bt_sum(ys, BT_ALL, false), *grad = bt_grad1(loss, c.weight);
+    float value;
+    assert_int_equal(bt_read(loss, &value, sizeof value), BT_OK);
+    written_out(&c, &wanted_h, xs, STEPS, false, &wanted_ys);
+    CLOSE(grad, bt_grad1(bt_sum(wanted_ys, BT_ALL, false), c.weight));
+    CLOSE(h, wanted_h);
+}
+
+static void second_order(void **state) {
+    cell c = new_cell();
+    bt_array *xs = some(3, BT_SHAPE(STEPS, ROWS, WIDTH)), *h = some(4, BT_SHAPE(ROWS, WIDTH)), *ys;
+    bt_array *wanted_h = h, *wanted_ys;
+    assert_int_equal(bt_scan(cell_step, &c, BT_ALL_ROWS, &h, 1, &xs, 1, &ys, 1), BT_OK);
+    written_out(&c, &wanted_h, xs, STEPS, false, &wanted_ys);
+    bt_array *first = bt_grad1(bt_sum(bt_mul(ys, ys), BT_ALL, false), c.weight);
+    bt_array *wanted = bt_grad1(bt_sum(bt_mul(wanted_ys, wanted_ys), BT_ALL, false), c.weight);
+    CLOSE(first, wanted);
+    CLOSE(bt_mul(bt_num(0.01), bt_grad1(bt_sum(bt_mul(first, first), BT_ALL, false), c.weight)),
+          bt_mul(bt_num(0.01), bt_grad1(bt_sum(bt_mul(wanted, wanted), BT_ALL, false), c.weight)));
+}
+
+/* Of a constant, and of a view, that a body reads: neither is made inside of it. */
+static void differentiates_what_is_captured(void **state) {
+    bt_array *flat = some(5, BT_SHAPE(WIDTH * WIDTH)),
+             *views[] = {bt_ones(BT_F32, WIDTH, WIDTH), bt_reshape(flat, WIDTH, WIDTH)};
+    for (int i = 0; i < 2; i++) {
+        cell c = {views[i], bt_zeros(BT_F32, WIDTH)};
+        bt_array *xs = some(3, BT_SHAPE(STEPS, ROWS, WIDTH)), *h = some(4, BT_SHAPE(ROWS, WIDTH)), *ys;
+        bt_array *wanted_h = h, *wanted_ys;
+        assert_int_equal(bt_scan(cell_step, &c, BT_ALL_ROWS, &h, 1, &xs, 1, &ys, 1), BT_OK);
+        written_out(&c, &wanted_h, xs, STEPS, false, &wanted_ys);
+        CLOSE(bt_grad1(bt_sum(ys, BT_ALL, false), c.weight), bt_grad1(bt_sum(wanted_ys, BT_ALL, false), c.weight));
+    }
+}
+
+/* --- whiles and branches ------------------------------------------------------------------------------------------------ */
+
+static bt_array *below_limit(bt_array *const *carry, void *data) {
+    (void)data;
+    return bt_lt(bt_sum(carry[0], BT_ALL, false), bt_num(100));
+}
+static void grow(bt_array **carry, void *data) {
+    carry[0] = bt_mul(carry[0], data);
+    carry[1] = bt_add(carry[1], bt_i32(1));
+}
+
+static void loops_while(void **state) {
+    bt_array *factor = F32((2), 1.5f, 2), *carry[] = {F32((2), 1, 2), bt_i32(0)}, *x = carry[0];
+    assert_int_equal(bt_while(below_limit, grow, factor, 50, carry, 2), BT_OK);
+    int32_t steps;
+    assert_int_equal(bt_read(carry[1], &steps, sizeof steps), BT_OK);
+    assert_int_equal(steps, 6);
+    bt_array *wanted = x;
+    for (int i = 0; i < steps; i++) wanted = bt_mul(wanted, factor);
+    CLOSE(carry[0], wanted);
+    bt_array *loss = bt_sum(bt_sin(carry[0]), BT_ALL, false), *wanted_loss = bt_sum(bt_sin(wanted), BT_ALL, false);
+    bt_array *by[] = {x, factor}, *grads[2], *wanted_grads[2];
+    assert_int_equal(bt_grad(loss, by, 2, grads), BT_OK);
+    assert_int_equal(bt_grad(wanted_loss, by, 2, wanted_grads), BT_OK);
+    for (int i = 0; i < 2; i++) CLOSE(grads[i], wanted_grads[i]);
+}
+
+static void squares(bt_array *const *args, bt_array **results, void *data) {
+    results[0] = bt_mul(args[0], args[0]);
+    results[1] = bt_matmul(args[0], data);
+}
+static void sines(bt_array *const *args, bt_array **results, void *data) {
+    (void)data;
+    results[0] = bt_sin(args[0]);
+    results[1] = args[0];
+}
+
+static void branches(void **state) {
+    for (int yes = 0; yes < 2; yes++)
+        BT_SCOPE {
+            bt_array *x = some(1, BT_SHAPE(3, 3)), *w = some(2, BT_SHAPE(3, 3)), *got[2], *wanted[2];
+            bt_array *predicate = bt_gt(bt_num(yes), bt_num(0.5));
+            assert_int_equal(bt_cond(predicate, squares, sines, w, &x, 1, got, 2), BT_OK);
+            (yes ? squares : sines)(&x, wanted, w);
+            for (int i = 0; i < 2; i++) CLOSE(got[i], wanted[i]);
+            bt_array *loss = bt_sum(bt_mul(got[0], bt_cos(got[1])), BT_ALL, false);
+            bt_array *wanted_loss = bt_sum(bt_mul(wanted[0], bt_cos(wanted[1])), BT_ALL, false);
+            bt_array *by[] = {x, w}, *grads[2], *wanted_grads[2];
+            assert_int_equal(bt_grad(loss, by, 2, grads), BT_OK);
+            assert_int_equal(bt_grad(wanted_loss, by, 2, wanted_grads), BT_OK);
+            for (int i = 0; i < 2; i++) CLOSE(grads[i], wanted_grads[i]);
+        }
+}
+
+/* --- in functions, and in each other ------------------------------------------------------------------------------------ */
+
+/* Each step: if the row's sum is positive, the inner scan doubles the carry three times, else it is negated. */
+static void twice(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)x, (void)y;
+    carry[0] = bt_mul(carry[0], data);
+}
+static void inner_scan(bt_array *const *args, bt_array **results, void *data) {
+    results[0] = args[0];
+    (void)bt_scan(twice, data, 3, results, 1, NULL, 0, NULL, 0);
+}
+static void negated(bt_array *const *args, bt_array **results, void *data) {
+    (void)data;
+    results[0] = bt_neg(args[0]);
+}
+static void nested_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)y;
+    bt_array *positive = bt_gt(bt_sum(x[0], BT_ALL, false), bt_num(0));
+    bt_array *sum = bt_add(carry[0], x[0]);
+    (void)bt_cond(positive, inner_scan, negated, data, &sum, 1, carry, 1);
+}
+
+static void nests_in_a_function(void **state) {
+    bt_array *two = bt_f32(2), *xs = bt_input(BT_F32, -1, 2), *h = bt_input(BT_F32, 2), *inputs[] = {xs, h};
+    bt_array *carry = h, *grads[2];
+    assert_int_equal(bt_scan(nested_step, two, BT_ALL_ROWS, &carry, 1, &xs, 1, NULL, 0), BT_OK);
+    assert_int_equal(bt_grad(bt_sum(bt_mul(carry, carry), BT_ALL, false), inputs, 2, grads), BT_OK);
+    bt_array *outputs[] = {carry, grads[0], grads[1]}, *got[3];
+    bt_function *f = bt_function_new(inputs, 2, outputs, 3, NULL, 0);
+    for (int rows = 1; rows < 6; rows++)
+        for (int again = 0; again < 2; again++)
+            BT_SCOPE {
+                bt_array *x = some((uint64_t)rows, BT_SHAPE(rows, 2)), *given[] = {x, F32((2), 1, -1)}, *sum = given[1];
+                assert_int_equal(bt_call(f, given, 2, got, 3), BT_OK);
+                for (int t = 0; t < rows; t++) {
+                    bt_array *row = bt_reshape(bt_slice_axis(x, 0, t, t + 1, 1), 2);
+                    float positive;
+                    assert_int_equal(bt_read(bt_sum(row, BT_ALL, false), &positive, sizeof positive), BT_OK);
+                    sum = bt_add(sum, row);
+                    for (int k = 0; k < 3 && positive > 0; k++) sum = bt_mul(sum, two);
+                    if (!(positive > 0)) sum = bt_neg(sum);
+                }
+                bt_array *wanted[2];
+                assert_int_equal(bt_grad(bt_sum(bt_mul(sum, sum), BT_ALL, false), given, 2, wanted), BT_OK);
+                CLOSE(got[0], sum);
+                CLOSE(got[1], wanted[0]);
+                CLOSE(got[2], wanted[1]);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scans_like_written_out),
+        cmocka_unit_test(differentiates_after_it_ran),
+        cmocka_unit_test(keeps_what_is_stored),
+        cmocka_unit_test(second_order),
+        cmocka_unit_test(differentiates_what_is_captured),
+        cmocka_unit_test(loops_while),
+        cmocka_unit_test(branches),
+        cmocka_unit_test(nests_in_a_function),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* A region is cut out of the graph in three walks: what the outputs are made of; which of it depends on what is given; which of it
+ * is needed inside. */
+#include "ops/region.h"
+
+#include "array/eval.h"
+#include "array/graph.h"
+#include "base/alloc.h"
+#include "compile/mark.h"
+#include "ir/op.h"
+
+void bti_node_vec_release(bti_node_vec *nodes) {
+    for (size_t i = 0; i < nodes->count; i++) bti_node_release(nodes->items[i]);
+    bti_vec_free(nodes);
+}
+
+typedef enum part { UNNEEDED, INSIDE, CAPTURED } part;
+
+typedef struct walk {
+    const bti_cutting *of;
+    uint64_t mark, oldest;
+    BTI_VEC(bti_node *) met; /* in recorded order, without what is given; borrowed */
+    bool *depends;           /* by place in `met` */
+    part *parts;
+} walk;
+
+/* Of a node that was met: its place, counted behind what is given. */
+static bool is_given(const walk *w, const bti_node *node) {
+    return node->mark == w->mark && node->mark_index < w->of->given_count;
+}
+
+/* Cheaper to make in each step than to be given. What the user holds from before is given: a gradient may be wanted of it. */
+static bool is_made_inside(const walk *w, const bti_node *node) {
+    bti_class class = bti_op_info((bti_op)node->op)->class;
+    if (atomic_load(&node->state) != BTI_PENDING || node->op == BTI_OP_leaf) return false;
+    if (node->sequence < w->oldest && atomic_load(&node->handles)) return false;
+    bool scalar_cast = node->op == BTI_OP_cast && node->rank == 0 && node->input_count &&
+                       bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_SOURCE;
+    return class == BTI_SOURCE || (class == BTI_MOVEMENT && node->input_count) || scalar_cast;
+}
+
+static bool meet(walk *w, bti_node *node) {
+    if (node->mark == w->mark) return true;
+    node->mark = w->mark;
+    node->mark_index = w->of->given_count;
+    return bti_vec_push(&w->met, node);
+}
+
+static bool meet_all(walk *w) {
+    for (int o = 0; o < w->of->output_count; o++)
+        if (!meet(w, w->of->outputs[o])) return false;
+    for (size_t next = 0; next < w->met.count; next++) {
+        const bti_node *node = w->met.items[next];
+        bool old = node->sequence < w->oldest; /* it cannot depend on what is given */
+        for (int i = 0; i < node->input_count && (!old || is_made_inside(w, node)); i++)
+            if (!meet(w, node->inputs[i])) return false;
+    }
+    bti_nodes_sort(w->met.items, w->met.count);
+    return true;
+}
+
+static void find_dependence(walk *w) {
+    for (size_t n = 0; n < w->met.count; n++) {
+        bti_node *node = w->met.items[n];
+        node->mark_index = w->of->given_count + (int64_t)n;
+        for (int i = 0; i < node->input_count && !w->depends[n]; i++) {
+            const bti_node *input = node->inputs[i];
+            if (input->mark != w->mark) continue;
+            w->depends[n] = is_given(w, input) || w->depends[input->mark_index - w->of->given_count];
+        }
+    }
+}
+
+static void need(walk *w, const bti_node *node) {
+    if (!is_given(w, node)) w->parts[node->mark_index - w->of->given_count] = INSIDE;
+}
+
+static void find_parts(walk *w) {
+    for (int o = 0; o < w->of->output_count; o++) need(w, w->of->outputs[o]);
+    for (size_t n = w->met.count; n-- > 0;) {
+        const bti_node *node = w->met.items[n];
+        if (w->parts[n] == UNNEEDED) continue;
+        if (!w->depends[n] && !is_made_inside(w, node)) {
+            w->parts[n] = CAPTURED;
+            continue;
+        }
+        for (int i = 0; i < node->input_count; i++) need(w, node->inputs[i]);
+    }
+}
+
+/* Under the graph lock. */
+static bool walk_cutting(walk *w, const bti_cutting *cutting) {
+    *w = (walk){.of = cutting, .mark = bti_next_mark(), .oldest = UINT64_MAX};
+    for (int i = 0; i < cutting->given_count; i++) {
+        cutting->given[i]->mark = w->mark;
+        cutting->given[i]->mark_index = i;
+        if (cutting->given[i]->sequence < w->oldest) w->oldest = cutting->given[i]->sequence;
+    }
+    if (!meet_all(w)) return false;
+    w->depends = bti_calloc(w->met.count, sizeof *w->depends);
+    w->parts = bti_calloc(w->met.count, sizeof *w->parts);
+    if (!w->depends || !w->parts) return false;
+    find_dependence(w);
+    find_parts(w);
+    return true;
+}
+
+static void end_walk(walk *w) {
+    bti_vec_free(&w->met);
+    bti_free(w->depends);
+    bti_free(w->parts);
+}
+
+static bool holds(const bti_node_vec *nodes, const bti_node *node) {
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->items[i] == node) return true;
+    return false;
+}
+
+bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures) {
+    walk w;
+    bti_graph_lock();
+    bool room = walk_cutting(&w, cutting);
+    for (size_t n = 0; n < w.met.count && room; n++) {
+        if (w.parts[n] != CAPTURED || holds(captures, w.met.items[n])) continue;
+        room = bti_vec_push(captures, w.met.items[n]);
+        if (room) bti_node_retain(w.met.items[n]);
+    }
+    end_walk(&w);
+    bti_graph_unlock();
+    return room ? BT_OK : bti_no_memory();
+}
+
+/* --- the copy --------------------------------------------------------------------------------------------------------- */
+
+static bt_status check_device(const bti_node *node, int device) {
+    if (node->rule != BTI_RULE_EXPLICIT || node->device == device) return BT_OK;
+    bti_error *error = bti_error_at(node->place, BT_UNIMPLEMENTED,
+                                    "a body runs on one device, and this operation was put on another; take it out of "
+                                    "the body, or put the loop there (BT_ON)");
+    bt_status status = bti_fail_with(error);
+    bti_error_release(error);
+    return status;
+}
+
+static bt_status copy_node(const walk *w, bti_node *const *made, const bti_node *node, int device, bti_node **copy) {
+    bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < node->input_count; i++) inputs[i] = made[node->inputs[i]->mark_index];
+    bt_status status = bti_node_again(node, inputs, NULL, copy);
+    bti_free(inputs);
+    if (status != BT_OK) return status;
+    (*copy)->symbolic = true;
+    (*copy)->device = (int16_t)device;
+    return w->depends[node->mark_index - w->of->given_count] ? check_device(node, device) : BT_OK;
+}
+
+/* made: room for copies of all that is given and met. */
+static bt_status copy_parts(const walk *w, int device, bti_node **made, bti_node_vec *inside) {
+    int given = w->of->given_count;
+    for (int i = 0; i < given; i++) {
+        bti_type type = bti_type_of(w->of->given[i]);
+        if (!(made[i] = bti_region_leaf(&type, device, w->of->given[i]->place))) return bti_no_memory();
+        made[i]->weak = w->of->given[i]->weak;
+    }
+    for (size_t n = 0; n < w->met.count; n++) {
+        if (w->parts[n] != INSIDE) continue;
+        BTI_TRY(copy_node(w, made, w->met.items[n], device, &made[given + (int)n]));
+        if (!bti_vec_push(inside, made[given + (int)n])) return bti_no_memory();
+    }
+    return BT_OK;
+}
+
+static bt_status cut_walked(const walk *w, int device, bti_region **region) {
+    size_t count = (size_t)w->of->given_count + w->met.count;
+    bti_node **made = bti_calloc(count, sizeof *made);
+    bti_node **outputs = bti_alloc((size_t)w->of->output_count * sizeof *outputs);
+    bti_node_vec inside = {0};
+    bt_status status = made && outputs ? copy_parts(w, device, made, &inside) : bti_no_memory();
+    for (int o = 0; o < w->of->output_count && status == BT_OK; o++) outputs[o] = made[w->of->outputs[o]->mark_index];
+    if (status == BT_OK) {
+        *region =
+            bti_region_new(made, w->of->given_count, outputs, w->of->output_count, inside.items, (int)inside.count);
+        if (!*region) status = bti_no_memory();
+    }
+    for (size_t i = 0; i < count && made; i++) bti_node_release(made[i]);
+    bti_vec_free(&inside);
+    bti_free(made);
+    bti_free(outputs);
+    return status;
+}
+
+bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **region) {
+    walk w;
+    *region = NULL;
+    bti_graph_lock();
+    bt_status status = walk_cutting(&w, cutting) ? cut_walked(&w, device, region) : bti_no_memory();
+    end_walk(&w);
+    bti_graph_unlock();
+    return status;
+}
+
+/* --- inline ----------------------------------------------------------------------------------------------------------- */
+
+static bt_status record_node(const bti_region *region, bti_node *const *made, const bti_node *node, bti_node **again) {
+    bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < node->input_count; i++) inputs[i] = made[bti_region_place(region, node->inputs[i])];
+    bt_status status = bti_node_again(node, inputs, NULL, again);
+    bti_free(inputs);
+    if (status != BT_OK) return status;
+    (*again)->symbolic = (*again)->op == BTI_OP_size;
+    for (int i = 0; i < (*again)->input_count; i++) (*again)->symbolic |= (*again)->inputs[i]->symbolic;
+    bti_eval_recorded(*again);
+    return BT_OK;
+}
+
+bt_status bti_region_inline(const bti_region *region, bt_array *const *inputs, bt_array **outputs) {
+    int count = region->input_count + region->node_count;
+    bti_node **made = bti_calloc((size_t)count + 1, sizeof *made);
+    bt_status status = made ? BT_OK : bti_no_memory();
+    for (int i = 0; i < region->input_count && made; i++) made[i] = bti_node_retain(bti_node_of(inputs[i]));
+    for (int i = 0; i < region->node_count && status == BT_OK; i++)
+        status = record_node(region, made, region->nodes[i], &made[region->input_count + i]);
+    for (int o = 0; o < region->output_count && status == BT_OK; o++)
+        outputs[o] = bti_array_on(made[bti_region_place(region, region->outputs[o])]);
+    for (int i = 0; i < count && made; i++) bti_node_release(made[i]);
+    bti_free(made);
+    return status;
+}

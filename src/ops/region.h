@@ -1,0 +1,28 @@
+/* Cutting a region out of the recorded graph. */
+#ifndef BTI_OPS_REGION_H
+#define BTI_OPS_REGION_H
+
+#include "array/handle.h"
+#include "base/vec.h"
+#include "ir/region.h"
+
+typedef BTI_VEC(bti_node *) bti_node_vec; /* retained */
+void bti_node_vec_release(bti_node_vec *nodes);
+
+/* What is to be cut out: the way from `given` to `outputs`. */
+typedef struct bti_cutting {
+    bti_node *const *given; /* no two equal */
+    int given_count;
+    bti_node *const *outputs;
+    int output_count;
+} bti_cutting;
+
+/* Adds what the outputs are made of beside what is given, from outside: values that do not depend on what is given. Constants, and views of such values, are
+ * made inside. */
+bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures);
+/* The region, on a device. Its inputs stand for what is given, which includes all captures. */
+bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **region);
+/* Records what the region does, of arrays in the place of its inputs. outputs[] are arrays of the innermost scope. */
+bt_status bti_region_inline(const bti_region *region, bt_array *const *inputs, bt_array **outputs);
+
+#endif

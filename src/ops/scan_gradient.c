@@ -1,0 +1,487 @@
+/* The gradient of a scan is a scan the other way. Its body is the gradient of the body: it carries the gradients of what was carried, and
+ * is given, row by row, what of the forward steps it needs. Products and what is expensive are stored by the forward scan, which gets more results for that;
+ * simple arithmetic is done again.
+ *
+ * Of an input that all steps share (a weight), the gradient is the sum over the steps. Where a step's part is a matrix product, its factors are kept as
+ * rows, and one product over all steps makes the sum. */
+#include "array/graph.h"
+#include "array/record.h"
+#include "base/alloc.h"
+#include "compile/mark.h"
+#include "ops/gradient.h"
+#include "ops/primitive.h"
+#include "ops/region.h"
+
+/* A node of the body's graph, and the array outside that it stands for. */
+typedef struct bound {
+    bti_node *inside; /* retained */
+    bt_array *outside;
+} bound;
+typedef BTI_VEC(bound) bound_list;
+
+/* Where the rows of a value come from. */
+typedef struct row_source {
+    enum { ROWS_OF_INPUT, ROWS_STORED, ROWS_MADE } from; /* index: of x; of `stored`; of `rows_made` */
+    int index;
+} row_source;
+
+/* A part of the gradient of input `input`: the product of two values of each step. */
+typedef struct product {
+    int input;
+    row_source left, right;
+    bool left_turned;                 /* the rows are of the transposed left factor */
+    bti_node *left_node, *right_node; /* borrowed */
+} product;
+
+typedef struct backward_scan {
+    bti_backward *b;
+    bti_region *region; /* of the forward scan */
+    int carried, by_row, count;
+    int64_t length;
+    bool reverse;
+    bti_place place;
+    int device;
+    bt_array **grads; /* by input of the region: of one step; NULL: zero */
+    bound_list carry, rows, whole;
+    bti_node_vec carry_made, rows_made; /* what a step makes: the next carry, rows */
+    bti_node_vec stored;                /* values of forward steps */
+    BTI_VEC(product) products;
+    int *carry_of, *row_of; /* by input: where its gradient is among the results; -1: nowhere */
+} backward_scan;
+
+static bt_status bind(bound_list *list, bti_node *inside, bt_array *outside) {
+    if (!bti_vec_push(list, ((bound){inside, outside}))) return bti_no_memory();
+    bti_node_retain(inside);
+    return bti_fail_with(bti_array_error(outside));
+}
+
+static bt_status keep(bti_node_vec *list, bti_node *node) {
+    if (!bti_vec_push(list, node)) return bti_no_memory();
+    bti_node_retain(node);
+    return BT_OK;
+}
+
+static bti_node *new_leaf(const backward_scan *s, const bti_node *like) {
+    bti_type type = bti_type_of(like);
+    return bti_region_leaf(&type, s->device, s->place);
+}
+
+/* --- the gradient of one step ----------------------------------------------------------------------------------------- */
+
+/* The gradients that flow into a step: those of what it hands on, and those of the rows that it made. */
+static bt_status take_cotangents(backward_scan *s, bt_array **ys, bt_array **gs, int *count) {
+    for (int o = 0; o < s->region->output_count; o++) {
+        bti_node *output = s->region->outputs[o];
+        bool handed_on = o < s->carried, flows = o < s->b->result_count && s->b->results[o];
+        if (!bti_node_is_float(output) || (!handed_on && !flows)) continue;
+        bt_array *outside = flows ? s->b->results[o] : bt_zeros_like(s->b->x[o]);
+        ys[*count] = bti_array_on(output);
+        gs[*count] = bti_array_new(new_leaf(s, output));
+        BTI_TRY(bti_fail_with(bti_array_error(gs[*count])));
+        BTI_TRY(bind(handed_on ? &s->carry : &s->rows, bti_node_of(gs[*count]), outside));
+        ++*count;
+    }
+    return BT_OK;
+}
+
+static bt_status differentiate_step(backward_scan *s) {
+    int inputs = s->region->input_count, outputs = s->region->output_count, y_count = 0, x_count = 0;
+    bt_array **ys = bti_alloc(2 * (size_t)(outputs + inputs + 1) * sizeof *ys);
+    int *which = bti_alloc((size_t)(inputs + 1) * sizeof *which);
+    bt_status status = ys && which ? BT_OK : bti_no_memory();
+    if (status == BT_OK) {
+        bt_array **gs = ys + outputs, **xs = gs + outputs, **made = xs + inputs;
+        status = take_cotangents(s, ys, gs, &y_count);
+        for (int i = 0; i < inputs; i++) {
+            if (!bti_node_is_float(s->region->inputs[i]) || (i >= s->carried && !s->b->wanted[i])) continue;
+            xs[x_count] = bti_array_on(s->region->inputs[i]);
+            which[x_count++] = i;
+        }
+        if (status == BT_OK) status = s->b->differentiate(ys, gs, y_count, xs, x_count, made);
+        for (int k = 0; k < x_count && status == BT_OK; k++) {
+            s->grads[which[k]] = made[k];
+            if (made[k]) status = bti_fail_with(bti_array_error(made[k]));
+        }
+    }
+    bti_free(ys);
+    bti_free(which);
+    return status;
+}
+
+/* --- what of the forward steps is needed --------------------------------------------------------------------------------- */
+
+static bool is_forward(const bti_region *region, const bti_node *node) { return bti_region_place(region, node) >= 0; }
+
+/* Done again sooner than read from memory. */
+static bool is_cheap(const bti_node *node) {
+    const bti_op_row *row = bti_op_info((bti_op)node->op);
+    if (node->rank == BTI_MAX_RANK || row->class == BTI_SOURCE) return true;
+    if (node->op == BTI_OP_slice) /* smaller than what it is cut from, if that would be stored */
+        return bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_ELEMENTWISE;
+    return row->class == BTI_MOVEMENT || (row->class == BTI_ELEMENTWISE && row->tolerance == 0);
+}
+
+static row_source rows_stored(backward_scan *s, bti_node *node, bt_status *status) {
+    int i = bti_region_input(s->region, node);
+    if (i >= s->carried && i < s->carried + s->by_row) return (row_source){ROWS_OF_INPUT, i};
+    for (size_t k = 0; k < s->stored.count; k++)
+        if (s->stored.items[k] == node) return (row_source){ROWS_STORED, (int)k};
+    *status = keep(&s->stored, node);
+    return (row_source){ROWS_STORED, (int)s->stored.count - 1};
+}
+
+/* A forward value that a step's gradient reads. */
+static bt_status need_forward(backward_scan *s, bti_node *node) {
+    bt_status status = BT_OK;
+    int i = bti_region_input(s->region, node);
+    if (i >= s->carried + s->by_row) return bind(&s->whole, node, s->b->x[i]);
+    if (i >= s->carried) return bind(&s->rows, node, s->b->x[i]);
+    rows_stored(s, node, &status);
+    return status;
+}
+
+typedef BTI_VEC(bti_node *) node_list;
+
+static bt_status meet(node_list *found, bti_node *node, uint64_t mark) {
+    if (node->mark == mark) return BT_OK;
+    node->mark = mark;
+    return bti_vec_push(found, node) ? BT_OK : bti_no_memory();
+}
+
+static bt_status find_needed(backward_scan *s) {
+    node_list found = {0};
+    bt_status status = BT_OK;
+    bti_graph_lock();
+    uint64_t mark = bti_next_mark();
+    for (size_t i = 0; i < s->carry_made.count && status == BT_OK; i++)
+        status = meet(&found, s->carry_made.items[i], mark);
+    for (size_t i = 0; i < s->rows_made.count && status == BT_OK; i++)
+        status = meet(&found, s->rows_made.items[i], mark);
+    for (size_t next = 0; next < found.count && status == BT_OK; next++) {
+        bti_node *node = found.items[next];
+        bool forward = is_forward(s->region, node);
+        if (forward && (bti_region_input(s->region, node) >= 0 || !is_cheap(node)))
+            status = need_forward(s, node);
+        else
+            for (int i = 0; i < node->input_count && status == BT_OK; i++)
+                if (forward || node->inputs[i]->sequence >= s->region->inputs[0]->sequence)
+                    status = meet(&found, node->inputs[i], mark);
+    }
+    bti_graph_unlock();
+    bti_vec_free(&found);
+    return status;
+}
+
+/* --- what a step makes ------------------------------------------------------------------------------------------------- */
+
+/* The same in all steps, turned or not. */
+static bool is_shared(const backward_scan *s, const bti_node *node) {
+    if (node->op == BTI_OP_permute && node->input_count) node = node->inputs[0];
+    return bti_region_input(s->region, node) >= s->carried + s->by_row;
+}
+
+static bool is_product(const backward_scan *s, const bti_node *node) {
+    return node->op == BTI_OP_matmul && node->rank == 2 && !is_forward(s->region, node) &&
+           !is_shared(s, node->inputs[0]) && !is_shared(s, node->inputs[1]);
+}
+
+static row_source rows_of(backward_scan *s, bti_node *node, bt_status *status) {
+    if (is_forward(s->region, node)) {
+        int i = bti_region_input(s->region, node);
+        if (i < s->carried + s->by_row) return rows_stored(s, node, status);
+    }
+    for (size_t k = 0; k < s->rows_made.count; k++)
+        if (s->rows_made.items[k] == node) return (row_source){ROWS_MADE, (int)k};
+    *status = keep(&s->rows_made, node);
+    return (row_source){ROWS_MADE, (int)s->rows_made.count - 1};
+}
+
+static bt_status add_product(backward_scan *s, int input, const bti_node *node) {
+    bt_status status = BT_OK;
+    product p = {.input = input, .left_node = node->inputs[0], .right_node = node->inputs[1]};
+    p.left_turned = p.left_node->op == BTI_OP_permute && p.left_node->attr[0] == 1 && p.left_node->input_count;
+    if (p.left_turned) p.left_node = p.left_node->inputs[0];
+    p.left = rows_of(s, p.left_node, &status);
+    if (status == BT_OK) p.right = rows_of(s, p.right_node, &status);
+    if (status == BT_OK && !bti_vec_push(&s->products, p)) status = bti_no_memory();
+    return status;
+}
+
+/* Takes the products out of a sum; what is left of it, or NULL. */
+static bt_status take_products(backward_scan *s, int input, bti_node *node, bt_array **rest) {
+    if (is_product(s, node)) return add_product(s, input, node);
+    if (node->op == BTI_OP_add && !is_forward(s->region, node) && node->input_count == 2) {
+        BTI_TRY(take_products(s, input, node->inputs[0], rest));
+        return take_products(s, input, node->inputs[1], rest);
+    }
+    bt_array *term = bti_array_on(node);
+    *rest = *rest ? bt_add(*rest, term) : term;
+    return bti_fail_with(bti_array_error(*rest));
+}
+
+/* Carries `array` (NULL: nothing is added) on top of what the steps before made. */
+static bt_status carry_sum(backward_scan *s, int input, bt_array *array) {
+    bt_array *before = bti_array_new(new_leaf(s, s->region->inputs[input]));
+    BTI_TRY(bti_fail_with(bti_array_error(before)));
+    bt_array *sum = bt_add(before, array);
+    BTI_TRY(bti_fail_with(bti_array_error(sum)));
+    s->carry_of[input] = (int)s->carry.count;
+    BTI_TRY(bind(&s->carry, bti_node_of(before), bt_zeros_like(s->b->x[input])));
+    return keep(&s->carry_made, bti_node_of(sum));
+}
+
+static bt_status make_carry(backward_scan *s) {
+    for (int i = 0; i < s->carried; i++) {
+        if (!bti_node_is_float(s->region->inputs[i])) continue;
+        bt_array *gradient = s->grads[i] ? s->grads[i] : bt_zeros_like(bti_array_on(s->region->inputs[i]));
+        BTI_TRY(bti_fail_with(bti_array_error(gradient)));
+        s->carry_of[i] = (int)s->carry_made.count;
+        BTI_TRY(keep(&s->carry_made, bti_node_of(gradient)));
+    }
+    return BT_OK;
+}
+
+static bt_status make_outputs(backward_scan *s) {
+    BTI_TRY(make_carry(s));
+    for (int i = s->carried; i < s->carried + s->by_row; i++) {
+        bt_status status = BT_OK;
+        if (!s->grads[i]) continue;
+        row_source rows = rows_of(s, bti_node_of(s->grads[i]), &status);
+        BTI_TRY(status);
+        if (rows.from == ROWS_MADE)
+            s->row_of[i] = rows.index;
+        else { /* a forward value: it is handed through */
+            s->row_of[i] = (int)s->rows_made.count;
+            BTI_TRY(keep(&s->rows_made, bti_node_of(s->grads[i])));
+        }
+    }
+    for (int i = s->carried + s->by_row; i < s->region->input_count; i++) {
+        bt_array *rest = NULL;
+        if (!s->grads[i]) continue;
+        BTI_TRY(take_products(s, i, bti_node_of(s->grads[i]), &rest));
+        if (rest) BTI_TRY(carry_sum(s, i, rest));
+    }
+    return BT_OK;
+}
+
+/* --- the forward scan stores more ----------------------------------------------------------------------------------------- */
+
+static bti_type rows_type(const bti_node *row, int64_t length) {
+    bti_type type = {.dtype = (bt_dtype)row->dtype, .rank = row->rank + 1, .shape = {length}};
+    for (int i = 0; i < row->rank; i++) type.shape[i + 1] = row->shape[i];
+    return type;
+}
+
+/* The forward scan's region and results with the stored values; place[k]: which result stored value k is. */
+typedef struct extended {
+    bti_region *region;
+    bti_type *types;
+    int count;
+} extended;
+
+static bt_status extend_region(const backward_scan *s, bti_region *region, extended *e, int *place) {
+    int most = region->output_count + (int)s->stored.count;
+    bti_node **outputs = bti_alloc((size_t)most * sizeof *outputs);
+    e->types = bti_alloc((size_t)most * sizeof *e->types);
+    e->count = region->output_count;
+    if (!outputs || !e->types) {
+        bti_free(outputs);
+        return bti_no_memory();
+    }
+    for (int o = 0; o < region->output_count; o++) outputs[o] = region->outputs[o];
+    for (size_t k = 0; k < s->stored.count; k++) {
+        place[k] = s->carried;
+        while (place[k] < e->count && outputs[place[k]] != s->stored.items[k]) place[k]++;
+        if (place[k] == e->count) outputs[e->count++] = s->stored.items[k];
+    }
+    for (int o = 0; o < e->count; o++)
+        e->types[o] = o < s->carried ? bti_type_of(outputs[o]) : rows_type(outputs[o], s->length);
+    e->region =
+        bti_region_new(region->inputs, region->input_count, outputs, e->count, region->nodes, region->node_count);
+    bti_free(outputs);
+    return e->region ? BT_OK : bti_no_memory();
+}
+
+/* The scan itself while it is pending; of one that has run, another one. Retained. */
+static bt_status extend_forward(const backward_scan *s, bti_node **tuple, int *place) {
+    extended e = {0};
+    bti_node *forward = s->b->tuple;
+    bti_graph_lock();
+    bool pending = atomic_load(&forward->state) == BTI_PENDING;
+    bt_status status = extend_region(s, forward->tuple->regions[0], &e, place);
+    if (status == BT_OK && pending && !bti_node_extend(forward, e.count, e.types, e.region)) status = bti_no_memory();
+    bti_graph_unlock();
+    *tuple = pending ? bti_node_retain(forward) : NULL;
+    if (status == BT_OK && !pending) {
+        bt_array **results = bti_calloc((size_t)e.count + 1, sizeof *results);
+        status = results ? bti_record_tuple(BTI_OP_scan, s->b->x, s->b->count, s->b->attr, 4, e.types, e.count,
+                                            &e.region, 1, results)
+                         : bti_no_memory();
+        if (status == BT_OK) status = bti_fail_with(bti_array_error(results[0]));
+        if (status == BT_OK) *tuple = bti_node_retain(bti_node_of(results[0])->inputs[0]);
+        bti_free(results);
+    }
+    bti_region_release(e.region);
+    bti_free(e.types);
+    return status;
+}
+
+/* Binds the stored values to their rows. */
+static bt_status store_forward(backward_scan *s, bt_array **rows) {
+    if (!s->stored.count) return BT_OK;
+    int *place = bti_alloc(s->stored.count * sizeof *place);
+    bti_node *tuple = NULL;
+    bt_status status = place ? extend_forward(s, &tuple, place) : bti_no_memory();
+    for (size_t k = 0; k < s->stored.count && status == BT_OK; k++) {
+        rows[k] = bti_result_of(tuple, place[k]);
+        status = bind(&s->rows, s->stored.items[k], rows[k]);
+    }
+    bti_node_release(tuple);
+    bti_free(place);
+    return status;
+}
+
+/* --- the backward scan --------------------------------------------------------------------------------------------------- */
+
+typedef struct recorded {
+    bti_node **given, **outputs;
+    bt_array **inputs, **results;
+    bti_type *types;
+    bti_node_vec captures;
+    bti_region *region;
+} recorded;
+
+static void add_bounds(const bound_list *list, recorded *r, int *count) {
+    for (size_t i = 0; i < list->count; i++) {
+        r->given[*count] = list->items[i].inside;
+        r->inputs[(*count)++] = list->items[i].outside;
+    }
+}
+
+static bt_status cut_and_record(backward_scan *s, recorded *r) {
+    int given = 0, outputs = 0, carried = (int)s->carry.count;
+    add_bounds(&s->carry, r, &given);
+    add_bounds(&s->rows, r, &given);
+    add_bounds(&s->whole, r, &given);
+    for (size_t i = 0; i < s->carry_made.count; i++) r->outputs[outputs++] = s->carry_made.items[i];
+    for (size_t i = 0; i < s->rows_made.count; i++) r->outputs[outputs++] = s->rows_made.items[i];
+    bti_cutting cutting = {r->given, given, r->outputs, outputs};
+    BTI_TRY(bti_region_captures(&cutting, &r->captures));
+    size_t all = (size_t)given + r->captures.count;
+    bti_node **more = bti_realloc(r->given, (all + 1) * sizeof *more);
+    if (more) r->given = more;
+    bt_array **inputs = bti_realloc(r->inputs, (all + 1) * sizeof *inputs);
+    if (inputs) r->inputs = inputs;
+    if (!more || !inputs) return bti_no_memory();
+    for (size_t i = 0; i < r->captures.count; i++) {
+        r->given[given + (int)i] = r->captures.items[i];
+        r->inputs[given + (int)i] = bti_array_on(r->captures.items[i]);
+    }
+    cutting = (bti_cutting){r->given, (int)all, r->outputs, outputs};
+    BTI_TRY(bti_region_cut(&cutting, s->device, &r->region));
+    for (int o = 0; o < outputs; o++)
+        r->types[o] = o < carried ? bti_type_of(r->region->outputs[o]) : rows_type(r->region->outputs[o], s->length);
+    int64_t attr[] = {s->length, carried, (int64_t)s->rows.count, !s->reverse};
+    return bti_record_tuple(BTI_OP_scan, r->inputs, (int)all, attr, 4, r->types, outputs, &r->region, 1, r->results);
+}
+
+static bt_array *rows_at(const backward_scan *s, const recorded *r, bt_array *const *stored, row_source source) {
+    if (source.from == ROWS_OF_INPUT) return s->b->x[source.index];
+    return source.from == ROWS_STORED ? stored[source.index] : r->results[s->carry.count + (size_t)source.index];
+}
+
+/* [steps, K, N] as [steps * K, N] */
+static bt_array *merge_steps(bt_array *rows) {
+    const int64_t *shape = bti_shape(rows);
+    int64_t merged[2] = {bti_size_mul(shape[0], shape[1]), shape[2]};
+    return bti_reshape(rows, 2, merged);
+}
+
+static bt_array *sum_of_products(const product *p, bt_array *left, bt_array *right) {
+    if (p->left_turned) return bt_matmul(bti_transpose(merge_steps(left)), merge_steps(right));
+    bt_array *turned = bti_permute(left, (int[]){0, 2, 1}); /* [steps, M, K] */
+    return bt_matmul(bti_transpose(merge_steps(turned)), merge_steps(right));
+}
+
+static void hand_out(backward_scan *s, const recorded *r, bt_array *const *stored) {
+    for (int i = 0; i < s->region->input_count; i++) {
+        if (!s->b->wanted[i]) continue;
+        if (s->carry_of[i] >= 0) s->b->gx[i] = r->results[s->carry_of[i]];
+        if (s->row_of[i] >= 0) s->b->gx[i] = r->results[(int)s->carry.count + s->row_of[i]];
+    }
+    for (size_t k = 0; k < s->products.count; k++) {
+        const product *p = &s->products.items[k];
+        bt_array **to = &s->b->gx[p->input];
+        bt_array *sum = sum_of_products(p, rows_at(s, r, stored, p->left), rows_at(s, r, stored, p->right));
+        *to = *to ? bt_add(*to, sum) : sum;
+    }
+}
+
+static bt_status record_backward(backward_scan *s) {
+    size_t given = s->carry.count + s->rows.count + s->whole.count + s->stored.count;
+    size_t outputs = s->carry_made.count + s->rows_made.count;
+    bt_array **stored = bti_calloc(s->stored.count + 1, sizeof *stored);
+    recorded r = {.given = bti_alloc((given + 1) * sizeof *r.given),
+                  .inputs = bti_alloc((given + 1) * sizeof *r.inputs),
+                  .outputs = bti_alloc((outputs + 1) * sizeof *r.outputs),
+                  .results = bti_calloc(outputs + 1, sizeof *r.results),
+                  .types = bti_alloc((outputs + 1) * sizeof *r.types)};
+    bool room = stored && r.given && r.inputs && r.outputs && r.results && r.types;
+    bt_status status = room ? store_forward(s, stored) : bti_no_memory();
+    if (status == BT_OK) status = cut_and_record(s, &r);
+    if (status == BT_OK) hand_out(s, &r, stored);
+    bti_region_release(r.region);
+    bti_node_vec_release(&r.captures);
+    bti_free(r.given);
+    bti_free(r.inputs);
+    bti_free(r.outputs);
+    bti_free(r.results);
+    bti_free(r.types);
+    bti_free(stored);
+    return status;
+}
+
+static void release_bounds(bound_list *list) {
+    for (size_t i = 0; i < list->count; i++) bti_node_release(list->items[i].inside);
+    bti_vec_free(list);
+}
+
+static bt_status begin_backward(backward_scan *s) {
+    bti_graph_lock();
+    s->region = bti_region_retain(s->b->tuple->tuple->regions[0]);
+    bti_graph_unlock();
+    s->grads = bti_calloc((size_t)s->region->input_count + 1, sizeof *s->grads);
+    s->carry_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->carry_of);
+    s->row_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->row_of);
+    if (!s->grads || !s->carry_of || !s->row_of) return bti_no_memory();
+    for (int i = 0; i < s->region->input_count; i++) s->carry_of[i] = s->row_of[i] = -1;
+    return BT_OK;
+}
+
+void bti_gradient_scan(bti_backward *b) {
+    backward_scan s = {.b = b,
+                       .carried = (int)b->attr[1],
+                       .by_row = (int)b->attr[2],
+                       .length = b->attr[0],
+                       .reverse = b->attr[3] != 0,
+                       .place = b->tuple->place,
+                       .device = b->tuple->device};
+    bt_status status = begin_backward(&s);
+    if (status == BT_OK) status = differentiate_step(&s);
+    if (status == BT_OK) status = make_outputs(&s);
+    if (status == BT_OK) status = find_needed(&s);
+    if (status == BT_OK) status = record_backward(&s);
+    for (int i = 0; i < b->count && status != BT_OK; i++)
+        if (b->wanted[i]) b->gx[i] = bti_poison(bti_error_last());
+    bti_region_release(s.region);
+    release_bounds(&s.carry);
+    release_bounds(&s.rows);
+    release_bounds(&s.whole);
+    bti_node_vec_release(&s.carry_made);
+    bti_node_vec_release(&s.rows_made);
+    bti_node_vec_release(&s.stored);
+    bti_vec_free(&s.products);
+    bti_free(s.grads);
+    bti_free(s.carry_of);
+    bti_free(s.row_of);
+}
