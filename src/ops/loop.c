@@ -43,6 +43,8 @@ static bti_type row_type(const bti_node *rows) {
 static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array *const *xs, bt_array **ys) {
     BTI_CALL(s->name);
     int arguments = s->carry_count + s->x_count;
+    BTI_TRY(bti_check_list(carry, s->carry_count, "carry"));
+    BTI_TRY(bti_check_list(xs, s->x_count, "xs"));
     if (!fn) return bti_fail(BT_INVALID_ARGUMENT, "the body is NULL");
     BTI_TRY(bti_check_list(ys, s->y_count, "ys"));
     if (!(s->arguments = bti_calloc((size_t)arguments + 1, sizeof *s->arguments))) return bti_no_memory();
@@ -66,7 +68,7 @@ static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array 
 static bt_status check_outputs(scan *s) {
     for (int i = 0; i < s->carry_count; i++) {
         bti_type type = bti_type_of(bti_node_of(s->arguments[i]));
-        BTI_TRY(bti_body_output_like(&s->body, i, &type, "carry", i, "was given"));
+        BTI_TRY(bti_body_output_like(&s->body, i, &type, "carry", i, "it was given"));
     }
     for (int j = 0; j < s->y_count; j++) {
         BTI_TRY(bti_body_output(&s->body, s->carry_count + j, "y", j));
@@ -193,7 +195,7 @@ static bt_status check_while(loop *w) {
     BTI_TRY(bti_body_output_like(&w->test, 0, &truth, "result", 0, "a test is"));
     for (int i = 0; i < w->count; i++) {
         bti_type type = bti_type_of(bti_node_of(w->arguments[i]));
-        BTI_TRY(bti_body_output_like(&w->body, i, &type, "carry", i, "was given"));
+        BTI_TRY(bti_body_output_like(&w->body, i, &type, "carry", i, "it was given"));
     }
     return BT_OK;
 }
