@@ -262,6 +262,8 @@ static void test_explain_hands_on(void **state) {
     assert_says("<explain=on>");
     assert_int_equal(run("BERTH_FLAGS=sync=on", "explain -- sh -c 'echo \"<$BERTH_FLAGS>\"' x --help"), 0);
     assert_says("<sync=on,explain=on>");
+    assert_int_equal(run("", "explain --passes -- sh -c 'echo \"<$BERTH_FLAGS>\"'"), 0);
+    assert_says("<explain=passes>");
     assert_int_equal(run("", "explain --dot -- sh -c 'echo \"<$BERTH_FLAGS>\"'"), 0);
     assert_says("<explain=dot>");
     assert_int_equal(run("", "explain --xml -- true"), 2);

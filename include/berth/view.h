@@ -16,9 +16,11 @@ BT_API char *bt_explain_all(bt_array *const *arrays, int count);
 #define bt_explain_all(...) BTI_AT(char *, bt_explain_all(__VA_ARGS__))
 BT_API char *bt_explain(bt_array *x);
 #define bt_explain(...) BTI_AT(char *, bt_explain(__VA_ARGS__))
-/* The same in one of three formats: text, one JSON object on one line ("steps", "memory_bytes", "bytes_read",
- * "bytes_written", "bytes_least"), or a graph in Graphviz's DOT language. INVALID_ARGUMENT: no such format. */
-typedef enum bt_explain_form { BT_EXPLAIN_TEXT, BT_EXPLAIN_JSON, BT_EXPLAIN_DOT } bt_explain_form;
+/* The same in one of these formats: text, one JSON object on one line ("steps", "memory_bytes", "bytes_read",
+ * "bytes_written", "bytes_least"), a graph in Graphviz's DOT language, or the plan after each pass of the planner as text
+ * (for those who work on the planner: which operation went where, what was fused, where memory lies). INVALID_ARGUMENT: no such
+ * format. */
+typedef enum bt_explain_form { BT_EXPLAIN_TEXT, BT_EXPLAIN_JSON, BT_EXPLAIN_DOT, BT_EXPLAIN_PASSES } bt_explain_form;
 BT_API char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form);
 #define bt_explain_as(...) BTI_AT(char *, bt_explain_as(__VA_ARGS__))
 /* The same for a call of a function with arguments of these shapes (taken from arrays). */

@@ -47,23 +47,35 @@ bti_fusing bti_fusing_now(void) {
     return bti_flag_bool(BTI_FLAG_fuse) ? BTI_FUSED : BTI_SINGLE;
 }
 
+bti_planning bti_planning_with(bti_fusing fusing, bti_str *passes) {
+    return (bti_planning){.fusing = fusing,
+                          .share = bti_flag_bool(BTI_FLAG_memory_pool),
+                          .target = bti_device_target,
+                          .text = passes,
+                          .device_name = bti_plan_device_name};
+}
+
 /* --- evaluation ----------------------------------------------------------------------------------------------------- */
 
 static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size_t count, bool behind) {
     bti_plan plan = {0};
     uint64_t planning = bti_trace_begin();
-    bt_status status = bti_compile(order, wanted, count, bti_fusing_now(), bti_flag_bool(BTI_FLAG_memory_pool), &plan);
+    bti_str passes = {0};
+    bool explained = bti_flag_choice(BTI_FLAG_explain) == BTI_EXPLAIN_PASSES;
+    bti_planning how = bti_planning_with(bti_fusing_now(), explained ? &passes : NULL);
+    bt_status status = bti_compile(order, wanted, count, &how, &plan);
     bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
     bti_error *error = NULL;
     if (status == BT_OK) {
         for (size_t i = 0; i < order->count; i++)
             order->items[i]->passed = order->items[i]->passed || atomic_load(&order->items[i]->handles);
         bti_log_order(order);
-        bti_log_plan(&plan);
+        bti_log_plan(&plan, &passes);
         status = bti_exec_submit(&plan, behind, &error);
         bti_error_release(error); /* the thread's record has it */
     }
     bti_plan_free(&plan);
+    bti_str_free(&passes);
     return status;
 }
 

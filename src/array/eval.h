@@ -19,6 +19,8 @@ bt_status bti_read_node(bti_node *node, void *data);
 
 /* How plans are made now, by the flags. */
 bti_fusing bti_fusing_now(void);
+/* `passes`: the plan after each pass is added to it; NULL: not wanted. */
+bti_planning bti_planning_with(bti_fusing fusing, bti_str *passes);
 
 /* Notes a recorded node; evaluates what this thread holds when the flags' bounds are passed. */
 void bti_eval_recorded(const bti_node *node);

@@ -30,7 +30,7 @@ const char *bti_log_name(const char *public_name) {
 
 /* --- operations and copies -------------------------------------------------------------------------------------------- */
 
-static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }
+const char *bti_plan_device_name(int device) { return bt_device_name(bti_device_at(device)); }
 
 void bti_log_order(const bti_nodes *order) {
     if (!bti_flag_bool(BTI_FLAG_log_device_placement)) return;
@@ -87,13 +87,15 @@ static uint64_t number_of_plan(const char *text, bool *again) {
     return count;
 }
 
-static void log_explained_plan(const bti_plan *plan, int form) {
+static void log_explained_plan(const bti_plan *plan, const bti_str *passes, int form) {
     bti_str text = {0};
     bool again;
     if (form == BTI_EXPLAIN_JSON)
-        (void)bti_plan_json(&text, plan, device_name);
+        (void)bti_plan_json(&text, plan, bti_plan_device_name);
+    else if (form == BTI_EXPLAIN_PASSES)
+        bti_str_add(&text, bti_str_text(passes));
     else
-        (form == BTI_EXPLAIN_DOT ? bti_plan_dot : bti_plan_text)(&text, plan, device_name);
+        (form == BTI_EXPLAIN_DOT ? bti_plan_dot : bti_plan_text)(&text, plan, bti_plan_device_name);
     unsigned long long number = number_of_plan(bti_str_text(&text), &again);
     int length = (int)text.length;
     if (length && bti_str_text(&text)[length - 1] == '\n') length--;
@@ -110,8 +112,8 @@ static void log_explained_plan(const bti_plan *plan, int form) {
     bti_str_free(&text);
 }
 
-void bti_log_plan(const bti_plan *plan) {
+void bti_log_plan(const bti_plan *plan, const bti_str *passes) {
     log_copies(plan);
     int form = bti_flag_choice(BTI_FLAG_explain);
-    if (form != BTI_EXPLAIN_OFF && plan->steps.count) log_explained_plan(plan, form);
+    if (form != BTI_EXPLAIN_OFF && plan->steps.count) log_explained_plan(plan, passes, form);
 }

@@ -45,9 +45,10 @@ static const struct command {
      JSON_HELP "Settings are given as BERTH_FLAGS=\"name=value,name=value\". Fails when one has an error.\n"},
     {"ops", cli_ops, "lists the operations", "[--json]", JSON_HELP},
     {"explain", cli_explain, "runs a program and shows what it computes on which device",
-     "[--json|--dot] -- PROGRAM [ARGUMENT...]",
-     "Each plan is written to standard error before it runs: as text, as JSON (one object per line) or as a\n"
-     "graph for Graphviz. A plan that was shown recently is only named. The exit code is that of the program;\n"
+     "[--json|--dot|--passes] -- PROGRAM [ARGUMENT...]",
+     "Each plan is written to standard error before it runs: as text, as JSON (one object per line), as a\n"
+     "graph for Graphviz, or as it is after each pass of the planner. A plan that was shown recently is only named. "
+     "The exit code is that of the program;\n"
      "1 when it cannot be run.\n"},
     {"fit", cli_fit, "runs a program and compares its predicted with its measured memory",
      "[--json] -- PROGRAM [ARGUMENT...]",

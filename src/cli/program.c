@@ -45,9 +45,10 @@ int cli_run_program(char **program) {
 int cli_explain(int argc, char **argv) {
     const char *format = "on";
     int next = 1;
-    if (argc > 1 && (!strcmp(argv[1], "--json") || !strcmp(argv[1], "--dot"))) format = argv[next++] + 2;
+    if (argc > 1 && (!strcmp(argv[1], "--json") || !strcmp(argv[1], "--dot") || !strcmp(argv[1], "--passes")))
+        format = argv[next++] + 2;
     if (argc < next + 2 || strcmp(argv[next], "--")) {
-        fprintf(stderr, "usage: %s [--json|--dot] -- PROGRAM [ARGUMENT...]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--json|--dot|--passes] -- PROGRAM [ARGUMENT...]\n", argv[0]);
         return CLI_USAGE;
     }
     char **program = argv + next + 1;

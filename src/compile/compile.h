@@ -3,6 +3,7 @@
 #define BTI_COMPILE_COMPILE_H
 
 #include "ir/plan.h"
+#include "ir/target.h"
 
 /* The nodes that computing `wanted` needs and that are not done, in recorded order (inputs before users). The caller holds
  * the graph lock; nodes are borrowed. */
@@ -18,8 +19,14 @@ typedef enum bti_fusing {
     BTI_SINGLE,    /* a kernel for each */
     BTI_PRIMITIVES /* no kernels: every operation is run whole, by the interpreter */
 } bti_fusing;
-/* share: temporaries share an arena per device; else each is a block of its own. */
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, bti_fusing fusing, bool share,
+typedef struct bti_planning {
+    bti_fusing fusing;
+    bool share; /* temporaries share an arena per device; else each is a block of its own */
+    const bti_target_facts *(*target)(int device); /* the facts of a device */
+    bti_str *text;                                 /* the plan after each pass is added to it; NULL: not wanted */
+    const char *(*device_name)(int device);        /* for `text` */
+} bti_planning;
+bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, const bti_planning *how,
                       bti_plan *plan);
 
 #endif

@@ -66,10 +66,17 @@ static inline void forget_plan(void) {
     plan = (bti_plan){0};
 }
 
+static bti_target_facts facts = {.units = 16, .local_bytes = 64 << 10, .cache_bytes = 1 << 20, .launch_boxes = 1};
+static inline const bti_target_facts *target_of(int device) {
+    (void)device;
+    return &facts;
+}
+
 static inline void make_plan(bti_node *const *wanted, int count) {
     forget_plan();
     assert_int_equal(bti_reach(wanted, (size_t)count, &order), BT_OK);
-    assert_int_equal(bti_compile(&order, wanted, (size_t)count, fusing, arenas, &plan), BT_OK);
+    bti_planning how = {.fusing = fusing, .share = arenas, .target = target_of};
+    assert_int_equal(bti_compile(&order, wanted, (size_t)count, &how, &plan), BT_OK);
 }
 #define PLAN(...) make_plan((bti_node *[]){__VA_ARGS__}, COUNT(((bti_node *[]){__VA_ARGS__})))
 

@@ -5,52 +5,6 @@
 #include "compile/planner.h"
 #include "ir/region.h"
 
-/* --- the plan of a region ----------------------------------------------------------------------------------------------- */
-
-/* An output in memory of its own, dense, that a step of the plan writes. */
-static int32_t own_output(bti_planner *planner, bti_node *output, const int32_t *before, int count) {
-    int32_t value = bti_value_of(planner, output);
-    if (planner->failed) return 0;
-    const bti_value v = *bti_plan_value(planner, value);
-    const bti_storage *storage = &planner->plan->storages.items[v.storage];
-    bool own = !storage->given && v.layout.offset == 0 && bti_layout_is_dense(v.rank, v.shape, &v.layout) &&
-               storage->bytes == bti_value_bytes(&v);
-    for (int o = 0; o < count && own; o++) own = bti_plan_value(planner, before[o])->storage != v.storage;
-    if (own) return value;
-    int32_t copy = bti_add_value(planner, output, output->device, -1, v.dtype, v.rank, v.shape, NULL);
-    if (planner->failed || bti_node_count(output) == 0) return copy;
-    bti_step step = {.op = BTI_OP_copy, .device = output->device, .node = output, .input_count = 1};
-    bti_add_step(planner, step, &value, copy);
-    return copy;
-}
-
-static bt_status plan_region(const bti_planner *outer, const bti_region *region, int device, bti_plan *plan) {
-    bti_planner planner = {.plan = plan, .fusing = outer->fusing, .mark = bti_next_mark()};
-    int32_t *outputs = bti_alloc((size_t)region->output_count * sizeof *outputs);
-    if (!outputs) return bti_no_memory();
-    for (int i = 0; i < region->input_count; i++) (void)bti_value_of(&planner, region->inputs[i]);
-    for (int i = 0; i < region->node_count && !planner.failed; i++) {
-        bti_node *node = region->nodes[i];
-        if (node->tuple) {
-            bti_plan_tuple(&planner, node);
-            continue;
-        }
-        int32_t value = bti_plan_node(&planner, node);
-        node->mark = planner.mark;
-        node->mark_index = value;
-    }
-    for (int o = 0; o < region->output_count && !planner.failed; o++) {
-        outputs[o] = own_output(&planner, region->outputs[o], outputs, o);
-        if (!bti_vec_push(&plan->results, ((bti_plan_result){region->outputs[o], outputs[o], -1})))
-            planner.failed = true;
-    }
-    bti_free(outputs);
-    (void)device;
-    return bti_finish_plan(&planner, true, (size_t)region->node_count);
-}
-
-/* --- the step of a tuple -------------------------------------------------------------------------------------------------- */
-
 static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; } /* BTI_MEMORY_ALIGN of drivers */
 
 /* Lays out the scratch memory; its bytes. */
@@ -91,7 +45,7 @@ static bool fill_control(bti_planner *planner, bti_control *control, const bti_n
     }
     control->carry_offset = bti_calloc((size_t)control->carried + 1, sizeof *control->carry_offset);
     for (int r = 0; r < tuple->region_count; r++)
-        if (plan_region(planner, tuple->regions[r], node->device, &control->plans[r]) != BT_OK) return false;
+        if (planner->plan_region(planner, tuple->regions[r], &control->plans[r]) != BT_OK) return false;
     return control->carry_offset != NULL;
 }
 

@@ -1,4 +1,6 @@
-#include "compile/fuse.h"
+#include "compile/fuser.h"
+
+#include "base/compare.h"
 
 int64_t bti_domain_count(const bti_domain *domain) {
     int64_t count = 1;
@@ -56,8 +58,14 @@ bool bti_domain_refine(bti_domain *domain, int rank, const int64_t *shape, bti_l
     return true;
 }
 
-#define FEW_ROWS 16 /* with so few, rows are split over cores rather than gone over again */
-#define FEW_ROWS_LONG (1 << 14)
+/* Whether rows are gone over again by the unit that folded them: they stay in its cache, and there is one for each unit or they are so short that a unit
+ * is soon done with one. Others are split over the units, and what follows is another kernel. */
+static bool rows_stay(const bti_target_facts *target, int64_t rows, int64_t points) {
+    const int64_t element = 4; /* bytes, of float32 */
+    return points <= bti_smaller_of(target->cache_bytes / element, BTI_LONG_ROW) &&
+           (rows >= target->units || points <= target->local_bytes / element);
+}
+
 #define NARROW 8 /* a line of fewer kept points is left to rows, which read with strides */
 
 bool bti_domain_reduce(bti_domain *domain, int rank, const int64_t *shape, uint64_t axes) {
@@ -81,7 +89,7 @@ bool bti_domain_reduce(bti_domain *domain, int rank, const int64_t *shape, uint6
         line *= domain->shape[i];
     domain->rows = line < NARROW;
     int64_t kept = kept_points(domain), row = bti_domain_count(domain) / kept;
-    domain->again = domain->rows && row <= BTI_LONG_ROW && (kept >= FEW_ROWS || row <= FEW_ROWS_LONG);
+    domain->again = domain->rows && rows_stay(domain->target, kept, row);
     return true;
 }
 

@@ -98,6 +98,23 @@ static void few_long_rows_are_not_gone_over_again(void **state) {
     EXPECT_STEPS(3, 0);
 }
 
+/* By the facts of the device: fewer rows than it has units, or than its caches hold, are split over the units. */
+static void rows_are_gone_over_again_where_they_stay(void **state) {
+    const bti_target_facts before = facts;
+    FUSE(softmax(leaf(0, SHAPE(20, 100000)), 20, 100000));
+    EXPECT_STEPS(1, 0);
+    facts.units = 100;
+    FUSE(softmax(leaf(0, SHAPE(20, 100000)), 20, 100000));
+    EXPECT_STEPS(3, 0);
+    facts.local_bytes = 400000;
+    FUSE(softmax(leaf(0, SHAPE(20, 100000)), 20, 100000));
+    EXPECT_STEPS(1, 0);
+    facts.cache_bytes = 1 << 16;
+    FUSE(softmax(leaf(0, SHAPE(20, 100000)), 20, 100000));
+    EXPECT_STEPS(3, 0);
+    facts = before;
+}
+
 static void columns_are_folded_once(void **state) {
     bti_node *x = leaf(0, SHAPE(100, 32)), *y = OP(mul, 0, SHAPE(100, 32), NO_ATTR, x, x);
     bti_node *sum = OP(sum, 0, SHAPE(1, 32), ATTR(1), y), *root = OP(sqrt, 0, SHAPE(1, 32), NO_ATTR, sum);
@@ -218,14 +235,23 @@ static void kernels_work_in_place_of_what_they_read_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(a_chain_is_one_kernel),         TEST(what_is_dense_is_one_axis),
-        TEST(softmax_is_one_kernel),         TEST(few_long_rows_are_not_gone_over_again),
-        TEST(columns_are_folded_once),       TEST(all_axes_fold_as_one_line),
-        TEST(products_stand_between),        TEST(views_of_what_is_made_are_read_from_memory),
-        TEST(no_kernel_waits_for_itself),    TEST(long_chains_are_cut),
-        TEST(more_than_64_inputs_are_split), TEST(more_than_64_results_are_split),
-        TEST(numbers_need_no_memory),        TEST(constants_are_computed_while_planning),
-        TEST(temporaries_share_an_arena),    TEST(kernels_work_in_place_of_what_they_read_last),
+        TEST(a_chain_is_one_kernel),
+        TEST(what_is_dense_is_one_axis),
+        TEST(softmax_is_one_kernel),
+        TEST(few_long_rows_are_not_gone_over_again),
+        TEST(rows_are_gone_over_again_where_they_stay),
+        TEST(columns_are_folded_once),
+        TEST(all_axes_fold_as_one_line),
+        TEST(products_stand_between),
+        TEST(views_of_what_is_made_are_read_from_memory),
+        TEST(no_kernel_waits_for_itself),
+        TEST(long_chains_are_cut),
+        TEST(more_than_64_inputs_are_split),
+        TEST(more_than_64_results_are_split),
+        TEST(numbers_need_no_memory),
+        TEST(constants_are_computed_while_planning),
+        TEST(temporaries_share_an_arena),
+        TEST(kernels_work_in_place_of_what_they_read_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

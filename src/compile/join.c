@@ -1,6 +1,6 @@
 /* Which group a step joins. Steps come in order. A step may join a group if that makes no cycle between groups: a group is deeper than every
  * group whose memory it reads. */
-#include "compile/fuse.h"
+#include "compile/fuser.h"
 
 #define MOST_INSTRS (BTI_KERNEL_INSTRS - BTI_KERNEL_OPERANDS) /* each output may take one */
 #define MOST_OPERANDS (BTI_KERNEL_OPERANDS - 4)
@@ -20,7 +20,7 @@ int32_t bti_group_of(bti_fuser *fuser, int32_t step) {
 /* The group whose memory, or registers, a value would come from; -1: none. */
 static int32_t source(bti_fuser *fuser, int32_t value) {
     int32_t maker = bti_maker(fuser, value);
-    return maker < 0 || fuser->members[maker].inlined ? -1 : bti_group_of(fuser, maker);
+    return maker < 0 || fuser->members[maker].doer == BTI_INLINED ? -1 : bti_group_of(fuser, maker);
 }
 
 /* What a step would do in a group, and the group then. */
@@ -197,7 +197,7 @@ static int find_makers(bti_fuser *fuser, const bti_step *step, int32_t *makers) 
 
 static bool find_target(bti_fuser *fuser, attempt *a) {
     int32_t makers[MOST_MAKERS];
-    int count = fuser->off ? 0 : find_makers(fuser, a->of, makers);
+    int count = fuser->planner->how->fusing != BTI_FUSED ? 0 : find_makers(fuser, a->of, makers);
     if (count == 0) return false;
     bti_why first_why = BTI_WHY_NONE;
     for (int all = count > 1; all >= 0; all--) /* all of them in one, or one of them */
@@ -222,7 +222,7 @@ static int32_t new_group(bti_fuser *fuser, bool kernel, int device) {
                        .first_external = -1,
                        .first_member = -1,
                        .last_member = -1};
-    if (!bti_vec_push(&fuser->groups, group)) fuser->failed = true;
+    if (!bti_vec_push(&fuser->groups, group)) fuser->planner->failed = true;
     return number;
 }
 
@@ -291,7 +291,7 @@ static void add_external(bti_fuser *fuser, int32_t number, int32_t value) {
     group->instrs++;
     group->operands++;
     group->first_external = (int32_t)fuser->externals.count;
-    if (!bti_vec_push(&fuser->externals, external)) fuser->failed = true;
+    if (!bti_vec_push(&fuser->externals, external)) fuser->planner->failed = true;
 }
 
 /* Why a kernel of the same device does not make it itself. */
@@ -306,32 +306,26 @@ static bti_why why_apart(bti_fuser *fuser, int32_t number, int32_t value) {
 }
 
 static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why) {
-    for (int i = 0; i < step->input_count && !fuser->failed; i++) {
+    for (int i = 0; i < step->input_count && !fuser->planner->failed; i++) {
         int32_t value = input_of(fuser, step, i), maker = bti_maker(fuser, value);
         bool kernel = fuser->groups.items[number].kernel;
-        bool made_here = kernel && maker >= 0 && fuser->members[maker].inlined;
+        bool made_here = kernel && maker >= 0 && fuser->members[maker].doer == BTI_INLINED;
         if (!made_here) note_read(fuser, number, value, why ? why : why_apart(fuser, number, value));
         add_external(fuser, number, value);
     }
 }
 
-bool bti_is_fusable(const bti_step *step) {
-    if (step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_CONTROL) return false;
-    bti_op op = (bti_op)step->op;
-    bti_class class = bti_op_info(op)->class;
-    return class == BTI_ELEMENTWISE || op == BTI_OP_copy || op == BTI_OP_const || op == BTI_OP_iota ||
-           (class == BTI_REDUCE && op != BTI_OP_argmax && op != BTI_OP_argmin);
-}
-
 /* A group of its own. */
-static void begin(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why) {
-    int32_t group = new_group(fuser, bti_is_fusable(step), step->device);
-    if (fuser->failed) return;
+void bti_begin_group(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why) {
+    bool whole = fuser->members[number].doer == BTI_WHOLE || fuser->planner->how->fusing == BTI_PRIMITIVES;
+    int32_t group = new_group(fuser, !whole, step->device);
+    if (fuser->planner->failed) return;
     const bti_value *shaped =
         is_reduction(step) ? bti_plan_operand(fuser->plan, step, 0) : bti_plan_output(fuser->plan, step, 0);
     bti_group_member *member = &fuser->members[number];
     bti_group *made = &fuser->groups.items[group];
     if (made->kernel) {
+        made->domain.target = fuser->planner->how->target(step->device);
         made->domain.rank = (uint8_t)shaped->rank;
         for (int i = 0; i < shaped->rank; i++) made->domain.shape[i] = shaped->shape[i];
         if (is_reduction(step)) {
@@ -343,16 +337,17 @@ static void begin(bti_fuser *fuser, int32_t number, const bti_step *step, bti_wh
     append(fuser, group, number);
     if (step->kind == BTI_STEP_COPY)
         why = BTI_WHY_DEVICE;
-    else if (!bti_is_fusable(step))
+    else if (whole)
         why = BTI_WHY_WORK;
     note_inputs(fuser, group, step, why);
 }
 
-void bti_fuse_step(bti_fuser *fuser, int32_t number) {
+void bti_join_step(bti_fuser *fuser, int32_t number) {
     const bti_step *step = &fuser->plan->steps.items[number];
-    attempt a = {.step = number, .of = step, .why = fuser->off ? BTI_WHY_OFF : BTI_WHY_SHAPE};
-    if (!bti_is_fusable(step) || !find_target(fuser, &a)) {
-        begin(fuser, number, step, a.why);
+    bool off = fuser->planner->how->fusing != BTI_FUSED;
+    attempt a = {.step = number, .of = step, .why = off ? BTI_WHY_OFF : BTI_WHY_SHAPE};
+    if (fuser->members[number].doer != BTI_BY_KERNEL || !find_target(fuser, &a)) {
+        bti_begin_group(fuser, number, step, a.why);
         return;
     }
     for (int i = 0; i < a.merged_count; i++) merge_groups(fuser, a.target, a.merged[i]);
@@ -362,8 +357,4 @@ void bti_fuse_step(bti_fuser *fuser, int32_t number) {
     fuser->members[number].stage = (uint8_t)a.stage;
     append(fuser, a.target, number);
     note_inputs(fuser, a.target, step, BTI_WHY_NONE);
-}
-
-void bti_fuse_inlined(bti_fuser *fuser, int32_t number) {
-    begin(fuser, number, &fuser->plan->steps.items[number], BTI_WHY_NONE);
 }

@@ -109,18 +109,18 @@ static int32_t find_in_place(const bti_plan *plan, size_t s, int output) {
     const bti_step *step = &plan->steps.items[s];
     if (step->kind != BTI_STEP_KERNEL) return -1;
     const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    int axes = bti_kernel_axes(kernel);
-    const int64_t *strides = plan->numbers.items + step->first_number + axes;
+    int axes = bti_kernel_axes(kernel), box = output / kernel->output_count;
+    const int64_t *strides = bti_plan_numbers(plan, step, box) + axes;
     const bti_value *out = bti_plan_output(plan, step, output);
     if (kernel->reduced) return -1;
-    for (int i = 0; i < step->input_count; i++) {
+    for (int read = 0; read < kernel->input_count; read++) { /* by the same box */
+        int i = bti_step_operand(step, box, read), written = kernel->input_count + output % kernel->output_count;
         const bti_value *in = bti_plan_operand(plan, step, i);
         if (in->storage < 0 || in->layout.offset || out->layout.offset) continue;
         const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
         if (!is_temporary(plan, from) || from->last_step != (int32_t)s || from->bytes != to->bytes || from->offset < 0)
             continue;
-        if (memcmp(strides + i * axes, strides + (step->input_count + output) * axes, (size_t)axes * sizeof *strides))
-            continue;
+        if (memcmp(strides + read * axes, strides + written * axes, (size_t)axes * sizeof *strides)) continue;
         bool once = true; /* read in no other way, and not given to another output */
         for (int k = 0; k < step->input_count + step->output_count && once; k++) {
             int32_t other = bti_plan_operand(plan, step, k)->storage;
@@ -179,10 +179,11 @@ static bool free_inputs(bti_plan *plan, arena_list *arenas, size_t s) {
     return true;
 }
 
-bool bti_plan_storages(bti_plan *plan, bool share) {
+void bti_pass_memory(bti_planner *planner) {
+    bti_plan *plan = planner->plan;
     arena_list arenas = {0};
     bool placed = true;
-    find_lifetimes(plan, share);
+    find_lifetimes(plan, planner->how->share);
     for (size_t s = 0; s < plan->steps.count && placed; s++)
         placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s);
     for (size_t d = 0; d < arenas.count; d++) {
@@ -190,5 +191,5 @@ bool bti_plan_storages(bti_plan *plan, bool share) {
         bti_vec_free(&arenas.items[d].gaps);
     }
     bti_vec_free(&arenas);
-    return placed;
+    planner->failed = !placed;
 }

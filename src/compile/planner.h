@@ -12,10 +12,19 @@ typedef struct bti_known {
     int32_t value; /* the result */
 } bti_known;
 
+struct bti_planner;
+typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_region *region, bti_plan *plan);
+
 typedef struct bti_planner {
     bti_plan *plan;
+    const bti_planning *how;
+    const bti_nodes *order;
+    bti_node *const *wanted;
+    size_t wanted_count;
+    const bti_region *region; /* instead of order and wanted */
+    bti_region_planner *plan_region;
+    struct bti_fuser *fuser;
     uint64_t mark;
-    bti_fusing fusing;
     const bti_node *now;      /* being planned */
     bool failed;              /* for want of memory */
     BTI_VEC(bti_known) known; /* open addressing; capacity a power of two */
@@ -47,12 +56,10 @@ bool bti_is_const(bti_planner *planner, int32_t value, uint64_t *bits);
 /* simplify.c: true when the operation was replaced by others, or computed; *simple is then its value. */
 bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                   const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple);
-/* plan.c: the value of a node; that of one planned before, or done; the same on a device. */
+/* nodes.c: the value of a node; that of one planned before, or done; the same on a device. */
 int32_t bti_plan_node(bti_planner *planner, bti_node *node);
 int32_t bti_value_of(bti_planner *planner, bti_node *node);
 int32_t bti_value_on(bti_planner *planner, bti_node *input, int device);
-/* Kernels in the place of steps, and memory: what is left to do when all nodes have values. */
-bt_status bti_finish_plan(bti_planner *planner, bool share, size_t operations);
 /* control.c: a step for a tuple, with the plans of its regions. */
 void bti_plan_tuple(bti_planner *planner, bti_node *node);
 /* The value of a movement operation: a view where strides can say it. */
@@ -65,8 +72,13 @@ int32_t bti_rematerialize(bti_planner *planner, const bti_node *node, int device
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */
 int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device);
 
-/* memory.c: how long storages live, and where temporaries lie: they share an arena per device, or each has a block of its own; false when memory is short. */
-bool bti_plan_storages(bti_plan *plan, bool share);
+/* The passes, in order (passes.c); each has a file of its name. They set `failed` when memory is short. */
+void bti_pass_place(bti_planner *planner);
+void bti_pass_choose(bti_planner *planner);
+void bti_pass_fuse(bti_planner *planner);     /* and join.c, domain.c, split.c */
+void bti_pass_schedule(bti_planner *planner); /* and write.c */
+void bti_pass_combine(bti_planner *planner);
+void bti_pass_memory(bti_planner *planner); /* memory.c */
 
 /* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel), or -1 and the hash to remember it by. */
 int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,

@@ -1,6 +1,5 @@
-/* From groups of steps to kernels: what each loads, computes and stores, the nest that it runs over, and the order in which
- * they run. */
-#include "compile/fuse.h"
+/* From groups of steps to kernels: what each loads, computes and stores, and the nest that it runs over. */
+#include "compile/fuser.h"
 
 typedef struct loaded {
     int32_t value, instr;
@@ -20,11 +19,6 @@ typedef struct writer {
     int axes, outer, reduced;
     int64_t extent[BTI_MAX_RANK], stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK]; /* of the nest */
 } writer;
-
-typedef struct written {
-    BTI_VEC(bti_step) steps;
-    BTI_VEC(int32_t) operands;
-} written;
 
 static bti_instr *add_instr(writer *w, int op, bt_dtype dtype) {
     w->point[w->kernel.instr_count] = false;
@@ -78,9 +72,9 @@ static int32_t argument(writer *w, int32_t value, bti_level level) {
     int32_t maker = bti_maker(fuser, value);
     if (maker < 0) return add_load(w, value, level, false);
     const bti_step *made = &fuser->plan->steps.items[maker];
-    if (fuser->members[maker].inlined && made->op == BTI_OP_const)
+    if (fuser->members[maker].doer == BTI_INLINED && made->op == BTI_OP_const)
         return add_scalar(w, value_at(w, value)->dtype, fuser->plan->scalars.items[made->first_scalar]);
-    if (fuser->members[maker].inlined) return add_load(w, value, level, true);
+    if (fuser->members[maker].doer == BTI_INLINED) return add_load(w, value, level, true);
     return bti_group_of(fuser, maker) == w->group ? fuser->members[maker].instr : add_load(w, value, level, false);
 }
 
@@ -91,7 +85,7 @@ static void write_member(writer *w, int32_t number) {
     bti_level level = bti_op_info((bti_op)step->op)->class == BTI_REDUCE ? BTI_POINT : (bti_level)member->level;
     const bti_value *made = bti_plan_output(fuser->plan, step, 0);
     int32_t output = fuser->plan->operands.items[step->first_operand + step->input_count], args[4] = {0};
-    if (member->inlined) {
+    if (member->doer == BTI_INLINED) {
         uint64_t bits = step->op == BTI_OP_const ? fuser->plan->scalars.items[step->first_scalar] : 0;
         member->instr = step->op == BTI_OP_const ? add_scalar(w, made->dtype, bits) : add_load(w, output, level, true);
         return;
@@ -209,7 +203,7 @@ static int32_t intern(bti_fuser *fuser, const bti_kernel *kernel) {
     bti_kernel *own = bti_alloc(sizeof *own);
     if (!own || !bti_vec_push(&fuser->plan->kernels, own)) {
         bti_free(own);
-        fuser->failed = true;
+        fuser->planner->failed = true;
         return 0;
     }
     *own = *kernel;
@@ -226,7 +220,7 @@ static int32_t index_of(bti_plan *plan, int32_t value) {
     return (int32_t)plan->values.count - 1;
 }
 
-static bool push_kernel(bti_fuser *fuser, written *out, const writer *w, bti_step step) {
+static bool push_kernel(bti_fuser *fuser, bti_written *out, const writer *w, bti_step step) {
     bti_plan *plan = fuser->plan;
     step.first_operand = (int32_t)out->operands.count;
     step.first_number = (int32_t)plan->numbers.count;
@@ -258,7 +252,7 @@ static bool push_members(bti_fuser *fuser, const bti_group *group, bti_step *ste
     return true;
 }
 
-static bool write_kernel(bti_fuser *fuser, written *out, int32_t number) {
+static bool write_kernel(bti_fuser *fuser, bti_written *out, int32_t number) {
     const bti_group *group = &fuser->groups.items[number];
     writer *w = bti_alloc(sizeof *w);
     if (!w) return false;
@@ -275,14 +269,15 @@ static bool write_kernel(bti_fuser *fuser, written *out, int32_t number) {
     bti_step step = {.kind = BTI_STEP_KERNEL,
                      .device = group->device,
                      .kernel = intern(fuser, &w->kernel),
+                     .box_count = 1,
                      .input_count = w->kernel.input_count,
                      .output_count = w->kernel.output_count};
-    bool fine = !fuser->failed && push_members(fuser, group, &step) && push_kernel(fuser, out, w, step);
+    bool fine = !fuser->planner->failed && push_members(fuser, group, &step) && push_kernel(fuser, out, w, step);
     bti_free(w);
     return fine;
 }
 
-static bool write_single(bti_fuser *fuser, written *out, const bti_group *group) {
+static bool write_single(bti_fuser *fuser, bti_written *out, const bti_group *group) {
     bti_step step = fuser->plan->steps.items[group->first_member];
     const int32_t *operands = fuser->plan->operands.items + step.first_operand;
     int32_t count = step.input_count + step.output_count;
@@ -292,7 +287,7 @@ static bool write_single(bti_fuser *fuser, written *out, const bti_group *group)
     return true;
 }
 
-static bool write_group(bti_fuser *fuser, written *out, int32_t number) {
+bool bti_write_group(bti_fuser *fuser, bti_written *out, int32_t number) {
     const bti_group *group = &fuser->groups.items[number];
     bool stores = false;
     for (int32_t m = group->first_member; m >= 0 && !stores; m = fuser->members[m].next) stores = fuser->members[m].why;
@@ -300,118 +295,11 @@ static bool write_group(bti_fuser *fuser, written *out, int32_t number) {
     return !stores || write_kernel(fuser, out, number);
 }
 
-/* --- groups that read or leave too much ------------------------------------------------------------------------------- */
-
-static int real_operands(bti_fuser *fuser, int32_t number) {
-    int32_t seen[BTI_KERNEL_OPERANDS];
-    int loads = 0, stores = 0;
-    for (int32_t m = fuser->groups.items[number].first_member; m >= 0; m = fuser->members[m].next) {
-        const bti_step *step = &fuser->plan->steps.items[m];
-        stores += fuser->members[m].why != BTI_WHY_NONE;
-        for (int i = 0; i < step->input_count; i++) {
-            int32_t value = fuser->plan->operands.items[step->first_operand + i], maker = bti_maker(fuser, value);
-            bool known = maker >= 0 && !fuser->members[maker].inlined && bti_group_of(fuser, maker) == number;
-            for (int k = 0; k < loads && !known; k++) known = seen[k] == value;
-            if (known) continue;
-            if (loads == BTI_KERNEL_OPERANDS) return loads + 1;
-            seen[loads++] = value;
-        }
-    }
-    return loads + stores;
-}
-
-/* The second half of its members becomes a group of its own, which reads what it needs of the first from memory. */
-static void halve(bti_fuser *fuser, int32_t number) {
-    int32_t count = 0, m, second = (int32_t)fuser->groups.count;
-    for (m = fuser->groups.items[number].first_member; m >= 0; m = fuser->members[m].next) count++;
-    bti_group rest = fuser->groups.items[number];
-    if (!bti_vec_push(&fuser->groups, rest)) {
-        fuser->failed = true;
-        return;
-    }
-    bti_group *group = &fuser->groups.items[number], *half = &fuser->groups.items[second];
-    half->parent = second;
-    m = group->first_member;
-    for (int32_t i = 1; i < count / 2; i++) m = fuser->members[m].next;
-    half->first_member = fuser->members[m].next;
-    fuser->members[m].next = -1;
-    group->last_member = m;
-    for (m = half->first_member; m >= 0; m = fuser->members[m].next) fuser->members[m].group = second;
-    for (m = half->first_member; m >= 0; m = fuser->members[m].next) {
-        const bti_step *step = &fuser->plan->steps.items[m];
-        for (int i = 0; i < step->input_count; i++) {
-            int32_t maker = bti_maker(fuser, fuser->plan->operands.items[step->first_operand + i]);
-            if (maker >= 0 && !fuser->members[maker].why && bti_group_of(fuser, maker) == number)
-                fuser->members[maker].why = BTI_WHY_FULL;
-        }
-    }
-}
-
-static void split_groups(bti_fuser *fuser) {
-    for (size_t g = 0; g < fuser->groups.count && !fuser->failed; g++) {
-        const bti_group *group = &fuser->groups.items[g];
-        if (group->parent != (int32_t)g || !group->kernel) continue;
-        while (!fuser->failed && fuser->groups.items[g].operands > BTI_KERNEL_OPERANDS &&
-               real_operands(fuser, (int32_t)g) > BTI_KERNEL_OPERANDS)
-            halve(fuser, (int32_t)g);
-    }
-}
-
-/* --- the order ------------------------------------------------------------------------------------------------------ */
-
-/* A group whose inputs are being written first. */
-typedef struct frame {
-    int32_t group, member, input;
-} frame;
-
-/* The next group that this one reads from and that is not written yet; -1. */
-static int32_t next_source(bti_fuser *fuser, frame *f) {
-    for (; f->member >= 0; f->member = fuser->members[f->member].next, f->input = 0) {
-        const bti_step *step = &fuser->plan->steps.items[f->member];
-        while (f->input < step->input_count) {
-            int32_t maker = bti_maker(fuser, fuser->plan->operands.items[step->first_operand + f->input++]);
-            int32_t group = maker >= 0 ? bti_group_of(fuser, maker) : -1;
-            if (group >= 0 && group != f->group && !fuser->groups.items[group].emitted) return group;
-        }
-    }
-    return -1;
-}
-
-static bool write_from(bti_fuser *fuser, written *out, int32_t group) {
-    BTI_VEC(frame) stack = {0};
-    bool fine = true;
-    if (fuser->groups.items[group].emitted) return true;
-    fine = bti_vec_push(&stack, ((frame){group, fuser->groups.items[group].first_member, 0}));
-    while (fine && stack.count) {
-        frame *top = &stack.items[stack.count - 1];
-        int32_t before = next_source(fuser, top);
-        if (before >= 0)
-            fine = bti_vec_push(&stack, ((frame){before, fuser->groups.items[before].first_member, 0}));
-        else {
-            fuser->groups.items[top->group].emitted = true;
-            fine = write_group(fuser, out, top->group);
-            stack.count--;
-        }
-    }
-    bti_vec_free(&stack);
-    return fine;
-}
-
-void bti_write_kernels(bti_fuser *fuser) {
-    written out = {0};
-    bti_plan *plan = fuser->plan;
-    split_groups(fuser);
-    for (size_t s = 0; s < plan->steps.count && !fuser->failed; s++) {
-        int32_t group = bti_group_of(fuser, (int32_t)s);
-        if (group < 0 || fuser->groups.items[group].last_member != (int32_t)s) continue;
-        if (!write_from(fuser, &out, group)) fuser->failed = true;
-    }
-    for (size_t s = 0; s < plan->steps.count; s++)
-        for (int o = 0; o < plan->steps.items[s].output_count; o++)
-            plan->storages.items[bti_plan_output(plan, &plan->steps.items[s], o)->storage].why = fuser->members[s].why;
+void bti_put_steps(bti_plan *plan, bti_written *written) {
     bti_vec_free(&plan->steps);
     bti_vec_free(&plan->operands);
-    plan->steps.items = out.steps.items, plan->steps.count = out.steps.count, plan->steps.capacity = out.steps.capacity;
-    plan->operands.items = out.operands.items, plan->operands.count = out.operands.count;
-    plan->operands.capacity = out.operands.capacity;
+    plan->steps.items = written->steps.items, plan->steps.count = written->steps.count;
+    plan->steps.capacity = written->steps.capacity;
+    plan->operands.items = written->operands.items, plan->operands.count = written->operands.count;
+    plan->operands.capacity = written->operands.capacity;
 }

@@ -104,6 +104,8 @@ bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addre
                                 size_t elements);
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
+/* What plans for it are made by; it need not be open. */
+const bti_target_facts *bti_device_target(int id);
 /* Whether launches on it return before the work is done. */
 bool bti_device_is_async(int id);
 /* Whether its addresses are pointers of this process. */
@@ -127,6 +129,9 @@ static inline bt_status bti_program_launch(const bti_program *program, const bti
 static inline bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box) {
     return program->driver->launch_kernel(program->device, program->state, box);
 }
+
+/* Several boxes, which do not wait for each other, by as few launches as the driver can. */
+bt_status bti_program_launch_boxes(const bti_program *program, const bti_box *boxes, int count);
 
 /* For shutdown, after the queues are closed: closes every device and frees the registry. */
 void bti_device_shutdown(void);

@@ -178,6 +178,7 @@ bt_status bti_device_program(int id, const bti_program_source *source, bti_progr
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
+const bti_target_facts *bti_device_target(int id) { return bti_registry_at(id)->driver->target; }
 bool bti_device_is_async(int id) { return bti_registry_at(id)->driver->async; }
 bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 

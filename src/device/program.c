@@ -51,6 +51,13 @@ void bti_program_release(bti_program *program) {
     if (program) bti_lru_release(&new_cache, &program->entry);
 }
 
+bt_status bti_program_launch_boxes(const bti_program *program, const bti_box *boxes, int count) {
+    if (program->driver->launch_boxes && count > 1)
+        return program->driver->launch_boxes(program->device, program->state, boxes, count);
+    for (int b = 0; b < count; b++) BTI_TRY(bti_program_launch_kernel(program, &boxes[b]));
+    return BT_OK;
+}
+
 void bti_programs_delete(bt_device *device) {
     struct bti_programs *programs = device->programs;
     bti_lru_clear(&programs->kernels);

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "ir/target.h"
 #include "launch/program.h"
 
 /* "GPU". */
@@ -27,8 +28,6 @@ static inline const char *bti_kind_name(bt_kind kind) {
     static const char *const names[BT_KIND_COUNT] = {"CPU", "GPU", "TPU", "ACC"};
     return (unsigned)kind < BT_KIND_COUNT ? names[kind] : "UNKNOWN";
 }
-
-typedef enum bti_granularity { BTI_KERNEL, BTI_GRAPH } bti_granularity;
 
 /* What `probe` reports of one device, without opening it. Texts are NUL-terminated and truncated to fit. */
 typedef struct bti_device_facts {
@@ -53,8 +52,8 @@ typedef struct bti_event {
 } bti_event;
 
 typedef struct bti_driver {
-    const char *name; /* "cpu", "sim", ... */
-    bti_granularity granularity;
+    const char *name;               /* "cpu", "sim", ... */
+    const bti_target_facts *target; /* what plans for its devices are made by */
     unsigned kinds;   /* bit k: it may have devices of kind k; it is probed when such a kind is asked for */
     bool third_party; /* it opens libraries of other vendors, which may hang or crash: probed in a child process first
                          (device/trial.c) */
@@ -110,6 +109,10 @@ typedef struct bti_driver {
      * device. */
     bt_status (*launch)(void *device, void *program, const bti_work *work);
     bt_status (*launch_kernel)(void *device, void *program, const bti_box *box);
+
+    /* (optional) launch_kernel for several boxes that do not wait for each other, and of which no two write the same bytes; they get the bits that they get
+     * alone. For devices whose facts say that a launch takes several boxes. */
+    bt_status (*launch_boxes)(void *device, void *program, const bti_box *boxes, int count);
 
     /* record: an event that completes after everything launched so far. wait: blocks until it is complete and returns the error of
      * work that failed. query never blocks. */

@@ -13,19 +13,16 @@
 
 /* --- one step ------------------------------------------------------------------------------------------------------- */
 
-static bti_error *error_of(const bti_run *run, int32_t storage) {
-    if (storage < 0) return NULL;
-    return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : run->errors[storage];
+static void fail_output(bti_run *run, const bti_step *step, int output, bti_error *error) {
+    int32_t storage = bti_plan_output(&run->prepared->plan, step, output)->storage;
+    if (run->buffers[storage])
+        bti_buffer_fail(run->buffers[storage], error);
+    else if (!run->errors[storage])
+        run->errors[storage] = bti_error_retain(error);
 }
 
 static void fail_outputs(bti_run *run, const bti_step *step, bti_error *error) {
-    for (int o = 0; o < step->output_count; o++) {
-        int32_t storage = bti_plan_output(&run->prepared->plan, step, o)->storage;
-        if (run->buffers[storage])
-            bti_buffer_fail(run->buffers[storage], error);
-        else if (!run->errors[storage])
-            run->errors[storage] = bti_error_retain(error);
-    }
+    for (int o = 0; o < step->output_count; o++) fail_output(run, step, o, error);
 }
 
 static bt_status copy_between_devices(const bti_run *run, const bti_step *step) {
@@ -38,10 +35,23 @@ static bt_status copy_between_devices(const bti_run *run, const bti_step *step) 
                            (size_t)arrived->bytes);
 }
 
+/* Whether inputs of all boxes failed; the outputs of each box fail with its inputs. */
+static bool boxes_failed(bti_run *run, const bti_step *step) {
+    bool all = true;
+    for (int b = 0; b < step->box_count; b++) {
+        bti_error *error = bti_run_box_error(run, step, b);
+        int outputs = step->output_count / step->box_count;
+        all = all && error;
+        for (int o = 0; o < outputs && error; o++) fail_output(run, step, b * outputs + o, error);
+    }
+    return all;
+}
+
 /* Whether an input failed; the outputs fail with it. */
 static bool inputs_failed(bti_run *run, const bti_step *step) {
+    if (step->kind == BTI_STEP_KERNEL && step->box_count > 1) return boxes_failed(run, step);
     for (int i = 0; i < step->input_count; i++) {
-        bti_error *error = error_of(run, bti_plan_operand(&run->prepared->plan, step, i)->storage);
+        bti_error *error = bti_run_error(run, bti_plan_operand(&run->prepared->plan, step, i)->storage);
         if (!error) continue;
         fail_outputs(run, step, error);
         return true;
@@ -120,7 +130,7 @@ static bool launch_recorded(bti_run_task *task, bt_status *status) {
     if (!task->plan->recordings || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
     for (size_t s = task->plan->first; s < task->plan->last; s++)
         for (int i = 0; i < plan->steps.items[s].input_count; i++)
-            if (error_of(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
+            if (bti_run_error(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
     return bti_recordings_run(task->plan->recordings, addresses_of(task), launch_steps, task, status);
 }
 

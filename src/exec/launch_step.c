@@ -7,12 +7,10 @@
 
 /* --- what a trace records of a step --------------------------------------------------------------------------------- */
 
-static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
-    const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    const int64_t *extent = plan->numbers.items + step->first_number;
-    bti_kernel_name(event->name, sizeof event->name, kernel);
-    event->elements = 1;
-    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) event->elements *= (uint64_t)extent[axis];
+static void count_box(bti_trace_event *event, const bti_kernel *kernel, const int64_t *extent) {
+    uint64_t elements = 1;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) elements *= (uint64_t)extent[axis];
+    event->elements += elements;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         if (kernel->operands[o].index) continue;
         uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
@@ -20,6 +18,12 @@ static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti
             if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];
         *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) += bytes;
     }
+}
+
+static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    bti_kernel_name(event->name, sizeof event->name, kernel);
+    for (int b = 0; b < step->box_count; b++) count_box(event, kernel, bti_plan_numbers(plan, step, b));
 }
 
 static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
@@ -50,22 +54,57 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
 
 /* --- kernels and primitives -------------------------------------------------------------------------------------------- */
 
+bti_error *bti_run_error(const bti_run *run, int32_t storage) {
+    if (storage < 0) return NULL;
+    return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : run->errors[storage];
+}
+
 uint64_t bti_run_address(const bti_run *run, const bti_value *value) {
     if (value->storage < 0) return (uint64_t)value->layout.offset;
     return run->addresses[value->storage] + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
 }
 
-static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
+static void fill_box(const bti_run *run, const bti_step *step, int number, bti_box *box) {
     const bti_plan *plan = &run->prepared->plan;
-    int axes = bti_kernel_axes(plan->kernels.items[step->kernel]);
-    const int64_t *number = plan->numbers.items + step->first_number;
-    bti_box box;
-    for (int axis = 0; axis < axes; axis++) box.extent[axis] = *number++;
-    box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;
-    for (int o = 0; o < step->input_count + step->output_count; o++) {
-        box.address[o] = bti_run_address(run, bti_plan_operand(plan, step, o));
-        for (int axis = 0; axis < axes; axis++) box.stride[o][axis] = *number++;
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    int axes = bti_kernel_axes(kernel);
+    const int64_t *next = bti_plan_numbers(plan, step, number);
+    for (int axis = 0; axis < axes; axis++) box->extent[axis] = *next++;
+    box->scalars =
+        plan->scalars.count ? plan->scalars.items + step->first_scalar + number * kernel->scalar_count : NULL;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        box->address[o] = bti_run_address(run, bti_plan_operand(plan, step, bti_step_operand(step, number, o)));
+        for (int axis = 0; axis < axes; axis++) box->stride[o][axis] = *next++;
     }
+}
+
+/* The first error of what a box reads; NULL: none. */
+bti_error *bti_run_box_error(const bti_run *run, const bti_step *step, int box) {
+    int inputs = step->input_count / step->box_count;
+    for (int i = 0; i < inputs; i++) {
+        const bti_value *input = bti_plan_operand(&run->prepared->plan, step, bti_step_operand(step, box, i));
+        bti_error *error = bti_run_error(run, input->storage);
+        if (error) return error;
+    }
+    return NULL;
+}
+
+/* The boxes whose inputs are good. */
+static bt_status launch_boxes(const bti_run *run, const bti_step *step, const bti_program *program) {
+    bti_box *boxes = bti_alloc((size_t)step->box_count * sizeof *boxes);
+    int count = 0;
+    if (!boxes) return bti_no_memory();
+    for (int b = 0; b < step->box_count; b++)
+        if (!bti_run_box_error(run, step, b)) fill_box(run, step, b, &boxes[count++]);
+    bt_status status = bti_program_launch_boxes(program, boxes, count);
+    bti_free(boxes);
+    return status;
+}
+
+static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
+    bti_box box;
+    if (step->box_count > 1) return launch_boxes(run, step, program);
+    fill_box(run, step, 0, &box);
     return bti_program_launch_kernel(program, &box);
 }
 

@@ -6,6 +6,9 @@
 
 /* Launches a step, which is no copy between devices. */
 bt_status bti_launch_step(const bti_run *run, size_t step);
+/* The error of what is in a storage of the run, as known now; the first error of what a box of the step reads. NULL: none. */
+bti_error *bti_run_error(const bti_run *run, int32_t storage);
+bti_error *bti_run_box_error(const bti_run *run, const bti_step *step, int box);
 /* Where a value is in this run; of an index the number that it begins with. */
 uint64_t bti_run_address(const bti_run *run, const bti_value *value);
 

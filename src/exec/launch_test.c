@@ -67,7 +67,7 @@ static void test_a_fused_kernel(void **state) {
     bti_node mul = {.place.name = "bt_mul"}, add = {.place.name = "bt_add"};
     const bti_node *members[] = {&mul, &add, &mul, &node};
     bti_plan plan = {.kernels = {kernels, 1, 1}, .numbers = {numbers, 2, 2}, .members = {members, 4, 4}};
-    bti_step step = {.kind = BTI_STEP_KERNEL, .device = 1, .node = &node, .member_count = 4};
+    bti_step step = {.kind = BTI_STEP_KERNEL, .device = 1, .node = &node, .box_count = 1, .member_count = 4};
     bti_trace_event event = note(&plan, &step);
     assert_string_equal(event.name, "mul+add+sum");
     assert_string_equal(event.operations[0], "bt_mul");

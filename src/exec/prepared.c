@@ -158,6 +158,18 @@ static bool plan_tasks(bti_prepared *of) {
 
 #define BRIEF 200000.0 /* points times instructions: some tens of microseconds */
 
+static double kernel_points(const bti_plan *plan, const bti_step *step) {
+    double all = 0;
+    for (int b = 0; b < step->box_count; b++) {
+        const int64_t *extent = bti_plan_numbers(plan, step, b);
+        double points = 1;
+        for (int axis = 0; axis < bti_kernel_axes(plan->kernels.items[step->kernel]); axis++)
+            points *= (double)extent[axis];
+        all += points;
+    }
+    return all;
+}
+
 static bool is_brief(const bti_plan *plan) {
     double work = 0;
     for (size_t s = 0; s < plan->steps.count && work <= BRIEF; s++) {
@@ -165,10 +177,7 @@ static bool is_brief(const bti_plan *plan) {
         double points = 1;
         if (step->kind == BTI_STEP_CONTROL) return false;
         if (step->kind == BTI_STEP_KERNEL) {
-            const bti_kernel *kernel = plan->kernels.items[step->kernel];
-            for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
-                points *= (double)plan->numbers.items[step->first_number + axis];
-            points *= kernel->instr_count;
+            points = kernel_points(plan, step) * plan->kernels.items[step->kernel]->instr_count;
         } else {
             const bti_value *first = bti_plan_operand(plan, step, 0);
             const bti_value *out = bti_plan_output(plan, step, 0);

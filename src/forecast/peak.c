@@ -55,7 +55,8 @@ static bt_status plan_nodes(bti_node *const *wanted, size_t count, bti_nodes *or
         for (int k = 0; k < node->input_count; k++)
             if (atomic_load(&node->inputs[k]->state) == BTI_FAILED) return bti_fail_with(node->inputs[k]->error);
     }
-    return bti_compile(order, wanted, count, bti_fusing_now(), bti_flag_bool(BTI_FLAG_memory_pool), plan);
+    bti_planning how = bti_planning_with(bti_fusing_now(), NULL);
+    return bti_compile(order, wanted, count, &how, plan);
 }
 
 /* What stands for a node (stand_ins may be NULL) gets the layout that it will have. */

@@ -149,6 +149,7 @@ static bool copies_are_logged(const bti_plan *plan) {
 
 static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
     bti_nodes wants = {0};
+    bti_planning how = bti_planning_with(ready->setting.fusing, NULL);
     bool fine = bti_vec_reserve(&wants, (size_t)(ready->output_count + ready->set_count));
     for (int o = 0; o < ready->output_count && fine; o++)
         if (is_computed(&ready->outputs[o])) wants.items[wants.count++] = ready->outputs[o].node;
@@ -156,9 +157,7 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
         if (is_computed(&ready->sets[n])) wants.items[wants.count++] = ready->sets[n].node;
     bti_nodes order = {0};
     fine = fine && bti_reach(wants.items, wants.count, &order) == BT_OK && can_be_planned(&order) &&
-           bti_compile(&order, wants.items, wants.count, ready->setting.fusing, bti_flag_bool(BTI_FLAG_memory_pool),
-                       plan) == BT_OK &&
-           find_all_sources(ready, plan);
+           bti_compile(&order, wants.items, wants.count, &how, plan) == BT_OK && find_all_sources(ready, plan);
     for (size_t i = 0; i < order.count; i++) bti_node_retain(order.items[i]);
     ready->order = order;
     bti_vec_free(&wants);

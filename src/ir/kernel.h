@@ -48,7 +48,7 @@
 #define BTI_LANES 32
 #define BTI_ROW_CHUNK 16384
 #define BTI_COLUMN_CHUNK 1024
-#define BTI_LONG_ROW (1 << 18) /* points of a row; of more, it is not gone over again: compile/domain.c */
+#define BTI_LONG_ROW (1 << 18) /* points of a row; of more, it is not gone over again, and GPUs fold it in parts */
 
 struct bti_box;
 

@@ -65,6 +65,9 @@ typedef struct bti_step {
     int32_t input_count, output_count;
     /* of a kernel: */
     int32_t kernel; /* into plan->kernels */
+    /* It runs over so many boxes, which do not wait for each other: one launch. Operands are the inputs of all boxes, then the outputs of all;
+     * numbers and scalars are those of each box behind those of the one before. */
+    int32_t box_count;
     int32_t
         first_number; /* into plan->numbers: an extent per axis of the nest, then per operand a stride per axis (bytes; of
                              an index: numbers) */
@@ -113,6 +116,19 @@ static inline const bti_value *bti_plan_operand(const bti_plan *plan, const bti_
 }
 static inline const bti_value *bti_plan_output(const bti_plan *plan, const bti_step *step, int output) {
     return bti_plan_operand(plan, step, step->input_count + output);
+}
+
+/* How many numbers a box of a kernel has; where those of a box of a step begin. */
+static inline int32_t bti_kernel_numbers(const bti_kernel *kernel) {
+    return bti_kernel_axes(kernel) * (bti_kernel_operands(kernel) + 1);
+}
+static inline const int64_t *bti_plan_numbers(const bti_plan *plan, const bti_step *step, int box) {
+    return plan->numbers.items + step->first_number + box * bti_kernel_numbers(plan->kernels.items[step->kernel]);
+}
+/* The place among the step's operands of an operand of the kernel, of that box; and the box of one of the step's operands. */
+static inline int bti_step_operand(const bti_step *step, int box, int operand) {
+    int inputs = step->input_count / step->box_count, outputs = step->output_count / step->box_count;
+    return operand < inputs ? box * inputs + operand : step->input_count + box * outputs + operand - inputs;
 }
 
 void bti_plan_free(bti_plan *plan);

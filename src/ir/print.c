@@ -30,8 +30,7 @@ static void add_place(bti_str *text, bti_place place) {
     if (place.site.file) bti_str_addf(text, " at %s:%d", bti_site_file(place.site), place.site.line);
 }
 
-/* The words for why a value is in memory. */
-static const char *why_text(bti_why why) {
+const char *bti_why_text(bti_why why) {
     switch (why) {
     case BTI_WHY_NONE: return "not in memory";
     case BTI_WHY_RESULT: return "a result";
@@ -119,7 +118,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
     add_members(text, plan, step);
     for (int o = 0; o < step->output_count; o++) {
         bti_why why = (bti_why)plan->storages.items[bti_plan_output(plan, step, o)->storage].why;
-        if (why != BTI_WHY_RESULT) bti_str_addf(text, "; stored: %s", why_text(why));
+        if (why != BTI_WHY_RESULT) bti_str_addf(text, "; stored: %s", bti_why_text(why));
     }
     bti_str_add(text, "\n");
 }
@@ -178,7 +177,7 @@ static json_t *json_of_operand(const bti_plan *plan, const bti_value *value, boo
     json_object_set_new(of, "given", json_boolean(storage->given));
     if (!output) return of;
     json_object_set_new(of, "bytes", json_integer(storage->bytes));
-    if (storage->why) json_object_set_new(of, "in_memory_because", json_string(why_text((bti_why)storage->why)));
+    if (storage->why) json_object_set_new(of, "in_memory_because", json_string(bti_why_text((bti_why)storage->why)));
     if (storage->in_place) json_object_set_new(of, "in_place", json_true());
     return of;
 }

@@ -11,4 +11,7 @@ void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_nam
 bool bti_plan_json(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device));
 void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device));
 
+/* The words for why a value is in memory. */
+const char *bti_why_text(bti_why why);
+
 #endif

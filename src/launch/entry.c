@@ -8,10 +8,17 @@
 static size_t element_bytes(const bti_kernel_operand *operand) { return bt_dtype_size((bt_dtype)operand->dtype); }
 
 const char *bti_entry_name(bti_entry entry) {
-    static const char *const names[] = {
-        [BTI_ENTRY_RUN] = "bti_run",       [BTI_ENTRY_WIDE] = "bti_run_wide",       [BTI_ENTRY_TILED] = "bti_run_tiled",
-        [BTI_ENTRY_PAIR] = "bti_run_pair", [BTI_ENTRY_KEPT] = "bti_run_kept",       [BTI_ENTRY_ROWS] = "bti_run_rows",
-        [BTI_ENTRY_PART] = "bti_part",     [BTI_ENTRY_PART_WIDE] = "bti_part_wide", [BTI_ENTRY_FINISH] = "bti_finish"};
+    static const char *const names[] = {[BTI_ENTRY_RUN] = "bti_run",
+                                        [BTI_ENTRY_WIDE] = "bti_run_wide",
+                                        [BTI_ENTRY_TILED] = "bti_run_tiled",
+                                        [BTI_ENTRY_PAIR] = "bti_run_pair",
+                                        [BTI_ENTRY_KEPT] = "bti_run_kept",
+                                        [BTI_ENTRY_ROWS] = "bti_run_rows",
+                                        [BTI_ENTRY_PART] = "bti_part",
+                                        [BTI_ENTRY_PART_WIDE] = "bti_part_wide",
+                                        [BTI_ENTRY_FINISH] = "bti_finish",
+                                        [BTI_ENTRY_BOXES] = "bti_run_boxes",
+                                        [BTI_ENTRY_BOXES_WIDE] = "bti_run_boxes_wide"};
     return names[entry];
 }
 
@@ -243,6 +250,14 @@ void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_plac
     if (entry == BTI_ENTRY_PAIR || has_parts(entry)) places->more = next++;
     places->address_count += has_parts(entry);
     places->count = next;
+}
+
+int bti_entry_boxes(const bti_kernel *kernel) {
+    bti_word_places places;
+    if (kernel->reduced) return 0;
+    bti_word_places_of(kernel, BTI_ENTRY_BOXES, &places);
+    int boxes = BTI_BOXES_WORDS / (places.count + 1);
+    return boxes > 1 ? boxes : 0;
 }
 
 /* A scalar's 64 bits (int64, uint64 or double by dtype) as those of the dtype. */

@@ -24,6 +24,11 @@
  *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts. They are
  *                    read by threads of bti_entry_across() points side by side, so that each sector is read once
  *
+ * A map has a second text, for several boxes at once (CUDA C alone):
+ *     bti_run_boxes       as bti_run for each box: the groups below end 0 take the units of box 0, those below end 1 of box 1...
+ *     bti_run_boxes_wide  as bti_run_wide for each
+ * Their words: the ends, bti_entry_boxes() of them, the last one repeated, then the words of each box, in BTI_BOXES_WORDS in all.
+ *
  * Arguments: 64-bit words (bti_words), in this order: extents of the axes; per operand its address (OpenCL: its offset in the
  * memory that is passed; an index: the number there), then its strides in bytes along the axes that it moves along (bits of
  * `moves`, outermost first); per const instruction its value in the dtype's bits; the further argument of the entry. Where
@@ -48,8 +53,12 @@ typedef enum bti_entry {
     BTI_ENTRY_PART,
     BTI_ENTRY_PART_WIDE,
     BTI_ENTRY_FINISH,
-    BTI_ENTRY_COUNT
+    BTI_ENTRY_COUNT, /* of the kernel's own text; behind it those of the text for several boxes */
+    BTI_ENTRY_BOXES = BTI_ENTRY_COUNT,
+    BTI_ENTRY_BOXES_WIDE,
+    BTI_ENTRY_END
 } bti_entry;
+static inline bool bti_entry_is_of_boxes(bti_entry entry) { return entry >= BTI_ENTRY_COUNT; }
 
 /* "bti_run", "bti_run_wide"... */
 const char *bti_entry_name(bti_entry entry);
@@ -109,6 +118,10 @@ typedef struct bti_words {
     uint64_t word[BTI_WORDS];
     uint16_t address[BTI_KERNEL_OPERANDS + 4]; /* which words are addresses, ascending */
 } bti_words;
+
+/* How many boxes a launch of the text for several can take; 0: there is no such text. */
+#define BTI_BOXES_WORDS 500
+int bti_entry_boxes(const bti_kernel *kernel);
 
 /* Filled in for a box; `more`: the half, the address of the parts. */
 void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box, uint64_t more, bti_words *words);

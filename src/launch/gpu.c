@@ -60,3 +60,11 @@ bt_status bti_gpu_launch_kernel(void *device, void *loaded, const bti_box *box) 
     bti_lock_give(&gpu->lock);
     return status;
 }
+
+bt_status bti_gpu_launch_boxes(void *device, void *loaded, const bti_box *boxes, int count) {
+    bti_gpu *gpu = device;
+    bti_lock_take(&gpu->lock);
+    bt_status status = bti_gpu_kernel_launch_boxes(gpu, ((gpu_program *)loaded)->kernel, boxes, count);
+    bti_lock_give(&gpu->lock);
+    return status;
+}

@@ -14,5 +14,6 @@ bt_status bti_gpu_load(void *device, const bti_program_source *source, void **pr
 void bti_gpu_unload(void *device, const bti_program_source *source, void *program);
 bt_status bti_gpu_launch_work(void *device, void *program, const bti_work *work);
 bt_status bti_gpu_launch_kernel(void *device, void *program, const bti_box *box);
+bt_status bti_gpu_launch_boxes(void *device, void *program, const bti_box *boxes, int count); /* CUDA C */
 
 #endif

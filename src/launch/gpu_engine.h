@@ -31,6 +31,7 @@ typedef struct bti_gpu_grid {
     int number;
     const char *name;
     int64_t units, at_once;
+    int64_t groups; /* 0: as many as the units need */
     int threads;
     bool local; /* it has an argument for local memory, of local_bytes */
     size_t local_bytes;
@@ -43,6 +44,8 @@ bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render
                               bti_gpu_kernel **loaded);
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel);
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
+/* Boxes that do not wait for each other: maps by as few launches as their words allow. */
+bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count);
 
 /* --- gpu_work.c --- */
 typedef struct bti_gpu_work bti_gpu_work;

@@ -19,17 +19,18 @@ typedef struct kernel_variant {
 struct bti_gpu_kernel {
     bti_render_function *render;
     kernel_variant own;
+    bti_gpu_module boxes; /* the text for several boxes, built when it is first launched */
 };
 
 /* --- loading ------------------------------------------------------------------------------------------------------ */
 
-static bt_status build_variant(bti_gpu *gpu, bti_render_function *render, kernel_variant *v) {
+static bt_status build_text(bti_gpu *gpu, bti_render_function *render, const bti_kernel *kernel, bool boxes,
+                            bti_gpu_module *module) {
     bti_str text = {0};
     char name[48];
-    bti_kernel_name(name, sizeof name, &v->kernel);
-    bt_status status = render(&text, &v->kernel, gpu->target, false)
-                           ? bti_gpu_module_build(gpu, name, &text, &v->module)
-                           : bti_no_memory();
+    bti_kernel_name(name, sizeof name, kernel);
+    bt_status status =
+        render(&text, kernel, gpu->target, boxes) ? bti_gpu_module_build(gpu, name, &text, module) : bti_no_memory();
     bti_str_free(&text);
     return status;
 }
@@ -41,7 +42,7 @@ bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render
     new->render = render;
     new->own.kernel = *kernel;
     new->own.axis = -1;
-    bt_status status = build_variant(gpu, render, &new->own);
+    bt_status status = build_text(gpu, render, kernel, false, &new->own.module);
     if (status == BT_OK)
         *loaded = new;
     else
@@ -51,6 +52,7 @@ bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render
 
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
     bti_gpu_module_free(gpu, &kernel->own.module);
+    bti_gpu_module_free(gpu, &kernel->boxes);
     while (kernel->own.next) {
         kernel_variant *v = kernel->own.next;
         kernel->own.next = v->next;
@@ -134,7 +136,7 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_ke
     if (!v) return bti_no_memory();
     v->kernel = *exchanged;
     v->axis = axis;
-    bt_status status = build_variant(gpu, kernel->render, v);
+    bt_status status = build_text(gpu, kernel->render, &v->kernel, false, &v->module);
     if (status != BT_OK) return bti_free(v), status;
     v->next = kernel->own.next;
     kernel->own.next = v;
@@ -227,4 +229,77 @@ static bt_status launch_reduction(bti_gpu *gpu, kernel_variant *v, const bti_box
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
     if (kernel->own.kernel.reduced) return launch_reduction(gpu, &kernel->own, box);
     return launch_map(gpu, kernel, box);
+}
+
+/* --- several boxes -------------------------------------------------------------------------------------------------- */
+
+#define GROUPS_OF_UNIT 64 /* groups of a launch for each multiprocessor, at most, but one for each box */
+
+typedef struct box_list {
+    const bti_box *boxes[BTI_BOXES_WORDS];
+    int64_t groups[BTI_BOXES_WORDS]; /* that its units fill */
+    int count;
+} box_list;
+
+static int64_t fewer_groups(const bti_gpu *gpu, const box_list *list, int64_t groups) {
+    int64_t all = 0, most = (int64_t)gpu->units * GROUPS_OF_UNIT;
+    for (int b = 0; b < list->count; b++) all += list->groups[b];
+    return all <= most ? groups : bti_larger_of(1, (int64_t)((double)groups * (double)most / (double)all));
+}
+
+static bt_status launch_list(bti_gpu *gpu, bti_gpu_kernel *kernel, bool wide, const box_list *list) {
+    const bti_kernel *of = &kernel->own.kernel;
+    bti_entry entry = wide ? BTI_ENTRY_BOXES_WIDE : BTI_ENTRY_BOXES;
+    int most = bti_entry_boxes(of);
+    bti_words words = {.count = 0}, box;
+    int64_t end = 0;
+    if (list->count == 1) return bti_gpu_kernel_launch(gpu, kernel, list->boxes[0]);
+    if (!kernel->boxes.handle) BTI_TRY(build_text(gpu, kernel->render, of, true, &kernel->boxes));
+    for (int b = 0; b < most; b++) {
+        if (b < list->count) end += fewer_groups(gpu, list, list->groups[b]);
+        bti_words_add(&words, (uint64_t)end);
+    }
+    for (int b = 0; b < list->count; b++) {
+        bti_words_of(of, entry, list->boxes[b], 0, &box);
+        memcpy(words.word + words.count, box.word, (size_t)box.count * sizeof *box.word);
+        words.count += box.count;
+    }
+    while (words.count < BTI_BOXES_WORDS) bti_words_add(&words, 0);
+    bti_gpu_grid grid = {.number = entry,
+                         .name = bti_entry_name(entry),
+                         .units = end,
+                         .at_once = 1,
+                         .groups = end,
+                         .threads = bti_entry_threads(of, entry, gpu->target)};
+    return bti_gpu_module_launch(gpu, &kernel->boxes, &grid, &words);
+}
+
+/* Those that bti_run_wide does (or that it does not) together; those that have an entry of their own are launched alone. */
+static bt_status launch_like(bti_gpu *gpu, bti_gpu_kernel *kernel, bool wide, const bti_box *boxes, int count) {
+    const bti_kernel *of = &kernel->own.kernel;
+    const bti_entry alone = wide ? BTI_ENTRY_WIDE : BTI_ENTRY_RUN;
+    box_list list = {.count = 0};
+    for (int b = 0; b < count; b++) {
+        const bti_box *box = &boxes[b];
+        if (bti_entry_fits(of, BTI_ENTRY_WIDE, gpu->target, box) != wide) continue;
+        if (bti_entry_fits(of, BTI_ENTRY_PAIR, gpu->target, box) || (!wide && bti_kernel_crossing_axis(of, box) >= 0)) {
+            BTI_TRY(bti_gpu_kernel_launch(gpu, kernel, box));
+            continue;
+        }
+        list.boxes[list.count] = box;
+        list.groups[list.count++] =
+            bti_pieces_of(bti_entry_units(of, alone, gpu->target, box), bti_entry_threads(of, alone, gpu->target));
+        if (list.count < bti_entry_boxes(of)) continue;
+        BTI_TRY(launch_list(gpu, kernel, wide, &list));
+        list.count = 0;
+    }
+    return list.count ? launch_list(gpu, kernel, wide, &list) : BT_OK;
+}
+
+bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count) {
+    bool together = bti_entry_boxes(&kernel->own.kernel) > 0;
+    for (int b = 0; b < count && !together; b++) BTI_TRY(bti_gpu_kernel_launch(gpu, kernel, &boxes[b]));
+    if (!together) return BT_OK;
+    BTI_TRY(launch_like(gpu, kernel, true, boxes, count));
+    return launch_like(gpu, kernel, false, boxes, count);
 }

@@ -27,7 +27,10 @@ bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_
         return bti_fail(BT_UNIMPLEMENTED, "%s takes %d threads a group for %s, which has %d", gpu->name,
                         function->threads, grid->name, grid->threads);
     int64_t groups = (grid->units + grid->at_once - 1) / grid->at_once;
-    int64_t most_groups = function->groups ? (int64_t)function->groups * ROUNDS : MOST_GROUPS;
+    if (grid->groups) groups = grid->groups;
+    int64_t most_groups = grid->groups       ? grid->groups
+                          : function->groups ? (int64_t)function->groups * ROUNDS
+                                             : MOST_GROUPS;
     if (!groups) return BT_OK;
     bti_gpu_launch launch = {.function = function,
                              .groups = (uint32_t)(groups < most_groups ? groups : most_groups),

@@ -272,6 +272,31 @@ static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
     assert_int_equal(on.modules + on.functions, 0);
 }
 
+/* Those that go in 16 bytes by one launch, the others by another; transposed ones alone. */
+static void boxes_are_launched_together(void **state) {
+    static bti_kernel kernel;
+    static bti_box boxes[6];
+    void *program;
+    map_kernel(&kernel);
+    for (int b = 0; b < 6; b++) boxes[b] = dense_box(&kernel, (const int64_t[]){10 * (b + 1), 256});
+    boxes[1].address[0] += 4;
+    boxes[4].address[1] += 8;
+    OK(load(&kernel, &program));
+    OK(bti_gpu_launch_boxes(&gpu, program, boxes, 6));
+    assert_int_equal(on.launch_count, 2);
+    expect(on.launches[0], "bti_run_boxes_wide", 3 + 8 + 10 + 15, BTI_GROUP, 0);
+    expect(on.launches[1], "bti_run_boxes", 20 + 50, BTI_GROUP, 0);
+    OK(bti_gpu_launch_boxes(&gpu, program, boxes, 1));
+    expect(on.launches[2], "bti_run_wide", 3, BTI_GROUP, 0);
+    boxes[2] =
+        dense_box(&kernel, (const int64_t[]){100000, 256}); /* as many as the device makes use of, one for each box */
+    OK(bti_gpu_launch_boxes(&gpu, program, boxes + 2, 2));
+    expect(on.launches[3], "bti_run_boxes_wide", 255 + 1, BTI_GROUP, 0);
+    assert_int_equal(on.builds, 2);
+    bti_gpu_unload(&gpu, NULL, program);
+    assert_int_equal(on.modules + on.functions, 0);
+}
+
 /* --- reductions --------------------------------------------------------------------------------------------------- */
 
 static void rows_stay_in_local_memory_when_it_is_enough(void **state) {
@@ -456,6 +481,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(maps_are_wide_where_they_lie_well, begin),
         cmocka_unit_test_setup(groups_are_as_many_as_the_device_makes_use_of, begin),
+        cmocka_unit_test_setup(boxes_are_launched_together, begin),
         cmocka_unit_test_setup(random_words_come_in_pairs, begin),
         cmocka_unit_test_setup(leaps_go_in_tiles_with_the_axis_turned_to_its_place, begin),
         cmocka_unit_test_setup(rows_stay_in_local_memory_when_it_is_enough, begin),

@@ -68,6 +68,17 @@ bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target) {
     return bti_render_c_body(text, kernel, target);
 }
 
+bool bti_render_c_boxes(bti_str *text, const bti_kernel *kernel, bti_target target) {
+    bti_c *w = bti_calloc(1, sizeof *w);
+    if (!w) return false;
+    *w = (bti_c){.text = text, .kernel = kernel, .target = target};
+    bti_render_c_words(text, target);
+    bti_c_functions(w);
+    bti_c_map_of_boxes(w);
+    bti_free(w);
+    return !text->failed;
+}
+
 /* --- primitives that are run whole: their texts are in c/; what depends on the dtypes is defined before them ---------- */
 
 static const char *unsigned_type(size_t bytes) {

@@ -6,6 +6,8 @@
 #include "launch/functions.h"
 
 bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target);
+/* A map's entries for several boxes. */
+bool bti_render_c_boxes(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* The same without the words and functions before it: for tests and golden texts. */
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* A primitive that is run whole: a bti_render_work_function. A comment above each text in c/ tells what it defines. */

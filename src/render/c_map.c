@@ -10,9 +10,9 @@ static void write_point(bti_c *w) {
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) bti_c_output(w, o, "a", -1, NULL);
 }
 
-static void write_run_entry(bti_c *w) {
+static void write_run_entry(bti_c *w, bti_entry entry) {
     char units[160];
-    bti_c_begin_entry(w, BTI_ENTRY_RUN);
+    bti_c_begin_entry(w, entry);
     bti_c_product(bti_kernel_all_axes(w->kernel), units, sizeof units);
     bti_c_begin_units(w, units);
     bti_c_coordinates(w, bti_kernel_all_axes(w->kernel));
@@ -95,10 +95,10 @@ static void write_wide_values(bti_c *w, int width, int line) {
     bti_c_close(w);
 }
 
-static void write_wide_entry(bti_c *w) {
+static void write_wide_entry(bti_c *w, bti_entry entry) {
     int line = bti_kernel_line(w->kernel), width = bti_entry_width(w->kernel);
     char lines[160], units[200];
-    bti_c_begin_entry(w, BTI_ENTRY_WIDE);
+    bti_c_begin_entry(w, entry);
     bti_c_product((1u << line) - 1, lines, sizeof lines);
     bti_c_line(w, "const i64 pieces = (W(%d) + %d) / %d;", line, width - 1, width);
     snprintf(units, sizeof units, "pieces * %s", lines);
@@ -312,8 +312,13 @@ static void write_tiled_entry(bti_c *w) {
 /* --- all entries ---------------------------------------------------------------------------------------------------- */
 
 void bti_c_map(bti_c *w) {
-    write_run_entry(w);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_WIDE)) write_wide_entry(w);
+    write_run_entry(w, BTI_ENTRY_RUN);
+    if (bti_entry_exists(w->kernel, BTI_ENTRY_WIDE)) write_wide_entry(w, BTI_ENTRY_WIDE);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_PAIR)) write_pair_entry(w);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_TILED)) write_tiled_entry(w);
+}
+
+void bti_c_map_of_boxes(bti_c *w) {
+    write_run_entry(w, BTI_ENTRY_BOXES);
+    if (bti_entry_exists(w->kernel, BTI_ENTRY_WIDE)) write_wide_entry(w, BTI_ENTRY_BOXES_WIDE);
 }

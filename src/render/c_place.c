@@ -22,6 +22,21 @@ static void define_words(bti_c *w, bool by_value) {
     w->words = by_value ? BTI_C_BY_VALUE : BTI_C_IN_MEMORY;
 }
 
+static void define_words_of_boxes(bti_c *w) {
+    bti_str_addf(w->text, "\nstruct %s_words { i64 at[%d]; };\n", bti_entry_name(w->entry), BTI_BOXES_WORDS);
+    if (w->words != BTI_C_OF_BOX) bti_str_add(w->text, "#define W(number) words.at[of_box + (number)]\n");
+    w->words = BTI_C_OF_BOX;
+}
+
+/* The box of a group, which of the box's groups it is, and how many the box has. */
+static void find_box(bti_c *w) {
+    bti_c_line(w, "i32 box = 0;");
+    bti_c_line(w, "while ((i64)GROUP >= words.at[box]) box++;");
+    bti_c_line(w, "const i64 before_box = box ? words.at[box - 1] : 0, group = GROUP - before_box;");
+    bti_c_line(w, "const i64 groups = words.at[box] - before_box;");
+    bti_c_line(w, "const i32 of_box = %d + box * %d;", bti_entry_boxes(w->kernel), w->places.count);
+}
+
 /* As launch/gpu_kernel.c. */
 bool bti_c_has_local(const bti_c *w) {
     return w->entry == BTI_ENTRY_KEPT || (w->entry == BTI_ENTRY_ROWS && bti_entry_exists(w->kernel, BTI_ENTRY_KEPT));
@@ -30,8 +45,12 @@ bool bti_c_has_local(const bti_c *w) {
 void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     w->entry = entry;
     bti_word_places_of(w->kernel, entry, &w->places);
-    bool by_value = bti_words_by_value(w->places.count, w->places.address_count, w->target);
-    define_words(w, by_value);
+    bool boxes = bti_entry_is_of_boxes(entry);
+    bool by_value = boxes || bti_words_by_value(w->places.count, w->places.address_count, w->target);
+    if (boxes)
+        define_words_of_boxes(w);
+    else
+        define_words(w, by_value);
     bti_str_addf(w->text, "KERNEL(%d) %s(", bti_entry_threads(w->kernel, entry, w->target), bti_entry_name(entry));
     for (int m = 0; m < w->places.address_count; m++) bti_str_addf(w->text, "MEMORY(%d) ", m);
     if (bti_c_has_local(w)) bti_str_add(w->text, "DYNAMIC ");
@@ -40,6 +59,7 @@ void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     else
         bti_str_add(w->text, "WORDS_IN_MEMORY) {\n");
     w->depth = 1;
+    if (boxes) find_box(w);
     int unit_threads = bti_entry_unit_threads(w->kernel, entry);
     if (bti_c_has_local(w)) bti_c_line(w, "DYNAMIC_BEGIN");
     if (entry == BTI_ENTRY_FINISH)
@@ -90,7 +110,9 @@ void bti_c_begin_units(bti_c *w, const char *count) {
         bti_c_line(w, "const i32 lane = (i32)(THREAD & 31);");
         bti_c_line(w, "const i64 step = (i64)GROUPS * (THREADS / 32);");
         bti_c_open(w, "for (i64 unit = (i64)GROUP * (THREADS / 32) + THREAD / 32; unit < units; unit += step)");
-    } else
+    } else if (bti_entry_is_of_boxes(w->entry))
+        bti_c_open(w, "for (i64 unit = group * THREADS + THREAD; unit < units; unit += groups * THREADS)");
+    else
         bti_c_open(w, "for (i64 unit = (i64)GROUP * THREADS + THREAD; unit < units; unit += (i64)GROUPS * THREADS)");
     bti_c_line(w, "i64 rest = unit;");
 }

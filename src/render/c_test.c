@@ -31,9 +31,24 @@ static void stored_texts(void **state) {
         texts[i].make(&kernel);
         assert_null(bti_kernel_verify(&kernel));
         assert_true(bti_render_c_body(&text, &kernel, texts[i].target));
-        assert_stored(texts[i].name, &text);
+        assert_stored("render", texts[i].name, &text);
         bti_str_free(&text);
     }
+}
+
+/* A map's second text, for several boxes, behind the words. */
+static void texts_of_boxes(void **state) {
+    static bti_kernel kernel;
+    bti_str words = {0}, whole = {0}, body = {0};
+    map_kernel(&kernel);
+    bti_render_c_words(&words, BTI_CUDA_C);
+    assert_true(bti_render_c_boxes(&whole, &kernel, BTI_CUDA_C));
+    assert_memory_equal(whole.text, words.text, words.length);
+    bti_str_add(&body, bti_str_text(&whole) + words.length);
+    assert_stored("render", "map_boxes.cu", &body);
+    bti_str_free(&words);
+    bti_str_free(&whole);
+    bti_str_free(&body);
 }
 
 /* Words, then body; by target. */
@@ -67,6 +82,7 @@ static void short_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_texts),
+        cmocka_unit_test(texts_of_boxes),
         cmocka_unit_test(whole_texts),
         cmocka_unit_test(short_of_memory),
     };

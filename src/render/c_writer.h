@@ -7,7 +7,7 @@
 
 #include "launch/entry.h"
 
-typedef enum bti_c_words { BTI_C_UNNAMED, BTI_C_BY_VALUE, BTI_C_IN_MEMORY } bti_c_words;
+typedef enum bti_c_words { BTI_C_UNNAMED, BTI_C_BY_VALUE, BTI_C_IN_MEMORY, BTI_C_OF_BOX } bti_c_words;
 
 typedef struct bti_c {
     bti_str *text;
@@ -107,6 +107,7 @@ void bti_c_rows_fold_totals(bti_c *w, int sweep);
 
 /* --- all entries of a kernel (c_map.c, c_reduce.c) --- */
 void bti_c_map(bti_c *w);
+void bti_c_map_of_boxes(bti_c *w); /* the entries for several boxes */
 void bti_c_reduction(bti_c *w);
 
 #endif

@@ -35,7 +35,7 @@ static void stored_texts(void **state) {
         texts[i].make(&kernel);
         assert_null(bti_kernel_verify(&kernel));
         assert_true(bti_render_llvm(&text, &kernel, texts[i].target, texts[i].stream));
-        assert_stored(name, &text);
+        assert_stored("render", name, &text);
         bti_str_free(&text);
     }
 }

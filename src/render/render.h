@@ -6,8 +6,9 @@
 #include "render/llvm.h"
 
 /* A bti_render_function. */
-static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
-    return bti_target_is_c(target) ? bti_render_c(text, kernel, target) : bti_render_llvm(text, kernel, target, stream);
+static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant) {
+    if (!bti_target_is_c(target)) return bti_render_llvm(text, kernel, target, variant);
+    return variant ? bti_render_c_boxes(text, kernel, target) : bti_render_c(text, kernel, target);
 }
 
 /* A primitive that is run whole, for targets of the C family: a bti_render_work_function. */

@@ -3,13 +3,11 @@
 
 #include "array/eval.h"
 #include "array/graph.h"
+#include "array/plan_log.h"
 #include "base/flags.h"
-#include "device/device.h"
 #include "function/call.h"
 #include "function/function.h"
 #include "ir/print.h"
-
-static const char *device_name(int device) { return bt_device_name(bti_device_at(device)); }
 
 static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form form) {
     bti_nodes order = {0};
@@ -21,16 +19,16 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
     for (size_t i = 0; i < order.count && status == BT_OK; i++)
         if (order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION, "a function's sizes are known at a call: bt_explain_function");
-    if (status == BT_OK)
-        status = bti_compile(&order, nodes, count, bti_fusing_now(), bti_flag_bool(BTI_FLAG_memory_pool), &plan);
+    bti_planning how = bti_planning_with(bti_fusing_now(), form == BT_EXPLAIN_PASSES ? &text : NULL);
+    if (status == BT_OK) status = bti_compile(&order, nodes, count, &how, &plan);
     if (status == BT_OK) {
         if (form == BT_EXPLAIN_JSON)
-            (void)bti_plan_json(&text, &plan, device_name);
+            (void)bti_plan_json(&text, &plan, bti_plan_device_name);
         else if (form == BT_EXPLAIN_DOT)
-            bti_plan_dot(&text, &plan, device_name);
-        else {
+            bti_plan_dot(&text, &plan, bti_plan_device_name);
+        else if (form == BT_EXPLAIN_TEXT) {
             if (!plan.steps.count) bti_str_add(&text, "      nothing to compute\n");
-            bti_plan_text(&text, &plan, device_name);
+            bti_plan_text(&text, &plan, bti_plan_device_name);
         }
         if (!(taken = bti_str_take(&text))) (void)!bti_no_memory();
     }
@@ -42,7 +40,7 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
 
 char *bt_explain_as(bt_array *const *arrays, int count, bt_explain_form form) {
     BTI_PUBLIC("bt_explain_as");
-    if ((unsigned)form > BT_EXPLAIN_DOT) {
+    if ((unsigned)form > BT_EXPLAIN_PASSES) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a format (bt_explain_form)", (int)form);
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* Texts as they are stored in tests/render/; BERTH_RENDER_WRITE=1 writes them anew. For tests with cmocka. */
+/* Texts as they are stored in a folder of tests/; BERTH_RENDER_WRITE=1 writes them anew. For tests with cmocka. */
 #ifndef BERTH_TESTS_SUPPORT_GOLDEN_TEXTS_H
 #define BERTH_TESTS_SUPPORT_GOLDEN_TEXTS_H
 
@@ -26,9 +26,9 @@ static inline void write_file(const char *path, const bti_str *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-static inline void assert_stored(const char *name, const bti_str *text) {
+static inline void assert_stored(const char *folder, const char *name, const bti_str *text) {
     char path[512];
-    snprintf(path, sizeof path, BERTH_SOURCE_DIR "/tests/render/%s", name);
+    snprintf(path, sizeof path, BERTH_SOURCE_DIR "/tests/%s/%s", folder, name);
     if (getenv("BERTH_RENDER_WRITE")) write_file(path, text);
     char *stored = whole_file(path);
     if (!stored || strcmp(stored, bti_str_text(text)) != 0)

@@ -232,9 +232,21 @@ void bti_cuda_reset(void) {
 
 _Static_assert(offsetof(bti_cuda_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
 
+/* A data centre's card of the last generations; the rows that a multiprocessor reads again come from the L2 cache. */
+static const bti_target_facts cuda_facts = {.granularity = BTI_KERNEL,
+                                            .lanes = 32,
+                                            .group_threads = 1024,
+                                            .units = 100,
+                                            .local_bytes = 48 << 10,
+                                            .cache_bytes = 1 << 20,
+                                            .bandwidth = 2000,
+                                            .f64_slowdown = 2,
+                                            .libraries = BTI_LIBRARY_PRODUCT,
+                                            .launch_boxes = 24};
+
 const bti_driver bti_driver_cuda = {
     .name = "cuda",
-    .granularity = BTI_KERNEL,
+    .target = &cuda_facts,
     .kinds = 1u << BT_GPU,
     .third_party = true,
     .async = true,
@@ -256,6 +268,7 @@ const bti_driver bti_driver_cuda = {
     .program_free = bti_gpu_unload,
     .launch = bti_gpu_launch_work,
     .launch_kernel = bti_gpu_launch_kernel,
+    .launch_boxes = bti_gpu_launch_boxes,
     .record = cuda_record,
     .wait = cuda_wait_event,
     .query = cuda_query,

@@ -252,9 +252,21 @@ static void describe_device(void *opened, bti_str *text) {
 
 _Static_assert(offsetof(bti_cl_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
 
+/* The least that a GPU of the last ten years has. */
+static const bti_target_facts opencl_facts = {.granularity = BTI_KERNEL,
+                                              .lanes = 32,
+                                              .group_threads = 256,
+                                              .units = 16,
+                                              .local_bytes = 32 << 10,
+                                              .cache_bytes = 1 << 20,
+                                              .bandwidth = 200,
+                                              .f64_slowdown = 16,
+                                              .libraries = BTI_LIBRARY_PRODUCT,
+                                              .launch_boxes = 1};
+
 const bti_driver bti_driver_opencl = {
     .name = "opencl",
-    .granularity = BTI_KERNEL,
+    .target = &opencl_facts,
     .kinds = 1u << BT_GPU | 1u << BT_ACC,
     .third_party = true,
     .async = true,

@@ -86,9 +86,20 @@ static bt_status template_memory(void *device, size_t *free_bytes, size_t *total
     return unimplemented("memory");
 }
 
+/* Figures of a typical device: plans are made by them (ir/target.h). */
+static const bti_target_facts template_facts = {.granularity = BTI_KERNEL,
+                                                .lanes = 8,
+                                                .group_threads = 1,
+                                                .units = 1,
+                                                .local_bytes = 32 << 10,
+                                                .cache_bytes = 1 << 20,
+                                                .bandwidth = 10,
+                                                .f64_slowdown = 2,
+                                                .launch_boxes = 1};
+
 const bti_driver bti_driver_template = {
     .name = "template",
-    .granularity = BTI_KERNEL,
+    .target = &template_facts,
     .kinds = 1u << BT_ACC,
     .probe = template_probe,
     .open = template_open_device,

@@ -1,11 +1,9 @@
-/* The values of nodes, and what is left to do when all have one: fusing, memory. */
-#include "compile/fuse.h"
+/* The value of one node: a step of one operation, or a view of what a step leaves; numbered, simplified, copied between devices as needed. */
+#include "compile/fuser.h"
 #include "compile/mark.h"
 
 static uint64_t last_mark; /* protected by the graph lock, which every walk holds */
 uint64_t bti_next_mark(void) { return ++last_mark; }
-
-/* --- their values --------------------------------------------------------------------------------------------------- */
 
 int32_t bti_value_of(bti_planner *planner, bti_node *node) {
     if (node->mark == planner->mark) return (int32_t)node->mark_index;
@@ -77,67 +75,4 @@ int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     int32_t value = bti_value_on(planner, input, node->device);
     if (node->op == BTI_OP_copy && input->device == node->device) return bti_add_dense(planner, node, value);
     return class == BTI_MOVEMENT ? bti_add_movement(planner, node, value) : value;
-}
-
-/* Which steps become one kernel; then kernels in the place of steps. */
-static void fuse(bti_planner *planner, bool off) {
-    bti_plan *plan = planner->plan;
-    bti_fuser fuser = {.planner = planner, .plan = plan, .off = off};
-    fuser.members = bti_calloc(plan->steps.count, sizeof *fuser.members);
-    if (!fuser.members) {
-        planner->failed = true;
-        return;
-    }
-    planner->known_used = 0;
-    bti_vec_free(&planner->known);
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        fuser.members[s] = (bti_group_member){.group = -1, .next = -1};
-        fuser.members[s].inlined = plan->steps.items[s].op == BTI_OP_const || plan->steps.items[s].op == BTI_OP_iota;
-    }
-    for (size_t r = 0; r < plan->results.count; r++) {
-        int32_t maker = bti_maker(&fuser, plan->results.items[r].value);
-        if (maker >= 0) fuser.members[maker].why = BTI_WHY_RESULT;
-    }
-    for (size_t s = 0; s < plan->steps.count && !fuser.failed; s++)
-        if (!fuser.members[s].inlined) bti_fuse_step(&fuser, (int32_t)s);
-    for (size_t s = 0; s < plan->steps.count && !fuser.failed; s++)
-        if (fuser.members[s].inlined && fuser.members[s].why) bti_fuse_inlined(&fuser, (int32_t)s);
-    if (!fuser.failed) bti_write_kernels(&fuser);
-    planner->failed = planner->failed || fuser.failed;
-    bti_vec_free(&fuser.groups);
-    bti_vec_free(&fuser.externals);
-    bti_free(fuser.members);
-}
-
-/* Constants that others were computed of while planning are made for nobody. */
-static void drop_unused(bti_planner *planner) {
-    bti_plan *plan = planner->plan;
-    bool *used = bti_calloc(plan->storages.count, sizeof *used);
-    size_t kept = 0;
-    if (!used) {
-        planner->failed = true;
-        return;
-    }
-    for (size_t s = 0; s < plan->steps.count; s++)
-        for (int i = 0; i < plan->steps.items[s].input_count; i++)
-            used[bti_plan_operand(plan, &plan->steps.items[s], i)->storage] = true;
-    for (size_t r = 0; r < plan->results.count; r++)
-        used[plan->values.items[plan->results.items[r].value].storage] = true;
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        if (step->op != BTI_OP_const || used[bti_plan_output(plan, step, 0)->storage])
-            plan->steps.items[kept++] = *step;
-    }
-    plan->steps.count = kept;
-    bti_free(used);
-}
-
-bt_status bti_finish_plan(bti_planner *planner, bool share, size_t operations) {
-    if (!planner->failed && planner->fusing != BTI_PRIMITIVES) fuse(planner, planner->fusing == BTI_SINGLE);
-    if (!planner->failed && planner->fusing == BTI_PRIMITIVES) drop_unused(planner);
-    if (!planner->failed && !bti_plan_storages(planner->plan, share)) planner->failed = true;
-    bti_vec_free(&planner->known);
-    bti_vec_free(&planner->copied_from);
-    if (!planner->failed) return BT_OK;
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while planning %zu operations", operations);
 }

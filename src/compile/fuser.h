@@ -1,6 +1,6 @@
 /* What the parts of fusing share: which steps of a plan become one kernel. */
-#ifndef BTI_COMPILE_FUSE_H
-#define BTI_COMPILE_FUSE_H
+#ifndef BTI_COMPILE_FUSER_H
+#define BTI_COMPILE_FUSER_H
 
 #include "compile/planner.h"
 
@@ -10,6 +10,7 @@ typedef struct bti_domain {
     uint8_t reduced; /* mask of the axes that its reductions fold; 0: a map */
     bool rows;       /* the line is reduced (rows), or kept (columns) */
     bool again;      /* its rows may be gone over again */
+    const bti_target_facts *target;
     int64_t shape[BTI_MAX_RANK];
 } bti_domain;
 
@@ -27,26 +28,33 @@ typedef struct bti_group {
     bti_domain domain;
 } bti_group;
 
+/* What does a step. */
+typedef enum bti_doer {
+    BTI_WHOLE,     /* a routine that runs one primitive, or a copy between devices */
+    BTI_BY_KERNEL, /* a kernel */
+    BTI_INLINED    /* a constant or an index: each kernel that reads it */
+} bti_doer;
+
 typedef struct bti_group_member {
-    int32_t group;        /* -1: a constant or an index: made in each kernel that uses it */
+    int32_t group;        /* -1: inlined */
     int32_t next;         /* step of the same group; -1: the last */
     int32_t instr;        /* in the kernel being written */
     uint8_t level, stage; /* bti_level; sweeps before it is known */
     uint8_t why;          /* bti_why it is in memory */
-    bool inlined;         /* a constant or an index */
+    uint8_t doer;         /* bti_doer */
 } bti_group_member;
 
 typedef struct bti_external {
     int32_t value, next;
 } bti_external;
 
+/* What choose and fuse leave for schedule. */
 typedef struct bti_fuser {
     bti_planner *planner;
-    bti_plan *plan;            /* as planned: one step per operation */
-    bti_group_member *members; /* one per step */
+    bti_plan *plan;            /* one step per operation */
+    bti_group_member *members; /* one per step; NULL before choose */
     BTI_VEC(bti_group) groups;
     BTI_VEC(bti_external) externals;
-    bool off, failed;
 } bti_fuser;
 
 static inline int32_t bti_maker(const bti_fuser *fuser, int32_t value) {
@@ -71,17 +79,27 @@ bool bti_domain_strides(const bti_domain *domain, const bti_value *value, bti_le
  * folded are one axis. */
 bool bti_domain_folds(const bti_domain *domain, const int64_t *stride);
 
-/* --- join.c --- */
+/* --- choose.c --- */
 /* Whether a kernel can do the step; else it is run whole. */
 bool bti_is_fusable(const bti_step *step);
-/* Puts a step into a group: that of one of its inputs, or one of its own. */
-void bti_fuse_step(bti_fuser *fuser, int32_t step);
 
-/* Makes what a constant or an index was needed in memory for. */
-void bti_fuse_inlined(bti_fuser *fuser, int32_t step);
+/* --- join.c --- */
+/* Puts a step into a group: that of one of its inputs, or one of its own. */
+void bti_join_step(bti_fuser *fuser, int32_t number);
+void bti_begin_group(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why);
+
+/* --- split.c --- */
+void bti_split_groups(bti_fuser *fuser);
 
 /* --- write.c --- */
-/* Puts kernels in the place of groups; the plan's steps are then the ones to run, in order. */
-void bti_write_kernels(bti_fuser *fuser);
+/* Steps to run, and their operands. */
+typedef struct bti_written {
+    BTI_VEC(bti_step) steps;
+    BTI_VEC(int32_t) operands;
+} bti_written;
+/* Appends the group's kernel, or its step that is none; false when memory is short. */
+bool bti_write_group(bti_fuser *fuser, bti_written *out, int32_t group);
+/* The plan's steps and operands are then these, which it takes over. */
+void bti_put_steps(bti_plan *plan, bti_written *written);
 
 #endif

@@ -1,0 +1,54 @@
+/* The passes in their order. Each is pure and reads of a device its facts alone. docs/decisions/0022 says why they are these. */
+#include "compile/fuser.h"
+#include "compile/passes_text.h"
+
+typedef struct bti_pass {
+    const char *name;
+    void (*run)(bti_planner *planner);
+} bti_pass;
+
+static const bti_pass passes[] = {
+    {"place", bti_pass_place},       /* nodes to steps: on which device, copies, constants, equal ones once */
+    {"choose", bti_pass_choose},     /* what does a step */
+    {"fuse", bti_pass_fuse},         /* which steps are one kernel */
+    {"schedule", bti_pass_schedule}, /* kernels in the place of steps, in order */
+    {"combine", bti_pass_combine},   /* which kernels are one launch */
+    {"memory", bti_pass_memory},     /* where temporaries lie */
+};
+enum { PASSES = sizeof passes / sizeof *passes };
+
+static bti_region_planner plan_region;
+
+static bt_status run_passes(bti_planner *planner, size_t operations) {
+    const bti_planning *how = planner->how;
+    bti_fuser fuser = {.planner = planner, .plan = planner->plan};
+    planner->fuser = &fuser;
+    planner->plan_region = plan_region;
+    for (int p = 0; p < PASSES && !planner->failed; p++) {
+        passes[p].run(planner);
+        if (how->text && !planner->failed) bti_passes_text(how->text, passes[p].name, planner);
+    }
+    bti_vec_free(&planner->known);
+    bti_vec_free(&planner->copied_from);
+    bti_vec_free(&fuser.groups);
+    bti_vec_free(&fuser.externals);
+    bti_free(fuser.members);
+    if (planner->failed)
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while planning %zu operations", operations);
+    return BT_OK;
+}
+
+/* The plan of a region, which each run of the step that it belongs to binds. */
+static bt_status plan_region(const bti_planner *outer, const bti_region *region, bti_plan *plan) {
+    bti_planning how = *outer->how;
+    how.share = true; /* its temporaries are in the scratch memory of the step */
+    how.text = NULL;
+    bti_planner planner = {.plan = plan, .how = &how, .region = region};
+    return run_passes(&planner, (size_t)region->node_count);
+}
+
+bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, const bti_planning *how,
+                      bti_plan *plan) {
+    bti_planner planner = {.plan = plan, .how = how, .order = order, .wanted = wanted, .wanted_count = count};
+    return run_passes(&planner, order->count);
+}

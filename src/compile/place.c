@@ -1,0 +1,136 @@
+/* The first pass: nodes become steps of one operation each, on their devices, and views of what steps leave. The walk numbers values, computes
+ * constants and copies between devices as it goes: what a node reads is the simplified value, with its layout, on the node's device. */
+#include "compile/fuser.h"
+#include "compile/mark.h"
+#include "ir/region.h"
+
+/* --- which nodes are needed ------------------------------------------------------------------------------------------ */
+
+static bool add_to_order(bti_nodes *order, bti_node *node, uint64_t mark) {
+    if (node->mark == mark || atomic_load(&node->state) != BTI_PENDING) return true;
+    node->mark = mark;
+    return bti_vec_push(order, node);
+}
+
+bt_status bti_reach(bti_node *const *wanted, size_t count, bti_nodes *order) {
+    uint64_t mark = bti_next_mark();
+    for (size_t i = 0; i < count; i++)
+        if (!add_to_order(order, wanted[i], mark)) goto short_of_memory;
+    for (size_t next = 0; next < order->count; next++) {
+        const bti_node *node = order->items[next];
+        for (int i = 0; i < node->input_count; i++)
+            if (!add_to_order(order, node->inputs[i], mark)) goto short_of_memory;
+    }
+    bti_nodes_sort(order->items, order->count);
+    return BT_OK;
+short_of_memory:
+    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while collecting %zu operations", order->count);
+}
+
+/* --- what is kept ------------------------------------------------------------------------------------------------------ */
+
+/* Whether what the program holds but did not ask for is kept: at once where it is in memory anyway, or lives long; what
+ * would only be stored for its sake, when it is computed for the second time. Nested expressions hold what nobody reads. */
+static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value) {
+    if (planner->failed || !atomic_load(&node->handles)) return false;
+    if (planner->how->fusing != BTI_FUSED || node->passed || node->forget) return true;
+    int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
+    return maker < 0 || !bti_is_fusable(&planner->plan->steps.items[maker]);
+}
+
+static void add_result(bti_planner *planner, bti_node *node, int32_t value, int32_t of_tuple) {
+    if (!bti_vec_push(&planner->plan->results, ((bti_plan_result){node, value, of_tuple}))) planner->failed = true;
+}
+
+/* Of a tuple: some of its results were not asked for, and may be later. */
+static void keep_results(bti_planner *planner, bti_node *tuple) {
+    if (planner->failed || atomic_load(&tuple->tuple->alive) <= tuple->tuple->reached) return;
+    bti_tuple *of = tuple->tuple;
+    if (!of->buffers && !(of->buffers = bti_calloc((size_t)of->result_count + 1, sizeof *of->buffers))) {
+        planner->failed = true;
+        return;
+    }
+    const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
+    int first = step->first_operand + step->input_count;
+    for (int i = 0; i < of->result_count; i++) add_result(planner, tuple, planner->plan->operands.items[first + i], i);
+}
+
+static void count_reached_results(const bti_nodes *order) {
+    for (size_t i = 0; i < order->count; i++)
+        if (order->items[i]->tuple) order->items[i]->tuple->reached = 0;
+    for (size_t i = 0; i < order->count; i++)
+        if (order->items[i]->op == BTI_OP_result) order->items[i]->inputs[0]->tuple->reached++;
+}
+
+static void place_order(bti_planner *planner) {
+    uint64_t is_wanted = bti_next_mark();
+    planner->mark = bti_next_mark();
+    for (size_t i = 0; i < planner->wanted_count; i++) planner->wanted[i]->mark = is_wanted;
+    count_reached_results(planner->order);
+    for (size_t i = 0; i < planner->order->count && !planner->failed; i++) {
+        bti_node *node = planner->order->items[i];
+        bool asked = node->mark == is_wanted;
+        if (node->tuple) {
+            bti_plan_tuple(planner, node);
+            keep_results(planner, node);
+            continue;
+        }
+        if (!asked && bti_is_rematerializable(node)) continue; /* made where it is read */
+        int32_t value = bti_plan_node(planner, node);
+        node->mark = planner->mark;
+        node->mark_index = value;
+        if (asked || is_kept(planner, node, value)) add_result(planner, node, value, -1);
+    }
+}
+
+/* --- regions ------------------------------------------------------------------------------------------------------------ */
+
+/* An output in memory of its own, dense, that a step of the plan writes. */
+static int32_t own_output(bti_planner *planner, bti_node *output, const int32_t *before, int count) {
+    int32_t value = bti_value_of(planner, output);
+    if (planner->failed) return 0;
+    const bti_value v = *bti_plan_value(planner, value);
+    const bti_storage *storage = &planner->plan->storages.items[v.storage];
+    bool own = !storage->given && v.layout.offset == 0 && bti_layout_is_dense(v.rank, v.shape, &v.layout) &&
+               storage->bytes == bti_value_bytes(&v);
+    for (int o = 0; o < count && own; o++) own = bti_plan_value(planner, before[o])->storage != v.storage;
+    if (own) return value;
+    int32_t copy = bti_add_value(planner, output, output->device, -1, v.dtype, v.rank, v.shape, NULL);
+    if (planner->failed || bti_node_count(output) == 0) return copy;
+    bti_step step = {.op = BTI_OP_copy, .device = output->device, .node = output, .input_count = 1};
+    bti_add_step(planner, step, &value, copy);
+    return copy;
+}
+
+/* The plan's first storages are the region's inputs, its results are the region's outputs. */
+static void place_region(bti_planner *planner) {
+    const bti_region *region = planner->region;
+    int32_t *outputs = bti_alloc(((size_t)region->output_count + 1) * sizeof *outputs);
+    if (!outputs) planner->failed = true;
+    planner->mark = bti_next_mark();
+    for (int i = 0; i < region->input_count && !planner->failed; i++) (void)bti_value_of(planner, region->inputs[i]);
+    for (int i = 0; i < region->node_count && !planner->failed; i++) {
+        bti_node *node = region->nodes[i];
+        if (node->tuple) {
+            bti_plan_tuple(planner, node);
+            continue;
+        }
+        int32_t value = bti_plan_node(planner, node);
+        node->mark = planner->mark;
+        node->mark_index = value;
+    }
+    for (int o = 0; o < region->output_count && !planner->failed; o++) {
+        outputs[o] = own_output(planner, region->outputs[o], outputs, o);
+        add_result(planner, region->outputs[o], outputs[o], -1);
+    }
+    bti_free(outputs);
+}
+
+void bti_pass_place(bti_planner *planner) {
+    if (planner->region)
+        place_region(planner);
+    else
+        place_order(planner);
+    planner->known_used = 0; /* from here on of kernels */
+    bti_vec_free(&planner->known);
+}

@@ -1,0 +1,88 @@
+// env: BERTH_FLAGS=devices=sim:gpu*2
+/* The plans of some programs after each pass, as they are stored in tests/passes/ (BERTH_RENDER_WRITE=1 writes them anew). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <berth.h>
+
+#include "support/golden_texts.h"
+
+static void expect_passes(const char *name, bt_array *const *arrays, int count) {
+    char *explained = bt_explain_as(arrays, count, BT_EXPLAIN_PASSES);
+    if (!explained) fail_msg("%s", bt_error_text());
+    bti_str text = {0};
+    bti_str_add(&text, explained);
+    assert_stored("passes", name, &text);
+    bti_str_free(&text);
+    bt_free(explained);
+}
+
+static void a_chain(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 100, 30), *row = bt_ones(BT_F32, 30);
+        bt_array *y = bt_tanh(bt_add(bt_mul(bt_exp(x), bt_num(2)), bt_add(row, bt_num(1))));
+        expect_passes("chain.txt", &y, 1);
+    }
+}
+
+static void softmax_of_rows(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *y = bt_softmax(bt_to(bt_ones(BT_F32, 64, 1000), "gpu:0"), 1);
+        expect_passes("softmax.txt", &y, 1);
+    }
+}
+
+/* Loss and gradients of two dense layers. */
+static void a_step_of_a_network(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 32, 20), *target = bt_zeros(BT_F32, 32, 10);
+        bt_array *p[4] = {bt_ones(BT_F32, 20, 40), bt_zeros(BT_F32, 40), bt_ones(BT_F32, 40, 10), bt_zeros(BT_F32, 10)};
+        bt_array *hidden = bt_relu(bt_add(bt_matmul(x, p[0]), p[1]));
+        bt_array *error = bt_sub(bt_add(bt_matmul(hidden, p[2]), p[3]), target);
+        bt_array *loss = bt_mean(bt_square(error), BT_AXES(0, 1), false), *wanted[5] = {loss};
+        assert_int_equal(bt_grad(loss, p, 4, wanted + 1), BT_OK);
+        expect_passes("network.txt", wanted, 5);
+    }
+}
+
+static void two_devices(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *x = bt_to(bt_ones(BT_F32, 8, 6), "gpu:0"), *y = NULL;
+        bt_array *half = bt_mul(bt_slice_axis(x, 0, 0, 4, 1), bt_num(0.5));
+        BT_ON("gpu:1") y = bt_sum(bt_sqrt(bt_transpose(half)), BT_AXES(0), false);
+        bt_array *all[2] = {bt_add(bt_to(y, "gpu:0"), bt_num(1)), y};
+        expect_passes("two_devices.txt", all, 2);
+    }
+}
+
+/* Adam's update of the parameters of two layers. */
+static void an_update(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_optimizer *adam = bt_adam(0.001, 0.9, 0.999, 1e-8);
+        bt_shared *p[4] = {bt_shared_new(bt_ones(BT_F32, 20, 40), NULL), bt_shared_new(bt_zeros(BT_F32, 40), NULL),
+                           bt_shared_new(bt_ones(BT_F32, 40, 10), NULL), bt_shared_new(bt_zeros(BT_F32, 10), NULL)};
+        bt_array *grads[4], *now[4];
+        for (int i = 0; i < 4; i++) grads[i] = bt_ones_like(bt_value(p[i]));
+        assert_int_equal(bt_eval_all(grads, 4), BT_OK);
+        assert_int_equal(bt_optimizer_step(adam, p, grads, 4), BT_OK);
+        for (int i = 0; i < 4; i++) now[i] = bt_value(p[i]);
+        expect_passes("update.txt", now, 4);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain),     cmocka_unit_test(softmax_of_rows), cmocka_unit_test(a_step_of_a_network),
+        cmocka_unit_test(two_devices), cmocka_unit_test(an_update),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
