@@ -34,14 +34,40 @@ bt_array *bti_call_argument(const bt_function *f, int index, bt_array *argument)
     return argument;
 }
 
+/* Two sizes of the arguments must be the same, and are not: says which. */
+static bt_status sizes_disagree(const bti_body_call *c, int index, int axis, int64_t size, int64_t other) {
+    int first = index, first_axis = axis;
+    for (int i = index; i >= 0; i--)
+        for (int d = i == index ? axis : c->function->inputs[i]->rank - 1; d >= 0; d--)
+            if (c->function->inputs[i]->shape[d] == c->function->inputs[index]->shape[axis]) first = i, first_axis = d;
+    bti_str sizes[2] = {{0}, {0}};
+    bti_size_text(&sizes[0], size);
+    bti_size_text(&sizes[1], other);
+    bt_status status =
+        bti_fail(BT_INVALID_ARGUMENT,
+                 "argument %d has %s elements along axis %d and argument %d has %s along axis %d; they "
+                 "are one size of the function, so they must be equal",
+                 index + 1, bti_str_text(&sizes[0]), axis, first + 1, bti_str_text(&sizes[1]), first_axis);
+    bti_str_free(&sizes[0]);
+    bti_str_free(&sizes[1]);
+    return status;
+}
+
+/* The symbol of an input's axis stands for this size; several axes may have one symbol (the batch axes of bt_vmap). */
+static bt_status bind_size(bti_body_call *c, int index, int axis, int64_t size) {
+    int64_t symbol = c->function->inputs[index]->shape[axis];
+    for (size_t i = 0; i < c->symbols.count; i++)
+        if (c->symbols.items[i] == symbol)
+            return c->sizes.items[i] == size ? BT_OK : sizes_disagree(c, index, axis, size, c->sizes.items[i]);
+    return bti_vec_push(&c->symbols, symbol) && bti_vec_push(&c->sizes, size) ? BT_OK : bti_no_memory();
+}
+
 bt_status bti_call_bind(bti_body_call *c, int index, bti_node *node) {
     const bti_node *input = c->function->inputs[index];
     bool fits = node->dtype == input->dtype && node->rank == input->rank;
     for (int d = 0; d < input->rank && fits; d++) {
         fits = bti_size_is_symbolic(input->shape[d]) || input->shape[d] == node->shape[d];
-        if (!fits || !bti_size_is_symbolic(input->shape[d])) continue;
-        if (!bti_vec_push(&c->symbols, input->shape[d]) || !bti_vec_push(&c->sizes, node->shape[d]))
-            return bti_no_memory();
+        if (fits && bti_size_is_symbolic(input->shape[d])) BTI_TRY(bind_size(c, index, d, node->shape[d]));
     }
     if (!fits) {
         bti_str wants = {0}, is = {0};
@@ -105,6 +131,15 @@ static bt_status check_transfers_of(const bti_node *pattern, const bti_node *mad
     return BT_OK;
 }
 
+/* It is made of an input of another function, or is as large as one, or holds its size. */
+static bool is_symbolic(const bti_node *made) {
+    for (int i = 0; i < made->input_count; i++)
+        if (made->inputs[i]->symbolic) return true;
+    for (int d = 0; d < made->rank; d++)
+        if (bti_size_is_symbolic(made->shape[d])) return true;
+    return made->op == BTI_OP_size && bti_size_is_symbolic(made->attr[0]);
+}
+
 /* The node of this call for one of the body. */
 static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
@@ -118,8 +153,7 @@ static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node *
     bt_transfers policy = bti_transfers_now();
     if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
     if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_transfers_of(node, *made));
-    for (int i = 0; i < (*made)->input_count; i++)
-        if ((*made)->inputs[i]->symbolic) (*made)->symbolic = true; /* a call inside of another function */
+    (*made)->symbolic = is_symbolic(*made); /* in a call inside of another function */
     return (*made)->symbolic || bti_node_fits(*made) ? BT_OK : sizes_do_not_fit(*made);
 }
 
