@@ -4,10 +4,10 @@
  *     dtype.h     element types                                flags.h     settings
  *     array.h     arrays: making, scopes, devices, reading     ops.h       operations on arrays
  *     random.h    counter-based random numbers                 function.h  shared variables and compiled functions
- *     grad.h      gradients                                    nn.h        layers, losses, optimisers
+ *     grad.h      gradients                                    transform.h batches, tangents, Jacobians
+ *     control.h   loops and branches that are operations       nn.h        layers, losses, optimisers
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
- *     control.h   loops and branches that are operations
  *     task.h      functions and actors in workers              call.h      the macros of task.h
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
@@ -30,6 +30,7 @@
 #include <berth/status.h>
 #include <berth/task.h>
 #include <berth/train.h>
+#include <berth/transform.h>
 #include <berth/view.h>
 
 #endif

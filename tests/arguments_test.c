@@ -361,6 +361,8 @@ static void lists(void **state) {
         FAILS(bt_grad(loss, pair, 1, NULL), BT_INVALID_ARGUMENT, "NULL");
         FAILS(bt_grad_shared(loss, shared, 2, grads), BT_INVALID_ARGUMENT, "NULL");
         FAILS(bt_vjp(loss, NULL, pair, 1, grads), BT_INVALID_ARGUMENT, "NULL");
+        FAILS(bt_jvp(pair, 2, pair, pair, 2, grads), BT_INVALID_ARGUMENT, "NULL");
+        FAILS(bt_hvp(loss, pair, pair, 2, grads), BT_INVALID_ARGUMENT, "NULL");
         FAILS(bt_set_all(shared, pair, 2), BT_INVALID_ARGUMENT, "NULL");
         bt_to_all(pair, 2, "gpu:1");
         bt_gpu_all(pair, 2);
@@ -377,6 +379,9 @@ static void lists(void **state) {
             FAILS(bt_grad(loss, pair, count, grads), BT_INVALID_ARGUMENT);
             FAILS(bt_grad_shared(loss, shared, count, grads), BT_INVALID_ARGUMENT);
             FAILS(bt_vjp(loss, loss, pair, count, grads), BT_INVALID_ARGUMENT);
+            FAILS(bt_jvp(pair, count, pair, pair, 1, grads), BT_INVALID_ARGUMENT);
+            FAILS(bt_jvp(pair, 1, pair, pair, count, grads), BT_INVALID_ARGUMENT);
+            FAILS(bt_hvp(loss, pair, pair, count, grads), BT_INVALID_ARGUMENT);
             FAILS(bt_set_all(shared, pair, count), BT_INVALID_ARGUMENT);
             bt_to_all(pair, count, "cpu");
             bt_gpu_all(pair, count);

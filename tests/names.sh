@@ -6,7 +6,7 @@
 #   text defines the same functions.
 # - A static function or variable has a name that a search finds: at most three files define one of the same name. The drivers count as one, since
 #   each fills in the same table.
-# - A function that no other file of src/, tests/, bench/, examples/ and include/ names is static. Gradients (bti_gradient_x) are named by ir/ops.def,
+# - A function that no other file of src/, tests/, bench/, examples/ and include/ names is static. Rules (bti_gradient_x, bti_tangent_x, bti_batch_x) are named by ir/ops.def,
 #   and src/exports.map names what is looked up by dlsym.
 #
 # The sources are formatted by clang-format, so a definition begins at the first column and a function's ends with "}" there.
@@ -128,7 +128,7 @@ END {
     read_uses()
     while ((getline line < "src/exports.map") > 0) if (line ~ /^ +bti?_[a-z_0-9]+;/) { gsub(/[ ;]/, "", line); named[line] }
     for (name in kind_of)
-        if (kind_of[name] == "function" && first[name] ~ /\.c:/ && name !~ /^bti_gradient_/ && !(name in named)) {
+        if (kind_of[name] == "function" && first[name] ~ /\.c:/ && name !~ /^bti_(gradient|tangent|batch)_/ && !(name in named)) {
             printf "%s: %s is named by no other file, and could be static\n", first[name], name; violations++
         }
     for (name in statics)

@@ -325,6 +325,11 @@ static void functions_and_gradients(void **state) {
         ERROR(bt_split_axis, bt_split_axis(argument, 7, NULL, 1, &grad));
         ERROR(bt_unstack, bt_unstack(argument, 7, 1, &grad));
         ERROR(bt_vjp, bt_vjp(argument, NULL, &argument, 1, &grad));
+        ERROR(bt_jvp, bt_jvp(&argument, 1, &argument, NULL, 1, &grad));
+        ERROR(bt_hvp, bt_hvp(argument, &argument, NULL, 1, &grad));
+        ARRAY(bt_jacobian, bt_jacobian(argument, NULL));
+        ARRAY(bt_hessian, bt_hessian(argument, argument));
+        SILENT(bt_vmap, bt_vmap(NULL, NULL, NULL));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
         ERROR(bt_check_grad, bt_check_grad(NULL, NULL, &argument, 1, 0, NULL));
         ERROR(bt_check_grad, bt_check_grad(total, NULL, NULL, 1, 0, NULL));

@@ -94,6 +94,19 @@ bti_forced bti_force(bti_forced forced) {
 }
 const bti_forced *bti_forced_now(void) { return &own_placement.forced; }
 
+bti_recording_context bti_enter_context_of(const bti_node *node, bool of_gradient) {
+    bti_forced there = {.on = true,
+                        .gradient_in = of_gradient ? bti_public_nesting() : 0,
+                        .device = node->device,
+                        .committed = atomic_load(&node->committed),
+                        .place = node->place};
+    return (bti_recording_context){bti_force(there), bti_call_set_place(node->place)};
+}
+void bti_leave_context(bti_recording_context before) {
+    bti_force(before.forced);
+    bti_call_set_place(before.place);
+}
+
 int bti_replica(void) { return own_placement.replica ? own_placement.replica - 1 : 0; }
 bool bti_in_replica(void) { return own_placement.replica != 0; }
 int bti_set_replica(int replica) {

@@ -16,6 +16,15 @@ typedef struct bti_forced {
 bti_forced bti_force(bti_forced forced); /* returns what was set before; give it back */
 const bti_forced *bti_forced_now(void);
 
+/* Operations that are recorded between these two run on the node's device and name its place in the source. of_gradient: those of public
+ * operations are logged as a gradient's. */
+typedef struct bti_recording_context {
+    bti_forced forced;
+    bti_place place;
+} bti_recording_context;
+bti_recording_context bti_enter_context_of(const bti_node *node, bool of_gradient);
+void bti_leave_context(bti_recording_context before);
+
 /* Why an array stands where it does, decided when its operation is recorded. */
 typedef struct bti_placement {
     int device;

@@ -10,6 +10,18 @@
 
 /* --- inputs ----------------------------------------------------------------------------------------------------------- */
 
+bt_array *bti_input_on(bti_placement placement, bt_dtype dtype, int rank, const int64_t *shape) {
+    bti_node *node = bti_node_new(BTI_OP_leaf, dtype, rank, shape, 0, NULL, 0, NULL);
+    if (!node) return bti_array_new(NULL);
+    node->symbolic = true;
+    for (int i = 0; i < rank; i++) bti_symbol_hold(shape[i]);
+    node->device = (int16_t)placement.device;
+    node->committed = placement.committed;
+    node->rule = (uint8_t)placement.rule;
+    node->place = bti_call_place();
+    return bti_array_new(node);
+}
+
 bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape) {
     BTI_PUBLIC("bt_input");
     bt_array *poison = bti_check_shape(dtype, shape, true);
@@ -18,15 +30,7 @@ bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape) {
     if (poison) BTI_RETURN(poison);
     for (int i = 0; i < shape.rank; i++)
         if (shape.size[i] == -1 && (shape.size[i] = bti_symbol_new()) == 0) BTI_RETURN(bti_array_new(NULL));
-    bti_node *node = bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
-    if (!node) BTI_RETURN(bti_array_new(NULL));
-    node->symbolic = true;
-    for (int i = 0; i < shape.rank; i++) bti_symbol_hold(shape.size[i]);
-    node->device = (int16_t)placement.device;
-    node->committed = placement.committed;
-    node->rule = (uint8_t)placement.rule;
-    node->place = bti_call_place();
-    BTI_RETURN(bti_array_new(node));
+    BTI_RETURN(bti_input_on(placement, dtype, shape.rank, shape.size));
 }
 
 /* --- making ----------------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <berth/function.h>
 
 #include "array/handle.h"
+#include "array/place.h"
 #include "base/lock.h"
 #include "base/lru.h"
 #include "base/vec.h"
@@ -64,6 +65,8 @@ struct bt_function {
     bti_lru ready;                /* calls made ready */
 };
 
+/* An input with sizes that are known or symbolic. */
+bt_array *bti_input_on(bti_placement placement, bt_dtype dtype, int rank, const int64_t *shape);
 /* A new one without inputs and outputs: to be filled (define.c) and released. NULL when memory is short. */
 bt_function *bti_function_new(int input_count, int output_count, int update_count);
 extern const bti_handle_class bti_function_class;

@@ -12,102 +12,11 @@
 
 #include <berth.h>
 
-#include "ops/primitive.h"
+#include "ops/rule_cases.h"
 
 #define F64(shape, ...) BT_ARRAY(double, shape, __VA_ARGS__)
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__})
-#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
-
-/* --- one case for each row, or more ---------------------------------------------------------------------------------- */
-
-typedef struct rule_case {
-    bti_op op;                       /* of the result */
-    bt_array *(*call)(bt_array **x); /* of the operation alone */
-    int count;
-    bt_shape shape[3];
-    double grain; /* 0: any numbers; else multiples of this, and differences of one */
-} rule_case;
-
-static bt_array *same(bt_array *x) { return bti_iota(bt_size(x, 0), BT_I64); }
-
-#define CALL(name, expression) \
-    static bt_array *call_##name(bt_array **x) { return expression; }
-
-CALL(where, bti_where(bt_lt(bt_full(0.0, BT_F64, 3), bt_sub(same(x[0]), bt_num(0.5))), x[0], x[1]))
-CALL(cast, bti_cast(x[0], BT_F32))
-CALL(cast_f16, bti_cast(x[0], BT_F16))
-CALL(sum_rows, bti_reduce(BTI_OP_sum, x[0], 1))
-CALL(sum_all, bti_reduce(BTI_OP_sum, x[0], 7))
-CALL(prod_row, bti_reduce(BTI_OP_prod, x[0], 2))
-CALL(prod_all, bti_reduce(BTI_OP_prod, x[0], 7))
-CALL(max, bti_reduce(BTI_OP_max, x[0], 5))
-CALL(min, bti_reduce(BTI_OP_min, x[0], 2))
-CALL(cumsum, bti_cumsum(x[0], 1, false))
-CALL(cumsum_back, bti_cumsum(x[0], 0, true))
-CALL(reshape, bti_reshape(x[0], 2, SIZES(3, 4)))
-CALL(permute, bti_permute(x[0], (const int[]){2, 0, 1}))
-CALL(expand, bti_expand(x[0], 3, SIZES(2, 3, 4)))
-CALL(expand_none, bti_expand(x[0], 2, SIZES(3, 0)))
-CALL(slice, bti_slice(x[0], SIZES(1, 1), SIZES(1, 1), SIZES(2, 3)))
-CALL(slice_steps, bti_slice(x[0], SIZES(1, 0), SIZES(2, 3), SIZES(2, 2)))
-CALL(slice_back, bti_slice(x[0], SIZES(4, 5), SIZES(-1, -2), SIZES(5, 3)))
-CALL(slice_part_back, bti_slice(x[0], SIZES(3, 4), SIZES(-2, -3), SIZES(2, 2)))
-CALL(slice_one, bti_slice(x[0], SIZES(2, 5), SIZES(7, -9), SIZES(1, 1)))
-CALL(slice_none, bti_slice(x[0], SIZES(2, 0), SIZES(3, 1), SIZES(0, 6)))
-CALL(slice_deep,
-     bti_slice(x[0], SIZES(0, 0, 0, 0, 0, 0, 0, 3), SIZES(1, 1, 1, 2, 1, 1, 1, -3), SIZES(1, 1, 1, 2, 1, 1, 1, 2)))
-CALL(pad, bti_pad(x[0], SIZES(1, 0), SIZES(0, 2), x[1]))
-CALL(concat, bti_concat((bt_array *[]){x[0], x[1], x[0], x[2]}, 4, 1))
-CALL(take, bti_take(x[0], BT_ARRAY(int32_t, (5), 0, 2, -1, 2, -3), 0))
-CALL(scatter_add, bti_scatter_add(x[0], BT_ARRAY(int32_t, (5), 0, -1, 5, 0, -4), x[1], 1))
-CALL(update_slice, bti_update_slice(x[0], BT_ARRAY(int32_t, (1), 1), x[1], 1))
-CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1))
-CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
-CALL(matmul, bti_record_matmul(x[0], x[1]))
-CALL(copy, bt_to(x[0], "gpu:1"))
-
-static const rule_case cases[] = {
-    {BTI_OP_where, call_where, 2, {{1, {3}}, {1, {3}}}, 0},
-    {BTI_OP_cast, call_cast, 1, {{1, {3}}}, 0x1p-6},
-    {BTI_OP_cast, call_cast_f16, 1, {{1, {3}}}, 0x1p-6},
-    {BTI_OP_sum, call_sum_rows, 1, {{2, {3, 2}}}, 0},
-    {BTI_OP_sum, call_sum_all, 1, {{3, {2, 1, 3}}}, 0},
-    {BTI_OP_prod, call_prod_row, 1, {{3, {2, 5, 2}}}, 0},
-    {BTI_OP_prod, call_prod_all, 1, {{3, {2, 3, 2}}}, 0},
-    {BTI_OP_max, call_max, 1, {{3, {3, 2, 2}}}, 0},
-    {BTI_OP_min, call_min, 1, {{2, {2, 4}}}, 0},
-    {BTI_OP_cumsum, call_cumsum, 1, {{2, {2, 4}}}, 0},
-    {BTI_OP_cumsum, call_cumsum_back, 1, {{2, {3, 2}}}, 0},
-    {BTI_OP_reshape, call_reshape, 1, {{3, {2, 3, 2}}}, 0},
-    {BTI_OP_permute, call_permute, 1, {{3, {2, 3, 2}}}, 0},
-    {BTI_OP_expand, call_expand, 1, {{3, {2, 1, 1}}}, 0},
-    {BTI_OP_expand, call_expand_none, 1, {{2, {3, 1}}}, 0},
-    {BTI_OP_slice, call_slice, 1, {{2, {3, 5}}}, 0},
-    {BTI_OP_slice, call_slice_steps, 1, {{2, {5, 5}}}, 0},
-    {BTI_OP_slice, call_slice_back, 1, {{2, {5, 6}}}, 0},
-    {BTI_OP_slice, call_slice_part_back, 1, {{2, {5, 6}}}, 0},
-    {BTI_OP_slice, call_slice_one, 1, {{2, {5, 6}}}, 0},
-    {BTI_OP_slice, call_slice_none, 1, {{2, {5, 6}}}, 0},
-    {BTI_OP_slice, call_slice_deep, 1, {{8, {1, 1, 1, 3, 1, 1, 1, 4}}}, 0},
-    {BTI_OP_pad, call_pad, 2, {{2, {2, 3}}, {0, {0}}}, 0},
-    {BTI_OP_concat, call_concat, 3, {{2, {2, 1}}, {2, {2, 3}}, {2, {2, 0}}}, 0},
-    {BTI_OP_take, call_take, 1, {{2, {3, 2}}}, 0},
-    {BTI_OP_scatter_add, call_scatter_add, 2, {{2, {2, 3}}, {2, {2, 5}}}, 0},
-    {BTI_OP_update_slice, call_update_slice, 2, {{2, {2, 4}}, {2, {2, 2}}}, 0},
-    {BTI_OP_gather_axis, call_gather_axis, 1, {{2, {2, 3}}}, 0},
-    {BTI_OP_scatter_axis, call_scatter_axis, 2, {{2, {2, 3}}, {2, {2, 2}}}, 0},
-    {BTI_OP_matmul, call_matmul, 2, {{2, {2, 3}}, {2, {3, 4}}}, 0},
-    {BTI_OP_matmul, call_matmul, 2, {{3, {2, 1, 3}}, {3, {2, 3, 2}}}, 0},
-    {BTI_OP_copy, call_copy, 1, {{2, {2, 2}}}, 0},
-};
 
 /* --- checking a case ------------------------------------------------------------------------------------------------- */
-
-/* A case, or for an elementwise row of one or two inputs the row itself. */
-static bt_array *call(const rule_case *c, bt_array *const *x) {
-    if (c->call) return c->call((bt_array **)(uintptr_t)x);
-    return c->count == 1 ? bti_unary(c->op, x[0]) : bti_binary(c->op, x[0], x[1]);
-}
 
 /* Different numbers that only the shape decides: 1/4, 2/4, ... up to 2, then again. */
 static bt_array *weights(bt_array *like) {
@@ -129,24 +38,6 @@ static bt_array *second_order(bt_array *const *x, int count, void *data) {
     (void)bt_grad(first_order(x, count, data), x, count, grads);
     for (int i = 0; i < count; i++) sum = bt_add(sum, bt_add(weighed(grads[i]), weighed(bt_square(grads[i]))));
     return sum;
-}
-
-static uint64_t state_of_chance;
-static double chance(void) { /* in [0, 1) */
-    state_of_chance = state_of_chance * UINT64_C(6364136223846793005) + 1442695040888963407u;
-    return (double)(state_of_chance >> 11) * 0x1p-53;
-}
-
-static bt_array *draw(bt_shape shape, double low, double high, double grain) {
-    double numbers[64];
-    int64_t count = 1;
-    for (int i = 0; i < shape.rank; i++) count *= shape.size[i];
-    assert_true(count <= 64);
-    for (int64_t i = 0; i < count; i++) {
-        numbers[i] = low + (high - low) * chance();
-        if (grain > 0) numbers[i] = round(numbers[i] / grain) * grain;
-    }
-    return bt_from(numbers, BT_F64, shape);
 }
 
 static void check_case(const rule_case *c, bt_loss_fn *loss, const char *what) {
@@ -174,18 +65,7 @@ static void every_row(void **state) {
     for (int op = 0; op < BTI_OP_COUNT; op++) {
         const bti_op_row *row = bti_op_info((bti_op)op);
         if (!strcmp(row->gradient, "none") || row->class == BTI_CONTROL) continue; /* ops/control_test.c */
-        bool checked = false;
-        for (int i = 0; i < COUNT(cases); i++) {
-            if ((int)cases[i].op != op) continue;
-            check(&cases[i]);
-            checked = true;
-        }
-        if (!checked && row->class == BTI_ELEMENTWISE && row->arity <= 2) {
-            bt_shape shape = {2, {2, 3}};
-            check(&(rule_case){(bti_op)op, NULL, row->arity, {shape, shape}, 0});
-            checked = true;
-        }
-        if (!checked)
+        if (!each_case_of(op, check))
             fail_msg("the row %s of ops.def has the gradient rule %s, but no case here", row->name, row->gradient);
     }
 }

@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "function/origin.h"
-#include "ops/gradient.h"
+#include "ops/rules.h"
 
 typedef struct input {
     bti_node *node; /* retained: others may make its user forget it meanwhile */
@@ -37,20 +37,6 @@ typedef struct walk {
     BTI_VEC(input) inputs;
     BTI_VEC(kept_part) parts;
 } walk;
-
-/* --- rules ---------------------------------------------------------------------------------------------------------- */
-
-/* Of operations of no family: those that are constant everywhere, and copies. */
-void bti_gradient_zero(bti_backward *b) { (void)b; }
-BTI_GRADIENT_1(copy, bti_move(g, bti_node_of(x)->device, false))
-
-/* The gradient column of ir/ops.def; NULL: the operation has no gradient. */
-#define bti_gradient_none NULL
-static bti_gradient_rule *const gradient_rules[] = {
-#define BTI_OP(name, class, arity, dtype_rule, gradient, ...) [BTI_OP_##name] = bti_gradient_##gradient,
-#include "ir/ops.def"
-#undef BTI_OP
-};
 
 /* --- targets -------------------------------------------------------------------------------------------------------- */
 
@@ -83,8 +69,7 @@ static int targets_of(const bti_node *node, bti_gradient_target *targets, int co
 
 typedef BTI_VEC(bti_node *) node_list;
 
-/* Gradients end at integers, at variables, at retained arrays (computed yet or not) and where told to stop. */
-static bool passes_gradient(const bti_node *node) {
+bool bti_passes_gradient(const bti_node *node) {
     return bti_node_is_float(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop &&
            !atomic_load(&node->forget);
 }
@@ -117,7 +102,7 @@ static bool reach_inputs(bt_array *const *ys, int y_count, uint64_t mark, uint64
         if (!visit_newer_than(found, bti_node_of(ys[i]), mark, oldest)) return false;
     for (size_t next = 0; next < found->count; next++) {
         const bti_node *node = found->items[next];
-        for (int i = 0; passes_gradient(node) && i < node->input_count; i++)
+        for (int i = 0; bti_passes_gradient(node) && i < node->input_count; i++)
             if (!visit_newer_than(found, node->inputs[i], mark, oldest)) return false;
     }
     bti_nodes_sort(found->items, found->count);
@@ -156,13 +141,13 @@ static bool collect_locked(walk *w, bt_array *const *ys, int y_count, int64_t *l
                            int count, node_list *found, bool *unrecorded) {
     uint64_t mark = bti_next_mark();
     if (!reach_inputs(ys, y_count, mark, oldest_of(targets, count), found)) return false;
-    if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, passes_gradient)))
+    if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, bti_passes_gradient)))
         return true; /* to be recorded first */
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
         bti_gradient_target *of[2];
         bool through = false;
-        for (int i = 0; passes_gradient(node) && i < node->input_count && !through; i++)
+        for (int i = 0; bti_passes_gradient(node) && i < node->input_count && !through; i++)
             through = step_of(node->inputs[i], mark) >= 0;
         node->mark_index = -1;
         int is = targets_of(node, targets, count, of);
@@ -178,7 +163,7 @@ static bt_status record_origins_of(bt_array *const *ys, int y_count, uint64_t ol
     bt_status status = BT_OK;
     for (int i = 0; i < y_count && status == BT_OK; i++) {
         bti_node *node = bti_node_of(ys[i]);
-        status = bti_origins_record(&node, 1, oldest, passes_gradient);
+        status = bti_origins_record(&node, 1, oldest, bti_passes_gradient);
     }
     return status;
 }
@@ -215,30 +200,12 @@ static void add_to(bt_array **sum, bt_array *gradient) {
     bt_release(before);
 }
 
-/* Operations that are recorded meanwhile run on the node's device and name its place in the source. */
-typedef struct recording_context {
-    bti_forced forced;
-    bti_place place;
-} recording_context;
-static recording_context enter_context_of(const bti_node *node) {
-    bti_forced there = {.on = true,
-                        .gradient_in = bti_public_nesting(),
-                        .device = node->device,
-                        .committed = atomic_load(&node->committed),
-                        .place = node->place};
-    return (recording_context){bti_force(there), bti_call_set_place(node->place)};
-}
-static void leave_context(recording_context before) {
-    bti_force(before.forced);
-    bti_call_set_place(before.place);
-}
-
 static void add_to_gradient_of(step *to, bt_array *gradient) {
     const bti_node *got = bti_node_of(gradient);
-    recording_context before = enter_context_of(to->node);
+    bti_recording_context before = bti_enter_context_of(to->node, true);
     if (got->dtype != to->node->dtype || got->weak) gradient = bt_cast(gradient, (bt_dtype)to->node->dtype);
     add_to(&to->gradient, gradient);
-    leave_context(before);
+    bti_leave_context(before);
 }
 
 static bt_status keep_part(walk *w, step *to, const bti_part *part) {
@@ -265,10 +232,10 @@ static bt_status join_parts_of(walk *w, step *s) {
     if (!parts) return bti_no_memory();
     int at = count;
     for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) parts[--at] = w->parts.items[p].part;
-    recording_context before = enter_context_of(s->node);
+    bti_recording_context before = bti_enter_context_of(s->node, true);
     BT_SCOPE
         add_to_gradient_of(s, bti_join_parts(bti_array_on(s->node), parts, count));
-    leave_context(before);
+    bti_leave_context(before);
     bti_free(parts);
     for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) release_part(&w->parts.items[p]);
     s->last_part = -1;
@@ -296,7 +263,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
                       .results = s->results,
                       .result_count = s->result_count,
                       .differentiate = differentiate};
-    recording_context before = enter_context_of(s->node);
+    bti_recording_context before = bti_enter_context_of(s->node, true);
     bt_status status = BT_OK;
     BT_SCOPE {
         b.y = s->results ? NULL : bti_array_on(s->node);
@@ -312,16 +279,16 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
         for (int i = 0; i < b.count && status == BT_OK; i++)
             if (wanted[i] && b.gx[i]) add_to_gradient_of(&w->steps.items[inputs[i].step], b.gx[i]);
     }
-    leave_context(before);
+    bti_leave_context(before);
     return status;
 }
 
 /* What flows into a result of a tuple flows into the tuple there. */
 static void pass_to_tuple(walk *w, const step *s) {
     step *tuple = &w->steps.items[w->inputs.items[s->first_input].step];
-    recording_context before = enter_context_of(s->node);
+    bti_recording_context before = bti_enter_context_of(s->node, true);
     add_to(&tuple->results[s->node->attr[0]], s->gradient);
-    leave_context(before);
+    bti_leave_context(before);
 }
 
 static bt_status run_step_back(walk *w, step *s) {
@@ -331,13 +298,13 @@ static bt_status run_step_back(walk *w, step *s) {
     }
     for (int i = 0; i < s->input_count; i++)
         BTI_TRY(check_crossing(s->node, w->inputs.items[s->first_input + (size_t)i].node));
-    bti_gradient_rule *rule = gradient_rules[s->node->op];
+    bti_gradient_rule *rule = bti_gradient_rule_of((bti_op)s->node->op);
     if (!rule) {
-        recording_context before = enter_context_of(s->node);
+        bti_recording_context before = bti_enter_context_of(s->node, true);
         bt_status status =
             bti_fail(BT_UNIMPLEMENTED, "the operation %s has no gradient; bt_stop_gradient ends it there",
                      bti_op_info((bti_op)s->node->op)->name);
-        leave_context(before);
+        bti_leave_context(before);
         return status;
     }
     enum { FEW = 8 };
@@ -360,9 +327,9 @@ static bt_status run_steps_back(walk *w, bti_gradient_target *targets, int count
         for (int r = 0; r < s->result_count; r++) flows = flows || s->results[r];
         if (!flows) continue; /* zero */
         bti_gradient_target *of[2];
-        recording_context before = enter_context_of(s->node);
+        bti_recording_context before = bti_enter_context_of(s->node, true);
         for (int t = targets_of(s->node, targets, count, of); t-- > 0;) add_to(&of[t]->gradient, s->gradient);
-        leave_context(before);
+        bti_leave_context(before);
         if (s->input_count) BTI_TRY(run_step_back(w, s));
         bt_release(s->gradient);
         s->gradient = NULL;
@@ -395,6 +362,14 @@ static bt_status check_history(const bti_node *from) {
                     "gradients end at retained arrays, and this is one (%s at %s:%d): take the gradient before",
                     from->cut.name ? from->cut.name : "bt_retain or bt_assign", bti_site_file(from->cut.site),
                     from->cut.site.line);
+}
+
+bt_status bti_find_targets(bt_array *y, bti_gradient_target *targets, int count) {
+    walk w = {0};
+    int64_t last;
+    bt_status status = collect_steps(&w, &y, 1, &last, targets, count);
+    free_walk(&w);
+    return status;
 }
 
 bt_status bti_walk_back(bt_array *const *ys, bt_array *const *cotangents, int y_count, bti_gradient_target *targets,

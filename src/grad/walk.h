@@ -17,6 +17,11 @@ typedef struct bti_gradient_target {
 bti_gradient_target bti_target_of(const bti_node *node, bool shared);
 int bti_compare_targets(const void *a, const void *b);
 
+/* Gradients end at integers, at variables, at retained arrays (computed yet or not) and where told to stop. */
+bool bti_passes_gradient(const bti_node *node);
+/* Finds out which targets y depends on: fills in `reached` and `cut`. */
+bt_status bti_find_targets(bt_array *y, bti_gradient_target *targets, int count);
+
 /* Records the gradients of the ys (not poisoned) by the targets (sorted, no two equal), given the ones that flow into them, of their shapes and
  * dtypes. Errors: an operation without a gradient on the way; RESOURCE_EXHAUSTED. */
 bt_status bti_walk_back(bt_array *const *ys, bt_array *const *cotangents, int y_count, bti_gradient_target *targets,

@@ -41,6 +41,8 @@ typedef struct bti_op_row {
     int arity; /* -1: one or more */
     bti_dtype_rule dtype_rule;
     const char *gradient; /* its rule (ops/gradient.h): "sub", or "none" */
+    const char *tangent;  /* its rule (ops/application.h): "linear", or "none" */
+    const char *batch;    /* its rule (ops/application.h): "same", or "none" */
     double low, high;     /* the range that tests draw inputs from */
     double tolerance;     /* relative, float32, against a wider computation */
     const char *doc;

@@ -1,6 +1,5 @@
 /* Slices that begin where an array says: composed of rows by index, and of updates along one axis. */
-#include "ops/gradient.h"
-#include "ops/primitive.h"
+#include "ops/application.h"
 
 /* A start [1] counted from the beginning, and moved so that `count` elements along the axis fit: int64. */
 static bt_array *start_within(bt_array *x, int axis, bt_array *start, int64_t count) {
@@ -123,4 +122,34 @@ void bti_gradient_update_slice(bti_backward *b) {
     bt_array *start = b->x[1], *update = b->x[2];
     if (b->wanted[0]) b->gx[0] = bt_update_slice_axis(b->g, bt_zeros_like(update), start, axis);
     if (b->wanted[2]) b->gx[2] = slice_from(b->g, axis, start, bt_shape_of(update).size[axis]);
+}
+
+/* With a start for each one: element s of the axis is element s - start of the update where there is one. */
+static bt_array *update_from_each(bt_array *x, bt_array *starts, bt_array *update, int axis) {
+    int rank = bti_rank(x);
+    int64_t line[BTI_MAX_RANK], shape[BTI_MAX_RANK], size = bti_shape(x)[axis], count = bti_shape(update)[axis];
+    for (int i = 0; i < rank; i++) line[i] = 1, shape[i] = bti_shape(x)[i];
+    bt_array *zero = bti_scalar(0, BT_I64), *last = bti_size_scalar(bti_size_add(count, -1), BT_I64);
+    bt_array *highest = bti_size_scalar(bti_size_add(size, bti_size_mul(count, -1)), BT_I64);
+    starts = bti_binary(BTI_OP_minimum, bti_cast(starts, BT_I64), highest);
+    line[0] = shape[0];
+    starts = bti_reshape(bti_binary(BTI_OP_maximum, starts, zero), rank, line);
+    line[0] = 1;
+    line[axis] = size;
+    bt_array *place = bti_binary(BTI_OP_sub, bti_reshape(bti_iota(size, BT_I64), rank, line), starts);
+    bt_array *within = bti_binary(BTI_OP_and, bti_binary(BTI_OP_le, zero, place), bti_binary(BTI_OP_le, place, last));
+    if (count != 1) {
+        place = bti_binary(BTI_OP_maximum, bti_binary(BTI_OP_minimum, place, last), zero);
+        update = bti_gather_axis(update, bti_expand(place, rank, shape), axis);
+    }
+    return bti_where(within, update, x);
+}
+
+void bti_batch_update_slice(bti_application *a) {
+    int axis = (int)a->node->attr[0] + 1;
+    bt_array *x = bti_batched(a, 0), *starts = a->image[1], *update = bti_batched(a, 2);
+    if (bti_poisoned_by((bt_array *[]){x, update}, 2) || !starts)
+        a->made[0] = bti_update_slice(x, a->x[1], update, axis);
+    else
+        a->made[0] = bti_shape(update)[axis] == 0 ? x : update_from_each(x, starts, update, axis);
 }

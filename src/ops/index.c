@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/gradient.h"
-#include "ops/primitive.h"
+#include "ops/application.h"
 
 /* --- rows ----------------------------------------------------------------------------------------------------------- */
 
@@ -197,6 +196,81 @@ void bti_gradient_gather_axis(bti_backward *b) {
 void bti_gradient_scatter_axis(bti_backward *b) {
     if (b->wanted[0]) b->gx[0] = b->g;
     if (b->wanted[2]) b->gx[2] = bt_take_along_axis(b->g, b->x[1], (int)b->attr[0]);
+}
+
+/* --- batches -------------------------------------------------------------------------------------------------------- */
+
+/* [B, S, ...] -> [B * S, ...] */
+static bt_array *join_first_axes(bt_array *x) {
+    int64_t shape[BTI_MAX_RANK];
+    int rank = bti_rank(x) - 1;
+    memcpy(shape, bti_shape(x) + 1, (size_t)rank * sizeof *shape);
+    shape[0] = bti_size_mul(bti_shape(x)[0], shape[0]);
+    return bti_reshape(x, rank, shape);
+}
+
+/* Indices [B, I] into B arrays of `size` rows each, as indices [B * I] into all B * size rows; those out of range stay so. */
+static bt_array *indices_into_all(bt_array *indices, int64_t size) {
+    int64_t count = bti_shape(indices)[0];
+    bt_array *length = bti_size_scalar(size, BT_I64), *zero = bti_scalar(0, BT_I64);
+    indices = bti_cast(indices, BT_I64);
+    indices = bti_where(bti_binary(BTI_OP_lt, indices, zero), bti_binary(BTI_OP_add, indices, length), indices);
+    bt_array *within =
+        bti_binary(BTI_OP_and, bti_binary(BTI_OP_le, zero, indices), bti_binary(BTI_OP_lt, indices, length));
+    bt_array *first = bti_new_axis(bti_binary(BTI_OP_mul, bti_iota(count, BT_I64), length), 1);
+    bt_array *beyond = bti_size_scalar(bti_size_mul(count, size), BT_I64);
+    return join_first_axes(bti_where(within, bti_binary(BTI_OP_add, first, indices), beyond));
+}
+
+/* Indices [B, I] as indices along the axis of an array of the shape [B, ..., I, ...]. */
+static bt_array *indices_along(bt_array *indices, int rank, const int64_t *shape, int axis) {
+    int64_t aligned[BTI_MAX_RANK];
+    for (int i = 0; i < rank; i++) aligned[i] = 1;
+    aligned[0] = bti_shape(indices)[0];
+    aligned[axis] = bti_shape(indices)[1];
+    return bti_expand(bti_reshape(indices, rank, aligned), rank, shape);
+}
+
+/* The rows that each one takes from the one x: [..., B * I, ...] as [B, ..., I, ...]. */
+static bt_array *take_for_each(const bti_application *a, int axis) {
+    int rank = a->node->rank;
+    int64_t shape[BTI_MAX_RANK];
+    if (rank == BTI_MAX_RANK) return bti_batched(a, 0); /* says that there is no room */
+    for (int i = 0; i <= rank; i++)
+        shape[i] = i < axis ? a->node->shape[i] : i == axis ? a->size : a->node->shape[i - 1];
+    bt_array *rows = bti_take(a->x[0], join_first_axes(a->image[1]), axis);
+    return bti_move_axis(bti_reshape(rows, rank + 1, shape), axis, 0);
+}
+
+void bti_batch_take(bti_application *a) {
+    int axis = (int)a->node->attr[0], rank = a->node->rank + 1;
+    bt_array *x = a->image[0], *indices = a->image[1];
+    if (!indices) {
+        a->made[0] = bti_take(x, a->x[1], axis + 1);
+    } else if (!x) {
+        a->made[0] = take_for_each(a, axis);
+    } else {
+        int64_t shape[BTI_MAX_RANK], size = bti_shape(x)[axis + 1];
+        for (int i = 0; i < rank; i++) shape[i] = i ? a->node->shape[i - 1] : a->size;
+        a->made[0] = axis == 0
+                         ? bti_reshape(bti_take(join_first_axes(x), indices_into_all(indices, size), 0), rank, shape)
+                         : bt_take_along_axis(x, indices_along(indices, rank, shape, axis + 1), axis + 1);
+    }
+}
+
+void bti_batch_scatter_add(bti_application *a) {
+    int axis = (int)a->node->attr[0], rank = a->node->rank + 1;
+    bt_array *x = bti_batched(a, 0), *indices = a->image[1], *updates = bti_batched(a, 2);
+    if (bti_poisoned_by((bt_array *[]){x, updates}, 2) || !indices) {
+        a->made[0] = bti_scatter_add(x, a->x[1], updates, axis + 1);
+    } else if (axis == 0) {
+        bt_array *rows = indices_into_all(indices, bti_shape(x)[1]);
+        a->made[0] = bti_scatter_add(join_first_axes(x), rows, join_first_axes(updates), 0);
+        a->made[0] = bti_reshape(a->made[0], rank, bti_shape(x));
+    } else {
+        indices = indices_along(indices, rank, bti_shape(updates), axis + 1);
+        a->made[0] = bt_scatter_add_along_axis(x, indices, updates, axis + 1);
+    }
 }
 
 /* --- classes ------------------------------------------------------------------------------------------------------ */

@@ -110,7 +110,8 @@ bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt
 /* --- shape.c ---------------------------------------------------------------------------------------------------------- */
 
 bt_array *bti_permute(bt_array *x, const int *axes);
-bt_array *bti_transpose(bt_array *x); /* the last two axes swapped */
+bt_array *bti_transpose(bt_array *x);                   /* the last two axes swapped */
+bt_array *bti_move_axis(bt_array *x, int from, int to); /* the others stay in their order */
 /* The place of a new axis: 0 to rank; negative counts from the end of the result. False, and *poison set: there is no such place. */
 bool bti_new_axis_place(const bt_array *x, int axis, int *place, bt_array **poison);
 

@@ -2,8 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "ops/gradient.h"
-#include "ops/primitive.h"
+#include "ops/application.h"
 
 /* --- matmul --------------------------------------------------------------------------------------------------------- */
 
@@ -114,6 +113,35 @@ bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose
 }
 
 BTI_GRADIENT_2(matmul, bt_matmul_t(g, x1, false, true), bt_matmul_t(x0, g, true, false))
+
+void bti_tangent_matmul(bti_application *a) {
+    bt_array *first = a->image[0] ? bti_record_matmul(a->image[0], a->x[1]) : NULL;
+    bt_array *second = a->image[1] ? bti_record_matmul(a->x[0], a->image[1]) : NULL;
+    a->made[0] = first && second ? bti_binary(BTI_OP_add, first, second) : first ? first : second;
+}
+
+/* [B, ..., M, K] x [B, ..., K, N]. Products of columns and rows, and of rows and columns, need no product of matrices, and what is made
+ * of them fuses. */
+static bt_array *products_of_pairs(bt_array *a, bt_array *b) {
+    int rank = bti_rank(a);
+    int64_t rows = bti_shape(a)[rank - 2], columns = bti_shape(b)[rank - 1];
+    if (bti_shape(a)[rank - 1] == 1 && bti_shape(b)[rank - 2] == 1) return bti_binary(BTI_OP_mul, a, b);
+    if (rows != 1 || columns != 1) return bti_record_matmul(a, b);
+    return bti_reduce(BTI_OP_sum, bti_binary(BTI_OP_mul, a, bti_transpose(b)), UINT32_C(1) << (rank - 1));
+}
+
+/* Where one side is shared, the batch joins the rows of the other side (or the columns): one large product. */
+void bti_batch_matmul(bti_application *a) {
+    bt_array *x = a->image[0], *y = a->image[1];
+    if (x && y)
+        a->made[0] = products_of_pairs(x, y);
+    else if (a->node->rank > 2)
+        a->made[0] = bti_record_matmul(bti_batched(a, 0), bti_batched(a, 1));
+    else if (x)
+        a->made[0] = rows_times_matrix(x, a->x[1]);
+    else
+        a->made[0] = bti_transpose(rows_times_matrix(bti_transpose(y), bti_transpose(a->x[0])));
+}
 
 /* --- einsum --------------------------------------------------------------------------------------------------------- */
 

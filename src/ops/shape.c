@@ -1,6 +1,5 @@
 /* The same elements in another shape or order of axes. */
-#include "ops/gradient.h"
-#include "ops/primitive.h"
+#include "ops/application.h"
 
 /* The size that stands for -1: what the others leave of x's elements. */
 static bool infer_size(const bt_array *x, bt_shape *shape, int unknown, bt_array **poison) {
@@ -82,12 +81,27 @@ void bti_gradient_permute(bti_backward *b) {
     b->gx[0] = bt_permute_axes(b->g, back);
 }
 
+void bti_batch_permute(bti_application *a) {
+    int64_t attr[BTI_MAX_RANK + 1] = {0};
+    for (int i = 0; i < a->node->rank; i++) attr[i + 1] = a->node->attr[i] + 1;
+    a->made[0] = bti_record_batched(a, a->image, attr, a->node->rank + 1);
+}
+
 bt_array *bti_transpose(bt_array *x) {
     int rank = bti_rank(x), order[BTI_MAX_RANK];
     if (rank < 2) return x;
     for (int i = 0; i < rank; i++) order[i] = i;
     order[rank - 2] = rank - 1;
     order[rank - 1] = rank - 2;
+    return bti_permute(x, order);
+}
+
+bt_array *bti_move_axis(bt_array *x, int from, int to) {
+    int order[BTI_MAX_RANK];
+    for (int i = 0, next = 0; i < bti_rank(x); i++) {
+        if (next == from) next++;
+        order[i] = i == to ? from : next++;
+    }
     return bti_permute(x, order);
 }
 

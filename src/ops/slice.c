@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ops/gradient.h"
-#include "ops/primitive.h"
+#include "ops/application.h"
 
 /* --- slices --------------------------------------------------------------------------------------------------------- */
 
@@ -31,6 +30,15 @@ bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int
     steps[axis] = step;
     counts[axis] = count;
     return bti_slice(x, starts, steps, counts);
+}
+
+void bti_batch_slice(bti_application *a) {
+    int rank = a->node->rank;
+    int64_t attr[2 * BTI_MAX_RANK + 2] = {0};
+    attr[rank + 1] = 1;
+    memcpy(attr + 1, a->node->attr, (size_t)rank * sizeof *attr);
+    memcpy(attr + rank + 2, a->node->attr + rank, (size_t)rank * sizeof *attr);
+    a->made[0] = bti_record_batched(a, a->image, attr, 2 * rank + 2);
 }
 
 typedef struct range {
@@ -243,6 +251,24 @@ void bti_gradient_pad(bti_backward *b) {
     bt_array *padding = bt_pad(bt_full_shape(0, BT_BOOL, from), b->attr, high, 1);
     uint32_t all = (UINT32_C(1) << from.rank) - 1;
     b->gx[1] = bti_drop_axes(bti_reduce(BTI_OP_sum, bt_where(padding, b->g, bt_num(0)), all), all);
+}
+
+/* Where y is padding. */
+static bt_array *padding_of(const bti_application *a) {
+    const bti_node *node = a->node;
+    bt_array *inputs[2] = {bt_full_shape(0, BT_BOOL, bt_shape_of(a->x[0])), bti_scalar(1, BT_BOOL)};
+    return bti_record(BTI_OP_pad, BT_BOOL, false, node->rank, node->shape, inputs, 2, node->attr, node->rank);
+}
+
+void bti_batch_pad(bti_application *a) {
+    int rank = a->node->rank;
+    int64_t attr[BTI_MAX_RANK + 1] = {0}, scalars[BTI_MAX_RANK] = {a->size};
+    memcpy(attr + 1, a->node->attr, (size_t)rank * sizeof *attr);
+    bt_array *values = a->image[1], *value = values ? bti_scalar(0, bti_dtype(values)) : a->x[1];
+    a->made[0] = bti_record_batched(a, (bt_array *[]){bti_batched(a, 0), value}, attr, rank + 1);
+    if (!values || bti_array_error(a->made[0])) return;
+    for (int i = 0; i < rank; i++) scalars[i + 1] = 1;
+    a->made[0] = bti_where(padding_of(a), bti_reshape(values, rank + 1, scalars), a->made[0]);
 }
 
 bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, double value) {

@@ -1,0 +1,75 @@
+/* Batching rules of no family, and what the rules are made of. */
+#include <string.h>
+
+#include "array/move.h"
+#include "base/alloc.h"
+#include "ops/application.h"
+
+bt_array *bti_record_again(const bti_application *a, bt_array *(*input)(const bti_application *a, int i), int rank,
+                           const int64_t *shape, const int64_t *attr) {
+    const bti_node *node = a->node;
+    bt_array **inputs = bti_calloc((size_t)a->count, sizeof *inputs);
+    if (!inputs) return bti_array_new(NULL);
+    for (int i = 0; i < a->count; i++) inputs[i] = input(a, i);
+    bt_array *made = bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, rank, shape, inputs, a->count,
+                                attr, node->attr_count);
+    bti_free(inputs);
+    return made;
+}
+
+/* [...] -> [size, ...] */
+static bool stacked_shape(const bti_application *a, const bti_node *node, int64_t *shape, bt_array **poison) {
+    if (node->rank == BTI_MAX_RANK) {
+        *poison = bti_poisonf(
+            BT_INVALID_ARGUMENT, "%s of shape %s has no room for the axis of a batch; arrays have at most %d axes",
+            bti_op_info((bti_op)node->op)->name, bti_sizes_string(node->rank, node->shape).text, BTI_MAX_RANK);
+        return false;
+    }
+    shape[0] = a->size;
+    memcpy(shape + 1, node->shape, node->rank * sizeof *shape);
+    return true;
+}
+
+bt_array *bti_batched(const bti_application *a, int i) {
+    int64_t shape[BTI_MAX_RANK];
+    bt_array *poison;
+    if (a->image[i]) return a->image[i];
+    if (!stacked_shape(a, bti_node_of(a->x[i]), shape, &poison)) return poison;
+    return bti_expand(a->x[i], bti_rank(a->x[i]) + 1, shape);
+}
+
+bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, const int64_t *attr, int attr_count) {
+    const bti_node *node = a->node;
+    int64_t shape[BTI_MAX_RANK];
+    bt_array *poison;
+    if (!stacked_shape(a, node, shape, &poison)) return poison;
+    return bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, node->rank + 1, shape, inputs, a->count,
+                      attr, attr_count);
+}
+
+static bt_array *record_stacks(const bti_application *a, const int64_t *attr) {
+    int64_t shape[BTI_MAX_RANK];
+    bt_array *poison;
+    if (!stacked_shape(a, a->node, shape, &poison)) return poison;
+    return bti_record_again(a, bti_batched, a->node->rank + 1, shape, attr);
+}
+
+/* Operations to which a leading axis is like any other: the same of stacks. */
+void bti_batch_same(bti_application *a) { a->made[0] = record_stacks(a, a->node->attr); }
+
+/* Those that work along the axis attr[0]. */
+void bti_batch_along_axis(bti_application *a) {
+    int64_t attr[BTI_MAX_RANK];
+    memcpy(attr, a->node->attr, (size_t)a->node->attr_count * sizeof *attr);
+    attr[0]++;
+    a->made[0] = record_stacks(a, attr);
+}
+
+void bti_batch_reduce(bti_application *a) {
+    int64_t mask = a->node->attr[0] << 1;
+    a->made[0] = record_stacks(a, &mask);
+}
+
+void bti_batch_copy(bti_application *a) {
+    a->made[0] = bti_move(a->image[0], a->node->device, a->node->rule == BTI_RULE_SOFT);
+}

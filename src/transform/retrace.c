@@ -1,0 +1,268 @@
+/* Collects the operations between leaves and results under the graph lock, then records what their rules say, oldest first. */
+#include "transform/retrace.h"
+
+#include <stdlib.h>
+
+#include "array/graph.h"
+#include "array/move.h"
+#include "array/place.h"
+#include "base/vec.h"
+#include "compile/mark.h"
+#include "function/origin.h"
+
+typedef struct input {
+    bti_node *node; /* retained: others may make its user forget it meanwhile */
+    int64_t step;   /* whose result it is; -1: it depends on no leaf */
+} input;
+
+/* An operation that depends on a leaf, or a leaf. */
+typedef struct step {
+    bti_node *node; /* retained */
+    size_t first_input;
+    int input_count;
+    bool is_leaf;
+    size_t last_user; /* the step after which its image is not needed */
+    bt_array *image;  /* a reference of ours */
+} step;
+
+typedef struct leaf {
+    const bti_node *node;
+    bt_array *image;
+} leaf;
+
+typedef BTI_VEC(bti_node *) node_list;
+
+typedef struct trace {
+    BTI_VEC(step) steps; /* in recorded order */
+    BTI_VEC(input) inputs;
+    leaf *leaves; /* by address */
+    int leaf_count;
+    uint64_t oldest;  /* of the leaves */
+    int64_t *results; /* the step of each y; -1: it depends on no leaf */
+} trace;
+
+/* --- leaves --------------------------------------------------------------------------------------------------------- */
+
+static int compare_leaves(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)((const leaf *)a)->node, y = (uintptr_t)((const leaf *)b)->node;
+    return x < y ? -1 : x > y;
+}
+
+static bool list_leaves(trace *t, const bti_retrace *r, int results) {
+    t->leaves = bti_calloc((size_t)r->leaf_count + 1, sizeof *t->leaves);
+    t->results = bti_calloc((size_t)results + 1, sizeof *t->results);
+    if (!t->leaves || !t->results) return false;
+    t->leaf_count = r->leaf_count;
+    t->oldest = UINT64_MAX;
+    for (int i = 0; i < r->leaf_count; i++) {
+        t->leaves[i] = (leaf){bti_node_of(r->leaves[i]), r->images[i]};
+        if (t->leaves[i].node->sequence < t->oldest) t->oldest = t->leaves[i].node->sequence;
+    }
+    qsort(t->leaves, (size_t)t->leaf_count, sizeof *t->leaves, compare_leaves);
+    return true;
+}
+
+/* The first of the leaves that are this node; NULL: none is. */
+static const leaf *find_leaf(const trace *t, const bti_node *node) {
+    leaf key = {.node = node};
+    const leaf *found = bsearch(&key, t->leaves, (size_t)t->leaf_count, sizeof key, compare_leaves);
+    while (found && found > t->leaves && found[-1].node == node) found--;
+    return found;
+}
+
+/* --- collecting; under the graph lock ------------------------------------------------------------------------------- */
+
+static bool visit_reached(node_list *found, bti_node *node, uint64_t mark, uint64_t oldest) {
+    if (node->mark == mark || node->sequence < oldest) return true;
+    node->mark = mark;
+    return bti_vec_push(found, node);
+}
+
+static bool reach_results(const bti_retrace *r, bt_array *const *ys, int count, uint64_t mark, uint64_t oldest,
+                          node_list *found) {
+    for (int i = 0; i < count; i++)
+        if (!visit_reached(found, bti_node_of(ys[i]), mark, oldest)) return false;
+    for (size_t next = 0; next < found->count; next++) {
+        const bti_node *node = found->items[next];
+        for (int i = 0; r->passes(node) && i < node->input_count; i++)
+            if (!visit_reached(found, node->inputs[i], mark, oldest)) return false;
+    }
+    bti_nodes_sort(found->items, found->count);
+    return true;
+}
+
+static int64_t step_at(const bti_node *node, uint64_t mark) { return node->mark == mark ? node->mark_index : -1; }
+
+static bool add_trace_step(trace *t, bti_node *node, bool through, bool is_leaf, uint64_t mark) {
+    size_t inputs = through ? (size_t)node->input_count : 0, index = t->steps.count;
+    if (!bti_vec_reserve(&t->inputs, inputs) || !bti_vec_reserve(&t->steps, 1)) return false;
+    step s = {.node = bti_node_retain(node),
+              .first_input = t->inputs.count,
+              .input_count = (int)inputs,
+              .is_leaf = is_leaf,
+              .last_user = index};
+    for (size_t i = 0; i < inputs; i++) {
+        int64_t from = step_at(node->inputs[i], mark);
+        if (from >= 0) t->steps.items[from].last_user = index;
+        t->inputs.items[t->inputs.count++] = (input){bti_node_retain(node->inputs[i]), from};
+    }
+    node->mark_index = (int64_t)index;
+    t->steps.items[t->steps.count++] = s;
+    return true;
+}
+
+static bool collect_trace_locked(trace *t, bti_retrace *r, bt_array *const *ys, int count, node_list *found,
+                                 bool *unrecorded) {
+    uint64_t mark = bti_next_mark();
+    if (!reach_results(r, ys, count, mark, t->oldest, found)) return false;
+    if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, r->passes)))
+        return true; /* to be recorded first */
+    for (size_t n = 0; n < found->count; n++) {
+        bti_node *node = found->items[n];
+        bool through = false, is_leaf = find_leaf(t, node) != NULL;
+        for (int i = 0; r->passes(node) && i < node->input_count && !through; i++)
+            through = step_at(node->inputs[i], mark) >= 0;
+        r->forgot |= node->cut.name && atomic_load(&node->forget);
+        node->mark_index = -1;
+        if ((through || is_leaf) && !add_trace_step(t, node, through, is_leaf, mark)) return false;
+    }
+    for (int i = 0; i < count; i++) {
+        t->results[i] = step_at(bti_node_of(ys[i]), mark);
+        if (t->results[i] >= 0) t->steps.items[t->results[i]].last_user = SIZE_MAX;
+    }
+    return true;
+}
+
+static bt_status collect_trace(trace *t, bti_retrace *r, bt_array *const *ys, int count) {
+    node_list found = {0};
+    bt_status status = BT_OK;
+    bool unrecorded;
+    bti_node **nodes = bti_calloc((size_t)count + 1, sizeof *nodes);
+    if (!nodes) return bti_no_memory();
+    for (int i = 0; i < count; i++) nodes[i] = bti_node_of(ys[i]);
+    do { /* another thread may call meanwhile */
+        unrecorded = false;
+        found.count = 0;
+        bti_graph_lock();
+        if (!collect_trace_locked(t, r, ys, count, &found, &unrecorded)) status = bti_no_memory();
+        bti_graph_unlock();
+        if (status == BT_OK && unrecorded) status = bti_origins_record(nodes, count, t->oldest, r->passes);
+    } while (unrecorded && status == BT_OK);
+    bti_vec_free(&found);
+    bti_free(nodes);
+    return status;
+}
+
+/* --- recording ------------------------------------------------------------------------------------------------------ */
+
+/* As bt_retain, but the array stays a passing one that knows how it was made. */
+static bt_array *hold_image(bt_array *image) {
+    (void)bti_owned_retain(&image->head);
+    return image;
+}
+
+/* Under transfers=error. */
+static bt_status check_inputs_may_cross(const bti_node *node, const input *inputs, int count) {
+    for (int i = 0; i < count && !bti_is_move(node); i++)
+        if (bti_transfer_refused(inputs[i].node, node->device))
+            return bti_refuse_input(inputs[i].node, node, "and what is recorded again of it would cross too");
+    return BT_OK;
+}
+
+/* arrays: room for the inputs, then for their images. */
+static bt_status apply_rule(trace *t, const bti_retrace *r, step *s, bt_array **arrays) {
+    const input *inputs = &t->inputs.items[s->first_input];
+    bt_array *y = bti_array_on(s->node), *made = NULL;
+    bti_application a = {.node = s->node,
+                         .count = s->input_count,
+                         .results = 1,
+                         .x = arrays,
+                         .image = arrays + s->input_count,
+                         .y = &y,
+                         .made = &made,
+                         .size = r->size};
+    BTI_TRY(check_inputs_may_cross(s->node, inputs, a.count));
+    BTI_TRY(bti_fail_with(bti_array_error(y)));
+    for (int i = 0; i < a.count; i++) {
+        a.x[i] = bti_array_on(inputs[i].node);
+        a.image[i] = inputs[i].step < 0 ? NULL : t->steps.items[inputs[i].step].image;
+        BTI_TRY(bti_fail_with(bti_array_error(a.x[i])));
+    }
+    BTI_TRY(r->apply(&a));
+    if (!made) return BT_OK;
+    BTI_TRY(bti_fail_with(bti_array_error(made)));
+    s->image = hold_image(made);
+    return BT_OK;
+}
+
+static bool depends_on_images(const trace *t, const step *s) {
+    for (int i = 0; i < s->input_count; i++) {
+        int64_t from = t->inputs.items[s->first_input + (size_t)i].step;
+        if (from >= 0 && t->steps.items[from].image) return true;
+    }
+    return false;
+}
+
+static bt_status add_given_images(const trace *t, step *s) {
+    const leaf *end = t->leaves + t->leaf_count;
+    for (const leaf *given = find_leaf(t, s->node); given < end && given->node == s->node; given++) {
+        bt_array *before = s->image;
+        s->image = hold_image(before ? bt_add(before, given->image) : given->image);
+        bt_release(before);
+    }
+    return bti_fail_with(bti_array_error(s->image));
+}
+
+static bt_status run_step(trace *t, const bti_retrace *r, step *s) {
+    enum { FEW = 8 };
+    bt_array *few[2 * FEW], **arrays = few;
+    bt_status status = BT_OK;
+    if (s->input_count > FEW && !(arrays = bti_alloc(2 * (size_t)s->input_count * sizeof *arrays)))
+        return bti_no_memory();
+    bti_recording_context before = bti_enter_context_of(s->node, r->of_gradient);
+    BT_SCOPE {
+        if (depends_on_images(t, s)) status = apply_rule(t, r, s, arrays);
+        if (status == BT_OK && s->is_leaf) status = add_given_images(t, s);
+    }
+    bti_leave_context(before);
+    if (arrays != few) bti_free(arrays);
+    return status;
+}
+
+static void release_images_used_last_by(trace *t, size_t user) {
+    const step *s = &t->steps.items[user];
+    for (int i = 0; i < s->input_count; i++) {
+        int64_t from = t->inputs.items[s->first_input + (size_t)i].step;
+        if (from < 0 || t->steps.items[from].last_user != user) continue;
+        bt_release(t->steps.items[from].image);
+        t->steps.items[from].image = NULL;
+    }
+}
+
+static void free_trace(trace *t) {
+    for (size_t i = 0; i < t->steps.count; i++) {
+        bt_release(t->steps.items[i].image);
+        bti_node_release(t->steps.items[i].node);
+    }
+    for (size_t i = 0; i < t->inputs.count; i++) bti_node_release(t->inputs.items[i].node);
+    bti_vec_free(&t->steps);
+    bti_vec_free(&t->inputs);
+    bti_free(t->leaves);
+    bti_free(t->results);
+}
+
+bt_status bti_retrace_all(bti_retrace *r, bt_array *const *ys, int count, bt_array **made) {
+    trace t = {0};
+    r->forgot = false;
+    bt_status status = list_leaves(&t, r, count) ? collect_trace(&t, r, ys, count) : bti_no_memory();
+    for (size_t i = 0; i < t.steps.count && status == BT_OK; i++) {
+        status = run_step(&t, r, &t.steps.items[i]);
+        release_images_used_last_by(&t, i);
+    }
+    for (int i = 0; i < count && status == BT_OK; i++) {
+        bt_array *image = t.results[i] < 0 ? NULL : t.steps.items[t.results[i]].image;
+        made[i] = image ? bti_array_on(bti_node_of(image)) : NULL;
+    }
+    free_trace(&t);
+    return status;
+}
