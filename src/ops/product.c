@@ -130,17 +130,18 @@ static bt_array *products_of_pairs(bt_array *a, bt_array *b) {
     return bti_reduce(BTI_OP_sum, bti_binary(BTI_OP_mul, a, bti_transpose(b)), UINT32_C(1) << (rank - 1));
 }
 
-/* Where one side is shared, the batch joins the rows of the other side (or the columns): one large product. */
+/* With a shared right side the batch joins the rows of the left one: one large product. With a shared left side it does where the others are
+ * columns, as rows; joining the columns of matrices would move every element twice, which takes longer than a product for each. */
 void bti_batch_matmul(bti_application *a) {
     bt_array *x = a->image[0], *y = a->image[1];
     if (x && y)
         a->made[0] = products_of_pairs(x, y);
-    else if (a->node->rank > 2)
-        a->made[0] = bti_record_matmul(bti_batched(a, 0), bti_batched(a, 1));
-    else if (x)
+    else if (x && a->node->rank == 2)
         a->made[0] = rows_times_matrix(x, a->x[1]);
-    else
+    else if (y && a->node->rank == 2 && a->node->shape[1] == 1)
         a->made[0] = bti_transpose(rows_times_matrix(bti_transpose(y), bti_transpose(a->x[0])));
+    else
+        a->made[0] = bti_record_matmul(bti_batched(a, 0), bti_batched(a, 1));
 }
 
 /* --- einsum --------------------------------------------------------------------------------------------------------- */
