@@ -202,6 +202,7 @@ void bti_gradient_scatter_axis(bti_backward *b) {
 
 /* [B, S, ...] -> [B * S, ...] */
 static bt_array *join_first_axes(bt_array *x) {
+    if (bti_array_error(x)) return x;
     int64_t shape[BTI_MAX_RANK];
     int rank = bti_rank(x) - 1;
     memcpy(shape, bti_shape(x) + 1, (size_t)rank * sizeof *shape);

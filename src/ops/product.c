@@ -66,6 +66,8 @@ static bt_array *with_leading(bt_array *x, int count, int64_t *shape) {
 
 /* [..., M, K] x [K, N]: one product of all rows. */
 static bt_array *rows_times_matrix(bt_array *a, bt_array *b) {
+    bt_array *poison = bti_poisoned_by((bt_array *[]){a, b}, 2);
+    if (poison) return poison;
     int rank = bti_rank(a);
     int64_t shape[BTI_MAX_RANK];
     for (int i = 0; i < rank - 1; i++) shape[i] = bti_shape(a)[i];

@@ -1,0 +1,87 @@
+/* Transformations while the nth allocation of the host fails: an error that says so, or the right result; nothing is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <berth.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/test_depth.h"
+
+#define LIST(...) ((bt_array *[]){__VA_ARGS__})
+
+static bt_status expect_sum(bt_array *x, float expected) {
+    float sum;
+    BTI_TRY(bt_read(bt_sum(bt_cast(x, BT_F32), BT_ALL, false), &sum, sizeof sum));
+    if (sum != expected) fail_msg("%g, not %g", (double)sum, (double)expected);
+    return BT_OK;
+}
+
+/* Products, parts by index and their gradients, for each element of a batch. */
+static bt_status batches(void) {
+    bt_array *x = bt_input(BT_F32, 2, 3), *i = bt_input(BT_I32, 2), *w = bt_input(BT_F32, 3), *y, *g, *out[2];
+    y = bt_sum(bt_mul(bt_take(bt_matmul(x, w), i, 0), bt_dynamic_slice_axis(w, bt_argmax(i, 0), 2, 0)), BT_ALL, false);
+    y = bt_add(y, bt_sum(bt_update_slice_axis(x, bt_ones(BT_F32, 2, 1), bt_argmax(i, 0), 1), BT_ALL, false));
+    BTI_TRY(bt_grad(y, &x, 1, &g));
+    bt_function *f = bt_function_new(LIST(x, i, w), 3, LIST(y, g), 2, NULL, 0);
+    BTI_TRY(bt_function_status(f));
+    bt_function *batch = bt_vmap(f, (const int[]){0, 0, BT_NOT_BATCHED}, (const int[]){0, -1});
+    BTI_TRY(bt_function_status(batch));
+    bt_array *in[3] = {bt_ones(BT_F32, 2, 2, 3), BT_ARRAY(int32_t, (2, 2), 0, 1, 1, 0), BT_ARRAY(float, (3), 1, 2, 3)};
+    BTI_TRY(bt_call(batch, in, 3, out, 2));
+    BTI_TRY(expect_sum(out[0], 60));
+    return expect_sum(out[1], 56);
+}
+
+static bt_status derivatives(void) {
+    bt_array *x = BT_ARRAY(float, (3), 1, 2, 3), *u = BT_ARRAY(float, (3), 1, 0, -1), *loss, *t;
+    loss = bt_sum(bt_mul(bt_cumsum(x, 0, false), bt_mul(x, x)), BT_ALL, false);
+    BTI_TRY(bt_jvp(&loss, 1, &x, &u, 1, &t));
+    BTI_TRY(expect_sum(t, -29));
+    BTI_TRY(bt_hvp(loss, &x, &u, 1, &t));
+    BTI_TRY(expect_sum(t, -20));
+    BTI_TRY(expect_sum(bt_jacobian(bt_mul(x, x), x), 12));
+    return expect_sum(bt_hessian(loss, x), 76);
+}
+
+static void check(bt_status (*work)(void), uint64_t n, bool and_after) {
+    uint64_t arrays = bt_live_arrays();
+    bti_alloc_fail_at(n, and_after);
+    bt_status status = BT_OK;
+    BT_SCOPE
+        status = work();
+    bti_alloc_fail_at(0, false);
+    if (status != BT_OK && status != BT_RESOURCE_EXHAUSTED)
+        fail_msg("allocation %llu: %s", (unsigned long long)n, bt_error_text());
+    assert_int_equal(bt_live_arrays(), arrays);
+}
+
+static void each_allocation_fails(bt_status (*work)(void)) {
+    for (int time = 0; time < 2; time++) {
+        bti_alloc_fail_at(0, false);
+        BT_SCOPE
+            if (work() != BT_OK) fail_msg("%s", bt_error_text());
+    }
+    uint64_t count = bti_alloc_count(), step = test_is_short() ? 1 + count / 40 : 1;
+    for (uint64_t n = 1; n <= count; n += step) check(work, n, false);
+    for (uint64_t n = 1; n <= count; n += 1 + count / 40) check(work, n, true);
+}
+
+static void batches_survive(void **state) {
+    (void)state;
+    each_allocation_fails(batches);
+}
+static void derivatives_survive(void **state) {
+    (void)state;
+    each_allocation_fails(derivatives);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_survive), cmocka_unit_test(derivatives_survive)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
