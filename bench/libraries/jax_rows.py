@@ -143,6 +143,29 @@ def step(name):
     return prepare
 
 
+# ---- batches of functions, second derivatives
+
+
+def square_loss(w, v, x):
+    return jnp.sum((jnp.tanh(x @ w) @ v) ** 2)
+
+
+def example_squares(w, v, x):
+    return sum(jnp.sum(gradient**2) for gradient in jax.grad(square_loss, (0, 1))(w, v, x))
+
+
+def example_squares_by_hand(w, v, x):
+    hidden = jnp.tanh(x @ w)
+    by_output = 2 * (hidden @ v)
+    by_hidden = by_output @ v.T * (1 - hidden**2)
+    by_v, by_w = hidden[:, :, None] * by_output[:, None, :], x[:, :, None] * by_hidden[:, None, :]
+    return jnp.sum(by_w**2, (1, 2)) + jnp.sum(by_v**2, (1, 2))
+
+
+def curvature(w, v, x):
+    return jax.jvp(lambda w: jax.grad(square_loss)(w, v, x), (w,), (w,))[1]
+
+
 # ---- products in each precision, launches
 
 
@@ -194,6 +217,12 @@ JIT = {
     "transpose_add": compiled("transpose_add", lambda x: x + x.T),
     "broadcast": compiled("broadcast", lambda x, row, column: x * row + column),
     "gather": compiled("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),
+    "softmax_vmap": compiled("softmax_vmap", jax.vmap(jax.nn.softmax)),
+    "gather_vmap": compiled("gather_vmap", jax.vmap(lambda table, index: jnp.take(table, index, axis=0), (None, 0))),
+    "example_gradients": compiled("example_gradients", jax.vmap(example_squares, (None, None, 0))),
+    "example_gradients_by_hand": compiled("example_gradients_by_hand", example_squares_by_hand),
+    "hvp": compiled("hvp", curvature),
     "compile": compile_new,
     **{name: step(name) for name in NETWORKS},
 }

@@ -1,5 +1,5 @@
 /* The rows of `berth bench`: those of the CPU, large ones for GPUs, and those of launches. Training steps are in bench_steps.c; a new kernel
- * and a new process in bench_start.c; what goes along an axis or by index in bench_lines.c. */
+ * and a new process in bench_start.c; what goes along an axis or by index in bench_lines.c; batches of functions in bench_transforms.c. */
 #include "cli/bench_rows.h"
 
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "cli/bench_lines.h"
 #include "cli/bench_start.h"
 #include "cli/bench_steps.h"
+#include "cli/bench_transforms.h"
 #include "cli/cli.h"
 
 enum { MILLION = 1000000, ADDS = 1000 };
@@ -310,11 +311,17 @@ enum { MOST_ROWS = 80 };
 static const struct {
     const bench_row *rows;
     int count;
-} tables[] = {{common_rows, COUNT(common_rows)},    {bench_line_rows, BENCH_LINE_ROWS},
-              {bench_start_rows, BENCH_START_ROWS}, {bench_step_rows, BENCH_STEP_ROWS},
-              {large_rows, COUNT(large_rows)},      {launch_rows, COUNT(launch_rows)}};
+} tables[] = {{common_rows, COUNT(common_rows)},
+              {bench_line_rows, BENCH_LINE_ROWS},
+              {bench_transform_rows, BENCH_TRANSFORM_ROWS},
+              {bench_start_rows, BENCH_START_ROWS},
+              {bench_step_rows, BENCH_STEP_ROWS},
+              {large_rows, COUNT(large_rows)},
+              {launch_rows, COUNT(launch_rows)}};
 
-int bench_common_row_count(void) { return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS; }
+int bench_common_row_count(void) {
+    return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS;
+}
 int bench_row_count(void) { return bench_common_row_count() + COUNT(large_rows) + COUNT(launch_rows); }
 
 const bench_row *bench_row_at(int index) {
