@@ -148,7 +148,11 @@ static void help_names_every_row(void **state) {
                                        "startup",
                                        "step_small",
                                        "step_medium",
-                                       "step_large"};
+                                       "step_large",
+                                       "gru_forward",
+                                       "gru_step",
+                                       "scan_steps",
+                                       "while_steps"};
     assert_int_equal(run("--help"), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_says(rows[i]);
 }

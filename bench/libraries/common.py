@@ -157,6 +157,21 @@ def batch(network):
     return x, integers(2, network.sizes[-1], network.batch)
 
 
+# ---- loops (src/cli/bench_loops.c)
+
+SCAN_STEPS, WHILE_STEPS = 1_000_000, 100_000
+GRU_STEPS, GRU_BATCH, GRU_INPUT, GRU_HIDDEN = 256, 64, 128, 256
+INPUTS |= {"scan_steps": lambda: [floats(1, -1, 1, 16)]}
+
+
+def gru_inputs():
+    """x, then weight [in, 3 * hidden] and bias of the inputs, and of what is carried."""
+    found = [floats(1, -1, 1, GRU_STEPS, GRU_BATCH, GRU_INPUT)]
+    for i, size in enumerate((GRU_INPUT, GRU_HIDDEN)):
+        found += [floats(10 + 2 * i, -0.0625, 0.0625, size, 3 * GRU_HIDDEN), floats(11 + 2 * i, -0.0625, 0.0625, 3 * GRU_HIDDEN)]
+    return found
+
+
 # ---- a process that adds two arrays
 
 
@@ -171,7 +186,8 @@ def startup(source):
 # ---- comparing
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
-              "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "step_large": 5e-5}
+              "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "step_large": 5e-5,
+              "gru_step": 1e-3, "scan_steps": 1e-4}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}

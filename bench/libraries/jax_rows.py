@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row, batch,
-                    new_function, parameters, plain, startup)
+from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row,
+                    SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, startup)
 
 if DEVICE != "cpu":
     jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
@@ -166,6 +166,48 @@ def curvature(w, v, x):
     return jax.jvp(lambda w: jax.grad(square_loss)(w, v, x), (w,), (w,))[1]
 
 
+# ---- loops
+
+
+def gru_rows(x, input_weight, input_bias, weight, bias):
+    def cell(h, row):
+        from_x, from_h = jnp.split(row, 3, axis=1), jnp.split(h @ weight + bias, 3, axis=1)
+        r, z = jax.nn.sigmoid(from_x[0] + from_h[0]), jax.nn.sigmoid(from_x[1] + from_h[1])
+        n = jnp.tanh(from_x[2] + r * from_h[2])
+        h = n + z * (h - n)
+        return h, h
+
+    return jax.lax.scan(cell, jnp.zeros((x.shape[1], weight.shape[0])), x @ input_weight + input_bias)[1]
+
+
+def gru_forward():
+    values, function = list(map(jnp.asarray, gru_inputs())), jax.jit(gru_rows)
+    return Row(lambda repetition: function(*values))
+
+
+def gru_step():
+    values = list(map(jnp.asarray, gru_inputs()))
+    function = jax.jit(jax.value_and_grad(lambda *values: (gru_rows(*values) ** 2).sum(), argnums=tuple(range(len(values)))))
+
+    def check():
+        loss, grads = function(*values)
+        return jnp.concatenate([loss.reshape(1), *(grad.reshape(-1) for grad in grads)])
+
+    return Row(lambda repetition: function(*values), check)
+
+
+def scan_steps():
+    x = jnp.asarray(INPUTS["scan_steps"]()[0])
+    function = jax.jit(lambda x: jax.lax.scan(lambda h, _: (h * 0.999 + 1, None), x, length=SCAN_STEPS)[0])
+    return Row(lambda repetition: function(x), steps=SCAN_STEPS)
+
+
+def while_steps():
+    x = jnp.float32(0)
+    function = jax.jit(lambda x: jax.lax.while_loop(lambda h: h < WHILE_STEPS, lambda h: h + 1, x))
+    return Row(lambda repetition: function(x), steps=WHILE_STEPS)
+
+
 # ---- products in each precision, launches
 
 
@@ -225,6 +267,10 @@ JIT = {
     "hvp": compiled("hvp", curvature),
     "compile": compile_new,
     **{name: step(name) for name in NETWORKS},
+    "gru_forward": gru_forward,
+    "gru_step": gru_step,
+    "scan_steps": scan_steps,
+    "while_steps": while_steps,
 }
 JIT |= {f"large_{row}": compiled(f"large_{row}", function) for row, function in {
     "elementwise": root_minus_log, "sum": jnp.sum, "softmax": jax.nn.softmax, "layer_norm": layer_norm,

@@ -77,8 +77,8 @@ def reached(figures, targets, copy):
 
 
 def time_text(seconds):
-    for unit, scale in (("s", 1), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 0.9995 or unit == "us":
+    for unit, scale in (("s", 1), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)):
+        if seconds * scale >= 0.9995 or unit == "ns":
             value = seconds * scale
             return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
 

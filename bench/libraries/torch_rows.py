@@ -3,8 +3,8 @@ import os
 import torch
 from torch.nn import functional
 
-from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, GRAPH_CALLS, INPUTS, KERNELS, MILLION, NETWORKS, PRODUCT_SIDES, Row,
-                    batch, parameters, plain, startup)
+from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
+                    PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, startup)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
 VERSIONS = {"PyTorch": torch.__version__}
@@ -87,6 +87,46 @@ def gather(row):
     return eager(row, lambda table, indices: torch.index_select(table, 0, indices))
 
 
+# ---- loops
+
+
+def gru_layer():
+    """Inputs, and nn.GRU with the weights of gru_inputs: it keeps them transposed."""
+    x, *values = map(tensor, gru_inputs())
+    layer = torch.nn.GRU(GRU_INPUT, GRU_HIDDEN, device=DEVICE)
+    with torch.no_grad():
+        for name, value in zip(("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0"), values):
+            getattr(layer, name).copy_(value.T if value.ndim == 2 else value)
+    return x, layer
+
+
+def gru_forward():
+    x, layer = gru_layer()
+
+    def run(repetition):
+        with torch.no_grad():
+            return layer(x)[0]
+
+    return Row(run)
+
+
+def gru_step():
+    x, layer = gru_layer()
+    x.requires_grad_()
+    wanted = [x, layer.weight_ih_l0, layer.bias_ih_l0, layer.weight_hh_l0, layer.bias_hh_l0]
+
+    def run(repetition):
+        rows = layer(x)[0]
+        loss = (rows * rows).sum()
+        return [loss, *torch.autograd.grad(loss, wanted)]
+
+    def check():
+        loss, dx, *grads = run(0)
+        return torch.cat([loss.reshape(1), dx.reshape(-1), *((grad.T if grad.ndim == 2 else grad).reshape(-1) for grad in grads)])
+
+    return Row(run, check)
+
+
 # ---- products in each precision, launches
 
 
@@ -158,6 +198,8 @@ PEERS = {
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
                                    "print(*(t.tensor([1., 2.]) + t.tensor([3., 4.])).tolist())"),
         **{name: step(name) for name in NETWORKS},
+        "gru_forward": gru_forward,
+        "gru_step": gru_step,
     }
 }
 PEERS["torch"] |= {

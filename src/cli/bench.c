@@ -99,9 +99,9 @@ static bool measure_row(const bench_row *row, const options *chosen, const bench
 
 /* "1.23 ms". */
 static const char *time_text(double seconds, char text[16]) {
-    static const char *const units[] = {"s", "ms", "us"};
+    static const char *const units[] = {"s", "ms", "us", "ns"};
     int unit = 0;
-    for (; unit < 2 && seconds < 0.9995; unit++) seconds *= 1e3;
+    for (; unit < 3 && seconds < 0.9995; unit++) seconds *= 1e3;
     int digits = seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0;
     snprintf(text, 16, "%.*f %s", digits, seconds, units[unit]);
     return text;

@@ -1,5 +1,6 @@
 /* The rows of `berth bench`: those of the CPU, large ones for GPUs, and those of launches. Training steps are in bench_steps.c; a new kernel
- * and a new process in bench_start.c; what goes along an axis or by index in bench_lines.c; batches of functions in bench_transforms.c. */
+ * and a new process in bench_start.c; what goes along an axis or by index in bench_lines.c; batches of functions in bench_transforms.c; loops in
+ * bench_loops.c. */
 #include "cli/bench_rows.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 
 #include "cli/bench_inputs.h"
 #include "cli/bench_lines.h"
+#include "cli/bench_loops.h"
 #include "cli/bench_start.h"
 #include "cli/bench_steps.h"
 #include "cli/bench_transforms.h"
@@ -316,11 +318,13 @@ static const struct {
               {bench_transform_rows, BENCH_TRANSFORM_ROWS},
               {bench_start_rows, BENCH_START_ROWS},
               {bench_step_rows, BENCH_STEP_ROWS},
+              {bench_loop_rows, BENCH_LOOP_ROWS},
               {large_rows, COUNT(large_rows)},
               {launch_rows, COUNT(launch_rows)}};
 
 int bench_common_row_count(void) {
-    return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS;
+    return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS +
+           BENCH_LOOP_ROWS;
 }
 int bench_row_count(void) { return bench_common_row_count() + COUNT(large_rows) + COUNT(launch_rows); }
 

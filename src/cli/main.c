@@ -34,11 +34,11 @@ static const struct command {
      "sum_axis1 transpose_add broadcast gather dependent_adds cumsum cumsum_short cumsum_axis0 sort\n"
      "sort_short argmax scatter_add scatter_add_one scatter_axis take_gradient matmul_vmap softmax_vmap\n"
      "gather_vmap example_gradients example_gradients_by_hand hvp compile startup step_small step_medium\n"
-     "step_large; with --device also large_elementwise large_sum large_softmax large_layer_norm\n"
-     "large_transpose_add large_gather, matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096,\n"
-     "8192, 16384, launch launch_100 launch_graph. Each row is warmed up first. The\n"
-     "cache of kernels on disk is not used. OF COPY is the rate divided by that of a copy within the\n"
-     "device's memory.\n"},
+     "step_large gru_forward gru_step scan_steps while_steps; with --device also large_elementwise\n"
+     "large_sum large_softmax large_layer_norm large_transpose_add large_gather, matmul_KIND_N for f32,\n"
+     "tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, launch launch_100 launch_graph. Each row is\n"
+     "warmed up first. The cache of kernels on disk is not used. OF COPY is the rate divided by that of a\n"
+     "copy within the device's memory.\n"},
     {"devices", cli_devices, "lists the devices of this machine", "[--json]", JSON_HELP},
     {"doctor", cli_doctor, "checks settings, devices and libraries, and explains what does not work", "[--json]",
      JSON_HELP "Fails when a setting has an error or the CPU cannot be used.\n"},
