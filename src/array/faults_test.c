@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <berth/control.h>
 #include <berth/file.h>
 #include <berth/grad.h>
 #include <berth/ops.h>
@@ -191,6 +192,39 @@ static bt_status save(void) {
     return BT_OK;
 }
 
+/* x = 2 x while the sum is below 100, three times; negated if it is above. */
+static bt_array *is_small(bt_array *const *carry, void *data) {
+    return bt_lt(bt_sum(carry[0], BT_ALL, false), bt_num(100));
+}
+static void grow(bt_array **carry, void *data) { carry[0] = bt_mul(carry[0], data); }
+static void grow_and_stop(bt_array *const *args, bt_array **results, void *data) {
+    results[0] = args[0];
+    (void)bt_while(is_small, grow, data, 8, results, 1);
+}
+static void negate(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_neg(args[0]); }
+static void control_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    bt_array *sum = bt_add(carry[0], x[0]);
+    (void)bt_cond(is_small(&sum, NULL), grow_and_stop, negate, data, &sum, 1, carry, 1);
+    y[0] = bt_tanh(bt_mul(sum, bt_num(0)));
+}
+
+static bt_status control(void) {
+    BT_SCOPE {
+        bt_array *two = NULL, *xs = NULL, *carry = NULL, *rows, *grads[2];
+        BT_ON("gpu:1") two = BT_ARRAY(float, (2), 2, 2);
+        BT_ON("gpu:0") xs = BT_ARRAY(float, (2, 2), 1, 2, 3, 4);
+        BT_ON("gpu:0") carry = bt_zeros(BT_F32, 2);
+        BTI_TRY(bt_scan(control_step, two, BT_ALL_ROWS, &carry, 1, &xs, 1, &rows, 1));
+        bt_array *by[] = {xs, two};
+        BTI_TRY(bt_grad(bt_sum(carry, BT_ALL, false), by, 2, grads));
+        BTI_TRY(EXPECT(carry, -67, -132));
+        BTI_TRY(EXPECT(rows, 0, 0, 0, 0));
+        BTI_TRY(EXPECT(grads[0], -64, -64, -1, -1));
+        BTI_TRY(EXPECT(grads[1], -192, -384));
+    }
+    return BT_OK;
+}
+
 typedef struct program {
     const char *name;
     bt_status (*run)(void);
@@ -204,6 +238,7 @@ static const program programs[] = {
     {"host_access", host_access},
     {"print", print},
     {"gradient", gradient},
+    {"control", control},
     {"save", save},
 };
 

@@ -387,9 +387,17 @@ bt_status bti_walk_back(bt_array *const *ys, bt_array *const *cotangents, int y_
     return status;
 }
 
+static bt_status check_poison(bt_array *const *arrays, int count) {
+    for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
+    return BT_OK;
+}
+
 /* For rules of tuples. */
 static bt_status differentiate(bt_array *const *ys, bt_array *const *cotangents, int y_count, bt_array *const *xs,
                                int x_count, bt_array **grads) {
+    BTI_TRY(check_poison(ys, y_count));
+    BTI_TRY(check_poison(cotangents, y_count));
+    BTI_TRY(check_poison(xs, x_count));
     bti_gradient_target *targets = bti_calloc((size_t)x_count + 1, sizeof *targets);
     if (!targets) return bti_no_memory();
     for (int i = 0; i < x_count; i++) targets[i] = bti_target_of(bti_node_of(xs[i]), false);

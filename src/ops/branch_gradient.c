@@ -178,7 +178,10 @@ static bt_status gradient_of_bounded(bti_backward *b, bounded *s, bt_array **roo
              **made = xs + b->count;
     int y_count = 0, x_count = 0;
     s->x = made + b->count;
-    for (int i = 0; i < b->count; i++) s->x[i] = apart(b->x[i]);
+    for (int i = 0; i < b->count; i++) {
+        s->x[i] = apart(b->x[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(s->x[i])));
+    }
     carry[0] = bt_full_shape(1, BT_BOOL, (bt_shape){.rank = 0});
     for (int i = 0; i < s->carried; i++) carry[i + 1] = s->x[i];
     BTI_TRY(bt_scan(bounded_step, s, b->attr[1], carry, s->carried + 1, NULL, 0, NULL, 0));
