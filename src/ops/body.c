@@ -5,8 +5,8 @@
 #include "ir/op_rules.h"
 #include "ops/primitive.h"
 
-bt_status bti_body_begin(bti_body *body, int input_count, int output_count) {
-    *body = (bti_body){.input_count = input_count, .output_count = output_count};
+bt_status bti_body_begin(bti_body *body, const char *called, int input_count, int output_count) {
+    *body = (bti_body){.called = called, .input_count = input_count, .output_count = output_count};
     body->inputs = bti_calloc((size_t)input_count + 1, sizeof *body->inputs);
     body->outputs = bti_calloc((size_t)output_count + 1, sizeof *body->outputs);
     body->given = bti_calloc((size_t)input_count + 1, sizeof *body->given);
@@ -31,7 +31,7 @@ static bt_array *strong(bt_array *x) { return bti_node_of(x)->weak ? bti_cast(x,
 
 bt_status bti_body_output(bti_body *body, int i, const char *name, int index) {
     bt_array *x = body->outputs[i];
-    if (!x) return bti_fail(BT_INVALID_ARGUMENT, "the body did not fill in %s[%d]", name, index);
+    if (!x) return bti_fail(BT_INVALID_ARGUMENT, "%s did not fill in %s[%d]", body->called, name, index);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
     x = body->outputs[i] = strong(x);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
@@ -55,7 +55,7 @@ bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, cons
     bti_str is = {0}, wants = {0};
     add_type(&is, &made);
     add_type(&wants, type);
-    bt_status status = bti_fail(BT_INVALID_ARGUMENT, "the body hands back %s[%d] as %s, but %s %s", name, index,
+    bt_status status = bti_fail(BT_INVALID_ARGUMENT, "%s hands back %s[%d] as %s, but %s %s", body->called, name, index,
                                 bti_str_text(&is), as, bti_str_text(&wants));
     bti_str_free(&is);
     bti_str_free(&wants);

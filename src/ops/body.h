@@ -8,17 +8,18 @@
 #include "ops/region.h"
 
 typedef struct bti_body {
+    const char *called; /* in errors: "the body" */
     int input_count, output_count;
     bt_array **inputs, **outputs; /* of a scope of the recorder's */
     bti_node **given, **made;     /* their nodes, borrowed, for bti_cutting */
 } bti_body;
 
-/* Room for a body; NULLs inside. */
-bt_status bti_body_begin(bti_body *body, int input_count, int output_count);
+/* Room for a body; NULLs inside. `called`: what errors call it; a literal. */
+bt_status bti_body_begin(bti_body *body, const char *called, int input_count, int output_count);
 void bti_body_end(bti_body *body);
 /* Input i stands for such a value on the device. */
 bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device);
-/* Output i must be there; weak scalars become strong. `name`: what the caller calls it. */
+/* Output i must be there; weak scalars become strong. `name`: what errors call it. */
 bt_status bti_body_output(bti_body *body, int i, const char *name, int index);
 /* Also of this type; the error says what it is compared with. */
 bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, const char *name, int index,

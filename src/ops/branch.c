@@ -28,7 +28,8 @@ static bt_status begin_branch(branch *b, bt_array *predicate, bt_array *const *a
     if (poison) return bti_fail_with(bti_array_error(poison));
     b->device = placement.device;
     for (int way = 0; way < 2; way++) {
-        BTI_TRY(bti_body_begin(&b->ways[way], b->arg_count, b->result_count));
+        BTI_TRY(bti_body_begin(&b->ways[way], way ? "the second branch" : "the first branch", b->arg_count,
+                               b->result_count));
         for (int i = 0; i < b->arg_count; i++) {
             bti_type type = bti_type_of(bti_node_of(b->arguments[i + 1]));
             BTI_TRY(bti_body_input(&b->ways[way], i, &type, b->device));
@@ -41,7 +42,7 @@ static bt_status check_branch(branch *b) {
     for (int i = 0; i < b->result_count; i++) {
         BTI_TRY(bti_body_output(&b->ways[0], i, "results", i));
         bti_type type = bti_type_of(b->ways[0].made[i]);
-        BTI_TRY(bti_body_output_like(&b->ways[1], i, &type, "results", i, "the first branch"));
+        BTI_TRY(bti_body_output_like(&b->ways[1], i, &type, "results", i, "that of the first is"));
     }
     return BT_OK;
 }

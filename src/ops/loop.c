@@ -55,7 +55,7 @@ static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array 
     bt_array *poison = bti_choose_device(s->arguments, arguments, &placement);
     if (poison) return bti_fail_with(bti_array_error(poison));
     s->device = placement.device;
-    BTI_TRY(bti_body_begin(&s->body, arguments, s->carry_count + s->y_count));
+    BTI_TRY(bti_body_begin(&s->body, "the body", arguments, s->carry_count + s->y_count));
     for (int i = 0; i < arguments; i++) {
         const bti_node *node = bti_node_of(s->arguments[i]);
         bti_type type = i < s->carry_count ? bti_type_of(node) : row_type(node);
@@ -179,8 +179,8 @@ static bt_status begin_while(loop *w, bt_array **carry, bool called) {
     bt_array *poison = bti_choose_device(w->arguments, w->count, &placement);
     if (poison) return bti_fail_with(bti_array_error(poison));
     w->device = placement.device;
-    BTI_TRY(bti_body_begin(&w->test, w->count, 1));
-    BTI_TRY(bti_body_begin(&w->body, w->count, w->count));
+    BTI_TRY(bti_body_begin(&w->test, "the test", w->count, 1));
+    BTI_TRY(bti_body_begin(&w->body, "the body", w->count, w->count));
     for (int i = 0; i < w->count; i++) {
         bti_type type = bti_type_of(bti_node_of(w->arguments[i]));
         BTI_TRY(bti_body_input(&w->test, i, &type, w->device));
