@@ -244,10 +244,10 @@ static int serve_rows(char **argv, const bench_target *target) {
 int cli_bench(int argc, char **argv) {
     options given = {0};
     bench_target target;
-    const bench_row *chosen[64];
+    const bench_row *chosen[BENCH_MOST_ROWS];
     int count = 0, code = read_options(argc, argv, &given);
     if (code != CLI_OK) return code;
-    for (int i = optind; i < argc && count < 64; i++)
+    for (int i = optind; i < argc && count < BENCH_MOST_ROWS; i++)
         if (!(chosen[count++] = bench_find_row(argv, argv[i]))) return CLI_USAGE;
     for (int i = 0; optind == argc && i < (given.device ? bench_row_count() : bench_common_row_count()); i++)
         chosen[count++] = bench_row_at(i);

@@ -307,7 +307,10 @@ static const bench_row launch_rows[] = {
 /* --- all rows ------------------------------------------------------------------------------------------------------- */
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
-enum { MOST_ROWS = 96 };
+_Static_assert(COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS +
+                       BENCH_LOOP_ROWS + COUNT(large_rows) + COUNT(launch_rows) <=
+                   BENCH_MOST_ROWS,
+               "rows do not fit");
 
 /* In the order of the output; those from large_rows on are run only with --device. */
 static const struct {
@@ -347,7 +350,7 @@ double bench_row_flops(const bench_row *row, const bench_target *target) {
 }
 
 const bench_row *bench_find_row(char **argv, const char *name) {
-    const char *names[MOST_ROWS];
+    const char *names[BENCH_MOST_ROWS];
     int count = bench_row_count();
     for (int i = 0; i < count; i++) {
         names[i] = bench_row_at(i)->name;

@@ -130,6 +130,9 @@ static inline bt_status bti_program_launch_kernel(const bti_program *program, co
     return program->driver->launch_kernel(program->device, program->state, box);
 }
 
+/* text_wanted and text_give of drivers/driver.h; false where the driver loads no texts. */
+bool bti_program_text_wanted(const bti_program *program, bool launched, bti_text_wanted *wanted);
+bt_status bti_program_text_give(const bti_program *program, const bti_text_wanted *wanted, const bti_str *text);
 /* Several boxes, which do not wait for each other, by as few launches as the driver can. */
 bt_status bti_program_launch_boxes(const bti_program *program, const bti_box *boxes, int count);
 

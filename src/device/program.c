@@ -80,6 +80,27 @@ static bt_status load_state(void *loaded) {
     return program->driver->program_load(program->device, &program->source, &program->state);
 }
 
+bool bti_program_text_wanted(const bti_program *program, bool launched, bti_text_wanted *wanted) {
+    return program->driver->text_wanted &&
+           program->driver->text_wanted(program->device, program->state, launched, wanted);
+}
+
+typedef struct given_text {
+    const bti_program *program;
+    const bti_text_wanted *wanted;
+    const bti_str *text;
+} given_text;
+
+static bt_status give_text(void *given) {
+    const given_text *g = given;
+    return g->program->driver->text_give(g->program->device, g->program->state, g->wanted, g->text);
+}
+
+bt_status bti_program_text_give(const bti_program *program, const bti_text_wanted *wanted, const bti_str *text) {
+    given_text given = {program, wanted, text};
+    return program->driver->third_party ? bti_libraries_open(give_text, &given) : give_text(&given);
+}
+
 static bt_status load_program(bt_device *device, const bti_program_source *source, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return bti_no_memory();

@@ -6,6 +6,7 @@
  *                   and runs them on the cores
  *     cuda, opencl  launch/gpu_kernel.c chooses the entry of the kernel's text and the grid, cuda/launch.c or opencl/program.c
  *                   enqueues it
+ * Texts of kernels come from exec/texts.c: a driver asks for one, and nobody is called back.
  * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
@@ -105,6 +106,12 @@ typedef struct bti_driver {
      * after the call. UNIMPLEMENTED: this device has no such program. */
     bt_status (*program_load)(void *device, const bti_program_source *source, void **program);
     void (*program_free)(void *device, const bti_program_source *source, void *program);
+    /* (optional, both or none) For drivers that load texts. A launch for which a text is missing does nothing and returns FAILED_PRECONDITION.
+     * text_wanted: whether the program lacks a text: `launched`, which its last launch lacked, by the thread that launched; else which it needs before its
+     *     first launch.
+     * text_give: the text (`failed` when memory was short). Compiles it, now or when the launch is repeated. A failure is that of the launch. */
+    bool (*text_wanted)(void *device, void *program, bool launched, bti_text_wanted *wanted);
+    bt_status (*text_give)(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text);
     /* Runs or enqueues a program: `launch` one of a primitive, `launch_kernel` one of a fused kernel. All addresses are of this
      * device. */
     bt_status (*launch)(void *device, void *program, const bti_work *work);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "exec/texts.h"
+
 /* --- what a trace records of a step --------------------------------------------------------------------------------- */
 
 static void count_box(bti_trace_event *event, const bti_kernel *kernel, const int64_t *extent) {
@@ -283,9 +285,17 @@ static bt_status launch_control(const bti_run *run, size_t s) {
     return status;
 }
 
+static bt_status launch_once(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
+}
+
+/* A launch that lacks a text does nothing, and is repeated with it. */
 bt_status bti_launch_step(const bti_run *run, size_t s) {
     const bti_step *step = &run->prepared->plan.steps.items[s];
     const bti_ready_step *ready = &run->prepared->steps[s];
     if (step->kind == BTI_STEP_CONTROL) return launch_control(run, s);
-    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
+    bt_status status = launch_once(run, step, ready);
+    while (status != BT_OK && bti_texts_supply(ready->program, true, &status) && status == BT_OK)
+        status = launch_once(run, step, ready);
+    return status;
 }

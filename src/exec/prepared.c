@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "exec/recordings.h"
-#include "render/render.h"
+#include "exec/texts.h"
 #include "base/lock.h"
 
 /* --- making ready ------------------------------------------------------------------------------------------------------ */
@@ -75,11 +75,11 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
             memcpy(of->attrs + *attr, step->node->attr, (size_t)ready->attr_count * sizeof *of->attrs);
         *attr += (size_t)ready->attr_count;
     }
-    bti_program_source source = {.op = (bti_op)step->op, .render = bti_render, .render_work = bti_render_work};
+    bti_program_source source = {.op = (bti_op)step->op};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         source.dtypes[source.dtype_count++] = bti_plan_operand(&of->plan, step, i)->dtype;
     source.dtypes[source.dtype_count++] = bti_plan_output(&of->plan, step, 0)->dtype;
-    return bti_device_program(step->device, &source, &ready->program);
+    return bti_texts_program(step->device, &source, &ready->program);
 }
 
 static int add_operation(const char **operations, int count, const char *name) {
@@ -116,8 +116,8 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t 
     if (step->kind == BTI_STEP_COPY) return BT_OK;
     if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
-    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel], .render = bti_render};
-    return bti_device_program(step->device, &source, &of->steps[s].program);
+    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
+    return bti_texts_program(step->device, &source, &of->steps[s].program);
 }
 
 static bool add_task(bti_prepared *of, uint64_t *numbers, bti_run_task_plan task) {

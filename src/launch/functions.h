@@ -75,12 +75,4 @@ typedef void bti_finish_function(const int64_t *extent, const uint64_t *scalars,
                                  const int64_t *stride, const void *const *functions, const uint64_t *parts,
                                  int64_t count);
 
-/* Writes a kernel as text; false when memory is short. `variant`: its second text. On CPUs outputs
- * are stored around the cache; in CUDA C the entries are those for several boxes (launch/entry.h).
- * Given to drivers with each kernel, so that they need no render/. */
-typedef bool bti_render_function(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant);
-/* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the
- * output). What it is called and takes stands above each text in render/c/. */
-typedef bool bti_render_work_function(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
-
 #endif

@@ -7,7 +7,10 @@
 typedef struct gpu_program {
     bti_gpu_kernel *kernel; /* one of the two */
     bti_gpu_work *work;
+    bti_gpu_texts texts; /* under the device's lock */
 } gpu_program;
+
+enum { OWN_TEXT, LAUNCH_TEXT };
 
 static const char *unsupported_dtype(const bti_gpu *gpu, const bti_program_source *source) {
     bool wide = false;
@@ -24,8 +27,11 @@ bt_status bti_gpu_load(void *device, const bti_program_source *source, void **lo
     if (missing) return bti_fail(BT_UNIMPLEMENTED, "%s has no %s; use float32 there, or the CPU", gpu->name, missing);
     gpu_program *new = bti_calloc(1, sizeof *new);
     if (!new) return bti_no_memory();
-    bt_status status = source->kernel ? bti_gpu_kernel_load(gpu, source->kernel, source->render, &new->kernel)
-                                      : bti_gpu_work_load(source, &new->work);
+    bt_status status = BT_OK;
+    if (!source->kernel)
+        status = bti_gpu_work_load(source, &new->work);
+    else if (!(new->kernel = bti_gpu_kernel_new(source->kernel)))
+        status = bti_no_memory();
     if (status == BT_OK)
         *loaded = new;
     else
@@ -39,32 +45,70 @@ void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded
     gpu_program *old = loaded;
     if (old->kernel) bti_gpu_kernel_free(gpu, old->kernel);
     if (old->work) bti_gpu_work_free(gpu, old->work);
+    bti_gpu_text_drop(&old->texts);
     bti_free(old);
+}
+
+/* --- texts -------------------------------------------------------------------------------------------------------- */
+
+bool bti_gpu_text_wanted(void *device, void *loaded, bool launched, bti_text_wanted *wanted) {
+    bti_gpu *gpu = device;
+    gpu_program *program = loaded;
+    bti_lock_take(&gpu->lock);
+    bool own = program->kernel && bti_gpu_kernel_lacks_text(program->kernel);
+    bool lacks = own || (launched && program->texts.wanting);
+    *wanted = (bti_text_wanted){.target = gpu->target, .number = own ? OWN_TEXT : LAUNCH_TEXT};
+    if (own)
+        wanted->kernel = bti_gpu_kernel_of(program->kernel);
+    else if (program->texts.of_kernel)
+        wanted->kernel = &program->texts.kernel;
+    wanted->variant = !own && program->texts.variant;
+    bti_lock_give(&gpu->lock);
+    return lacks;
+}
+
+bt_status bti_gpu_text_give(void *device, void *loaded, const bti_text_wanted *wanted, const bti_str *text) {
+    bti_gpu *gpu = device;
+    gpu_program *program = loaded;
+    if (wanted->number == OWN_TEXT) return bti_gpu_kernel_give(gpu, program->kernel, text);
+    bti_lock_take(&gpu->lock);
+    bti_gpu_text_keep(&program->texts, text);
+    bti_lock_give(&gpu->lock);
+    return BT_OK;
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+static void begin_launch(bti_gpu *gpu, gpu_program *program) {
+    bti_lock_take(&gpu->lock);
+    gpu->texts = &program->texts;
+    program->texts.wanting = false;
+}
+
+static bt_status end_launch(bti_gpu *gpu, gpu_program *program, bt_status status) {
+    if (!program->texts.wanting) bti_gpu_text_drop(&program->texts);
+    gpu->texts = NULL;
+    bti_lock_give(&gpu->lock);
+    return status;
 }
 
 bt_status bti_gpu_launch_work(void *device, void *loaded, const bti_work *work) {
     bti_gpu *gpu = device;
-    bti_gpu_work *program = ((gpu_program *)loaded)->work;
+    gpu_program *program = loaded;
     bool done;
-    bti_lock_take(&gpu->lock);
-    bt_status status = bti_gpu_work_as_kernels(gpu, program, work, &done);
-    if (status == BT_OK && !done) status = bti_gpu_text_launch(gpu, program, work);
-    bti_lock_give(&gpu->lock);
-    return status;
+    begin_launch(gpu, program);
+    bt_status status = bti_gpu_work_as_kernels(gpu, program->work, work, &done);
+    if (status == BT_OK && !done) status = bti_gpu_text_launch(gpu, program->work, work);
+    return end_launch(gpu, program, status);
 }
 
 bt_status bti_gpu_launch_kernel(void *device, void *loaded, const bti_box *box) {
-    bti_gpu *gpu = device;
-    bti_lock_take(&gpu->lock);
-    bt_status status = bti_gpu_kernel_launch(gpu, ((gpu_program *)loaded)->kernel, box);
-    bti_lock_give(&gpu->lock);
-    return status;
+    begin_launch(device, loaded);
+    return end_launch(device, loaded, bti_gpu_kernel_launch(device, ((gpu_program *)loaded)->kernel, box));
 }
 
 bt_status bti_gpu_launch_boxes(void *device, void *loaded, const bti_box *boxes, int count) {
-    bti_gpu *gpu = device;
-    bti_lock_take(&gpu->lock);
-    bt_status status = bti_gpu_kernel_launch_boxes(gpu, ((gpu_program *)loaded)->kernel, boxes, count);
-    bti_lock_give(&gpu->lock);
-    return status;
+    begin_launch(device, loaded);
+    return end_launch(device, loaded,
+                      bti_gpu_kernel_launch_boxes(device, ((gpu_program *)loaded)->kernel, boxes, count));
 }

@@ -64,6 +64,7 @@ typedef struct bti_gpu {
         void *block; /* the allocator's */
         size_t bytes;
     } scratch[BTI_GPU_SLOTS];
+    struct bti_gpu_texts *texts;    /* of the program that is being launched */
     _Atomic uint64_t scratch_moves; /* how often scratch memory was freed: earlier addresses are invalid */
 } bti_gpu;
 

@@ -1,6 +1,7 @@
 /* Inside the engine of gpu.h: its files, each of which uses those above it.
  *
  *     gpu_scratch.c scratch memory (gpu_driver.h)
+ *     gpu_texts.c   texts that a launch lacks
  *     gpu_module.c  loads texts, launches their functions
  *     gpu_kernel.c  fused kernels: chooses the entry for a box (launch/entry.h) and the grid
  *     gpu_work.c    primitives that run whole, as kernels of one instruction or as copies of parts
@@ -13,6 +14,20 @@
 #define BTI_LAUNCH_GPU_ENGINE_H
 
 #include "launch/gpu_driver.h"
+
+/* --- gpu_texts.c --- */
+/* Of one program: the text that its last launch lacked, or that it was given since. */
+typedef struct bti_gpu_texts {
+    bool wanting, is_given;
+    bool of_kernel, variant; /* of the kernel below, else of the primitive */
+    bti_kernel kernel;
+    bti_str given;
+} bti_gpu_texts;
+/* The text of a kernel, or of the primitive (NULL), if it was given; else FAILED_PRECONDITION, and the launch wants it. Before the launch has
+ * launched anything that must not run twice. */
+bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, bool variant, const bti_str **text);
+void bti_gpu_text_keep(bti_gpu_texts *texts, const bti_str *text);
+void bti_gpu_text_drop(bti_gpu_texts *texts);
 
 /* --- gpu_module.c --- */
 /* A loaded text and its functions, which are looked up when they are first launched. */
@@ -40,8 +55,12 @@ bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_
 
 /* --- gpu_kernel.c --- */
 typedef struct bti_gpu_kernel bti_gpu_kernel;
-bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render_function *render,
-                              bti_gpu_kernel **loaded);
+bti_gpu_kernel *bti_gpu_kernel_new(const bti_kernel *kernel); /* NULL: no memory */
+/* With its own text: given, without the lock; or that of the launch. */
+const bti_kernel *bti_gpu_kernel_of(const bti_gpu_kernel *kernel);
+bool bti_gpu_kernel_lacks_text(const bti_gpu_kernel *kernel);
+bt_status bti_gpu_kernel_give(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_str *text);
+bt_status bti_gpu_kernel_build(bti_gpu *gpu, bti_gpu_kernel *kernel);
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel);
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
 /* Boxes that do not wait for each other: maps by as few launches as their words allow. */

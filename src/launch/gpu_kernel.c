@@ -17,37 +17,50 @@ typedef struct kernel_variant {
 } kernel_variant;
 
 struct bti_gpu_kernel {
-    bti_render_function *render;
     kernel_variant own;
     bti_gpu_module boxes; /* the text for several boxes, built when it is first launched */
 };
 
 /* --- loading ------------------------------------------------------------------------------------------------------ */
 
-static bt_status build_text(bti_gpu *gpu, bti_render_function *render, const bti_kernel *kernel, bool boxes,
-                            bti_gpu_module *module) {
-    bti_str text = {0};
+static bt_status build_module(bti_gpu *gpu, const bti_kernel *kernel, const bti_str *text, bti_gpu_module *module) {
     char name[48];
     bti_kernel_name(name, sizeof name, kernel);
-    bt_status status =
-        render(&text, kernel, gpu->target, boxes) ? bti_gpu_module_build(gpu, name, &text, module) : bti_no_memory();
-    bti_str_free(&text);
-    return status;
+    return bti_gpu_module_build(gpu, name, text, module);
 }
 
-bt_status bti_gpu_kernel_load(bti_gpu *gpu, const bti_kernel *kernel, bti_render_function *render,
-                              bti_gpu_kernel **loaded) {
+static bt_status build_text(bti_gpu *gpu, const bti_kernel *kernel, bool boxes, bti_gpu_module *module) {
+    const bti_str *text;
+    BTI_TRY(bti_gpu_text_of(gpu, kernel, boxes, &text));
+    return build_module(gpu, kernel, text, module);
+}
+
+bti_gpu_kernel *bti_gpu_kernel_new(const bti_kernel *kernel) {
     bti_gpu_kernel *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_no_memory();
-    new->render = render;
+    if (!new) return NULL;
     new->own.kernel = *kernel;
     new->own.axis = -1;
-    bt_status status = build_text(gpu, render, kernel, false, &new->own.module);
-    if (status == BT_OK)
-        *loaded = new;
-    else
-        bti_free(new);
-    return status;
+    return new;
+}
+
+const bti_kernel *bti_gpu_kernel_of(const bti_gpu_kernel *kernel) { return &kernel->own.kernel; }
+
+bool bti_gpu_kernel_lacks_text(const bti_gpu_kernel *kernel) { return !kernel->own.module.handle; }
+
+/* Compiled without the lock, so that others launch meanwhile; if several threads do, the first one's stays. */
+bt_status bti_gpu_kernel_give(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_str *text) {
+    bti_gpu_module module = {0};
+    BTI_TRY(build_module(gpu, &kernel->own.kernel, text, &module));
+    bti_lock_take(&gpu->lock);
+    bool first = bti_gpu_kernel_lacks_text(kernel);
+    if (first) kernel->own.module = module;
+    bti_lock_give(&gpu->lock);
+    if (!first) bti_gpu_module_free(gpu, &module);
+    return BT_OK;
+}
+
+bt_status bti_gpu_kernel_build(bti_gpu *gpu, bti_gpu_kernel *kernel) {
+    return build_text(gpu, &kernel->own.kernel, false, &kernel->own.module);
 }
 
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel) {
@@ -136,7 +149,7 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_ke
     if (!v) return bti_no_memory();
     v->kernel = *exchanged;
     v->axis = axis;
-    bt_status status = build_text(gpu, kernel->render, &v->kernel, false, &v->module);
+    bt_status status = build_text(gpu, &v->kernel, false, &v->module);
     if (status != BT_OK) return bti_free(v), status;
     v->next = kernel->own.next;
     kernel->own.next = v;
@@ -144,22 +157,20 @@ static bt_status find_variant(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_ke
     return BT_OK;
 }
 
-/* *launched: it could be launched in tiles. */
-static bt_status launch_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, bool *launched) {
-    kernel_variant *v;
+/* The variant and the box with which it is launched in tiles; NULL: it is not. */
+static bt_status find_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, kernel_variant **v,
+                            bti_box *exchanged_box) {
     int axis = bti_kernel_crossing_axis(&kernel->own.kernel, box), second = bti_kernel_axes(&kernel->own.kernel) - 2;
-    *launched = false;
+    *v = NULL;
     if (axis < 0) return BT_OK;
     bti_kernel exchanged = kernel->own.kernel;
-    bti_box exchanged_box = *box;
+    *exchanged_box = *box;
     if (axis != second) {
         exchange_axes(&exchanged, axis, second);
-        exchange_box(&exchanged, &exchanged_box, axis, second);
+        exchange_box(&exchanged, exchanged_box, axis, second);
     }
-    if (!bti_entry_fits(&exchanged, BTI_ENTRY_TILED, gpu->target, &exchanged_box)) return BT_OK;
-    BTI_TRY(find_variant(gpu, kernel, &exchanged, axis, &v));
-    *launched = true;
-    return launch_entry(gpu, v, BTI_ENTRY_TILED, &exchanged_box, 0);
+    if (!bti_entry_fits(&exchanged, BTI_ENTRY_TILED, gpu->target, exchanged_box)) return BT_OK;
+    return find_variant(gpu, kernel, &exchanged, axis, v);
 }
 
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
@@ -168,9 +179,10 @@ static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
         return launch_entry(gpu, v, BTI_ENTRY_PAIR, box, (uint64_t)bti_kernel_half(&v->kernel, box));
     if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, gpu->target, box))
         return launch_entry(gpu, v, BTI_ENTRY_WIDE, box, 0);
-    bool launched;
-    BTI_TRY(launch_tiled(gpu, kernel, box, &launched));
-    return launched ? BT_OK : launch_entry(gpu, v, BTI_ENTRY_RUN, box, 0);
+    bti_box exchanged_box;
+    BTI_TRY(find_tiled(gpu, kernel, box, &v, &exchanged_box));
+    return v ? launch_entry(gpu, v, BTI_ENTRY_TILED, &exchanged_box, 0)
+             : launch_entry(gpu, &kernel->own, BTI_ENTRY_RUN, box, 0);
 }
 
 /* --- reductions --------------------------------------------------------------------------------------------------- */
@@ -254,7 +266,7 @@ static bt_status launch_list(bti_gpu *gpu, bti_gpu_kernel *kernel, bool wide, co
     bti_words words = {.count = 0}, box;
     int64_t end = 0;
     if (list->count == 1) return bti_gpu_kernel_launch(gpu, kernel, list->boxes[0]);
-    if (!kernel->boxes.handle) BTI_TRY(build_text(gpu, kernel->render, of, true, &kernel->boxes));
+
     for (int b = 0; b < most; b++) {
         if (b < list->count) end += fewer_groups(gpu, list, list->groups[b]);
         bti_words_add(&words, (uint64_t)end);
@@ -296,8 +308,21 @@ static bt_status launch_like(bti_gpu *gpu, bti_gpu_kernel *kernel, bool wide, co
     return list.count ? launch_list(gpu, kernel, wide, &list) : BT_OK;
 }
 
+/* All texts, before the first launch: a box that works in place must not run twice. */
+static bt_status find_texts(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count) {
+    const bti_kernel *of = &kernel->own.kernel;
+    kernel_variant *v;
+    bti_box exchanged_box;
+    for (int b = 0; b < count; b++)
+        if (!bti_entry_fits(of, BTI_ENTRY_PAIR, gpu->target, &boxes[b]) &&
+            !bti_entry_fits(of, BTI_ENTRY_WIDE, gpu->target, &boxes[b]))
+            BTI_TRY(find_tiled(gpu, kernel, &boxes[b], &v, &exchanged_box));
+    return kernel->boxes.handle ? BT_OK : build_text(gpu, of, true, &kernel->boxes);
+}
+
 bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count) {
-    bool together = bti_entry_boxes(&kernel->own.kernel) > 0;
+    bool together = count > 1 && bti_entry_boxes(&kernel->own.kernel) > 0;
+    if (together) BTI_TRY(find_texts(gpu, kernel, boxes, count));
     for (int b = 0; b < count && !together; b++) BTI_TRY(bti_gpu_kernel_launch(gpu, kernel, &boxes[b]));
     if (!together) return BT_OK;
     BTI_TRY(launch_like(gpu, kernel, true, boxes, count));

@@ -105,13 +105,37 @@ static int begin(void **state) {
     return 0;
 }
 
-static bool render_nothing(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
-    bti_str_add(text, "text");
-    return !text->failed;
+/* Whether the program lacked a text: it has one now. */
+static bool give_text(void *program, bool launched, bt_status *status) {
+    bti_text_wanted wanted;
+    if (!bti_gpu_text_wanted(&gpu, program, launched, &wanted)) return false;
+    bti_str text = {0};
+    bti_str_add(&text, "text");
+    *status = bti_gpu_text_give(&gpu, program, &wanted, &text);
+    bti_str_free(&text);
+    return *status == BT_OK;
 }
 
 static bt_status load(const bti_kernel *kernel, void **program) {
-    return bti_gpu_load(&gpu, &(bti_program_source){.kernel = kernel, .render = render_nothing}, program);
+    *program = NULL;
+    bt_status status = bti_gpu_load(&gpu, &(bti_program_source){.kernel = kernel}, program);
+    while (status == BT_OK && give_text(*program, false, &status)) {
+    }
+    if (status != BT_OK && *program) bti_gpu_unload(&gpu, NULL, *program);
+    return status;
+}
+
+static bt_status launch_kernel(void *program, const bti_box *box) {
+    bt_status status = bti_gpu_launch_kernel(&gpu, program, box);
+    while (status != BT_OK && give_text(program, true, &status)) status = bti_gpu_launch_kernel(&gpu, program, box);
+    return status;
+}
+
+static bt_status launch_boxes(void *program, const bti_box *boxes, int count) {
+    bt_status status = bti_gpu_launch_boxes(&gpu, program, boxes, count);
+    while (status != BT_OK && give_text(program, true, &status))
+        status = bti_gpu_launch_boxes(&gpu, program, boxes, count);
+    return status;
 }
 
 #define OK(call)                                              \
@@ -124,7 +148,7 @@ static launch only_launch(const bti_kernel *kernel, const bti_box *box) {
     void *program;
     on.launch_count = 0;
     OK(load(kernel, &program));
-    OK(bti_gpu_launch_kernel(&gpu, program, box));
+    OK(launch_kernel(program, box));
     bti_gpu_unload(&gpu, NULL, program);
     assert_int_equal(on.modules + on.functions, 0);
     assert_int_equal(on.launch_count, 1);
@@ -261,7 +285,7 @@ static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
     const int64_t strides[][3] = {{4 * 96 * 50, 4, 200}, {4, 4 * 64 * 96, 256}, {9600, 8, 400}, {4, 4 * 64 * 96, 256}};
     for (int i = 0; i < 4; i++) {
         memcpy(box.stride[0], strides[i], sizeof strides[i]);
-        OK(bti_gpu_launch_kernel(&gpu, program, &box));
+        OK(launch_kernel(program, &box));
     }
     expect(on.launches[0], "bti_run_tiled", 64 * 1 * 2, BTI_GROUP, 0);
     expect(on.launches[1], "bti_run_tiled", 50 * 1 * 2, BTI_GROUP, 0);
@@ -282,15 +306,15 @@ static void boxes_are_launched_together(void **state) {
     boxes[1].address[0] += 4;
     boxes[4].address[1] += 8;
     OK(load(&kernel, &program));
-    OK(bti_gpu_launch_boxes(&gpu, program, boxes, 6));
+    OK(launch_boxes(program, boxes, 6));
     assert_int_equal(on.launch_count, 2);
     expect(on.launches[0], "bti_run_boxes_wide", 3 + 8 + 10 + 15, BTI_GROUP, 0);
     expect(on.launches[1], "bti_run_boxes", 20 + 50, BTI_GROUP, 0);
-    OK(bti_gpu_launch_boxes(&gpu, program, boxes, 1));
+    OK(launch_boxes(program, boxes, 1));
     expect(on.launches[2], "bti_run_wide", 3, BTI_GROUP, 0);
     boxes[2] =
         dense_box(&kernel, (const int64_t[]){100000, 256}); /* as many as the device makes use of, one for each box */
-    OK(bti_gpu_launch_boxes(&gpu, program, boxes + 2, 2));
+    OK(launch_boxes(program, boxes + 2, 2));
     expect(on.launches[3], "bti_run_boxes_wide", 255 + 1, BTI_GROUP, 0);
     assert_int_equal(on.builds, 2);
     bti_gpu_unload(&gpu, NULL, program);
@@ -322,7 +346,7 @@ static void few_columns_are_cut_into_parts(void **state) {
     column_sum_kernel(&kernel);
     bti_box box = dense_box(&kernel, (const int64_t[]){10 * BTI_COLUMN_CHUNK, 20});
     OK(load(&kernel, &program));
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     assert_int_equal(on.launch_count, 2);
     expect(on.launches[0], "bti_part", 80 * 20 / BTI_GROUP + 1, BTI_GROUP, 0); /* of 128 points */
     expect(on.launches[1], "bti_finish", 20 / BTI_ACROSS_SECTOR, BTI_GROUP, 0);
@@ -330,7 +354,7 @@ static void few_columns_are_cut_into_parts(void **state) {
     assert_int_equal(on.launches[1].last_word, gpu.scratch[0].address);
     assert_true(gpu.scratch[0].bytes >= 80 * 20 * 8);
     box.extent[0] = 100; /* one chunk */
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     expect(on.launches[2], "bti_run", 1, BTI_GROUP, 0);
     bti_gpu_unload(&gpu, NULL, program);
 }
@@ -341,22 +365,22 @@ static void many_rows_are_not(void **state) {
     bti_box box = dense_box(&kernel, (const int64_t[]){2, 3 * BTI_ROW_CHUNK});
     void *program;
     OK(load(&kernel, &program));
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     expect(on.launches[0], "bti_part_wide", 6, 64, 0); /* as many groups as multiprocessors at least */
     expect(on.launches[1], "bti_finish", 1, BTI_GROUP, 0);
     box.extent[0] = 10000;
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     assert_int_equal(on.launch_count, 3);
     expect(on.launches[2], "bti_run_rows", 313, BTI_GROUP, 0);
     box.address[0] += 4;
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     expect(on.launches[3], "bti_run", 1250, BTI_GROUP, 0);
     box.extent[0] = 2;
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     expect(on.launches[4], "bti_part", 6, BTI_GROUP, 0);
     box = dense_box(&kernel,
                     (const int64_t[]){10000, BTI_LONG_ROW + 4}); /* always in parts: the same bits on each card */
-    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    OK(launch_kernel(program, &box));
     assert_string_equal(on.launches[on.launch_count - 2].name, "bti_part_wide");
     expect(on.launches[on.launch_count - 1], "bti_finish", 10000 / 32 + 1, BTI_GROUP, 0);
     bti_gpu_unload(&gpu, NULL, program);
@@ -420,7 +444,7 @@ static void groups_that_are_too_large_are_refused(void **state) {
     bti_box box = dense_box(&kernel, (const int64_t[]){8, 8});
     on.threads = 128;
     OK(load(&kernel, &program));
-    assert_int_equal(bti_gpu_launch_kernel(&gpu, program, &box), BT_UNIMPLEMENTED);
+    assert_int_equal(launch_kernel(program, &box), BT_UNIMPLEMENTED);
     assert_non_null(strstr(bt_error_text(), "Card takes 128 threads a group for bti_run_wide, which has 256"));
     bti_gpu_unload(&gpu, NULL, program);
 }
@@ -436,13 +460,13 @@ static bt_status run_through(void) {
     leap_box.stride[0][0] = 4, leap_box.stride[0][2] = 256;
     on.launch_count = 0;
     BTI_TRY(load(&columns, &program));
-    bt_status status = bti_gpu_launch_kernel(&gpu, program, &column_box);
+    bt_status status = launch_kernel(program, &column_box);
     column_box.extent[0] *= 2;
-    if (status == BT_OK) status = bti_gpu_launch_kernel(&gpu, program, &column_box);
+    if (status == BT_OK) status = launch_kernel(program, &column_box);
     bti_gpu_unload(&gpu, NULL, program);
     if (status != BT_OK) return status;
     BTI_TRY(load(&leaps, &program));
-    status = bti_gpu_launch_kernel(&gpu, program, &leap_box);
+    status = launch_kernel(program, &leap_box);
     bti_gpu_unload(&gpu, NULL, program);
     return status;
 }

@@ -60,8 +60,12 @@ static bt_status find_layout_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_
     bti_lru_entry_init(&new->entry);
     new->gpu = gpu;
     new->kernel = *kernel;
-    bt_status status = bti_gpu_kernel_load(gpu, kernel, work->source.render, &new->loaded);
-    if (status != BT_OK) return bti_free(new), status;
+    new->loaded = bti_gpu_kernel_new(kernel);
+    bt_status status = new->loaded ? bti_gpu_kernel_build(gpu, new->loaded) : bti_no_memory();
+    if (status != BT_OK) {
+        if (new->loaded) bti_gpu_kernel_free(gpu, new->loaded);
+        return bti_free(new), status;
+    }
     bti_lru_add(&work->kernels, &new->entry, hash, 0);
     *found = new;
     return BT_OK;
@@ -125,11 +129,7 @@ bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_wo
 bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module) {
     *module = &work->module;
     if (work->module.handle) return BT_OK;
-    bti_str text = {0};
-    const bti_program_source *source = &work->source;
-    bt_status status = source->render_work(&text, source->op, source->dtypes, source->dtype_count, gpu->target)
-                           ? bti_gpu_module_build(gpu, bti_op_info(source->op)->name, &text, &work->module)
-                           : bti_no_memory();
-    bti_str_free(&text);
-    return status;
+    const bti_str *text;
+    BTI_TRY(bti_gpu_text_of(gpu, NULL, false, &text));
+    return bti_gpu_module_build(gpu, bti_op_info(work->source.op)->name, text, &work->module);
 }

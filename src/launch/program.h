@@ -21,8 +21,15 @@ typedef struct bti_program_source {
     int dtype_count;
     bt_dtype dtypes[BTI_SOURCE_DTYPES]; /* of the first three inputs at most, then of the output; the rest is 0 */
     const bti_kernel *kernel;           /* NULL, or the fused kernel: op and dtypes are not used then */
-    bti_render_function *render;        /* writes the kernel as text */
-    bti_render_work_function *render_work;
 } bti_program_source;
+
+/* A text that a program lacks. Drivers write no texts and call nobody who does: a launch that lacks one does nothing, says which (text_wanted of
+ * drivers/driver.h), and is repeated when exec/ has given it (text_give). */
+typedef struct bti_text_wanted {
+    const bti_kernel *kernel; /* valid until text_give; NULL: the primitive's own text */
+    bti_target target;
+    bool variant; /* the kernel's second text: launch/functions.h */
+    int number;   /* the driver's own */
+} bti_text_wanted;
 
 #endif

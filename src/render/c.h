@@ -10,7 +10,7 @@ bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target);
 bool bti_render_c_boxes(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* The same without the words and functions before it: for tests and golden texts. */
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
-/* A primitive that is run whole: a bti_render_work_function. A comment above each text in c/ tells what it defines. */
+/* A primitive that is run whole (render.h). A comment above each text in c/ tells what it defines. */
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
 /* The words and functions alone. */
 void bti_render_c_words(bti_str *text, bti_target target);

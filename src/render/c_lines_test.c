@@ -106,7 +106,7 @@ static void sums_of_threads_and_groups(void **state) {
                              .attr = (int64_t[]){1, i % 2},
                              .attr_count = 2};
             if (as_gpu) with_groups(true);
-            assert_int_equal(on.driver->launch(on.device, p.handle, &work), BT_OK);
+            launch_program(&p, &work);
             if (as_gpu) with_groups(false);
             assert_int_equal(on.driver->sync(on.device), BT_OK);
             assert_int_equal(on.driver->download(on.device, y[as_gpu].memory, y[as_gpu].on_device, y[as_gpu].bytes),

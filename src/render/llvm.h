@@ -8,7 +8,6 @@
 
 #include "launch/functions.h"
 
-bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target,
-                     bool stream); /* a bti_render_function */
+bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream); /* render.h */
 
 #endif

@@ -5,13 +5,15 @@
 #include "render/c.h"
 #include "render/llvm.h"
 
-/* A bti_render_function. */
+/* Writes a kernel as text; false when memory is short. `variant`: its second text. On CPUs outputs are stored around the cache; in CUDA C the entries are
+ * those for several boxes (launch/entry.h). */
 static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant) {
     if (!bti_target_is_c(target)) return bti_render_llvm(text, kernel, target, variant);
     return variant ? bti_render_c_boxes(text, kernel, target) : bti_render_c(text, kernel, target);
 }
 
-/* A primitive that is run whole, for targets of the C family: a bti_render_work_function. */
+/* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the output). What it is called and takes
+ * stands above each text in c/. */
 static inline bool bti_render_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
     return bti_target_is_c(target) && bti_render_c_work(text, op, dtypes, count, target);
 }

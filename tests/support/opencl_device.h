@@ -171,11 +171,28 @@ typedef struct program {
 } program;
 
 static inline program load(bti_op op, int count, const bt_dtype *inputs, bt_dtype output) {
-    program p = {.source = {.op = op, .render = bti_render, .render_work = bti_render_work}};
+    program p = {.source = {.op = op}};
     for (int i = 0; i < count && i < BTI_SOURCE_DTYPES - 1; i++) p.source.dtypes[p.source.dtype_count++] = inputs[i];
     p.source.dtypes[p.source.dtype_count++] = output;
     assert_int_equal(on.driver->program_load(on.device, &p.source, &p.handle), BT_OK);
     return p;
+}
+
+/* With the texts that it lacks. */
+static inline void launch_program(const program *p, const bti_work *work) {
+    bti_text_wanted wanted;
+    bt_status status = on.driver->launch(on.device, p->handle, work);
+    while (status != BT_OK && on.driver->text_wanted(on.device, p->handle, true, &wanted)) {
+        bti_str text = {0};
+        if (wanted.kernel)
+            assert_true(bti_render(&text, wanted.kernel, wanted.target, wanted.variant));
+        else
+            assert_true(bti_render_work(&text, p->source.op, p->source.dtypes, p->source.dtype_count, wanted.target));
+        assert_int_equal(on.driver->text_give(on.device, p->handle, &wanted, &text), BT_OK);
+        bti_str_free(&text);
+        status = on.driver->launch(on.device, p->handle, work);
+    }
+    assert_int_equal(status, BT_OK);
 }
 
 static inline void unload(program *p) { on.driver->program_free(on.device, &p->source, p->handle); }
@@ -221,7 +238,7 @@ static inline void expect_the_same(const program *p, int count, value *inputs, v
                      .output = carried(output),
                      .attr = attr,
                      .attr_count = attr_count};
-    assert_int_equal(on.driver->launch(on.device, p->handle, &work), BT_OK);
+    launch_program(p, &work);
     assert_int_equal(on.driver->sync(on.device), BT_OK);
     work.inputs = here;
     work.output = output->operand;

@@ -3,11 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/lock.h"
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/target.h"
 #include "ir/dtype.h"
@@ -15,40 +13,25 @@
 #define TARGETS ((bti_target)(BTI_LLVM_NEON + 1))
 
 typedef struct target_variants {
-    bti_blocks *blocks; /* NULL: the CPU does not have the target */
-    bti_compiled *compiled, *streaming;
+    bti_blocks *blocks;        /* NULL: the CPU does not have the target */
+    bti_compiled *compiled[2]; /* the second one's outputs bypass the cache */
+    bool given[2];
 } target_variants;
 
 struct bti_check {
     bti_kernel kernel;
-    bti_render_function *render; /* NULL: blocks alone */
     target_variants of[TARGETS];
-    bti_lock making; /* of `streaming`, which is made at first use */
 };
 
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
-/* Without LLVM there is nothing to compare with; that is not an error. */
-static bt_status compile_target(bti_check *check, bti_target target, bool stream, bti_compiled **compiled) {
-    if (!check->render || *compiled) return BT_OK;
-    bool before = bti_errors_quiet(true);
-    bt_status status = bti_compiled_get(&check->kernel, check->render, target, stream, compiled);
-    bti_errors_quiet(before);
-    return status == BT_UNAVAILABLE ? BT_OK : status;
-}
-
-bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, bti_check **made) {
+bt_status bti_check_make(const bti_kernel *kernel, bti_check **made) {
     bti_check *check = bti_calloc(1, sizeof *check);
     if (!check) return bti_no_memory();
     check->kernel = *kernel;
-    check->render = render;
-    bti_lock_init(&check->making, BTI_LOCK_cpu_check);
     bt_status status = BT_OK;
-    for (bti_target target = 0; target < TARGETS && status == BT_OK; target++) {
-        if (!bti_cpu_has(target)) continue;
-        status = bti_blocks_make(kernel, target, &check->of[target].blocks);
-        if (status == BT_OK) status = compile_target(check, target, false, &check->of[target].compiled);
-    }
+    for (bti_target target = 0; target < TARGETS && status == BT_OK; target++)
+        if (bti_cpu_has(target)) status = bti_blocks_make(kernel, target, &check->of[target].blocks);
     if (status != BT_OK) {
         bti_check_free(check);
         return status;
@@ -57,24 +40,34 @@ bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, 
     return BT_OK;
 }
 
+bool bti_check_wants(bti_check *check, bool streams, bti_target *target, bool *stream) {
+    for (*target = 0; *target < TARGETS; ++*target)
+        for (int variant = 0; variant <= streams; variant++) {
+            *stream = variant;
+            if (check->of[*target].blocks && !check->of[*target].given[variant]) return true;
+        }
+    return false;
+}
+
+/* Without LLVM there is nothing to compare with; that is not an error. */
+bt_status bti_check_give(bti_check *check, bti_target target, bool stream, const bti_str *text) {
+    target_variants *of = &check->of[target];
+    if (of->given[stream]) return BT_OK;
+    of->given[stream] = true;
+    if (text->failed) return BT_OK;
+    bool before = bti_errors_quiet(true);
+    bt_status status = bti_compiled_get(&check->kernel, text, target, &of->compiled[stream]);
+    bti_errors_quiet(before);
+    return status == BT_UNAVAILABLE ? BT_OK : status;
+}
+
 void bti_check_free(bti_check *check) {
     if (!check) return;
     for (bti_target target = 0; target < TARGETS; target++) {
         bti_blocks_free(check->of[target].blocks);
-        bti_compiled_free(check->of[target].compiled);
-        bti_compiled_free(check->of[target].streaming);
+        for (int variant = 0; variant < 2; variant++) bti_compiled_free(check->of[target].compiled[variant]);
     }
-    bti_lock_destroy(&check->making);
     bti_free(check);
-}
-
-static bt_status make_streaming(bti_check *check) {
-    bt_status status = BT_OK;
-    bti_lock_take(&check->making);
-    for (bti_target target = 0; target < TARGETS && status == BT_OK; target++)
-        if (check->of[target].compiled) status = compile_target(check, target, true, &check->of[target].streaming);
-    bti_lock_give(&check->making);
-    return status;
 }
 
 /* --- outputs, packed ---------------------------------------------------------------------------------------------- */
@@ -208,10 +201,10 @@ static bt_status run_variants(check_job *j, bool streams) {
         const target_variants *w = &j->check->of[target];
         if (w->blocks) BTI_TRY(run_variant(j, target, "blocks", w->blocks, NULL));
         const void *const *functions = w->blocks ? bti_functions_of(target) : NULL;
-        if (w->compiled && w->compiled->run)
-            BTI_TRY(run_variant(j, target, "compiled code", NULL, &(bti_code){w->compiled, functions, false, 0}));
-        if (streams && w->streaming && w->streaming->run)
-            BTI_TRY(run_variant(j, target, "streaming code", NULL, &(bti_code){w->streaming, functions, true, 0}));
+        for (int stream = 0; stream <= streams; stream++)
+            if (w->compiled[stream] && w->compiled[stream]->run)
+                BTI_TRY(run_variant(j, target, stream ? "streaming code" : "compiled code", NULL,
+                                    &(bti_code){w->compiled[stream], functions, stream, 0}));
     }
     return BT_OK;
 }
@@ -221,7 +214,6 @@ bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams) {
     size_t bytes = 0;
     for (int o = check->kernel.input_count; o < bti_kernel_operands(&check->kernel); o++)
         bytes += (size_t)output_points(&j, o) * output_element_size(&j, o);
-    if (streams) BTI_TRY(make_streaming(check));
     j.original = bti_alloc(3 * bytes);
     if (!j.original) return bti_no_memory();
     j.expected = j.original + bytes;

@@ -4,13 +4,17 @@
 
 #include <berth/status.h>
 
+#include "base/str.h"
 #include "launch/functions.h"
 
 typedef struct bti_check bti_check;
 
-/* Prepares the kernel for each target that the CPU has: for the block interpreter and, unless `render` is NULL or there is no LLVM, as
- * compiled code. RESOURCE_EXHAUSTED, or the error of a compilation. */
-bt_status bti_check_make(const bti_kernel *kernel, bti_render_function *render, bti_check **check);
+/* Prepares the kernel for each target that the CPU has, for the block interpreter. RESOURCE_EXHAUSTED. */
+bt_status bti_check_make(const bti_kernel *kernel, bti_check **check);
+/* Whether a text was not given yet: which. `streams`: also those whose outputs bypass the cache. */
+bool bti_check_wants(bti_check *check, bool streams, bti_target *target, bool *stream);
+/* Compiles it, if there is LLVM; a text that failed is left out. The error of the compilation. */
+bt_status bti_check_give(bti_check *check, bti_target target, bool stream, const bti_str *text);
 void bti_check_free(bti_check *check); /* NULL is fine */
 
 /* Runs the box with all of them: whole, on one core and on two cores. `streams`: also with compiled code whose outputs bypass the cache,

@@ -38,24 +38,23 @@ typedef struct code_variant {
     atomic_int state;
     bti_compiled *compiled; /* when READY */
 } code_variant;
-enum { UNTRIED, COMPILING, READY, FAILED };
+enum { UNTRIED, WANTED, READY, FAILED };
 
 typedef struct fused_kernel {
     bti_kernel kernel;
-    bti_render_function *render;
     bti_target target;
     const void *const *functions;
     bti_blocks *blocks;
     atomic_int_fast64_t blocks_ns; /* the estimated time of all runs in blocks so far */
     code_variant plain, streaming;
     _Atomic(bti_check *) check; /* for the flag check_kernels; NULL until the first check */
+    atomic_bool check_streams;  /* the last launch did */
 } fused_kernel;
 
 static bt_status load_kernel(const bti_program_source *source, void **program) {
     fused_kernel *loaded = bti_calloc(1, sizeof *loaded);
     if (!loaded) return bti_no_memory();
     loaded->kernel = *source->kernel;
-    loaded->render = source->render;
     loaded->target = bti_cpu_target();
     loaded->functions = bti_functions_of(loaded->target);
     bt_status status = bti_blocks_make(source->kernel, loaded->target, &loaded->blocks);
@@ -64,8 +63,11 @@ static bt_status load_kernel(const bti_program_source *source, void **program) {
     return status;
 }
 
+static char primitive; /* the program of all of them */
+
+static bool is_kernel(const void *program) { return program != &primitive; }
+
 bt_status bti_cpu_program_load(void *device, const bti_program_source *source, void **program) {
-    static char primitive;
     (void)device;
     *program = &primitive;
     return source->kernel ? load_kernel(source, program) : BT_OK;
@@ -86,17 +88,6 @@ const bti_kernel *bti_cpu_program_kernel(const void *program) { return &((const 
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
 
-/* One thread compiles; the others run blocks meanwhile. A kernel that cannot be compiled is not tried again. */
-static void compile_variant(fused_kernel *loaded, code_variant *v) {
-    int untried = UNTRIED;
-    if (!atomic_compare_exchange_strong(&v->state, &untried, COMPILING)) return;
-    bool stream = v == &loaded->streaming;
-    bool before = bti_errors_quiet(true);
-    bt_status status = bti_compiled_get(&loaded->kernel, loaded->render, loaded->target, stream, &v->compiled);
-    bti_errors_quiet(before);
-    atomic_store_explicit(&v->state, status == BT_OK && v->compiled->run ? READY : FAILED, memory_order_release);
-}
-
 static bool is_compiled(code_variant *v) { return atomic_load_explicit(&v->state, memory_order_acquire) == READY; }
 
 /* Whether the runs in blocks, with this one, took as long as compiling would. */
@@ -106,35 +97,108 @@ static bool compiling_pays(fused_kernel *loaded, const bti_box *box) {
     return (double)(atomic_fetch_add_explicit(&loaded->blocks_ns, more, memory_order_relaxed) + more) >= COMPILE_NS;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------ */
+static code_variant *variant_of(fused_kernel *loaded, const bti_box *box) {
+    return bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
+}
+
+/* One launch wants the text; until it is given blocks run. */
+static bool wants_compiled(fused_kernel *loaded, code_variant *v, const bti_box *box) {
+    int untried = UNTRIED, kernels;
+    if (atomic_load_explicit(&v->state, memory_order_relaxed) != UNTRIED) return false;
+    kernels = bti_flag_choice(BTI_FLAG_kernels);
+    return (kernels == BTI_KERNELS_COMPILED || (kernels == BTI_KERNELS_AUTO && compiling_pays(loaded, box))) &&
+           atomic_compare_exchange_strong(&v->state, &untried, WANTED);
+}
+
+/* A kernel that cannot be compiled is not tried again. */
+static void compile_variant(fused_kernel *loaded, code_variant *v, const bti_str *text) {
+    bool before = bti_errors_quiet(true);
+    bt_status status = bti_compiled_get(&loaded->kernel, text, loaded->target, &v->compiled);
+    bti_errors_quiet(before);
+    atomic_store_explicit(&v->state, status == BT_OK && v->compiled->run ? READY : FAILED, memory_order_release);
+}
+
+/* --- texts -------------------------------------------------------------------------------------------------------- */
+
+enum { FOR_ENGINE, FOR_CHECK };
 
 /* The other variants are made once and kept; if several threads make them, those of one thread. */
-static bt_status check_variants(fused_kernel *loaded, const bti_box *box) {
-    bti_check *made = atomic_load_explicit(&loaded->check, memory_order_acquire), *before = NULL;
-    if (!made) {
-        BTI_TRY(bti_check_make(&loaded->kernel, loaded->render, &made));
-        if (!atomic_compare_exchange_strong(&loaded->check, &before, made)) {
-            bti_check_free(made);
-            made = before;
-        }
+static bt_status find_check(fused_kernel *loaded, bti_check **check) {
+    bti_check *before = NULL;
+    *check = atomic_load_explicit(&loaded->check, memory_order_acquire);
+    if (*check) return BT_OK;
+    BTI_TRY(bti_check_make(&loaded->kernel, check));
+    if (!atomic_compare_exchange_strong(&loaded->check, &before, *check)) {
+        bti_check_free(*check);
+        *check = before;
     }
-    return bti_check_run(made, box, bti_launch_streams(&loaded->kernel, box));
+    return BT_OK;
+}
+
+static bool lacks_text(fused_kernel *loaded, code_variant *v, const bti_box *box) {
+    bti_check *check;
+    bti_target target;
+    bool stream;
+    bool streams = v == &loaded->streaming;
+    atomic_store_explicit(&loaded->check_streams, streams, memory_order_relaxed);
+    if (bti_flag_bool(BTI_FLAG_check_kernels) && find_check(loaded, &check) == BT_OK &&
+        bti_check_wants(check, streams, &target, &stream))
+        return true;
+    return wants_compiled(loaded, v, box);
+}
+
+bool bti_cpu_text_wanted(void *device, void *program, bool launched, bti_text_wanted *wanted) {
+    (void)device;
+    fused_kernel *loaded = program;
+    if (!launched || !is_kernel(program)) return false;
+    bti_check *check = atomic_load_explicit(&loaded->check, memory_order_acquire);
+    *wanted = (bti_text_wanted){.kernel = &loaded->kernel, .target = loaded->target, .number = FOR_CHECK};
+    if (check && bti_flag_bool(BTI_FLAG_check_kernels) &&
+        bti_check_wants(check, loaded->check_streams, &wanted->target, &wanted->variant))
+        return true;
+    wanted->number = FOR_ENGINE;
+    wanted->target = loaded->target;
+    wanted->variant = atomic_load(&loaded->streaming.state) == WANTED;
+    return wanted->variant || atomic_load(&loaded->plain.state) == WANTED;
+}
+
+bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text) {
+    (void)device;
+    fused_kernel *loaded = program;
+    if (wanted->number == FOR_CHECK) return bti_check_give(loaded->check, wanted->target, wanted->variant, text);
+    compile_variant(loaded, wanted->variant ? &loaded->streaming : &loaded->plain, text);
+    return BT_OK;
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+static bt_status check_variants(fused_kernel *loaded, const bti_box *box) {
+    bti_check *check;
+    BTI_TRY(find_check(loaded, &check));
+    return bti_check_run(check, box, bti_launch_streams(&loaded->kernel, box));
+}
+
+static bt_status run_kernel(fused_kernel *loaded, code_variant *v, const bti_box *box) {
+    if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check_variants(loaded, box));
+    int kernels = bti_flag_choice(BTI_FLAG_kernels);
+    if (is_compiled(v) && (kernels == BTI_KERNELS_AUTO || kernels == BTI_KERNELS_COMPILED)) {
+        bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming, 0};
+        return bti_launch_compiled(&loaded->kernel, &code, box);
+    }
+    return bti_launch_blocks(&loaded->kernel, loaded->blocks, box);
 }
 
 bt_status bti_cpu_launch_kernel(void *device, void *program, const bti_box *box) {
     (void)device;
     fused_kernel *loaded = program;
-    if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check_variants(loaded, box));
-    int kernels = bti_flag_choice(BTI_FLAG_kernels);
-    if (loaded->render && (kernels == BTI_KERNELS_AUTO || kernels == BTI_KERNELS_COMPILED)) {
-        code_variant *v = bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
-        if (atomic_load_explicit(&v->state, memory_order_relaxed) == UNTRIED &&
-            (kernels == BTI_KERNELS_COMPILED || compiling_pays(loaded, box)))
-            compile_variant(loaded, v);
-        if (is_compiled(v)) {
-            bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming, 0};
-            return bti_launch_compiled(&loaded->kernel, &code, box);
-        }
-    }
-    return bti_launch_blocks(&loaded->kernel, loaded->blocks, box);
+    code_variant *v = variant_of(loaded, box);
+    return lacks_text(loaded, v, box) ? BT_FAILED_PRECONDITION : run_kernel(loaded, v, box);
+}
+
+bool bti_cpu_lacks_text(void *program, const bti_box *box) {
+    return lacks_text(program, variant_of(program, box), box);
+}
+
+bt_status bti_cpu_run_kernel(void *program, const bti_box *box) {
+    return run_kernel(program, variant_of(program, box), box);
 }

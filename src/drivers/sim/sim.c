@@ -286,16 +286,20 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
     return BT_OK;
 }
 
-static bt_status sim_launch_kernel(void *opened, void *program, const bti_box *box) {
-    sim_device *device = opened;
-    if (device->graph) return record_kernel(device->graph, program, bti_cpu_program_kernel(program), box);
+static bt_status run_kernel(sim_device *device, void *program, const bti_box *box) {
     FAULT("launch");
     bti_box local;
     BTI_TRY(translate_box(device, bti_cpu_program_kernel(program), box, &local));
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
-    bt_status status = bti_cpu_launch_kernel(NULL, program, &local);
+    bt_status status = bti_cpu_run_kernel(program, &local);
     bti_cores_limit(before);
     return status;
+}
+
+static bt_status sim_launch_kernel(void *opened, void *program, const bti_box *box) {
+    sim_device *device = opened;
+    if (device->graph) return record_kernel(device->graph, program, bti_cpu_program_kernel(program), box);
+    return bti_cpu_lacks_text(program, box) ? BT_FAILED_PRECONDITION : run_kernel(device, program, box);
 }
 
 /* Copies and fills are not recorded: between begin and end there are only launches (exec/). */
@@ -315,7 +319,7 @@ static bt_status sim_graph_run(void *opened, void *graph, bool *stale) {
     *stale = false;
     for (size_t i = 0; i < recorded->launches.count; i++) {
         const recorded_launch *l = &recorded->launches.items[i];
-        BTI_TRY(l->work ? sim_launch(opened, l->program, l->work) : sim_launch_kernel(opened, l->program, l->box));
+        BTI_TRY(l->work ? sim_launch(opened, l->program, l->work) : run_kernel(opened, l->program, l->box));
     }
     return BT_OK;
 }
@@ -419,6 +423,8 @@ const bti_driver bti_driver_sim = {
     .fill = sim_fill,
     .program_load = sim_program_load,
     .program_free = bti_cpu_program_free,
+    .text_wanted = bti_cpu_text_wanted,
+    .text_give = bti_cpu_text_give,
     .launch = sim_launch,
     .launch_kernel = sim_launch_kernel,
     .record = sim_record,

@@ -72,17 +72,15 @@ end:
     return status;
 }
 
-bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target, bool stream,
-                           bti_compiled **compiled) {
+bt_status bti_compiled_get(const bti_kernel *kernel, const bti_str *text, bti_target target, bti_compiled **compiled) {
     if (!bti_cpu_has(target))
         return bti_fail(BT_UNIMPLEMENTED, "this CPU does not run code for %s", bti_target_name(target));
-    bti_str text = {0};
     bt_status status = BT_OK;
     bti_compiled *made = bti_calloc(1, sizeof *made);
-    if (!made || !render(&text, kernel, target, stream) || text.failed) {
+    if (!made || text->failed) {
         status = bti_no_memory();
     } else {
-        bti_cache_key key = bti_cache_key_of(&text, target, "");
+        bti_cache_key key = bti_cache_key_of(text, target, "");
         bool found;
         char name[48];
         bti_kernel_name(name, sizeof name, kernel);
@@ -90,11 +88,10 @@ bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render
         status = find_cached(key, target, made, &found);
         if (found) bti_trace_end(BTI_TRACE_CACHE, name, start);
         if (status == BT_OK && !found) {
-            status = compile_and_store(key, &text, target, made);
+            status = compile_and_store(key, text, target, made);
             bti_trace_end(BTI_TRACE_COMPILE, name, start);
         }
     }
-    bti_str_free(&text);
     if (status == BT_OK)
         *compiled = made;
     else

@@ -14,11 +14,10 @@ typedef struct bti_compiled {
     bti_code_object object;
 } bti_compiled;
 
-/* The kernel's functions for the target; `stream`: its outputs bypass the cache. The caller owns *compiled. Takes milliseconds and opens
+/* The functions of a text for the target (`failed`: memory was short); `kernel` names it. The caller owns *compiled. Takes milliseconds and opens
  * LLVM, unless the disk cache has the kernel. UNIMPLEMENTED: this CPU does not have the target; other errors are those of
  * bti_llvm_compile and bti_object_load. Any thread. */
-bt_status bti_compiled_get(const bti_kernel *kernel, bti_render_function *render, bti_target target, bool stream,
-                           bti_compiled **compiled);
+bt_status bti_compiled_get(const bti_kernel *kernel, const bti_str *text, bti_target target, bti_compiled **compiled);
 /* None of its functions may be running. NULL is fine. */
 void bti_compiled_free(bti_compiled *compiled);
 

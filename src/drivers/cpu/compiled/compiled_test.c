@@ -18,6 +18,9 @@
 #include "base/flags.h"
 #include "support/llvm_texts.h"
 
+/* As bti_render of render/render.h. */
+typedef bool write_function(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant);
+
 enum { THREADS = 4 };
 
 static char folder[64];
@@ -59,9 +62,17 @@ static bti_compiled_ledger look(bool attempt) {
     return ledger;
 }
 
-static bti_compiled *get(bti_render_function *render) {
+static bt_status compile_text(write_function *render, bti_target target, bti_compiled **compiled) {
+    bti_str text = {0};
+    text.failed = !render(&text, &kernel, target, false) || text.failed;
+    bt_status status = bti_compiled_get(&kernel, &text, target, compiled);
+    bti_str_free(&text);
+    return status;
+}
+
+static bti_compiled *get(write_function *render) {
     bti_compiled *compiled = NULL;
-    bt_status status = bti_compiled_get(&kernel, render, bti_cpu_target(), false, &compiled);
+    bt_status status = compile_text(render, bti_cpu_target(), &compiled);
     if (status == BT_UNAVAILABLE && look(false).llvm.library[0] == '\0') {
         print_message("skipped: %s\n", bt_error_text());
         skip();
@@ -135,9 +146,9 @@ static void a_kept_object_that_is_no_good_is_replaced(void **state) {
     bti_str_free(&object);
 }
 
-static void expect(bt_status expected, bti_render_function *render, bti_target target, const char *text) {
+static void expect(bt_status expected, write_function *render, bti_target target, const char *text) {
     bti_compiled *compiled = NULL;
-    bt_status status = bti_compiled_get(&kernel, render, target, false, &compiled);
+    bt_status status = compile_text(render, target, &compiled);
     if (status != expected) fail_msg("%s: %s", bt_status_name(status), bt_error_text());
     if (!strstr(bt_error_text(), text)) fail_msg("\"%s\" does not say \"%s\"", bt_error_text(), text);
     assert_null(compiled);
@@ -160,7 +171,7 @@ static void short_memory_is_told(void **state) {
         for (uint64_t n = 1; n < 200; n++) {
             bti_compiled *compiled = NULL;
             bti_alloc_fail_at(n, false);
-            bt_status status = bti_compiled_get(&kernel, render_two, bti_cpu_target(), false, &compiled);
+            bt_status status = compile_text(render_two, bti_cpu_target(), &compiled);
             uint64_t asked = bti_alloc_count();
             bti_alloc_fail_at(0, false);
             assert_true(status == BT_OK || status == BT_RESOURCE_EXHAUSTED);
@@ -189,7 +200,7 @@ static void the_trial_says_what_works(void **state) {
 static void *get_five(void *good) {
     for (int i = 0; i < 5; i++) {
         bti_compiled *compiled;
-        if (bti_compiled_get(&kernel, render_five, bti_cpu_target(), false, &compiled) != BT_OK) return NULL;
+        if (compile_text(render_five, bti_cpu_target(), &compiled) != BT_OK) return NULL;
         bool works = five_operations_work(compiled);
         bti_compiled_free(compiled);
         if (!works) return NULL;
