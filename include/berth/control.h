@@ -6,8 +6,9 @@
  * it was given, nor set shared variables; all its operations run on the device of the loop. Scopes: what a body makes is released when it returns, but for
  * what it hands back.
  *
- * All are lazy and asynchronous like any operation, differentiable, and may be nested in each other and in functions (function.h). On an error (a NULL,
- * a poisoned array, a body that hands back another shape) the results are poisoned and the status is the error. Any thread may call them.
+ * All are lazy and asynchronous like any operation, differentiable, backward and forward, and may be nested in each other, in functions
+ * (function.h) and in batches (transform.h). On an error (a NULL, a poisoned array, a body that hands back another shape) the results are
+ * poisoned and the status is the error. Any thread may call them.
  */
 #ifndef BERTH_CONTROL_H
 #define BERTH_CONTROL_H

@@ -34,6 +34,10 @@ extern "C" {
  * BT_MAX_RANK axes already; with FAILED_PRECONDITION when `function` has updates; with UNIMPLEMENTED when an operation
  * cannot be batched. A call whose arguments disagree about B is INVALID_ARGUMENT.
  *
+ * Loops and branches (control.h) are batched as a whole. Where the test of a bt_while differs by element, the loop goes on
+ * until the last element is done, and those that are done keep what they carry. Where the predicate of a bt_cond differs
+ * by element, both branches run.
+ *
  * Random numbers are a function of their key: a shared key gives each element of the batch the same, a batched key its
  * own. */
 BT_API bt_function *bt_vmap(bt_function *function, const int *in_axes, const int *out_axes);

@@ -131,15 +131,6 @@ static bt_status check_transfers_of(const bti_node *pattern, const bti_node *mad
     return BT_OK;
 }
 
-/* It is made of an input of another function, or is as large as one, or holds its size. */
-static bool is_symbolic(const bti_node *made) {
-    for (int i = 0; i < made->input_count; i++)
-        if (made->inputs[i]->symbolic) return true;
-    for (int d = 0; d < made->rank; d++)
-        if (bti_size_is_symbolic(made->shape[d])) return true;
-    return made->op == BTI_OP_size && bti_size_is_symbolic(made->attr[0]);
-}
-
 /* The node of this call for one of the body. */
 static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
@@ -153,7 +144,6 @@ static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node *
     bt_transfers policy = bti_transfers_now();
     if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
     if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_transfers_of(node, *made));
-    (*made)->symbolic = is_symbolic(*made); /* in a call inside of another function */
     return (*made)->symbolic || bti_node_fits(*made) ? BT_OK : sizes_do_not_fit(*made);
 }
 

@@ -10,7 +10,8 @@ int bti_region_place(const bti_region *region, const bti_node *node);
 /* A leaf for one; NULL when memory is short. */
 bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place);
 
-/* The node once more, on other inputs (as many), with numbers for unknown sizes (NULL: as they are), in its regions too. INVALID_ARGUMENT
+/* The node once more, on other inputs (as many), with numbers for unknown sizes (NULL: as they are), in its regions too. It is symbolic if an
+ * input is, or a size of it is still unknown. INVALID_ARGUMENT
  * without a word: a size has no number, or the sizes do not fit. */
 bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made);
 /* Whether it makes such results of its inputs; unknown sizes may turn out to fit. */

@@ -18,31 +18,35 @@ bt_array *bti_record_again(const bti_application *a, bt_array *(*input)(const bt
 }
 
 /* [...] -> [size, ...] */
-static bool stacked_shape(const bti_application *a, const bti_node *node, int64_t *shape, bt_array **poison) {
+static bool stacked_shape(const bti_node *node, int64_t size, int64_t *shape, bt_array **poison) {
     if (node->rank == BTI_MAX_RANK) {
         *poison = bti_poisonf(
             BT_INVALID_ARGUMENT, "%s of shape %s has no room for the axis of a batch; arrays have at most %d axes",
             bti_op_info((bti_op)node->op)->name, bti_sizes_string(node->rank, node->shape).text, BTI_MAX_RANK);
         return false;
     }
-    shape[0] = a->size;
+    shape[0] = size;
     memcpy(shape + 1, node->shape, node->rank * sizeof *shape);
     return true;
 }
 
-bt_array *bti_batched(const bti_application *a, int i) {
+bt_array *bti_repeated(bt_array *x, int64_t size) {
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison;
-    if (a->image[i]) return a->image[i];
-    if (!stacked_shape(a, bti_node_of(a->x[i]), shape, &poison)) return poison;
-    return bti_expand(a->x[i], bti_rank(a->x[i]) + 1, shape);
+    if (bti_array_error(x)) return x;
+    if (!stacked_shape(bti_node_of(x), size, shape, &poison)) return poison;
+    return bti_expand(x, bti_rank(x) + 1, shape);
+}
+
+bt_array *bti_batched(const bti_application *a, int i) {
+    return a->image[i] ? a->image[i] : bti_repeated(a->x[i], a->size);
 }
 
 bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, const int64_t *attr, int attr_count) {
     const bti_node *node = a->node;
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison;
-    if (!stacked_shape(a, node, shape, &poison)) return poison;
+    if (!stacked_shape(node, a->size, shape, &poison)) return poison;
     return bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, node->rank + 1, shape, inputs, a->count,
                       attr, attr_count);
 }
@@ -50,7 +54,7 @@ bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, 
 static bt_array *record_stacks(const bti_application *a, const int64_t *attr) {
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison;
-    if (!stacked_shape(a, a->node, shape, &poison)) return poison;
+    if (!stacked_shape(a->node, a->size, shape, &poison)) return poison;
     return bti_record_again(a, bti_batched, a->node->rank + 1, shape, attr);
 }
 

@@ -208,8 +208,6 @@ static bt_status record_node(const bti_region *region, bti_node *const *made, co
     bt_status status = bti_node_again(node, inputs, NULL, again);
     bti_free(inputs);
     if (status != BT_OK) return status;
-    (*again)->symbolic = (*again)->op == BTI_OP_size;
-    for (int i = 0; i < (*again)->input_count; i++) (*again)->symbolic |= (*again)->inputs[i]->symbolic;
     bti_eval_recorded(*again);
     return BT_OK;
 }

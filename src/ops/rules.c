@@ -49,7 +49,7 @@ static bt_array *gradient_by(const bti_application *a, int i, bt_array *g) {
     bool wanted[MOST] = {0};
     wanted[i] = true;
     bti_backward b = {
-        .g = g, .y = a->y[0], .x = a->x, .count = a->count, .wanted = wanted, .attr = a->node->attr, .gx = gradients};
+        .g = g, .y = a->y, .x = a->x, .count = a->count, .wanted = wanted, .attr = a->node->attr, .gx = gradients};
     bti_gradient_rule_of((bti_op)a->node->op)(&b);
     return gradients[i];
 }
@@ -64,7 +64,7 @@ void bti_tangent_diagonal(bti_application *a) {
 
 /* Reductions: the sum of what each element of the row contributes. */
 void bti_tangent_reduce(bti_application *a) {
-    bt_array *slopes = gradient_by(a, 0, bt_ones_like(a->y[0]));
+    bt_array *slopes = gradient_by(a, 0, bt_ones_like(a->y));
     a->made[0] = bti_reduce(BTI_OP_sum, bt_mul(a->image[0], slopes), (uint32_t)a->node->attr[0]);
 }
 

@@ -49,6 +49,47 @@ static bt_status derivatives(void) {
     return expect_sum(bt_hessian(loss, x), 76);
 }
 
+static void add_row(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)data;
+    carry[0] = bt_add(bt_mul(carry[0], x[0]), bt_num(1));
+    y[0] = carry[0];
+}
+static bt_array *is_small(bt_array *const *carry, void *data) {
+    (void)data;
+    return bt_lt(bt_sum(carry[0], BT_ALL, false), bt_num(20));
+}
+static void twice(bt_array **carry, void *data) {
+    (void)data;
+    carry[0] = bt_mul(carry[0], bt_num(2));
+}
+static void same_way(bt_array *const *args, bt_array **results, void *data) {
+    (void)data;
+    results[0] = args[0];
+}
+static void other_way(bt_array *const *args, bt_array **results, void *data) {
+    (void)data;
+    results[0] = bt_square(args[0]);
+}
+
+/* Loops and branches, in a batch and forward. */
+static bt_status control(void) {
+    bt_array *x = bt_input(BT_F32, 2), *h = bt_sum(x, BT_ALL, false), *ys, *t, *g, *one = bt_ones_like(x), *out[3];
+    bt_array *predicate = bt_lt(h, bt_num(4));
+    BTI_TRY(bt_scan(add_row, NULL, BT_ALL_ROWS, &h, 1, &x, 1, &ys, 1));
+    BTI_TRY(bt_while(is_small, twice, NULL, 5, &h, 1));
+    BTI_TRY(bt_cond(predicate, same_way, other_way, NULL, &h, 1, &h, 1));
+    h = bt_add(h, bt_sum(ys, BT_ALL, false));
+    BTI_TRY(bt_jvp(&h, 1, &x, &one, 1, &t));
+    BTI_TRY(bt_grad(h, &x, 1, &g));
+    bt_function *batch = bt_vmap(bt_function_new(&x, 1, LIST(h, t, g), 3, NULL, 0), NULL, NULL);
+    BTI_TRY(bt_function_status(batch));
+    bt_array *in = BT_ARRAY(float, (2, 2), 1, 2, 2, 3);
+    BTI_TRY(bt_call(batch, &in, 1, out, 3));
+    BTI_TRY(expect_sum(out[0], 1250));
+    BTI_TRY(expect_sum(out[1], 2706));
+    return expect_sum(out[2], 2706);
+}
+
 static void check(bt_status (*work)(void), uint64_t n, bool and_after) {
     uint64_t arrays = bt_live_arrays();
     bti_alloc_fail_at(n, and_after);
@@ -81,7 +122,13 @@ static void derivatives_survive(void **state) {
     each_allocation_fails(derivatives);
 }
 
+static void control_survives(void **state) {
+    (void)state;
+    each_allocation_fails(control);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_survive), cmocka_unit_test(derivatives_survive)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_survive), cmocka_unit_test(derivatives_survive),
+                                       cmocka_unit_test(control_survives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,8 +106,21 @@ static bt_status apply_tangent_rule(bti_application *a) {
                         bti_op_info((bti_op)a->node->op)->name);
     rule(a);
     for (int i = 0; i < a->results; i++)
-        if (a->made[i]) a->made[i] = bti_cast(a->made[i], bti_dtype(a->y[i]));
+        if (a->made[i] && a->y) a->made[i] = bti_cast(a->made[i], bti_dtype(a->y));
     return BT_OK;
+}
+
+static bt_status transform_tangents(const bti_application *of, bt_array *const *ys, int y_count,
+                                    bt_array *const *leaves, bt_array *const *images, int leaf_count, bt_array **made) {
+    bti_retrace r = {.leaves = leaves,
+                     .images = images,
+                     .leaf_count = leaf_count,
+                     .of_gradient = true,
+                     .passes = bti_passes_gradient,
+                     .apply = apply_tangent_rule,
+                     .transform = transform_tangents};
+    (void)of;
+    return bti_retrace_all(&r, ys, y_count, made);
 }
 
 static bt_array *zero_tangent(bt_array *y) {
@@ -125,7 +138,8 @@ static bt_status tangents_of(bt_array *const *ys, int y_count, bt_array *const *
                      .leaf_count = x_count,
                      .of_gradient = true,
                      .passes = bti_passes_gradient,
-                     .apply = apply_tangent_rule};
+                     .apply = apply_tangent_rule,
+                     .transform = transform_tangents};
     for (int i = 0; i < y_count; i++)
         if (atomic_load(&bti_node_of(ys[i])->forget) && x_count) return is_retained(bti_node_of(ys[i]), i);
     BTI_TRY(bti_retrace_all(&r, ys, y_count, y_tangents));

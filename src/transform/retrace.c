@@ -21,8 +21,11 @@ typedef struct step {
     size_t first_input;
     int input_count;
     bool is_leaf;
-    size_t last_user; /* the step after which its image is not needed */
-    bt_array *image;  /* a reference of ours */
+    size_t last_user;  /* the step after which its images are not needed */
+    bt_array *image;   /* a reference of ours */
+    int results;       /* of a tuple; else 0 */
+    bool *wanted;      /* of a tuple: the results that are steps */
+    bt_array **images; /* of its results: references of ours */
 } step;
 
 typedef struct leaf {
@@ -93,6 +96,19 @@ static bool reach_results(const bti_retrace *r, bt_array *const *ys, int count, 
 
 static int64_t step_at(const bti_node *node, uint64_t mark) { return node->mark == mark ? node->mark_index : -1; }
 
+/* A tuple has an image for each result; a result wants its own. */
+static bool note_tuple(trace *t, step *s) {
+    if (s->node->tuple) {
+        s->results = s->node->tuple->result_count;
+        s->images = bti_calloc((size_t)s->results + 1, sizeof *s->images);
+        s->wanted = bti_calloc((size_t)s->results + 1, sizeof *s->wanted);
+        return s->images && s->wanted;
+    }
+    if (s->node->op == BTI_OP_result && s->input_count)
+        t->steps.items[t->inputs.items[s->first_input].step].wanted[s->node->attr[0]] = true;
+    return true;
+}
+
 static bool add_trace_step(trace *t, bti_node *node, bool through, bool is_leaf, uint64_t mark) {
     size_t inputs = through ? (size_t)node->input_count : 0, index = t->steps.count;
     if (!bti_vec_reserve(&t->inputs, inputs) || !bti_vec_reserve(&t->steps, 1)) return false;
@@ -108,7 +124,7 @@ static bool add_trace_step(trace *t, bti_node *node, bool through, bool is_leaf,
     }
     node->mark_index = (int64_t)index;
     t->steps.items[t->steps.count++] = s;
-    return true;
+    return note_tuple(t, &t->steps.items[index]);
 }
 
 static bool collect_trace_locked(trace *t, bti_retrace *r, bt_array *const *ys, int count, node_list *found,
@@ -169,30 +185,44 @@ static bt_status check_inputs_may_cross(const bti_node *node, const input *input
     return BT_OK;
 }
 
-/* arrays: room for the inputs, then for their images. */
+static bt_status keep_images(bt_array *const *made, bt_array **images, int count) {
+    for (int i = 0; i < count; i++) {
+        if (!made[i]) continue;
+        BTI_TRY(bti_fail_with(bti_array_error(made[i])));
+        images[i] = hold_image(made[i]);
+    }
+    return BT_OK;
+}
+
+/* arrays: room for the inputs, then for their images, then for those of the results. */
 static bt_status apply_rule(trace *t, const bti_retrace *r, step *s, bt_array **arrays) {
     const input *inputs = &t->inputs.items[s->first_input];
-    bt_array *y = bti_array_on(s->node), *made = NULL;
     bti_application a = {.node = s->node,
                          .count = s->input_count,
-                         .results = 1,
+                         .results = s->images ? s->results : 1,
                          .x = arrays,
                          .image = arrays + s->input_count,
-                         .y = &y,
-                         .made = &made,
-                         .size = r->size};
+                         .made = arrays + 2 * s->input_count,
+                         .wanted = s->wanted,
+                         .size = r->size,
+                         .transform = r->transform};
     BTI_TRY(check_inputs_may_cross(s->node, inputs, a.count));
-    BTI_TRY(bti_fail_with(bti_array_error(y)));
+    if (!s->images) a.y = bti_array_on(s->node);
+    if (a.y) BTI_TRY(bti_fail_with(bti_array_error(a.y)));
+    for (int i = 0; i < a.results; i++) a.made[i] = NULL;
     for (int i = 0; i < a.count; i++) {
         a.x[i] = bti_array_on(inputs[i].node);
         a.image[i] = inputs[i].step < 0 ? NULL : t->steps.items[inputs[i].step].image;
         BTI_TRY(bti_fail_with(bti_array_error(a.x[i])));
     }
     BTI_TRY(r->apply(&a));
-    if (!made) return BT_OK;
-    BTI_TRY(bti_fail_with(bti_array_error(made)));
-    s->image = hold_image(made);
-    return BT_OK;
+    return keep_images(a.made, s->images ? s->images : &s->image, a.results);
+}
+
+/* A result of a tuple that was recorded again. */
+static void take_from_tuple(const trace *t, step *s) {
+    bt_array *image = t->steps.items[t->inputs.items[s->first_input].step].images[s->node->attr[0]];
+    if (image) s->image = hold_image(image);
 }
 
 static bool depends_on_images(const trace *t, const step *s) {
@@ -214,14 +244,17 @@ static bt_status add_given_images(const trace *t, step *s) {
 }
 
 static bt_status run_step(trace *t, const bti_retrace *r, step *s) {
-    enum { FEW = 8 };
-    bt_array *few[2 * FEW], **arrays = few;
+    enum { FEW = 24 };
+    bt_array *few[FEW], **arrays = few;
     bt_status status = BT_OK;
-    if (s->input_count > FEW && !(arrays = bti_alloc(2 * (size_t)s->input_count * sizeof *arrays)))
-        return bti_no_memory();
+    size_t room = 2 * (size_t)s->input_count + (size_t)s->results + 1;
+    if (room > FEW && !(arrays = bti_alloc(room * sizeof *arrays))) return bti_no_memory();
     bti_recording_context before = bti_enter_context_of(s->node, r->of_gradient);
     BT_SCOPE {
-        if (depends_on_images(t, s)) status = apply_rule(t, r, s, arrays);
+        if (s->node->op == BTI_OP_result && s->input_count)
+            take_from_tuple(t, s);
+        else if (depends_on_images(t, s))
+            status = apply_rule(t, r, s, arrays);
         if (status == BT_OK && s->is_leaf) status = add_given_images(t, s);
     }
     bti_leave_context(before);
@@ -229,19 +262,28 @@ static bt_status run_step(trace *t, const bti_retrace *r, step *s) {
     return status;
 }
 
+static void release_images(step *s) {
+    bt_release(s->image);
+    s->image = NULL;
+    for (int i = 0; i < s->results && s->images; i++) {
+        bt_release(s->images[i]);
+        s->images[i] = NULL;
+    }
+}
+
 static void release_images_used_last_by(trace *t, size_t user) {
     const step *s = &t->steps.items[user];
     for (int i = 0; i < s->input_count; i++) {
         int64_t from = t->inputs.items[s->first_input + (size_t)i].step;
-        if (from < 0 || t->steps.items[from].last_user != user) continue;
-        bt_release(t->steps.items[from].image);
-        t->steps.items[from].image = NULL;
+        if (from >= 0 && t->steps.items[from].last_user == user) release_images(&t->steps.items[from]);
     }
 }
 
 static void free_trace(trace *t) {
     for (size_t i = 0; i < t->steps.count; i++) {
-        bt_release(t->steps.items[i].image);
+        release_images(&t->steps.items[i]);
+        bti_free(t->steps.items[i].images);
+        bti_free(t->steps.items[i].wanted);
         bti_node_release(t->steps.items[i].node);
     }
     for (size_t i = 0; i < t->inputs.count; i++) bti_node_release(t->inputs.items[i].node);
@@ -251,9 +293,17 @@ static void free_trace(trace *t) {
     bti_free(t->results);
 }
 
+static bt_status check_none_poisoned(bt_array *const *arrays, int count) {
+    for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
+    return BT_OK;
+}
+
 bt_status bti_retrace_all(bti_retrace *r, bt_array *const *ys, int count, bt_array **made) {
     trace t = {0};
     r->forgot = false;
+    BTI_TRY(check_none_poisoned(ys, count));
+    BTI_TRY(check_none_poisoned(r->leaves, r->leaf_count));
+    BTI_TRY(check_none_poisoned(r->images, r->leaf_count));
     bt_status status = list_leaves(&t, r, count) ? collect_trace(&t, r, ys, count) : bti_no_memory();
     for (size_t i = 0; i < t.steps.count && status == BT_OK; i++) {
         status = run_step(&t, r, &t.steps.items[i]);

@@ -6,7 +6,7 @@
 #include "ops/application.h"
 
 typedef struct bti_retrace {
-    bt_array *const *leaves; /* none poisoned */
+    bt_array *const *leaves;
     bt_array *const *
         images; /* what stands for each of them; those of equal leaves, and of a leaf that is made of others, are added */
     int leaf_count;
@@ -14,6 +14,7 @@ typedef struct bti_retrace {
     bool of_gradient;                       /* what is recorded is logged as a gradient's */
     bool (*passes)(const bti_node *node);   /* else its history does not matter; under the graph lock */
     bt_status (*apply)(bti_application *a); /* runs the rule */
+    bti_transformer *transform;             /* given to the rules */
     bool forgot; /* out: an operation on the way, which does not pass, has forgotten how it was made */
 } bti_retrace;
 

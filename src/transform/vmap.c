@@ -27,8 +27,13 @@ static bt_status apply_batch_rule(bti_application *a) {
     uint64_t before = bti_node_sequence();
     rule(a);
     for (int i = 0; i < a->results; i++)
-        if (bti_node_of(a->made[i])->sequence > before) name_as(a->made[i], a->node);
+        if (a->y && bti_node_of(a->made[i])->sequence > before) name_as(a->made[i], a->node);
     return BT_OK;
+}
+
+static bt_status transform_batch(const bti_application *of, bt_array *const *ys, int y_count, bt_array *const *leaves,
+                                 bt_array *const *images, int leaf_count, bt_array **made) {
+    return bti_batch(ys, y_count, leaves, images, leaf_count, of->size, made);
 }
 
 bt_status bti_batch(bt_array *const *ys, int y_count, bt_array *const *leaves, bt_array *const *images, int leaf_count,
@@ -38,7 +43,8 @@ bt_status bti_batch(bt_array *const *ys, int y_count, bt_array *const *leaves, b
                      .leaf_count = leaf_count,
                      .size = size,
                      .passes = is_of_an_input,
-                     .apply = apply_batch_rule};
+                     .apply = apply_batch_rule,
+                     .transform = transform_batch};
     return bti_retrace_all(&r, ys, y_count, made);
 }
 
@@ -102,10 +108,7 @@ static bt_status place_vmap_output(vmap *v, int index) {
                                 index)
                      : BT_OK;
     bti_recording_context before = bti_enter_context_of(bti_node_of(plain), false);
-    if (!stack) {
-        bti_application repeated = {.image = &stack, .x = &plain, .size = v->size};
-        stack = bti_batched(&repeated, 0);
-    }
+    if (!stack) stack = bti_repeated(plain, v->size);
     v->outputs[index] = bti_move_axis(stack, 0, axis);
     bti_leave_context(before);
     return bti_fail_with(bti_array_error(v->outputs[index]));

@@ -1,0 +1,429 @@
+/* Tangents and batches of scans, loops and branches: one operation of the same kind, whose regions are transformed.
+ *
+ * A region that is transformed has an input for each image; of a tangent beside the input that it belongs to, of a stack in its place.
+ * What is carried gets an image if its first value has one, or if a step gives it one. */
+#include "array/graph.h"
+#include "array/record.h"
+#include "base/alloc.h"
+#include "ops/application.h"
+#include "ops/region.h"
+
+typedef BTI_VEC(bti_node *) borrowed_list;
+typedef BTI_VEC(bt_array *) array_list;
+
+/* A region that is made: what is given to it, what it returns; arrays and nodes of the innermost scope. */
+typedef struct piece {
+    borrowed_list given, outputs;
+    bti_region *region;
+} piece;
+
+typedef struct again {
+    bti_application *a;
+    bool keeps; /* tangents: what there was stays beside them */
+    int first;  /* input of the operation that is the first of its regions */
+    int count;  /* inputs of a region */
+    int carried;
+    bti_region *regions[BTI_MAX_REGIONS]; /* as they were; retained */
+    bt_array **leaves;                    /* by input: what stands for its image; NULL: it has none */
+    piece pieces[BTI_MAX_REGIONS];
+    array_list outside; /* what is given to the new operation */
+} again;
+
+static bt_status begin_again(again *s, bti_application *a, bool keeps, int first, int carried) {
+    *s = (again){.a = a, .keeps = keeps, .first = first, .count = a->count - first, .carried = carried};
+    bti_graph_lock();
+    for (int r = 0; r < a->node->tuple->region_count; r++)
+        s->regions[r] = bti_region_retain(a->node->tuple->regions[r]);
+    bti_graph_unlock();
+    s->leaves = bti_calloc((size_t)s->count + 1, sizeof *s->leaves);
+    return s->leaves ? BT_OK : bti_no_memory();
+}
+
+static void end_again(again *s, bt_status status) {
+    for (int r = 0; r < BTI_MAX_REGIONS; r++) {
+        bti_region_release(s->regions[r]);
+        bti_region_release(s->pieces[r].region);
+        bti_vec_free(&s->pieces[r].given);
+        bti_vec_free(&s->pieces[r].outputs);
+    }
+    bti_vec_free(&s->outside);
+    bti_free(s->leaves);
+    for (int i = 0; i < s->a->results && status != BT_OK; i++) s->a->made[i] = bti_poison(bti_error_last());
+}
+
+/* --- regions ---------------------------------------------------------------------------------------------------------- */
+
+static bt_status add_image_leaf(again *s, int input) {
+    bti_type type = bti_type_of(s->regions[s->a->node->tuple->region_count - 1]->inputs[input]);
+    if (!s->keeps) {
+        if (type.rank == BTI_MAX_RANK)
+            return bti_fail(BT_INVALID_ARGUMENT,
+                            "input %d of %s has %d axes, so it has no room for the axis of a batch", input,
+                            bti_op_info((bti_op)s->a->node->op)->name, type.rank);
+        for (int i = type.rank++; i > 0; i--) type.shape[i] = type.shape[i - 1];
+        type.shape[0] = s->a->size;
+    }
+    s->leaves[input] = bti_array_new(bti_region_leaf(&type, s->a->node->device, s->a->node->place));
+    return bti_fail_with(bti_array_error(s->leaves[input]));
+}
+
+static bt_status add_given_leaves(again *s) {
+    for (int i = 0; i < s->count; i++)
+        if (s->a->image[s->first + i]) BTI_TRY(add_image_leaf(s, i));
+    return BT_OK;
+}
+
+/* What the ys, made of the region's inputs, become. */
+static bt_status transform_in(again *s, const bti_region *region, bt_array *const *ys, int count, bt_array **made) {
+    bt_array **leaves = bti_alloc(2 * (size_t)(s->count + 1) * sizeof *leaves), **images = leaves + s->count + 1;
+    int n = 0;
+    if (!leaves) return bti_no_memory();
+    for (int i = 0; i < s->count; i++) {
+        if (!s->leaves[i]) continue;
+        leaves[n] = bti_array_on(region->inputs[i]);
+        images[n++] = s->leaves[i];
+    }
+    bt_status status = s->a->transform(s->a, ys, count, leaves, images, n, made);
+    bti_free(leaves);
+    return status;
+}
+
+static bt_status add_output(piece *p, bt_array *output) {
+    BTI_TRY(bti_fail_with(bti_array_error(output)));
+    return bti_vec_push(&p->outputs, bti_node_of(output)) ? BT_OK : bti_no_memory();
+}
+
+/* The image of a value that has none: zeros, or a stack of itself. */
+static bt_array *trivial_image(const again *s, bt_array *x) {
+    return s->keeps ? bt_zeros_like(x) : bti_repeated(x, s->a->size);
+}
+
+static bt_array *image_outside(const again *s, int input, bool by_row) {
+    bt_array *image = s->a->image[s->first + input];
+    if (!image) return trivial_image(s, s->a->x[s->first + input]);
+    return by_row && !s->keeps ? bti_move_axis(image, 0, 1) : image; /* [B, steps, ...] by steps */
+}
+
+/* Gives inputs from..to to the new operation; returns how many they are now. by_row: those of a scan. */
+static bt_status give(again *s, int from, int to, bool by_row, int *count) {
+    size_t before = s->outside.count;
+    int regions = s->a->node->tuple->region_count;
+    for (int i = from; i < to; i++) {
+        bool plain = s->keeps || !s->leaves[i], room = true;
+        for (int r = 0; r < regions && room; r++) {
+            if (plain) room = bti_vec_push(&s->pieces[r].given, s->regions[r]->inputs[i]);
+            if (s->leaves[i]) room = room && bti_vec_push(&s->pieces[r].given, bti_node_of(s->leaves[i]));
+        }
+        if (room && plain) room = bti_vec_push(&s->outside, s->a->x[s->first + i]);
+        if (room && s->leaves[i]) room = bti_vec_push(&s->outside, image_outside(s, i, by_row));
+        if (!room) return bti_no_memory();
+        if (s->leaves[i]) BTI_TRY(bti_fail_with(bti_array_error(s->outside.items[s->outside.count - 1])));
+    }
+    *count = (int)(s->outside.count - before);
+    return BT_OK;
+}
+
+static bti_cutting cutting_of(const piece *p) {
+    return (bti_cutting){p->given.items, (int)p->given.count, p->outputs.items, (int)p->outputs.count};
+}
+
+/* Cuts the new regions out. What they read from outside is given to the operation too. */
+static bt_status cut_pieces(again *s) {
+    int regions = s->a->node->tuple->region_count;
+    bti_node_vec captures = {0};
+    bt_status status = BT_OK;
+    for (int r = 0; r < regions && status == BT_OK; r++) {
+        bti_cutting cutting = cutting_of(&s->pieces[r]);
+        status = bti_region_captures(&cutting, &captures);
+    }
+    for (size_t c = 0; c < captures.count && status == BT_OK; c++) {
+        for (int r = 0; r < regions; r++)
+            if (!bti_vec_push(&s->pieces[r].given, captures.items[c])) status = bti_no_memory();
+        if (!bti_vec_push(&s->outside, bti_array_on(captures.items[c]))) status = bti_no_memory();
+    }
+    for (int r = 0; r < regions && status == BT_OK; r++) {
+        bti_cutting cutting = cutting_of(&s->pieces[r]);
+        status = bti_region_cut(&cutting, s->a->node->device, &s->pieces[r].region);
+    }
+    bti_node_vec_release(&captures);
+    return status;
+}
+
+/* Records the operation with the new regions. length: of the results from `carried` on, which are rows (a scan's). */
+static bt_status record_pieces(again *s, const int64_t *attr, int attr_count, int carried, int64_t length,
+                               bt_array **results) {
+    int regions = s->a->node->tuple->region_count;
+    const bti_region *last = s->pieces[regions - 1].region;
+    bti_region *made[BTI_MAX_REGIONS] = {s->pieces[0].region, s->pieces[1].region};
+    bti_type *types = bti_alloc((size_t)(last->output_count + 1) * sizeof *types);
+    if (!types) return bti_no_memory();
+    for (int o = 0; o < last->output_count; o++) {
+        types[o] = bti_type_of(last->outputs[o]);
+        if (o < carried) continue;
+        for (int i = types[o].rank++; i > 0; i--) types[o].shape[i] = types[o].shape[i - 1];
+        types[o].shape[0] = length;
+    }
+    bt_status status = bti_record_tuple((bti_op)s->a->node->op, s->outside.items, (int)s->outside.count, attr,
+                                        attr_count, types, last->output_count, made, regions, results);
+    bti_free(types);
+    return status;
+}
+
+/* --- scans ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_wanted(const again *s, int output) {
+    return output < s->carried || (output < s->a->results && s->a->wanted[output]);
+}
+
+/* What the body makes of the images, of what is carried and of the rows that are wanted. */
+static bt_status transform_step(again *s, bt_array **made) {
+    const bti_region *region = s->regions[0];
+    int outputs = region->output_count, count = 0;
+    bt_array **ys = bti_alloc(2 * (size_t)(outputs + 1) * sizeof *ys), **of_ys = ys + outputs + 1;
+    if (!ys) return bti_no_memory();
+    for (int o = 0; o < outputs; o++)
+        if (is_wanted(s, o)) ys[count++] = bti_array_on(region->outputs[o]);
+    bt_status status = transform_in(s, region, ys, count, of_ys);
+    for (int o = outputs; o-- > 0 && status == BT_OK;) made[o] = is_wanted(s, o) ? of_ys[--count] : NULL;
+    bti_free(ys);
+    return status;
+}
+
+/* Repeats until no step gives an image to something carried that had none. */
+static bt_status settle_carry(again *s, bt_array *const *made, bool *settled) {
+    *settled = true;
+    for (int i = 0; i < s->carried; i++) {
+        if (!made[i] || s->leaves[i]) continue;
+        BTI_TRY(add_image_leaf(s, i));
+        *settled = false;
+    }
+    return BT_OK;
+}
+
+/* Fills the new body's outputs; rows[k]: which result the kth row is. */
+static bt_status return_from_step(again *s, bt_array *const *made, int *rows, int *row_count) {
+    const bti_region *region = s->regions[0];
+    for (int i = 0; i < s->carried; i++) {
+        bt_array *plain = bti_array_on(region->outputs[i]);
+        if (s->keeps || !s->leaves[i]) BTI_TRY(add_output(&s->pieces[0], plain));
+        if (s->leaves[i]) BTI_TRY(add_output(&s->pieces[0], made[i] ? made[i] : trivial_image(s, plain)));
+    }
+    *row_count = 0;
+    for (int o = s->carried; o < region->output_count; o++) {
+        if (!is_wanted(s, o) || (s->keeps && !made[o])) continue;
+        rows[(*row_count)++] = o;
+        BTI_TRY(add_output(&s->pieces[0], made[o] ? made[o] : bti_array_on(region->outputs[o])));
+    }
+    return BT_OK;
+}
+
+/* results: of the new scan. */
+static void hand_out_scan(again *s, bt_array *const *made, const int *rows, int row_count, bt_array *const *results) {
+    int next = 0;
+    for (int i = 0; i < s->carried; i++) {
+        bt_array *plain = s->keeps || !s->leaves[i] ? results[next++] : NULL;
+        bt_array *image = s->leaves[i] ? results[next++] : NULL;
+        s->a->made[i] = image || s->keeps ? image : bti_repeated(plain, s->a->size);
+    }
+    for (int k = 0; k < row_count; k++) {
+        bt_array *of_rows = results[next++];
+        s->a->made[rows[k]] = s->keeps        ? of_rows
+                              : made[rows[k]] ? bti_move_axis(of_rows, 1, 0)
+                                              : bti_repeated(of_rows, s->a->size);
+    }
+}
+
+static bt_status scan_again(again *s, bt_array **made, bt_array **results, int *rows) {
+    const int64_t *attr = s->a->node->attr;
+    int carried, by_row, whole, row_count;
+    bool settled = false;
+    BTI_TRY(add_given_leaves(s));
+    while (!settled) {
+        BTI_TRY(transform_step(s, made));
+        BTI_TRY(settle_carry(s, made, &settled));
+    }
+    BTI_TRY(give(s, 0, s->carried, false, &carried));
+    BTI_TRY(give(s, s->carried, s->carried + (int)attr[2], true, &by_row));
+    BTI_TRY(give(s, s->carried + (int)attr[2], s->count, false, &whole));
+    BTI_TRY(return_from_step(s, made, rows, &row_count));
+    BTI_TRY(cut_pieces(s));
+    int64_t new_attr[] = {attr[0], carried, by_row, attr[3]};
+    BTI_TRY(record_pieces(s, new_attr, 4, carried, attr[0], results));
+    hand_out_scan(s, made, rows, row_count, results);
+    return BT_OK;
+}
+
+static void transform_scan(bti_application *a, bool keeps) {
+    again s;
+    bt_status status = begin_again(&s, a, keeps, 0, (int)a->node->attr[1]);
+    size_t outputs = (size_t)s.regions[0]->output_count;
+    bt_array **made = bti_calloc(3 * outputs + 1, sizeof *made), **results = made + outputs;
+    int *rows = bti_alloc((outputs + 1) * sizeof *rows);
+    if (!made || !rows) status = bti_no_memory();
+    if (status == BT_OK) status = scan_again(&s, made, results, rows);
+    bti_free(made);
+    bti_free(rows);
+    end_again(&s, status);
+}
+
+void bti_tangent_scan(bti_application *a) { transform_scan(a, true); }
+void bti_batch_scan(bti_application *a) { transform_scan(a, false); }
+
+/* --- loops with a test ------------------------------------------------------------------------------------------------ */
+
+/* [B] -> [B, 1, ...] */
+static bt_array *as_column(bt_array *x, int rank) {
+    int64_t shape[BTI_MAX_RANK];
+    if (bti_array_error(x)) return x;
+    for (int i = 0; i < rank; i++) shape[i] = i ? 1 : bti_shape(x)[0];
+    return bti_reshape(x, rank, shape);
+}
+
+/* made: of what is carried; then of the test, which in a batch may differ by element: then all that is carried does, since some go on and others
+ * stay what they are. */
+static bt_status transform_loop_step(again *s, bt_array *test, bt_array **made) {
+    const bti_region *body = s->regions[1];
+    bool settled = false;
+    bt_array **ys = bti_alloc((size_t)(s->carried + 1) * sizeof *ys);
+    bt_status status = ys ? add_given_leaves(s) : bti_no_memory();
+    for (int i = 0; i < s->carried && ys; i++) ys[i] = bti_array_on(body->outputs[i]);
+    if (ys) ys[s->carried] = test;
+    while (status == BT_OK && !settled) {
+        status = transform_in(s, body, ys, s->carried + 1, made);
+        if (status == BT_OK) status = settle_carry(s, made, &settled);
+        for (int i = 0; i < s->carried && status == BT_OK && made[s->carried]; i++) {
+            if (s->leaves[i]) continue;
+            settled = false;
+            status = add_image_leaf(s, i);
+        }
+    }
+    bti_free(ys);
+    return status;
+}
+
+static bt_status return_from_loop(again *s, bt_array *test, bt_array *const *made) {
+    bt_array *goes_on = made[s->carried];
+    BTI_TRY(add_output(&s->pieces[0], goes_on ? bt_any(goes_on, BT_ALL, false) : test));
+    for (int i = 0; i < s->carried; i++) {
+        bt_array *plain = bti_array_on(s->regions[1]->outputs[i]);
+        if (s->keeps || !s->leaves[i]) BTI_TRY(add_output(&s->pieces[1], plain));
+        if (!s->leaves[i]) continue;
+        bt_array *image = made[i] ? made[i] : trivial_image(s, plain);
+        if (goes_on) image = bti_where(as_column(goes_on, bti_rank(s->leaves[i])), image, s->leaves[i]);
+        BTI_TRY(add_output(&s->pieces[1], image));
+    }
+    return BT_OK;
+}
+
+/* The test as a part of the body: both regions are made of the body's inputs. */
+static bt_status test_in_body(again *s, bt_array **test) {
+    bt_array **inputs = bti_alloc((size_t)(s->count + 1) * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < s->count; i++) inputs[i] = bti_array_on(s->regions[1]->inputs[i]);
+    bt_status status = bti_region_inline(s->regions[0], inputs, test);
+    bti_free(inputs);
+    return status;
+}
+
+static bt_status loop_again(again *s, bt_array **made, bt_array **results) {
+    int carried, whole;
+    bt_array *test;
+    BTI_TRY(test_in_body(s, &test));
+    BTI_TRY(transform_loop_step(s, test, made));
+    BTI_TRY(give(s, 0, s->carried, false, &carried));
+    BTI_TRY(give(s, s->carried, s->count, false, &whole));
+    for (size_t i = 0; i < s->pieces[1].given.count; i++) s->pieces[0].given.items[i] = s->pieces[1].given.items[i];
+    BTI_TRY(return_from_loop(s, test, made));
+    BTI_TRY(cut_pieces(s));
+    int64_t attr[] = {carried, s->a->node->attr[1]};
+    BTI_TRY(record_pieces(s, attr, 2, carried, 0, results));
+    hand_out_scan(s, made, NULL, 0, results);
+    return BT_OK;
+}
+
+static void transform_while(bti_application *a, bool keeps) {
+    again s;
+    bt_status status = begin_again(&s, a, keeps, 0, (int)a->node->attr[0]);
+    bt_array **made = bti_calloc(3 * (size_t)(s.carried + 1), sizeof *made), **results = made + s.carried + 1;
+    if (!made) status = bti_no_memory();
+    if (status == BT_OK) status = loop_again(&s, made, results);
+    bti_free(made);
+    end_again(&s, status);
+}
+
+void bti_tangent_while(bti_application *a) { transform_while(a, true); }
+void bti_batch_while(bti_application *a) { transform_while(a, false); }
+
+/* --- branches --------------------------------------------------------------------------------------------------------- */
+
+/* By result: what each way makes of the images; NULL: nothing. */
+static bt_status transform_ways(again *s, bt_array **made[2]) {
+    int results = s->a->results;
+    bt_array **ys = bti_alloc((size_t)(results + 1) * sizeof *ys);
+    bt_status status = ys ? BT_OK : bti_no_memory();
+    for (int way = 0; way < 2 && status == BT_OK; way++) {
+        for (int r = 0; r < results; r++) ys[r] = bti_array_on(s->regions[way]->outputs[r]);
+        status = transform_in(s, s->regions[way], ys, results, made[way]);
+    }
+    bti_free(ys);
+    return status;
+}
+
+/* Both ways return the same; of which results, and whether those are images. */
+static bt_status return_from_ways(again *s, bt_array **made[2], bool differs, int *which, bool *image, int *count) {
+    *count = 0;
+    for (int r = 0; r < s->a->results; r++) {
+        bool has_image = made[0][r] || made[1][r] || differs;
+        if (!s->a->wanted[r] || (s->keeps && !has_image)) continue;
+        for (int way = 0; way < 2; way++) {
+            bt_array *plain = bti_array_on(s->regions[way]->outputs[r]);
+            bt_array *output = !has_image ? plain : made[way][r] ? made[way][r] : trivial_image(s, plain);
+            BTI_TRY(add_output(&s->pieces[way], output));
+        }
+        which[*count] = r;
+        image[(*count)++] = has_image;
+    }
+    return BT_OK;
+}
+
+/* Where the elements of a batch go different ways, both are computed. */
+static bt_status both_ways(again *s, int count, bt_array **results) {
+    bt_array **of[2] = {results, results + count};
+    for (int way = 0; way < 2; way++) BTI_TRY(bti_region_inline(s->pieces[way].region, s->outside.items + 1, of[way]));
+    for (int k = 0; k < count; k++)
+        results[k] = bti_where(as_column(s->a->image[0], bti_rank(of[0][k])), of[0][k], of[1][k]);
+    return BT_OK;
+}
+
+static bt_status branch_again(again *s, bt_array **made[2], bt_array **results, int *which, bool *image) {
+    int given, count;
+    bool differs = !s->keeps && s->a->image[0];
+    if (!bti_vec_push(&s->outside, s->a->x[0])) return bti_no_memory();
+    BTI_TRY(add_given_leaves(s));
+    BTI_TRY(transform_ways(s, made));
+    BTI_TRY(give(s, 0, s->count, false, &given));
+    BTI_TRY(return_from_ways(s, made, differs, which, image, &count));
+    if (!count) return BT_OK; /* no tangent comes out */
+    BTI_TRY(cut_pieces(s));
+    BTI_TRY(differs ? both_ways(s, count, results) : record_pieces(s, NULL, 0, count, 0, results));
+    for (int k = 0; k < count; k++) s->a->made[which[k]] = image[k] ? results[k] : bti_repeated(results[k], s->a->size);
+    return BT_OK;
+}
+
+static void transform_cond(bti_application *a, bool keeps) {
+    again s;
+    bt_status status = begin_again(&s, a, keeps, 1, 0);
+    size_t room = (size_t)a->results + 1;
+    bt_array **arrays = bti_calloc(4 * room, sizeof *arrays), **made[2] = {arrays, arrays + room};
+    int *which = bti_alloc(room * sizeof *which);
+    bool *image = bti_alloc(room * sizeof *image);
+    if (!arrays || !which || !image) status = bti_no_memory();
+    if (status == BT_OK) status = branch_again(&s, made, arrays + 2 * room, which, image);
+    bti_free(arrays);
+    bti_free(which);
+    bti_free(image);
+    end_again(&s, status);
+}
+
+void bti_tangent_cond(bti_application *a) { transform_cond(a, true); }
+void bti_batch_cond(bti_application *a) { transform_cond(a, false); }
