@@ -330,6 +330,7 @@ static void functions_and_gradients(void **state) {
         ARRAY(bt_jacobian, bt_jacobian(argument, NULL));
         ARRAY(bt_hessian, bt_hessian(argument, argument));
         SILENT(bt_vmap, bt_vmap(NULL, NULL, NULL));
+        ARRAY(bt_checkpoint, bt_checkpoint(NULL, NULL, &argument, 1));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
         ERROR(bt_check_grad, bt_check_grad(NULL, NULL, &argument, 1, 0, NULL));
         ERROR(bt_check_grad, bt_check_grad(total, NULL, NULL, 1, 0, NULL));

@@ -55,6 +55,33 @@ BT_API BT_MUST_USE bt_status bt_check_grad(bt_loss_fn *fn, void *data, bt_array 
                                            double *worst);
 #define bt_check_grad(...) BTI_AT_MUST(bt_check_grad(__VA_ARGS__))
 
+/* --- computing again instead of keeping ------------------------------------------------------------------------------ */
+
+typedef struct bti_checkpoint_guard {
+    bool marked;
+} bti_checkpoint_guard;
+BT_API bti_checkpoint_guard bti_checkpoint_begin(void);
+BT_API void bti_checkpoint_end(bti_checkpoint_guard *guard);
+
+/* `BT_CHECKPOINT { h = bt_tanh(bt_matmul(h, w)); h = ...; }`: a gradient does not keep what this thread records inside,
+ * but computes it again, from the values that the block reads from outside, when the backward pass gets there. That
+ * takes about one more forward pass, and less memory: what is kept of a block are the values that enter it and those
+ * that operations outside read. A chain of n layers in sqrt(n) blocks needs memory for about 2 sqrt(n) layers instead
+ * of n.
+ *
+ * Results and gradients have the same bits as without the block; random numbers are drawn again from the same keys.
+ * Works in functions (where it matters most: bt_peak_call shows the memory) and outside of them; there a result that
+ * the program holds, or that is in memory already, is used as it is. Blocks nest: an inner block is computed again each
+ * time the backward pass of the outer one gets there. Blocks of a function that is called inside of a block count as
+ * nested in it. The block has no effect on work without gradients. Leaving it in any way ends it, as with BT_SCOPE. */
+#define BT_CHECKPOINT BTI_BLOCK(checkpoint, bti_checkpoint_begin())
+
+/* The result of fn(args, count, data), called once, now, in a block and a scope of its own. Arrays that fn reads other than by
+ * args may be used too, and have gradients. A NULL fn or an fn that returns NULL poisons the result. */
+typedef bt_array *bt_checkpoint_fn(bt_array *const *args, int count, void *data);
+BT_API bt_array *bt_checkpoint(bt_checkpoint_fn *fn, void *data, bt_array *const *args, int count);
+#define bt_checkpoint(...) BTI_AT(bt_array *, bt_checkpoint(__VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

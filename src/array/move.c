@@ -11,6 +11,7 @@ static bti_node *record_on_device(bti_op op, bt_dtype dtype, int device, bti_nod
     if (!node) return NULL;
     node->device = (int16_t)device;
     node->committed = op == BTI_OP_copy || atomic_load(&input->committed);
+    node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
     node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
     node->place = bti_call_place();
     return node;
@@ -43,6 +44,7 @@ bt_array *bti_move(bt_array *x, int device, bool softened) {
     node->rule = softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT;
     node->weak = from->weak;
     node->symbolic = from->symbolic;
+    node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
     node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
     node->place = bti_call_place();
     bti_eval_recorded(node);

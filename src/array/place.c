@@ -1,6 +1,8 @@
 /* Where an operation goes (SPEC 2): block, committed inputs, policy, default. */
 #include "array/place.h"
 
+#include <berth/grad.h>
+
 #include <string.h>
 
 #include "array/graph.h"
@@ -24,6 +26,7 @@ typedef struct placement_state {
     int replica; /* + 1; 0: outside of any */
     int replica_devices[BTI_MAX_REPLICAS];
     int replica_count;
+    bti_checkpoint *checkpoint; /* the innermost block; the guards hold them */
 } placement_state;
 static _Thread_local placement_state own_placement;
 
@@ -65,6 +68,24 @@ void bti_on_end(bti_on_guard *guard) {
 static bool is_placed_by_flow(void) {
     return !own_placement.blocks.count && !own_placement.lost && !own_placement.forced.on &&
            bti_flag_choice(BTI_FLAG_placement) != BTI_PLACEMENT_TENSORFLOW;
+}
+
+bti_checkpoint *bti_checkpoint_now(void) { return own_placement.checkpoint; }
+
+bti_checkpoint_guard bti_checkpoint_begin(void) {
+    bti_checkpoint *begun = bti_checkpoint_new(own_placement.checkpoint);
+    if (begun)
+        own_placement.checkpoint = begun;
+    else
+        (void)!bti_no_memory(); /* what is recorded inside is kept as outside */
+    return (bti_checkpoint_guard){.marked = begun};
+}
+
+void bti_checkpoint_end(bti_checkpoint_guard *guard) {
+    if (!guard->marked) return;
+    bti_checkpoint *ended = own_placement.checkpoint;
+    own_placement.checkpoint = ended->outer;
+    bti_checkpoint_release(ended);
 }
 
 bti_transfers_guard bti_transfers_begin(bt_transfers policy) {

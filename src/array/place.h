@@ -45,6 +45,9 @@ bti_error *bti_transfer_error(const bti_node *array, int device, const char *nam
 /* Fails with it: `user` (a recorded operation) takes the array from another device. how: the end of the sentence. */
 bt_status bti_refuse_input(const bti_node *array, const bti_node *user, const char *how);
 
+/* The innermost checkpoint block (grad.h: BT_CHECKPOINT) that this thread records in, borrowed; NULL: none. */
+bti_checkpoint *bti_checkpoint_now(void);
+
 /* Replicas (dist): which replica of shared variables this thread reads and sets; and on which devices new ones live. */
 int bti_replica(void); /* 0 outside of any */
 bool bti_in_replica(void);

@@ -33,6 +33,7 @@ static void place_node(bti_node *node, bti_placement placement) {
     node->device = (int16_t)placement.device;
     node->committed = placement.committed;
     node->rule = (uint8_t)placement.rule;
+    node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
     node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
     node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
 }
@@ -93,6 +94,7 @@ bt_array *bti_result_of(bti_node *tuple, int index) {
     bti_copy_marks(node, tuple);
     atomic_store(&node->logged, NULL); /* the tuple is */
     node->symbolic = tuple->symbolic;
+    node->checkpoint = bti_checkpoint_retain(tuple->checkpoint);
     bti_eval_recorded(node);
     return bti_array_new(node);
 }

@@ -38,11 +38,15 @@ static bool may_join(const combiner *c, const bti_step *step) {
     return true;
 }
 
-/* Whether all that the step reads is there before the batch. */
+/* Whether all that the step reads, and what it waits for, is there before the batch. */
 static bool is_ready(const combiner *c, const bti_step *step, int32_t number) {
     for (int i = 0; i < step->input_count; i++) {
-        int32_t storage = bti_plan_operand(c->plan, step, i)->storage;
-        if (storage >= 0 && c->made[storage] >= number) return false;
+        int32_t value = c->plan->operands.items[step->first_operand + i],
+                storage = c->plan->values.items[value].storage;
+        if (storage < 0) continue; /* an index */
+        int32_t after = bti_read_after(c->planner->fuser, value);
+        if (c->made[storage] >= number) return false;
+        if (after >= 0 && c->made[c->plan->values.items[after].storage] >= number) return false;
     }
     return true;
 }

@@ -233,6 +233,38 @@ static void kernels_work_in_place_of_what_they_read_last(void **state) {
     assert_int_equal(plan.arenas.items[0], 16 * 16 * 4);
 }
 
+static int step_of(bti_op op) {
+    for (size_t s = 0; s < plan.steps.count; s++) {
+        const bti_step *step = &plan.steps.items[s];
+        for (int m = 0; m < step->member_count; m++)
+            if (plan.members.items[step->first_member + m]->op == op) return (int)s;
+        if (step->kind == BTI_STEP_WORK && step->op == op) return (int)s;
+    }
+    return -1;
+}
+
+/* What is read through a barrier is computed again: from memory, and only when the other value is there. */
+static void barriers_keep_apart(void **state) {
+    bti_node *x = leaf(0, SHAPE(4, 4)), *y = OP(neg, 0, SHAPE(4, 4), NO_ATTR, x);
+    bti_node *kept = OP(exp, 0, SHAPE(4, 4), NO_ATTR, y), *after = OP(sin, 0, SHAPE(4, 4), NO_ATTR, x);
+    bti_node *read = OP(barrier, 0, SHAPE(4, 4), NO_ATTR, y, after);
+    bti_node *again = OP(exp, 0, SHAPE(4, 4), NO_ATTR, read);
+    bti_node *work = OP(matmul, 0, SHAPE(4, 4), NO_ATTR, again, x);
+    bti_node *flat = OP(exp, 0, SHAPE(16), NO_ATTR, OP(reshape, 0, SHAPE(16), NO_ATTR, read));
+    bti_node *both = OP(add, 0, SHAPE(4, 4), NO_ATTR, kept, read);
+    FUSE(kept, again);
+    EXPECT_STEPS(2, 0);
+    FUSE(kept, flat);
+    EXPECT_STEPS(2, 0);
+    FUSE(both);
+    EXPECT_STEPS(2, 0);
+    FUSE(work, OP(cos, 0, SHAPE(4, 4), NO_ATTR, after)); /* the kernel of `after` has the last operation of all */
+    assert_true(step_of(BTI_OP_sin) < step_of(BTI_OP_exp));
+    assert_int_equal(step_of(BTI_OP_sin), step_of(BTI_OP_cos));
+    FUSE(work, OP(barrier, 0, SHAPE(4, 4), NO_ATTR, after, x));
+    assert_true(step_of(BTI_OP_sin) < step_of(BTI_OP_exp));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_chain_is_one_kernel),
@@ -250,6 +282,7 @@ int main(void) {
         TEST(more_than_64_results_are_split),
         TEST(numbers_need_no_memory),
         TEST(constants_are_computed_while_planning),
+        TEST(barriers_keep_apart),
         TEST(temporaries_share_an_arena),
         TEST(kernels_work_in_place_of_what_they_read_last),
     };

@@ -61,6 +61,10 @@ static inline int32_t bti_maker(const bti_fuser *fuser, int32_t value) {
     const bti_plan *plan = fuser->plan;
     return plan->storages.items[plan->values.items[value].storage].first_step;
 }
+/* The value that must be there before this one is read; -1: none but itself. */
+static inline int32_t bti_read_after(const bti_fuser *fuser, int32_t value) {
+    return fuser->planner->after.items[value];
+}
 int32_t bti_group_of(bti_fuser *fuser, int32_t step); /* the root of its group; -1 */
 
 /* --- domain.c --- */

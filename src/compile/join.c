@@ -105,6 +105,13 @@ static bool has_room(const bti_fuser *fuser, const attempt *a) {
     return instrs <= MOST_INSTRS && operands <= MOST_OPERANDS;
 }
 
+/* Makes `depth` greater than that of the group that the value comes from. */
+static void go_below(bti_fuser *fuser, const attempt *a, int32_t value, int32_t *depth) {
+    int32_t group = source(fuser, value);
+    if (group >= 0 && !is_in(a, group) && fuser->groups.items[group].depth >= *depth)
+        *depth = fuser->groups.items[group].depth + 1;
+}
+
 /* A place in the order for the group with the step in it. */
 static bool find_depth(bti_fuser *fuser, attempt *a) {
     const bti_group *groups = fuser->groups.items;
@@ -112,8 +119,9 @@ static bool find_depth(bti_fuser *fuser, attempt *a) {
     for (int i = 0; i < a->merged_count; i++)
         if (groups[a->merged[i]].depth > a->depth) a->depth = groups[a->merged[i]].depth;
     for (int i = 0; i < a->of->input_count; i++) {
-        int32_t group = source(fuser, input_of(fuser, a->of, i));
-        if (group >= 0 && !is_in(a, group) && groups[group].depth + 1 > a->depth) a->depth = groups[group].depth + 1;
+        int32_t value = input_of(fuser, a->of, i), after = bti_read_after(fuser, value);
+        go_below(fuser, a, value, &a->depth);
+        if (after >= 0) go_below(fuser, a, after, &a->depth);
     }
     bool fits = !groups[a->target].read || groups[a->target].depth == a->depth;
     for (int i = 0; i < a->merged_count; i++)
@@ -126,7 +134,8 @@ static bool fits_inputs(bti_fuser *fuser, attempt *a) {
         int32_t value = input_of(fuser, a->of, i), maker = bti_maker(fuser, value), group = source(fuser, value);
         a->why = BTI_WHY_VIEW;
         if (group >= 0 && is_in(a, group)) {
-            if (!in_register(fuser, a, value, a->level)) return false;
+            if (bti_read_after(fuser, value) >= 0) a->why = BTI_WHY_AGAIN;
+            if (bti_read_after(fuser, value) >= 0 || !in_register(fuser, a, value, a->level)) return false;
             if (fuser->members[maker].stage > a->stage) a->stage = fuser->members[maker].stage;
         } else if (!reads_in_order(fuser, &a->domain, value, a->level))
             return false;
@@ -270,17 +279,22 @@ static void merge_groups(bti_fuser *fuser, int32_t into_number, int32_t from_num
     into->first_external = from->first_external;
 }
 
+/* The group runs after that which makes the value. */
+static void note_order(bti_fuser *fuser, int32_t number, int32_t value) {
+    int32_t from = source(fuser, value);
+    if (from < 0 || from == number) return;
+    bti_group *group = &fuser->groups.items[number], *made = &fuser->groups.items[from];
+    made->read = true;
+    if (made->depth >= group->depth) group->depth = made->depth + 1;
+}
+
 /* The group reads this value from memory: who made it must leave it there. */
 static void note_read(bti_fuser *fuser, int32_t number, int32_t value, bti_why why) {
     int32_t maker = bti_maker(fuser, value), from = source(fuser, value);
     if (from == number) return;
-    bti_group *group = &fuser->groups.items[number];
-    if (from >= 0) {
-        bti_group *made = &fuser->groups.items[from];
-        if (!fuser->members[maker].why) made->operands++;
-        made->read = true;
-        if (made->depth >= group->depth) group->depth = made->depth + 1;
-    }
+    if (from >= 0 && !fuser->members[maker].why) fuser->groups.items[from].operands++;
+    note_order(fuser, number, value);
+    if (bti_read_after(fuser, value) >= 0) note_order(fuser, number, bti_read_after(fuser, value));
     if (maker >= 0 && !fuser->members[maker].why) fuser->members[maker].why = (uint8_t)why;
 }
 
@@ -310,7 +324,9 @@ static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, 
         int32_t value = input_of(fuser, step, i), maker = bti_maker(fuser, value);
         bool kernel = fuser->groups.items[number].kernel;
         bool made_here = kernel && maker >= 0 && fuser->members[maker].doer == BTI_INLINED;
-        if (!made_here) note_read(fuser, number, value, why ? why : why_apart(fuser, number, value));
+        bool again = bti_read_after(fuser, value) >= 0;
+        if (!made_here)
+            note_read(fuser, number, value, again ? BTI_WHY_AGAIN : why ? why : why_apart(fuser, number, value));
         add_external(fuser, number, value);
     }
 }

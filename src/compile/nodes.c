@@ -73,6 +73,10 @@ int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     if (class != BTI_MOVEMENT && class != BTI_EFFECT) return plan_kernel(planner, node);
     bti_node *input = node->inputs[0];
     int32_t value = bti_value_on(planner, input, node->device);
+    if (node->op == BTI_OP_barrier) {
+        const bti_node *after = node->inputs[1];
+        return bti_add_barrier(planner, value, after->mark == planner->mark ? (int32_t)after->mark_index : -1);
+    }
     if (node->op == BTI_OP_copy && input->device == node->device) return bti_add_dense(planner, node, value);
     return class == BTI_MOVEMENT ? bti_add_movement(planner, node, value) : value;
 }

@@ -30,6 +30,7 @@ static bt_status run_passes(bti_planner *planner, size_t operations) {
     }
     bti_vec_free(&planner->known);
     bti_vec_free(&planner->copied_from);
+    bti_vec_free(&planner->after);
     bti_vec_free(&fuser.groups);
     bti_vec_free(&fuser.externals);
     bti_free(fuser.members);

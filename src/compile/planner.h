@@ -30,6 +30,9 @@ typedef struct bti_planner {
     BTI_VEC(bti_known) known; /* open addressing; capacity a power of two */
     size_t known_used;
     BTI_VEC(int32_t) copied_from; /* value -> the value it is a copy of, or -1 */
+    /* value -> -1; of a barrier's result, and of views of it: the value that must be there before anything reads it. It is read from
+     * memory: no kernel makes both what is in it and what is computed of it. */
+    BTI_VEC(int32_t) after;
 } bti_planner;
 
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
@@ -44,6 +47,9 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
                       const int64_t *shape, const bti_layout *layout);
 /* A view of a value under another shape and layout. */
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout);
+/* The same value under another number, for readers that are not to be joined with those of `value`: they wait for `after` (-1: for nothing
+ * but the value itself). */
+int32_t bti_add_barrier(bti_planner *planner, int32_t value, int32_t after);
 /* Appends the step with its operands; with one output, or with as many as the step says. */
 void bti_add_step(bti_planner *planner, bti_step step, const int32_t *inputs, int32_t output);
 void bti_add_step_of_many(bti_planner *planner, bti_step step, const int32_t *inputs, const int32_t *outputs);

@@ -3,15 +3,17 @@
 
 /* A group whose inputs are being written first. */
 typedef struct frame {
-    int32_t group, member, input;
+    int32_t group, member, input; /* twice the input; and 1 for what it is read after */
 } frame;
 
-/* The next group that this one reads from and that is not written yet; -1. */
+/* The next group that this one reads from, or runs after, and that is not written yet; -1. */
 static int32_t next_source(bti_fuser *fuser, frame *f) {
     for (; f->member >= 0; f->member = fuser->members[f->member].next, f->input = 0) {
         const bti_step *step = &fuser->plan->steps.items[f->member];
-        while (f->input < step->input_count) {
-            int32_t maker = bti_maker(fuser, fuser->plan->operands.items[step->first_operand + f->input++]);
+        while (f->input < 2 * step->input_count) {
+            int32_t value = fuser->plan->operands.items[step->first_operand + f->input / 2];
+            if (f->input++ % 2) value = bti_read_after(fuser, value);
+            int32_t maker = value >= 0 ? bti_maker(fuser, value) : -1;
             int32_t group = maker >= 0 ? bti_group_of(fuser, maker) : -1;
             if (group >= 0 && group != f->group && !fuser->groups.items[group].emitted) return group;
         }

@@ -114,7 +114,8 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
         value.layout = *layout;
     else
         bti_layout_dense(rank, shape, &value.layout);
-    if (planner->failed || !bti_vec_push(&planner->plan->values, value) || !bti_vec_push(&planner->copied_from, -1)) {
+    if (planner->failed || !bti_vec_push(&planner->plan->values, value) || !bti_vec_push(&planner->copied_from, -1) ||
+        !bti_vec_push(&planner->after, -1)) {
         planner->failed = true;
         return 0;
     }
@@ -124,7 +125,18 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout) {
     if (planner->failed) return 0;
     const bti_value base = *bti_plan_value(planner, value);
-    return bti_add_value(planner, NULL, 0, base.storage, base.dtype, rank, shape, layout);
+    int32_t after = planner->after.items[value];
+    int32_t view = bti_add_value(planner, NULL, 0, base.storage, base.dtype, rank, shape, layout);
+    if (!planner->failed) planner->after.items[view] = after;
+    return view;
+}
+
+int32_t bti_add_barrier(bti_planner *planner, int32_t value, int32_t after) {
+    if (planner->failed) return 0;
+    const bti_value base = *bti_plan_value(planner, value);
+    int32_t again = bti_add_view(planner, value, base.rank, base.shape, &base.layout);
+    if (!planner->failed) planner->after.items[again] = after >= 0 ? after : value;
+    return again;
 }
 
 void bti_add_step_of_many(bti_planner *planner, bti_step step, const int32_t *inputs, const int32_t *outputs) {

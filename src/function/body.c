@@ -131,6 +131,27 @@ static bt_status check_transfers_of(const bti_node *pattern, const bti_node *mad
     return BT_OK;
 }
 
+/* The block of this call for one of the body: calls of one function share none. NULL when memory is short. */
+static bti_checkpoint *block_of_call(bti_body_call *c, bti_checkpoint *block) {
+    for (size_t i = 0; i < c->blocks.count; i += 2)
+        if (c->blocks.items[i] == block) return c->blocks.items[i + 1];
+    bti_checkpoint *outer = block->outer ? block_of_call(c, block->outer) : bti_checkpoint_now();
+    if ((block->outer && !outer) || !bti_vec_reserve(&c->blocks, 2)) return NULL;
+    bti_checkpoint *made = bti_checkpoint_new(outer);
+    if (!made) return NULL;
+    c->blocks.items[c->blocks.count++] = block;
+    c->blocks.items[c->blocks.count++] = made;
+    return made;
+}
+
+static bt_status put_in_block(bti_body_call *c, const bti_node *pattern, bti_node *made) {
+    bti_checkpoint *block = pattern->checkpoint ? block_of_call(c, pattern->checkpoint) : bti_checkpoint_now();
+    if (pattern->checkpoint && !block) return bti_no_memory();
+    bti_checkpoint_release(made->checkpoint);
+    made->checkpoint = bti_checkpoint_retain(block);
+    return BT_OK;
+}
+
 /* The node of this call for one of the body. */
 static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node **made) {
     bti_binding binding = {c->symbols.items, c->sizes.items, (int)c->symbols.count};
@@ -141,6 +162,7 @@ static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node *
     bti_free(inputs);
     if (status == BT_INVALID_ARGUMENT) return size_unknown(c, node);
     BTI_TRY(status);
+    BTI_TRY(put_in_block(c, node, *made));
     bt_transfers policy = bti_transfers_now();
     if (policy == BT_TRANSFERS_LOG) (*made)->log_copies = true;
     if (policy == BT_TRANSFERS_ERROR && !c->sequence) BTI_TRY(check_transfers_of(node, *made));
@@ -191,4 +213,6 @@ void bti_call_end_recording(bti_body_call *c) {
     bti_free(c->stand_ins);
     bti_vec_free(&c->symbols);
     bti_vec_free(&c->sizes);
+    for (size_t i = 0; i < c->blocks.count; i += 2) bti_checkpoint_release(c->blocks.items[i + 1]);
+    bti_vec_free(&c->blocks);
 }

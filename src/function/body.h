@@ -11,7 +11,8 @@ typedef struct bti_body_call {
     const bt_function *function;
     BTI_VEC(int64_t) symbols;
     BTI_VEC(int64_t) sizes;
-    bti_node **stand_ins; /* of inputs, then of the body; retained */
+    BTI_VEC(bti_checkpoint *) blocks; /* of the body, borrowed, each followed by that of this call, retained */
+    bti_node **stand_ins;             /* of inputs, then of the body; retained */
     size_t known;
     uint64_t sequence;  /* not 0: the node made for body[i] has this number + 2 * i ... */
     bti_node **results; /* ... and results[o], where not NULL, stands for the node of output o afterwards */

@@ -26,7 +26,7 @@ static bool told_of_each_operation(void) {
 }
 
 static bool can_run_by_plan(const bt_function *f, bt_array *const *arguments) {
-    if (told_of_each_operation() || bti_device_forked() || bti_forced_now()->on) return false;
+    if (told_of_each_operation() || bti_device_forked() || bti_forced_now()->on || bti_checkpoint_now()) return false;
     if (f->update_count && bti_sets_wait()) return false;
     for (int i = 0; i < f->input_count; i++)
         if (!arguments[i] || bti_node_of(arguments[i])->symbolic || bti_array_error(arguments[i])) return false;

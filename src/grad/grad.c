@@ -210,6 +210,21 @@ bt_array *bt_value_and_grad(bt_loss_fn *fn, void *data, bt_array *const *args, i
     return value ? value : bti_poisonf(BT_INVALID_ARGUMENT, "bt_value_and_grad: the function gave NULL");
 }
 
+static bt_array *refuse_checkpoint(const char *why) {
+    BTI_PUBLIC("bt_checkpoint");
+    BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "%s", why));
+}
+
+/* No public call here: what fn calls is the user's own, with its own places. */
+bt_array *bt_checkpoint(bt_checkpoint_fn *fn, void *data, bt_array *const *args, int count) {
+    if (!fn) return refuse_checkpoint("the function is NULL");
+    bt_array *result = NULL;
+    BT_SCOPE
+        BT_CHECKPOINT
+    result = bt_keep(fn(args, count, data));
+    return result ? result : refuse_checkpoint("the function gave NULL");
+}
+
 /* --- the check -------------------------------------------------------------------------------------------------------- */
 
 typedef struct check {

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "compile/mark.h"
 #include "function/origin.h"
+#include "grad/again.h"
 #include "ops/rules.h"
 
 typedef struct input {
@@ -36,6 +37,7 @@ typedef struct walk {
     BTI_VEC(step) steps; /* in recorded order */
     BTI_VEC(input) inputs;
     BTI_VEC(kept_part) parts;
+    bti_again again;
 } walk;
 
 /* --- targets -------------------------------------------------------------------------------------------------------- */
@@ -248,6 +250,18 @@ static bt_status check_crossing(const bti_node *node, const bti_node *from) {
     return bti_refuse_input(from, node, "and the gradient would cross back");
 }
 
+/* The node as the step's rule is to see it: kept from the forward pass, or computed again. */
+static bti_node *node_for_rule(walk *w, const step *s, bti_node *node) {
+    bt_array *flows = s->gradient;
+    for (int i = 0; i < s->result_count && !flows; i++) flows = s->results[i];
+    return bti_again_for(&w->again, s->node, node, bti_node_of(flows));
+}
+
+static bt_array *for_rule(walk *w, const step *s, bti_node *node) {
+    bti_node *again = node_for_rule(w, s, node);
+    return again ? bti_array_on(again) : bti_array_new(NULL);
+}
+
 static bti_differentiator differentiate;
 
 /* Runs the gradient rule of one step. arrays: room for the inputs, then for their gradients. */
@@ -259,17 +273,18 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
                       .gx = arrays + s->input_count,
                       .wanted = wanted,
                       .attr = s->node->attr,
-                      .tuple = s->results ? s->node : NULL,
+                      .tuple = s->results ? node_for_rule(w, s, s->node) : NULL,
                       .results = s->results,
                       .result_count = s->result_count,
                       .differentiate = differentiate};
     bti_recording_context before = bti_enter_context_of(s->node, true);
     bt_status status = BT_OK;
     BT_SCOPE {
-        b.y = s->results ? NULL : bti_array_on(s->node);
+        b.y = s->results ? NULL : for_rule(w, s, s->node);
         if (b.y) status = bti_fail_with(bti_array_error(b.y));
+        if (s->results && !b.tuple) status = bti_no_memory();
         for (int i = 0; i < b.count; i++) {
-            b.x[i] = bti_array_on(inputs[i].node);
+            b.x[i] = for_rule(w, s, inputs[i].node);
             b.gx[i] = NULL;
             wanted[i] = inputs[i].step >= 0;
             if (status == BT_OK) status = bti_fail_with(bti_array_error(b.x[i]));
@@ -354,6 +369,7 @@ static void free_walk(walk *w) {
     bti_vec_free(&w->steps);
     bti_vec_free(&w->inputs);
     bti_vec_free(&w->parts);
+    bti_again_end(&w->again);
 }
 
 static bt_status check_history(const bti_node *from) {

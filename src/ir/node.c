@@ -14,6 +14,22 @@ void bti_gate_release(bti_gate *gate) {
     if (gate && atomic_fetch_sub_explicit(&gate->refs, 1, memory_order_acq_rel) == 1) gate->functions->free(gate);
 }
 
+bti_checkpoint *bti_checkpoint_new(bti_checkpoint *outer) {
+    bti_checkpoint *block = bti_alloc(sizeof *block);
+    if (!block) return NULL;
+    atomic_init(&block->refs, 1);
+    block->outer = bti_checkpoint_retain(outer);
+    return block;
+}
+
+void bti_checkpoint_release(bti_checkpoint *block) {
+    while (block && atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) == 1) {
+        bti_checkpoint *outer = block->outer;
+        bti_free(block);
+        block = outer;
+    }
+}
+
 bool bti_gate_join(bti_gate **gate, bti_gate *other) {
     if (!bti_gate_matters(other) || other == *gate) return true;
     bti_gate *before = *gate,
@@ -267,6 +283,7 @@ static void free_nodes(bti_node *dead) {
         if (node->buffer) buffer_release(node->buffer);
         free_tuple(node->tuple);
         bti_gate_release(node->gate);
+        bti_checkpoint_release(node->checkpoint);
         for (int i = 0; i < node->rank && node->symbolic && node->op == BTI_OP_leaf; i++)
             bti_symbol_let_go(node->shape[i]);
         bti_error_release(node->error);

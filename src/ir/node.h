@@ -76,6 +76,20 @@ struct bti_origin {
     struct bti_node **given; /* retained while there are users */
 };
 
+/* A block of operations whose results the backward pass computes again instead of keeping them (grad.h: BT_CHECKPOINT). Blocks are told
+ * apart by address: their nodes and the blocks inside of them hold them. */
+typedef struct bti_checkpoint {
+    atomic_uint refs;
+    struct bti_checkpoint *outer; /* retained; NULL: none */
+} bti_checkpoint;
+/* A new block, with one reference; NULL when memory is short. */
+bti_checkpoint *bti_checkpoint_new(bti_checkpoint *outer);
+static inline bti_checkpoint *bti_checkpoint_retain(bti_checkpoint *block) {
+    if (block) atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
+    return block;
+}
+void bti_checkpoint_release(bti_checkpoint *block); /* NULL is fine */
+
 typedef struct bti_node {
     atomic_uint refs;
     atomic_uint handles; /* arrays that the user holds on it: such a node keeps its result */
@@ -108,8 +122,9 @@ typedef struct bti_node {
     bti_error *error; /* when FAILED */
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
-    bti_origin *origin; /* of a prepared call's result */
-    bti_tuple *tuple;   /* NULL: it has one result */
+    bti_origin *origin;         /* of a prepared call's result */
+    bti_tuple *tuple;           /* NULL: it has one result */
+    bti_checkpoint *checkpoint; /* retained; the innermost block that it was recorded in; NULL: none */
     bti_gate
         *gate; /* retained; NULL: the result depends on no set that may fail. Never changes once others know the node */
     bti_buffer *buffer; /* when DONE; layout says where in it */

@@ -19,6 +19,7 @@ typedef enum bti_why {
     BTI_WHY_LONG,   /* its row is too long to be gone over again */
     BTI_WHY_ORDER,  /* its reader needs a third kernel in between */
     BTI_WHY_FULL,   /* its kernel has no room for the reader */
+    BTI_WHY_AGAIN,  /* others are computed again from it later (BT_CHECKPOINT) */
     BTI_WHY_OFF     /* fusing is off */
 } bti_why;
 

@@ -42,6 +42,7 @@ const char *bti_why_text(bti_why why) {
     case BTI_WHY_LONG: return "its rows are too long to be gone over again";
     case BTI_WHY_ORDER: return "its reader waits for another kernel";
     case BTI_WHY_FULL: return "its kernel had no room for the reader";
+    case BTI_WHY_AGAIN: return "the backward pass computes others again from it";
     case BTI_WHY_OFF: return "fusing is off";
     }
     return "?";

@@ -218,6 +218,7 @@ bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bt
                              node->attr_count, attr);
     if (!*made) return bti_no_memory();
     bti_copy_marks(*made, node);
+    (*made)->checkpoint = bti_checkpoint_retain(node->checkpoint);
     (*made)->symbolic = node_is_unknown(*made);
     for (int i = 0; i < node->input_count; i++) (*made)->symbolic |= inputs[i]->symbolic;
     return BT_OK;

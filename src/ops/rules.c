@@ -42,6 +42,20 @@ void bti_tangent_zero(bti_application *a) { (void)a; }
 BTI_GRADIENT_1(copy, bti_move(g, bti_node_of(x)->device, false))
 void bti_tangent_copy(bti_application *a) { a->made[0] = bti_move(a->image[0], a->node->device, false); }
 
+BTI_GRADIENT_1(barrier, g)
+
+static bt_array *barrier(bt_array *x, bt_array *after) {
+    const bti_node *node = bti_node_of(x);
+    bt_array *inputs[2] = {x, after};
+    return bti_record(BTI_OP_barrier, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, inputs, 2, NULL, 0);
+}
+void bti_tangent_barrier(bti_application *a) {
+    if (a->image[0]) a->made[0] = barrier(a->image[0], a->x[1]);
+}
+void bti_batch_barrier(bti_application *a) {
+    a->made[0] = barrier(bti_batched(a, 0), a->image[1] ? a->image[1] : a->x[1]);
+}
+
 /* The gradient of input i alone that y's gradient `g` gives. */
 static bt_array *gradient_by(const bti_application *a, int i, bt_array *g) {
     enum { MOST = 4 };

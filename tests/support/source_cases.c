@@ -82,6 +82,23 @@ static void run_value(const row *of) {
     }
 }
 
+/* Only blocks that are computed again have barriers: the gradient of f * x by f is x once more, computed from a barrier. */
+static void run_barrier(const row *of) {
+    unsigned seed = 24;
+    EACH_DTYPE(dtype, of)
+    EACH_LAYOUT(lies) {
+        if (!case_begin("barrier/%s/%s", bt_dtype_name(dtype), layout_names[lies])) continue;
+        host x = host_draw(dtype, BT_SHAPE(2, 3), of->low, of->high, (layout)lies, &seed);
+        BT_SCOPE {
+            bt_array *here = host_place(&x, (layout)lies), *y = NULL, *again;
+            bt_array *f = bt_ones(dtype == BT_F64 ? BT_F64 : BT_F32, 2, 3);
+            BT_CHECKPOINT y = bt_mul(f, bt_cast(bt_maximum(here, here), bt_dtype_of(f)));
+            (void)!bt_vjp(y, bt_ones_like(f), &f, 1, &again);
+            case_end(bt_cast(again, dtype), &x, 0);
+        }
+    }
+}
+
 static void run_stop(const row *of) {
     unsigned seed = 23;
     EACH_DTYPE(dtype, of)
@@ -94,6 +111,6 @@ static void run_stop(const row *of) {
 }
 
 const cases source_cases[] = {
-    {"leaf", run_leaf}, {"const", run_const}, {"size", run_size}, {"iota", run_iota},
-    {"copy", run_copy}, {"value", run_value}, {"stop", run_stop}, {NULL, NULL},
+    {"leaf", run_leaf},   {"const", run_const},     {"size", run_size}, {"iota", run_iota}, {"copy", run_copy},
+    {"value", run_value}, {"barrier", run_barrier}, {"stop", run_stop}, {NULL, NULL},
 };
