@@ -9,6 +9,7 @@
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
+ *     custom.h    callbacks and printing in graphs
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -17,6 +18,7 @@
 
 #include <berth/array.h>
 #include <berth/control.h>
+#include <berth/custom.h>
 #include <berth/device.h>
 #include <berth/dist.h>
 #include <berth/dtype.h>

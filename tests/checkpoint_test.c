@@ -248,6 +248,87 @@ static void random_programs_interpreted(void **state) { same_bits("devices=sim:g
 static void random_programs_flushed(void **state) { same_bits("devices=sim:gpu*2,flush_nodes=7", 15); }
 static void random_programs_by_single_kernels(void **state) { same_bits("devices=sim:gpu*2,memory_pool=0", 10); }
 
+/* Loops in blocks, and blocks in loops. */
+typedef struct cell {
+    bt_array *w;
+    bool block;
+} cell;
+
+static void cell_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    const cell *c = data;
+    bt_array *h = carry[0];
+    if (c->block)
+        BT_CHECKPOINT h = bt_tanh(bt_add(bt_sin(bt_matmul(h, c->w)), x[0]));
+    else
+        h = bt_tanh(bt_add(bt_sin(bt_matmul(h, c->w)), x[0]));
+    carry[0] = h;
+    y[0] = bt_mul(h, bt_num(0.5));
+}
+
+typedef struct loop {
+    cell cell;
+    bt_array *xs;
+    int64_t length;
+} loop;
+
+static bt_array *run_loop(bt_array *const *args, int count, void *data) {
+    const loop *l = data;
+    bt_array *carry = args[0], *ys;
+    OK(bt_scan(cell_step, (void *)&l->cell, l->length, &carry, 1, &l->xs, 1, &ys, 1));
+    return bt_add(carry, bt_sum(ys, BT_AXES(0), false));
+}
+
+enum { STEPS = 12 };
+/* around: the loop in a block; inside: each step in one. The gradients by x and w, and the memory. */
+static size_t gradients_of_loops(bool around, bool inside, bool function, float *out) {
+    size_t added = 0;
+    BT_SCOPE {
+        bt_array *in[3] = {bt_normal(bt_key(1), BT_F32, SIDE, SIDE), bt_normal(bt_key(2), BT_F32, SIDE, SIDE),
+                           bt_normal(bt_key(3), BT_F32, STEPS, SIDE, SIDE)},
+                 *of[3] = {in[0], in[1], in[2]}, *gradients[3];
+        OK(bt_eval_all(in, 3));
+        if (function) {
+            of[0] = bt_input(BT_F32, SIDE, SIDE), of[1] = bt_input(BT_F32, SIDE, SIDE);
+            of[2] = bt_input(BT_F32, STEPS, SIDE, SIDE);
+        }
+        loop l = {{of[1], inside}, of[2], BT_ALL_ROWS};
+        bt_array *h = of[0];
+        for (int i = 0; i < 3; i++) h = around ? bt_checkpoint(run_loop, &l, &h, 1) : run_loop(&h, 1, &l);
+        OK(bt_grad(bt_sum(bt_sin(h), BT_ALL, false), of, 3, gradients));
+        if (function) {
+            bt_function *f = bt_function_new(of, 3, gradients, 3, NULL, 0);
+            bt_peak peak[4];
+            int count = COUNT(peak);
+            OK(bt_peak_call(f, in, NULL, 3, peak, &count));
+            added = peak[count - 1].peak - peak[count - 1].in_use;
+            OK(bt_call(f, in, 3, gradients, 3));
+        }
+        OK(bt_read(gradients[0], out, SIDE * SIDE * sizeof *out));
+        OK(bt_read(gradients[1], out + SIDE * SIDE, SIDE * SIDE * sizeof *out));
+        OK(bt_read(gradients[2], out + 2 * SIDE * SIDE, STEPS * SIDE * SIDE * sizeof *out));
+    }
+    return added;
+}
+
+static void loops_and_blocks(void **state) {
+    static float kept[(2 + STEPS) * SIDE * SIDE], again[(2 + STEPS) * SIDE * SIDE];
+    static const char *const settings[] = {"", "devices=sim:gpu*1", "fuse=0"};
+    for (int i = 0; i < COUNT(settings); i++) {
+        fresh(settings[i]);
+        for (int function = 0; function < 2; function++) {
+            size_t plain = gradients_of_loops(false, false, function, kept);
+            for (int blocks = 1; blocks < 4; blocks++) {
+                size_t less = gradients_of_loops(blocks & 1, blocks & 2, function, again);
+                assert_memory_equal(again, kept, sizeof kept);
+                if (function)
+                    print_message("loops, %s%s: %zu bytes instead of %zu\n", blocks & 1 ? "in blocks " : "",
+                                  blocks & 2 ? "of blocks" : "", less, plain);
+                if (function && less >= plain) fail_msg("blocks %d: no less", blocks);
+            }
+        }
+    }
+}
+
 /* What computing the array does, as explained, says this. */
 static bool has(bt_array *x, const char *word) {
     BT_TEXT text = bt_explain(x);
@@ -355,6 +436,7 @@ int main(void) {
         cmocka_unit_test(random_programs_interpreted),
         cmocka_unit_test(random_programs_flushed),
         cmocka_unit_test(random_programs_by_single_kernels),
+        cmocka_unit_test(loops_and_blocks),
         cmocka_unit_test(mirrored),
         cmocka_unit_test(explained),
         cmocka_unit_test(held_results_are_used),

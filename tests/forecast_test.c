@@ -160,12 +160,66 @@ static void largest_batch(void **state) {
     assert_false(runs(batch + batch / 16));
 }
 
+/* Counted by hand. */
+static void cost_of_a_function(void **state) {
+    fresh("devices=sim:gpu*1");
+    BT_SCOPE {
+        bt_shared *w = bt_shared_new(bt_ones(BT_F32, 20, 30), NULL);
+        bt_array *x = bt_input(BT_F32, -1, 20), *y = bt_tanh(bt_matmul(x, bt_value(w)));
+        bt_array *outputs[2] = {bt_sum(y, BT_AXES(1), false), bt_cast(y, BT_F64)};
+        bt_update update = {w, bt_mul(bt_value(w), bt_num(0.5))};
+        bt_function *f = bt_function_new(&x, 1, outputs, 2, &update, 1);
+        bt_cost cost = BT_COST_INIT, again = BT_COST_INIT;
+        OK(bt_function_cost(f, NULL, (bt_shape[]){BT_SHAPE(10, 20)}, 1, &cost));
+        assert_true(cost.operations == 2.0 * 10 * 20 * 30 + 2 * 10 * 30 + 20 * 30); /* product; tanh, sum; mul */
+        assert_int_equal(cost.bytes_least, 4 * (10 * 20 + 2 * 20 * 30 + 10) + 8 * 10 * 30);
+        assert_true(cost.bytes_read + cost.bytes_written > cost.bytes_least);
+        assert_true(cost.memory_bytes >= 4 * (20 * 30 + 10) + 8 * 10 * 30);
+        assert_true(cost.kernels >= 3);
+        assert_int_equal(cost.copies, 0);
+        bt_array *argument = bt_uniform(bt_key(1), BT_F32, 10, 20), *there[2];
+        OK(bt_block(argument));
+        OK(bt_function_cost(f, &argument, NULL, 1, &again));
+        assert_memory_equal(&cost, &again, sizeof cost);
+        BT_ON("cpu")
+            argument =
+                bt_uniform(bt_key(1), BT_F32, 10, 20); /* committed to the other device: what it meets is copied */
+        OK(bt_block(argument));
+        OK(bt_function_cost(f, &argument, NULL, 1, &again));
+        assert_true(again.copies > 0 && again.bytes_copied >= 4 * 10 * 20);
+        OK(bt_call(f, &argument, 1, there, 2)); /* nothing was changed by asking */
+        OK(bt_block(there[0]));
+        FAILS(bt_function_cost(f, &argument, NULL, 2, &cost), BT_INVALID_ARGUMENT, "takes 1 arguments, not 2");
+        FAILS(bt_function_cost(f, NULL, NULL, 1, &cost), BT_INVALID_ARGUMENT, "argument 1 is NULL");
+        FAILS(bt_function_cost(f, &argument, NULL, 1, NULL), BT_INVALID_ARGUMENT, "BT_COST_INIT");
+        BT_TEXT text = bt_explain_function(f, &argument, 1);
+        SAYS(text, "computes 12600 operations, reads ");
+    }
+}
+
+/* Kernels are counted as what they compute, however they are cut. */
+static void cost_does_not_depend_on_fusing(void **state) {
+    static const char *const settings[] = {"", "fuse=0", "kernels=interpreter"};
+    double operations[3];
+    for (int i = 0; i < 3; i++) {
+        fresh(settings[i]);
+        BT_SCOPE {
+            bt_array *x = bt_input(BT_F32, 8, 16), *y = bt_softmax(x, 1);
+            bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
+            bt_cost cost = BT_COST_INIT;
+            OK(bt_function_cost(f, NULL, (bt_shape[]){BT_SHAPE(8, 16)}, 1, &cost));
+            operations[i] = cost.operations;
+        }
+    }
+    assert_true(operations[0] == 5 * 8 * 16); /* max, sub, exp, sum, div */
+    assert_true(operations[1] == operations[0] && operations[2] == operations[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_arrays),
-        cmocka_unit_test(pending_sets_are_foreseen),
-        cmocka_unit_test(of_calls),
-        cmocka_unit_test(largest_batch),
+        cmocka_unit_test(cost_of_a_function), cmocka_unit_test(cost_does_not_depend_on_fusing),
+        cmocka_unit_test(of_arrays),          cmocka_unit_test(pending_sets_are_foreseen),
+        cmocka_unit_test(of_calls),           cmocka_unit_test(largest_batch),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

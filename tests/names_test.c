@@ -330,6 +330,8 @@ static void functions_and_gradients(void **state) {
         ARRAY(bt_jacobian, bt_jacobian(argument, NULL));
         ARRAY(bt_hessian, bt_hessian(argument, argument));
         SILENT(bt_vmap, bt_vmap(NULL, NULL, NULL));
+        ARRAY(bt_debug_print, bt_debug_print("{}", NULL));
+        ARRAY(bt_debug_callback, bt_debug_callback(NULL, NULL, argument));
         ARRAY(bt_checkpoint, bt_checkpoint(NULL, NULL, &argument, 1));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
         ERROR(bt_check_grad, bt_check_grad(NULL, NULL, &argument, 1, 0, NULL));
@@ -341,6 +343,7 @@ static void functions_and_gradients(void **state) {
         ERROR(bt_explain_function, bt_explain_function(NULL, NULL, 0));
         ERROR(bt_explain_function_as, bt_explain_function_as(NULL, NULL, 0, BT_EXPLAIN_TEXT));
         ERROR(bt_peak_all, bt_peak_all(NULL, 1, NULL, NULL));
+        ERROR(bt_function_cost, bt_function_cost(NULL, NULL, NULL, 1, NULL));
         ERROR(bt_peak_call, bt_peak_call(NULL, NULL, NULL, 1, NULL, NULL));
         ERROR(bt_peak_text, bt_peak_text(NULL, 1));
         ERROR(bt_largest_batch, bt_largest_batch(NULL, NULL, 1, NULL, 0, NULL));

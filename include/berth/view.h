@@ -9,14 +9,15 @@ extern "C" {
 #endif
 
 /* What computing the arrays would do now, as text: each kernel and operation in order, with what was fused into it, its
- * device and the rule that chose the device, why its result is stored, each copy with its bytes, the bytes read and
+ * device and the rule that chose the device, why its result is stored, each copy with its bytes, the operations (as in
+ * bt_cost), the bytes read and
  * written next to the least possible, and the memory per device. Computes nothing. The caller owns the text: bt_free.
  * NULL with the cause in the error record. */
 BT_API char *bt_explain_all(bt_array *const *arrays, int count);
 #define bt_explain_all(...) BTI_AT(char *, bt_explain_all(__VA_ARGS__))
 BT_API char *bt_explain(bt_array *x);
 #define bt_explain(...) BTI_AT(char *, bt_explain(__VA_ARGS__))
-/* The same in one of these formats: text, one JSON object on one line ("steps", "memory_bytes", "bytes_read",
+/* The same in one of these formats: text, one JSON object on one line ("steps", "memory_bytes", "operations", "bytes_read",
  * "bytes_written", "bytes_least"), a graph in Graphviz's DOT language, or the plan after each pass of the planner as text
  * (for those who work on the planner: which operation went where, what was fused, where memory lies). INVALID_ARGUMENT: no such
  * format. */
@@ -65,6 +66,30 @@ BT_API char *bt_peak_text(const bt_peak *peaks, int count);
 BT_API BT_MUST_USE bt_status bt_largest_batch(bt_function *function, bt_array *const *arguments, int argument_count,
                                               const bt_device *device, size_t limit, int64_t *batch);
 #define bt_largest_batch(...) BTI_AT_MUST(bt_largest_batch(__VA_ARGS__))
+
+/* --- cost ------------------------------------------------------------------------------------------------------------ */
+
+/* What one call of a function takes, counted in its plan. Initialise it with BT_COST_INIT. */
+typedef struct bt_cost {
+    size_t size BTI_INITIALLY(sizeof(bt_cost));
+    /* Operations on numbers, also of integers: one for each element of an element-wise operation (an exponential and a
+     * random number too; casts and copies: none) and of a running sum, one for each element that a reduction folds, two
+     * for each multiplication and addition of a matrix product. A bt_scan counts all its steps, a bt_while one, a bt_cond
+     * its dearer branch. Operations of the program's own count as none. */
+    double operations;
+    int64_t bytes_read, bytes_written; /* by kernels, between memory and cores */
+    int64_t bytes_least;               /* the least possible: what is given read once, what is kept written once */
+    int64_t bytes_copied;              /* between devices */
+    int64_t memory_bytes; /* for results and temporaries at once, of all devices; bt_peak_call: with what is in use */
+    int64_t kernels, copies; /* launches; copies between devices */
+} bt_cost;
+#define BT_COST_INIT BTI_INFO_INIT(bt_cost)
+/* The cost of one call of the function with its updates, for such arguments; as in bt_peak_call, a NULL argument stands for
+ * one of shapes[i]. Arguments that are pending are not computed, nor counted. Runs nothing and takes no device memory.
+ * Errors: INVALID_ARGUMENT (cost is NULL, too), those of bt_call. */
+BT_API BT_MUST_USE bt_status bt_function_cost(bt_function *function, bt_array *const *arguments, const bt_shape *shapes,
+                                              int argument_count, bt_cost *cost);
+#define bt_function_cost(...) BTI_AT_MUST(bt_function_cost(__VA_ARGS__))
 
 /* --- times ---------------------------------------------------------------------------------------------------------- */
 
@@ -165,7 +190,8 @@ BT_API BT_MUST_USE bt_status bt_library_describe(int index, bool trial, bt_libra
 typedef struct bt_primitive_info {
     size_t size BTI_INITIALLY(sizeof(bt_primitive_info));
     const char *name;     /* "add" */
-    const char *family;   /* "source", "elementwise", "reduce", "scan", "movement", "gather", "heavy", "effect" */
+    const char *family;   /* "source", "elementwise", "reduce", "scan", "movement", "gather", "heavy", "host",
+                           * "effect" */
     int inputs;           /* -1: one or more */
     const char *dtypes;   /* "any", "number", "float", "bits", "any to bool", "any to int32"; "own": see doc */
     const char *gradient; /* the name of its gradient rule; "none" */

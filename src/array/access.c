@@ -13,6 +13,7 @@
 #include "exec/exec.h"
 #include "ir/dtype.h"
 #include "ir/half.h"
+#include "ir/print.h"
 
 /* --- asking ----------------------------------------------------------------------------------------------------------- */
 
@@ -177,22 +178,6 @@ const void *bt_map(bt_array *x) {
 
 /* --- printing --------------------------------------------------------------------------------------------------------- */
 
-static bti_text_kind text_kind(bt_dtype dtype) {
-    if (dtype == BT_BOOL) return BTI_TEXT_BOOL;
-    if (bti_dtype_is_int(dtype)) return bti_dtype_is_signed(dtype) ? BTI_TEXT_INT : BTI_TEXT_UINT;
-    return dtype == BT_F16 ? BTI_TEXT_F16 : dtype == BT_F64 ? BTI_TEXT_F64 : BTI_TEXT_F32;
-}
-
-/* NumPy has no bfloat16: it is printed as float32. In place, from the last one on. */
-static void widen_bf16(unsigned char *data, size_t count) {
-    for (size_t i = count; i-- > 0;) {
-        uint16_t narrow;
-        memcpy(&narrow, data + i * sizeof narrow, sizeof narrow);
-        float wide = bti_f32_from_bf16(narrow);
-        memcpy(data + i * sizeof wide, &wide, sizeof wide);
-    }
-}
-
 static char *element_text(bt_array *x, bti_text_style style) {
     bti_error *error = bti_array_error(x);
     if (error) {
@@ -201,13 +186,11 @@ static char *element_text(bt_array *x, bti_text_style style) {
     }
     bti_node *node = bti_node_of(x);
     bt_dtype dtype = (bt_dtype)node->dtype;
-    size_t size = dtype == BT_BF16 ? sizeof(float) : bt_dtype_size(dtype);
     void *data;
-    if (!host_copy(node, size, &data)) return NULL;
+    if (!host_copy(node, bt_dtype_size(dtype), &data)) return NULL;
     char *text = NULL;
     if (bti_read_node(node, data) == BT_OK) {
-        if (dtype == BT_BF16) widen_bf16(data, (size_t)bti_node_count(node));
-        text = bti_array_text(data, text_kind(dtype), (int)size, node->rank, node->shape, bt_dtype_name(dtype), style);
+        text = bti_elements_text(&(bt_elements){data, dtype, bti_shape_of(node->shape, node->rank)}, style);
         if (!text) (void)!bti_no_memory();
     }
     bti_free(data);

@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "compile/mark.h"
 #include "exec/exec.h"
+#include "exec/host.h"
 
 typedef struct recorded {
     uint64_t nodes, bytes;    /* since the last evaluation */
@@ -122,6 +123,7 @@ bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     if (!pending) return BT_OK;
     BTI_NO_CANCEL;
     BTI_TRY(bti_device_check_fork());
+    BTI_TRY(bti_host_check());
     bti_nodes wanted = {0};
     BTI_TRY(bti_eval_wanted(nodes, count, &wanted));
     bti_graph_lock();

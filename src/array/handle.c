@@ -166,6 +166,14 @@ static void leave_scopes_of_thread(void *unused) {
 }
 static void make_thread_end(void) { pthread_key_create(&scopes_key, leave_scopes_of_thread); }
 
+bool bti_thread_has_scopes(void) { return own_scopes.registered; }
+
+void bti_leave_thread(void) {
+    if (!own_scopes.registered) return;
+    leave_scopes_of_thread(NULL);
+    pthread_setspecific(scopes_key, NULL);
+}
+
 void bti_release_thread(void) {
     release_objects_from(0, BTI_END_SHUTDOWN, bti_here());
     release_arrays_from(0, BTI_END_SHUTDOWN, bti_here());

@@ -74,6 +74,9 @@ void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data);
 uint64_t bti_held_visits(void); /* calls of such fn by all threads so far; for tests */
 /* For shutdown: releases what this thread's scopes hold; how many threads hold scopes at all. */
 void bti_release_thread(void);
+/* A thread of the library that calls a function of the program's: whether it had scopes before, and that it has none afterwards. */
+bool bti_thread_has_scopes(void);
+void bti_leave_thread(void);
 /* How many arrays its scopes do not account for: others hold them. Unknown (0) while they own anything but arrays. */
 uint64_t bti_held_elsewhere(void);
 int bti_threads_with_scopes(void);

@@ -198,7 +198,8 @@ static void text_of_a_product_on_two_devices(void **state) {
                 "   6  copy        GPU:1 -> CPU:0  float32 (2, 2)  16 bytes  for bt_made at graph.c:4\n"
                 "   7  add         CPU:0  float32 (2, 2)  (default device)  for bt_made at graph.c:5\n"
                 "      7 steps; 4 copies between devices, 80 bytes\n"
-                "      reads 128 bytes and writes 48 bytes; what is given and what is kept alone are 64 bytes\n"
+                "      computes 52 operations, reads 128 bytes and writes 48 bytes; what is given and what is kept "
+                "alone are 64 bytes\n"
                 "      GPU:0: 1 kernels, at most 64 bytes for results and temporaries\n"
                 "      GPU:1: 1 kernels, at most 112 bytes for results and temporaries\n"
                 "      CPU:0: 1 kernels, at most 48 bytes for results and temporaries\n");
@@ -213,7 +214,8 @@ static void text_of_views_and_reductions(void **state) {
                 "   2  sum         GPU:0  float32 (1,)  (named by the program)  for bt_made at graph.c:4\n"
                 "   3  mul         GPU:0  float32 (1,)  (default device)  for bt_made at graph.c:5\n"
                 "      3 steps; 0 copies between devices, 0 bytes\n"
-                "      reads 200 bytes and writes 104 bytes; what is given and what is kept alone are 100 bytes\n"
+                "      computes 25 operations, reads 200 bytes and writes 104 bytes; what is given and what is kept "
+                "alone are 100 bytes\n"
                 "      GPU:0: 3 kernels, at most 196 bytes for results and temporaries\n");
 }
 

@@ -70,9 +70,10 @@ int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     planner->now = node;
     bti_class class = bti_op_info((bti_op)node->op)->class;
     if (node->op == BTI_OP_result) return plan_result(planner, node);
-    if (class != BTI_MOVEMENT && class != BTI_EFFECT) return plan_kernel(planner, node);
+    if (class != BTI_MOVEMENT && class != BTI_EFFECT && node->op != BTI_OP_callback) return plan_kernel(planner, node);
     bti_node *input = node->inputs[0];
     int32_t value = bti_value_on(planner, input, node->device);
+    if (node->op == BTI_OP_callback) bti_add_callback(planner, node, value);
     if (node->op == BTI_OP_barrier) {
         const bti_node *after = node->inputs[1];
         return bti_add_barrier(planner, value, after->mark == planner->mark ? (int32_t)after->mark_index : -1);

@@ -44,12 +44,13 @@ static bt_status plan_region(const bti_planner *outer, const bti_region *region,
     bti_planning how = *outer->how;
     how.share = true; /* its temporaries are in the scratch memory of the step */
     how.text = NULL;
-    bti_planner planner = {.plan = plan, .how = &how, .region = region};
+    bti_planner planner = {.plan = plan, .how = &how, .region = region, .last_callback = -1};
     return run_passes(&planner, (size_t)region->node_count);
 }
 
 bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, const bti_planning *how,
                       bti_plan *plan) {
-    bti_planner planner = {.plan = plan, .how = how, .order = order, .wanted = wanted, .wanted_count = count};
+    bti_planner planner = {
+        .plan = plan, .how = how, .order = order, .wanted = wanted, .wanted_count = count, .last_callback = -1};
     return run_passes(&planner, order->count);
 }

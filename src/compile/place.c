@@ -32,7 +32,9 @@ short_of_memory:
 /* Whether what the program holds but did not ask for is kept: at once where it is in memory anyway, or lives long; what
  * would only be stored for its sake, when it is computed for the second time. Nested expressions hold what nobody reads. */
 static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value) {
-    if (planner->failed || !atomic_load(&node->handles)) return false;
+    if (planner->failed) return false;
+    if (node->op == BTI_OP_callback) return true; /* another plan does not call again */
+    if (!atomic_load(&node->handles)) return false;
     if (planner->how->fusing != BTI_FUSED || node->passed || node->forget) return true;
     int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
     return maker < 0 || !bti_is_fusable(&planner->plan->steps.items[maker]);

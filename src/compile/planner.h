@@ -33,6 +33,7 @@ typedef struct bti_planner {
     /* value -> -1; of a barrier's result, and of views of it: the value that must be there before anything reads it. It is read from
      * memory: no kernel makes both what is in it and what is computed of it. */
     BTI_VEC(int32_t) after;
+    int32_t last_callback; /* what stands for the last callback; -1: none. The next one waits for it */
 } bti_planner;
 
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
@@ -77,6 +78,9 @@ bool bti_is_rematerializable(const bti_node *node);
 int32_t bti_rematerialize(bti_planner *planner, const bti_node *node, int device);
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */
 int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device);
+
+/* A step in which the host is told the elements of the value. */
+void bti_add_callback(bti_planner *planner, const bti_node *node, int32_t value);
 
 /* The passes, in order (passes.c); each has a file of its name. They set `failed` when memory is short. */
 void bti_pass_place(bti_planner *planner);

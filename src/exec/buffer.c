@@ -1,5 +1,7 @@
 #include "exec/buffer.h"
 
+#include "exec/host.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +140,7 @@ bool bti_buffer_done(const bti_buffer *buffer) { return bti_run_queue_completed(
 bt_status bti_buffer_wait(bti_buffer *buffer) {
     BTI_TRY(bti_device_check_fork());
     if (!bti_buffer_done(buffer)) {
+        BTI_TRY(bti_host_check());
         uint64_t start = bti_trace_begin();
         bti_run_queue_wait(buffer->device, buffer->ready);
         bti_trace_end(BTI_TRACE_WAIT, "a result", start);
@@ -152,6 +155,7 @@ bt_status bti_buffer_read(bti_buffer *buffer, size_t offset, void *host, size_t 
 }
 
 bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffer **out) {
+    BTI_TRY(bti_host_check());
     size_t bytes = (size_t)bti_node_bytes(node);
     bti_buffer *buffer = bti_buffer_new(node->device, bytes, node);
     if (!buffer) return bti_no_memory();

@@ -1,10 +1,12 @@
-/* Launching one step: a kernel, a primitive, or the runs of the plans of regions. A scan launches all its steps and waits for none; a loop waits
+/* Launching one step: a kernel, a primitive, a function of the program's, or the runs of the plans of regions. A scan launches all its steps and waits for none; a loop waits
  * for each test, a branch for its predicate. */
 #include "exec/launch_step.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "exec/host.h"
 #include "exec/texts.h"
 
 /* --- what a trace records of a step --------------------------------------------------------------------------------- */
@@ -121,6 +123,18 @@ static bt_status launch_work(const bti_run *run, const bti_step *step, const bti
                      run->prepared->attrs + ready->first_attr,
                      ready->attr_count};
     return bti_program_launch(ready->program, &work);
+}
+
+static bt_status call_host(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    const bti_plan *plan = &run->prepared->plan;
+    uint64_t few[8], *addresses = few;
+    if (step->input_count >= 8 && !(addresses = bti_alloc(((size_t)step->input_count + 1) * sizeof *addresses)))
+        return bti_no_memory();
+    for (int o = 0; o <= step->input_count; o++) addresses[o] = bti_run_address(run, bti_plan_operand(plan, step, o));
+    bt_status status = bti_host_step_run(ready->host, plan, step, run->prepared->attrs + ready->first_attr,
+                                         ready->attr_count, addresses);
+    if (addresses != few) bti_free(addresses);
+    return status;
 }
 
 /* --- regions ------------------------------------------------------------------------------------------------------------ */
@@ -294,6 +308,7 @@ bt_status bti_launch_step(const bti_run *run, size_t s) {
     const bti_step *step = &run->prepared->plan.steps.items[s];
     const bti_ready_step *ready = &run->prepared->steps[s];
     if (step->kind == BTI_STEP_CONTROL) return launch_control(run, s);
+    if (bti_step_is_host(step)) return call_host(run, step, ready);
     bt_status status = launch_once(run, step, ready);
     while (status != BT_OK && bti_texts_supply(ready->program, true, &status) && status == BT_OK)
         status = launch_once(run, step, ready);

@@ -17,6 +17,7 @@ void bti_prepared_release(bti_prepared *of) {
     }
     for (size_t s = 0; s < of->plan.steps.count && of->steps; s++) {
         bti_program_release(of->steps[s].program);
+        bti_host_release(of->steps[s].host);
         for (int r = 0; r < BTI_MAX_REGIONS; r++) bti_prepared_release(of->steps[s].regions[r]);
     }
     if (!of->of_region) bti_plan_free(&of->plan);
@@ -75,6 +76,10 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t 
             memcpy(of->attrs + *attr, step->node->attr, (size_t)ready->attr_count * sizeof *of->attrs);
         *attr += (size_t)ready->attr_count;
     }
+    if (bti_step_is_host(step)) {
+        ready->host = bti_host_retain(step->node->host);
+        return BT_OK;
+    }
     bti_program_source source = {.op = (bti_op)step->op};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         source.dtypes[source.dtype_count++] = bti_plan_operand(&of->plan, step, i)->dtype;
@@ -126,6 +131,16 @@ static bool add_task(bti_prepared *of, uint64_t *numbers, bti_run_task_plan task
     return bti_vec_push(&of->tasks, task);
 }
 
+/* Whether the step, or one of its regions, calls a function of the program's. */
+static bool calls_host(const bti_plan *plan, const bti_step *step) {
+    if (step->kind != BTI_STEP_CONTROL) return bti_step_is_host(step);
+    const bti_control *control = &plan->controls.items[step->control];
+    for (int p = 0; p < control->plan_count; p++)
+        for (size_t s = 0; s < control->plans[p].steps.count; s++)
+            if (calls_host(&control->plans[p], &control->plans[p].steps.items[s])) return true;
+    return false;
+}
+
 /* Neighbouring steps of one device are one task; who receives a copy waits for it. */
 static bool plan_tasks(bti_prepared *of) {
     uint64_t numbers[BTI_MAX_DEVICES] = {0};
@@ -133,14 +148,18 @@ static bool plan_tasks(bti_prepared *of) {
     of->only_device = of->plan.steps.count ? of->plan.steps.items[0].device : 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
-        if (!open || of->tasks.items[of->tasks.count - 1].device != step->device) {
+        /* The host waits for the device before it calls, and launches no more until it has called. */
+        bool told = calls_host(&of->plan, step), own_task = told && !bti_device_has_host_memory(step->device);
+        bool alone = own_task || step->kind == BTI_STEP_COPY;
+        if (!open || own_task || of->tasks.items[of->tasks.count - 1].device != step->device) {
             if (!add_task(of, numbers, (bti_run_task_plan){.device = step->device, .first = s, .last = s}))
                 return false;
             open = true;
         }
         of->tasks.items[of->tasks.count - 1].last = s + 1;
-        if (step->kind == BTI_STEP_COPY) of->tasks.items[of->tasks.count - 1].alone = true;
-        if (step->device != of->only_device || step->kind == BTI_STEP_COPY) of->only_device = -1;
+        if (alone) of->tasks.items[of->tasks.count - 1].alone = true;
+        if (step->device != of->only_device || alone || told) of->only_device = -1; /* nobody may ever wait for it */
+        if (own_task) open = false;
         if (step->kind == BTI_STEP_COPY) {
             int to = of->plan.storages.items[bti_plan_output(&of->plan, step, 0)->storage].device;
             bti_run_task_plan wait = {.device = to, .first = s, .last = s, .wait_device = step->device, .alone = true};
@@ -176,6 +195,7 @@ static bool is_brief(const bti_plan *plan) {
         const bti_step *step = &plan->steps.items[s];
         double points = 1;
         if (step->kind == BTI_STEP_CONTROL) return false;
+        if (bti_step_is_host(step)) return false; /* nobody knows */
         if (step->kind == BTI_STEP_KERNEL) {
             points = kernel_points(plan, step) * plan->kernels.items[step->kernel]->instr_count;
         } else {
@@ -209,7 +229,8 @@ static int64_t launches_of(const bti_plan *plan, size_t first, size_t last) {
 static bool is_recordable(const bti_prepared *of, const bti_run_task_plan *task) {
     if (task->last - task->first < LEAST_RECORDED_STEPS || !bti_device_records(task->device)) return false;
     for (size_t s = task->first; s < task->last; s++)
-        if (of->plan.steps.items[s].kind == BTI_STEP_COPY) return false;
+        if (of->plan.steps.items[s].kind == BTI_STEP_COPY || calls_host(&of->plan, &of->plan.steps.items[s]))
+            return false;
     return launches_of(&of->plan, task->first, task->last) <= BTI_MOST_RECORDED;
 }
 

@@ -15,7 +15,8 @@ typedef struct bti_trace_asked {
 bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step);
 
 typedef struct bti_ready_step {
-    bti_program *program; /* retained; NULL: a copy between devices */
+    bti_program *program;    /* retained; NULL: a copy between devices, or the host's work */
+    bti_host_function *host; /* retained; NULL: the device's work */
     bti_trace_asked asked;
     size_t first_operand; /* of work: into the run's operands: inputs, then the output */
     size_t first_attr;
@@ -43,7 +44,7 @@ struct bti_prepared {
     int64_t *attrs;
     BTI_VEC(bti_run_task_plan) tasks;
     uint64_t *ready; /* by storage: the task on its device's queue, counted from the run's begin, that fills it */
-    int only_device; /* where everything runs; -1: on several */
+    int only_device; /* where everything runs; -1: on several, or threads of queues are to begin at once */
     int devices;     /* those it needs have smaller numbers */
     bool brief;      /* done sooner than another thread would begin */
     bti_lock lock;

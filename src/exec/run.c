@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/buffer.h"
+#include "exec/host.h"
 #include "exec/launch.h"
 #include "base/lock.h"
 
@@ -200,6 +201,7 @@ void bti_exec_kick(void) {
 }
 
 void bti_exec_finish(void) {
+    if (bti_host_check() != BT_OK) return;
     uint64_t start = bti_trace_begin();
     bti_exec_kick();
     for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_wait(d, bti_run_queue_submitted(d));

@@ -4,6 +4,7 @@
 #include "array/eval.h"
 #include "array/graph.h"
 #include "base/flags.h"
+#include "base/sized.h"
 #include "compile/compile.h"
 #include "device/device.h"
 #include "function/ready_call.h"
@@ -15,6 +16,7 @@ typedef struct forecast {
     size_t before[BTI_MAX_DEVICES]; /* in use */
     size_t in_use[BTI_MAX_DEVICES]; /* after what was added so far */
     size_t peak[BTI_MAX_DEVICES];
+    bt_cost *cost; /* of the body of a call, where it is asked for; NULL */
 } forecast;
 
 static bt_status begin(forecast *usage) {
@@ -193,12 +195,28 @@ static bt_status give_all(forecast *usage, call *c, bt_array *const *arguments, 
     return status;
 }
 
+static void count_cost(const bti_plan *plan, bt_cost *cost) {
+    bti_traffic traffic = bti_plan_traffic(plan);
+    int64_t memory[BTI_MAX_DEVICES];
+    cost->operations = bti_plan_operations(plan);
+    cost->bytes_read = traffic.read, cost->bytes_written = traffic.written, cost->bytes_least = traffic.least;
+    bti_plan_memory(plan, NULL, memory, BTI_MAX_DEVICES);
+    for (int d = 0; d < BTI_MAX_DEVICES; d++) cost->memory_bytes += memory[d];
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        bool copies = step->kind == BTI_STEP_COPY;
+        if (copies) cost->bytes_copied += plan->storages.items[bti_plan_output(plan, step, 0)->storage].bytes;
+        *(copies ? &cost->copies : &cost->kernels) += 1;
+    }
+}
+
 static bt_status add_body(forecast *usage, const call *c) {
     bti_plan plan = {0};
     bti_error *before = bti_error_last(), *cause;
     bt_error_clear();
     bti_ready_call *ready = bti_ready_call_plan(c->function, c->given, bti_plan_setting_now(), &plan);
     if (ready) add_plan(usage, &plan);
+    if (ready && usage->cost) count_cost(&plan, usage->cost);
     bti_plan_free(&plan);
     bti_ready_call_release(ready);
     cause = ready ? before : bti_error_last();
@@ -218,24 +236,52 @@ static bt_status add_call(forecast *usage, bt_function *f, bt_array *const *argu
     return status;
 }
 
-static bt_status check_call(const bt_function *f, int argument_count) {
-    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, "bt_peak_call"));
+static bt_status check_call(const bt_function *f, const char *name, int argument_count) {
+    BTI_TRY(bti_handle_check(BTI_OWNED_FUNCTION, f, name));
     if (argument_count == f->input_count) return BT_OK;
     return bti_fail(BT_INVALID_ARGUMENT, "the function takes %d arguments, not %d", f->input_count, argument_count);
+}
+
+static bt_status check_arguments(bt_array *const *arguments, const bt_shape *shapes, int count) {
+    for (int i = 0; i < count && !shapes; i++)
+        if (!arguments || !arguments[i])
+            return bti_fail(BT_INVALID_ARGUMENT, "argument %d is NULL, and there are no shapes", i + 1);
+    return BT_OK;
 }
 
 bt_status bt_peak_call(bt_function *f, bt_array *const *arguments, const bt_shape *shapes, int argument_count,
                        bt_peak *peaks, int *peak_count) {
     BTI_PUBLIC("bt_peak_call");
     BTI_TRY(check_room(peaks, peak_count));
-    BTI_TRY(check_call(f, argument_count));
-    for (int i = 0; i < argument_count && !shapes; i++)
-        if (!arguments || !arguments[i])
-            return bti_fail(BT_INVALID_ARGUMENT, "argument %d is NULL, and there are no shapes", i + 1);
+    BTI_TRY(check_call(f, "bt_peak_call", argument_count));
+    BTI_TRY(check_arguments(arguments, shapes, argument_count));
     forecast usage;
     BTI_TRY(begin(&usage));
     BTI_TRY(add_call(&usage, f, arguments, shapes));
     return tell(&usage, peaks, peak_count);
+}
+
+#define MEMBER(name) BTI_MEMBER(bt_cost, name)
+static const bti_member cost_members[] = {MEMBER(size),          MEMBER(operations),  MEMBER(bytes_read),
+                                          MEMBER(bytes_written), MEMBER(bytes_least), MEMBER(bytes_copied),
+                                          MEMBER(memory_bytes),  MEMBER(kernels),     MEMBER(copies)};
+#undef MEMBER
+static const bti_sized_type cost_layout =
+    BTI_SIZED_TYPE(bt_cost, "contents of cost", "bt_cost cost = BT_COST_INIT", cost_members, NULL);
+
+bt_status bt_function_cost(bt_function *f, bt_array *const *arguments, const bt_shape *shapes, int argument_count,
+                           bt_cost *cost) {
+    BTI_PUBLIC("bt_function_cost");
+    BTI_TRY(bti_sized_check(&cost_layout, "bt_function_cost", cost));
+    BTI_TRY(check_call(f, "bt_function_cost", argument_count));
+    BTI_TRY(check_arguments(arguments, shapes, argument_count));
+    bt_cost counted = BT_COST_INIT;
+    forecast usage;
+    BTI_TRY(begin(&usage));
+    usage.cost = &counted;
+    BTI_TRY(add_call(&usage, f, arguments, shapes));
+    bti_info_give(&cost_layout, &counted, cost);
+    return BT_OK;
 }
 
 char *bt_peak_text(const bt_peak *peaks, int count) {
@@ -333,7 +379,7 @@ bt_status bt_largest_batch(bt_function *f, bt_array *const *arguments, int argum
     BTI_PUBLIC("bt_largest_batch");
     if (!batch) return bti_fail(BT_INVALID_ARGUMENT, "batch is NULL");
     *batch = 0;
-    BTI_TRY(check_call(f, argument_count));
+    BTI_TRY(check_call(f, "bt_largest_batch", argument_count));
     search s = {.function = f, .arguments = arguments};
     s.shapes = bti_calloc((size_t)argument_count, sizeof *s.shapes);
     if (!s.shapes) return bti_no_memory();

@@ -158,7 +158,8 @@ static bt_status record_again(bti_body_call *c, const bti_node *node, bti_node *
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = bti_call_stand_in(c, node->inputs[i]);
-    bt_status status = bti_node_again(node, inputs, &binding, made);
+    bt_status status = c->sequence ? bti_node_again_untold(node, inputs, &binding, made) /* the history of a run */
+                                   : bti_node_again(node, inputs, &binding, made);
     bti_free(inputs);
     if (status == BT_INVALID_ARGUMENT) return size_unknown(c, node);
     BTI_TRY(status);

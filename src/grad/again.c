@@ -146,7 +146,7 @@ static bti_node *record_operation(const bti_again *again, size_t e) {
     if (!inputs) return NULL;
     for (int i = 0; i < count; i++)
         inputs[i] = seen_from(again, again->inputs.items[entry->first_input + (size_t)i], entry->block);
-    (void)bti_node_again(entry->node, inputs, NULL, &made);
+    (void)bti_node_again_untold(entry->node, inputs, NULL, &made);
     bti_free(inputs);
     return finish(made);
 }

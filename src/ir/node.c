@@ -197,6 +197,7 @@ void bti_copy_marks(bti_node *to, const bti_node *from) {
     atomic_store(&to->in_gradient, atomic_load(&from->in_gradient));
     to->log_copies = from->log_copies;
     to->place = from->place;
+    if (to->op == from->op) to->host = bti_host_retain(from->host);
 }
 
 /* --- references ------------------------------------------------------------------------------------------------------- */
@@ -284,6 +285,7 @@ static void free_nodes(bti_node *dead) {
         free_tuple(node->tuple);
         bti_gate_release(node->gate);
         bti_checkpoint_release(node->checkpoint);
+        bti_host_release(node->host);
         for (int i = 0; i < node->rank && node->symbolic && node->op == BTI_OP_leaf; i++)
             bti_symbol_let_go(node->shape[i]);
         bti_error_release(node->error);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/dtype.h"
+#include "ir/host.h"
 #include "ir/op.h"
 #include "ir/shape.h"
 
@@ -122,6 +123,7 @@ typedef struct bti_node {
     bti_error *error; /* when FAILED */
     const void
         *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
+    bti_host_function *host;    /* retained; of operations that the host calls a function for */
     bti_origin *origin;         /* of a prepared call's result */
     bti_tuple *tuple;           /* NULL: it has one result */
     bti_checkpoint *checkpoint; /* retained; the innermost block that it was recorded in; NULL: none */
@@ -208,7 +210,7 @@ void bti_nodes_sort(bti_node **nodes, size_t count);
 /* The sequence of the newest node. */
 uint64_t bti_node_sequence(void);
 
-/* What two nodes share that stand for the same thing: device, placement, place in the source. */
+/* What two nodes share that stand for the same thing: device, placement, place in the source, the host's function. `to` is new. */
 void bti_copy_marks(bti_node *to, const bti_node *from);
 
 int64_t bti_node_count(const bti_node *node); /* elements */

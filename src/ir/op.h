@@ -14,6 +14,7 @@ typedef enum bti_class {
     BTI_GATHER,      /* moves data by rule or by index: pad, concat, take, scatter_add, sort */
     BTI_HEAVY,       /* matmul */
     BTI_CONTROL,     /* runs regions (ir/region.h); several results */
+    BTI_HOST,        /* the host calls a function of the program's (node->host) */
     BTI_EFFECT       /* devices and variables: copy, value, identity */
 } bti_class;
 

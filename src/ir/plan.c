@@ -79,3 +79,69 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
     }
     return traffic;
 }
+
+/* --- operations ------------------------------------------------------------------------------------------------------- */
+
+static double count_of(const bti_value *value) {
+    double count = 1;
+    for (int i = 0; i < value->rank; i++) count *= (double)value->shape[i];
+    return count;
+}
+
+/* Of one element. */
+static bool counts(bti_op op) {
+    bti_class class = bti_op_info(op)->class;
+    return class == BTI_REDUCE || (class == BTI_ELEMENTWISE && op != BTI_OP_cast && op != BTI_OP_bitcast);
+}
+
+static double operations_of_box(const bti_plan *plan, const bti_step *step, int box) {
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    double points = 1, rows = 1, operations = 0;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) {
+        double extent = (double)bti_plan_numbers(plan, step, box)[axis];
+        points *= extent;
+        if (bti_kernel_kept_axes(kernel) >> axis & 1) rows *= extent;
+    }
+    for (int i = 0; i < kernel->instr_count; i++) {
+        const bti_instr *instr = &kernel->instrs[i];
+        bool whole_row = instr->level == BTI_ROW && !bti_instr_reduces(instr);
+        if (counts((bti_op)instr->op)) operations += whole_row ? rows : points;
+    }
+    return operations;
+}
+
+static double operations_of_work(const bti_plan *plan, const bti_step *step) {
+    const bti_value *first = bti_plan_operand(plan, step, 0), *output = bti_plan_output(plan, step, 0);
+    bti_class class = bti_op_info((bti_op)step->op)->class;
+    if (step->op == BTI_OP_matmul) return 2 * count_of(output) * (double)first->shape[first->rank - 1];
+    if (step->op == BTI_OP_scatter_add || step->op == BTI_OP_scatter_axis)
+        return count_of(bti_plan_operand(plan, step, 2));
+    if (class == BTI_REDUCE || class == BTI_SCAN) return count_of(first);
+    return counts((bti_op)step->op) ? count_of(output) : 0;
+}
+
+/* Of a loop whose steps nobody knows, one; of branches, the dearer one. */
+static double operations_of_control(const bti_plan *plan, const bti_step *step) {
+    const bti_control *control = &plan->controls.items[step->control];
+    double operations = 0;
+    for (int p = 0; p < control->plan_count; p++) {
+        double of_region = bti_plan_operations(&control->plans[p]);
+        if (control->op != BTI_OP_cond)
+            operations += of_region;
+        else if (of_region > operations)
+            operations = of_region;
+    }
+    return control->op == BTI_OP_scan ? operations * (double)control->steps : operations;
+}
+
+double bti_plan_operations(const bti_plan *plan) {
+    double operations = 0;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        for (int box = 0; step->kind == BTI_STEP_KERNEL && box < step->box_count; box++)
+            operations += operations_of_box(plan, step, box);
+        if (step->kind == BTI_STEP_CONTROL) operations += operations_of_control(plan, step);
+        if (step->kind == BTI_STEP_WORK) operations += operations_of_work(plan, step);
+    }
+    return operations;
+}

@@ -132,6 +132,11 @@ static inline int bti_step_operand(const bti_step *step, int box, int operand) {
     return operand < inputs ? box * inputs + operand : step->input_count + box * outputs + operand - inputs;
 }
 
+/* Whether the host calls a function for it: it is no work of the device. */
+static inline bool bti_step_is_host(const bti_step *step) {
+    return step->kind == BTI_STEP_WORK && bti_op_info((bti_op)step->op)->class == BTI_HOST;
+}
+
 void bti_plan_free(bti_plan *plan);
 
 /* Bytes that move between memory and cores in a run, without copies between devices; `least`: the least possible, when all given
@@ -140,6 +145,10 @@ typedef struct bti_traffic {
     int64_t read, written, least;
 } bti_traffic;
 bti_traffic bti_plan_traffic(const bti_plan *plan);
+
+/* Operations on numbers in a run: of an element-wise operation or a running sum one for each element (of casts and copies none), of a
+ * reduction one for each element folded, of a product two for each multiplication and addition, of added rows one for each element. */
+double bti_plan_operations(const bti_plan *plan);
 
 /* The bytes that a run allocates for results and temporaries on each of the first `devices` devices.
  * block_bytes: the size of a block for so many bytes on a device; NULL: the same. */

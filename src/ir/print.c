@@ -1,5 +1,9 @@
 #include "ir/print.h"
 
+#include "base/alloc.h"
+#include "ir/dtype.h"
+#include "ir/half.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +112,8 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
     int outputs = step->output_count - (step->kind == BTI_STEP_CONTROL); /* the last one is scratch memory */
     for (int o = 0; o < outputs; o++) {
         if (o) bti_str_add(text, ", ");
-        add_value_type(text, bti_plan_output(plan, step, o));
+        add_value_type(text,
+                       step->op == BTI_OP_callback ? bti_plan_operand(plan, step, 0) : bti_plan_output(plan, step, o));
     }
     add_rules(text, plan, step);
     add_place(text, step->node->place);
@@ -141,7 +146,7 @@ void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_nam
                  (long long)copied);
     bti_traffic traffic = bti_plan_traffic(plan);
     if (traffic.read || traffic.written) {
-        bti_str_add(text, "      reads ");
+        bti_str_addf(text, "      computes %.6g operations, reads ", bti_plan_operations(plan));
         bti_str_add_bytes_size(text, (unsigned long long)traffic.read);
         bti_str_add(text, " and writes ");
         bti_str_add_bytes_size(text, (unsigned long long)traffic.written);
@@ -254,6 +259,7 @@ bool bti_plan_json(bti_str *text, const bti_plan *plan, const char *(*device_nam
         if (bytes[d]) json_object_set_new(devices, device_name(d), json_integer(bytes[d]));
     json_object_set_new(root, "steps", steps);
     json_object_set_new(root, "memory_bytes", devices);
+    json_object_set_new(root, "operations", json_real(bti_plan_operations(plan)));
     json_object_set_new(root, "bytes_read", json_integer(traffic.read));
     json_object_set_new(root, "bytes_written", json_integer(traffic.written));
     json_object_set_new(root, "bytes_least", json_integer(traffic.least));
@@ -317,4 +323,33 @@ void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name
         for (int i = 0; i < plan->steps.items[s].input_count; i++)
             add_dot_edge(text, plan, s, bti_plan_operand(plan, &plan->steps.items[s], i));
     bti_str_add(text, "}\n");
+}
+
+/* --- elements --------------------------------------------------------------------------------------------------------- */
+
+static bti_text_kind text_kind(bt_dtype dtype) {
+    if (dtype == BT_BOOL) return BTI_TEXT_BOOL;
+    if (bti_dtype_is_int(dtype)) return bti_dtype_is_signed(dtype) ? BTI_TEXT_INT : BTI_TEXT_UINT;
+    return dtype == BT_F16 ? BTI_TEXT_F16 : dtype == BT_F64 ? BTI_TEXT_F64 : BTI_TEXT_F32;
+}
+
+/* NumPy has no bfloat16: it is printed as float32. NULL: memory is short. */
+static float *widened(const bt_elements *elements, int64_t count) {
+    const uint16_t *narrow = elements->data;
+    float *wide = bti_alloc((size_t)count * sizeof *wide);
+    for (int64_t i = 0; wide && i < count; i++) wide[i] = bti_f32_from_bf16(narrow[i]);
+    return wide;
+}
+
+char *bti_elements_text(const bt_elements *elements, bti_text_style style) {
+    bool narrow = elements->dtype == BT_BF16;
+    int64_t count = 1;
+    for (int i = 0; i < elements->shape.rank; i++) count *= elements->shape.size[i];
+    float *wide = narrow ? widened(elements, count) : NULL;
+    if (narrow && !wide) return NULL;
+    size_t size = narrow ? sizeof *wide : bt_dtype_size(elements->dtype);
+    char *text = bti_array_text(narrow ? wide : elements->data, text_kind(elements->dtype), (int)size,
+                                elements->shape.rank, elements->shape.size, bt_dtype_name(elements->dtype), style);
+    bti_free(wide);
+    return text;
 }

@@ -2,6 +2,7 @@
 #ifndef BTI_IR_PRINT_H
 #define BTI_IR_PRINT_H
 
+#include "base/numtext.h"
 #include "ir/plan.h"
 
 /* One line per operation and copy, in order, then the totals per device. device_name(number) gives "GPU:0". */
@@ -13,5 +14,7 @@ void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name
 
 /* The words for why a value is in memory. */
 const char *bti_why_text(bti_why why);
+/* Elements as NumPy prints them, yours to bti_free; NULL when memory is short. */
+char *bti_elements_text(const bt_elements *elements, bti_text_style style);
 
 #endif

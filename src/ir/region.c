@@ -200,7 +200,8 @@ static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, cons
     return status;
 }
 
-bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made) {
+static bt_status node_again(const bti_node *node, bti_op op, bti_node *const *inputs, const bti_binding *binding,
+                            bti_node **made) {
     bti_type type = bti_type_of(node);
     int64_t attr[3 * BTI_MAX_RANK];
     bool bound = node->attr_count <= 3 * BTI_MAX_RANK && (!binding || bind_type(binding, &type));
@@ -214,12 +215,20 @@ bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bt
     if (node->tuple)
         BTI_TRY(tuple_again(node, inputs, attr, binding, made));
     else
-        *made = bti_node_new((bti_op)node->op, type.dtype, type.rank, type.shape, node->input_count, inputs,
-                             node->attr_count, attr);
+        *made = bti_node_new(op, type.dtype, type.rank, type.shape, node->input_count, inputs, node->attr_count, attr);
     if (!*made) return bti_no_memory();
     bti_copy_marks(*made, node);
     (*made)->checkpoint = bti_checkpoint_retain(node->checkpoint);
     (*made)->symbolic = node_is_unknown(*made);
     for (int i = 0; i < node->input_count; i++) (*made)->symbolic |= inputs[i]->symbolic;
     return BT_OK;
+}
+
+bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made) {
+    return node_again(node, (bti_op)node->op, inputs, binding, made);
+}
+
+bt_status bti_node_again_untold(const bti_node *node, bti_node *const *inputs, const bti_binding *binding,
+                                bti_node **made) {
+    return node_again(node, node->op == BTI_OP_callback ? BTI_OP_reshape : (bti_op)node->op, inputs, binding, made);
 }

@@ -14,6 +14,9 @@ bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place);
  * input is, or a size of it is still unknown. INVALID_ARGUMENT
  * without a word: a size has no number, or the sizes do not fit. */
 bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made);
+/* The same where a callback is not called: in what was computed before and is recorded, or computed, again. */
+bt_status bti_node_again_untold(const bti_node *node, bti_node *const *inputs, const bti_binding *binding,
+                                bti_node **made);
 /* Whether it makes such results of its inputs; unknown sizes may turn out to fit. */
 bool bti_node_fits(const bti_node *node);
 

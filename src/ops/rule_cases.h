@@ -55,7 +55,9 @@ CALL(update_slice, bti_update_slice(x[0], BT_ARRAY(int32_t, (1), 1), x[1], 1))
 CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
+static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(barrier, bti_record(BTI_OP_barrier, BT_F64, false, 2, SIZES(2, 2), x, 2, NULL, 0))
+CALL(callback, bt_debug_callback(told, NULL, x[0]))
 CALL(copy, bt_to(x[0], "gpu:1"))
 
 static const rule_case cases[] = {
@@ -91,6 +93,7 @@ static const rule_case cases[] = {
     {BTI_OP_matmul, call_matmul, 2, {{2, {2, 3}}, {2, {3, 4}}}, 0},
     {BTI_OP_matmul, call_matmul, 2, {{3, {2, 1, 3}}, {3, {2, 3, 2}}}, 0},
     {BTI_OP_barrier, call_barrier, 2, {{2, {2, 2}}, {0, {0}}}, 0},
+    {BTI_OP_callback, call_callback, 1, {{2, {2, 2}}}, 0},
     {BTI_OP_copy, call_copy, 1, {{2, {2, 2}}}, 0},
 };
 

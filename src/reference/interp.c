@@ -183,6 +183,7 @@ bt_status bti_interpret(const bti_work *work) {
     case BTI_MOVEMENT:
     case BTI_EFFECT: copy_reshaped(&work->output, work->inputs); return BT_OK;
     case BTI_CONTROL: break; /* exec runs its regions */
+    case BTI_HOST: return bti_fail(BT_INTERNAL, "%s is not a device's work", bti_op_info(work->op)->name);
     }
     return bti_fail(BT_INTERNAL, "operation %d is not one", (int)work->op);
 }

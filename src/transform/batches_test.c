@@ -76,6 +76,8 @@ CALL(gather_axis, bti_gather_axis(x[0], x[1], 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], x[1], x[2], 0))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
 CALL(barrier, bti_record(BTI_OP_barrier, BT_F32, false, 2, bti_node_of(x[0])->shape, x, 2, NULL, 0))
+static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
+CALL(callback, bt_debug_callback(told, NULL, x[0]))
 CALL(copy, bt_to(x[0], "gpu:1"))
 CALL(stop, bti_stop(x[0]))
 
@@ -127,6 +129,7 @@ static const batch_case cases[] = {
     {BTI_OP_matmul, call_matmul, 2, {F(2, {2, 0}), F(2, {0, 3})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(3, {2, 2, 3}), F(3, {2, 3, 2})}, false},
     {BTI_OP_barrier, call_barrier, 2, {F(2, {2, 2}), F(1, {3})}, false},
+    {BTI_OP_callback, call_callback, 1, {F(2, {2, 2})}, false},
     {BTI_OP_copy, call_copy, 1, {F(2, {2, 2})}, false},
     {BTI_OP_stop, call_stop, 1, {F(2, {2, 2})}, false},
 };

@@ -1,4 +1,6 @@
 /* Where elements come from, and what only passes them on: sources, copies, variables. */
+#include <string.h>
+
 #include "support/conformance.h"
 
 /* --- sources -------------------------------------------------------------------------------------------------------------- */
@@ -99,6 +101,31 @@ static void run_barrier(const row *of) {
     }
 }
 
+static void take_elements(const bt_elements *value, void *data) {
+    size_t bytes = bt_dtype_size(value->dtype);
+    for (int i = 0; i < value->shape.rank; i++) bytes *= (size_t)value->shape.size[i];
+    if (bytes) memcpy(data, value->data, bytes);
+}
+
+/* The result, and what the host is told. */
+static void run_callback(const row *of) {
+    unsigned seed = 25;
+    EACH_DTYPE(dtype, of)
+    EACH_LAYOUT(lies)
+    for (int s = 0; s < edge_shape_count; s++) {
+        if (!case_begin("callback/%s/%s %s", bt_dtype_name(dtype), layout_names[lies], shape_text(edge_shapes[s])))
+            continue;
+        host x = host_draw(dtype, edge_shapes[s], of->low, of->high, (layout)lies, &seed);
+        static unsigned char told[1 << 16];
+        BT_SCOPE {
+            bt_array *y = bt_debug_callback(take_elements, told, host_place(&x, (layout)lies));
+            (void)!bt_block(y);
+            bt_synchronize();
+            case_end(s % 2 ? y : bt_from(told, dtype, edge_shapes[s]), &x, 0);
+        }
+    }
+}
+
 static void run_stop(const row *of) {
     unsigned seed = 23;
     EACH_DTYPE(dtype, of)
@@ -111,6 +138,6 @@ static void run_stop(const row *of) {
 }
 
 const cases source_cases[] = {
-    {"leaf", run_leaf},   {"const", run_const},     {"size", run_size}, {"iota", run_iota}, {"copy", run_copy},
-    {"value", run_value}, {"barrier", run_barrier}, {"stop", run_stop}, {NULL, NULL},
+    {"leaf", run_leaf},   {"const", run_const},     {"size", run_size},         {"iota", run_iota}, {"copy", run_copy},
+    {"value", run_value}, {"barrier", run_barrier}, {"callback", run_callback}, {"stop", run_stop}, {NULL, NULL},
 };

@@ -1,0 +1,58 @@
+#include "exec/host.h"
+
+#include "base/alloc.h"
+#include "base/lock.h"
+
+static _Thread_local bool inside;
+
+bt_status bti_host_check(void) {
+    if (!inside) return BT_OK;
+    return bti_fail(BT_FAILED_PRECONDITION,
+                    "a function that is called while work runs (a callback, an operation of the program's) cannot wait "
+                    "for work; take what it needs as inputs");
+}
+
+/* An operand in host memory. */
+typedef struct staged {
+    bt_elements elements;
+    size_t bytes;
+    void *copy; /* NULL: it lies in the device's own memory */
+} staged;
+
+static bt_status stage(staged *s, const bti_value *value, int device, uint64_t address, bool fill) {
+    s->elements = (bt_elements){.dtype = value->dtype, .shape = bti_shape_of(value->shape, (size_t)value->rank)};
+    s->bytes = bt_dtype_size(value->dtype);
+    for (int i = 0; i < value->rank; i++) s->bytes *= (size_t)value->shape[i];
+    if (!s->bytes) return BT_OK;
+    s->elements.data = (void *)(uintptr_t)address;
+    if (bti_device_has_host_memory(device)) return BT_OK;
+    if (!(s->copy = bti_alloc(s->bytes))) return bti_no_memory();
+    s->elements.data = s->copy;
+    return fill ? bti_device_download(device, s->copy, address, s->bytes) : BT_OK;
+}
+
+bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const bti_step *step, const int64_t *attr,
+                            int attr_count, const uint64_t *addresses) {
+    int count = step->input_count, device = step->device;
+    bool writes = step->op != BTI_OP_callback, outer = inside;
+    staged *operands = bti_calloc((size_t)count + 1, sizeof *operands);
+    bt_elements *elements = bti_alloc(((size_t)count + 1) * sizeof *elements);
+    bt_status status = operands && elements ? BT_OK : bti_no_memory();
+    if (status == BT_OK && !bti_device_has_host_memory(device)) status = bti_device_finish(device);
+    for (int o = 0; o <= count && status == BT_OK; o++)
+        status = stage(&operands[o], bti_plan_operand(plan, step, o), device, addresses[o], o < count);
+    if (status == BT_OK) {
+        for (int o = 0; o <= count; o++) elements[o] = operands[o].elements;
+        inside = true;
+        bti_lock_user_begin();
+        status = host->run(host, elements, count, writes ? &elements[count] : NULL, attr, attr_count);
+        bti_lock_user_end();
+        inside = outer;
+    }
+    if (status == BT_OK && writes && operands[count].copy)
+        status = bti_device_upload(device, addresses[count], operands[count].copy, operands[count].bytes);
+    for (int o = 0; o <= count && operands; o++) bti_free(operands[o].copy);
+    bti_free(operands);
+    bti_free(elements);
+    return status;
+}

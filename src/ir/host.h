@@ -1,0 +1,26 @@
+/* A function of the program's in a plan: what a callback or an operation of the user's runs on the host. */
+#ifndef BTI_IR_HOST_H
+#define BTI_IR_HOST_H
+
+#include <berth/custom.h>
+#include <stdatomic.h>
+
+/* Nodes and prepared plans hold it. */
+typedef struct bti_host_function bti_host_function;
+struct bti_host_function {
+    atomic_uint refs;
+    void (*free)(bti_host_function *function); /* the last reference is gone */
+    /* Runs on the thread that runs the queue, under no lock of it. output: where to write; NULL: of a callback. */
+    bt_status (*run)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *output,
+                     const int64_t *attr, int attr_count);
+};
+
+static inline bti_host_function *bti_host_retain(bti_host_function *function) {
+    if (function) atomic_fetch_add_explicit(&function->refs, 1, memory_order_relaxed);
+    return function;
+}
+static inline void bti_host_release(bti_host_function *function) { /* NULL is fine */
+    if (function && atomic_fetch_sub_explicit(&function->refs, 1, memory_order_acq_rel) == 1) function->free(function);
+}
+
+#endif
