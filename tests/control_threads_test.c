@@ -115,6 +115,39 @@ static int one_function(const char *devices) {
 static int one_function_on_the_cpu(void) { return one_function(""); }
 static int one_function_on_a_gpu(void) { return one_function("sim:gpu*1"); }
 
+/* One scan that is pending, differentiated and read by several threads at once: it gets more results while it may already run. */
+typedef struct shared_loss {
+    bt_array *xs, *loss;
+} shared_loss;
+
+static void smooth(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    carry[0] = y[0] = bt_tanh(bt_add(bt_mul(carry[0], carry[0]), x[0]));
+}
+static void *differentiate(void *data) {
+    static atomic_int turn;
+    const shared_loss *shared = data;
+    float first = 0, gradient[3];
+    bool right = false;
+    BT_SCOPE {
+        bt_array *by = shared->xs, *grad;
+        right = (atomic_fetch_add(&turn, 1) % 3 || bt_read(shared->loss, &first, sizeof first) == BT_OK) &&
+                bt_grad(shared->loss, &by, 1, &grad) == BT_OK && bt_read(grad, gradient, sizeof gradient) == BT_OK &&
+                gradient[0] > 0 && gradient[2] > 0;
+    }
+    return right ? data : NULL;
+}
+static int differentiated_at_once(void) {
+    for (int round = 0; round < 20; round++)
+        BT_SCOPE {
+            bt_array *xs = BT_ARRAY(float, (3), 0.25f, 0.5f, 0.75f), *carry = bt_f32(0), *rows;
+            CHECK(bt_scan(smooth, NULL, BT_ALL_ROWS, &carry, 1, &xs, 1, &rows, 1) == BT_OK);
+            shared_loss shared = {xs, bt_sum(bt_mul(rows, rows), BT_ALL, false)};
+            CHECK(!in_threads(8, 4 * (size_t)LITTLE, differentiate, &shared));
+        }
+    CHECK(bt_live_arrays() == 0);
+    return 0;
+}
+
 /* --- depth -------------------------------------------------------------------------------------------------------------------- */
 
 enum { LEVELS = 50 };
@@ -215,6 +248,7 @@ int main(int argc, char **argv) {
         {"each_its_own", each_its_own, NULL, 0, 1, 60},
         {"one_function_on_the_cpu", one_function_on_the_cpu, NULL, 0, 1, 60},
         {"one_function_on_a_gpu", one_function_on_a_gpu, NULL, 0, 1, 60},
+        {"differentiated_at_once", differentiated_at_once, NULL, 0, 1, 60},
         {"nested_deeply", nested_deeply, NULL, 0, 1, 60},
         {"nested_on_little_stack", nested_on_little_stack, NULL, 0, 1, 60},
         {"interrupted", interrupted, NULL, 0, 1, 60},

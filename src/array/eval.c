@@ -87,7 +87,8 @@ static bt_status eval_locked(bti_node *const *wanted, size_t count, bool behind)
     for (size_t i = 0; i < order.count && status == BT_OK; i++)
         if (order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION,
-                              "this array depends on a function's input and has no value outside of a call (bt_call)");
+                              "this array depends on a function's input, or on what a loop or a branch is given, and "
+                              "has no value outside of a call (bt_call)");
     if (status == BT_OK && order.count) status = run_order(&order, wanted, count, behind);
     bti_vec_free(&order);
     return status;

@@ -276,9 +276,9 @@ bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int coun
     for (int i = 0; i < count; i++) {
         BTI_TRY(bti_shared_check(shared[i], values[i]));
         if (bti_node_of(values[i])->symbolic)
-            return bti_fail(
-                BT_FAILED_PRECONDITION,
-                "the value depends on a function's input; list it with the function's updates (bt_function_new)");
+            return bti_fail(BT_FAILED_PRECONDITION,
+                            "the value depends on a function's input, or on what a loop or a branch is given; list it "
+                            "with a function's updates (bt_function_new)");
         BTI_TRY(bti_shared_check_place(shared[i], values[i], "value", "the new value of"));
     }
     size_t total = 0;
