@@ -245,6 +245,22 @@ static void captures_come_from_other_devices(void **state) {
     expect_same(got, wanted, count, "on two devices");
 }
 
+/* Where copies are refused, so are those of what a body reads from outside. */
+static void captures_are_not_copied_where_that_is_refused(void **state) {
+    fresh("devices=sim:gpu*2,transfers=error");
+    BT_SCOPE {
+        bt_array *weight = NULL, *carry = NULL, *start;
+        BT_ON("gpu:0") weight = bt_ones(BT_F32, 1, 1);
+        BT_ON("gpu:1") carry = start = bt_ones(BT_F32, 1, 1);
+        bt_array *rows = bt_reshape(start, 1, 1, 1);
+        FAILS(bt_scan(step, weight, BT_ALL_ROWS, &carry, 1, &rows, 1, NULL, 0), BT_FAILED_PRECONDITION,
+              "arrays on different devices");
+        POISONED(carry, BT_FAILED_PRECONDITION, "bt_matmul");
+        OK(bt_scan(add_row, NULL, BT_ALL_ROWS, &start, 1, &rows, 1, NULL, 0));
+        READS(start, 2);
+    }
+}
+
 static bt_array *recurrent(bt_array *x) { /* [batch, 2] */
     bt_array *carry = bt_zeros(BT_F32, 2), *rows;
     (void)bt_scan(add_row, NULL, BT_ALL_ROWS, &carry, 1, &x, 1, &rows, 1);
@@ -380,6 +396,7 @@ int main(void) {
         cmocka_unit_test(results_may_be_anything),
         cmocka_unit_test(calls_with_any_number_of_rows),
         cmocka_unit_test(captures_come_from_other_devices),
+        cmocka_unit_test(captures_are_not_copied_where_that_is_refused),
         cmocka_unit_test(trains_on_several_devices),
         cmocka_unit_test(a_failed_launch_poisons_what_comes_of_it),
         cmocka_unit_test(a_predicate_may_be_poisoned_when_it_runs),
