@@ -1,4 +1,3 @@
-// labels: valgrind
 /* Loops and branches in every way that they can be run: flags, dtypes, views, devices, unknown sizes; and how much memory they take. */
 #include <math.h>
 
@@ -102,7 +101,7 @@ static void the_same_bits_in_every_way(void **state) {
     float wanted[MOST_VALUES], got[MOST_VALUES];
     fresh("");
     int count = run_program(false, wanted);
-    int every = getenv("BERTH_TEST_SHORT") ? 4 : 1; /* under valgrind each is a minute of compiling */
+    int every = getenv("BERTH_TEST_SHORT") ? 4 : 1; /* under sanitizers each takes long */
     for (int s = 0; s < COUNT(settings); s += every)
         for (int in_a_function = 0; in_a_function < 2; in_a_function++) {
             fresh(settings[s]);
