@@ -59,9 +59,9 @@ void bti_plan_tuple(bti_planner *planner, bti_node *node) {
     int count = node->tuple->result_count;
     bti_control control = {0};
     int32_t *inputs = bti_alloc(((size_t)node->input_count + (size_t)count + 1) * sizeof *inputs);
-    bool planned = inputs && fill_control(planner, &control, node);
-    if (!bti_vec_push(&plan->controls, control)) planned = false; /* from here on the plan frees it */
-    if (!planned) planner->failed = true;
+    bool planned = inputs && bti_vec_reserve(&plan->controls, 1) && fill_control(planner, &control, node);
+    if (plan->controls.count < plan->controls.capacity) plan->controls.items[plan->controls.count++] = control;
+    if (!planned) planner->failed = true; /* the plan frees what there is of it */
     planner->now = node;
     for (int i = 0; i < node->input_count && !planner->failed; i++)
         inputs[i] = bti_add_dense(planner, node, bti_value_on(planner, node->inputs[i], node->device));

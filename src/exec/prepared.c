@@ -107,7 +107,7 @@ bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
     return asked;
 }
 
-static bt_status prepare(const bti_plan *plan, bool of_region, bti_prepared **prepared);
+static bt_status prepare(bti_plan *plan, bool of_region, bti_prepared **prepared);
 
 static bt_status ready_control(bti_prepared *of, size_t s) {
     const bti_control *control = &of->plan.controls.items[of->plan.steps.items[s].control];
@@ -266,9 +266,13 @@ static bool allocate_prepared(bti_prepared *of) {
     return true;
 }
 
-static bt_status prepare(const bti_plan *plan, bool of_region, bti_prepared **prepared) {
+/* Takes the plan over; that of a region belongs to its step. */
+static bt_status prepare(bti_plan *plan, bool of_region, bti_prepared **prepared) {
     bti_prepared *of = bti_calloc(1, sizeof *of);
-    if (!of) return bti_no_memory();
+    if (!of) {
+        if (!of_region) bti_plan_free(plan);
+        return bti_no_memory();
+    }
     atomic_init(&of->refs, 1);
     bti_lock_init(&of->lock, BTI_LOCK_prepared);
     of->plan = *plan;

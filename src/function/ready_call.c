@@ -183,7 +183,10 @@ static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given
     bool quiet = bti_errors_quiet(true); /* a call that fails is recorded, which reports the error */
     bti_ready_call *ready = bti_ready_call_plan(f, given, setting, &plan);
     bti_errors_quiet(quiet);
-    if (!ready) return NULL;
+    if (!ready) {
+        bti_plan_free(&plan);
+        return NULL;
+    }
     bool fine = copies_are_logged(&plan) || bti_exec_prepare(&plan, &ready->prepared) == BT_OK;
     bti_plan_free(&plan);
     if (fine) return ready;

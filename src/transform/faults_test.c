@@ -1,3 +1,4 @@
+// labels: valgrind
 /* Transformations while the nth allocation of the host fails: an error that says so, or the right result; nothing is left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
