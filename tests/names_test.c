@@ -332,6 +332,7 @@ static void functions_and_gradients(void **state) {
         SILENT(bt_vmap, bt_vmap(NULL, NULL, NULL));
         ARRAY(bt_debug_print, bt_debug_print("{}", NULL));
         ARRAY(bt_debug_callback, bt_debug_callback(NULL, NULL, argument));
+        ARRAY(bt_from_lent, bt_from_lent(NULL, BT_F32, BT_SHAPE(2), NULL, NULL));
         ARRAY(bt_checkpoint, bt_checkpoint(NULL, NULL, &argument, 1));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
         ERROR(bt_check_grad, bt_check_grad(NULL, NULL, &argument, 1, 0, NULL));

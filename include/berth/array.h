@@ -179,6 +179,17 @@ BT_API char *bt_devices_text(const bt_array *x);
 BT_API bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape);
 #define bt_from(...) BTI_AT(bt_array *, bt_from(__VA_ARGS__))
 
+/* The same without a copy where that can be: on a device whose memory is the host's (the CPU) the array lies in `data`
+ * itself, if that is aligned to 64 bytes and holds no bool other than 0 and 1; elsewhere the elements are copied.
+ *
+ * `end(lender)` (end may be NULL) is called exactly once. If the elements were copied, or the array is poisoned: before
+ * this returns. Else when the array, what is a view of it, and all work that reads it are gone: from any thread, maybe of
+ * the library, so that end must not call the library or wait for it. Until then nobody may write or free `data`. Errors:
+ * as bt_from. A forked child must not use such arrays, as others. */
+typedef void bt_lent_end_fn(void *lender);
+BT_API bt_array *bt_from_lent(const void *data, bt_dtype dtype, bt_shape shape, bt_lent_end_fn *end, void *lender);
+#define bt_from_lent(...) BTI_AT(bt_array *, bt_from_lent(__VA_ARGS__))
+
 /* `BT_ARRAY(float, (2, 3), 1, 2, 3, 4, 5, 6)`: elements of a C type, in a shape. The number of elements must be that of
  * the shape (INVALID_ARGUMENT). */
 BT_API bt_array *bti_from_literal(const void *data, size_t count, bt_dtype dtype, bt_shape shape);

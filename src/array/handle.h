@@ -32,10 +32,6 @@ static inline bti_node *bti_node_of(const bt_array *x) { return x->node; }
 /* The cause if x is poisoned (by its recording, or by the running of it as far as known now), else NULL; borrowed. A NULL x
  * and a released one count as poisoned by that. */
 bti_error *bti_array_error(const bt_array *x);
-/* As bt_from, but on a device with host memory the array lies in `data` itself, aligned to 64 bytes, which nobody writes before
- * `end(lender)` is called: when the last user of the array is done with it, from any thread; or before this returns, when the elements
- * were copied or the array is poisoned. */
-bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (*end)(void *lender), void *lender);
 /* Swaps the nodes of the two arrays. */
 void bti_array_swap(bt_array *a, bt_array *b);
 /* A new array of the innermost scope that carries the cause of the first poisoned one among them; NULL if none is. */

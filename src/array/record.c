@@ -221,11 +221,14 @@ bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape) {
     BTI_RETURN(array_from_host(data, dtype, shape, NULL, &lent));
 }
 
-bt_array *bti_from_lent(const void *data, bt_dtype dtype, bt_shape shape, void (*end)(void *lender), void *lender) {
-    BTI_PUBLIC("bt_from");
-    bool lent = false;
-    bt_array *x = array_from_host(data, dtype, shape, &(bti_loan){end, lender}, &lent);
-    if (!lent) end(lender);
+#define LOAN_ALIGN 64 /* bytes: as of memory that the library reserves */
+
+bt_array *bt_from_lent(const void *data, bt_dtype dtype, bt_shape shape, bt_lent_end_fn *end, void *lender) {
+    BTI_PUBLIC("bt_from_lent");
+    bool lent = false, aligned = (uintptr_t)data % LOAN_ALIGN == 0;
+    const bti_loan loan = {end, lender};
+    bt_array *x = array_from_host(data, dtype, shape, aligned ? &loan : NULL, &lent);
+    if (!lent && end) end(lender);
     BTI_RETURN(x);
 }
 

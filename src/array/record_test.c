@@ -39,7 +39,7 @@ static void elements_are_used_where_they_lie(void **state) {
     double sum = 0, first = 0;
     bt_array *kept = NULL;
     BT_SCOPE {
-        bt_array *x = bti_from_lent(lent, BT_F32, BT_SHAPE(COUNT), end, &ended);
+        bt_array *x = bt_from_lent(lent, BT_F32, BT_SHAPE(COUNT), end, &ended);
         lent[0] = 7; /* it is no copy */
         assert_int_equal(bt_item_at(x, (int64_t[]){0}, &first), BT_OK);
         sum = bt_item(bt_sum(bt_add(x, bt_num(1)), BT_ALL, false));
@@ -59,7 +59,7 @@ static void what_is_written_leaves_the_lent_elements_alone(void **state) {
     begin("");
     BT_SCOPE {
         static const float other[COUNT] = {3};
-        bt_array *x = bti_from_lent(lent, BT_F32, BT_SHAPE(COUNT), end, &ended);
+        bt_array *x = bt_from_lent(lent, BT_F32, BT_SHAPE(COUNT), end, &ended);
         assert_int_equal(bt_write(x, other, sizeof other), BT_OK);
         assert_int_equal(bt_block(x), BT_OK);
     }
@@ -71,7 +71,7 @@ static void other_devices_copy_them(void **state) {
     begin("devices=sim:gpu*1@1G");
     BT_SCOPE {
         bt_array *x = NULL;
-        BT_ON("gpu:0") x = bti_from_lent(lent, BT_F32, BT_SHAPE(COUNT), end, &ended);
+        BT_ON("gpu:0") x = bt_from_lent(lent, BT_F32, BT_SHAPE(COUNT), end, &ended);
         assert_int_equal(ended, 1);
         memset(lent, 0, sizeof lent);
         assert_true(bt_item(bt_sum(x, BT_ALL, false)) > 499499.5);
@@ -81,10 +81,9 @@ static void other_devices_copy_them(void **state) {
 static void poisoned_ones_give_them_back(void **state) {
     begin("");
     BT_SCOPE {
-        assert_int_equal(bt_peek_status(bti_from_lent(NULL, BT_F32, BT_SHAPE(COUNT), end, &ended)),
-                         BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(bt_from_lent(NULL, BT_F32, BT_SHAPE(COUNT), end, &ended)), BT_INVALID_ARGUMENT);
         assert_int_equal(ended, 1);
-        assert_int_equal(bt_peek_status(bti_from_lent(lent, BT_F32, BT_SHAPE(-5), end, &ended)), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(bt_from_lent(lent, BT_F32, BT_SHAPE(-5), end, &ended)), BT_INVALID_ARGUMENT);
     }
     assert_int_equal(ended, 2);
 }
@@ -138,7 +137,7 @@ static void bools_are_zero_or_one(void **state) {
             assert_int_equal(bt_write(written, odd, BOOLS), BT_OK);
             expect_bools(written);
             expect_bools(bt_from(bt_map(written), BT_BOOL, shape));
-            expect_bools(bti_from_lent(odd, BT_BOOL, shape, end, &ended));
+            expect_bools(bt_from_lent(odd, BT_BOOL, shape, end, &ended));
             if (f == 1)
                 BT_ON("gpu:1") expect_bools(bt_from(odd, BT_BOOL, shape));
             bt_shared *variable = bt_shared_new(bt_from(odd, BT_BOOL, shape), NULL);
@@ -149,8 +148,27 @@ static void bools_are_zero_or_one(void **state) {
     }
 }
 
+/* Memory that kernels cannot count on is copied, and free at once. */
+static void unaligned_memory_is_copied(void **state) {
+    begin("");
+    BT_SCOPE {
+        bt_array *x = NULL, *empty = NULL;
+        BT_ON("cpu") x = bt_from_lent(lent + 1, BT_F32, BT_SHAPE(COUNT - 1), end, &ended);
+        assert_int_equal(ended, 1);
+        lent[1] = 77;
+        float got[COUNT - 1];
+        assert_int_equal(bt_read(x, got, sizeof got), BT_OK);
+        for (int i = 0; i < COUNT - 1; i++) assert_int_equal((int)got[i], i + 1);
+        BT_ON("cpu") empty = bt_from_lent(NULL, BT_F32, BT_SHAPE(0, 3), end, &ended);
+        assert_int_equal(bt_count(bt_exp(empty)), 0);
+        assert_int_equal(bt_peek_status(bt_from_lent(lent, BT_F32, BT_SHAPE(COUNT), NULL, NULL)), BT_OK);
+    }
+    assert_int_equal(ended, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unaligned_memory_is_copied),
         cmocka_unit_test_teardown(elements_are_used_where_they_lie, finish),
         cmocka_unit_test_teardown(what_is_written_leaves_the_lent_elements_alone, finish),
         cmocka_unit_test_teardown(other_devices_copy_them, finish),

@@ -98,5 +98,5 @@ bt_array *bti_array_lend(const bti_lender *lender, void *owner, bool is_argument
                 NULL,   NULL};
     if (l->program) atomic_fetch_add(&state->users, 1);
     if (is_argument) list_loan(l);
-    return bti_from_lent(data, dtype, shape, end_loan, l);
+    return bt_from_lent(data, dtype, shape, end_loan, l);
 }
