@@ -73,6 +73,33 @@ static void views_have_the_bits_of_single_kernels(void **state) {
     assert_memory_equal(results[0], results[1], sizeof results[0]);
 }
 
+/* Each box in the place of what it reads last, in blocks and compiled; and where compiling pays at one of the boxes. */
+static void boxes_in_place_run_once(void **state) {
+    enum { BOXES = 6, SIDE = 240, CALLS = 4 };
+    static float results[3][CALLS][BOXES][SIDE * SIDE];
+    static const char *const ways[3] = {"fuse=off", "fuse=on,graphs=off", "fuse=on,kernels=compiled"};
+    for (int way = 0; way < 3; way++) {
+        const char *told = getenv("BERTH_TEST_DEVICES");
+        char settings[100];
+        snprintf(settings, sizeof settings, "%s%s", told && !strcmp(told, "cuda-emulated") ? "" : "devices=sim:gpu*1,",
+                 ways[way]);
+        fresh(settings);
+        BT_SCOPE {
+            bt_array *given = bt_reshape(bt_sin(bt_arange(0, SIDE * SIDE, 1, BT_F32)), SIDE, SIDE);
+            bt_array *w = bt_input(BT_F32, SIDE, SIDE), *m[BOXES], *y[BOXES], *got[BOXES];
+            for (int i = 0; i < BOXES; i++) m[i] = bt_matmul(bt_mul(w, bt_num(i)), w);
+            for (int i = 0; i < BOXES; i++)
+                y[i] = bt_matmul(bt_tanh(bt_sin(bt_exp(bt_sin(bt_tanh(bt_exp(bt_sin(m[i]))))))), w);
+            bt_function *f = bt_function_new(&w, 1, y, BOXES, NULL, 0);
+            for (int call = 0; call < CALLS; call++) {
+                OK(bt_call(f, &given, 1, got, BOXES));
+                for (int i = 0; i < BOXES; i++) OK(bt_read(got[i], results[way][call][i], sizeof results[0][0][0]));
+            }
+        }
+        assert_memory_equal(results[0], results[way], sizeof results[0]);
+    }
+}
+
 /* What reads an array that failed fails, and nothing beside it. */
 static void only_what_reads_a_failure_fails(void **state) {
     const char *told = getenv("BERTH_TEST_DEVICES");
@@ -102,6 +129,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_have_the_bits_of_single_kernels),
         cmocka_unit_test(views_have_the_bits_of_single_kernels),
+        cmocka_unit_test(boxes_in_place_run_once),
         cmocka_unit_test(only_what_reads_a_failure_fails),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);

@@ -118,7 +118,7 @@ typedef struct bti_driver {
     bt_status (*launch_kernel)(void *device, void *program, const bti_box *box);
 
     /* (optional) launch_kernel for several boxes that do not wait for each other, and of which no two write the same bytes; they get the bits that they get
-     * alone. For devices whose facts say that a launch takes several boxes. */
+     * alone. For devices whose facts say that a launch takes several boxes; needed there if launches may lack texts: all boxes run, or none. */
     bt_status (*launch_boxes)(void *device, void *program, const bti_box *boxes, int count);
 
     /* record: an event that completes after everything launched so far. wait: blocks until it is complete and returns the error of

@@ -302,6 +302,17 @@ static bt_status sim_launch_kernel(void *opened, void *program, const bti_box *b
     return bti_cpu_lacks_text(program, box) ? BT_FAILED_PRECONDITION : run_kernel(device, program, box);
 }
 
+/* One after the other; before the first one all texts are there, so that none runs twice. */
+static bt_status sim_launch_boxes(void *opened, void *program, const bti_box *boxes, int count) {
+    sim_device *device = opened;
+    for (int b = 0; b < count && !device->graph; b++)
+        if (bti_cpu_lacks_text(program, &boxes[b])) return BT_FAILED_PRECONDITION;
+    for (int b = 0; b < count; b++)
+        BTI_TRY(device->graph ? record_kernel(device->graph, program, bti_cpu_program_kernel(program), &boxes[b])
+                              : run_kernel(device, program, &boxes[b]));
+    return BT_OK;
+}
+
 /* Copies and fills are not recorded: between begin and end there are only launches (exec/). */
 static bt_status sim_graph_begin(void *opened) {
     sim_device *device = opened;
@@ -427,6 +438,7 @@ const bti_driver bti_driver_sim = {
     .text_give = bti_cpu_text_give,
     .launch = sim_launch,
     .launch_kernel = sim_launch_kernel,
+    .launch_boxes = sim_launch_boxes,
     .record = sim_record,
     .wait = sim_wait_event,
     .query = sim_query,
