@@ -241,7 +241,7 @@ static void same_bits(const char *settings, int seeds) {
     assert_int_equal(differ, 0);
 }
 
-static void random_programs(void **state) { same_bits("devices=sim:gpu*2", 60); }
+static void random_programs(void **state) { same_bits("devices=sim:gpu*2", 30); }
 static void random_programs_not_fused(void **state) { same_bits("devices=sim:gpu*2,fuse=0", 15); }
 static void random_programs_interpreted(void **state) { same_bits("devices=sim:gpu*2,kernels=interpreter", 15); }
 /* Evaluated again and again while they are recorded. */
@@ -329,17 +329,55 @@ static void loops_and_blocks(void **state) {
     }
 }
 
+static int count_in(const char *text, const char *word) {
+    int count = 0;
+    while ((text = strstr(text, word))) count++, text++;
+    return count;
+}
+
+static int count_tanh_of_call(bt_function *f, bt_array *const *args) {
+    BT_TEXT text = bt_explain_function(f, args, 2);
+    return count_in(text, "        tanh") + count_in(text, ", tanh");
+}
+
+/* A gradient for each row of a batch, of a function whose backward pass computes again; and a callback in it. */
+static void count_rows(const bt_elements *value, void *data) {
+    *(int64_t *)data += value->shape.rank == 3 ? value->shape.size[0] : 1;
+}
+
+static void gradients_of_batch(bool blocks, int64_t *told, float *out) {
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, SIDE, SIDE), *w = bt_input(BT_F32, SIDE, SIDE), *gradient;
+        layers l = {w, 4};
+        bt_array *h = blocks ? bt_checkpoint(run_layers, &l, &x, 1) : run_layers(&x, 1, &l);
+        h = bt_debug_callback(count_rows, told, h);
+        OK(bt_grad(bt_sum(bt_sin(h), BT_ALL, false), &w, 1, &gradient));
+        bt_function *f = bt_function_new((bt_array *[]){x, w}, 2, &gradient, 1, NULL, 0);
+        f = bt_vmap(f, (int[]){0, BT_NOT_BATCHED}, (int[]){0});
+        bt_array *args[2] = {bt_normal(bt_key(1), BT_F32, 3, SIDE, SIDE), bt_normal(bt_key(2), BT_F32, SIDE, SIDE)};
+        bt_array *all = bt_call1(f, args, 2);
+        OK(bt_read(all, out, 3 * SIDE * SIDE * sizeof *out));
+        assert_int_equal(count_tanh_of_call(f, args), blocks ? 8 : 4);
+    }
+    bt_synchronize();
+}
+
+static void batches(void **state) {
+    float kept[3 * SIDE * SIDE], again[3 * SIDE * SIDE];
+    int64_t told = 0;
+    fresh("");
+    gradients_of_batch(false, &told, kept);
+    assert_int_equal(told, 3);
+    gradients_of_batch(true, &told, again);
+    assert_int_equal(told, 6);
+    assert_memory_equal(again, kept, sizeof kept);
+}
+
 /* What computing the array does, as explained, says this. */
 static bool has(bt_array *x, const char *word) {
     BT_TEXT text = bt_explain(x);
     assert_non_null(text);
     return strstr(text, word);
-}
-
-static int count_in(const char *text, const char *word) {
-    int count = 0;
-    while ((text = strstr(text, word))) count++, text++;
-    return count;
 }
 
 static int count_tanh(bt_array *x) {
@@ -404,7 +442,8 @@ static void held_results_are_used(void **state) {
         bt_array *x = bt_ones(BT_F32, 8, 8), *y = returns_early(x), *after = bt_sin(x);
         OK(bt_block(y));
         assert_false(has(bt_grad1(bt_sum(y, BT_ALL, false), x), "        exp"));
-        assert_int_equal(count_in(bt_explain(bt_grad1(bt_sum(after, BT_ALL, false), x)), "cos"), 1);
+        BT_TEXT text = bt_explain(bt_grad1(bt_sum(after, BT_ALL, false), x));
+        assert_int_equal(count_in(text, "cos"), 1);
     }
 }
 
@@ -437,6 +476,7 @@ int main(void) {
         cmocka_unit_test(random_programs_flushed),
         cmocka_unit_test(random_programs_by_single_kernels),
         cmocka_unit_test(loops_and_blocks),
+        cmocka_unit_test(batches),
         cmocka_unit_test(mirrored),
         cmocka_unit_test(explained),
         cmocka_unit_test(held_results_are_used),
