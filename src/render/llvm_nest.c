@@ -19,6 +19,9 @@ void bti_llvm_place(bti_llvm *w) {
             along = along || w->along[instr->arg[a]];
             if (w->depth[instr->arg[a]] > depth) depth = w->depth[instr->arg[a]];
         }
+        /* made of what a row has, but stored along it: the sweep that stores it makes it */
+        if (kernel->reduced && !kernel->inner && instr->level == BTI_POINT && depth <= kernel->outer)
+            along = along || !reads_operand(instr);
         if (bti_instr_reduces(instr)) {
             along = kernel->inner;
             depth = kernel->outer;
