@@ -69,7 +69,8 @@ BT_API void bti_checkpoint_end(bti_checkpoint_guard *guard);
  * that operations outside read. A chain of n layers in sqrt(n) blocks needs memory for about 2 sqrt(n) layers instead
  * of n.
  *
- * Results and gradients have the same bits as without the block; random numbers are drawn again from the same keys.
+ * Results and gradients have the same bits as without the block (second-order gradients agree to rounding: parts are added in another
+ * order); random numbers are drawn again from the same keys.
  * Works in functions (where it matters most: bt_peak_call shows the memory) and outside of them; there a result that
  * the program holds, or that is in memory already, is used as it is. Blocks nest: an inner block is computed again each
  * time the backward pass of the outer one gets there. Blocks of a function that is called inside of a block count as
