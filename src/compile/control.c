@@ -64,7 +64,7 @@ void bti_plan_tuple(bti_planner *planner, bti_node *node) {
     if (!planned) planner->failed = true; /* the plan frees what there is of it */
     planner->now = node;
     for (int i = 0; i < node->input_count && !planner->failed; i++)
-        inputs[i] = bti_add_dense(planner, node, bti_value_on(planner, node->inputs[i], node->device));
+        inputs[i] = bti_add_dense(planner, node->inputs[i], bti_value_on(planner, node->inputs[i], node->device));
     int32_t *outputs = inputs + node->input_count;
     for (int i = 0; i < count && !planner->failed; i++) {
         const bti_type *type = &node->tuple->types[i];
