@@ -69,7 +69,8 @@ static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size
     bti_error *error = NULL;
     if (status == BT_OK) {
         for (size_t i = 0; i < order->count; i++)
-            order->items[i]->passed = order->items[i]->passed || atomic_load(&order->items[i]->handles);
+            order->items[i]->passed =
+                order->items[i]->passed || order->items[i]->tuple || atomic_load(&order->items[i]->handles);
         bti_log_order(order);
         bti_log_plan(&plan, &passes);
         status = bti_exec_submit(&plan, behind, &error);

@@ -39,13 +39,16 @@ static bool fill_control(bti_planner *planner, bti_control *control, const bti_n
         control->carried = (int)node->attr[1];
         control->by_row = (int)node->attr[2];
         control->reverse = node->attr[3] != 0;
+        for (int i = 0; i < control->carried; i++) tuple->read[i] = true;
     } else if (node->op == BTI_OP_while) {
         control->carried = (int)node->attr[0];
         control->steps = node->attr[1];
     }
     control->carry_offset = bti_calloc((size_t)control->carried + 1, sizeof *control->carry_offset);
     for (int r = 0; r < tuple->region_count; r++)
-        if (planner->plan_region(planner, tuple->regions[r], &control->plans[r]) != BT_OK) return false;
+        if (planner->plan_region(planner, tuple->regions[r], node->op == BTI_OP_scan ? tuple->read : NULL,
+                                 &control->plans[r]) != BT_OK)
+            return false;
     return control->carry_offset != NULL;
 }
 
@@ -68,7 +71,11 @@ void bti_plan_tuple(bti_planner *planner, bti_node *node) {
     int32_t *outputs = inputs + node->input_count;
     for (int i = 0; i < count && !planner->failed; i++) {
         const bti_type *type = &node->tuple->types[i];
-        outputs[i] = bti_add_value(planner, node, node->device, -1, type->dtype, type->rank, type->shape, NULL);
+        bool rows = node->op == BTI_OP_scan && i >= node->attr[1];
+        if (rows && !node->tuple->read[i])
+            outputs[i] = bti_add_nothing(planner, node);
+        else
+            outputs[i] = bti_add_value(planner, node, node->device, -1, type->dtype, type->rank, type->shape, NULL);
     }
     if (!planner->failed) {
         bti_control *kept = &plan->controls.items[plan->controls.count - 1];

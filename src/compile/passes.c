@@ -40,11 +40,11 @@ static bt_status run_passes(bti_planner *planner, size_t operations) {
 }
 
 /* The plan of a region, which each run of the step that it belongs to binds. */
-static bt_status plan_region(const bti_planner *outer, const bti_region *region, bti_plan *plan) {
+static bt_status plan_region(const bti_planner *outer, const bti_region *region, const bool *read, bti_plan *plan) {
     bti_planning how = *outer->how;
     how.share = true; /* its temporaries are in the scratch memory of the step */
     how.text = NULL;
-    bti_planner planner = {.plan = plan, .how = &how, .region = region, .last_callback = -1};
+    bti_planner planner = {.plan = plan, .how = &how, .region = region, .read = read, .last_callback = -1};
     return run_passes(&planner, (size_t)region->node_count);
 }
 

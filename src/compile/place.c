@@ -57,18 +57,37 @@ static void keep_results(bti_planner *planner, bti_node *tuple) {
     for (int i = 0; i < of->result_count; i++) add_result(planner, tuple, planner->plan->operands.items[first + i], i);
 }
 
-static void count_reached_results(const bti_nodes *order) {
-    for (size_t i = 0; i < order->count; i++)
-        if (order->items[i]->tuple) order->items[i]->tuple->reached = 0;
-    for (size_t i = 0; i < order->count; i++)
-        if (order->items[i]->op == BTI_OP_result) order->items[i]->inputs[0]->tuple->reached++;
+/* Which results of tuples are computed for somebody: those among the nodes. */
+static void note_reads(bti_node *const *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        bti_tuple *tuple = nodes[i]->tuple;
+        if (!tuple) continue;
+        tuple->reached = 0;
+        memset(tuple->read, 0, (size_t)tuple->result_count * sizeof *tuple->read);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i]->op != BTI_OP_result) continue;
+        bti_tuple *tuple = nodes[i]->inputs[0]->tuple;
+        tuple->reached++;
+        tuple->read[nodes[i]->attr[0]] = true;
+    }
+}
+
+/* Others hold results that were not asked for: all are computed. */
+static void note_other_readers(bti_node *const *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        bti_tuple *tuple = nodes[i]->tuple;
+        for (int r = 0; tuple && r < tuple->result_count && atomic_load(&tuple->alive) > tuple->reached; r++)
+            tuple->read[r] = true;
+    }
 }
 
 static void place_order(bti_planner *planner) {
     uint64_t is_wanted = bti_next_mark();
     planner->mark = bti_next_mark();
     for (size_t i = 0; i < planner->wanted_count; i++) planner->wanted[i]->mark = is_wanted;
-    count_reached_results(planner->order);
+    note_reads(planner->order->items, planner->order->count);
+    note_other_readers(planner->order->items, planner->order->count);
     for (size_t i = 0; i < planner->order->count && !planner->failed; i++) {
         bti_node *node = planner->order->items[i];
         bool asked = node->mark == is_wanted;
@@ -104,15 +123,32 @@ static int32_t own_output(bti_planner *planner, bti_node *output, const int32_t 
     return copy;
 }
 
+static bool is_read(const bti_planner *planner, int output) { return !planner->read || planner->read[output]; }
+
+/* By node of the region: whether an output that is read is made of it. NULL when memory is short. */
+static bool *find_needed(const bti_planner *planner) {
+    const bti_region *region = planner->region;
+    bool *needed = bti_calloc((size_t)(region->input_count + region->node_count) + 1, sizeof *needed);
+    for (int o = 0; o < region->output_count && needed; o++)
+        if (is_read(planner, o)) needed[bti_region_place(region, region->outputs[o])] = true;
+    for (int n = region->node_count; n-- > 0 && needed;)
+        for (int i = 0; i < region->nodes[n]->input_count && needed[region->input_count + n]; i++)
+            needed[bti_region_place(region, region->nodes[n]->inputs[i])] = true;
+    return needed;
+}
+
 /* The plan's first storages are the region's inputs, its results are the region's outputs. */
 static void place_region(bti_planner *planner) {
     const bti_region *region = planner->region;
     int32_t *outputs = bti_alloc(((size_t)region->output_count + 1) * sizeof *outputs);
-    if (!outputs) planner->failed = true;
+    bool *needed = find_needed(planner);
+    if (!outputs || !needed) planner->failed = true;
     planner->mark = bti_next_mark();
+    note_reads(region->nodes, (size_t)region->node_count);
     for (int i = 0; i < region->input_count && !planner->failed; i++) (void)bti_value_of(planner, region->inputs[i]);
     for (int i = 0; i < region->node_count && !planner->failed; i++) {
         bti_node *node = region->nodes[i];
+        if (!needed[region->input_count + i]) continue;
         if (node->tuple) {
             bti_plan_tuple(planner, node);
             continue;
@@ -122,10 +158,12 @@ static void place_region(bti_planner *planner) {
         node->mark_index = value;
     }
     for (int o = 0; o < region->output_count && !planner->failed; o++) {
-        outputs[o] = own_output(planner, region->outputs[o], outputs, o);
+        outputs[o] = is_read(planner, o) ? own_output(planner, region->outputs[o], outputs, o)
+                                         : bti_add_nothing(planner, region->outputs[o]);
         add_result(planner, region->outputs[o], outputs[o], -1);
     }
     bti_free(outputs);
+    bti_free(needed);
 }
 
 void bti_pass_place(bti_planner *planner) {

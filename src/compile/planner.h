@@ -13,7 +13,9 @@ typedef struct bti_known {
 } bti_known;
 
 struct bti_planner;
-typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_region *region, bti_plan *plan);
+/* read: by output, whether it is computed; NULL: all are. */
+typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_region *region, const bool *read,
+                                     bti_plan *plan);
 
 typedef struct bti_planner {
     bti_plan *plan;
@@ -22,6 +24,7 @@ typedef struct bti_planner {
     bti_node *const *wanted;
     size_t wanted_count;
     const bti_region *region; /* instead of order and wanted */
+    const bool *read;         /* of the region's outputs; NULL: all */
     bti_region_planner *plan_region;
     struct bti_fuser *fuser;
     uint64_t mark;
@@ -46,6 +49,8 @@ static inline int bti_value_device(bti_planner *planner, int32_t value) {
 /* A new value; with its own storage if `storage` is -1. Returns its number (0 when memory is short: `failed` is set). */
 int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, int32_t storage, bt_dtype dtype, int rank,
                       const int64_t *shape, const bti_layout *layout);
+/* A value without elements, in the place of a result that nobody reads. */
+int32_t bti_add_nothing(bti_planner *planner, const bti_node *node);
 /* A view of a value under another shape and layout. */
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout);
 /* The same value under another number, for readers that are not to be joined with those of `value`: they wait for `after` (-1: for nothing

@@ -122,6 +122,11 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
     return (int32_t)planner->plan->values.count - 1;
 }
 
+int32_t bti_add_nothing(bti_planner *planner, const bti_node *node) {
+    const int64_t none = 0;
+    return bti_add_value(planner, node, node->device, -1, BT_U8, 1, &none, NULL);
+}
+
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout) {
     if (planner->failed) return 0;
     const bti_value base = *bti_plan_value(planner, value);

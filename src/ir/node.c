@@ -118,6 +118,8 @@ bti_region *bti_region_new(bti_node *const *inputs, int input_count, bti_node *c
     region->inputs = retain_nodes(inputs, input_count);
     region->outputs = retain_nodes(outputs, output_count);
     region->nodes = retain_nodes(nodes, node_count);
+    for (int i = 0; i < input_count; i++) inputs[i]->in_region = true;
+    for (int i = 0; i < node_count; i++) nodes[i]->in_region = true;
     if (region->inputs && region->outputs && region->nodes) return region;
     bti_region_release(region);
     return NULL;
@@ -145,6 +147,7 @@ static void free_tuple(bti_tuple *tuple) {
         if (tuple->buffers[i]) buffer_release(tuple->buffers[i]);
     bti_free(tuple->buffers);
     bti_free(tuple->types);
+    bti_free(tuple->read);
     bti_free(tuple);
 }
 
@@ -161,7 +164,8 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
         if (bti_dtype_is_float(types[i].dtype)) dtype = BT_F32;
     bti_tuple *tuple = bti_calloc(1, sizeof *tuple);
     if (!tuple) return NULL;
-    bti_node *node = (tuple->types = copy_types(result_count, types))
+    tuple->read = bti_calloc((size_t)result_count + 1, sizeof *tuple->read);
+    bti_node *node = (tuple->types = copy_types(result_count, types)) && tuple->read
                          ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr_count, attr)
                          : NULL;
     if (!node) {
@@ -177,7 +181,14 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
 
 bool bti_node_extend(bti_node *node, int result_count, const bti_type *types, bti_region *region) {
     bti_type *copy = copy_types(result_count, types);
-    if (!copy) return false;
+    bool *read = bti_calloc((size_t)result_count + 1, sizeof *read);
+    if (!copy || !read) {
+        bti_free(copy);
+        bti_free(read);
+        return false;
+    }
+    bti_free(node->tuple->read);
+    node->tuple->read = read;
     bti_free(node->tuple->types);
     bti_region_release(node->tuple->regions[0]);
     bti_free(node->tuple->buffers); /* empty: of a plan that did not run */

@@ -49,7 +49,7 @@ typedef struct bti_type {
 } bti_type;
 
 /* What a node with several results has besides. It has no elements itself: its results are nodes of the operation `result`, of which it is
- * the only input. Under the graph lock it may get more results, behind those that it has, while it is PENDING. */
+ * the only input. Under the graph lock it may get more results, behind those that it has, while it is PENDING and in no region. */
 typedef struct bti_region bti_region;
 #define BTI_MAX_REGIONS 2
 typedef struct bti_tuple {
@@ -57,6 +57,7 @@ typedef struct bti_tuple {
     bti_type *types; /* by result */
     bti_region *regions[BTI_MAX_REGIONS];
     bti_buffer **buffers; /* by result, dense, when DONE: others than were asked for may be wanted later */
+    bool *read;           /* scratch of planning, by result: it is computed for somebody */
     atomic_int alive;     /* results that exist */
     int reached;          /* scratch of planning: how many of them it is for */
 } bti_tuple;
@@ -103,6 +104,7 @@ typedef struct bti_node {
     atomic_bool committed;
     atomic_bool forget;      /* drops its inputs when it is done (a long-lived value) */
     atomic_bool in_gradient; /* recorded by the rule of a gradient, on behalf of the operation that `place` names */
+    bool in_region;          /* it belongs to a region: shared by whoever runs that, and never changed */
     bool passed;      /* was computed for another result and not kept: the next time it is kept. Under the graph lock */
     bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
     bool left_origin; /* has left the users of its origin */
@@ -166,7 +168,8 @@ void bti_region_release(bti_region *region); /* NULL is fine */
 /* The same with several results; it retains the regions. Its dtype is float32 if a result is floating. */
 bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, int attr_count, const int64_t *attr,
                              int result_count, const bti_type *types, int region_count, bti_region *const *regions);
-/* Gives a tuple the types and the region of one that has more results behind its own. Only under the graph lock, while it is PENDING. */
+/* Gives a tuple the types and the region of one that has more results behind its own. Only under the graph lock, while it is PENDING, and if it
+ * is in no region. */
 bool bti_node_extend(bti_node *tuple, int result_count, const bti_type *types, bti_region *region);
 static inline bti_type bti_type_of(const bti_node *node) {
     bti_type type = {.dtype = (bt_dtype)node->dtype, .rank = node->rank};

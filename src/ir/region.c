@@ -48,11 +48,24 @@ static bool carries_fit(const bti_region *region, int count, bti_str *why) {
     return true;
 }
 
+/* Both ways of a branch make its results. */
+static bool ways_fit(const bti_tuple *tuple, bti_str *why) {
+    for (int i = 0; i < tuple->result_count; i++) {
+        const bti_node *yes = tuple->regions[0]->outputs[i], *no = tuple->regions[1]->outputs[i];
+        const bti_type *type = &tuple->types[i];
+        bool fits = bti_shapes_may_equal(yes->rank, yes->shape, type->rank, type->shape) &&
+                    bti_shapes_may_equal(no->rank, no->shape, type->rank, type->shape);
+        if (!fits) return refuse(why, "in one of the branches result", i, no->rank, no->shape, yes);
+    }
+    return true;
+}
+
 static bool tuple_fits(const bti_node *node, bti_str *why) {
     bti_region *const *regions = node->tuple->regions;
     if (node->op == BTI_OP_cond)
         return inputs_fit(regions[0], 0, node->input_count - 1, node->inputs + 1, false, 0, why) &&
-               inputs_fit(regions[1], 0, node->input_count - 1, node->inputs + 1, false, 0, why);
+               inputs_fit(regions[1], 0, node->input_count - 1, node->inputs + 1, false, 0, why) &&
+               ways_fit(node->tuple, why);
     if (node->op == BTI_OP_while)
         return inputs_fit(regions[1], 0, node->input_count, node->inputs, false, 0, why) &&
                carries_fit(regions[1], (int)node->attr[0], why);
@@ -119,6 +132,12 @@ int bti_region_input(const bti_region *region, const bti_node *node) {
     return place_among(region->inputs, region->input_count, node);
 }
 
+uint64_t bti_region_since(const bti_region *region) {
+    uint64_t first = region->input_count ? region->inputs[0]->sequence : UINT64_MAX;
+    if (region->node_count && region->nodes[0]->sequence < first) first = region->nodes[0]->sequence;
+    return first - 1;
+}
+
 int bti_region_place(const bti_region *region, const bti_node *node) {
     int input = bti_region_input(region, node);
     if (input >= 0) return input;
@@ -126,41 +145,61 @@ int bti_region_place(const bti_region *region, const bti_node *node) {
     return place < 0 ? -1 : region->input_count + place;
 }
 
-static bt_status bind_node(const bti_region *region, bti_node **made, const bti_node *node, const bti_binding *binding,
-                           bti_node **bound) {
+/* How regions and nodes are made again. */
+typedef struct remaking {
+    const bti_binding *binding; /* NULL: unknown sizes stay */
+    bool told;                  /* callbacks are called again */
+} remaking;
+
+static bt_status node_again(const bti_node *node, bti_node *const *inputs, remaking how, bti_node **made);
+
+static bool region_tells(const bti_region *region) {
+    bool tells = false;
+    for (int i = 0; i < region->node_count && !tells; i++) {
+        const bti_node *node = region->nodes[i];
+        tells = node->op == BTI_OP_callback;
+        for (int r = 0; node->tuple && r < node->tuple->region_count && !tells; r++)
+            tells = region_tells(node->tuple->regions[r]);
+    }
+    return tells;
+}
+
+static bt_status remake_node(const bti_region *region, bti_node **made, const bti_node *node, remaking how,
+                             bti_node **bound) {
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = made[bti_region_place(region, node->inputs[i])];
-    bt_status status = bti_node_again(node, inputs, binding, bound);
+    bt_status status = node_again(node, inputs, how, bound);
     bti_free(inputs);
     if (status != BT_OK) return status;
     (*bound)->symbolic = true;
     return bti_node_fits(*bound) ? BT_OK : BT_INVALID_ARGUMENT;
 }
 
-static bt_status bind_nodes(const bti_region *region, const bti_binding *binding, bti_node **made) {
+static bt_status remake_nodes(const bti_region *region, remaking how, bti_node **made) {
     for (int i = 0; i < region->input_count; i++) {
         bti_type type = bti_type_of(region->inputs[i]);
-        if (!bind_type(binding, &type)) return BT_INVALID_ARGUMENT;
+        if (how.binding && !bind_type(how.binding, &type)) return BT_INVALID_ARGUMENT;
         made[i] = bti_region_leaf(&type, region->inputs[i]->device, region->inputs[i]->place);
         if (!made[i]) return bti_no_memory();
     }
     for (int i = 0; i < region->node_count; i++)
-        BTI_TRY(bind_node(region, made, region->nodes[i], binding, &made[region->input_count + i]));
+        BTI_TRY(remake_node(region, made, region->nodes[i], how, &made[region->input_count + i]));
     return BT_OK;
 }
 
-/* The region with numbers for its unknown sizes: itself when it has none. */
-static bt_status bind_region(bti_region *region, const bti_binding *binding, bti_region **bound) {
+/* The region made again: itself where that changes nothing. */
+static bt_status remake_region(bti_region *region, remaking how, bti_region **bound) {
+    bool same = (!how.binding || !region_is_unknown(region)) && (how.told || !region_tells(region));
     *bound = NULL;
-    if (!region_is_unknown(region)) {
+    if (same) {
         *bound = bti_region_retain(region);
         return BT_OK;
     }
     int count = region->input_count + region->node_count;
     bti_node **made = bti_calloc((size_t)count, sizeof *made);
     bti_node **outputs = bti_alloc((size_t)region->output_count * sizeof *outputs);
-    bt_status status = made && outputs ? bind_nodes(region, binding, made) : bti_no_memory();
+    bt_status status = made && outputs ? remake_nodes(region, how, made) : bti_no_memory();
     for (int o = 0; o < region->output_count && status == BT_OK; o++)
         outputs[o] = made[bti_region_place(region, region->outputs[o])];
     if (status == BT_OK) {
@@ -174,22 +213,22 @@ static bt_status bind_region(bti_region *region, const bti_binding *binding, bti
     return status;
 }
 
-static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, const int64_t *attr,
-                             const bti_binding *binding, bti_node **made) {
+bt_status bti_region_untold(bti_region *region, bti_region **untold) {
+    return remake_region(region, (remaking){NULL, false}, untold);
+}
+
+static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, const int64_t *attr, remaking how,
+                             bti_node **made) {
     const bti_tuple *tuple = node->tuple;
     bti_region *regions[BTI_MAX_REGIONS] = {NULL};
     bti_type *types = bti_alloc((size_t)tuple->result_count * sizeof *types);
     bt_status status = types ? BT_OK : bti_no_memory();
     for (int i = 0; i < tuple->result_count && status == BT_OK; i++) {
         types[i] = tuple->types[i];
-        if (binding && !bind_type(binding, &types[i])) status = BT_INVALID_ARGUMENT;
+        if (how.binding && !bind_type(how.binding, &types[i])) status = BT_INVALID_ARGUMENT;
     }
-    for (int r = 0; r < tuple->region_count && status == BT_OK; r++) {
-        if (binding)
-            status = bind_region(tuple->regions[r], binding, &regions[r]);
-        else
-            regions[r] = bti_region_retain(tuple->regions[r]);
-    }
+    for (int r = 0; r < tuple->region_count && status == BT_OK; r++)
+        status = remake_region(tuple->regions[r], how, &regions[r]);
     if (status == BT_OK) {
         *made = bti_node_new_tuple((bti_op)node->op, node->input_count, inputs, node->attr_count, attr,
                                    tuple->result_count, types, tuple->region_count, regions);
@@ -200,8 +239,9 @@ static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, cons
     return status;
 }
 
-static bt_status node_again(const bti_node *node, bti_op op, bti_node *const *inputs, const bti_binding *binding,
-                            bti_node **made) {
+static bt_status node_again(const bti_node *node, bti_node *const *inputs, remaking how, bti_node **made) {
+    const bti_binding *binding = how.binding;
+    bti_op op = node->op == BTI_OP_callback && !how.told ? BTI_OP_reshape : (bti_op)node->op;
     bti_type type = bti_type_of(node);
     int64_t attr[3 * BTI_MAX_RANK];
     bool bound = node->attr_count <= 3 * BTI_MAX_RANK && (!binding || bind_type(binding, &type));
@@ -213,7 +253,7 @@ static bt_status node_again(const bti_node *node, bti_op op, bti_node *const *in
     }
     if (!bound) return BT_INVALID_ARGUMENT;
     if (node->tuple)
-        BTI_TRY(tuple_again(node, inputs, attr, binding, made));
+        BTI_TRY(tuple_again(node, inputs, attr, how, made));
     else
         *made = bti_node_new(op, type.dtype, type.rank, type.shape, node->input_count, inputs, node->attr_count, attr);
     if (!*made) return bti_no_memory();
@@ -225,10 +265,10 @@ static bt_status node_again(const bti_node *node, bti_op op, bti_node *const *in
 }
 
 bt_status bti_node_again(const bti_node *node, bti_node *const *inputs, const bti_binding *binding, bti_node **made) {
-    return node_again(node, (bti_op)node->op, inputs, binding, made);
+    return node_again(node, inputs, (remaking){binding, true}, made);
 }
 
 bt_status bti_node_again_untold(const bti_node *node, bti_node *const *inputs, const bti_binding *binding,
                                 bti_node **made) {
-    return node_again(node, node->op == BTI_OP_callback ? BTI_OP_reshape : (bti_op)node->op, inputs, binding, made);
+    return node_again(node, inputs, (remaking){binding, false}, made);
 }

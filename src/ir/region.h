@@ -7,6 +7,10 @@
 /* Which input the node is; which node, counted behind the inputs; -1: none. */
 int bti_region_input(const bti_region *region, const bti_node *node);
 int bti_region_place(const bti_region *region, const bti_node *node);
+/* A number in the order of recording that is smaller than those of all its nodes. */
+uint64_t bti_region_since(const bti_region *region);
+/* The region without the calls of callbacks in it: itself if there are none. */
+bt_status bti_region_untold(bti_region *region, bti_region **untold);
 /* A leaf for one; NULL when memory is short. */
 bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place);
 

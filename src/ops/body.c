@@ -6,7 +6,8 @@
 #include "ops/primitive.h"
 
 bt_status bti_body_begin(bti_body *body, const char *called, int input_count, int output_count) {
-    *body = (bti_body){.called = called, .input_count = input_count, .output_count = output_count};
+    *body = (bti_body){
+        .called = called, .input_count = input_count, .output_count = output_count, .since = bti_node_sequence()};
     body->inputs = bti_calloc((size_t)input_count + 1, sizeof *body->inputs);
     body->outputs = bti_calloc((size_t)output_count + 1, sizeof *body->outputs);
     body->given = bti_calloc((size_t)input_count + 1, sizeof *body->given);
@@ -63,7 +64,8 @@ bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, cons
 }
 
 bti_cutting bti_body_cutting(bti_body *body) {
-    return (bti_cutting){body->given, body->input_count, body->made, body->output_count};
+    return (bti_cutting){body->given, body->input_count, body->made, body->output_count, body->since,
+                         false,       body->whole};
 }
 
 bt_status bti_body_region(bti_body *body, const bti_node_vec *captures, int device, bti_region **region) {
@@ -72,7 +74,9 @@ bt_status bti_body_region(bti_body *body, const bti_node_vec *captures, int devi
     if (!given) return bti_no_memory();
     for (size_t i = 0; i < declared; i++) given[i] = body->given[i];
     for (size_t i = 0; i < captures->count; i++) given[declared + i] = captures->items[i];
-    bti_cutting cutting = {given, (int)(declared + captures->count), body->made, body->output_count};
+    bti_cutting cutting = bti_body_cutting(body);
+    cutting.given = given;
+    cutting.given_count = (int)(declared + captures->count);
     bt_status status = bti_region_cut(&cutting, device, region);
     bti_free(given);
     return status;

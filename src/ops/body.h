@@ -12,6 +12,8 @@ typedef struct bti_body {
     int input_count, output_count;
     bt_array **inputs, **outputs; /* of a scope of the recorder's */
     bti_node **given, **made;     /* their nodes, borrowed, for bti_cutting */
+    uint64_t since;               /* the number of the newest node before it began */
+    bool whole;                   /* as bti_cutting has it */
 } bti_body;
 
 /* Room for a body; NULLs inside. `called`: what errors call it; a literal. */

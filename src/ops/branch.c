@@ -30,6 +30,7 @@ static bt_status begin_branch(branch *b, bt_array *predicate, bt_array *const *a
     for (int way = 0; way < 2; way++) {
         BTI_TRY(bti_body_begin(&b->ways[way], way ? "the second branch" : "the first branch", b->arg_count,
                                b->result_count));
+        b->ways[way].whole = true; /* nothing of it is computed where the other way is taken */
         for (int i = 0; i < b->arg_count; i++) {
             bti_type type = bti_type_of(bti_node_of(b->arguments[i + 1]));
             BTI_TRY(bti_body_input(&b->ways[way], i, &type, b->device));

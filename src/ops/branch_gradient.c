@@ -15,6 +15,7 @@ typedef struct backward_branch {
     bti_backward *b;
     int inputs, flowing; /* of a way; results with a gradient */
     int wanted;          /* inputs whose gradient is wanted */
+    uint64_t since;      /* of both ways */
     bt_array **leaves;   /* what stands for the gradients that flow in */
     bt_array **made[2];  /* by way: the gradients of what is wanted */
 } backward_branch;
@@ -57,7 +58,7 @@ static bt_status cut_way(const backward_branch *s, const bti_region *region, int
     for (int i = 0; i < s->flowing; i++) nodes[s->inputs + i] = bti_node_of(s->leaves[i]);
     for (size_t i = (size_t)given; i < count; i++) nodes[i] = captures->items[i - (size_t)given];
     for (int i = 0; i < s->wanted; i++) outputs[i] = bti_node_of(s->made[way][i]);
-    bti_cutting cutting = {nodes, (int)count, outputs, s->wanted};
+    bti_cutting cutting = {nodes, (int)count, outputs, s->wanted, s->since, true, true};
     bt_status status =
         cut ? bti_region_cut(&cutting, s->b->tuple->device, made) : bti_region_captures(&cutting, captures);
     bti_free(nodes);
@@ -117,6 +118,8 @@ void bti_gradient_cond(bti_backward *b) {
     bti_region *regions[2];
     retain_regions(b, regions);
     for (int i = 0; i < s.inputs; i++) s.wanted += b->wanted[i + 1];
+    uint64_t since[2] = {bti_region_since(regions[0]), bti_region_since(regions[1])};
+    s.since = since[0] < since[1] ? since[0] : since[1];
     size_t room = (size_t)(b->result_count + 1) + 2 * (size_t)(s.wanted + 1);
     s.leaves = bti_calloc(room, sizeof *s.leaves);
     bt_status status = s.leaves ? BT_OK : bti_no_memory();
@@ -149,7 +152,7 @@ static void run_region(const bounded *s, const bti_region *region, bt_array *con
     bt_array **inputs = bti_alloc((size_t)(s->count + 1) * sizeof *inputs);
     bt_status status = inputs ? BT_OK : bti_no_memory();
     for (int i = 0; i < s->count && inputs; i++) inputs[i] = i < s->carried ? carry[i] : s->x[i];
-    if (inputs) status = bti_region_inline(region, inputs, outputs);
+    if (inputs) status = bti_region_inline(region, true, inputs, outputs);
     for (int o = 0; o < region->output_count && status != BT_OK; o++) outputs[o] = bti_poison(bti_error_last());
     bti_free(inputs);
 }

@@ -123,8 +123,14 @@ static bt_status give(again *s, int from, int to, bool by_row, int *count) {
     return BT_OK;
 }
 
-static bti_cutting cutting_of(const piece *p) {
-    return (bti_cutting){p->given.items, (int)p->given.count, p->outputs.items, (int)p->outputs.count};
+/* Since the first of the old regions; of a branch nothing is computed outside. */
+static bti_cutting cutting_of(const again *s, const piece *p) {
+    const bti_node *node = s->a->node;
+    uint64_t since = UINT64_MAX;
+    for (int r = 0; r < node->tuple->region_count; r++)
+        if (bti_region_since(s->regions[r]) < since) since = bti_region_since(s->regions[r]);
+    return (bti_cutting){p->given.items, (int)p->given.count,    p->outputs.items, (int)p->outputs.count, since,
+                         s->keeps,       node->op == BTI_OP_cond};
 }
 
 /* Cuts the new regions out. What they read from outside is given to the operation too. */
@@ -133,7 +139,7 @@ static bt_status cut_pieces(again *s) {
     bti_node_vec captures = {0};
     bt_status status = BT_OK;
     for (int r = 0; r < regions && status == BT_OK; r++) {
-        bti_cutting cutting = cutting_of(&s->pieces[r]);
+        bti_cutting cutting = cutting_of(s, &s->pieces[r]);
         status = bti_region_captures(&cutting, &captures);
     }
     for (size_t c = 0; c < captures.count && status == BT_OK; c++) {
@@ -142,7 +148,7 @@ static bt_status cut_pieces(again *s) {
         if (!bti_vec_push(&s->outside, bti_array_on(captures.items[c]))) status = bti_no_memory();
     }
     for (int r = 0; r < regions && status == BT_OK; r++) {
-        bti_cutting cutting = cutting_of(&s->pieces[r]);
+        bti_cutting cutting = cutting_of(s, &s->pieces[r]);
         status = bti_region_cut(&cutting, s->a->node->device, &s->pieces[r].region);
     }
     bti_node_vec_release(&captures);
@@ -320,7 +326,7 @@ static bt_status test_in_body(again *s, bt_array **test) {
     bt_array **inputs = bti_alloc((size_t)(s->count + 1) * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < s->count; i++) inputs[i] = bti_array_on(s->regions[1]->inputs[i]);
-    bt_status status = bti_region_inline(s->regions[0], inputs, test);
+    bt_status status = bti_region_inline(s->regions[0], s->keeps, inputs, test);
     bti_free(inputs);
     return status;
 }
@@ -389,7 +395,8 @@ static bt_status return_from_ways(again *s, bt_array **made[2], bool differs, in
 /* Where the elements of a batch go different ways, both are computed. */
 static bt_status both_ways(again *s, int count, bt_array **results) {
     bt_array **of[2] = {results, results + count};
-    for (int way = 0; way < 2; way++) BTI_TRY(bti_region_inline(s->pieces[way].region, s->outside.items + 1, of[way]));
+    for (int way = 0; way < 2; way++)
+        BTI_TRY(bti_region_inline(s->pieces[way].region, false, s->outside.items + 1, of[way]));
     for (int k = 0; k < count; k++)
         results[k] = bti_where(as_column(s->a->image[0], bti_rank(of[0][k])), of[0][k], of[1][k]);
     return BT_OK;

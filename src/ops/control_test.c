@@ -219,6 +219,113 @@ static void nests_in_a_function(void **state) {
             }
 }
 
+/* A scan in a scan: the gradient of the inner one needs values of its own steps, and belongs to a body that others share. */
+static void inner_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)x;
+    carry[0] = bt_tanh(bt_mul(carry[0], data));
+    y[0] = bt_sin(carry[0]);
+}
+static void outer_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    bt_array *rows;
+    (void)y;
+    (void)bt_scan(inner_step, data, 3, carry, 1, NULL, 0, &rows, 1);
+    carry[0] = bt_add(carry[0], bt_mul(x[0], bt_sum(rows, BT_AXES(0), false)));
+}
+
+static bt_array *scan_in_scan(bt_array *h, bt_array *xs, bt_array *factor) {
+    assert_int_equal(bt_scan(outer_step, factor, BT_ALL_ROWS, &h, 1, &xs, 1, NULL, 0), BT_OK);
+    return bt_sum(bt_mul(h, h), BT_ALL, false);
+}
+
+static bt_array *scan_in_scan_written_out(bt_array *h, bt_array *xs, bt_array *factor) {
+    for (int t = 0; t < 2; t++) {
+        bt_array *row = bt_reshape(bt_slice_axis(xs, 0, t, t + 1, 1), WIDTH), *sum = bt_zeros(BT_F32, WIDTH), *y;
+        for (int k = 0; k < 3; k++) {
+            inner_step(&h, NULL, &y, factor);
+            sum = bt_add(sum, y);
+        }
+        h = bt_add(h, bt_mul(row, sum));
+    }
+    return bt_sum(bt_mul(h, h), BT_ALL, false);
+}
+
+static void scans_in_scans(void **state) {
+    for (int computed = 0; computed < 2; computed++)
+        BT_SCOPE {
+            bt_array *by[] = {some(1, BT_SHAPE(WIDTH)), some(2, BT_SHAPE(2, WIDTH)), some(3, BT_SHAPE(WIDTH))};
+            bt_array *loss = scan_in_scan(by[0], by[1], by[2]), *grads[3], *wanted[3];
+            if (computed) assert_int_equal(bt_block(loss), BT_OK);
+            assert_int_equal(bt_grad(loss, by, 3, grads), BT_OK);
+            assert_int_equal(bt_grad(scan_in_scan_written_out(by[0], by[1], by[2]), by, 3, wanted), BT_OK);
+            for (int i = 0; i < 3; i++) {
+                CLOSE(grads[i], wanted[i]);
+                bt_array *second = bt_grad1(bt_sum(bt_mul(grads[i], grads[i]), BT_ALL, false), by[2]);
+                CLOSE(bt_mul(bt_num(0.1), second),
+                      bt_mul(bt_num(0.1), bt_grad1(bt_sum(bt_mul(wanted[i], wanted[i]), BT_ALL, false), by[2])));
+            }
+        }
+}
+
+/* A gradient that is recorded makes no other function of the same graph store more. */
+static void gradients_cost_no_others(void **state) {
+    bt_array *h = bt_input(BT_F32, WIDTH), *xs = bt_input(BT_F32, 2, WIDTH), *factor = bt_input(BT_F32, WIDTH);
+    bt_array *inputs[] = {h, xs, factor}, *loss = scan_in_scan(h, xs, factor), *grad;
+    bt_array *given[] = {some(1, BT_SHAPE(WIDTH)), some(2, BT_SHAPE(2, WIDTH)), some(3, BT_SHAPE(WIDTH))};
+    bt_function *before = bt_function_new(inputs, 3, &loss, 1, NULL, 0);
+    assert_int_equal(bt_grad(loss, &factor, 1, &grad), BT_OK);
+    bt_function *after = bt_function_new(inputs, 3, &loss, 1, NULL, 0);
+    bt_cost costs[2] = {BT_COST_INIT, BT_COST_INIT};
+    assert_int_equal(bt_function_cost(before, given, NULL, 3, &costs[0]), BT_OK);
+    assert_int_equal(bt_function_cost(after, given, NULL, 3, &costs[1]), BT_OK);
+    assert_int_equal(costs[0].memory_bytes, costs[1].memory_bytes);
+    assert_int_equal(costs[0].bytes_written, costs[1].bytes_written);
+}
+
+/* --- what does not run ------------------------------------------------------------------------------------------------------ */
+
+static int calls;
+static void count_call(const bt_elements *value, void *data) {
+    (void)value, (void)data;
+    calls++;
+}
+static void counted(bt_array *const *args, bt_array **results, void *data) {
+    (void)args;
+    results[0] = bt_debug_callback(count_call, NULL, bt_mul(data, data));
+}
+static void uncounted(bt_array *const *args, bt_array **results, void *data) {
+    (void)args;
+    results[0] = bt_add(data, data);
+}
+
+/* Neither way depends on an argument; still only one of them is computed. */
+static void only_one_way_runs(void **state) {
+    for (int yes = 0; yes < 2; yes++) {
+        bt_array *x = F32((2), 3, 4), *result;
+        calls = 0;
+        assert_int_equal(bt_cond(bt_gt(bt_num(yes), bt_num(0.5)), counted, uncounted, x, NULL, 0, &result, 1), BT_OK);
+        CLOSE(result, yes ? F32((2), 9, 16) : F32((2), 6, 8));
+        bt_synchronize();
+        assert_int_equal(calls, yes);
+    }
+}
+
+static void first_arg(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_neg(args[0]); }
+static void second_arg(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_neg(args[1]); }
+
+static void ways_of_unlike_sizes_are_refused(void **state) {
+    bt_array *p = bt_input(BT_BOOL), *a = bt_input(BT_F32, -1), *b = bt_input(BT_F32, -1), *args[] = {a, b};
+    bt_array *inputs[] = {p, a, b}, *result;
+    assert_int_equal(bt_cond(p, first_arg, second_arg, NULL, args, 2, &result, 1), BT_OK);
+    bt_function *f = bt_function_new(inputs, 3, &result, 1, NULL, 0);
+    for (int no = 0; no < 2; no++) {
+        bt_array *predicate = bt_gt(bt_num(no), bt_num(0.5));
+        bt_array *unlike[] = {predicate, bt_ones(BT_F32, 2), bt_ones(BT_F32, 5000)},
+                 *like[] = {predicate, vector(), vector()};
+        assert_int_equal(bt_block(bt_call1(f, unlike, 3)), BT_INVALID_ARGUMENT);
+        CLOSE(bt_call1(f, like, 3), bt_neg(vector()));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scans_like_written_out),
@@ -229,6 +336,10 @@ int main(void) {
         cmocka_unit_test(loops_while),
         cmocka_unit_test(branches),
         cmocka_unit_test(nests_in_a_function),
+        cmocka_unit_test(scans_in_scans),
+        cmocka_unit_test(gradients_cost_no_others),
+        cmocka_unit_test(only_one_way_runs),
+        cmocka_unit_test(ways_of_unlike_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ typedef enum part { UNNEEDED, INSIDE, CAPTURED } part;
 
 typedef struct walk {
     const bti_cutting *of;
-    uint64_t mark, oldest;
+    uint64_t mark;
     BTI_VEC(bti_node *) met; /* in recorded order, without what is given; borrowed */
     bool *depends;           /* by place in `met` */
     part *parts;
@@ -31,8 +31,10 @@ static bool is_given(const walk *w, const bti_node *node) {
 /* Cheaper to make in each step than to be given. What the user holds from before is given: a gradient may be wanted of it. */
 static bool is_made_inside(const walk *w, const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
-    if (atomic_load(&node->state) != BTI_PENDING || node->op == BTI_OP_leaf) return false;
-    if (node->sequence < w->oldest && atomic_load(&node->handles)) return false;
+    if (atomic_load(&node->state) != BTI_PENDING || node->op == BTI_OP_leaf || node->op == BTI_OP_value) return false;
+    bool old = node->sequence <= w->of->since;
+    if (!old && (w->of->whole || node->op == BTI_OP_callback)) return true;
+    if (old && atomic_load(&node->handles)) return false;
     bool scalar_cast = node->op == BTI_OP_cast && node->rank == 0 && node->input_count &&
                        bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_SOURCE;
     return class == BTI_SOURCE || (class == BTI_MOVEMENT && node->input_count) || scalar_cast;
@@ -50,7 +52,7 @@ static bool meet_all(walk *w) {
         if (!meet(w, w->of->outputs[o])) return false;
     for (size_t next = 0; next < w->met.count; next++) {
         const bti_node *node = w->met.items[next];
-        bool old = node->sequence < w->oldest; /* it cannot depend on what is given */
+        bool old = node->sequence <= w->of->since; /* it cannot depend on what is given */
         for (int i = 0; i < node->input_count && (!old || is_made_inside(w, node)); i++)
             if (!meet(w, node->inputs[i])) return false;
     }
@@ -89,11 +91,10 @@ static void find_parts(walk *w) {
 
 /* Under the graph lock. */
 static bool walk_cutting(walk *w, const bti_cutting *cutting) {
-    *w = (walk){.of = cutting, .mark = bti_next_mark(), .oldest = UINT64_MAX};
+    *w = (walk){.of = cutting, .mark = bti_next_mark()};
     for (int i = 0; i < cutting->given_count; i++) {
         cutting->given[i]->mark = w->mark;
         cutting->given[i]->mark_index = i;
-        if (cutting->given[i]->sequence < w->oldest) w->oldest = cutting->given[i]->sequence;
     }
     if (!meet_all(w)) return false;
     w->depends = bti_calloc(w->met.count, sizeof *w->depends);
@@ -146,7 +147,8 @@ static bt_status copy_node(const walk *w, bti_node *const *made, const bti_node 
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = made[node->inputs[i]->mark_index];
-    bt_status status = bti_node_again(node, inputs, NULL, copy);
+    bt_status status =
+        w->of->untold ? bti_node_again_untold(node, inputs, NULL, copy) : bti_node_again(node, inputs, NULL, copy);
     bti_free(inputs);
     if (status != BT_OK) return status;
     (*copy)->symbolic = true;
@@ -201,24 +203,26 @@ bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **re
 
 /* --- inline ----------------------------------------------------------------------------------------------------------- */
 
-static bt_status record_node(const bti_region *region, bti_node *const *made, const bti_node *node, bti_node **again) {
+static bt_status record_node(const bti_region *region, bool untold, bti_node *const *made, const bti_node *node,
+                             bti_node **again) {
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = made[bti_region_place(region, node->inputs[i])];
-    bt_status status = bti_node_again(node, inputs, NULL, again);
+    bt_status status =
+        untold ? bti_node_again_untold(node, inputs, NULL, again) : bti_node_again(node, inputs, NULL, again);
     bti_free(inputs);
     if (status != BT_OK) return status;
     bti_eval_recorded(*again);
     return BT_OK;
 }
 
-bt_status bti_region_inline(const bti_region *region, bt_array *const *inputs, bt_array **outputs) {
+bt_status bti_region_inline(const bti_region *region, bool untold, bt_array *const *inputs, bt_array **outputs) {
     int count = region->input_count + region->node_count;
     bti_node **made = bti_calloc((size_t)count + 1, sizeof *made);
     bt_status status = made ? BT_OK : bti_no_memory();
     for (int i = 0; i < region->input_count && made; i++) made[i] = bti_node_retain(bti_node_of(inputs[i]));
     for (int i = 0; i < region->node_count && status == BT_OK; i++)
-        status = record_node(region, made, region->nodes[i], &made[region->input_count + i]);
+        status = record_node(region, untold, made, region->nodes[i], &made[region->input_count + i]);
     for (int o = 0; o < region->output_count && status == BT_OK; o++)
         outputs[o] = bti_array_on(made[bti_region_place(region, region->outputs[o])]);
     for (int i = 0; i < count && made; i++) bti_node_release(made[i]);

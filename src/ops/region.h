@@ -15,14 +15,16 @@ typedef struct bti_cutting {
     int given_count;
     bti_node *const *outputs;
     int output_count;
+    uint64_t since; /* what has this number in the order of recording, or a smaller one, is outside */
+    bool untold;    /* callbacks are not called in it: it computes again */
+    bool whole; /* all that was recorded since is made inside; else what does not depend on what is given is captured */
 } bti_cutting;
 
-/* Adds what the outputs are made of beside what is given, from outside: values that do not depend on what is given. Constants, and views of such values, are
- * made inside. */
+/* Adds what the outputs are made of beside what is given, from outside. Constants, and views of such values, are made inside; so are prints. */
 bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures);
 /* The region, on a device. Its inputs stand for what is given, which includes all captures. */
 bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **region);
-/* Records what the region does, of arrays in the place of its inputs. outputs[] are arrays of the innermost scope. */
-bt_status bti_region_inline(const bti_region *region, bt_array *const *inputs, bt_array **outputs);
+/* Records what the region does, of arrays in the place of its inputs; untold: without its callbacks. outputs[] are arrays of the innermost scope. */
+bt_status bti_region_inline(const bti_region *region, bool untold, bt_array *const *inputs, bt_array **outputs);
 
 #endif

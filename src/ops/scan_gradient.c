@@ -164,7 +164,7 @@ static bt_status find_needed(backward_scan *s) {
             status = need_forward(s, node);
         else
             for (int i = 0; i < node->input_count && status == BT_OK; i++)
-                if (forward || node->inputs[i]->sequence >= s->region->inputs[0]->sequence)
+                if (forward || node->inputs[i]->sequence > bti_region_since(s->region))
                     status = meet(&found, node->inputs[i], mark);
     }
     bti_graph_unlock();
@@ -302,21 +302,24 @@ static bt_status extend_region(const backward_scan *s, bti_region *region, exten
     return e->region ? BT_OK : bti_no_memory();
 }
 
-/* The scan itself while it is pending; of one that has run, another one. Retained. */
+/* The scan itself while it is pending; another one if it has run, or belongs to the body of a loop, which others run too. Retained. */
 static bt_status extend_forward(const backward_scan *s, bti_node **tuple, int *place) {
     extended e = {0};
     bti_node *forward = s->b->tuple;
     bti_graph_lock();
-    bool pending = atomic_load(&forward->state) == BTI_PENDING;
+    bool pending = atomic_load(&forward->state) == BTI_PENDING && !forward->passed && !forward->in_region;
     bt_status status = extend_region(s, forward->tuple->regions[0], &e, place);
     if (status == BT_OK && pending && !bti_node_extend(forward, e.count, e.types, e.region)) status = bti_no_memory();
     bti_graph_unlock();
     *tuple = pending ? bti_node_retain(forward) : NULL;
     if (status == BT_OK && !pending) {
         bt_array **results = bti_calloc((size_t)e.count + 1, sizeof *results);
-        status = results ? bti_record_tuple(BTI_OP_scan, s->b->x, s->b->count, s->b->attr, 4, e.types, e.count,
-                                            &e.region, 1, results)
-                         : bti_no_memory();
+        bti_region *untold = NULL;
+        status = results ? bti_region_untold(e.region, &untold) : bti_no_memory();
+        if (status == BT_OK)
+            status = bti_record_tuple(BTI_OP_scan, s->b->x, s->b->count, s->b->attr, 4, e.types, e.count, &untold, 1,
+                                      results);
+        bti_region_release(untold);
         if (status == BT_OK) status = bti_fail_with(bti_array_error(results[0]));
         if (status == BT_OK) *tuple = bti_node_retain(bti_node_of(results[0])->inputs[0]);
         bti_free(results);
@@ -365,7 +368,7 @@ static bt_status cut_and_record(backward_scan *s, recorded *r) {
     add_bounds(&s->whole, r, &given);
     for (size_t i = 0; i < s->carry_made.count; i++) r->outputs[outputs++] = s->carry_made.items[i];
     for (size_t i = 0; i < s->rows_made.count; i++) r->outputs[outputs++] = s->rows_made.items[i];
-    bti_cutting cutting = {r->given, given, r->outputs, outputs};
+    bti_cutting cutting = {r->given, given, r->outputs, outputs, bti_region_since(s->region), true, false};
     BTI_TRY(bti_region_captures(&cutting, &r->captures));
     size_t all = (size_t)given + r->captures.count;
     bti_node **more = bti_realloc(r->given, (all + 1) * sizeof *more);
@@ -377,7 +380,8 @@ static bt_status cut_and_record(backward_scan *s, recorded *r) {
         r->given[given + (int)i] = r->captures.items[i];
         r->inputs[given + (int)i] = bti_array_on(r->captures.items[i]);
     }
-    cutting = (bti_cutting){r->given, (int)all, r->outputs, outputs};
+    cutting.given = r->given;
+    cutting.given_count = (int)all;
     BTI_TRY(bti_region_cut(&cutting, s->device, &r->region));
     for (int o = 0; o < outputs; o++)
         r->types[o] = o < carried ? bti_type_of(r->region->outputs[o]) : rows_type(r->region->outputs[o], s->length);
