@@ -332,6 +332,9 @@ static void functions_and_gradients(void **state) {
         SILENT(bt_vmap, bt_vmap(NULL, NULL, NULL));
         ARRAY(bt_debug_print, bt_debug_print("{}", NULL));
         ARRAY(bt_debug_callback, bt_debug_callback(NULL, NULL, argument));
+        SILENT(bt_custom_new, bt_custom_new(NULL));
+        ERROR(bt_custom_status, bt_custom_status(NULL));
+        ARRAY(bt_custom_call, bt_custom_call(NULL, &argument, 1, NULL, 0));
         ARRAY(bt_from_lent, bt_from_lent(NULL, BT_F32, BT_SHAPE(2), NULL, NULL));
         ARRAY(bt_checkpoint, bt_checkpoint(NULL, NULL, &argument, 1));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));
@@ -509,6 +512,7 @@ static const char silent[] =
     /* owners */
     " bt_keep bt_retain bt_release bt_free bt_shared_retain bt_shared_release bt_function_retain bt_function_release "
     " bt_layer_retain bt_layer_release bt_optimizer_retain bt_optimizer_release bt_strategy_retain bt_strategy_release "
+    " bt_custom_retain bt_custom_release "
     " bt_ref_retain bt_ref_release bt_actor_retain bt_actor_release bt_group_retain bt_group_release bt_lease_release "
     " bt_pool_retain bt_pool_release "
     " bt_tensors_close "

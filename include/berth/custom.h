@@ -1,4 +1,4 @@
-/* berth/custom.h: the program's own code in a graph: what it prints and is told while work runs.
+/* berth/custom.h: the program's own code in a graph: what it prints and is told while work runs, and operations of its own.
  *
  * Functions of the program that run in a graph are called on the thread that runs the device's work: a thread of the
  * library, or one that waits for a result. They get arrays as elements in the host's memory, dense and row-major,
@@ -45,6 +45,86 @@ BT_API bt_array *bt_debug_print(const char *format, bt_array *x);
 typedef void bt_debug_fn(const bt_elements *value, void *data);
 BT_API bt_array *bt_debug_callback(bt_debug_fn *fn, void *data, bt_array *x);
 #define bt_debug_callback(...) BTI_AT(bt_array *, bt_debug_callback(__VA_ARGS__))
+
+/* --- the program's own operations -------------------------------------------------------------------------------------- */
+
+/* An operation that a C function of the program's computes. Calls of it are recorded as those of any operation: lazily, in functions, loops and
+ * branches; equal calls (of one operation, with equal inputs and attributes) are computed once. It runs on the host on every device; kernels of its
+ * own for a device it cannot have. Errors, logs and profiles call it by its name. Two operations may have the same name. */
+typedef struct bt_custom bt_custom;
+
+#define BT_MAX_CUSTOM_ATTRIBUTES 16
+
+/* What each function of an operation is told besides arrays. Valid during the call. */
+typedef struct bt_custom_args {
+    const int64_t *attributes; /* as bt_custom_call was given them */
+    int attribute_count;
+    void *data; /* of the options */
+} bt_custom_args;
+
+/* Computes output->data, whose dtype and shape the shape rule gave, from the inputs, which it must not write; of a bool output any byte but 0 becomes 1.
+ * It must give equal results for equal inputs and attributes, unless the operation is `impure`. Not called when the output has no elements. Another
+ * status than BT_OK poisons the result. May be called by several threads at once, for devices of their own. */
+typedef bt_status bt_custom_run_fn(const bt_elements *inputs, int count, const bt_elements *output,
+                                   const bt_custom_args *args);
+
+/* Says in output->dtype and output->shape what comes of such inputs, or refuses them with a status; *output holds those of the first input
+ * when it is called. No data. In functions sizes may be unknown: such a size is a negative number that stands for it, and can only be passed on,
+ * as it is, as a size of the output. A call of the function asks again, with its sizes. It must not call the library. */
+typedef bt_status bt_custom_shape_fn(const bt_elements *inputs, int count, bt_elements *output,
+                                     const bt_custom_args *args);
+
+/* The following record with berth's operations, as the body of a loop does: what they make is released when they return but for what they
+ * hand back. Inputs may be symbolic.
+ *
+ * Sets gradients[i] to the gradient of inputs[i], of its shape, given the one of the output; NULL (as before the call): zero. Those of integer
+ * inputs are ignored. */
+typedef void bt_custom_gradient_fn(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
+                                   bt_array **gradients, const bt_custom_args *args);
+/* Forward: the derivative of the output in the direction in which inputs[i] changes by tangents[i] (NULL: not at all); NULL: zero. */
+typedef bt_array *bt_custom_tangent_fn(bt_array *const *inputs, int count, bt_array *output, bt_array *const *tangents,
+                                       const bt_custom_args *args);
+/* The outputs for a batch, stacked along a new first axis; so are the inputs i for which batched[i]. The others are the same for all. */
+typedef bt_array *bt_custom_batch_fn(bt_array *const *inputs, const bool *batched, int count,
+                                     const bt_custom_args *args);
+
+typedef struct bt_custom_options {
+    size_t size BTI_INITIALLY(sizeof(bt_custom_options));
+    const char *name BTI_INITIALLY(NULL);                /* needed: 1 to 63 letters, digits and _ . : - ; copied */
+    bt_custom_run_fn *run BTI_INITIALLY(NULL);           /* needed */
+    bt_custom_shape_fn *shape BTI_INITIALLY(NULL);       /* needed */
+    bt_custom_gradient_fn *gradient BTI_INITIALLY(NULL); /* [gradients through it are UNIMPLEMENTED] */
+    bt_custom_tangent_fn *tangent BTI_INITIALLY(NULL);   /* [forward derivatives through it are UNIMPLEMENTED] */
+    bt_custom_batch_fn *batch BTI_INITIALLY(NULL);       /* [bt_vmap calls it for each row: a bt_scan] */
+    void *data BTI_INITIALLY(NULL);
+    /* [nothing] called once with `data`, when the operation and all that calls of it are a part of are gone, or at once if it cannot be made:
+     * from any thread, so that it must not call the library. */
+    void (*release)(void *data) BTI_INITIALLY(NULL);
+    bool impure BTI_INITIALLY(false); /* [false] equal calls are computed apart; a call may still be computed
+        again for a gradient (bt_checkpoint) */
+} bt_custom_options;
+#define BT_CUSTOM(...)             \
+    BTI_ADDRESS(bt_custom_options, \
+                BTI_OVERRIDING(BTI_LITERAL(bt_custom_options){BTI_SIZE_OF(bt_custom_options) __VA_ARGS__}))
+
+/* An operation: `bt_custom_new(BT_CUSTOM(.name = "norm", .run = norm, .shape = norm_shape))`. It belongs to the innermost scope; recorded calls
+ * need it no longer. One that cannot be made (INVALID_ARGUMENT: no or a bad name, no run or shape function) is poisoned: its calls are, and
+ * bt_custom_status says why. Any thread; does not block. */
+BT_API bt_custom *bt_custom_new(const bt_custom_options *options);
+#define bt_custom_new(...) BTI_AT(bt_custom *, bt_custom_new(__VA_ARGS__))
+BT_API bt_custom *bt_custom_retain(bt_custom *op);
+#define bt_custom_retain(...) BTI_AT(bt_custom *, bt_custom_retain(__VA_ARGS__))
+BT_API void bt_custom_release(bt_custom *op); /* NULL is accepted */
+#define bt_custom_release(...) BTI_AT_VOID(bt_custom_release(__VA_ARGS__))
+BT_API bt_status bt_custom_status(const bt_custom *op);
+#define bt_custom_status(...) BTI_AT_STATUS(bt_custom_status(__VA_ARGS__))
+
+/* Records a call, of 1 or more inputs (any shapes and dtypes) and up to BT_MAX_CUSTOM_ATTRIBUTES numbers (copied), that are known when it is recorded. The result
+ * lies where that of another operation of the inputs would. Any thread; does not block. INVALID_ARGUMENT: the operation is NULL, released or
+ * poisoned, an input is, a count is wrong, or the shape rule gives what no array can be. What the shape rule refuses has its status. */
+BT_API bt_array *bt_custom_call(bt_custom *op, bt_array *const *inputs, int count, const int64_t *attributes,
+                                int attribute_count);
+#define bt_custom_call(...) BTI_AT(bt_array *, bt_custom_call(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -39,6 +39,7 @@ void bti_log_order(const bti_nodes *order) {
         bti_node *node = order->items[i];
         const char *public_name = atomic_exchange(&node->logged, NULL),
                    *name = public_name ? bti_log_name(public_name) : NULL;
+        if (name && node->host && node->host->name) name = node->host->name;
         const char *device = bt_device_long_name(bti_device_at(node->device));
         if (!name || (node->in_gradient && !gradients)) continue;
         const char *of = node->in_gradient && node->place.name ? bti_log_name(node->place.name) : NULL;

@@ -31,6 +31,8 @@ static bool same_kernel(bti_planner *planner, const bti_step *a, const bti_step 
     if (a->op == BTI_OP_const)
         return planner->plan->scalars.items[a->first_scalar] == planner->plan->scalars.items[b->first_scalar];
     if (a->op != a->node->op || b->op != b->node->op) return true; /* made dense: the node's attributes do not matter */
+    const bti_host_function *host = a->node->host;
+    if (host != b->node->host || (host && host->impure)) return false;
     if (a->node->attr_count != b->node->attr_count) return false;
     for (int i = 0; i < a->node->attr_count; i++)
         if (a->node->attr[i] != b->node->attr[i]) return false;

@@ -31,6 +31,12 @@ static bt_status stage(staged *s, const bti_value *value, int device, uint64_t a
     return fill ? bti_device_download(device, s->copy, address, s->bytes) : BT_OK;
 }
 
+/* Kernels count on bools that are 0 or 1. */
+static void settle_bools(const bt_elements *output, size_t bytes) {
+    unsigned char *bools = output->data;
+    for (size_t i = 0; output->dtype == BT_BOOL && i < bytes; i++) bools[i] = bools[i] != 0;
+}
+
 bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const bti_step *step, const int64_t *attr,
                             int attr_count, const uint64_t *addresses) {
     int count = step->input_count, device = step->device;
@@ -49,6 +55,7 @@ bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const
         bti_lock_user_end();
         inside = outer;
     }
+    if (status == BT_OK && writes) settle_bools(&elements[count], operands[count].bytes);
     if (status == BT_OK && writes && operands[count].copy)
         status = bti_device_upload(device, addresses[count], operands[count].copy, operands[count].bytes);
     for (int o = 0; o <= count && operands; o++) bti_free(operands[o].copy);

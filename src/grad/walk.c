@@ -273,6 +273,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
                       .gx = arrays + s->input_count,
                       .wanted = wanted,
                       .attr = s->node->attr,
+                      .node = s->node,
                       .tuple = s->results ? node_for_rule(w, s, s->node) : NULL,
                       .results = s->results,
                       .result_count = s->result_count,

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 /* Nodes and prepared plans hold it. */
+struct bti_node;
 typedef struct bti_host_function bti_host_function;
 struct bti_host_function {
     atomic_uint refs;
@@ -13,6 +14,10 @@ struct bti_host_function {
     /* Runs on the thread that runs the queue, under no lock of it. output: where to write; NULL: of a callback. */
     bt_status (*run)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *output,
                      const int64_t *attr, int attr_count);
+    /* Of an operation of the user's; NULLs and false of a callback. */
+    const char *name;                                                       /* lives as long as the process */
+    bool (*fits)(bti_host_function *function, const struct bti_node *node); /* whether its inputs make such a result */
+    bool impure;                                                            /* equal calls are computed apart */
 };
 
 static inline bti_host_function *bti_host_retain(bti_host_function *function) {

@@ -77,6 +77,7 @@ static bool tuple_fits(const bti_node *node, bti_str *why) {
 }
 
 bool bti_node_fits(const bti_node *node) {
+    if (node->op == BTI_OP_custom) return node->host->fits(node->host, node);
     if (node->tuple) return tuple_fits(node, NULL);
     return bti_op_shape_fits((bti_op)node->op, node->input_count, node->inputs, node->rank, node->shape, node->attr,
                              NULL);
@@ -92,9 +93,12 @@ static bool is_unknown(int rank, const int64_t *shape) {
 
 static bool region_is_unknown(const bti_region *region);
 
+/* Attributes that are any numbers; others may be sizes. */
+static bool has_plain_attributes(const bti_node *node) { return node->op == BTI_OP_const || node->op == BTI_OP_custom; }
+
 static bool node_is_unknown(const bti_node *node) {
     bool unknown = is_unknown(node->rank, node->shape);
-    for (int i = 0; i < node->attr_count && node->op != BTI_OP_const && !unknown; i++)
+    for (int i = 0; i < node->attr_count && !has_plain_attributes(node) && !unknown; i++)
         unknown = bti_size_is_symbolic(node->attr[i]);
     for (int i = 0; node->tuple && i < node->tuple->result_count && !unknown; i++)
         unknown = is_unknown(node->tuple->types[i].rank, node->tuple->types[i].shape);
@@ -248,7 +252,7 @@ static bt_status node_again(const bti_node *node, bti_node *const *inputs, remak
     *made = NULL;
     for (int i = 0; i < node->attr_count && bound; i++) {
         attr[i] = node->attr[i];
-        if (binding && node->op != BTI_OP_const && bti_size_is_symbolic(attr[i]))
+        if (binding && !has_plain_attributes(node) && bti_size_is_symbolic(attr[i]))
             bound = bti_size_bind(node->attr[i], binding, &attr[i]);
     }
     if (!bound) return BT_INVALID_ARGUMENT;

@@ -29,6 +29,7 @@ typedef struct bti_backward {
     int count;
     const bool *wanted; /* which gradients matter; the others need not be made */
     const int64_t *attr;
+    const struct bti_node *node; /* the operation as it was recorded: what it has besides inputs */
     /* Of a tuple: itself (retained by the caller); instead of g and y, the gradient of each result, NULL where it is zero. */
     struct bti_node *tuple;
     bt_array **results;

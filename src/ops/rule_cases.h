@@ -58,6 +58,38 @@ CALL(matmul, bti_record_matmul(x[0], x[1]))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(barrier, bti_record(BTI_OP_barrier, BT_F64, false, 2, SIZES(2, 2), x, 2, NULL, 0))
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
+/* x * y, with rules that are right for it. */
+static bt_status multiply(const bt_elements *in, int count, const bt_elements *out, const bt_custom_args *args) {
+    (void)count, (void)args;
+    const double *x = in[0].data, *y = in[1].data;
+    double *product = out->data;
+    for (int64_t i = 0; i < out->shape.size[0]; i++) product[i] = x[i] * y[i];
+    return BT_OK;
+}
+static bt_status like_the_first(const bt_elements *in, int count, bt_elements *out, const bt_custom_args *args) {
+    (void)in, (void)count, (void)out, (void)args;
+    return BT_OK;
+}
+static bt_array *custom_product(bt_array *const *x);
+static void multiply_back(bt_array *const *x, int count, bt_array *y, bt_array *g, bt_array **grads,
+                          const bt_custom_args *args) {
+    (void)count, (void)y, (void)args;
+    grads[0] = custom_product((bt_array *[]){g, x[1]});
+    grads[1] = bt_mul(g, x[0]);
+}
+static bt_array *multiply_forward(bt_array *const *x, int count, bt_array *y, bt_array *const *t,
+                                  const bt_custom_args *args) {
+    (void)count, (void)y, (void)args;
+    bt_array *first = t[0] ? custom_product((bt_array *[]){t[0], x[1]}) : NULL,
+             *second = t[1] ? bt_mul(t[1], x[0]) : NULL;
+    return first && second ? bt_add(first, second) : first ? first : second;
+}
+static bt_array *custom_product(bt_array *const *x) {
+    bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "product", .run = multiply, .shape = like_the_first,
+                                            .gradient = multiply_back, .tangent = multiply_forward));
+    return bt_custom_call(op, x, 2, NULL, 0);
+}
+CALL(custom, custom_product(x))
 CALL(copy, bt_to(x[0], "gpu:1"))
 
 static const rule_case cases[] = {
@@ -94,6 +126,7 @@ static const rule_case cases[] = {
     {BTI_OP_matmul, call_matmul, 2, {{3, {2, 1, 3}}, {3, {2, 3, 2}}}, 0},
     {BTI_OP_barrier, call_barrier, 2, {{2, {2, 2}}, {0, {0}}}, 0},
     {BTI_OP_callback, call_callback, 1, {{2, {2, 2}}}, 0},
+    {BTI_OP_custom, call_custom, 2, {{1, {3}}, {1, {3}}}, 0},
     {BTI_OP_copy, call_copy, 1, {{2, {2, 2}}}, 0},
 };
 

@@ -78,6 +78,30 @@ CALL(matmul, bti_record_matmul(x[0], x[1]))
 CALL(barrier, bti_record(BTI_OP_barrier, BT_F32, false, 2, bti_node_of(x[0])->shape, x, 2, NULL, 0))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
+/* The sum of x [n], times y [m]. */
+static bt_status sum_times(const bt_elements *in, int count, const bt_elements *out, const bt_custom_args *args) {
+    const float *x = in[0].data, *y = in[1].data;
+    float sum = 0, *made = out->data;
+    for (int64_t i = 0; i < in[0].shape.size[0]; i++) sum += x[i];
+    for (int64_t i = 0; i < out->shape.size[0]; i++) made[i] = sum * y[i];
+    return count == 2 && args->attribute_count == 1 && args->attributes[0] == INT64_MIN ? BT_OK : BT_INTERNAL;
+}
+static bt_status like_the_second(const bt_elements *in, int count, bt_elements *out, const bt_custom_args *args) {
+    out->shape = in[1].shape;
+    return count == 2 && args->attribute_count == 1 && args->attributes[0] == INT64_MIN ? BT_OK : BT_INTERNAL;
+}
+static bt_array *batch_of_sums(bt_array *const *x, const bool *batched, int count, const bt_custom_args *args) {
+    (void)count, (void)args;
+    bt_array *sums = bt_sum(x[0], BT_AXES(-1), true);
+    return bt_mul(sums, batched[1] || !batched[0] ? x[1] : bt_expand_dims(x[1], 0));
+}
+static bt_array *sums(bt_array **x, bt_custom_batch_fn *batch) {
+    bt_custom *op =
+        bt_custom_new(BT_CUSTOM(.name = "sums", .run = sum_times, .shape = like_the_second, .batch = batch));
+    return bt_custom_call(op, x, 2, &(int64_t){INT64_MIN}, 1);
+}
+CALL(custom_by_row, sums(x, NULL))
+CALL(custom_rule, sums(x, batch_of_sums))
 CALL(copy, bt_to(x[0], "gpu:1"))
 CALL(stop, bti_stop(x[0]))
 
@@ -130,6 +154,8 @@ static const batch_case cases[] = {
     {BTI_OP_matmul, call_matmul, 2, {F(3, {2, 2, 3}), F(3, {2, 3, 2})}, false},
     {BTI_OP_barrier, call_barrier, 2, {F(2, {2, 2}), F(1, {3})}, false},
     {BTI_OP_callback, call_callback, 1, {F(2, {2, 2})}, false},
+    {BTI_OP_custom, call_custom_by_row, 2, {F(1, {3}), F(1, {2})}, false},
+    {BTI_OP_custom, call_custom_rule, 2, {F(1, {3}), F(1, {2})}, false},
     {BTI_OP_copy, call_copy, 1, {F(2, {2, 2})}, false},
     {BTI_OP_stop, call_stop, 1, {F(2, {2, 2})}, false},
 };

@@ -126,6 +126,34 @@ static void run_callback(const row *of) {
     }
 }
 
+static bt_status copy_elements(const bt_elements *inputs, int count, const bt_elements *output,
+                               const bt_custom_args *args) {
+    (void)count, (void)args;
+    take_elements(inputs, output->data);
+    return BT_OK;
+}
+static bt_status same_type(const bt_elements *inputs, int count, bt_elements *output, const bt_custom_args *args) {
+    (void)inputs, (void)count, (void)output, (void)args;
+    return BT_OK;
+}
+
+/* An operation of the program's that copies. */
+static void run_custom(const row *of) {
+    unsigned seed = 27;
+    EACH_DTYPE(dtype, of)
+    EACH_LAYOUT(lies)
+    for (int s = 0; s < edge_shape_count; s++) {
+        if (!case_begin("custom/%s/%s %s", bt_dtype_name(dtype), layout_names[lies], shape_text(edge_shapes[s])))
+            continue;
+        host x = host_draw(dtype, edge_shapes[s], of->low, of->high, (layout)lies, &seed);
+        BT_SCOPE {
+            bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "copied", .run = copy_elements, .shape = same_type));
+            bt_array *here = host_place(&x, (layout)lies);
+            case_end(bt_custom_call(op, &here, 1, NULL, 0), &x, 0);
+        }
+    }
+}
+
 static void run_stop(const row *of) {
     unsigned seed = 23;
     EACH_DTYPE(dtype, of)
@@ -138,6 +166,15 @@ static void run_stop(const row *of) {
 }
 
 const cases source_cases[] = {
-    {"leaf", run_leaf},   {"const", run_const},     {"size", run_size},         {"iota", run_iota}, {"copy", run_copy},
-    {"value", run_value}, {"barrier", run_barrier}, {"callback", run_callback}, {"stop", run_stop}, {NULL, NULL},
+    {"leaf", run_leaf},
+    {"const", run_const},
+    {"size", run_size},
+    {"iota", run_iota},
+    {"copy", run_copy},
+    {"value", run_value},
+    {"barrier", run_barrier},
+    {"callback", run_callback},
+    {"custom", run_custom},
+    {"stop", run_stop},
+    {NULL, NULL},
 };
