@@ -29,8 +29,14 @@ static int arrays() {
     return 0;
 }
 
+static bt_status first(const bt_elements *, int, const bt_elements *, const bt_custom_args *) { return BT_OK; }
+static bt_status like_first(const bt_elements *, int, bt_elements *, const bt_custom_args *) { return BT_OK; }
+
 static int functions() {
     BT_SCOPE {
+        bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "first", .run = first, .shape = like_first, .impure = true));
+        bt_array *input = bt_ones(BT_F32, 2);
+        bt_print(bt_custom_call(op, &input, 1, nullptr, 0));
         bt_array *x = bt_input(BT_F32, -1, 3), *y = cube(x);
         bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 3), nullptr);
         bt_function *f = bt_function_new(&x, 1, &y, 1, nullptr, 0);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <berth/control.h>
+#include <berth/custom.h>
 #include <berth/file.h>
 #include <berth/grad.h>
 #include <berth/ops.h>
@@ -229,6 +230,37 @@ typedef struct program {
     const char *name;
     bt_status (*run)(void);
 } program;
+static bt_status double_elements(const bt_elements *inputs, int count, const bt_elements *output,
+                                 const bt_custom_args *args) {
+    for (int64_t i = 0; i < output->shape.size[0]; i++)
+        ((float *)output->data)[i] = 2 * ((const float *)inputs[0].data)[i];
+    return BT_OK;
+}
+static bt_status double_shape(const bt_elements *inputs, int count, bt_elements *output, const bt_custom_args *args) {
+    return BT_OK;
+}
+static void double_gradient(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
+                            bt_array **gradients, const bt_custom_args *args) {
+    gradients[0] = bt_mul(cotangent, bt_num(2));
+}
+static void count_released(void *made) { --*(int *)made; }
+
+static bt_status own_operation(void) {
+    int made = 1;
+    bt_status status = BT_OK;
+    BT_SCOPE {
+        bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "double", .run = double_elements, .shape = double_shape,
+                                                .gradient = double_gradient, .data = &made, .release = count_released));
+        bt_array *x = BT_ARRAY(float, (3), 1, 2, 3), *y = bt_custom_call(op, &x, 1, NULL, 0), *gradient;
+        status = EXPECT(bt_add(y, x), 3, 6, 9);
+        if (status == BT_OK) status = bt_grad(bt_sum(bt_mul(y, y), BT_ALL, false), &x, 1, &gradient);
+        if (status == BT_OK) status = EXPECT(gradient, 8, 16, 24);
+    }
+    bt_synchronize();
+    if (made) fail_msg("the data of the operation were released %d times", 1 - made);
+    return status;
+}
+
 static const program programs[] = {
     {"create", create},
     {"products", products},
@@ -239,6 +271,7 @@ static const program programs[] = {
     {"print", print},
     {"gradient", gradient},
     {"control", control},
+    {"own_operation", own_operation},
     {"save", save},
 };
 
