@@ -195,27 +195,6 @@ static bt_status give_all(forecast *usage, call *c, bt_array *const *arguments, 
     return status;
 }
 
-/* A branch counts its longer way, a loop with a test one step. */
-static int64_t launches_of(const bti_plan *plan) {
-    int64_t launches = 0;
-    for (size_t s = 0; s < plan->steps.count; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        if (step->kind != BTI_STEP_CONTROL) {
-            launches += step->kind != BTI_STEP_COPY;
-            continue;
-        }
-        const bti_control *control = &plan->controls.items[step->control];
-        int64_t most = 0, all = 0;
-        for (int p = 0; p < control->plan_count; p++) {
-            int64_t one = launches_of(&control->plans[p]);
-            all += one;
-            most = one > most ? one : most;
-        }
-        launches += control->op == BTI_OP_scan ? control->steps * all : control->op == BTI_OP_cond ? most : all;
-    }
-    return launches;
-}
-
 static void count_cost(const bti_plan *plan, bt_cost *cost) {
     bti_traffic traffic = bti_plan_traffic(plan);
     int64_t memory[BTI_MAX_DEVICES];
@@ -229,7 +208,7 @@ static void count_cost(const bti_plan *plan, bt_cost *cost) {
         cost->bytes_copied += plan->storages.items[bti_plan_output(plan, step, 0)->storage].bytes;
         cost->copies++;
     }
-    cost->kernels = launches_of(plan);
+    cost->kernels = (int64_t)bti_plan_launches(plan);
 }
 
 static bt_status add_body(forecast *usage, const call *c) {

@@ -121,17 +121,29 @@ static double operations_of_work(const bti_plan *plan, const bti_step *step) {
 }
 
 /* Of a loop whose steps nobody knows, one; of branches, the dearer one. */
-static double operations_of_control(const bti_plan *plan, const bti_step *step) {
+static double sum_of_control(const bti_plan *plan, const bti_step *step, double (*count)(const bti_plan *region)) {
     const bti_control *control = &plan->controls.items[step->control];
-    double operations = 0;
+    double sum = 0;
     for (int p = 0; p < control->plan_count; p++) {
-        double of_region = bti_plan_operations(&control->plans[p]);
+        double of_region = count(&control->plans[p]);
         if (control->op != BTI_OP_cond)
-            operations += of_region;
-        else if (of_region > operations)
-            operations = of_region;
+            sum += of_region;
+        else if (of_region > sum)
+            sum = of_region;
     }
-    return control->op == BTI_OP_scan ? operations * (double)control->steps : operations;
+    return control->op == BTI_OP_scan ? sum * (double)control->steps : sum;
+}
+
+double bti_plan_launches(const bti_plan *plan) {
+    double launches = 0;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        if (step->kind == BTI_STEP_CONTROL)
+            launches += sum_of_control(plan, step, bti_plan_launches);
+        else
+            launches += step->kind != BTI_STEP_COPY;
+    }
+    return launches;
 }
 
 double bti_plan_operations(const bti_plan *plan) {
@@ -140,7 +152,7 @@ double bti_plan_operations(const bti_plan *plan) {
         const bti_step *step = &plan->steps.items[s];
         for (int box = 0; step->kind == BTI_STEP_KERNEL && box < step->box_count; box++)
             operations += operations_of_box(plan, step, box);
-        if (step->kind == BTI_STEP_CONTROL) operations += operations_of_control(plan, step);
+        if (step->kind == BTI_STEP_CONTROL) operations += sum_of_control(plan, step, bti_plan_operations);
         if (step->kind == BTI_STEP_WORK) operations += operations_of_work(plan, step);
     }
     return operations;

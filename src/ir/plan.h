@@ -149,6 +149,8 @@ bti_traffic bti_plan_traffic(const bti_plan *plan);
 /* Operations on numbers in a run: of an element-wise operation or a running sum one for each element (of casts and copies none), of a
  * reduction one for each element folded, of a product two for each multiplication and addition, of added rows one for each element. */
 double bti_plan_operations(const bti_plan *plan);
+/* Kernels and primitives in a run; counted as operations are: all steps of a scan, one of a loop with a test, the dearer way of a branch. */
+double bti_plan_launches(const bti_plan *plan);
 
 /* The bytes that a run allocates for results and temporaries on each of the first `devices` devices.
  * block_bytes: the size of a block for so many bytes on a device; NULL: the same. */

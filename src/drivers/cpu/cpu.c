@@ -96,17 +96,7 @@ static bt_status cpu_memory(void *device, size_t *free_bytes, size_t *total_byte
     return *total_bytes ? BT_OK : bti_fail(BT_UNIMPLEMENTED, "CPU:0: /proc/meminfo does not report it");
 }
 
-/* The vectors of AVX2, the first and the second cache of a core. */
-static const bti_target_facts cpu_facts = {.granularity = BTI_KERNEL,
-                                           .lanes = 8,
-                                           .group_threads = 1,
-                                           .units = 16,
-                                           .local_bytes = 64 << 10,
-                                           .cache_bytes = 1 << 20,
-                                           .bandwidth = 40,
-                                           .f64_slowdown = 2,
-                                           .libraries = BTI_LIBRARY_PRODUCT,
-                                           .launch_boxes = 1};
+static const bti_target_facts cpu_facts = {BTI_CPU_FACTS, .launch_boxes = 1};
 
 const bti_driver bti_driver_cpu = {
     .name = "cpu",

@@ -408,16 +408,7 @@ static bt_status sim_all_reduce(void *const *devices, int count, const uint64_t 
 }
 
 /* Its kernels run on cores, so these are a CPU's; but a launch is a GPU's. */
-static const bti_target_facts sim_facts = {.granularity = BTI_KERNEL,
-                                           .lanes = 8,
-                                           .group_threads = 1,
-                                           .units = 16,
-                                           .local_bytes = 64 << 10,
-                                           .cache_bytes = 1 << 20,
-                                           .bandwidth = 40,
-                                           .f64_slowdown = 2,
-                                           .libraries = BTI_LIBRARY_PRODUCT,
-                                           .launch_boxes = 24};
+static const bti_target_facts sim_facts = {BTI_CPU_FACTS, .launch_boxes = 24};
 
 const bti_driver bti_driver_sim = {
     .name = "sim",
