@@ -15,6 +15,7 @@
 
 #include "ops/ops_test.h"
 #include "ops/primitive.h"
+#include "transform/batches_test.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 #define OK(call) expect_ok(call, __LINE__)
@@ -185,17 +186,6 @@ static bt_array *draw(const batch_case *c, int input, bt_shape shape) {
 static bt_array *call(const batch_case *c, bt_array **x) {
     if (c->call) return c->call(x);
     return c->count == 1 ? bti_unary(c->op, x[0]) : bti_binary(c->op, x[0], x[1]);
-}
-
-static bt_shape with_axis(bt_shape shape, int axis, int64_t size) {
-    bt_shape wider = {.rank = shape.rank + 1};
-    for (int i = 0; i <= shape.rank; i++)
-        wider.size[i] = i < axis ? shape.size[i] : i == axis ? size : shape.size[i - 1];
-    return wider;
-}
-
-static bt_array *element(bt_array *batch, int axis, int64_t index) {
-    return bt_squeeze(bt_slice_axis(batch, axis, index, index + 1, 1), axis);
 }
 
 /* What a loop over the batch gives. */

@@ -110,15 +110,21 @@ static bt_status apply_tangent_rule(bti_application *a) {
     return BT_OK;
 }
 
+static bti_transformer transform_tangents;
+
+static bti_retrace retrace_of(bt_array *const *leaves, bt_array *const *tangents, int count) {
+    return (bti_retrace){.leaves = leaves,
+                         .images = tangents,
+                         .leaf_count = count,
+                         .of_gradient = true,
+                         .passes = bti_passes_gradient,
+                         .apply = apply_tangent_rule,
+                         .transform = transform_tangents};
+}
+
 static bt_status transform_tangents(const bti_application *of, bt_array *const *ys, int y_count,
                                     bt_array *const *leaves, bt_array *const *images, int leaf_count, bt_array **made) {
-    bti_retrace r = {.leaves = leaves,
-                     .images = images,
-                     .leaf_count = leaf_count,
-                     .of_gradient = true,
-                     .passes = bti_passes_gradient,
-                     .apply = apply_tangent_rule,
-                     .transform = transform_tangents};
+    bti_retrace r = retrace_of(leaves, images, leaf_count);
     (void)of;
     return bti_retrace_all(&r, ys, y_count, made);
 }
@@ -133,13 +139,7 @@ static bt_array *zero_tangent(bt_array *y) {
 /* of: room for the tangents as xs take them. */
 static bt_status tangents_of(bt_array *const *ys, int y_count, bt_array *const *xs, bt_array **of, int x_count,
                              bt_array **y_tangents) {
-    bti_retrace r = {.leaves = xs,
-                     .images = of,
-                     .leaf_count = x_count,
-                     .of_gradient = true,
-                     .passes = bti_passes_gradient,
-                     .apply = apply_tangent_rule,
-                     .transform = transform_tangents};
+    bti_retrace r = retrace_of(xs, of, x_count);
     for (int i = 0; i < y_count; i++)
         if (atomic_load(&bti_node_of(ys[i])->forget) && x_count) return is_retained(bti_node_of(ys[i]), i);
     BTI_TRY(bti_retrace_all(&r, ys, y_count, y_tangents));

@@ -13,6 +13,8 @@
 
 #include <berth.h>
 
+#include "transform/batches_test.h"
+
 #define LIST(...) ((bt_array *[]){__VA_ARGS__})
 #define OK(call) expect_ok(call, __LINE__)
 enum { INPUTS = 3, STEPS = 12, VALUES = INPUTS + STEPS, NO = BT_NOT_BATCHED };
@@ -192,17 +194,6 @@ static void expect_near(bt_array *a, bt_array *b, const char *what) {
     for (size_t i = 0; i < count; i++)
         if (!(fabs(x[i] - y[i]) <= 1e-6 * (1 + fabs(y[i]))))
             fail_msg("seed %llu, %s: [%zu] is %.17g, not %.17g", (unsigned long long)seed_now, what, i, x[i], y[i]);
-}
-
-static bt_shape with_axis(bt_shape shape, int axis, int64_t size) {
-    bt_shape wider = {.rank = shape.rank + 1};
-    for (int i = 0; i <= shape.rank; i++)
-        wider.size[i] = i < axis ? shape.size[i] : i == axis ? size : shape.size[i - 1];
-    return wider;
-}
-
-static bt_array *element(bt_array *batch, int axis, int64_t index) {
-    return bt_squeeze(bt_slice_axis(batch, axis, index, index + 1, 1), axis);
 }
 
 /* The batch of the program, or of its gradient, beside a loop; and the gradient of the batch beside those of the loop. */
