@@ -176,6 +176,17 @@ static inline bti_type bti_type_of(const bti_node *node) {
     for (int i = 0; i < node->rank; i++) type.shape[i] = node->shape[i];
     return type;
 }
+/* Of an array of so many rows, given one; of a row, given the array. */
+static inline bti_type bti_type_of_rows(const bti_node *row, int64_t count) {
+    bti_type type = {.dtype = (bt_dtype)row->dtype, .rank = row->rank + 1, .shape = {count}};
+    for (int i = 0; i < row->rank; i++) type.shape[i + 1] = row->shape[i];
+    return type;
+}
+static inline bti_type bti_type_of_row(const bti_node *rows) {
+    bti_type type = {.dtype = (bt_dtype)rows->dtype, .rank = rows->rank - 1};
+    for (int i = 0; i < type.rank; i++) type.shape[i] = rows->shape[i + 1];
+    return type;
+}
 bti_node *bti_node_retain(bti_node *node);
 /* Frees in a loop, not by recursion: chains of any length are fine. NULL is fine. */
 void bti_node_release(bti_node *node);

@@ -1,6 +1,7 @@
 #include "ops/body.h"
 
 #include "array/place.h"
+#include "array/record.h"
 #include "base/alloc.h"
 #include "ir/op_rules.h"
 #include "ops/primitive.h"
@@ -63,22 +64,53 @@ bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, cons
     return status;
 }
 
-bti_cutting bti_body_cutting(bti_body *body) {
+static bti_cutting cutting_of(const bti_body *body) {
     return (bti_cutting){body->given, body->input_count, body->made, body->output_count, body->since,
                          false,       body->whole};
 }
 
-bt_status bti_body_region(bti_body *body, const bti_node_vec *captures, int device, bti_region **region) {
+/* The region whose inputs are the body's, then the captures. */
+static bt_status cut_body(const bti_body *body, const bti_node_vec *captures, int device, bti_region **region) {
     size_t declared = (size_t)body->input_count;
     bti_node **given = bti_alloc((declared + captures->count) * sizeof *given);
     if (!given) return bti_no_memory();
     for (size_t i = 0; i < declared; i++) given[i] = body->given[i];
     for (size_t i = 0; i < captures->count; i++) given[declared + i] = captures->items[i];
-    bti_cutting cutting = bti_body_cutting(body);
+    bti_cutting cutting = cutting_of(body);
     cutting.given = given;
     cutting.given_count = (int)(declared + captures->count);
     bt_status status = bti_region_cut(&cutting, device, region);
     bti_free(given);
+    return status;
+}
+
+static bt_status record_with(const bti_body_operation *of, bti_region *const *regions, const bti_node_vec *captures,
+                             bt_array **results) {
+    size_t count = (size_t)of->argument_count + captures->count;
+    bt_array **inputs = bti_alloc((count + 1) * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < of->argument_count; i++) inputs[i] = of->arguments[i];
+    for (size_t i = 0; i < captures->count; i++) inputs[of->argument_count + (int)i] = bti_array_on(captures->items[i]);
+    bt_status status = bti_record_tuple(of->op, inputs, (int)count, of->attr, of->attr_count, of->types,
+                                        of->result_count, regions, of->body_count, results);
+    bti_free(inputs);
+    return status;
+}
+
+/* All regions take the captures of all. */
+bt_status bti_body_record(const bti_body_operation *of, bt_array **results) {
+    bti_node_vec captures = {0};
+    bti_region *regions[BTI_MAX_REGIONS] = {NULL};
+    bt_status status = BT_OK;
+    for (int b = 0; b < of->body_count && status == BT_OK; b++) {
+        bti_cutting cutting = cutting_of(of->bodies[b]);
+        status = bti_region_captures(&cutting, &captures);
+    }
+    for (int b = 0; b < of->body_count && status == BT_OK; b++)
+        status = cut_body(of->bodies[b], &captures, of->device, &regions[b]);
+    if (status == BT_OK) status = record_with(of, regions, &captures, results);
+    for (int b = 0; b < BTI_MAX_REGIONS; b++) bti_region_release(regions[b]);
+    bti_node_vec_release(&captures);
     return status;
 }
 

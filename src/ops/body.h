@@ -26,10 +26,20 @@ bt_status bti_body_output(bti_body *body, int i, const char *name, int index);
 /* Also of this type; the error says what it is compared with. */
 bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, const char *name, int index,
                                const char *as);
-/* From here on every output is there. */
-bti_cutting bti_body_cutting(bti_body *body);
-/* The region whose inputs are the body's, then the captures. */
-bt_status bti_body_region(bti_body *body, const bti_node_vec *captures, int device, bti_region **region);
+/* Records an operation that runs the bodies, whose outputs are all there: its inputs are the arguments, then what the bodies read from outside. */
+typedef struct bti_body_operation {
+    bti_op op;
+    bti_body *const *bodies;
+    int body_count;
+    int device; /* of the regions */
+    bt_array *const *arguments;
+    int argument_count;
+    const int64_t *attr;
+    int attr_count;
+    const bti_type *types; /* of the results */
+    int result_count;
+} bti_body_operation;
+bt_status bti_body_record(const bti_body_operation *of, bt_array **results);
 
 /* Arguments of a recorder: there, not poisoned, strong. `what`: "carry". */
 bt_status bti_body_arguments(bt_array *const *arrays, int count, const char *what, bt_array **made);

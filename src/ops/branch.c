@@ -1,6 +1,5 @@
 /* A branch as an operation: bt_cond. */
 #include "array/place.h"
-#include "array/record.h"
 #include "base/alloc.h"
 #include "ops/body.h"
 
@@ -48,40 +47,28 @@ static bt_status check_branch(branch *b) {
     return BT_OK;
 }
 
-static bt_status record_branch(branch *b, bti_region *const *regions, const bti_node_vec *captures,
-                               bt_array **results) {
-    int given = b->arg_count + 1;
-    bt_array **inputs = bti_alloc(((size_t)given + captures->count) * sizeof *inputs);
+static bt_status record_branch(branch *b, bt_array **results) {
     bti_type *types = bti_alloc(((size_t)b->result_count + 1) * sizeof *types);
-    bt_status status = inputs && types ? BT_OK : bti_no_memory();
-    if (status == BT_OK) {
-        for (int i = 0; i < given; i++) inputs[i] = b->arguments[i];
-        for (size_t i = 0; i < captures->count; i++) inputs[given + (int)i] = bti_array_on(captures->items[i]);
-        for (int i = 0; i < b->result_count; i++) types[i] = bti_type_of(regions[0]->outputs[i]);
-        status = bti_record_tuple(BTI_OP_cond, inputs, given + (int)captures->count, NULL, 0, types, b->result_count,
-                                  regions, 2, results);
-    }
-    bti_free(inputs);
+    if (!types) return bti_no_memory();
+    for (int i = 0; i < b->result_count; i++) types[i] = bti_type_of(b->ways[0].made[i]);
+    bti_body_operation of = {.op = BTI_OP_cond,
+                             .bodies = (bti_body *[]){&b->ways[0], &b->ways[1]},
+                             .body_count = 2,
+                             .device = b->device,
+                             .arguments = b->arguments,
+                             .argument_count = b->arg_count + 1,
+                             .types = types,
+                             .result_count = b->result_count};
+    bt_status status = bti_body_record(&of, results);
     bti_free(types);
     return status;
 }
 
 static bt_status finish_branch(branch *b, bt_array **results) {
     BTI_PUBLIC("bt_cond");
-    bti_node_vec captures = {0};
-    bti_region *regions[2] = {NULL};
     bt_status status = check_branch(b);
-    for (int way = 0; way < 2 && status == BT_OK; way++) {
-        bti_cutting cutting = bti_body_cutting(&b->ways[way]);
-        status = bti_region_captures(&cutting, &captures);
-    }
-    for (int way = 0; way < 2 && status == BT_OK; way++)
-        status = bti_body_region(&b->ways[way], &captures, b->device, &regions[way]);
-    if (status == BT_OK) status = record_branch(b, regions, &captures, results);
+    if (status == BT_OK) status = record_branch(b, results);
     for (int i = 0; i < b->result_count && status == BT_OK; i++) bti_public_keep(&bti_public_, results[i]);
-    bti_region_release(regions[0]);
-    bti_region_release(regions[1]);
-    bti_node_vec_release(&captures);
     return status;
 }
 

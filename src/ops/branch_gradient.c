@@ -2,7 +2,6 @@
  * again. A loop's is that of a scan of as many steps as it may take, of which those after its end do nothing. */
 #include <berth/control.h>
 
-#include "array/graph.h"
 #include "array/record.h"
 #include "base/alloc.h"
 #include "ops/gradient.h"
@@ -102,24 +101,12 @@ static bt_status go_back(backward_branch *s, bti_region *const *regions) {
     return status;
 }
 
-static void poison_wanted(bti_backward *b) {
-    for (int i = 0; i < b->count; i++)
-        if (b->wanted[i]) b->gx[i] = bti_poison(bti_error_last());
-}
-
-static void retain_regions(const bti_backward *b, bti_region **regions) {
-    bti_graph_lock();
-    for (int r = 0; r < 2; r++) regions[r] = bti_region_retain(b->tuple->tuple->regions[r]);
-    bti_graph_unlock();
-}
-
 void bti_gradient_cond(bti_backward *b) {
     backward_branch s = {.b = b, .inputs = b->count - 1};
     bti_region *regions[2];
-    retain_regions(b, regions);
+    bti_regions_of(b->tuple, regions);
     for (int i = 0; i < s.inputs; i++) s.wanted += b->wanted[i + 1];
-    uint64_t since[2] = {bti_region_since(regions[0]), bti_region_since(regions[1])};
-    s.since = since[0] < since[1] ? since[0] : since[1];
+    s.since = bti_regions_since(regions, 2);
     size_t room = (size_t)(b->result_count + 1) + 2 * (size_t)(s.wanted + 1);
     s.leaves = bti_calloc(room, sizeof *s.leaves);
     bt_status status = s.leaves ? BT_OK : bti_no_memory();
@@ -128,7 +115,7 @@ void bti_gradient_cond(bti_backward *b) {
         s.made[1] = s.made[0] + s.wanted + 1;
         status = go_back(&s, regions);
     }
-    if (status != BT_OK) poison_wanted(b);
+    if (status != BT_OK) bti_poison_gradients_of(b);
     bti_free(s.leaves);
     bti_region_release(regions[0]);
     bti_region_release(regions[1]);
@@ -203,16 +190,16 @@ static bt_status gradient_of_bounded(bti_backward *b, bounded *s, bt_array **roo
 
 void bti_gradient_while(bti_backward *b) {
     bti_region *regions[2];
-    bounded s = {.count = b->count, .carried = (int)b->attr[0], .regions = regions};
     bt_status status = BT_OK;
-    retain_regions(b, regions);
+    bti_regions_of(b->tuple, regions);
+    bounded s = {.count = b->count, .carried = (int)b->attr[0], .regions = regions};
     if (!b->attr[1])
         status = bti_fail(
             BT_FAILED_PRECONDITION,
             "a gradient of bt_while needs to know how many steps it may take; give most_steps, or use bt_scan");
     bt_array **room = bti_alloc((size_t)(3 * s.carried + 3 * b->count + 2) * sizeof *room);
     if (status == BT_OK) status = room ? gradient_of_bounded(b, &s, room) : bti_no_memory();
-    if (status != BT_OK) poison_wanted(b);
+    if (status != BT_OK) bti_poison_gradients_of(b);
     bti_free(room);
     bti_region_release(regions[0]);
     bti_region_release(regions[1]);

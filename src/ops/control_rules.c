@@ -31,10 +31,7 @@ typedef struct again {
 
 static bt_status begin_again(again *s, bti_application *a, bool keeps, int first, int carried) {
     *s = (again){.a = a, .keeps = keeps, .first = first, .count = a->count - first, .carried = carried};
-    bti_graph_lock();
-    for (int r = 0; r < a->node->tuple->region_count; r++)
-        s->regions[r] = bti_region_retain(a->node->tuple->regions[r]);
-    bti_graph_unlock();
+    bti_regions_of(a->node, s->regions);
     s->leaves = bti_calloc((size_t)s->count + 1, sizeof *s->leaves);
     return s->leaves ? BT_OK : bti_no_memory();
 }
@@ -126,9 +123,7 @@ static bt_status give(again *s, int from, int to, bool by_row, int *count) {
 /* Since the first of the old regions; of a branch nothing is computed outside. */
 static bti_cutting cutting_of(const again *s, const piece *p) {
     const bti_node *node = s->a->node;
-    uint64_t since = UINT64_MAX;
-    for (int r = 0; r < node->tuple->region_count; r++)
-        if (bti_region_since(s->regions[r]) < since) since = bti_region_since(s->regions[r]);
+    uint64_t since = bti_regions_since(s->regions, node->tuple->region_count);
     return (bti_cutting){p->given.items, (int)p->given.count,    p->outputs.items, (int)p->outputs.count, since,
                          s->keeps,       node->op == BTI_OP_cond};
 }
@@ -164,10 +159,8 @@ static bt_status record_pieces(again *s, const int64_t *attr, int attr_count, in
     bti_type *types = bti_alloc((size_t)(last->output_count + 1) * sizeof *types);
     if (!types) return bti_no_memory();
     for (int o = 0; o < last->output_count; o++) {
-        types[o] = bti_type_of(last->outputs[o]);
-        if (o < carried) continue;
-        for (int i = types[o].rank++; i > 0; i--) types[o].shape[i] = types[o].shape[i - 1];
-        types[o].shape[0] = length;
+        const bti_node *output = last->outputs[o];
+        types[o] = o < carried ? bti_type_of(output) : bti_type_of_rows(output, length);
     }
     bt_status status = bti_record_tuple((bti_op)s->a->node->op, s->outside.items, (int)s->outside.count, attr,
                                         attr_count, types, last->output_count, made, regions, results);

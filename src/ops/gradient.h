@@ -5,6 +5,7 @@
 
 #include <berth/ops.h>
 
+#include "array/handle.h"
 #include "ir/op.h"
 
 /* A gradient of x[0] that is zero but in a part of it: in a slice, or in rows by index. */
@@ -40,6 +41,12 @@ typedef struct bti_backward {
 } bti_backward;
 
 typedef void bti_gradient_rule(bti_backward *b);
+
+/* A rule that failed: what is wanted is poisoned by what the error record says. */
+static inline void bti_poison_gradients_of(bti_backward *b) {
+    for (int i = 0; i < b->count; i++)
+        if (b->wanted[i]) b->gx[i] = bti_poison(bti_error_last());
+}
 
 /* The sum of gradients of parts of x, which have its dtype: an array of its shape. Changes `parts`. */
 bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count);

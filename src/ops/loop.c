@@ -1,6 +1,5 @@
 /* Loops as operations: bt_scan, bt_while. */
 #include "array/place.h"
-#include "array/record.h"
 #include "base/alloc.h"
 #include "ir/op_rules.h"
 #include "ops/body.h"
@@ -34,12 +33,6 @@ static bt_status check_rows(scan *s, bt_array *const *xs) {
                : bti_fail(BT_INVALID_ARGUMENT, "%lld steps", (long long)s->length);
 }
 
-static bti_type row_type(const bti_node *rows) {
-    bti_type type = {.dtype = (bt_dtype)rows->dtype, .rank = rows->rank - 1};
-    for (int i = 0; i < type.rank; i++) type.shape[i] = rows->shape[i + 1];
-    return type;
-}
-
 static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array *const *xs, bt_array **ys) {
     BTI_CALL(s->name);
     int arguments = s->carry_count + s->x_count;
@@ -58,7 +51,7 @@ static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array 
     BTI_TRY(bti_body_begin(&s->body, "the body", arguments, s->carry_count + s->y_count));
     for (int i = 0; i < arguments; i++) {
         const bti_node *node = bti_node_of(s->arguments[i]);
-        bti_type type = i < s->carry_count ? bti_type_of(node) : row_type(node);
+        bti_type type = i < s->carry_count ? bti_type_of(node) : bti_type_of_row(node);
         BTI_TRY(bti_body_input(&s->body, i, &type, s->device));
     }
     for (int i = 0; i < s->carry_count; i++) s->body.outputs[i] = s->body.inputs[i];
@@ -79,43 +72,34 @@ static bt_status check_outputs(scan *s) {
     return BT_OK;
 }
 
-static bti_type rows_type(const bti_node *row, int64_t length) {
-    bti_type type = {.dtype = (bt_dtype)row->dtype, .rank = row->rank + 1, .shape = {length}};
-    for (int i = 0; i < row->rank; i++) type.shape[i + 1] = row->shape[i];
-    return type;
-}
-
-static bt_status record_scan(scan *s, bti_region *region, const bti_node_vec *captures, bt_array **results) {
-    int given = s->carry_count + s->x_count, count = s->carry_count + s->y_count;
-    bt_array **inputs = bti_alloc(((size_t)given + captures->count + 1) * sizeof *inputs);
+static bt_status record_scan(scan *s, bt_array **results) {
+    int count = s->carry_count + s->y_count;
     bti_type *types = bti_alloc(((size_t)count + 1) * sizeof *types);
     int64_t attr[] = {s->length, s->carry_count, s->x_count, s->reverse};
-    bt_status status = inputs && types ? BT_OK : bti_no_memory();
-    if (status == BT_OK) {
-        for (int i = 0; i < given; i++) inputs[i] = s->arguments[i];
-        for (size_t i = 0; i < captures->count; i++) inputs[given + (int)i] = bti_array_on(captures->items[i]);
-        for (int i = 0; i < count; i++)
-            types[i] = i < s->carry_count ? bti_type_of(region->inputs[i]) : rows_type(region->outputs[i], s->length);
-        status = bti_record_tuple(BTI_OP_scan, inputs, given + (int)captures->count, attr, 4, types, count, &region, 1,
-                                  results);
-    }
-    bti_free(inputs);
+    if (!types) return bti_no_memory();
+    for (int i = 0; i < count; i++)
+        types[i] = i < s->carry_count ? bti_type_of(bti_node_of(s->arguments[i]))
+                                      : bti_type_of_rows(s->body.made[i], s->length);
+    bti_body_operation of = {.op = BTI_OP_scan,
+                             .bodies = (bti_body *[]){&s->body},
+                             .body_count = 1,
+                             .device = s->device,
+                             .arguments = s->arguments,
+                             .argument_count = s->carry_count + s->x_count,
+                             .attr = attr,
+                             .attr_count = 4,
+                             .types = types,
+                             .result_count = count};
+    bt_status status = bti_body_record(&of, results);
     bti_free(types);
     return status;
 }
 
 static bt_status finish_scan(scan *s, bt_array **results) {
     BTI_PUBLIC(s->name);
-    bti_node_vec captures = {0};
-    bti_region *region = NULL;
     bt_status status = check_outputs(s);
-    bti_cutting cutting = bti_body_cutting(&s->body);
-    if (status == BT_OK) status = bti_region_captures(&cutting, &captures);
-    if (status == BT_OK) status = bti_body_region(&s->body, &captures, s->device, &region);
-    if (status == BT_OK) status = record_scan(s, region, &captures, results);
+    if (status == BT_OK) status = record_scan(s, results);
     for (int i = 0; i < s->carry_count + s->y_count && status == BT_OK; i++) bti_public_keep(&bti_public_, results[i]);
-    bti_region_release(region);
-    bti_node_vec_release(&captures);
     return status;
 }
 
@@ -200,40 +184,31 @@ static bt_status check_while(loop *w) {
     return BT_OK;
 }
 
-static bt_status record_while(loop *w, bti_region *const *regions, const bti_node_vec *captures, bt_array **results) {
-    bt_array **inputs = bti_alloc(((size_t)w->count + captures->count) * sizeof *inputs);
+static bt_status record_while(loop *w, bt_array **results) {
     bti_type *types = bti_alloc((size_t)w->count * sizeof *types);
     int64_t attr[] = {w->count, w->most_steps};
-    bt_status status = inputs && types ? BT_OK : bti_no_memory();
-    if (status == BT_OK) {
-        for (int i = 0; i < w->count; i++) {
-            inputs[i] = w->arguments[i];
-            types[i] = bti_type_of(bti_node_of(inputs[i]));
-        }
-        for (size_t i = 0; i < captures->count; i++) inputs[w->count + (int)i] = bti_array_on(captures->items[i]);
-        status = bti_record_tuple(BTI_OP_while, inputs, w->count + (int)captures->count, attr, 2, types, w->count,
-                                  regions, 2, results);
-    }
-    bti_free(inputs);
+    if (!types) return bti_no_memory();
+    for (int i = 0; i < w->count; i++) types[i] = bti_type_of(bti_node_of(w->arguments[i]));
+    bti_body_operation of = {.op = BTI_OP_while,
+                             .bodies = (bti_body *[]){&w->test, &w->body},
+                             .body_count = 2,
+                             .device = w->device,
+                             .arguments = w->arguments,
+                             .argument_count = w->count,
+                             .attr = attr,
+                             .attr_count = 2,
+                             .types = types,
+                             .result_count = w->count};
+    bt_status status = bti_body_record(&of, results);
     bti_free(types);
     return status;
 }
 
 static bt_status finish_while(loop *w, bt_array **results) {
     BTI_PUBLIC("bt_while");
-    bti_node_vec captures = {0};
-    bti_region *regions[2] = {NULL};
     bt_status status = check_while(w);
-    bti_cutting test = bti_body_cutting(&w->test), body = bti_body_cutting(&w->body);
-    if (status == BT_OK) status = bti_region_captures(&test, &captures);
-    if (status == BT_OK) status = bti_region_captures(&body, &captures);
-    if (status == BT_OK) status = bti_body_region(&w->test, &captures, w->device, &regions[0]);
-    if (status == BT_OK) status = bti_body_region(&w->body, &captures, w->device, &regions[1]);
-    if (status == BT_OK) status = record_while(w, regions, &captures, results);
+    if (status == BT_OK) status = record_while(w, results);
     for (int i = 0; i < w->count && status == BT_OK; i++) bti_public_keep(&bti_public_, results[i]);
-    bti_region_release(regions[0]);
-    bti_region_release(regions[1]);
-    bti_node_vec_release(&captures);
     return status;
 }
 

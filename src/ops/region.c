@@ -8,6 +8,19 @@
 #include "compile/mark.h"
 #include "ir/op.h"
 
+void bti_regions_of(const bti_node *tuple, bti_region **regions) {
+    bti_graph_lock();
+    for (int r = 0; r < tuple->tuple->region_count; r++) regions[r] = bti_region_retain(tuple->tuple->regions[r]);
+    bti_graph_unlock();
+}
+
+uint64_t bti_regions_since(bti_region *const *regions, int count) {
+    uint64_t since = UINT64_MAX;
+    for (int r = 0; r < count; r++)
+        if (bti_region_since(regions[r]) < since) since = bti_region_since(regions[r]);
+    return since;
+}
+
 void bti_node_vec_release(bti_node_vec *nodes) {
     for (size_t i = 0; i < nodes->count; i++) bti_node_release(nodes->items[i]);
     bti_vec_free(nodes);

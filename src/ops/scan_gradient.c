@@ -266,12 +266,6 @@ static bt_status make_outputs(backward_scan *s) {
 
 /* --- the forward scan stores more ----------------------------------------------------------------------------------------- */
 
-static bti_type rows_type(const bti_node *row, int64_t length) {
-    bti_type type = {.dtype = (bt_dtype)row->dtype, .rank = row->rank + 1, .shape = {length}};
-    for (int i = 0; i < row->rank; i++) type.shape[i + 1] = row->shape[i];
-    return type;
-}
-
 /* The forward scan's region and results with the stored values; place[k]: which result stored value k is. */
 typedef struct extended {
     bti_region *region;
@@ -295,7 +289,7 @@ static bt_status extend_region(const backward_scan *s, bti_region *region, exten
         if (place[k] == e->count) outputs[e->count++] = s->stored.items[k];
     }
     for (int o = 0; o < e->count; o++)
-        e->types[o] = o < s->carried ? bti_type_of(outputs[o]) : rows_type(outputs[o], s->length);
+        e->types[o] = o < s->carried ? bti_type_of(outputs[o]) : bti_type_of_rows(outputs[o], s->length);
     e->region =
         bti_region_new(region->inputs, region->input_count, outputs, e->count, region->nodes, region->node_count);
     bti_free(outputs);
@@ -384,7 +378,8 @@ static bt_status cut_and_record(backward_scan *s, recorded *r) {
     cutting.given_count = (int)all;
     BTI_TRY(bti_region_cut(&cutting, s->device, &r->region));
     for (int o = 0; o < outputs; o++)
-        r->types[o] = o < carried ? bti_type_of(r->region->outputs[o]) : rows_type(r->region->outputs[o], s->length);
+        r->types[o] =
+            o < carried ? bti_type_of(r->region->outputs[o]) : bti_type_of_rows(r->region->outputs[o], s->length);
     int64_t attr[] = {s->length, carried, (int64_t)s->rows.count, !s->reverse};
     return bti_record_tuple(BTI_OP_scan, r->inputs, (int)all, attr, 4, r->types, outputs, &r->region, 1, r->results);
 }
@@ -451,9 +446,7 @@ static void release_bounds(bound_list *list) {
 }
 
 static bt_status begin_backward(backward_scan *s) {
-    bti_graph_lock();
-    s->region = bti_region_retain(s->b->tuple->tuple->regions[0]);
-    bti_graph_unlock();
+    bti_regions_of(s->b->tuple, &s->region);
     s->grads = bti_calloc((size_t)s->region->input_count + 1, sizeof *s->grads);
     s->carry_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->carry_of);
     s->row_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->row_of);
@@ -475,8 +468,7 @@ void bti_gradient_scan(bti_backward *b) {
     if (status == BT_OK) status = make_outputs(&s);
     if (status == BT_OK) status = find_needed(&s);
     if (status == BT_OK) status = record_backward(&s);
-    for (int i = 0; i < b->count && status != BT_OK; i++)
-        if (b->wanted[i]) b->gx[i] = bti_poison(bti_error_last());
+    if (status != BT_OK) bti_poison_gradients_of(b);
     bti_region_release(s.region);
     release_bounds(&s.carry);
     release_bounds(&s.rows);
