@@ -48,8 +48,7 @@ static bt_status make_parts_dense(sums *s) {
             bti_node **part = &s->parts[index_at(s, a, d)], *from = *part;
             if (atomic_load(&from->state) != BTI_DONE || bti_layout_is_dense(from->rank, from->shape, &from->layout))
                 continue;
-            bti_node *copy =
-                bti_node_new(BTI_OP_copy, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, 0, NULL);
+            bti_node *copy = bti_node_new(BTI_OP_copy, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, NULL);
             if (!copy) return bti_no_memory();
             copy->device = from->device;
             copy->place = from->place;

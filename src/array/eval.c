@@ -260,7 +260,7 @@ static bt_status make_dense(bti_node *node, bti_node **dense) {
     BTI_TRY(bti_eval_nodes(&node, 1, false));
     if (atomic_load(&node->state) == BTI_FAILED) return bti_fail_with(node->error);
     if (bti_layout_is_dense(node->rank, node->shape, &node->layout)) return bti_block_node(node);
-    bti_node *copy = bti_node_new(BTI_OP_copy, (bt_dtype)node->dtype, node->rank, node->shape, 1, &node, 0, NULL);
+    bti_node *copy = bti_node_new(BTI_OP_copy, (bt_dtype)node->dtype, node->rank, node->shape, 1, &node, NULL);
     if (!copy) return bti_no_memory();
     copy->device = node->device;
     copy->place = node->place;

@@ -26,7 +26,7 @@ static bt_array *poison_without_memory(void) {
 }
 
 bt_array *bti_poison(bti_error *error) {
-    bti_node *node = bti_node_new(BTI_OP_leaf, BT_F32, 0, NULL, 0, NULL, 0, NULL);
+    bti_node *node = bti_node_new(BTI_OP_leaf, BT_F32, 0, NULL, 0, NULL, NULL);
     if (!node) {
         bti_error_release(error);
         return poison_without_memory();

@@ -7,7 +7,7 @@
 #include "exec/exec.h"
 
 static bti_node *record_on_device(bti_op op, bt_dtype dtype, int device, bti_node *input) {
-    bti_node *node = bti_node_new(op, dtype, input->rank, input->shape, 1, &input, 0, NULL);
+    bti_node *node = bti_node_new(op, dtype, input->rank, input->shape, 1, &input, NULL);
     if (!node) return NULL;
     node->device = (int16_t)device;
     node->committed = op == BTI_OP_copy || atomic_load(&input->committed);
@@ -32,7 +32,7 @@ bt_array *bti_move(bt_array *x, int device, bool softened) {
     bool here = from->device == device;
     if (here && atomic_load(&from->committed)) return x;
     bti_op op = here ? BTI_OP_reshape : BTI_OP_copy; /* a view: x itself stays uncommitted */
-    bti_node *node = bti_node_new(op, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, 0, NULL);
+    bti_node *node = bti_node_new(op, (bt_dtype)from->dtype, from->rank, from->shape, 1, &from, NULL);
     if (!node) return bti_array_new(NULL);
     if (here && atomic_load(&from->state) == BTI_DONE) {
         node->buffer = bti_buffer_retain(from->buffer);

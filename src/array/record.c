@@ -39,7 +39,7 @@ static void place_node(bti_node *node, bti_placement placement) {
 }
 
 bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape, bt_array *const *inputs,
-                     int count, const int64_t *attr, int attr_count) {
+                     int count, const bti_attr *attr) {
     bool symbolic = false;
     bt_array *poison = bti_poisoned_by(inputs, count);
     if (!poison) poison = check_size(dtype, rank, shape, &symbolic);
@@ -53,7 +53,7 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
         nodes[i] = bti_node_of(inputs[i]);
         symbolic = symbolic || nodes[i]->symbolic;
     }
-    bti_node *node = bti_node_new(op, dtype, rank, shape, count, nodes, attr_count, attr);
+    bti_node *node = bti_node_new(op, dtype, rank, shape, count, nodes, attr);
     if (nodes != few) bti_free(nodes);
     if (!node) return bti_array_new(NULL);
     node->weak = weak;
@@ -69,18 +69,17 @@ static bool any_unknown(int count, const int64_t *sizes) {
     return false;
 }
 
-static bti_node *new_tuple(bti_op op, bt_array *const *inputs, int count, const int64_t *attr, int attr_count,
-                           const bti_type *types, int result_count, bti_region *const *regions, int region_count) {
+static bti_node *new_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
+                           int result_count, bti_region *const *regions, int region_count) {
     bti_node **nodes = bti_alloc((size_t)count * sizeof *nodes);
     if (!nodes) return NULL;
-    bool symbolic = any_unknown(attr_count, attr);
+    bool symbolic = bti_attr_is_unknown(op, attr);
     for (int i = 0; i < count; i++) {
         nodes[i] = bti_node_of(inputs[i]);
         symbolic = symbolic || nodes[i]->symbolic;
     }
     for (int i = 0; i < result_count; i++) symbolic = symbolic || any_unknown(types[i].rank, types[i].shape);
-    bti_node *tuple =
-        bti_node_new_tuple(op, count, nodes, attr_count, attr, result_count, types, region_count, regions);
+    bti_node *tuple = bti_node_new_tuple(op, count, nodes, attr, result_count, types, region_count, regions);
     if (tuple) tuple->symbolic = symbolic;
     bti_free(nodes);
     return tuple;
@@ -88,8 +87,8 @@ static bti_node *new_tuple(bti_op op, bt_array *const *inputs, int count, const 
 
 bt_array *bti_result_of(bti_node *tuple, int index) {
     const bti_type *type = &tuple->tuple->types[index];
-    int64_t which = index;
-    bti_node *node = bti_node_new(BTI_OP_result, type->dtype, type->rank, type->shape, 1, &tuple, 1, &which);
+    bti_attr which = {.result = {index}};
+    bti_node *node = bti_node_new(BTI_OP_result, type->dtype, type->rank, type->shape, 1, &tuple, &which);
     if (!node) return bti_array_new(NULL);
     bti_copy_marks(node, tuple);
     atomic_store(&node->logged, NULL); /* the tuple is */
@@ -99,17 +98,15 @@ bt_array *bti_result_of(bti_node *tuple, int index) {
     return bti_array_new(node);
 }
 
-bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const int64_t *attr, int attr_count,
-                           const bti_type *types, int result_count, bti_region *const *regions, int region_count,
-                           bt_array **results) {
+bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
+                           int result_count, bti_region *const *regions, int region_count, bt_array **results) {
     bti_placement placement;
     bt_array *poison = bti_choose_device(inputs, count, &placement);
     for (int i = 0; i < result_count && !poison; i++) {
         bool symbolic;
         poison = check_size(types[i].dtype, types[i].rank, types[i].shape, &symbolic);
     }
-    bti_node *tuple =
-        poison ? NULL : new_tuple(op, inputs, count, attr, attr_count, types, result_count, regions, region_count);
+    bti_node *tuple = poison ? NULL : new_tuple(op, inputs, count, attr, types, result_count, regions, region_count);
     if (tuple) {
         place_node(tuple, placement);
         atomic_store(&tuple->in_gradient, bti_forced_now()->gradient_in > 0);
@@ -176,8 +173,7 @@ static bt_array *make_leaf(const void *data, bt_dtype dtype, bt_shape shape, bti
     unsigned char *made;
     const void *stored = elements_to_store(data, dtype, shape, &made);
     *lent = loan && !made && bti_device_has_host_memory(placement.device);
-    bti_node *node =
-        data && !stored ? NULL : bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, 0, NULL);
+    bti_node *node = data && !stored ? NULL : bti_node_new(BTI_OP_leaf, dtype, shape.rank, shape.size, 0, NULL, NULL);
     if (!node) {
         *lent = false;
         bti_free(made);

@@ -5,14 +5,13 @@
 #include "array/handle.h"
 
 /* Records one node of the innermost scope: poison passes through, its bytes must be countable, its device is chosen, and its
- * place is the running public call's. shape, attr: copied. */
+ * place is the running public call's. shape, attr: copied; attr is NULL if the operation has none. */
 bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape, bt_array *const *inputs,
-                     int count, const int64_t *attr, int attr_count);
+                     int count, const bti_attr *attr);
 /* Records a tuple and its results: results[] become arrays of the innermost scope. On an error they are poisoned. Nothing is poisoned
  * among the inputs. types, attr: copied; regions: retained. */
-bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const int64_t *attr, int attr_count,
-                           const bti_type *types, int result_count, bti_region *const *regions, int region_count,
-                           bt_array **results);
+bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
+                           int result_count, bti_region *const *regions, int region_count, bt_array **results);
 /* A new array on one of the results of a tuple. */
 bt_array *bti_result_of(bti_node *tuple, int index);
 /* Poison when dtype or shape cannot be an array's; NULL when they can. unknown_allowed: sizes may be -1. */

@@ -12,6 +12,7 @@
 
 #include "compile/compile.h"
 #include "ir/print.h"
+#include "support/attr.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 #define SHAPE(...) \
@@ -40,7 +41,8 @@ static inline bti_node *remember(bti_node *node, int device) {
 static inline bti_node *op(bti_op o, int device, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
                            int inputs, bti_node *const *input) {
     bt_dtype dtype = o == BTI_OP_argmax ? BT_I32 : BT_F32;
-    return remember(bti_node_new(o, dtype, rank, shape, inputs, input, attr_count, attr), device);
+    bti_attr its = attr_of(o, attr_count, attr);
+    return remember(bti_node_new(o, dtype, rank, shape, inputs, input, &its), device);
 }
 #define OP(name, device, shape, attr, ...)                                                                  \
     op(BTI_OP_##name, device, shape, attr, (int)(sizeof((bti_node *[]){__VA_ARGS__}) / sizeof(bti_node *)), \
@@ -49,7 +51,7 @@ static inline bti_node *op(bti_op o, int device, int rank, const int64_t *shape,
 /* An array whose elements are there: in memory that only has to have an address. */
 static inline bti_node *leaf(int device, int rank, const int64_t *shape) {
     static char memory[2048];
-    bti_node *node = remember(bti_node_new(BTI_OP_leaf, BT_F32, rank, shape, 0, NULL, 0, NULL), device);
+    bti_node *node = remember(bti_node_new(BTI_OP_leaf, BT_F32, rank, shape, 0, NULL, NULL), device);
     bti_layout_dense(rank, shape, &node->layout);
     node->buffer = (bti_buffer *)&memory[made_count];
     atomic_store(&node->state, BTI_DONE);
@@ -57,7 +59,8 @@ static inline bti_node *leaf(int device, int rank, const int64_t *shape) {
 }
 
 static inline bti_node *constant(int device, int64_t value) {
-    return remember(bti_node_new(BTI_OP_const, BT_F32, 0, NULL, 0, NULL, 1, &value), device);
+    return remember(bti_node_new(BTI_OP_const, BT_F32, 0, NULL, 0, NULL, &(bti_attr){.constant = {(uint64_t)value}}),
+                    device);
 }
 
 static inline void forget_plan(void) {

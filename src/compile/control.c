@@ -35,14 +35,14 @@ static bool fill_control(bti_planner *planner, bti_control *control, const bti_n
     if (!control->plans) return false;
     control->plan_count = tuple->region_count;
     if (node->op == BTI_OP_scan) {
-        control->steps = node->attr[0];
-        control->carried = (int)node->attr[1];
-        control->by_row = (int)node->attr[2];
-        control->reverse = node->attr[3] != 0;
+        control->steps = node->attr->scan.length;
+        control->carried = node->attr->scan.carried;
+        control->by_row = node->attr->scan.by_row;
+        control->reverse = node->attr->scan.reverse != 0;
         for (int i = 0; i < control->carried; i++) tuple->read[i] = true;
     } else if (node->op == BTI_OP_while) {
-        control->carried = (int)node->attr[0];
-        control->steps = node->attr[1];
+        control->carried = (int)node->attr->loop.carried;
+        control->steps = node->attr->loop.most;
     }
     control->carry_offset = bti_calloc((size_t)control->carried + 1, sizeof *control->carry_offset);
     for (int r = 0; r < tuple->region_count; r++)
@@ -71,7 +71,7 @@ void bti_plan_tuple(bti_planner *planner, bti_node *node) {
     int32_t *outputs = inputs + node->input_count;
     for (int i = 0; i < count && !planner->failed; i++) {
         const bti_type *type = &node->tuple->types[i];
-        bool rows = node->op == BTI_OP_scan && i >= node->attr[1];
+        bool rows = node->op == BTI_OP_scan && i >= node->attr->scan.carried;
         if (rows && !node->tuple->read[i])
             outputs[i] = bti_add_nothing(planner, node);
         else

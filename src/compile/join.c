@@ -159,7 +159,7 @@ static bool fits_reduction(bti_fuser *fuser, attempt *a) {
     a->why = BTI_WHY_AXES;
     a->level = BTI_POINT; /* of its input */
     if (!bti_domain_refine(&a->domain, input->rank, input->shape, BTI_POINT)) return false;
-    if (!bti_domain_reduce(&a->domain, input->rank, input->shape, (uint64_t)a->of->node->attr[0])) return false;
+    if (!bti_domain_reduce(&a->domain, input->rank, input->shape, a->of->node->attr->fold.axes)) return false;
     if (!fits_inputs(fuser, a)) return false;
     if (fuser->members[bti_maker(fuser, input_of(fuser, a->of, 0))].level != BTI_POINT) return false;
     if (again && a->stage > 0 && !a->domain.again) return false;
@@ -345,7 +345,7 @@ void bti_begin_group(bti_fuser *fuser, int32_t number, const bti_step *step, bti
         made->domain.rank = (uint8_t)shaped->rank;
         for (int i = 0; i < shaped->rank; i++) made->domain.shape[i] = shaped->shape[i];
         if (is_reduction(step)) {
-            bti_domain_reduce(&made->domain, shaped->rank, shaped->shape, (uint64_t)step->node->attr[0]);
+            bti_domain_reduce(&made->domain, shaped->rank, shaped->shape, step->node->attr->fold.axes);
             member->level = BTI_ROW;
             member->stage = 1;
         }

@@ -29,7 +29,7 @@ int32_t bti_value_on(bti_planner *planner, bti_node *input, int device) {
 static int32_t in_folding_order(bti_planner *planner, const bti_node *node, int32_t input) {
     if (planner->failed) return 0;
     const bti_value *value = bti_plan_value(planner, input);
-    bti_domain domain = {.rank = (uint8_t)value->rank, .reduced = (uint8_t)node->attr[0]};
+    bti_domain domain = {.rank = (uint8_t)value->rank, .reduced = (uint8_t)node->attr->fold.axes};
     for (int i = 0; i < value->rank; i++) domain.shape[i] = value->shape[i];
     return bti_domain_folds(&domain, value->layout.stride) ? input : bti_add_dense(planner, node, input);
 }
@@ -57,13 +57,13 @@ static int32_t plan_result(bti_planner *planner, bti_node *result) {
     const bti_node *tuple = result->inputs[0];
     if (tuple->mark == planner->mark) {
         const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
-        return planner->plan->operands.items[step->first_operand + step->input_count + result->attr[0]];
+        return planner->plan->operands.items[step->first_operand + step->input_count + result->attr->result.index];
     }
     int32_t value = bti_add_value(planner, result, result->device, -1, (bt_dtype)result->dtype, result->rank,
                                   result->shape, NULL); /* the tuple is done */
     if (planner->failed) return 0;
     bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, value)->storage];
-    storage->external = tuple->tuple->buffers[result->attr[0]];
+    storage->external = tuple->tuple->buffers[result->attr->result.index];
     storage->given = true;
     return value;
 }

@@ -69,7 +69,7 @@ static void note_reads(bti_node *const *nodes, size_t count) {
         if (nodes[i]->op != BTI_OP_result) continue;
         bti_tuple *tuple = nodes[i]->inputs[0]->tuple;
         tuple->reached++;
-        tuple->read[nodes[i]->attr[0]] = true;
+        tuple->read[nodes[i]->attr->result.index] = true;
     }
 }
 

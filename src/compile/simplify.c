@@ -18,8 +18,7 @@ static bti_operand scalar_at(uint64_t *memory, bt_dtype dtype) {
 #define MOST_INPUTS 3
 
 static bool run(bti_op op, const bti_operand *inputs, int count, bti_operand output, uint64_t bits) {
-    int64_t attr = (int64_t)bits;
-    bti_work work = {op, count, inputs, output, &attr, 1};
+    bti_work work = {op, count, inputs, output, &(bti_attr){.constant = {bits}}};
     return bti_interpret(&work) == BT_OK;
 }
 
@@ -84,8 +83,9 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
                   const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple) {
     shaped s = {planner, node, device, dtype, rank, shape};
     if (op == BTI_OP_const || op == BTI_OP_size) {
-        uint64_t bits = (uint64_t)node->attr[0];
-        if (op == BTI_OP_size && bti_dtype_is_float(dtype)) bits = bits_of((double)node->attr[0]);
+        uint64_t bits = op == BTI_OP_const          ? node->attr->constant.bits
+                        : bti_dtype_is_float(dtype) ? bits_of((double)node->attr->size.size)
+                                                    : (uint64_t)node->attr->size.size;
         *simple = bti_add_const(planner, node, device, dtype, bits);
         return true;
     }

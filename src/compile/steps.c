@@ -118,11 +118,11 @@ int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t inp
         layout.offset = bti_plan_value(planner, input)->layout.offset;
     }
     for (int i = 0; i < node->rank; i++) switch (node->op) {
-        case BTI_OP_permute: layout.stride[i] = stride[node->attr[i]]; break;
+        case BTI_OP_permute: layout.stride[i] = stride[node->attr->permute.axis[i]]; break;
         case BTI_OP_expand: layout.stride[i] = base.shape[i] == node->shape[i] ? stride[i] : 0; break;
         case BTI_OP_slice:
-            if (node->shape[i]) layout.offset += node->attr[i] * stride[i];
-            layout.stride[i] = node->attr[node->rank + i] * stride[i];
+            if (node->shape[i]) layout.offset += node->attr->slice.start[i] * stride[i];
+            layout.stride[i] = node->attr->slice.step[i] * stride[i];
             break;
         default: break;
         }

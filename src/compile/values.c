@@ -16,7 +16,7 @@ static uint64_t hash_kernel(const bti_planner *planner, const bti_step *step, co
     if (step->op == BTI_OP_const)
         hash = mix_hash(hash, planner->plan->scalars.items[step->first_scalar]);
     else if (step->op == step->node->op)
-        for (int i = 0; i < step->node->attr_count; i++) hash = mix_hash(hash, (uint64_t)step->node->attr[i]);
+        hash = mix_hash(hash, bti_attr_hash((bti_op)step->op, step->node->attr));
     return hash;
 }
 
@@ -33,10 +33,7 @@ static bool same_kernel(bti_planner *planner, const bti_step *a, const bti_step 
     if (a->op != a->node->op || b->op != b->node->op) return true; /* made dense: the node's attributes do not matter */
     const bti_host_function *host = a->node->host;
     if (host != b->node->host || (host && host->impure)) return false;
-    if (a->node->attr_count != b->node->attr_count) return false;
-    for (int i = 0; i < a->node->attr_count; i++)
-        if (a->node->attr[i] != b->node->attr[i]) return false;
-    return true;
+    return bti_attr_equal((bti_op)a->op, a->node->attr, b->node->attr);
 }
 
 int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,

@@ -101,7 +101,7 @@ static void write_member(writer *w, int32_t number) {
     for (int i = 0; i < step->input_count; i++) instr->arg[i] = (uint16_t)args[i];
     for (int i = 0; i < step->input_count && bti_op_info((bti_op)step->op)->class != BTI_REDUCE; i++)
         w->point[member->instr] = w->point[member->instr] || w->point[args[i]];
-    if (step->op == BTI_OP_threefry) instr->attr = (uint8_t)step->node->attr[0];
+    if (step->op == BTI_OP_threefry) instr->attr = (uint8_t)step->node->attr->word.index;
 }
 
 /* What is the same in a whole row is stored at each point of it. */

@@ -37,8 +37,8 @@ static void settle_bools(const bt_elements *output, size_t bytes) {
     for (size_t i = 0; output->dtype == BT_BOOL && i < bytes; i++) bools[i] = bools[i] != 0;
 }
 
-bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const bti_step *step, const int64_t *attr,
-                            int attr_count, const uint64_t *addresses) {
+bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const bti_step *step, const bti_attr *attr,
+                            const uint64_t *addresses) {
     int count = step->input_count, device = step->device;
     bool writes = step->op != BTI_OP_callback, outer = inside;
     staged *operands = bti_calloc((size_t)count + 1, sizeof *operands);
@@ -51,7 +51,7 @@ bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const
         for (int o = 0; o <= count; o++) elements[o] = operands[o].elements;
         inside = true;
         bti_lock_user_begin();
-        status = host->run(host, elements, count, writes ? &elements[count] : NULL, attr, attr_count);
+        status = host->run(host, elements, count, writes ? &elements[count] : NULL, attr);
         bti_lock_user_end();
         inside = outer;
     }

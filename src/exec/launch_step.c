@@ -116,12 +116,7 @@ static bt_status launch_work(const bti_run *run, const bti_step *step, const bti
     bti_operand *operands = run->operands + ready->first_operand;
     for (int o = 0; o <= step->input_count; o++)
         operands[o].address = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
-    bti_work work = {(bti_op)step->op,
-                     step->input_count,
-                     operands,
-                     operands[step->input_count],
-                     run->prepared->attrs + ready->first_attr,
-                     ready->attr_count};
+    bti_work work = {(bti_op)step->op, step->input_count, operands, operands[step->input_count], ready->attr};
     return bti_program_launch(ready->program, &work);
 }
 
@@ -131,8 +126,7 @@ static bt_status call_host(const bti_run *run, const bti_step *step, const bti_r
     if (step->input_count >= 8 && !(addresses = bti_alloc(((size_t)step->input_count + 1) * sizeof *addresses)))
         return bti_no_memory();
     for (int o = 0; o <= step->input_count; o++) addresses[o] = bti_run_address(run, bti_plan_operand(plan, step, o));
-    bt_status status = bti_host_step_run(ready->host, plan, step, run->prepared->attrs + ready->first_attr,
-                                         ready->attr_count, addresses);
+    bt_status status = bti_host_step_run(ready->host, plan, step, ready->attr, addresses);
     if (addresses != few) bti_free(addresses);
     return status;
 }

@@ -60,22 +60,18 @@ static bti_operand operand_of(const bti_value *value) {
     return operand;
 }
 
-static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, size_t *attr) {
+static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
     const bti_step *step = &of->plan.steps.items[s];
     bti_ready_step *ready = &of->steps[s];
     ready->first_operand = *operand;
-    ready->first_attr = *attr;
+    ready->attr = *attr;
     for (int o = 0; o <= step->input_count; o++)
         of->operands[(*operand)++] = operand_of(bti_plan_operand(&of->plan, step, o));
-    if (step->op == BTI_OP_const) {
-        of->attrs[(*attr)++] = (int64_t)of->plan.scalars.items[step->first_scalar];
-        ready->attr_count = 1;
-    } else if (step->op == step->node->op) {
-        ready->attr_count = step->node->attr_count;
-        if (ready->attr_count)
-            memcpy(of->attrs + *attr, step->node->attr, (size_t)ready->attr_count * sizeof *of->attrs);
-        *attr += (size_t)ready->attr_count;
-    }
+    if (step->op == BTI_OP_const)
+        (*attr)->constant.bits = of->plan.scalars.items[step->first_scalar];
+    else if (step->op == step->node->op && step->node->attr)
+        memcpy(*attr, step->node->attr, bti_attr_bytes((bti_op)step->op));
+    (*attr)++;
     if (bti_step_is_host(step)) {
         ready->host = bti_host_retain(step->node->host);
         return BT_OK;
@@ -115,7 +111,7 @@ static bt_status ready_control(bti_prepared *of, size_t s) {
     return BT_OK;
 }
 
-static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, size_t *attr) {
+static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
     const bti_step *step = &of->plan.steps.items[s];
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
     if (step->kind == BTI_STEP_COPY) return BT_OK;
@@ -244,16 +240,16 @@ static bool launches_wait(const bti_plan *plan) {
 }
 
 static bool allocate_prepared(bti_prepared *of) {
-    size_t attrs = 0;
+    size_t works = 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
         if (step->kind != BTI_STEP_WORK) continue;
         of->operand_count += (size_t)step->input_count + 1;
-        attrs += (size_t)step->node->attr_count + 1;
+        works++;
     }
     of->steps = bti_calloc(of->plan.steps.count, sizeof *of->steps);
     of->operands = bti_calloc(of->operand_count, sizeof *of->operands);
-    of->attrs = bti_calloc(attrs, sizeof *of->attrs);
+    of->attrs = bti_calloc(works, sizeof *of->attrs);
     of->ready = bti_calloc(of->plan.storages.count, sizeof *of->ready);
     if (!of->steps || !of->operands || !of->attrs || !of->ready) return false;
     if (of->of_region) return true;
@@ -278,7 +274,8 @@ static bt_status prepare(bti_plan *plan, bool of_region, bti_prepared **prepared
     of->plan = *plan;
     of->of_region = of_region;
     bt_status status = allocate_prepared(of) ? BT_OK : bti_no_memory();
-    size_t operand = 0, attr = 0;
+    size_t operand = 0;
+    bti_attr *attr = of->attrs;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);
     if (status == BT_OK)
         *prepared = of;

@@ -18,9 +18,8 @@ typedef struct bti_ready_step {
     bti_program *program;    /* retained; NULL: a copy between devices, or the host's work */
     bti_host_function *host; /* retained; NULL: the device's work */
     bti_trace_asked asked;
-    size_t first_operand; /* of work: into the run's operands: inputs, then the output */
-    size_t first_attr;
-    int attr_count;
+    size_t first_operand;                          /* of work: into the run's operands: inputs, then the output */
+    const bti_attr *attr;                          /* of work; in of->attrs */
     struct bti_prepared *regions[BTI_MAX_REGIONS]; /* of a control step */
 } bti_ready_step;
 
@@ -41,7 +40,7 @@ struct bti_prepared {
     bti_ready_step *steps;
     bti_operand *operands; /* of all work steps; without addresses */
     size_t operand_count;
-    int64_t *attrs;
+    bti_attr *attrs; /* of all work steps */
     BTI_VEC(bti_run_task_plan) tasks;
     uint64_t *ready; /* by storage: the task on its device's queue, counted from the run's begin, that fills it */
     int only_device; /* where everything runs; -1: on several, or threads of queues are to begin at once */

@@ -139,7 +139,7 @@ static void call_end(call *c) {
 static bti_node *to_come(const bti_node *like, int rank, const int64_t *shape) {
     bti_layout layout;
     bti_layout_dense(rank, shape, &layout);
-    bti_node *node = bti_node_done(BTI_OP_leaf, (bt_dtype)like->dtype, rank, shape, 0, NULL, NULL, &layout);
+    bti_node *node = bti_node_done(BTI_OP_leaf, (bt_dtype)like->dtype, rank, shape, NULL, NULL, &layout);
     if (!node) return NULL;
     node->device = like->device;
     node->weak = like->weak;

@@ -36,7 +36,7 @@ static bool can_run_by_plan(const bt_function *f, bt_array *const *arguments) {
 /* --- what is given ------------------------------------------------------------------------------------------------------ */
 
 static size_t scalar_bytes(const bti_node *node, uint64_t *bits) {
-    memcpy(bits, node->attr, sizeof *bits);
+    memcpy(bits, &node->attr->constant.bits, sizeof *bits);
     if (node->dtype == BT_F32) {
         double wide;
         memcpy(&wide, bits, sizeof wide);
@@ -111,7 +111,7 @@ static bti_node *result_node(const bti_ready_call *ready, bti_run *run, const bt
     const bti_plan *plan = bti_prepared_plan(ready->prepared);
     const bti_node *like = source->node;
     bti_buffer *buffer = bti_buffer_retain(bti_exec_result(run, (size_t)source->index));
-    bti_node *node = bti_node_done(BTI_OP_copy, (bt_dtype)like->dtype, like->rank, like->shape, 0, NULL, buffer,
+    bti_node *node = bti_node_done(BTI_OP_copy, (bt_dtype)like->dtype, like->rank, like->shape, NULL, buffer,
                                    &plan->values.items[plan->results.items[source->index].value].layout);
     if (!node) {
         bti_buffer_release(buffer);

@@ -11,7 +11,7 @@
 /* --- inputs ----------------------------------------------------------------------------------------------------------- */
 
 bt_array *bti_input_on(bti_placement placement, bt_dtype dtype, int rank, const int64_t *shape) {
-    bti_node *node = bti_node_new(BTI_OP_leaf, dtype, rank, shape, 0, NULL, 0, NULL);
+    bti_node *node = bti_node_new(BTI_OP_leaf, dtype, rank, shape, 0, NULL, NULL);
     if (!node) return bti_array_new(NULL);
     node->symbolic = true;
     for (int i = 0; i < rank; i++) bti_symbol_hold(shape[i]);
@@ -87,14 +87,14 @@ static bt_status add_to_body(bt_function *f, bti_node *node) {
                         file ? file : "?", node->place.site.line);
     }
     if (node->op == BTI_OP_value) {
-        bt_shared *shared = bti_shared_find(node->extra, node->attr[1]);
+        bt_shared *shared = bti_shared_find(node->extra, node->attr->value.variable);
         if (!shared)
             return bti_fail(BT_FAILED_PRECONDITION, "the outputs read a shared variable that has been released");
         if (!bti_vec_reserve(&f->replicas, 1) || !bti_vec_push(&f->read, shared)) {
             bt_shared_release(shared);
             return bti_no_memory();
         }
-        f->replicas.items[f->replicas.count++] = (int)node->attr[0];
+        f->replicas.items[f->replicas.count++] = (int)node->attr->value.replica;
     }
     if (!bti_vec_reserve(&f->body, 1) || !bti_vec_reserve(&f->patterns, 1)) return bti_no_memory();
     bti_node *pattern = node->op == BTI_OP_value ? bti_node_retain(node) : pattern_of(node);

@@ -22,7 +22,7 @@ bti_plan_setting bti_plan_setting_now(void) {
 /* No two share a buffer, and none has memory. */
 static bti_node *stand_in_for(const bti_node *given) {
     bti_buffer *buffer = bti_buffer_new(given->device, (size_t)bti_node_bytes(given), given);
-    bti_node *node = buffer ? bti_node_done(BTI_OP_leaf, (bt_dtype)given->dtype, given->rank, given->shape, 0, NULL,
+    bti_node *node = buffer ? bti_node_done(BTI_OP_leaf, (bt_dtype)given->dtype, given->rank, given->shape, NULL,
                                             buffer, &given->layout)
                             : NULL;
     if (!node) {

@@ -48,7 +48,7 @@ static bt_status add_replica(bt_shared *shared, bt_array *value) {
     bti_shared_replica *r = &shared->replicas[index];
     r->device = node->device;
     r->committed = atomic_load(&node->committed);
-    bti_node *first = bti_shared_alias(shared, index, node, BTI_OP_stop, NULL, 0);
+    bti_node *first = bti_shared_alias(shared, index, node, BTI_OP_stop, NULL);
     bt_status status = first ? bti_block_node(first) : bti_no_memory();
     if (status == BT_OK && !bti_vec_push(&r->versions, ((bti_version){.node = first}))) status = bti_no_memory();
     if (status == BT_OK)

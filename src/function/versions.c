@@ -90,10 +90,9 @@ static void own_by(bti_node *node, const bt_shared *shared, int index) {
     node->place = bti_call_place();
 }
 
-bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const int64_t *attr,
-                           int attr_count) {
+bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const bti_attr *attr) {
     bool done = atomic_load(&node->state) == BTI_DONE;
-    bti_node *own = bti_node_new(op, shared->dtype, shared->rank, shared->shape, done ? 0 : 1, &node, attr_count, attr);
+    bti_node *own = bti_node_new(op, shared->dtype, shared->rank, shared->shape, done ? 0 : 1, &node, attr);
     if (!own) return NULL;
     own_by(own, shared, index);
     if (done) {
@@ -115,8 +114,8 @@ static void wait_for_step(bti_node *value, step *s) {
 }
 
 static bti_node *make_value(const bt_shared *shared, int index, const version *of) {
-    int64_t attr[2] = {index, shared->number};
-    bti_node *value = bti_shared_alias(shared, index, of->node, BTI_OP_value, attr, 2);
+    bti_attr attr = {.value = {index, (int64_t)shared->number}};
+    bti_node *value = bti_shared_alias(shared, index, of->node, BTI_OP_value, &attr);
     if (!value) return NULL;
     value->extra = shared;
     wait_for_step(value, of->step);
@@ -214,8 +213,8 @@ bti_set_step *bti_set_step_new(int count, bti_gate *gate) {
 }
 
 bool bti_set_step_add(step *s, const bt_shared *shared, int index, bti_buffer *buffer, const bti_layout *layout) {
-    int64_t attr[2] = {index, shared->number};
-    bti_node *node = bti_node_done(BTI_OP_value, shared->dtype, shared->rank, shared->shape, 2, attr,
+    bti_attr attr = {.value = {index, (int64_t)shared->number}};
+    bti_node *node = bti_node_done(BTI_OP_value, shared->dtype, shared->rank, shared->shape, &attr,
                                    bti_buffer_retain(buffer), layout);
     if (!node) {
         bti_buffer_release(buffer);
@@ -243,7 +242,7 @@ bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, c
     for (int i = 0; i < count; i++) BTI_TRY(bti_shared_throttle(shared[i], replicas[i]));
     step *s = bti_set_step_alloc(count);
     for (int i = 0; i < count && s; i++) {
-        bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL, 0);
+        bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL);
         bti_set_step_members(s)[i].node = alias;
         s->count += alias != NULL;
         if (!alias || !bti_set_step_depend(s, alias->gate)) return drop_unmade_step(s);

@@ -38,8 +38,7 @@ struct bt_shared {
 void bti_version_drop(bti_version *version); /* under the versions lock */
 /* A node of the variable's own that stands for `node`, forgets it once done, and leaves it what it was to others; NULL when
  * memory is short. */
-bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const int64_t *attr,
-                           int attr_count);
+bti_node *bti_shared_alias(const bt_shared *shared, int index, bti_node *node, bti_op op, const bti_attr *attr);
 
 /* --- values and sets ---------------------------------------------------------------------------------------------- */
 

@@ -134,7 +134,7 @@ static bti_node *finish(bti_node *made) {
 static bti_node *record_barrier(const bti_again *again, const bti_again_entry *entry, bti_node *cotangent) {
     const bti_node *node = entry->node;
     bti_node *inputs[2] = {seen_from(again, entry->node, block_with(entry->block->outer, node)), cotangent};
-    bti_node *made = bti_node_new(BTI_OP_barrier, (bt_dtype)node->dtype, node->rank, node->shape, 2, inputs, 0, NULL);
+    bti_node *made = bti_node_new(BTI_OP_barrier, (bt_dtype)node->dtype, node->rank, node->shape, 2, inputs, NULL);
     if (made) bti_copy_marks(made, node);
     return finish(made);
 }

@@ -43,7 +43,9 @@ typedef struct walk {
 /* --- targets -------------------------------------------------------------------------------------------------------- */
 
 bti_gradient_target bti_target_of(const bti_node *node, bool shared) {
-    if (shared) return (bti_gradient_target){.id = (uint64_t)node->attr[1], .replica = (uint64_t)node->attr[0] + 1};
+    if (shared)
+        return (bti_gradient_target){.id = (uint64_t)node->attr->value.variable,
+                                     .replica = (uint64_t)node->attr->value.replica + 1};
     return (bti_gradient_target){.id = (uint64_t)(uintptr_t)node, .sequence = node->sequence};
 }
 
@@ -303,7 +305,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
 static void pass_to_tuple(walk *w, const step *s) {
     step *tuple = &w->steps.items[w->inputs.items[s->first_input].step];
     bti_recording_context before = bti_enter_context_of(s->node, true);
-    add_to(&tuple->results[s->node->attr[0]], s->gradient);
+    add_to(&tuple->results[s->node->attr->result.index], s->gradient);
     bti_leave_context(before);
 }
 

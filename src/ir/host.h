@@ -5,6 +5,8 @@
 #include <berth/custom.h>
 #include <stdatomic.h>
 
+#include "ir/attr.h"
+
 /* Nodes and prepared plans hold it. */
 struct bti_node;
 typedef struct bti_host_function bti_host_function;
@@ -13,7 +15,7 @@ struct bti_host_function {
     void (*free)(bti_host_function *function); /* the last reference is gone */
     /* Runs on the thread that runs the queue, under no lock of it. output: where to write; NULL: of a callback. */
     bt_status (*run)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *output,
-                     const int64_t *attr, int attr_count);
+                     const bti_attr *attr);
     /* Of an operation of the user's; NULLs and false of a callback. */
     const char *name;                                                       /* lives as long as the process */
     bool (*fits)(bti_host_function *function, const struct bti_node *node); /* whether its inputs make such a result */

@@ -1,6 +1,7 @@
 #include "ir/node.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/recycle.h"
@@ -43,7 +44,7 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other) {
 /* The history that gradients pass through: not through integers, reads of variables, or `stop`. */
 static void inherit_history(bti_node *node) {
     node->oldest = node->sequence;
-    if (node->op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr[1] % 64);
+    if (node->op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr->value.variable % 64);
     if (!bti_node_is_float(node) || node->op == BTI_OP_value || node->op == BTI_OP_stop) return;
     for (int i = 0; i < node->input_count; i++) {
         const bti_node *input = node->inputs[i];
@@ -54,9 +55,10 @@ static void inherit_history(bti_node *node) {
 }
 
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
-                       bti_node *const *inputs, int attr_count, const int64_t *attr) {
+                       bti_node *const *inputs, const bti_attr *attr) {
+    size_t attr_bytes = (bti_attr_bytes(op) + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
     size_t room = (size_t)(input_count ? input_count : 1) * sizeof(bti_node *);
-    size_t bytes = sizeof(bti_node) + room + (size_t)attr_count * sizeof(int64_t);
+    size_t bytes = sizeof(bti_node) + room + attr_bytes;
     bti_node *node = bti_recycled_new(bytes);
     if (!node) return NULL;
     node->bytes = bytes;
@@ -66,11 +68,9 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     node->rank = (uint8_t)rank;
     node->sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed) + 1;
     node->input_count = input_count;
-    node->attr_count = attr_count;
-    node->attr = (int64_t *)(node + 1);
-    node->inputs = (bti_node **)(node->attr + attr_count);
+    if (attr_bytes) node->attr = memcpy(node + 1, attr, bti_attr_bytes(op));
+    node->inputs = (bti_node **)(void *)((char *)(node + 1) + attr_bytes);
     for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
-    for (int i = 0; i < attr_count; i++) node->attr[i] = attr[i];
     for (int i = 0; i < input_count; i++) node->inputs[i] = bti_node_retain(inputs[i]);
     if (op == BTI_OP_result) atomic_fetch_add_explicit(&inputs[0]->tuple->alive, 1, memory_order_relaxed);
     inherit_history(node);
@@ -84,9 +84,9 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     return node;
 }
 
-bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
+bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, const bti_attr *attr,
                         bti_buffer *buffer, const bti_layout *layout) {
-    bti_node *node = bti_node_new(op, dtype, rank, shape, 0, NULL, attr_count, attr);
+    bti_node *node = bti_node_new(op, dtype, rank, shape, 0, NULL, attr);
     if (!node) return NULL;
     node->buffer = buffer;
     node->layout = *layout;
@@ -157,7 +157,7 @@ static bti_type *copy_types(int count, const bti_type *types) {
     return copy;
 }
 
-bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, int attr_count, const int64_t *attr,
+bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, const bti_attr *attr,
                              int result_count, const bti_type *types, int region_count, bti_region *const *regions) {
     bt_dtype dtype = BT_I64;
     for (int i = 0; i < result_count; i++)
@@ -166,7 +166,7 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
     if (!tuple) return NULL;
     tuple->read = bti_calloc((size_t)result_count + 1, sizeof *tuple->read);
     bti_node *node = (tuple->types = copy_types(result_count, types)) && tuple->read
-                         ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr_count, attr)
+                         ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr)
                          : NULL;
     if (!node) {
         free_tuple(tuple);

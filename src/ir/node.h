@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/host.h"
 #include "ir/op.h"
@@ -112,7 +113,6 @@ typedef struct bti_node {
     uint8_t rule;     /* bti_rule */
     int16_t device;   /* number in the registry */
     int32_t input_count;
-    int32_t attr_count;
     uint64_t sequence; /* order of recording; inputs have smaller ones */
     /* What a gradient may pass through to this node, also where history was forgotten since: the smallest sequence, and a bit for each
      * shared variable (its number modulo 64). */
@@ -122,9 +122,8 @@ typedef struct bti_node {
     bti_place place; /* public name ("MatMul") and caller's line */
     /* Of the last node of a public operation its name: one line in the placement log; else NULL. */
     _Atomic(const char *) logged;
-    bti_error *error; /* when FAILED */
-    const void
-        *extra; /* of a value: its shared variable, to compare with only (attr[1] is its number, attr[0] the replica) */
+    bti_error *error;           /* when FAILED */
+    const void *extra;          /* of a value: its shared variable, to compare with only (attr->value has its number) */
     bti_host_function *host;    /* retained; of operations that the host calls a function for */
     bti_origin *origin;         /* of a prepared call's result */
     bti_tuple *tuple;           /* NULL: it has one result */
@@ -136,8 +135,8 @@ typedef struct bti_node {
     int64_t shape[BTI_MAX_RANK];
     size_t bytes; /* of the node with what stands behind it */
     struct bti_node **inputs;
-    int64_t *attr; /* what stands in it: ops.def */
-    uint64_t mark; /* scratch of the one walk that holds the graph lock: which walk was here last */
+    bti_attr *attr; /* NULL: the operation has none */
+    uint64_t mark;  /* scratch of the one walk that holds the graph lock: which walk was here last */
     union {
         int64_t mark_index;
         struct bti_node *next_dead; /* while being freed */
@@ -146,9 +145,9 @@ typedef struct bti_node {
 
 static inline bool bti_node_is_float(const bti_node *node) { return bti_dtype_is_float((bt_dtype)node->dtype); }
 
-/* A PENDING node with one reference, inputs retained, room for attr (copied); NULL when memory is short. */
+/* A PENDING node with one reference, inputs retained, attr copied (NULL if the operation has none); NULL when memory is short. */
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
-                       bti_node *const *inputs, int attr_count, const int64_t *attr);
+                       bti_node *const *inputs, const bti_attr *attr);
 /* A region: a piece of graph that an operation runs, as a loop runs its body. It stands alone: what it reads from outside is one of its
  * inputs. Its nodes are nobody else's, are never computed by themselves, and never change. */
 struct bti_region {
@@ -166,7 +165,7 @@ bti_region *bti_region_retain(bti_region *region);
 void bti_region_release(bti_region *region); /* NULL is fine */
 
 /* The same with several results; it retains the regions. Its dtype is float32 if a result is floating. */
-bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, int attr_count, const int64_t *attr,
+bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, const bti_attr *attr,
                              int result_count, const bti_type *types, int region_count, bti_region *const *regions);
 /* Gives a tuple the types and the region of one that has more results behind its own. Only under the graph lock, while it is PENDING, and if it
  * is in no region. */
@@ -212,7 +211,7 @@ void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer));
 void bti_node_leave_origin(bti_node *node);
 void bti_origin_leave(bti_origin *origin); /* releases a use by something that is no node */
 /* A DONE node without inputs, and with room for one, on a buffer that it takes over; NULL when memory is short. */
-bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
+bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, const bti_attr *attr,
                         bti_buffer *buffer, const bti_layout *layout);
 /* Adds a reference unless the count is 0 already. */
 bool bti_node_try_retain(bti_node *node);

@@ -8,8 +8,8 @@
 typedef enum bti_class {
     BTI_SOURCE,      /* no inputs: leaf, const, iota */
     BTI_ELEMENTWISE, /* output[i] from inputs[i]; all of one shape */
-    BTI_REDUCE,      /* folds the axes of the mask attr[0] away (kept as size 1) */
-    BTI_SCAN,        /* running fold along attr[0] */
+    BTI_REDUCE,      /* folds the axes of its mask away (kept as size 1) */
+    BTI_SCAN,        /* running fold along an axis */
     BTI_MOVEMENT,    /* a view of its input: no data moves where strides can say it */
     BTI_GATHER,      /* moves data by rule or by index: pad, concat, take, scatter_add, sort */
     BTI_HEAVY,       /* matmul */
@@ -29,6 +29,25 @@ typedef enum bti_dtype_rule {
     BTI_OWN        /* its recorder says */
 } bti_dtype_rule;
 
+/* Which member of bti_attr (ir/attr.h) an operation has. */
+typedef enum bti_attr_kind {
+    BTI_ATTR_none,
+    BTI_ATTR_constant,
+    BTI_ATTR_size,
+    BTI_ATTR_word,
+    BTI_ATTR_fold,
+    BTI_ATTR_axis,
+    BTI_ATTR_running,
+    BTI_ATTR_permute,
+    BTI_ATTR_slice,
+    BTI_ATTR_pad,
+    BTI_ATTR_scan,
+    BTI_ATTR_loop,
+    BTI_ATTR_result,
+    BTI_ATTR_value,
+    BTI_ATTR_custom
+} bti_attr_kind;
+
 typedef enum bti_op {
 #define BTI_OP(name, ...) BTI_OP_##name,
 #include "ir/ops.def"
@@ -40,6 +59,7 @@ typedef struct bti_op_row {
     const char *name; /* "add" */
     bti_class class;
     int arity; /* -1: one or more */
+    bti_attr_kind attr;
     bti_dtype_rule dtype_rule;
     const char *gradient; /* its rule (ops/gradient.h): "sub", or "none" */
     const char *tangent;  /* its rule (ops/application.h): "linear", or "none" */

@@ -3,8 +3,8 @@
 #include "ir/dtype.h"
 
 const bti_op_row bti_op_rows[BTI_OP_COUNT] = {
-#define BTI_OP(name, class, arity, dtype_rule, gradient, tangent, batch, low, high, tolerance, doc) \
-    {#name, class, arity, dtype_rule, #gradient, #tangent, #batch, low, high, tolerance, doc},
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, low, high, tolerance, doc) \
+    {#name, class, arity, BTI_ATTR_##attr, dtype_rule, #gradient, #tangent, #batch, low, high, tolerance, doc},
 #include "ir/ops.def"
 #undef BTI_OP
 };
@@ -50,7 +50,8 @@ typedef struct question {
     int count;
     bti_node *const *inputs;
     int rank;
-    const int64_t *shape, *attr;
+    const int64_t *shape;
+    const bti_attr *attr;
     bti_str *why; /* may be NULL */
 } question;
 
@@ -98,11 +99,11 @@ bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str 
 static bool slice_fits(const question *q) {
     const bti_node *x = q->inputs[0];
     for (int i = 0; i < q->rank; i++) {
-        int64_t first = q->attr[i];
+        int64_t first = q->attr->slice.start[i];
         bool known =
             !bti_size_is_symbolic(q->shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(first);
         if (!known || !q->shape[i]) continue;
-        int64_t last = first + (q->shape[i] - 1) * q->attr[q->rank + i];
+        int64_t last = first + (q->shape[i] - 1) * q->attr->slice.step[i];
         if (first < 0 || first >= x->shape[i] || last < 0 || last >= x->shape[i])
             return refuse_shapes(q->why, x, "has no such part as the slice", q->rank, q->shape);
     }
@@ -115,7 +116,7 @@ static bool concat_fits(const question *q) {
         const bti_node *input = q->inputs[i];
         bool fits = input->rank == first->rank;
         for (int d = 0; d < first->rank && fits; d++)
-            fits = d == q->attr[0] || bti_may_equal(input->shape[d], first->shape[d]);
+            fits = d == q->attr->axis.axis || bti_may_equal(input->shape[d], first->shape[d]);
         if (!fits)
             return refuse_shapes(q->why, input, "does not fit beside the first array,", first->rank, first->shape);
     }
@@ -137,7 +138,7 @@ static bool reduce_fits(const question *q) {
     bool needs_elements = q->op != BTI_OP_sum && q->op != BTI_OP_prod;
     for (int i = 0; i < x->rank; i++) {
         int64_t size = x->shape[i];
-        if (!(q->attr[0] >> i & 1) || bti_size_is_symbolic(size)) continue;
+        if (!(q->attr->fold.axes >> i & 1) || bti_size_is_symbolic(size)) continue;
         if (row->dtype_rule == BTI_INDEX_OUT && size > INT32_MAX) {
             if (q->why)
                 bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", i,
@@ -153,11 +154,11 @@ static bool reduce_fits(const question *q) {
 }
 
 static bool argsort_fits(const question *q) {
-    int64_t size = q->inputs[0]->shape[q->attr[0]];
+    int64_t size = q->inputs[0]->shape[q->attr->axis.axis];
     if (bti_size_is_symbolic(size) || size <= INT32_MAX) return true;
     if (q->why)
-        bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", (int)q->attr[0],
-                     (long long)size, INT32_MAX);
+        bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d",
+                     q->attr->axis.axis, (long long)size, INT32_MAX);
     return false;
 }
 
@@ -165,7 +166,7 @@ static bool argsort_fits(const question *q) {
 static bool scatter_add_fits(const question *q) {
     const bti_node *x = q->inputs[0], *updates = q->inputs[2];
     int64_t wanted[BTI_MAX_RANK];
-    for (int i = 0; i < x->rank; i++) wanted[i] = i == q->attr[0] ? q->inputs[1]->shape[0] : x->shape[i];
+    for (int i = 0; i < x->rank; i++) wanted[i] = i == q->attr->axis.axis ? q->inputs[1]->shape[0] : x->shape[i];
     return bti_shapes_may_equal(updates->rank, updates->shape, x->rank, wanted) ||
            refuse_shapes(q->why, updates, "are the updates; their shape must be", x->rank, wanted);
 }
@@ -177,7 +178,7 @@ static bool update_slice_fits(const question *q) {
     for (int d = 0; d < x->rank && fits; d++) {
         int64_t has = updates->shape[d], room = x->shape[d];
         bool known = !bti_size_is_symbolic(has) && !bti_size_is_symbolic(room);
-        fits = d == q->attr[0] ? !known || has <= room : bti_may_equal(has, room);
+        fits = d == q->attr->axis.axis ? !known || has <= room : bti_may_equal(has, room);
     }
     return fits || refuse_shapes(q->why, updates, "is the update; it does not fit into", x->rank, x->shape);
 }
@@ -186,7 +187,8 @@ static bool update_slice_fits(const question *q) {
 static bool along_axis_fits(const question *q) {
     const bti_node *x = q->inputs[0], *indices = q->inputs[1];
     bool fits = x->rank == indices->rank;
-    for (int d = 0; d < x->rank && fits; d++) fits = d == q->attr[0] || bti_may_equal(x->shape[d], indices->shape[d]);
+    for (int d = 0; d < x->rank && fits; d++)
+        fits = d == q->attr->axis.axis || bti_may_equal(x->shape[d], indices->shape[d]);
     if (!fits)
         return refuse_shapes(q->why, indices, "are the indices; but for the axis they must have the shape of x,",
                              x->rank, x->shape);
@@ -197,7 +199,7 @@ static bool along_axis_fits(const question *q) {
 }
 
 bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
-                       const int64_t *attr, bti_str *why) {
+                       const bti_attr *attr, bti_str *why) {
     const question q = {op, count, inputs, rank, shape, attr, why};
     switch (op) {
     case BTI_OP_reshape: return bti_reshape_fits(inputs[0], rank, shape, why);

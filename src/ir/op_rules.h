@@ -18,10 +18,10 @@ static inline bool bti_may_equal(int64_t a, int64_t b) {
 }
 bool bti_shapes_may_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
 
-/* Whether the operation makes a result of that shape from such inputs; unknown sizes may turn out to fit. attr is as ops.def says.
+/* Whether the operation makes a result of that shape from such inputs; unknown sizes may turn out to fit.
  * False: with the reason in *why, which may be NULL. */
 bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
-                       const int64_t *attr, bti_str *why);
+                       const bti_attr *attr, bti_str *why);
 /* The same for the operations that broadcasting records. */
 bool bti_reshape_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
 bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "ir/op_rules.h"
+#include "support/attr.h"
 
 #define SIZES(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -19,13 +20,15 @@ static bti_node shaped(int rank, const int64_t *shape) {
 }
 
 static void expect_fit(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
-                       const int64_t *attr, const char *why, int line) {
+                       const int64_t *numbers, const char *why, int line) {
+    int number_count = !numbers ? 0 : op == BTI_OP_slice ? 2 * rank : 1;
+    bti_attr attr = attr_of(op, number_count, numbers);
     bti_str text = {0};
-    bool fits = bti_op_shape_fits(op, count, inputs, rank, shape, attr, &text);
+    bool fits = bti_op_shape_fits(op, count, inputs, rank, shape, &attr, &text);
     if (fits != !why || (why && strcmp(bti_str_text(&text), why)))
         fail_msg("line %d: \"%s\", not \"%s\"", line, bti_str_text(&text), why ? why : "");
     bti_str_free(&text);
-    assert_int_equal(bti_op_shape_fits(op, count, inputs, rank, shape, attr, NULL), fits);
+    assert_int_equal(bti_op_shape_fits(op, count, inputs, rank, shape, &attr, NULL), fits);
 }
 #define FITS(op, inputs, rank, shape, attr, why) \
     expect_fit(BTI_OP_##op, (int)(sizeof(inputs) / sizeof *(inputs)), inputs, rank, shape, attr, why, __LINE__)

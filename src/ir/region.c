@@ -1,10 +1,12 @@
 #include "ir/region.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "ir/op_rules.h"
 
 bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place) {
-    bti_node *leaf = bti_node_new(BTI_OP_leaf, type->dtype, type->rank, type->shape, 0, NULL, 0, NULL);
+    bti_node *leaf = bti_node_new(BTI_OP_leaf, type->dtype, type->rank, type->shape, 0, NULL, NULL);
     if (!leaf) return NULL;
     leaf->symbolic = true;
     for (int i = 0; i < type->rank; i++) bti_symbol_hold(type->shape[i]);
@@ -68,10 +70,10 @@ static bool tuple_fits(const bti_node *node, bti_str *why) {
                ways_fit(node->tuple, why);
     if (node->op == BTI_OP_while)
         return inputs_fit(regions[1], 0, node->input_count, node->inputs, false, 0, why) &&
-               carries_fit(regions[1], (int)node->attr[0], why);
-    int carried = (int)node->attr[1], by_row = (int)node->attr[2], rest = carried + by_row;
+               carries_fit(regions[1], (int)node->attr->loop.carried, why);
+    int carried = node->attr->scan.carried, by_row = node->attr->scan.by_row, rest = carried + by_row;
     return inputs_fit(regions[0], 0, carried, node->inputs, false, 0, why) &&
-           inputs_fit(regions[0], carried, by_row, node->inputs + carried, true, node->attr[0], why) &&
+           inputs_fit(regions[0], carried, by_row, node->inputs + carried, true, node->attr->scan.length, why) &&
            inputs_fit(regions[0], rest, node->input_count - rest, node->inputs + rest, false, 0, why) &&
            carries_fit(regions[0], carried, why);
 }
@@ -93,13 +95,8 @@ static bool is_unknown(int rank, const int64_t *shape) {
 
 static bool region_is_unknown(const bti_region *region);
 
-/* Attributes that are any numbers; others may be sizes. */
-static bool has_plain_attributes(const bti_node *node) { return node->op == BTI_OP_const || node->op == BTI_OP_custom; }
-
 static bool node_is_unknown(const bti_node *node) {
-    bool unknown = is_unknown(node->rank, node->shape);
-    for (int i = 0; i < node->attr_count && !has_plain_attributes(node) && !unknown; i++)
-        unknown = bti_size_is_symbolic(node->attr[i]);
+    bool unknown = is_unknown(node->rank, node->shape) || bti_attr_is_unknown((bti_op)node->op, node->attr);
     for (int i = 0; node->tuple && i < node->tuple->result_count && !unknown; i++)
         unknown = is_unknown(node->tuple->types[i].rank, node->tuple->types[i].shape);
     for (int r = 0; node->tuple && r < node->tuple->region_count && !unknown; r++)
@@ -221,7 +218,7 @@ bt_status bti_region_untold(bti_region *region, bti_region **untold) {
     return remake_region(region, (remaking){NULL, false}, untold);
 }
 
-static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, const int64_t *attr, remaking how,
+static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, const bti_attr *attr, remaking how,
                              bti_node **made) {
     const bti_tuple *tuple = node->tuple;
     bti_region *regions[BTI_MAX_REGIONS] = {NULL};
@@ -234,8 +231,8 @@ static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, cons
     for (int r = 0; r < tuple->region_count && status == BT_OK; r++)
         status = remake_region(tuple->regions[r], how, &regions[r]);
     if (status == BT_OK) {
-        *made = bti_node_new_tuple((bti_op)node->op, node->input_count, inputs, node->attr_count, attr,
-                                   tuple->result_count, types, tuple->region_count, regions);
+        *made = bti_node_new_tuple((bti_op)node->op, node->input_count, inputs, attr, tuple->result_count, types,
+                                   tuple->region_count, regions);
         if (!*made) status = bti_no_memory();
     }
     for (int r = 0; r < tuple->region_count; r++) bti_region_release(regions[r]);
@@ -247,19 +244,14 @@ static bt_status node_again(const bti_node *node, bti_node *const *inputs, remak
     const bti_binding *binding = how.binding;
     bti_op op = node->op == BTI_OP_callback && !how.told ? BTI_OP_reshape : (bti_op)node->op;
     bti_type type = bti_type_of(node);
-    int64_t attr[3 * BTI_MAX_RANK];
-    bool bound = node->attr_count <= 3 * BTI_MAX_RANK && (!binding || bind_type(binding, &type));
+    bti_attr attr;
     *made = NULL;
-    for (int i = 0; i < node->attr_count && bound; i++) {
-        attr[i] = node->attr[i];
-        if (binding && !has_plain_attributes(node) && bti_size_is_symbolic(attr[i]))
-            bound = bti_size_bind(node->attr[i], binding, &attr[i]);
-    }
-    if (!bound) return BT_INVALID_ARGUMENT;
+    if (node->attr) memcpy(&attr, node->attr, bti_attr_bytes(op));
+    if (binding && !(bind_type(binding, &type) && bti_attr_bind(op, binding, &attr))) return BT_INVALID_ARGUMENT;
     if (node->tuple)
-        BTI_TRY(tuple_again(node, inputs, attr, how, made));
+        BTI_TRY(tuple_again(node, inputs, &attr, how, made));
     else
-        *made = bti_node_new(op, type.dtype, type.rank, type.shape, node->input_count, inputs, node->attr_count, attr);
+        *made = bti_node_new(op, type.dtype, type.rank, type.shape, node->input_count, inputs, &attr);
     if (!*made) return bti_no_memory();
     bti_copy_marks(*made, node);
     (*made)->checkpoint = bti_checkpoint_retain(node->checkpoint);

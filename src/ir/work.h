@@ -2,8 +2,7 @@
 #ifndef BTI_IR_WORK_H
 #define BTI_IR_WORK_H
 
-#include "ir/op.h"
-#include "ir/shape.h"
+#include "ir/attr.h"
 
 /* One operand at a launch. The address is the driver's (for cpu: a pointer) of element [0, 0, ...]; strides
  * count elements and may be 0 or negative. */
@@ -15,14 +14,12 @@ typedef struct bti_operand {
     int64_t stride[BTI_MAX_RANK];
 } bti_operand;
 
-/* `attr` as ops.def says. */
 typedef struct bti_work {
     bti_op op;
     int input_count;
     const bti_operand *inputs;
-    bti_operand output; /* never overlaps an input, unless elementwise and the same element for element */
-    const int64_t *attr;
-    int attr_count;
+    bti_operand output;   /* never overlaps an input, unless elementwise and the same element for element */
+    const bti_attr *attr; /* NULL: the operation has none */
 } bti_work;
 
 #endif

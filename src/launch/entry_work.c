@@ -172,9 +172,9 @@ static void write_reduction(const bti_work *work, bti_kernel *kernel, bti_box *b
     const bti_operand *in = work->inputs, *out = &work->output;
     nest n = {.operand_count = 2, .operand = {in, out}, .address = {in->address, out->address}};
     int kept = 0;
-    for (int reduced = 0; reduced < 2; reduced++) {
+    for (uint32_t reduced = 0; reduced < 2; reduced++) {
         for (int axis = 0; axis < in->rank; axis++) {
-            if ((work->attr[0] >> axis & 1) != reduced) continue;
+            if ((work->attr->fold.axes >> axis & 1) != reduced) continue;
             n.extent[n.axes] = in->shape[axis];
             n.stride[0][n.axes] = in->stride[axis] * (int64_t)bt_dtype_size(in->dtype);
             n.stride[1][n.axes] = reduced ? 0 : out->stride[axis] * (int64_t)bt_dtype_size(out->dtype);
@@ -200,7 +200,7 @@ bool bti_kernel_of_work(const bti_work *work, bti_kernel *kernel, bti_box *box, 
     switch (bti_op_info(work->op)->class) {
     case BTI_SOURCE:
         if (work->op == BTI_OP_iota) return write_iota(&work->output, kernel, box), true;
-        *scalar = (uint64_t)work->attr[0];
+        *scalar = work->attr->constant.bits;
         return write_fill(&work->output, scalar, kernel, box), true;
     case BTI_MOVEMENT:
     case BTI_EFFECT:
@@ -210,7 +210,7 @@ bool bti_kernel_of_work(const bti_work *work, bti_kernel *kernel, bti_box *box, 
         begin_nest(&n, &work->output);
         for (int i = 0; i < work->input_count; i++) add_nest_operand(&n, &work->inputs[i]);
         add_nest_operand(&n, &work->output);
-        return write_map(&n, work->op, work->attr_count ? (int)work->attr[0] : 0, kernel, box), true;
+        return write_map(&n, work->op, work->op == BTI_OP_threefry ? work->attr->word.index : 0, kernel, box), true;
     case BTI_REDUCE:
         if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return false;
         *scalar = start_of(work->op, work->output.dtype);

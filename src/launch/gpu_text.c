@@ -110,14 +110,14 @@ static bt_status launch_cumsum(bti_gpu_job *j) {
         bti_gpu_text_entry offsets = {2, "bti_offsets", (int)(BTI_GROUP / threads)};
         BTI_TRY(bti_gpu_scratch(j->gpu, BTI_GPU_KEYS, (size_t)units * 8, &at));
         BTI_GPU_ADDRESSES(j, at, x);
-        BTI_GPU_NUMBERS(j, units, j->length, chunks, chunk, rows ? lanes : j->inner, j->asked->attr[1]);
+        BTI_GPU_NUMBERS(j, units, j->length, chunks, chunk, rows ? lanes : j->inner, j->asked->attr->running.reverse);
         BTI_TRY(bti_gpu_job_launch(j, entries.sums, units));
         BTI_GPU_ADDRESSES(j, at);
         BTI_GPU_NUMBERS(j, j->outer * j->inner, j->inner, chunks, threads);
         BTI_TRY(bti_gpu_job_launch(j, offsets, j->outer * j->inner));
     }
     BTI_GPU_ADDRESSES(j, j->output.address, at, x);
-    BTI_GPU_NUMBERS(j, units, j->length, chunks, chunk, rows ? lanes : j->inner, j->asked->attr[1]);
+    BTI_GPU_NUMBERS(j, units, j->length, chunks, chunk, rows ? lanes : j->inner, j->asked->attr->running.reverse);
     return bti_gpu_job_launch(j, entries.running, units);
 }
 
@@ -162,9 +162,8 @@ static void begin_job(bti_gpu_job *j) {
     for (int i = 0; i < j->asked->input_count; i++) j->given[i] = j->asked->inputs[i];
     j->wanted = j->asked->output;
     if (op == BTI_OP_matmul) return;
-    bool by_mask = op == BTI_OP_argmax || op == BTI_OP_argmin;
     j->scatters = op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis || op == BTI_OP_update_slice;
-    j->axis = by_mask ? __builtin_ctzll((unsigned long long)j->asked->attr[0]) : (int)j->asked->attr[0];
+    j->axis = bti_attr_axis(op, j->asked->attr);
     bti_gpu_job_split_axes(j, j->scatters ? &j->wanted : &j->given[0], j->axis);
     choose_axes(j);
 }

@@ -101,12 +101,12 @@ static bt_status launch_pad(bti_gpu *gpu, bti_gpu_work *work, const bti_work *as
     memset(value.stride, 0, sizeof value.stride);
     BTI_TRY(bti_gpu_work_copy(gpu, work, &value, &asked->output));
     for (int axis = 0; axis < inner.rank; axis++)
-        inner = bti_operand_part(&inner, axis, asked->attr[axis], x->shape[axis]);
+        inner = bti_operand_part(&inner, axis, asked->attr->pad.before[axis], x->shape[axis]);
     return bti_gpu_work_copy(gpu, work, x, &inner);
 }
 
 static bt_status launch_concat(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
-    int axis = (int)asked->attr[0];
+    int axis = asked->attr->axis.axis;
     int64_t from = 0;
     for (int i = 0; i < asked->input_count; i++) {
         const bti_operand *x = &asked->inputs[i];

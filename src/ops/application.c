@@ -6,13 +6,13 @@
 #include "ops/application.h"
 
 bt_array *bti_record_again(const bti_application *a, bt_array *(*input)(const bti_application *a, int i), int rank,
-                           const int64_t *shape, const int64_t *attr) {
+                           const int64_t *shape, const bti_attr *attr) {
     const bti_node *node = a->node;
     bt_array **inputs = bti_calloc((size_t)a->count, sizeof *inputs);
     if (!inputs) return bti_array_new(NULL);
     for (int i = 0; i < a->count; i++) inputs[i] = input(a, i);
-    bt_array *made = bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, rank, shape, inputs, a->count,
-                                attr, node->attr_count);
+    bt_array *made =
+        bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, rank, shape, inputs, a->count, attr);
     bti_free(inputs);
     return made;
 }
@@ -42,16 +42,16 @@ bt_array *bti_batched(const bti_application *a, int i) {
     return a->image[i] ? a->image[i] : bti_repeated(a->x[i], a->size);
 }
 
-bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, const int64_t *attr, int attr_count) {
+bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, const bti_attr *attr) {
     const bti_node *node = a->node;
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison;
     if (!stacked_shape(node, a->size, shape, &poison)) return poison;
     return bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, node->rank + 1, shape, inputs, a->count,
-                      attr, attr_count);
+                      attr);
 }
 
-static bt_array *record_stacks(const bti_application *a, const int64_t *attr) {
+static bt_array *record_stacks(const bti_application *a, const bti_attr *attr) {
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison;
     if (!stacked_shape(a->node, a->size, shape, &poison)) return poison;
@@ -61,17 +61,18 @@ static bt_array *record_stacks(const bti_application *a, const int64_t *attr) {
 /* Operations to which a leading axis is like any other: the same of stacks. */
 void bti_batch_same(bti_application *a) { a->made[0] = record_stacks(a, a->node->attr); }
 
-/* Those that work along the axis attr[0]. */
+/* Those that work along an axis. */
 void bti_batch_along_axis(bti_application *a) {
-    int64_t attr[BTI_MAX_RANK];
-    memcpy(attr, a->node->attr, (size_t)a->node->attr_count * sizeof *attr);
-    attr[0]++;
-    a->made[0] = record_stacks(a, attr);
+    bti_attr attr;
+    if (a->node->op == BTI_OP_cumsum)
+        attr.running = a->node->attr->running, attr.running.axis++;
+    else
+        attr.axis.axis = a->node->attr->axis.axis + 1;
+    a->made[0] = record_stacks(a, &attr);
 }
 
 void bti_batch_reduce(bti_application *a) {
-    int64_t mask = a->node->attr[0] << 1;
-    a->made[0] = record_stacks(a, &mask);
+    a->made[0] = record_stacks(a, &(bti_attr){.fold = {a->node->attr->fold.axes << 1}});
 }
 
 void bti_batch_copy(bti_application *a) {

@@ -29,13 +29,14 @@ typedef void bti_transform_rule(bti_application *a);
 
 /* Tangents. image[i]: the derivative of x[i] in some direction, with its shape and dtype; NULL: it is zero, as those of integers always are.
  * made[i]: the derivative of result i, NULL (as before the call) where it is zero. */
-#define BTI_OP(name, class, arity, dtype_rule, gradient, tangent, ...) bti_transform_rule bti_tangent_##tangent;
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, ...) bti_transform_rule bti_tangent_##tangent;
 #include "ir/ops.def"
 #undef BTI_OP
 
 /* Batches. image[i]: `size` values of x[i] stacked along a new first axis; NULL: x[i] is the same for all of them. made[i]: the
  * values of result i stacked in the same way; never NULL. */
-#define BTI_OP(name, class, arity, dtype_rule, gradient, tangent, batch, ...) bti_transform_rule bti_batch_##batch;
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, ...) \
+    bti_transform_rule bti_batch_##batch;
 #include "ir/ops.def"
 #undef BTI_OP
 
@@ -43,12 +44,12 @@ typedef void bti_transform_rule(bti_application *a);
 
 /* The operation once more, of what `input` gives for each of its inputs. */
 bt_array *bti_record_again(const bti_application *a, bt_array *(*input)(const bti_application *a, int i), int rank,
-                           const int64_t *shape, const int64_t *attr);
+                           const int64_t *shape, const bti_attr *attr);
 /* x repeated along a new first axis: a view. */
 bt_array *bti_repeated(bt_array *x, int64_t size);
 /* Input i as a stack: its image, or a view that repeats it. */
 bt_array *bti_batched(const bti_application *a, int i);
 /* The operation for stacks: the batch goes before y's axes. */
-bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, const int64_t *attr, int attr_count);
+bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, const bti_attr *attr);
 
 #endif

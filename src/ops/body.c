@@ -91,8 +91,8 @@ static bt_status record_with(const bti_body_operation *of, bti_region *const *re
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < of->argument_count; i++) inputs[i] = of->arguments[i];
     for (size_t i = 0; i < captures->count; i++) inputs[of->argument_count + (int)i] = bti_array_on(captures->items[i]);
-    bt_status status = bti_record_tuple(of->op, inputs, (int)count, of->attr, of->attr_count, of->types,
-                                        of->result_count, regions, of->body_count, results);
+    bt_status status = bti_record_tuple(of->op, inputs, (int)count, of->attr, of->types, of->result_count, regions,
+                                        of->body_count, results);
     bti_free(inputs);
     return status;
 }

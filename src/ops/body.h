@@ -34,8 +34,7 @@ typedef struct bti_body_operation {
     int device; /* of the regions */
     bt_array *const *arguments;
     int argument_count;
-    const int64_t *attr;
-    int attr_count;
+    const bti_attr *attr;
     const bti_type *types; /* of the results */
     int result_count;
 } bti_body_operation;

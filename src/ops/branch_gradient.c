@@ -75,7 +75,7 @@ static bt_status record_backward(backward_branch *s, bti_region *const *ways, co
             if (s->b->results[r]) arrays[n++] = s->b->results[r];
         for (size_t i = 0; i < captures->count; i++) arrays[n++] = bti_array_on(captures->items[i]);
         for (int i = 0; i < s->wanted; i++) types[i] = bti_type_of(ways[0]->outputs[i]);
-        status = bti_record_tuple(BTI_OP_cond, arrays, count, NULL, 0, types, s->wanted, ways, 2, results);
+        status = bti_record_tuple(BTI_OP_cond, arrays, count, NULL, types, s->wanted, ways, 2, results);
         for (int i = 0, w = 0; i < s->inputs && status == BT_OK; i++)
             if (s->b->wanted[i + 1]) s->b->gx[i + 1] = results[w++];
     }
@@ -132,7 +132,7 @@ typedef struct bounded {
 
 static bt_array *apart(bt_array *x) {
     const bti_node *node = bti_node_of(x);
-    return bti_record(BTI_OP_copy, (bt_dtype)node->dtype, false, node->rank, node->shape, &x, 1, NULL, 0);
+    return bti_record(BTI_OP_copy, (bt_dtype)node->dtype, false, node->rank, node->shape, &x, 1, NULL);
 }
 
 static void run_region(const bounded *s, const bti_region *region, bt_array *const *carry, bt_array **outputs) {
@@ -174,7 +174,7 @@ static bt_status gradient_of_bounded(bti_backward *b, bounded *s, bt_array **roo
     }
     carry[0] = bt_full_shape(1, BT_BOOL, (bt_shape){.rank = 0});
     for (int i = 0; i < s->carried; i++) carry[i + 1] = s->x[i];
-    BTI_TRY(bt_scan(bounded_step, s, b->attr[1], carry, s->carried + 1, NULL, 0, NULL, 0));
+    BTI_TRY(bt_scan(bounded_step, s, b->attr->loop.most, carry, s->carried + 1, NULL, 0, NULL, 0));
     for (int i = 0; i < s->carried; i++) {
         if (!b->results[i]) continue;
         ys[y_count] = carry[i + 1];
@@ -192,8 +192,8 @@ void bti_gradient_while(bti_backward *b) {
     bti_region *regions[2];
     bt_status status = BT_OK;
     bti_regions_of(b->tuple, regions);
-    bounded s = {.count = b->count, .carried = (int)b->attr[0], .regions = regions};
-    if (!b->attr[1])
+    bounded s = {.count = b->count, .carried = (int)b->attr->loop.carried, .regions = regions};
+    if (!b->attr->loop.most)
         status = bti_fail(
             BT_FAILED_PRECONDITION,
             "a gradient of bt_while needs to know how many steps it may take; give most_steps, or use bt_scan");

@@ -151,8 +151,7 @@ static bt_status cut_pieces(again *s) {
 }
 
 /* Records the operation with the new regions. length: of the results from `carried` on, which are rows (a scan's). */
-static bt_status record_pieces(again *s, const int64_t *attr, int attr_count, int carried, int64_t length,
-                               bt_array **results) {
+static bt_status record_pieces(again *s, const bti_attr *attr, int carried, int64_t length, bt_array **results) {
     int regions = s->a->node->tuple->region_count;
     const bti_region *last = s->pieces[regions - 1].region;
     bti_region *made[BTI_MAX_REGIONS] = {s->pieces[0].region, s->pieces[1].region};
@@ -162,8 +161,8 @@ static bt_status record_pieces(again *s, const int64_t *attr, int attr_count, in
         const bti_node *output = last->outputs[o];
         types[o] = o < carried ? bti_type_of(output) : bti_type_of_rows(output, length);
     }
-    bt_status status = bti_record_tuple((bti_op)s->a->node->op, s->outside.items, (int)s->outside.count, attr,
-                                        attr_count, types, last->output_count, made, regions, results);
+    bt_status status = bti_record_tuple((bti_op)s->a->node->op, s->outside.items, (int)s->outside.count, attr, types,
+                                        last->output_count, made, regions, results);
     bti_free(types);
     return status;
 }
@@ -233,7 +232,8 @@ static void hand_out_scan(again *s, bt_array *const *made, const int *rows, int 
 }
 
 static bt_status scan_again(again *s, bt_array **made, bt_array **results, int *rows) {
-    const int64_t *attr = s->a->node->attr;
+    bti_attr attr = {.scan = s->a->node->attr->scan};
+    int before = s->carried + attr.scan.by_row;
     int carried, by_row, whole, row_count;
     bool settled = false;
     BTI_TRY(add_given_leaves(s));
@@ -242,19 +242,19 @@ static bt_status scan_again(again *s, bt_array **made, bt_array **results, int *
         BTI_TRY(settle_carry(s, made, &settled));
     }
     BTI_TRY(give(s, 0, s->carried, false, &carried));
-    BTI_TRY(give(s, s->carried, s->carried + (int)attr[2], true, &by_row));
-    BTI_TRY(give(s, s->carried + (int)attr[2], s->count, false, &whole));
+    BTI_TRY(give(s, s->carried, before, true, &by_row));
+    BTI_TRY(give(s, before, s->count, false, &whole));
     BTI_TRY(return_from_step(s, made, rows, &row_count));
     BTI_TRY(cut_pieces(s));
-    int64_t new_attr[] = {attr[0], carried, by_row, attr[3]};
-    BTI_TRY(record_pieces(s, new_attr, 4, carried, attr[0], results));
+    attr.scan.carried = carried, attr.scan.by_row = by_row;
+    BTI_TRY(record_pieces(s, &attr, carried, attr.scan.length, results));
     hand_out_scan(s, made, rows, row_count, results);
     return BT_OK;
 }
 
 static void transform_scan(bti_application *a, bool keeps) {
     again s;
-    bt_status status = begin_again(&s, a, keeps, 0, (int)a->node->attr[1]);
+    bt_status status = begin_again(&s, a, keeps, 0, a->node->attr->scan.carried);
     size_t outputs = (size_t)s.regions[0]->output_count;
     bt_array **made = bti_calloc(3 * outputs + 1, sizeof *made), **results = made + outputs;
     int *rows = bti_alloc((outputs + 1) * sizeof *rows);
@@ -334,15 +334,15 @@ static bt_status loop_again(again *s, bt_array **made, bt_array **results) {
     for (size_t i = 0; i < s->pieces[1].given.count; i++) s->pieces[0].given.items[i] = s->pieces[1].given.items[i];
     BTI_TRY(return_from_loop(s, test, made));
     BTI_TRY(cut_pieces(s));
-    int64_t attr[] = {carried, s->a->node->attr[1]};
-    BTI_TRY(record_pieces(s, attr, 2, carried, 0, results));
+    bti_attr attr = {.loop = {.most = s->a->node->attr->loop.most, .carried = carried}};
+    BTI_TRY(record_pieces(s, &attr, carried, 0, results));
     hand_out_scan(s, made, NULL, 0, results);
     return BT_OK;
 }
 
 static void transform_while(bti_application *a, bool keeps) {
     again s;
-    bt_status status = begin_again(&s, a, keeps, 0, (int)a->node->attr[0]);
+    bt_status status = begin_again(&s, a, keeps, 0, (int)a->node->attr->loop.carried);
     bt_array **made = bti_calloc(3 * (size_t)(s.carried + 1), sizeof *made), **results = made + s.carried + 1;
     if (!made) status = bti_no_memory();
     if (status == BT_OK) status = loop_again(&s, made, results);
@@ -405,7 +405,7 @@ static bt_status branch_again(again *s, bt_array **made[2], bt_array **results, 
     BTI_TRY(return_from_ways(s, made, differs, which, image, &count));
     if (!count) return BT_OK; /* no tangent comes out */
     BTI_TRY(cut_pieces(s));
-    BTI_TRY(differs ? both_ways(s, count, results) : record_pieces(s, NULL, 0, count, 0, results));
+    BTI_TRY(differs ? both_ways(s, count, results) : record_pieces(s, NULL, count, 0, results));
     for (int k = 0; k < count; k++) s->a->made[which[k]] = image[k] ? results[k] : bti_repeated(results[k], s->a->size);
     return BT_OK;
 }

@@ -23,8 +23,8 @@ struct bt_custom {
     operation *of;
 };
 
-static bt_custom_args args_of(const operation *of, const int64_t *attr, int attr_count) {
-    return (bt_custom_args){attr, attr_count, of->given.data};
+static bt_custom_args args_of(const operation *of, const bti_attr *attr) {
+    return (bt_custom_args){attr->custom.number, (int)attr->custom.count, of->given.data};
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------------- */
@@ -61,13 +61,13 @@ static bt_elements described(const bti_node *node) {
 }
 
 /* What the shape rule says. Asked while a call is recorded: no lock is held. */
-static bt_status ask_shape(const operation *of, bti_node *const *inputs, int count, const int64_t *attr, int attr_count,
+static bt_status ask_shape(const operation *of, bti_node *const *inputs, int count, const bti_attr *attr,
                            bt_elements *output) {
     bt_elements few[8] = {{.data = NULL}}, *of_inputs = few;
     if (count > 8 && !(of_inputs = bti_alloc((size_t)count * sizeof *of_inputs))) return bti_no_memory();
     for (int i = 0; i < count; i++) of_inputs[i] = described(inputs[i]);
     *output = of_inputs[0];
-    bt_custom_args args = args_of(of, attr, attr_count);
+    bt_custom_args args = args_of(of, attr);
     bt_status status = of->given.shape(of_inputs, count, output, &args);
     if (of_inputs != few) bti_free(of_inputs);
     return status;
@@ -75,8 +75,7 @@ static bt_status ask_shape(const operation *of, bti_node *const *inputs, int cou
 
 static bool custom_fits(bti_host_function *function, const bti_node *node) {
     bt_elements output;
-    bt_status status =
-        ask_shape((const operation *)function, node->inputs, node->input_count, node->attr, node->attr_count, &output);
+    bt_status status = ask_shape((const operation *)function, node->inputs, node->input_count, node->attr, &output);
     return status == BT_OK && output.dtype == (bt_dtype)node->dtype &&
            bti_shapes_may_equal(output.shape.rank, output.shape.size, node->rank, node->shape);
 }
@@ -119,18 +118,17 @@ static bt_array *check_output(const operation *of, const bt_elements *output, bt
 /* --- calls -------------------------------------------------------------------------------------------------------------- */
 
 /* None of the inputs is poisoned. */
-static bt_array *record_custom(operation *of, bt_array *const *inputs, int count, const int64_t *attr, int attr_count) {
+static bt_array *record_custom(operation *of, bt_array *const *inputs, int count, const bti_attr *attr) {
     bti_node *few[8] = {NULL}, **nodes = few;
     if (count > 8 && !(nodes = bti_alloc((size_t)count * sizeof *nodes))) return bti_array_new(NULL);
     for (int i = 0; i < count; i++) nodes[i] = bti_node_of(inputs[i]);
     bt_elements output;
-    bt_status status = ask_shape(of, nodes, count, attr, attr_count, &output);
+    bt_status status = ask_shape(of, nodes, count, attr, &output);
     bt_array *made =
         status == BT_OK ? check_output(of, &output, nodes, count) : shape_refused(of, status, nodes, count);
     if (nodes != few) bti_free(nodes);
     if (made) return made;
-    made = bti_record(BTI_OP_custom, output.dtype, false, output.shape.rank, output.shape.size, inputs, count, attr,
-                      attr_count);
+    made = bti_record(BTI_OP_custom, output.dtype, false, output.shape.rank, output.shape.size, inputs, count, attr);
     if (bti_node_of(made)->op == BTI_OP_custom) bti_node_of(made)->host = bti_host_retain(&of->head);
     return made;
 }
@@ -147,7 +145,9 @@ bt_array *bt_custom_call(bt_custom *op, bt_array *const *inputs, int count, cons
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "%d attributes%s; a call can have 0 to %d", attribute_count,
                                attributes ? "" : " in a list that is NULL", BT_MAX_CUSTOM_ATTRIBUTES));
     BTI_NEED_ALL(inputs, count);
-    bt_array *made = record_custom(op->of, inputs, count, attributes, attribute_count);
+    bti_attr attr = {.custom = {attribute_count, {0}}};
+    for (int i = 0; i < attribute_count; i++) attr.custom.number[i] = attributes[i];
+    bt_array *made = record_custom(op->of, inputs, count, &attr);
     if (bti_node_of(made)->op == BTI_OP_custom) bti_node_of(made)->place.name = op->of->head.name;
     BTI_RETURN(made);
 }
@@ -163,9 +163,9 @@ static bt_status run_failed(const operation *of, bt_status status, bti_error *be
 }
 
 static bt_status run_custom(bti_host_function *function, const bt_elements *inputs, int count,
-                            const bt_elements *output, const int64_t *attr, int attr_count) {
+                            const bt_elements *output, const bti_attr *attr) {
     const operation *of = (const operation *)function;
-    bt_custom_args args = args_of(of, attr, attr_count);
+    bt_custom_args args = args_of(of, attr);
     bool had_scopes = bti_thread_has_scopes();
     bti_error *before = bti_error_last();
     bt_status status = BT_OK;
@@ -284,7 +284,7 @@ static bt_array *checked(const operation *of, const char *rule, bt_array *made, 
 
 void bti_gradient_custom(bti_backward *b) {
     const operation *of = operation_of(b->node);
-    bt_custom_args args = args_of(of, b->attr, b->node->attr_count);
+    bt_custom_args args = args_of(of, b->attr);
     if (of->given.gradient) of->given.gradient(b->x, b->count, b->y, b->g, b->gx, &args);
     for (int i = 0; i < b->count; i++) {
         const bti_node *x = bti_node_of(b->x[i]);
@@ -299,7 +299,7 @@ void bti_gradient_custom(bti_backward *b) {
 
 void bti_tangent_custom(bti_application *a) {
     const operation *of = operation_of(a->node);
-    bt_custom_args args = args_of(of, a->node->attr, a->node->attr_count);
+    bt_custom_args args = args_of(of, a->node->attr);
     if (!bti_node_is_float(a->node)) return;
     a->made[0] = of->given.tangent ? of->given.tangent(a->x, a->count, a->y, a->image, &args)
                                    : has_no(of, "tangent rule", "tangent");
@@ -320,7 +320,7 @@ static void call_for_row(bt_array **carry, bt_array *const *x, bt_array **y, voi
     const bti_node *node = r->a->node;
     (void)carry;
     for (int i = 0, given = 0; i < r->a->count; i++) r->inputs[i] = r->a->image[i] ? x[given++] : r->a->x[i];
-    y[0] = record_custom(operation_of(node), r->inputs, r->a->count, node->attr, node->attr_count);
+    y[0] = record_custom(operation_of(node), r->inputs, r->a->count, node->attr);
 }
 
 static bt_array *call_by_row(const bti_application *a) {
@@ -336,7 +336,7 @@ static bt_array *call_by_row(const bti_application *a) {
 }
 
 static bt_array *call_batch_rule(const operation *of, const bti_application *a) {
-    bt_custom_args args = args_of(of, a->node->attr, a->node->attr_count);
+    bt_custom_args args = args_of(of, a->node->attr);
     bt_array **inputs = bti_alloc((size_t)a->count * sizeof *inputs);
     bool *batched = bti_alloc((size_t)a->count * sizeof *batched);
     bt_array *made = inputs && batched ? NULL : bti_array_new(NULL);

@@ -118,7 +118,7 @@ bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, i
 }
 
 void bti_gradient_update_slice(bti_backward *b) {
-    int axis = (int)b->attr[0];
+    int axis = b->attr->axis.axis;
     bt_array *start = b->x[1], *update = b->x[2];
     if (b->wanted[0]) b->gx[0] = bt_update_slice_axis(b->g, bt_zeros_like(update), start, axis);
     if (b->wanted[2]) b->gx[2] = slice_from(b->g, axis, start, bt_shape_of(update).size[axis]);
@@ -146,7 +146,7 @@ static bt_array *update_from_each(bt_array *x, bt_array *starts, bt_array *updat
 }
 
 void bti_batch_update_slice(bti_application *a) {
-    int axis = (int)a->node->attr[0] + 1;
+    int axis = a->node->attr->axis.axis + 1;
     bt_array *x = bti_batched(a, 0), *starts = a->image[1], *update = bti_batched(a, 2);
     if (bti_poisoned_by((bt_array *[]){x, update}, 2) || !starts)
         a->made[0] = bti_update_slice(x, a->x[1], update, axis);

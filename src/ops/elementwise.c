@@ -72,12 +72,12 @@ bt_array *bti_unary(bti_op op, bt_array *x) {
     if ((poison = apply_dtype_rule(op, (bt_dtype)node->dtype, &in, &out))) return poison;
     bool weak = node->weak && bti_dtype_is_float(out);
     if (!weak) x = bti_cast(x, in);
-    return bti_record(op, out, weak, node->rank, node->shape, &x, 1, NULL, 0);
+    return bti_record(op, out, weak, node->rank, node->shape, &x, 1, NULL);
 }
 
 /* The inputs cast and broadcast to one dtype and shape, then one node. */
 bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt_array **inputs, int count,
-                             const int64_t *attr, int attr_count) {
+                             const bti_attr *attr) {
     int rank;
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison = broadcast_shape(inputs, count, &rank, shape);
@@ -87,7 +87,7 @@ bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt
         if (!as_it_is && !(weak && bti_node_of(inputs[i])->weak)) inputs[i] = bti_cast(inputs[i], in);
         inputs[i] = bti_expand(inputs[i], rank, shape);
     }
-    return bti_record(op, out, weak, rank, shape, inputs, count, attr, attr_count);
+    return bti_record(op, out, weak, rank, shape, inputs, count, attr);
 }
 
 bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
@@ -97,7 +97,7 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
     bool weak;
     bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
     if ((poison = apply_dtype_rule(op, met, &in, &out))) return poison;
-    return bti_record_aligned(op, in, out, weak && bti_dtype_is_float(out), inputs, 2, NULL, 0);
+    return bti_record_aligned(op, in, out, weak && bti_dtype_is_float(out), inputs, 2, NULL);
 }
 
 /* x as such an operation of x and y would take it: promoted. Neither is poisoned. */
@@ -116,7 +116,7 @@ bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
     bool weak;
     bt_dtype met = bti_meet(inputs + 1, 2, &weak);
     inputs[0] = bti_cast(condition, BT_BOOL);
-    return bti_record_aligned(BTI_OP_where, met, met, weak, inputs, 3, NULL, 0);
+    return bti_record_aligned(BTI_OP_where, met, met, weak, inputs, 3, NULL);
 }
 
 /* --- one input ------------------------------------------------------------------------------------------------------ */
@@ -231,9 +231,9 @@ static bool is_number(bt_array *x, double *value) {
     const bti_node *node = bti_node_of(x);
     if (node->op != BTI_OP_const || node->rank) return false;
     if (bti_dtype_is_float((bt_dtype)node->dtype))
-        memcpy(value, node->attr, sizeof *value);
+        memcpy(value, &node->attr->constant.bits, sizeof *value);
     else
-        *value = (double)node->attr[0];
+        *value = (double)node->attr->size.size;
     return true;
 }
 

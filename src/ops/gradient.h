@@ -29,7 +29,7 @@ typedef struct bti_backward {
     bt_array **x;
     int count;
     const bool *wanted; /* which gradients matter; the others need not be made */
-    const int64_t *attr;
+    const bti_attr *attr;
     const struct bti_node *node; /* the operation as it was recorded: what it has besides inputs */
     /* Of a tuple: itself (retained by the caller); instead of g and y, the gradient of each result, NULL where it is zero. */
     struct bti_node *tuple;
@@ -51,7 +51,7 @@ static inline void bti_poison_gradients_of(bti_backward *b) {
 /* The sum of gradients of parts of x, which have its dtype: an array of its shape. Changes `parts`. */
 bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count);
 
-#define BTI_OP(name, class, arity, dtype_rule, gradient, ...) bti_gradient_rule bti_gradient_##gradient;
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, ...) bti_gradient_rule bti_gradient_##gradient;
 #include "ir/ops.def"
 #undef BTI_OP
 

@@ -24,8 +24,7 @@ static bt_array *record_callback(bti_host_function *function, bt_array *x) {
     bt_array *result = bti_poisoned_by(&x, 1);
     if (!result) {
         const bti_node *node = bti_node_of(x);
-        result =
-            bti_record(BTI_OP_callback, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, &x, 1, NULL, 0);
+        result = bti_record(BTI_OP_callback, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, &x, 1, NULL);
         if (bti_node_of(result)->op == BTI_OP_callback) bti_node_of(result)->host = bti_host_retain(function);
     }
     bti_host_release(function);
@@ -48,9 +47,9 @@ typedef struct callback {
 static void free_function(bti_host_function *function) { bti_free(function); }
 
 static bt_status run_callback(bti_host_function *function, const bt_elements *inputs, int count,
-                              const bt_elements *output, const int64_t *attr, int attr_count) {
+                              const bt_elements *output, const bti_attr *attr) {
     const callback *own = (const callback *)function;
-    (void)count, (void)output, (void)attr, (void)attr_count;
+    (void)count, (void)output, (void)attr;
     bool had_scopes = bti_thread_has_scopes();
     BT_SCOPE
         own->fn(inputs, own->data);
@@ -91,9 +90,9 @@ static void write_line(const char *text, size_t length) {
 }
 
 static bt_status run_printer(bti_host_function *function, const bt_elements *inputs, int count,
-                             const bt_elements *output, const int64_t *attr, int attr_count) {
+                             const bt_elements *output, const bti_attr *attr) {
     const printer *own = (const printer *)function;
-    (void)count, (void)output, (void)attr, (void)attr_count;
+    (void)count, (void)output, (void)attr;
     char *elements = bti_elements_text(inputs, BTI_TEXT_STR);
     if (!elements) return bti_no_memory();
     bti_str line = {0};

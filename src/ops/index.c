@@ -34,10 +34,10 @@ bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
     if (!poison) poison = check_indices(indices);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    int64_t shape[BTI_MAX_RANK], attr = axis;
+    int64_t shape[BTI_MAX_RANK];
     memcpy(shape, node->shape, sizeof shape);
     shape[axis] = bti_node_of(indices)->shape[0];
-    return bti_record_checked(BTI_OP_take, node->rank, shape, inputs, 2, &attr, 1);
+    return bti_record_checked(BTI_OP_take, node->rank, shape, inputs, 2, &(bti_attr){.axis = {axis}});
 }
 
 static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -45,9 +45,8 @@ static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_ar
     bt_array *poison = bti_poisoned_by(inputs, 3);
     if (!poison) poison = check_indices(indices);
     if (poison) return poison;
-    int64_t attr = axis;
     inputs[2] = bti_cast(updates, bti_dtype(x));
-    return bti_record_checked(op, bti_rank(x), bti_shape(x), inputs, 3, &attr, 1);
+    return bti_record_checked(op, bti_rank(x), bti_shape(x), inputs, 3, &(bti_attr){.axis = {axis}});
 }
 
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -107,7 +106,7 @@ bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int 
 
 /* What was dropped gets none. */
 void bti_gradient_scatter_add(bti_backward *b) {
-    int axis = (int)b->attr[0];
+    int axis = b->attr->axis.axis;
     if (b->wanted[0]) b->gx[0] = b->g;
     if (!b->wanted[2]) return;
     bt_array *at = b->x[1], *size = bti_size_scalar(bt_shape_of(b->x[0]).size[axis], BT_I64);
@@ -124,8 +123,8 @@ bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (!poison) poison = check_indices(indices);
     if (poison) return poison;
-    int64_t attr = axis;
-    return bti_record_checked(BTI_OP_gather_axis, bti_rank(x), bti_shape(indices), inputs, 2, &attr, 1);
+    return bti_record_checked(BTI_OP_gather_axis, bti_rank(x), bti_shape(indices), inputs, 2,
+                              &(bti_attr){.axis = {axis}});
 }
 
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -190,12 +189,12 @@ bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *up
 }
 
 void bti_gradient_gather_axis(bti_backward *b) {
-    b->gx[0] = bt_scatter_add_along_axis(bt_zeros_like(b->x[0]), b->x[1], b->g, (int)b->attr[0]);
+    b->gx[0] = bt_scatter_add_along_axis(bt_zeros_like(b->x[0]), b->x[1], b->g, b->attr->axis.axis);
 }
 
 void bti_gradient_scatter_axis(bti_backward *b) {
     if (b->wanted[0]) b->gx[0] = b->g;
-    if (b->wanted[2]) b->gx[2] = bt_take_along_axis(b->g, b->x[1], (int)b->attr[0]);
+    if (b->wanted[2]) b->gx[2] = bt_take_along_axis(b->g, b->x[1], b->attr->axis.axis);
 }
 
 /* --- batches -------------------------------------------------------------------------------------------------------- */
@@ -244,7 +243,7 @@ static bt_array *take_for_each(const bti_application *a, int axis) {
 }
 
 void bti_batch_take(bti_application *a) {
-    int axis = (int)a->node->attr[0], rank = a->node->rank + 1;
+    int axis = a->node->attr->axis.axis, rank = a->node->rank + 1;
     bt_array *x = a->image[0], *indices = a->image[1];
     if (!indices) {
         a->made[0] = bti_take(x, a->x[1], axis + 1);
@@ -260,7 +259,7 @@ void bti_batch_take(bti_application *a) {
 }
 
 void bti_batch_scatter_add(bti_application *a) {
-    int axis = (int)a->node->attr[0], rank = a->node->rank + 1;
+    int axis = a->node->attr->axis.axis, rank = a->node->rank + 1;
     bt_array *x = bti_batched(a, 0), *indices = a->image[1], *updates = bti_batched(a, 2);
     if (bti_poisoned_by((bt_array *[]){x, updates}, 2) || !indices) {
         a->made[0] = bti_scatter_add(x, a->x[1], updates, axis + 1);

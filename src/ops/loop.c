@@ -75,7 +75,8 @@ static bt_status check_outputs(scan *s) {
 static bt_status record_scan(scan *s, bt_array **results) {
     int count = s->carry_count + s->y_count;
     bti_type *types = bti_alloc(((size_t)count + 1) * sizeof *types);
-    int64_t attr[] = {s->length, s->carry_count, s->x_count, s->reverse};
+    bti_attr attr = {
+        .scan = {.length = s->length, .reverse = s->reverse, .carried = s->carry_count, .by_row = s->x_count}};
     if (!types) return bti_no_memory();
     for (int i = 0; i < count; i++)
         types[i] = i < s->carry_count ? bti_type_of(bti_node_of(s->arguments[i]))
@@ -86,8 +87,7 @@ static bt_status record_scan(scan *s, bt_array **results) {
                              .device = s->device,
                              .arguments = s->arguments,
                              .argument_count = s->carry_count + s->x_count,
-                             .attr = attr,
-                             .attr_count = 4,
+                             .attr = &attr,
                              .types = types,
                              .result_count = count};
     bt_status status = bti_body_record(&of, results);
@@ -186,7 +186,7 @@ static bt_status check_while(loop *w) {
 
 static bt_status record_while(loop *w, bt_array **results) {
     bti_type *types = bti_alloc((size_t)w->count * sizeof *types);
-    int64_t attr[] = {w->count, w->most_steps};
+    bti_attr attr = {.loop = {.most = w->most_steps, .carried = w->count}};
     if (!types) return bti_no_memory();
     for (int i = 0; i < w->count; i++) types[i] = bti_type_of(bti_node_of(w->arguments[i]));
     bti_body_operation of = {.op = BTI_OP_while,
@@ -195,8 +195,7 @@ static bt_status record_while(loop *w, bt_array **results) {
                              .device = w->device,
                              .arguments = w->arguments,
                              .argument_count = w->count,
-                             .attr = attr,
-                             .attr_count = 2,
+                             .attr = &attr,
                              .types = types,
                              .result_count = w->count};
     bt_status status = bti_body_record(&of, results);

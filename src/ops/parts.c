@@ -9,12 +9,12 @@
 void bti_gradient_slice(bti_backward *b) {
     bti_part part = {.g = b->g};
     int rank = bt_rank(b->g);
-    for (int i = 0; i < rank; i++) part.start[i] = b->attr[i], part.step[i] = b->attr[rank + i];
+    for (int i = 0; i < rank; i++) part.start[i] = b->attr->slice.start[i], part.step[i] = b->attr->slice.step[i];
     b->part = part;
 }
 
 void bti_gradient_take(bti_backward *b) {
-    b->part = (bti_part){.g = b->g, .indices = b->x[1], .axis = (int)b->attr[0]};
+    b->part = (bti_part){.g = b->g, .indices = b->x[1], .axis = b->attr->axis.axis};
 }
 
 /* --- rows ----------------------------------------------------------------------------------------------------------- */

@@ -66,23 +66,20 @@ bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison)
 /* --- scalars ------------------------------------------------------------------------------------------------------ */
 
 bt_array *bti_scalar_bits(uint64_t bits, bt_dtype dtype) {
-    int64_t attr;
-    memcpy(&attr, &bits, sizeof attr);
-    return bti_record(BTI_OP_const, dtype, false, 0, NULL, NULL, 0, &attr, 1);
+    return bti_record(BTI_OP_const, dtype, false, 0, NULL, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
 static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
-    int64_t attr;
+    uint64_t bits;
     if (bti_dtype_is_float(dtype))
-        memcpy(&attr, &value, sizeof attr);
+        memcpy(&bits, &value, sizeof bits);
     else if (dtype == BT_BOOL)
-        attr = value != 0;
+        bits = value != 0;
     else if (value >= 9223372036854775808.0)
-        attr = dtype == BT_U64 ? (int64_t)(uint64_t)(value >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)value)
-                               : INT64_MAX;
+        bits = dtype != BT_U64 ? INT64_MAX : value >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)value;
     else
-        attr = value != value ? 0 : value <= -9223372036854775808.0 ? INT64_MIN : (int64_t)value;
-    return bti_record(BTI_OP_const, dtype, weak, 0, NULL, NULL, 0, &attr, 1);
+        bits = value != value ? 0 : (uint64_t)(value <= -9223372036854775808.0 ? INT64_MIN : (int64_t)value);
+    return bti_record(BTI_OP_const, dtype, weak, 0, NULL, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
 bt_array *bti_scalar(double value, bt_dtype dtype) { return record_scalar(value, dtype, false); }
@@ -94,11 +91,11 @@ bt_array *bti_scalar_like(double value, bt_array *x) {
 
 bt_array *bti_size_scalar(int64_t size, bt_dtype dtype) {
     if (!bti_size_is_symbolic(size)) return record_scalar((double)size, dtype, false);
-    return bti_record(BTI_OP_size, dtype, false, 0, NULL, NULL, 0, &size, 1);
+    return bti_record(BTI_OP_size, dtype, false, 0, NULL, NULL, 0, &(bti_attr){.size = {size}});
 }
 
 bt_array *bti_iota(int64_t count, bt_dtype dtype) {
-    return bti_record(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL, 0);
+    return bti_record(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL);
 }
 
 bt_array *bt_num(double value) {
@@ -141,7 +138,7 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     if (node->dtype == dtype && !node->weak) return x;
-    return bti_record(BTI_OP_cast, dtype, false, node->rank, node->shape, &x, 1, NULL, 0);
+    return bti_record(BTI_OP_cast, dtype, false, node->rank, node->shape, &x, 1, NULL);
 }
 
 bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
@@ -153,14 +150,14 @@ bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
         return bti_poisonf(BT_INVALID_ARGUMENT,
                            "%s and %s have no bits in common: sizes must be equal, bool goes with bool",
                            bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
-    return node->dtype == dtype ? x : bti_record(BTI_OP_bitcast, dtype, false, node->rank, node->shape, &x, 1, NULL, 0);
+    return node->dtype == dtype ? x : bti_record(BTI_OP_bitcast, dtype, false, node->rank, node->shape, &x, 1, NULL);
 }
 
 bt_array *bti_stop(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    return bti_record(BTI_OP_stop, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, &x, 1, NULL, 0);
+    return bti_record(BTI_OP_stop, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, &x, 1, NULL);
 }
 
 bt_array *bti_to_float(bt_array *x) {
@@ -177,7 +174,7 @@ bt_array *bti_poison_why(bti_str *why) {
 }
 
 bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array *const *inputs, int count,
-                             const int64_t *attr, int attr_count) {
+                             const bti_attr *attr) {
     bti_node *few[8] = {0}, **nodes = few;
     if (count > 8 && !(nodes = bti_alloc((size_t)count * sizeof *nodes))) return bti_array_new(NULL);
     for (int i = 0; i < count; i++) nodes[i] = bti_node_of(inputs[i]);
@@ -185,7 +182,7 @@ bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array
     bt_array *poison = bti_poison_unless(bti_op_shape_fits(op, count, nodes, rank, shape, attr, &why), &why);
     const bti_node *x = nodes[0];
     if (nodes != few) bti_free(nodes);
-    return poison ? poison : bti_record(op, (bt_dtype)x->dtype, x->weak, rank, shape, inputs, count, attr, attr_count);
+    return poison ? poison : bti_record(op, (bt_dtype)x->dtype, x->weak, rank, shape, inputs, count, attr);
 }
 
 bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
@@ -195,7 +192,7 @@ bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
     if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
     bti_str why = {0};
     poison = bti_poison_unless(bti_reshape_fits(node, rank, shape, &why), &why);
-    return poison ? poison : bti_record(BTI_OP_reshape, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, NULL, 0);
+    return poison ? poison : bti_record(BTI_OP_reshape, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, NULL);
 }
 
 /* First the axes that are new, then the sizes. */
@@ -214,7 +211,7 @@ bt_array *bti_expand(bt_array *x, int rank, const int64_t *shape) {
         x = bti_reshape(x, rank, aligned);
         if (bti_shape_equal(rank, aligned, rank, shape) || bti_array_error(x)) return x;
     }
-    return bti_record(BTI_OP_expand, bti_dtype(x), bti_node_of(x)->weak, rank, shape, &x, 1, NULL, 0);
+    return bti_record(BTI_OP_expand, bti_dtype(x), bti_node_of(x)->weak, rank, shape, &x, 1, NULL);
 }
 
 bt_array *bti_drop_axes(bt_array *x, uint32_t mask) {
@@ -243,7 +240,8 @@ bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) {
     if (poison) return poison;
     bti_node *const node = bti_node_of(x);
     bt_dtype in, out;
-    int64_t shape[BTI_MAX_RANK], attr = mask;
+    int64_t shape[BTI_MAX_RANK];
+    bti_attr attr = {.fold = {mask}};
     for (int i = 0; i < node->rank; i++) shape[i] = mask >> i & 1 ? 1 : node->shape[i];
     bti_str why = {0};
     poison = bti_poison_unless(bti_op_dtypes(op, (bt_dtype)node->dtype, &in, &out, &why) &&
@@ -251,5 +249,5 @@ bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) {
                                &why);
     if (poison) return poison;
     if (mask == 0 && out == node->dtype) return x;
-    return bti_record(op, out, node->weak && bti_dtype_is_float(out), node->rank, shape, &x, 1, &attr, 1);
+    return bti_record(op, out, node->weak && bti_dtype_is_float(out), node->rank, shape, &x, 1, &attr);
 }

@@ -92,7 +92,7 @@ bt_array *bti_poison_why(bti_str *why);
 static inline bt_array *bti_poison_unless(bool fits, bti_str *why) { return fits ? NULL : bti_poison_why(why); }
 /* One primitive whose result has x's dtype; inputs[0] is x, none is poisoned. Checks its shape rule. */
 bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array *const *inputs, int count,
-                             const int64_t *attr, int attr_count);
+                             const bti_attr *attr);
 
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 
@@ -105,7 +105,7 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y);
 bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y); /* condition is cast to bool */
 /* The inputs cast to `in` and broadcast to one shape, then one operation of them, of dtype `out`. */
 bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt_array **inputs, int count,
-                             const int64_t *attr, int attr_count);
+                             const bti_attr *attr);
 
 /* --- shape.c ---------------------------------------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ bt_array *bti_record_matmul(bt_array *a, bt_array *b) {
     int64_t shape[BTI_MAX_RANK];
     memcpy(shape, x->shape, sizeof shape);
     shape[rank - 1] = y->shape[rank - 1];
-    return bti_record(BTI_OP_matmul, out, x->weak && y->weak, rank, shape, inputs, 2, NULL, 0);
+    return bti_record(BTI_OP_matmul, out, x->weak && y->weak, rank, shape, inputs, 2, NULL);
 }
 
 static bt_array *shapes_do_not_fit(const bt_array *a, const bt_array *b, const char *why) {

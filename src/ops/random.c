@@ -14,14 +14,14 @@ static bool partitionable(void) { return bti_flag_choice(BTI_FLAG_random_layout)
 static bt_array *record_threefry(bt_array *k0, bt_array *k1, bt_array *c0, bt_array *c1, int word) {
     bt_array *inputs[4] = {k0, k1, c0, c1};
     bt_array *poison = bti_poisoned_by(inputs, 4);
-    int64_t attr = word;
-    return poison ? poison : bti_record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, inputs, 4, &attr, 1);
+    return poison ? poison
+                  : bti_record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, inputs, 4, &(bti_attr){.word = {word}});
 }
 
 static bt_array *record_random_words(bt_array *k0, bt_array *k1, bt_array *number, bt_array *count) {
     bt_array *inputs[4] = {k0, k1, number, count};
     bt_array *poison = bti_poisoned_by(inputs, 4);
-    return poison ? poison : bti_record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, inputs, 4, NULL, 0);
+    return poison ? poison : bti_record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, inputs, 4, NULL);
 }
 
 /* --- keys and blocks ------------------------------------------------------------------------------------------------ */

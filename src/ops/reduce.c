@@ -75,7 +75,7 @@ static bt_array *product_gradient(bt_array *g, bt_array *x, int64_t mask) {
     return bt_mul(product_gradient(g, inner, mask & (mask - 1)), product_of_others(x, axis));
 }
 
-void bti_gradient_prod(bti_backward *b) { b->gx[0] = product_gradient(b->g, b->x[0], b->attr[0]); }
+void bti_gradient_prod(bti_backward *b) { b->gx[0] = product_gradient(b->g, b->x[0], b->attr->fold.axes); }
 
 bt_array *bti_mean(bt_array *x, uint32_t mask) {
     if (!mask) return x;
@@ -104,7 +104,7 @@ CHOICE(min, BTI_OP_min)
 /* All that equal the greatest (or least) share alike. */
 void bti_gradient_max(bti_backward *b) {
     bt_array *hit = bt_cast(bt_eq(b->x[0], b->y), bt_dtype_of(b->g));
-    b->gx[0] = bt_div(bt_mul(b->g, hit), bt_sum(hit, axes_of(b->attr[0]), true));
+    b->gx[0] = bt_div(bt_mul(b->g, hit), bt_sum(hit, axes_of(b->attr->fold.axes), true));
 }
 void bti_gradient_min(bti_backward *b) { bti_gradient_max(b); }
 
@@ -214,8 +214,8 @@ bt_array *bti_cumsum(bt_array *x, int axis, bool reverse) {
     bti_str why = {0};
     poison = bti_poison_unless(bti_op_dtypes(BTI_OP_cumsum, (bt_dtype)node->dtype, &in, &out, &why), &why);
     if (poison) return poison;
-    int64_t attr[2] = {axis, reverse};
-    return bti_record(BTI_OP_cumsum, out, node->weak, node->rank, node->shape, &x, 1, attr, 2);
+    bti_attr attr = {.running = {axis, reverse}};
+    return bti_record(BTI_OP_cumsum, out, node->weak, node->rank, node->shape, &x, 1, &attr);
 }
 
 bt_array *bt_cumsum(bt_array *x, int axis, bool reverse) {
@@ -226,7 +226,9 @@ bt_array *bt_cumsum(bt_array *x, int axis, bool reverse) {
     BTI_RETURN(bti_cumsum(x, axis, reverse));
 }
 
-void bti_gradient_cumsum(bti_backward *b) { b->gx[0] = bt_cumsum(b->g, (int)b->attr[0], !b->attr[1]); }
+void bti_gradient_cumsum(bti_backward *b) {
+    b->gx[0] = bt_cumsum(b->g, b->attr->running.axis, !b->attr->running.reverse);
+}
 
 /* --- broadcasts --------------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #define bti_gradient_none NULL
 bti_gradient_rule *bti_gradient_rule_of(bti_op op) {
     static bti_gradient_rule *const rules[] = {
-#define BTI_OP(name, class, arity, dtype_rule, gradient, ...) [BTI_OP_##name] = bti_gradient_##gradient,
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, ...) [BTI_OP_##name] = bti_gradient_##gradient,
 #include "ir/ops.def"
 #undef BTI_OP
     };
@@ -16,7 +16,7 @@ bti_gradient_rule *bti_gradient_rule_of(bti_op op) {
 #define bti_tangent_none NULL
 bti_transform_rule *bti_tangent_rule_of(bti_op op) {
     static bti_transform_rule *const rules[] = {
-#define BTI_OP(name, class, arity, dtype_rule, gradient, tangent, ...) [BTI_OP_##name] = bti_tangent_##tangent,
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, ...) [BTI_OP_##name] = bti_tangent_##tangent,
 #include "ir/ops.def"
 #undef BTI_OP
     };
@@ -26,7 +26,7 @@ bti_transform_rule *bti_tangent_rule_of(bti_op op) {
 #define bti_batch_none NULL
 bti_transform_rule *bti_batch_rule_of(bti_op op) {
     static bti_transform_rule *const rules[] = {
-#define BTI_OP(name, class, arity, dtype_rule, gradient, tangent, batch, ...) [BTI_OP_##name] = bti_batch_##batch,
+#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, ...) [BTI_OP_##name] = bti_batch_##batch,
 #include "ir/ops.def"
 #undef BTI_OP
     };
@@ -47,7 +47,7 @@ BTI_GRADIENT_1(barrier, g)
 static bt_array *barrier(bt_array *x, bt_array *after) {
     const bti_node *node = bti_node_of(x);
     bt_array *inputs[2] = {x, after};
-    return bti_record(BTI_OP_barrier, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, inputs, 2, NULL, 0);
+    return bti_record(BTI_OP_barrier, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, inputs, 2, NULL);
 }
 void bti_tangent_barrier(bti_application *a) {
     if (a->image[0]) a->made[0] = barrier(a->image[0], a->x[1]);
@@ -79,7 +79,7 @@ void bti_tangent_diagonal(bti_application *a) {
 /* Reductions: the sum of what each element of the row contributes. */
 void bti_tangent_reduce(bti_application *a) {
     bt_array *slopes = gradient_by(a, 0, bt_ones_like(a->y));
-    a->made[0] = bti_reduce(BTI_OP_sum, bt_mul(a->image[0], slopes), (uint32_t)a->node->attr[0]);
+    a->made[0] = bti_reduce(BTI_OP_sum, bt_mul(a->image[0], slopes), a->node->attr->fold.axes);
 }
 
 static bt_array *tangent_or_input(const bti_application *a, int i) {

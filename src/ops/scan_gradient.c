@@ -199,7 +199,8 @@ static row_source rows_of(backward_scan *s, bti_node *node, bt_status *status) {
 static bt_status add_product(backward_scan *s, int input, const bti_node *node) {
     bt_status status = BT_OK;
     product p = {.input = input, .left_node = node->inputs[0], .right_node = node->inputs[1]};
-    p.left_turned = p.left_node->op == BTI_OP_permute && p.left_node->attr[0] == 1 && p.left_node->input_count;
+    p.left_turned =
+        p.left_node->op == BTI_OP_permute && p.left_node->attr->permute.axis[0] == 1 && p.left_node->input_count;
     if (p.left_turned) p.left_node = p.left_node->inputs[0];
     p.left = rows_of(s, p.left_node, &status);
     if (status == BT_OK) p.right = rows_of(s, p.right_node, &status);
@@ -311,8 +312,8 @@ static bt_status extend_forward(const backward_scan *s, bti_node **tuple, int *p
         bti_region *untold = NULL;
         status = results ? bti_region_untold(e.region, &untold) : bti_no_memory();
         if (status == BT_OK)
-            status = bti_record_tuple(BTI_OP_scan, s->b->x, s->b->count, s->b->attr, 4, e.types, e.count, &untold, 1,
-                                      results);
+            status =
+                bti_record_tuple(BTI_OP_scan, s->b->x, s->b->count, s->b->attr, e.types, e.count, &untold, 1, results);
         bti_region_release(untold);
         if (status == BT_OK) status = bti_fail_with(bti_array_error(results[0]));
         if (status == BT_OK) *tuple = bti_node_retain(bti_node_of(results[0])->inputs[0]);
@@ -380,8 +381,9 @@ static bt_status cut_and_record(backward_scan *s, recorded *r) {
     for (int o = 0; o < outputs; o++)
         r->types[o] =
             o < carried ? bti_type_of(r->region->outputs[o]) : bti_type_of_rows(r->region->outputs[o], s->length);
-    int64_t attr[] = {s->length, carried, (int64_t)s->rows.count, !s->reverse};
-    return bti_record_tuple(BTI_OP_scan, r->inputs, (int)all, attr, 4, r->types, outputs, &r->region, 1, r->results);
+    bti_attr attr = {
+        .scan = {.length = s->length, .reverse = !s->reverse, .carried = carried, .by_row = (int)s->rows.count}};
+    return bti_record_tuple(BTI_OP_scan, r->inputs, (int)all, &attr, r->types, outputs, &r->region, 1, r->results);
 }
 
 static bt_array *rows_at(const backward_scan *s, const recorded *r, bt_array *const *stored, row_source source) {
@@ -457,10 +459,10 @@ static bt_status begin_backward(backward_scan *s) {
 
 void bti_gradient_scan(bti_backward *b) {
     backward_scan s = {.b = b,
-                       .carried = (int)b->attr[1],
-                       .by_row = (int)b->attr[2],
-                       .length = b->attr[0],
-                       .reverse = b->attr[3] != 0,
+                       .carried = b->attr->scan.carried,
+                       .by_row = b->attr->scan.by_row,
+                       .length = b->attr->scan.length,
+                       .reverse = b->attr->scan.reverse != 0,
                        .place = b->tuple->place,
                        .device = b->tuple->device};
     bt_status status = begin_backward(&s);

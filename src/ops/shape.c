@@ -51,14 +51,15 @@ bt_array *bti_permute(bt_array *x, const int *axes) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    int64_t shape[BTI_MAX_RANK], attr[BTI_MAX_RANK];
+    int64_t shape[BTI_MAX_RANK];
+    bti_attr attr = {.permute = {{0}}};
     bool moved = false;
     for (int i = 0; i < node->rank; i++) {
         shape[i] = node->shape[axes[i]];
-        attr[i] = axes[i];
+        attr.permute.axis[i] = axes[i];
         moved = moved || axes[i] != i;
     }
-    return moved ? bti_record_checked(BTI_OP_permute, node->rank, shape, &x, 1, attr, node->rank) : x;
+    return moved ? bti_record_checked(BTI_OP_permute, node->rank, shape, &x, 1, &attr) : x;
 }
 
 bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {
@@ -77,14 +78,14 @@ bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {
 
 void bti_gradient_permute(bti_backward *b) {
     bt_axes back = {.count = bt_rank(b->g)};
-    for (int i = 0; i < back.count; i++) back.axis[b->attr[i]] = i;
+    for (int i = 0; i < back.count; i++) back.axis[b->attr->permute.axis[i]] = i;
     b->gx[0] = bt_permute_axes(b->g, back);
 }
 
 void bti_batch_permute(bti_application *a) {
-    int64_t attr[BTI_MAX_RANK + 1] = {0};
-    for (int i = 0; i < a->node->rank; i++) attr[i + 1] = a->node->attr[i] + 1;
-    a->made[0] = bti_record_batched(a, a->image, attr, a->node->rank + 1);
+    bti_attr attr = {.permute = {{0}}};
+    for (int i = 0; i < a->node->rank; i++) attr.permute.axis[i + 1] = a->node->attr->permute.axis[i] + 1;
+    a->made[0] = bti_record_batched(a, a->image, &attr);
 }
 
 bt_array *bti_transpose(bt_array *x) {

@@ -10,14 +10,14 @@ bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, cons
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    int64_t attr[2 * BTI_MAX_RANK];
+    bti_attr attr = {.slice = {{0}, {0}}};
     bool whole = true;
     for (int i = 0; i < node->rank; i++) {
-        attr[i] = start[i];
-        attr[node->rank + i] = count[i] == 0 || count[i] == 1 ? 1 : step[i]; /* a longer step would leave the array */
+        attr.slice.start[i] = start[i];
+        attr.slice.step[i] = count[i] == 0 || count[i] == 1 ? 1 : step[i]; /* a longer step would leave the array */
         whole = whole && start[i] == 0 && step[i] == 1 && count[i] == node->shape[i];
     }
-    return whole ? x : bti_record_checked(BTI_OP_slice, node->rank, count, &x, 1, attr, 2 * node->rank);
+    return whole ? x : bti_record_checked(BTI_OP_slice, node->rank, count, &x, 1, &attr);
 }
 
 bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int64_t count) {
@@ -34,11 +34,10 @@ bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int
 
 void bti_batch_slice(bti_application *a) {
     int rank = a->node->rank;
-    int64_t attr[2 * BTI_MAX_RANK + 2] = {0};
-    attr[rank + 1] = 1;
-    memcpy(attr + 1, a->node->attr, (size_t)rank * sizeof *attr);
-    memcpy(attr + rank + 2, a->node->attr + rank, (size_t)rank * sizeof *attr);
-    a->made[0] = bti_record_batched(a, a->image, attr, 2 * rank + 2);
+    bti_attr attr = {.slice = {{0}, {1}}};
+    memcpy(attr.slice.start + 1, a->node->attr->slice.start, (size_t)rank * sizeof *attr.slice.start);
+    memcpy(attr.slice.step + 1, a->node->attr->slice.step, (size_t)rank * sizeof *attr.slice.step);
+    a->made[0] = bti_record_batched(a, a->image, &attr);
 }
 
 typedef struct range {
@@ -229,26 +228,28 @@ bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     int64_t shape[BTI_MAX_RANK];
+    bti_attr attr = {.pad = {{0}}};
     bool none = true;
     for (int i = 0; i < node->rank; i++) {
+        attr.pad.before[i] = low[i];
         shape[i] = bti_size_add(node->shape[i], bti_size_add(low[i], high[i]));
         none = none && low[i] == 0 && high[i] == 0;
     }
     if (none) return x;
     inputs[1] = bti_cast(value, (bt_dtype)node->dtype);
-    return bti_record(BTI_OP_pad, (bt_dtype)node->dtype, node->weak, node->rank, shape, inputs, 2, low, node->rank);
+    return bti_record(BTI_OP_pad, (bt_dtype)node->dtype, node->weak, node->rank, shape, inputs, 2, &attr);
 }
 
 void bti_gradient_pad(bti_backward *b) {
     bt_shape from = bt_shape_of(b->x[0]), to = bt_shape_of(b->y);
     if (b->wanted[0]) b->gx[0] = b->g;
     for (int i = 0; i < from.rank && b->wanted[0]; i++)
-        b->gx[0] = bti_part_of_axis(b->gx[0], i, b->attr[i], from.size[i]);
+        b->gx[0] = bti_part_of_axis(b->gx[0], i, b->attr->pad.before[i], from.size[i]);
     if (!b->wanted[1]) return;
     int64_t high[BT_MAX_RANK];
     for (int i = 0; i < from.rank; i++)
-        high[i] = bti_size_add(to.size[i], bti_size_mul(bti_size_add(from.size[i], b->attr[i]), -1));
-    bt_array *padding = bt_pad(bt_full_shape(0, BT_BOOL, from), b->attr, high, 1);
+        high[i] = bti_size_add(to.size[i], bti_size_mul(bti_size_add(from.size[i], b->attr->pad.before[i]), -1));
+    bt_array *padding = bt_pad(bt_full_shape(0, BT_BOOL, from), b->attr->pad.before, high, 1);
     uint32_t all = (UINT32_C(1) << from.rank) - 1;
     b->gx[1] = bti_drop_axes(bti_reduce(BTI_OP_sum, bt_where(padding, b->g, bt_num(0)), all), all);
 }
@@ -257,15 +258,16 @@ void bti_gradient_pad(bti_backward *b) {
 static bt_array *padding_of(const bti_application *a) {
     const bti_node *node = a->node;
     bt_array *inputs[2] = {bt_full_shape(0, BT_BOOL, bt_shape_of(a->x[0])), bti_scalar(1, BT_BOOL)};
-    return bti_record(BTI_OP_pad, BT_BOOL, false, node->rank, node->shape, inputs, 2, node->attr, node->rank);
+    return bti_record(BTI_OP_pad, BT_BOOL, false, node->rank, node->shape, inputs, 2, node->attr);
 }
 
 void bti_batch_pad(bti_application *a) {
     int rank = a->node->rank;
-    int64_t attr[BTI_MAX_RANK + 1] = {0}, scalars[BTI_MAX_RANK] = {a->size};
-    memcpy(attr + 1, a->node->attr, (size_t)rank * sizeof *attr);
+    int64_t scalars[BTI_MAX_RANK] = {a->size};
+    bti_attr attr = {.pad = {{0}}};
+    memcpy(attr.pad.before + 1, a->node->attr->pad.before, (size_t)rank * sizeof *attr.pad.before);
     bt_array *values = a->image[1], *value = values ? bti_scalar(0, bti_dtype(values)) : a->x[1];
-    a->made[0] = bti_record_batched(a, (bt_array *[]){bti_batched(a, 0), value}, attr, rank + 1);
+    a->made[0] = bti_record_batched(a, (bt_array *[]){bti_batched(a, 0), value}, &attr);
     if (!values || bti_array_error(a->made[0])) return;
     for (int i = 0; i < rank; i++) scalars[i + 1] = 1;
     a->made[0] = bti_where(padding_of(a), bti_reshape(values, rank + 1, scalars), a->made[0]);
@@ -289,15 +291,15 @@ bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, double va
 bt_array *bti_concat(bt_array *const *arrays, int count, int axis) {
     bt_array *poison = bti_poisoned_by(arrays, count);
     if (poison || count == 1) return poison ? poison : arrays[0];
-    int64_t shape[BTI_MAX_RANK], attr = axis;
+    int64_t shape[BTI_MAX_RANK];
     memcpy(shape, bti_shape(arrays[0]), sizeof shape);
     for (int i = 1; i < count; i++)
         if (axis < bti_rank(arrays[i])) shape[axis] = bti_size_add(shape[axis], bti_shape(arrays[i])[axis]);
-    return bti_record_checked(BTI_OP_concat, bti_rank(arrays[0]), shape, arrays, count, &attr, 1);
+    return bti_record_checked(BTI_OP_concat, bti_rank(arrays[0]), shape, arrays, count, &(bti_attr){.axis = {axis}});
 }
 
 void bti_gradient_concat(bti_backward *b) {
-    int axis = (int)b->attr[0];
+    int axis = b->attr->axis.axis;
     int64_t start = 0;
     for (int i = 0; i < b->count; i++) {
         int64_t size = bt_shape_of(b->x[i]).size[axis];

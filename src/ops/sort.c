@@ -5,11 +5,11 @@ bt_array *bti_argsort(bt_array *x, int axis) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     bti_node *const node = bti_node_of(x);
-    int64_t attr = axis;
+    bti_attr attr = {.axis = {axis}};
     bti_str why = {0};
     poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_argsort, 1, &node, node->rank, node->shape, &attr, &why), &why);
     if (poison) return poison;
-    return bti_record(BTI_OP_argsort, BT_I32, false, node->rank, node->shape, &x, 1, &attr, 1);
+    return bti_record(BTI_OP_argsort, BT_I32, false, node->rank, node->shape, &x, 1, &attr);
 }
 
 bt_array *bt_argsort(bt_array *x, int axis) {

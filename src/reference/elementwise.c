@@ -225,7 +225,7 @@ static void random_bits(const bti_work *work) {
                 *to = bti_threefry_word(key[0], key[1], z, w);
             else {
                 bti_threefry_words(key[0], key[1], z, w, &words[0], &words[1]);
-                *to = words[work->attr[0]];
+                *to = words[work->attr->word.index];
             }
         }
 }

@@ -18,12 +18,12 @@ static void pad(const bti_work *work) {
     bti_operand inner = work->output, fill = spread_element(&work->output, bti_address(value));
     bti_copy_operand(&work->output, &fill);
     for (int axis = 0; axis < inner.rank; axis++)
-        inner = bti_operand_part(&inner, axis, work->attr[axis], x->shape[axis]);
+        inner = bti_operand_part(&inner, axis, work->attr->pad.before[axis], x->shape[axis]);
     bti_copy_operand(&inner, x);
 }
 
 static void concat(const bti_work *work) {
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     int64_t from = 0;
     for (int i = 0; i < work->input_count; i++) {
         const bti_operand *x = &work->inputs[i];
@@ -35,7 +35,7 @@ static void concat(const bti_work *work) {
 
 static void take_rows(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     uint64_t nothing = bti_missing(x->dtype);
     for (int64_t i = 0; i < y->shape[0]; i++) {
         int64_t row = bti_index_in(y, bti_address(y) + i * bti_axis_step(y, 0), x->shape[axis]);
@@ -54,7 +54,7 @@ static void add_operand(const bti_operand *to, const bti_operand *from) {
 
 static void scatter_add(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     bti_copy_operand(out, x);
     for (int64_t i = 0; i < y->shape[0]; i++) {
         int64_t row = bti_index_in(y, bti_address(y) + i * bti_axis_step(y, 0), out->shape[axis]);
@@ -66,7 +66,7 @@ static void scatter_add(const bti_work *work) {
 
 static void update_slice(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     bti_operand to = bti_operand_part_at(out, axis, y, z->shape[axis]);
     bti_copy_operand(out, x);
     bti_copy_operand(&to, z);
@@ -74,7 +74,7 @@ static void update_slice(const bti_work *work) {
 
 static void gather_axis(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     uint64_t nothing = bti_missing(x->dtype);
     size_t size = bt_dtype_size(x->dtype);
     int64_t shape[BTI_MAX_RANK];
@@ -94,7 +94,7 @@ static void gather_axis(const bti_work *work) {
 
 static void scatter_axis(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     int64_t shape[BTI_MAX_RANK], count = y->shape[axis];
     bti_walk walk;
     bti_copy_operand(out, x);
@@ -173,7 +173,7 @@ static int32_t *sort_keys(const uint64_t *keys, int32_t *order, int32_t *spare, 
 
 bt_status bti_interpret_argsort(const bti_work *work) {
     const bti_operand *in = work->inputs, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     int64_t shape[BTI_MAX_RANK], length = in->shape[axis];
     bti_walk walk;
     bti_shape_without(in, UINT64_C(1) << axis, shape);

@@ -26,9 +26,10 @@ static void write_iota(const bti_operand *out) {
 
 static bt_status write_source(const bti_work *work) {
     switch (work->op) {
-    case BTI_OP_const: write_number(&work->output, work->attr[0]); break;
+    case BTI_OP_const: write_number(&work->output, work->attr->constant.bits); break;
     case BTI_OP_size:
-        bti_lane_block_write(BTI_LANE_I64, work->attr, work->output.dtype, bti_address(&work->output), 0, 1);
+        bti_lane_block_write(BTI_LANE_I64, &work->attr->size.size, work->output.dtype, bti_address(&work->output), 0,
+                             1);
         break;
     case BTI_OP_iota: write_iota(&work->output); break;
     default: return bti_fail(BT_INTERNAL, "%s is given, not computed", bti_op_info(work->op)->name);

@@ -12,6 +12,7 @@
 #include "reference/interp.h"
 #include "reference/operand.h"
 #include "ir/scalar.h"
+#include "support/attr.h"
 
 /* --- operands from C arrays --------------------------------------------------------------------------------------- */
 
@@ -33,8 +34,8 @@ static bti_operand strided(bt_dtype dtype, void *first, int rank, const int64_t 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static void run(bti_op op, bti_operand out, int count, const bti_operand *inputs, int64_t attr0, int64_t attr1) {
-    int64_t attr[] = {attr0, attr1};
-    assert_int_equal(bti_interpret(&(bti_work){op, count, inputs, out, attr, 2}), BT_OK);
+    bti_attr attr = attr_of(op, 2, (int64_t[]){attr0, attr1});
+    assert_int_equal(bti_interpret(&(bti_work){op, count, inputs, out, &attr}), BT_OK);
 }
 #define RUN(op, out, attr0, ...) \
     run(BTI_OP_##op, out, COUNT(((bti_operand[]){__VA_ARGS__})), (bti_operand[]){__VA_ARGS__}, attr0, 0)
@@ -87,7 +88,7 @@ static void a_leaf_is_refused(void **state) {
     assert_int_equal(bti_interpret(&work), BT_INTERNAL);
     int32_t i = 1;
     bti_operand in = DENSE(BT_I32, &i, 1);
-    assert_int_equal(bti_interpret(&(bti_work){BTI_OP_exp, 1, &in, in, NULL, 0}), BT_INTERNAL);
+    assert_int_equal(bti_interpret(&(bti_work){BTI_OP_exp, 1, &in, in, NULL}), BT_INTERNAL);
 }
 
 /* --- elementwise -------------------------------------------------------------------------------------------------- */
@@ -486,9 +487,9 @@ static void sorting_needs_memory(void **state) {
     float x[] = {2, 1};
     int32_t at[2];
     bti_operand in = DENSE(BT_F32, x, 2);
-    int64_t axis = 0;
     bti_alloc_fail_at(1, false);
-    bt_status status = bti_interpret(&(bti_work){BTI_OP_argsort, 1, &in, DENSE(BT_I32, at, 2), &axis, 1});
+    bt_status status =
+        bti_interpret(&(bti_work){BTI_OP_argsort, 1, &in, DENSE(BT_I32, at, 2), &(bti_attr){.axis = {0}}});
     bti_alloc_fail_at(0, false);
     assert_int_equal(status, BT_RESOURCE_EXHAUSTED);
 }

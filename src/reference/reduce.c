@@ -141,7 +141,7 @@ static bool innermost_goes(const bti_operand *in, uint64_t axes) {
 
 void bti_interpret_reduce(const bti_work *work) {
     const bti_operand *in = work->inputs, *out = &work->output;
-    uint64_t axes = (uint64_t)work->attr[0];
+    uint32_t axes = work->attr->fold.axes;
     reduction r = {.op = work->op, .dtype = in->dtype, .fold = fold_of(work->op, bti_lane_of(in->dtype))};
     int64_t kept[BTI_MAX_RANK], folded[BTI_MAX_RANK];
     bti_walk walk;
@@ -209,10 +209,10 @@ void bti_interpret_argreduce(const bti_work *work) {
     const bti_operand *in = work->inputs, *out = &work->output;
     bti_lane lane = bti_lane_of(in->dtype);
     best_function *function = work->op == BTI_OP_argmax ? most[lane] : least[lane];
-    int axis = __builtin_ctzll((unsigned long long)work->attr[0]);
+    int axis = __builtin_ctz(work->attr->fold.axes);
     int64_t kept[BTI_MAX_RANK];
     bti_walk walk;
-    bti_shape_without(in, (uint64_t)work->attr[0], kept);
+    bti_shape_without(in, work->attr->fold.axes, kept);
     for (bti_walk_start(&walk, in->rank, kept, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk))
         for (int64_t i = 0; i < walk.length; i++)
             *(int32_t *)(void *)(walk.at[0] + i * walk.step[0]) = index_of_best(
@@ -255,12 +255,12 @@ static void running_sum(bt_dtype dtype, char *out, int64_t out_step, const char 
 
 void bti_interpret_cumsum(const bti_work *work) {
     const bti_operand *in = work->inputs, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->running.axis;
     int64_t shape[BTI_MAX_RANK], length = in->shape[axis], in_step = bti_axis_step(in, axis),
                                  out_step = bti_axis_step(out, axis);
     int64_t in_first = 0, out_first = 0;
     if (length == 0) return;
-    if (work->attr_count > 1 && work->attr[1]) { /* from the end */
+    if (work->attr->running.reverse) { /* from the end */
         in_first = (length - 1) * in_step, out_first = (length - 1) * out_step;
         in_step = -in_step, out_step = -out_step;
     }

@@ -103,8 +103,7 @@ static void sums_of_threads_and_groups(void **state) {
                              .input_count = 1,
                              .inputs = &there,
                              .output = carried(&y[as_gpu]),
-                             .attr = (int64_t[]){1, i % 2},
-                             .attr_count = 2};
+                             .attr = &(bti_attr){.running = {1, i % 2}}};
             if (as_gpu) with_groups(true);
             launch_program(&p, &work);
             if (as_gpu) with_groups(false);

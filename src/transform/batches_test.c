@@ -48,9 +48,9 @@ typedef struct batch_case {
 CALL(where, bti_where(x[0], x[1], x[2]))
 CALL(cast, bti_cast(x[0], BT_I32))
 CALL(bitcast, bti_bitcast(x[0], BT_I32))
-CALL(threefry, bti_record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, ALL(x[0], x[1], x[2], x[3]), 4, SIZES(1), 1))
-CALL(random_word,
-     bti_record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, ALL(x[0], x[1], x[2], x[3]), 4, NULL, 0))
+CALL(threefry, bti_record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, ALL(x[0], x[1], x[2], x[3]), 4,
+                                  &(bti_attr){.word = {1}}))
+CALL(random_word, bti_record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, ALL(x[0], x[1], x[2], x[3]), 4, NULL))
 CALL(sum, bti_reduce(BTI_OP_sum, x[0], 1))
 CALL(sum_all, bti_reduce(BTI_OP_sum, x[0], 7))
 CALL(prod, bti_reduce(BTI_OP_prod, x[0], 2))
@@ -76,7 +76,7 @@ CALL(argsort, bti_argsort(x[0], 1))
 CALL(gather_axis, bti_gather_axis(x[0], x[1], 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], x[1], x[2], 0))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
-CALL(barrier, bti_record(BTI_OP_barrier, BT_F32, false, 2, bti_node_of(x[0])->shape, x, 2, NULL, 0))
+CALL(barrier, bti_record(BTI_OP_barrier, BT_F32, false, 2, bti_node_of(x[0])->shape, x, 2, NULL))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
 /* The sum of x [n], times y [m]. */

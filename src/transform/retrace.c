@@ -105,7 +105,7 @@ static bool note_tuple(trace *t, step *s) {
         return s->images && s->wanted;
     }
     if (s->node->op == BTI_OP_result && s->input_count)
-        t->steps.items[t->inputs.items[s->first_input].step].wanted[s->node->attr[0]] = true;
+        t->steps.items[t->inputs.items[s->first_input].step].wanted[s->node->attr->result.index] = true;
     return true;
 }
 
@@ -221,7 +221,7 @@ static bt_status apply_rule(trace *t, const bti_retrace *r, step *s, bt_array **
 
 /* A result of a tuple that was recorded again. */
 static void take_from_tuple(const trace *t, step *s) {
-    bt_array *image = t->steps.items[t->inputs.items[s->first_input].step].images[s->node->attr[0]];
+    bt_array *image = t->steps.items[t->inputs.items[s->first_input].step].images[s->node->attr->result.index];
     if (image) s->image = hold_image(image);
 }
 

@@ -9,6 +9,7 @@
 #include "ir/dtype.h"
 #include "reference/interp.h"
 #include "reference/operand.h"
+#include "support/attr.h"
 
 typedef struct plain_run {
     const bti_kernel *kernel;
@@ -41,7 +42,8 @@ static inline uint64_t plain_operation(bti_op op, int64_t attr, bt_dtype to, bt_
     bti_operand in[4];
     for (int a = 0; a < count; a++)
         in[a] = (bti_operand){.address = (uint64_t)(uintptr_t)&x[a], .dtype = a ? rest : from};
-    bti_work work = {op, count, in, {.address = (uint64_t)(uintptr_t)&result, .dtype = to}, &attr, 1};
+    bti_attr its = attr_of(op, 1, &attr);
+    bti_work work = {op, count, in, {.address = (uint64_t)(uintptr_t)&result, .dtype = to}, &its};
     if (bti_interpret(&work) != BT_OK) abort();
     return result;
 }
@@ -103,8 +105,7 @@ static inline uint64_t plain_start(const bti_instr *i) {
     uint64_t result = 0;
     bti_operand in = {.dtype = (bt_dtype)i->dtype, .rank = 1, .shape = {0}};
     bti_operand out = {.address = (uint64_t)(uintptr_t)&result, .dtype = (bt_dtype)i->dtype, .rank = 1, .shape = {1}};
-    int64_t axes = 1;
-    if (bti_interpret(&(bti_work){(bti_op)i->op, 1, &in, out, &axes, 1}) != BT_OK) abort();
+    if (bti_interpret(&(bti_work){(bti_op)i->op, 1, &in, out, &(bti_attr){.fold = {1}}}) != BT_OK) abort();
     return plain_cast(plain_accumulator(i), (bt_dtype)i->dtype, result);
 }
 

@@ -11,6 +11,7 @@
 #include "reference/interp.h"
 #include "reference/operand.h"
 #include "render/render.h"
+#include "support/attr.h"
 
 extern const bti_driver bti_driver_opencl;
 
@@ -224,20 +225,17 @@ static inline void describe(char *text, size_t size, const bti_operand *o) {
 }
 
 /* Runs it here and there, into memory of equal bytes before: all bytes must be the same after. */
-static inline void expect_the_same(const program *p, int count, value *inputs, value *output, const int64_t *attr,
-                                   int attr_count) {
+static inline void expect_the_same(const program *p, int count, value *inputs, value *output, const int64_t *numbers,
+                                   int number_count) {
+    bti_attr attr = attr_of(p->source.op, number_count, numbers);
     bti_operand here[8], there[8];
     char text[8][160];
     for (int i = 0; i < count; i++) {
         here[i] = inputs[i].operand;
         there[i] = carried(&inputs[i]);
     }
-    bti_work work = {.op = p->source.op,
-                     .input_count = count,
-                     .inputs = there,
-                     .output = carried(output),
-                     .attr = attr,
-                     .attr_count = attr_count};
+    bti_work work = {
+        .op = p->source.op, .input_count = count, .inputs = there, .output = carried(output), .attr = &attr};
     launch_program(p, &work);
     assert_int_equal(on.driver->sync(on.device), BT_OK);
     work.inputs = here;
@@ -249,8 +247,9 @@ static inline void expect_the_same(const program *p, int count, value *inputs, v
     if (!same(is, output->memory, output->bytes, output->operand.dtype)) {
         describe(text[7], sizeof text[7], &output->operand);
         for (int i = 0; i < count; i++) describe(text[i], sizeof text[i], &inputs[i].operand);
-        fail_msg("%s of %s %s %s to %s differs; attr[0] is %lld", bti_op_info(work.op)->name, count ? text[0] : "",
-                 count > 1 ? text[1] : "", count > 2 ? text[2] : "", text[7], attr ? (long long)*attr : 0);
+        fail_msg("%s of %s %s %s to %s differs; its first attribute is %lld", bti_op_info(work.op)->name,
+                 count ? text[0] : "", count > 1 ? text[1] : "", count > 2 ? text[2] : "", text[7],
+                 numbers ? (long long)*numbers : 0);
     }
     free(is);
     for (int i = 0; i < count; i++) on.driver->free(on.device, inputs[i].on_device, inputs[i].bytes);

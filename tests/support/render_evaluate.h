@@ -8,6 +8,7 @@
 
 #include "reference/interp.h"
 #include "ir/work.h"
+#include "support/attr.h"
 #include "support/render_kernels.h"
 
 enum { MOST_POINTS = 1 << 17 };
@@ -135,8 +136,8 @@ static inline bti_operand dense(const launch *l, const void *values, bt_dtype dt
 static inline void interpret(const launch *l, bti_op op, int attr, bt_dtype out, void *to, int count,
                              const bti_operand *inputs) {
     bti_work work = {.op = op, .input_count = count, .inputs = inputs, .output = dense(l, to, out)};
-    work.attr = (int64_t[]){attr};
-    work.attr_count = 1;
+    bti_attr its = attr_of(op, 1, &(int64_t){attr});
+    work.attr = &its;
     assert_int_equal(bti_interpret(&work), BT_OK);
 }
 

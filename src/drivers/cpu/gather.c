@@ -91,7 +91,7 @@ static bt_status run_reshape(const bti_work *work) {
 }
 
 static bt_status run_concat(const bti_work *work) {
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     int64_t from = 0;
     for (int i = 0; i < work->input_count; i++) {
         bti_operand to = bti_operand_part(&work->output, axis, from, work->inputs[i].shape[axis]);
@@ -108,14 +108,14 @@ static bt_status run_pad(const bti_work *work) {
     memset(fill.stride, 0, sizeof fill.stride);
     bti_cpu_copy(&work->output, &fill);
     for (int axis = 0; axis < inner.rank; axis++)
-        inner = bti_operand_part(&inner, axis, work->attr[axis], x->shape[axis]);
+        inner = bti_operand_part(&inner, axis, work->attr->pad.before[axis], x->shape[axis]);
     bti_cpu_copy(&inner, x);
     return BT_OK;
 }
 
 static bt_status run_update(const bti_work *work) {
     const bti_operand *x = work->inputs, *index = x + 1, *update = x + 2, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     bti_operand to = bti_operand_part_at(out, axis, index, update->shape[axis]);
     bti_cpu_copy(out, x);
     bti_cpu_copy(&to, update);
@@ -182,7 +182,7 @@ static bool is_dense_after(const bti_operand *operand, int axis) {
 
 static bt_status run_take(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
-    int axis = (int)work->attr[0];
+    int axis = work->attr->axis.axis;
     if (!is_dense_after(x, axis) || !is_dense_after(out, axis)) {
         cutting c = {.work = work, .axis = {-1, 0, -1, axis}};
         return run_cut(&c);
@@ -208,7 +208,7 @@ static bt_status run_take(const bti_work *work) {
 bt_status bti_cpu_gather(const bti_work *work) {
     for (int axis = 0; axis < work->output.rank; axis++)
         if (work->output.shape[axis] == 0) return BT_OK;
-    int axis = work->attr_count ? (int)work->attr[0] : 0;
+    int axis = work->attr ? bti_attr_axis(work->op, work->attr) : 0;
     switch (work->op) {
     case BTI_OP_reshape:
     case BTI_OP_copy: return run_reshape(work);
@@ -217,7 +217,7 @@ bt_status bti_cpu_gather(const bti_work *work) {
     case BTI_OP_update_slice: return run_update(work);
     case BTI_OP_take: return run_take(work);
     case BTI_OP_argmax:
-    case BTI_OP_argmin: return run_lines(work, __builtin_ctzll((unsigned long long)work->attr[0]), 1);
+    case BTI_OP_argmin:
     case BTI_OP_cumsum:
     case BTI_OP_argsort: return run_lines(work, axis, 1);
     case BTI_OP_gather_axis: return run_lines(work, axis, 3);

@@ -19,6 +19,7 @@
 #include "ir/dtype.h"
 #include "reference/interp.h"
 #include "reference/operand.h"
+#include "support/attr.h"
 
 typedef enum layout { PLAIN, TURNED, GAPS, BACKWARDS, LAYOUTS } layout;
 
@@ -127,14 +128,14 @@ static void by_index(void **state) {
                     if (!test_is_drawn(5)) continue;
                     char *memory[3];
                     size_t bytes;
-                    int64_t attr = axis, count = 133, shape[3];
+                    int64_t count = 133, shape[3];
                     memcpy(shape, shapes[s], sizeof shape);
                     bt_dtype index = how % 2 ? BT_I64 : BT_I32;
                     bti_operand inputs[3];
                     inputs[0] = make(dtypes[d], 3, shape, (layout)how, &memory[0], &bytes);
                     inputs[1] = indices(index, 1, &count, shape[axis], false, &memory[1]);
                     bti_work work = {
-                        .op = BTI_OP_take, .input_count = 2, .inputs = inputs, .attr = &attr, .attr_count = 1};
+                        .op = BTI_OP_take, .input_count = 2, .inputs = inputs, .attr = &(bti_attr){.axis = {axis}}};
                     shape[axis] = count;
                     expect_the_same(&work, shape, 3, dtypes[d], PLAIN);
                     expect_the_same(&work, shape, 3, dtypes[d], GAPS);
@@ -159,15 +160,17 @@ static void updated(void **state) {
                 for (int how = 0; how < LAYOUTS; how++) {
                     char *memory[3];
                     size_t bytes;
-                    int64_t attr = axis, one = 1, shape[3];
+                    int64_t one = 1, shape[3];
                     memcpy(shape, shapes[s], sizeof shape);
                     bti_operand inputs[3];
                     inputs[0] = make(dtypes[d], 3, shape, (layout)how, &memory[0], &bytes);
                     inputs[1] = indices(how % 2 ? BT_I64 : BT_I32, 1, &one, shape[axis], false, &memory[1]);
                     shape[axis] = 1 + shape[axis] / 3;
                     inputs[2] = make(dtypes[d], 3, shape, (layout)((how + 1) % LAYOUTS), &memory[2], &bytes);
-                    bti_work work = {
-                        .op = BTI_OP_update_slice, .input_count = 3, .inputs = inputs, .attr = &attr, .attr_count = 1};
+                    bti_work work = {.op = BTI_OP_update_slice,
+                                     .input_count = 3,
+                                     .inputs = inputs,
+                                     .attr = &(bti_attr){.axis = {axis}}};
                     expect_the_same(&work, shapes[s], 3, dtypes[d], how % 2 ? GAPS : PLAIN);
                     for (int i = 0; i < 3; i++) bti_free(memory[i]);
                 }
@@ -186,10 +189,11 @@ static void along_an_axis(void **state) {
                         char *memory;
                         size_t bytes;
                         bti_operand x = make(dtypes[d], 3, shapes[s], (layout)how, &memory, &bytes);
-                        int64_t attr[] = {o < 2 ? axis : 1 << axis, how % 2}, shape[3];
+                        bti_attr attr = attr_of(ops[o], 2, (int64_t[]){o < 2 ? axis : 1 << axis, how % 2});
+                        int64_t shape[3];
                         memcpy(shape, shapes[s], sizeof shape);
                         if (o >= 2) shape[axis] = 1;
-                        bti_work work = {.op = ops[o], .input_count = 1, .inputs = &x, .attr = attr, .attr_count = 2};
+                        bti_work work = {.op = ops[o], .input_count = 1, .inputs = &x, .attr = &attr};
                         expect_the_same(&work, shape, 3, o ? BT_I32 : dtypes[d], PLAIN);
                         bti_free(memory);
                     }
@@ -202,18 +206,20 @@ static void joined(void **state) {
                 char *memory[4];
                 size_t bytes;
                 bti_operand x[4];
-                int64_t shape[] = {40, 50, 60}, one = 1, attr[] = {axis, 2, 3};
+                int64_t shape[] = {40, 50, 60}, one = 1;
+                bti_attr attr = {.axis = {axis}};
                 for (int i = 0; i < 3; i++) {
                     shape[axis] = 10 + 25 * i;
                     x[i] = make(dtypes[d], 3, shape, (layout)((how + i) % LAYOUTS), &memory[i], &bytes);
                 }
                 shape[axis] = 10 + 35 + 60;
-                bti_work work = {.op = BTI_OP_concat, .input_count = 3, .inputs = x, .attr = attr, .attr_count = 1};
+                bti_work work = {.op = BTI_OP_concat, .input_count = 3, .inputs = x, .attr = &attr};
                 expect_the_same(&work, shape, 3, dtypes[d], PLAIN);
-                for (int i = 0; i < 3; i++) shape[i] = x[0].shape[i] + attr[i] + 4;
+                attr = (bti_attr){.pad = {{axis, 2, 3}}};
+                for (int i = 0; i < 3; i++) shape[i] = x[0].shape[i] + attr.pad.before[i] + 4;
                 bti_free(memory[1]);
                 x[1] = make(dtypes[d], 0, &one, PLAIN, &memory[1], &bytes);
-                work.op = BTI_OP_pad, work.input_count = 2, work.attr_count = 3;
+                work.op = BTI_OP_pad, work.input_count = 2;
                 expect_the_same(&work, shape, 3, dtypes[d], (layout)how);
                 for (int i = 0; i < 3; i++) bti_free(memory[i]);
             }

@@ -36,17 +36,14 @@ static bt_status add_launch(sim_graph *graph, recorded_launch launch) {
 }
 
 static bt_status record_work(sim_graph *graph, void *program, const bti_work *work) {
-    size_t inputs = (size_t)work->input_count * sizeof *work->inputs,
-           attrs = (size_t)work->attr_count * sizeof *work->attr;
-    bti_work *copy = bti_alloc(sizeof *copy + inputs + attrs);
+    size_t inputs = (size_t)work->input_count * sizeof *work->inputs, attr_bytes = bti_attr_bytes(work->op);
+    bti_work *copy = bti_alloc(sizeof *copy + inputs + attr_bytes);
     if (copy) {
         bti_operand *operands = (bti_operand *)(copy + 1);
-        int64_t *attr = (int64_t *)(void *)((char *)operands + inputs);
         *copy = *work;
         if (inputs) memcpy(operands, work->inputs, inputs);
-        if (attrs) memcpy(attr, work->attr, attrs);
+        if (work->attr && attr_bytes) copy->attr = memcpy((char *)operands + inputs, work->attr, attr_bytes);
         copy->inputs = operands;
-        copy->attr = attr;
     }
     return add_launch(graph, (recorded_launch){program, copy, NULL});
 }
@@ -399,7 +396,7 @@ static bt_status sim_all_reduce(void *const *devices, int count, const uint64_t 
                                         .rank = 1,
                                         .shape = {(int64_t)elements},
                                         .stride = {1}};
-        const bti_work work = {elementwise_op(op), 2, operands, operands[0], NULL, 0};
+        const bti_work work = {elementwise_op(op), 2, operands, operands[0], NULL};
         wait_for_transfer(bytes);
         BTI_TRY(bti_cpu_launch(NULL, NULL, &work));
     }

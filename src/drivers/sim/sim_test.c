@@ -82,13 +82,13 @@ static bt_status launch_on_0(uint64_t address) {
     uint64_t own;
     if (SIM->alloc(gpu[0], 64, &own) != BT_OK) return BT_UNKNOWN;
     bti_operand input = {address, BT_F32, 1, {16}, {1}}, output = {own, BT_F32, 1, {16}, {1}};
-    return SIM->launch(gpu[0], NULL, &(bti_work){BTI_OP_neg, 1, &input, output, NULL, 0});
+    return SIM->launch(gpu[0], NULL, &(bti_work){BTI_OP_neg, 1, &input, output, NULL});
 }
 static bt_status launch_with_negative_stride(uint64_t address) {
     uint64_t own;
     if (SIM->alloc(gpu[0], 64, &own) != BT_OK) return BT_UNKNOWN;
     bti_operand input = {address, BT_F32, 1, {16}, {-1}}, output = {own, BT_F32, 1, {16}, {1}};
-    return SIM->launch(gpu[0], NULL, &(bti_work){BTI_OP_neg, 1, &input, output, NULL, 0});
+    return SIM->launch(gpu[0], NULL, &(bti_work){BTI_OP_neg, 1, &input, output, NULL});
 }
 
 static void memories_are_separate(void **state) {
@@ -164,7 +164,7 @@ static void transfers_and_launches(void **state) {
     void *program;
     OK(SIM->program_load(gpu[0], &source, &program));
     assert_non_null(program);
-    OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_add, 2, inputs, output, NULL, 0}));
+    OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_add, 2, inputs, output, NULL}));
     OK(SIM->peer_copy(gpu[1], c, gpu[0], b, 64));
     OK(SIM->download(gpu[1], back, c, 64));
     for (int i = 0; i < 16; i++) assert_true(back[i] == (i < 4 ? 3.0F : (float)i));
@@ -173,9 +173,9 @@ static void transfers_and_launches(void **state) {
     assert_true(back[15] == 0.0F);
     /* no element: the address is not looked at */
     bti_operand none = {0, BT_F32, 1, {0}, {1}};
-    OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_neg, 1, &none, none, NULL, 0}));
+    OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_neg, 1, &none, none, NULL}));
     bti_operand wild = {a, BT_F32, 2, {INT64_MAX, 2}, {INT64_MAX, 1}};
-    assert_int_equal(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_neg, 1, &wild, output, NULL, 0}), BT_INTERNAL);
+    assert_int_equal(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_neg, 1, &wild, output, NULL}), BT_INTERNAL);
     bti_event event;
     bool done = false;
     OK(SIM->record(gpu[0], &event));
