@@ -69,7 +69,7 @@ typedef struct bti_op_row {
     const char *doc;
 } bti_op_row;
 
-extern const bti_op_row bti_op_rows[BTI_OP_COUNT]; /* op_rules.c */
+extern const bti_op_row bti_op_rows[BTI_OP_COUNT];
 static inline const bti_op_row *bti_op_info(bti_op op) { return &bti_op_rows[op]; }
 
 #endif

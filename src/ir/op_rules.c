@@ -2,13 +2,6 @@
 
 #include "ir/dtype.h"
 
-const bti_op_row bti_op_rows[BTI_OP_COUNT] = {
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, low, high, tolerance, doc) \
-    {#name, class, arity, BTI_ATTR_##attr, dtype_rule, #gradient, #tangent, #batch, low, high, tolerance, doc},
-#include "ir/ops.def"
-#undef BTI_OP
-};
-
 /* --- dtypes --------------------------------------------------------------------------------------------------------- */
 
 bt_dtype bti_float_of(bt_dtype dtype) {

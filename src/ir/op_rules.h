@@ -1,4 +1,4 @@
-/* The rows of ops.def (op.h) and their dtype and shape rules. Recording asks them before it makes a node; a call of a function asks the shape rules
+/* The dtype and shape rules of the rows of ops.def. Recording asks them before it makes a node; a call of a function asks the shape rules
  * again once it has numbers for unknown sizes. */
 #ifndef BTI_IR_OP_RULES_H
 #define BTI_IR_OP_RULES_H
