@@ -46,8 +46,8 @@ static bool fill_control(bti_planner *planner, bti_control *control, const bti_n
     }
     control->carry_offset = bti_calloc((size_t)control->carried + 1, sizeof *control->carry_offset);
     for (int r = 0; r < tuple->region_count; r++)
-        if (planner->plan_region(planner, tuple->regions[r], node->op == BTI_OP_scan ? tuple->read : NULL,
-                                 &control->plans[r]) != BT_OK)
+        if (planner->plan_region(planner, node, r, node->op == BTI_OP_scan ? tuple->read : NULL, &control->plans[r]) !=
+            BT_OK)
             return false;
     return control->carry_offset != NULL;
 }

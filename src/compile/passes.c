@@ -1,6 +1,7 @@
 /* The passes in their order. Each is pure and reads of a device its facts alone. docs/decisions/0022 says why they are these. */
 #include "compile/fuser.h"
 #include "compile/passes_text.h"
+#include "ir/print.h"
 
 typedef struct bti_pass {
     const char *name;
@@ -23,11 +24,15 @@ static bt_status run_passes(bti_planner *planner, size_t operations) {
     const bti_planning *how = planner->how;
     bti_fuser fuser = {.planner = planner, .plan = planner->plan};
     planner->fuser = &fuser;
+    bti_str inner = {0};
     planner->plan_region = plan_region;
+    planner->inner = &inner;
     for (int p = 0; p < PASSES && !planner->failed; p++) {
         passes[p].run(planner);
         if (how->text && !planner->failed) bti_passes_text(how->text, passes[p].name, planner);
     }
+    if (how->text) bti_str_add(how->text, bti_str_text(&inner));
+    bti_str_free(&inner);
     bti_vec_free(&planner->known);
     bti_vec_free(&planner->copied_from);
     bti_vec_free(&planner->after);
@@ -40,17 +45,32 @@ static bt_status run_passes(bti_planner *planner, size_t operations) {
 }
 
 /* The plan of a region, which each run of the step that it belongs to binds. */
-static bt_status plan_region(const bti_planner *outer, const bti_region *region, const bool *read, bti_plan *plan) {
+static bt_status plan_region(const bti_planner *outer, const bti_node *tuple, int which, const bool *read,
+                             bti_plan *plan) {
+    const bti_region *region = tuple->tuple->regions[which];
     bti_planning how = *outer->how;
+    bti_str title = {0};
     how.share = true; /* its temporaries are in the scratch memory of the step */
-    how.text = NULL;
-    bti_planner planner = {.plan = plan, .how = &how, .region = region, .read = read, .last_callback = -1};
-    return run_passes(&planner, (size_t)region->node_count);
+    if (how.text) {
+        how.text = outer->inner;
+        bti_str_addf(&title, ", %s of %s %zu%s", bti_region_name((bti_op)tuple->op, which),
+                     bti_op_info((bti_op)tuple->op)->name, outer->plan->controls.count + 1, outer->title);
+    }
+    bti_planner planner = {
+        .plan = plan, .how = &how, .region = region, .read = read, .title = bti_str_text(&title), .last_callback = -1};
+    bt_status status = run_passes(&planner, (size_t)region->node_count);
+    bti_str_free(&title);
+    return status;
 }
 
 bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, const bti_planning *how,
                       bti_plan *plan) {
-    bti_planner planner = {
-        .plan = plan, .how = how, .order = order, .wanted = wanted, .wanted_count = count, .last_callback = -1};
+    bti_planner planner = {.plan = plan,
+                           .how = how,
+                           .order = order,
+                           .wanted = wanted,
+                           .wanted_count = count,
+                           .title = "",
+                           .last_callback = -1};
     return run_passes(&planner, order->count);
 }

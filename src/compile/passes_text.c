@@ -102,8 +102,8 @@ static void add_devices(bti_str *text, const bti_planner *planner) {
 
 void bti_passes_text(bti_str *text, const char *pass, const bti_planner *planner) {
     const bti_plan *plan = planner->plan;
-    bti_str_addf(text, "%s\n", pass);
-    if (!strcmp(pass, "place")) add_devices(text, planner);
+    bti_str_addf(text, "%s%s\n", pass, planner->title);
+    if (!strcmp(pass, "place") && !planner->region) add_devices(text, planner);
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         bti_str_addf(text, "%4zu  ", s + 1);

@@ -13,9 +13,9 @@ typedef struct bti_known {
 } bti_known;
 
 struct bti_planner;
-/* read: by output, whether it is computed; NULL: all are. */
-typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_region *region, const bool *read,
-                                     bti_plan *plan);
+/* Plans region number `which` of a tuple. read: by output, whether it is computed; NULL: all are. */
+typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_node *tuple, int which,
+                                     const bool *read, bti_plan *plan);
 
 typedef struct bti_planner {
     bti_plan *plan;
@@ -26,6 +26,8 @@ typedef struct bti_planner {
     const bti_region *region; /* instead of order and wanted */
     const bool *read;         /* of the region's outputs; NULL: all */
     bti_region_planner *plan_region;
+    const char *title; /* of its texts: "", or which region it is */
+    bti_str *inner;    /* texts of the regions that it plans: they follow its own */
     struct bti_fuser *fuser;
     uint64_t mark;
     const bti_node *now;      /* being planned */

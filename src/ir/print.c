@@ -78,12 +78,15 @@ static void add_rules(bti_str *text, const bti_plan *plan, const bti_step *step)
 
 static void add_step(bti_str *text, const bti_plan *plan, size_t index, int depth, const char *(*device_name)(int));
 
+const char *bti_region_name(bti_op op, int which) {
+    static const char *const names[][2] = {{"each step", ""}, {"the test", "each step"}, {"if true", "if false"}};
+    return names[op == BTI_OP_scan ? 0 : op == BTI_OP_while ? 1 : 2][which];
+}
+
 /* The steps of each region, a level deeper. */
 static void add_regions(bti_str *text, const bti_control *control, int depth, const char *(*device_name)(int)) {
-    static const char *const names[][2] = {{"each step", ""}, {"the test", "each step"}, {"if true", "if false"}};
-    int kind = control->op == BTI_OP_scan ? 0 : control->op == BTI_OP_while ? 1 : 2;
     for (int p = 0; p < control->plan_count; p++) {
-        bti_str_addf(text, "%*s%s", 8 + 4 * depth, "", names[kind][p]);
+        bti_str_addf(text, "%*s%s", 8 + 4 * depth, "", bti_region_name((bti_op)control->op, p));
         if (control->op == BTI_OP_scan) bti_str_addf(text, ", %lld times", (long long)control->steps);
         bti_str_add(text, ":\n");
         for (size_t s = 0; s < control->plans[p].steps.count; s++)

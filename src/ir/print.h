@@ -14,6 +14,8 @@ void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name
 
 /* The words for why a value is in memory. */
 const char *bti_why_text(bti_why why);
+/* What a region of an operation is: "each step", "if true". */
+const char *bti_region_name(bti_op op, int which);
 /* Elements as NumPy prints them, yours to bti_free; NULL when memory is short. */
 char *bti_elements_text(const bt_elements *elements, bti_text_style style);
 

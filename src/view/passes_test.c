@@ -79,10 +79,27 @@ static void an_update(void **state) {
     }
 }
 
+static void add_row(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)data;
+    carry[0] = bt_tanh(bt_add(bt_mul(carry[0], bt_num(0.5)), x[0]));
+    y[0] = bt_sum(carry[0], BT_ALL, false);
+}
+
+/* The passes over a region follow those over the plan. */
+static void a_loop(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *carry = bt_zeros(BT_F32, 8), *rows = bt_ones(BT_F32, 10, 8), *sums;
+        assert_int_equal(bt_scan(add_row, NULL, BT_ALL_ROWS, &carry, 1, &rows, 1, &sums, 1), BT_OK);
+        sums = bt_mul(sums, bt_num(2));
+        expect_passes("loop.txt", &sums, 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain),     cmocka_unit_test(softmax_of_rows), cmocka_unit_test(a_step_of_a_network),
-        cmocka_unit_test(two_devices), cmocka_unit_test(an_update),
+        cmocka_unit_test(two_devices), cmocka_unit_test(an_update),       cmocka_unit_test(a_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
