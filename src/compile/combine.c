@@ -55,7 +55,7 @@ static int32_t find_batch(const combiner *c, const bti_step *step) {
     for (int k = 0; k < c->open_count; k++) {
         const batch *b = &c->batches.items[c->open[k]];
         const bti_step *first = &c->plan->steps.items[b->first];
-        if (first->kernel == step->kernel && first->device == step->device &&
+        if (first->kernel == step->kernel && first->halved == step->halved && first->device == step->device &&
             b->count < target_of(c, step)->launch_boxes && is_ready(c, step, c->open[k]))
             return c->open[k];
     }

@@ -1,5 +1,6 @@
 /* The order of the groups: at the place of its last member, after all that it reads. The plan's steps are then the ones to run. */
 #include "compile/fuser.h"
+#include "ir/halves.h"
 
 /* A group whose inputs are being written first. */
 typedef struct frame {
@@ -49,6 +50,24 @@ static void note_reasons(bti_fuser *fuser) {
             plan->storages.items[bti_plan_output(plan, &plan->steps.items[s], o)->storage].why = fuser->members[s].why;
 }
 
+/* Maps that draw random words run in halves where they can. */
+static void note_halves(bti_plan *plan) {
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        bti_step *step = &plan->steps.items[s];
+        if (step->kind != BTI_STEP_KERNEL) continue;
+        const bti_kernel *kernel = plan->kernels.items[step->kernel];
+        const int64_t *numbers = bti_plan_numbers(plan, step, 0);
+        bti_box box;
+        box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;
+        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) box.extent[axis] = *numbers++;
+        for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+            box.address[o] = (uint64_t)bti_plan_operand(plan, step, o)->layout.offset;
+            for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) box.stride[o][axis] = *numbers++;
+        }
+        step->halved = (uint8_t)(bti_halves_axis(kernel, &box) + 1);
+    }
+}
+
 void bti_pass_schedule(bti_planner *planner) {
     bti_fuser *fuser = planner->fuser;
     bti_plan *plan = planner->plan;
@@ -60,4 +79,5 @@ void bti_pass_schedule(bti_planner *planner) {
     }
     note_reasons(fuser);
     bti_put_steps(plan, &out);
+    if (!planner->failed) note_halves(plan);
 }

@@ -1,7 +1,7 @@
 // timeout: 600
 // labels: slow
 /* Kernels in blocks and compiled, for each target that this CPU has, at once and over one core and two, cut into parts, in
- * pairs and around the cache: equal bits. */
+ * halves and around the cache: equal bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void in_parts(bti_kernel_case *c, uint64_t seed) {
     for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_NEON; target++) {
         bti_compiled *compiled;
         if (!is_compiled(&c->kernel, target, &compiled)) continue;
-        bti_code code = {compiled, bti_functions_of(target), false, 0};
+        bti_code code = {compiled, bti_functions_of(target), false};
         bti_runner runner = bti_compiled_runner(&c->kernel, &code);
         bti_case_reset(c);
         bti_run_in_parts(&runner, &c->box);
@@ -206,17 +206,15 @@ static void long_rows(void **state) {
     }
 }
 
-static void in_pairs(void **state) {
-    static const int64_t more[] = {4096,          4098,    5000,          65536,   65538,
-                                   (1 << 18) - 2, 1 << 20, (1 << 20) + 2, 1 << 22, (1 << 22) + 128};
-    bti_kernel kernel;
-    random_kernel(&kernel);
-    assert_true(bti_kernel_pairs(&kernel));
+/* As a line whose halves are drawn side by side. */
+static void random_words(void **state) {
+    static const int64_t more[] = {4096, 4097, 65536, 65537, (1 << 18) - 1, 1 << 20, (1 << 20) + 1, 1 << 22};
+    uint64_t scalars[] = {0, 9, 0x3F800000, bti_f64_bits(1)};
     for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths + sizeof more / sizeof *more); i++) {
         int count = (int)(sizeof lengths / sizeof *lengths);
         int64_t length = i < count ? lengths[i] : more[i - count];
         if (length > 1 << 18 && !test_is_long()) continue;
-        typical(random_kernel, "random", (uint64_t[]){(uint64_t)length, 9, 0x3F800000, bti_f64_bits(1)}, 1, length);
+        typical(halved_kernel, "random", scalars, 1, length);
     }
 }
 
@@ -250,12 +248,8 @@ static void differences_are_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(differences_are_told),
-        cmocka_unit_test(typical_ones),
-        cmocka_unit_test(long_rows),
-        cmocka_unit_test(in_pairs),
-        cmocka_unit_test(small_ones),
-        cmocka_unit_test(large_ones),
+        cmocka_unit_test(differences_are_told), cmocka_unit_test(typical_ones), cmocka_unit_test(long_rows),
+        cmocka_unit_test(random_words),         cmocka_unit_test(small_ones),   cmocka_unit_test(large_ones),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "exec/host.h"
 #include "exec/texts.h"
+#include "ir/halves.h"
 
 /* --- what a trace records of a step --------------------------------------------------------------------------------- */
 
@@ -80,6 +81,7 @@ static void fill_box(const bti_run *run, const bti_step *step, int number, bti_b
         box->address[o] = bti_run_address(run, bti_plan_operand(plan, step, bti_step_operand(step, number, o)));
         for (int axis = 0; axis < axes; axis++) box->stride[o][axis] = *next++;
     }
+    if (step->halved) bti_halves_box(kernel, step->halved - 1, box);
 }
 
 /* The first error of what a box reads; NULL: none. */

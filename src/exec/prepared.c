@@ -5,6 +5,7 @@
 #include "exec/recordings.h"
 #include "exec/texts.h"
 #include "base/lock.h"
+#include "ir/halves.h"
 
 /* --- making ready ------------------------------------------------------------------------------------------------------ */
 
@@ -118,6 +119,11 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
     bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
+    bti_kernel halved;
+    if (step->halved) {
+        bti_halves_kernel(source.kernel, step->halved - 1, &halved);
+        source.kernel = &halved;
+    }
     return bti_texts_program(step->device, &source, &of->steps[s].program);
 }
 

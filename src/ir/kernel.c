@@ -146,33 +146,6 @@ const char *bti_kernel_verify(const bti_kernel *kernel) {
     return NULL;
 }
 
-bool bti_kernel_paired_word(const bti_kernel *kernel, int instr) {
-    const bti_instr *word = &kernel->instrs[instr], *number = &kernel->instrs[word->arg[2]];
-    if (word->op != BTI_OP_random_word || number->op != BTI_OP_iota) return false;
-    return kernel->operands[number->arg[0]].unit && kernel->instrs[word->arg[3]].op == BTI_OP_const;
-}
-
-bool bti_kernel_pairs(const bti_kernel *kernel) {
-    bool words = false;
-    if (bti_kernel_axes(kernel) != 1 || kernel->reduced) return false;
-    for (int o = 0; o < bti_kernel_operands(kernel); o++)
-        if (kernel->operands[o].moves && !kernel->operands[o].unit) return false;
-    for (int i = 0; i < kernel->instr_count; i++) words = words || bti_kernel_paired_word(kernel, i);
-    return words;
-}
-
-int64_t bti_kernel_half(const bti_kernel *kernel, const bti_box *box) {
-    int64_t extent = box->extent[0], half = extent / 2;
-    if (!bti_kernel_pairs(kernel) || extent % 2 || extent > UINT32_MAX) return 0;
-    for (int i = 0; i < kernel->instr_count; i++) {
-        if (!bti_kernel_paired_word(kernel, i)) continue;
-        const bti_instr *number = &kernel->instrs[kernel->instrs[i].arg[2]];
-        const bti_instr *count = &kernel->instrs[kernel->instrs[i].arg[3]];
-        if (box->address[number->arg[0]] != 0 || box->scalars[count->arg[0]] != (uint64_t)extent) return 0;
-    }
-    return half;
-}
-
 void bti_kernel_text(bti_str *text, const bti_kernel *kernel) {
     bti_str_addf(text, "nest %d outer, %d reduced, %d inner; %d scalars\n", kernel->outer, kernel->reduced,
                  kernel->inner, kernel->scalar_count);
@@ -204,7 +177,9 @@ void bti_kernel_name(char *name, size_t size, const bti_kernel *kernel) {
     int before = -1;
     for (int i = 0; i < kernel->instr_count; i++) {
         int op = kernel->instrs[i].op;
-        if (op == before || op == BTI_OP_leaf || op == BTI_OP_const || op == BTI_OP_iota || op == BTI_OP_cast) continue;
+        if (op == before || kernel->instrs[i].again || op == BTI_OP_leaf || op == BTI_OP_const || op == BTI_OP_iota ||
+            op == BTI_OP_cast)
+            continue;
         const char *text = bti_op_info((bti_op)op)->name;
         if (length + strlen(text) + 5 > size) {
             snprintf(name + length, size - length, "...");

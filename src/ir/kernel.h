@@ -60,7 +60,7 @@ typedef struct bti_instr {
     uint8_t level; /* bti_level */
     uint8_t stage;
     uint8_t attr;    /* threefry: which word */
-    uint8_t unused;  /* 0, so that equal kernels have equal bytes */
+    uint8_t again;   /* 1: in halves (ir/halves.h), for the second of two points: a name does not tell it again */
     uint16_t arg[4]; /* unused ones 0 */
 } bti_instr;
 
@@ -116,14 +116,6 @@ bool bti_kernel_may_cross(const bti_kernel *kernel, int operand);
 int bti_kernel_crossing_axis(const bti_kernel *kernel, const struct bti_box *box);
 /* The last of the first `axes` axes along which elements of `size` bytes are contiguous, forwards or backwards; -1: none. */
 int bti_contiguous_axis(const int64_t *extent, const int64_t *stride, int axes, int64_t size);
-/* Maps of one axis that draw random words 0, 1... in the original layout: a block of Threefry gives two words, half a line apart,
- * so one pass can use both (bti_run_pair of launch/functions.h).
- *     paired_word   whether an instruction is such a random word: its number counts along the line, w is a scalar
- *     pairs         whether a kernel is such a map; its operands move by one element, or stand still
- *     half          half the extent, if the box contains all words of such a map and its extent is even; else 0 */
-bool bti_kernel_paired_word(const bti_kernel *kernel, int instr);
-bool bti_kernel_pairs(const bti_kernel *kernel);
-int64_t bti_kernel_half(const bti_kernel *kernel, const struct bti_box *box);
 /* NULL, or the fault of the kernel (a static text): for tests and debug builds. */
 const char *bti_kernel_verify(const bti_kernel *kernel);
 /* One line per operand and instruction; for explain, golden texts and messages. */

@@ -66,6 +66,9 @@ typedef struct bti_step {
     int32_t input_count, output_count;
     /* of a kernel: */
     int32_t kernel; /* into plan->kernels */
+    /* 1 + the axis that it runs in halves of (ir/halves.h), all its boxes; 0: it runs as it stands. The plan shows, and counts, what is meant: all
+     * points. */
+    uint8_t halved;
     /* It runs over so many boxes, which do not wait for each other: one launch. Operands are the inputs of all boxes, then the outputs of all;
      * numbers and scalars are those of each box behind those of the one before. */
     int32_t box_count;

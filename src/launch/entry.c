@@ -11,7 +11,6 @@ const char *bti_entry_name(bti_entry entry) {
     static const char *const names[] = {[BTI_ENTRY_RUN] = "bti_run",
                                         [BTI_ENTRY_WIDE] = "bti_run_wide",
                                         [BTI_ENTRY_TILED] = "bti_run_tiled",
-                                        [BTI_ENTRY_PAIR] = "bti_run_pair",
                                         [BTI_ENTRY_KEPT] = "bti_run_kept",
                                         [BTI_ENTRY_ROWS] = "bti_run_rows",
                                         [BTI_ENTRY_PART] = "bti_part",
@@ -85,7 +84,6 @@ bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry) {
     case BTI_ENTRY_RUN: return true;
     case BTI_ENTRY_WIDE: return map && all_unit(kernel) && bti_entry_width(kernel) > 1;
     case BTI_ENTRY_TILED: return has_tiles(kernel);
-    case BTI_ENTRY_PAIR: return bti_kernel_pairs(kernel);
     case BTI_ENTRY_KEPT: return !map && !kernel->inner && keeps_any(kernel);
     case BTI_ENTRY_ROWS: return has_wide_rows(kernel);
     case BTI_ENTRY_PART:
@@ -172,7 +170,6 @@ bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, bti_target target
     case BTI_ENTRY_PART_WIDE:
         return box->extent[bti_kernel_line(kernel)] % bti_entry_width(kernel) == 0 && is_aligned(kernel, box);
     case BTI_ENTRY_TILED: return is_crossed(kernel, box);
-    case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box) > 0;
     default: return true;
     }
 }
@@ -202,7 +199,6 @@ int64_t bti_entry_units(const bti_kernel *kernel, bti_entry entry, bti_target ta
     case BTI_ENTRY_TILED:
         return bti_box_points(box, 0, line - 1) * bti_pieces_of(box->extent[line - 1], bti_entry_tile(kernel)) *
                bti_pieces_of(box->extent[line], bti_entry_tile(kernel));
-    case BTI_ENTRY_PAIR: return bti_kernel_half(kernel, box);
     case BTI_ENTRY_PART:
     case BTI_ENTRY_PART_WIDE: return sets_of_target(kernel, target, box) * bti_entry_points(kernel, box);
     default: return kernel->reduced ? bti_entry_points(kernel, box) : bti_box_points(box, 0, axes);
@@ -247,7 +243,7 @@ void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_plac
     }
     for (int i = 0; i < kernel->instr_count; i++)
         places->constant[i] = kernel->instrs[i].op == BTI_OP_const ? next++ : -1;
-    if (entry == BTI_ENTRY_PAIR || has_parts(entry)) places->more = next++;
+    if (has_parts(entry)) places->more = next++;
     places->address_count += has_parts(entry);
     places->count = next;
 }
@@ -289,6 +285,5 @@ void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box,
         if (instr->op == BTI_OP_const)
             bti_words_add(words, scalar_bits((bt_dtype)instr->dtype, box->scalars[instr->arg[0]]));
     }
-    if (entry == BTI_ENTRY_PAIR) bti_words_add(words, more);
     if (has_parts(entry)) bti_words_add_address(words, more);
 }

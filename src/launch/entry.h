@@ -12,7 +12,6 @@
  *     bti_run_tiled  maps of at least two axes with an operand that is strided along the line: as bti_run, for boxes where such
  *                    operands are contiguous along the second to last axis; tiles of the last two axes go through local
  *                    memory that the text declares. A unit: a tile of bti_entry_tile() x bti_entry_tile() points, for a group
- *     bti_run_pair   of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: a unit: two words. One word more: half
  *     bti_run_rows   rows in which each operand is contiguous along the line or does not move along it: as bti_run, with loads and stores of
  *                    16 bytes, several rows per 32 threads. Of several sweeps, what the first one loaded stays in local memory, as in
  *                    bti_run_kept. Thread t of a row's is lanes t * width up to (t + 1) * width - 1. A unit: a row
@@ -47,7 +46,6 @@ typedef enum bti_entry {
     BTI_ENTRY_RUN,
     BTI_ENTRY_WIDE,
     BTI_ENTRY_TILED,
-    BTI_ENTRY_PAIR,
     BTI_ENTRY_KEPT,
     BTI_ENTRY_ROWS,
     BTI_ENTRY_PART,
@@ -63,7 +61,7 @@ static inline bool bti_entry_is_of_boxes(bti_entry entry) { return entry >= BTI_
 /* "bti_run", "bti_run_wide"... */
 const char *bti_entry_name(bti_entry entry);
 /* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, bti_run_rows and bti_part_wide, the crossing axis of
- * bti_run_tiled, the half of bti_run_pair, the one chunk of columns of bti_run. Local memory is not looked at. */
+ * bti_run_tiled, the one chunk of columns of bti_run. Local memory is not looked at. */
 bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
 bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, bti_target target, const bti_box *box);
 /* Whether texts for the target have the entry: OpenCL's compilers take minutes for wide rows of small elements. */
@@ -106,7 +104,7 @@ size_t bti_entry_local(const bti_kernel *kernel, const bti_box *box);
 /* The numbers of the words; -1: there is none. */
 typedef struct bti_word_places {
     int address[BTI_KERNEL_OPERANDS], stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], constant[BTI_KERNEL_INSTRS];
-    int more; /* of the half, the parts */
+    int more; /* of the parts */
     int count, address_count;
 } bti_word_places;
 void bti_word_places_of(const bti_kernel *kernel, bti_entry entry, bti_word_places *places);
@@ -123,7 +121,7 @@ typedef struct bti_words {
 #define BTI_BOXES_WORDS 500
 int bti_entry_boxes(const bti_kernel *kernel);
 
-/* Filled in for a box; `more`: the half, the address of the parts. */
+/* Filled in for a box; `more`: the address of the parts. */
 void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box, uint64_t more, bti_words *words);
 static inline void bti_words_add(bti_words *words, uint64_t word) { words->word[words->count++] = word; }
 static inline void bti_words_add_address(bti_words *words, uint64_t address) {

@@ -54,12 +54,9 @@ static inline bool bti_op_calls_function(int op) {
     }
 }
 
-/* Of a kernel compiled for a CPU, up to four functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
+/* Of a kernel compiled for a CPU, up to three functions; of most maps only the first. `address`, `stride` (a row of BTI_MAX_RANK per operand) and
  * `scalars` as in bti_box; `functions` is the table above for the target.
  *     bti_run      the whole box. Of a kernel of several sweeps, outputs may hold other values before their own
- *     bti_run_pair of a kernel with bti_kernel_pairs, for a box with bti_kernel_half: elements [0, extent) and those `half`
- *                  further on (addresses + half elements, indices + half), so that blocks of random words are computed once.
- *                  A driver cuts [0, half) into pieces
  *     bti_part     of a kernel of one sweep with reductions: extents of the reduced axes are 1 but the last, which is at most
  *                  a chunk. Writes the chunk's parts: reduction r (in the order of instructions) of kept point p (row-major)
  *                  into the 8 bytes parts[r * points + p], the accumulator at their start
@@ -67,8 +64,6 @@ static inline bool bti_op_calls_function(int op) {
  *                  and stores the outputs; extents of reduced axes are not looked at */
 typedef void bti_run_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
                               const int64_t *stride, const void *const *functions);
-typedef void bti_run_pair_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
-                                   const int64_t *stride, const void *const *functions, int64_t half);
 typedef void bti_part_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,
                                const int64_t *stride, const void *const *functions, uint64_t *parts);
 typedef void bti_finish_function(const int64_t *extent, const uint64_t *scalars, const uint64_t *address,

@@ -175,8 +175,6 @@ static bt_status find_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
 
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
     kernel_variant *v = &kernel->own;
-    if (bti_entry_fits(&v->kernel, BTI_ENTRY_PAIR, gpu->target, box))
-        return launch_entry(gpu, v, BTI_ENTRY_PAIR, box, (uint64_t)bti_kernel_half(&v->kernel, box));
     if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, gpu->target, box))
         return launch_entry(gpu, v, BTI_ENTRY_WIDE, box, 0);
     bti_box exchanged_box;
@@ -294,7 +292,7 @@ static bt_status launch_like(bti_gpu *gpu, bti_gpu_kernel *kernel, bool wide, co
     for (int b = 0; b < count; b++) {
         const bti_box *box = &boxes[b];
         if (bti_entry_fits(of, BTI_ENTRY_WIDE, gpu->target, box) != wide) continue;
-        if (bti_entry_fits(of, BTI_ENTRY_PAIR, gpu->target, box) || (!wide && bti_kernel_crossing_axis(of, box) >= 0)) {
+        if (!wide && bti_kernel_crossing_axis(of, box) >= 0) {
             BTI_TRY(bti_gpu_kernel_launch(gpu, kernel, box));
             continue;
         }
@@ -314,8 +312,7 @@ static bt_status find_texts(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
     kernel_variant *v;
     bti_box exchanged_box;
     for (int b = 0; b < count; b++)
-        if (!bti_entry_fits(of, BTI_ENTRY_PAIR, gpu->target, &boxes[b]) &&
-            !bti_entry_fits(of, BTI_ENTRY_WIDE, gpu->target, &boxes[b]))
+        if (!bti_entry_fits(of, BTI_ENTRY_WIDE, gpu->target, &boxes[b]))
             BTI_TRY(find_tiled(gpu, kernel, &boxes[b], &v, &exchanged_box));
     return kernel->boxes.handle ? BT_OK : build_text(gpu, of, true, &kernel->boxes);
 }

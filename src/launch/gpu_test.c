@@ -217,14 +217,6 @@ static void three_axes(bti_kernel *kernel) {
     add_output(kernel, add_instr(kernel, BTI_OP_add, BT_F32, x, y, 0, 0), 7, true);
 }
 
-static void random_kernel(bti_kernel *kernel) {
-    *kernel = (bti_kernel){.inner = 1, .scalar_count = 1};
-    int number = add_input(kernel, BT_U32, 1, true, true);
-    int key[2] = {add_input(kernel, BT_U32, 0, false, false), add_input(kernel, BT_U32, 0, false, false)};
-    int count = add_instr(kernel, BTI_OP_const, BT_U32, 0, 0, 0, 0);
-    add_output(kernel, add_instr(kernel, BTI_OP_random_word, BT_U32, key[0], key[1], number, count), 1, true);
-}
-
 /* x - max(x) */
 static void softmax_kernel(bti_kernel *kernel) {
     *kernel = (bti_kernel){.outer = 1, .reduced = 1};
@@ -264,16 +256,6 @@ static void groups_are_as_many_as_the_device_makes_use_of(void **state) {
     expect(only_launch(&kernel, &box), "bti_run_wide", 1 << 18, BTI_GROUP, 0);
     on.groups = 100;
     expect(only_launch(&kernel, &box), "bti_run_wide", 800, BTI_GROUP, 0);
-}
-
-static void random_words_come_in_pairs(void **state) {
-    static bti_kernel kernel;
-    random_kernel(&kernel);
-    bti_box box = dense_box(&kernel, (const int64_t[]){2000});
-    box.scalars = (const uint64_t[]){2000};
-    launch got = only_launch(&kernel, &box);
-    expect(got, "bti_run_pair", 4, BTI_GROUP, 0);
-    assert_int_equal(got.last_word, 1000);
 }
 
 static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
@@ -506,7 +488,6 @@ int main(void) {
         cmocka_unit_test_setup(maps_are_wide_where_they_lie_well, begin),
         cmocka_unit_test_setup(groups_are_as_many_as_the_device_makes_use_of, begin),
         cmocka_unit_test_setup(boxes_are_launched_together, begin),
-        cmocka_unit_test_setup(random_words_come_in_pairs, begin),
         cmocka_unit_test_setup(leaps_go_in_tiles_with_the_axis_turned_to_its_place, begin),
         cmocka_unit_test_setup(rows_stay_in_local_memory_when_it_is_enough, begin),
         cmocka_unit_test_setup(few_columns_are_cut_into_parts, begin),

@@ -1,14 +1,7 @@
-/* Maps: point by point, 16 bytes at a time, in pairs of random words, and in tiles: the entries of launch/entry.h. */
+/* Maps: point by point, 16 bytes at a time, and in tiles: the entries of launch/entry.h. */
 #include <stdio.h>
 
 #include "render/c_writer.h"
-
-/* A point whose coordinates have been computed. */
-static void write_point(bti_c *w) {
-    bti_c_places(w, "a", NULL, bti_kernel_all_axes(w->kernel));
-    for (int i = 0; i < w->kernel->instr_count; i++) bti_c_instr(w, i, "a", -1, NULL);
-    for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) bti_c_output(w, o, "a", -1, NULL);
-}
 
 static void write_run_entry(bti_c *w, bti_entry entry) {
     char units[160];
@@ -16,23 +9,9 @@ static void write_run_entry(bti_c *w, bti_entry entry) {
     bti_c_product(bti_kernel_all_axes(w->kernel), units, sizeof units);
     bti_c_begin_units(w, units);
     bti_c_coordinates(w, bti_kernel_all_axes(w->kernel));
-    write_point(w);
-    bti_c_end_entry(w);
-}
-
-/* Both words of a block are computed for a point of the first half of the line; the second word is used half a line further. */
-static void write_pair_entry(bti_c *w) {
-    char half[32];
-    bti_c_begin_entry(w, BTI_ENTRY_PAIR);
-    snprintf(half, sizeof half, "W(%d)", w->places.more);
-    bti_c_begin_units(w, half);
-    for (int i = 0; i < w->kernel->instr_count; i++)
-        if (bti_kernel_paired_word(w->kernel, i)) bti_c_line(w, "u64 both%d = 0;", i);
-    bti_c_line(w, "UNROLL");
-    bti_c_open(w, "for (i32 second = 0; second < 2; second++)");
-    bti_c_line(w, "const i64 c0 = second ? rest + %s : rest;", half);
-    write_point(w);
-    bti_c_close(w);
+    bti_c_places(w, "a", NULL, bti_kernel_all_axes(w->kernel));
+    for (int i = 0; i < w->kernel->instr_count; i++) bti_c_instr(w, i, "a", -1, NULL);
+    for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++) bti_c_output(w, o, "a", -1, NULL);
     bti_c_end_entry(w);
 }
 
@@ -314,7 +293,6 @@ static void write_tiled_entry(bti_c *w) {
 void bti_c_map(bti_c *w) {
     write_run_entry(w, BTI_ENTRY_RUN);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_WIDE)) write_wide_entry(w, BTI_ENTRY_WIDE);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_PAIR)) write_pair_entry(w);
     if (bti_entry_exists(w->kernel, BTI_ENTRY_TILED)) write_tiled_entry(w);
 }
 

@@ -21,6 +21,7 @@ static const struct {
              {"small_floats.cu", small_floats_kernel, BTI_CUDA_C},
              {"transpose_add.cu", transpose_add_kernel, BTI_CUDA_C},
              {"random.cu", random_kernel, BTI_CUDA_C},
+             {"random_halves.cu", halved_kernel, BTI_CUDA_C},
              {"softmax.cl", softmax_kernel, BTI_OPENCL_C},
              {"column_sum_f32.cl", column_sum_kernel, BTI_OPENCL_C_F32}};
 

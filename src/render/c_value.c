@@ -233,29 +233,16 @@ static void write_own_expression(bti_c *w, const bti_instr *instr, char *text, s
         value_of_bits(to, bits, text, size);
         return;
     case BTI_OP_threefry:
-        snprintf(text, size, "threefry_word(v%d, v%d, v%d, v%d, %d)", a[0], a[1], a[2], a[3], instr->attr);
+        snprintf(text, size, "(u32)(threefry(v%d, v%d, v%d, v%d)%s)", a[0], a[1], a[2], a[3],
+                 instr->attr ? " >> 32" : "");
         return;
     default: snprintf(text, size, "random_word(v%d, v%d, v%d, v%d)", a[0], a[1], a[2], a[3]);
     }
 }
 
-/* A block of random words, whose two words are half a line apart: see bti_run_pair. */
-static void write_paired_word(bti_c *w, int number) {
-    const uint16_t *a = w->kernel->instrs[number].arg;
-    char text[64];
-    bti_c_line(w, "if (!second) both%d = threefry(v%d, v%d, v%d, (v%d >> 1) + v%d);", number, a[0], a[1], a[2], a[3],
-               a[2]);
-    snprintf(text, sizeof text, "(u32)(second ? both%d >> 32 : both%d)", number, number);
-    define_value(w, number, text);
-}
-
 void bti_c_value(bti_c *w, int number) {
     const bti_instr *instr = &w->kernel->instrs[number];
     char text[256], call[128];
-    if (w->entry == BTI_ENTRY_PAIR && bti_kernel_paired_word(w->kernel, number)) {
-        write_paired_word(w, number);
-        return;
-    }
     if (!has_expression(instr->op)) {
         write_own_expression(w, instr, text, sizeof text);
         define_value(w, number, text);

@@ -77,7 +77,7 @@ static void launch_entry(const run *r, bti_entry entry, void *more) {
         box.address[o] = OFFSET;
     }
     if (more) memories[count++] = more;
-    bti_words_of(kernel, entry, &box, entry == BTI_ENTRY_PAIR ? (uint64_t)bti_kernel_half(kernel, &box) : 0, &words);
+    bti_words_of(kernel, entry, &box, 0, &words);
     bool keeps = entry == BTI_ENTRY_KEPT || (entry == BTI_ENTRY_ROWS && bti_entry_exists(kernel, BTI_ENTRY_KEPT));
     size_t local = keeps ? bti_entry_local(kernel, &box) * local_rows(kernel, entry) : 0;
     opencl_run(r->program, bti_entry_name(entry), (size_t)bti_entry_threads(kernel, entry, r->target), r->groups,
@@ -280,25 +280,6 @@ static void kernels_written(void **state) {
         }
 }
 
-/* Random words of a whole line, so that both words of a block are used. */
-static void pairs(void **state) {
-    static bti_kernel kernel;
-    launch l;
-    uint64_t random = 5;
-    double one = 1;
-    random_kernel(&kernel);
-    prepare(&l, &kernel, &random);
-    clean(&l);
-    l.box.extent[0] = l.points = l.kept = 1110;
-    for (int o = 0; o < 4; o++) place_operand(&l, o, &random);
-    l.box.address[0] = 0;
-    memcpy(l.scalars, (uint64_t[]){(uint64_t)l.points, 9, 0x3F800000}, 24);
-    memcpy(&l.scalars[3], &one, sizeof one);
-    evaluate(&l);
-    run_all(&l, BTI_OPENCL_C, 1, NULL, 0);
-    clean(&l);
-}
-
 /* Sums of lines whose strides allow loads of 16 bytes. */
 static void wide_rows(void **state) {
     static bti_kernel kernel;
@@ -401,9 +382,9 @@ int main(void) {
         printf("skipped: %s\n", missing);
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(pairs),
-                                       cmocka_unit_test(wide_rows),       cmocka_unit_test(functions),
-                                       cmocka_unit_test(kernels_drawn),   cmocka_unit_test(all_exercised)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(wide_rows),
+                                       cmocka_unit_test(functions), cmocka_unit_test(kernels_drawn),
+                                       cmocka_unit_test(all_exercised)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     opencl_close();
     return rc;

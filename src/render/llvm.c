@@ -30,41 +30,6 @@ static void map_body(bti_llvm *w, void *context) {
     bti_llvm_outputs(w, BTI_POINT);
 }
 
-/* Computes the values of this vector and of the one half a line further on, then stores both. */
-static void pair_body(bti_llvm *w, void *context) {
-    const bti_temp *further = context;
-    bti_temp at[BTI_KERNEL_OPERANDS];
-    bti_llvm_value first[BTI_KERNEL_INSTRS], last[BTI_KERNEL_INSTRS];
-    memcpy(at, w->at, sizeof at);
-    bti_llvm_values(w);
-    memcpy(first, w->value, sizeof first);
-    memcpy(w->at, further, sizeof w->at);
-    w->second = true;
-    bti_llvm_values(w);
-    w->second = false;
-    memcpy(last, w->value, sizeof last);
-    memcpy(w->value, first, sizeof first);
-    memcpy(w->at, at, sizeof at);
-    bti_llvm_outputs(w, BTI_POINT);
-    memcpy(w->value, last, sizeof last);
-    memcpy(w->at, further, sizeof w->at);
-    bti_llvm_outputs(w, BTI_POINT);
-    memcpy(w->at, at, sizeof at);
-}
-
-static void write_pair(bti_llvm *w) {
-    bti_temp further[BTI_KERNEL_OPERANDS], half = bti_llvm_new(w);
-    bti_llvm_line(w, "%%t%d = add i64 %%half, 0", half);
-    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
-        const bti_kernel_operand *operand = &w->kernel->operands[o];
-        further[o] = w->at[o];
-        if (!operand->moves) continue;
-        further[o] = operand->index ? bti_llvm_op(w, "add", BTI_LLVM_I64, w->at[o], half)
-                                    : bti_llvm_element(w, bti_llvm_stored((bt_dtype)operand->dtype), w->at[o], half);
-    }
-    bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[0], NULL, pair_body, further);
-}
-
 /* Tiles: an operand that is strided along the line touches a cache line for every element, and the next rows may read the same
  * cache lines. So the loop over TILE_ROWS rows is inside the loop over the vectors of the line. */
 enum { TILE_ROWS = 256 };
@@ -105,9 +70,7 @@ static void write_nest(bti_llvm *w, int depth) {
         bti_llvm_axis_begin(w, &axis, depth, NULL);
         write_nest(w, depth + 1);
         bti_llvm_axis_end(w, &axis);
-    } else if (w->mode == BTI_LLVM_PAIR)
-        write_pair(w);
-    else if (!w->kernel->reduced)
+    } else if (!w->kernel->reduced)
         bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[depth], NULL, map_body, NULL);
     else if (w->kernel->inner)
         bti_llvm_columns(w);
@@ -133,8 +96,8 @@ static void load_parameters(bti_llvm *w) {
 }
 
 static void write_function(bti_llvm *w, bti_llvm_mode mode) {
-    static const char *const heads[] = {"bti_run(", "bti_run_pair(", "bti_part(", "bti_finish("};
-    static const char *const more[] = {"", ", i64 %half", ", ptr %parts", ", ptr %parts, i64 %sets"};
+    static const char *const heads[] = {"bti_run(", "bti_part(", "bti_finish("};
+    static const char *const more[] = {"", ", ptr %parts", ", ptr %parts, i64 %sets"};
     w->mode = mode;
     w->temps = w->labels = 0;
     w->block = w->labels++;
@@ -183,7 +146,6 @@ bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target,
     w->vector = lanes_of(kernel);
     bti_str_addf(text, "target triple = \"%s\"\n", targets[target].triple);
     write_function(w, BTI_LLVM_RUN);
-    if (bti_kernel_pairs(kernel)) write_function(w, BTI_LLVM_PAIR);
     if (has_parts(kernel)) {
         write_function(w, BTI_LLVM_PART);
         write_function(w, BTI_LLVM_FINISH);

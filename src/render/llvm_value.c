@@ -278,21 +278,8 @@ static bti_temp threefry_value(bti_llvm *w, const bti_instr *instr) {
     return words[instr->attr];
 }
 
-/* Both words of the block of counters number and half + number; the second word is kept for the other half of the pair. */
-static bti_temp paired_word(bti_llvm *w, int number) {
-    const bti_instr *instr = &w->kernel->instrs[number];
-    bti_temp words[2], first = bti_llvm_held(w, instr->arg[2]), half = bti_llvm_held(w, instr->arg[3]);
-    if (w->second) return w->second_word[number];
-    threefry_block(w, instr, first, OP32("add", INT32("lshr", half, 1), first), words);
-    w->second_word[number] = words[1];
-    return words[0];
-}
-
-static bti_temp random_word_value(bti_llvm *w, int number_of_instr) {
-    const bti_instr *instr = &w->kernel->instrs[number_of_instr];
+static bti_temp random_word_value(bti_llvm *w, const bti_instr *instr) {
     bti_temp number = bti_llvm_held(w, instr->arg[2]), count = bti_llvm_held(w, instr->arg[3]), words[2];
-    if (w->mode == BTI_LLVM_PAIR && bti_kernel_paired_word(w->kernel, number_of_instr))
-        return paired_word(w, number_of_instr);
     bti_temp half = OP32("add", INT32("lshr", count, 1), INT32("and", count, 1));
     bti_temp first = OP32("icmp ult", number, half);
     bti_temp i = SELECT32(first, number, OP32("sub", number, half));
@@ -346,7 +333,7 @@ void bti_llvm_elementwise(bti_llvm *w, int number) {
         return;
     case BTI_OP_bitcast: bti_llvm_set(w, number, same_bits(w, in, x, out)); return;
     case BTI_OP_threefry: bti_llvm_set(w, number, threefry_value(w, instr)); return;
-    case BTI_OP_random_word: bti_llvm_set(w, number, random_word_value(w, number)); return;
+    case BTI_OP_random_word: bti_llvm_set(w, number, random_word_value(w, instr)); return;
     default: bti_llvm_set_wide(w, number, computed_value(w, instr, in));
     }
 }

@@ -239,9 +239,9 @@ static void kernels_drawn(void **state) {
     }
 }
 
-/* Random words with both of a block at once: the first half of the line in two pieces, as a driver cuts it. */
-static void pairs(void **state) {
-    static bti_kernel kernel;
+/* Random words in halves, with both words of a block at once. */
+static void in_halves(void **state) {
+    static bti_kernel kernel, halved;
     for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_AVX512; target++)
         for (int stream = 0; runs(target) && stream < 2; stream++) {
             launch l, copy;
@@ -255,30 +255,20 @@ static void pairs(void **state) {
             l.box.address[0] = 0;
             memcpy(l.scalars, (uint64_t[]){(uint64_t)l.points, 9, 0x3F800000}, 24);
             memcpy(&l.scalars[3], &one, sizeof one);
-            int64_t half = bti_kernel_half(&kernel, &l.box), first = 64;
-            assert_int_equal(half, l.points / 2);
-            bti_box other = l.box; /* a piece, or words of another count, are no pair */
-            other.address[0] = 2;
-            assert_int_equal(bti_kernel_half(&kernel, &other), 0);
-            other = l.box;
-            other.extent[0]--;
-            assert_int_equal(bti_kernel_half(&kernel, &other), 0);
             evaluate(&l);
             copy_outputs(&l, &copy);
             char *aligned = aligned_alloc(64, (l.bytes[3] + 63) / 64 * 64), *own = copy.memory[3];
             memset(aligned, 0x5A, l.bytes[3]);
             copy.memory[3] = aligned;
             copy.box.address[3] = (uintptr_t)aligned;
-            void *library = compiled(&kernel, target, stream, "pair");
-            bti_run_pair_function *run = (bti_run_pair_function *)dlsym(library, "bti_run_pair");
+            assert_int_equal(bti_halves_axis(&kernel, &copy.box), 0);
+            bti_halves_kernel(&kernel, 0, &halved);
+            void *library = compiled(&halved, target, stream, "halves");
+            bti_run_function *run = (bti_run_function *)dlsym(library, "bti_run");
             bti_box box = copy.box;
-            box.extent[0] = first;
-            run(box.extent, box.scalars, box.address, *box.stride, functions[target], half);
-            box.extent[0] = half - first;
-            box.address[0] += (uint64_t)first;
-            box.address[3] += (uint64_t)first * 4;
-            run(box.extent, box.scalars, box.address, *box.stride, functions[target], half);
-            check(&l, &copy, "pair", "in two pieces", (uint64_t)target);
+            bti_halves_box(&kernel, 0, &box);
+            run(box.extent, box.scalars, box.address, *box.stride, functions[target]);
+            check(&l, &copy, "halves", "whole", (uint64_t)target);
             dlclose(library);
             free(own);
             free_outputs(&copy);
@@ -328,7 +318,7 @@ int main(void) {
         puts("llc-16 is not installed");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs), cmocka_unit_test(kept_in_place),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(in_halves), cmocka_unit_test(kept_in_place),
                                        cmocka_unit_test(kernels_drawn)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

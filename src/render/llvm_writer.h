@@ -32,7 +32,7 @@ typedef struct bti_llvm_value {
     bti_temp own[2], wide[2];
 } bti_llvm_value;
 
-typedef enum bti_llvm_mode { BTI_LLVM_RUN, BTI_LLVM_PAIR, BTI_LLVM_PART, BTI_LLVM_FINISH } bti_llvm_mode;
+typedef enum bti_llvm_mode { BTI_LLVM_RUN, BTI_LLVM_PART, BTI_LLVM_FINISH } bti_llvm_mode;
 
 typedef struct bti_llvm {
     bti_str *text, declared; /* declared: of intrinsics */
@@ -59,11 +59,9 @@ typedef struct bti_llvm {
     bti_llvm_value value[BTI_KERNEL_INSTRS];
     bti_temp at[BTI_KERNEL_OPERANDS]; /* current position in the loops around: a pointer, or the number of an index */
     bti_temp stride[BTI_KERNEL_OPERANDS][BTI_MAX_RANK], extent[BTI_MAX_RANK];
-    bti_temp index;      /* the first lane's coordinate along the line */
-    bti_temp mask, rest; /* of a vector that is not full: the mask of its lanes and their number; else none */
-    bool second;         /* of the two halves of a pair */
-    bti_temp second_word[BTI_KERNEL_INSTRS]; /* of a pair's random words */
-    bti_temp point, points;                  /* number of the kept point, and how many there are */
+    bti_temp index;         /* the first lane's coordinate along the line */
+    bti_temp mask, rest;    /* of a vector that is not full: the mask of its lanes and their number; else none */
+    bti_temp point, points; /* number of the kept point, and how many there are */
 } bti_llvm;
 
 const char *bti_llvm_name(bti_llvm_type type, int lanes); /* "<16 x float>" */

@@ -96,10 +96,22 @@ static void a_loop(void **state) {
     }
 }
 
+/* An even number of words in halves, an odd one as it stands. */
+static void random_numbers(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *key = bt_to(bt_key(1), "gpu:0"), *row = bt_to(bt_ones(BT_F32, 3), "gpu:0");
+        bt_array *drawn[4] = {bt_uniform(key, BT_F32, 100), bt_uniform(key, BT_F32, 7), bt_uniform(key, BT_F32, 40),
+                              bt_mul(bt_uniform(key, BT_F32, 4, 3), row)};
+        expect_passes("random.txt", drawn, 4);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain),     cmocka_unit_test(softmax_of_rows), cmocka_unit_test(a_step_of_a_network),
-        cmocka_unit_test(two_devices), cmocka_unit_test(an_update),       cmocka_unit_test(a_loop),
+        cmocka_unit_test(a_chain),        cmocka_unit_test(softmax_of_rows), cmocka_unit_test(a_step_of_a_network),
+        cmocka_unit_test(two_devices),    cmocka_unit_test(an_update),       cmocka_unit_test(a_loop),
+        cmocka_unit_test(random_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,34 +75,3 @@ KERNEL(256) bti_run_wide(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_wide
             UNROLL for (i32 k = 0; k < 4; k++) if (k < count) ((GLOBAL f32 *)a3)[k] = y3.at[k];
     }
 }
-
-struct bti_run_pair_words { i64 at[12]; };
-KERNEL(256) bti_run_pair(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_pair_words words) {
-    const u32 v3 = (u32)(W(7));
-    const u32 v4 = (u32)(W(8));
-    const u32 v5 = (u32)(W(9));
-    const f32 v6 = f32_of_bits((u32)(W(10)));
-    const i64 units = W(11);
-    for (i64 unit = (i64)GROUP * THREADS + THREAD; unit < units; unit += (i64)GROUPS * THREADS) {
-        i64 rest = unit;
-        u64 both7 = 0;
-        UNROLL
-        for (i32 second = 0; second < 2; second++) {
-            const i64 c0 = second ? rest + W(11) : rest;
-            const i64 a0 = W(1) + c0 * 1;
-            GLOBAL u8 *a1 = ADDRESS(0, 3);
-            GLOBAL u8 *a2 = ADDRESS(1, 4);
-            GLOBAL u8 *a3 = ADDRESS(2, 5) + c0 * 4;
-            const u32 v0 = (u32)(i64)(a0);
-            const u32 v1 = *(GLOBAL u32 *)a1;
-            const u32 v2 = *(GLOBAL u32 *)a2;
-            if (!second) both7 = threefry(v1, v2, v0, (v3 >> 1) + v0);
-            const u32 v7 = (u32)(second ? both7 >> 32 : both7);
-            const u32 v8 = shr_u32(v7, v4);
-            const u32 v9 = or_u32(v8, v5);
-            const f32 v10 = f32_of_bits((u32)(v9));
-            const f32 v11 = sub_f32(v10, v6);
-            *(GLOBAL f32 *)a3 = v11;
-        }
-    }
-}

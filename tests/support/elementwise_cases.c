@@ -275,6 +275,38 @@ static void run_bitcast(const row *of) {
         }
 }
 
+/* Of the key (0, seed), by Threefry-2x32-20. */
+static uint32_t word_of(uint32_t seed, uint32_t number, uint32_t count) {
+    static const int turns[8] = {13, 15, 26, 6, 17, 29, 16, 24};
+    const uint32_t key[3] = {0, seed, seed ^ 0x1bd11bda}, half = count / 2 + count % 2;
+    const uint32_t block = number % half, other = half + block;
+    uint32_t a = block + key[0], b = (other < count ? other : 0) + key[1];
+    for (int round = 0; round < 20; round++) {
+        a += b;
+        b = (b << turns[round % 8] | b >> (32 - turns[round % 8])) ^ a;
+        if (round % 4 != 3) continue;
+        uint32_t group = (uint32_t)round / 4 + 1;
+        a += key[group % 3], b += key[(group + 1) % 3] + group;
+    }
+    return number < half ? a : b;
+}
+
+/* Words of two keys and a row, so that there are two axes, of which one may be odd. */
+static void run_random_words(bt_shape shape) {
+    if (!case_begin("random_word/rows %s", shape_text(shape))) return;
+    host added = host_new(BT_U32, BT_SHAPE(shape.size[1])), want = host_new(BT_U32, shape);
+    for (int64_t i = 0; i < added.count; i++) added.at[i] = (double)(3 * i + 1);
+    for (int64_t i = 0; i < want.count; i++) {
+        uint32_t count = (uint32_t)want.count, number = (uint32_t)i;
+        uint32_t word = word_of(5, number, count) ^ word_of(9, number, count);
+        want.at[i] = (uint32_t)(word + (uint32_t)added.at[i % added.count]);
+    }
+    BT_SCOPE {
+        bt_array *words = bt_bit_xor(bt_bits_shape(bt_key(5), BT_U32, shape), bt_bits_shape(bt_key(9), BT_U32, shape));
+        case_end(bt_add(words, host_place(&added, DENSE)), &want, 0);
+    }
+}
+
 /* JAX's own numbers. */
 static void run_random_word(const row *of) {
     (void)of;
@@ -293,6 +325,10 @@ static void run_random_word(const row *of) {
     if (case_begin("random_word/none"))
         BT_SCOPE
             case_end(bt_bits(bt_key(0), BT_U32, 0, 2), &none, 0);
+    run_random_words(BT_SHAPE(6, 5));
+    run_random_words(BT_SHAPE(5, 6));
+    run_random_words(BT_SHAPE(7, 3));
+    run_random_words(BT_SHAPE(16, 3));
 }
 
 /* The first block of Random123's known answers for Threefry-2x32-20: key and counter 0. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/dtype.h"
+#include "ir/halves.h"
 #include "render/llvm.h"
 
 static inline uint32_t draw(uint64_t *state, uint32_t below) {
@@ -114,9 +115,16 @@ static inline void random_kernel(bti_kernel *kernel) {
     add_output(kernel, add_instr(kernel, BTI_OP_sub, BT_F32, real, one, 0, 0), true);
 }
 
+/* The same in halves of a line. */
+static inline void halved_kernel(bti_kernel *kernel) {
+    static bti_kernel whole;
+    random_kernel(&whole);
+    bti_halves_kernel(&whole, 0, kernel);
+}
+
 static void (*const kernels_by_hand[])(bti_kernel *kernel) = {
     map_kernel,          softmax_kernel,       layer_norm_kernel, column_sum_kernel,
-    small_floats_kernel, transpose_add_kernel, random_kernel};
+    small_floats_kernel, transpose_add_kernel, random_kernel,     halved_kernel};
 enum { KERNELS_BY_HAND = sizeof kernels_by_hand / sizeof *kernels_by_hand };
 
 /* --- at random ---------------------------------------------------------------------------------------------------- */

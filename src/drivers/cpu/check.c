@@ -204,7 +204,7 @@ static bt_status run_variants(check_job *j, bool streams) {
         for (int stream = 0; stream <= streams; stream++)
             if (w->compiled[stream] && w->compiled[stream]->run)
                 BTI_TRY(run_variant(j, target, stream ? "streaming code" : "compiled code", NULL,
-                                    &(bti_code){w->compiled[stream], functions, stream, 0}));
+                                    &(bti_code){w->compiled[stream], functions, stream}));
     }
     return BT_OK;
 }

@@ -182,7 +182,7 @@ static bt_status run_kernel(fused_kernel *loaded, code_variant *v, const bti_box
     if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check_variants(loaded, box));
     int kernels = bti_flag_choice(BTI_FLAG_kernels);
     if (is_compiled(v) && (kernels == BTI_KERNELS_AUTO || kernels == BTI_KERNELS_COMPILED)) {
-        bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming, 0};
+        bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming};
         return bti_launch_compiled(&loaded->kernel, &code, box);
     }
     return bti_launch_blocks(&loaded->kernel, loaded->blocks, box);

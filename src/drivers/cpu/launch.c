@@ -219,10 +219,7 @@ bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
 
 static void run_compiled(const void *code, const bti_box *box) {
     const bti_code *c = code;
-    if (c->half)
-        c->compiled->run_pair(box->extent, box->scalars, box->address, *box->stride, c->functions, c->half);
-    else
-        c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
+    c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
 #if defined(__x86_64__)
     if (c->streams) __builtin_ia32_sfence(); /* before another thread learns that it is done */
 #endif
@@ -257,14 +254,8 @@ bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, 
 }
 
 bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, const bti_box *box) {
-    bti_code in_pairs = *code;
-    in_pairs.half = code->compiled->run_pair ? bti_kernel_half(kernel, box) : 0;
-    if (code->streams && in_pairs.half % 64) in_pairs.half = 0;
-    bti_runner runner = bti_compiled_runner(kernel, &in_pairs);
-    if (!in_pairs.half) return bti_launch(&runner, box);
-    bti_box first_half = *box;
-    first_half.extent[0] = in_pairs.half;
-    return bti_launch(&runner, &first_half);
+    bti_runner runner = bti_compiled_runner(kernel, code);
+    return bti_launch(&runner, box);
 }
 
 /* --- streaming ---------------------------------------------------------------------------------------------------- */

@@ -23,7 +23,6 @@ typedef struct bti_code {
     const bti_compiled *compiled;
     const void *const *functions; /* of its target */
     bool streams;                 /* compiled from the kernel with `stream` */
-    int64_t half;                 /* of a box that runs in pairs; else 0 */
 } bti_code;
 
 bti_runner bti_blocks_runner(const bti_kernel *kernel, const bti_blocks *blocks);
@@ -32,7 +31,7 @@ bti_runner bti_compiled_runner(const bti_kernel *kernel, const bti_code *code); 
 /* Runs the box on the idle cores. Where it is cut depends only on the kernel, the extents and the strides, never on the number of
  * cores. RESOURCE_EXHAUSTED when there is no memory for parts of rows. */
 bt_status bti_launch(const bti_runner *runner, const bti_box *box);
-/* bti_launch with one of the runners above; compiled code runs in pairs where it can. */
+/* bti_launch with one of the runners above. */
 bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, const bti_box *box);
 bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, const bti_box *box);
 

@@ -68,13 +68,10 @@ FUNCTION u64 threefry(u32 key0, u32 key1, u32 a, u32 b) {
     TURNS_EVEN(), a += key2, b += key0 + 5;
     return (u64)b << 32 | a;
 }
-FUNCTION u32 threefry_word(u32 key0, u32 key1, u32 a, u32 b, u32 second) {
-    return (u32)(threefry(key0, key1, a, b) >> (second ? 32 : 0));
-}
 FUNCTION u32 random_word(u32 key0, u32 key1, u32 number, u32 count) {
     u32 half_count = (count >> 1) + (count & 1), i = number < half_count ? number : number - half_count;
     u32 counter = i < count - half_count ? half_count + i : 0;
-    return threefry_word(key0, key1, i, counter, number >= half_count);
+    return (u32)(threefry(key0, key1, i, counter) >> (number < half_count ? 0 : 32));
 }
 
 /* ir/scalar.h. */

@@ -9,8 +9,8 @@
 #include "base/trace.h"
 #include "drivers/cpu/target.h"
 
-enum { RUN, RUN_PAIR, PART, FINISH, FUNCTIONS };
-static const char *const names[FUNCTIONS] = {"bti_run", "bti_run_pair", "bti_part", "bti_finish"};
+enum { RUN, PART, FINISH, FUNCTIONS };
+static const char *const names[FUNCTIONS] = {"bti_run", "bti_part", "bti_finish"};
 
 static atomic_uint_fast64_t kernels, compile_ns;
 
@@ -18,7 +18,6 @@ static bt_status load_functions(const bti_str *object, bti_target target, bti_co
     void *functions[FUNCTIONS];
     BTI_TRY(bti_object_load(object->text, object->length, target, names, FUNCTIONS, functions, &compiled->object));
     compiled->run = (bti_run_function *)functions[RUN];
-    compiled->run_pair = (bti_run_pair_function *)functions[RUN_PAIR];
     compiled->part = (bti_part_function *)functions[PART];
     compiled->finish = (bti_finish_function *)functions[FINISH];
     return BT_OK;

@@ -8,7 +8,6 @@
 
 typedef struct bti_compiled {
     bti_run_function *run; /* NULL where the text has no such function */
-    bti_run_pair_function *run_pair;
     bti_part_function *part;
     bti_finish_function *finish;
     bti_code_object object;
