@@ -7,7 +7,8 @@
  *     cuda, opencl  launch/gpu_kernel.c chooses the entry of the kernel's text and the grid, cuda/launch.c or opencl/program.c
  *                   enqueues it
  * Texts of kernels come from exec/texts.c: a driver asks for one, and nobody is called back.
- * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c.
+ * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c. A product and the
+ * kernel that reads it, where devices take both at once, through `launch_product`: sim/sim.c; launch/gpu_product.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
@@ -120,6 +121,11 @@ typedef struct bti_driver {
     /* (optional) launch_kernel for several boxes that do not wait for each other, and of which no two write the same bytes; they get the bits that they get
      * alone. For devices whose facts say that a launch takes several boxes; needed there if launches may lack texts: all boxes run, or none. */
     bt_status (*launch_boxes)(void *device, void *program, const bti_box *boxes, int count);
+
+    /* (optional) A matrix product whose output has no address, and the map that reads it, over the box: operand `made` of the program's source is the
+     * product, dense, and has no address either; the last two axes of the nest are the product's rows and columns. No output is an input. The bits are
+     * those of launch, and then launch_kernel. For devices whose facts say that products have epilogues. */
+    bt_status (*launch_product)(void *device, void *program, const bti_work *product, const bti_box *box);
 
     /* record: an event that completes after everything launched so far. wait: blocks until it is complete and returns the error of
      * work that failed. query never blocks. */

@@ -84,6 +84,25 @@ int bti_contiguous_axis(const int64_t *extent, const int64_t *stride, int axes, 
     return -1;
 }
 
+static bool lies_like(const bti_kernel *kernel, int input, int output, const bti_box *box) {
+    const bti_kernel_operand *in = &kernel->operands[input], *out = &kernel->operands[output];
+    if (bt_dtype_size((bt_dtype)in->dtype) != bt_dtype_size((bt_dtype)out->dtype)) return false;
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+        if (box->extent[axis] > 1 && box->stride[input][axis] != box->stride[output][axis]) return false;
+    return true;
+}
+
+int bti_kernel_output_like(const bti_kernel *kernel, int input, const bti_box *box) {
+    int found = -1;
+    for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
+        const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
+        if (!lies_like(kernel, input, o, box)) continue;
+        if (stored->op == BTI_OP_leaf && stored->arg[0] == input) return o;
+        if (found < 0) found = o;
+    }
+    return found;
+}
+
 int bti_kernel_crossing_axis(const bti_kernel *kernel, const bti_box *box) {
     int line = bti_kernel_line(kernel);
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {

@@ -111,6 +111,9 @@ void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool need
 /* Of maps: whether an operand may be strided on the innermost axis and contiguous on another, as transposed ones are: it moves
  * along the last two axes, and is not known to be contiguous. */
 bool bti_kernel_may_cross(const bti_kernel *kernel, int operand);
+/* Of a box of a map: an output whose elements are as wide as those of an input and lie alike, so that the input may be in its place: the one that stores
+ * the input unchanged, if there is one. Its number among the operands; -1: none. */
+int bti_kernel_output_like(const bti_kernel *kernel, int input, const struct bti_box *box);
 /* Of a box: the axis along which the first operand that is strided on the innermost axis is contiguous, forwards or backwards;
  * -1: none. */
 int bti_kernel_crossing_axis(const bti_kernel *kernel, const struct bti_box *box);

@@ -287,3 +287,17 @@ void bti_words_of(const bti_kernel *kernel, bti_entry entry, const bti_box *box,
     }
     if (has_parts(entry)) bti_words_add_address(words, more);
 }
+
+void bti_epilogue_without_memory(const bti_kernel *kernel, int made, bti_kernel *epilogue) {
+    *epilogue = *kernel;
+    epilogue->operands[made].index = 1;
+}
+
+void bti_words_append(bti_words *words, const bti_words *more) {
+    for (int i = 0, next = 0; i < more->count; i++)
+        if (next < more->address_count && more->address[next] == i) {
+            bti_words_add_address(words, more->word[i]);
+            next++;
+        } else
+            bti_words_add(words, more->word[i]);
+}

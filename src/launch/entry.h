@@ -133,6 +133,13 @@ static inline bool bti_words_by_value(int words, int addresses, bti_target targe
     return target == BTI_CUDA_C ? words * 8 <= 4000 : (words + addresses) * 8 <= 1000;
 }
 
+/* A product and its epilogue: the words of the text (render/c/matmul.h) are those of the two matrices, then the epilogue's as those of bti_run. For both
+ * the operand that is the product is an index, which has no memory. */
+#define BTI_PRODUCT_WORDS 13
+#define BTI_PRODUCT_MEMORIES 2
+void bti_epilogue_without_memory(const bti_kernel *kernel, int made, bti_kernel *epilogue);
+void bti_words_append(bti_words *words, const bti_words *more);
+
 /* A primitive as a kernel of one instruction and its box: elementwise operations, sum, prod, max, min, and what moves elements
  * without indices (copies, permute, expand...: the input's strides say it). The box's scalars are `scalar` (const). False for
  * what is none: those have texts of their own. */

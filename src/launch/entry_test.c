@@ -189,8 +189,36 @@ static void words(void **state) {
     assert_true(bti_words_by_value(122, 3, BTI_OPENCL_C) && !bti_words_by_value(123, 3, BTI_OPENCL_C));
 }
 
+/* Those of an epilogue stand behind those of a product; the operand that is the product has no memory. */
+static void words_of_epilogues(void **state) {
+    static bti_kernel kernel, epilogue;
+    static bti_words words, more;
+    double half = 0.5;
+    uint64_t scalar;
+    memcpy(&scalar, &half, sizeof scalar);
+    make_map(&kernel, true);
+    bti_box box = map_box();
+    box.scalars = &scalar;
+    bti_epilogue_without_memory(&kernel, 0, &epilogue);
+    bti_words_of(&epilogue, BTI_ENTRY_RUN, &box, 0, &more);
+    words.count = words.address_count = 0;
+    bti_words_add_address(&words, 77);
+    bti_words_add(&words, 5);
+    bti_words_append(&words, &more);
+    const uint64_t expected[] = {77, 5, 10, 30, 1024, 128, 4, 2048, 64, 2, 4096, 128, 4, 0x3F000000};
+    assert_int_equal(words.count, 14);
+    assert_memory_equal(words.word, expected, sizeof expected);
+    assert_int_equal(words.address_count, 3);
+    assert_memory_equal(words.address, ((uint16_t[]){0, 7, 10}), 6);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(maps),      cmocka_unit_test(tiles),   cmocka_unit_test(rows),
-                                       cmocka_unit_test(wide_rows), cmocka_unit_test(columns), cmocka_unit_test(words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(maps),
+                                       cmocka_unit_test(tiles),
+                                       cmocka_unit_test(rows),
+                                       cmocka_unit_test(wide_rows),
+                                       cmocka_unit_test(columns),
+                                       cmocka_unit_test(words),
+                                       cmocka_unit_test(words_of_epilogues)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

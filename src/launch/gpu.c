@@ -5,8 +5,9 @@
 #include "launch/gpu_engine.h"
 
 typedef struct gpu_program {
-    bti_gpu_kernel *kernel; /* one of the two */
+    bti_gpu_kernel *kernel; /* one of the two, of a product with its epilogue both */
     bti_gpu_work *work;
+    int made;            /* of the epilogue */
     bti_gpu_texts texts; /* under the device's lock */
 } gpu_program;
 
@@ -17,26 +18,8 @@ static const char *unsupported_dtype(const bti_gpu *gpu, const bti_program_sourc
     if (gpu->target != BTI_OPENCL_C_F32) return NULL;
     for (int i = 0; source->kernel && i < source->kernel->instr_count; i++)
         wide = wide || source->kernel->instrs[i].dtype == BT_F64;
-    for (int i = 0; !source->kernel && i < source->dtype_count; i++) wide = wide || source->dtypes[i] == BT_F64;
+    for (int i = 0; i < source->dtype_count; i++) wide = wide || source->dtypes[i] == BT_F64;
     return wide ? "float64" : NULL;
-}
-
-bt_status bti_gpu_load(void *device, const bti_program_source *source, void **loaded) {
-    bti_gpu *gpu = device;
-    const char *missing = unsupported_dtype(gpu, source);
-    if (missing) return bti_fail(BT_UNIMPLEMENTED, "%s has no %s; use float32 there, or the CPU", gpu->name, missing);
-    gpu_program *new = bti_calloc(1, sizeof *new);
-    if (!new) return bti_no_memory();
-    bt_status status = BT_OK;
-    if (!source->kernel)
-        status = bti_gpu_work_load(source, &new->work);
-    else if (!(new->kernel = bti_gpu_kernel_new(source->kernel)))
-        status = bti_no_memory();
-    if (status == BT_OK)
-        *loaded = new;
-    else
-        bti_free(new);
-    return status;
 }
 
 void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded) {
@@ -49,13 +32,31 @@ void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded
     bti_free(old);
 }
 
+bt_status bti_gpu_load(void *device, const bti_program_source *source, void **loaded) {
+    bti_gpu *gpu = device;
+    const char *missing = unsupported_dtype(gpu, source);
+    if (missing) return bti_fail(BT_UNIMPLEMENTED, "%s has no %s; use float32 there, or the CPU", gpu->name, missing);
+    gpu_program *new = bti_calloc(1, sizeof *new);
+    if (!new) return bti_no_memory();
+    bt_status status = BT_OK;
+    new->made = source->made;
+    if (source->kernel && !(new->kernel = bti_gpu_kernel_new(source->kernel))) status = bti_no_memory();
+    if (status == BT_OK && (!source->kernel || bti_source_is_product(source)))
+        status = bti_gpu_work_load(source, &new->work);
+    if (status == BT_OK)
+        *loaded = new;
+    else
+        bti_gpu_unload(device, source, new);
+    return status;
+}
+
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
 bool bti_gpu_text_wanted(void *device, void *loaded, bool launched, bti_text_wanted *wanted) {
     bti_gpu *gpu = device;
     gpu_program *program = loaded;
     bti_lock_take(&gpu->lock);
-    bool own = program->kernel && bti_gpu_kernel_lacks_text(program->kernel);
+    bool own = !program->work && bti_gpu_kernel_lacks_text(program->kernel);
     bool lacks = own || (launched && program->texts.wanting);
     *wanted = (bti_text_wanted){.target = gpu->target, .number = own ? OWN_TEXT : LAUNCH_TEXT};
     if (own)
@@ -111,4 +112,11 @@ bt_status bti_gpu_launch_boxes(void *device, void *loaded, const bti_box *boxes,
     begin_launch(device, loaded);
     return end_launch(device, loaded,
                       bti_gpu_kernel_launch_boxes(device, ((gpu_program *)loaded)->kernel, boxes, count));
+}
+
+bt_status bti_gpu_launch_product(void *device, void *loaded, const bti_work *product, const bti_box *box) {
+    gpu_program *program = loaded;
+    begin_launch(device, program);
+    return end_launch(device, program,
+                      bti_gpu_launch_epilogue(device, program->work, program->kernel, program->made, product, box));
 }

@@ -16,6 +16,7 @@ bt_status bti_gpu_text_give(void *device, void *program, const bti_text_wanted *
 void bti_gpu_unload(void *device, const bti_program_source *source, void *program);
 bt_status bti_gpu_launch_work(void *device, void *program, const bti_work *work);
 bt_status bti_gpu_launch_kernel(void *device, void *program, const bti_box *box);
+bt_status bti_gpu_launch_product(void *device, void *program, const bti_work *product, const bti_box *box);
 bt_status bti_gpu_launch_boxes(void *device, void *program, const bti_box *boxes, int count); /* CUDA C */
 
 #endif

@@ -33,7 +33,9 @@ typedef struct bti_gpu_driver {
     bt_status (*launch)(void *device, const bti_gpu_launch *launch);
     /* (optional) A matrix product by the vendor's library; *done false: not supported, the engine's own kernel runs. */
     bt_status (*product)(void *device, const bti_work *work, bool *done);
-    bt_status (*wait)(void *device); /* until everything launched is done */
+    bool (*has_product)(void *device,
+                        bt_dtype dtype); /* with it: whether the library may support a product of the dtype */
+    bt_status (*wait)(void *device);     /* until everything launched is done */
 } bti_gpu_driver;
 
 /* The slots of scratch memory: one per purpose within a launch. */

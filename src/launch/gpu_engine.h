@@ -7,7 +7,7 @@
  *     gpu_work.c    primitives that run whole, as kernels of one instruction or as copies of parts
  *     gpu_job.c     the operands and words of the other primitives, which have texts of their own (gpu_job.h)
  *     gpu_sort.c    sorts, and scatters, which sort their indices (gpu_sort.h)
- *     gpu_product.c matrix products: by the driver's library, or by their own text (gpu_product.h)
+ *     gpu_product.c matrix products: by the driver's library, or by their own text (gpu_product.h), with epilogues or without
  *     gpu_text.c    all of these: searches, running sums, gathers
  *     gpu.c         programs: chooses between kernels, works and texts */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
@@ -76,6 +76,11 @@ bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_wo
 bt_status bti_gpu_work_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to);
 /* The primitive's own text, built at the first call. */
 bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module);
+
+/* --- gpu_product.c --- */
+/* A product and its epilogue: by the driver's library and then the kernel, in place if an output has room for the product, or by their own text. */
+bt_status bti_gpu_launch_epilogue(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_kernel *kernel, int made,
+                                  const bti_work *product, const bti_box *box);
 
 /* --- gpu_text.c --- */
 bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/gpu_job.h"
+#include "reference/operand.h"
 
 #define SIDE 64 /* of a tile: render/c/matmul.h */
 
@@ -87,30 +88,75 @@ static bt_status read_matrices(bti_gpu_job *j, int number, int64_t *stride) {
     return BT_OK;
 }
 
-static void add_matrix(bti_gpu_job *j, const bti_operand *operand, int64_t stride) {
-    BTI_GPU_NUMBERS(j, stride, operand->stride[operand->rank - 2], operand->stride[operand->rank - 1]);
+/* The words of the two matrices, which are BTI_PRODUCT_WORDS, and how many tiles there are. */
+static bt_status begin_product(bti_gpu_job *j, int64_t *tiles) {
+    int64_t strides[2], batch = 1;
+    const bti_operand *out = &j->wanted;
+    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
+    for (int i = 0; i < 2; i++) BTI_TRY(read_matrices(j, i, &strides[i]));
+    for (int axis = 0; axis < out->rank - 2; axis++) batch *= out->shape[axis];
+    int64_t rows = out->shape[out->rank - 2], columns = out->shape[out->rank - 1];
+    *tiles = batch * bti_pieces_of(rows, SIDE) * bti_pieces_of(columns, SIDE);
+    BTI_GPU_ADDRESSES(j, bti_gpu_job_input(j, 0), bti_gpu_job_input(j, 1));
+    BTI_GPU_NUMBERS(j, *tiles, batch, rows, columns, j->input[0].shape[j->input[0].rank - 1]);
+    for (int i = 0; i < 2; i++)
+        BTI_GPU_NUMBERS(j, strides[i], j->input[i].stride[out->rank - 2], j->input[i].stride[out->rank - 1]);
+    return BT_OK;
 }
 
+static const bti_gpu_text_entry product_entry = {0, "bti_matmul", 1};
+
 bt_status bti_gpu_launch_matmul(bti_gpu_job *j) {
-    static const bti_gpu_text_entry product = {0, "bti_matmul", 1};
     bool done = false;
     if (j->gpu->driver->product) BTI_TRY(j->gpu->driver->product(j->gpu->device, j->asked, &done));
     if (done) return BT_OK;
-    int64_t strides[3], batch = 1;
-    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
-    BTI_TRY(read_matrices(j, 0, &strides[0]));
-    BTI_TRY(read_matrices(j, 1, &strides[1]));
+    int64_t tiles, batch_step;
     BTI_TRY(bti_gpu_job_make_dense_output(j));
-    batch_stride(&j->output, &strides[2]);
-    int rank = j->output.rank;
-    for (int axis = 0; axis < rank - 2; axis++) batch *= j->output.shape[axis];
-    int64_t rows = j->output.shape[rank - 2], columns = j->output.shape[rank - 1];
-    int64_t tiles = batch * bti_pieces_of(rows, SIDE) * bti_pieces_of(columns, SIDE);
-    BTI_GPU_ADDRESSES(j, j->output.address, bti_gpu_job_input(j, 0), bti_gpu_job_input(j, 1));
-    BTI_GPU_NUMBERS(j, tiles, batch, rows, columns, j->input[0].shape[j->input[0].rank - 1]);
-    add_matrix(j, &j->output, strides[2]);
-    add_matrix(j, &j->input[0], strides[0]);
-    add_matrix(j, &j->input[1], strides[1]);
-    BTI_TRY(bti_gpu_job_launch(j, product, tiles));
+    BTI_TRY(begin_product(j, &tiles));
+    batch_stride(&j->output, &batch_step);
+    bti_words_add_address(&j->words, j->output.address);
+    BTI_GPU_NUMBERS(j, batch_step, j->output.stride[j->output.rank - 2], j->output.stride[j->output.rank - 1]);
+    BTI_TRY(bti_gpu_job_launch(j, product_entry, tiles));
     return bti_gpu_job_store_output(j);
+}
+
+/* --- with an epilogue ----------------------------------------------------------------------------------------------- */
+
+static bt_status launch_apart(bti_gpu *gpu, bti_gpu_kernel *kernel, int made, const bti_work *product,
+                              const bti_box *box, bool *done) {
+    bti_work placed = *product;
+    bti_box in_place = *box;
+    int place = bti_kernel_output_like(bti_gpu_kernel_of(kernel), made, box);
+    size_t bytes = (size_t)bti_operand_count(&product->output) * bt_dtype_size(product->output.dtype);
+    if (place >= 0)
+        placed.output.address = box->address[place];
+    else
+        BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_OUTPUT, bytes, &placed.output.address));
+    BTI_TRY(gpu->driver->product(gpu->device, &placed, done));
+    if (!*done) return BT_OK;
+    if (bti_gpu_kernel_lacks_text(kernel)) BTI_TRY(bti_gpu_kernel_build(gpu, kernel));
+    in_place.address[made] = placed.output.address;
+    return bti_gpu_kernel_launch(gpu, kernel, &in_place);
+}
+
+static bt_status launch_together(bti_gpu_job *j, const bti_kernel *kernel, int made, const bti_box *box) {
+    bti_kernel epilogue;
+    bti_words words;
+    int64_t tiles;
+    BTI_TRY(begin_product(j, &tiles));
+    bti_epilogue_without_memory(kernel, made, &epilogue);
+    bti_words_of(&epilogue, BTI_ENTRY_RUN, box, 0, &words);
+    bti_words_append(&j->words, &words);
+    return bti_gpu_job_launch(j, product_entry, tiles);
+}
+
+bt_status bti_gpu_launch_epilogue(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_kernel *kernel, int made,
+                                  const bti_work *product, const bti_box *box) {
+    bti_gpu_job j = {.gpu = gpu, .work = work, .asked = product, .wanted = product->output};
+    bool done = false;
+    j.output.address = box->address[bti_gpu_kernel_of(kernel)->input_count]; /* any, for matrices without elements */
+    for (int i = 0; i < 2; i++) j.given[i] = product->inputs[i];
+    if (gpu->driver->product && gpu->driver->has_product(gpu->device, product->output.dtype))
+        BTI_TRY(launch_apart(gpu, kernel, made, product, box, &done));
+    return done ? BT_OK : launch_together(&j, bti_gpu_kernel_of(kernel), made, box);
 }

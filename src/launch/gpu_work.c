@@ -1,5 +1,6 @@
 /* Primitives that run whole. Most become kernels of one instruction, one per layout; pad and concat are copies of parts; the rest
  * have texts of their own (gpu_text.c). */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,7 +19,7 @@ typedef struct layout_kernel {
 #define MOST_KERNELS 16 /* of one primitive; the least recently used one is unloaded */
 
 struct bti_gpu_work {
-    bti_program_source source;
+    char name[64];         /* for messages and profilers */
     bti_lru kernels;       /* used by the thread that runs the device's queue */
     bti_gpu_module module; /* of its own text */
 };
@@ -35,8 +36,11 @@ static void free_layout_kernel(bti_lru_entry *entry) {
 
 bt_status bti_gpu_work_load(const bti_program_source *source, bti_gpu_work **loaded) {
     bti_gpu_work *new = bti_calloc(1, sizeof *new);
+    char of_kernel[48] = "";
     if (!new) return bti_no_memory();
-    new->source = *source;
+    if (source->kernel) bti_kernel_name(of_kernel, sizeof of_kernel, source->kernel);
+    snprintf(new->name, sizeof new->name, "%s%s%s", bti_op_info(source->op)->name, source->kernel ? "+" : "",
+             of_kernel);
     new->kernels = (bti_lru){.equal = is_layout_kernel, .free = free_layout_kernel, .most_count = MOST_KERNELS};
     *loaded = new;
     return BT_OK;
@@ -131,5 +135,5 @@ bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module *
     if (work->module.handle) return BT_OK;
     const bti_str *text;
     BTI_TRY(bti_gpu_text_of(gpu, NULL, false, &text));
-    return bti_gpu_module_build(gpu, bti_op_info(work->source.op)->name, text, &work->module);
+    return bti_gpu_module_build(gpu, work->name, text, &work->module);
 }

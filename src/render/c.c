@@ -37,9 +37,6 @@ static const char search[] = {
 static const char running[] = {
 #include "c_running.inc"
     0};
-static const char matmul[] = {
-#include "c_matmul.inc"
-    0};
 
 void bti_render_c_words(bti_str *text, bti_target target) {
     if (target == BTI_OPENCL_C) bti_str_add(text, "#define HAS_F64\n");
@@ -154,8 +151,38 @@ static const char *matmul_accumulator(bt_dtype dtype) {
     return bti_dtype_is_float(dtype) ? "f32" : is_64_bit(dtype) ? "u64" : "u32";
 }
 
+static void begin_product(bti_str *text, bt_dtype dtype) {
+    bti_str_addf(text, "#define T %s\n", bti_c_stored_type(dtype));
+    define_accumulator(text, dtype, matmul_accumulator(dtype));
+}
+
+static bool render_product(bti_str *text, bt_dtype dtype, bti_target target) {
+    bti_render_c_words(text, target);
+    begin_product(text, dtype);
+    bti_c_plain_product(text);
+    return !text->failed;
+}
+
+bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype, bti_target target) {
+    bti_c *w = bti_calloc(1, sizeof *w);
+    bti_kernel *epilogue = bti_alloc(sizeof *epilogue);
+    if (w && epilogue) {
+        bti_epilogue_without_memory(kernel, made, epilogue);
+        *w = (bti_c){.text = text, .kernel = epilogue, .target = target};
+        bti_render_c_words(text, target);
+        bti_c_functions(w);
+        begin_product(text, dtype);
+        bti_c_epilogue(w, made);
+    }
+    bool written = w && epilogue && !text->failed;
+    bti_free(w);
+    bti_free(epilogue);
+    return written;
+}
+
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
     bt_dtype of = dtypes[0], index = count > 2 ? dtypes[1] : BT_I32;
+    if (op == BTI_OP_matmul) return render_product(text, of, target);
     bti_render_c_words(text, target);
     bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n", bti_c_stored_type(of),
                  unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index));
@@ -187,7 +214,7 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         bti_str_add(text, scan);
         body = running;
         break;
-    default: define_accumulator(text, of, matmul_accumulator(of)); body = matmul;
+    default: break;
     }
     bti_str_add(text, body);
     return !text->failed;

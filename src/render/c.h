@@ -12,6 +12,8 @@ bool bti_render_c_boxes(bti_str *text, const bti_kernel *kernel, bti_target targ
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* A primitive that is run whole (render.h). A comment above each text in c/ tells what it defines. */
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
+/* A matrix product of the dtype with its epilogue, a map whose operand `made` is the product. */
+bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype, bti_target target);
 /* The words and functions alone. */
 void bti_render_c_words(bti_str *text, bti_target target);
 

@@ -6,9 +6,9 @@
 
 /* --- beginnings and ends of entries ---------------------------------------------------------------------------------------------------------- */
 
-static int memory_number(const bti_kernel *kernel, int operand) {
-    int number = 0;
-    for (int o = 0; o < operand; o++) number += !kernel->operands[o].index;
+static int memory_number(const bti_c *w, int operand) {
+    int number = w->first_memory;
+    for (int o = 0; o < operand; o++) number += !w->kernel->operands[o].index;
     return number;
 }
 
@@ -145,7 +145,7 @@ void bti_c_places(bti_c *w, const char *prefix, const char *base, unsigned axes)
         else if (operand->index)
             bti_str_addf(&text, "W(%d)", w->places.address[o]);
         else
-            bti_str_addf(&text, "ADDRESS(%d, %d)", memory_number(w->kernel, o), w->places.address[o]);
+            bti_str_addf(&text, "ADDRESS(%d, %d)", memory_number(w, o), w->places.address[o]);
         for (int axis = 0; axis < bti_kernel_axes(w->kernel); axis++)
             if (axes >> axis & 1 && is_unit_step(w, o, axis))
                 bti_str_addf(&text, " + c%d * %zu", axis, operand->index ? 1 : bt_dtype_size((bt_dtype)operand->dtype));

@@ -52,6 +52,28 @@ static void texts_of_boxes(void **state) {
     bti_str_free(&body);
 }
 
+/* A product and its epilogue, behind the words. */
+static void texts_of_products(void **state) {
+    static const struct {
+        const char *name;
+        bt_dtype dtype;
+        bti_target target;
+    } products[] = {{"product.cu", BT_F32, BTI_CUDA_C}, {"product.cl", BT_F32, BTI_OPENCL_C_F32}};
+    static bti_kernel kernel;
+    map_kernel(&kernel);
+    for (int i = 0; i < 2; i++) {
+        bti_str words = {0}, whole = {0}, body = {0};
+        bti_render_c_words(&words, products[i].target);
+        assert_true(bti_render_product(&whole, &kernel, 0, products[i].dtype, products[i].target));
+        assert_memory_equal(whole.text, words.text, words.length);
+        bti_str_add(&body, bti_str_text(&whole) + words.length);
+        assert_stored("render", products[i].name, &body);
+        bti_str_free(&words);
+        bti_str_free(&whole);
+        bti_str_free(&body);
+    }
+}
+
 /* Words, then body; by target. */
 static void whole_texts(void **state) {
     static bti_kernel kernel;
@@ -82,10 +104,8 @@ static void short_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stored_texts),
-        cmocka_unit_test(texts_of_boxes),
-        cmocka_unit_test(whole_texts),
-        cmocka_unit_test(short_of_memory),
+        cmocka_unit_test(stored_texts), cmocka_unit_test(texts_of_boxes),  cmocka_unit_test(texts_of_products),
+        cmocka_unit_test(whole_texts),  cmocka_unit_test(short_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What the files of the writer of C share, lowest first: c_value.c, c_place.c, c_row.c, c_rows.c, then c_map.c and c_reduce.c, then c.c.
+/* What the files of the writer of C share, lowest first: c_value.c, c_place.c, c_row.c, c_rows.c, then c_map.c, c_reduce.c and c_product.c, then c.c.
  *
  * Names in the text: v<instruction> its value, x<instruction> what was loaded for it, p<instruction> and t<instruction> a
  * reduction's part and total, a<operand> the address of a row or point, l<operand> the address of a line. */
@@ -16,6 +16,7 @@ typedef struct bti_c {
     bti_entry entry;
     bti_word_places places;
     bti_c_words words; /* what W(number) means in the text so far */
+    int first_memory;  /* the number of the first operand's; 0 but of an epilogue */
     int depth;         /* of indentation */
     int sweep;         /* the one that is written; what it needs */
     bool needed[BTI_KERNEL_INSTRS];
@@ -109,5 +110,10 @@ void bti_c_rows_fold_totals(bti_c *w, int sweep);
 void bti_c_map(bti_c *w);
 void bti_c_map_of_boxes(bti_c *w); /* the entries for several boxes */
 void bti_c_reduction(bti_c *w);
+
+/* --- products (c_product.c) --- */
+/* After what define_accumulator() of c.c defines: the function, which stores the product, or which applies the kernel, whose operand `made` is the product. */
+void bti_c_plain_product(bti_str *text);
+void bti_c_epilogue(bti_c *w, int made);
 
 #endif

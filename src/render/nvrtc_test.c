@@ -205,6 +205,20 @@ static void compile_work(const recorded_program *program) {
     bti_str_free(&text);
 }
 
+static void compile_product(const bti_kernel *kernel, int made, bt_dtype dtype, const char *what) {
+    bti_str text = {0};
+    assert_true(bti_render_c_product(&text, kernel, made, dtype, BTI_CUDA_C));
+    compile(text.text, "matmul with an epilogue", what);
+    bti_str_free(&text);
+}
+
+static void epilogues(void **state) {
+    static bti_kernel kernel;
+    map_kernel(&kernel);
+    compile_product(&kernel, 0, BT_F32, "by hand");
+    assert_int_equal(failed, 0);
+}
+
 /* The file holds what several processes wrote, each its own once. */
 static void programs_recorded(void **state) {
     FILE *file = fopen(BERTH_BUILD_DIR "/recording/programs", "rb");
@@ -227,7 +241,10 @@ static void programs_recorded(void **state) {
         if (!programs[i].is_kernel && has_text((bti_op)programs[i].op)) {
             if (test_is_drawn(5)) compile_work(&programs[i]);
         }
-        if (programs[i].is_kernel && bti_kernel_hash(&programs[i].kernel) % share == 0)
+        if (!programs[i].is_kernel || bti_kernel_hash(&programs[i].kernel) % share) continue;
+        if (programs[i].op == BTI_OP_matmul)
+            compile_product(&programs[i].kernel, programs[i].made, (bt_dtype)programs[i].dtypes[2], "recorded");
+        else
             compile_kernel(&programs[i].kernel, "recorded");
     }
     free(programs);
@@ -256,6 +273,7 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(kernels_drawn),
-                                       cmocka_unit_test(primitives), cmocka_unit_test(programs_recorded)};
+                                       cmocka_unit_test(primitives), cmocka_unit_test(epilogues),
+                                       cmocka_unit_test(programs_recorded)};
     return cmocka_run_group_tests(tests, begin, end);
 }

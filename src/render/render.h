@@ -18,4 +18,10 @@ static inline bool bti_render_work(bti_str *text, bti_op op, const bt_dtype *dty
     return bti_target_is_c(target) && bti_render_c_work(text, op, dtypes, count, target);
 }
 
+/* Of the C family: a product of the dtype that applies a kernel where it stores its elements (launch/entry.h). */
+static inline bool bti_render_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype,
+                                      bti_target target) {
+    return bti_target_is_c(target) && bti_render_c_product(text, kernel, made, dtype, target);
+}
+
 #endif

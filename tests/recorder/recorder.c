@@ -36,6 +36,7 @@ static void record_program(const bti_program_source *source) {
     record.op = source->op;
     record.dtype_count = source->dtype_count;
     for (int i = 0; i < source->dtype_count; i++) record.dtypes[i] = source->dtypes[i];
+    record.made = source->made;
     record.is_kernel = source->kernel != NULL;
     if (source->kernel) record.kernel = *source->kernel;
     int file = is_new(&record) ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;

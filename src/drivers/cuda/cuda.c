@@ -20,6 +20,7 @@ static void init_engine(bti_cuda_device *device, const bti_allocator *allocator)
                                                  .find_function = bti_cuda_find_function,
                                                  .launch = bti_cuda_launch,
                                                  .product = bti_cuda_product,
+                                                 .has_product = bti_cuda_has_product,
                                                  .wait = bti_cuda_sync};
     bti_gpu *gpu = &device->gpu;
     gpu->driver = &engine_driver;
@@ -242,6 +243,7 @@ static const bti_target_facts cuda_facts = {.granularity = BTI_KERNEL,
                                             .bandwidth = 2000,
                                             .f64_slowdown = 2,
                                             .libraries = BTI_LIBRARY_PRODUCT,
+                                            .epilogues = true,
                                             .launch_boxes = 24};
 
 const bti_driver bti_driver_cuda = {
@@ -270,6 +272,7 @@ const bti_driver bti_driver_cuda = {
     .text_give = bti_gpu_text_give,
     .launch = bti_gpu_launch_work,
     .launch_kernel = bti_gpu_launch_kernel,
+    .launch_product = bti_gpu_launch_product,
     .launch_boxes = bti_gpu_launch_boxes,
     .record = cuda_record,
     .wait = cuda_wait_event,

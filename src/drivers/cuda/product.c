@@ -230,6 +230,12 @@ static bt_status multiply_by_cublas(bti_cuda_device *device, const bti_work *wor
     return status;
 }
 
+bool bti_cuda_has_product(void *opened, bt_dtype dtype) {
+    (void)opened;
+    product_key s;
+    return bti_cuda_has(BTI_CUDA_CUBLASLT) && read_types(dtype, &s);
+}
+
 bt_status bti_cuda_product(void *opened, const bti_work *work, bool *done) {
     bti_cuda_device *device = opened;
     product_key s;

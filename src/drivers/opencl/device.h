@@ -79,6 +79,7 @@ bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint
 /* Whether the device uses CLBlast for matrix products. */
 bool bti_cl_has_clblast(const bti_cl_device *device);
 bt_status bti_cl_product(void *device, const bti_work *work, bool *done);
+bool bti_cl_has_product(void *device, bt_dtype dtype);
 
 /* --- program.c ---------------------------------------------------------------------------------------------------- */
 extern const bti_gpu_driver bti_cl_gpu_driver;

@@ -262,6 +262,7 @@ static const bti_target_facts opencl_facts = {.granularity = BTI_KERNEL,
                                               .bandwidth = 200,
                                               .f64_slowdown = 16,
                                               .libraries = BTI_LIBRARY_PRODUCT,
+                                              .epilogues = true,
                                               .launch_boxes = 1};
 
 const bti_driver bti_driver_opencl = {
@@ -286,6 +287,7 @@ const bti_driver bti_driver_opencl = {
     .text_give = bti_gpu_text_give,
     .launch = bti_gpu_launch_work,
     .launch_kernel = bti_gpu_launch_kernel,
+    .launch_product = bti_gpu_launch_product,
     .record = cl_record,
     .wait = cl_wait_event,
     .query = cl_query,

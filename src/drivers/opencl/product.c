@@ -98,14 +98,19 @@ static bool is_temporary(int status) {
 
 static bool steps_forward(const bti_gpu_matrix *matrix) { return matrix->batch_step >= 0; }
 
+bool bti_cl_has_product(void *opened, bt_dtype dtype) {
+    bti_cl_device *device = opened;
+    return (dtype == BT_F32 || dtype == BT_F64) && !(device->products_refused >> dtype & 1) &&
+           bti_cl_has_clblast(device);
+}
+
 bt_status bti_cl_product(void *opened, const bti_work *work, bool *done) {
     bti_cl_device *device = opened;
     bti_gpu_product product;
     bt_dtype dtype = work->output.dtype;
     *done = false;
-    if ((dtype != BT_F32 && dtype != BT_F64) || device->products_refused >> dtype & 1 || !bti_cl_has_clblast(device) ||
-        !bti_gpu_product_of(work, &product) || !steps_forward(&product.left) || !steps_forward(&product.right) ||
-        !steps_forward(&product.out))
+    if (!bti_cl_has_product(device, dtype) || !bti_gpu_product_of(work, &product) || !steps_forward(&product.left) ||
+        !steps_forward(&product.right) || !steps_forward(&product.out))
         return BT_OK;
     BTI_TRY(bti_cl_check(device));
     clblast_call l = {.device = device, .product = &product, .dtype = dtype};

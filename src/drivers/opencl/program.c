@@ -199,4 +199,5 @@ const bti_gpu_driver bti_cl_gpu_driver = {.build = build_program,
                                           .free_function = free_function,
                                           .launch = launch_function,
                                           .product = bti_cl_product,
+                                          .has_product = bti_cl_has_product,
                                           .wait = wait_for_queue};
