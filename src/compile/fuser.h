@@ -103,6 +103,8 @@ typedef struct bti_written {
 } bti_written;
 /* Appends the group's kernel, or its step that is none; false when memory is short. */
 bool bti_write_group(bti_fuser *fuser, bti_written *out, int32_t group);
+/* The number of the kernel in the plan, which has each once. */
+int32_t bti_intern_kernel(bti_planner *planner, const bti_kernel *kernel);
 /* The plan's steps and operands are then these, which it takes over. */
 void bti_put_steps(bti_plan *plan, bti_written *written);
 

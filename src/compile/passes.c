@@ -9,12 +9,13 @@ typedef struct bti_pass {
 } bti_pass;
 
 static const bti_pass passes[] = {
-    {"place", bti_pass_place},       /* nodes to steps: on which device, copies, constants, equal ones once */
-    {"choose", bti_pass_choose},     /* what does a step */
-    {"fuse", bti_pass_fuse},         /* which steps are one kernel */
-    {"schedule", bti_pass_schedule}, /* kernels in the place of steps, in order */
-    {"combine", bti_pass_combine},   /* which kernels are one launch */
-    {"memory", bti_pass_memory},     /* where temporaries lie */
+    {"place", bti_pass_place},         /* nodes to steps: on which device, copies, constants, equal ones once */
+    {"choose", bti_pass_choose},       /* what does a step */
+    {"fuse", bti_pass_fuse},           /* which steps are one kernel */
+    {"schedule", bti_pass_schedule},   /* kernels in the place of steps, in order */
+    {"combine", bti_pass_combine},     /* which kernels are one launch */
+    {"epilogues", bti_pass_epilogues}, /* which kernels products apply as they are made */
+    {"memory", bti_pass_memory},       /* where temporaries lie */
 };
 enum { PASSES = sizeof passes / sizeof *passes };
 

@@ -22,8 +22,8 @@ static int receiver(const bti_plan *plan, const bti_step *copy) {
 
 static void add_name(bti_str *text, const bti_plan *plan, const bti_step *step) {
     char name[48];
-    if (step->kind == BTI_STEP_KERNEL) bti_kernel_name(name, sizeof name, plan->kernels.items[step->kernel]);
-    bti_str_addf(text, "%-12s", step->kind == BTI_STEP_KERNEL ? name : bti_op_info((bti_op)step->op)->name);
+    bti_step_name(name, sizeof name, plan, step);
+    bti_str_addf(text, "%-12s", name);
 }
 
 static void add_operands(bti_str *text, const bti_plan *plan, const bti_step *step) {
@@ -36,7 +36,10 @@ static void add_operands(bti_str *text, const bti_plan *plan, const bti_step *st
     }
     for (int i = 0; i < step->input_count; i++) {
         bti_str_add(text, i ? ", " : " = ");
-        add_value(text, bti_plan_operand(plan, step, i));
+        if (step->kind == BTI_STEP_PRODUCT && i == step->made)
+            bti_str_add(text, "the product");
+        else
+            add_value(text, bti_plan_operand(plan, step, i));
     }
 }
 
@@ -85,9 +88,10 @@ static void add_facts(bti_str *text, const bti_planner *planner, int device) {
     bti_str_add_bytes_size(text, (unsigned long long)facts->local_bytes);
     bti_str_add(text, " and a cache of ");
     bti_str_add_bytes_size(text, (unsigned long long)facts->cache_bytes);
-    bti_str_addf(text, "; %d bytes/ns; float64 is %d times as slow; %d %s in a launch of a %s\n", facts->bandwidth,
+    bti_str_addf(text, "; %d bytes/ns; float64 is %d times as slow; %d %s in a launch of a %s", facts->bandwidth,
                  facts->f64_slowdown, facts->launch_boxes, facts->launch_boxes == 1 ? "box" : "boxes",
                  facts->granularity == BTI_GRAPH ? "graph" : "kernel");
+    bti_str_add(text, facts->epilogues ? "; products apply maps\n" : "\n");
 }
 
 static void add_devices(bti_str *text, const bti_planner *planner) {

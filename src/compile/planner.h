@@ -95,6 +95,7 @@ void bti_pass_choose(bti_planner *planner);
 void bti_pass_fuse(bti_planner *planner);     /* and join.c, domain.c, split.c */
 void bti_pass_schedule(bti_planner *planner); /* and write.c */
 void bti_pass_combine(bti_planner *planner);
+void bti_pass_epilogues(bti_planner *planner);
 void bti_pass_memory(bti_planner *planner); /* memory.c */
 
 /* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel), or -1 and the hash to remember it by. */

@@ -196,19 +196,19 @@ static void write_access(writer *w) {
 
 /* --- into the plan -------------------------------------------------------------------------------------------------- */
 
-static int32_t intern(bti_fuser *fuser, const bti_kernel *kernel) {
+int32_t bti_intern_kernel(bti_planner *planner, const bti_kernel *kernel) {
     uint64_t hash;
-    int32_t known = bti_find_fused(fuser->planner, kernel, &hash);
+    int32_t known = bti_find_fused(planner, kernel, &hash);
     if (known >= 0) return known;
     bti_kernel *own = bti_alloc(sizeof *own);
-    if (!own || !bti_vec_push(&fuser->plan->kernels, own)) {
+    if (!own || !bti_vec_push(&planner->plan->kernels, own)) {
         bti_free(own);
-        fuser->planner->failed = true;
+        planner->failed = true;
         return 0;
     }
     *own = *kernel;
-    known = (int32_t)fuser->plan->kernels.count - 1;
-    bti_remember_value(fuser->planner, (bti_known){.hash = hash, .step = -2, .value = known});
+    known = (int32_t)planner->plan->kernels.count - 1;
+    bti_remember_value(planner, (bti_known){.hash = hash, .step = -2, .value = known});
     return known;
 }
 
@@ -268,7 +268,7 @@ static bool write_kernel(bti_fuser *fuser, bti_written *out, int32_t number) {
     bti_kernel_set_stages(&w->kernel);
     bti_step step = {.kind = BTI_STEP_KERNEL,
                      .device = group->device,
-                     .kernel = intern(fuser, &w->kernel),
+                     .kernel = bti_intern_kernel(fuser->planner, &w->kernel),
                      .box_count = 1,
                      .input_count = w->kernel.input_count,
                      .output_count = w->kernel.output_count};

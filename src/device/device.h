@@ -129,6 +129,11 @@ static inline bt_status bti_program_launch(const bti_program *program, const bti
 static inline bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box) {
     return program->driver->launch_kernel(program->device, program->state, box);
 }
+/* Of a product with its epilogue: launch_product of drivers/driver.h. */
+static inline bt_status bti_program_launch_product(const bti_program *program, const bti_work *product,
+                                                   const bti_box *box) {
+    return program->driver->launch_product(program->device, program->state, product, box);
+}
 
 /* text_wanted and text_give of drivers/driver.h; false where the driver loads no texts. */
 bool bti_program_text_wanted(const bti_program *program, bool launched, bti_text_wanted *wanted);

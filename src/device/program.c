@@ -1,4 +1,5 @@
 /* The programs of a device, by what they were made from. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -16,16 +17,16 @@ struct bti_programs {
 };
 
 static uint64_t hash_of(const bti_program_source *source) {
-    if (source->kernel) return bti_kernel_hash(source->kernel);
-    uint64_t hash = (uint64_t)source->op;
+    uint64_t hash = source->kernel ? bti_kernel_hash(source->kernel) : 0;
+    hash += (uint64_t)source->op * BTI_KERNEL_OPERANDS + (uint64_t)source->made;
     for (int i = 0; i < source->dtype_count; i++) hash = hash * BT_DTYPE_COUNT + (uint64_t)source->dtypes[i];
     return hash * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 static bool is_equal(const bti_lru_entry *entry, const void *key) {
     const bti_program_source *a = &((const bti_program *)entry)->source, *b = key;
-    if (a->kernel && b->kernel) return bti_kernel_equal(a->kernel, b->kernel);
-    return !a->kernel && !b->kernel && a->op == b->op && a->dtype_count == b->dtype_count &&
+    if (!a->kernel != !b->kernel || (a->kernel && !bti_kernel_equal(a->kernel, b->kernel))) return false;
+    return a->op == b->op && a->made == b->made && a->dtype_count == b->dtype_count &&
            !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes);
 }
 
@@ -69,9 +70,10 @@ void bti_programs_delete(bt_device *device) {
 
 /* What is compiled or read by it is noted on its own, within. */
 static void note_loading(const bti_program_source *source, uint64_t start) {
-    char name[48];
+    char of_kernel[48], name[64];
     if (!start || bti_trace_now() - start < WORTH_A_NOTE_NS) return;
-    if (source->kernel) bti_kernel_name(name, sizeof name, source->kernel);
+    if (source->kernel) bti_kernel_name(of_kernel, sizeof of_kernel, source->kernel);
+    snprintf(name, sizeof name, "%s%s", bti_source_is_product(source) ? "matmul+" : "", of_kernel);
     bti_trace_end(BTI_TRACE_LOAD, source->kernel ? name : bti_op_info(source->op)->name, start);
 }
 

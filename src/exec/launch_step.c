@@ -12,12 +12,13 @@
 
 /* --- what a trace records of a step --------------------------------------------------------------------------------- */
 
-static void count_box(bti_trace_event *event, const bti_kernel *kernel, const int64_t *extent) {
+/* made: the operand that a product makes; -1: none. */
+static void count_box(bti_trace_event *event, const bti_kernel *kernel, const int64_t *extent, int made) {
     uint64_t elements = 1;
     for (int axis = 0; axis < bti_kernel_axes(kernel); axis++) elements *= (uint64_t)extent[axis];
     event->elements += elements;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        if (kernel->operands[o].index) continue;
+        if (kernel->operands[o].index || o == made) continue;
         uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
         for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
             if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];
@@ -27,13 +28,14 @@ static void count_box(bti_trace_event *event, const bti_kernel *kernel, const in
 
 static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
     const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    bti_kernel_name(event->name, sizeof event->name, kernel);
-    for (int b = 0; b < step->box_count; b++) count_box(event, kernel, bti_plan_numbers(plan, step, b));
+    int made = step->kind == BTI_STEP_PRODUCT ? step->made : -1;
+    for (int b = 0; b < step->box_count; b++) count_box(event, kernel, bti_plan_numbers(plan, step, b), made);
+    for (int i = bti_step_kernel_inputs(step); i < step->input_count; i++)
+        event->read_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
 }
 
 static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
     const bti_value *output = bti_plan_output(plan, step, 0);
-    snprintf(event->name, sizeof event->name, "%s", bti_op_info((bti_op)step->op)->name);
     for (int i = 0; i < step->input_count; i++)
         event->read_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
     event->written_bytes = (uint64_t)bti_value_bytes(output);
@@ -50,7 +52,8 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
                              .file = asked->place.site.file,
                              .line = asked->place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
-    if (step->kind == BTI_STEP_KERNEL)
+    bti_step_name(event.name, sizeof event.name, plan, step);
+    if (bti_step_has_kernel(step))
         count_kernel(&event, plan, step);
     else
         count_work(&event, plan, step);
@@ -112,6 +115,18 @@ static bt_status launch_kernel(const bti_run *run, const bti_step *step, const b
     if (step->box_count > 1) return launch_boxes(run, step, program);
     fill_box(run, step, 0, &box);
     return bti_program_launch_kernel(program, &box);
+}
+
+/* The product's address is nobody's: the device chooses where it lies, if anywhere. */
+static bt_status launch_product(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    bti_operand *operands = run->operands + ready->first_operand;
+    int first = bti_step_kernel_inputs(step);
+    bti_box box;
+    for (int o = 0; o < 2; o++)
+        operands[o].address = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, first + o));
+    bti_work product = {.op = BTI_OP_matmul, .input_count = 2, .inputs = operands, .output = operands[2]};
+    fill_box(run, step, 0, &box);
+    return bti_program_launch_product(ready->program, &product, &box);
 }
 
 static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
@@ -296,6 +311,7 @@ static bt_status launch_control(const bti_run *run, size_t s) {
 }
 
 static bt_status launch_once(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    if (step->kind == BTI_STEP_PRODUCT) return launch_product(run, step, ready);
     return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
 }
 

@@ -61,6 +61,26 @@ static bti_operand operand_of(const bti_value *value) {
     return operand;
 }
 
+static void name_dtype(bti_program_source *source, const bti_value *value) {
+    source->dtypes[source->dtype_count++] = value->dtype;
+}
+
+/* A product and its epilogue are one program. */
+static bt_status ready_product(bti_prepared *of, size_t s, size_t *operand) {
+    const bti_step *step = &of->plan.steps.items[s];
+    int first = bti_step_kernel_inputs(step);
+    const bti_value *values[] = {bti_plan_operand(&of->plan, step, first), bti_plan_operand(&of->plan, step, first + 1),
+                                 bti_plan_operand(&of->plan, step, step->made)};
+    bti_program_source source = {
+        .op = BTI_OP_matmul, .kernel = of->plan.kernels.items[step->kernel], .made = step->made};
+    of->steps[s].first_operand = *operand;
+    for (int i = 0; i < 3; i++) {
+        of->operands[(*operand)++] = operand_of(values[i]);
+        name_dtype(&source, values[i]);
+    }
+    return bti_texts_program(step->device, &source, &of->steps[s].program);
+}
+
 static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
     const bti_step *step = &of->plan.steps.items[s];
     bti_ready_step *ready = &of->steps[s];
@@ -79,8 +99,8 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
     }
     bti_program_source source = {.op = (bti_op)step->op};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
-        source.dtypes[source.dtype_count++] = bti_plan_operand(&of->plan, step, i)->dtype;
-    source.dtypes[source.dtype_count++] = bti_plan_output(&of->plan, step, 0)->dtype;
+        name_dtype(&source, bti_plan_operand(&of->plan, step, i));
+    name_dtype(&source, bti_plan_output(&of->plan, step, 0));
     return bti_texts_program(step->device, &source, &ready->program);
 }
 
@@ -95,7 +115,7 @@ bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
     bti_trace_asked asked = {.place = step->node->place};
     const char *last = asked.place.name;
     int count = 0;
-    if (step->kind == BTI_STEP_KERNEL)
+    if (bti_step_has_kernel(step))
         for (int m = 0; m < step->member_count && count < BTI_TRACE_OPERATIONS - 1; m++) {
             const char *name = plan->members.items[step->first_member + m]->place.name;
             if (name && name != last) count = add_operation(asked.operations, count, name);
@@ -118,6 +138,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     if (step->kind == BTI_STEP_COPY) return BT_OK;
     if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
+    if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand);
     bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
     bti_kernel halved;
     if (step->halved) {
@@ -191,6 +212,12 @@ static double kernel_points(const bti_plan *plan, const bti_step *step) {
     return all;
 }
 
+/* As many points as its multiplications take the time of. */
+static double product_points(const bti_plan *plan, const bti_step *step) {
+    const bti_value *left = bti_plan_operand(plan, step, bti_step_kernel_inputs(step));
+    return kernel_points(plan, step) * (double)left->shape[left->rank - 1] / 8;
+}
+
 static bool is_brief(const bti_plan *plan) {
     double work = 0;
     for (size_t s = 0; s < plan->steps.count && work <= BRIEF; s++) {
@@ -198,8 +225,9 @@ static bool is_brief(const bti_plan *plan) {
         double points = 1;
         if (step->kind == BTI_STEP_CONTROL) return false;
         if (bti_step_is_host(step)) return false; /* nobody knows */
-        if (step->kind == BTI_STEP_KERNEL) {
+        if (bti_step_has_kernel(step)) {
             points = kernel_points(plan, step) * plan->kernels.items[step->kernel]->instr_count;
+            if (step->kind == BTI_STEP_PRODUCT) work += product_points(plan, step);
         } else {
             const bti_value *first = bti_plan_operand(plan, step, 0);
             const bti_value *out = bti_plan_output(plan, step, 0);
@@ -249,6 +277,7 @@ static bool allocate_prepared(bti_prepared *of) {
     size_t works = 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
+        if (step->kind == BTI_STEP_PRODUCT) of->operand_count += 3;
         if (step->kind != BTI_STEP_WORK) continue;
         of->operand_count += (size_t)step->input_count + 1;
         works++;

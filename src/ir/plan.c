@@ -1,5 +1,8 @@
 #include "ir/plan.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static void free_control(bti_control *control) {
     for (int p = 0; p < control->plan_count; p++) bti_plan_free(&control->plans[p]);
     bti_free(control->plans);
@@ -20,6 +23,17 @@ void bti_plan_free(bti_plan *plan) {
     bti_vec_free(&plan->scalars);
     bti_vec_free(&plan->members);
     bti_vec_free(&plan->arenas);
+}
+
+void bti_step_name(char *name, size_t size, const bti_plan *plan, const bti_step *step) {
+    static const char product[] = "matmul+";
+    if (step->kind == BTI_STEP_KERNEL)
+        bti_kernel_name(name, size, plan->kernels.items[step->kernel]);
+    else if (step->kind == BTI_STEP_PRODUCT && size > sizeof product) {
+        memcpy(name, product, sizeof product);
+        bti_kernel_name(name + sizeof product - 1, size - sizeof product + 1, plan->kernels.items[step->kernel]);
+    } else
+        snprintf(name, size, "%s", bti_op_info((bti_op)step->op)->name);
 }
 
 static size_t same_bytes(int device, size_t bytes) {
@@ -110,10 +124,14 @@ static double operations_of_box(const bti_plan *plan, const bti_step *step, int 
     return operations;
 }
 
+static double operations_of_product(const bti_value *left, const bti_value *made) {
+    return 2 * count_of(made) * (double)left->shape[left->rank - 1];
+}
+
 static double operations_of_work(const bti_plan *plan, const bti_step *step) {
     const bti_value *first = bti_plan_operand(plan, step, 0), *output = bti_plan_output(plan, step, 0);
     bti_class class = bti_op_info((bti_op)step->op)->class;
-    if (step->op == BTI_OP_matmul) return 2 * count_of(output) * (double)first->shape[first->rank - 1];
+    if (step->op == BTI_OP_matmul) return operations_of_product(first, output);
     if (step->op == BTI_OP_scatter_add || step->op == BTI_OP_scatter_axis)
         return count_of(bti_plan_operand(plan, step, 2));
     if (class == BTI_REDUCE || class == BTI_SCAN) return count_of(first);
@@ -150,8 +168,11 @@ double bti_plan_operations(const bti_plan *plan) {
     double operations = 0;
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
-        for (int box = 0; step->kind == BTI_STEP_KERNEL && box < step->box_count; box++)
+        for (int box = 0; bti_step_has_kernel(step) && box < step->box_count; box++)
             operations += operations_of_box(plan, step, box);
+        if (step->kind == BTI_STEP_PRODUCT)
+            operations += operations_of_product(bti_plan_operand(plan, step, bti_step_kernel_inputs(step)),
+                                                bti_plan_operand(plan, step, step->made));
         if (step->kind == BTI_STEP_CONTROL) operations += sum_of_control(plan, step, bti_plan_operations);
         if (step->kind == BTI_STEP_WORK) operations += operations_of_work(plan, step);
     }

@@ -50,10 +50,11 @@ typedef struct bti_value {
 int64_t bti_value_bytes(const bti_value *value);
 
 typedef enum bti_step_kind {
-    BTI_STEP_WORK,   /* one primitive, run whole */
-    BTI_STEP_KERNEL, /* a fused kernel */
-    BTI_STEP_COPY,   /* bytes from a storage of one device to one of another */
-    BTI_STEP_CONTROL /* runs the plans of regions */
+    BTI_STEP_WORK,    /* one primitive, run whole */
+    BTI_STEP_KERNEL,  /* a fused kernel */
+    BTI_STEP_COPY,    /* bytes from a storage of one device to one of another */
+    BTI_STEP_CONTROL, /* runs the plans of regions */
+    BTI_STEP_PRODUCT  /* a matrix product, and the map that reads it: its epilogue */
 } bti_step_kind;
 
 typedef struct bti_step {
@@ -64,7 +65,7 @@ typedef struct bti_step {
     const bti_node *reader; /* of a copy: the operation that it was made for */
     int32_t first_operand;  /* into plan->operands: value numbers: inputs, then outputs */
     int32_t input_count, output_count;
-    /* of a kernel: */
+    /* of a kernel, and of the epilogue of a product: */
     int32_t kernel; /* into plan->kernels */
     /* 1 + the axis that it runs in halves of (ir/halves.h), all its boxes; 0: it runs as it stands. The plan shows, and counts, what is meant: all
      * points. */
@@ -79,6 +80,9 @@ typedef struct bti_step {
     int32_t first_member, member_count; /* into plan->members: the operations fused */
     /* of a control step: into plan->controls. Its last output is its scratch memory. */
     int32_t control;
+    /* Of a product: which operand of the kernel it makes. This input is in no memory and lies dense, in rows; the last two axes of the kernel's nest
+     * are the product's rows and columns, those before them its batch. The product's own two inputs stand behind those of the kernel. */
+    int32_t made;
 } bti_step;
 
 typedef struct bti_plan_result {
@@ -129,9 +133,16 @@ static inline int32_t bti_kernel_numbers(const bti_kernel *kernel) {
 static inline const int64_t *bti_plan_numbers(const bti_plan *plan, const bti_step *step, int box) {
     return plan->numbers.items + step->first_number + box * bti_kernel_numbers(plan->kernels.items[step->kernel]);
 }
+static inline bool bti_step_has_kernel(const bti_step *step) {
+    return step->kind == BTI_STEP_KERNEL || step->kind == BTI_STEP_PRODUCT;
+}
+/* How many of its inputs are the kernel's; those of a product come next. */
+static inline int bti_step_kernel_inputs(const bti_step *step) {
+    return step->input_count - (step->kind == BTI_STEP_PRODUCT ? 2 : 0);
+}
 /* The place among the step's operands of an operand of the kernel, of that box; and the box of one of the step's operands. */
 static inline int bti_step_operand(const bti_step *step, int box, int operand) {
-    int inputs = step->input_count / step->box_count, outputs = step->output_count / step->box_count;
+    int inputs = bti_step_kernel_inputs(step) / step->box_count, outputs = step->output_count / step->box_count;
     return operand < inputs ? box * inputs + operand : step->input_count + box * outputs + operand - inputs;
 }
 
@@ -139,6 +150,9 @@ static inline int bti_step_operand(const bti_step *step, int box, int operand) {
 static inline bool bti_step_is_host(const bti_step *step) {
     return step->kind == BTI_STEP_WORK && bti_op_info((bti_op)step->op)->class == BTI_HOST;
 }
+
+/* "add+sum" of a kernel, "matmul+add" of a product with its epilogue, else the operation. */
+void bti_step_name(char *name, size_t size, const bti_plan *plan, const bti_step *step);
 
 void bti_plan_free(bti_plan *plan);
 

@@ -108,9 +108,10 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
         return;
     }
     bool dense = step->op == BTI_OP_copy && step->node->op != BTI_OP_copy;
-    const char *name = step->kind == BTI_STEP_KERNEL ? "kernel"
-                       : dense                       ? "make dense"
-                                                     : bti_op_info((bti_op)step->op)->name;
+    const char *name = step->kind == BTI_STEP_KERNEL    ? "kernel"
+                       : step->kind == BTI_STEP_PRODUCT ? "product"
+                       : dense                          ? "make dense"
+                                                        : bti_op_info((bti_op)step->op)->name;
     bti_str_addf(text, "%-11s %s  ", name, device_name(step->device));
     int outputs = step->output_count - (step->kind == BTI_STEP_CONTROL); /* the last one is scratch memory */
     for (int o = 0; o < outputs; o++) {
@@ -122,7 +123,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
     add_place(text, step->node->place);
     bti_str_add(text, "\n");
     if (step->kind == BTI_STEP_CONTROL) add_regions(text, &plan->controls.items[step->control], depth, device_name);
-    if (step->kind != BTI_STEP_KERNEL) return;
+    if (!bti_step_has_kernel(step)) return;
     bti_str_addf(text, "%*s", 8 + 4 * depth, "");
     add_members(text, plan, step);
     for (int o = 0; o < step->output_count; o++) {
@@ -191,6 +192,14 @@ static json_t *json_of_operand(const bti_plan *plan, const bti_value *value, boo
     return of;
 }
 
+static json_t *json_of_input(const bti_plan *plan, const bti_step *step, int i) {
+    json_t *of = json_of_operand(plan, bti_plan_operand(plan, step, i), false);
+    if (step->kind != BTI_STEP_PRODUCT || i != step->made) return of;
+    json_object_del(of, "index");
+    json_object_set_new(of, "product", json_true());
+    return of;
+}
+
 static json_t *json_of_place(const bti_node *node) {
     json_t *place = json_object();
     if (node->place.name) json_object_set_new(place, "call", json_string(node->place.name));
@@ -231,7 +240,7 @@ static void add_json_regions(json_t *of, const bti_control *control, const char 
 }
 
 static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const char *(*device_name)(int)) {
-    static const char *const kinds[] = {"operation", "kernel", "copy", "control"};
+    static const char *const kinds[] = {"operation", "kernel", "copy", "control", "product"};
     json_t *of = json_of_place(step->node), *inputs = json_array(), *outputs = json_array();
     json_object_set_new(of, "kind", json_string(kinds[step->kind]));
     json_object_set_new(of, "device", json_string(device_name(step->device)));
@@ -242,10 +251,9 @@ static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const ch
         json_object_set_new(of, "rule", json_string(rule_text((bti_rule)step->node->rule)));
     if (step->kind == BTI_STEP_WORK || step->kind == BTI_STEP_CONTROL)
         json_object_set_new(of, "operation", json_string(bti_op_info((bti_op)step->op)->name));
-    if (step->kind == BTI_STEP_KERNEL) json_object_set_new(of, "operations", json_of_operations(plan, step));
+    if (bti_step_has_kernel(step)) json_object_set_new(of, "operations", json_of_operations(plan, step));
     if (step->kind == BTI_STEP_CONTROL) add_json_regions(of, &plan->controls.items[step->control], device_name);
-    for (int i = 0; i < step->input_count; i++)
-        json_array_append_new(inputs, json_of_operand(plan, bti_plan_operand(plan, step, i), false));
+    for (int i = 0; i < step->input_count; i++) json_array_append_new(inputs, json_of_input(plan, step, i));
     for (int o = 0; o < step->output_count; o++)
         json_array_append_new(outputs, json_of_operand(plan, bti_plan_output(plan, step, o), true));
     json_object_set_new(of, "inputs", inputs);
@@ -280,7 +288,7 @@ static void add_dot_label(bti_str *text, const bti_plan *plan, const bti_step *s
     if (step->kind == BTI_STEP_COPY)
         bti_str_addf(text, "copy\\n%s to %s", device_name(step->device),
                      device_name(plan->storages.items[bti_plan_output(plan, step, 0)->storage].device));
-    else if (step->kind != BTI_STEP_KERNEL)
+    else if (!bti_step_has_kernel(step))
         bti_str_addf(text, "%s", bti_op_info((bti_op)step->op)->name);
     for (int m = 0; m < step->member_count && m < 12; m++)
         bti_str_addf(text, "%s%s", m ? (m % 4 ? ", " : ",\\n") : "",
@@ -314,7 +322,7 @@ void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name
             open = true;
             bti_str_addf(text, "    s%zu [label=\"", s);
             add_dot_label(text, plan, step, device_name);
-            bti_str_addf(text, "\"%s];\n", step->kind == BTI_STEP_KERNEL ? ", style=\"rounded,bold\"" : "");
+            bti_str_addf(text, "\"%s];\n", bti_step_has_kernel(step) ? ", style=\"rounded,bold\"" : "");
         }
         if (open) bti_str_add(text, "  }\n");
     }

@@ -42,6 +42,7 @@ enum { UNTRIED, WANTED, READY, FAILED };
 
 typedef struct fused_kernel {
     bti_kernel kernel;
+    int made; /* of a product's epilogue: the operand that is the product */
     bti_target target;
     const void *const *functions;
     bti_blocks *blocks;
@@ -55,6 +56,7 @@ static bt_status load_kernel(const bti_program_source *source, void **program) {
     fused_kernel *loaded = bti_calloc(1, sizeof *loaded);
     if (!loaded) return bti_no_memory();
     loaded->kernel = *source->kernel;
+    loaded->made = source->made;
     loaded->target = bti_cpu_target();
     loaded->functions = bti_functions_of(loaded->target);
     bt_status status = bti_blocks_make(source->kernel, loaded->target, &loaded->blocks);
@@ -85,6 +87,8 @@ void bti_cpu_program_free(void *device, const bti_program_source *source, void *
 }
 
 const bti_kernel *bti_cpu_program_kernel(const void *program) { return &((const fused_kernel *)program)->kernel; }
+
+int bti_cpu_program_made(const void *program) { return ((const fused_kernel *)program)->made; }
 
 /* --- compiling ---------------------------------------------------------------------------------------------------- */
 

@@ -17,7 +17,8 @@
  * paid for compiling it; from then on as compiled code. Both give the same bits. Other programs have no state of their own. */
 bt_status bti_cpu_program_load(void *device, const bti_program_source *source, void **program);
 void bti_cpu_program_free(void *device, const bti_program_source *source, void *program);
-const bti_kernel *bti_cpu_program_kernel(const void *program); /* of a fused kernel */
+const bti_kernel *bti_cpu_program_kernel(const void *program); /* of a fused kernel, of an epilogue */
+int bti_cpu_program_made(const void *program);                 /* of an epilogue: the operand that is the product */
 
 /* A primitive that runs whole: matrix products (product/), data movement split over the cores (gather.c), everything else, and
  * everything under the flag kernels=interpreter, by the interpreter. */

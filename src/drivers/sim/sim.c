@@ -14,12 +14,13 @@
 #include "drivers/cpu/engine.h"
 #include "drivers/sim/sim_flags.h"
 #include "drivers/sim/sim_memory.h"
+#include "reference/operand.h"
 
 /* --- graphs: copies of the launches that are recorded ------------------------------------------------------------- */
 
 typedef struct recorded_launch {
     void *program;
-    bti_work *work; /* one of the two; owns what it points to */
+    bti_work *work; /* one of the two, of a product with its epilogue both; they own what they point to */
     bti_box *box;
 } recorded_launch;
 
@@ -27,39 +28,51 @@ typedef struct sim_graph {
     BTI_VEC(recorded_launch) launches;
 } sim_graph;
 
-static bt_status add_launch(sim_graph *graph, recorded_launch launch) {
-    bool copied = launch.work || launch.box;
+static bt_status add_launch(sim_graph *graph, recorded_launch launch, bool copied) {
     if (copied && bti_vec_push(&graph->launches, launch)) return BT_OK;
     bti_free(launch.work);
     bti_free(launch.box);
     return bti_no_memory();
 }
 
-static bt_status record_work(sim_graph *graph, void *program, const bti_work *work) {
+static bti_work *copy_of_work(const bti_work *work) {
     size_t inputs = (size_t)work->input_count * sizeof *work->inputs, attr_bytes = bti_attr_bytes(work->op);
     bti_work *copy = bti_alloc(sizeof *copy + inputs + attr_bytes);
-    if (copy) {
-        bti_operand *operands = (bti_operand *)(copy + 1);
-        *copy = *work;
-        if (inputs) memcpy(operands, work->inputs, inputs);
-        if (work->attr && attr_bytes) copy->attr = memcpy((char *)operands + inputs, work->attr, attr_bytes);
-        copy->inputs = operands;
-    }
-    return add_launch(graph, (recorded_launch){program, copy, NULL});
+    if (!copy) return NULL;
+    bti_operand *operands = (bti_operand *)(copy + 1);
+    *copy = *work;
+    if (inputs) memcpy(operands, work->inputs, inputs);
+    if (work->attr && attr_bytes) copy->attr = memcpy((char *)operands + inputs, work->attr, attr_bytes);
+    copy->inputs = operands;
+    return copy;
 }
 
-static bt_status record_kernel(sim_graph *graph, void *program, const bti_kernel *kernel, const bti_box *box) {
+static bti_box *copy_of_box(const bti_kernel *kernel, const bti_box *box) {
     size_t scalars = kernel->scalar_count * sizeof *box->scalars;
     bti_box *copy = bti_alloc(sizeof *copy + scalars);
-    if (copy) {
-        int operands = bti_kernel_operands(kernel);
-        memcpy(copy->extent, box->extent, sizeof copy->extent);
-        memcpy(copy->address, box->address, (size_t)operands * sizeof *copy->address);
-        memcpy(copy->stride, box->stride, (size_t)operands * sizeof *copy->stride);
-        copy->scalars = (const uint64_t *)(copy + 1);
-        if (scalars) memcpy(copy + 1, box->scalars, scalars);
-    }
-    return add_launch(graph, (recorded_launch){program, NULL, copy});
+    if (!copy) return NULL;
+    int operands = bti_kernel_operands(kernel);
+    memcpy(copy->extent, box->extent, sizeof copy->extent);
+    memcpy(copy->address, box->address, (size_t)operands * sizeof *copy->address);
+    memcpy(copy->stride, box->stride, (size_t)operands * sizeof *copy->stride);
+    copy->scalars = (const uint64_t *)(copy + 1);
+    if (scalars) memcpy(copy + 1, box->scalars, scalars);
+    return copy;
+}
+
+static bt_status record_work(sim_graph *graph, void *program, const bti_work *work) {
+    bti_work *copy = copy_of_work(work);
+    return add_launch(graph, (recorded_launch){program, copy, NULL}, copy);
+}
+
+static bt_status record_kernel(sim_graph *graph, void *program, const bti_box *box) {
+    bti_box *copy = copy_of_box(bti_cpu_program_kernel(program), box);
+    return add_launch(graph, (recorded_launch){program, NULL, copy}, copy);
+}
+
+static bt_status record_product(sim_graph *graph, void *program, const bti_work *product, const bti_box *box) {
+    recorded_launch copy = {program, copy_of_work(product), copy_of_box(bti_cpu_program_kernel(program), box)};
+    return add_launch(graph, copy, copy.work && copy.box);
 }
 
 static void free_graph(sim_graph *graph) {
@@ -261,14 +274,16 @@ static bt_status sim_launch(void *opened, void *program, const bti_work *work) {
     return status;
 }
 
-static bt_status translate_box(sim_device *device, const bti_kernel *kernel, const bti_box *box, bti_box *local) {
+/* made: the operand that a product makes, which has no address; -1: none. */
+static bt_status translate_box(sim_device *device, const bti_kernel *kernel, int made, const bti_box *box,
+                               bti_box *local) {
     int axes = bti_kernel_axes(kernel);
     memcpy(local->extent, box->extent, sizeof local->extent);
     local->scalars = box->scalars;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         memcpy(local->stride[o], box->stride[o], sizeof local->stride[o]);
         local->address[o] = box->address[o];
-        if (kernel->operands[o].index) continue;
+        if (kernel->operands[o].index || o == made) continue;
         int64_t low = 0, high = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
         for (int axis = 0; axis < axes; axis++) {
             int64_t reach;
@@ -286,7 +301,7 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, con
 static bt_status run_kernel(sim_device *device, void *program, const bti_box *box) {
     FAULT("launch");
     bti_box local;
-    BTI_TRY(translate_box(device, bti_cpu_program_kernel(program), box, &local));
+    BTI_TRY(translate_box(device, bti_cpu_program_kernel(program), -1, box, &local));
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
     bt_status status = bti_cpu_run_kernel(program, &local);
     bti_cores_limit(before);
@@ -295,8 +310,51 @@ static bt_status run_kernel(sim_device *device, void *program, const bti_box *bo
 
 static bt_status sim_launch_kernel(void *opened, void *program, const bti_box *box) {
     sim_device *device = opened;
-    if (device->graph) return record_kernel(device->graph, program, bti_cpu_program_kernel(program), box);
+    if (device->graph) return record_kernel(device->graph, program, box);
     return bti_cpu_lacks_text(program, box) ? BT_FAILED_PRECONDITION : run_kernel(device, program, box);
+}
+
+/* The box with the product where an output will be that lies like it; false: there is none, it needs memory of its own. */
+static bool place_product(const void *program, const bti_box *box, bti_box *placed) {
+    int made = bti_cpu_program_made(program);
+    int place = bti_kernel_output_like(bti_cpu_program_kernel(program), made, box);
+    *placed = *box;
+    placed->address[made] = place < 0 ? 0 : box->address[place];
+    return place >= 0;
+}
+
+/* The product, and then its epilogue. */
+static bt_status run_product(sim_device *device, void *program, const bti_work *product, const bti_box *box) {
+    FAULT("launch");
+    int made = bti_cpu_program_made(program);
+    bti_operand inputs[2];
+    bti_work whole = *product;
+    bti_box local, placed;
+    void *scratch = NULL;
+    for (int i = 0; i < 2; i++) BTI_TRY(translate_operand(device, "a product", &product->inputs[i], &inputs[i]));
+    BTI_TRY(translate_box(device, bti_cpu_program_kernel(program), made, box, &local));
+    if (!place_product(program, &local, &placed)) {
+        scratch =
+            bti_alloc_aligned(64, (size_t)bti_operand_count(&product->output) * bt_dtype_size(whole.output.dtype));
+        if (!scratch) return bti_no_memory();
+        placed.address[made] = (uint64_t)(uintptr_t)scratch;
+    }
+    whole.inputs = inputs;
+    whole.output.address = placed.address[made];
+    int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
+    bt_status status = bti_cpu_launch(NULL, NULL, &whole);
+    if (status == BT_OK) status = bti_cpu_run_kernel(program, &placed);
+    bti_cores_limit(before);
+    bti_free(scratch);
+    return status;
+}
+
+static bt_status sim_launch_product(void *opened, void *program, const bti_work *product, const bti_box *box) {
+    sim_device *device = opened;
+    bti_box placed;
+    if (device->graph) return record_product(device->graph, program, product, box);
+    place_product(program, box, &placed);
+    return bti_cpu_lacks_text(program, &placed) ? BT_FAILED_PRECONDITION : run_product(device, program, product, box);
 }
 
 /* One after the other; before the first one all texts are there, so that none runs twice. */
@@ -305,7 +363,7 @@ static bt_status sim_launch_boxes(void *opened, void *program, const bti_box *bo
     for (int b = 0; b < count && !device->graph; b++)
         if (bti_cpu_lacks_text(program, &boxes[b])) return BT_FAILED_PRECONDITION;
     for (int b = 0; b < count; b++)
-        BTI_TRY(device->graph ? record_kernel(device->graph, program, bti_cpu_program_kernel(program), &boxes[b])
+        BTI_TRY(device->graph ? record_kernel(device->graph, program, &boxes[b])
                               : run_kernel(device, program, &boxes[b]));
     return BT_OK;
 }
@@ -327,7 +385,9 @@ static bt_status sim_graph_run(void *opened, void *graph, bool *stale) {
     *stale = false;
     for (size_t i = 0; i < recorded->launches.count; i++) {
         const recorded_launch *l = &recorded->launches.items[i];
-        BTI_TRY(l->work ? sim_launch(opened, l->program, l->work) : run_kernel(opened, l->program, l->box));
+        BTI_TRY(l->work && l->box ? run_product(opened, l->program, l->work, l->box)
+                : l->work         ? sim_launch(opened, l->program, l->work)
+                                  : run_kernel(opened, l->program, l->box));
     }
     return BT_OK;
 }
@@ -404,8 +464,8 @@ static bt_status sim_all_reduce(void *const *devices, int count, const uint64_t 
     return BT_OK;
 }
 
-/* Its kernels run on cores, so these are a CPU's; but a launch is a GPU's. */
-static const bti_target_facts sim_facts = {BTI_CPU_FACTS, .launch_boxes = 24};
+/* Its kernels run on cores, so these are a CPU's; but launches and products are a GPU's. */
+static const bti_target_facts sim_facts = {BTI_CPU_FACTS, .epilogues = true, .launch_boxes = 24};
 
 const bti_driver bti_driver_sim = {
     .name = "sim",
@@ -426,6 +486,7 @@ const bti_driver bti_driver_sim = {
     .text_give = bti_cpu_text_give,
     .launch = sim_launch,
     .launch_kernel = sim_launch_kernel,
+    .launch_product = sim_launch_product,
     .launch_boxes = sim_launch_boxes,
     .record = sim_record,
     .wait = sim_wait_event,
