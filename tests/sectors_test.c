@@ -228,6 +228,39 @@ static void products_are_reported(void **state) {
     }
 }
 
+/* A dense layer of integers, which no library multiplies: the product is written and read by nobody. */
+static counted count_layer(bool fused) {
+    enum { ROWS = 256, INNER = 64, COLUMNS = 256 };
+    counted c;
+    fresh(fused ? "default_device=gpu:0" : "default_device=gpu:0,fuse=off");
+    BT_SCOPE {
+        bt_array *in[3] = {bt_input(BT_I32, ROWS, INNER), bt_input(BT_I32, INNER, COLUMNS), bt_input(BT_I32, COLUMNS)};
+        bt_array *y = bt_maximum(bt_add(bt_matmul(in[0], in[1]), in[2]), bt_num(0)), *got;
+        bt_function *layer = bt_function_new(in, 3, &y, 1, NULL, 0);
+        bt_array *given[3] = {zeros(BT_I32, ROWS, INNER), zeros(BT_I32, INNER, COLUMNS),
+                              bt_reshape(zeros(BT_I32, 1, COLUMNS), COLUMNS)};
+        OK(bt_block(given[2]));
+        assert_int_equal(truncate(counts_path, 0), 0);
+        OK(bt_call(layer, given, 3, &got, 1));
+        OK(bt_block(got));
+        bt_synchronize();
+        c = read_counts();
+    }
+    return c;
+}
+
+static void epilogues_save_the_product(void **state) {
+    enum { PRODUCT = 256 * 256 * 4 };
+    counted fused = count_layer(true), apart = count_layer(false);
+    print_message("a dense layer: %.0f sectors in %d launches, apart %.0f in %d\n", fused.sectors, fused.launches,
+                  apart.sectors, apart.launches);
+    assert_int_equal(fused.launches, 1);
+    assert_true(apart.launches > 1);
+    assert_true(fused.sectors <=
+                apart.sectors - 2 * PRODUCT / SECTOR * LEAST_OF_NEEDED); /* written and read once less */
+    assert_true(fused.distinct <= apart.distinct - 2 * PRODUCT / SECTOR * LEAST_OF_NEEDED);
+}
+
 static int start(void **state) {
     char sample[16];
     int file = mkstemp(counts_path);
@@ -246,8 +279,9 @@ static int end(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[COUNT(cases) + 2] = {[COUNT(cases)] = cmocka_unit_test(launches_are_reported),
-                                                 [COUNT(cases) + 1] = cmocka_unit_test(products_are_reported)};
+    struct CMUnitTest tests[COUNT(cases) + 3] = {[COUNT(cases)] = cmocka_unit_test(launches_are_reported),
+                                                 [COUNT(cases) + 1] = cmocka_unit_test(products_are_reported),
+                                                 [COUNT(cases) + 2] = cmocka_unit_test(epilogues_save_the_product)};
     setenv("BERTH_TEST_DEVICES", "cuda-emulated", 1);
     restart_emulated();
     for (int i = 0; i < COUNT(cases); i++)
