@@ -62,6 +62,8 @@ bool bti_gpu_kernel_lacks_text(const bti_gpu_kernel *kernel);
 bt_status bti_gpu_kernel_give(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_str *text);
 bt_status bti_gpu_kernel_build(bti_gpu *gpu, bti_gpu_kernel *kernel);
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel);
+/* The texts that a map needs for the box: before launches that must not be repeated for want of one. */
+bt_status bti_gpu_kernel_find_texts(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
 /* Boxes that do not wait for each other: maps by as few launches as their words allow. */
 bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count);

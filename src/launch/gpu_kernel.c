@@ -173,6 +173,14 @@ static bt_status find_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
     return find_variant(gpu, kernel, &exchanged, axis, v);
 }
 
+bt_status bti_gpu_kernel_find_texts(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
+    kernel_variant *v;
+    bti_box exchanged_box;
+    if (bti_gpu_kernel_lacks_text(kernel)) BTI_TRY(bti_gpu_kernel_build(gpu, kernel));
+    if (bti_entry_fits(&kernel->own.kernel, BTI_ENTRY_WIDE, gpu->target, box)) return BT_OK;
+    return find_tiled(gpu, kernel, box, &v, &exchanged_box);
+}
+
 static bt_status launch_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
     kernel_variant *v = &kernel->own;
     if (bti_entry_fits(&v->kernel, BTI_ENTRY_WIDE, gpu->target, box))
@@ -308,13 +316,8 @@ static bt_status launch_like(bti_gpu *gpu, bti_gpu_kernel *kernel, bool wide, co
 
 /* All texts, before the first launch: a box that works in place must not run twice. */
 static bt_status find_texts(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count) {
-    const bti_kernel *of = &kernel->own.kernel;
-    kernel_variant *v;
-    bti_box exchanged_box;
-    for (int b = 0; b < count; b++)
-        if (!bti_entry_fits(of, BTI_ENTRY_WIDE, gpu->target, &boxes[b]))
-            BTI_TRY(find_tiled(gpu, kernel, &boxes[b], &v, &exchanged_box));
-    return kernel->boxes.handle ? BT_OK : build_text(gpu, of, true, &kernel->boxes);
+    for (int b = 0; b < count; b++) BTI_TRY(bti_gpu_kernel_find_texts(gpu, kernel, &boxes[b]));
+    return kernel->boxes.handle ? BT_OK : build_text(gpu, &kernel->own.kernel, true, &kernel->boxes);
 }
 
 bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count) {

@@ -132,11 +132,10 @@ static bt_status launch_apart(bti_gpu *gpu, bti_gpu_kernel *kernel, int made, co
         placed.output.address = box->address[place];
     else
         BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_OUTPUT, bytes, &placed.output.address));
-    BTI_TRY(gpu->driver->product(gpu->device, &placed, done));
-    if (!*done) return BT_OK;
-    if (bti_gpu_kernel_lacks_text(kernel)) BTI_TRY(bti_gpu_kernel_build(gpu, kernel));
     in_place.address[made] = placed.output.address;
-    return bti_gpu_kernel_launch(gpu, kernel, &in_place);
+    BTI_TRY(bti_gpu_kernel_find_texts(gpu, kernel, &in_place));
+    BTI_TRY(gpu->driver->product(gpu->device, &placed, done));
+    return *done ? bti_gpu_kernel_launch(gpu, kernel, &in_place) : BT_OK;
 }
 
 static bt_status launch_together(bti_gpu_job *j, const bti_kernel *kernel, int made, const bti_box *box) {
