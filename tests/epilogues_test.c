@@ -130,7 +130,7 @@ static const program programs[] = {
     {"reshaped", reshaped, .joins = true},
     {"two products", two_products, .joins = true},
     {"later", later, .joins = true},
-    {"random and index", random_and_index, .joins = true},
+    {"random and index", random_and_index, .joins = false}, /* of an even number it runs in halves */
 };
 
 /* Factors: leading axes of each, M, K, N. */

@@ -142,18 +142,25 @@ static bool keeps_less(const joiner *j, int32_t product, int32_t map, bool early
     return left <= saved;
 }
 
-/* Whether the map is the first that reads the product. */
+/* Whether the map is the first that reads the product, or waits for it. */
 static bool reads_first(const joiner *j, int32_t product, int32_t map) {
     int32_t storage = bti_plan_output(j->plan, &j->plan->steps.items[product], 0)->storage;
-    if (j->reads[storage] == 1) return true;
-    for (int32_t s = product + 1; s < map; s++)
-        for (int i = 0; i < j->plan->steps.items[s].input_count; i++)
-            if (operand_of(j, s, i)->storage == storage) return false;
+    for (int32_t s = product + 1; s < map; s++) {
+        const bti_step *step = &j->plan->steps.items[s];
+        for (int i = 0; i < step->input_count; i++) {
+            int32_t value = j->plan->operands.items[step->first_operand + i];
+            if (j->plan->values.items[value].storage < 0) continue; /* an index */
+            int32_t after = bti_read_after(j->planner->fuser, value);
+            if (j->plan->values.items[value].storage == storage) return false;
+            if (after >= 0 && j->plan->values.items[after].storage == storage) return false;
+        }
+    }
     return true;
 }
 
+/* One that runs in halves draws half as many random words there. */
 static bool may_be_epilogue(const joiner *j, const bti_step *step) {
-    if (step->kind != BTI_STEP_KERNEL || step->box_count > 1) return false;
+    if (step->kind != BTI_STEP_KERNEL || step->box_count > 1 || step->halved) return false;
     const bti_kernel *kernel = j->plan->kernels.items[step->kernel];
     return !kernel->reduced && j->planner->how->target(step->device)->epilogues && kernel->instr_count <= MOST_INSTRS &&
            bti_kernel_operands(kernel) < BTI_KERNEL_OPERANDS;
