@@ -132,6 +132,20 @@ static bt_status ready_control(bti_prepared *of, size_t s) {
     return BT_OK;
 }
 
+/* The kernel in halves is not on the stack: plans of regions are made ready in each other. */
+static bt_status ready_kernel(bti_prepared *of, size_t s) {
+    const bti_step *step = &of->plan.steps.items[s];
+    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
+    if (!step->halved) return bti_texts_program(step->device, &source, &of->steps[s].program);
+    bti_kernel *halved = bti_alloc(sizeof *halved);
+    if (!halved) return bti_no_memory();
+    bti_halves_kernel(source.kernel, step->halved - 1, halved);
+    source.kernel = halved;
+    bt_status status = bti_texts_program(step->device, &source, &of->steps[s].program);
+    bti_free(halved);
+    return status;
+}
+
 static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
     const bti_step *step = &of->plan.steps.items[s];
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
@@ -139,13 +153,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
     if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand);
-    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
-    bti_kernel halved;
-    if (step->halved) {
-        bti_halves_kernel(source.kernel, step->halved - 1, &halved);
-        source.kernel = &halved;
-    }
-    return bti_texts_program(step->device, &source, &of->steps[s].program);
+    return ready_kernel(of, s);
 }
 
 static bool add_task(bti_prepared *of, uint64_t *numbers, bti_run_task_plan task) {
