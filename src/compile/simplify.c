@@ -1,4 +1,6 @@
 /* Operations that are computed while planning. */
+#include <math.h>
+
 #include "compile/planner.h"
 #include "ir/dtype.h"
 #include "reference/interp.h"
@@ -61,6 +63,18 @@ typedef struct shaped {
     const int64_t *shape;
 } shaped;
 
+/* Of a reduction: what it is of no elements. */
+static uint64_t start_of(bti_op op, bt_dtype dtype) {
+    bool real = bti_dtype_is_float(dtype), least = op == BTI_OP_max;
+    if (op == BTI_OP_sum) return 0;
+    if (op == BTI_OP_prod) return real ? bits_of(1) : 1;
+    if (real) return bits_of(least ? -INFINITY : INFINITY);
+    if (dtype == BT_BOOL) return !least;
+    uint64_t all = UINT64_MAX >> (64 - bti_dtype_bits(dtype));
+    if (bti_dtype_is_signed(dtype)) return least ? ~(all >> 1) : all >> 1;
+    return least ? 0 : all;
+}
+
 static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *simple) {
     if (op == BTI_OP_argmax || op == BTI_OP_argmin) return false;
     const bti_value *in = bti_plan_value(s->planner, input);
@@ -71,9 +85,7 @@ static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *sim
     }
     if (!folds_points && !empty) *simple = input; /* axes of one element */
     if (!empty) return !folds_points;
-    if (op == BTI_OP_max || op == BTI_OP_min) return false;
-    uint64_t one = bti_dtype_is_float(s->dtype) ? bits_of(1) : 1;
-    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, op == BTI_OP_prod ? one : 0);
+    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, start_of(op, s->dtype));
     bti_layout still = {0};
     *simple = s->planner->failed ? 0 : bti_add_view(s->planner, value, s->rank, s->shape, &still);
     return true;

@@ -20,7 +20,8 @@ typedef union bti_attr {
         int index; /* 0 or 1 */
     } word;
     struct {
-        uint32_t axes; /* a mask: bit i is axis i */
+        uint32_t axes;     /* a mask: bit i is axis i */
+        uint32_t or_start; /* 1: of no elements it is the value that folding starts from */
     } fold;
     struct {
         int axis;

@@ -128,7 +128,7 @@ static bool matmul_fits(const question *q) {
 static bool reduce_fits(const question *q) {
     const bti_node *x = q->inputs[0];
     const bti_op_row *row = bti_op_info(q->op);
-    bool needs_elements = q->op != BTI_OP_sum && q->op != BTI_OP_prod;
+    bool needs_elements = q->op != BTI_OP_sum && q->op != BTI_OP_prod && !q->attr->fold.or_start;
     for (int i = 0; i < x->rank; i++) {
         int64_t size = x->shape[i];
         if (!(q->attr->fold.axes >> i & 1) || bti_size_is_symbolic(size)) continue;

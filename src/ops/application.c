@@ -72,7 +72,7 @@ void bti_batch_along_axis(bti_application *a) {
 }
 
 void bti_batch_reduce(bti_application *a) {
-    a->made[0] = record_stacks(a, &(bti_attr){.fold = {a->node->attr->fold.axes << 1}});
+    a->made[0] = record_stacks(a, &(bti_attr){.fold = {a->node->attr->fold.axes << 1, a->node->attr->fold.or_start}});
 }
 
 void bti_batch_copy(bti_application *a) {

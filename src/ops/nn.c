@@ -73,7 +73,7 @@ bt_array *bt_leaky_relu(bt_array *x, double slope) {
 /* x - max(x) along the axis; no gradient passes through the maximum. Nothing stays nothing. */
 static bt_array *below_top(bt_array *x, int axis) {
     if (bti_shape(x)[axis] == 0) return x;
-    return bti_binary(BTI_OP_sub, x, bti_stop(bti_reduce_or(BTI_OP_max, x, UINT32_C(1) << axis, -INFINITY)));
+    return bti_binary(BTI_OP_sub, x, bti_stop(bti_reduce_or_start(BTI_OP_max, x, UINT32_C(1) << axis)));
 }
 
 static bt_array *sum_of_exp(bt_array *x, int axis) {

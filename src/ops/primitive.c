@@ -235,13 +235,13 @@ bt_array *bti_new_axis(bt_array *x, int axis) {
     return bti_reshape(x, rank + 1, shape);
 }
 
-bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) {
+static bt_array *reduce(bti_op op, bt_array *x, uint32_t mask, bool or_start) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     bti_node *const node = bti_node_of(x);
     bt_dtype in, out;
     int64_t shape[BTI_MAX_RANK];
-    bti_attr attr = {.fold = {mask}};
+    bti_attr attr = {.fold = {mask, or_start}};
     for (int i = 0; i < node->rank; i++) shape[i] = mask >> i & 1 ? 1 : node->shape[i];
     bti_str why = {0};
     poison = bti_poison_unless(bti_op_dtypes(op, (bt_dtype)node->dtype, &in, &out, &why) &&
@@ -251,3 +251,6 @@ bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) {
     if (mask == 0 && out == node->dtype) return x;
     return bti_record(op, out, node->weak && bti_dtype_is_float(out), node->rank, shape, &x, 1, &attr);
 }
+
+bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) { return reduce(op, x, mask, false); }
+bt_array *bti_reduce_or_start(bti_op op, bt_array *x, uint32_t mask) { return reduce(op, x, mask, true); }

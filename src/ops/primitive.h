@@ -86,6 +86,8 @@ bt_array *bti_drop_axes(bt_array *x, uint32_t mask);
 bt_array *bti_new_axis(bt_array *x, int axis);
 /* Folds the axes of the mask; they stay with size 1. */
 bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask);
+/* The same; max and min of no elements are the least and the greatest value of the dtype (-inf and inf; false and true), not refused. */
+bt_array *bti_reduce_or_start(bti_op op, bt_array *x, uint32_t mask);
 
 /* The poison with the reason that a rule of ir/op_rules.h gave, which is freed; NULL when the operation fits. */
 bt_array *bti_poison_why(bti_str *why);
@@ -143,8 +145,6 @@ bt_array *bti_concat(bt_array *const *arrays, int count, int axis);             
 
 bt_array *bti_argsort(bt_array *x, int axis);
 bt_array *bti_mean(bt_array *x, uint32_t mask); /* axes stay with size 1; x is a float */
-/* bti_reduce (the axes stay), where an axis of unknown size that turns out empty gives `nothing`. */
-bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing);
 bt_array *bti_cumsum(bt_array *x, int axis, bool reverse);
 bt_array *bti_record_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equal leading axes, equal dtypes */
 

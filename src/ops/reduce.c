@@ -120,36 +120,17 @@ void bti_gradient_min(bti_backward *b) { bti_gradient_max(b); }
 INDEX_OF(argmax, BTI_OP_argmax)
 INDEX_OF(argmin, BTI_OP_argmin)
 
-bt_array *bti_reduce_or(bti_op op, bt_array *x, uint32_t mask, double nothing) {
-    int64_t low[BTI_MAX_RANK] = {0}, high[BTI_MAX_RANK] = {0};
-    for (int i = 0; i < bti_rank(x); i++) high[i] = mask >> i & 1 && bti_size_is_symbolic(bti_shape(x)[i]);
-    return reduce_axes(op, bti_pad(x, low, high, bti_scalar(nothing, bti_dtype(x))), mask, true);
-}
-
-/* bti_reduce, but what stands for nothing where there are no elements to choose from. The axes stay. */
-static bt_array *reduce_or_nothing(bti_op op, bt_array *x, uint32_t mask, double nothing) {
-    bool none = false;
-    int64_t shape[BTI_MAX_RANK];
-    for (int i = 0; i < bti_rank(x); i++) {
-        bool folded = mask >> i & 1;
-        none |= folded && bti_shape(x)[i] == 0;
-        shape[i] = folded ? 1 : bti_shape(x)[i];
-    }
-    if (!none) return bti_reduce_or(op, x, mask, nothing);
-    return bti_expand(bti_scalar(nothing, bti_dtype(x)), bti_rank(x), shape);
-}
-
 /* Of bool, the least is "all" and the greatest "any"; of nothing, true and false. */
-#define TRUTH(name, op, nothing)                                                       \
-    bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) {                    \
-        BTI_PUBLIC("bt_" #name);                                                       \
-        MASK(x, axes);                                                                 \
-        bt_array *result = reduce_or_nothing(op, bti_cast(x, BT_BOOL), mask, nothing); \
-        BTI_RETURN(keepdims ? result : bti_drop_axes(result, mask));                   \
+#define TRUTH(name, op)                                                         \
+    bt_array *bt_##name(bt_array *x, bt_axes axes, bool keepdims) {             \
+        BTI_PUBLIC("bt_" #name);                                                \
+        MASK(x, axes);                                                          \
+        bt_array *result = bti_reduce_or_start(op, bti_cast(x, BT_BOOL), mask); \
+        BTI_RETURN(keepdims ? result : bti_drop_axes(result, mask));            \
     }
 
-TRUTH(all, BTI_OP_min, true)
-TRUTH(any, BTI_OP_max, false)
+TRUTH(all, BTI_OP_min)
+TRUTH(any, BTI_OP_max)
 
 bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims) {
     BTI_PUBLIC("bt_logsumexp");
@@ -158,7 +139,7 @@ bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims) {
     bt_dtype dtype = bti_dtype(x);
     x = bti_widen(x);
     /* An infinite maximum must not meet itself: inf - inf. */
-    bt_array *top = reduce_or_nothing(BTI_OP_max, x, mask, -INFINITY);
+    bt_array *top = bti_reduce_or_start(BTI_OP_max, x, mask);
     bt_array *finite = bti_binary(BTI_OP_lt, bti_unary(BTI_OP_abs, top), bti_scalar_like(INFINITY, x));
     top = bti_stop(bti_where(finite, top, bti_scalar_like(0, x)));
     bt_array *sum = reduce_axes(BTI_OP_sum, bti_unary(BTI_OP_exp, bti_binary(BTI_OP_sub, x, top)), mask, true);

@@ -16,7 +16,7 @@ static inline bti_attr attr_of(bti_op op, int count, const int64_t *numbers) {
         case BTI_ATTR_constant: attr.constant.bits = (uint64_t)numbers[0]; break;
         case BTI_ATTR_size: attr.size.size = numbers[0]; break;
         case BTI_ATTR_word: attr.word.index = (int)numbers[0]; break;
-        case BTI_ATTR_fold: attr.fold.axes = (uint32_t)numbers[0]; break;
+        case BTI_ATTR_fold: *(i ? &attr.fold.or_start : &attr.fold.axes) = (uint32_t)numbers[i]; break;
         case BTI_ATTR_axis: attr.axis.axis = (int)numbers[0]; break;
         case BTI_ATTR_running: *(i ? &attr.running.reverse : &attr.running.axis) = (int)numbers[i]; break;
         case BTI_ATTR_permute: attr.permute.axis[i] = (int)numbers[i]; break;
