@@ -255,6 +255,17 @@ static void of_parts(void **state) {
     PARTS_AGREE({0, 2, 1, 0, 3, 1}, {0, 2, 1, 3, 6, 1}, {2, 4, 1, 0, 3, 1}, {2, 4, 1, 3, 6, 1});     /* tiles */
     PARTS_AGREE({1, 2, 1, 1, 3, 1}, {1, 2, 1, 4, 5, 1}, {3, 4, 1, 2, 6, 1});                         /* within */
     PARTS_AGREE({0, 4, 2, 0, 6, 1}, {1, 4, 2, 0, 6, 1}, {3, -5, -1, 5, -7, -2}, {0, 1, 1, 0, 6, 3}); /* with steps */
+    PARTS_AGREE({0, 4, 1, 0, 6, 3}, {0, 4, 1, 1, 6, 3}, {0, 4, 1, 2, 6, 3});                         /* all columns */
+    PARTS_AGREE({0, 4, 1, 0, 6, 4}, {0, 4, 1, 3, 6, 4}, {0, 4, 1, 1, 6, 4});                     /* not all, nor full */
+    PARTS_AGREE({0, 4, 1, 4, 6, 2}, {0, 4, 1, 0, 3, 2}, {0, 4, 1, 0, 6, 2}, {0, 4, 1, 1, 6, 2}); /* some twice */
+    PARTS_AGREE({0, 4, 2, 0, 6, 2}, {1, 4, 2, 0, 6, 2}, {0, 4, 2, 1, 6, 2}, {1, 4, 2, 1, 6, 2}); /* along both axes */
+    PARTS_AGREE({0, 4, 1, 0, 6, 2}, {0, 4, 1, 0, 6, 3}, {3, -5, -3, 0, 6, 1}, {0, 4, 1, 5, -7, -2}); /* of many steps */
+    BT_SCOPE { /* of as many axes as an array may have */
+        bt_array *x = bt_reshape(bt_arange(1, 9, 1, BT_F32), 1, 2, 1, 1, 1, 1, 1, 4), *loss = bt_num(0);
+        for (int i = 0; i < 3; i++)
+            loss = bt_add(loss, bt_mul(total(bt_square(bt_slice_axis(x, 7, i, 4, 2))), bt_num(i + 1)));
+        READS(bt_grad1(loss, x), 2, 8, 24, 16, 10, 24, 56, 32);
+    }
     BT_SCOPE { /* rows by index, along both axes, beside a part and the whole */
         bt_array *x = bt_reshape(bt_arange(1, 7, 1, BT_F32), 2, 3), *loss = bt_num(0);
         for (int i = 0; i < 3; i++) loss = bt_add(loss, bt_mul(total(bt_take(x, bt_i32(i - 1), 1)), bt_num(i + 1)));
@@ -284,6 +295,27 @@ static void of_many_parts(void **state) {
         bool same = false;
         bt_array *all = bt_all(bt_eq(grad, bt_mul(x, bt_num(2))), BT_ALL, false);
         assert_int_equal(bt_read(all, &same, sizeof same), BT_OK);
+        assert_true(same);
+    }
+}
+
+/* Of slices that interleave too: columns of the array cut into steps. */
+static void of_many_steps(void **state) {
+    (void)state;
+    enum { COUNT = 200 };
+    BT_SCOPE {
+        bt_array *x = bt_arange(0, COUNT * 3 + 1, 1, BT_F32), *loss = bt_num(0);
+        for (int i = 0; i < COUNT; i++) loss = bt_add(loss, total(bt_square(bt_slice_axis(x, 0, i, COUNT * 3, COUNT))));
+        bt_array *grad = bt_grad1(loss, x);
+        char *plan = bt_explain(grad);
+        assert_non_null(plan);
+        int joins = 0;
+        for (const char *at = plan; (at = strstr(at, "concat")) != NULL; at++) joins++;
+        assert_int_equal(joins, 1);
+        bt_free(plan);
+        bt_array *expected = bt_mul(x, bt_where(bt_lt(x, bt_num(COUNT * 3)), bt_num(2), bt_num(0)));
+        bool same = false;
+        assert_int_equal(bt_read(bt_all(bt_eq(grad, expected), BT_ALL, false), &same, sizeof same), BT_OK);
         assert_true(same);
     }
 }
@@ -393,6 +425,7 @@ int main(void) {
         cmocka_unit_test(they_run_where_forward_ran),
         cmocka_unit_test(of_parts),
         cmocka_unit_test(of_many_parts),
+        cmocka_unit_test(of_many_steps),
         cmocka_unit_test(of_symbolic_inputs),
         cmocka_unit_test(refusals),
         cmocka_unit_test(nothing_is_left_behind),

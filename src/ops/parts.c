@@ -1,6 +1,7 @@
 /* Gradients of parts of one array: of slices, and of rows taken by index. Each is zero but in its part. The walk collects those of an
  * array and joins them once all are there, so that many parts cost as much as the array and not each as much as the array. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "ops/gradient.h"
@@ -34,53 +35,60 @@ static bt_array *scatter_rows(bt_array *x, bti_part *parts, int count, bt_array 
 
 /* --- slices --------------------------------------------------------------------------------------------------------- */
 
-/* A box of the array, with its gradient: axis i from low[i] up to high[i] before the end. Both are 0 where the size is not known. */
+/* A box of the array, with its gradient: axis i from low[i] up to high[i] before the end. Both are 0 where the size is not known. An axis
+ * that is sliced in steps of s > 1 is two axes of the box, the first of them of places, s elements each: its elements stand in one column. So slices that
+ * interleave are boxes side by side. */
 typedef struct box {
     bt_array *g;
+    int64_t step[BT_MAX_RANK]; /* of the array's axes, at least 1 */
     int64_t low[BT_MAX_RANK], high[BT_MAX_RANK];
     int axis;  /* along which boxes are being joined */
     int order; /* of recording */
 } box;
 
-/* step - 1 zeros between the elements of an axis: [A, C, B] -> [A, (C - 1) * step + 1, B]. */
-static bt_array *put_zeros_between(bt_array *x, int axis, int64_t step) {
-    bt_shape shape = bt_shape_of(x);
-    int64_t before = 1, after = 1, count = shape.size[axis];
-    for (int i = 0; i < axis; i++) before = bti_size_mul(before, shape.size[i]);
-    for (int i = axis + 1; i < shape.rank; i++) after = bti_size_mul(after, shape.size[i]);
-    x = bt_pad(bt_reshape(x, before, count, 1, after), (int64_t[4]){0}, (int64_t[]){0, 0, step - 1, 0}, 0);
-    shape.size[axis] = (count - 1) * step + 1;
-    return bt_reshape_to(bti_part_of_axis(bt_reshape(x, before, count * step, after), 1, 0, shape.size[axis]), shape);
+/* Puts the elements of an axis back in an array of its size, by index. */
+static bt_array *scatter_slice(bt_array *g, int axis, int64_t start, int64_t step, int64_t size) {
+    bt_shape shape = bt_shape_of(g);
+    bt_array *from = bt_add(bt_mul(bti_iota(shape.size[axis], BT_I64), bt_i64(step)), bt_i64(start));
+    shape.size[axis] = size;
+    return bt_scatter_add(bt_full_shape(0, bt_dtype_of(g), shape), from, g, axis);
 }
 
-/* Where the elements of one axis of a slice came from: there, zeros elsewhere. Zeros before and after them are left to low and high. */
-static bt_array *unslice(bt_array *g, int axis, int64_t start, int64_t step, int64_t size, int64_t *low,
-                         int64_t *high) {
-    bt_shape shape = bt_shape_of(g);
-    int64_t count = shape.size[axis];
-    if (start == 0 && step == 1 && count == size) return g;
-    if (bti_size_is_symbolic(size)) {
-        shape.size[axis] = size;
-        bt_array *from = bt_add(bt_mul(bti_iota(count, BT_I64), bt_i64(step)), bt_i64(start));
-        return bt_scatter_add(bt_full_shape(0, bt_dtype_of(g), shape), from, g, axis);
-    }
+/* Places an axis of the slice at the box's axis `at`, which is followed by one for the steps if there are any. room: how many axes may be added. */
+static void place_axis(box *b, int axis, int at, int64_t start, int64_t step, int64_t size, int *room) {
+    int64_t count = bt_shape_of(b->g).size[axis];
+    b->step[axis] = 1;
+    if (start == 0 && step == 1 && count == size) return;
     if (count <= 1) step = 1;
+    if (bti_size_is_symbolic(size) || (step != 1 && step != -1 && !*room)) {
+        b->g = scatter_slice(b->g, axis, start, step, size);
+        return;
+    }
     if (count == 0) start = 0;
     if (step < 0) {
-        g = bt_flip(g, BT_AXES(axis));
+        b->g = bt_flip(b->g, BT_AXES(axis));
         start += (count - 1) * step;
         step = -step;
     }
-    if (step > 1) g = put_zeros_between(g, axis, step);
-    low[axis] = start;
-    high[axis] = size - start - (count ? (count - 1) * step + 1 : 0);
-    return g;
+    b->step[axis] = step;
+    b->low[at] = start / step;
+    b->high[at] = (size + step - 1) / step - b->low[at] - count;
+    if (step == 1) return;
+    --*room;
+    b->low[at + 1] = start % step;
+    b->high[at + 1] = step - 1 - start % step;
 }
 
 static box box_of_slice(const bti_part *part, bt_shape whole, int order) {
     box b = {.g = part->g, .order = order};
-    for (int i = 0; i < whole.rank; i++)
-        b.g = unslice(b.g, i, part->start[i], part->step[i], whole.size[i], b.low, b.high);
+    int room = BT_MAX_RANK - whole.rank;
+    bt_shape shape = {0};
+    for (int i = 0; i < whole.rank; i++) {
+        place_axis(&b, i, shape.rank, part->start[i], part->step[i], whole.size[i], &room);
+        shape.size[shape.rank++] = bt_shape_of(b.g).size[i];
+        if (b.step[i] > 1) shape.size[shape.rank++] = 1;
+    }
+    if (shape.rank > whole.rank) b.g = bt_reshape_to(b.g, shape);
     return b;
 }
 
@@ -150,16 +158,89 @@ static int join_along(box *boxes, int count, int axis, int64_t size, bt_array **
     return left;
 }
 
+/* Boxes of the same range become one. */
+static int add_equal(box *boxes, int count, int axis) {
+    int left = 0;
+    for (int i = 0; i < count; i++) boxes[i].axis = axis;
+    qsort(boxes, (size_t)count, sizeof *boxes, compare_boxes);
+    for (int i = 0; i < count; i++) {
+        box *last = left ? &boxes[left - 1] : NULL;
+        if (last && !compare_beside(last, &boxes[i]) && last->low[axis] == boxes[i].low[axis] &&
+            last->high[axis] == boxes[i].high[axis])
+            last->g = bt_add(last->g, boxes[i].g);
+        else
+            boxes[left++] = boxes[i];
+    }
+    return left;
+}
+
+static void pad_along(box *b, int axis) {
+    int64_t low[BT_MAX_RANK] = {0}, high[BT_MAX_RANK] = {0};
+    low[axis] = b->low[axis], high[axis] = b->high[axis];
+    if (low[axis] || high[axis]) b->g = bt_pad(b->g, low, high, 0);
+    b->low[axis] = b->high[axis] = 0;
+}
+
+/* Along an axis in steps: a column of elements is joined and filled up, which costs as much as the column, then columns are joined. */
+static int join_steps(box *boxes, int count, int axis, const bt_shape *grid, bt_array **row) {
+    count = join_along(boxes, count, axis, grid->size[axis], row);
+    for (int i = 0; i < count; i++) pad_along(&boxes[i], axis);
+    count = add_equal(boxes, count, axis + 1);
+    return join_along(boxes, count, axis + 1, grid->size[axis + 1], row);
+}
+
+/* The shape of the array with its axes in steps as two, filled up to whole steps. */
+static bt_shape grid_of(bt_shape whole, const int64_t *step) {
+    bt_shape grid = {0};
+    for (int i = 0; i < whole.rank; i++) {
+        grid.size[grid.rank++] = step[i] > 1 ? (whole.size[i] + step[i] - 1) / step[i] : whole.size[i];
+        if (step[i] > 1) grid.size[grid.rank++] = step[i];
+    }
+    return grid;
+}
+
+static bt_array *array_of_grid(bt_array *x, bt_shape whole, const int64_t *step) {
+    bt_shape filled = whole;
+    for (int i = 0; i < whole.rank; i++)
+        if (step[i] > 1) filled.size[i] = (whole.size[i] + step[i] - 1) / step[i] * step[i];
+    x = bt_reshape_to(x, filled);
+    for (int i = 0; i < whole.rank; i++)
+        if (filled.size[i] != whole.size[i]) x = bti_part_of_axis(x, i, 0, whole.size[i]);
+    return x;
+}
+
+/* Boxes of equal steps, as an array of the whole shape. */
 static bt_array *join_boxes(box *boxes, int count, bt_shape whole, bt_array **row) {
+    const int64_t *step = boxes[0].step;
     bt_array *sum = NULL;
-    for (int axis = whole.rank; axis-- > 0 && count > 1;)
-        if (!bti_size_is_symbolic(whole.size[axis])) count = join_along(boxes, count, axis, whole.size[axis], row);
+    bt_shape grid = grid_of(whole, step);
+    for (int i = whole.rank, axis = grid.rank; i-- > 0 && count > 1;) {
+        axis -= 1 + (step[i] > 1);
+        if (step[i] > 1)
+            count = join_steps(boxes, count, axis, &grid, row);
+        else if (!bti_size_is_symbolic(whole.size[i]))
+            count = join_along(boxes, count, axis, whole.size[i], row);
+    }
     for (int i = 0; i < count; i++) {
         bt_array *padded = bt_pad(boxes[i].g, boxes[i].low, boxes[i].high, 0);
         sum = sum ? bt_add(sum, padded) : padded;
     }
-    return sum;
+    return grid.rank > whole.rank ? array_of_grid(sum, whole, step) : sum;
 }
+
+/* Moves the boxes with the steps of the first one to the front; how many they are. */
+static int gather_steps(box *boxes, int count) {
+    int found = 1;
+    for (int i = 1; i < count; i++) {
+        if (memcmp(boxes[i].step, boxes[0].step, sizeof boxes[0].step)) continue;
+        box moved = boxes[i];
+        memmove(boxes + found + 1, boxes + found, (size_t)(i - found) * sizeof *boxes);
+        boxes[found++] = moved;
+    }
+    return found;
+}
+
+/* --- parts ---------------------------------------------------------------------------------------------------------- */
 
 bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count) {
     bt_shape whole = bt_shape_of(x);
@@ -176,10 +257,10 @@ bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count) {
         bt_array *rows = scatter_rows(x, &parts[i], count - i, room);
         sum = sum ? bt_add(sum, rows) : rows;
     }
-    if (!boxes || !room)
-        sum = bti_poison(bti_no_memory_new());
-    else if (slices) {
-        bt_array *joined = join_boxes(boxes, slices, whole, room);
+    if (!boxes || !room) sum = bti_poison(bti_no_memory_new());
+    for (int first = 0, found; boxes && room && first < slices; first += found) {
+        found = gather_steps(boxes + first, slices - first);
+        bt_array *joined = join_boxes(boxes + first, found, whole, room);
         sum = sum ? bt_add(sum, joined) : joined;
     }
     bti_free(boxes);
