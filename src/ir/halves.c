@@ -25,9 +25,8 @@ static void begin(halving *h, const bti_kernel *kernel, int axis) {
     h->axis = axis;
     for (int i = 0; i < kernel->instr_count; i++) {
         const bti_instr *instr = &kernel->instrs[i];
-        h->differs[i] = false;
-        if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota)
-            h->differs[i] = moves_along(kernel, instr->arg[0], axis);
+        int operand = bti_instr_operand(instr);
+        h->differs[i] = operand >= 0 && moves_along(kernel, operand, axis);
         for (int a = 0; a < bti_instr_arguments(instr); a++) h->differs[i] = h->differs[i] || h->differs[instr->arg[a]];
     }
     memset(h->used, 0, sizeof h->used);
@@ -121,7 +120,14 @@ static void write_instr(const halving *h, twice *t, int number, uint8_t half) {
     instr->again = half;
     for (int a = 0; a < bti_instr_arguments(from) - is_word(h, number); a++)
         instr->arg[a] = t->value[half][from->arg[a]];
-    if (from->op == BTI_OP_leaf || from->op == BTI_OP_iota) instr->arg[0] = (uint16_t)(t->operand[from->arg[0]] + half);
+    int operand = bti_instr_operand(from);
+    if (operand >= 0) {
+        int own = t->operand[operand] + (half && moves_along(h->kernel, operand, h->axis));
+        if (from->op == BTI_OP_take)
+            instr->attr = (uint8_t)own;
+        else
+            instr->arg[0] = (uint16_t)own;
+    }
     if (!is_word(h, number)) return;
     instr->op = BTI_OP_threefry;
     instr->attr = half;

@@ -15,6 +15,7 @@ int bti_instr_arguments(const bti_instr *instr) {
     case BTI_OP_leaf:
     case BTI_OP_iota:
     case BTI_OP_const: return 0;
+    case BTI_OP_take: return 3;
     default: return bti_op_info((bti_op)instr->op)->arity;
     }
 }
@@ -25,8 +26,7 @@ void bti_kernel_set_stages(bti_kernel *kernel) {
         bti_instr *instr = &kernel->instrs[i];
         bool row = reduced != 0;
         int stage = 0;
-        if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota)
-            row = row && !(kernel->operands[instr->arg[0]].moves & reduced);
+        if (bti_instr_operand(instr) >= 0) row = row && !(kernel->operands[bti_instr_operand(instr)].moves & reduced);
         for (int a = 0; a < bti_instr_arguments(instr); a++) {
             const bti_instr *argument = &kernel->instrs[instr->arg[a]];
             row = row && argument->level == BTI_ROW;
@@ -65,10 +65,58 @@ void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool need
     }
 }
 
+void bti_kernel_along_line(const bti_kernel *kernel, bool along[BTI_KERNEL_INSTRS]) {
+    int line = bti_kernel_line(kernel);
+    for (int i = 0; i < kernel->instr_count; i++) {
+        const bti_instr *instr = &kernel->instrs[i];
+        int operand = bti_instr_operand(instr);
+        along[i] = operand >= 0 && kernel->operands[operand].moves >> line & 1;
+        for (int a = 0; a < bti_instr_arguments(instr); a++) along[i] = along[i] || along[instr->arg[a]];
+        if (bti_instr_reduces(instr)) along[i] = kernel->inner;
+    }
+}
+
+static unsigned axes_of_value(const bti_kernel *kernel, int instr) {
+    unsigned axes[BTI_KERNEL_INSTRS];
+    for (int i = 0; i <= instr; i++) {
+        int operand = bti_instr_operand(&kernel->instrs[i]);
+        axes[i] = operand >= 0 ? kernel->operands[operand].moves : 0;
+        for (int a = 0; a < bti_instr_arguments(&kernel->instrs[i]); a++)
+            axes[i] |= axes[kernel->instrs[i].arg[a]] &
+                       (bti_instr_reduces(&kernel->instrs[i]) ? bti_kernel_kept_axes(kernel) : ~0u);
+    }
+    return axes[instr];
+}
+
+unsigned bti_kernel_read_axes(const bti_kernel *kernel, int operand) {
+    unsigned axes = kernel->operands[operand].moves;
+    for (int i = 0; i < kernel->instr_count && kernel->operands[operand].taken; i++)
+        if (kernel->instrs[i].op == BTI_OP_take && kernel->instrs[i].attr == operand) axes |= axes_of_value(kernel, i);
+    return axes;
+}
+
+/* The number that is argument `arg` of what takes from the operand. */
+static int64_t number_of_take(const bti_kernel *kernel, const bti_box *box, int operand, int arg) {
+    for (int i = 0; i < kernel->instr_count && kernel->operands[operand].taken; i++)
+        if (kernel->instrs[i].op == BTI_OP_take && kernel->instrs[i].attr == operand)
+            return (int64_t)box->scalars[kernel->instrs[kernel->instrs[i].arg[arg]].arg[0]];
+    return 0;
+}
+
+int64_t bti_kernel_row_bytes(const bti_kernel *kernel, const bti_box *box, int operand) {
+    return number_of_take(kernel, box, operand, 2);
+}
+
+int64_t bti_kernel_rows_reach(const bti_kernel *kernel, const bti_box *box, int operand) {
+    return kernel->operands[operand].taken
+               ? (number_of_take(kernel, box, operand, 1) - 1) * bti_kernel_row_bytes(kernel, box, operand)
+               : 0;
+}
+
 bool bti_kernel_may_cross(const bti_kernel *kernel, int operand) {
     const bti_kernel_operand *o = &kernel->operands[operand];
     int line = bti_kernel_line(kernel);
-    return line > 0 && !kernel->reduced && !o->index && !o->unit && (o->moves >> line & 1) &&
+    return line > 0 && !kernel->reduced && !o->index && !o->taken && !o->unit && (o->moves >> line & 1) &&
            (o->moves >> (line - 1) & 1);
 }
 
@@ -107,7 +155,8 @@ int bti_kernel_crossing_axis(const bti_kernel *kernel, const bti_box *box) {
     int line = bti_kernel_line(kernel);
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         int64_t size = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[o].dtype), along = box->stride[o][line];
-        if (kernel->operands[o].index || along == 0 || along == size || along == -size) continue;
+        if (kernel->operands[o].index || kernel->operands[o].taken || along == 0 || along == size || along == -size)
+            continue;
         int axis = bti_contiguous_axis(box->extent, box->stride[o], line, size);
         if (axis >= 0) return axis;
     }
@@ -117,14 +166,26 @@ int bti_kernel_crossing_axis(const bti_kernel *kernel, const bti_box *box) {
 #define DEMAND(condition, text) \
     if (!(condition)) return text
 
+static bool is_i64_const(const bti_instr *instr) { return instr->op == BTI_OP_const && instr->dtype == BT_I64; }
+
+static const char *verify_take(const bti_kernel *kernel, const bti_instr *take) {
+    bt_dtype number = (bt_dtype)kernel->instrs[take->arg[0]].dtype;
+    DEMAND(number == BT_I32 || number == BT_I64, "rows that are not numbered by int32 or int64");
+    DEMAND(is_i64_const(&kernel->instrs[take->arg[1]]) && is_i64_const(&kernel->instrs[take->arg[2]]),
+           "rows whose count or bytes are no int64 constants");
+    DEMAND(kernel->operands[take->attr].dtype == take->dtype, "rows of another dtype");
+    return NULL;
+}
+
 static const char *verify_instr(const bti_kernel *kernel, int index) {
     const bti_instr *instr = &kernel->instrs[index];
     DEMAND(instr->op < BTI_OP_COUNT && instr->dtype < BT_DTYPE_COUNT, "an instruction's operation or dtype is none");
     bool loads = instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota;
-    bool given = loads || instr->op == BTI_OP_const;
+    bool given = loads || instr->op == BTI_OP_const || instr->op == BTI_OP_take;
+    int operand = bti_instr_operand(instr);
     DEMAND(given || bti_instr_reduces(instr) || bti_op_info((bti_op)instr->op)->class == BTI_ELEMENTWISE,
            "an instruction that no kernel has");
-    DEMAND(!loads || instr->arg[0] < kernel->input_count, "a load of no input");
+    DEMAND(operand < kernel->input_count, "a load of no input");
     DEMAND(instr->op != BTI_OP_const || instr->arg[0] < kernel->scalar_count, "a scalar that is not there");
     DEMAND(!loads || kernel->operands[instr->arg[0]].index == (instr->op == BTI_OP_iota),
            "memory that counts, or an index that is loaded");
@@ -132,7 +193,9 @@ static const char *verify_instr(const bti_kernel *kernel, int index) {
            "a load of another dtype");
     DEMAND(!bti_instr_reduces(instr) || kernel->reduced, "a reduction in a map");
     for (int a = 0; a < bti_instr_arguments(instr); a++) DEMAND(instr->arg[a] < index, "an argument that comes later");
-    return NULL;
+    DEMAND(operand < 0 || kernel->operands[operand].taken == (instr->op == BTI_OP_take),
+           "an operand with rows that is loaded, or one without that is taken from");
+    return instr->op == BTI_OP_take ? verify_take(kernel, instr) : NULL;
 }
 
 const char *bti_kernel_verify(const bti_kernel *kernel) {
@@ -175,6 +238,7 @@ void bti_kernel_text(bti_str *text, const bti_kernel *kernel) {
         for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
             bti_str_add(text, operand->moves >> axis & 1 ? "x" : "-");
         if (operand->unit) bti_str_add(text, " unit");
+        if (operand->taken) bti_str_add(text, " taken");
         if (o >= kernel->input_count) bti_str_addf(text, " = %%%d", operand->value);
         bti_str_add(text, "\n");
     }
@@ -185,6 +249,7 @@ void bti_kernel_text(bti_str *text, const bti_kernel *kernel) {
         for (int a = 0; a < bti_instr_arguments(instr); a++) bti_str_addf(text, " %%%d", instr->arg[a]);
         if (bti_instr_arguments(instr) == 0) bti_str_addf(text, " #%d", instr->arg[0]);
         if (instr->op == BTI_OP_threefry) bti_str_addf(text, " word %d", instr->attr);
+        if (instr->op == BTI_OP_take) bti_str_addf(text, " of #%d", instr->attr);
         if (kernel->reduced)
             bti_str_addf(text, "  %s, stage %d", instr->level == BTI_ROW ? "row" : "point", instr->stage);
         bti_str_add(text, "\n");

@@ -13,12 +13,15 @@
  *     iota      arg[0]: number of the input operand whose "address" counts: address + sum of coordinate * stride (64 bits,
  *               wrapping), converted to the dtype as a signed 64-bit integer is
  *     const     arg[0]: number of the scalar; its 64 bits are an int64, uint64 or double by dtype, converted to the dtype
+ *     take      attr: number of an input operand, which only instructions of this kind read. arg[0]: a row number (int32 or int64), arg[1], arg[2]:
+ *               int64 constants: how many rows there are (at least 1), and the bytes from one to the next. Loads at address + sum of coordinate *
+ *               stride + row * bytes. A negative row counts from the end; one that is out of range gives bti_missing(dtype)
  *     elementwise operations; a cast to the dtype that the argument has stores a ROW value at every point: it is always POINT
  *     sum prod max min    arg[0]: folded over the reduced axes, as below
  *
  * Levels and stages (nests with reduced axes only; in a map everything is POINT at stage 0). A ROW value is the same for all
  * points of a row (in columns: for all that differ along reduced axes only): loads, iotas and scalars that do not move along
- * reduced axes, reductions, and elementwise operations of ROW values. All others are POINT. The stage of a value is the number of
+ * reduced axes, reductions, elementwise operations of ROW values, and takes of ROW rows that do not move along them. All others are POINT. The stage of a value is the number of
  * sweeps over the row that must be complete before it is known: a reduction's is its argument's + 1, any other's the greatest
  * of its arguments' (0 for loads, iotas, scalars). A reduction is folded, and a POINT value stored, in sweep number
  * stage-of-what-is-folded-or-stored (sweeps count from 0); POINT values are computed again in each sweep that needs them.
@@ -59,7 +62,7 @@ typedef struct bti_instr {
     uint8_t dtype; /* bt_dtype of the value */
     uint8_t level; /* bti_level */
     uint8_t stage;
-    uint8_t attr;    /* threefry: which word */
+    uint8_t attr;    /* threefry: which word; take: the operand */
     uint8_t again;   /* 1: in halves (ir/halves.h), for the second of two points: a name does not tell it again */
     uint16_t arg[4]; /* unused ones 0 */
 } bti_instr;
@@ -70,6 +73,8 @@ typedef struct bti_kernel_operand {
     uint8_t moves;  /* bit a: its stride along axis a may differ from 0; else it is 0 */
     uint8_t unit;   /* it moves along the line by one element */
     uint8_t index;  /* an index: read by iota, its address and strides are numbers, not memory */
+    uint8_t taken;  /* read by take: its rows are chosen by numbers */
+    uint8_t unused; /* 0 */
     uint16_t value; /* of an output: the instruction stored there. A POINT value moves along all axes, a ROW value along
                        the kept ones. Of an input: 0 */
 } bti_kernel_operand;
@@ -94,9 +99,20 @@ static inline unsigned bti_kernel_kept_axes(const bti_kernel *kernel) {
     return bti_kernel_all_axes(kernel) & ~bti_kernel_reduced_axes(kernel);
 }
 static inline int bti_kernel_operands(const bti_kernel *kernel) { return kernel->input_count + kernel->output_count; }
-/* Whether an instruction is a reduction; and how many of arg[] are instructions. */
+/* Whether an instruction is a reduction; how many of arg[] are instructions; the operand that it reads, or -1. */
 bool bti_instr_reduces(const bti_instr *instr);
 int bti_instr_arguments(const bti_instr *instr);
+static inline int bti_instr_operand(const bti_instr *instr) {
+    if (instr->op == BTI_OP_take) return instr->attr;
+    return instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota ? instr->arg[0] : -1;
+}
+/* By instruction, whether its value differs along the line of the nest: what does not is the same for a whole vector or block. */
+void bti_kernel_along_line(const bti_kernel *kernel, bool along[BTI_KERNEL_INSTRS]);
+/* A mask of the axes along which an operand is read at other places: those that it moves along, and those of the numbers of its rows. */
+unsigned bti_kernel_read_axes(const bti_kernel *kernel, int operand);
+/* Of an operand that is taken from: the bytes from one row to the next, and from the first row to the last; of any other 0. */
+int64_t bti_kernel_row_bytes(const bti_kernel *kernel, const struct bti_box *box, int operand);
+int64_t bti_kernel_rows_reach(const bti_kernel *kernel, const struct bti_box *box, int operand);
 /* Points of a line that are folded into one part. */
 static inline int64_t bti_kernel_chunk(const bti_kernel *kernel) {
     return kernel->inner ? BTI_COLUMN_CHUNK : BTI_ROW_CHUNK;

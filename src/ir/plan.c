@@ -62,6 +62,23 @@ int64_t bti_value_bytes(const bti_value *value) {
 
 static int64_t stored_bytes(const bti_value *value) { return value->storage < 0 ? 0 : bti_value_bytes(value); }
 
+static int64_t taken_bytes(const bti_plan *plan, const bti_step *step, const bti_kernel *kernel, int input) {
+    int box = input / kernel->input_count, operand = input % kernel->input_count;
+    unsigned axes = bti_kernel_read_axes(kernel, operand);
+    int64_t bytes = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[operand].dtype);
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+        if (axes >> axis & 1) bytes *= bti_plan_numbers(plan, step, box)[axis];
+    return bytes;
+}
+
+int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int input) {
+    const bti_kernel *kernel = step->kind == BTI_STEP_KERNEL ? plan->kernels.items[step->kernel] : NULL;
+    bool takes = step->op == BTI_OP_take || step->op == BTI_OP_gather_axis;
+    if (kernel && kernel->operands[input % kernel->input_count].taken) return taken_bytes(plan, step, kernel, input);
+    if (step->kind == BTI_STEP_WORK && takes && input == 0) return stored_bytes(bti_plan_output(plan, step, 0));
+    return stored_bytes(bti_plan_operand(plan, step, input));
+}
+
 /* Of all steps of a scan; of one of a loop whose number is not known; of the larger way of a branch. */
 static void add_control_traffic(bti_traffic *traffic, const bti_control *control) {
     int64_t times = control->op == BTI_OP_scan ? control->steps : 1;
@@ -83,7 +100,7 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
             add_control_traffic(&traffic, &plan->controls.items[step->control]);
             continue;
         }
-        for (int i = 0; i < step->input_count; i++) traffic.read += stored_bytes(bti_plan_operand(plan, step, i));
+        for (int i = 0; i < step->input_count; i++) traffic.read += bti_step_read_bytes(plan, step, i);
         for (int o = 0; o < step->output_count; o++) traffic.written += stored_bytes(bti_plan_output(plan, step, o));
     }
     for (size_t s = 0; s < plan->storages.count; s++) {

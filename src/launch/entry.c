@@ -112,6 +112,7 @@ static bool is_aligned(const bti_kernel *kernel, const bti_box *box) {
         const bti_kernel_operand *operand = &kernel->operands[o];
         if (operand->index || !operand->unit) continue;
         uint64_t bytes = element_bytes(operand) * (size_t)bti_entry_width(kernel), bits = box->address[o];
+        bits |= (uint64_t)bti_kernel_row_bytes(kernel, box, o);
         for (int axis = 0; axis < line; axis++)
             if (box->extent[axis] > 1) bits |= (uint64_t)box->stride[o][axis];
         if (bits & (bytes - 1)) return false;

@@ -21,10 +21,38 @@ static const char *stored_type(const bti_c *w, int operand) {
     return bti_c_stored_type((bt_dtype)w->kernel->operands[operand].dtype);
 }
 
+/* Whether an instruction loads a number or a scalar that is the same along the line. */
+static bool is_same_along_line(const bti_c *w, int instr) {
+    const bti_instr *of = &w->kernel->instrs[instr];
+    if (of->op == BTI_OP_const) return true;
+    return of->op == BTI_OP_leaf && !(w->kernel->operands[of->arg[0]].moves >> bti_kernel_line(w->kernel) & 1);
+}
+
+/* Pieces of rows whose number is known before the points of a piece are computed. */
+static bool is_taken_wide(const bti_c *w, int instr) {
+    const bti_instr *take = &w->kernel->instrs[instr];
+    return take->op == BTI_OP_take && w->kernel->operands[take->attr].unit && is_same_along_line(w, take->arg[0]);
+}
+
+static void write_wide_take(bti_c *w, int instr, int width) {
+    const bti_instr *take = &w->kernel->instrs[instr];
+    const char *type = stored_type(w, take->attr), *wide = bti_c_wide_type(w, take->attr);
+    char number[24], element[300];
+    snprintf(number, sizeof number, w->kernel->instrs[take->arg[0]].op == BTI_OP_const ? "v%d" : "x%d", take->arg[0]);
+    bti_c_row(w, instr, number);
+    bti_c_row_element(w, instr, "a", bti_kernel_line(w->kernel), "k", element, sizeof element);
+    bti_c_line(w, "union { %s all; %s at[%d]; } x%d;", wide, type, width, instr);
+    bti_c_line(w, "if (full && row%d >= 0)", instr);
+    bti_c_line(w, "    x%d.all = *(GLOBAL %s *)(a%d + row%d * v%d);", instr, wide, take->attr, instr, take->arg[2]);
+    bti_c_line(w, "else");
+    bti_c_line(w, "    UNROLL for (i32 k = 0; k < %d; k++) x%d.at[k] = k < count ? %s : 0;", width, instr, element);
+}
+
 static void write_wide_loads(bti_c *w, int width) {
     char element[256];
     for (int i = 0; i < w->kernel->instr_count; i++) {
         const bti_instr *instr = &w->kernel->instrs[i];
+        if (is_taken_wide(w, i)) write_wide_take(w, i, width);
         if (instr->op != BTI_OP_leaf) continue;
         int o = instr->arg[0];
         const char *type = stored_type(w, o), *wide = bti_c_wide_type(w, o);
@@ -63,6 +91,9 @@ static void write_wide_values(bti_c *w, int width, int line) {
         const bti_instr *instr = &w->kernel->instrs[i];
         if (instr->op == BTI_OP_leaf) {
             snprintf(text, sizeof text, w->kernel->operands[instr->arg[0]].unit ? "x%d.at[k]" : "x%d", i);
+            bti_c_loaded(w, i, text);
+        } else if (is_taken_wide(w, i)) {
+            snprintf(text, sizeof text, "x%d.at[k]", i);
             bti_c_loaded(w, i, text);
         } else
             bti_c_instr(w, i, "a", line, "k");
@@ -158,13 +189,14 @@ static void write_tile_addresses(bti_c *w) {
     }
 }
 
-/* e<operand>: of a point; of what is loaded, or else of indices and outputs. */
+/* e<operand>: of a point; of what is loaded, or else of indices, rows that are taken and outputs. */
 static void write_tile_element_addresses(bti_c *w, bool loaded) {
     int line = bti_kernel_line(w->kernel);
     for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
         bool index = w->kernel->operands[o].index, moves = w->places.stride[o][line - 1] >= 0;
+        bool early = o < w->kernel->input_count && !index && !w->kernel->operands[o].taken;
         char step[40] = "";
-        if (bti_kernel_may_cross(w->kernel, o) || (o < w->kernel->input_count && !index) != loaded) continue;
+        if (bti_kernel_may_cross(w->kernel, o) || early != loaded) continue;
         if (moves) snprintf(step, sizeof step, " + (first + k) * s%d", o);
         bti_c_line(w, "%se%d = d%d%s;", index ? "const i64 " : "GLOBAL u8 *", o, o, step);
     }

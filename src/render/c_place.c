@@ -170,16 +170,24 @@ void bti_c_coordinates(bti_c *w, unsigned axes) {
     }
 }
 
-void bti_c_element(const bti_c *w, const char *prefix, int o, int axis, const char *index, char *text, size_t size) {
+/* From an address that is an expression. */
+static void element_from(const bti_c *w, const char *address, int o, int axis, const char *index, char *text,
+                         size_t size) {
     const bti_kernel_operand *operand = &w->kernel->operands[o];
     const char *type = bti_c_stored_type((bt_dtype)operand->dtype);
     int word = axis < 0 ? -1 : w->places.stride[o][axis];
     if (word < 0)
-        snprintf(text, size, "*(GLOBAL %s *)%s%d", type, prefix, o);
+        snprintf(text, size, "*(GLOBAL %s *)%s", type, address);
     else if (is_unit_step(w, o, axis))
-        snprintf(text, size, "((GLOBAL %s *)%s%d)[%s]", type, prefix, o, index);
+        snprintf(text, size, "((GLOBAL %s *)%s)[%s]", type, address, index);
     else
-        snprintf(text, size, "*(GLOBAL %s *)(%s%d + (%s) * W(%d))", type, prefix, o, index, word);
+        snprintf(text, size, "*(GLOBAL %s *)(%s + (%s) * W(%d))", type, address, index, word);
+}
+
+void bti_c_element(const bti_c *w, const char *prefix, int o, int axis, const char *index, char *text, size_t size) {
+    char address[32];
+    snprintf(address, sizeof address, "%s%d", prefix, o);
+    element_from(w, address, o, axis, index, text, size);
 }
 
 void bti_c_index(const bti_c *w, const char *prefix, int o, int axis, const char *index, char *text, size_t size) {
@@ -199,17 +207,48 @@ const char *bti_c_wide_type(const bti_c *w, int operand) {
     }
 }
 
+/* --- rows that are taken by number ------------------------------------------------------------------------------------ */
+
+const char *bti_c_missing(bt_dtype dtype) {
+    switch (dtype) {
+    case BT_F16: return "0x7e00";
+    case BT_BF16: return "0x7fc0";
+    case BT_F32: return "f32_of_bits(0x7fc00000)";
+    case BT_F64: return "f64_of_bits(0x7ff8000000000000ul)";
+    default: return "0";
+    }
+}
+
+void bti_c_row(bti_c *w, int instr, const char *number) {
+    bti_c_line(w, "const i64 row%d = place_of(%s, v%d);", instr, number, w->kernel->instrs[instr].arg[1]);
+}
+
+void bti_c_row_element(const bti_c *w, int instr, const char *prefix, int axis, const char *index, char *text,
+                       size_t size) {
+    const bti_instr *take = &w->kernel->instrs[instr];
+    char address[64], element[200];
+    snprintf(address, sizeof address, "(%s%d + row%d * v%d)", prefix, take->attr, instr, take->arg[2]);
+    element_from(w, address, take->attr, axis, index, element, sizeof element);
+    bt_dtype dtype = (bt_dtype)take->dtype;
+    snprintf(text, size, "(row%d < 0 ? (%s)%s : %s)", instr, bti_c_stored_type(dtype), bti_c_missing(dtype), element);
+}
+
 /* --- instructions at an address ---------------------------------------------------------------------------------------- */
 
 void bti_c_instr(bti_c *w, int number, const char *prefix, int axis, const char *index) {
     const bti_instr *instr = &w->kernel->instrs[number];
-    char text[256];
+    char text[300];
     if (instr->op == BTI_OP_leaf) {
         bti_c_element(w, prefix, instr->arg[0], axis, index, text, sizeof text);
         bti_c_loaded(w, number, text);
     } else if (instr->op == BTI_OP_iota) {
         bti_c_index(w, prefix, instr->arg[0], axis, index, text, sizeof text);
         bti_c_counted(w, number, text);
+    } else if (instr->op == BTI_OP_take) {
+        snprintf(text, sizeof text, "v%d", instr->arg[0]);
+        bti_c_row(w, number, text);
+        bti_c_row_element(w, number, prefix, axis, index, text, sizeof text);
+        bti_c_loaded(w, number, text);
     } else if (instr->op != BTI_OP_const && !bti_instr_reduces(instr))
         bti_c_value(w, number);
 }

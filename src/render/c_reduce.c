@@ -72,12 +72,16 @@ static int points_in_flight(const bti_c *w) {
 }
 
 static void write_loads(bti_c *w) {
-    char element[256];
+    char element[300];
     for (int i = 0; i < w->kernel->instr_count; i++) {
         if (!bti_c_is_loaded(w, i)) continue;
         if (bti_c_is_kept(w, i))
             snprintf(element, sizeof element, "kept%d[before + i]", bti_c_load_of(w, i));
-        else
+        else if (w->kernel->instrs[i].op == BTI_OP_take) {
+            bti_c_early_number(w, i, element, sizeof element);
+            bti_c_row(w, i, element);
+            bti_c_row_element(w, i, "l", bti_c_last_reduced(w), "i", element, sizeof element);
+        } else
             bti_c_element(w, "l", w->kernel->instrs[i].arg[0], bti_c_last_reduced(w), "i", element, sizeof element);
         bti_c_line(w, "x%d[k] = %s;", i, element);
     }

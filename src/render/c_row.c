@@ -14,9 +14,21 @@ bool bti_c_is_folded(const bti_c *w, int instr, int sweep) {
 
 static bool is_held(const bti_c *w, int instr) { return instr == w->held && w->sweep > w->held_sweep; }
 
+/* Its number is known before the points of a batch are computed. */
+static bool is_early_take(const bti_c *w, int instr) {
+    const bti_instr *take = &w->kernel->instrs[instr];
+    return take->op == BTI_OP_take &&
+           (!bti_c_is_point(w, take->arg[0]) || w->kernel->instrs[take->arg[0]].op == BTI_OP_leaf);
+}
+
 bool bti_c_is_loaded(const bti_c *w, int instr) {
-    return (w->kernel->instrs[instr].op == BTI_OP_leaf || is_held(w, instr)) && bti_c_is_point(w, instr) &&
-           w->needed[instr];
+    bool loads = w->kernel->instrs[instr].op == BTI_OP_leaf || is_early_take(w, instr) || is_held(w, instr);
+    return loads && bti_c_is_point(w, instr) && w->needed[instr];
+}
+
+void bti_c_early_number(const bti_c *w, int take, char *text, size_t size) {
+    int number = w->kernel->instrs[take].arg[0];
+    snprintf(text, size, bti_c_is_point(w, number) ? "x%d[k]" : "v%d", number);
 }
 
 bool bti_c_is_kept(const bti_c *w, int instr) {
@@ -102,6 +114,11 @@ void bti_c_row_values(bti_c *w, int stage) {
         if (instr->op == BTI_OP_leaf && bti_entry_is_wide_rows(w->entry)) {
             bti_c_element(w, "a", instr->arg[0], -1, NULL, element, sizeof element);
             snprintf(text, sizeof text, "(active ? %s : 0)", element);
+            bti_c_loaded(w, i, text);
+        } else if (instr->op == BTI_OP_take && bti_entry_is_wide_rows(w->entry)) {
+            snprintf(text, sizeof text, "active ? v%d : v%d", instr->arg[0], instr->arg[1]); /* or none */
+            bti_c_row(w, i, text);
+            bti_c_row_element(w, i, "a", -1, NULL, text, sizeof text);
             bti_c_loaded(w, i, text);
         } else
             bti_c_instr(w, i, "a", -1, NULL);

@@ -58,10 +58,28 @@ static void declare_union(bti_c *w, char prefix, int number, int operand, int co
 }
 
 /* Of the load that has the value's place. */
-static int operand_of(const bti_c *w, int instr) { return w->kernel->instrs[bti_c_load_of(w, instr)].arg[0]; }
+static int operand_of(const bti_c *w, int instr) {
+    return bti_instr_operand(&w->kernel->instrs[bti_c_load_of(w, instr)]);
+}
 
+/* Of what is taken, rows whose number is the same for the whole line. */
 static bool is_loaded_wide(const bti_c *w, int instr) {
-    return bti_c_is_loaded(w, instr) && w->kernel->operands[operand_of(w, instr)].unit;
+    if (!bti_c_is_loaded(w, instr) || !w->kernel->operands[operand_of(w, instr)].unit) return false;
+    return w->kernel->instrs[instr].op != BTI_OP_take || !bti_c_is_point(w, w->kernel->instrs[instr].arg[0]);
+}
+
+static void write_wide_take(bti_c *w, int instr, const char *at) {
+    const bti_instr *take = &w->kernel->instrs[instr];
+    const char *type = bti_c_stored_type(bti_c_dtype(w, instr));
+    char number[24];
+    bti_c_early_number(w, instr, number, sizeof number);
+    bti_c_row(w, instr, number);
+    bti_c_line(w, "if (row%d >= 0)", instr);
+    bti_c_line(w, "    x%d%s.all = *(GLOBAL %s *)((GLOBAL %s *)(l%d + row%d * v%d) + piece);", instr, at,
+               bti_c_wide_type(w, take->attr), type, take->attr, instr, take->arg[2]);
+    bti_c_line(w, "else");
+    bti_c_line(w, "    UNROLL for (i32 c = 0; c < %d; c++) x%d%s.at[c] = (%s)%s;", bti_entry_width(w->kernel), instr,
+               at, type, bti_c_missing(bti_c_dtype(w, instr)));
 }
 
 static void write_wide_loads(bti_c *w, int count) {
@@ -72,6 +90,8 @@ static void write_wide_loads(bti_c *w, int count) {
         if (bti_c_is_kept(w, i))
             bti_c_line(w, "x%d%s.all = *(LOCAL %s *)&kept%d[before + piece];", i, at, bti_c_wide_type(w, o),
                        bti_c_load_of(w, i));
+        else if (w->kernel->instrs[i].op == BTI_OP_take)
+            write_wide_take(w, i, at);
         else
             bti_c_line(w, "x%d%s.all = *(GLOBAL %s *)((GLOBAL %s *)l%d + piece);", i, at, bti_c_wide_type(w, o), type,
                        o);

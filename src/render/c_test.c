@@ -22,6 +22,8 @@ static const struct {
              {"transpose_add.cu", transpose_add_kernel, BTI_CUDA_C},
              {"random.cu", random_kernel, BTI_CUDA_C},
              {"random_halves.cu", halved_kernel, BTI_CUDA_C},
+             {"take.cu", take_kernel, BTI_CUDA_C},
+             {"take_rows.cu", take_rows_kernel, BTI_CUDA_C},
              {"softmax.cl", softmax_kernel, BTI_OPENCL_C},
              {"column_sum_f32.cl", column_sum_kernel, BTI_OPENCL_C_F32}};
 

@@ -198,7 +198,7 @@ void bti_c_constant(bti_c *w, int number) {
 }
 
 void bti_c_loaded(bti_c *w, int number, const char *expression) {
-    char text[256];
+    char text[320];
     bt_dtype dtype = bti_c_dtype(w, number);
     if (bti_c_is_small(dtype))
         snprintf(text, sizeof text, "f32_of_%s(%s)", bti_c_small_name(dtype), expression);

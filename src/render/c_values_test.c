@@ -164,7 +164,7 @@ static bool find_same(run *r) {
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
         for (int i = 0; i < kernel->input_count; i++) {
             const bti_kernel_operand *in = &kernel->operands[i], *out = &kernel->operands[o];
-            bool same = in->dtype == out->dtype && in->moves == out->moves && !in->index;
+            bool same = in->dtype == out->dtype && in->moves == out->moves && !in->index && !in->taken;
             if (!same || memcmp(r->l->box.stride[i], r->l->box.stride[o], sizeof r->l->box.stride[i]) != 0) continue;
             r->same[o] = i;
             return true;

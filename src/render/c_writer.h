@@ -66,6 +66,11 @@ void bti_c_coordinates(bti_c *w, unsigned axes);
 void bti_c_element(const bti_c *w, const char *prefix, int operand, int axis, const char *index, char *text,
                    size_t size);
 void bti_c_index(const bti_c *w, const char *prefix, int operand, int axis, const char *index, char *text, size_t size);
+/* Of a take: declares "row<instr>", its row, from an expression of the row's number; the stored form of the element in that row, bti_missing if there is none. */
+void bti_c_row(bti_c *w, int instr, const char *number);
+void bti_c_row_element(const bti_c *w, int instr, const char *prefix, int axis, const char *index, char *text,
+                       size_t size);
+const char *bti_c_missing(bt_dtype dtype); /* in stored form */
 /* The value of an instruction, loaded and counted there; nothing of constants and reductions. The output's value, stored. */
 void bti_c_instr(bti_c *w, int instr, const char *prefix, int axis, const char *index);
 void bti_c_output(bti_c *w, int operand, const char *prefix, int axis, const char *index);
@@ -80,9 +85,12 @@ bool bti_c_is_folded(const bti_c *w, int instr, int sweep); /* a reduction of th
 #define FOR_EACH_FOLDED(i, sweep)                    \
     for (int i = 0; i < w->kernel->instr_count; i++) \
         if (bti_c_is_folded(w, i, sweep))
-bool bti_c_is_loaded(const bti_c *w, int instr); /* a load at each point that is needed, or the value that is held */
-bool bti_c_is_kept(const bti_c *w, int instr);   /* in local memory: of kept<bti_c_load_of> */
-int bti_c_load_of(const bti_c *w, int instr);    /* the load itself, or the one whose place the held value takes */
+bool bti_c_is_loaded(const bti_c *w,
+                     int instr); /* a load at each point that is needed and can be early, or the value that is held */
+/* Of a take that is loaded early: an expression of its row's number, at element "[k]" of what was loaded. */
+void bti_c_early_number(const bti_c *w, int take, char *text, size_t size);
+bool bti_c_is_kept(const bti_c *w, int instr); /* in local memory: of kept<bti_c_load_of> */
+int bti_c_load_of(const bti_c *w, int instr);  /* the load itself, or the one whose place the held value takes */
 /* Chooses what is held in the entry; what a sweep needs. */
 void bti_c_hold(bti_c *w);
 void bti_c_begin_sweep(bti_c *w, int sweep);

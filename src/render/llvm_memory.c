@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "ir/dtype.h"
+#include "reference/operand.h"
 #include "render/llvm_writer.h"
 
 enum { HELPER_COPY = 6 }; /* + log2 of the bytes: bits of `helpers`, after those of llvm_text.c */
@@ -126,20 +127,25 @@ static bti_temp strided_offset(bti_llvm *w, bti_temp index, bti_temp stride) {
     return offset;
 }
 
+/* The vector `before` with a lane from memory; the first lane of a new one. */
+static bti_temp load_into_lane(bti_llvm *w, bti_llvm_type type, bti_temp at, bti_temp before, int lane) {
+    bti_temp element = bti_llvm_new(w), result = bti_llvm_new(w);
+    const char *name = bti_llvm_name(type, 1), *vector = bti_llvm_name(type, w->lanes);
+    bti_llvm_line(w, "%%t%d = load %s, ptr %%t%d", element, name, at);
+    if (lane)
+        bti_llvm_line(w, "%%t%d = insertelement %s %%t%d, %s %%t%d, i64 %d", result, vector, before, name, element,
+                      lane);
+    else
+        bti_llvm_line(w, "%%t%d = insertelement %s poison, %s %%t%d, i64 0", result, vector, name, element);
+    return result;
+}
+
 static bti_temp load_strided(bti_llvm *w, bti_llvm_type type, bti_temp first, bti_temp stride) {
     if (w->mask != BTI_NO_TEMP) return load_by_copy(w, type, first, stride);
     bti_temp result = BTI_NO_TEMP, at = first;
     for (int lane = 0; lane < w->lanes; lane++) {
-        bti_temp element = bti_llvm_new(w), before = result;
-        const char *name = bti_llvm_name(type, 1), *vector = bti_llvm_name(type, w->lanes);
         if (lane) at = bti_llvm_element(w, BTI_LLVM_I8, at, stride);
-        bti_llvm_line(w, "%%t%d = load %s, ptr %%t%d", element, name, at);
-        result = bti_llvm_new(w);
-        if (lane)
-            bti_llvm_line(w, "%%t%d = insertelement %s %%t%d, %s %%t%d, i64 %d", result, vector, before, name, element,
-                          lane);
-        else
-            bti_llvm_line(w, "%%t%d = insertelement %s poison, %s %%t%d, i64 0", result, vector, name, element);
+        result = load_into_lane(w, type, at, result, lane);
     }
     return result;
 }
@@ -164,22 +170,95 @@ static bti_temp line_stride(const bti_llvm *w, int operand) {
 
 void bti_llvm_leaf(bti_llvm *w, int instr) { bti_llvm_read_back(w, w->kernel->instrs[instr].arg[0], instr); }
 
-void bti_llvm_read_back(bti_llvm *w, int operand, int instr) {
-    bt_dtype dtype = (bt_dtype)w->kernel->operands[operand].dtype;
-    bti_llvm_type type = bti_llvm_stored(dtype);
-    bti_temp at = w->at[operand], value;
-    if (w->lanes == 1)
-        value = bti_llvm_load(w, type, at, bti_llvm_bits(type) / 8);
-    else if (w->kernel->operands[operand].unit)
-        value = bti_llvm_load_row(w, type, bti_llvm_element(w, type, at, w->index));
-    else {
-        bti_temp stride = line_stride(w, operand);
-        value =
-            load_strided(w, type, bti_llvm_element(w, BTI_LLVM_I8, at, strided_offset(w, w->index, stride)), stride);
-    }
-    if (dtype == BT_BOOL) value = bti_llvm_op_int(w, "icmp ne", BTI_LLVM_I8, value, 0);
-    bti_llvm_set(w, instr, value);
+/* As values are held, from the operand's position `at`. */
+static bti_temp load_from(bti_llvm *w, int operand, bti_temp at) {
+    bti_llvm_type type = bti_llvm_stored((bt_dtype)w->kernel->operands[operand].dtype);
+    if (w->lanes == 1) return bti_llvm_load(w, type, at, bti_llvm_bits(type) / 8);
+    if (w->kernel->operands[operand].unit) return bti_llvm_load_row(w, type, bti_llvm_element(w, type, at, w->index));
+    bti_temp stride = line_stride(w, operand);
+    return load_strided(w, type, bti_llvm_element(w, BTI_LLVM_I8, at, strided_offset(w, w->index, stride)), stride);
 }
+
+static bti_temp held_of_stored(bti_llvm *w, bt_dtype dtype, bti_temp stored) {
+    return dtype == BT_BOOL ? bti_llvm_op_int(w, "icmp ne", BTI_LLVM_I8, stored, 0) : stored;
+}
+
+void bti_llvm_read_back(bti_llvm *w, int operand, int instr) {
+    bti_temp stored = load_from(w, operand, w->at[operand]);
+    bti_llvm_set(w, instr, held_of_stored(w, (bt_dtype)w->kernel->operands[operand].dtype, stored));
+}
+
+/* --- rows that are taken by number ---------------------------------------------------------------------------------- */
+
+static bti_temp same_in_lanes(bti_llvm *w, bti_llvm_type type, bti_temp scalar) {
+    return w->lanes == 1 ? scalar : bti_llvm_splat(w, type, scalar, w->lanes);
+}
+
+/* Of the rows of the current lanes: the bytes to them (to row 0 where there is none), and whether there is one. */
+static bti_temp row_offset(bti_llvm *w, const bti_instr *take, bti_temp *inside) {
+    const bti_llvm_type i64 = BTI_LLVM_I64;
+    bti_llvm_type own = bti_llvm_own((bt_dtype)w->kernel->instrs[take->arg[0]].dtype);
+    bti_temp row = bti_llvm_resize(w, own, bti_llvm_held(w, take->arg[0]), i64, true);
+    bti_temp count = same_in_lanes(w, i64, w->value[take->arg[1]].own[0]);
+    bti_temp bytes = same_in_lanes(w, i64, w->value[take->arg[2]].own[0]);
+    bti_temp from_end = bti_llvm_op(w, "add", i64, row, count);
+    row = bti_llvm_select(w, i64, bti_llvm_op_int(w, "icmp slt", i64, row, 0), from_end, row);
+    *inside = bti_llvm_op(w, "icmp ult", i64, row, count);
+    return bti_llvm_select(w, i64, *inside, bti_llvm_op(w, "mul", i64, row, bytes), bti_llvm_int(w, i64, 0));
+}
+
+/* Each lane from a row of its own; lanes that the mask leaves out read the first element. */
+static bti_temp load_scattered(bti_llvm *w, int operand, bti_temp offset) {
+    const bti_llvm_type i64 = BTI_LLVM_I64;
+    const bti_kernel_operand *o = &w->kernel->operands[operand];
+    bti_llvm_type type = bti_llvm_stored((bt_dtype)o->dtype);
+    int lanes = w->lanes;
+    if (o->moves >> bti_kernel_line(w->kernel) & 1) {
+        w->lanes = 1;
+        bti_temp stride = o->unit ? bti_llvm_int(w, i64, bti_llvm_bits(type) / 8) : line_stride(w, operand);
+        bti_temp first = bti_llvm_op(w, "mul", i64, w->index, stride);
+        w->lanes = lanes;
+        bti_temp steps = bti_llvm_op(w, "mul", i64, bti_llvm_count(w, i64), bti_llvm_splat(w, i64, stride, lanes));
+        offset = bti_llvm_op(w, "add", i64, offset, bti_llvm_splat(w, i64, first, lanes));
+        offset = bti_llvm_op(w, "add", i64, offset, steps);
+    }
+    if (w->mask != BTI_NO_TEMP) offset = bti_llvm_select(w, i64, w->mask, offset, bti_llvm_int(w, i64, 0));
+    bti_temp result = BTI_NO_TEMP;
+    for (int lane = 0; lane < lanes; lane++) {
+        bti_temp at = bti_llvm_element(w, BTI_LLVM_I8, w->at[operand], bti_llvm_slice(w, i64, offset, lanes, lane, 1));
+        result = load_into_lane(w, type, at, result, lane);
+    }
+    return result;
+}
+
+/* bti_missing(dtype), as values are held. */
+static bti_temp missing_value(bti_llvm *w, bt_dtype dtype) {
+    bti_llvm_type own = bti_llvm_own(dtype);
+    if (!bti_llvm_is_float(own)) return bti_llvm_int(w, own, (int64_t)bti_missing(dtype));
+    bti_llvm_type whole = own == BTI_LLVM_F64 ? BTI_LLVM_I64 : BTI_LLVM_I32;
+    return bti_llvm_convert(w, "bitcast", whole, bti_llvm_int(w, whole, (int64_t)bti_missing(dtype)), own);
+}
+
+void bti_llvm_take(bti_llvm *w, int number) {
+    const bti_instr *take = &w->kernel->instrs[number];
+    bt_dtype dtype = (bt_dtype)take->dtype;
+    int lanes = w->lanes, operand = take->attr;
+    bool each = w->along[take->arg[0]]; /* lane has a row of its own */
+    bti_temp inside, stored;
+    w->lanes = each ? lanes : 1;
+    bti_temp offset = row_offset(w, take, &inside);
+    w->lanes = lanes;
+    if (each && lanes > 1)
+        stored = load_scattered(w, operand, offset);
+    else {
+        stored = load_from(w, operand, bti_llvm_element(w, BTI_LLVM_I8, w->at[operand], offset));
+        inside = same_in_lanes(w, BTI_LLVM_I1, inside);
+    }
+    bti_temp held = held_of_stored(w, dtype, stored);
+    bti_llvm_set(w, number, bti_llvm_select(w, bti_llvm_own(dtype), inside, held, missing_value(w, dtype)));
+}
+
+/* --- counting and storing ------------------------------------------------------------------------------------------- */
 
 /* Computed in the width of the dtype if it is an integer: the result wraps as that of 64 bits does. */
 void bti_llvm_iota(bti_llvm *w, int instr) {

@@ -4,14 +4,14 @@
 #include "ir/dtype.h"
 #include "render/llvm_writer.h"
 
-static bool reads_operand(const bti_instr *instr) { return instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota; }
+static bool reads_operand(const bti_instr *instr) { return bti_instr_operand(instr) >= 0; }
 
 void bti_llvm_place(bti_llvm *w) {
     const bti_kernel *kernel = w->kernel;
     int line = bti_kernel_line(kernel);
     for (int i = 0; i < kernel->instr_count; i++) {
         const bti_instr *instr = &kernel->instrs[i];
-        unsigned moves = reads_operand(instr) ? kernel->operands[instr->arg[0]].moves : 0;
+        unsigned moves = reads_operand(instr) ? kernel->operands[bti_instr_operand(instr)].moves : 0;
         int depth = 0;
         bool along = moves >> line & 1;
         if (moves) depth = 32 - __builtin_clz(moves);
@@ -28,7 +28,7 @@ void bti_llvm_place(bti_llvm *w) {
         }
         w->along[i] = along;
         w->depth[i] = (uint8_t)depth;
-        for (int a = 0; a < bti_instr_arguments(instr); a++)
+        for (int a = 0; a < bti_instr_arguments(instr) && instr->op != BTI_OP_take; a++)
             if ((along || bti_instr_reduces(instr)) && !w->along[instr->arg[a]]) w->splat[instr->arg[a]] = true;
     }
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++)
@@ -54,6 +54,7 @@ static void write_value(bti_llvm *w, int instr) {
     case BTI_OP_leaf: bti_llvm_leaf(w, instr); break;
     case BTI_OP_iota: bti_llvm_iota(w, instr); break;
     case BTI_OP_const: write_scalar(w, instr); break;
+    case BTI_OP_take: bti_llvm_take(w, instr); break;
     default: bti_llvm_elementwise(w, instr);
     }
 }
@@ -171,7 +172,9 @@ static bool calls_function(const bti_instr *instr) {
 
 static bool loads_along_line(const bti_llvm *w) {
     for (int i = 0; i < w->kernel->instr_count; i++)
-        if (w->wanted[i] && w->along[i] && w->kernel->instrs[i].op == BTI_OP_leaf) return true;
+        if (w->wanted[i] && w->along[i] && reads_operand(&w->kernel->instrs[i]) &&
+            w->kernel->instrs[i].op != BTI_OP_iota)
+            return true;
     return false;
 }
 

@@ -24,7 +24,9 @@ static const struct {
              {"column_sum_avx512", column_sum_kernel, BTI_LLVM_AVX512, false},
              {"small_floats_sse2", small_floats_kernel, BTI_LLVM_SSE2, false},
              {"small_floats_neon", small_floats_kernel, BTI_LLVM_NEON, false},
-             {"random_avx512", random_kernel, BTI_LLVM_AVX512, false}};
+             {"random_avx512", random_kernel, BTI_LLVM_AVX512, false},
+             {"take_avx512", take_kernel, BTI_LLVM_AVX512, false},
+             {"lookup_avx2", lookup_kernel, BTI_LLVM_AVX2, false}};
 
 static void stored_texts(void **state) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -153,9 +153,10 @@ bti_temp bti_llvm_rounded(bti_llvm *w, bti_temp x, bt_dtype to);
 
 /* --- memory (llvm_memory.c) --------------------------------------------------------------------------------------- */
 
-/* Loads or counts: a leaf or iota instruction, for the current lanes. */
+/* Loads or counts: a leaf, iota or take instruction, for the current lanes. */
 void bti_llvm_leaf(bti_llvm *w, int instr);
 void bti_llvm_iota(bti_llvm *w, int instr);
+void bti_llvm_take(bti_llvm *w, int instr);
 void bti_llvm_output(bti_llvm *w, int operand, int instr); /* stores the value of an instruction */
 void bti_llvm_read_back(bti_llvm *w, int operand, int instr);
 /* Vectors of contiguous elements, through the mask where there is one. */

@@ -20,11 +20,13 @@
 typedef struct bti_kernel_case {
     bti_kernel kernel;
     bti_box box;
-    uint64_t scalars[8];
+    uint64_t scalars[16];
     char *memory, *original; /* of all operands; as it was before any run */
     size_t bytes;
     uint64_t random;
     bool large, one_sweep;
+    int64_t rows[BTI_KERNEL_OPERANDS], row_bytes[BTI_KERNEL_OPERANDS]; /* of operands that are taken from */
+    int64_t numbers[BTI_KERNEL_OPERANDS]; /* of operands with row numbers: of how many rows */
 } bti_kernel_case;
 
 static inline uint64_t case_random(bti_kernel_case *c, uint64_t below) {
@@ -108,6 +110,22 @@ static inline void case_index(bti_kernel_case *c, int operand) {
             c->box.stride[operand][axis] = large ? (int64_t)case_random(c, UINT64_MAX) : (int64_t)case_random(c, 9) - 4;
 }
 
+/* Rows one after the other, or the last one first; and an operand with their numbers, of which some are too large. */
+static inline void case_rows(bti_kernel_case *c, int operand, int numbers) {
+    bti_kernel *k = &c->kernel;
+    size_t before = c->bytes;
+    k->operands[operand].taken = 1;
+    case_place(c, operand);
+    int64_t bytes = (int64_t)((c->bytes - before + 7) / 8 * 8);
+    c->rows[operand] = 1 + (int64_t)case_random(c, 5);
+    c->row_bytes[operand] = case_chance(c, 80) ? bytes : -bytes;
+    if (c->row_bytes[operand] < 0) c->box.address[operand] += (uint64_t)((c->rows[operand] - 1) * bytes);
+    c->bytes = before + (size_t)(c->rows[operand] * bytes) + 8;
+    k->operands[numbers].dtype = case_chance(c, 50) ? BT_I32 : BT_I64;
+    c->numbers[numbers] = c->rows[operand];
+    case_place(c, numbers);
+}
+
 static inline void case_inputs(bti_kernel_case *c) {
     static const uint8_t usual[] = {BT_F32, BT_F32, BT_F64, BT_I32, BT_U32, BT_BOOL};
     bti_kernel *k = &c->kernel;
@@ -116,7 +134,11 @@ static inline void case_inputs(bti_kernel_case *c) {
     for (int o = 0; o < k->input_count; o++) {
         k->operands[o].moves = (uint8_t)(case_chance(c, 60) ? all : case_random(c, all + 1));
         k->operands[o].dtype = case_chance(c, 50) ? usual[case_random(c, 6)] : (uint8_t)case_random(c, BT_DTYPE_COUNT);
-        if (case_chance(c, 15))
+        if (o + 1 < k->input_count && case_chance(c, 15)) {
+            k->operands[o + 1].moves = (uint8_t)(case_chance(c, 40) ? all : case_random(c, all + 1));
+            case_rows(c, o, o + 1);
+            o++;
+        } else if (case_chance(c, 15))
             case_index(c, o);
         else
             case_place(c, o);
@@ -179,9 +201,27 @@ static inline void case_operation(bti_kernel_case *c) {
     if (added->stage > limit) memset(&k->instrs[--k->instr_count], 0, sizeof *k->instrs);
 }
 
+static inline int case_number(bti_kernel_case *c, int64_t number) {
+    bti_kernel *k = &c->kernel;
+    c->scalars[k->scalar_count] = (uint64_t)number;
+    k->instrs[k->instr_count] = (bti_instr){.op = BTI_OP_const, .dtype = BT_I64, .arg[0] = k->scalar_count++};
+    return k->instr_count++;
+}
+
+/* By the numbers in the operand behind it. */
+static inline void case_take(bti_kernel_case *c, int operand) {
+    bti_kernel *k = &c->kernel;
+    bti_instr take = {.op = BTI_OP_take, .dtype = k->operands[operand].dtype, .attr = (uint8_t)operand};
+    while (k->instrs[take.arg[0]].op != BTI_OP_leaf || k->instrs[take.arg[0]].arg[0] != operand + 1) take.arg[0]++;
+    take.arg[1] = (uint16_t)case_number(c, c->rows[operand]);
+    take.arg[2] = (uint16_t)case_number(c, c->row_bytes[operand]);
+    k->instrs[k->instr_count++] = take;
+}
+
 static inline void case_program(bti_kernel_case *c) {
     bti_kernel *k = &c->kernel;
     for (int o = 0; o < k->input_count; o++) {
+        if (k->operands[o].taken) continue;
         bti_instr *instr = &k->instrs[k->instr_count++];
         instr->op = k->operands[o].index ? BTI_OP_iota : BTI_OP_leaf;
         instr->dtype = k->operands[o].index ? (uint8_t)case_random(c, BT_DTYPE_COUNT) : (uint8_t)k->operands[o].dtype;
@@ -197,6 +237,8 @@ static inline void case_program(bti_kernel_case *c) {
         c->scalars[s] = bti_dtype_is_float((bt_dtype)instr->dtype) ? bti_f64_bits(number) : (uint64_t)(int64_t)number;
         if (instr->dtype == BT_BOOL) c->scalars[s] &= 1;
     }
+    for (int o = 0; o < k->input_count; o++)
+        if (k->operands[o].taken) case_take(c, o);
     bti_kernel_set_stages(k);
     uint64_t tries = 1 + case_random(c, 8) * case_random(c, 12);
     for (uint64_t t = 0; t < tries; t++) case_operation(c);
@@ -208,7 +250,8 @@ static inline bool case_in_place(bti_kernel_case *c, int output) {
     bti_kernel *k = &c->kernel;
     if (bti_kernel_sweeps(k) > 1) return false;
     for (int o = 0; o < k->input_count; o++) {
-        bool taken = k->operands[o].index || k->operands[o].dtype != k->operands[output].dtype ||
+        bool taken = k->operands[o].index || k->operands[o].taken ||
+                     k->operands[o].dtype != k->operands[output].dtype ||
                      k->operands[o].moves != k->operands[output].moves;
         for (int other = 0; other < output && !taken; other++)
             taken = other != o && c->box.address[other] == c->box.address[o];
@@ -251,6 +294,9 @@ static inline void case_fill(bti_kernel_case *c, int operand) {
         else
             last += far;
     }
+    int64_t reach = c->rows[operand] ? (c->rows[operand] - 1) * c->row_bytes[operand] : 0;
+    begin += (size_t)(reach < 0 ? reach : 0);
+    last += reach > 0 ? reach : 0;
     end = c->box.address[operand] + (size_t)last + size;
     bool wild = case_chance(c, 30);
     for (size_t at = begin; at < end; at += size) {
@@ -259,6 +305,8 @@ static inline void case_fill(bti_kernel_case *c, int operand) {
         if (wild && case_chance(c, 20)) number = special[case_random(c, sizeof special / sizeof *special)];
         if (!wild && bti_dtype_is_int(dtype)) bits = (uint64_t)(int64_t)(number * 20);
         if (dtype == BT_BOOL) bits &= 1;
+        if (c->numbers[operand])
+            bits = case_random(c, (uint64_t)(2 * c->numbers[operand] + 3)) - (uint64_t)c->numbers[operand] - 1;
         if (dtype == BT_F64) bits = bti_f64_bits(number);
         if (dtype == BT_F32) bits = bti_f32_bits((float)number);
         if (dtype == BT_F16) bits = bti_f16_from_f64(number);

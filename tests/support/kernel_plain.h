@@ -68,6 +68,18 @@ static inline uint64_t plain_address(const plain_run *p, int operand) {
     return at;
 }
 
+static inline uint64_t plain_take(const plain_run *p, const bti_instr *i) {
+    bool wide = p->kernel->instrs[i->arg[0]].dtype == BT_I64;
+    int64_t row = wide ? (int64_t)p->value[i->arg[0]] : (int32_t)p->value[i->arg[0]];
+    int64_t rows = (int64_t)p->value[i->arg[1]], bytes = (int64_t)p->value[i->arg[2]];
+    uint64_t result = bti_missing((bt_dtype)i->dtype);
+    if (row < 0) row += rows;
+    if (row < 0 || row >= rows) return result;
+    memcpy(&result, (const char *)(uintptr_t)(plain_address(p, i->attr) + (uint64_t)(row * bytes)),
+           bt_dtype_size((bt_dtype)i->dtype));
+    return result;
+}
+
 static inline uint64_t plain_instr(const plain_run *p, const bti_instr *i) {
     bt_dtype dtype = (bt_dtype)i->dtype;
     uint64_t x[4] = {0}, number, result = 0;
@@ -79,6 +91,7 @@ static inline uint64_t plain_instr(const plain_run *p, const bti_instr *i) {
     case BTI_OP_const:
         number = p->box->scalars[i->arg[0]];
         return plain_operation(BTI_OP_const, (int64_t)number, dtype, dtype, dtype, NULL, 0);
+    case BTI_OP_take: return plain_take(p, i);
     default: break;
     }
     int count = bti_op_info((bti_op)i->op)->arity;

@@ -8,6 +8,7 @@
 
 #include "reference/interp.h"
 #include "ir/work.h"
+#include "reference/operand.h"
 #include "support/attr.h"
 #include "support/render_kernels.h"
 
@@ -58,6 +59,17 @@ static inline void fill(char *memory, size_t bytes, bt_dtype dtype, uint64_t *st
     }
 }
 
+/* The scalars of what takes from the operand: so many rows of `reach` bytes. `reach` is then that of all. */
+static inline void set_rows(launch *l, int operand, int64_t rows, int64_t *reach) {
+    for (int i = 0; i < l->kernel->instr_count; i++) {
+        const bti_instr *take = &l->kernel->instrs[i];
+        if (take->op != BTI_OP_take || take->attr != operand) continue;
+        l->scalars[l->kernel->instrs[take->arg[1]].arg[0]] = (uint64_t)rows;
+        l->scalars[l->kernel->instrs[take->arg[2]].arg[0]] = (uint64_t)*reach;
+    }
+    *reach *= rows;
+}
+
 static inline void place_operand(launch *l, int operand, uint64_t *state) {
     const bti_kernel_operand *o = &l->kernel->operands[operand];
     int axes = bti_kernel_axes(l->kernel);
@@ -72,6 +84,10 @@ static inline void place_operand(launch *l, int operand, uint64_t *state) {
     if (o->index) {
         l->box.address[operand] = draw(state, 3) ? 0 : draw(state, 1000) - 500u;
         return;
+    }
+    if (o->taken) {
+        if (draw(state, 2)) reach = (reach + 15) / 16 * 16; /* 16 bytes may be loaded at once */
+        set_rows(l, operand, 1 + (int64_t)draw(state, 5), &reach);
     }
     l->bytes[operand] = (size_t)(reach + 2 * step);
     l->memory[operand] = calloc(1, l->bytes[operand]);
@@ -223,6 +239,19 @@ static inline void reduce(const launch *l, const bti_instr *instr, const void *v
     free(x);
 }
 
+static inline void take(const launch *l, const bti_instr *instr, int64_t point, char *to) {
+    const bti_kernel *kernel = l->kernel;
+    const void *numbers = l->values[instr->arg[0]];
+    bool wide = kernel->instrs[instr->arg[0]].dtype == BT_I64;
+    int64_t row = wide ? ((const int64_t *)numbers)[point] : ((const int32_t *)numbers)[point];
+    int64_t rows = (int64_t)l->scalars[kernel->instrs[instr->arg[1]].arg[0]];
+    int64_t bytes = (int64_t)l->scalars[kernel->instrs[instr->arg[2]].arg[0]];
+    uint64_t missing = bti_missing((bt_dtype)instr->dtype);
+    if (row < 0) row += rows;
+    const char *from = l->memory[instr->attr] + offset(l, instr->attr, point) + row * bytes;
+    memcpy(to, row < 0 || row >= rows ? (const char *)&missing : from, bt_dtype_size((bt_dtype)instr->dtype));
+}
+
 static inline void evaluate(launch *l) {
     const bti_kernel *kernel = l->kernel;
     for (int i = 0; i < kernel->instr_count; i++) {
@@ -245,6 +274,10 @@ static inline void evaluate(launch *l) {
                 convert(real ? BT_F64 : BT_I64, &l->scalars[instr->arg[0]], dtype, to + (size_t)p * size);
         }
         if (instr->op == BTI_OP_leaf || instr->op == BTI_OP_iota || instr->op == BTI_OP_const) continue;
+        if (instr->op == BTI_OP_take) {
+            for (int64_t p = 0; p < l->points; p++) take(l, instr, p, to + (size_t)p * size);
+            continue;
+        }
         if (bti_op_info((bti_op)instr->op)->class == BTI_REDUCE)
             reduce(l, instr, l->values[instr->arg[0]], to);
         else

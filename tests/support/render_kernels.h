@@ -32,6 +32,16 @@ static inline uint16_t add_scalar(bti_kernel *kernel, bt_dtype dtype) {
     return add_instr(kernel, BTI_OP_const, dtype, kernel->scalar_count++, 0, 0, 0);
 }
 
+/* What is taken, by the row numbers of an instruction, from an input that moves along a mask of axes. */
+static inline uint16_t add_take(bti_kernel *kernel, bt_dtype dtype, unsigned moves, bool unit, int number) {
+    int count = add_scalar(kernel, BT_I64), bytes = add_scalar(kernel, BT_I64);
+    uint16_t take = add_instr(kernel, BTI_OP_take, dtype, number, count, bytes, 0);
+    kernel->instrs[take].attr = (uint8_t)kernel->input_count;
+    kernel->operands[kernel->input_count++] =
+        (bti_kernel_operand){.dtype = (uint8_t)dtype, .moves = (uint8_t)moves, .unit = unit, .taken = true};
+    return take;
+}
+
 /* After all inputs and instructions. */
 static inline void add_output(bti_kernel *kernel, int value, bool unit) {
     bti_kernel_set_stages(kernel);
@@ -122,9 +132,40 @@ static inline void halved_kernel(bti_kernel *kernel) {
     bti_halves_kernel(&whole, 0, kernel);
 }
 
+/* An embedding and a position. */
+static inline void take_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .inner = 1};
+    int number = add_input(kernel, BT_I32, 1, false, false), position = add_input(kernel, BT_F32, 3, true, false);
+    int row = add_take(kernel, BT_F32, 2, true, number);
+    add_output(kernel, add_instr(kernel, BTI_OP_add, BT_F32, row, position, 0, 0), true);
+}
+
+/* Elements from anywhere, by numbers that are computed. */
+static inline void lookup_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.inner = 1};
+    int number = add_input(kernel, BT_I64, 1, true, false);
+    number = add_instr(kernel, BTI_OP_add, BT_I64, number, number, 0, 0);
+    add_output(kernel, add_take(kernel, BT_F16, 0, false, number), true);
+}
+
+/* Rows that are gone over again: those of each row's number. */
+static inline void take_rows_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.outer = 1, .reduced = 1};
+    int row = add_take(kernel, BT_F32, 2, true, add_input(kernel, BT_I64, 1, false, false));
+    int most = add_instr(kernel, BTI_OP_max, BT_F32, row, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_sub, BT_F32, row, most, 0, 0), true);
+}
+
+/* The sum of rows. */
+static inline void take_columns_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.reduced = 1, .inner = 1};
+    int row = add_take(kernel, BT_F32, 2, true, add_input(kernel, BT_I32, 1, false, false));
+    add_output(kernel, add_instr(kernel, BTI_OP_sum, BT_F32, row, 0, 0, 0), true);
+}
+
 static void (*const kernels_by_hand[])(bti_kernel *kernel) = {
-    map_kernel,          softmax_kernel,       layer_norm_kernel, column_sum_kernel,
-    small_floats_kernel, transpose_add_kernel, random_kernel,     halved_kernel};
+    map_kernel,    softmax_kernel, layer_norm_kernel, column_sum_kernel, small_floats_kernel, transpose_add_kernel,
+    random_kernel, halved_kernel,  take_kernel,       lookup_kernel,     take_rows_kernel,    take_columns_kernel};
 enum { KERNELS_BY_HAND = sizeof kernels_by_hand / sizeof *kernels_by_hand };
 
 /* --- at random ---------------------------------------------------------------------------------------------------- */
@@ -196,6 +237,13 @@ static inline void draw_inputs(bti_kernel *kernel, bt_dtype favourite, uint64_t 
         unsigned all = (1u << axes) - 1, moves = draw(state, 2) ? all : draw(state, all + 1);
         bt_dtype dtype = draw(state, 2) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT);
         add_input(kernel, dtype, moves, moves >> (axes - 1) && draw(state, 3), draw(state, 5) == 0);
+    }
+    if (draw(state, 4) == 0) {
+        unsigned all = (1u << axes) - 1, moves = draw(state, all + 1), number_moves = draw(state, all + 1);
+        bt_dtype number = draw(state, 2) ? BT_I32 : BT_I64;
+        int numbers = add_input(kernel, number, number_moves, number_moves >> (axes - 1) && draw(state, 2), false);
+        add_take(kernel, draw(state, 2) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT), moves,
+                 moves >> (axes - 1) && draw(state, 3), numbers);
     }
     for (uint32_t i = draw(state, 3); i > 0; i--) add_scalar(kernel, draw(state, 2) ? favourite : BT_U32);
 }

@@ -13,6 +13,7 @@
 typedef enum bti_block_kind {
     BTI_BLOCK_LOAD,
     BTI_BLOCK_IOTA,
+    BTI_BLOCK_TAKE,    /* rows by number: arg[0] */
     BTI_BLOCK_LOOP,    /* a loop from values to a value */
     BTI_BLOCK_WIDENED, /* the same, of values that are widened first */
     BTI_BLOCK_RECAST,  /* a cast that no loop does */
@@ -29,7 +30,8 @@ typedef struct bti_block_step {
     uint16_t value;  /* instruction; of FOLD and STORE: the instruction whose value they read */
     uint16_t arg[4]; /* values */
     uint8_t kind;
-    uint8_t operand; /* of LOAD, IOTA, STORE; of a value that is stored: its output */
+    uint8_t operand; /* of LOAD, IOTA, TAKE, STORE; of a value that is stored: its output */
+    bool each;       /* of TAKE: each point has a row number of its own */
     bool
         stored; /* in `operand`, and may be computed there directly; of LOAD: copied if an output is in place of an input */
     uint8_t number; /* argument of the loop */

@@ -64,9 +64,11 @@ static __attribute__((noinline)) void run_iota(bti_block_machine *m, const bti_b
         bti_lane_block_write(BTI_LANE_I64, numbers, (bt_dtype)step->dtype, out, 1 << step->size_log, count);
 }
 
-static const void *load_block(bti_block_machine *m, const bti_block_step *step, char *slot, int64_t start, int count) {
+/* `at`: where the operand is at the line's first point. */
+static const void *load_block(bti_block_machine *m, const bti_block_step *step, const char *at, char *slot,
+                              int64_t start, int count) {
     int64_t along = m->step[step->operand];
-    const char *at = (const char *)(uintptr_t)m->at[step->operand] + start * along;
+    at += start * along;
     bool dense = along == 1 << step->size_log || count == 1;
     if (dense && !(step->stored && m->in_place)) return at;
     const bti_vector_code *code = m->blocks->code;
@@ -76,6 +78,45 @@ static const void *load_block(bti_block_machine *m, const bti_block_step *step, 
         code->fill[step->size_log](count, 0, slot, at, at, at, at);
     else
         code->gather[step->size_log](count, 0, slot, at, &along, at, at);
+    return slot;
+}
+
+/* The row of point i of a block, or -1. */
+static inline int64_t row_of(const bti_block_step *step, const void *numbers, int64_t rows, int i) {
+    int64_t row = step->from == BT_I32 ? ((const int32_t *)numbers)[i] : ((const int64_t *)numbers)[i];
+    if (row < 0) row += rows;
+    return row < rows ? row : -1;
+}
+
+static inline __attribute__((always_inline)) void take_each(const bti_block_step *step, const void *numbers,
+                                                            int64_t rows, int64_t bytes, const char *at, int64_t along,
+                                                            char *slot, int count, size_t size) {
+    const uint64_t missing = bti_missing((bt_dtype)step->dtype);
+    for (int i = 0; i < count; i++) {
+        int64_t row = row_of(step, numbers, rows, i);
+        memcpy(slot + (size_t)i * size, row < 0 ? (const char *)&missing : at + i * along + row * bytes, size);
+    }
+}
+
+static const void *take_block(bti_block_machine *m, const bti_block_step *step, char *slot, int64_t start, int count) {
+    const void *numbers = m->value[step->arg[0]];
+    int64_t along = m->step[step->operand], rows = *(const int64_t *)m->value[step->arg[1]];
+    int64_t bytes = *(const int64_t *)m->value[step->arg[2]];
+    const char *at = (const char *)(uintptr_t)m->at[step->operand];
+    if (!step->each || count == 1) {
+        int64_t row = row_of(step, numbers, rows, 0);
+        const uint64_t missing = bti_missing((bt_dtype)step->dtype);
+        if (row >= 0) return load_block(m, step, at + row * bytes, slot, start, count);
+        m->blocks->code->fill[step->size_log](count, 0, slot, &missing, &missing, &missing, &missing);
+        return slot;
+    }
+    at += start * along;
+    switch (step->size_log) {
+    case 0: take_each(step, numbers, rows, bytes, at, along, slot, count, 1); break;
+    case 1: take_each(step, numbers, rows, bytes, at, along, slot, count, 2); break;
+    case 2: take_each(step, numbers, rows, bytes, at, along, slot, count, 4); break;
+    default: take_each(step, numbers, rows, bytes, at, along, slot, count, 8);
+    }
     return slot;
 }
 
@@ -117,7 +158,7 @@ static void run_steps(bti_block_machine *m, bti_block_range range, int64_t start
     const void **value = m->value;
     for (const bti_block_step *step = steps + range.begin; step < steps + range.end; step++) {
         char *out = m->scratch + step->slot;
-        if (step->stored && m->direct[step->operand]) /* never a LOAD: its operand is an input */
+        if (step->stored && m->direct[step->operand]) /* never a LOAD or TAKE: its operand is an input */
             out = (char *)(uintptr_t)m->at[step->operand] + (start << step->size_log);
         const void *result = out;
         switch ((bti_block_kind)step->kind) {
@@ -125,7 +166,10 @@ static void run_steps(bti_block_machine *m, bti_block_range range, int64_t start
             step->loop(count, step->number, out, value[step->arg[0]], value[step->arg[1]], value[step->arg[2]],
                        value[step->arg[3]]);
             break;
-        case BTI_BLOCK_LOAD: result = load_block(m, step, out, start, count); break;
+        case BTI_BLOCK_LOAD:
+            result = load_block(m, step, (const char *)(uintptr_t)m->at[step->operand], out, start, count);
+            break;
+        case BTI_BLOCK_TAKE: result = take_block(m, step, out, start, count); break;
         case BTI_BLOCK_STORE: store_block(m, step, start, count); continue;
         case BTI_BLOCK_FOLD: fold_block(m, step, count); continue;
         case BTI_BLOCK_SPREAD: {

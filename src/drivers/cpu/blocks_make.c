@@ -79,6 +79,7 @@ typedef struct block_maker {
     uint16_t reduction_of[BTI_KERNEL_INSTRS];
     bool spread[BTI_KERNEL_INSTRS]; /* a ROW value that POINT values or folds use */
     bool wanted[BTI_KERNEL_INSTRS]; /* in the sweep */
+    bool along[BTI_KERNEL_INSTRS];  /* differs along the line */
     int last_use[BTI_KERNEL_INSTRS];
     uint32_t slot_of[BTI_KERNEL_INSTRS];
 } block_maker;
@@ -117,6 +118,9 @@ static bti_block_step step_of(const block_maker *m, int index) {
         step.kind = BTI_BLOCK_IOTA, step.operand = (uint8_t)instr->arg[0];
         if (bti_plain_is((bt_dtype)instr->dtype))
             step.loop = code->cast[BTI_PLAIN_I64][bti_plain_of((bt_dtype)instr->dtype)];
+        break;
+    case BTI_OP_take:
+        step.kind = BTI_BLOCK_TAKE, step.operand = instr->attr, step.each = m->along[instr->arg[0]];
         break;
     case BTI_OP_where: step.kind = BTI_BLOCK_LOOP, step.loop = code->where[step.size_log]; break;
     case BTI_OP_cast: choose_cast(code, &step); break;
@@ -206,9 +210,9 @@ static void make_point(block_maker *m, int index) {
     const bti_instr *instr = &m->kernel->instrs[index];
     bti_block_step step = step_of(m, index);
     step.slot = m->slot_of[index] = alloc_slot(&m->slots, step.size_log);
+    bool reads = step.kind == BTI_BLOCK_LOAD || step.kind == BTI_BLOCK_IOTA || step.kind == BTI_BLOCK_TAKE;
     step.stored = m->last_use[index] == BTI_KERNEL_INSTRS;
-    if (step.stored && step.kind != BTI_BLOCK_LOAD && step.kind != BTI_BLOCK_IOTA)
-        step.operand = output_of(m->kernel, index);
+    if (step.stored && !reads) step.operand = output_of(m->kernel, index);
     add_step(m, step);
     for (int a = 0; a < step.argument_count; a++) {
         const bti_instr *argument = &m->kernel->instrs[instr->arg[a]];
@@ -346,6 +350,7 @@ bt_status bti_blocks_make(const bti_kernel *kernel, bti_target target, bti_block
     if (enough) {
         m->blocks = blocks;
         m->kernel = &blocks->kernel;
+        bti_kernel_along_line(m->kernel, m->along);
         make_program(m);
         *made = blocks;
     } else

@@ -291,6 +291,8 @@ static bt_status translate_box(sim_device *device, const bti_kernel *kernel, int
                 __builtin_add_overflow(*(reach < 0 ? &low : &high), reach, reach < 0 ? &low : &high))
                 return bti_fail(BT_INTERNAL, "a kernel: an operand's strides overflow");
         }
+        int64_t rows = bti_kernel_rows_reach(kernel, box, o);
+        *(rows < 0 ? &low : &high) += rows;
         char *host;
         BTI_TRY(translate_address(device, "a kernel", box->address[o] + (uint64_t)low, (uint64_t)(high - low), &host));
         local->address[o] = (uint64_t)(uintptr_t)host - (uint64_t)low;

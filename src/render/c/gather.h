@@ -5,12 +5,7 @@
  *     bti_update      y[o][start + i][n] = x[o][i][n], start = index[0] moved into range;  memories y, index, x; words: units, count,
  *                     inner, length
  *     bti_update_wide the same, inner counted in 16 bytes
- * Negative indices count from the end; what is out of range is `missing`. A unit: an element of y; of updates, of x. */
-FUNCTION i64 place_of(i64 index, i64 length) {
-    if (index < 0) index += length;
-    return index < length ? index : -1;
-}
-
+ * What place_of finds no place for is `missing`. A unit: an element of y; of updates, of x. */
 #define EACH_UNIT for (i64 unit = (i64)GROUP * THREADS + THREAD; unit < W(units_word); unit += (i64)GROUPS * THREADS)
 
 #ifdef TAKE
