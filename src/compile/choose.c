@@ -23,9 +23,12 @@ void bti_pass_choose(bti_planner *planner) {
         planner->failed = true;
         return;
     }
-    for (size_t s = 0; s < plan->steps.count; s++)
-        fuser->members[s] =
-            (bti_group_member){.group = -1, .next = -1, .doer = (uint8_t)doer_of(planner, &plan->steps.items[s])};
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        bti_group_member *member = &fuser->members[s];
+        const bti_step *step = &plan->steps.items[s];
+        *member = (bti_group_member){.group = -1, .next = -1, .rows = -1, .numbers = -1};
+        member->doer = (uint8_t)(bti_choose_take(planner, step, member) ? BTI_BY_KERNEL : doer_of(planner, step));
+    }
     for (size_t r = 0; r < plan->results.count; r++) {
         int32_t maker = bti_maker(fuser, plan->results.items[r].value);
         if (maker >= 0) fuser->members[maker].why = BTI_WHY_RESULT;

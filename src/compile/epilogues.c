@@ -85,13 +85,21 @@ static bool splits_into(const joiner *j, const bti_step *map, const bti_value *p
     return *batch + 2 <= BTI_MAX_RANK;
 }
 
+/* Rows by number are read from anywhere, not as the product's tiles come. */
+static bool takes_rows(const joiner *j, const bti_step *map) {
+    const bti_kernel *kernel = j->plan->kernels.items[map->kernel];
+    for (int o = 0; o < kernel->input_count; o++)
+        if (kernel->operands[o].taken) return true;
+    return false;
+}
+
 /* Whether the map may read this operand from the product that makes it. */
 static bool is_made_by_product(const joiner *j, int32_t map, int operand) {
     const bti_step *step = &j->plan->steps.items[map];
     int32_t value = j->plan->operands.items[step->first_operand + operand];
     int32_t storage = j->plan->values.items[value].storage, product = storage < 0 ? -1 : j->maker[storage];
     int batch;
-    if (product < 0 || j->plan->storages.items[storage].given) return false;
+    if (product < 0 || j->plan->storages.items[storage].given || takes_rows(j, step)) return false;
     const bti_step *maker = &j->plan->steps.items[product];
     if (maker->kind != BTI_STEP_WORK || maker->op != BTI_OP_matmul || j->with[product] >= 0) return false;
     if (maker->device != step->device || bti_read_after(j->planner->fuser, value) >= 0) return false;

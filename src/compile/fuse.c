@@ -11,4 +11,5 @@ void bti_pass_fuse(bti_planner *planner) {
         if (fuser->members[s].doer == BTI_INLINED && fuser->members[s].why)
             bti_begin_group(fuser, (int32_t)s, &plan->steps.items[s], BTI_WHY_NONE);
     if (!planner->failed) bti_split_groups(fuser);
+    if (!planner->failed) bti_leave_lone_takes(fuser);
 }

@@ -265,6 +265,84 @@ static void barriers_keep_apart(void **state) {
     assert_true(step_of(BTI_OP_sin) < step_of(BTI_OP_exp));
 }
 
+/* --- rows that are taken by number ------------------------------------------------------------------------------------ */
+
+static bti_node *numbers_leaf(int rank, const int64_t *shape) {
+    bti_node *numbers = leaf(0, rank, shape);
+    numbers->dtype = BT_I32;
+    return numbers;
+}
+
+static void rows_are_taken_by_the_kernels_of_their_readers(void **state) {
+    bti_node *x = leaf(0, SHAPE(1000, 64)), *y = numbers_leaf(SHAPE(100)), *position = leaf(0, SHAPE(100, 64));
+    bti_node *rows = OP(take, 0, SHAPE(100, 64), ATTR(0), x, y);
+    bti_node *sum = OP(add, 0, SHAPE(100, 64), NO_ATTR, rows, position);
+    FUSE(sum);
+    EXPECT_STEPS(1, 0);
+    const bti_kernel *kernel = kernel_at(0);
+    assert_int_equal(kernel->input_count, 3);
+    assert_int_equal(kernel->operands[0].taken + kernel->operands[1].taken + kernel->operands[2].taken, 1);
+    assert_int_equal(plan.scalars.items[plan.steps.items[0].first_scalar], 1000);    /* rows */
+    assert_int_equal(plan.scalars.items[plan.steps.items[0].first_scalar + 1], 256); /* bytes of one */
+    bti_traffic traffic = bti_plan_traffic(&plan);
+    assert_int_equal(traffic.read, 4 * (100 * 64 + 100 + 100 * 64)); /* not the whole table */
+    assert_int_equal(traffic.written, 4 * 100 * 64);
+    FUSE(rows); /* nothing is gained by a kernel */
+    EXPECT_STEPS(0, 1);
+    traffic = bti_plan_traffic(&plan);
+    assert_int_equal(traffic.read, 4 * (100 * 64 + 100));
+    FUSE(OP(sub, 0, SHAPE(100, 64), NO_ATTR, sum, OP(mul, 0, SHAPE(100, 64), NO_ATTR, rows, rows)));
+    EXPECT_STEPS(1, 0); /* two readers */
+    FUSE(sum, rows);
+    EXPECT_STEPS(1, 0); /* and the program */
+    assert_int_equal(kernel_at(0)->output_count, 2);
+    FUSE(sum, OP(matmul, 0, SHAPE(100, 100), NO_ATTR, rows, OP(permute, 0, SHAPE(64, 100), ATTR(1, 0), position)));
+    EXPECT_STEPS(1, 1); /* a product reads them from memory */
+}
+
+static void rows_are_taken_again_where_they_stay(void **state) {
+    bti_node *x = leaf(0, SHAPE(1000, 64)), *y = numbers_leaf(SHAPE(100)), *table = leaf(0, SHAPE(1000));
+    bti_node *rows = OP(take, 0, SHAPE(100, 64), ATTR(0), x, y);
+    bti_node *most = OP(max, 0, SHAPE(100, 1), ATTR(2), rows);
+    bti_node *wide = OP(expand, 0, SHAPE(100, 64), NO_ATTR, most);
+    FUSE(OP(sub, 0, SHAPE(100, 64), NO_ATTR, rows, wide));
+    EXPECT_STEPS(1, 0);
+    assert_int_equal(bti_kernel_sweeps(kernel_at(0)), 2);
+    FUSE(OP(sum, 0, SHAPE(1, 64), ATTR(1), rows));
+    EXPECT_STEPS(1, 0);
+    assert_int_equal(kernel_at(0)->inner, 1);
+    bti_node *elements = OP(take, 0, SHAPE(100), ATTR(0), table, y);
+    bti_node *top = OP(max, 0, SHAPE(1), ATTR(1), elements);
+    FUSE(top);
+    EXPECT_STEPS(1, 0);
+    FUSE(OP(sub, 0, SHAPE(100), NO_ATTR, elements, OP(expand, 0, SHAPE(100), NO_ATTR, top)));
+    EXPECT_STEPS(2, 0); /* elements from anywhere are taken once */
+    assert_int_equal(kernel_at(0)->output_count, 2);
+    bti_node *chosen = OP(gather_axis, 0, SHAPE(100, 1), ATTR(1), leaf(0, SHAPE(100, 7)), numbers_leaf(SHAPE(100, 1)));
+    FUSE(OP(neg, 0, SHAPE(100, 1), NO_ATTR, chosen));
+    EXPECT_STEPS(1, 0);
+}
+
+static void takes_that_stay_steps(void **state) {
+    bti_node *x = leaf(0, SHAPE(1000, 3)), *y = numbers_leaf(SHAPE(100));
+    bti_node *read = OP(neg, 0, SHAPE(100, 3), NO_ATTR, OP(take, 0, SHAPE(100, 3), ATTR(0), x, y));
+    facts.lanes = 8;
+    FUSE(read);
+    EXPECT_STEPS(1, 1); /* rows that are shorter than a vector */
+    facts.group_threads = 256;
+    FUSE(read);
+    EXPECT_STEPS(1, 0); /* which threads do not mind */
+    facts.lanes = facts.group_threads = 0;
+    bti_node *computed = OP(exp, 0, SHAPE(1000, 3), NO_ATTR, x);
+    bti_node *taken = OP(take, 0, SHAPE(100, 3), ATTR(0), computed, y);
+    FUSE(OP(neg, 0, SHAPE(100, 3), NO_ATTR, taken));
+    EXPECT_STEPS(2, 0); /* what is taken from is in memory */
+    bti_node *one = leaf(0, SHAPE(1, 3)), *first = OP(exp, 0, SHAPE(1, 3), NO_ATTR, one);
+    taken = OP(take, 0, SHAPE(1, 3), ATTR(0), first, numbers_leaf(SHAPE(1)));
+    FUSE(OP(neg, 0, SHAPE(1, 3), NO_ATTR, OP(add, 0, SHAPE(1, 3), NO_ATTR, taken, first)));
+    EXPECT_STEPS(2, 0); /* even a single row */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_chain_is_one_kernel),
@@ -285,6 +363,9 @@ int main(void) {
         TEST(barriers_keep_apart),
         TEST(temporaries_share_an_arena),
         TEST(kernels_work_in_place_of_what_they_read_last),
+        TEST(rows_are_taken_by_the_kernels_of_their_readers),
+        TEST(rows_are_taken_again_where_they_stay),
+        TEST(takes_that_stay_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ typedef struct bti_group {
     int device;
     bool kernel;                       /* others may join */
     bool read;                         /* its memory is read by another group: its depth cannot change any more */
+    bool scattered;                    /* it takes rows of one element along its line: it does not go over them again */
     bool emitted;                      /* by write.c */
     int32_t instrs, operands;          /* at most */
     int32_t first_external;            /* into fuser->externals; -1: none */
@@ -36,12 +37,14 @@ typedef enum bti_doer {
 } bti_doer;
 
 typedef struct bti_group_member {
-    int32_t group;        /* -1: inlined */
-    int32_t next;         /* step of the same group; -1: the last */
-    int32_t instr;        /* in the kernel being written */
-    uint8_t level, stage; /* bti_level; sweeps before it is known */
-    uint8_t why;          /* bti_why it is in memory */
-    uint8_t doer;         /* bti_doer */
+    int32_t group;         /* -1: inlined */
+    int32_t next;          /* step of the same group; -1: the last */
+    int32_t instr;         /* in the kernel being written */
+    uint8_t level, stage;  /* bti_level; sweeps before it is known */
+    uint8_t why;           /* bti_why it is in memory */
+    uint8_t doer;          /* bti_doer */
+    bool scattered;        /* of a take by a kernel: each point of the line is an element from elsewhere */
+    int32_t rows, numbers; /* of a take by a kernel: views of what it reads, under its shape; else -1 */
 } bti_group_member;
 
 typedef struct bti_external {
@@ -83,9 +86,26 @@ bool bti_domain_strides(const bti_domain *domain, const bti_value *value, bti_le
  * folded are one axis. */
 bool bti_domain_folds(const bti_domain *domain, const int64_t *stride);
 
+/* The value that a step reads as a kernel reads it. */
+static inline int32_t bti_read_value(const bti_fuser *fuser, const bti_step *step, int input) {
+    const bti_group_member *member = &fuser->members[step - fuser->plan->steps.items];
+    if (member->rows >= 0) return input ? member->numbers : member->rows;
+    return fuser->plan->operands.items[step->first_operand + input];
+}
+/* Whether an input of the step is taken from: a kernel finds it in memory. */
+static inline bool bti_reads_rows(const bti_fuser *fuser, const bti_step *step, int input) {
+    return input == 0 && fuser->members[step - fuser->plan->steps.items].rows >= 0;
+}
+
 /* --- choose.c --- */
-/* Whether a kernel can do the step; else it is run whole. */
+/* Whether a kernel does the step, whatever its readers are; else it is run whole, or with its readers (take.c). */
 bool bti_is_fusable(const bti_step *step);
+
+/* --- take.c --- */
+/* Whether a kernel may take the rows for its other members; fills in how it reads them. */
+bool bti_choose_take(bti_planner *planner, const bti_step *step, bti_group_member *member);
+/* Takes that no reader joined are run whole. */
+void bti_leave_lone_takes(bti_fuser *fuser);
 
 /* --- join.c --- */
 /* Puts a step into a group: that of one of its inputs, or one of its own. */

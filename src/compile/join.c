@@ -44,10 +44,6 @@ static bool is_in(const attempt *a, int32_t group) {
     return false;
 }
 
-static int32_t input_of(const bti_fuser *fuser, const bti_step *step, int i) {
-    return fuser->plan->operands.items[step->first_operand + i];
-}
-
 /* Whether a value made in the group is wanted point by point as it is made. */
 static bool in_register(const bti_fuser *fuser, const attempt *a, int32_t value, bti_level wanted) {
     const bti_value *v = &fuser->plan->values.items[value];
@@ -101,7 +97,7 @@ static bool has_room(const bti_fuser *fuser, const attempt *a) {
         operands += groups[a->merged[i]].operands;
     }
     for (int i = 0; i < a->of->input_count; i++)
-        if (!holds(fuser, a->target, input_of(fuser, a->of, i))) instrs++, operands++;
+        if (!holds(fuser, a->target, bti_read_value(fuser, a->of, i))) instrs++, operands++;
     return instrs <= MOST_INSTRS && operands <= MOST_OPERANDS;
 }
 
@@ -119,7 +115,7 @@ static bool find_depth(bti_fuser *fuser, attempt *a) {
     for (int i = 0; i < a->merged_count; i++)
         if (groups[a->merged[i]].depth > a->depth) a->depth = groups[a->merged[i]].depth;
     for (int i = 0; i < a->of->input_count; i++) {
-        int32_t value = input_of(fuser, a->of, i), after = bti_read_after(fuser, value);
+        int32_t value = bti_read_value(fuser, a->of, i), after = bti_read_after(fuser, value);
         go_below(fuser, a, value, &a->depth);
         if (after >= 0) go_below(fuser, a, after, &a->depth);
     }
@@ -131,9 +127,10 @@ static bool find_depth(bti_fuser *fuser, attempt *a) {
 
 static bool fits_inputs(bti_fuser *fuser, attempt *a) {
     for (int i = 0; i < a->of->input_count; i++) {
-        int32_t value = input_of(fuser, a->of, i), maker = bti_maker(fuser, value), group = source(fuser, value);
+        int32_t value = bti_read_value(fuser, a->of, i), maker = bti_maker(fuser, value), group = source(fuser, value);
         a->why = BTI_WHY_VIEW;
         if (group >= 0 && is_in(a, group)) {
+            if (bti_reads_rows(fuser, a->of, i)) return false;
             if (bti_read_after(fuser, value) >= 0) a->why = BTI_WHY_AGAIN;
             if (bti_read_after(fuser, value) >= 0 || !in_register(fuser, a, value, a->level)) return false;
             if (fuser->members[maker].stage > a->stage) a->stage = fuser->members[maker].stage;
@@ -161,7 +158,7 @@ static bool fits_reduction(bti_fuser *fuser, attempt *a) {
     if (!bti_domain_refine(&a->domain, input->rank, input->shape, BTI_POINT)) return false;
     if (!bti_domain_reduce(&a->domain, input->rank, input->shape, a->of->node->attr->fold.axes)) return false;
     if (!fits_inputs(fuser, a)) return false;
-    if (fuser->members[bti_maker(fuser, input_of(fuser, a->of, 0))].level != BTI_POINT) return false;
+    if (fuser->members[bti_maker(fuser, bti_read_value(fuser, a->of, 0))].level != BTI_POINT) return false;
     if (again && a->stage > 0 && !a->domain.again) return false;
     a->level = BTI_ROW;
     a->stage++;
@@ -170,11 +167,18 @@ static bool fits_reduction(bti_fuser *fuser, attempt *a) {
 
 static bool is_reduction(const bti_step *step) { return bti_op_info((bti_op)step->op)->class == BTI_REDUCE; }
 
+static bool takes_scattered(const bti_fuser *fuser, const attempt *a) {
+    bool any = fuser->members[a->step].scattered || fuser->groups.items[a->target].scattered;
+    for (int i = 0; i < a->merged_count; i++) any = any || fuser->groups.items[a->merged[i]].scattered;
+    return any;
+}
+
 static bool try_target(bti_fuser *fuser, attempt *a) {
     a->domain = fuser->groups.items[a->target].domain;
     a->stage = 0;
     for (int i = 0; i < a->merged_count; i++)
         if (!bti_domain_unite(&a->domain, &fuser->groups.items[a->merged[i]].domain)) return false;
+    if (takes_scattered(fuser, a)) a->domain.again = false;
     if (!(is_reduction(a->of) ? fits_reduction(fuser, a) : fits_elementwise(fuser, a))) return false;
     a->why = BTI_WHY_FULL;
     if (!has_room(fuser, a)) return false;
@@ -191,7 +195,7 @@ static bool try_target(bti_fuser *fuser, attempt *a) {
 static int find_makers(bti_fuser *fuser, const bti_step *step, int32_t *makers) {
     int count = 0;
     for (int i = 0; i < step->input_count; i++) {
-        int32_t group = source(fuser, input_of(fuser, step, i));
+        int32_t group = source(fuser, bti_read_value(fuser, step, i));
         const bti_group *groups = fuser->groups.items;
         if (group < 0 || !groups[group].kernel || groups[group].device != step->device) continue;
         bool again = false;
@@ -245,6 +249,7 @@ static void append(bti_fuser *fuser, int32_t number, int32_t step) {
         fuser->members[group->last_member].next = step;
     group->last_member = step;
     group->instrs++;
+    group->scattered = group->scattered || fuser->members[step].scattered;
     if (fuser->members[step].why) group->operands++;
 }
 
@@ -272,6 +277,7 @@ static void merge_groups(bti_fuser *fuser, int32_t into_number, int32_t from_num
     into->instrs += from->instrs;
     into->operands += from->operands;
     into->read = into->read || from->read;
+    into->scattered = into->scattered || from->scattered;
     int32_t last = from->first_external;
     if (last < 0) return;
     while (fuser->externals.items[last].next >= 0) last = fuser->externals.items[last].next;
@@ -321,9 +327,10 @@ static bti_why why_apart(bti_fuser *fuser, int32_t number, int32_t value) {
 
 static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why) {
     for (int i = 0; i < step->input_count && !fuser->planner->failed; i++) {
-        int32_t value = input_of(fuser, step, i), maker = bti_maker(fuser, value);
+        int32_t value = bti_read_value(fuser, step, i), maker = bti_maker(fuser, value);
         bool kernel = fuser->groups.items[number].kernel;
-        bool made_here = kernel && maker >= 0 && fuser->members[maker].doer == BTI_INLINED;
+        bool made_here =
+            kernel && maker >= 0 && fuser->members[maker].doer == BTI_INLINED && !bti_reads_rows(fuser, step, i);
         bool again = bti_read_after(fuser, value) >= 0;
         if (!made_here)
             note_read(fuser, number, value, again ? BTI_WHY_AGAIN : why ? why : why_apart(fuser, number, value));
@@ -353,7 +360,7 @@ void bti_begin_group(bti_fuser *fuser, int32_t number, const bti_step *step, bti
     append(fuser, group, number);
     if (step->kind == BTI_STEP_COPY)
         why = BTI_WHY_DEVICE;
-    else if (whole)
+    else if (whole || member->rows >= 0)
         why = BTI_WHY_WORK;
     note_inputs(fuser, group, step, why);
 }

@@ -116,6 +116,7 @@ static int32_t find_in_place(const bti_plan *plan, size_t s, int output) {
     for (int read = 0; read < kernel->input_count; read++) { /* by the same box */
         int i = bti_step_operand(step, box, read), written = kernel->input_count + output % kernel->output_count;
         const bti_value *in = bti_plan_operand(plan, step, i);
+        if (kernel->operands[read].taken) continue;
         if (in->storage < 0 || in->layout.offset || out->layout.offset) continue;
         const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
         if (!is_temporary(plan, from) || from->last_step != (int32_t)s || from->bytes != to->bytes || from->offset < 0)

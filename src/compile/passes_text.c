@@ -52,7 +52,10 @@ static void add_doer(bti_str *text, const bti_planner *planner, size_t s) {
     case BTI_WHOLE:
         if (step->kind == BTI_STEP_WORK) bti_str_add(text, library ? "  whole, by a library" : "  whole");
         break;
-    case BTI_BY_KERNEL: bti_str_add(text, "  by a kernel"); break;
+    case BTI_BY_KERNEL:
+        bti_str_add(text,
+                    planner->fuser->members[s].rows < 0 ? "  by a kernel" : "  by a kernel of its readers, or whole");
+        break;
     case BTI_INLINED: bti_str_add(text, "  by its readers"); break;
     }
 }

@@ -45,6 +45,12 @@ static void find_strides(const writer *w, int32_t value, bti_level level, bool i
     for (int i = 0; i < w->domain->rank && !index; i++) stride[i] *= (int64_t)bt_dtype_size(v->dtype);
 }
 
+static bool moves_along_reduced(const writer *w, int32_t operand) {
+    for (int i = 0; i < w->domain->rank; i++)
+        if ((w->domain->reduced >> i & 1) && w->operands[operand].stride[i]) return true;
+    return false;
+}
+
 static int32_t add_load(writer *w, int32_t value, bti_level level, bool index) {
     const bti_value *v = value_at(w, value);
     loaded new = {.value = value, .index = index};
@@ -56,14 +62,22 @@ static int32_t add_load(writer *w, int32_t value, bti_level level, bool index) {
             !memcmp(old->stride, new.stride, sizeof new.stride))
             return old->instr;
     }
-    bool moves = false;
-    for (int i = 0; i < w->domain->rank; i++) moves = moves || ((w->domain->reduced >> i & 1) && new.stride[i]);
     new.instr = w->kernel.instr_count;
     w->kernel.operands[w->count] = (bti_kernel_operand){.dtype = index ? BT_I64 : (uint8_t)v->dtype, .index = index};
     w->operands[w->count] = new;
-    add_instr(w, index ? BTI_OP_iota : BTI_OP_leaf, v->dtype)->arg[0] = (uint16_t)w->count++;
-    w->point[new.instr] = moves;
+    add_instr(w, index ? BTI_OP_iota : BTI_OP_leaf, v->dtype)->arg[0] = (uint16_t)w->count;
+    w->point[new.instr] = moves_along_reduced(w, w->count++);
     return new.instr;
+}
+
+/* An operand that is taken from: read in no other way. */
+static int32_t add_rows(writer *w, int32_t value, bti_level level) {
+    const bti_value *v = value_at(w, value);
+    loaded new = {.value = value};
+    find_strides(w, value, level, false, new.stride);
+    w->kernel.operands[w->count] = (bti_kernel_operand){.dtype = (uint8_t)v->dtype, .taken = true};
+    w->operands[w->count] = new;
+    return w->count++;
 }
 
 /* The instruction that has this value. */
@@ -78,6 +92,20 @@ static int32_t argument(writer *w, int32_t value, bti_level level) {
     return bti_group_of(fuser, maker) == w->group ? fuser->members[maker].instr : add_load(w, value, level, false);
 }
 
+static void write_take(writer *w, bti_group_member *member, const bti_step *step) {
+    const bti_value *x = bti_plan_operand(w->fuser->plan, step, 0);
+    const int64_t axis = step->node->attr->axis.axis, bytes = x->layout.stride[axis] * (int64_t)bt_dtype_size(x->dtype);
+    const int64_t numbers[] = {x->shape[axis], bytes};
+    bti_level level = (bti_level)member->level;
+    int32_t operand = add_rows(w, member->rows, level), args[3] = {argument(w, member->numbers, level)};
+    for (int a = 1; a < 3; a++) args[a] = add_scalar(w, BT_I64, (uint64_t)numbers[a - 1]);
+    member->instr = w->kernel.instr_count;
+    bti_instr *instr = add_instr(w, BTI_OP_take, x->dtype);
+    instr->attr = (uint8_t)operand;
+    for (int a = 0; a < 3; a++) instr->arg[a] = (uint16_t)args[a];
+    w->point[member->instr] = w->point[args[0]] || moves_along_reduced(w, operand);
+}
+
 static void write_member(writer *w, int32_t number) {
     bti_fuser *fuser = w->fuser;
     const bti_step *step = &fuser->plan->steps.items[number];
@@ -88,6 +116,10 @@ static void write_member(writer *w, int32_t number) {
     if (member->doer == BTI_INLINED) {
         uint64_t bits = step->op == BTI_OP_const ? fuser->plan->scalars.items[step->first_scalar] : 0;
         member->instr = step->op == BTI_OP_const ? add_scalar(w, made->dtype, bits) : add_load(w, output, level, true);
+        return;
+    }
+    if (member->rows >= 0) {
+        write_take(w, member, step);
         return;
     }
     for (int i = 0; i < step->input_count; i++)

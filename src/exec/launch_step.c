@@ -20,8 +20,9 @@ static void count_box(bti_trace_event *event, const bti_kernel *kernel, const in
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         if (kernel->operands[o].index || o == made) continue;
         uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        unsigned axes = bti_kernel_read_axes(kernel, o);
         for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
-            if (kernel->operands[o].moves >> axis & 1) bytes *= (uint64_t)extent[axis];
+            if (axes >> axis & 1) bytes *= (uint64_t)extent[axis];
         *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) += bytes;
     }
 }
@@ -36,8 +37,7 @@ static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti
 
 static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
     const bti_value *output = bti_plan_output(plan, step, 0);
-    for (int i = 0; i < step->input_count; i++)
-        event->read_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
+    for (int i = 0; i < step->input_count; i++) event->read_bytes += (uint64_t)bti_step_read_bytes(plan, step, i);
     event->written_bytes = (uint64_t)bti_value_bytes(output);
     event->elements = 1;
     for (int axis = 0; axis < output->rank; axis++) event->elements *= (uint64_t)output->shape[axis];
