@@ -23,10 +23,26 @@ void bti_body_end(bti_body *body) {
     bti_free(body->made);
 }
 
-bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device) {
+bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device, bool weak) {
     body->inputs[i] = bti_array_new(bti_region_leaf(type, device, bti_call_place()));
+    BTI_TRY(bti_fail_with(bti_array_error(body->inputs[i])));
     body->given[i] = bti_node_of(body->inputs[i]);
-    return bti_fail_with(bti_array_error(body->inputs[i]));
+    body->given[i]->weak = weak;
+    return BT_OK;
+}
+
+bt_status bti_body_promote(const bti_body *body, bt_array *const *carry, bt_array **arguments, int count, bool *again) {
+    *again = false;
+    for (int i = 0; i < count; i++) {
+        bt_array *x = body->outputs[i];
+        if (!body->given[i]->weak || !x || bti_array_error(x) || bti_node_of(x)->weak) continue;
+        bt_dtype dtype = bti_dtype(x);
+        if (dtype == bti_dtype(arguments[i]) || !bti_dtype_is_float(dtype)) continue;
+        arguments[i] = bti_cast(carry[i], dtype);
+        BTI_TRY(bti_fail_with(bti_array_error(arguments[i])));
+        *again = true;
+    }
+    return BT_OK;
 }
 
 static bt_array *strong(bt_array *x) { return bti_node_of(x)->weak ? bti_cast(x, bti_dtype(x)) : x; }

@@ -19,8 +19,11 @@ typedef struct bti_body {
 /* Room for a body; NULLs inside. `called`: what errors call it; a literal. */
 bt_status bti_body_begin(bti_body *body, const char *called, int input_count, int output_count);
 void bti_body_end(bti_body *body);
-/* Input i stands for such a value on the device. */
-bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device);
+/* Input i stands for such a value on the device; weak: for a weak scalar, which takes the dtype of what it meets. */
+bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device, bool weak);
+/* Of weak scalars that are carried: those that the body hands back in another dtype become arguments of that one. again: whether there are any; the
+ * body is then to be recorded once more. */
+bt_status bti_body_promote(const bti_body *body, bt_array *const *carry, bt_array **arguments, int count, bool *again);
 /* Output i must be there; weak scalars become strong. `name`: what errors call it. */
 bt_status bti_body_output(bti_body *body, int i, const char *name, int index);
 /* Also of this type; the error says what it is compared with. */

@@ -2,6 +2,7 @@
 #include "array/place.h"
 #include "base/alloc.h"
 #include "ops/body.h"
+#include "ops/primitive.h"
 
 typedef struct branch {
     int arg_count, result_count;
@@ -32,14 +33,24 @@ static bt_status begin_branch(branch *b, bt_array *predicate, bt_array *const *a
         b->ways[way].whole = true; /* nothing of it is computed where the other way is taken */
         for (int i = 0; i < b->arg_count; i++) {
             bti_type type = bti_type_of(bti_node_of(b->arguments[i + 1]));
-            BTI_TRY(bti_body_input(&b->ways[way], i, &type, b->device));
+            BTI_TRY(bti_body_input(&b->ways[way], i, &type, b->device, bti_node_of(args[i])->weak));
         }
     }
     return BT_OK;
 }
 
+static bool is_there(const bt_array *x) { return x && !bti_array_error(x); }
+
+/* A weak scalar of the first branch takes the dtype that the second one has. */
+static void match_weak(branch *b, int result) {
+    bt_array **x = &b->ways[0].outputs[result], *other = b->ways[1].outputs[result];
+    if (!is_there(*x) || !is_there(other) || !bti_node_of(*x)->weak || bti_node_of(other)->weak) return;
+    if (bti_dtype_is_float(bti_dtype(other))) *x = bti_cast(*x, bti_dtype(other));
+}
+
 static bt_status check_branch(branch *b) {
     for (int i = 0; i < b->result_count; i++) {
+        match_weak(b, i);
         BTI_TRY(bti_body_output(&b->ways[0], i, "results", i));
         bti_type type = bti_type_of(b->ways[0].made[i]);
         BTI_TRY(bti_body_output_like(&b->ways[1], i, &type, "results", i, "that of the first is"));

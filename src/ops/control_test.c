@@ -326,6 +326,59 @@ static void ways_of_unlike_sizes_are_refused(void **state) {
     }
 }
 
+/* --- numbers ---------------------------------------------------------------------------------------------------------- */
+
+/* The second is made of the first, the third stays a number; y is of the dtype of x. */
+static void sum_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    ++*(int *)data;
+    y[0] = bt_mul(x[0], carry[2]);
+    carry[1] = bt_add(carry[1], carry[0]);
+    carry[0] = bt_add(carry[0], x[0]);
+    carry[2] = bt_add(carry[2], bt_num(1));
+}
+
+static bt_array *below_hundred(bt_array *const *carry, void *data) { return bt_lt(carry[0], bt_num(100)); }
+static void add_captured(bt_array **carry, void *data) { carry[0] = bt_add(carry[0], data); }
+static void no_change(bt_array **carry, void *data) { (void)carry; }
+
+static void a_number(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_num(0); }
+static void their_product(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_mul(args[0], args[1]); }
+
+static void numbers_take_the_dtype_that_bodies_give(void **state) {
+    int called = 0;
+    bt_array *xs = F32((3), 1, 2, 3), *carry[] = {bt_num(0), bt_num(0), bt_num(1)}, *ys;
+    assert_int_equal(bt_scan(sum_step, &called, BT_ALL_ROWS, carry, 3, &xs, 1, &ys, 1), BT_OK);
+    assert_int_equal(bt_dtype_of(carry[0]), BT_F32);
+    assert_int_equal(bt_dtype_of(carry[1]), BT_F32);
+    assert_int_equal(bt_dtype_of(carry[2]), BT_F64);
+    assert_int_equal(bt_dtype_of(ys), BT_F32);
+    assert_true(called <= 3);
+    CLOSE(carry[0], bt_f32(6));
+    CLOSE(carry[1], bt_f32(4));
+    CLOSE(carry[2], bt_f32(4));
+    CLOSE(ys, F32((3), 1, 4, 9));
+    CLOSE(bt_grad1(bt_add(carry[0], bt_mul(carry[1], bt_num(2))), xs), F32((3), 5, 3, 1));
+    CLOSE(bt_grad1(bt_sum(ys, BT_ALL, false), xs), F32((3), 1, 2, 3));
+
+    bt_array *one = bt_num(1);
+    assert_int_equal(bt_while(below_hundred, add_captured, bt_f32(30), 10, &one, 1), BT_OK);
+    assert_int_equal(bt_dtype_of(one), BT_F32);
+    CLOSE(one, bt_f32(121));
+    one = bt_num(1);
+    assert_int_equal(bt_while(below_hundred, no_change, NULL, 3, &one, 1), BT_OK);
+    assert_int_equal(bt_dtype_of(one), BT_F64);
+    CLOSE(one, bt_f32(1));
+
+    for (int yes = 0; yes < 2; yes++)
+        for (int turned = 0; turned < 2; turned++) {
+            bt_array *args[] = {bt_f32(3), bt_num(2)}, *result, *predicate = bt_gt(bt_num(yes), bt_num(0.5));
+            bt_branch_fn *ways[] = {a_number, their_product};
+            assert_int_equal(bt_cond(predicate, ways[turned], ways[!turned], NULL, args, 2, &result, 1), BT_OK);
+            assert_int_equal(bt_dtype_of(result), BT_F32);
+            CLOSE(result, bt_f32(yes == turned ? 6 : 0));
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scans_like_written_out),
@@ -340,6 +393,7 @@ int main(void) {
         cmocka_unit_test(gradients_cost_no_others),
         cmocka_unit_test(only_one_way_runs),
         cmocka_unit_test(ways_of_unlike_sizes_are_refused),
+        cmocka_unit_test(numbers_take_the_dtype_that_bodies_give),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

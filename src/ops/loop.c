@@ -33,6 +33,23 @@ static bt_status check_rows(scan *s, bt_array *const *xs) {
                : bti_fail(BT_INVALID_ARGUMENT, "%lld steps", (long long)s->length);
 }
 
+static bool is_weak(const bt_array *given, const bt_array *argument) {
+    return bti_node_of(given)->weak && bti_dtype(given) == bti_dtype(argument);
+}
+
+static bt_status begin_body(scan *s, bt_array *const *carry) {
+    int arguments = s->carry_count + s->x_count;
+    BTI_TRY(bti_body_begin(&s->body, "the body", arguments, s->carry_count + s->y_count));
+    for (int i = 0; i < arguments; i++) {
+        const bti_node *node = bti_node_of(s->arguments[i]);
+        bool carried = i < s->carry_count;
+        bti_type type = carried ? bti_type_of(node) : bti_type_of_row(node);
+        BTI_TRY(bti_body_input(&s->body, i, &type, s->device, carried && is_weak(carry[i], s->arguments[i])));
+    }
+    for (int i = 0; i < s->carry_count; i++) s->body.outputs[i] = s->body.inputs[i];
+    return BT_OK;
+}
+
 static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array *const *xs, bt_array **ys) {
     BTI_CALL(s->name);
     int arguments = s->carry_count + s->x_count;
@@ -48,14 +65,18 @@ static bt_status begin_scan(scan *s, bt_scan_fn *fn, bt_array **carry, bt_array 
     bt_array *poison = bti_choose_device(s->arguments, arguments, &placement);
     if (poison) return bti_fail_with(bti_array_error(poison));
     s->device = placement.device;
-    BTI_TRY(bti_body_begin(&s->body, "the body", arguments, s->carry_count + s->y_count));
-    for (int i = 0; i < arguments; i++) {
-        const bti_node *node = bti_node_of(s->arguments[i]);
-        bti_type type = i < s->carry_count ? bti_type_of(node) : bti_type_of_row(node);
-        BTI_TRY(bti_body_input(&s->body, i, &type, s->device));
-    }
-    for (int i = 0; i < s->carry_count; i++) s->body.outputs[i] = s->body.inputs[i];
-    return BT_OK;
+    return begin_body(s, carry);
+}
+
+/* Whether the body is recorded once more, for the dtypes that it gave to weak scalars. */
+static bool begin_scan_again(scan *s, bt_array **carry, bt_status *status) {
+    BTI_CALL(s->name);
+    bool again;
+    *status = bti_body_promote(&s->body, carry, s->arguments, s->carry_count, &again);
+    if (*status != BT_OK || !again) return false;
+    bti_body_end(&s->body);
+    *status = begin_body(s, carry);
+    return *status == BT_OK;
 }
 
 static bt_status check_outputs(scan *s) {
@@ -113,8 +134,9 @@ static bt_status run_scan(scan *s, bt_scan_fn *fn, void *data, bt_array **carry,
         status = begin_scan(s, fn, carry, xs, ys);
         if (status == BT_OK && !results) status = bti_no_memory();
         if (status == BT_OK) {
-            fn(s->body.outputs, s->body.inputs + s->carry_count, s->body.outputs + s->carry_count, data);
-            status = finish_scan(s, results);
+            do fn(s->body.outputs, s->body.inputs + s->carry_count, s->body.outputs + s->carry_count, data);
+            while (begin_scan_again(s, carry, &status));
+            if (status == BT_OK) status = finish_scan(s, results);
         }
         for (int i = 0; i < count && status == BT_OK; i++)
             *(i < s->carry_count ? &carry[i] : &ys[i - s->carry_count]) = bt_keep(results[i]);
@@ -151,6 +173,19 @@ typedef struct loop {
     bti_body test, body;
 } loop;
 
+static bt_status begin_bodies(loop *w, bt_array *const *carry) {
+    BTI_TRY(bti_body_begin(&w->test, "the test", w->count, 1));
+    BTI_TRY(bti_body_begin(&w->body, "the body", w->count, w->count));
+    for (int i = 0; i < w->count; i++) {
+        bti_type type = bti_type_of(bti_node_of(w->arguments[i]));
+        bool weak = is_weak(carry[i], w->arguments[i]);
+        BTI_TRY(bti_body_input(&w->test, i, &type, w->device, weak));
+        BTI_TRY(bti_body_input(&w->body, i, &type, w->device, weak));
+        w->body.outputs[i] = w->body.inputs[i];
+    }
+    return BT_OK;
+}
+
 static bt_status begin_while(loop *w, bt_array **carry, bool called) {
     BTI_CALL("bt_while");
     if (!called) return bti_fail(BT_INVALID_ARGUMENT, "the test or the body is NULL");
@@ -163,15 +198,19 @@ static bt_status begin_while(loop *w, bt_array **carry, bool called) {
     bt_array *poison = bti_choose_device(w->arguments, w->count, &placement);
     if (poison) return bti_fail_with(bti_array_error(poison));
     w->device = placement.device;
-    BTI_TRY(bti_body_begin(&w->test, "the test", w->count, 1));
-    BTI_TRY(bti_body_begin(&w->body, "the body", w->count, w->count));
-    for (int i = 0; i < w->count; i++) {
-        bti_type type = bti_type_of(bti_node_of(w->arguments[i]));
-        BTI_TRY(bti_body_input(&w->test, i, &type, w->device));
-        BTI_TRY(bti_body_input(&w->body, i, &type, w->device));
-        w->body.outputs[i] = w->body.inputs[i];
-    }
-    return BT_OK;
+    return begin_bodies(w, carry);
+}
+
+/* As begin_scan_again. */
+static bool begin_while_again(loop *w, bt_array **carry, bt_status *status) {
+    BTI_CALL("bt_while");
+    bool again;
+    *status = bti_body_promote(&w->body, carry, w->arguments, w->count, &again);
+    if (*status != BT_OK || !again) return false;
+    bti_body_end(&w->test);
+    bti_body_end(&w->body);
+    *status = begin_bodies(w, carry);
+    return *status == BT_OK;
 }
 
 static bt_status check_while(loop *w) {
@@ -220,9 +259,11 @@ bt_status bt_while(bt_while_test_fn *test, bt_while_body_fn *body, void *data, i
         status = begin_while(&w, carry, test && body);
         if (status == BT_OK && !results) status = bti_no_memory();
         if (status == BT_OK) {
-            w.test.outputs[0] = test(w.test.inputs, data);
-            body(w.body.outputs, data);
-            status = finish_while(&w, results);
+            do {
+                w.test.outputs[0] = test(w.test.inputs, data);
+                body(w.body.outputs, data);
+            } while (begin_while_again(&w, carry, &status));
+            if (status == BT_OK) status = finish_while(&w, results);
         }
         for (int i = 0; i < carry_count && status == BT_OK; i++) carry[i] = bt_keep(results[i]);
     }
