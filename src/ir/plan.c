@@ -79,16 +79,19 @@ int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int inpu
     return stored_bytes(bti_plan_operand(plan, step, input));
 }
 
-/* Of all steps of a scan; of one of a loop whose number is not known; of the larger way of a branch. */
+/* Of all steps of a scan; of a loop whose number is not known, one step with its test; of a branch, the larger way. */
 static void add_control_traffic(bti_traffic *traffic, const bti_control *control) {
     int64_t times = control->op == BTI_OP_scan ? control->steps : 1;
-    bti_traffic most = {0};
+    bti_traffic all = {0};
     for (int p = 0; p < control->plan_count; p++) {
         bti_traffic one = bti_plan_traffic(&control->plans[p]);
-        if (one.read + one.written >= most.read + most.written) most = one;
+        if (control->op == BTI_OP_cond) {
+            if (one.read + one.written >= all.read + all.written) all = one;
+        } else
+            all.read += one.read, all.written += one.written;
     }
-    traffic->read += times * most.read;
-    traffic->written += times * most.written;
+    traffic->read += times * all.read;
+    traffic->written += times * all.written;
 }
 
 bti_traffic bti_plan_traffic(const bti_plan *plan) {
