@@ -33,6 +33,21 @@ static void the_machines_memory_is_a_limit(void **state) {
 
 /* --- out of memory -------------------------------------------------------------------------------------------------------- */
 
+static void long_row(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    carry[0] = bt_add(carry[0], bt_num(1));
+    y[0] = bt_broadcast_to(carry[0], 1024);
+}
+
+/* A loop has several results: the one that there was no memory for is named. */
+static void the_report_names_the_result_of_a_loop(void **state) {
+    begin(state, "memory_limit=8M");
+    BT_SCOPE {
+        bt_array *carry = bt_f32(0), *ys;
+        OK(bt_scan(long_row, NULL, 2048, &carry, 1, NULL, 0, &ys, 1));
+        FAILS(bt_block(ys), BT_RESOURCE_EXHAUSTED, "bt_scan", "asked for 8 MiB for float32 (2048, 1024)");
+    }
+}
+
 static void the_report_says_everything(void **state) {
     begin(state, "memory_limit=8M");
     BT_SCOPE {
@@ -245,6 +260,7 @@ int main(void) {
     static const memory_case each[] = {
         CASE(the_machines_memory_is_a_limit),
         CASE(the_report_says_everything),
+        CASE(the_report_names_the_result_of_a_loop),
         CASE(a_plan_that_does_not_fit_leaves_no_trace),
         CASE(the_cache_is_given_up_before_failing),
         CASE(the_cache_is_given_up_when_the_device_is_full),

@@ -97,8 +97,13 @@ void bti_remember_value(bti_planner *planner, bti_known known) {
 /* --- values and steps ----------------------------------------------------------------------------------------------- */
 
 static int32_t add_storage(bti_planner *planner, const bti_node *node, int device, int64_t bytes) {
-    bti_storage storage = {
-        .device = device, .bytes = bytes, .node = node, .first_step = -1, .last_step = -1, .offset = -1};
+    bti_storage storage = {.device = device,
+                           .bytes = bytes,
+                           .node = node,
+                           .value = (int32_t)planner->plan->values.count, /* which is added next */
+                           .first_step = -1,
+                           .last_step = -1,
+                           .offset = -1};
     if (!bti_vec_push(&planner->plan->storages, storage)) planner->failed = true;
     return (int32_t)planner->plan->storages.count - 1;
 }

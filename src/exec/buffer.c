@@ -164,7 +164,8 @@ bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffe
     bt_status status = bti_buffer_reserve(buffer, true);
     if (observer) observer->end(status == BT_OK);
     if (status == BT_RESOURCE_EXHAUSTED) {
-        bti_error *error = bti_out_of_memory(node->device, (int64_t)bytes, node, NULL, bt_error_text());
+        bti_type type = bti_type_of(node);
+        bti_error *error = bti_out_of_memory(node->device, (int64_t)bytes, node, &type, NULL, bt_error_text());
         status = bti_fail_with(error);
         bti_error_release(error);
     }
@@ -257,12 +258,13 @@ static void add_other_processes(bti_str *text, int device) {
     }
 }
 
-bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_node *reader, const char *why) {
+bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_type *type,
+                             const bti_node *reader, const char *why) {
     bti_str text = {0};
     bti_str_addf(&text, "out of memory on %s: asked for ", bt_device_name(bti_device_at(device)));
     bti_str_add_bytes_size(&text, (unsigned long long)bytes);
-    bti_str_addf(&text, " for %s ", bt_dtype_name((bt_dtype)node->dtype));
-    bti_shape_text(&text, node->rank, node->shape);
+    bti_str_addf(&text, " for %s ", bt_dtype_name(type->dtype));
+    bti_shape_text(&text, type->rank, type->shape);
     if (reader) {
         bti_str_addf(&text, ", a copy from %s", bt_device_name(bti_device_at(node->device)));
         if (node->place.site.file)

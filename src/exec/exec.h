@@ -95,7 +95,8 @@ typedef struct bti_reserve_observer {
 } bti_reserve_observer;
 void bti_exec_observe_reserve(const bti_reserve_observer *observer);
 
-/* The report of an allocation that failed; short: the pool's own words. */
-bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_node *reader, const char *why);
+/* The report of an allocation that failed, of what the node makes of this type; why: the pool's own words. */
+bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, const bti_type *type,
+                             const bti_node *reader, const char *why);
 
 #endif

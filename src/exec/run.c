@@ -9,18 +9,36 @@
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
-static bt_status out_of_memory(const bti_storage *storage, int64_t bytes, bti_error **error) {
-    *error = bti_out_of_memory(storage->device, bytes, storage->node, storage->reader, bt_error_text());
+static bti_type type_in(const bti_plan *plan, const bti_storage *storage) {
+    const bti_value *value = &plan->values.items[storage->value];
+    bti_type type = {.dtype = value->dtype, .rank = value->rank};
+    memcpy(type.shape, value->shape, sizeof type.shape);
+    return type;
+}
+
+static bt_status out_of_memory(const bti_plan *plan, const bti_storage *storage, int64_t bytes, bti_error **error) {
+    bti_type type = type_in(plan, storage);
+    *error = bti_out_of_memory(storage->device, bytes, storage->node, &type, storage->reader, bt_error_text());
     return bti_fail_with(*error);
+}
+
+/* A tuple has no dtype and shape of its own. */
+static void describe_result(bti_buffer *buffer, const bti_plan *plan, const bti_storage *storage) {
+    if (!storage->node->tuple) return;
+    bti_type type = type_in(plan, storage);
+    buffer->dtype = type.dtype;
+    buffer->rank = type.rank;
+    memcpy(buffer->shape, type.shape, sizeof buffer->shape);
 }
 
 static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
     const bti_storage *storage = &run->prepared->plan.storages.items[s];
     bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node);
     if (!buffer) return bti_no_memory();
+    describe_result(buffer, &run->prepared->plan, storage);
     run->buffers[s] = buffer;
     bt_status status = bti_buffer_reserve(buffer, false);
-    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(storage, storage->bytes, error);
+    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(&run->prepared->plan, storage, storage->bytes, error);
     if (status == BT_OK) {
         run->addresses[s] = buffer->address;
         run->idle[s] = buffer->block ? buffer->block->busy_until : 0;
@@ -45,9 +63,10 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     const bti_storage *largest = largest_temporary(plan, (int)device);
     bti_buffer *arena = bti_buffer_new((int)device, (size_t)plan->arenas.items[device], largest->node);
     if (!arena) return bti_no_memory();
+    describe_result(arena, plan, largest);
     run->arenas[device] = arena;
     bt_status status = bti_buffer_reserve(arena, false);
-    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(largest, plan->arenas.items[device], error);
+    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(plan, largest, plan->arenas.items[device], error);
     return status;
 }
 

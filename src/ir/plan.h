@@ -27,7 +27,8 @@ typedef enum bti_why {
 typedef struct bti_storage {
     int device;
     int64_t bytes;
-    const bti_node *node;          /* whose result it was made for: names it in reports */
+    const bti_node *node; /* whose result it was made for: names it in reports */
+    int32_t value;        /* the first value in it: what it was made for, one result of a tuple or its scratch memory */
     const bti_node *reader;        /* of a copy from another device: who wanted it first; else NULL */
     bti_buffer *external;          /* memory that exists already (borrowed from its node); else NULL */
     bool given;                    /* memory that exists already; in the plan of a region, bound by each run */

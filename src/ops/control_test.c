@@ -342,7 +342,9 @@ static void add_captured(bt_array **carry, void *data) { carry[0] = bt_add(carry
 static void no_change(bt_array **carry, void *data) { (void)carry; }
 
 static void a_number(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_num(0); }
-static void their_product(bt_array *const *args, bt_array **results, void *data) { results[0] = bt_mul(args[0], args[1]); }
+static void their_product(bt_array *const *args, bt_array **results, void *data) {
+    results[0] = bt_mul(args[0], args[1]);
+}
 
 static void numbers_take_the_dtype_that_bodies_give(void **state) {
     int called = 0;
