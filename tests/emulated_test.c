@@ -105,6 +105,10 @@ static void many_arguments_go_through_memory(void **state) {
 
 /* x is [line, line], its elements small whole numbers; i is [line], of int32. */
 typedef bt_array *kernel(bt_array *x, bt_array *i);
+static bt_array *evaluated(bt_array *x) {
+    OK(bt_block(x));
+    return x;
+}
 #define KERNEL(name, expression) \
     static bt_array *kernel_##name(bt_array *x, bt_array *i) { return expression; }
 KERNEL(map, ((void)i, bt_add(bt_mul(x, bt_num(2)), bt_num(1))))
@@ -136,6 +140,15 @@ KERNEL(take, bt_take(x, i, 0))
 /* Some indices are out of range. */
 KERNEL(take_past, bt_take(x, bt_mul(i, bt_i32(2)), 0))
 KERNEL(take_columns, bt_take(x, i, 1))
+/* By a kernel of their own, and by those of their readers. */
+KERNEL(take_alone, evaluated(bt_take(x, i, 0)))
+KERNEL(take_add, bt_add(bt_take(x, i, 0), x))
+KERNEL(take_part, bt_mul(bt_take(bt_slice_axis(x, 1, 1, INT64_MAX, 1), i, 0), bt_f32(2)))
+KERNEL(take_softmax, bt_softmax(bt_take(x, bt_mul(i, bt_i32(2)), 0), 1))
+KERNEL(take_rows_sum, bt_sum(bt_take(x, i, 0), BT_AXES(1), false))
+KERNEL(take_columns_sum, bt_sum(bt_take(x, i, 0), BT_AXES(0), false))
+KERNEL(take_elements, bt_sum(bt_take(bt_reshape(x, -1), i, 0), BT_ALL, false))
+KERNEL(gather_softmax, bt_softmax(bt_take_along_axis(x, bt_cast(x, BT_I32), 1), 1))
 KERNEL(gather, bt_take_along_axis(x, bt_cast(x, BT_I32), 1))
 KERNEL(scatter, bt_scatter_add(x, bt_mod(i, bt_i32(7)), x, 0))
 KERNEL(scatter_axis, ((void)i, bt_scatter_add_along_axis(x, bt_cast(x, BT_I32), x, 1)))
@@ -155,12 +168,49 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),    ROW(broadcast),    ROW(transpose),      ROW(flip),        ROW(half),           ROW(sum),
-    ROW(rows),   ROW(short_rows),   ROW(columns),        ROW(softmax),     ROW(softmax_long),   ROW(layer_norm),
-    ROW(max),    ROW(argmax),       ROW(argmin_all),     ROW(cumsum),      ROW(cumsum_back),    ROW(cumsum_long),
-    ROW(sort),   ROW(sort_long),    ROW(argsort),        ROW(take),        ROW(take_past),      ROW(take_columns),
-    ROW(gather), ROW(scatter),      ROW(scatter_axis),   ROW(matmul),      ROW(matmul_library), ROW(uniform),
-    ROW(concat), ROW(many_columns), ROW(argmax_columns), ROW(matmul_part), ROW(scatter_line),
+    ROW(map),
+    ROW(broadcast),
+    ROW(transpose),
+    ROW(flip),
+    ROW(half),
+    ROW(sum),
+    ROW(rows),
+    ROW(short_rows),
+    ROW(columns),
+    ROW(softmax),
+    ROW(softmax_long),
+    ROW(layer_norm),
+    ROW(max),
+    ROW(argmax),
+    ROW(argmin_all),
+    ROW(cumsum),
+    ROW(cumsum_back),
+    ROW(cumsum_long),
+    ROW(sort),
+    ROW(sort_long),
+    ROW(argsort),
+    ROW(take),
+    ROW(take_past),
+    ROW(take_columns),
+    ROW(gather),
+    ROW(scatter),
+    ROW(scatter_axis),
+    ROW(matmul),
+    ROW(matmul_library),
+    ROW(uniform),
+    ROW(concat),
+    ROW(many_columns),
+    ROW(argmax_columns),
+    ROW(matmul_part),
+    ROW(scatter_line),
+    ROW(take_alone),
+    ROW(take_add),
+    ROW(take_part),
+    ROW(take_softmax),
+    ROW(take_rows_sum),
+    ROW(take_columns_sum),
+    ROW(take_elements),
+    ROW(gather_softmax),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

@@ -12,4 +12,5 @@ void bti_pass_fuse(bti_planner *planner) {
             bti_begin_group(fuser, (int32_t)s, &plan->steps.items[s], BTI_WHY_NONE);
     if (!planner->failed) bti_split_groups(fuser);
     if (!planner->failed) bti_leave_lone_takes(fuser);
+    if (!planner->failed && !planner->region) bti_keep_takes(fuser);
 }

@@ -102,10 +102,13 @@ static inline bool bti_reads_rows(const bti_fuser *fuser, const bti_step *step, 
 bool bti_is_fusable(const bti_step *step);
 
 /* --- take.c --- */
+bool bti_is_take(const bti_step *step);
 /* Whether a kernel may take the rows for its other members; fills in how it reads them. */
 bool bti_choose_take(bti_planner *planner, const bti_step *step, bti_group_member *member);
 /* Takes that no reader joined are run whole. */
 void bti_leave_lone_takes(bti_fuser *fuser);
+/* What the program holds of rows that are in memory anyway is kept. */
+void bti_keep_takes(bti_fuser *fuser);
 
 /* --- join.c --- */
 /* Puts a step into a group: that of one of its inputs, or one of its own. */

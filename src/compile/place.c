@@ -37,7 +37,8 @@ static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value) {
     if (!atomic_load(&node->handles)) return false;
     if (planner->how->fusing != BTI_FUSED || node->passed || node->forget) return true;
     int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
-    return maker < 0 || !bti_is_fusable(&planner->plan->steps.items[maker]);
+    const bti_step *step = maker < 0 ? NULL : &planner->plan->steps.items[maker];
+    return !step || !(bti_is_fusable(step) || bti_is_take(step)); /* bti_keep_takes() comes back to those */
 }
 
 static void add_result(bti_planner *planner, bti_node *node, int32_t value, int32_t of_tuple) {

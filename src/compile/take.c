@@ -36,10 +36,13 @@ static bool is_long_enough(const bti_target_facts *target, int64_t line, int64_t
     return target->group_threads > 1 || line >= target->lanes || line == count;
 }
 
+bool bti_is_take(const bti_step *step) {
+    return step->kind == BTI_STEP_WORK && (step->op == BTI_OP_take || step->op == BTI_OP_gather_axis);
+}
+
 bool bti_choose_take(bti_planner *planner, const bti_step *step, bti_group_member *member) {
     const bti_plan *plan = planner->plan;
-    bool takes = step->kind == BTI_STEP_WORK && (step->op == BTI_OP_take || step->op == BTI_OP_gather_axis);
-    if (!takes || planner->how->fusing != BTI_FUSED) return false;
+    if (!bti_is_take(step) || planner->how->fusing != BTI_FUSED) return false;
     const bti_value x = *bti_plan_operand(plan, step, 0), y = *bti_plan_operand(plan, step, 1);
     const bti_value out = *bti_plan_output(plan, step, 0);
     int axis = (int)step->node->attr->axis.axis;
@@ -62,5 +65,19 @@ void bti_leave_lone_takes(bti_fuser *fuser) {
         bti_group *group = &fuser->groups.items[g];
         bool lone = group->parent == (int32_t)g && group->kernel && group->first_member == group->last_member;
         if (lone && fuser->members[group->first_member].rows >= 0) group->kernel = false;
+    }
+}
+
+void bti_keep_takes(bti_fuser *fuser) {
+    bti_plan *plan = fuser->plan;
+    for (size_t s = 0; s < plan->steps.count && !fuser->planner->failed; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        bti_group_member *member = &fuser->members[s];
+        bti_node *node = (bti_node *)step->node;
+        if (!bti_is_take(step) || member->why == BTI_WHY_RESULT || !atomic_load(&node->handles)) continue;
+        if (!member->why && fuser->groups.items[bti_group_of(fuser, (int32_t)s)].kernel) continue;
+        bti_plan_result kept = {node, plan->operands.items[step->first_operand + step->input_count], -1};
+        if (!bti_vec_push(&plan->results, kept)) fuser->planner->failed = true;
+        member->why = BTI_WHY_RESULT;
     }
 }

@@ -107,11 +107,24 @@ static void random_numbers(void **state) {
     }
 }
 
+/* An embedding with its position, normalised, and as it is for a product; a table that is looked up. */
+static void gathers(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *table = bt_ones(BT_F32, 500, 64), *numbers = bt_zeros(BT_I32, 40), *places = bt_ones(BT_F32, 40, 64);
+        assert_int_equal(bt_eval_all((bt_array *[]){table, numbers, places}, 3), BT_OK);
+        bt_array *rows = bt_take(table, numbers, 0), *x = bt_add(rows, places);
+        bt_array *all[3] = {bt_sub(x, bt_mean(x, BT_AXES(1), true)), bt_matmul(rows, bt_transpose(places)),
+                            bt_mul(bt_take(bt_reshape(table, -1), numbers, 0), bt_num(3))};
+        expect_passes("gathers.txt", all, 3);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain),        cmocka_unit_test(softmax_of_rows), cmocka_unit_test(a_step_of_a_network),
         cmocka_unit_test(two_devices),    cmocka_unit_test(an_update),       cmocka_unit_test(a_loop),
-        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(random_numbers), cmocka_unit_test(gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

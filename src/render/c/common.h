@@ -50,13 +50,13 @@ FUNCTION u64 ipow(u64 x, u64 y) {
     return power;
 }
 
-/* Without the slow division of 64 bits where numbers are small. */
 /* Negative indices count from the end; below 0: out of range. */
 FUNCTION i64 place_of(i64 index, i64 length) {
     if (index < 0) index += length;
     return index < length ? index : -1;
 }
 
+/* Without the slow division of 64 bits where numbers are small. */
 FUNCTION i64 divided(i64 x, i64 y) { return (u64)(x | y) >> 32 ? x / y : (i64)((u32)x / (u32)y); }
 FUNCTION i64 least(i64 x, i64 y) { return x < y ? x : y; }
 
