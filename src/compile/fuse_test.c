@@ -341,6 +341,10 @@ static void takes_that_stay_steps(void **state) {
     taken = OP(take, 0, SHAPE(1, 3), ATTR(0), first, numbers_leaf(SHAPE(1)));
     FUSE(OP(neg, 0, SHAPE(1, 3), NO_ATTR, OP(add, 0, SHAPE(1, 3), NO_ATTR, taken, first)));
     EXPECT_STEPS(2, 0); /* even a single row */
+    taken = OP(take, 0, SHAPE(1, 3), ATTR(0), one, numbers_leaf(SHAPE(1)));
+    FUSE(OP(add, 0, SHAPE(1, 3), NO_ATTR, taken, one)); /* which is another operand than the array */
+    EXPECT_STEPS(1, 0);
+    assert_int_equal(kernel_at(0)->input_count, 3);
 }
 
 int main(void) {

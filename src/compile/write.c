@@ -58,6 +58,7 @@ static int32_t add_load(writer *w, int32_t value, bti_level level, bool index) {
     for (int o = 0; o < w->count; o++) {
         const loaded *old = &w->operands[o];
         const bti_value *before = value_at(w, old->value);
+        if (w->kernel.operands[o].taken) continue;
         if (before->storage == v->storage && before->dtype == v->dtype && before->layout.offset == v->layout.offset &&
             !memcmp(old->stride, new.stride, sizeof new.stride))
             return old->instr;
