@@ -34,11 +34,11 @@ static bt_status median_shape(const bt_elements *inputs, int count, bt_elements 
 }
 
 // The gradient goes to the element that is the median, with berth's operations.
-static void median_gradient(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
+static void median_gradient(bt_array *const *inputs, int count, bt_array *const *outputs, bt_array *const *cotangents,
                             bt_array **gradients, const bt_custom_args *args) {
     (void)count, (void)args;
-    bt_array *is_median = bt_eq(inputs[0], bt_expand_dims(output, 1));
-    gradients[0] = bt_mul(bt_cast(is_median, BT_F32), bt_expand_dims(cotangent, 1));
+    bt_array *is_median = bt_eq(inputs[0], bt_expand_dims(outputs[0], 1));
+    gradients[0] = bt_mul(bt_cast(is_median, BT_F32), bt_expand_dims(cotangents[0], 1));
 }
 
 int main(void) {

@@ -33,17 +33,17 @@ static bt_status row_sums_shape(const bt_elements *inputs, int count, bt_element
     return BT_OK;
 }
 
-static void row_sums_gradient(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
+static void row_sums_gradient(bt_array *const *inputs, int count, bt_array *const *outputs, bt_array *const *cotangents,
                               bt_array **gradients, const bt_custom_args *args) {
-    (void)count, (void)output;
-    bt_array *g = bt_expand_dims(bt_mul(cotangent, bt_num((double)args->attributes[0])), 1);
+    (void)count, (void)outputs;
+    bt_array *g = bt_expand_dims(bt_mul(cotangents[0], bt_num((double)args->attributes[0])), 1);
     gradients[0] = bt_broadcast_shape(g, bt_shape_of(inputs[0]));
 }
 
-static bt_array *row_sums_tangent(bt_array *const *inputs, int count, bt_array *output, bt_array *const *tangents,
-                                  const bt_custom_args *args) {
-    (void)inputs, (void)count, (void)output;
-    return bt_mul(bt_sum(tangents[0], BT_AXES(1), false), bt_num((double)args->attributes[0]));
+static void row_sums_tangent(bt_array *const *inputs, int count, bt_array *const *outputs, bt_array *const *tangents,
+                             bt_array **made, const bt_custom_args *args) {
+    (void)inputs, (void)count, (void)outputs;
+    made[0] = bt_mul(bt_sum(tangents[0], BT_AXES(1), false), bt_num((double)args->attributes[0]));
 }
 
 static void note_release(void *data) {
@@ -252,10 +252,10 @@ static void derivatives(void **state) {
     }
 }
 
-static void wrong_gradient(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
+static void wrong_gradient(bt_array *const *inputs, int count, bt_array *const *outputs, bt_array *const *cotangents,
                            bt_array **gradients, const bt_custom_args *args) {
-    (void)inputs, (void)count, (void)output, (void)args;
-    gradients[0] = cotangent;
+    (void)inputs, (void)count, (void)outputs, (void)args;
+    gradients[0] = cotangents[0];
 }
 
 static void missing_and_wrong_rules(void **state) {
@@ -273,8 +273,9 @@ static void missing_and_wrong_rules(void **state) {
     }
 }
 
-static bt_array *no_batch(bt_array *const *inputs, const bool *batched, int count, const bt_custom_args *args) {
-    return args->data ? inputs[0] : NULL;
+static void no_batch(bt_array *const *inputs, const bool *batched, int count, bt_array **outputs,
+                     const bt_custom_args *args) {
+    if (args->data) outputs[0] = inputs[0];
 }
 
 static void wrong_batches(void **state) {
@@ -324,7 +325,7 @@ static void operations_that_cannot_be_made(void **state) {
         assert_int_equal(atomic_load(&released), 1);
         UNMADE("the name is \"a b\"", .name = "a b", .run = row_sums, .shape = row_sums_shape);
         UNMADE("the name is \"\"", .name = "", .run = row_sums, .shape = row_sums_shape);
-        UNMADE("\"f\" has no .run function", .name = "f", .shape = row_sums_shape);
+        UNMADE("\"f\" has no .run function, and no kernel", .name = "f", .shape = row_sums_shape);
         UNMADE("\"f\" has no .shape rule", .name = "f", .run = row_sums);
         FAILS(bt_custom_status(bt_custom_new(NULL)), BT_INVALID_ARGUMENT, "the options are NULL");
         FAILS(bt_custom_status(NULL), BT_INVALID_ARGUMENT);

@@ -95,6 +95,34 @@ static void recordings_run_in_order(void **state) {
     }
 }
 
+/* x -> 2 x + 1, by a kernel of the program's. */
+static const char step_text[] =
+    "KERNEL(step) { if (INDEX < OUTPUT_COUNT(0)) OUTPUT(0)[INDEX] = INPUT(0)[INDEX] * 2 + (f32)ATTRIBUTE(0); }";
+static bt_status as_it_is(const bt_elements *in, int count, bt_elements *out, const bt_custom_args *args) {
+    (void)in, (void)count, (void)out, (void)args;
+    return BT_OK;
+}
+
+static void kernels_of_the_programs_are_recorded(void **state) {
+    begin_recording();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 500), *out = in;
+        bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "step", .shape = as_it_is, .cuda = step_text));
+        for (int i = 0; i < 4; i++) out = bt_custom_call(op, &out, 1, (int64_t[]){1}, 1);
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        for (int i = 0; i < 20; i++) {
+            BT_SCOPE {
+                float *data = numbers(500, (float)i);
+                bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {500}});
+                test_free(data);
+                call_and_forget(f, x, i % 5 + 1);
+                expect_line(bt_call1(f, &x, 1), 500, (float)i, 16, 15);
+            }
+        }
+        bt_function_release(f);
+    }
+}
+
 static void recordings_end_in_flight(void **state) {
     begin_recording();
     BT_SCOPE {
@@ -210,9 +238,13 @@ static void scratch_memory_moves(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_calls_repeat),    cmocka_unit_test(programs_leave_while_recorded),
-        cmocka_unit_test(programs_leave_in_flight), cmocka_unit_test(recordings_run_in_order),
-        cmocka_unit_test(recordings_end_in_flight), cmocka_unit_test(recordings_hold_their_kernels),
+        cmocka_unit_test(recorded_calls_repeat),
+        cmocka_unit_test(programs_leave_while_recorded),
+        cmocka_unit_test(programs_leave_in_flight),
+        cmocka_unit_test(recordings_run_in_order),
+        cmocka_unit_test(recordings_end_in_flight),
+        cmocka_unit_test(recordings_hold_their_kernels),
+        cmocka_unit_test(kernels_of_the_programs_are_recorded),
         cmocka_unit_test(scratch_memory_moves),
     };
     return RUN_EMULATED(tests);

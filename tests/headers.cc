@@ -37,6 +37,9 @@ static int functions() {
         bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "first", .run = first, .shape = like_first, .impure = true));
         bt_array *input = bt_ones(BT_F32, 2);
         bt_print(bt_custom_call(op, &input, 1, nullptr, 0));
+        bt_array *all[2];
+        bt_custom *two = bt_custom_new(BT_CUSTOM(.name = "two", .run = first, .shape = like_first, .results = 2, .cuda = "KERNEL(two) {}"));
+        if (bt_custom_call_all(two, &input, 1, nullptr, 0, all, 2) != BT_OK) return 1;
         bt_array *x = bt_input(BT_F32, -1, 3), *y = cube(x);
         bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 3), nullptr);
         bt_function *f = bt_function_new(&x, 1, &y, 1, nullptr, 0);

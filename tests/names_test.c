@@ -335,6 +335,7 @@ static void functions_and_gradients(void **state) {
         SILENT(bt_custom_new, bt_custom_new(NULL));
         ERROR(bt_custom_status, bt_custom_status(NULL));
         ARRAY(bt_custom_call, bt_custom_call(NULL, &argument, 1, NULL, 0));
+        ERROR(bt_custom_call_all, bt_custom_call_all(NULL, &argument, 1, NULL, 0, &grad, 1));
         ARRAY(bt_from_lent, bt_from_lent(NULL, BT_F32, BT_SHAPE(2), NULL, NULL));
         ARRAY(bt_checkpoint, bt_checkpoint(NULL, NULL, &argument, 1));
         ARRAY(bt_value_and_grad, bt_value_and_grad(NULL, NULL, &argument, 1, &grad));

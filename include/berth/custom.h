@@ -48,51 +48,69 @@ BT_API bt_array *bt_debug_callback(bt_debug_fn *fn, void *data, bt_array *x);
 
 /* --- the program's own operations -------------------------------------------------------------------------------------- */
 
-/* An operation that a C function of the program's computes. Calls of it are recorded as those of any operation: lazily, in functions, loops and
- * branches; equal calls (of one operation, with equal inputs and attributes) are computed once. It runs on the host on every device; kernels of its
- * own for a device it cannot have. Errors, logs and profiles call it by its name. Two operations may have the same name. */
+/* An operation that code of the program's computes: one result or several of one or more inputs. Calls of it are recorded as those of any
+ * operation: lazily, in functions, loops and branches; equal calls (of one operation, with equal inputs and attributes) are computed once. On a device that
+ * takes texts in C (GPUs of NVIDIA's, OpenCL) a kernel of the program's runs, if there is a text for it; on every other device, and without a text, a C
+ * function, on the host. Errors, logs and profiles call it by its name. Two operations may have the same name. The guide is docs/own-operations.md. */
 typedef struct bt_custom bt_custom;
 
 #define BT_MAX_CUSTOM_ATTRIBUTES 16
+#define BT_MAX_CUSTOM_RESULTS 16
 
-/* What each function of an operation is told besides arrays. Valid during the call. */
+/* What each function of an operation is told besides arrays. Valid during the call. Where a function gets `outputs`, they are as many as the
+ * options say: of an operation with one result outputs[0] alone, or *outputs. */
 typedef struct bt_custom_args {
     const int64_t *attributes; /* as bt_custom_call was given them */
     int attribute_count;
     void *data; /* of the options */
 } bt_custom_args;
 
-/* Computes output->data, whose dtype and shape the shape rule gave, from the inputs, which it must not write; of a bool output any byte but 0 becomes 1.
- * It must give equal results for equal inputs and attributes, unless the operation is `impure`. Not called when the output has no elements. Another
- * status than BT_OK poisons the result. May be called by several threads at once, for devices of their own. */
-typedef bt_status bt_custom_run_fn(const bt_elements *inputs, int count, const bt_elements *output,
+/* Computes outputs[i].data, whose dtype and shape the shape rule gave, from the inputs, which it must not write; of a bool output any byte but 0
+ * becomes 1. It must give equal results for equal inputs and attributes, unless the operation is `impure`. Not called when no output has elements.
+ * Another status than BT_OK poisons the results. May be called by several threads at once, for devices of their own. */
+typedef bt_status bt_custom_run_fn(const bt_elements *inputs, int count, const bt_elements *outputs,
                                    const bt_custom_args *args);
 
-/* Says in output->dtype and output->shape what comes of such inputs, or refuses them with a status; *output holds those of the first input
+/* Says in outputs[i].dtype and outputs[i].shape what comes of such inputs, or refuses them with a status; each holds those of the first input
  * when it is called. No data. In functions sizes may be unknown: such a size is a negative number that stands for it, and can only be passed on,
- * as it is, as a size of the output. A call of the function asks again, with its sizes. It must not call the library. */
-typedef bt_status bt_custom_shape_fn(const bt_elements *inputs, int count, bt_elements *output,
+ * as it is, as a size of an output. A call of the function asks again, with its sizes. It must give equal answers to equal questions and must not
+ * call the library. */
+typedef bt_status bt_custom_shape_fn(const bt_elements *inputs, int count, bt_elements *outputs,
                                      const bt_custom_args *args);
+
+/* The groups of threads of a kernel: `groups` of `threads` each, numbered along one axis. */
+typedef struct bt_custom_grid {
+    int64_t groups; /* 1 to 2^31 - 1 */
+    int threads;    /* 1 to what the device takes for that kernel; 256 everywhere that it may use so many */
+} bt_custom_grid;
+
+/* Sets the grid of the kernel for such operands, all sizes of which are known; it holds one thread per element of outputs[0], in groups of 256, when it
+ * is called. No data. Another status than BT_OK refuses. Asked when work is made ready, not for each launch; it must not call the library. */
+typedef bt_status bt_custom_grid_fn(const bt_elements *inputs, int count, const bt_elements *outputs,
+                                    bt_custom_grid *grid, const bt_custom_args *args);
 
 /* The following record with berth's operations, as the body of a loop does: what they make is released when they return but for what they
  * hand back. Inputs may be symbolic.
  *
- * Sets gradients[i] to the gradient of inputs[i], of its shape, given the one of the output; NULL (as before the call): zero. Those of integer
- * inputs are ignored. */
-typedef void bt_custom_gradient_fn(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
-                                   bt_array **gradients, const bt_custom_args *args);
-/* Forward: the derivative of the output in the direction in which inputs[i] changes by tangents[i] (NULL: not at all); NULL: zero. */
-typedef bt_array *bt_custom_tangent_fn(bt_array *const *inputs, int count, bt_array *output, bt_array *const *tangents,
-                                       const bt_custom_args *args);
-/* The outputs for a batch, stacked along a new first axis; so are the inputs i for which batched[i]. The others are the same for all. */
-typedef bt_array *bt_custom_batch_fn(bt_array *const *inputs, const bool *batched, int count,
-                                     const bt_custom_args *args);
+ * Sets gradients[i] to the gradient of inputs[i], of its shape, given those of the outputs (NULL: zero; not all of them are); NULL (as before the call):
+ * zero. Those of integer inputs are ignored. */
+typedef void bt_custom_gradient_fn(bt_array *const *inputs, int count, bt_array *const *outputs,
+                                   bt_array *const *cotangents, bt_array **gradients, const bt_custom_args *args);
+/* Forward: sets made[i] to the derivative of outputs[i] in the direction in which inputs[k] changes by tangents[k] (NULL: not at all; not all of them
+ * are); NULL (as before the call): zero. Those of integer outputs are ignored. */
+typedef void bt_custom_tangent_fn(bt_array *const *inputs, int count, bt_array *const *outputs,
+                                  bt_array *const *tangents, bt_array **made, const bt_custom_args *args);
+/* Sets outputs[] to those of a batch, stacked along a new first axis; so are the inputs i for which batched[i]. The others are the same for all. */
+typedef void bt_custom_batch_fn(bt_array *const *inputs, const bool *batched, int count, bt_array **outputs,
+                                const bt_custom_args *args);
 
 typedef struct bt_custom_options {
     size_t size BTI_INITIALLY(sizeof(bt_custom_options));
-    const char *name BTI_INITIALLY(NULL);                /* needed: 1 to 63 letters, digits and _ . : - ; copied */
-    bt_custom_run_fn *run BTI_INITIALLY(NULL);           /* needed */
+    const char *name BTI_INITIALLY(NULL); /* needed: 1 to 63 letters, digits and _ . : - ; copied */
+    bt_custom_run_fn *
+        run BTI_INITIALLY(NULL); /* needed unless there is a kernel: calls on other devices are UNIMPLEMENTED then */
     bt_custom_shape_fn *shape BTI_INITIALLY(NULL);       /* needed */
+    int results BTI_INITIALLY(0);                        /* [0: one] 1 to BT_MAX_CUSTOM_RESULTS */
     bt_custom_gradient_fn *gradient BTI_INITIALLY(NULL); /* [gradients through it are UNIMPLEMENTED] */
     bt_custom_tangent_fn *tangent BTI_INITIALLY(NULL);   /* [forward derivatives through it are UNIMPLEMENTED] */
     bt_custom_batch_fn *batch BTI_INITIALLY(NULL);       /* [bt_vmap calls it for each row: a bt_scan] */
@@ -102,13 +120,23 @@ typedef struct bt_custom_options {
     void (*release)(void *data) BTI_INITIALLY(NULL);
     bool impure BTI_INITIALLY(false); /* [false] equal calls are computed apart; a call may still be computed
         again for a gradient (bt_checkpoint) */
+    /* A kernel as text, in CUDA C and in OpenCL C [no kernel]; one text in the words that both have may be given as both. KERNEL(entry) begins it:
+     *     KERNEL(scale) {
+     *         if (INDEX < OUTPUT_COUNT(0)) OUTPUT(0)[INDEX] = INPUT(0)[INDEX] * ATTRIBUTE(0);
+     *     }
+     * Texts are copied, compiled when the work is made ready (INVALID_ARGUMENT with the compiler's words), and cached as berth's own are. A kernel computes
+     * all outputs, in the order of the device's work; it must not write inputs, and store 0 or 1 as bools. Not run when no output has elements. */
+    const char *cuda BTI_INITIALLY(NULL);
+    const char *opencl BTI_INITIALLY(NULL);
+    const char *entry BTI_INITIALLY(NULL);       /* [name] the kernel's: a C identifier of up to 63 letters; copied */
+    bt_custom_grid_fn *grid BTI_INITIALLY(NULL); /* [one thread per element of outputs[0], in groups of 256] */
 } bt_custom_options;
 #define BT_CUSTOM(...)             \
     BTI_ADDRESS(bt_custom_options, \
                 BTI_OVERRIDING(BTI_LITERAL(bt_custom_options){BTI_SIZE_OF(bt_custom_options) __VA_ARGS__}))
 
 /* An operation: `bt_custom_new(BT_CUSTOM(.name = "norm", .run = norm, .shape = norm_shape))`. It belongs to the innermost scope; recorded calls
- * need it no longer. One that cannot be made (INVALID_ARGUMENT: no or a bad name, no run or shape function) is poisoned: its calls are, and
+ * need it no longer. One that cannot be made (INVALID_ARGUMENT: no or a bad name or entry, no shape function, neither a run function nor a kernel, a wrong number of results) is poisoned: its calls are, and
  * bt_custom_status says why. Any thread; does not block. */
 BT_API bt_custom *bt_custom_new(const bt_custom_options *options);
 #define bt_custom_new(...) BTI_AT(bt_custom *, bt_custom_new(__VA_ARGS__))
@@ -119,12 +147,18 @@ BT_API void bt_custom_release(bt_custom *op); /* NULL is accepted */
 BT_API bt_status bt_custom_status(const bt_custom *op);
 #define bt_custom_status(...) BTI_AT_STATUS(bt_custom_status(__VA_ARGS__))
 
-/* Records a call, of 1 or more inputs (any shapes and dtypes) and up to BT_MAX_CUSTOM_ATTRIBUTES numbers (copied), that are known when it is recorded. The result
- * lies where that of another operation of the inputs would. Any thread; does not block. INVALID_ARGUMENT: the operation is NULL, released or
- * poisoned, an input is, a count is wrong, or the shape rule gives what no array can be. What the shape rule refuses has its status. */
+/* Records a call of an operation with one result, of 1 or more inputs (any shapes and dtypes) and up to BT_MAX_CUSTOM_ATTRIBUTES numbers (copied), that
+ * are known when it is recorded; a kernel can be given 64 arrays. The result lies where that of another operation of the inputs would. Any thread; does not block. INVALID_ARGUMENT: the
+ * operation is NULL, released or poisoned, an input is, a count is wrong, or the shape rule gives what no array can be. UNIMPLEMENTED: the device can run
+ * neither a kernel nor a C function of it. What the shape rule refuses has its status. */
 BT_API bt_array *bt_custom_call(bt_custom *op, bt_array *const *inputs, int count, const int64_t *attributes,
                                 int attribute_count);
 #define bt_custom_call(...) BTI_AT(bt_array *, bt_custom_call(__VA_ARGS__))
+/* The same with any number of results: sets results[], arrays of the innermost scope, as many as the operation has. On an error they are
+ * poisoned and the status is the error; INVALID_ARGUMENT also if result_count is another number, or results is NULL. */
+BT_API bt_status bt_custom_call_all(bt_custom *op, bt_array *const *inputs, int count, const int64_t *attributes,
+                                    int attribute_count, bt_array **results, int result_count);
+#define bt_custom_call_all(...) BTI_AT_STATUS(bt_custom_call_all(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -239,9 +239,9 @@ static bt_status double_elements(const bt_elements *inputs, int count, const bt_
 static bt_status double_shape(const bt_elements *inputs, int count, bt_elements *output, const bt_custom_args *args) {
     return BT_OK;
 }
-static void double_gradient(bt_array *const *inputs, int count, bt_array *output, bt_array *cotangent,
+static void double_gradient(bt_array *const *inputs, int count, bt_array *const *outputs, bt_array *const *cotangents,
                             bt_array **gradients, const bt_custom_args *args) {
-    gradients[0] = bt_mul(cotangent, bt_num(2));
+    gradients[0] = bt_mul(cotangents[0], bt_num(2));
 }
 static void count_released(void *made) { --*(int *)made; }
 

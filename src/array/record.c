@@ -7,6 +7,7 @@
 #include "array/place.h"
 #include "base/flags.h"
 #include "exec/exec.h"
+#include "exec/host.h"
 
 /* *symbolic: a size is not known. */
 static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape, bool *symbolic) {
@@ -98,10 +99,25 @@ bt_array *bti_result_of(bti_node *tuple, int index) {
     return bti_array_new(node);
 }
 
-bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
-                           int result_count, bti_region *const *regions, int region_count, bt_array **results) {
+bt_array *bti_known_result(bti_node *tuple, bti_node *const *known, int index) {
+    return known && known[index] ? bti_array_on(known[index]) : bti_result_of(tuple, index);
+}
+
+static const char *logged_as(bti_op op) {
+    switch (op) {
+    case BTI_OP_scan: return "bt_scan";
+    case BTI_OP_while: return "bt_while";
+    case BTI_OP_cond: return "bt_cond";
+    default: return "bt_custom_call";
+    }
+}
+
+static bt_status record_tuple(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
+                              const bti_attr *attr, const bti_type *types, int result_count, bti_region *const *regions,
+                              int region_count, bt_array **results) {
     bti_placement placement;
     bt_array *poison = bti_choose_device(inputs, count, &placement);
+    if (!poison && host && bti_host_can_run_on(host, placement.device) != BT_OK) poison = bti_poison(bti_error_last());
     for (int i = 0; i < result_count && !poison; i++) {
         bool symbolic;
         poison = check_size(types[i].dtype, types[i].rank, types[i].shape, &symbolic);
@@ -110,12 +126,24 @@ bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const 
     if (tuple) {
         place_node(tuple, placement);
         atomic_store(&tuple->in_gradient, bti_forced_now()->gradient_in > 0);
-        atomic_store(&tuple->logged, op == BTI_OP_scan ? "bt_scan" : op == BTI_OP_while ? "bt_while" : "bt_cond");
+        atomic_store(&tuple->logged, logged_as(op));
+        tuple->host = bti_host_retain(host);
+        if (host && !bti_forced_now()->on) tuple->place.name = host->name;
     }
     for (int i = 0; i < result_count; i++)
         results[i] = poison ? bti_poisoned_by(&poison, 1) : tuple ? bti_result_of(tuple, i) : bti_array_new(NULL);
     bti_node_release(tuple);
     return tuple ? BT_OK : poison ? bti_fail_with(bti_array_error(poison)) : bti_no_memory();
+}
+
+bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
+                           int result_count, bti_region *const *regions, int region_count, bt_array **results) {
+    return record_tuple(op, NULL, inputs, count, attr, types, result_count, regions, region_count, results);
+}
+
+bt_status bti_record_hosted(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
+                            const bti_attr *attr, const bti_type *types, int result_count, bt_array **results) {
+    return record_tuple(op, host, inputs, count, attr, types, result_count, NULL, 0, results);
 }
 
 bt_array *bti_public_result(bti_public *guard, bt_array *result) {
@@ -129,6 +157,13 @@ bt_array *bti_public_result(bti_public *guard, bt_array *result) {
     bti_public_end(guard);
     if (outermost && bti_flag_bool(BTI_FLAG_sync)) bti_eval_sync(result);
     return result;
+}
+
+void bti_public_results(bti_public *guard, bt_array *const *results, int count) {
+    bool outermost = guard->nesting == 0;
+    for (int i = 0; i < count; i++) bti_public_keep(guard, results[i]);
+    bti_public_end(guard);
+    for (int i = 0; i < count && outermost && bti_flag_bool(BTI_FLAG_sync); i++) bti_eval_sync(results[i]);
 }
 
 /* --- from the host -------------------------------------------------------------------------------------------------- */

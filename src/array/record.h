@@ -12,8 +12,15 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
  * among the inputs. types, attr: copied; regions: retained. */
 bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
                            int result_count, bti_region *const *regions, int region_count, bt_array **results);
+/* The same of an operation of the program's, whose function, which names it, it retains. */
+bt_status bti_record_hosted(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
+                            const bti_attr *attr, const bti_type *types, int result_count, bt_array **results);
 /* A new array on one of the results of a tuple. */
 bt_array *bti_result_of(bti_node *tuple, int index);
+/* The same, or an array on the node that stands for that result already: known[index], unless `known` or that is NULL. */
+bt_array *bti_known_result(bti_node *tuple, bti_node *const *known, int index);
+/* The results of a public operation that is logged where it was recorded: they outlive the call, which ends here. */
+void bti_public_results(bti_public *guard, bt_array *const *results, int count);
 /* Poison when dtype or shape cannot be an array's; NULL when they can. unknown_allowed: sizes may be -1. */
 bt_array *bti_check_shape(bt_dtype dtype, bt_shape shape, bool unknown_allowed);
 

@@ -1,4 +1,4 @@
-/* Tuples: operations that run regions. A region is planned by itself, once, whatever the number of times that it runs: its inputs
+/* Operations that run regions. A region is planned by itself, once, whatever the number of times that it runs: its inputs
  * and outputs are storages that each run binds. */
 #include "base/alloc.h"
 #include "compile/mark.h"
@@ -57,7 +57,7 @@ static int32_t add_scratch(bti_planner *planner, const bti_node *node, int64_t b
     return bti_add_value(planner, node, node->device, -1, BT_U8, 1, &bytes, &layout);
 }
 
-void bti_plan_tuple(bti_planner *planner, bti_node *node) {
+void bti_plan_control(bti_planner *planner, bti_node *node) {
     bti_plan *plan = planner->plan;
     int count = node->tuple->result_count;
     bti_control control = {0};

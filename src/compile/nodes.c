@@ -44,8 +44,6 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
         }
     }
     for (int i = 0; i < node->input_count; i++) inputs[i] = bti_value_on(planner, node->inputs[i], node->device);
-    for (int i = 0; i < node->input_count && node->op == BTI_OP_custom; i++)
-        inputs[i] = bti_add_dense(planner, node, inputs[i]);
     if (bti_op_info((bti_op)node->op)->class == BTI_REDUCE) inputs[0] = in_folding_order(planner, node, inputs[0]);
     int32_t value = bti_add_kernel(planner, node, (bti_op)node->op, node->device, (bt_dtype)node->dtype, node->rank,
                                    node->shape, inputs, node->input_count);

@@ -45,10 +45,11 @@ static void add_result(bti_planner *planner, bti_node *node, int32_t value, int3
     if (!bti_vec_push(&planner->plan->results, ((bti_plan_result){node, value, of_tuple}))) planner->failed = true;
 }
 
-/* Of a tuple: some of its results were not asked for, and may be later. */
+/* Of a tuple: some of its results were not asked for, and may be later. The program's function is not called again for a rule that reads what
+ * nobody else asked for. */
 static void keep_results(bti_planner *planner, bti_node *tuple) {
-    if (planner->failed || atomic_load(&tuple->tuple->alive) <= tuple->tuple->reached) return;
     bti_tuple *of = tuple->tuple;
+    if (planner->failed || (atomic_load(&of->alive) <= of->reached && !(tuple->host && of->held))) return;
     if (!of->buffers && !(of->buffers = bti_calloc((size_t)of->result_count + 1, sizeof *of->buffers))) {
         planner->failed = true;
         return;
@@ -59,17 +60,19 @@ static void keep_results(bti_planner *planner, bti_node *tuple) {
 }
 
 /* Which results of tuples are computed for somebody: those among the nodes. */
-static void note_reads(bti_node *const *nodes, size_t count) {
+static void note_reads(bti_node *const *nodes, size_t count, uint64_t is_wanted) {
     for (size_t i = 0; i < count; i++) {
         bti_tuple *tuple = nodes[i]->tuple;
         if (!tuple) continue;
         tuple->reached = 0;
+        tuple->held = false;
         memset(tuple->read, 0, (size_t)tuple->result_count * sizeof *tuple->read);
     }
     for (size_t i = 0; i < count; i++) {
         if (nodes[i]->op != BTI_OP_result) continue;
         bti_tuple *tuple = nodes[i]->inputs[0]->tuple;
         tuple->reached++;
+        tuple->held = tuple->held || nodes[i]->mark == is_wanted || atomic_load(&nodes[i]->handles);
         tuple->read[nodes[i]->attr->result.index] = true;
     }
 }
@@ -83,17 +86,24 @@ static void note_other_readers(bti_node *const *nodes, size_t count) {
     }
 }
 
+static void plan_tuple(bti_planner *planner, bti_node *tuple) {
+    if (tuple->host)
+        bti_plan_custom(planner, tuple);
+    else
+        bti_plan_control(planner, tuple);
+}
+
 static void place_order(bti_planner *planner) {
     uint64_t is_wanted = bti_next_mark();
     planner->mark = bti_next_mark();
     for (size_t i = 0; i < planner->wanted_count; i++) planner->wanted[i]->mark = is_wanted;
-    note_reads(planner->order->items, planner->order->count);
+    note_reads(planner->order->items, planner->order->count, is_wanted);
     note_other_readers(planner->order->items, planner->order->count);
     for (size_t i = 0; i < planner->order->count && !planner->failed; i++) {
         bti_node *node = planner->order->items[i];
         bool asked = node->mark == is_wanted;
         if (node->tuple) {
-            bti_plan_tuple(planner, node);
+            plan_tuple(planner, node);
             keep_results(planner, node);
             continue;
         }
@@ -145,13 +155,13 @@ static void place_region(bti_planner *planner) {
     bool *needed = find_needed(planner);
     if (!outputs || !needed) planner->failed = true;
     planner->mark = bti_next_mark();
-    note_reads(region->nodes, (size_t)region->node_count);
+    note_reads(region->nodes, (size_t)region->node_count, planner->mark);
     for (int i = 0; i < region->input_count && !planner->failed; i++) (void)bti_value_of(planner, region->inputs[i]);
     for (int i = 0; i < region->node_count && !planner->failed; i++) {
         bti_node *node = region->nodes[i];
         if (!needed[region->input_count + i]) continue;
         if (node->tuple) {
-            bti_plan_tuple(planner, node);
+            plan_tuple(planner, node);
             continue;
         }
         int32_t value = bti_plan_node(planner, node);

@@ -74,8 +74,9 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
 int32_t bti_plan_node(bti_planner *planner, bti_node *node);
 int32_t bti_value_of(bti_planner *planner, bti_node *node);
 int32_t bti_value_on(bti_planner *planner, bti_node *input, int device);
-/* control.c: a step for a tuple, with the plans of its regions. */
-void bti_plan_tuple(bti_planner *planner, bti_node *node);
+/* A step for a tuple: control.c, with the plans of its regions; custom.c, an operation of the program's. */
+void bti_plan_control(bti_planner *planner, bti_node *node);
+void bti_plan_custom(bti_planner *planner, bti_node *node);
 /* The value of a movement operation: a view where strides can say it. */
 int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t input);
 /* The value laid out densely, row-major. */

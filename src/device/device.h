@@ -117,7 +117,7 @@ typedef struct bti_program {
     bti_lru_entry entry; /* first */
     const bti_driver *driver;
     void *device, *state;      /* the driver's */
-    bti_program_source source; /* its kernel is a copy */
+    bti_program_source source; /* its kernel, and that of the program's, are copies */
 } bti_program;
 /* UNIMPLEMENTED: the device has no such program. *program is yours to release. */
 bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program);
@@ -133,6 +133,11 @@ static inline bt_status bti_program_launch_kernel(const bti_program *program, co
 static inline bt_status bti_program_launch_product(const bti_program *program, const bti_work *product,
                                                    const bti_box *box) {
     return program->driver->launch_product(program->device, program->state, product, box);
+}
+
+/* Of a kernel of the program's. */
+static inline bt_status bti_program_launch_custom(const bti_program *program, const bti_custom_launch *launch) {
+    return program->driver->launch_custom(program->device, program->state, launch);
 }
 
 /* text_wanted and text_give of drivers/driver.h; false where the driver loads no texts. */

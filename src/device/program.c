@@ -1,6 +1,7 @@
 /* The programs of a device, by what they were made from. */
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/lock.h"
 #include "base/alloc.h"
@@ -13,19 +14,27 @@
 
 struct bti_programs {
     bti_lock lock;
-    bti_lru kernels, primitives; /* these are few, and all stay */
+    bti_lru kernels, primitives; /* kernels: the program's too; primitives are few, and all stay */
 };
 
 static uint64_t hash_of(const bti_program_source *source) {
+    if (source->custom) return XXH3_64bits(source->custom->text, strlen(source->custom->text));
     uint64_t hash = source->kernel ? bti_kernel_hash(source->kernel) : 0;
     hash += (uint64_t)source->op * BTI_KERNEL_OPERANDS + (uint64_t)source->made;
     for (int i = 0; i < source->dtype_count; i++) hash = hash * BT_DTYPE_COUNT + (uint64_t)source->dtypes[i];
     return hash * UINT64_C(0x9E3779B97F4A7C15);
 }
 
+static bool is_equal_custom(const bti_custom_source *a, const bti_custom_source *b) {
+    return !strcmp(a->text, b->text) && !strcmp(a->entry, b->entry) && !strcmp(a->name, b->name) &&
+           a->input_count == b->input_count && a->output_count == b->output_count && a->attr_count == b->attr_count &&
+           !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes) && !memcmp(a->ranks, b->ranks, sizeof a->ranks);
+}
+
 static bool is_equal(const bti_lru_entry *entry, const void *key) {
     const bti_program_source *a = &((const bti_program *)entry)->source, *b = key;
     if (!a->kernel != !b->kernel || (a->kernel && !bti_kernel_equal(a->kernel, b->kernel))) return false;
+    if (!a->custom != !b->custom || (a->custom && !is_equal_custom(a->custom, b->custom))) return false;
     return a->op == b->op && a->made == b->made && a->dtype_count == b->dtype_count &&
            !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes);
 }
@@ -34,6 +43,7 @@ static void free_program(bti_lru_entry *entry) {
     bti_program *program = (bti_program *)entry;
     if (program->state) program->driver->program_free(program->device, &program->source, program->state);
     bti_free((void *)program->source.kernel);
+    bti_free((void *)program->source.custom);
     bti_free(program);
 }
 
@@ -74,7 +84,11 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
     if (!start || bti_trace_now() - start < WORTH_A_NOTE_NS) return;
     if (source->kernel) bti_kernel_name(of_kernel, sizeof of_kernel, source->kernel);
     snprintf(name, sizeof name, "%s%s", bti_source_is_product(source) ? "matmul+" : "", of_kernel);
-    bti_trace_end(BTI_TRACE_LOAD, source->kernel ? name : bti_op_info(source->op)->name, start);
+    bti_trace_end(BTI_TRACE_LOAD,
+                  source->kernel   ? name
+                  : source->custom ? source->custom->name
+                                   : bti_op_info(source->op)->name,
+                  start);
 }
 
 static bt_status load_state(void *loaded) {
@@ -103,22 +117,39 @@ bt_status bti_program_text_give(const bti_program *program, const bti_text_wante
     return program->driver->third_party ? bti_libraries_open(give_text, &given) : give_text(&given);
 }
 
+/* With its texts behind it. */
+static bti_custom_source *copy_custom(const bti_custom_source *of) {
+    size_t name = strlen(of->name) + 1, entry = strlen(of->entry) + 1, text = strlen(of->text) + 1;
+    bti_custom_source *copy = bti_alloc(sizeof *copy + name + entry + text);
+    if (!copy) return NULL;
+    *copy = *of;
+    char *at = (char *)(copy + 1);
+    copy->name = memcpy(at, of->name, name);
+    copy->entry = memcpy(at + name, of->entry, entry);
+    copy->text = memcpy(at + name + entry, of->text, text);
+    return copy;
+}
+
+static bt_status copy_source(bti_program_source *copy, const bti_program_source *of) {
+    *copy = *of;
+    copy->kernel = NULL;
+    copy->custom = NULL;
+    if (of->custom) return (copy->custom = copy_custom(of->custom)) ? BT_OK : bti_no_memory();
+    if (!of->kernel) return BT_OK;
+    bti_kernel *kernel = bti_alloc(sizeof *kernel);
+    if (!kernel) return bti_no_memory();
+    *kernel = *of->kernel;
+    copy->kernel = kernel;
+    return BT_OK;
+}
+
 static bt_status load_program(bt_device *device, const bti_program_source *source, bti_program **loaded) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return bti_no_memory();
     bti_lru_entry_init(&program->entry);
     program->driver = device->driver;
     program->device = device->state;
-    program->source = *source;
-    bt_status status = BT_OK;
-    if (source->kernel) {
-        bti_kernel *kernel = bti_alloc(sizeof *kernel);
-        program->source.kernel = kernel;
-        if (kernel)
-            *kernel = *source->kernel;
-        else
-            status = bti_no_memory();
-    }
+    bt_status status = copy_source(&program->source, source);
     if (status == BT_OK) {
         uint64_t start = bti_trace_begin();
         status = device->driver->third_party ? bti_libraries_open(load_state, program) : load_state(program);
@@ -133,10 +164,14 @@ static bt_status load_program(bt_device *device, const bti_program_source *sourc
     return status;
 }
 
+static bti_lru *cache_of(struct bti_programs *programs, const bti_program_source *source) {
+    return source->kernel || source->custom ? &programs->kernels : &programs->primitives;
+}
+
 static bt_status find_or_load(bt_device *device, const bti_program_source *source, bti_program **program,
                               bti_lru_entry **evicted) {
     struct bti_programs *programs = device->programs;
-    bti_lru *cache = source->kernel ? &programs->kernels : &programs->primitives;
+    bti_lru *cache = cache_of(programs, source);
     uint64_t hash = hash_of(source);
     *program = bti_lru_find(cache, hash, source);
     if (*program) return BT_OK;
@@ -146,12 +181,12 @@ static bt_status find_or_load(bt_device *device, const bti_program_source *sourc
 }
 
 bt_status bti_programs_get(bt_device *device, const bti_program_source *source, bti_program **program) {
-    if (!source->kernel && (unsigned)source->op >= BTI_OP_COUNT)
+    if (!source->kernel && !source->custom && (unsigned)source->op >= BTI_OP_COUNT)
         return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
     bti_lock_take(&device->programs->lock);
     bti_lru_entry *evicted = NULL;
     bt_status status = find_or_load(device, source, program, &evicted);
     bti_lock_give(&device->programs->lock);
-    bti_lru_free_evicted(source->kernel ? &device->programs->kernels : &device->programs->primitives, evicted);
+    bti_lru_free_evicted(cache_of(device->programs, source), evicted);
     return status;
 }

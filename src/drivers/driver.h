@@ -8,7 +8,8 @@
  *                   enqueues it
  * Texts of kernels come from exec/texts.c: a driver asks for one, and nobody is called back.
  * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c. A product and the
- * kernel that reads it, where devices take both at once, through `launch_product`: sim/sim.c; launch/gpu_product.c.
+ * kernel that reads it, where devices take both at once, through `launch_product`: sim/sim.c; launch/gpu_product.c. A kernel of the program's
+ * through `launch_custom`: launch/gpu_custom.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
@@ -126,6 +127,9 @@ typedef struct bti_driver {
      * product, dense, and has no address either; the last two axes of the nest are the product's rows and columns. No output is an input. The bits are
      * those of launch, and then launch_kernel. For devices whose facts say that products have epilogues. */
     bt_status (*launch_product)(void *device, void *program, const bti_work *product, const bti_box *box);
+
+    /* (optional) Runs or enqueues a kernel of the program's. For devices whose facts say in what language it is written. */
+    bt_status (*launch_custom)(void *device, void *program, const bti_custom_launch *launch);
 
     /* record: an event that completes after everything launched so far. wait: blocks until it is complete and returns the error of
      * work that failed. query never blocks. */

@@ -37,28 +37,36 @@ static void settle_bools(const bt_elements *output, size_t bytes) {
     for (size_t i = 0; output->dtype == BT_BOOL && i < bytes; i++) bools[i] = bools[i] != 0;
 }
 
+/* Whether there is something to compute: callbacks are always told. */
+static bool has_elements(const staged *operands, const bti_step *step) {
+    bool any = step->op == BTI_OP_callback;
+    for (int o = 0; o < step->output_count; o++) any = any || operands[step->input_count + o].bytes;
+    return any;
+}
+
 bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const bti_step *step, const bti_attr *attr,
                             const uint64_t *addresses) {
-    int count = step->input_count, device = step->device;
+    int inputs = step->input_count, all = inputs + step->output_count, device = step->device;
     bool writes = step->op != BTI_OP_callback, outer = inside;
-    staged *operands = bti_calloc((size_t)count + 1, sizeof *operands);
-    bt_elements *elements = bti_alloc(((size_t)count + 1) * sizeof *elements);
+    staged *operands = bti_calloc((size_t)all, sizeof *operands);
+    bt_elements *elements = bti_alloc((size_t)all * sizeof *elements);
     bt_status status = operands && elements ? BT_OK : bti_no_memory();
     if (status == BT_OK && !bti_device_has_host_memory(device)) status = bti_device_finish(device);
-    for (int o = 0; o <= count && status == BT_OK; o++)
-        status = stage(&operands[o], bti_plan_operand(plan, step, o), device, addresses[o], o < count);
-    if (status == BT_OK) {
-        for (int o = 0; o <= count; o++) elements[o] = operands[o].elements;
+    for (int o = 0; o < all && status == BT_OK; o++)
+        status = stage(&operands[o], bti_plan_operand(plan, step, o), device, addresses[o], o < inputs);
+    for (int o = 0; o < all && status == BT_OK; o++) elements[o] = operands[o].elements;
+    if (status == BT_OK && has_elements(operands, step)) {
         inside = true;
         bti_lock_user_begin();
-        status = host->run(host, elements, count, writes ? &elements[count] : NULL, attr);
+        status = host->run(host, elements, inputs, writes ? &elements[inputs] : NULL, attr);
         bti_lock_user_end();
         inside = outer;
     }
-    if (status == BT_OK && writes) settle_bools(&elements[count], operands[count].bytes);
-    if (status == BT_OK && writes && operands[count].copy)
-        status = bti_device_upload(device, addresses[count], operands[count].copy, operands[count].bytes);
-    for (int o = 0; o <= count && operands; o++) bti_free(operands[o].copy);
+    for (int o = inputs; o < all && status == BT_OK && writes; o++) {
+        settle_bools(&elements[o], operands[o].bytes);
+        if (operands[o].copy) status = bti_device_upload(device, addresses[o], operands[o].copy, operands[o].bytes);
+    }
+    for (int o = 0; o < all && operands; o++) bti_free(operands[o].copy);
     bti_free(operands);
     bti_free(elements);
     return status;

@@ -5,9 +5,15 @@
 #include "device/device.h"
 #include "ir/plan.h"
 
-/* Calls it with the elements at these addresses of the device (inputs, then the output), over host memory where the device has none. */
+/* Calls it with the elements at these addresses of the device (inputs, then outputs), over host memory where the device has none. */
 bt_status bti_host_step_run(bti_host_function *host, const bti_plan *plan, const bti_step *step, const bti_attr *attr,
                             const uint64_t *addresses);
+/* Whether the device can do it at all, by its function or its kernel; UNIMPLEMENTED says what is missing. */
+bt_status bti_host_can_run_on(const bti_host_function *host, int device);
+/* Of a step whose kernel runs on the device: its program and the kernel's grid. numbers: room for its words behind the addresses (launch/program.h). */
+bt_status bti_host_kernel(bti_host_function *host, const bti_plan *plan, const bti_step *step, int64_t *numbers,
+                          bt_custom_grid *grid, bti_program **program);
+int bti_host_kernel_numbers(const bti_plan *plan, const bti_step *step);
 /* FAILED_PRECONDITION on a thread that is inside of such a function, where it would wait for itself. */
 bt_status bti_host_check(void);
 

@@ -38,7 +38,8 @@ static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti
 static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
     const bti_value *output = bti_plan_output(plan, step, 0);
     for (int i = 0; i < step->input_count; i++) event->read_bytes += (uint64_t)bti_step_read_bytes(plan, step, i);
-    event->written_bytes = (uint64_t)bti_value_bytes(output);
+    for (int o = 0; o < step->output_count; o++)
+        event->written_bytes += (uint64_t)bti_value_bytes(bti_plan_output(plan, step, o));
     event->elements = 1;
     for (int axis = 0; axis < output->rank; axis++) event->elements *= (uint64_t)output->shape[axis];
 }
@@ -53,6 +54,7 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
                              .line = asked->place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
     bti_step_name(event.name, sizeof event.name, plan, step);
+    if (asked->own) snprintf(event.name, sizeof event.name, "%s", asked->own);
     if (bti_step_has_kernel(step))
         count_kernel(&event, plan, step);
     else
@@ -139,13 +141,34 @@ static bt_status launch_work(const bti_run *run, const bti_step *step, const bti
 
 static bt_status call_host(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
     const bti_plan *plan = &run->prepared->plan;
-    uint64_t few[8], *addresses = few;
-    if (step->input_count >= 8 && !(addresses = bti_alloc(((size_t)step->input_count + 1) * sizeof *addresses)))
-        return bti_no_memory();
-    for (int o = 0; o <= step->input_count; o++) addresses[o] = bti_run_address(run, bti_plan_operand(plan, step, o));
+    uint64_t few[8] = {0}, *addresses = few;
+    int count = step->input_count + step->output_count;
+    if (count > 8 && !(addresses = bti_alloc((size_t)count * sizeof *addresses))) return bti_no_memory();
+    for (int o = 0; o < count; o++) addresses[o] = bti_run_address(run, bti_plan_operand(plan, step, o));
     bt_status status = bti_host_step_run(ready->host, plan, step, ready->attr, addresses);
     if (addresses != few) bti_free(addresses);
     return status;
+}
+
+static bt_status launch_own_kernel(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    const bti_plan *plan = &run->prepared->plan;
+    uint64_t addresses[BTI_CUSTOM_OPERANDS], there = 0;
+    int count = step->input_count + step->output_count;
+    if (!ready->grid.groups) return BT_OK;
+    for (int o = 0; o < count; o++) {
+        const bti_value *value = bti_plan_operand(plan, step, o);
+        addresses[o] = bti_value_bytes(value) ? bti_run_address(run, value) : 0;
+        if (addresses[o]) there = addresses[o];
+    }
+    for (int o = 0; o < count; o++) /* what has no elements is not read; any address will do */
+        if (!addresses[o]) addresses[o] = there;
+    bti_custom_launch launch = {.address_count = count,
+                                .addresses = addresses,
+                                .number_count = ready->number_count,
+                                .numbers = ready->numbers,
+                                .groups = ready->grid.groups,
+                                .threads = ready->grid.threads};
+    return bti_program_launch_custom(ready->program, &launch);
 }
 
 /* --- regions ------------------------------------------------------------------------------------------------------------ */
@@ -321,6 +344,7 @@ bt_status bti_launch_step(const bti_run *run, size_t s) {
     const bti_ready_step *ready = &run->prepared->steps[s];
     if (step->kind == BTI_STEP_CONTROL) return launch_control(run, s);
     if (bti_step_is_host(step)) return call_host(run, step, ready);
+    if (step->own_kernel) return launch_own_kernel(run, step, ready);
     bt_status status = launch_once(run, step, ready);
     while (status != BT_OK && bti_texts_supply(ready->program, true, &status) && status == BT_OK)
         status = launch_once(run, step, ready);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "exec/host.h"
 #include "exec/recordings.h"
 #include "exec/texts.h"
 #include "base/lock.h"
@@ -19,6 +20,7 @@ void bti_prepared_release(bti_prepared *of) {
     for (size_t s = 0; s < of->plan.steps.count && of->steps; s++) {
         bti_program_release(of->steps[s].program);
         bti_host_release(of->steps[s].host);
+        bti_free(of->steps[s].numbers);
         for (int r = 0; r < BTI_MAX_REGIONS; r++) bti_prepared_release(of->steps[s].regions[r]);
     }
     if (!of->of_region) bti_plan_free(&of->plan);
@@ -81,13 +83,19 @@ static bt_status ready_product(bti_prepared *of, size_t s, size_t *operand) {
     return bti_texts_program(step->device, &source, &of->steps[s].program);
 }
 
+static bt_status ready_own_kernel(bti_prepared *of, size_t s) {
+    const bti_step *step = &of->plan.steps.items[s];
+    bti_ready_step *ready = &of->steps[s];
+    ready->number_count = bti_host_kernel_numbers(&of->plan, step);
+    ready->numbers = bti_alloc(((size_t)ready->number_count + 1) * sizeof *ready->numbers);
+    if (!ready->numbers) return bti_no_memory();
+    return bti_host_kernel(step->node->host, &of->plan, step, ready->numbers, &ready->grid, &ready->program);
+}
+
 static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
     const bti_step *step = &of->plan.steps.items[s];
     bti_ready_step *ready = &of->steps[s];
-    ready->first_operand = *operand;
     ready->attr = *attr;
-    for (int o = 0; o <= step->input_count; o++)
-        of->operands[(*operand)++] = operand_of(bti_plan_operand(&of->plan, step, o));
     if (step->op == BTI_OP_const)
         (*attr)->constant.bits = of->plan.scalars.items[step->first_scalar];
     else if (step->op == step->node->op && step->node->attr)
@@ -95,8 +103,11 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
     (*attr)++;
     if (bti_step_is_host(step)) {
         ready->host = bti_host_retain(step->node->host);
-        return BT_OK;
+        return bti_host_can_run_on(ready->host, step->device);
     }
+    ready->first_operand = *operand;
+    for (int o = 0; o <= step->input_count; o++)
+        of->operands[(*operand)++] = operand_of(bti_plan_operand(&of->plan, step, o));
     bti_program_source source = {.op = (bti_op)step->op};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         name_dtype(&source, bti_plan_operand(&of->plan, step, i));
@@ -113,6 +124,7 @@ static int add_operation(const char **operations, int count, const char *name) {
 
 bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
     bti_trace_asked asked = {.place = step->node->place};
+    if (step->kind == BTI_STEP_WORK && step->op == BTI_OP_custom) asked.own = step->node->host->name;
     const char *last = asked.place.name;
     int count = 0;
     if (bti_step_has_kernel(step))
@@ -151,6 +163,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
     if (step->kind == BTI_STEP_COPY) return BT_OK;
     if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
+    if (step->own_kernel) return ready_own_kernel(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
     if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand);
     return ready_kernel(of, s);
@@ -232,7 +245,7 @@ static bool is_brief(const bti_plan *plan) {
         const bti_step *step = &plan->steps.items[s];
         double points = 1;
         if (step->kind == BTI_STEP_CONTROL) return false;
-        if (bti_step_is_host(step)) return false; /* nobody knows */
+        if (bti_step_is_host(step) || step->own_kernel) return false; /* nobody knows */
         if (bti_step_has_kernel(step)) {
             points = kernel_points(plan, step) * plan->kernels.items[step->kernel]->instr_count;
             if (step->kind == BTI_STEP_PRODUCT) work += product_points(plan, step);
@@ -287,7 +300,7 @@ static bool allocate_prepared(bti_prepared *of) {
         const bti_step *step = &of->plan.steps.items[s];
         if (step->kind == BTI_STEP_PRODUCT) of->operand_count += 3;
         if (step->kind != BTI_STEP_WORK) continue;
-        of->operand_count += (size_t)step->input_count + 1;
+        if (!bti_step_is_host(step) && !step->own_kernel) of->operand_count += (size_t)step->input_count + 1;
         works++;
     }
     of->steps = bti_calloc(of->plan.steps.count, sizeof *of->steps);

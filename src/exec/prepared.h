@@ -11,15 +11,19 @@
 typedef struct bti_trace_asked {
     bti_place place;                              /* of a kernel: of its last operation */
     const char *operations[BTI_TRACE_OPERATIONS]; /* public ones, each once, the last one last; then NULL */
+    const char *own;                              /* the name of an operation of the program's; NULL: it is none */
 } bti_trace_asked;
 bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step);
 
 typedef struct bti_ready_step {
     bti_program *program;    /* retained; NULL: a copy between devices, or the host's work */
+    bt_custom_grid grid;     /* of a kernel of the program's; no groups: nothing is to be computed */
     bti_host_function *host; /* retained; NULL: the device's work */
     bti_trace_asked asked;
-    size_t first_operand;                          /* of work: into the run's operands: inputs, then the output */
-    const bti_attr *attr;                          /* of work; in of->attrs */
+    size_t first_operand; /* of work: into the run's operands: inputs, then the output */
+    const bti_attr *attr; /* of work; in of->attrs */
+    int64_t *numbers;     /* of a kernel of the program's: its words behind the addresses */
+    int number_count;
     struct bti_prepared *regions[BTI_MAX_REGIONS]; /* of a control step */
 } bti_ready_step;
 

@@ -7,10 +7,15 @@ bool bti_texts_supply(const bti_program *program, bool launched, bt_status *stat
     if (!bti_program_text_wanted(program, launched, &wanted)) return false;
     const bti_program_source *source = &program->source;
     bti_str text = {0};
-    bool written = wanted.kernel ? bti_render(&text, wanted.kernel, wanted.target, wanted.variant)
-                   : bti_source_is_product(source)
-                       ? bti_render_product(&text, source->kernel, source->made, source->dtypes[2], wanted.target)
-                       : bti_render_work(&text, source->op, source->dtypes, source->dtype_count, wanted.target);
+    bool written = true;
+    if (wanted.kernel)
+        written = bti_render(&text, wanted.kernel, wanted.target, wanted.variant);
+    else if (source->custom)
+        bti_render_c_custom(&text, source->custom, wanted.target);
+    else if (bti_source_is_product(source))
+        written = bti_render_product(&text, source->kernel, source->made, source->dtypes[2], wanted.target);
+    else
+        written = bti_render_work(&text, source->op, source->dtypes, source->dtype_count, wanted.target);
     text.failed = text.failed || !written;
     *status = bti_program_text_give(program, &wanted, &text);
     bti_str_free(&text);

@@ -24,6 +24,7 @@ typedef struct step {
     int input_count;    /* 0: gradients end here */
     bt_array *gradient; /* of its result, as known so far; a reference of ours */
     bt_array **results; /* of a tuple: of each of its results */
+    bti_node **known;   /* of a tuple: by result the node of its step; NULL: it is none */
     int result_count;
     int64_t last_part; /* what is known of it in parts, newest first; -1: nothing */
 } step;
@@ -124,11 +125,17 @@ static bool add_walk_step(walk *w, bti_node *node, bool through, uint64_t mark) 
         w->inputs.items[w->inputs.count++] = (input){bti_node_retain(node->inputs[i]), step_of(node->inputs[i], mark)};
     if (node->tuple && through) {
         s.result_count = node->tuple->result_count;
-        if (!(s.results = bti_calloc((size_t)s.result_count + 1, sizeof *s.results))) {
+        s.results = bti_calloc((size_t)s.result_count + 1, sizeof *s.results);
+        s.known = bti_calloc((size_t)s.result_count + 1, sizeof *s.known);
+        if (!s.results || !s.known) {
+            bti_free(s.results);
+            bti_free(s.known);
             bti_node_release(node);
             return false;
         }
     }
+    if (node->op == BTI_OP_result && through)
+        w->steps.items[w->inputs.items[s.first_input].step].known[node->attr->result.index] = node;
     node->mark_index = (int64_t)w->steps.count;
     w->steps.items[w->steps.count++] = s;
     return true;
@@ -278,6 +285,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
                       .node = s->node,
                       .tuple = s->results ? node_for_rule(w, s, s->node) : NULL,
                       .results = s->results,
+                      .known = s->known,
                       .result_count = s->result_count,
                       .differentiate = differentiate};
     bti_recording_context before = bti_enter_context_of(s->node, true);
@@ -286,6 +294,7 @@ static bt_status run_rule(walk *w, step *s, bti_gradient_rule *rule, bt_array **
         b.y = s->results ? NULL : for_rule(w, s, s->node);
         if (b.y) status = bti_fail_with(bti_array_error(b.y));
         if (s->results && !b.tuple) status = bti_no_memory();
+        if (b.tuple != s->node) b.known = NULL; /* it is computed again, and its results with it */
         for (int i = 0; i < b.count; i++) {
             b.x[i] = for_rule(w, s, inputs[i].node);
             b.gx[i] = NULL;
@@ -365,6 +374,7 @@ static void free_walk(walk *w) {
         bt_release(s->gradient);
         for (int r = 0; r < s->result_count; r++) bt_release(s->results[r]);
         bti_free(s->results);
+        bti_free(s->known);
         bti_node_release(s->node);
     }
     for (size_t i = 0; i < w->inputs.count; i++) bti_node_release(w->inputs.items[i].node);

@@ -1,4 +1,4 @@
-/* A function of the program's in a plan: what a callback or an operation of the user's runs on the host. */
+/* A function of the program's in a plan: what a callback or an operation of the user's runs on the host, or its kernels. */
 #ifndef BTI_IR_HOST_H
 #define BTI_IR_HOST_H
 
@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "ir/attr.h"
+#include "ir/target.h"
 
 /* Nodes and prepared plans hold it. */
 struct bti_node;
@@ -13,14 +14,23 @@ typedef struct bti_host_function bti_host_function;
 struct bti_host_function {
     atomic_uint refs;
     void (*free)(bti_host_function *function); /* the last reference is gone */
-    /* Runs on the thread that runs the queue, under no lock of it. output: where to write; NULL: of a callback. */
-    bt_status (*run)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *output,
+    /* Runs on the thread that runs the queue, under no lock of it. outputs: where to write; none of a callback. NULL: kernels alone do it. */
+    bt_status (*run)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *outputs,
                      const bti_attr *attr);
     /* Of an operation of the user's; NULLs and false of a callback. */
     const char *name;                                                       /* lives as long as the process */
-    bool (*fits)(bti_host_function *function, const struct bti_node *node); /* whether its inputs make such a result */
+    bool (*fits)(bti_host_function *function, const struct bti_node *node); /* whether its inputs make such results */
     bool impure;                                                            /* equal calls are computed apart */
+    const char *entry, *texts[BTI_LANGUAGES]; /* of its kernel; NULL: none for that language */
+    /* The grid of the kernel for such operands: at least one group of one thread, or the status says why not. */
+    bt_status (*grid)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *outputs,
+                      const bti_attr *attr, bt_custom_grid *grid);
 };
+
+/* Whether its kernel runs on such a device; else the host calls it. */
+static inline bool bti_host_has_kernel(const bti_host_function *function, bti_language language) {
+    return function->texts[language] != NULL;
+}
 
 static inline bti_host_function *bti_host_retain(bti_host_function *function) {
     if (function) atomic_fetch_add_explicit(&function->refs, 1, memory_order_relaxed);

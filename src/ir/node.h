@@ -61,6 +61,7 @@ typedef struct bti_tuple {
     bool *read;           /* scratch of planning, by result: it is computed for somebody */
     atomic_int alive;     /* results that exist */
     int reached;          /* scratch of planning: how many of them it is for */
+    bool held;            /* scratch of planning: one of them stays in memory */
 } bti_tuple;
 
 struct bti_node;

@@ -119,6 +119,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
         add_value_type(text,
                        step->op == BTI_OP_callback ? bti_plan_operand(plan, step, 0) : bti_plan_output(plan, step, o));
     }
+    if (step->own_kernel) bti_str_add(text, "  its own kernel");
     add_rules(text, plan, step);
     add_place(text, step->node->place);
     bti_str_add(text, "\n");

@@ -10,11 +10,15 @@
 /* What a device takes at once: a kernel, or the graph of a whole plan. */
 typedef enum bti_granularity { BTI_KERNEL, BTI_GRAPH } bti_granularity;
 
+/* In what a program may write kernels of its own for the device. */
+typedef enum bti_language { BTI_NO_LANGUAGE, BTI_LANGUAGE_CUDA, BTI_LANGUAGE_OPENCL, BTI_LANGUAGES } bti_language;
+
 /* Primitives that a library of the vendor does where it is installed. */
 enum { BTI_LIBRARY_PRODUCT = 1 };
 
 typedef struct bti_target_facts {
     bti_granularity granularity;
+    bti_language language;
     int lanes;           /* float32 elements that one instruction computes */
     int group_threads;   /* threads that share local memory, at most; 1: there are no groups */
     int units;           /* cores or multiprocessors: rows that are folded side by side */

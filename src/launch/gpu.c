@@ -5,8 +5,9 @@
 #include "launch/gpu_engine.h"
 
 typedef struct gpu_program {
-    bti_gpu_kernel *kernel; /* one of the two, of a product with its epilogue both */
+    bti_gpu_kernel *kernel; /* one of the three, of a product with its epilogue the first two */
     bti_gpu_work *work;
+    bti_gpu_custom *custom;
     int made;            /* of the epilogue */
     bti_gpu_texts texts; /* under the device's lock */
 } gpu_program;
@@ -18,6 +19,7 @@ static const char *unsupported_dtype(const bti_gpu *gpu, const bti_program_sourc
     if (gpu->target != BTI_OPENCL_C_F32) return NULL;
     for (int i = 0; source->kernel && i < source->kernel->instr_count; i++)
         wide = wide || source->kernel->instrs[i].dtype == BT_F64;
+    for (int i = 0; source->custom && i < BTI_CUSTOM_OPERANDS; i++) wide = wide || source->custom->dtypes[i] == BT_F64;
     for (int i = 0; i < source->dtype_count; i++) wide = wide || source->dtypes[i] == BT_F64;
     return wide ? "float64" : NULL;
 }
@@ -28,6 +30,7 @@ void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded
     gpu_program *old = loaded;
     if (old->kernel) bti_gpu_kernel_free(gpu, old->kernel);
     if (old->work) bti_gpu_work_free(gpu, old->work);
+    if (old->custom) bti_gpu_custom_free(gpu, old->custom);
     bti_gpu_text_drop(&old->texts);
     bti_free(old);
 }
@@ -41,7 +44,8 @@ bt_status bti_gpu_load(void *device, const bti_program_source *source, void **lo
     bt_status status = BT_OK;
     new->made = source->made;
     if (source->kernel && !(new->kernel = bti_gpu_kernel_new(source->kernel))) status = bti_no_memory();
-    if (status == BT_OK && (!source->kernel || bti_source_is_product(source)))
+    if (source->custom && !(new->custom = bti_gpu_custom_new(source->custom))) status = bti_no_memory();
+    if (status == BT_OK && !source->custom && (!source->kernel || bti_source_is_product(source)))
         status = bti_gpu_work_load(source, &new->work);
     if (status == BT_OK)
         *loaded = new;
@@ -56,12 +60,13 @@ bool bti_gpu_text_wanted(void *device, void *loaded, bool launched, bti_text_wan
     bti_gpu *gpu = device;
     gpu_program *program = loaded;
     bti_lock_take(&gpu->lock);
-    bool own = !program->work && bti_gpu_kernel_lacks_text(program->kernel);
+    bool own_kernel = program->kernel && !program->work && bti_gpu_kernel_lacks_text(program->kernel);
+    bool own = own_kernel || (program->custom && bti_gpu_custom_lacks_text(program->custom));
     bool lacks = own || (launched && program->texts.wanting);
     *wanted = (bti_text_wanted){.target = gpu->target, .number = own ? OWN_TEXT : LAUNCH_TEXT};
-    if (own)
+    if (own_kernel)
         wanted->kernel = bti_gpu_kernel_of(program->kernel);
-    else if (program->texts.of_kernel)
+    else if (!own && program->texts.of_kernel)
         wanted->kernel = &program->texts.kernel;
     wanted->variant = !own && program->texts.variant;
     bti_lock_give(&gpu->lock);
@@ -71,7 +76,9 @@ bool bti_gpu_text_wanted(void *device, void *loaded, bool launched, bti_text_wan
 bt_status bti_gpu_text_give(void *device, void *loaded, const bti_text_wanted *wanted, const bti_str *text) {
     bti_gpu *gpu = device;
     gpu_program *program = loaded;
-    if (wanted->number == OWN_TEXT) return bti_gpu_kernel_give(gpu, program->kernel, text);
+    if (wanted->number == OWN_TEXT)
+        return program->kernel ? bti_gpu_kernel_give(gpu, program->kernel, text)
+                               : bti_gpu_custom_give(gpu, program->custom, text);
     bti_lock_take(&gpu->lock);
     bti_gpu_text_keep(&program->texts, text);
     bti_lock_give(&gpu->lock);
@@ -119,4 +126,9 @@ bt_status bti_gpu_launch_product(void *device, void *loaded, const bti_work *pro
     begin_launch(device, program);
     return end_launch(device, program,
                       bti_gpu_launch_epilogue(device, program->work, program->kernel, program->made, product, box));
+}
+
+bt_status bti_gpu_launch_custom(void *device, void *loaded, const bti_custom_launch *launch) {
+    begin_launch(device, loaded);
+    return end_launch(device, loaded, bti_gpu_custom_launch(device, ((gpu_program *)loaded)->custom, launch));
 }

@@ -18,5 +18,6 @@ bt_status bti_gpu_launch_work(void *device, void *program, const bti_work *work)
 bt_status bti_gpu_launch_kernel(void *device, void *program, const bti_box *box);
 bt_status bti_gpu_launch_product(void *device, void *program, const bti_work *product, const bti_box *box);
 bt_status bti_gpu_launch_boxes(void *device, void *program, const bti_box *boxes, int count); /* CUDA C */
+bt_status bti_gpu_launch_custom(void *device, void *program, const bti_custom_launch *launch);
 
 #endif

@@ -70,6 +70,10 @@ typedef struct bti_gpu {
     _Atomic uint64_t scratch_moves; /* how often scratch memory was freed: earlier addresses are invalid */
 } bti_gpu;
 
+/* The line of the text that a compiler calls by this number, up to its end; NULL: there is none. Line 1 of a kernel of the program's is the first that
+ * the program wrote. */
+const char *bti_gpu_text_line(const bti_str *text, long number);
+
 /* Scratch memory, valid until the same slot is asked for again; the queue's order makes reuse safe. It grows and is kept. Under
  * the lock, that is within a launch. */
 bt_status bti_gpu_scratch(bti_gpu *gpu, int slot, size_t bytes, uint64_t *address);

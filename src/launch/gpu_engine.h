@@ -9,7 +9,8 @@
  *     gpu_sort.c    sorts, and scatters, which sort their indices (gpu_sort.h)
  *     gpu_product.c matrix products: by the driver's library, or by their own text (gpu_product.h), with epilogues or without
  *     gpu_text.c    all of these: searches, running sums, gathers
- *     gpu.c         programs: chooses between kernels, works and texts */
+ *     gpu_custom.c  kernels of the program's
+ *     gpu.c         programs: chooses between kernels, works, texts and kernels of the program's */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H
 
@@ -37,6 +38,8 @@ typedef struct bti_gpu_module {
     bool found[16];
 } bti_gpu_module;
 
+/* Looks the function up before its first launch. */
+bt_status bti_gpu_module_find(bti_gpu *gpu, bti_gpu_module *module, int number, const char *name);
 bt_status bti_gpu_module_build(bti_gpu *gpu, const char *name, const bti_str *text, bti_gpu_module *module);
 void bti_gpu_module_free(bti_gpu *gpu, bti_gpu_module *module);
 
@@ -83,6 +86,14 @@ bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module *
 /* A product and its epilogue: by the driver's library and then the kernel, in place if an output has room for the product, or by their own text. */
 bt_status bti_gpu_launch_epilogue(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_kernel *kernel, int made,
                                   const bti_work *product, const bti_box *box);
+
+/* --- gpu_custom.c --- */
+typedef struct bti_gpu_custom bti_gpu_custom;
+bti_gpu_custom *bti_gpu_custom_new(const bti_custom_source *source); /* NULL: no memory */
+bool bti_gpu_custom_lacks_text(const bti_gpu_custom *custom);
+bt_status bti_gpu_custom_give(bti_gpu *gpu, bti_gpu_custom *custom, const bti_str *text); /* without the lock */
+void bti_gpu_custom_free(bti_gpu *gpu, bti_gpu_custom *custom);
+bt_status bti_gpu_custom_launch(bti_gpu *gpu, bti_gpu_custom *custom, const bti_custom_launch *asked);
 
 /* --- gpu_text.c --- */
 bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked);

@@ -17,12 +17,16 @@ void bti_gpu_module_free(bti_gpu *gpu, bti_gpu_module *module) {
     *module = (bti_gpu_module){0};
 }
 
+bt_status bti_gpu_module_find(bti_gpu *gpu, bti_gpu_module *module, int number, const char *name) {
+    if (module->found[number]) return BT_OK;
+    BTI_TRY(gpu->driver->find_function(gpu->device, module->handle, name, &module->functions[number]));
+    module->found[number] = true;
+    return BT_OK;
+}
+
 bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_gpu_grid *grid, bti_words *words) {
-    bti_gpu_function *function = &module->functions[grid->number];
-    if (!module->found[grid->number]) {
-        BTI_TRY(gpu->driver->find_function(gpu->device, module->handle, grid->name, function));
-        module->found[grid->number] = true;
-    }
+    const bti_gpu_function *function = &module->functions[grid->number];
+    BTI_TRY(bti_gpu_module_find(gpu, module, grid->number, grid->name));
     if (function->threads && grid->threads > function->threads)
         return bti_fail(BT_UNIMPLEMENTED, "%s takes %d threads a group for %s, which has %d", gpu->name,
                         function->threads, grid->name, grid->threads);

@@ -1,4 +1,6 @@
 /* Texts that launches need. The engine writes none: a launch that lacks one ends before it has launched anything, and is repeated with it. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "launch/gpu_engine.h"
 
@@ -28,4 +30,14 @@ void bti_gpu_text_drop(bti_gpu_texts *texts) {
     bti_str_free(&texts->given);
     texts->given = (bti_str){0};
     texts->is_given = false;
+}
+
+const char *bti_gpu_text_line(const bti_str *text, long number) {
+    const char *at = bti_str_text(text), *own = strstr(at, "\n" BTI_OWN_LINES);
+    if (own) at = own + strlen("\n" BTI_OWN_LINES);
+    for (long i = 1; i < number && at; i++) {
+        at = strchr(at, '\n');
+        if (at) at++;
+    }
+    return at;
 }

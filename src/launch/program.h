@@ -3,6 +3,7 @@
 #define BTI_LAUNCH_PROGRAM_H
 
 #include "base/error.h"
+#include "base/str.h"
 #include "ir/work.h"
 #include "launch/functions.h"
 
@@ -15,13 +16,36 @@ typedef struct bti_allocator {
 
 #define BTI_SOURCE_DTYPES 4
 
-/* A primitive that runs whole (launch), a fused kernel (launch_kernel), or a matrix product and its epilogue (launch_product). */
+/* A kernel of the program's: the text of an operation (include/berth/custom.h) for operands of these dtypes and ranks. Its words are the addresses of inputs and
+ * outputs, their sizes, the attributes. What the program wrote begins behind the line BTI_OWN_LINES: compilers number lines from there. */
+#define BTI_CUSTOM_OPERANDS 64
+#define BTI_CUSTOM_ENTRY 64 /* bytes of a name, of an entry */
+#define BTI_OWN_LINES "#line 1\n"
+typedef struct bti_custom_source {
+    const char *name, *entry, *text;
+    int input_count, output_count, attr_count;
+    bt_dtype dtypes[BTI_CUSTOM_OPERANDS]; /* unused ones 0 */
+    uint8_t ranks[BTI_CUSTOM_OPERANDS];
+} bti_custom_source;
+
+/* numbers: all words behind the addresses. */
+typedef struct bti_custom_launch {
+    int address_count, number_count;
+    const uint64_t *addresses;
+    const int64_t *numbers;
+    int64_t groups;
+    int threads;
+} bti_custom_launch;
+
+/* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), or a kernel of the
+ * program's (launch_custom). */
 typedef struct bti_program_source {
     bti_op op; /* of a fused kernel: 0, and no dtypes */
     int dtype_count;
     bt_dtype dtypes[BTI_SOURCE_DTYPES]; /* of the first three inputs at most, then of the output; the rest is 0 */
     const bti_kernel *kernel;           /* NULL, or the fused kernel, or the epilogue */
     int made; /* of a product with an epilogue: the kernel's operand that is the product; else 0 */
+    const bti_custom_source *custom; /* NULL, or the program's kernel */
 } bti_program_source;
 static inline bool bti_source_is_product(const bti_program_source *source) {
     return source->kernel && source->op == BTI_OP_matmul;
@@ -30,8 +54,8 @@ static inline bool bti_source_is_product(const bti_program_source *source) {
 /* A text that a program lacks. Drivers write no texts and call nobody who does: a launch that lacks one does nothing, says which (text_wanted of
  * drivers/driver.h), and is repeated when exec/ has given it (text_give). */
 typedef struct bti_text_wanted {
-    const bti_kernel
-        *kernel; /* valid until text_give; NULL: the primitive's own text, of a product with its epilogue */
+    const bti_kernel *
+        kernel; /* valid until text_give; NULL: the own text of the primitive, of a product with its epilogue, of the program's kernel */
     bti_target target;
     bool variant; /* the kernel's second text: launch/functions.h */
     int number;   /* the driver's own */

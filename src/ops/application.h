@@ -17,11 +17,12 @@ typedef bt_status bti_transformer(const struct bti_application *of, bt_array *co
 typedef struct bti_application {
     bti_node *node; /* the operation, its attributes, its result's dtype */
     int count, results;
-    bt_array **x, *y;   /* y: NULL of a tuple */
-    bt_array **image;   /* of x; at least one is not NULL */
-    const bool *wanted; /* of a tuple: which results matter; the others need not be made */
-    bt_array **made;    /* out: of y, or of the results of the tuple */
-    int64_t size;       /* of the batch */
+    bt_array **x, *y; /* y: NULL of a tuple */
+    bt_array **image; /* of x; at least one is not NULL */
+    bti_node *const
+        *known; /* of a tuple: by result the node that stands for it; NULL: it does not matter and need not be made */
+    bt_array **made; /* out: of y, or of the results of the tuple */
+    int64_t size;    /* of the batch */
     bti_transformer *transform;
 } bti_application;
 

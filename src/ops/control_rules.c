@@ -170,7 +170,7 @@ static bt_status record_pieces(again *s, const bti_attr *attr, int carried, int6
 /* --- scans ------------------------------------------------------------------------------------------------------------ */
 
 static bool is_wanted(const again *s, int output) {
-    return output < s->carried || (output < s->a->results && s->a->wanted[output]);
+    return output < s->carried || (output < s->a->results && s->a->known[output]);
 }
 
 /* What the body makes of the images, of what is carried and of the rows that are wanted. */
@@ -373,7 +373,7 @@ static bt_status return_from_ways(again *s, bt_array **made[2], bool differs, in
     *count = 0;
     for (int r = 0; r < s->a->results; r++) {
         bool has_image = made[0][r] || made[1][r] || differs;
-        if (!s->a->wanted[r] || (s->keeps && !has_image)) continue;
+        if (!s->a->known[r] || (s->keeps && !has_image)) continue;
         for (int way = 0; way < 2; way++) {
             bt_array *plain = bti_array_on(s->regions[way]->outputs[r]);
             bt_array *output = !has_image ? plain : made[way][r] ? made[way][r] : trivial_image(s, plain);

@@ -35,6 +35,8 @@ typedef struct bti_backward {
     struct bti_node *tuple;
     bt_array **results;
     int result_count;
+    struct bti_node *const
+        *known; /* by result: the node that stands for it, NULL where none is known; NULL: none are */
     bti_differentiator *differentiate;
     bt_array **gx; /* out: of the inputs' shapes; NULL (as before the call) where it is zero */
     bti_part part; /* out, instead of gx[0] */

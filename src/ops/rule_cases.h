@@ -71,18 +71,18 @@ static bt_status like_the_first(const bt_elements *in, int count, bt_elements *o
     return BT_OK;
 }
 static bt_array *custom_product(bt_array *const *x);
-static void multiply_back(bt_array *const *x, int count, bt_array *y, bt_array *g, bt_array **grads,
+static void multiply_back(bt_array *const *x, int count, bt_array *const *y, bt_array *const *g, bt_array **grads,
                           const bt_custom_args *args) {
     (void)count, (void)y, (void)args;
-    grads[0] = custom_product((bt_array *[]){g, x[1]});
-    grads[1] = bt_mul(g, x[0]);
+    grads[0] = custom_product((bt_array *[]){g[0], x[1]});
+    grads[1] = bt_mul(g[0], x[0]);
 }
-static bt_array *multiply_forward(bt_array *const *x, int count, bt_array *y, bt_array *const *t,
-                                  const bt_custom_args *args) {
+static void multiply_forward(bt_array *const *x, int count, bt_array *const *y, bt_array *const *t, bt_array **made,
+                             const bt_custom_args *args) {
     (void)count, (void)y, (void)args;
     bt_array *first = t[0] ? custom_product((bt_array *[]){t[0], x[1]}) : NULL,
              *second = t[1] ? bt_mul(t[1], x[0]) : NULL;
-    return first && second ? bt_add(first, second) : first ? first : second;
+    made[0] = first && second ? bt_add(first, second) : first ? first : second;
 }
 static bt_array *custom_product(bt_array *const *x) {
     bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "product", .run = multiply, .shape = like_the_first,

@@ -160,7 +160,8 @@ static bt_status find_needed(backward_scan *s) {
     for (size_t next = 0; next < found.count && status == BT_OK; next++) {
         bti_node *node = found.items[next];
         bool forward = is_forward(s->region, node);
-        if (forward && (bti_region_input(s->region, node) >= 0 || !is_cheap(node)))
+        bool whole = !node->tuple; /* a result that the region does not have: the tuple is computed again */
+        if (forward && whole && (bti_region_input(s->region, node) >= 0 || !is_cheap(node)))
             status = need_forward(s, node);
         else
             for (int i = 0; i < node->input_count && status == BT_OK; i++)

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "ir/dtype.h"
+#include "launch/entry.h"
+#include "launch/program.h"
 #include "render/c_writer.h"
 
 static const char cuda_words[] = {
@@ -11,6 +13,12 @@ static const char cuda_words[] = {
     0};
 static const char opencl_words[] = {
 #include "c_opencl.inc"
+    0};
+static const char half_functions[] = {
+#include "c_half.inc"
+    0};
+static const char custom_words[] = {
+#include "c_custom.inc"
     0};
 static const char common_functions[] = {
 #include "c_common.inc"
@@ -38,9 +46,14 @@ static const char running[] = {
 #include "c_running.inc"
     0};
 
-void bti_render_c_words(bti_str *text, bti_target target) {
+static void add_language(bti_str *text, bti_target target) {
     if (target == BTI_OPENCL_C) bti_str_add(text, "#define HAS_F64\n");
     bti_str_add(text, target == BTI_CUDA_C ? cuda_words : opencl_words);
+    bti_str_add(text, half_functions);
+}
+
+void bti_render_c_words(bti_str *text, bti_target target) {
+    add_language(text, target);
     bti_str_add(text, common_functions);
     if (target == BTI_CUDA_C) bti_str_add(text, accurate_functions);
 }
@@ -218,4 +231,41 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     }
     bti_str_add(text, body);
     return !text->failed;
+}
+
+/* --- kernels of the program's ------------------------------------------------------------------------------------------ */
+
+/* What the words of one operand stand for; sizes: the number of the first. */
+static void define_operand(bti_str *text, const bti_custom_source *source, int operand, int sizes) {
+    bool is_input = operand < source->input_count;
+    const char *kind = is_input ? "INPUT" : "OUTPUT", *type = bti_c_stored_type(source->dtypes[operand]);
+    int number = is_input ? operand : operand - source->input_count, rank = source->ranks[operand];
+    bti_str_addf(text, "#define %s_TYPE_%d %s\n", kind, number, type);
+    bti_str_addf(text, "#define %s_%d ((GLOBAL %s%s *)ADDRESS(%d, %d))\n", kind, number, is_input ? "const " : "", type,
+                 operand, operand);
+    bti_str_addf(text, "#define %s_RANK_%d %d\n#define %s_SIZES_%d %d\n#define %s_COUNT_%d ((i64)1", kind, number, rank,
+                 kind, number, sizes, kind, number);
+    for (int d = 0; d < rank; d++) bti_str_addf(text, " * W(%d)", sizes + d);
+    bti_str_add(text, ")\n");
+}
+
+void bti_render_c_custom(bti_str *text, const bti_custom_source *source, bti_target target) {
+    int operands = source->input_count + source->output_count, words = operands;
+    add_language(text, target);
+    bti_str_add(text, custom_words);
+    for (int o = 0; o < operands; o++) {
+        define_operand(text, source, o, words);
+        words += source->ranks[o];
+    }
+    bti_str_addf(text, "#define INPUTS %d\n#define OUTPUTS %d\n#define ATTRIBUTES %d\n#define ATTRIBUTES_BEGIN %d\n",
+                 source->input_count, source->output_count, source->attr_count, words);
+    words += source->attr_count;
+    bool by_value = bti_words_by_value(words, operands, target);
+    if (by_value) bti_str_addf(text, "struct berth_words {\n    i64 at[%d];\n};\n", words);
+    bti_str_addf(text, "#define KERNEL(entry) %s void entry(",
+                 target == BTI_CUDA_C ? "extern \"C\" __global__" : "__kernel");
+    for (int o = 0; o < operands; o++) bti_str_addf(text, "MEMORY(%d) ", o);
+    bti_str_add(text, by_value ? "const struct berth_words words)\n"
+                               : "WORDS_IN_MEMORY)\n#undef W\n#define W(number) words[number]\n");
+    bti_str_addf(text, BTI_OWN_LINES "%s\n", source->text);
 }

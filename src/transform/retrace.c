@@ -24,7 +24,7 @@ typedef struct step {
     size_t last_user;  /* the step after which its images are not needed */
     bt_array *image;   /* a reference of ours */
     int results;       /* of a tuple; else 0 */
-    bool *wanted;      /* of a tuple: the results that are steps */
+    bti_node **known;  /* of a tuple: by result the node of its step; NULL: it is none */
     bt_array **images; /* of its results: references of ours */
 } step;
 
@@ -101,11 +101,11 @@ static bool note_tuple(trace *t, step *s) {
     if (s->node->tuple) {
         s->results = s->node->tuple->result_count;
         s->images = bti_calloc((size_t)s->results + 1, sizeof *s->images);
-        s->wanted = bti_calloc((size_t)s->results + 1, sizeof *s->wanted);
-        return s->images && s->wanted;
+        s->known = bti_calloc((size_t)s->results + 1, sizeof *s->known);
+        return s->images && s->known;
     }
     if (s->node->op == BTI_OP_result && s->input_count)
-        t->steps.items[t->inputs.items[s->first_input].step].wanted[s->node->attr->result.index] = true;
+        t->steps.items[t->inputs.items[s->first_input].step].known[s->node->attr->result.index] = s->node;
     return true;
 }
 
@@ -203,7 +203,7 @@ static bt_status apply_rule(trace *t, const bti_retrace *r, step *s, bt_array **
                          .x = arrays,
                          .image = arrays + s->input_count,
                          .made = arrays + 2 * s->input_count,
-                         .wanted = s->wanted,
+                         .known = s->known,
                          .size = r->size,
                          .transform = r->transform};
     BTI_TRY(check_inputs_may_cross(s->node, inputs, a.count));
@@ -283,7 +283,7 @@ static void free_trace(trace *t) {
     for (size_t i = 0; i < t->steps.count; i++) {
         release_images(&t->steps.items[i]);
         bti_free(t->steps.items[i].images);
-        bti_free(t->steps.items[i].wanted);
+        bti_free(t->steps.items[i].known);
         bti_node_release(t->steps.items[i].node);
     }
     for (size_t i = 0; i < t->inputs.count; i++) bti_node_release(t->inputs.items[i].node);

@@ -57,8 +57,7 @@ static bt_status nvrtc_failed(nvrtcResult result, const char *call) {
 }
 
 static void add_text_line(bti_str *told, const bti_str *text, long number) {
-    const char *at = bti_str_text(text);
-    for (long i = 1; i < number && at; i++) at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+    const char *at = bti_gpu_text_line(text, number);
     if (at) bti_str_addf(told, "%5ld | %.*s\n", number, (int)strcspn(at, "\n"), at);
 }
 

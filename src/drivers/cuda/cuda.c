@@ -235,6 +235,7 @@ _Static_assert(offsetof(bti_cuda_device, gpu) == 0, "bti_gpu_load and the like t
 
 /* A data centre's card of the last generations; the rows that a multiprocessor reads again come from the L2 cache. */
 static const bti_target_facts cuda_facts = {.granularity = BTI_KERNEL,
+                                            .language = BTI_LANGUAGE_CUDA,
                                             .lanes = 32,
                                             .group_threads = 1024,
                                             .units = 100,
@@ -274,6 +275,7 @@ const bti_driver bti_driver_cuda = {
     .launch_kernel = bti_gpu_launch_kernel,
     .launch_product = bti_gpu_launch_product,
     .launch_boxes = bti_gpu_launch_boxes,
+    .launch_custom = bti_gpu_launch_custom,
     .record = cuda_record,
     .wait = cuda_wait_event,
     .query = cuda_query,

@@ -254,6 +254,7 @@ _Static_assert(offsetof(bti_cl_device, gpu) == 0, "bti_gpu_load and the like tak
 
 /* The least that a GPU of the last ten years has. */
 static const bti_target_facts opencl_facts = {.granularity = BTI_KERNEL,
+                                              .language = BTI_LANGUAGE_OPENCL,
                                               .lanes = 32,
                                               .group_threads = 256,
                                               .units = 16,
@@ -288,6 +289,7 @@ const bti_driver bti_driver_opencl = {
     .launch = bti_gpu_launch_work,
     .launch_kernel = bti_gpu_launch_kernel,
     .launch_product = bti_gpu_launch_product,
+    .launch_custom = bti_gpu_launch_custom,
     .record = cl_record,
     .wait = cl_wait_event,
     .query = cl_query,

@@ -33,11 +33,7 @@ static long line_of_first_error(const char *log) {
 
 static void add_named_line(const bti_str *text, const char *log, bti_str *told) {
     long number = line_of_first_error(log);
-    const char *line = bti_str_text(text);
-    for (long i = 1; i < number && line; i++) {
-        line = strchr(line, '\n');
-        if (line) line++;
-    }
+    const char *line = bti_gpu_text_line(text, number);
     if (number && line) bti_str_addf(told, "\n  line %ld: %.*s", number, (int)strcspn(line, "\n"), line);
 }
 
@@ -50,7 +46,7 @@ static bt_status fail_with_log(bti_cl_device *device, const char *name, const bt
     bti_str_addf(&told, "%s: the text of kernel %s does not compile: %.*s", device->name, name, LOG_MOST,
                  log ? log : "");
     if (log) add_named_line(text, log, &told);
-    bt_status status = bti_fail(BT_INTERNAL, "%s\n--- the text:\n%s", bti_str_text(&told), bti_str_text(text));
+    bt_status status = bti_fail(BT_INTERNAL, "%s\n--- the text:\n%s", bti_str_text(&told), bti_gpu_text_line(text, 1));
     bti_str_free(&told);
     bti_free(log);
     return status;
@@ -105,6 +101,7 @@ static bt_status program_from_text(bti_cl_device *device, const char *name, cons
     bt_status status = error == CL_BUILD_PROGRAM_FAILURE ? fail_with_log(device, name, text, *program)
                                                          : bti_cl_fail(device, "compiling a kernel", error);
     device->cl->clReleaseProgram(*program);
+    *program = NULL;
     return status;
 }
 

@@ -1,13 +1,4 @@
 /* Functions that the text of kernels calls, in the words of cuda.h or opencl.h. */
-FUNCTION f32 f32_of_bf16(u16 x) { return f32_of_bits((u32)x << 16); }
-FUNCTION u16 bf16_of_f32(f32 x) {
-    u32 bits = bits_of_f32(x);
-    if (x != x) return (u16)(bits >> 16 | 0x40);
-    return (u16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-FUNCTION f32 rounded_f16(f32 x) { return f32_of_f16(f16_of_f32(x)); }
-FUNCTION f32 rounded_bf16(f32 x) { return f32_of_bf16(bf16_of_f32(x)); }
-
 /* The float32 next to a wider number that is odd where the number is none: rounding it once more rounds once. */
 FUNCTION f32 odd_of_i64(u64 magnitude, u32 negative) {
     i32 shifted = 0;
