@@ -387,16 +387,16 @@ BT_API bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis);
 #define bt_take_along_axis(...) BTI_AT(bt_array *, bt_take_along_axis(__VA_ARGS__))
 BT_API bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add_along_axis(...) BTI_AT(bt_array *, bt_scatter_add_along_axis(__VA_ARGS__))
-/* Ascending order along an axis; stable, NaN last. */
+/* Ascending order along an axis; stable, NaN last. An array's values and indices, read together, are found by one sort. */
 BT_API bt_array *bt_sort(bt_array *x, int axis);
 #define bt_sort(...) BTI_AT(bt_array *, bt_sort(__VA_ARGS__))
 /* int32: the indices that sort x, in the same order as bt_sort. */
 BT_API bt_array *bt_argsort(bt_array *x, int axis);
 #define bt_argsort(...) BTI_AT(bt_array *, bt_argsort(__VA_ARGS__))
-/* The k largest elements of the last axis, largest first. */
+/* The k largest elements of the last axis, largest first; of equals the first, NaN before all. Found by selection. */
 BT_API bt_array *bt_top_k(bt_array *x, int64_t k);
 #define bt_top_k(...) BTI_AT(bt_array *, bt_top_k(__VA_ARGS__))
-/* int32: their indices along the last axis. */
+/* int32: their indices along the last axis; read with the elements, they are found with them. */
 BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 #define bt_top_k_indices(...) BTI_AT(bt_array *, bt_top_k_indices(__VA_ARGS__))
 

@@ -103,12 +103,14 @@ bt_array *bti_known_result(bti_node *tuple, bti_node *const *known, int index) {
     return known && known[index] ? bti_array_on(known[index]) : bti_result_of(tuple, index);
 }
 
+/* NULL: the result that the public operation hands out is logged. */
 static const char *logged_as(bti_op op) {
     switch (op) {
     case BTI_OP_scan: return "bt_scan";
     case BTI_OP_while: return "bt_while";
     case BTI_OP_cond: return "bt_cond";
-    default: return "bt_custom_call";
+    case BTI_OP_custom: return "bt_custom_call";
+    default: return NULL;
     }
 }
 
@@ -126,7 +128,7 @@ static bt_status record_tuple(bti_op op, bti_host_function *host, bt_array *cons
     if (tuple) {
         place_node(tuple, placement);
         atomic_store(&tuple->in_gradient, bti_forced_now()->gradient_in > 0);
-        atomic_store(&tuple->logged, logged_as(op));
+        if (logged_as(op)) atomic_store(&tuple->logged, logged_as(op));
         tuple->host = bti_host_retain(host);
         if (host && !bti_forced_now()->on) tuple->place.name = host->name;
     }

@@ -13,17 +13,6 @@ static bool makes(const bti_planner *planner, const bti_step *step, const bti_tu
     return step->output_count == tuple->result_count;
 }
 
-/* The number of an equal step, or -1 and what to remember the new one by. */
-static int32_t find_equal(bti_planner *planner, const bti_step *step, const int32_t *inputs, bti_known *known) {
-    const bti_type *first = &step->node->tuple->types[0];
-    bti_value like = {.dtype = first->dtype, .rank = first->rank};
-    for (int i = 0; i < first->rank; i++) like.shape[i] = first->shape[i];
-    int32_t value = bti_find_kernel(planner, step, inputs, &like, &known->hash);
-    if (value < 0) return -1;
-    int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
-    return makes(planner, &planner->plan->steps.items[maker], step->node->tuple) ? maker : -1;
-}
-
 /* inputs, outputs: room for them. The step's number. */
 static int32_t add_custom(bti_planner *planner, bti_node *node, int32_t *inputs, int32_t *outputs) {
     const bti_tuple *tuple = node->tuple;
@@ -33,17 +22,16 @@ static int32_t add_custom(bti_planner *planner, bti_node *node, int32_t *inputs,
                      .own_kernel = bti_host_has_kernel(node->host, planner->how->target(node->device)->language),
                      .input_count = node->input_count,
                      .output_count = tuple->result_count};
-    bti_known known = {0};
+    bti_known known = {.step = -1};
     for (int i = 0; i < node->input_count && !planner->failed; i++)
         inputs[i] = bti_add_dense(planner, node, bti_value_on(planner, node->inputs[i], node->device));
-    int32_t equal = planner->failed ? -1 : find_equal(planner, &step, inputs, &known);
-    if (equal >= 0) return equal;
+    int32_t equal = planner->failed ? -1 : bti_find_kernel(planner, &step, inputs, NULL, &known.hash);
+    if (equal >= 0 && makes(planner, &planner->plan->steps.items[equal], tuple)) return equal;
     for (int i = 0; i < tuple->result_count && !planner->failed; i++)
         outputs[i] = bti_add_value(planner, node, node->device, -1, tuple->types[i].dtype, tuple->types[i].rank,
                                    tuple->types[i].shape, NULL);
-    known.step = (int32_t)planner->plan->steps.count;
+    known.step = known.value = (int32_t)planner->plan->steps.count;
     if (planner->failed) return 0;
-    known.value = outputs[0];
     bti_remember_value(planner, known);
     bti_add_step_of_many(planner, step, inputs, outputs);
     return known.step;

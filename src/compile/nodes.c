@@ -53,10 +53,7 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
 
 static int32_t plan_result(bti_planner *planner, bti_node *result) {
     const bti_node *tuple = result->inputs[0];
-    if (tuple->mark == planner->mark) {
-        const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
-        return planner->plan->operands.items[step->first_operand + step->input_count + result->attr->result.index];
-    }
+    if (tuple->mark == planner->mark) return bti_value_of_result(planner, tuple, result->attr->result.index);
     int32_t value = bti_add_value(planner, result, result->device, -1, (bt_dtype)result->dtype, result->rank,
                                   result->shape, NULL); /* the tuple is done */
     if (planner->failed) return 0;

@@ -54,9 +54,7 @@ static void keep_results(bti_planner *planner, bti_node *tuple) {
         planner->failed = true;
         return;
     }
-    const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
-    int first = step->first_operand + step->input_count;
-    for (int i = 0; i < of->result_count; i++) add_result(planner, tuple, planner->plan->operands.items[first + i], i);
+    for (int i = 0; i < of->result_count; i++) add_result(planner, tuple, bti_value_of_result(planner, tuple, i), i);
 }
 
 /* Which results of tuples are computed for somebody: those among the nodes. */
@@ -86,13 +84,6 @@ static void note_other_readers(bti_node *const *nodes, size_t count) {
     }
 }
 
-static void plan_tuple(bti_planner *planner, bti_node *tuple) {
-    if (tuple->host)
-        bti_plan_custom(planner, tuple);
-    else
-        bti_plan_control(planner, tuple);
-}
-
 static void place_order(bti_planner *planner) {
     uint64_t is_wanted = bti_next_mark();
     planner->mark = bti_next_mark();
@@ -103,7 +94,7 @@ static void place_order(bti_planner *planner) {
         bti_node *node = planner->order->items[i];
         bool asked = node->mark == is_wanted;
         if (node->tuple) {
-            plan_tuple(planner, node);
+            bti_plan_tuple(planner, node);
             keep_results(planner, node);
             continue;
         }

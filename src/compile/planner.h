@@ -53,6 +53,8 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
                       const int64_t *shape, const bti_layout *layout);
 /* A value without elements, in the place of a result that nobody reads. */
 int32_t bti_add_nothing(bti_planner *planner, const bti_node *node);
+/* The result `index` of a tuple that has a step. */
+int32_t bti_value_of_result(bti_planner *planner, const bti_node *tuple, int index);
 /* A view of a value under another shape and layout. */
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout);
 /* The same value under another number, for readers that are not to be joined with those of `value`: they wait for `after` (-1: for nothing
@@ -74,7 +76,9 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
 int32_t bti_plan_node(bti_planner *planner, bti_node *node);
 int32_t bti_value_of(bti_planner *planner, bti_node *node);
 int32_t bti_value_on(bti_planner *planner, bti_node *input, int device);
-/* A step for a tuple: control.c, with the plans of its regions; custom.c, an operation of the program's. */
+/* tuples.c: a step for a tuple. */
+void bti_plan_tuple(bti_planner *planner, bti_node *node);
+/* control.c: a step with the plans of the tuple's regions; custom.c: one for an operation of the program's. */
 void bti_plan_control(bti_planner *planner, bti_node *node);
 void bti_plan_custom(bti_planner *planner, bti_node *node);
 /* The value of a movement operation: a view where strides can say it. */
@@ -99,7 +103,8 @@ void bti_pass_combine(bti_planner *planner);
 void bti_pass_epilogues(bti_planner *planner);
 void bti_pass_memory(bti_planner *planner); /* memory.c */
 
-/* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel), or -1 and the hash to remember it by. */
+/* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel; of an equal tuple its step), or -1 and the hash
+ * to remember it by. `like`: NULL of a tuple. */
 int32_t bti_find_kernel(bti_planner *planner, const bti_step *step, const int32_t *inputs, const bti_value *like,
                         uint64_t *hash);
 int32_t bti_find_copy(bti_planner *planner, int32_t value, int device, uint64_t *hash);

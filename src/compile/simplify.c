@@ -20,7 +20,8 @@ static bti_operand scalar_at(uint64_t *memory, bt_dtype dtype) {
 #define MOST_INPUTS 3
 
 static bool run(bti_op op, const bti_operand *inputs, int count, bti_operand output, uint64_t bits) {
-    bti_work work = {op, count, inputs, output, &(bti_attr){.constant = {bits}}};
+    bti_attr attr = {.constant = {bits}};
+    bti_work work = {.op = op, .input_count = count, .inputs = inputs, .output = output, .attr = &attr};
     return bti_interpret(&work) == BT_OK;
 }
 

@@ -10,8 +10,8 @@ static uint64_t mix_hash(uint64_t hash, uint64_t word) {
 
 static uint64_t hash_kernel(const bti_planner *planner, const bti_step *step, const int32_t *inputs,
                             const bti_value *like) {
-    uint64_t hash = mix_hash((uint64_t)step->op + 1, (uint64_t)step->device << 8 | (uint64_t)like->dtype);
-    for (int i = 0; i < like->rank; i++) hash = mix_hash(hash, (uint64_t)like->shape[i]);
+    uint64_t hash = mix_hash((uint64_t)step->op + 1, (uint64_t)step->device << 8 | (uint64_t)(like ? like->dtype : 0));
+    for (int i = 0; like && i < like->rank; i++) hash = mix_hash(hash, (uint64_t)like->shape[i]);
     for (int i = 0; i < step->input_count; i++) hash = mix_hash(hash, (uint64_t)inputs[i]);
     if (step->op == BTI_OP_const)
         hash = mix_hash(hash, planner->plan->scalars.items[step->first_scalar]);
@@ -24,7 +24,7 @@ static bool same_kernel(bti_planner *planner, const bti_step *a, const bti_step 
                         const bti_value *like) {
     if (a->op != b->op || a->device != b->device || a->input_count != b->input_count) return false;
     const bti_value *value = bti_plan_value(planner, planner->plan->operands.items[a->first_operand + a->input_count]);
-    if (value->dtype != like->dtype || !bti_shape_equal(value->rank, value->shape, like->rank, like->shape))
+    if (like && (value->dtype != like->dtype || !bti_shape_equal(value->rank, value->shape, like->rank, like->shape)))
         return false;
     for (int i = 0; i < a->input_count; i++)
         if (planner->plan->operands.items[a->first_operand + i] != inputs[i]) return false;
@@ -129,6 +129,22 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
 int32_t bti_add_nothing(bti_planner *planner, const bti_node *node) {
     const int64_t none = 0;
     return bti_add_value(planner, node, node->device, -1, BT_U8, 1, &none, NULL);
+}
+
+int32_t bti_value_of_result(bti_planner *planner, const bti_node *tuple, int index) {
+    if (planner->failed) return 0;
+    const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
+    const bti_type *type = &tuple->tuple->types[index];
+    size_t operand = (size_t)(step->first_operand + step->input_count + index);
+    int32_t value = planner->plan->operands.items[operand];
+    const bti_value *known = bti_plan_value(planner, value);
+    if (known->dtype == type->dtype && bti_shape_equal(known->rank, known->shape, type->rank, type->shape))
+        return value;
+    value = bti_add_value(planner, tuple, tuple->device, -1, type->dtype, type->rank, type->shape, NULL);
+    if (planner->failed) return 0;
+    planner->plan->operands.items[operand] = value;
+    planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step = (int32_t)tuple->mark_index;
+    return value;
 }
 
 int32_t bti_add_view(bti_planner *planner, int32_t value, int rank, const int64_t *shape, const bti_layout *layout) {

@@ -37,11 +37,13 @@ static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti
 
 static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
     const bti_value *output = bti_plan_output(plan, step, 0);
+    bool is_order = bti_op_info((bti_op)step->op)->class == BTI_ORDER;
+    const bti_value *worked_on = is_order ? bti_plan_operand(plan, step, 0) : output;
     for (int i = 0; i < step->input_count; i++) event->read_bytes += (uint64_t)bti_step_read_bytes(plan, step, i);
     for (int o = 0; o < step->output_count; o++)
         event->written_bytes += (uint64_t)bti_value_bytes(bti_plan_output(plan, step, o));
     event->elements = 1;
-    for (int axis = 0; axis < output->rank; axis++) event->elements *= (uint64_t)output->shape[axis];
+    for (int axis = 0; axis < worked_on->rank; axis++) event->elements *= (uint64_t)worked_on->shape[axis];
 }
 
 void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked) {
@@ -133,9 +135,15 @@ static bt_status launch_product(const bti_run *run, const bti_step *step, const 
 
 static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
     bti_operand *operands = run->operands + ready->first_operand;
-    for (int o = 0; o <= step->input_count; o++)
+    for (int o = 0; o < step->input_count + step->output_count; o++)
         operands[o].address = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
-    bti_work work = {(bti_op)step->op, step->input_count, operands, operands[step->input_count], ready->attr};
+    bti_work work = {.op = (bti_op)step->op,
+                     .input_count = step->input_count,
+                     .inputs = operands,
+                     .output = operands[step->input_count],
+                     .others = operands + step->input_count + 1,
+                     .other_count = step->output_count - 1,
+                     .attr = ready->attr};
     return bti_program_launch(ready->program, &work);
 }
 

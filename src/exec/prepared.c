@@ -106,12 +106,16 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
         return bti_host_can_run_on(ready->host, step->device);
     }
     ready->first_operand = *operand;
-    for (int o = 0; o <= step->input_count; o++)
+    for (int o = 0; o < step->input_count + step->output_count; o++)
         of->operands[(*operand)++] = operand_of(bti_plan_operand(&of->plan, step, o));
     bti_program_source source = {.op = (bti_op)step->op};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         name_dtype(&source, bti_plan_operand(&of->plan, step, i));
-    name_dtype(&source, bti_plan_output(&of->plan, step, 0));
+    const bti_tuple *tuple = step->node->op == step->op ? step->node->tuple : NULL;
+    if (tuple) /* whether or not somebody reads its first result */
+        source.dtypes[source.dtype_count++] = tuple->types[0].dtype;
+    else
+        name_dtype(&source, bti_plan_output(&of->plan, step, 0));
     return bti_texts_program(step->device, &source, &ready->program);
 }
 
@@ -251,7 +255,8 @@ static bool is_brief(const bti_plan *plan) {
             if (step->kind == BTI_STEP_PRODUCT) work += product_points(plan, step);
         } else {
             const bti_value *first = bti_plan_operand(plan, step, 0);
-            const bti_value *out = bti_plan_output(plan, step, 0);
+            bool is_order = bti_op_info((bti_op)step->op)->class == BTI_ORDER;
+            const bti_value *out = is_order ? first : bti_plan_output(plan, step, 0);
             for (int i = 0; i < out->rank; i++) points *= (double)out->shape[i];
             if (step->op == BTI_OP_matmul) points *= (double)first->shape[first->rank - 1] / 8;
         }
@@ -300,7 +305,8 @@ static bool allocate_prepared(bti_prepared *of) {
         const bti_step *step = &of->plan.steps.items[s];
         if (step->kind == BTI_STEP_PRODUCT) of->operand_count += 3;
         if (step->kind != BTI_STEP_WORK) continue;
-        if (!bti_step_is_host(step) && !step->own_kernel) of->operand_count += (size_t)step->input_count + 1;
+        if (!bti_step_is_host(step) && !step->own_kernel)
+            of->operand_count += (size_t)step->input_count + (size_t)step->output_count;
         works++;
     }
     of->steps = bti_calloc(of->plan.steps.count, sizeof *of->steps);

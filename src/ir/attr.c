@@ -15,6 +15,7 @@ static const struct {
     KIND(fold, 0),
     KIND(axis, 0),
     KIND(running, 0),
+    KIND(top, 0),
     KIND(permute, 0),
     KIND(slice, 2 * BTI_MAX_RANK),
     KIND(pad, BTI_MAX_RANK),

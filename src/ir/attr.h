@@ -31,6 +31,10 @@ typedef union bti_attr {
         int reverse; /* 1: from the end */
     } running;
     struct {
+        int axis;
+        int k;
+    } top;
+    struct {
         int axis[BTI_MAX_RANK]; /* output axis i is input axis axis[i]; unused ones 0 */
     } permute;
     struct {
@@ -59,11 +63,12 @@ typedef union bti_attr {
     } custom;
 } bti_attr;
 
-/* The axis along which an operation of kind axis, running or fold (of one axis) works. */
+/* The axis along which an operation of kind axis, running, top or fold (of one axis) works. */
 static inline int bti_attr_axis(bti_op op, const bti_attr *attr) {
     switch (bti_op_info(op)->attr) {
     case BTI_ATTR_fold: return __builtin_ctz(attr->fold.axes);
     case BTI_ATTR_running: return attr->running.axis;
+    case BTI_ATTR_top: return attr->top.axis;
     default: return attr->axis.axis;
     }
 }

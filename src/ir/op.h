@@ -11,8 +11,9 @@ typedef enum bti_class {
     BTI_REDUCE,      /* folds the axes of its mask away (kept as size 1) */
     BTI_SCAN,        /* running fold along an axis */
     BTI_MOVEMENT,    /* a view of its input: no data moves where strides can say it */
-    BTI_GATHER,      /* moves data by rule or by index: pad, concat, take, scatter_add, sort */
+    BTI_GATHER,      /* moves data by rule or by index: pad, concat, take, scatter_add */
     BTI_HEAVY,       /* matmul */
+    BTI_ORDER,       /* sorts and selections: tuples of values and indices */
     BTI_CONTROL,     /* runs regions (ir/region.h); several results */
     BTI_HOST,        /* the host calls a function of the program's (node->host) */
     BTI_EFFECT       /* devices and variables: copy, value, identity */
@@ -38,6 +39,7 @@ typedef enum bti_attr_kind {
     BTI_ATTR_fold,
     BTI_ATTR_axis,
     BTI_ATTR_running,
+    BTI_ATTR_top,
     BTI_ATTR_permute,
     BTI_ATTR_slice,
     BTI_ATTR_pad,

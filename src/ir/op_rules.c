@@ -146,12 +146,22 @@ static bool reduce_fits(const question *q) {
     return true;
 }
 
-static bool argsort_fits(const question *q) {
-    int64_t size = q->inputs[0]->shape[q->attr->axis.axis];
-    if (bti_size_is_symbolic(size) || size <= INT32_MAX) return true;
-    if (q->why)
-        bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d",
-                     q->attr->axis.axis, (long long)size, INT32_MAX);
+static bool order_fits(const question *q) {
+    int axis = bti_attr_axis(q->op, q->attr);
+    int64_t size = q->inputs[0]->shape[axis];
+    if (bti_size_is_symbolic(size)) return true;
+    if (size > INT32_MAX) {
+        if (q->why)
+            bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", axis,
+                         (long long)size, INT32_MAX);
+        return false;
+    }
+    if (q->op == BTI_OP_sort || q->attr->top.k <= size) return true;
+    if (q->why) {
+        bti_str_addf(q->why, "k is %d; axis %d of shape ", q->attr->top.k, axis);
+        bti_shape_text(q->why, q->inputs[0]->rank, q->inputs[0]->shape);
+        bti_str_addf(q->why, " allows 0 to %lld", (long long)size);
+    }
     return false;
 }
 
@@ -200,7 +210,8 @@ bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, 
     case BTI_OP_slice: return slice_fits(&q);
     case BTI_OP_concat: return concat_fits(&q);
     case BTI_OP_matmul: return matmul_fits(&q);
-    case BTI_OP_argsort: return argsort_fits(&q);
+    case BTI_OP_sort:
+    case BTI_OP_top_k: return order_fits(&q);
     case BTI_OP_scatter_add: return scatter_add_fits(&q);
     case BTI_OP_update_slice: return update_slice_fits(&q);
     case BTI_OP_gather_axis:

@@ -94,7 +94,7 @@ static void dtypes(void **state) {
     assert_true(in == BT_F64 && out == BT_F64);
     assert_true(bti_op_dtypes(BTI_OP_lt, BT_F16, &in, &out, &why));
     assert_true(in == BT_F16 && out == BT_BOOL);
-    assert_true(bti_op_dtypes(BTI_OP_argsort, BT_F32, &in, &out, &why));
+    assert_true(bti_op_dtypes(BTI_OP_argmin, BT_F32, &in, &out, &why));
     assert_true(in == BT_F32 && out == BT_I32);
     assert_false(bti_op_dtypes(BTI_OP_sub, BT_BOOL, &in, &out, &why));
     assert_string_equal(bti_str_text(&why), "takes numbers, not bool; bt_cast it first");

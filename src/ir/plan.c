@@ -154,7 +154,7 @@ static double operations_of_work(const bti_plan *plan, const bti_step *step) {
     if (step->op == BTI_OP_matmul) return operations_of_product(first, output);
     if (step->op == BTI_OP_scatter_add || step->op == BTI_OP_scatter_axis)
         return count_of(bti_plan_operand(plan, step, 2));
-    if (class == BTI_REDUCE || class == BTI_SCAN) return count_of(first);
+    if (class == BTI_REDUCE || class == BTI_SCAN || class == BTI_ORDER) return count_of(first);
     return counts((bti_op)step->op) ? count_of(output) : 0;
 }
 

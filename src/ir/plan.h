@@ -168,7 +168,7 @@ bti_traffic bti_plan_traffic(const bti_plan *plan);
 int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int input);
 
 /* Operations on numbers in a run: of an element-wise operation or a running sum one for each element (of casts and copies none), of a
- * reduction one for each element folded, of a product two for each multiplication and addition, of added rows one for each element. */
+ * reduction one for each element folded, of an order one for each element ordered, of a product two for each multiplication and addition, of added rows one for each element. */
 double bti_plan_operations(const bti_plan *plan);
 /* Kernels and primitives in a run; counted as operations are: all steps of a scan, one of a loop with a test, the dearer way of a branch. */
 double bti_plan_launches(const bti_plan *plan);

@@ -80,7 +80,7 @@ static bool tuple_fits(const bti_node *node, bti_str *why) {
 
 bool bti_node_fits(const bti_node *node) {
     if (node->host && node->tuple) return node->host->fits(node->host, node);
-    if (node->tuple) return tuple_fits(node, NULL);
+    if (node->tuple && node->tuple->region_count) return tuple_fits(node, NULL);
     return bti_op_shape_fits((bti_op)node->op, node->input_count, node->inputs, node->rank, node->shape, node->attr,
                              NULL);
 }

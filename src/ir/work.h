@@ -18,7 +18,11 @@ typedef struct bti_work {
     bti_op op;
     int input_count;
     const bti_operand *inputs;
-    bti_operand output;   /* never overlaps an input, unless elementwise and the same element for element */
+    /* Never overlaps an input, unless elementwise and the same element for element. Of a tuple its first result; `others` are those
+     * behind it. A result that nobody reads has no elements. */
+    bti_operand output;
+    const bti_operand *others;
+    int other_count;
     const bti_attr *attr; /* NULL: the operation has none */
 } bti_work;
 

@@ -11,15 +11,17 @@
 #define PIECE 64        /* render/c/scatter.h */
 #define ALIGN 256       /* bytes between arrays in one slot */
 
-/* What is sorted, and where. */
+/* What is sorted, and where. What passes carry are elements of x; of scatters keys. */
 typedef struct sort_task {
     int64_t lines, length, rows; /* rows: of the keys of scatters */
+    int64_t kept;                /* of each line: the first in the order */
     uint64_t source;             /* x, or the indices */
     int key_bytes, bits;         /* of keys; those that differ */
-    uint64_t keys, order;        /* sorted; argsort has no keys, and values stand for the order */
+    int carried_bytes;
+    bool wants_sorted, wants_order;
+    uint64_t sorted, order; /* the results; 0: in scratch memory, which is named here then */
     uint64_t counts;
     uint64_t values; /* of 4 bytes, which are sorted in place of the order; 0: none */
-    bool wants_keys;
 } sort_task;
 
 static bt_status reserve_two(bti_gpu *gpu, int slot, int64_t elements, int bytes, uint64_t addresses[2]) {
@@ -46,12 +48,16 @@ static bool sorts_short_lines(const bti_gpu_job *job, const sort_task *task) {
     return task->length <= tile_length(job, task);
 }
 
-static bt_status sort_short_lines(bti_gpu_job *job, const sort_task *task) {
-    int64_t fit = tile_length(job, task) / task->length, at_once = fit < MOST_LINES ? fit : MOST_LINES;
+/* Lines in as many pieces, each at most a tile; `given`: the numbers of the elements of the source, or 0. Of a result that is not wanted any address
+ * will do. */
+static bt_status sort_pieces(bti_gpu_job *job, const sort_task *task, int64_t pieces, uint64_t given) {
+    int64_t fit = pieces > 1 ? 1 : tile_length(job, task) / task->length, at_once = fit < MOST_LINES ? fit : MOST_LINES;
     bti_gpu_text_entry groups = {0, "bti_sort_lines", (int)at_once}, threads = {5, "bti_serial_lines", (int)at_once};
-    BTI_GPU_ADDRESSES(job, task->order, task->source, task->keys);
-    BTI_GPU_NUMBERS(job, task->lines, task->length, at_once, task->rows, task->bits, bits_of_pass(task));
-    return bti_gpu_job_launch(job, job->gpu->is_cpu ? threads : groups, task->lines);
+    BTI_GPU_ADDRESSES(job, task->wants_order ? task->order : task->source, task->source,
+                      task->wants_sorted ? task->sorted : task->source, given ? given : task->source);
+    BTI_GPU_NUMBERS(job, task->lines * pieces, task->length, at_once, task->rows, task->bits, bits_of_pass(task),
+                    task->kept, pieces, task->wants_order, task->wants_sorted, given != 0);
+    return bti_gpu_job_launch(job, job->gpu->is_cpu ? threads : groups, task->lines * pieces);
 }
 
 typedef struct sort_pass {
@@ -84,7 +90,8 @@ static bt_status sort_by_digit(bti_gpu_job *job, const sort_task *task, const so
     BTI_TRY(bti_gpu_job_launch(job, offsets, offset_units));
     BTI_GPU_ADDRESSES(job, pass->new_keys, pass->new_order, task->counts, pass->keys, pass->order);
     BTI_GPU_NUMBERS(job, units, task->length, pass->chunks, pass->chunk, pass->shift, pass->bits, !pass->shift,
-                    task->rows, task->wants_keys || !last, !pass->shift && !task->values);
+                    task->rows, task->wants_sorted || !last, !pass->shift && !task->values, task->wants_order,
+                    last ? task->kept : task->length);
     return bti_gpu_job_launch(job, entries.sort, units);
 }
 
@@ -95,31 +102,96 @@ static bt_status sort_long_lines(bti_gpu_job *job, sort_task *task) {
                       .keys = task->source};
     pass.chunks = bti_pieces_of(task->length, pass.chunk);
     uint64_t two_keys[2], two_orders[2];
-    BTI_TRY(reserve_two(job->gpu, BTI_GPU_KEYS, elements, task->key_bytes, two_keys));
-    BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, elements, 4, two_orders));
+    BTI_TRY(reserve_two(job->gpu, BTI_GPU_KEYS, elements, task->carried_bytes, two_keys));
+    two_orders[0] = two_orders[1] = two_keys[0]; /* any address, where no order is wanted */
+    if (task->wants_order) BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, elements, 4, two_orders));
     BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_COUNTS, (size_t)(task->lines * (pass.chunks + 1)) * DIGITS * 4,
                             &task->counts));
     pass.order = task->values ? task->values : two_orders[1];
     for (int number = 0; pass.shift < task->bits; number++, pass.shift += pass.bits) {
-        pass.new_keys = two_keys[number % 2], pass.new_order = two_orders[number % 2];
-        if (pass.shift + pass.bits >= task->bits && task->order) pass.new_order = task->order;
+        bool last = pass.shift + pass.bits >= task->bits;
+        pass.new_keys = last && task->sorted ? task->sorted : two_keys[number % 2];
+        pass.new_order = last && task->order ? task->order : two_orders[number % 2];
         BTI_TRY(sort_by_digit(job, task, &pass));
         pass.keys = pass.new_keys, pass.order = pass.new_order;
     }
-    task->keys = pass.keys, task->order = pass.order;
+    task->sorted = pass.keys, task->order = pass.order;
     return BT_OK;
 }
 
-bt_status bti_gpu_launch_argsort(bti_gpu_job *job) {
-    int bytes = (int)bt_dtype_size(job->given[0].dtype);
-    sort_task task = {.lines = job->outer * job->inner,
+/* The first of long lines: those of each piece, then the first of these. Pieces have as many at least, and their lengths differ by one at most. */
+static bool selects(const bti_gpu_job *job, const sort_task *task) {
+    return !sorts_short_lines(job, task) && task->kept <= tile_length(job, task) / 4;
+}
+
+static bt_status select_first(bti_gpu_job *job, const sort_task *asked) {
+    int64_t tile = tile_length(job, asked), pieces = bti_pieces_of(asked->length, tile);
+    uint64_t found[2], numbers[2], given = 0;
+    BTI_TRY(reserve_two(job->gpu, BTI_GPU_KEYS, asked->lines * pieces * asked->kept, asked->carried_bytes, found));
+    BTI_TRY(reserve_two(job->gpu, BTI_GPU_ORDERS, asked->lines * pieces * asked->kept, 4, numbers));
+    sort_task task = *asked;
+    task.wants_sorted = task.wants_order = true;
+    for (int level = 0; !sorts_short_lines(job, &task); level++) {
+        pieces = bti_pieces_of(task.length, tile);
+        task.sorted = found[level % 2], task.order = numbers[level % 2];
+        BTI_TRY(sort_pieces(job, &task, pieces, given));
+        task.length = pieces * task.kept;
+        task.source = task.sorted, given = task.order;
+    }
+    task.wants_sorted = asked->wants_sorted, task.wants_order = asked->wants_order;
+    task.sorted = asked->sorted, task.order = asked->order;
+    return sort_pieces(job, &task, 1, given);
+}
+
+/* A result of an order: dense, with the axis last; where it is written. */
+typedef struct order_result {
+    bti_operand asked, dense;
+    bool wanted;
+} order_result;
+
+static bt_status begin_result(bti_gpu_job *job, const bti_operand *asked, int slot, order_result *result) {
+    *result = (order_result){.asked = *asked, .wanted = bti_operand_count(asked) > 0};
+    if (!result->wanted) return BT_OK;
+    bti_gpu_job_move_axis_last(&result->asked, bti_attr_axis(job->asked->op, job->asked->attr));
+    result->dense = result->asked;
+    bti_operand_make_dense(&result->dense);
+    if (bti_operand_is_dense(&result->asked)) return BT_OK;
+    size_t bytes = (size_t)bti_operand_count(asked) * bt_dtype_size(asked->dtype);
+    return bti_gpu_scratch(job->gpu, slot, bytes, &result->dense.address);
+}
+
+static bt_status end_result(bti_gpu_job *job, const order_result *result) {
+    if (!result->wanted || bti_operand_is_dense(&result->asked)) return BT_OK;
+    return bti_gpu_work_copy(job->gpu, job->work, &result->dense, &result->asked);
+}
+
+bt_status bti_gpu_launch_order(bti_gpu_job *job) {
+    const bti_work *asked = job->asked;
+    int axis = bti_attr_axis(asked->op, asked->attr), bytes = (int)bt_dtype_size(asked->inputs[0].dtype);
+    order_result values, indices;
+    job->given[0] = asked->inputs[0];
+    bti_gpu_job_move_axis_last(&job->given[0], axis);
+    bti_gpu_job_split_axes(job, &job->given[0], job->given[0].rank - 1);
+    BTI_TRY(begin_result(job, &asked->output, BTI_GPU_OUTPUT, &values));
+    BTI_TRY(begin_result(job, asked->others, BTI_GPU_INDICES, &indices));
+    if (!values.wanted && !indices.wanted) return BT_OK;
+    BTI_TRY(bti_gpu_job_make_dense_input(job, 0));
+    sort_task task = {.lines = job->outer,
                       .length = job->length,
-                      .source = bti_gpu_job_input(job, 0),
+                      .kept = asked->op == BTI_OP_top_k ? asked->attr->top.k : job->length,
+                      .source = job->input[0].address,
                       .key_bytes = bytes == 8 ? 8 : 4,
+                      .carried_bytes = bytes,
                       .bits = bytes * 8,
-                      .keys = job->output.address,
-                      .order = job->output.address};
-    return sorts_short_lines(job, &task) ? sort_short_lines(job, &task) : sort_long_lines(job, &task);
+                      .wants_sorted = values.wanted,
+                      .wants_order = indices.wanted,
+                      .sorted = values.wanted ? values.dense.address : 0,
+                      .order = indices.wanted ? indices.dense.address : 0};
+    BTI_TRY(sorts_short_lines(job, &task) ? sort_pieces(job, &task, 1, 0)
+            : selects(job, &task)         ? select_first(job, &task)
+                                          : sort_long_lines(job, &task));
+    BTI_TRY(end_result(job, &values));
+    return end_result(job, &indices);
 }
 
 /* --- scatters ----------------------------------------------------------------------------------------------------- */
@@ -143,11 +215,11 @@ static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t 
     BTI_TRY(reserve_two(job->gpu, BTI_GPU_COUNTS, parts_count, (int)bt_dtype_size(job->output.dtype), parts));
     for (int level = 0; level == 0 || items > 1; level++) {
         if (task->values && level == 0) {
-            BTI_GPU_ADDRESSES(job, job->output.address, parts[0], task->keys, task->order);
+            BTI_GPU_ADDRESSES(job, job->output.address, parts[0], task->sorted, task->order);
             BTI_GPU_NUMBERS(job, sets * items, items, task->rows, bti_pieces_of(items, PIECE));
             BTI_TRY(bti_gpu_job_launch(job, values, sets * items));
         } else {
-            BTI_GPU_ADDRESSES(job, job->output.address, parts[level % 2], task->keys, task->order, from);
+            BTI_GPU_ADDRESSES(job, job->output.address, parts[level % 2], task->sorted, task->order, from);
             BTI_GPU_NUMBERS(job, sets * items, items, job->inner, task->length, task->rows, step, lead, reach);
             BTI_TRY(bti_gpu_job_launch(job, fold, sets * items));
         }
@@ -163,9 +235,9 @@ static bt_status fold_in_order(bti_gpu_job *job, const sort_task *task, int64_t 
 static bt_status sort_indices(bti_gpu_job *job, sort_task *task) {
     if (!sorts_short_lines(job, task)) return sort_long_lines(job, task);
     int64_t elements = task->lines * task->length;
-    BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_KEYS, (size_t)elements * (size_t)task->key_bytes, &task->keys));
+    BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_KEYS, (size_t)elements * (size_t)task->key_bytes, &task->sorted));
     BTI_TRY(bti_gpu_scratch(job->gpu, BTI_GPU_ORDERS, (size_t)elements * 4, &task->order));
-    return sort_short_lines(job, task);
+    return sort_pieces(job, task, 1, 0);
 }
 
 static bt_status check_index_range(bti_gpu_job *job, int64_t count) {
@@ -184,11 +256,14 @@ bt_status bti_gpu_launch_scatter(bti_gpu_job *job) {
     int64_t columns = job->outer * job->inner, count = job->asked->inputs[1].shape[in_lines ? job->axis : 0];
     sort_task task = {.lines = in_lines ? columns : 1,
                       .length = count,
+                      .kept = count,
                       .rows = job->length,
                       .source = bti_gpu_job_input(job, 1),
                       .key_bytes = (int)bt_dtype_size(job->given[1].dtype),
                       .bits = 64 - __builtin_clzll((unsigned long long)job->length),
-                      .wants_keys = true};
+                      .wants_sorted = true,
+                      .wants_order = true};
+    task.carried_bytes = task.key_bytes;
     BTI_TRY(bti_gpu_work_copy(job->gpu, job->work, &job->given[0], &job->output));
     if (!count) return BT_OK;
     if (in_lines && bti_gpu_scatters_columns(job, count)) return scatter_columns(job, count);

@@ -130,7 +130,6 @@ static bt_status launch_by_op(bti_gpu_job *j) {
     case BTI_OP_update_slice: return launch_update(j);
     case BTI_OP_scatter_axis:
     case BTI_OP_scatter_add: return bti_gpu_launch_scatter(j);
-    case BTI_OP_argsort: return bti_gpu_launch_argsort(j);
     case BTI_OP_cumsum: return launch_cumsum(j);
     case BTI_OP_argmax:
     case BTI_OP_argmin: return launch_argbest(j);
@@ -148,7 +147,7 @@ static void choose_axes(bti_gpu_job *j) {
     if (j->inner == 1 || ((searches || op == BTI_OP_cumsum) && inner_bytes >= SECTOR)) return;
     if (op == BTI_OP_scatter_axis && !bti_gpu_scatters_columns(j, j->given[1].shape[j->axis]))
         bti_gpu_job_move_axis_last(&j->given[1], j->axis);
-    bool maps = op == BTI_OP_cumsum || op == BTI_OP_argsort;
+    bool maps = op == BTI_OP_cumsum;
     if (!maps && !searches) return;
     bti_gpu_job_move_axis_last(&j->given[0], j->axis);
     if (maps) bti_gpu_job_move_axis_last(&j->wanted, j->axis);
@@ -170,10 +169,12 @@ static void begin_job(bti_gpu_job *j) {
 
 bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     bti_gpu_job j = {.gpu = gpu, .work = work, .asked = asked};
-    if (!bti_operand_count(&asked->output)) return BT_OK;
-    begin_job(&j);
+    bool is_order = bti_op_info(asked->op)->class == BTI_ORDER;
+    if (!is_order && !bti_operand_count(&asked->output)) return BT_OK;
+    if (!is_order) begin_job(&j);
     if (asked->op == BTI_OP_matmul) return bti_gpu_launch_matmul(&j);
     BTI_TRY(bti_gpu_work_module(gpu, work, &j.module));
+    if (is_order) return bti_gpu_launch_order(&j);
     for (int i = j.scatters; i < asked->input_count; i++) /* their first is copied to the output */
         BTI_TRY(bti_gpu_job_make_dense_input(&j, i));
     BTI_TRY(bti_gpu_job_make_dense_output(&j));

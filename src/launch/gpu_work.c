@@ -80,7 +80,7 @@ static bt_status launch_as_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_wo
     layout_kernel *found;
     bti_box box;
     uint64_t scalar;
-    *done = !bti_operand_count(&asked->output);
+    *done = !asked->other_count && !bti_operand_count(&asked->output);
     if (*done || !bti_kernel_of_work(asked, &kernel, &box, &scalar)) return BT_OK;
     BTI_TRY(find_layout_kernel(gpu, work, &kernel, &found));
     *done = true;

@@ -136,8 +136,7 @@ bt_array *bti_updates_for(bt_array *x, bt_array *updates);
 bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, const int64_t *count);
 /* Part of one axis: `count` elements from start by step, all within. */
 bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int64_t count);
-bt_array *bti_part_of_axis(bt_array *x, int axis, int64_t start, int64_t count); /* both known or not */
-bt_array *bti_flip_axis(bt_array *x, int axis);
+bt_array *bti_part_of_axis(bt_array *x, int axis, int64_t start, int64_t count);          /* both known or not */
 bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value); /* scalar of x's dtype */
 bt_array *bti_concat(bt_array *const *arrays, int count, int axis);                       /* equal dtypes */
 

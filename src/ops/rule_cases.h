@@ -52,6 +52,8 @@ CALL(concat, bti_concat((bt_array *[]){x[0], x[1], x[0], x[2]}, 4, 1))
 CALL(take, bti_take(x[0], BT_ARRAY(int32_t, (5), 0, 2, -1, 2, -3), 0))
 CALL(scatter_add, bti_scatter_add(x[0], BT_ARRAY(int32_t, (5), 0, -1, 5, 0, -4), x[1], 1))
 CALL(update_slice, bti_update_slice(x[0], BT_ARRAY(int32_t, (1), 1), x[1], 1))
+CALL(sort, bt_sort(x[0], 0))
+CALL(top_k, bt_top_k(x[0], 2))
 CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
@@ -120,6 +122,8 @@ static const rule_case cases[] = {
     {BTI_OP_take, call_take, 1, {{2, {3, 2}}}, 0},
     {BTI_OP_scatter_add, call_scatter_add, 2, {{2, {2, 3}}, {2, {2, 5}}}, 0},
     {BTI_OP_update_slice, call_update_slice, 2, {{2, {2, 4}}, {2, {2, 2}}}, 0},
+    {BTI_OP_sort, call_sort, 1, {{2, {3, 2}}}, 0},
+    {BTI_OP_top_k, call_top_k, 1, {{2, {2, 4}}}, 0},
     {BTI_OP_gather_axis, call_gather_axis, 1, {{2, {2, 3}}}, 0},
     {BTI_OP_scatter_axis, call_scatter_axis, 2, {{2, {2, 3}}, {2, {2, 2}}}, 0},
     {BTI_OP_matmul, call_matmul, 2, {{2, {2, 3}}, {2, {3, 4}}}, 0},

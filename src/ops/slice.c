@@ -126,7 +126,7 @@ bt_array *bti_part_of_axis(bt_array *x, int axis, int64_t start, int64_t count) 
     return bt_take(x, bt_add(bti_iota(count, BT_I64), bti_size_scalar(start, BT_I64)), axis);
 }
 
-bt_array *bti_flip_axis(bt_array *x, int axis) {
+static bt_array *flip_axis(bt_array *x, int axis) {
     int64_t size = bti_shape(x)[axis];
     if (size == 0 || size == 1) return x;
     if (!bti_size_is_symbolic(size)) return bti_slice_part(x, axis, size - 1, -1, size);
@@ -141,7 +141,7 @@ bt_array *bt_flip(bt_array *x, bt_axes axes) {
     bt_array *poison;
     if (!bti_axes_mask(x, axes, &mask, &poison)) BTI_RETURN(poison);
     for (int i = 0; i < BTI_MAX_RANK; i++)
-        if (mask >> i & 1) x = bti_flip_axis(x, i);
+        if (mask >> i & 1) x = flip_axis(x, i);
     BTI_RETURN(x);
 }
 

@@ -1,57 +1,92 @@
-/* Order along an axis. */
+/* Orders along an axis. A sort, or a selection of the greatest, gives values and their indices; equal ones are one step of a plan, which
+ * computes what is read of the two. */
+#include "array/record.h"
+#include "ops/application.h"
+#include "ops/gradient.h"
 #include "ops/primitive.h"
 
-bt_array *bti_argsort(bt_array *x, int axis) {
-    bt_array *poison = bti_poisoned_by(&x, 1);
+enum { VALUES, INDICES };
+
+static bt_array *record_order(bti_op op, bt_array *x, const bti_attr *attr, int wanted) {
+    bt_array *poison = bti_poisoned_by(&x, 1), *results[2];
     if (poison) return poison;
+    if (bti_node_of(x)->weak) x = bti_cast(x, bti_dtype(x));
+    if ((poison = bti_poisoned_by(&x, 1))) return poison;
     bti_node *const node = bti_node_of(x);
-    bti_attr attr = {.axis = {axis}};
     bti_str why = {0};
-    poison = bti_poison_unless(bti_op_shape_fits(BTI_OP_argsort, 1, &node, node->rank, node->shape, &attr, &why), &why);
+    poison = bti_poison_unless(bti_op_shape_fits(op, 1, &node, node->rank, node->shape, attr, &why), &why);
     if (poison) return poison;
-    return bti_record(BTI_OP_argsort, BT_I32, false, node->rank, node->shape, &x, 1, &attr);
+    bti_type types[2] = {bti_type_of(node), bti_type_of(node)};
+    types[INDICES].dtype = BT_I32;
+    for (int i = 0; i < 2 && op == BTI_OP_top_k; i++) types[i].shape[attr->top.axis] = attr->top.k;
+    (void)bti_record_tuple(op, &x, 1, attr, types, 2, NULL, 0, results); /* else they are poisoned */
+    return results[wanted];
+}
+
+bt_array *bti_argsort(bt_array *x, int axis) {
+    return record_order(BTI_OP_sort, x, &(bti_attr){.axis = {axis}}, INDICES);
+}
+
+static bt_array *sort_along(bt_array *x, int axis, int wanted) {
+    bt_array *poison;
+    if (!bti_axis(x, axis, &axis, &poison)) return poison;
+    return record_order(BTI_OP_sort, x, &(bti_attr){.axis = {axis}}, wanted);
 }
 
 bt_array *bt_argsort(bt_array *x, int axis) {
     BTI_PUBLIC("bt_argsort");
     BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_argsort(x, axis));
+    BTI_RETURN(sort_along(x, axis, INDICES));
 }
 
 bt_array *bt_sort(bt_array *x, int axis) {
     BTI_PUBLIC("bt_sort");
     BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_gather_axis(x, bti_argsort(x, axis), axis));
+    BTI_RETURN(sort_along(x, axis, VALUES));
 }
 
-/* The first k of the descending order: the ascending one of the flipped array, flipped, so that of equals the first
- * comes first. */
-static bt_array *top_indices(bt_array *x, int64_t k) {
+static bt_array *select_last(bt_array *x, int64_t k, int wanted) {
     if (bti_rank(x) == 0) return bti_poisonf(BT_INVALID_ARGUMENT, "x is a scalar; it needs an axis to choose from");
-    int axis = bti_rank(x) - 1;
-    int64_t size = bti_shape(x)[axis];
-    if (k < 0 || (!bti_size_is_symbolic(size) && k > size))
-        return bti_poisonf(BT_INVALID_ARGUMENT, "k is %lld; the last axis of shape %s allows 0 to %lld", (long long)k,
-                           bti_shape_string(x).text, (long long)size);
-    bt_array *order = bti_flip_axis(bti_argsort(bti_flip_axis(x, axis), axis), axis);
-    bt_array *last = bti_size_scalar(bti_size_add(size, -1), BT_I32);
-    return bti_binary(BTI_OP_sub, last, bti_slice_part(order, axis, 0, 1, k));
+    if (k < 0 || k > INT32_MAX)
+        return bti_poisonf(BT_INVALID_ARGUMENT, "k is %lld; it can be 0 to %d, for indices are int32", (long long)k,
+                           INT32_MAX);
+    return record_order(BTI_OP_top_k, x, &(bti_attr){.top = {bti_rank(x) - 1, (int)k}}, wanted);
 }
 
 bt_array *bt_top_k(bt_array *x, int64_t k) {
     BTI_PUBLIC("bt_top_k");
     BTI_NEED(x);
-    bt_array *indices = top_indices(x, k);
-    if (bti_array_error(indices)) BTI_RETURN(indices);
-    BTI_RETURN(bti_gather_axis(x, indices, bti_rank(x) - 1));
+    BTI_RETURN(select_last(x, k, VALUES));
 }
 
 bt_array *bt_top_k_indices(bt_array *x, int64_t k) {
     BTI_PUBLIC("bt_top_k_indices");
     BTI_NEED(x);
-    BTI_RETURN(top_indices(x, k));
+    BTI_RETURN(select_last(x, k, INDICES));
+}
+
+/* --- rules ---------------------------------------------------------------------------------------------------------- */
+
+/* Where the values are taken from is found by the same order of x, which a plan that computes the values has already. */
+void bti_gradient_order(bti_backward *b) {
+    bt_array *indices = record_order((bti_op)b->node->op, b->x[0], b->attr, INDICES);
+    if (b->results[VALUES])
+        b->gx[0] = bti_scatter_axis(bt_zeros_like(b->x[0]), indices, b->results[VALUES],
+                                    bti_attr_axis((bti_op)b->node->op, b->attr));
+}
+
+void bti_tangent_order(bti_application *a) {
+    bt_array *indices = record_order((bti_op)a->node->op, a->x[0], a->node->attr, INDICES);
+    if (a->wanted[VALUES])
+        a->made[VALUES] = bti_gather_axis(a->image[0], indices, bti_attr_axis((bti_op)a->node->op, a->node->attr));
+}
+
+void bti_batch_order(bti_application *a) {
+    bti_attr attr;
+    if (a->node->op == BTI_OP_top_k)
+        attr.top = a->node->attr->top, attr.top.axis++;
+    else
+        attr.axis.axis = a->node->attr->axis.axis + 1;
+    for (int i = 0; i < 2; i++)
+        if (a->wanted[i]) a->made[i] = record_order((bti_op)a->node->op, a->image[0], &attr, i);
 }

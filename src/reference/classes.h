@@ -16,7 +16,9 @@ void bti_interpret_argreduce(const bti_work *work);
 void bti_interpret_cumsum(const bti_work *work);
 
 /* gather.c */
-void bti_interpret_gather(const bti_work *work); /* all of the class but argsort */
-bt_status bti_interpret_argsort(const bti_work *work);
+void bti_interpret_gather(const bti_work *work);
+
+/* order.c */
+bt_status bti_interpret_order(const bti_work *work);
 
 #endif

@@ -176,10 +176,8 @@ bt_status bti_interpret(const bti_work *work) {
             bti_interpret_reduce(work);
         return BT_OK;
     case BTI_SCAN: bti_interpret_cumsum(work); return BT_OK;
-    case BTI_GATHER:
-        if (work->op == BTI_OP_argsort) return bti_interpret_argsort(work);
-        bti_interpret_gather(work);
-        return BT_OK;
+    case BTI_GATHER: bti_interpret_gather(work); return BT_OK;
+    case BTI_ORDER: return bti_interpret_order(work);
     case BTI_HEAVY: multiply_matrices(work); return BT_OK;
     case BTI_MOVEMENT:
     case BTI_EFFECT: copy_reshaped(&work->output, work->inputs); return BT_OK;

@@ -5,7 +5,7 @@
 #include "ir/work.h"
 
 /* Runs the work on the calling thread; addresses are pointers of this process. Operands have the shapes and dtypes that
- * ops.def demands (the recorder checked them). Fails only when memory is short (argsort's scratch). */
+ * ops.def demands (the recorder checked them). Fails only when memory is short (the scratch of orders). */
 bt_status bti_interpret(const bti_work *work);
 
 #endif

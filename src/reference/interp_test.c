@@ -35,7 +35,8 @@ static bti_operand strided(bt_dtype dtype, void *first, int rank, const int64_t 
 
 static void run(bti_op op, bti_operand out, int count, const bti_operand *inputs, int64_t attr0, int64_t attr1) {
     bti_attr attr = attr_of(op, 2, (int64_t[]){attr0, attr1});
-    assert_int_equal(bti_interpret(&(bti_work){op, count, inputs, out, &attr}), BT_OK);
+    bti_work work = {.op = op, .input_count = count, .inputs = inputs, .output = out, .attr = &attr};
+    assert_int_equal(bti_interpret(&work), BT_OK);
 }
 #define RUN(op, out, attr0, ...) \
     run(BTI_OP_##op, out, COUNT(((bti_operand[]){__VA_ARGS__})), (bti_operand[]){__VA_ARGS__}, attr0, 0)
@@ -88,7 +89,8 @@ static void a_leaf_is_refused(void **state) {
     assert_int_equal(bti_interpret(&work), BT_INTERNAL);
     int32_t i = 1;
     bti_operand in = DENSE(BT_I32, &i, 1);
-    assert_int_equal(bti_interpret(&(bti_work){BTI_OP_exp, 1, &in, in, NULL}), BT_INTERNAL);
+    assert_int_equal(bti_interpret(&(bti_work){.op = BTI_OP_exp, .input_count = 1, .inputs = &in, .output = in}),
+                     BT_INTERNAL);
 }
 
 /* --- elementwise -------------------------------------------------------------------------------------------------- */
@@ -461,35 +463,61 @@ static void gathering_along_an_axis(void **state) {
     ASSERT_ALL(int32_t, out, 0, 0, 3, 1, 2, 0);
 }
 
+/* Both results of an order of one input. */
+static bt_status run_order(bti_op op, bti_operand values, bti_operand indices, bti_operand x, int64_t axis, int64_t k) {
+    bti_attr attr = attr_of(op, 2, (int64_t[]){axis, k});
+    return bti_interpret(&(bti_work){.op = op,
+                                     .input_count = 1,
+                                     .inputs = &x,
+                                     .output = values,
+                                     .others = &indices,
+                                     .other_count = 1,
+                                     .attr = &attr});
+}
+#define ORDER(op, values, indices, x, k) assert_int_equal(run_order(BTI_OP_##op, values, indices, x, 0, k), BT_OK)
+static const bti_operand unread = {.dtype = BT_U8, .rank = 1, .stride = {1}};
+
 static void sorting_is_stable(void **state) {
-    float x[] = {3, NAN, -0.f, 1, 0, -INFINITY, 1, NAN, INFINITY, -2};
+    float x[] = {3, NAN, -0.f, 1, 0, -INFINITY, 1, NAN, INFINITY, -2}, values[10];
     int32_t at[10];
-    RUN(argsort, DENSE(BT_I32, at, 10), 0, DENSE(BT_F32, x, 10));
+    ORDER(sort, DENSE(BT_F32, values, 10), DENSE(BT_I32, at, 10), DENSE(BT_F32, x, 10), 0);
     ASSERT_ALL(int32_t, at, 5, 9, 2, 4, 3, 6, 0, 8, 1, 7);
+    for (int i = 0; i < 10; i++) assert_memory_equal(&values[i], &x[at[i]], sizeof *x);
     int64_t whole[] = {5, INT64_MIN, INT64_MAX, -1, 0, 5};
-    RUN(argsort, DENSE(BT_I32, at, 6), 0, DENSE(BT_I64, whole, 6));
+    ORDER(sort, unread, DENSE(BT_I32, at, 6), DENSE(BT_I64, whole, 6), 0);
     ASSERT_ALL(int32_t, at, 1, 3, 4, 0, 5, 2);
     uint16_t bits[] = {0xBC00, 0x3C00, 0x8000, 0x0000}; /* -1, 1, -0, 0 down the columns of [2, 2] */
-    RUN(argsort, DENSE(BT_I32, at, 2, 2), 0, DENSE(BT_F16, bits, 2, 2));
+    ORDER(sort, unread, DENSE(BT_I32, at, 2, 2), DENSE(BT_F16, bits, 2, 2), 0);
     ASSERT_ALL(int32_t, at, 0, 1, 1, 0);
     enum { N = 1000 };
-    uint8_t many[N];
+    uint8_t many[N], ordered[N];
     int32_t order[N];
     for (int i = 0; i < N; i++) many[i] = (uint8_t)(i * 37 % 5);
-    RUN(argsort, DENSE(BT_I32, order, N), 0, DENSE(BT_U8, many, N));
+    ORDER(sort, DENSE(BT_U8, ordered, N), DENSE(BT_I32, order, N), DENSE(BT_U8, many, N), 0);
     for (int i = 1; i < N; i++) {
         int a = order[i - 1], b = order[i];
         assert_true(many[a] < many[b] || (many[a] == many[b] && a < b));
+        assert_int_equal(ordered[i], many[b]);
     }
+}
+
+/* Of equals the first; NaN is the greatest. */
+static void the_greatest_are_selected(void **state) {
+    float x[] = {3, -0.f, 1, NAN, 0, -INFINITY, 3, NAN}, values[7];
+    int32_t at[7];
+    ORDER(top_k, DENSE(BT_F32, values, 7), DENSE(BT_I32, at, 7), DENSE(BT_F32, x, 8), 7);
+    ASSERT_ALL(int32_t, at, 3, 7, 0, 6, 2, 1, 4);
+    for (int i = 0; i < 7; i++) assert_memory_equal(&values[i], &x[at[i]], sizeof *x);
+    int64_t whole[] = {5, INT64_MIN, INT64_MAX, -1, 5}, greatest[2];
+    ORDER(top_k, DENSE(BT_I64, greatest, 2), unread, DENSE(BT_I64, whole, 5), 2);
+    ASSERT_ALL(int64_t, greatest, INT64_MAX, 5);
 }
 
 static void sorting_needs_memory(void **state) {
     float x[] = {2, 1};
     int32_t at[2];
-    bti_operand in = DENSE(BT_F32, x, 2);
     bti_alloc_fail_at(1, false);
-    bt_status status =
-        bti_interpret(&(bti_work){BTI_OP_argsort, 1, &in, DENSE(BT_I32, at, 2), &(bti_attr){.axis = {0}}});
+    bt_status status = run_order(BTI_OP_sort, unread, DENSE(BT_I32, at, 2), DENSE(BT_F32, x, 2), 0, 0);
     bti_alloc_fail_at(0, false);
     assert_int_equal(status, BT_RESOURCE_EXHAUSTED);
 }
@@ -583,6 +611,7 @@ int main(void) {
         cmocka_unit_test(scattering_drops),
         cmocka_unit_test(gathering_along_an_axis),
         cmocka_unit_test(sorting_is_stable),
+        cmocka_unit_test(the_greatest_are_selected),
         cmocka_unit_test(sorting_needs_memory),
         cmocka_unit_test(products_match_double),
         cmocka_unit_test(products_in_batches),

@@ -101,32 +101,38 @@ static void define_keys(bti_str *text, size_t bytes) {
     bti_str_addf(text, "#define K_BYTES %d\n#define K %s\n", bytes == 8 ? 8 : 4, bytes == 8 ? "u64" : "u32");
 }
 
-/* KEY(x): unsigned numbers of the element's width in the order of the elements. NaN is the last; -0 equals 0. */
-static void define_sort_key(bti_str *text, bt_dtype dtype) {
+/* KEY(x), and KEY_OF_BITS of the element's bits: unsigned numbers of its width in the order of the elements, or against it (`descending`). NaN is the
+ * greatest; -0 equals 0. LAST: the bits of an element after which none comes. */
+static void define_sort_key(bti_str *text, bt_dtype dtype, bool descending) {
     size_t bytes = bt_dtype_size(dtype);
-    const char *type = unsigned_type(bytes), *suffix = bytes == 8 ? "ul" : "u";
-    uint64_t sign = UINT64_C(1) << (bytes * 8 - 1);
-    define_keys(text, bytes);
-    bti_str_addf(text, "#define IS_REAL %d\n#define LAST_KEY (u64)(%s)~0ul\n", bti_dtype_is_float(dtype), type);
-    if (!bti_dtype_is_float(dtype)) {
-        bti_str_addf(text, "#define KEY(x) ((%s)(x) ^ (%s)0x%llx%s)\n", type, type,
-                     (unsigned long long)(bti_dtype_is_signed(dtype) ? sign : 0), suffix);
-        return;
-    }
-    const char *bits = bytes == 2 ? "" : bytes == 4 ? "bits_of_f32" : "bits_of_f64";
+    const char *type = unsigned_type(bytes), *suffix = bytes == 8 ? "ul" : "u", *turned = descending ? "~" : "";
+    uint64_t sign = UINT64_C(1) << (bytes * 8 - 1), all = sign | (sign - 1);
     uint64_t infinity = dtype == BT_F16    ? 0x7c00
                         : dtype == BT_BF16 ? 0x7f80
                         : bytes == 4       ? 0x7f800000
                                            : UINT64_C(0x7ff0000000000000);
+    bool is_float = bti_dtype_is_float(dtype), is_signed = bti_dtype_is_signed(dtype);
+    uint64_t greatest = !is_float && is_signed ? all ^ sign : all, least = is_float ? sign | infinity : all ^ greatest;
+    define_keys(text, bytes);
+    bti_str_addf(text, "#define IS_REAL %d\n#define LAST_KEY (u64)(%s)~0ul\n#define LAST (%s)0x%llx%s\n", is_float,
+                 type, type, (unsigned long long)(descending ? least : greatest), suffix);
+    if (!is_float) {
+        bti_str_addf(text,
+                     "#define KEY_OF_BITS(bits) ((%s)%s((bits) ^ (%s)0x%llx%s))\n#define KEY(x) KEY_OF_BITS((%s)(x))\n",
+                     type, turned, type, (unsigned long long)(is_signed ? sign : 0), suffix, type);
+        return;
+    }
+    const char *bits = bytes == 2 ? "" : bytes == 4 ? "bits_of_f32" : "bits_of_f64";
     bti_str_addf(text,
                  "FUNCTION %s key_of_bits(%s bits) {\n"
                  "    const %s sign = (%s)0x%llx%s, magnitude = bits & ~sign;\n"
                  "    const %s of_number = (bits & sign) && magnitude ? (%s)~bits : (%s)(magnitude | sign);\n"
                  "    return magnitude > 0x%llx%s ? (%s)~(%s)0 : of_number;\n"
                  "}\n"
-                 "#define KEY(x) key_of_bits(%s(x))\n",
+                 "#define KEY_OF_BITS(bits) ((%s)%skey_of_bits(bits))\n"
+                 "#define KEY(x) KEY_OF_BITS(%s(x))\n",
                  type, type, type, type, (unsigned long long)sign, suffix, type, type, type,
-                 (unsigned long long)infinity, suffix, type, type, bits);
+                 (unsigned long long)infinity, suffix, type, type, type, turned, bits);
 }
 
 /* ADDED(x, y) of two stored elements. */
@@ -205,9 +211,10 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     case BTI_OP_take: bti_str_add(text, "#define TAKE\n"); break;
     case BTI_OP_gather_axis: bti_str_add(text, "#define GATHER\n"); break;
     case BTI_OP_update_slice: bti_str_add(text, "#define UPDATE\n"); break;
-    case BTI_OP_argsort:
+    case BTI_OP_sort:
+    case BTI_OP_top_k:
         bti_str_add(text, "#define SORT\n");
-        define_sort_key(text, of);
+        define_sort_key(text, of, op == BTI_OP_top_k);
         body = sort;
         break;
     case BTI_OP_scatter_axis: bti_str_add(text, "#define LINES\n"); __attribute__((fallthrough));
@@ -219,7 +226,7 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         break;
     case BTI_OP_argmin: bti_str_add(text, "#define LEAST\n"); __attribute__((fallthrough));
     case BTI_OP_argmax:
-        define_sort_key(text, of);
+        define_sort_key(text, of, false);
         body = search;
         break;
     case BTI_OP_cumsum:

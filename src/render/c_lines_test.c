@@ -59,12 +59,32 @@ static void running_sums(void **state) {
     with_groups(false);
 }
 
+/* Which results are read: values, indices, both, by turns. */
+static void orders_of(bti_op op, bt_dtype dtype, bool with_long) {
+    program p = load(op, 1, &dtype, dtype);
+    for (int i = 0; i < LINE_CASES; i++) {
+        const line_case *of = &line_cases[i];
+        int64_t length = of->shape[of->axis], few[] = {1, 5, 300, length};
+        if (length > LONG_CASE && !with_long && !test_is_long()) continue;
+        value x = make(dtype, 2, of->shape, DENSE);
+        fill(x.memory, x.bytes, dtype, true);
+        int64_t k = few[i % 4] < length ? few[i % 4] : length;
+        expect_the_same_order(&p, &x, of->axis, k, (unsigned)(1 + i % 3), DENSE);
+        drop(&x);
+    }
+    unload(&p);
+}
+
 static void sorts(void **state) {
     static const bt_dtype dtypes[] = {BT_F32, BT_I8, BT_F64, BT_I64, BT_F16, BT_BF16, BT_U32, BT_BOOL};
-    for (int i = 0; i < (test_is_long() ? 8 : 3); i++) lines_of(BTI_OP_argsort, dtypes[i], i == 1);
-    with_groups(true);
-    for (int i = 0; i < (test_is_long() ? 8 : 2); i++) lines_of(BTI_OP_argsort, dtypes[i], false);
-    with_groups(false);
+    for (int as_gpu = 0; as_gpu < 2; as_gpu++) {
+        if (as_gpu) with_groups(true);
+        for (int i = 0; i < (test_is_long() ? 8 : 2 + !as_gpu); i++) {
+            orders_of(BTI_OP_sort, dtypes[i], i == 1 && !as_gpu);
+            orders_of(BTI_OP_top_k, dtypes[i], i == 1 && !as_gpu);
+        }
+        if (as_gpu) with_groups(false);
+    }
 }
 
 static void searches(void **state) {
@@ -75,15 +95,16 @@ static void searches(void **state) {
 /* All keys are equal, in the order of the elements; all are NaN. */
 static void equal_keys(void **state) {
     bt_dtype dtype = BT_F32;
-    program p = load(BTI_OP_argsort, 1, &dtype, BT_I32);
+    program sort = load(BTI_OP_sort, 1, &dtype, dtype), top_k = load(BTI_OP_top_k, 1, &dtype, dtype);
     for (int i = 0; i < 4; i++) {
-        int64_t shape[2] = {2, i % 2 ? 2048 : 9001}, attr = 1;
-        value x = make(dtype, 2, shape, DENSE), y = make(BT_I32, 2, shape, DENSE);
+        int64_t shape[2] = {2, i % 2 ? 2048 : 9001};
+        value x = make(dtype, 2, shape, DENSE);
         for (size_t k = 0; k < x.bytes / sizeof(float); k++) ((float *)(void *)x.memory)[k] = i < 2 ? -3 : (float)NAN;
-        expect_the_same(&p, 1, &x, &y, &attr, 1);
-        drop(&x), drop(&y);
+        expect_the_same_order(&sort, &x, 1, 0, 3, DENSE);
+        expect_the_same_order(&top_k, &x, 1, 100, 3, DENSE);
+        drop(&x);
     }
-    unload(&p);
+    unload(&sort), unload(&top_k);
 }
 
 /* A thread that goes along a chunk adds in the order of a group, to the bit. */

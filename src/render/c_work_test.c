@@ -49,8 +49,22 @@ static void lines_of(bti_op op, bt_dtype dtype, bt_dtype out) {
     unload(&p);
 }
 
+static void orders_of(bti_op op, bt_dtype dtype) {
+    program p = load(op, 1, &dtype, dtype);
+    for (int s = 0; s < LINE_SHAPES; s++)
+        for (int axis = 0; axis < 4; axis++) {
+            value x = make(dtype, 4, line_shapes[s], any_layout(LAYOUTS));
+            fill(x.memory, x.bytes, dtype, true);
+            int64_t length = line_shapes[s][axis];
+            expect_the_same_order(&p, &x, axis, length < 20 ? length : length / 7, (unsigned)(1 + (s + axis) % 3),
+                                  any_layout(SPREAD));
+            drop(&x);
+        }
+    unload(&p);
+}
+
 static void sorted(void **state) {
-    for (int d = 0; d < dtype_count(); d++) lines_of(BTI_OP_argsort, dtypes[d], BT_I32);
+    for (int d = 0; d < dtype_count(); d++) orders_of(BTI_OP_sort, dtypes[d]), orders_of(BTI_OP_top_k, dtypes[d]);
 }
 
 static void searched(void **state) {
@@ -294,7 +308,7 @@ static void out_of_nothing(void **state) {
 static void narrow(void **state) {
     without_f64(true);
     if (test_is_long()) {
-        lines_of(BTI_OP_argsort, BT_BF16, BT_I32);
+        orders_of(BTI_OP_sort, BT_BF16);
         lines_of(BTI_OP_argmin, BT_F32, BT_I32);
         lines_of(BTI_OP_cumsum, BT_I32, BT_I32);
         rows(BTI_OP_scatter_add, BT_F32, BT_I32);

@@ -170,7 +170,8 @@ static bool has_text(bti_op op) {
     case BTI_OP_take:
     case BTI_OP_scatter_add:
     case BTI_OP_update_slice:
-    case BTI_OP_argsort:
+    case BTI_OP_sort:
+    case BTI_OP_top_k:
     case BTI_OP_gather_axis:
     case BTI_OP_scatter_axis:
     case BTI_OP_matmul: return true;

@@ -72,7 +72,10 @@ CALL(scatter_rows, bti_scatter_add(x[0], x[1], x[2], 0))
 CALL(scatter_columns, bti_scatter_add(x[0], x[1], x[2], 1))
 CALL(update_rows, bti_update_slice(x[0], x[1], x[2], 0))
 CALL(update_columns, bti_update_slice(x[0], x[1], x[2], 1))
+CALL(sort, bt_sort(x[0], 1))
 CALL(argsort, bti_argsort(x[0], 1))
+CALL(top_k, bt_top_k(x[0], 2))
+CALL(top_k_indices, bt_top_k_indices(x[0], 3))
 CALL(gather_axis, bti_gather_axis(x[0], x[1], 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], x[1], x[2], 0))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
@@ -144,7 +147,10 @@ static const batch_case cases[] = {
     {BTI_OP_update_slice, call_update_rows, 3, {F(2, {5, 2}), N(-3, 9, 1, {1}), F(2, {3, 2})}, false},
     {BTI_OP_update_slice, call_update_columns, 3, {F(2, {2, 5}), N(0, 5, 1, {1}), F(2, {2, 1})}, false},
     {BTI_OP_update_slice, call_update_columns, 3, {N(0, 9, 2, {2, 5}), N(0, 5, 1, {1}), N(0, 9, 2, {2, 0})}, true},
-    {BTI_OP_argsort, call_argsort, 1, {F(2, {2, 5})}, false},
+    {BTI_OP_sort, call_sort, 1, {F(2, {2, 5})}, false},
+    {BTI_OP_sort, call_argsort, 1, {F(2, {2, 5})}, false},
+    {BTI_OP_top_k, call_top_k, 1, {F(2, {2, 5})}, false},
+    {BTI_OP_top_k, call_top_k_indices, 1, {N(0, 3, 1, {5})}, false},
     {BTI_OP_gather_axis, call_gather_axis, 2, {F(2, {2, 3}), N(0, 3, 2, {2, 4})}, false},
     {BTI_OP_scatter_axis, call_scatter_axis, 3, {F(2, {3, 2}), N(0, 3, 2, {4, 2}), F(2, {4, 2})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(2, {2, 3}), F(2, {3, 4})}, false},

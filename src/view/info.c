@@ -85,11 +85,12 @@ bt_status bt_library_describe(int index, bool trial, bt_library_info *given) {
 
 /* --- primitives and operations --------------------------------------------------------------------------------------- */
 
-static const char *const families[] = {
-    [BTI_SOURCE] = "source", [BTI_ELEMENTWISE] = "elementwise", [BTI_REDUCE] = "reduce",
-    [BTI_SCAN] = "scan",     [BTI_MOVEMENT] = "movement",       [BTI_GATHER] = "gather",
-    [BTI_HEAVY] = "heavy",   [BTI_EFFECT] = "effect",           [BTI_CONTROL] = "control",
-    [BTI_HOST] = "host"};
+static const char *const families[] = {[BTI_SOURCE] = "source",     [BTI_ELEMENTWISE] = "elementwise",
+                                       [BTI_REDUCE] = "reduce",     [BTI_SCAN] = "scan",
+                                       [BTI_MOVEMENT] = "movement", [BTI_GATHER] = "gather",
+                                       [BTI_HEAVY] = "heavy",       [BTI_EFFECT] = "effect",
+                                       [BTI_CONTROL] = "control",   [BTI_HOST] = "host",
+                                       [BTI_ORDER] = "order"};
 
 static const char *const dtype_rules[] = {
     [BTI_ANY] = "any",   [BTI_NUMBER] = "number",       [BTI_FLOAT] = "float",

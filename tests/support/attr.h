@@ -19,6 +19,7 @@ static inline bti_attr attr_of(bti_op op, int count, const int64_t *numbers) {
         case BTI_ATTR_fold: *(i ? &attr.fold.or_start : &attr.fold.axes) = (uint32_t)numbers[i]; break;
         case BTI_ATTR_axis: attr.axis.axis = (int)numbers[0]; break;
         case BTI_ATTR_running: *(i ? &attr.running.reverse : &attr.running.axis) = (int)numbers[i]; break;
+        case BTI_ATTR_top: *(i ? &attr.top.k : &attr.top.axis) = (int)numbers[i]; break;
         case BTI_ATTR_permute: attr.permute.axis[i] = (int)numbers[i]; break;
         case BTI_ATTR_slice:
             if (i < count / 2)

@@ -43,7 +43,11 @@ static inline uint64_t plain_operation(bti_op op, int64_t attr, bt_dtype to, bt_
     for (int a = 0; a < count; a++)
         in[a] = (bti_operand){.address = (uint64_t)(uintptr_t)&x[a], .dtype = a ? rest : from};
     bti_attr its = attr_of(op, 1, &attr);
-    bti_work work = {op, count, in, {.address = (uint64_t)(uintptr_t)&result, .dtype = to}, &its};
+    bti_work work = {.op = op,
+                     .input_count = count,
+                     .inputs = in,
+                     .output = {.address = (uint64_t)(uintptr_t)&result, .dtype = to},
+                     .attr = &its};
     if (bti_interpret(&work) != BT_OK) abort();
     return result;
 }
@@ -118,7 +122,9 @@ static inline uint64_t plain_start(const bti_instr *i) {
     uint64_t result = 0;
     bti_operand in = {.dtype = (bt_dtype)i->dtype, .rank = 1, .shape = {0}};
     bti_operand out = {.address = (uint64_t)(uintptr_t)&result, .dtype = (bt_dtype)i->dtype, .rank = 1, .shape = {1}};
-    if (bti_interpret(&(bti_work){(bti_op)i->op, 1, &in, out, &(bti_attr){.fold = {1}}}) != BT_OK) abort();
+    bti_work work = {
+        .op = (bti_op)i->op, .input_count = 1, .inputs = &in, .output = out, .attr = &(bti_attr){.fold = {1}}};
+    if (bti_interpret(&work) != BT_OK) abort();
     return plain_cast(plain_accumulator(i), (bt_dtype)i->dtype, result);
 }
 

@@ -224,36 +224,67 @@ static inline void describe(char *text, size_t size, const bti_operand *o) {
     snprintf(text + n, size - (size_t)n, "]");
 }
 
-/* Runs it here and there, into memory of equal bytes before: all bytes must be the same after. */
-static inline void expect_the_same(const program *p, int count, value *inputs, value *output, const int64_t *numbers,
-                                   int number_count) {
-    bti_attr attr = attr_of(p->source.op, number_count, numbers);
-    bti_operand here[8], there[8];
-    char text[8][160];
-    for (int i = 0; i < count; i++) {
-        here[i] = inputs[i].operand;
-        there[i] = carried(&inputs[i]);
-    }
-    bti_work work = {
-        .op = p->source.op, .input_count = count, .inputs = there, .output = carried(output), .attr = &attr};
-    launch_program(p, &work);
-    assert_int_equal(on.driver->sync(on.device), BT_OK);
-    work.inputs = here;
-    work.output = output->operand;
-    assert_int_equal(bti_interpret(&work), BT_OK);
-    char *is = malloc(output->bytes);
+static inline void expect_the_same_result(const bti_work *work, const value *output, const int64_t *numbers) {
+    char text[8][160], *is = malloc(output->bytes);
     assert_non_null(is);
     assert_int_equal(on.driver->download(on.device, is, output->on_device, output->bytes), BT_OK);
     if (!same(is, output->memory, output->bytes, output->operand.dtype)) {
         describe(text[7], sizeof text[7], &output->operand);
-        for (int i = 0; i < count; i++) describe(text[i], sizeof text[i], &inputs[i].operand);
-        fail_msg("%s of %s %s %s to %s differs; its first attribute is %lld", bti_op_info(work.op)->name,
-                 count ? text[0] : "", count > 1 ? text[1] : "", count > 2 ? text[2] : "", text[7],
-                 numbers ? (long long)*numbers : 0);
+        for (int i = 0; i < work->input_count; i++) describe(text[i], sizeof text[i], &work->inputs[i]);
+        fail_msg("%s of %s %s %s to %s differs; its first attribute is %lld", bti_op_info(work->op)->name,
+                 work->input_count ? text[0] : "", work->input_count > 1 ? text[1] : "",
+                 work->input_count > 2 ? text[2] : "", text[7], numbers ? (long long)*numbers : 0);
     }
     free(is);
-    for (int i = 0; i < count; i++) on.driver->free(on.device, inputs[i].on_device, inputs[i].bytes);
     on.driver->free(on.device, output->on_device, output->bytes);
+}
+
+/* Runs it here and there, into memory of equal bytes before: all bytes must be the same after. */
+static inline void expect_the_same_of_all(const program *p, int count, value *inputs, int outputs, value *output,
+                                          const int64_t *numbers, int number_count) {
+    bti_attr attr = attr_of(p->source.op, number_count, numbers);
+    bti_operand here[8], there[8], here_to[2], there_to[2];
+    for (int i = 0; i < count; i++) {
+        here[i] = inputs[i].operand;
+        there[i] = carried(&inputs[i]);
+    }
+    for (int o = 0; o < outputs; o++) {
+        here_to[o] = output[o].operand;
+        there_to[o] = carried(&output[o]);
+    }
+    bti_work work = {.op = p->source.op,
+                     .input_count = count,
+                     .inputs = there,
+                     .output = there_to[0],
+                     .others = there_to + 1,
+                     .other_count = outputs - 1,
+                     .attr = &attr};
+    launch_program(p, &work);
+    assert_int_equal(on.driver->sync(on.device), BT_OK);
+    work.inputs = here;
+    work.output = here_to[0];
+    work.others = here_to + 1;
+    assert_int_equal(bti_interpret(&work), BT_OK);
+    for (int o = 0; o < outputs; o++) expect_the_same_result(&work, &output[o], numbers);
+    for (int i = 0; i < count; i++) on.driver->free(on.device, inputs[i].on_device, inputs[i].bytes);
+}
+static inline void expect_the_same(const program *p, int count, value *inputs, value *output, const int64_t *attr,
+                                   int attr_count) {
+    expect_the_same_of_all(p, count, inputs, 1, output, attr, attr_count);
+}
+
+/* An order of x along an axis: its results, of which only some may be read (bit 0: values, bit 1: indices). */
+static inline void expect_the_same_order(const program *p, value *x, int64_t axis, int64_t k, unsigned read,
+                                         layout how) {
+    static const int64_t none[BTI_MAX_RANK];
+    int64_t attr[2] = {axis, k}, shape[BTI_MAX_RANK];
+    int rank = x->operand.rank;
+    memcpy(shape, x->operand.shape, sizeof shape);
+    if (p->source.op == BTI_OP_top_k) shape[axis] = k;
+    value results[2] = {read & 1 ? make(x->operand.dtype, rank, shape, how) : make(BT_U8, 1, none, how),
+                        read & 2 ? make(BT_I32, rank, shape, how) : make(BT_U8, 1, none, how)};
+    expect_the_same_of_all(p, 1, x, 2, results, attr, 2);
+    drop(&results[0]), drop(&results[1]);
 }
 
 #endif

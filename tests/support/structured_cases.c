@@ -330,31 +330,51 @@ static void run_update_slice(const row *of) {
     }
 }
 
-static void run_argsort(const row *of) {
-    unsigned seed = 18;
-    EACH_DTYPE(dtype, of)
-    for (int lies = 0; lies <= LAYOUT_COUNT; lies++) { /* the last one: long lines */
-        const char *name = lies < LAYOUT_COUNT ? layout_names[lies] : "long";
-        if (!case_begin("argsort/%s/%s", bt_dtype_name(dtype), name)) continue;
-        int64_t rows = lies < LAYOUT_COUNT ? 3 : 2, length = lies < LAYOUT_COUNT ? 9 : 250;
-        layout how = lies < LAYOUT_COUNT ? (layout)lies : DENSE;
-        host x = host_draw(dtype, BT_SHAPE(rows, length), of->low, of->high, how, &seed),
-             want = host_new(BT_I32, BT_SHAPE(rows, length));
-        if (dtype_is_float(dtype) && how == DENSE) x.at[2] = NAN, x.at[4] = -INFINITY;
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t i = 0; i < length; i++) { /* how many come before, ties by place, NaN last */
-                int64_t rank = 0;
-                double own = x.at[r * length + i];
-                for (int64_t k = 0; k < length; k++) {
-                    double other = x.at[r * length + k];
-                    rank += other < own || (own != own && other == other) ||
-                            ((other == own || (own != own && other != other)) && k < i);
-                }
-                want.at[r * length + rank] = (double)i;
-            }
-        BT_SCOPE
-            case_end(bt_argsort(host_place(&x, how), -1), &want, 0);
+/* The place of an element: how many come before, ties by index. NaN is the greatest. */
+static int64_t place_in_order(const double *line, int64_t length, int64_t i, bool descending) {
+    int64_t place = 0;
+    double own = line[i];
+    for (int64_t k = 0; k < length; k++) {
+        double other = line[k];
+        bool below = other < own || (own != own && other == other),
+             equal = other == own || (own != own && other != other);
+        place += equal ? k < i : below != descending;
     }
+    return place;
+}
+
+static void run_order(const row *of) {
+    unsigned seed = 18;
+    bool top = !strcmp(of->name, "top_k");
+    EACH_DTYPE(dtype, of)
+    for (int lies = 0; lies <= LAYOUT_COUNT; lies++) /* the last one: long lines */
+        for (int what = 0; what < 3; what++) {       /* values, indices, both in one plan */
+            static const char *const results[] = {"values", "indices", "both"};
+            const char *name = lies < LAYOUT_COUNT ? layout_names[lies] : "long";
+            if (!case_begin("%s/%s/%s %s", of->name, bt_dtype_name(dtype), name, results[what])) continue;
+            int64_t rows = lies < LAYOUT_COUNT ? 3 : 2, length = lies < LAYOUT_COUNT ? 9 : 250;
+            int64_t kept = !top ? length : lies < LAYOUT_COUNT ? 4 : 90;
+            layout how = lies < LAYOUT_COUNT ? (layout)lies : DENSE;
+            host x = host_draw(dtype, BT_SHAPE(rows, length), of->low, of->high, how, &seed),
+                 order = host_new(BT_I32, BT_SHAPE(rows, kept)), want = host_new(dtype, BT_SHAPE(rows, kept));
+            if (dtype_is_float(dtype) && how == DENSE) x.at[2] = NAN, x.at[4] = -INFINITY, x.at[5] = NAN;
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t i = 0; i < length; i++) {
+                    int64_t place = place_in_order(x.at + r * length, length, i, top);
+                    if (place >= kept) continue;
+                    order.at[r * kept + place] = (double)i;
+                    want.at[r * kept + place] = x.at[r * length + i];
+                }
+            BT_SCOPE {
+                bt_array *placed = host_place(&x, how);
+                bt_array *values = top ? bt_top_k(placed, kept) : bt_sort(placed, -1);
+                bt_array *indices = top ? bt_top_k_indices(placed, kept) : bt_argsort(placed, -1);
+                if (what == 2) /* the values again, by their indices; both are read by the same plan */
+                    case_end(bt_maximum(values, bt_take_along_axis(placed, indices, -1)), &want, 0);
+                else
+                    case_end(what ? indices : values, what ? &order : &want, 0);
+            }
+        }
 }
 
 static void run_along_axis(const row *of) {
@@ -433,7 +453,8 @@ const cases structured_cases[] = {
     {"take", run_take},
     {"scatter_add", run_scatter_add},
     {"update_slice", run_update_slice},
-    {"argsort", run_argsort},
+    {"sort", run_order},
+    {"top_k", run_order},
     {"gather_axis", run_along_axis},
     {"scatter_axis", run_along_axis},
     {"matmul", run_matmul},

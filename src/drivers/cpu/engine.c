@@ -10,6 +10,7 @@
 #include "drivers/cpu/gather.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/product/product.h"
+#include "drivers/cpu/sort/order.h"
 #include "drivers/cpu/target.h"
 #include "reference/interp.h"
 
@@ -21,6 +22,7 @@ bt_status bti_cpu_launch(void *device, void *program, const bti_work *work) {
     if (work->op == BTI_OP_matmul) return bti_product(work);
     if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return bti_cpu_gather(work);
     switch (bti_op_info(work->op)->class) {
+    case BTI_ORDER: return bti_cpu_order(work);
     case BTI_SCAN:
     case BTI_GATHER:
     case BTI_MOVEMENT:

@@ -218,8 +218,7 @@ bt_status bti_cpu_gather(const bti_work *work) {
     case BTI_OP_take: return run_take(work);
     case BTI_OP_argmax:
     case BTI_OP_argmin:
-    case BTI_OP_cumsum:
-    case BTI_OP_argsort: return run_lines(work, axis, 1);
+    case BTI_OP_cumsum: return run_lines(work, axis, 1);
     case BTI_OP_gather_axis: return run_lines(work, axis, 3);
     case BTI_OP_scatter_add: return run_lines(work, axis, 5);
     case BTI_OP_scatter_axis: return run_lines(work, axis, 7);

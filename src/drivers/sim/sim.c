@@ -36,14 +36,17 @@ static bt_status add_launch(sim_graph *graph, recorded_launch launch, bool copie
 }
 
 static bti_work *copy_of_work(const bti_work *work) {
-    size_t inputs = (size_t)work->input_count * sizeof *work->inputs, attr_bytes = bti_attr_bytes(work->op);
-    bti_work *copy = bti_alloc(sizeof *copy + inputs + attr_bytes);
+    size_t inputs = (size_t)work->input_count * sizeof *work->inputs,
+           others = (size_t)work->other_count * sizeof *work->others, attr_bytes = bti_attr_bytes(work->op);
+    bti_work *copy = bti_alloc(sizeof *copy + inputs + others + attr_bytes);
     if (!copy) return NULL;
     bti_operand *operands = (bti_operand *)(copy + 1);
     *copy = *work;
     if (inputs) memcpy(operands, work->inputs, inputs);
-    if (work->attr && attr_bytes) copy->attr = memcpy((char *)operands + inputs, work->attr, attr_bytes);
+    if (others) memcpy(operands + work->input_count, work->others, others);
+    if (work->attr && attr_bytes) copy->attr = memcpy((char *)operands + inputs + others, work->attr, attr_bytes);
     copy->inputs = operands;
+    copy->others = operands + work->input_count;
     return copy;
 }
 
@@ -259,14 +262,18 @@ static bt_status sim_launch(void *opened, void *program, const bti_work *work) {
     FAULT("launch");
     const char *what = bti_op_info(work->op)->name;
     bti_operand few[8];
-    bti_operand *inputs = few;
-    if (work->input_count > 8) inputs = bti_calloc((size_t)work->input_count, sizeof *inputs);
+    bti_operand *inputs = few; /* and the others behind them */
+    int operands = work->input_count + work->other_count;
+    if (operands > 8) inputs = bti_calloc((size_t)operands, sizeof *inputs);
     if (!inputs) return bti_no_memory();
     bti_work local = *work;
     bt_status status = translate_operand(device, what, &work->output, &local.output);
     for (int i = 0; status == BT_OK && i < work->input_count; i++)
         status = translate_operand(device, what, &work->inputs[i], &inputs[i]);
+    for (int i = 0; status == BT_OK && i < work->other_count; i++)
+        status = translate_operand(device, what, &work->others[i], &inputs[work->input_count + i]);
     local.inputs = inputs;
+    local.others = inputs + work->input_count;
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
     if (status == BT_OK) status = bti_cpu_launch(NULL, NULL, &local);
     bti_cores_limit(before);
@@ -458,7 +465,7 @@ static bt_status sim_all_reduce(void *const *devices, int count, const uint64_t 
                                         .rank = 1,
                                         .shape = {(int64_t)elements},
                                         .stride = {1}};
-        const bti_work work = {elementwise_op(op), 2, operands, operands[0], NULL};
+        const bti_work work = {.op = elementwise_op(op), .input_count = 2, .inputs = operands, .output = operands[0]};
         wait_for_transfer(bytes);
         BTI_TRY(bti_cpu_launch(NULL, NULL, &work));
     }

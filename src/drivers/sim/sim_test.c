@@ -82,13 +82,15 @@ static bt_status launch_on_0(uint64_t address) {
     uint64_t own;
     if (SIM->alloc(gpu[0], 64, &own) != BT_OK) return BT_UNKNOWN;
     bti_operand input = {address, BT_F32, 1, {16}, {1}}, output = {own, BT_F32, 1, {16}, {1}};
-    return SIM->launch(gpu[0], NULL, &(bti_work){BTI_OP_neg, 1, &input, output, NULL});
+    return SIM->launch(gpu[0], NULL,
+                       &(bti_work){.op = BTI_OP_neg, .input_count = 1, .inputs = &input, .output = output});
 }
 static bt_status launch_with_negative_stride(uint64_t address) {
     uint64_t own;
     if (SIM->alloc(gpu[0], 64, &own) != BT_OK) return BT_UNKNOWN;
     bti_operand input = {address, BT_F32, 1, {16}, {-1}}, output = {own, BT_F32, 1, {16}, {1}};
-    return SIM->launch(gpu[0], NULL, &(bti_work){BTI_OP_neg, 1, &input, output, NULL});
+    return SIM->launch(gpu[0], NULL,
+                       &(bti_work){.op = BTI_OP_neg, .input_count = 1, .inputs = &input, .output = output});
 }
 
 static void memories_are_separate(void **state) {
@@ -164,7 +166,8 @@ static void transfers_and_launches(void **state) {
     void *program;
     OK(SIM->program_load(gpu[0], &source, &program));
     assert_non_null(program);
-    OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_add, 2, inputs, output, NULL}));
+    OK(SIM->launch(gpu[0], program,
+                   &(bti_work){.op = BTI_OP_add, .input_count = 2, .inputs = inputs, .output = output}));
     OK(SIM->peer_copy(gpu[1], c, gpu[0], b, 64));
     OK(SIM->download(gpu[1], back, c, 64));
     for (int i = 0; i < 16; i++) assert_true(back[i] == (i < 4 ? 3.0F : (float)i));
@@ -173,9 +176,11 @@ static void transfers_and_launches(void **state) {
     assert_true(back[15] == 0.0F);
     /* no element: the address is not looked at */
     bti_operand none = {0, BT_F32, 1, {0}, {1}};
-    OK(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_neg, 1, &none, none, NULL}));
+    OK(SIM->launch(gpu[0], program, &(bti_work){.op = BTI_OP_neg, .input_count = 1, .inputs = &none, .output = none}));
     bti_operand wild = {a, BT_F32, 2, {INT64_MAX, 2}, {INT64_MAX, 1}};
-    assert_int_equal(SIM->launch(gpu[0], program, &(bti_work){BTI_OP_neg, 1, &wild, output, NULL}), BT_INTERNAL);
+    assert_int_equal(SIM->launch(gpu[0], program,
+                                 &(bti_work){.op = BTI_OP_neg, .input_count = 1, .inputs = &wild, .output = output}),
+                     BT_INTERNAL);
     bti_event event;
     bool done = false;
     OK(SIM->record(gpu[0], &event));

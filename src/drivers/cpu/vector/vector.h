@@ -32,6 +32,25 @@ typedef struct bti_fold_loops {
 } bti_fold_loops;
 typedef enum bti_fold_op { BTI_FOLD_SUM, BTI_FOLD_PROD, BTI_FOLD_MAX, BTI_FOLD_MIN, BTI_FOLD_COUNT } bti_fold_op;
 
+/* How elements become keys: unsigned numbers that have the order of the elements. Of floats NaN is the greatest, and -0 and 0 are one key. */
+typedef struct bti_key_form {
+    bool is_float;
+    uint64_t sign;     /* the highest bit */
+    uint64_t infinity; /* its bits */
+    uint64_t flip;     /* of all keys: descending orders, signed integers */
+} bti_key_form;
+
+#define BTI_SIDE_BY_SIDE 16
+typedef struct bti_key_loops {
+    void (*keys)(void *words, int64_t count, const bti_key_form *form); /* of the bits of elements, in place */
+    void (*elements)(void *words, int64_t count,
+                     const bti_key_form *form);                      /* and back; all zeros become 0, all NaN one */
+    bool (*below)(const void *words, int64_t count, uint64_t limit); /* whether a key is smaller */
+    bool (*finds)(const void *words, int64_t count, uint64_t a, uint64_t b); /* whether a key is one of the two */
+    void (*network)(void *words,
+                    int64_t count); /* sorts BTI_SIDE_BY_SIDE lines of `count` words, neighbours of one place */
+} bti_key_loops;
+
 typedef struct bti_vector_code {
     const void *functions[BTI_CALL_COUNT];
     bti_loop *elementwise[BTI_OP_COUNT][BTI_PLAIN_COUNT]; /* by the inputs' type; where, cast, bitcast: not here */
@@ -42,6 +61,7 @@ typedef struct bti_vector_code {
     bti_loop *gather[4], *scatter[4]; /* from x, or to out, y[0] (int64) bytes from one to the next */
     bti_loop *count;                  /* uint64: x[0] + i * y[0] */
     bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
+    bti_key_loops keys[2];                                 /* of 4 bytes, of 8 */
 } bti_vector_code;
 
 extern const bti_vector_code bti_vector_base; /* NEON; on x86-64, SSE2 for CPUs without FMA */

@@ -260,6 +260,8 @@ WIDE_FOLDS(prod, mul)
 OWN_FOLDS(max, maximum)
 OWN_FOLDS(min, minimum)
 
+#include "drivers/cpu/vector/order_loops.h"
+
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 #define FOLD_ROW(fold) \
@@ -305,4 +307,6 @@ const bti_vector_code CODE = {
               {NUMBER_ROW(FOLD_ROW, prod)},
               {NUMBER_ROW(FOLD_ROW, max), FOLD_ROW(max_BOOL)},
               {NUMBER_ROW(FOLD_ROW, min), FOLD_ROW(min_BOOL)}},
+    .keys = {{keys_uint32_t, elements_uint32_t, below_uint32_t, finds_uint32_t, network_uint32_t},
+             {keys_uint64_t, elements_uint64_t, below_uint64_t, finds_uint64_t, network_uint64_t}},
 };
