@@ -133,6 +133,8 @@ static void help_names_every_row(void **state) {
                                        "cumsum_axis0",
                                        "sort",
                                        "sort_short",
+                                       "sort_indices",
+                                       "top_k",
                                        "argmax",
                                        "scatter_add",
                                        "scatter_add_one",

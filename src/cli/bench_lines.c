@@ -35,6 +35,8 @@ static bool prepare_sorted_lines(bench_work *work) {
 static bt_array *run_cumsum(bench_work *work) { return bt_cumsum(work->inputs[0], -1, false); }
 static bt_array *run_cumsum_axis0(bench_work *work) { return bt_cumsum(work->inputs[0], 0, false); }
 static bt_array *run_sort(bench_work *work) { return bt_sort(work->inputs[0], -1); }
+static bt_array *run_argsort(bench_work *work) { return bt_argsort(work->inputs[0], -1); }
+static bt_array *run_top_k(bench_work *work) { return bt_top_k(work->inputs[0], 5); }
 static bt_array *run_argmax(bench_work *work) { return bt_argmax(work->inputs[0], -1); }
 
 /* --- by index ------------------------------------------------------------------------------------------------------- */
@@ -81,6 +83,9 @@ const bench_row bench_line_rows[BENCH_LINE_ROWS] = {
     {"cumsum_axis0", "of 4096 x 4096, down", prepare_square, run_cumsum_axis0, .bytes = F32S(2.0 * SIDE * SIDE)},
     {"sort", "1M float32", prepare_million, run_sort, .bytes = F32S(2e6)},
     {"sort_short", "along the rows of 4000 x 250", prepare_sorted_lines, run_sort, .bytes = F32S(2e6)},
+    {"sort_indices", "the order of 1M float32", prepare_million, run_argsort, .bytes = F32S(2e6)},
+    {"top_k", "the 5 greatest of each row of 4096 x 4096", prepare_square, run_top_k,
+     .bytes = F32S(1.0 * SIDE * SIDE + 5.0 * SIDE)},
     {"argmax", "of 10M", prepare_line, run_argmax, .bytes = F32S(10e6)},
     {"scatter_add", "250k rows of 64 added to random ones of 100k", prepare_scatter, run_scatter_add,
      .bytes = F32S(2 * 6.4e6 + 16.25e6)},
