@@ -152,7 +152,7 @@ static void place_region(bti_planner *planner) {
         bti_node *node = region->nodes[i];
         if (!needed[region->input_count + i]) continue;
         if (node->tuple) {
-            plan_tuple(planner, node);
+            bti_plan_tuple(planner, node);
             continue;
         }
         int32_t value = bti_plan_node(planner, node);

@@ -77,7 +77,7 @@ void bti_gradient_order(bti_backward *b) {
 
 void bti_tangent_order(bti_application *a) {
     bt_array *indices = record_order((bti_op)a->node->op, a->x[0], a->node->attr, INDICES);
-    if (a->wanted[VALUES])
+    if (a->known[VALUES])
         a->made[VALUES] = bti_gather_axis(a->image[0], indices, bti_attr_axis((bti_op)a->node->op, a->node->attr));
 }
 
@@ -88,5 +88,5 @@ void bti_batch_order(bti_application *a) {
     else
         attr.axis.axis = a->node->attr->axis.axis + 1;
     for (int i = 0; i < 2; i++)
-        if (a->wanted[i]) a->made[i] = record_order((bti_op)a->node->op, a->image[0], &attr, i);
+        if (a->known[i]) a->made[i] = record_order((bti_op)a->node->op, a->image[0], &attr, i);
 }
