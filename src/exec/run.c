@@ -9,7 +9,9 @@
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
+/* What the node is; a tuple has no dtype and shape of its own. */
 static bti_type type_in(const bti_plan *plan, const bti_storage *storage) {
+    if (!storage->node->tuple) return bti_type_of(storage->node);
     const bti_value *value = &plan->values.items[storage->value];
     bti_type type = {.dtype = value->dtype, .rank = value->rank};
     memcpy(type.shape, value->shape, sizeof type.shape);
@@ -22,7 +24,6 @@ static bt_status out_of_memory(const bti_plan *plan, const bti_storage *storage,
     return bti_fail_with(*error);
 }
 
-/* A tuple has no dtype and shape of its own. */
 static void describe_result(bti_buffer *buffer, const bti_plan *plan, const bti_storage *storage) {
     if (!storage->node->tuple) return;
     bti_type type = type_in(plan, storage);
