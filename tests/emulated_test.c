@@ -155,6 +155,7 @@ KERNEL(scatter_axis, ((void)i, bt_scatter_add_along_axis(x, bt_cast(x, BT_I32), 
 KERNEL(scatter_line, ((void)i, bt_scatter_add_along_axis(bt_reshape(x, -1), bt_cast(bt_reshape(x, -1), BT_I32),
                                                          bt_reshape(x, -1), 0)))
 KERNEL(matmul, ((void)i, bt_matmul(bt_cast(x, BT_I32), bt_cast(x, BT_I32))))
+KERNEL(matmul_epilogue, ((void)i, bt_maximum(bt_matmul(bt_cast(x, BT_I32), bt_cast(x, BT_I32)), bt_i32(3))))
 KERNEL(matmul_library, ((void)i, bt_matmul(x, bt_transpose(x))))
 /* All but the first column, whose rows are not aligned. */
 KERNEL(matmul_part,
@@ -211,6 +212,7 @@ static const struct {
     ROW(take_columns_sum),
     ROW(take_elements),
     ROW(gather_softmax),
+    ROW(matmul_epilogue),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {
