@@ -93,13 +93,16 @@ BT_API BT_MUST_USE bt_status bt_function_cost(bt_function *function, bt_array *c
 
 /* --- times ---------------------------------------------------------------------------------------------------------- */
 
+/* Times are those of the wall, or, while GPUs are simulated by a model (flag devices, "sim:h200*8"), virtual: what the model says, the same
+ * on each run of a program with one thread (docs/simulated-devices.md). Texts say so. */
+
 /* The seconds that fn(data) took, including its work on all devices: waits for pending work before and after. NaN on
  * errors. */
 typedef void bt_timed_fn(void *data);
 BT_API double bt_time(bt_timed_fn *fn, void *data);
 #define bt_time(...) BTI_AT_DOUBLE(bt_time(__VA_ARGS__))
 
-/* Runs fn once without counting it, then `runs` times `loops` loops (0: as many loops as take 0.2 s), waits included.
+/* Runs fn once without counting it, then `runs` times `loops` loops (0: as many loops as take 0.2 s; in virtual time one), waits included.
  * The text is "186 ms ± 33.1 ms per loop (mean ± std. dev. of 3 runs, 1 loop each)"; the caller owns it: bt_free.
  * seconds (may be NULL) receives the mean. */
 BT_API char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *seconds);

@@ -50,7 +50,7 @@ static bti_trace_writer *write_file;
 static _Thread_local writer *own_writer;
 static _Thread_local int serves = -1;
 
-uint64_t bti_trace_now(void) { return bti_now_ns() + 1; }
+uint64_t bti_trace_now(void) { return bti_clock_ns() + 1; }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
@@ -170,13 +170,13 @@ void bti_trace_span(bti_trace_kind kind, const char *name, uint64_t start_ns, ui
          name);
 }
 
-void bti_trace_copy(uint64_t start_ns, int from, int to, uint64_t bytes) {
+void bti_trace_copy(uint64_t start_ns, uint64_t end_ns, int from, int to, uint64_t bytes) {
     if (!start_ns) return;
     note((bti_trace_event){.kind = BTI_TRACE_COPY,
                            .device = (int16_t)from,
                            .to = (int16_t)to,
                            .start_ns = start_ns,
-                           .end_ns = bti_trace_now(),
+                           .end_ns = end_ns,
                            .written_bytes = bytes},
          "copy");
 }
@@ -246,7 +246,10 @@ static bool copy_events(writer *w, uint64_t since, bti_trace_log *log) {
 }
 
 bool bti_trace_collect(uint64_t since, bti_trace_log *log) {
-    *log = (bti_trace_log){.begun_ns = since, .ended_ns = bti_trace_now()};
+    uint64_t origin = bti_clock_origin() + 1; /* what was noted before has times of another clock */
+    if (since < origin) since = origin;
+    *log = (bti_trace_log){.begun_ns = since, .ended_ns = bti_trace_now(), .is_virtual = bti_clock_is_virtual()};
+    if (log->begun_ns > log->ended_ns) log->begun_ns = log->ended_ns;
     bool fits = true;
     bti_lock_take(&trace_lock);
     for (writer *w = forked ? NULL : writers; w && fits; w = w->next)

@@ -1,6 +1,7 @@
 /* The recorder behind profiles and traces: what ran when, noted by whoever does it, kept per thread until somebody collects
- * it. Off, a note costs one relaxed atomic load. Times are CLOCK_MONOTONIC, of the host: of a driver whose launches only
- * enqueue they are the times of launching. Plain numbers and texts: exec/ and view/ know what they mean. */
+ * it. Off, a note costs one relaxed atomic load. Times are the process's clock (base/clock.h), of the host: of a driver whose launches only
+ * enqueue they are the times of launching, unless the device has a clock (complete_at of drivers/driver.h): then they are the device's. Plain numbers and
+ * texts: exec/ and view/ know what they mean. */
 #ifndef BTI_BASE_TRACE_H
 #define BTI_BASE_TRACE_H
 
@@ -66,8 +67,8 @@ void bti_trace_span(bti_trace_kind kind, const char *name, uint64_t start_ns, ui
 static inline void bti_trace_end(bti_trace_kind kind, const char *name, uint64_t start_ns) {
     if (start_ns) bti_trace_span(kind, name, start_ns, bti_trace_now());
 }
-/* Bytes moved since start_ns, for the running public call; BTI_TRACE_HOST for the host. */
-void bti_trace_copy(uint64_t start_ns, int from, int to, uint64_t bytes);
+/* Bytes moved in that time, for the running public call; BTI_TRACE_HOST for the host. */
+void bti_trace_copy(uint64_t start_ns, uint64_t end_ns, int from, int to, uint64_t bytes);
 void bti_trace_memory(int device, uint64_t in_use);
 
 /* Names for lanes, kept whether or not anything is recorded. */
@@ -88,6 +89,7 @@ typedef struct bti_trace_log {
     char devices[BTI_TRACE_DEVICES][24]; /* "" where none has that number */
     uint64_t begun_ns, ended_ns;
     uint64_t dropped; /* events that found no room */
+    bool is_virtual;  /* the clock is */
 } bti_trace_log;
 
 /* Recording lasts from the first start to the matching last stop, which forgets everything. */

@@ -32,7 +32,7 @@ static void test_off_records_nothing(void **state) {
     note("before");
     uint64_t early = bti_trace_now();
     bti_trace_memory(0, 100);
-    bti_trace_copy(early, 0, 1, 4);
+    bti_trace_copy(early, bti_trace_now(), 0, 1, 4);
     bti_trace_start();
     bti_trace_end(BTI_TRACE_PLAN, "begun while off", 0);
     bti_trace_log log = collect(0);
@@ -48,7 +48,7 @@ static void test_what_is_kept(void **state) {
     bti_call_set_place((bti_place){{"folder/main.c", 7}, "bt_test"});
     uint64_t start = bti_trace_begin();
     bti_trace_span(BTI_TRACE_COMPILE, "a name that is longer than the room that there is for it", start, start + 50);
-    bti_trace_copy(start + 1, 2, BTI_TRACE_HOST, 4096);
+    bti_trace_copy(start + 1, bti_trace_now(), 2, BTI_TRACE_HOST, 4096);
     bti_call_end(depth);
     bti_trace_memory(3, 12345);
     bti_trace_name_device(2, "GPU:1");

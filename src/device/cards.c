@@ -50,15 +50,13 @@ static bool read_settings(bti_sim_spec *spec, bool *simulated, bti_str *reason) 
 
 static bool is_asked(const bti_driver *driver, bool simulated, bti_str *reason) {
     if (!(driver->kinds & GPUS) || !strcmp(driver->name, "opencl")) return false;
-    if (simulated != (driver == &bti_driver_sim)) return false;
+    if (simulated != driver->simulated) return false;
     return !driver->detect || driver->detect(GPUS, reason);
 }
 
 static card as_card(const bti_driver *driver, const bti_device_facts *facts) {
-    card c = {driver,
-              facts->ordinal,
-              facts->linked,
-              {.memory_bytes = facts->memory_bytes, .simulated = driver == &bti_driver_sim}};
+    card c = {
+        driver, facts->ordinal, facts->linked, {.memory_bytes = facts->memory_bytes, .simulated = driver->simulated}};
     snprintf(c.record.model, sizeof c.record.model, "%.63s", facts->description);
     if (*facts->uuid || *facts->pci_bus_id)
         snprintf(c.record.name, sizeof c.record.name, "%s", *facts->uuid ? facts->uuid : facts->pci_bus_id);

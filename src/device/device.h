@@ -88,6 +88,10 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 /* A copy between two devices through a buffer of the host, in chunks. */
 bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from,
                                     size_t bytes);
+/* The start and the end of what is launched on the device in between, for base/trace.h: the host's time, or of a device with a clock the device's. begin: 0 while
+ * nothing is recorded. */
+uint64_t bti_device_trace_begin(int id);
+uint64_t bti_device_trace_end(int id);
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
 bt_status bti_device_wait(int id, bti_event event);
@@ -108,6 +112,8 @@ bt_status bti_device_finish(int id);
 const bti_target_facts *bti_device_target(int id);
 /* Whether launches on it return before the work is done. */
 bool bti_device_is_async(int id);
+/* Whether it tells when its work is complete, in the time of a virtual clock. */
+bool bti_device_has_clock(int id);
 /* Whether its addresses are pointers of this process. */
 bool bti_device_has_host_memory(int id);
 

@@ -93,6 +93,24 @@ void bti_device_shutdown(void) {
     bti_registry_forget();
 }
 
+/* --- times of what is launched ------------------------------------------------------------------------------------- */
+
+static uint64_t complete_at(int id) {
+    const bt_device *device = bti_registry_at(id);
+    bool tells = device && device->driver->complete_at && atomic_load_explicit(&device->opened, memory_order_acquire);
+    return tells ? device->driver->complete_at(device->state) + 1 : 0; /* as bti_trace_now */
+}
+
+uint64_t bti_device_trace_begin(int id) {
+    uint64_t now = bti_trace_begin(), free = now ? complete_at(id) : 0;
+    return now > free ? now : free;
+}
+
+uint64_t bti_device_trace_end(int id) {
+    uint64_t end = complete_at(id);
+    return end ? end : bti_trace_now();
+}
+
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t bytes) {
@@ -102,7 +120,7 @@ bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t b
     uint64_t start = bti_trace_begin();
     BTI_TRY(device->driver->upload(device->state, address, host, bytes));
     bti_device_count_copy(-1, id, bytes);
-    bti_trace_copy(start, -1, id, bytes);
+    bti_trace_copy(start, bti_trace_now(), -1, id, bytes);
     return BT_OK;
 }
 
@@ -113,7 +131,7 @@ bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes
     uint64_t start = bti_trace_begin();
     BTI_TRY(device->driver->download(device->state, host, address, bytes));
     bti_device_count_copy(id, -1, bytes);
-    bti_trace_copy(start, id, -1, bytes);
+    bti_trace_copy(start, bti_trace_now(), id, -1, bytes);
     return BT_OK;
 }
 
@@ -155,10 +173,11 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
     BTI_TRY(bti_device_open(to_id));
     BTI_TRY(bti_device_open(from_id));
     if (!bytes) return BT_OK;
-    uint64_t start = bti_trace_begin();
+    bool within = to_id == from_id; /* in the order of its launches; else the host waits for the end */
+    uint64_t start = within ? bti_device_trace_begin(to_id) : bti_trace_begin();
     BTI_TRY(copy_between(bti_registry_at(to_id), to, bti_registry_at(from_id), from, bytes));
     bti_device_count_copy(from_id, to_id, bytes);
-    bti_trace_copy(start, from_id, to_id, bytes);
+    bti_trace_copy(start, within ? bti_device_trace_end(to_id) : bti_trace_now(), from_id, to_id, bytes);
     return BT_OK;
 }
 
@@ -179,6 +198,7 @@ bt_status bti_device_program(int id, const bti_program_source *source, bti_progr
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
 const bti_target_facts *bti_device_target(int id) { return bti_registry_at(id)->driver->target; }
+bool bti_device_has_clock(int id) { return bti_registry_at(id)->driver->complete_at; }
 bool bti_device_is_async(int id) { return bti_registry_at(id)->driver->async; }
 bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 

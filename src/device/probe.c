@@ -200,18 +200,18 @@ void bti_probe(unsigned kinds, const bti_view *view) {
     unsigned simulated = named_kinds(view->simulated);
     for (int i = 0; i < DRIVER_COUNT; i++) {
         unsigned of = drivers[i]->kinds & kinds;
-        if (drivers[i] != &bti_driver_sim) of &= ~simulated;
+        if (!drivers[i]->simulated) of &= ~simulated;
         if (of) ask(drivers[i], of, view->mask, &accounts[i]);
     }
 }
 
 void bti_probe_simulated(unsigned kinds, const bti_view *view) {
     for (int i = 0; i < DRIVER_COUNT; i++) {
-        if (drivers[i] != &bti_driver_sim) continue;
+        if (!drivers[i]->simulated) continue;
         for (int kind = 0; kind < BT_KIND_COUNT; kind++)
             if (kinds & BTI_KIND(kind)) bti_str_free(&accounts[i].tried[kind]);
         if (kinds & BTI_KIND(BT_GPU)) bti_str_free(&accounts[i].mask);
-        ask(drivers[i], kinds, view->mask, &accounts[i]);
+        if (drivers[i]->kinds & kinds) ask(drivers[i], drivers[i]->kinds & kinds, view->mask, &accounts[i]);
     }
 }
 

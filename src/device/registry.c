@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/flags.h"
 #include "base/guest.h"
 #include "base/lock.h"
@@ -196,6 +197,12 @@ bt_status bti_registry_find_name(const char *text, bt_device **device) {
 }
 static bt_status use_default(const char *value, void *data) { return bti_registry_find_name(value, data); }
 
+/* The clock stays as it is until devices are asked for again: a trace that is written at the end is of this one. */
+static void configure_simulated(void) {
+    bti_sim_configure(&simulated);
+    bti_clock_set_virtual(bti_sim_has_models(&simulated));
+}
+
 static void read_settings(void) {
     const char *environment = getenv("CUDA_VISIBLE_DEVICES");
     mask = environment ? bti_strdup(environment) : NULL;
@@ -204,7 +211,7 @@ static void read_settings(void) {
     bti_error_release(flags_fault);
     note_fault(with_flag(BTI_FLAG_devices, use_devices, &simulated));
     note_fault(with_flag(BTI_FLAG_sim_fault, use_faults, NULL));
-    bti_sim_configure(&simulated);
+    configure_simulated();
 }
 
 /* Settings that name devices; these are asked for then. */
@@ -326,12 +333,13 @@ static bt_status replace_devices(const bti_sim_spec *spec) {
         simulated.named[kind] = true;
         simulated.count[kind] = spec->count[kind];
         memcpy(simulated.bytes[kind], spec->bytes[kind], sizeof simulated.bytes[kind]);
+        if (kind == BT_GPU) memcpy(simulated.models, spec->models, sizeof simulated.models);
         for (bt_device *device; (device = bti_registry_find((bt_kind)kind, 0));) {
             for (int i = 1; device; device = bti_registry_find((bt_kind)kind, i++))
                 atomic_store(&device->retired, true);
         }
     }
-    bti_sim_configure(&simulated);
+    configure_simulated();
     bti_view view = {&simulated, mask};
     bti_probe_simulated(kinds, &view);
     atomic_fetch_or(&known, kinds);

@@ -151,13 +151,13 @@ static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt
     bt_status status = BT_OK;
     s->device_of[0] = replica;
     s->rows_of[0] = rows;
-    double from = bti_now_seconds();
+    uint64_t from = bti_clock_ns();
     BT_SCOPE {
         status = run_shard(s, 0, x, y, 0, 1);
         if (status == BT_OK) status = bt_eval_all(s->grads, s->parameter_count);
         for (int p = 0; p < s->parameter_count && status == BT_OK; p++) status = bt_block(s->grads[p]);
     }
-    *seconds = bti_now_seconds() - from;
+    *seconds = 1e-9 * (double)(bti_clock_ns() - from);
     return status;
 }
 

@@ -60,6 +60,7 @@ typedef struct bti_driver {
     unsigned kinds;   /* bit k: it may have devices of kind k; it is probed when such a kind is asked for */
     bool third_party; /* it opens libraries of other vendors, which may hang or crash: probed in a child process first
                          (device/trial.c) */
+    bool simulated;   /* its devices are those of the flag `devices`, in place of real ones of their kinds */
     bool async;       /* launches return before the work is done */
     bool
         host_memory; /* its addresses are pointers of this process: copies need no staging, the host may read in place */
@@ -138,6 +139,9 @@ typedef struct bti_driver {
     bt_status (*query)(void *device, bti_event event, bool *done);
     /* Blocks until the device is idle. */
     bt_status (*sync)(void *device);
+    /* (optional) Of devices whose work is noted in the time of a virtual clock (base/clock.h): when everything launched so far is complete. Never blocks; any
+     * thread. */
+    uint64_t (*complete_at)(void *device);
 
     /* Free and total memory right now, in bytes; UNIMPLEMENTED where the free memory is unknown. */
     bt_status (*memory)(void *device, size_t *free_bytes, size_t *total_bytes);

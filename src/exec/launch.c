@@ -65,7 +65,7 @@ static void run_step(bti_run *run, size_t s) {
     if (inputs_failed(run, step)) return;
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(ready->asked.place);
-    uint64_t start = bti_trace_begin();
+    uint64_t start = bti_device_trace_begin(step->device);
     bt_status status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
     bti_trace_step(start, &run->prepared->plan, step, &ready->asked);
     bti_call_set_place(waiting);

@@ -51,7 +51,7 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
                              .device = (int16_t)step->device,
                              .to = (int16_t)step->device,
                              .start_ns = start,
-                             .end_ns = bti_trace_now(),
+                             .end_ns = bti_device_trace_end(step->device),
                              .file = asked->place.site.file,
                              .line = asked->place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
@@ -235,7 +235,7 @@ static bt_status launch_region(const region_run *region) {
     for (size_t s = 0; s < region->plan->steps.count; s++) {
         const bti_trace_asked *asked = &region->run->prepared->steps[s].asked;
         bti_place outer = bti_call_set_place(asked->place);
-        uint64_t start = bti_trace_begin();
+        uint64_t start = bti_device_trace_begin(region->device);
         bt_status status = bti_launch_step(region->run, s);
         bti_trace_step(start, region->plan, &region->plan->steps.items[s], asked);
         bti_call_set_place(outer);

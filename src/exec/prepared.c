@@ -319,7 +319,9 @@ static bool allocate_prepared(bti_prepared *of) {
     for (size_t t = 0; t < of->tasks.count; t++)
         if (is_recordable(of, &of->tasks.items[t]))
             of->tasks.items[t].recordings = bti_recordings_new(of->tasks.items[t].device);
-    bool launched = of->only_device >= 0 && bti_device_is_async(of->only_device) && !launches_wait(&of->plan);
+    /* A device with a clock computes while it is launched, whoever launches; by the caller's thread, so that a timeline repeats. */
+    bool launched = of->only_device >= 0 && bti_device_is_async(of->only_device) &&
+                    (bti_device_has_clock(of->only_device) || !launches_wait(&of->plan));
     of->brief = launched || is_brief(&of->plan);
     return true;
 }

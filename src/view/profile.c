@@ -14,6 +14,8 @@
 
 #define ROWS_SHOWN 24
 
+static double as_seconds(uint64_t ns) { return 1e-9 * (double)ns; }
+
 /* --- times ---------------------------------------------------------------------------------------------------------- */
 
 /* "186 ms": three digits and a unit. */
@@ -28,11 +30,12 @@ static void add_seconds(bti_str *text, double seconds) {
 }
 
 static double time_loops(bt_timed_fn *fn, void *data, int64_t loops) {
+    (void)bti_device_count(); /* which devices there are decides what the clock is */
     bt_synchronize();
-    double start = bti_now_seconds();
+    uint64_t start = bti_clock_ns();
     for (int64_t i = 0; i < loops; i++) fn(data);
     bt_synchronize();
-    return bti_now_seconds() - start;
+    return as_seconds(bti_clock_ns() - start);
 }
 
 /* Whether the process may wait for devices (it is not a forked child). The name of the call is set for this check only, because calls of fn have
@@ -58,7 +61,8 @@ char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *se
     }
     if (!can_wait("bt_timeit")) return NULL;
     double once = time_loops(fn, data, 1);
-    if (loops == 0) loops = once >= 0.2 ? 1 : (int64_t)ceil(0.2 / (once > 1e-8 ? once : 1e-8));
+    if (loops == 0)
+        loops = bti_clock_is_virtual() || once >= 0.2 ? 1 : (int64_t)ceil(0.2 / (once > 1e-8 ? once : 1e-8));
     double sum = 0, squares = 0;
     for (int r = 0; r < runs; r++) {
         double per_loop = time_loops(fn, data, loops) / (double)loops;
@@ -90,8 +94,6 @@ typedef struct profile_row { /* events that a table shows as one row */
     uint64_t calls, ns, bytes;
 } profile_row;
 typedef BTI_VEC(profile_row) row_list;
-
-static double as_seconds(uint64_t ns) { return 1e-9 * (double)ns; }
 
 /* Pads the text that was added since `from` to `width` columns. */
 static void pad_text(bti_str *text, size_t from, int width) {
@@ -270,6 +272,7 @@ static void add_devices(bti_str *text, const bti_trace_log *log) {
 /* Time in which waiting threads ran kernels and copies themselves, which does not count as waiting. Waits of a thread do not nest. */
 static uint64_t time_in_waits(const bti_trace_log *log) {
     uint64_t ns = 0;
+    if (log->is_virtual) return 0; /* kernels run beside the host */
     for (size_t w = 0; w < log->events.count; w++) {
         const bti_trace_event *wait = &log->events.items[w];
         if (wait->kind != BTI_TRACE_WAIT) continue;
@@ -304,6 +307,7 @@ static void write_profile(bti_str *text, const bti_trace_log *log) {
     row_list kernels = {0}, copies = {0}, host = {0};
     bti_str_add(text, "profile of ");
     add_seconds(text, as_seconds(log->ended_ns - log->begun_ns));
+    if (log->is_virtual) bti_str_add(text, " of virtual time, which a model of the simulated devices makes");
     if (log->dropped)
         bti_str_addf(text, "; %llu events found no room and are missing", (unsigned long long)log->dropped);
     bti_str_add(text, "\n");
@@ -338,6 +342,7 @@ bt_profile *bt_profile_start(void) {
         (void)!bti_no_memory();
         return NULL;
     }
+    (void)bti_device_count(); /* as above */
     bt_synchronize();
     profile->since = bti_trace_now();
     bti_trace_start();

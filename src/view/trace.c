@@ -152,6 +152,7 @@ bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
     trace_output out = {.to = {.file = fopen(path, "we"), .begun_ns = log->begun_ns}, .log = log};
     if (!out.to.file) return bti_fail(BT_NOT_FOUND, "%s cannot be written: %s", path, strerror(errno));
     bti_chrome_head(&out.to, program_invocation_short_name, getpid(), log->dropped, log->ended_ns);
+    bti_chrome_pair(&out.to, "clock", log->is_virtual ? "virtual" : "wall");
     bti_chrome_events(&out.to);
     put_tracks(&out);
     for (size_t i = 0; i < log->events.count; i++) {

@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/alloc.h"
 #include "drivers/cuda/device.h"
+#include "drivers/cuda/facts.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
@@ -234,18 +235,7 @@ void bti_cuda_reset(void) {
 _Static_assert(offsetof(bti_cuda_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
 
 /* A data centre's card of the last generations; the rows that a multiprocessor reads again come from the L2 cache. */
-static const bti_target_facts cuda_facts = {.granularity = BTI_KERNEL,
-                                            .language = BTI_LANGUAGE_CUDA,
-                                            .lanes = 32,
-                                            .group_threads = 1024,
-                                            .units = 100,
-                                            .local_bytes = 48 << 10,
-                                            .cache_bytes = 1 << 20,
-                                            .bandwidth = 2000,
-                                            .f64_slowdown = 2,
-                                            .libraries = BTI_LIBRARY_PRODUCT,
-                                            .epilogues = true,
-                                            .launch_boxes = 24};
+static const bti_target_facts cuda_facts = {BTI_CUDA_FACTS, .language = BTI_LANGUAGE_CUDA};
 
 const bti_driver bti_driver_cuda = {
     .name = "cuda",

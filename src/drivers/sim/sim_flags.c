@@ -14,9 +14,22 @@ static bti_sim_spec configured; /* under the registry's lock */
 
 void bti_sim_configure(const bti_sim_spec *spec) { configured = *spec; }
 const bti_sim_spec *bti_sim_configured(void) { return &configured; }
+bool bti_sim_has_models(const bti_sim_spec *spec) { return spec->count[BT_GPU] && *spec->models[0].description; }
 
 static bt_status refuse_devices(const char *part, size_t length, const char *why) {
     return bti_fail(BT_INVALID_ARGUMENT, "devices cannot be \"%s\": %s", bti_quote_bytes(part, length).text, why);
+}
+
+/* "gpu" or "a100{units=64}": the kind, the model if there is one, and in *used the length. */
+static bt_status parse_kind(const char *at, size_t length, int *kind, bti_sim_model *model, size_t *used) {
+    *model = (bti_sim_model){0};
+    *kind = BT_GPU;
+    BTI_TRY(bti_sim_model_parse(at, length, model, used));
+    if (*used) return BT_OK;
+    *used = 3;
+    for (*kind = 0; *kind < BT_KIND_COUNT; ++*kind)
+        if (length >= 3 && bti_same_word(at, 3, bti_kind_name((bt_kind)*kind))) break;
+    return BT_OK;
 }
 
 /* "sim:gpu*4@512M" */
@@ -25,10 +38,14 @@ static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *sp
     if (length < 4 || !bti_same_word(part, 4, "sim:"))
         return refuse_devices(part, length, "each part is sim:KIND*COUNT, such as sim:gpu*4");
     at += 4;
-    int kind = 0;
-    while (kind < BT_KIND_COUNT && (end - at < 3 || !bti_same_word(at, 3, bti_kind_name((bt_kind)kind)))) kind++;
-    if (kind == BT_KIND_COUNT) return refuse_devices(part, length, "the kind must be cpu, gpu, tpu or acc");
-    at += 3;
+    int kind;
+    bti_sim_model model;
+    size_t used;
+    BTI_TRY(parse_kind(at, (size_t)(end - at), &kind, &model, &used));
+    if (kind == BT_KIND_COUNT)
+        return refuse_devices(part, length,
+                              "the kind must be cpu, gpu, tpu or acc, or a model of a GPU: h200, a100 or rtx4090");
+    at += used;
     int64_t count = 1, bytes = 0;
     const char *memory = memchr(at, '@', (size_t)(end - at)), *count_end = memory ? memory : end;
     if (at < count_end && (*at != '*' || !bti_read_int(at + 1, (size_t)(count_end - at - 1), &count)))
@@ -38,7 +55,10 @@ static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *sp
     if (memory && (!bti_read_bytes(memory + 1, (size_t)(end - memory - 1), &bytes) || bytes < 64))
         return refuse_devices(part, length, "after @ comes the memory of each, such as 512M");
     if (kind == BT_CPU && count == 0) return refuse_devices(part, length, "there must be a CPU");
+    if (kind == BT_GPU && spec->count[kind] && count && !*model.description != !*spec->models[0].description)
+        return refuse_devices(part, length, "either all simulated GPUs have a model, or none has");
     spec->named[kind] = true;
+    for (int64_t i = 0; kind == BT_GPU && i < count; i++) spec->models[spec->count[kind] + i] = model;
     for (int64_t i = 0; i < count; i++) spec->bytes[kind][spec->count[kind]++] = (size_t)bytes;
     return BT_OK;
 }

@@ -14,10 +14,11 @@ function drawFacts(trace) {
     add(fact, "dt", name);
     add(fact, "dd", value);
   }
-  if (!trace.dropped) return;
-  const notice = document.getElementById("notice");
-  notice.hidden = false;
-  notice.textContent = countText(trace.dropped) + " later events found no room in memory and are missing.";
+  const notices = [], notice = document.getElementById("notice");
+  if (trace.isVirtual) notices.push("Times are virtual: a model of the simulated devices makes them.");
+  if (trace.dropped) notices.push(countText(trace.dropped) + " later events found no room in memory and are missing.");
+  notice.hidden = !notices.length;
+  notice.textContent = notices.join(" ");
 }
 
 // Points at the middle of up to 40 bars, spread over the trace, each shown large; notes what the tooltip says.

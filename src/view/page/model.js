@@ -4,7 +4,8 @@
 //   group  {name, device, lanes, busy, peak, kernels, sent, received}
 
 function readTrace(json) {
-  const trace = {program: json.otherData.program, version: json.otherData.version, dropped: json.otherData.dropped,
+  const trace = {program: json.otherData.program, version: json.otherData.version,
+    isVirtual: json.otherData.clock === "virtual", dropped: json.otherData.dropped,
     length: json.otherData.length_us, groups: [], bars: [], copies: [], kernels: new Map(), first: []};
   const groups = new Map(), names = new Map(), memory = new Map();
   for (const event of json.traceEvents) {

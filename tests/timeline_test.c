@@ -1,0 +1,232 @@
+// labels: threads
+/* Simulated cards with a model: the same timeline on each run, times that the model's figures allow, and who is told that they are virtual. */
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "support/support.h"
+
+/* --- the same each time ------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 64, WIDTH = 96, STEPS = 4 };
+
+static bt_array *loss_of(bt_array *x, bt_array *const *w, bt_array *y) {
+    bt_array *hidden = bt_tanh(bt_matmul(x, w[0]));
+    return bt_mean(bt_square(bt_sub(bt_matmul(hidden, w[1]), y)), BT_ALL, false);
+}
+
+/* Gradient descent without a function: what the host does is part of the timeline. */
+static void train(void *data) {
+    (void)data;
+    BT_SCOPE {
+        bt_array *x = bt_normal(bt_key(1), BT_F32, ROWS, WIDTH), *y = bt_normal(bt_key(2), BT_F32, ROWS, 8);
+        bt_array *w[2] = {bt_normal(bt_key(3), BT_F32, WIDTH, WIDTH), bt_normal(bt_key(4), BT_F32, WIDTH, 8)};
+        for (int i = 0; i < STEPS; i++) {
+            bt_array *loss = loss_of(x, w, y), *gradients[2];
+            OK(bt_grad(loss, w, 2, gradients));
+            for (int k = 0; k < 2; k++) w[k] = bt_sub(w[k], bt_mul(gradients[k], bt_num(0.1)));
+            assert_true(isfinite(bt_item(loss)));
+        }
+        OK(bt_block(w[0]));
+    }
+}
+
+/* In a process of its own: a trace of the training, and how long it took, twice. */
+static int record(const char *trace_file) {
+    fresh("devices=sim:h200*1");
+    bt_profile *profile = bt_profile_start();
+    train(NULL);
+    OK(bt_profile_stop(profile, trace_file, NULL));
+    double first = bt_time(train, NULL), second = bt_time(train, NULL);
+    printf("%.12g\n", second);
+    return first > 0 && first == second ? 0 : 1;
+}
+
+/* What it printed. */
+static void record_apart(const char *trace_file, char *printed, size_t size) {
+    int ends[2], code;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (!child) {
+        dup2(ends[1], 1);
+        execl("/proc/self/exe", "timeline_test", trace_file, (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t got; (got = read(ends[0], printed + length, size - 1 - length)) > 0;) length += (size_t)got;
+    printed[length] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &code, 0), child);
+    if (!WIFEXITED(code) || WEXITSTATUS(code)) fail_msg("the child ended with %d: %s", code, printed);
+}
+
+/* What happened on devices, a line each: process 0 is the host, on which also kernels are compiled or found in the cache. */
+static char *device_events(const char *trace_file, size_t *count) {
+    json_t *trace = json_load_file(trace_file, 0, NULL), *event;
+    size_t i;
+    json_t *kept = json_array();
+    *count = 0;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+        if (!json_integer_value(json_object_get(event, "pid"))) continue;
+        json_array_append(kept, event);
+        *count += !strcmp(json_string_value(json_object_get(event, "ph")), "X");
+    }
+    char *text = json_dumps(kept, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(kept);
+    json_decref(trace);
+    return text;
+}
+
+static void a_timeline_repeats(void **state) {
+    char files[2][64], seconds[2][64];
+    char *events[2];
+    size_t counts[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(files[i], sizeof files[i], "/tmp/berth-timeline-%d-%d.json", (int)getpid(), i);
+        record_apart(files[i], seconds[i], sizeof seconds[i]);
+        events[i] = device_events(files[i], &counts[i]);
+        unlink(files[i]);
+        assert_non_null(events[i]);
+    }
+    assert_true(counts[0] > STEPS * 6);
+    assert_string_equal(events[0], events[1]);
+    assert_string_equal(seconds[0], seconds[1]);
+    for (int i = 0; i < 2; i++) free(events[i]);
+}
+
+/* --- what the figures allow ------------------------------------------------------------------------------------------------ */
+
+#define MOST 4
+static bt_array *held[MOST];
+
+static void multiply(void *data) { OK(bt_block(bt_matmul(held[0], held[0]))); }
+static void add(void *data) { OK(bt_block(bt_add(held[0], held[1]))); }
+static void to_the_other(void *data) { OK(bt_block(bt_to(held[0], "gpu:1"))); }
+static void chain(void *data) {
+    bt_array *x = held[0];
+    for (int i = 0; i < 10; i++) OK(bt_eval(x = bt_neg(x)));
+    OK(bt_block(x));
+}
+
+#define TAKES(fn, seconds) expect_time(fn, seconds, #fn)
+/* From as long as the figures say to 10 us more, for calls and starts. */
+static void expect_time(bt_timed_fn *fn, double seconds, const char *what) {
+    double took = 0;
+    for (int i = 0; i < 2; i++) /* the first time memory is taken */
+        BT_SCOPE
+            took = bt_time(fn, NULL);
+    if (!(took >= seconds * 0.999 && took < seconds + 10e-6)) fail_msg("%s took %g s, not %g", what, took, seconds);
+}
+
+static void times_are_those_of_the_model(void **state) {
+    const int64_t count = 4 << 20;
+    fresh("devices=sim:h200*2");
+    BT_SCOPE {
+        held[0] = bt_normal(bt_key(1), BT_F32, 1024, 1024);
+        OK(bt_block(held[0]));
+        TAKES(multiply, 2.0 * 1024 * 1024 * 1024 / 67e12);
+        held[0] = bt_normal(bt_key(0), BT_F32, count);
+        held[1] = bt_normal(bt_key(1), BT_F32, count);
+        OK(bt_block(held[0]));
+        OK(bt_block(held[1]));
+        TAKES(add, 12.0 * (double)count / 4800e9);
+        TAKES(to_the_other, 4.0 * (double)count / 450e9);
+        TAKES(chain, 10 * 8.0 * (double)count / 4800e9 +
+                         10 * 1e-6); /* of launches that follow each other, no host time is between */
+    }
+    fresh("devices=sim:rtx4090{bandwidth=100}*2@1G"); /* no link: through the host */
+    BT_SCOPE {
+        held[0] = bt_normal(bt_key(0), BT_F32, count);
+        held[1] = bt_normal(bt_key(1), BT_F32, count);
+        OK(bt_block(held[0]));
+        OK(bt_block(held[1]));
+        TAKES(add, 12.0 * (double)count / 100e9);
+        TAKES(to_the_other, 4.0 * (double)count / 32e9);
+    }
+}
+
+/* --- several threads, several cards ------------------------------------------------------------------------------------------ */
+
+static void *work_on(void *name) {
+    for (int round = 0; round < 8; round++)
+        BT_SCOPE
+            BT_ON(name) {
+                bt_array *x = bt_full(3, BT_F32, 40, 50), *sum = bt_sum(bt_matmul(x, bt_transpose(x)), BT_ALL, false);
+                assert_true(bt_item(bt_to(sum, "gpu:0")) == 40 * 40 * 50 * 9.0);
+            }
+    return NULL;
+}
+
+static void threads_share_the_clock(void **state) {
+    static char names[3][8] = {"gpu:0", "gpu:1", "gpu:1"};
+    pthread_t threads[3];
+    fresh("devices=sim:h200*1;sim:a100*1");
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, work_on, names[i]), 0);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+}
+
+/* Sums over cards: 2 * (2 - 1) steps of a ring, of half the bytes each. */
+static void sums_over_cards(void **state) {
+    fresh("devices=sim:h200*2");
+    BT_SCOPE {
+        const char *gpus[2] = {"gpu:0", "gpu:1"};
+        bt_strategy *strategy = bt_mirrored(gpus, 2);
+        bt_array *parts[2];
+        for (int i = 0; i < 2; i++)
+            BT_ON(gpus[i]) OK(bt_block(parts[i] = bt_full(i + 1, BT_F32, 1000)));
+        bt_all_reduce(strategy, parts);
+        assert_true(bt_item(bt_sum(parts[1], BT_ALL, false)) == 3000);
+        bt_strategy_release(strategy);
+    }
+}
+
+/* --- who is told --------------------------------------------------------------------------------------------------------------- */
+
+static void devices_name_their_model(void **state) {
+    fresh("devices=sim:h200*1;sim:a100{units=64}*1@2G");
+    bt_device_info info = BT_DEVICE_INFO_INIT;
+    OK(bt_device_describe(device("gpu:0"), &info));
+    assert_string_equal(info.description, "Simulated NVIDIA H200 by a model");
+    assert_true(info.memory_bytes == (size_t)141e9 && info.capability_major == 9);
+    OK(bt_device_describe(device("gpu:1"), &info));
+    assert_string_equal(info.description, "Simulated NVIDIA A100 by a model with units=64");
+    assert_true(info.memory_bytes == (size_t)2 << 30 && info.capability_major == 8);
+    fresh("");
+    FAILS(bt_set_devices("sim:h200*1;sim:gpu*1"), BT_INVALID_ARGUMENT, "either all simulated GPUs have a model");
+    FAILS(bt_set_devices("sim:h300*1"), BT_INVALID_ARGUMENT, "h200, a100 or rtx4090");
+    FAILS(bt_set_devices("sim:h200{speed=3}*1"), BT_INVALID_ARGUMENT, "speed=3", "bandwidth");
+    FAILS(bt_set_devices("sim:h200{units=3*1"), BT_INVALID_ARGUMENT, "no }");
+    OK(bt_set_devices("sim:h200*1"));
+    assert_string_equal(bt_device_driver(device("gpu:0")), "timed");
+}
+
+static void profiles_say_so(void **state) {
+    fresh("devices=sim:h200*1");
+    char *text;
+    bt_profile *profile = bt_profile_start();
+    train(NULL);
+    OK(bt_profile_stop(profile, NULL, &text));
+    SAYS(text, "of virtual time");
+    bt_free(text);
+    fresh("devices=sim:gpu*1"); /* the wall's clock again */
+    profile = bt_profile_start();
+    train(NULL);
+    OK(bt_profile_stop(profile, NULL, &text));
+    assert_null(strstr(text, "virtual"));
+    bt_free(text);
+    assert_true(bt_time(train, NULL) > 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_timeline_repeats),       cmocka_unit_test(times_are_those_of_the_model),
+        cmocka_unit_test(threads_share_the_clock),  cmocka_unit_test(sums_over_cards),
+        cmocka_unit_test(devices_name_their_model), cmocka_unit_test(profiles_say_so),
+    };
+    return argc > 1 ? record(argv[1]) : cmocka_run_group_tests(tests, NULL, fresh_end);
+}
