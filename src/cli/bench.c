@@ -61,10 +61,11 @@ static const char *second_device(const bt_device *device) {
 /* Without --device rows run on the CPU, and the row that needs two devices on simulated ones. The cache of kernels on disk is not used. */
 static bool choose_devices(const options *given, bench_target *target) {
     bt_device *device;
-    *target = (bench_target){"cpu", {"gpu:0", "gpu:1"}, given->shrink ? given->shrink : 1};
+    *target = (bench_target){"cpu", {"gpu:0", "gpu:1"}, given->shrink ? given->shrink : 1, false};
     if (bt_set_flag("cache", "off") != BT_OK) return false;
     if (!given->device) return bt_set_devices("sim:gpu*2@4G") == BT_OK && bt_set_default_device("cpu") == BT_OK;
     if (bt_device_find(given->device, &device) != BT_OK || bt_set_default_device(given->device) != BT_OK) return false;
+    target->is_virtual = !strcmp(bt_device_driver(device), "timed");
     target->device = bt_device_kind(device) == BT_CPU ? "cpu" : bt_device_name(device);
     target->mixed[0] = target->device;
     target->mixed[1] = second_device(device);

@@ -37,17 +37,37 @@ static bt_array *sample_of(bt_array *x) {
     return bt_slice_axis(bt_flatten(x, 0), 0, 0, count, count / SAMPLE + 1);
 }
 
+typedef struct row_run {
+    const bench_row *row;
+    bench_work *work;
+    bt_array *result;
+    bool done;
+} row_run;
+
+static void run_row(void *data) {
+    row_run *run = data;
+    run->result = run->row->run(run->work);
+    run->done = bt_block(run->result) == BT_OK;
+}
+
+/* Of a simulated card, the seconds that its model makes. */
+static double time_row(row_run *run) {
+    if (run->work->target->is_virtual) return bt_time(run_row, run);
+    double start = bti_now_seconds();
+    run_row(run);
+    return bti_now_seconds() - start;
+}
+
 bool bench_run_once(const bench_row *row, bench_work *work, const char *file, bench_sample *sample) {
     bool done = false;
     uint64_t kernels = kernels_compiled();
     BT_SCOPE {
-        double start = bti_now_seconds();
-        bt_array *result = row->run(work);
-        done = bt_block(result) == BT_OK;
-        sample->seconds = (bti_now_seconds() - start) / (row->steps ? row->steps : 1);
+        row_run run = {row, work, NULL, false};
+        sample->seconds = time_row(&run) / (row->steps ? row->steps : 1);
+        done = run.done;
         sample->kernels = kernels_compiled() - kernels;
         if (done && file) {
-            bt_array *checked = row->check ? row->check(work) : result;
+            bt_array *checked = row->check ? row->check(work) : run.result;
             done = bt_save_npy(file, row->shrinks ? sample_of(checked) : checked) == BT_OK;
         }
     }

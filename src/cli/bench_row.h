@@ -12,6 +12,7 @@ typedef struct bench_target {
     const char *device;
     const char *mixed[2]; /* of random100m_mixed: the device of the outer parts, and of the middle */
     int shrink;           /* large rows are divided by this; 1: full size */
+    bool is_virtual;      /* a simulated card: times are those of its model */
 } bench_target;
 
 /* What a row keeps between repetitions. Arrays, functions and variables belong to the scope around the row. */

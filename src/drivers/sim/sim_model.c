@@ -34,7 +34,7 @@ static double *place_of(bti_sim_model *model, int figure) {
     return (double *)(void *)((char *)model + figures[figure].offset);
 }
 
-static bt_status refuse(const char *part, size_t length, const char *why) {
+static bt_status refuse_figure(const char *part, size_t length, const char *why) {
     return bti_fail(BT_INVALID_ARGUMENT, "a model cannot have the figure \"%s\": %s",
                     bti_quote_bytes(part, length).text, why);
 }
@@ -52,11 +52,11 @@ static bt_status read_figure(const char *part, size_t length, bti_sim_model *mod
         bool may_be_none = figures[f].offset == offsetof(bti_sim_model, link);
         if (!equals || !bti_read_float(equals + 1, length - name - 1, &value) || value < 0 || value > 1e9 ||
             (value < 1e-3 && !(may_be_none && value == 0)))
-            return refuse(part, length, "after = comes a number from 0.001 to 1e9 (of link: 0, too)");
+            return refuse_figure(part, length, "after = comes a number from 0.001 to 1e9 (of link: 0, too)");
         *place_of(model, f) = value;
         return BT_OK;
     }
-    return refuse(part, length, known);
+    return refuse_figure(part, length, known);
 }
 
 static bt_status read_figures(const char *text, size_t length, bti_sim_model *model) {
@@ -86,7 +86,7 @@ bt_status bti_sim_model_parse(const char *text, size_t length, bti_sim_model *mo
     *used = word;
     if (word == length || text[word] != '{') return BT_OK;
     const char *open = text + word + 1, *close = memchr(open, '}', length - word - 1);
-    if (!close) return refuse(open, length - word - 1, "the list has no } at its end");
+    if (!close) return refuse_figure(open, length - word - 1, "the list has no } at its end");
     BTI_TRY(read_figures(open, (size_t)(close - open), model));
     size_t known = strlen(model->description);
     snprintf(model->description + known, sizeof model->description - known, " with %s",
