@@ -142,6 +142,7 @@ KERNEL(take_past, bt_take(x, bt_mul(i, bt_i32(2)), 0))
 KERNEL(take_columns, bt_take(x, i, 1))
 /* By a kernel of their own, and by those of their readers. */
 KERNEL(take_alone, evaluated(bt_take(x, i, 0)))
+KERNEL(take_constant, ((void)i, bt_take(x, bt_i32(2), 0)))
 KERNEL(take_add, bt_add(bt_take(x, i, 0), x))
 KERNEL(take_part, bt_mul(bt_take(bt_slice_axis(x, 1, 1, INT64_MAX, 1), i, 0), bt_f32(2)))
 KERNEL(take_softmax, bt_softmax(bt_take(x, bt_mul(i, bt_i32(2)), 0), 1))
@@ -169,50 +170,21 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),
-    ROW(broadcast),
-    ROW(transpose),
-    ROW(flip),
-    ROW(half),
-    ROW(sum),
-    ROW(rows),
-    ROW(short_rows),
-    ROW(columns),
-    ROW(softmax),
-    ROW(softmax_long),
-    ROW(layer_norm),
-    ROW(max),
-    ROW(argmax),
-    ROW(argmin_all),
-    ROW(cumsum),
-    ROW(cumsum_back),
-    ROW(cumsum_long),
-    ROW(sort),
-    ROW(sort_long),
-    ROW(argsort),
-    ROW(take),
-    ROW(take_past),
-    ROW(take_columns),
-    ROW(gather),
-    ROW(scatter),
-    ROW(scatter_axis),
-    ROW(matmul),
-    ROW(matmul_library),
-    ROW(uniform),
-    ROW(concat),
-    ROW(many_columns),
-    ROW(argmax_columns),
-    ROW(matmul_part),
-    ROW(scatter_line),
-    ROW(take_alone),
-    ROW(take_add),
-    ROW(take_part),
-    ROW(take_softmax),
-    ROW(take_rows_sum),
-    ROW(take_columns_sum),
-    ROW(take_elements),
-    ROW(gather_softmax),
-    ROW(matmul_epilogue),
+    ROW(map),           ROW(broadcast),      ROW(transpose),
+    ROW(flip),          ROW(half),           ROW(sum),
+    ROW(rows),          ROW(short_rows),     ROW(columns),
+    ROW(softmax),       ROW(softmax_long),   ROW(layer_norm),
+    ROW(max),           ROW(argmax),         ROW(argmin_all),
+    ROW(cumsum),        ROW(cumsum_back),    ROW(cumsum_long),
+    ROW(sort),          ROW(sort_long),      ROW(argsort),
+    ROW(take),          ROW(take_past),      ROW(take_columns),
+    ROW(gather),        ROW(scatter),        ROW(scatter_axis),
+    ROW(matmul),        ROW(matmul_library), ROW(uniform),
+    ROW(concat),        ROW(many_columns),   ROW(argmax_columns),
+    ROW(matmul_part),   ROW(scatter_line),   ROW(take_alone),
+    ROW(take_constant), ROW(take_add),       ROW(take_part),
+    ROW(take_softmax),  ROW(take_rows_sum),  ROW(take_columns_sum),
+    ROW(take_elements), ROW(gather_softmax), ROW(matmul_epilogue),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

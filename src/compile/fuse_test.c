@@ -345,6 +345,8 @@ static void takes_that_stay_steps(void **state) {
     FUSE(OP(add, 0, SHAPE(1, 3), NO_ATTR, taken, one)); /* which is another operand than the array */
     EXPECT_STEPS(1, 0);
     assert_int_equal(kernel_at(0)->input_count, 3);
+    FUSE(OP(take, 0, SHAPE(1, 3), ATTR(0), x, OP(reshape, 0, SHAPE(1), NO_ATTR, scalar(2))));
+    EXPECT_STEPS(1, 1); /* a number that no kernel makes for itself is put in memory */
 }
 
 int main(void) {

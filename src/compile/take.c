@@ -60,11 +60,24 @@ bool bti_choose_take(bti_planner *planner, const bti_step *step, bti_group_membe
     return true;
 }
 
+/* A step reads from memory what a kernel would have made itself. */
+static void make_inlined_inputs(bti_fuser *fuser, const bti_step *step) {
+    for (int i = 0; i < step->input_count && !fuser->planner->failed; i++) {
+        int32_t maker = bti_maker(fuser, fuser->plan->operands.items[step->first_operand + i]);
+        if (maker < 0 || fuser->members[maker].doer != BTI_INLINED || fuser->members[maker].why) continue;
+        fuser->members[maker].why = BTI_WHY_WORK;
+        bti_begin_group(fuser, maker, &fuser->plan->steps.items[maker], BTI_WHY_NONE);
+    }
+}
+
 void bti_leave_lone_takes(bti_fuser *fuser) {
     for (size_t g = 0; g < fuser->groups.count; g++) {
         bti_group *group = &fuser->groups.items[g];
         bool lone = group->parent == (int32_t)g && group->kernel && group->first_member == group->last_member;
-        if (lone && fuser->members[group->first_member].rows >= 0) group->kernel = false;
+        int32_t member = group->first_member;
+        if (!lone || fuser->members[member].rows < 0) continue;
+        group->kernel = false;
+        make_inlined_inputs(fuser, &fuser->plan->steps.items[member]);
     }
 }
 

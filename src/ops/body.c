@@ -17,6 +17,7 @@ bt_status bti_body_begin(bti_body *body, const char *called, int input_count, in
 }
 
 void bti_body_end(bti_body *body) {
+    for (int i = 0; i < body->input_count && body->given; i++) bti_node_release(body->given[i]);
     bti_free(body->inputs);
     bti_free(body->outputs);
     bti_free(body->given);
@@ -26,7 +27,7 @@ void bti_body_end(bti_body *body) {
 bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device, bool weak) {
     body->inputs[i] = bti_array_new(bti_region_leaf(type, device, bti_call_place()));
     BTI_TRY(bti_fail_with(bti_array_error(body->inputs[i])));
-    body->given[i] = bti_node_of(body->inputs[i]);
+    body->given[i] = bti_node_retain(bti_node_of(body->inputs[i]));
     body->given[i]->weak = weak;
     return BT_OK;
 }

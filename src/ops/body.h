@@ -11,7 +11,7 @@ typedef struct bti_body {
     const char *called; /* in errors: "the body" */
     int input_count, output_count;
     bt_array **inputs, **outputs; /* of a scope of the recorder's */
-    bti_node **given, **made;     /* their nodes, borrowed, for bti_cutting */
+    bti_node **given, **made;     /* their nodes, for bti_cutting; given are retained: a body may release what it got */
     uint64_t since;               /* the number of the newest node before it began */
     bool whole;                   /* as bti_cutting has it */
 } bti_body;

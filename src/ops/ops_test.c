@@ -102,6 +102,10 @@ static void handles_edges(void **state) {
     GIVES(bt_top_k_indices(F32((4), 1, 2, 2, 1), 3), BT_I32, "[1 2 0]");
     GIVES(bt_one_hot(I32((3), -1, 1, 2), 2, BT_U8), BT_U8, "[[0 0]\n [0 1]\n [0 0]]");
     GIVES(bt_take(vector(), I32((1, 3), -1, 3, 0), 0), BT_F32, "[[ 3. nan  1.]]");
+    GIVES(bt_take(matrix(), bt_i32(1), 0), BT_F32, "[4. 5. 6.]"); /* constants, which kernels make themselves */
+    GIVES(bt_take(bt_full(3, BT_F32, 5, 2), bt_full(1, BT_I32, 2), 0), BT_F32, "[[3. 3.]\n [3. 3.]]");
+    GIVES(bt_take(bt_arange(0, 9, 1, BT_F32), bt_add(bt_i32(2), bt_i32(2)), 0), BT_F32, "4.0");
+    GIVES(bt_take_along_axis(bt_full(2, BT_F32, 2, 3), bt_full(1, BT_I32, 2, 1), 1), BT_F32, "[[2.]\n [2.]]");
     GIVES(bt_take_along_axis(vector(), I32((3), -1, 3, 0), 0), BT_F32, "[ 3. nan  1.]");
     GIVES(bt_scatter_add(vector(), I32((3), 0, 7, -1), bt_f32(1), 0), BT_F32, "[2. 2. 4.]");
     GIVES(bt_scatter_add_along_axis(vector(), I32((2), 0, 7), F32((2), 5, 5), 0), BT_F32, "[6. 2. 3.]");

@@ -142,18 +142,23 @@ static bool has_key(const bti_words_form *form, const char *words, int64_t step,
     return at < count && bti_word_key(form, words + at * step) == key;
 }
 
-void bti_words_mend(const bti_words_form *form, const char *words, int64_t word_step, char *to, int64_t to_step,
-                    const char *from, int64_t from_step, int64_t count) {
-    if (!form->key.is_float) return;
-    uint64_t sign = form->key.sign, zero = bti_words_zero(form), nan = bti_words_nan(form);
-    int64_t zeros = find_key(form, words, word_step, count, zero), nans = find_key(form, words, word_step, count, nan);
-    if (!has_key(form, words, word_step, count, zeros, zero) && !has_key(form, words, word_step, count, nans, nan))
-        return;
-    for (int64_t i = 0; i < count; i++) {
+bti_words_alike bti_words_find_alike(const bti_words_form *form, const char *words, int64_t step, int64_t count) {
+    if (!form->key.is_float) return (bti_words_alike){.none = true};
+    uint64_t zero = bti_words_zero(form), nan = bti_words_nan(form);
+    bti_words_alike alike = {find_key(form, words, step, count, zero), find_key(form, words, step, count, nan), false};
+    alike.none =
+        !has_key(form, words, step, count, alike.zeros, zero) && !has_key(form, words, step, count, alike.nans, nan);
+    return alike;
+}
+
+void bti_words_mend(const bti_words_form *form, bti_words_alike alike, char *to, int64_t to_step, const char *from,
+                    int64_t from_step, int64_t count) {
+    uint64_t sign = form->key.sign;
+    for (int64_t i = 0; i < count && !alike.none; i++) {
         uint64_t bits = 0;
         memcpy(&bits, from + i * from_step, form->element);
         uint64_t magnitude = bits & ~sign;
         if (magnitude && magnitude <= form->key.infinity) continue;
-        memcpy(to + (magnitude ? nans++ : zeros++) * to_step, &bits, form->element);
+        memcpy(to + (magnitude ? alike.nans++ : alike.zeros++) * to_step, &bits, form->element);
     }
 }

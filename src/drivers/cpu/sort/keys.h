@@ -41,10 +41,16 @@ void bti_bits_write(const bti_words_form *form, const char *x, int64_t x_step, c
 void bti_words_write_elements(const bti_words_form *form, const char *words, char *to, int64_t step, int64_t count);
 void bti_words_write_indices(const bti_words_form *form, const char *words, char *to, int64_t step, int64_t count);
 
-/* -0 and 0 have one key, and all NaN: their bits are copied, in their order, from the line that was sorted, to where `words` (word_step bytes from
- * one to the next) have them. */
-void bti_words_mend(const bti_words_form *form, const char *words, int64_t word_step, char *to, int64_t to_step,
-                    const char *from, int64_t from_step, int64_t count);
+/* -0 and 0 have one key, and all NaN. Where the first of each stands among sorted words (word_step bytes from one to the next); none: there is nothing to
+ * mend. Asked before elements are written, which may be in the place of the words. */
+typedef struct bti_words_alike {
+    int64_t zeros, nans;
+    bool none;
+} bti_words_alike;
+bti_words_alike bti_words_find_alike(const bti_words_form *form, const char *words, int64_t word_step, int64_t count);
+/* Copies their bits, in their order, from the line that was sorted. */
+void bti_words_mend(const bti_words_form *form, bti_words_alike alike, char *to, int64_t to_step, const char *from,
+                    int64_t from_step, int64_t count);
 
 /* The key of a word, and the index. */
 static inline uint64_t bti_word_key(const bti_words_form *form, const char *word) {

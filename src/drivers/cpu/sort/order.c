@@ -86,11 +86,13 @@ static void sort_side_by_side(void *context, int64_t begin, int64_t end) {
         bool mends = read_side_by_side(lines, rows, at, count) && lines->wants[BTI_ORDER_VALUES];
         network->network(rows, lines->length);
         write_side_by_side(lines, rows, at, count);
-        for (int l = 0; l < count && mends; l++)
-            bti_words_mend(&lines->form, rows + l * (int64_t)lines->form.bytes,
-                           BTI_SIDE_BY_SIDE * (int64_t)lines->form.bytes, at[l][BTI_ORDER_VALUES],
-                           lines->step[BTI_ORDER_VALUES], at[l][BTI_ORDER_INPUT], lines->step[BTI_ORDER_INPUT],
-                           lines->length);
+        for (int l = 0; l < count && mends; l++) {
+            int64_t bytes = (int64_t)lines->form.bytes;
+            bti_words_alike alike =
+                bti_words_find_alike(&lines->form, rows + l * bytes, BTI_SIDE_BY_SIDE * bytes, lines->length);
+            bti_words_mend(&lines->form, alike, at[l][BTI_ORDER_VALUES], lines->step[BTI_ORDER_VALUES],
+                           at[l][BTI_ORDER_INPUT], lines->step[BTI_ORDER_INPUT], lines->length);
+        }
     }
     bti_free(rows);
 }
@@ -151,10 +153,11 @@ static bool sort_line(const bti_order_lines *lines, char *at[BTI_ORDER_OPERANDS]
     bti_parallel(chunks, 1, read_chunks, &s);
     s.words = bti_words_sort(&lines->form, words, spare, length, s.one & ~s.all);
     if (!s.words) return false;
+    bti_words_alike alike = bti_words_find_alike(&lines->form, s.words, (int64_t)lines->form.bytes, length);
     bti_parallel(chunks, 1, write_chunks, &s);
     if (lines->wants[BTI_ORDER_VALUES])
-        bti_words_mend(&lines->form, s.words, (int64_t)lines->form.bytes, at[BTI_ORDER_VALUES],
-                       lines->step[BTI_ORDER_VALUES], at[BTI_ORDER_INPUT], lines->step[BTI_ORDER_INPUT], length);
+        bti_words_mend(&lines->form, alike, at[BTI_ORDER_VALUES], lines->step[BTI_ORDER_VALUES], at[BTI_ORDER_INPUT],
+                       lines->step[BTI_ORDER_INPUT], length);
     return true;
 }
 

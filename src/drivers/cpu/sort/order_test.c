@@ -153,6 +153,19 @@ static void of_long_lines(void **state) {
             }
 }
 
+/* Dense values alone are written where their words were sorted. */
+static void of_values_in_place(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {3, 40, 2000, 70000};
+    for (int l = 0; l < 4; l++)
+        for (int wide = 0; wide < 2; wide++)
+            for (int kind = 0; kind < KINDS; kind++) {
+                value x = make(wide ? BT_F64 : BT_F32, 1, &lengths[l], PLAIN, (elements)kind);
+                expect_the_same_order(BTI_OP_sort, &x, 0, 0, 1, PLAIN);
+                bti_free(x.memory);
+            }
+}
+
 /* The networks of each instruction set that this CPU has, and where their lines are too long. */
 static void of_each_target(void **state) {
     (void)state;
@@ -212,6 +225,7 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_each_dtype), cmocka_unit_test(of_long_lines),
-                                       cmocka_unit_test(of_each_target), cmocka_unit_test(without_memory)};
+                                       cmocka_unit_test(of_values_in_place), cmocka_unit_test(of_each_target),
+                                       cmocka_unit_test(without_memory)};
     return cmocka_run_group_tests(tests, NULL, end);
 }
