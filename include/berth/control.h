@@ -1,14 +1,14 @@
 /* berth/control.h: loops and branches that are operations.
  *
- * A body is a C function that records. It is called once (a second time where a number, bt_num(0), is carried: see below), with arrays that stand for what each step is going to be given; the loop is one
+ * A body is a C function that records. It is called once (again where a number, bt_num(0), is carried: see below), with arrays that stand for what each step is going to be given; the loop is one
  * operation of the graph, and its memory does not grow with the number of steps unless rows or gradients are asked for. A body may read any array from
  * outside (a weight, a constant): it is given to every step as it is, and gradients reach it. A body cannot read elements (bt_read) of what
  * it was given, nor set shared variables; all its operations run on the device of the loop. Scopes: what a body makes is released when it returns, but for
  * what it hands back.
  *
  * Numbers take part as in any operation: bt_num(0) as what is carried first, as an argument or as a result has no dtype of its own. If a body hands
- * back another dtype for it, as the sum of a number and float32 is, that is its dtype, and the body is called once more with it; a number that
- * stays one is float64. Of two branches one of which gives a number, the other says the dtype.
+ * back another floating dtype for it, as the sum of a number and float32 is, that is its dtype, and the body is called again with it, until all dtypes
+ * are settled; a number that stays one is float64, also where an integer is handed back for it, which is an error: carry bt_i32(0) there. Of two branches one of which gives a number, the other says the dtype.
  *
  * All are lazy and asynchronous like any operation, differentiable, backward and forward, and may be nested in each other, in functions
  * (function.h) and in batches (transform.h). On an error (a NULL, a poisoned array, a body that hands back another shape) the results are

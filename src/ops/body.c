@@ -22,6 +22,7 @@ void bti_body_end(bti_body *body) {
     bti_free(body->outputs);
     bti_free(body->given);
     bti_free(body->made);
+    *body = (bti_body){0}; /* it may be begun again, or ended */
 }
 
 bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device, bool weak) {
