@@ -21,10 +21,18 @@ enum { PASSES = sizeof passes / sizeof *passes };
 
 static bti_region_planner plan_region;
 
+/* Each operation is a step with a value of its own, more or less: growing by and by would copy all of them several times. */
+static bool make_room(bti_plan *plan, bti_fuser *fuser, size_t operations) {
+    return bti_vec_reserve(&plan->steps, operations) && bti_vec_reserve(&plan->values, operations) &&
+           bti_vec_reserve(&plan->storages, operations) && bti_vec_reserve(&plan->operands, 3 * operations) &&
+           bti_vec_reserve(&fuser->groups, operations);
+}
+
 static bt_status run_passes(bti_planner *planner, size_t operations) {
     const bti_planning *how = planner->how;
     bti_fuser fuser = {.planner = planner, .plan = planner->plan};
     planner->fuser = &fuser;
+    planner->failed = !make_room(planner->plan, &fuser, operations);
     bti_str inner = {0};
     planner->plan_region = plan_region;
     planner->inner = &inner;
