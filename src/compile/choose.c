@@ -27,7 +27,8 @@ void bti_pass_choose(bti_planner *planner) {
         bti_group_member *member = &fuser->members[s];
         const bti_step *step = &plan->steps.items[s];
         *member = (bti_group_member){.group = -1, .next = -1, .rows = -1, .numbers = -1};
-        member->doer = (uint8_t)(bti_choose_take(planner, step, member) ? BTI_BY_KERNEL : doer_of(planner, step));
+        member->doer = (uint8_t)(bti_is_take(step) && bti_choose_take(planner, step, member) ? BTI_BY_KERNEL
+                                                                                             : doer_of(planner, step));
     }
     for (size_t r = 0; r < plan->results.count; r++) {
         int32_t maker = bti_maker(fuser, plan->results.items[r].value);

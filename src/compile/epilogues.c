@@ -352,8 +352,10 @@ static bool find_joins(joiner *j) {
 void bti_pass_epilogues(bti_planner *planner) {
     bti_plan *plan = planner->plan;
     bool any = false;
-    for (size_t s = 0; s < plan->steps.count && planner->how->fusing == BTI_FUSED && !any; s++)
-        any = plan->steps.items[s].op == BTI_OP_matmul && plan->steps.items[s].kind == BTI_STEP_WORK;
+    for (size_t s = 0; s < plan->steps.count && planner->how->fusing == BTI_FUSED && !any; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        any = step->op == BTI_OP_matmul && step->kind == BTI_STEP_WORK && planner->how->target(step->device)->epilogues;
+    }
     if (!any) return;
     joiner j = {.planner = planner, .plan = plan};
     size_t steps = plan->steps.count, storages = plan->storages.count;

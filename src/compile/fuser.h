@@ -102,7 +102,9 @@ static inline bool bti_reads_rows(const bti_fuser *fuser, const bti_step *step, 
 bool bti_is_fusable(const bti_step *step);
 
 /* --- take.c --- */
-bool bti_is_take(const bti_step *step);
+static inline bool bti_is_take(const bti_step *step) {
+    return step->kind == BTI_STEP_WORK && (step->op == BTI_OP_take || step->op == BTI_OP_gather_axis);
+}
 /* Whether a kernel may take the rows for its other members; fills in how it reads them. */
 bool bti_choose_take(bti_planner *planner, const bti_step *step, bti_group_member *member);
 /* Takes that no reader joined are run whole. */

@@ -21,8 +21,10 @@ enum { PASSES = sizeof passes / sizeof *passes };
 
 static bti_region_planner plan_region;
 
-/* Each operation is a step with a value of its own, more or less: growing by and by would copy all of them several times. */
+/* Each operation is a step with a value of its own, more or less: growing by and by would copy all of them several times. In small plans
+ * that is nothing. */
 static bool make_room(bti_plan *plan, bti_fuser *fuser, size_t operations) {
+    if (operations < 64) return true;
     return bti_vec_reserve(&plan->steps, operations) && bti_vec_reserve(&plan->values, operations) &&
            bti_vec_reserve(&plan->storages, operations) && bti_vec_reserve(&plan->operands, 3 * operations) &&
            bti_vec_reserve(&fuser->groups, operations);

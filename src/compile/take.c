@@ -36,13 +36,9 @@ static bool is_long_enough(const bti_target_facts *target, int64_t line, int64_t
     return target->group_threads > 1 || line >= target->lanes || line == count;
 }
 
-bool bti_is_take(const bti_step *step) {
-    return step->kind == BTI_STEP_WORK && (step->op == BTI_OP_take || step->op == BTI_OP_gather_axis);
-}
-
 bool bti_choose_take(bti_planner *planner, const bti_step *step, bti_group_member *member) {
     const bti_plan *plan = planner->plan;
-    if (!bti_is_take(step) || planner->how->fusing != BTI_FUSED) return false;
+    if (planner->how->fusing != BTI_FUSED) return false;
     const bti_value x = *bti_plan_operand(plan, step, 0), y = *bti_plan_operand(plan, step, 1);
     const bti_value out = *bti_plan_output(plan, step, 0);
     int axis = (int)step->node->attr->axis.axis;
