@@ -13,6 +13,7 @@ cuBLASLt is not run: it is counted, and taken to need what its operations take a
 
 --measured FILE (what `berth bench --json` printed on a real card) prints what the model predicts beside it."""
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -64,11 +65,11 @@ def run_row(row, card, chosen, counts):
                        BERTH_FAKE_WATCH="off")
     command = [chosen.build / "tests/emulated", "--gpus", "1", "--model", card, chosen.build / "berth", "bench", "--interactive",
                "--device", "cuda", "--shrink", str(chosen.shrink)]
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as child:
         def repeat(number):
-            child.stdin.write(f"{row} {number}\n")
-            child.stdin.flush()
-            line = child.stdout.readline()
+            with contextlib.suppress(BrokenPipeError):  # it may have ended already, and said why
+                child.stdin.write(f"{row} {number}\n".encode())
+            line = child.stdout.readline().decode()
             if line.startswith("skipped"):
                 print(line.strip())
                 sys.exit(77)
