@@ -54,8 +54,8 @@ static void note_reasons(bti_fuser *fuser) {
 static void note_halves(bti_plan *plan) {
     for (size_t s = 0; s < plan->steps.count; s++) {
         bti_step *step = &plan->steps.items[s];
-        if (step->kind != BTI_STEP_KERNEL) continue;
-        const bti_kernel *kernel = plan->kernels.items[step->kernel];
+        const bti_kernel *kernel = step->kind == BTI_STEP_KERNEL ? plan->kernels.items[step->kernel] : NULL;
+        if (!kernel || !bti_kernel_draws(kernel)) continue;
         const int64_t *numbers = bti_plan_numbers(plan, step, 0);
         bti_box box;
         box.scalars = plan->scalars.count ? plan->scalars.items + step->first_scalar : NULL;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/lru.h"
+#include "base/trace.h"
 #include "drivers/driver.h"
 
 #define BTI_MAX_DEVICES 64
@@ -90,7 +91,8 @@ bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device
                                     size_t bytes);
 /* The start and the end of what is launched on the device in between, for base/trace.h: the host's time, or of a device with a clock the device's. begin: 0 while
  * nothing is recorded. */
-uint64_t bti_device_trace_begin(int id);
+uint64_t bti_device_trace_begin_(int id);
+static inline uint64_t bti_device_trace_begin(int id) { return bti_trace_on() ? bti_device_trace_begin_(id) : 0; }
 uint64_t bti_device_trace_end(int id);
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);

@@ -101,7 +101,7 @@ static uint64_t complete_at(int id) {
     return tells ? device->driver->complete_at(device->state) + 1 : 0; /* as bti_trace_now */
 }
 
-uint64_t bti_device_trace_begin(int id) {
+uint64_t bti_device_trace_begin_(int id) {
     uint64_t now = bti_trace_begin(), free = now ? complete_at(id) : 0;
     return now > free ? now : free;
 }

@@ -80,7 +80,7 @@ void bti_programs_delete(bt_device *device) {
 
 /* What is compiled or read by it is noted on its own, within. */
 static void note_loading(const bti_program_source *source, uint64_t start) {
-    char of_kernel[48], name[64];
+    char of_kernel[48] = "", name[64];
     if (!start || bti_trace_now() - start < WORTH_A_NOTE_NS) return;
     if (source->kernel) bti_kernel_name(of_kernel, sizeof of_kernel, source->kernel);
     snprintf(name, sizeof name, "%s%s", bti_source_is_product(source) ? "matmul+" : "", of_kernel);

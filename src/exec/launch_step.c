@@ -19,11 +19,8 @@ static void count_box(bti_trace_event *event, const bti_kernel *kernel, const in
     event->elements += elements;
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         if (kernel->operands[o].index || o == made) continue;
-        uint64_t bytes = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
-        unsigned axes = bti_kernel_read_axes(kernel, o);
-        for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
-            if (axes >> axis & 1) bytes *= (uint64_t)extent[axis];
-        *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) += bytes;
+        *(o < kernel->input_count ? &event->read_bytes : &event->written_bytes) +=
+            (uint64_t)bti_kernel_operand_bytes(kernel, o, extent);
     }
 }
 

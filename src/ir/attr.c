@@ -36,7 +36,7 @@ bool bti_attr_equal(bti_op op, const bti_attr *a, const bti_attr *b) {
 
 uint64_t bti_attr_hash(bti_op op, const bti_attr *attr) {
     uint64_t hash = 0;
-    for (size_t i = 0; i < bti_attr_bytes(op); i += sizeof(uint32_t)) {
+    for (size_t i = 0, bytes = bti_attr_bytes(op); i < bytes; i += sizeof(uint32_t)) {
         uint32_t word;
         memcpy(&word, (const char *)attr + i, sizeof word);
         hash = (hash ^ word) * 0x9E3779B97F4A7C15u;

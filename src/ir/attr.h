@@ -7,7 +7,7 @@
 #include "ir/shape.h"
 #include "ir/size.h"
 
-#define BTI_MAX_NUMBERS 16
+#define BTI_MAX_NUMBERS 16 /* BT_MAX_CUSTOM_ATTRIBUTES */
 
 typedef union bti_attr {
     struct {
@@ -70,6 +70,15 @@ static inline int bti_attr_axis(bti_op op, const bti_attr *attr) {
     case BTI_ATTR_running: return attr->running.axis;
     case BTI_ATTR_top: return attr->top.axis;
     default: return attr->axis.axis;
+    }
+}
+
+/* The same along the next axis: of kind axis, running or top. */
+static inline bti_attr bti_attr_next_axis(bti_op op, const bti_attr *attr) {
+    switch (bti_op_info(op)->attr) {
+    case BTI_ATTR_running: return (bti_attr){.running = {attr->running.axis + 1, attr->running.reverse}};
+    case BTI_ATTR_top: return (bti_attr){.top = {attr->top.axis + 1, attr->top.k}};
+    default: return (bti_attr){.axis = {attr->axis.axis + 1}};
     }
 }
 

@@ -77,10 +77,14 @@ static bool halves_well(const bti_kernel *kernel, int axis, const bti_box *box) 
     return words > 0 && has_room(&h);
 }
 
+bool bti_kernel_draws(const bti_kernel *kernel) {
+    for (int i = 0; i < kernel->instr_count; i++)
+        if (kernel->instrs[i].op == BTI_OP_random_word) return true;
+    return false;
+}
+
 int bti_halves_axis(const bti_kernel *kernel, const bti_box *box) {
-    bool draws = false;
-    for (int i = 0; i < kernel->instr_count; i++) draws = draws || kernel->instrs[i].op == BTI_OP_random_word;
-    if (!draws || kernel->reduced) return -1;
+    if (kernel->reduced) return -1;
     for (int o = 0; o < bti_kernel_operands(kernel); o++)
         if (bti_kernel_may_cross(kernel, o)) return -1; /* tiles of twice as many operands would be smaller */
     for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)

@@ -7,6 +7,8 @@
 
 #include "ir/kernel.h"
 
+/* Whether a kernel has random words at all. */
+bool bti_kernel_draws(const bti_kernel *kernel);
 /* The axis whose halves the points are taken from; -1: the map draws no such words, or its program has no room to stand twice. Of the box's
  * addresses those of index operands alone are looked at. */
 int bti_halves_axis(const bti_kernel *kernel, const bti_box *box);

@@ -88,11 +88,20 @@ static unsigned axes_of_value(const bti_kernel *kernel, int instr) {
     return axes[instr];
 }
 
-unsigned bti_kernel_read_axes(const bti_kernel *kernel, int operand) {
+/* A mask of the axes along which an operand is read at other places: those that it moves along, and those of the numbers of its rows. */
+static unsigned read_axes(const bti_kernel *kernel, int operand) {
     unsigned axes = kernel->operands[operand].moves;
     for (int i = 0; i < kernel->instr_count && kernel->operands[operand].taken; i++)
         if (kernel->instrs[i].op == BTI_OP_take && kernel->instrs[i].attr == operand) axes |= axes_of_value(kernel, i);
     return axes;
+}
+
+int64_t bti_kernel_operand_bytes(const bti_kernel *kernel, int operand, const int64_t *extent) {
+    unsigned axes = read_axes(kernel, operand);
+    int64_t bytes = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[operand].dtype);
+    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
+        if (axes >> axis & 1) bytes *= extent[axis];
+    return bytes;
 }
 
 /* The number that is argument `arg` of what takes from the operand. */

@@ -108,8 +108,8 @@ static inline int bti_instr_operand(const bti_instr *instr) {
 }
 /* By instruction, whether its value differs along the line of the nest: what does not is the same for a whole vector or block. */
 void bti_kernel_along_line(const bti_kernel *kernel, bool along[BTI_KERNEL_INSTRS]);
-/* A mask of the axes along which an operand is read at other places: those that it moves along, and those of the numbers of its rows. */
-unsigned bti_kernel_read_axes(const bti_kernel *kernel, int operand);
+/* The bytes of an operand that a nest of that extent reads or writes, once each; of one that rows are taken from, once for each number. */
+int64_t bti_kernel_operand_bytes(const bti_kernel *kernel, int operand, const int64_t *extent);
 /* Of an operand that is taken from: the bytes from one row to the next, and from the first row to the last; of any other 0. */
 int64_t bti_kernel_row_bytes(const bti_kernel *kernel, const struct bti_box *box, int operand);
 int64_t bti_kernel_rows_reach(const bti_kernel *kernel, const struct bti_box *box, int operand);

@@ -64,11 +64,7 @@ static int64_t stored_bytes(const bti_value *value) { return value->storage < 0 
 
 static int64_t taken_bytes(const bti_plan *plan, const bti_step *step, const bti_kernel *kernel, int input) {
     int box = input / kernel->input_count, operand = input % kernel->input_count;
-    unsigned axes = bti_kernel_read_axes(kernel, operand);
-    int64_t bytes = (int64_t)bt_dtype_size((bt_dtype)kernel->operands[operand].dtype);
-    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
-        if (axes >> axis & 1) bytes *= bti_plan_numbers(plan, step, box)[axis];
-    return bytes;
+    return bti_kernel_operand_bytes(kernel, operand, bti_plan_numbers(plan, step, box));
 }
 
 int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int input) {

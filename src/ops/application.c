@@ -63,11 +63,7 @@ void bti_batch_same(bti_application *a) { a->made[0] = record_stacks(a, a->node-
 
 /* Those that work along an axis. */
 void bti_batch_along_axis(bti_application *a) {
-    bti_attr attr;
-    if (a->node->op == BTI_OP_cumsum)
-        attr.running = a->node->attr->running, attr.running.axis++;
-    else
-        attr.axis.axis = a->node->attr->axis.axis + 1;
+    bti_attr attr = bti_attr_next_axis((bti_op)a->node->op, a->node->attr);
     a->made[0] = record_stacks(a, &attr);
 }
 

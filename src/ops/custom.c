@@ -85,6 +85,8 @@ static bt_status check_output(const operation *of, int result, const bt_elements
                     of->head.name, of_result(of, result).text, bti_error_message(bti_array_error(poison)));
 }
 
+_Static_assert(BTI_MAX_NUMBERS == BT_MAX_CUSTOM_ATTRIBUTES, "attributes of a call are those of a node");
+
 /* --- calls -------------------------------------------------------------------------------------------------------------- */
 
 static bt_status ask_types(const operation *of, bti_node *const *inputs, int count, const bti_attr *attr,

@@ -82,11 +82,7 @@ void bti_tangent_order(bti_application *a) {
 }
 
 void bti_batch_order(bti_application *a) {
-    bti_attr attr;
-    if (a->node->op == BTI_OP_top_k)
-        attr.top = a->node->attr->top, attr.top.axis++;
-    else
-        attr.axis.axis = a->node->attr->axis.axis + 1;
+    bti_attr attr = bti_attr_next_axis((bti_op)a->node->op, a->node->attr);
     for (int i = 0; i < 2; i++)
         if (a->known[i]) a->made[i] = record_order((bti_op)a->node->op, a->image[0], &attr, i);
 }

@@ -86,14 +86,6 @@ static void count_instr(bti_sim_demand *d, const bti_kernel *kernel, const bti_i
 
 /* --- fused kernels -------------------------------------------------------------------------------------------------------- */
 
-static double operand_bytes(const bti_kernel *kernel, int o, const bti_box *box) {
-    double bytes = (double)bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
-    unsigned read_axes = bti_kernel_read_axes(kernel, o);
-    for (int axis = 0; axis < bti_kernel_axes(kernel); axis++)
-        if (read_axes >> axis & 1) bytes *= (double)box->extent[axis];
-    return bytes;
-}
-
 /* Bytes of a sector by those of an element, where no axis has elements side by side. */
 static double spread(const bti_kernel_operand *operand, const int64_t *stride, const bti_box *box, int axes) {
     int64_t size = (int64_t)bt_dtype_size((bt_dtype)operand->dtype), least = 0;
@@ -110,7 +102,8 @@ static void count_operands(bti_sim_demand *d, const bti_kernel *kernel, int made
     for (int o = 0; o < bti_kernel_operands(kernel); o++) {
         const bti_kernel_operand *operand = &kernel->operands[o];
         if (operand->index || o == made) continue;
-        double bytes = operand_bytes(kernel, o, box) * spread(operand, box->stride[o], box, axes);
+        double bytes =
+            (double)bti_kernel_operand_bytes(kernel, o, box->extent) * spread(operand, box->stride[o], box, axes);
         d->bytes += bytes;
         /* A group of 32 x 128 points or so reads what does not move once. */
         d->asked += bytes + (o < kernel->input_count && operand->moves && operand->moves != bti_kernel_all_axes(kernel)
@@ -137,7 +130,7 @@ static void count_sweeps(bti_sim_demand *d, const bti_kernel *kernel, const bti_
             double count = instr->level == BTI_POINT || folds ? points : rows;
             count_instr(d, kernel, instr, count);
             if (sweep && instr->op == BTI_OP_leaf && instr->level == BTI_POINT && !kept)
-                d->asked += operand_bytes(kernel, instr->arg[0], box);
+                d->asked += (double)bti_kernel_operand_bytes(kernel, instr->arg[0], box->extent);
         }
     }
 }
